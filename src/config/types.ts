@@ -1,0 +1,75 @@
+/** Configuration as the rest of the house reads it: resolved, validated, every default filled in. Types only. */
+
+/** How long a step takes. Sources and forms: the compiled presets in `profiles/`. All times in microseconds. */
+export type Timing =
+  | { readonly kind: "none" }
+  | { readonly kind: "constant"; readonly ttftUs: number; readonly itlUs: number }
+  | { readonly kind: "linear"; readonly baseUs: number; readonly prefillUs: number; readonly decodeUs: number }
+  | {
+      readonly kind: "table";
+      readonly name: string;
+      /** Piecewise linear: tokens in the step -> microseconds; below the first point its value, above the last the last slope. */
+      readonly linearTokens: readonly number[];
+      readonly linearUs: readonly number[];
+      /** Prefill attention, paid when the step has prompt tokens: a0 + new·P + prefix·Σprefix + pairs·Σpairs. */
+      readonly prefill: { readonly baseUs: number; readonly newUs: number; readonly prefixUs: number; readonly pairsUs: number };
+      /** Decode attention, paid when the step decodes: b0 + seq·D + ctx·Σcontext. */
+      readonly decode: { readonly baseUs: number; readonly seqUs: number; readonly ctxUs: number };
+      /** Mixed steps pay max(prefill base, decode base) once instead of both (form constant+new+pairs+…). */
+      readonly sharedBase: boolean;
+      readonly scale: number;
+      readonly overheadUs: number;
+    };
+
+/** The scheduler's options under vLLM's names. */
+export interface EngineConfig {
+  readonly maxModelLen: number;
+  readonly maxNumSeqs: number;
+  /** Limit of running requests that admission uses; <= maxNumSeqs. */
+  readonly maxNumActiveSeqs: number;
+  readonly maxNumBatchedTokens: number;
+  /** Token budget of a step; <= maxNumBatchedTokens. */
+  readonly maxNumScheduledTokens: number;
+  readonly blockSize: number;
+  /** Block 0 is the null block: usable are numGpuBlocks - 1. */
+  readonly numGpuBlocks: number;
+  readonly enablePrefixCaching: boolean;
+  readonly enableChunkedPrefill: boolean;
+  readonly asyncScheduling: boolean;
+  readonly schedulingPolicy: "fcfs" | "priority";
+  readonly longPrefillTokenThreshold: number;
+  readonly longPrefillTokenThresholdAdaptive: boolean;
+  readonly prefillScheduleInterval: number;
+  readonly schedulerReserveFullIsl: boolean;
+  readonly watermark: number;
+  /** 0 is LoRA off. */
+  readonly maxLoras: number;
+  readonly seed: number;
+  readonly timing: Timing;
+}
+
+export interface ServeConfig {
+  readonly engine: EngineConfig;
+  readonly model: string;
+  /** At least one; the first is the one that answers carry. */
+  readonly servedModelNames: readonly string[];
+  readonly host: string;
+  readonly port: number;
+  readonly apiKeys: readonly string[];
+  readonly streamInterval: number;
+  readonly shutdownTimeoutS: number;
+  readonly maxBodyBytes: number;
+  readonly maxLogprobs: number;
+  readonly enableRequestIdHeaders: boolean;
+  readonly disableAccessLog: boolean;
+  readonly disableLogStats: boolean;
+  readonly enablePromptTokensDetails: boolean;
+  readonly enableForceIncludeUsage: boolean;
+  readonly enableLogRequests: boolean;
+  /** An SSE comment before the first token, so that the response head leaves at once. */
+  readonly earlyHead: boolean;
+  /** Mean output length where a request sets no limit; tokens. */
+  readonly meanOutputTokens: number;
+  /** Flags of `vllm serve` that were given and mean nothing here. */
+  readonly ignoredFlags: readonly string[];
+}

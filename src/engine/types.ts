@@ -1,0 +1,130 @@
+/**
+ * What the layers above the engine see of it, and what it asks of them. Types only.
+ * Times are microseconds on the engine's clock, held in doubles; ids and counts are whole numbers.
+ */
+
+/** Why a request ended; numbers and order as `FinishReason` of vLLM 0.33 (`v1/engine/__init__.py`). */
+export enum Finish {
+  Stop = 0,
+  Length = 1,
+  Abort = 2,
+  Error = 3,
+  Repetition = 4,
+}
+
+/** One sequence to generate, free of any dialect. A request with `n` choices is `n` generations. */
+export interface Generation {
+  /** Token ids of the prompt, at least one. Not kept after `submit` returns. */
+  readonly promptIds: Uint32Array;
+  /** Resolved limit of output tokens, at least 1. */
+  readonly maxTokens: number;
+  readonly minTokens: number;
+  readonly ignoreEos: boolean;
+  /** Ids that end the answer besides the end-of-sequence id. */
+  readonly stopTokenIds: readonly number[];
+  /** 32-bit seed of text and length: same seed, same answer, whatever the load. */
+  readonly seed: number;
+  /** Smaller runs first under `--scheduling-policy priority`. */
+  readonly priority: number;
+  /** Equal prompts with different salts share no blocks; "" is none. */
+  readonly cacheSalt: string;
+  readonly skipReadingPrefixCache: boolean;
+  /** When the request reached the server; its TTFT counts from here. */
+  readonly arrivalUs: number;
+  /** The whole answer when it is known beforehand (tests, scripted content); else the engine draws it. */
+  readonly script?: Uint32Array;
+}
+
+/** The front's end of one generation. The loop calls it at most once per step, never per token. */
+export interface Receiver {
+  /**
+   * `count` (>= 0) new token ids stand in `ids` from `at` on; `ids` is the engine's own buffer, valid during the call.
+   * `finish` is null while the generation runs. `stopTokenId` is the id of `stopTokenIds` that ended it, or -1.
+   * After a call with `finish` the receiver is not called again.
+   */
+  onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void;
+}
+
+/** A generation that the engine took. */
+export interface Submission {
+  /** The client left: slot and blocks are free within one step; the receiver is not called again. */
+  cancel(): void;
+  /** The front ended it (stop string found): counted with this reason and `tokens` output tokens. Not called again. */
+  finish(reason: Finish, tokens: number): void;
+  /** Prompt tokens found in the prefix cache at first admission; known once the first token came. */
+  readonly cachedTokens: number;
+}
+
+/** Why the engine did not take a generation: nothing was kept. */
+export interface Refusal {
+  readonly refused: "busy" | "paused";
+}
+
+/** Bounds and counts of one histogram; `buckets[i]` counts values <= `bounds[i]` only (not cumulative), the last is +Inf. */
+export interface HistogramSnapshot {
+  readonly bounds: readonly number[];
+  readonly buckets: readonly number[];
+  readonly sum: number;
+  readonly count: number;
+}
+
+/** Names of the core's histograms; time histograms are in seconds. */
+export type HistogramName =
+  | "timeToFirstToken"
+  | "interTokenLatency"
+  | "e2eLatency"
+  | "queueTime"
+  | "prefillTime"
+  | "decodeTime"
+  | "inferenceTime"
+  | "timePerOutputToken"
+  | "promptTokens"
+  | "generationTokens"
+  | "maxTokens"
+  | "iterationTokens";
+
+/** One engine at the end of a step, copied: nothing in it moves. Counters count from start. */
+export interface EngineSnapshot {
+  /** Requests in execution batches, waiting for capacity, and deferred, after the last update. */
+  readonly running: number;
+  readonly waiting: number;
+  readonly deferred: number;
+  /** 0 to 1; cached blocks that nobody uses count as free. */
+  readonly kvUsage: number;
+  readonly blocksUsed: number;
+  /** Blocks that requests can use: the pool without the null block. */
+  readonly blocksUsable: number;
+  readonly steps: number;
+  readonly promptTokens: number;
+  readonly promptTokensCached: number;
+  readonly generationTokens: number;
+  readonly preemptions: number;
+  readonly prefixQueries: number;
+  readonly prefixHits: number;
+  /** By `Finish`; aborts are counted here once, in vLLM's `request_success_total` they are not. */
+  readonly finished: readonly [number, number, number, number, number];
+  readonly histograms: Readonly<Record<HistogramName, HistogramSnapshot>>;
+}
+
+/** How punctual the loop is; seconds. Late = the wall time at which something happened minus when it was due. */
+export interface LoopSnapshot {
+  readonly stepStartLateness: HistogramSnapshot;
+  readonly stepWriteDuration: HistogramSnapshot;
+  readonly clockRebasedSeconds: number;
+  readonly stepsLate: number;
+}
+
+/** What happened outside the core: the front counts every request exactly once by its outcome. */
+export interface FrontSnapshot {
+  readonly outcomes: Readonly<Record<Outcome, number>>;
+  readonly streamsOpen: number;
+}
+
+/** `understudy_requests_total{outcome}`; refused = answered with 4xx/503 before the engine took it. */
+export type Outcome = "stop" | "length" | "abort" | "refused" | "error";
+
+export interface Snapshot {
+  readonly engines: readonly EngineSnapshot[];
+  readonly loop: LoopSnapshot;
+  readonly front: FrontSnapshot;
+}

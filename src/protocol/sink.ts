@@ -1,0 +1,21 @@
+/** Where a stream's bytes go. Nothing above it knows the socket. */
+export interface EventSink {
+  /**
+   * Hands one event over; it leaves the process in this turn while the client keeps up.
+   * False: the client does not keep up. The event was taken, but the caller keeps what comes next until `onDrain`.
+   */
+  write(event: string): boolean;
+  /** True while the sink wants nothing more. */
+  readonly full: boolean;
+  /** The stream is complete: last chunk, connection stays usable. */
+  end(): void;
+  /** The stream is broken off without a last chunk. */
+  reset(): void;
+}
+
+/** What a sink tells its owner. Each is called at most as often as it happens, `onGone` once. */
+export interface SinkEvents {
+  onDrain(): void;
+  /** The client left (FIN, RST) before `end` was called. */
+  onGone(): void;
+}
