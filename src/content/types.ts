@@ -16,9 +16,18 @@ export interface Vocabulary {
   escapedPiece(id: number): string | undefined;
 }
 
+/**
+ * A piece of a prompt: text, or the literal id of a control token. Text is encoded piece by piece, so what a user
+ * writes never becomes a control token and never merges with its neighbours.
+ */
+export type PromptPart = string | number;
+
 /** From text to ids. Answers keep the order of the calls. */
 export interface Encoder {
-  /** `allowSpecial`: the text's special tokens (chat templates) become their ids; else they are plain text. */
-  encode(text: string, allowSpecial: boolean): Promise<Uint32Array>;
+  /**
+   * The ids of the parts, one after the other. With `allowSpecial` spellings of special tokens inside the text become
+   * their ids; else they are plain text. Rejects when the encoder was closed or its thread died.
+   */
+  encode(parts: readonly PromptPart[], allowSpecial: boolean): Promise<Uint32Array>;
   close(): void;
 }
