@@ -12,7 +12,12 @@ export type Timing =
       readonly linearTokens: readonly number[];
       readonly linearUs: readonly number[];
       /** Prefill attention, paid when the step has prompt tokens: a0 + new·P + prefix·Σprefix + pairs·Σpairs. */
-      readonly prefill: { readonly baseUs: number; readonly newUs: number; readonly prefixUs: number; readonly pairsUs: number };
+      readonly prefill: {
+        readonly baseUs: number;
+        readonly newUs: number;
+        readonly prefixUs: number;
+        readonly pairsUs: number;
+      };
       /** Decode attention, paid when the step decodes: b0 + seq·D + ctx·Σcontext. */
       readonly decode: { readonly baseUs: number; readonly seqUs: number; readonly ctxUs: number };
       /** Mixed steps pay max(prefill base, decode base) once instead of both (form constant+new+pairs+…). */
@@ -70,6 +75,12 @@ export interface ServeConfig {
   readonly earlyHead: boolean;
   /** Mean output length where a request sets no limit; tokens. */
   readonly meanOutputTokens: number;
+  /** The measured engine (a name of `profiles/`) that gave the defaults, whatever the timing. */
+  readonly preset: string;
+  /** 0 to 1, as given; the pool's size already follows it. Shown in `cache_config_info`. */
+  readonly gpuMemoryUtilization: number;
+  /** As given, for `cache_config_info`; `engine.numGpuBlocks` already follows it. */
+  readonly numGpuBlocksOverride: number | null;
   /** Flags of `vllm serve` that were given and mean nothing here. */
   readonly ignoredFlags: readonly string[];
 }
