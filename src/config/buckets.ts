@@ -1,0 +1,51 @@
+/**
+ * Which bounds do the histograms have? Said once: the core counts into them, metrics/ prints them.
+ * vLLM 0.33 `v1/metrics/buckets.py` and `v1/metrics/loggers.py`; units as printed: seconds or tokens.
+ * A value falls into the first bucket whose bound is >= the value; the last bucket, +Inf, is not listed.
+ */
+
+const TIME_TO_FIRST_TOKEN = [
+  0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
+] as const;
+const INTER_TOKEN = [
+  0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
+] as const;
+const REQUEST_LATENCY = [
+  0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680,
+] as const;
+const ITERATION_TOKENS = [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384] as const;
+
+/** 1, 2, 5, 10, 20, 50 … up to and including `limit`: vLLM's `build_1_2_5_buckets`. */
+export function oneTwoFive(limit: number): number[] {
+  const bounds: number[] = [];
+  for (let power = 1; ; power *= 10) {
+    for (const digit of [1, 2, 5]) {
+      if (digit * power > limit) return bounds;
+      bounds.push(digit * power);
+    }
+  }
+}
+
+/** Bounds of each of the core's histograms, by `HistogramName`; those that count a request's tokens end at `maxModelLen`. */
+export function histogramBounds(maxModelLen: number) {
+  const requestTokens: readonly number[] = oneTwoFive(maxModelLen);
+  return {
+    timeToFirstToken: TIME_TO_FIRST_TOKEN,
+    interTokenLatency: INTER_TOKEN,
+    e2eLatency: REQUEST_LATENCY,
+    queueTime: REQUEST_LATENCY,
+    prefillTime: REQUEST_LATENCY,
+    decodeTime: REQUEST_LATENCY,
+    inferenceTime: REQUEST_LATENCY,
+    timePerOutputToken: INTER_TOKEN,
+    promptTokens: requestTokens,
+    generationTokens: requestTokens,
+    maxTokens: requestTokens,
+    iterationTokens: ITERATION_TOKENS,
+  } as const satisfies Record<string, readonly number[]>;
+}
+
+/** Our own: how late a step starts and how long its rows take to write; seconds. */
+export const LOOP_BOUNDS: readonly number[] = [
+  0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+];
