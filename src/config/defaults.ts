@@ -1,0 +1,28 @@
+/** Which defaults does vLLM 0.33 take from the device? The device is the GPU of the preset. Source: `vllm/engine/arg_utils.py`, API server. */
+import type { Profile } from "./profile.ts";
+
+const GIB = 2 ** 30;
+
+/** vLLM's own default. Estimated pools stand for it: their rule counts 0.9, and the rest is left to activations and graphs. */
+export const GPU_MEMORY_UTILIZATION = 0.92;
+
+/** vLLM's default on CUDA. */
+export const BLOCK_SIZE = 16;
+
+export interface BatchDefaults {
+  readonly maxNumBatchedTokens: number;
+  readonly maxNumSeqs: number;
+}
+
+/** By the memory of one GPU; the A100 is kept out of the large tier whatever its memory. */
+export function batchDefaults({ gpu, gpuMemoryBytes }: Profile): BatchDefaults {
+  if (gpuMemoryBytes >= 160 * GIB) return { maxNumBatchedTokens: 16384, maxNumSeqs: 1024 };
+  if (gpuMemoryBytes >= 70 * GIB && gpu !== "a100") return { maxNumBatchedTokens: 8192, maxNumSeqs: 1024 };
+  return { maxNumBatchedTokens: 2048, maxNumSeqs: 256 };
+}
+
+/** Blocks of the KV pool, the null block included; 0 or less when the weights leave no room. */
+export function poolBlocks(profile: Profile, gpuMemoryUtilization: number, blockSize: number): number {
+  const moreBytes = profile.tp * (gpuMemoryUtilization - GPU_MEMORY_UTILIZATION) * profile.gpuMemoryBytes;
+  return Math.floor((profile.poolTokens + moreBytes / profile.kvBytesPerToken) / blockSize);
+}

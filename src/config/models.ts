@@ -1,0 +1,13 @@
+/** What is the model behind a preset called, and how long may its sequences be? Lengths: `max_position_embeddings` of each. */
+export interface Model {
+  readonly hub: string;
+  readonly maxModelLen: number;
+}
+
+export const models: Readonly<Record<string, Model>> = {
+  "llama-3.1-8b": { hub: "meta-llama/Llama-3.1-8B-Instruct", maxModelLen: 131072 },
+  "llama-3.1-70b": { hub: "meta-llama/Llama-3.1-70B-Instruct", maxModelLen: 131072 },
+  "qwen3-32b": { hub: "Qwen/Qwen3-32B", maxModelLen: 40960 },
+  "qwen3-30b-a3b": { hub: "Qwen/Qwen3-30B-A3B", maxModelLen: 40960 },
+  "gpt-oss-120b": { hub: "openai/gpt-oss-120b", maxModelLen: 131072 },
+};
