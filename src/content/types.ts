@@ -12,7 +12,12 @@ export interface Vocabulary {
   bytesOf(id: number): Uint8Array;
   /** Special tokens are dropped from text unless `skip_special_tokens` is false. */
   isSpecial(id: number): boolean;
-  /** Text of a token that is complete UTF-8 by itself, escaped for JSON (no quotes around it), cached; undefined when it holds part of a code point. */
+  /**
+   * Text of a token that may be sent by itself, cached; undefined when it holds part of a code point, or ends in U+FFFD
+   * (vLLM holds those back as well): then the `Detokenizer` knows. "" for unused ids.
+   */
+  piece(id: number): string | undefined;
+  /** `piece`, escaped for JSON, without quotes around it; cached. */
   escapedPiece(id: number): string | undefined;
 }
 

@@ -1,0 +1,20 @@
+/** Build step: which files does the server read its vocabulary and its answers from? Writes them into `build/`. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import ranks from "gpt-tokenizer/bpeRanks/o200k_base";
+import { O200KHarmony } from "gpt-tokenizer/encodingParams/o200k_harmony";
+import { HARMONY } from "../src/content/vocabulary.ts";
+import { packTable } from "../src/content/vocabulary-table.ts";
+
+const utf8 = new TextEncoder();
+const { specialTokensEncoder, tokenSplitRegex } = O200KHarmony(ranks);
+const tokens: Uint8Array[] = ranks.map((token) => (typeof token === "string" ? utf8.encode(token) : Uint8Array.from(token)));
+for (const [spelling, id] of specialTokensEncoder ?? []) {
+  while (tokens.length <= id) tokens.push(new Uint8Array());
+  tokens[id] = utf8.encode(spelling); // 200018 is listed twice; the later spelling is the one in use
+}
+const specials = new Set(specialTokensEncoder?.values());
+
+mkdirSync(new URL("../build/", import.meta.url), { recursive: true });
+const vocabulary = packTable(tokens, specials, HARMONY.return, tokenSplitRegex.source);
+writeFileSync(new URL("../build/vocabulary.bin", import.meta.url), vocabulary);
+console.log(`build/vocabulary.bin: ${tokens.length} tokens, ${specials.size} special, ${vocabulary.length} bytes`);

@@ -1,0 +1,96 @@
+/**
+ * What text does a token id stand for?
+ *
+ * The built-in vocabulary is o200k_harmony (OpenAI's tiktoken, MIT licence), packed at build time from the data of
+ * gpt-tokenizer (MIT licence) by `scripts/pack-vocabulary.ts`.
+ */
+import type { Vocabulary } from "./types.ts";
+import { COMPLETE, packTable, readTable, SPECIAL, type VocabularyTable } from "./vocabulary-table.ts";
+
+/** Control ids of o200k_harmony that the chat template and the engine use. */
+export const HARMONY = { return: 200002, start: 200006, end: 200007, message: 200008, call: 200012 } as const;
+
+/** The vocabulary in a packed file (`build/vocabulary.bin`). Keeps views on `bytes`. Throws when it is no such file. */
+export function loadVocabulary(bytes: Uint8Array): Vocabulary {
+  return new PackedVocabulary(readTable(bytes));
+}
+
+/** A vocabulary given token by token, for small ones. */
+export function vocabularyOf(tokens: readonly Uint8Array[], specials: ReadonlySet<number>, eosId: number): Vocabulary {
+  return loadVocabulary(packTable(tokens, specials, eosId, ""));
+}
+
+/**
+ * Text between the quotes of a JSON string, as serde_json writes it (vLLM 0.33 prints chunks with pydantic): \\b \\f \\n
+ * \\r \\t, other control characters \\u00xx in lower case, nothing above ASCII. JSON.stringify differs for lone
+ * surrogates only, which decoded UTF-8 never holds.
+ */
+export function escapeJson(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: JSON escapes exactly these
+const NEEDS_ESCAPE = /["\\\x00-\x1f]/;
+const PAGE_BITS = 8;
+const PAGE_MASK = (1 << PAGE_BITS) - 1;
+
+class PackedVocabulary implements Vocabulary {
+  readonly size: number;
+  readonly eosId: number;
+  readonly maxTokenBytes: number;
+  readonly #table: VocabularyTable;
+  // Pages, because most ids are never printed: one slot per id would cost 1.6 MB at start.
+  readonly #pieces: (string | undefined)[][] = [];
+  readonly #escaped: (string | undefined)[][] = [];
+  // A U+FEFF in a token is text, not a byte order mark.
+  readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+  constructor(table: VocabularyTable) {
+    this.#table = table;
+    this.size = table.size;
+    this.eosId = table.eosId;
+    this.maxTokenBytes = table.maxTokenBytes;
+    for (let page = 0; page <= table.size >> PAGE_BITS; page++) {
+      this.#pieces.push([]);
+      this.#escaped.push([]);
+    }
+  }
+
+  bytesOf(id: number): Uint8Array {
+    const { offsets, bytes } = this.#table;
+    return id >= 0 && id < this.size ? bytes.subarray(offsets[id], offsets[id + 1]) : bytes.subarray(0, 0);
+  }
+
+  isSpecial(id: number): boolean {
+    return (this.#table.flags[id]! & SPECIAL) !== 0;
+  }
+
+  piece(id: number): string | undefined {
+    return this.#pieces[id >> PAGE_BITS]?.[id & PAGE_MASK] ?? this.#decode(id);
+  }
+
+  escapedPiece(id: number): string | undefined {
+    return this.#escaped[id >> PAGE_BITS]?.[id & PAGE_MASK] ?? this.#escape(id);
+  }
+
+  #decode(id: number): string | undefined {
+    if (id < 0 || id >= this.size) return "";
+    if ((this.#table.flags[id]! & COMPLETE) === 0) return undefined;
+    return keep(this.#pieces, id, this.#decoder.decode(this.bytesOf(id)));
+  }
+
+  #escape(id: number): string | undefined {
+    const text = this.piece(id);
+    if (text === undefined) return undefined;
+    return keep(this.#escaped, id, NEEDS_ESCAPE.test(text) ? escapeJson(text) : text);
+  }
+}
+
+/** Stores the text of an id in its page, which grows as far as needed; ids outside are not kept. */
+function keep(pages: (string | undefined)[][], id: number, text: string): string {
+  const page = pages[id >> PAGE_BITS];
+  const slot = id & PAGE_MASK;
+  while (page && page.length <= slot) page.push(undefined);
+  if (page) page[slot] = text;
+  return text;
+}
