@@ -1,0 +1,55 @@
+// What does a request say by default? A pure function of its seed and the position: never of slot, load or time.
+// Tables are TypeScript's (src/content/answers.ts): templates of 32 categories, a category is a range of ids.
+import { column, columnB } from "./column";
+import { eosId } from "./config";
+import { setAddress, settingI } from "./header";
+import { Config, FEED, TEMPLATE, Word } from "./layout";
+import { feedRing, flags, outputs, seed } from "./slots";
+import { SUBMIT_FED } from "./layout";
+
+let templates!: StaticArray<u8>;
+let categories!: StaticArray<i32>;
+let ids!: StaticArray<i32>;
+let templateCount: u32 = 0;
+
+export function takeAnswers(): void {
+  templateCount = settingI(Config.Templates);
+  templates = columnB(settingI(Config.Templates) * TEMPLATE + 1);
+  categories = column(settingI(Config.Categories) + 1);
+  ids = column(settingI(Config.AnswerIds) + 1);
+}
+export function publishAnswers(): void {
+  setAddress(Word.TemplatesAt, changetype<usize>(templates));
+  setAddress(Word.CategoriesAt, changetype<usize>(categories));
+  setAddress(Word.AnswerIdsAt, changetype<usize>(ids));
+}
+
+/** The next output id: fed ahead, or drawn. */
+export function nextToken(slot: i32): i32 {
+  const position = outputs[slot];
+  if ((flags[slot] & SUBMIT_FED) != 0) return feedRing[slot * FEED + (position & (FEED - 1))];
+  return drawToken(seed[slot], position);
+}
+
+/** Without tables (tests of the bare core) the draw itself, kept clear of special ids. */
+export function drawToken(requestSeed: i32, position: i32): i32 {
+  const draw = mix(requestSeed, position);
+  if (templateCount == 0) return 100 + <i32>(draw % 100000);
+  const template = mix(requestSeed ^ 0x5bd1e995, position >> 5) % templateCount;
+  const category = templates[<i32>template * TEMPLATE + (position & (TEMPLATE - 1))];
+  const from = categories[category];
+  return ids[from + <i32>(draw % <u32>(categories[category + 1] - from))];
+}
+
+/** A draw that avoids the ids which may not come before `min_tokens`. */
+export function redrawToken(requestSeed: i32, position: i32, attempt: i32): i32 {
+  return attempt < 64 ? drawToken(requestSeed + attempt, position) : eosId + attempt;
+}
+
+/** 32-bit mix of seed and position; src/content/answers.ts has the same. */
+function mix(requestSeed: i32, position: i32): u32 {
+  let h: u32 = <u32>(requestSeed ^ ((position + 1) * 0x9e3779b9)) * 0x85ebca6b;
+  h ^= h >> 13;
+  h *= 0xc2b2ae35;
+  return h ^ (h >> 16);
+}

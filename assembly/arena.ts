@@ -1,0 +1,189 @@
+// Which blocks does a request hold, and what are their hashes? Both lists grow at the end and lie in pages of one arena,
+// chained per slot in both directions. Submission reserves the pages that a request can ever need, so growth never fails.
+import { column, column64 } from "./column";
+import { setAddress, setWord } from "./header";
+import { NONE, PAGE_BITS, PAGE_BLOCKS, PAGES, SLOTS, Word } from "./layout";
+
+let pageHash!: StaticArray<u64>;
+let pageBlock!: StaticArray<i32>;
+/** Neighbours in the slot's chain, page + 1; a free page's `pageNext` is the next free one. */
+let pageNext!: StaticArray<i32>;
+let pagePrev!: StaticArray<i32>;
+let freePage: i32 = 0;
+let freshPage: i32 = 0;
+let reserved: i32 = 0;
+
+let firstPage!: StaticArray<i32>;
+let lastPage!: StaticArray<i32>;
+let pageCount!: StaticArray<i32>;
+let pagesReserved!: StaticArray<i32>;
+/** Blocks in the table, full blocks with a hash, blocks of the table entered into the prefix cache. */
+export let tableCount!: StaticArray<i32>;
+export let hashCount!: StaticArray<i32>;
+export let cachedCount!: StaticArray<i32>;
+
+export function takeArena(): void {
+  pageHash = column64(PAGES * PAGE_BLOCKS);
+  pageBlock = column(PAGES * PAGE_BLOCKS);
+  pageNext = column(PAGES);
+  pagePrev = column(PAGES);
+  firstPage = column(SLOTS);
+  lastPage = column(SLOTS);
+  pageCount = column(SLOTS);
+  pagesReserved = column(SLOTS);
+  tableCount = column(SLOTS);
+  hashCount = column(SLOTS);
+  cachedCount = column(SLOTS);
+}
+
+export function publishArena(): void {
+  setAddress(Word.TableCountAt, changetype<usize>(tableCount));
+  setAddress(Word.HashCountAt, changetype<usize>(hashCount));
+  setAddress(Word.CachedCountAt, changetype<usize>(cachedCount));
+  setAddress(Word.FirstPageAt, changetype<usize>(firstPage));
+  setAddress(Word.PageNextAt, changetype<usize>(pageNext));
+  setAddress(Word.PageBlockAt, changetype<usize>(pageBlock));
+  setAddress(Word.PageHashAt, changetype<usize>(pageHash));
+}
+
+/** Room for `blocks` entries plus `extra` pages (stop ids); false: the arena is promised to others. */
+export function reserve(slot: i32, blocks: i32, extra: i32): bool {
+  const pages = ((blocks + PAGE_BLOCKS - 1) >> PAGE_BITS) + extra;
+  if (reserved + pages > PAGES) return false;
+  reserved += pages;
+  setWord(Word.PagesReserved, reserved);
+  pagesReserved[slot] = pages;
+  tableCount[slot] = 0;
+  hashCount[slot] = 0;
+  cachedCount[slot] = 0;
+  assert(firstPage[slot] == 0, "a free slot holds pages");
+  return true;
+}
+
+/** All pages of the slot go back. */
+export function releasePages(slot: i32): void {
+  for (let page = firstPage[slot]; page != 0; ) {
+    const next = pageNext[page - 1];
+    pushFree(page);
+    page = next;
+  }
+  firstPage[slot] = 0;
+  lastPage[slot] = 0;
+  pageCount[slot] = 0;
+  reserved -= pagesReserved[slot];
+  setWord(Word.PagesReserved, reserved);
+  pagesReserved[slot] = 0;
+}
+
+/** One page outside the chain, for stop ids; its words are the block column's. */
+export function detachedPage(): i32 {
+  return takePage();
+}
+export function releaseDetached(page: i32): void {
+  pushFree(page);
+}
+export function detachedWord(page: i32, index: i32): i32 {
+  return pageBlock[((page - 1) << PAGE_BITS) + index];
+}
+export function setDetachedWord(page: i32, index: i32, value: i32): void {
+  pageBlock[((page - 1) << PAGE_BITS) + index] = value;
+}
+export function linkDetached(page: i32, next: i32): void {
+  pageNext[page - 1] = next;
+}
+export function nextDetached(page: i32): i32 {
+  return pageNext[page - 1];
+}
+
+export function appendHash(slot: i32, hash: u64): void {
+  const index = hashCount[slot];
+  grow(slot, index);
+  pageHash[entry(slot, index)] = hash;
+  hashCount[slot] = index + 1;
+}
+
+export function appendBlock(slot: i32, block: i32): void {
+  const index = tableCount[slot];
+  grow(slot, index);
+  pageBlock[entry(slot, index)] = block;
+  tableCount[slot] = index + 1;
+}
+
+/** The table is empty again; the hashes stay. */
+export function clearTable(slot: i32): void {
+  tableCount[slot] = 0;
+  cachedCount[slot] = 0;
+}
+
+export function hashAt(slot: i32, index: i32): u64 {
+  return pageHash[entry(slot, index)];
+}
+export function blockAt(slot: i32, index: i32): i32 {
+  return pageBlock[entry(slot, index)];
+}
+
+/** Entry of the slot's block `index` in the page columns; walks from the nearer end of the chain. */
+export function entry(slot: i32, index: i32): i32 {
+  const wanted = index >> PAGE_BITS;
+  const last = pageCount[slot] - 1;
+  let page: i32;
+  if (wanted > last >> 1) {
+    page = lastPage[slot];
+    for (let at = last; at > wanted; at--) page = pagePrev[page - 1];
+  } else {
+    page = firstPage[slot];
+    for (let at = 0; at < wanted; at++) page = pageNext[page - 1];
+  }
+  return ((page - 1) << PAGE_BITS) + (index & (PAGE_BLOCKS - 1));
+}
+
+/** The entry after `at` in the same chain: sequential reading without the walk. */
+export function nextEntry(at: i32): i32 {
+  if (((at + 1) & (PAGE_BLOCKS - 1)) != 0) return at + 1;
+  const next = pageNext[at >> PAGE_BITS];
+  return next == 0 ? NONE : (next - 1) << PAGE_BITS;
+}
+
+/** The entry before `at` in the same chain. */
+export function prevEntry(at: i32): i32 {
+  if ((at & (PAGE_BLOCKS - 1)) != 0) return at - 1;
+  const prev = pagePrev[at >> PAGE_BITS];
+  return prev == 0 ? NONE : ((prev - 1) << PAGE_BITS) + PAGE_BLOCKS - 1;
+}
+
+export function entryHash(at: i32): u64 {
+  return pageHash[at];
+}
+export function entryBlock(at: i32): i32 {
+  return pageBlock[at];
+}
+export function setEntryBlock(at: i32, block: i32): void {
+  pageBlock[at] = block;
+}
+
+function grow(slot: i32, index: i32): void {
+  if (index < pageCount[slot] << PAGE_BITS) return;
+  const page = takePage();
+  pagePrev[page - 1] = lastPage[slot];
+  pageNext[page - 1] = 0;
+  if (lastPage[slot] == 0) firstPage[slot] = page;
+  else pageNext[lastPage[slot] - 1] = page;
+  lastPage[slot] = page;
+  pageCount[slot] = pageCount[slot] + 1;
+  assert(pageCount[slot] <= pagesReserved[slot], "a request outgrew its reservation");
+}
+
+function takePage(): i32 {
+  const page = freePage;
+  if (page != 0) {
+    freePage = pageNext[page - 1];
+    return page;
+  }
+  assert(freshPage < PAGES, "reservations exceed the arena");
+  return ++freshPage;
+}
+
+function pushFree(page: i32): void {
+  pageNext[page - 1] = freePage;
+  freePage = page;
+}

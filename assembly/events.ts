@@ -1,0 +1,60 @@
+// What changed in the prefix cache? Records in one buffer, off by default; layout.ts, Event, says their form.
+// A reader empties it after each call; past its end records are dropped and counted.
+import { column } from "./column";
+import { kvEvents, numGpuBlocks } from "./config";
+import { setAddress, setWord, word } from "./header";
+import { Event, Word } from "./layout";
+
+let words!: StaticArray<i32>;
+let capacity: i32 = 0;
+let used: i32 = 0;
+
+export function takeEvents(): void {
+  capacity = kvEvents ? 65536 + numGpuBlocks * 8 : 1;
+  words = column(capacity);
+}
+export function publishEvents(): void {
+  setAddress(Word.EventsAt, changetype<usize>(words));
+}
+
+export function clearEvents(): void {
+  used = 0;
+  setWord(Word.EventWords, 0);
+}
+
+/** A STORED record's head; `storedHash` must follow `blocks` times. Nothing is written, false, when it does not fit. */
+export function eventStored(slot: i32, first: i32, blocks: i32, parent: u64): bool {
+  if (!room(6 + 2 * blocks)) return false;
+  push(Event.Stored);
+  push(slot);
+  push(first);
+  push(blocks);
+  storedHash(parent);
+  return true;
+}
+export function storedHash(hash: u64): void {
+  push(<i32>hash);
+  push(<i32>(hash >> 32));
+}
+
+export function eventRemoved(block: i32, hash: u64): void {
+  if (!room(4)) return;
+  push(Event.Removed);
+  push(block);
+  storedHash(hash);
+}
+
+export function eventCleared(): void {
+  if (room(1)) push(Event.Cleared);
+}
+
+function room(wanted: i32): bool {
+  if (used + wanted <= capacity) return true;
+  setWord(Word.EventsLost, word(Word.EventsLost) + 1);
+  return false;
+}
+
+function push(value: i32): void {
+  words[used++] = value;
+  setWord(Word.EventWords, used);
+}

@@ -1,0 +1,249 @@
+// Which numbers do the core and its readers agree on?
+// Read by two compilers: asc builds the core from it, tsc reads memory through it. Constants and enums only.
+// A change of order changes ABI.
+
+export const ABI: i32 = 1;
+export const NONE: i32 = -1;
+
+/** Requests that may exist at once, waiting ones included; a handle is generation << SLOT_BITS | slot. */
+export const SLOT_BITS: i32 = 16;
+export const SLOTS: i32 = 65536;
+export const GENERATIONS: i32 = 32767;
+
+/** The arena of block entries (hash and block id) that all requests share, in pages. */
+export const PAGE_BITS: i32 = 5;
+export const PAGE_BLOCKS: i32 = 32;
+export const PAGES: i32 = 131072;
+
+/** Ids fed ahead per request; the outbox asks for more when half is used. */
+export const FEED: i32 = 64;
+export const FEED_HALF: i32 = 32;
+
+/** Steps that may be open at once, rounded up to a power of two; the real engine has two. */
+export const RING: i32 = 4;
+
+/** Positions of one template of default text; see content/answers.ts. */
+export const TEMPLATE: i32 = 32;
+
+/** Words of the configuration, doubles that TypeScript writes before `init`. */
+export enum Config {
+  MaxModelLen,
+  MaxNumSeqs,
+  MaxNumActiveSeqs,
+  MaxNumBatchedTokens,
+  MaxNumScheduledTokens,
+  BlockSize,
+  NumGpuBlocks,
+  EnablePrefixCaching,
+  EnableChunkedPrefill,
+  AsyncScheduling,
+  PriorityPolicy,
+  LongPrefillTokenThreshold,
+  LongPrefillTokenThresholdAdaptive,
+  PrefillScheduleInterval,
+  ReserveFullIsl,
+  Watermark,
+  MaxLoras,
+  EosId,
+  KvEvents,
+  /** Entries of the input buffer: the longest prompt that one call may bring. */
+  InputLength,
+  /** Sizes of the tables that TypeScript fills after `init`. */
+  Templates,
+  Categories,
+  AnswerIds,
+  LinearPoints,
+  HistogramBounds,
+  /** Timing, microseconds: see timing.ts. */
+  TimingKind,
+  LinearBaseUs,
+  LinearPrefillUs,
+  LinearDecodeUs,
+  PrefillBaseUs,
+  PrefillNewUs,
+  PrefillPrefixUs,
+  PrefillPairsUs,
+  DecodeBaseUs,
+  DecodeSeqUs,
+  DecodeCtxUs,
+  SharedBase,
+  Scale,
+  OverheadUs,
+  /** Cumulative counters start here (tests start just below 2^31 and 2^32). */
+  CountersFrom,
+  Count,
+}
+
+export enum TimingKind {
+  None,
+  Constant,
+  Linear,
+  Table,
+}
+
+/** 32-bit words of the core's public face; pointers are byte addresses. */
+export enum Word {
+  Abi,
+  Running,
+  Waiting,
+  Deferred,
+  BlocksFree,
+  SlotsUsed,
+  PagesReserved,
+  PauseState,
+  /** Plan of the last schedule(): row count, first admitted row, and the lists beside it. */
+  PlanStep,
+  PlanRows,
+  PlanAdmitted,
+  PlanPreempted,
+  PlanUndone,
+  PlanRefused,
+  PlanReported,
+  /** Outcome of the last update(). */
+  OutRows,
+  OutLost,
+  OutTokens,
+  EventWords,
+  EventsLost,
+  /** Addresses. */
+  InputAt,
+  RowHandleAt,
+  RowTokensAt,
+  RowFlagsAt,
+  PreemptedAt,
+  UndoneAt,
+  RefusedAt,
+  ReportedAt,
+  OutAt,
+  TokensAt,
+  LostAt,
+  EventsAt,
+  RunningAt,
+  HeapAt,
+  WaitHead,
+  WaitNextAt,
+  GenerationAt,
+  StatusAt,
+  PromptAt,
+  OutputsAt,
+  ComputedAt,
+  PreemptionsAt,
+  CachedPromptAt,
+  CreatedPromptAt,
+  DeferredAt,
+  TableCountAt,
+  HashCountAt,
+  CachedCountAt,
+  FirstPageAt,
+  PageNextAt,
+  PageBlockAt,
+  PageHashAt,
+  BlockRefAt,
+  BlockHashAt,
+  FreeNextAt,
+  PriorityAt,
+  ArrivalAt,
+  SequenceAt,
+  TemplatesAt,
+  CategoriesAt,
+  AnswerIdsAt,
+  LinearTokensAt,
+  LinearUsAt,
+  BoundsAt,
+  BucketsAt,
+  SumsAt,
+  Count,
+}
+
+/** Cumulative counters, doubles that hold whole numbers. */
+export enum Total {
+  Steps,
+  PromptTokens,
+  PromptTokensCached,
+  GenerationTokens,
+  Preemptions,
+  PrefixRequests,
+  PrefixQueries,
+  PrefixHits,
+  PreemptedRequests,
+  PreemptedQueries,
+  PreemptedHits,
+  PrefixResets,
+  FinishedStop,
+  FinishedLength,
+  FinishedAbort,
+  FinishedError,
+  FinishedRepetition,
+  Submitted,
+  Count,
+}
+
+/** Request status; order as in vLLM 0.33 `v1/request.py`, FREE is ours. */
+export enum Status {
+  Free,
+  Waiting,
+  Running,
+  Preempted,
+}
+
+/** As `FinishReason` of vLLM 0.33. */
+export enum Reason {
+  Stop,
+  Length,
+  Abort,
+  Error,
+  Repetition,
+}
+
+export enum Pause {
+  Unpaused,
+  PausedNew,
+  PausedAll,
+}
+
+/** Row of the outbox: slot, index of its first token in the token column, tokens, flags. */
+export const OUT_WORDS: i32 = 4;
+/** Outbox flags: the reason plus one in the low bits; others above. */
+export const OUT_REASON: i32 = 7;
+/** The first output of the request: prefill statistics are ready. */
+export const OUT_FIRST: i32 = 8;
+/** A stop token id ended it (not end-of-sequence). */
+export const OUT_STOP_ID: i32 = 16;
+/** The request runs out of fed ids: FEED_HALF more are wanted before its next token. */
+export const OUT_FEED: i32 = 32;
+
+/** Flags of a planned row: bit 0 = yields a token; above it the number of blocks the row took. */
+export const ROW_SAMPLES: i32 = 1;
+
+/** Flags of `submit`. */
+export const SUBMIT_FED: i32 = 1;
+export const SUBMIT_SKIP_READING: i32 = 2;
+/** The input holds 64-bit block hashes (lo, hi) instead of token ids. */
+export const SUBMIT_HASHED: i32 = 4;
+export const SUBMIT_IGNORE_EOS: i32 = 8;
+
+/** Words of a KV event: kind, then STORED: slot, first block, count, parent lo, hi, and lo, hi per block; REMOVED: block, lo, hi. */
+export enum Event {
+  Stored = 1,
+  Removed = 2,
+  Cleared = 3,
+}
+
+/** Histograms of the core, in this order in memory. */
+export enum Histogram {
+  TimeToFirstToken,
+  InterTokenLatency,
+  E2eLatency,
+  QueueTime,
+  PrefillTime,
+  DecodeTime,
+  InferenceTime,
+  TimePerOutputToken,
+  PromptTokens,
+  GenerationTokens,
+  MaxTokens,
+  IterationTokens,
+  Count,
+}
+/** Bounds that one histogram may have; its bounds, then one bucket more than bounds, lie at histogram * HISTOGRAM_WIDTH. */
+export const HISTOGRAM_WIDTH: i32 = 64;

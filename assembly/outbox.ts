@@ -1,0 +1,54 @@
+// What did the last step give out? Rows (slot, first token, tokens, flags) and the tokens, until TypeScript drains them.
+import { maxNumSeqs } from "./config";
+import { column } from "./column";
+import { setAddress, setWord } from "./header";
+import { OUT_WORDS, Word } from "./layout";
+
+let rows!: StaticArray<i32>;
+let tokens!: StaticArray<i32>;
+let lost!: StaticArray<i32>;
+let rowCount: i32 = 0;
+let tokenCount: i32 = 0;
+let lostCount: i32 = 0;
+
+export function takeOutbox(): void {
+  rows = column(maxNumSeqs * OUT_WORDS);
+  tokens = column(maxNumSeqs);
+  lost = column(maxNumSeqs);
+}
+export function publishOutbox(): void {
+  setAddress(Word.OutAt, changetype<usize>(rows));
+  setAddress(Word.TokensAt, changetype<usize>(tokens));
+  setAddress(Word.LostAt, changetype<usize>(lost));
+}
+
+export function clearOutbox(): void {
+  rowCount = 0;
+  tokenCount = 0;
+  lostCount = 0;
+}
+
+/** One sampled token of a request, with its OUT_* flags. */
+export function emit(slot: i32, token: i32, flags: i32): void {
+  const at = rowCount * OUT_WORDS;
+  rows[at] = slot;
+  rows[at + 1] = tokenCount;
+  rows[at + 2] = 1;
+  rows[at + 3] = flags;
+  rowCount++;
+  tokens[tokenCount++] = token;
+}
+
+/** Sampled, but thrown away: the request had ended, or its output was marked to be dropped. */
+export function lose(handle: i32): void {
+  lost[lostCount++] = handle;
+}
+
+export function sealOutbox(): void {
+  setWord(Word.OutRows, rowCount);
+  setWord(Word.OutTokens, tokenCount);
+  setWord(Word.OutLost, lostCount);
+}
+export function outboxRows(): i32 {
+  return rowCount;
+}

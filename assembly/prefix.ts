@@ -1,0 +1,87 @@
+// Which block holds this content? Open addressing from chained block hash to block; blocks of equal content form a ring
+// in order of entry, and look-up gives the oldest (vLLM 0.33 `v1/core/block_pool.py`, BlockHashToBlockMap).
+import { blockHash } from "./blocks";
+import { numGpuBlocks } from "./config";
+import { column } from "./column";
+
+/** Oldest block of a hash; 0 is empty. Linear probing, power of two, at most half full. */
+let table!: StaticArray<i32>;
+let mask: i32 = 0;
+/** The ring of equal blocks. */
+let sameNext!: StaticArray<i32>;
+let samePrev!: StaticArray<i32>;
+
+export function takePrefixes(): void {
+  let size = 16;
+  while (size < numGpuBlocks << 1) size <<= 1;
+  mask = size - 1;
+  table = column(size);
+  sameNext = column(numGpuBlocks);
+  samePrev = column(numGpuBlocks);
+}
+
+/** The block entered first with this content, or 0. */
+export function find(hash: u64): i32 {
+  return table[placeOf(hash)];
+}
+
+export function enter(block: i32, hash: u64): void {
+  const place = placeOf(hash);
+  const oldest = table[place];
+  if (oldest == 0) {
+    table[place] = block;
+    sameNext[block] = block;
+    samePrev[block] = block;
+    return;
+  }
+  const youngest = samePrev[oldest];
+  sameNext[youngest] = block;
+  samePrev[block] = youngest;
+  sameNext[block] = oldest;
+  samePrev[oldest] = block;
+}
+
+/** The block's content is gone; equal blocks stay hittable. */
+export function forget(block: i32): void {
+  const place = placeOf(blockHash[block]);
+  const next = sameNext[block];
+  if (next == block) {
+    empty(place);
+    return;
+  }
+  const prev = samePrev[block];
+  sameNext[prev] = next;
+  samePrev[next] = prev;
+  if (table[place] == block) table[place] = next;
+}
+
+export function clearPrefixes(): void {
+  memory.fill(changetype<usize>(table), 0, (<usize>mask + 1) << 2);
+}
+
+/** Where the hash stands, or the empty place where it would. */
+function placeOf(hash: u64): i32 {
+  let place = <i32>hash & mask;
+  let block = table[place];
+  while (block != 0 && blockHash[block] != hash) {
+    place = (place + 1) & mask;
+    block = table[place];
+  }
+  return place;
+}
+
+/** Takes the place out and moves later ones of its run forward, so that no probe stops early. */
+function empty(hole: i32): void {
+  let place = hole;
+  for (;;) {
+    place = (place + 1) & mask;
+    const block = table[place];
+    if (block == 0) break;
+    const home = <i32>blockHash[block] & mask;
+    if (((place - home) & mask) >= ((place - hole) & mask)) {
+      table[hole] = block;
+      hole = place;
+    }
+  }
+  table[hole] = 0;
+}

@@ -1,0 +1,191 @@
+// Who runs, and who waits in which order? Running: admission order. Waiting: a linked queue (fcfs) or a binary heap by
+// (priority, arrival, order of submission); vLLM 0.33 `v1/core/sched/request_queue.py`.
+import { maxNumSeqs, priorityPolicy } from "./config";
+import { column } from "./column";
+import { setAddress, setWord } from "./header";
+import { NONE, SLOTS, Status, Word } from "./layout";
+import { arrivalUs, deferred, priority, sequence, status } from "./slots";
+
+export let running!: StaticArray<i32>;
+let runningCount: i32 = 0;
+
+/** Neighbours in the fcfs queue, slot + 1. */
+let waitNext!: StaticArray<i32>;
+let waitPrev!: StaticArray<i32>;
+let head: i32 = 0;
+let tail: i32 = 0;
+/** The heap of slots and each slot's place in it. */
+let heap!: StaticArray<i32>;
+let heapPlace!: StaticArray<i32>;
+let waitingCount: i32 = 0;
+let deferredTotal: i32 = 0;
+
+export function takeQueues(): void {
+  running = column(maxNumSeqs);
+  waitNext = column(SLOTS);
+  waitPrev = column(SLOTS);
+  heap = column(SLOTS);
+  heapPlace = column(SLOTS);
+}
+
+export function publishQueues(): void {
+  setAddress(Word.RunningAt, changetype<usize>(running));
+  setAddress(Word.HeapAt, changetype<usize>(heap));
+  setAddress(Word.WaitNextAt, changetype<usize>(waitNext));
+}
+
+export function runningLength(): i32 {
+  return runningCount;
+}
+export function waitingLength(): i32 {
+  return waitingCount;
+}
+export function deferredLength(): i32 {
+  return deferredTotal;
+}
+
+export function pushRunning(slot: i32): void {
+  assert(runningCount < maxNumSeqs, "more requests run than max_num_seqs");
+  running[runningCount++] = slot;
+  setWord(Word.Running, runningCount);
+}
+export function removeRunningAt(index: i32): void {
+  runningCount--;
+  for (let at = index; at < runningCount; at++) running[at] = running[at + 1];
+  setWord(Word.Running, runningCount);
+}
+/** Drops those that have just ended; the order of the others stays. */
+export function pruneRunning(): void {
+  let kept = 0;
+  for (let at = 0; at < runningCount; at++) {
+    const slot = running[at];
+    if (status[slot] == Status.Running) running[kept++] = slot;
+  }
+  runningCount = kept;
+  setWord(Word.Running, runningCount);
+}
+export function runningIndexOf(slot: i32): i32 {
+  for (let at = 0; at < runningCount; at++) if (running[at] == slot) return at;
+  return NONE;
+}
+
+export function setDeferred(slot: i32, on: i32): void {
+  if (deferred[slot] == on) return;
+  deferred[slot] = on;
+  deferredTotal += on ? 1 : -1;
+  setWord(Word.Deferred, deferredTotal);
+}
+
+function setWaiting(value: i32): void {
+  waitingCount = value;
+  setWord(Word.Waiting, value);
+}
+
+export function heapAt(place: i32): i32 {
+  return heap[place];
+}
+
+/** At the back, or by priority. */
+export function pushWaiting(slot: i32): void {
+  if (priorityPolicy) heapPush(slot);
+  else {
+    waitPrev[slot] = tail;
+    waitNext[slot] = 0;
+    if (tail == 0) setHead(slot + 1);
+    else waitNext[tail - 1] = slot + 1;
+    tail = slot + 1;
+  }
+  setWaiting(waitingCount + 1);
+}
+
+/** At the front, or by priority: a preempted request. */
+export function prependWaiting(slot: i32): void {
+  if (priorityPolicy) heapPush(slot);
+  else {
+    waitPrev[slot] = 0;
+    waitNext[slot] = head;
+    if (head == 0) tail = slot + 1;
+    else waitPrev[head - 1] = slot + 1;
+    setHead(slot + 1);
+  }
+  setWaiting(waitingCount + 1);
+}
+
+export function removeWaiting(slot: i32): void {
+  if (priorityPolicy) heapRemove(heapPlace[slot]);
+  else {
+    const next = waitNext[slot];
+    const prev = waitPrev[slot];
+    if (prev == 0) setHead(next);
+    else waitNext[prev - 1] = next;
+    if (next == 0) tail = prev;
+    else waitPrev[next - 1] = prev;
+  }
+  setWaiting(waitingCount - 1);
+}
+
+/** Next to be admitted, or NONE. */
+export function firstWaiting(): i32 {
+  if (priorityPolicy) return waitingCount > 0 ? heap[0] : NONE;
+  return head - 1;
+}
+/** fcfs only: the one behind. */
+export function afterWaiting(slot: i32): i32 {
+  return waitNext[slot] - 1;
+}
+
+function setHead(value: i32): void {
+  head = value;
+  setWord(Word.WaitHead, value);
+}
+
+/** Does `a` come before `b`? A total order: sequence is unique. */
+function before(a: i32, b: i32): bool {
+  if (priority[a] != priority[b]) return priority[a] < priority[b];
+  if (arrivalUs[a] != arrivalUs[b]) return arrivalUs[a] < arrivalUs[b];
+  return sequence[a] < sequence[b];
+}
+
+function heapPush(slot: i32): void {
+  place(slot, waitingCount);
+  rise(waitingCount);
+}
+
+function heapRemove(at: i32): void {
+  const last = heap[waitingCount - 1];
+  if (at == waitingCount - 1) return;
+  place(last, at);
+  rise(at);
+  sink(heapPlace[last]);
+}
+
+function rise(at: i32): void {
+  const slot = heap[at];
+  while (at > 0) {
+    const parent = (at - 1) >> 1;
+    if (!before(slot, heap[parent])) break;
+    place(heap[parent], at);
+    at = parent;
+  }
+  place(slot, at);
+}
+
+/** The heap without its last entry, which `heapRemove` has just moved. */
+function sink(at: i32): void {
+  const length = waitingCount - 1;
+  const slot = heap[at];
+  for (;;) {
+    let child = 2 * at + 1;
+    if (child >= length) break;
+    if (child + 1 < length && before(heap[child + 1], heap[child])) child++;
+    if (!before(heap[child], slot)) break;
+    place(heap[child], at);
+    at = child;
+  }
+  place(slot, at);
+}
+
+function place(slot: i32, at: i32): void {
+  heap[at] = slot;
+  heapPlace[slot] = at;
+}

@@ -1,0 +1,105 @@
+// Which steps are open? The plan of each, as rows (handle, tokens, flags) in scheduled order, from schedule to update.
+import { maxNumSeqs } from "./config";
+import { column } from "./column";
+import { setAddress, setWord } from "./header";
+import { RING, SLOTS, Word } from "./layout";
+
+export let rowHandle!: StaticArray<i32>;
+export let rowTokens!: StaticArray<i32>;
+export let rowFlags!: StaticArray<i32>;
+let counts!: StaticArray<i32>;
+/** Requests that were preempted, un-scheduled again, refused blocks in the last schedule call; ended since the one before. */
+let preempted!: StaticArray<i32>;
+let undone!: StaticArray<i32>;
+let refused!: StaticArray<i32>;
+let ended!: StaticArray<i32>;
+let reported!: StaticArray<i32>;
+let preemptedCount: i32 = 0;
+let undoneCount: i32 = 0;
+let refusedCount: i32 = 0;
+let endedCount: i32 = 0;
+
+export let planned: i32 = 0;
+export let updated: i32 = 0;
+
+export function takeSteps(): void {
+  rowHandle = column(RING * maxNumSeqs);
+  rowTokens = column(RING * maxNumSeqs);
+  rowFlags = column(RING * maxNumSeqs);
+  counts = column(RING);
+  preempted = column(maxNumSeqs + 1);
+  undone = column(maxNumSeqs + 1);
+  refused = column(maxNumSeqs + 2);
+  ended = column(SLOTS);
+  reported = column(SLOTS);
+}
+export function publishSteps(): void {
+  setAddress(Word.PreemptedAt, changetype<usize>(preempted));
+  setAddress(Word.UndoneAt, changetype<usize>(undone));
+  setAddress(Word.RefusedAt, changetype<usize>(refused));
+  setAddress(Word.ReportedAt, changetype<usize>(reported));
+}
+
+/** Opens the next step and gives the index of its first row. */
+export function openStep(): i32 {
+  assert(planned - updated < RING - 1, "too many steps are open");
+  planned++;
+  preemptedCount = 0;
+  undoneCount = 0;
+  refusedCount = 0;
+  for (let i = 0; i < endedCount; i++) reported[i] = ended[i];
+  setWord(Word.PlanReported, endedCount);
+  endedCount = 0;
+  return firstRow(planned);
+}
+
+export function sealPlan(rows: i32, admitted: i32): void {
+  counts[planned & (RING - 1)] = rows;
+  const first = firstRow(planned) << 2;
+  setWord(Word.PlanStep, planned);
+  setWord(Word.PlanRows, rows);
+  setWord(Word.PlanAdmitted, admitted);
+  setWord(Word.PlanPreempted, preemptedCount);
+  setWord(Word.PlanUndone, undoneCount);
+  setWord(Word.PlanRefused, refusedCount);
+  setAddress(Word.RowHandleAt, changetype<usize>(rowHandle) + first);
+  setAddress(Word.RowTokensAt, changetype<usize>(rowTokens) + first);
+  setAddress(Word.RowFlagsAt, changetype<usize>(rowFlags) + first);
+}
+
+/** Closes the oldest open step and gives its number. */
+export function closeStep(): i32 {
+  assert(updated < planned, "update without an open step");
+  return ++updated;
+}
+export function openSteps(): i32 {
+  return planned - updated;
+}
+export function rowsOf(step: i32): i32 {
+  return counts[step & (RING - 1)];
+}
+export function firstRow(step: i32): i32 {
+  return (step & (RING - 1)) * maxNumSeqs;
+}
+
+export function notePreempted(handle: i32): void {
+  if (preemptedCount < maxNumSeqs) preempted[preemptedCount++] = handle;
+}
+export function clearPreempted(): void {
+  preemptedCount = 0;
+}
+export function sealPreempted(): void {
+  setWord(Word.PlanPreempted, preemptedCount);
+}
+export function noteUndone(handle: i32): void {
+  if (undoneCount < maxNumSeqs) undone[undoneCount++] = handle;
+}
+export function noteRefused(handle: i32): void {
+  if (refusedCount < maxNumSeqs + 2) refused[refusedCount++] = handle;
+}
+export function noteEnded(handle: i32): void {
+  if (endedCount < SLOTS) ended[endedCount++] = handle;
+}
+export function endedUnreported(): i32 {
+  return endedCount;
+}

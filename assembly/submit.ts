@@ -1,0 +1,116 @@
+// How does a request come in? Its prompt stands in the input buffer: token ids, or the hashes of its full blocks.
+import { appendHash, detachedPage, linkDetached, reserve, setDetachedWord } from "./arena";
+import { blockSize, inputLength, maxModelLen, prefixCaching } from "./config";
+import { column } from "./column";
+import { fold, rootHash, seal } from "./hashing";
+import { count, setAddress } from "./header";
+import { FEED, NONE, PAGE_BITS, PAGE_BLOCKS, Status, SUBMIT_FED, SUBMIT_HASHED, Total, Word } from "./layout";
+import { pushWaiting } from "./queues";
+import {
+  acquireSlot, arrivalUs, eosAt, fed, feedRing, flags, handleOf, lora, maxTokens, minTokens, openHash, priority, prompt,
+  queuedUs, releaseSlot, seed, sequence, status, stopCount, stopPage,
+} from "./slots";
+
+/** Token ids, or words of hashes; then the stop ids. */
+let input!: StaticArray<i32>;
+let submitted: f64 = 0;
+
+export function takeInput(): void {
+  input = column(inputLength);
+}
+export function publishInput(): void {
+  setAddress(Word.InputAt, changetype<usize>(input));
+}
+export function inputWord(index: i32): i32 {
+  return input[index];
+}
+
+/**
+ * A new request at the back of the queue; its handle, or NONE when slots or arena are full (nothing is kept then).
+ * `input` holds `promptWords` words of prompt, then `stops` stop ids; `requestFlags` are SUBMIT_* bits.
+ */
+export function submit(
+  tokens: i32, promptWords: i32, stops: i32, limit: i32, least: i32, planned: i32, requestSeed: i32, requestPriority: i32,
+  adapter: i32, saltLo: i32, saltHi: i32, requestFlags: i32, arrived: f64, queued: f64,
+): i32 {
+  assert(tokens > 0 && limit > 0 && promptWords + stops <= inputLength, "malformed submission");
+  const slot = acquireSlot();
+  if (slot == NONE) return NONE;
+  const longest = planned > 0 && planned < limit ? planned : limit;
+  // Two more: asynchronous scheduling may plan one token past the end before it learns of it.
+  const most = min(<i64>tokens + <i64>longest + 2, <i64>maxModelLen + 1);
+  const stopPages = (stops + PAGE_BLOCKS - 1) >> PAGE_BITS;
+  const blocks = <i32>((max(most, <i64>tokens) + <i64>blockSize - 1) / <i64>blockSize);
+  if (!reserve(slot, blocks, stopPages)) {
+    status[slot] = Status.Waiting;
+    releaseSlot(slot);
+    return NONE;
+  }
+  status[slot] = Status.Waiting;
+  prompt[slot] = tokens;
+  maxTokens[slot] = limit;
+  minTokens[slot] = least;
+  eosAt[slot] = planned;
+  seed[slot] = requestSeed;
+  priority[slot] = requestPriority;
+  lora[slot] = adapter;
+  flags[slot] = requestFlags;
+  arrivalUs[slot] = arrived;
+  queuedUs[slot] = queued;
+  sequence[slot] = submitted;
+  submitted += 1;
+  if (prefixCaching) hashPrompt(slot, tokens, promptWords, rootHash(adapter, saltLo, saltHi));
+  keepStops(slot, promptWords, stops);
+  pushWaiting(slot);
+  count(Total.Submitted, 1);
+  return handleOf(slot);
+}
+
+function hashPrompt(slot: i32, tokens: i32, words: i32, root: u64): void {
+  let hash = root;
+  if ((flags[slot] & SUBMIT_HASHED) != 0) {
+    const full = min(words >> 1, tokens / blockSize);
+    for (let block = 0; block < full; block++) {
+      const lo = <u64>(<u32>input[2 * block]);
+      const hi = <u64>(<u32>input[2 * block + 1]);
+      hash = seal(lo | (hi << 32));
+      appendHash(slot, hash);
+    }
+    // What follows the hashed part is private: nothing of it is told, so it matches nothing.
+    openHash[slot] = fold(hash, handleOf(slot)) + <u64>sequence[slot];
+    return;
+  }
+  let left = blockSize;
+  for (let i = 0; i < tokens; i++) {
+    hash = fold(hash, input[i]);
+    if (--left == 0) {
+      hash = seal(hash);
+      appendHash(slot, hash);
+      left = blockSize;
+    }
+  }
+  openHash[slot] = hash;
+}
+
+function keepStops(slot: i32, from: i32, stops: i32): void {
+  stopCount[slot] = stops;
+  let page = 0;
+  for (let i = 0; i < stops; i++) {
+    if ((i & (PAGE_BLOCKS - 1)) == 0) {
+      const next = detachedPage();
+      if (page == 0) stopPage[slot] = next;
+      else linkDetached(page, next);
+      linkDetached(next, 0);
+      page = next;
+    }
+    setDetachedWord(page, i & (PAGE_BLOCKS - 1), input[from + i]);
+  }
+}
+
+/** `ids` more fed tokens, from the start of the input buffer. The ring takes at most FEED ahead of what was used. */
+export function feed(slot: i32, ids: i32): void {
+  assert((flags[slot] & SUBMIT_FED) != 0 && ids <= FEED, "feed without a feed");
+  const have = fed[slot];
+  for (let i = 0; i < ids; i++) feedRing[slot * FEED + ((have + i) & (FEED - 1))] = input[i];
+  fed[slot] = have + ids;
+}

@@ -1,0 +1,103 @@
+// Do blocks for the next tokens fit, and which are they? vLLM 0.33 `v1/core/kv_cache_manager.py`, allocate_slots.
+import {
+  appendBlock, cachedCount, clearTable, entry, entryBlock, entryHash, hashAt, hashCount, nextEntry, prevEntry, tableCount,
+} from "../arena";
+import { acquireBlock, beginRelease, blocksFree, cacheBlock, refsOf, releaseBlock, touchBlock } from "../blocks";
+import { blockSize, kvEvents, maxModelLen, prefixCaching, reserveFullIsl, watermarkBlocks } from "../config";
+import { eventStored, storedHash } from "../events";
+import { NONE, SUBMIT_SKIP_READING } from "../layout";
+import { find } from "../prefix";
+import { runningLength } from "../queues";
+import { flags, tokensOf } from "../slots";
+
+/** Blocks for `n` tokens more of a running request with `computed` ones; the number of new blocks, or NONE. */
+export function grow(slot: i32, n: i32, computed: i32): i32 {
+  const after = computed + n;
+  const held = tableCount[slot];
+  let taken = 0;
+  if (after > held * blockSize) {
+    taken = max(ceilDiv(min(after, maxModelLen)) - held, 0);
+    if (taken > blocksFree()) return NONE;
+    for (let i = 0; i < taken; i++) appendBlock(slot, acquireBlock());
+  }
+  store(slot, after);
+  return taken;
+}
+
+/** Hits of the prefix cache, whole blocks from the start, at least one token left to compute. */
+export function lookUp(slot: i32): i32 {
+  if (!prefixCaching || (flags[slot] & SUBMIT_SKIP_READING) != 0) return 0;
+  const most = min((tokensOf(slot) - 1) / blockSize, hashCount[slot]);
+  if (most <= 0) return 0;
+  let hits = 0;
+  for (let at = entry(slot, 0); hits < most; hits++) {
+    if (find(entryHash(at)) == 0) break;
+    if (hits + 1 < most) at = nextEntry(at);
+  }
+  return hits;
+}
+
+/** First blocks of a waiting request: its `hits` cached ones and new ones for `n` tokens; the number of new ones, or NONE. */
+export function admit(slot: i32, n: i32, hits: i32): i32 {
+  const mark = runningLength() > 0 ? watermarkBlocks : 0;
+  let idle = 0;
+  if (hits > 0) {
+    let at = entry(slot, 0);
+    for (let i = 0; i < hits; i++) {
+      if (refsOf(find(entryHash(at))) == 0) idle++;
+      if (i + 1 < hits) at = nextEntry(at);
+    }
+  }
+  const free = blocksFree();
+  if (reserveFullIsl) {
+    const whole = max(ceilDiv(min(tokensOf(slot), maxModelLen)) - hits, 0);
+    if (whole + idle + mark > free) return NONE;
+  }
+  const after = hits * blockSize + n;
+  const needed = max(ceilDiv(min(after, maxModelLen)) - hits, 0);
+  if (needed + idle + mark > free) return NONE;
+  for (let i = 0; i < hits; i++) {
+    const block = find(hashAt(slot, i));
+    touchBlock(block);
+    appendBlock(slot, block);
+  }
+  cachedCount[slot] = hits;
+  for (let i = 0; i < needed; i++) appendBlock(slot, acquireBlock());
+  store(slot, after);
+  return needed;
+}
+
+/** Enters the blocks that are full up to `tokens`, as far as their content is known. */
+export function store(slot: i32, tokens: i32): void {
+  const from = cachedCount[slot];
+  if (tokens < (from + 1) * blockSize) return;
+  const full = min(tokens / blockSize, hashCount[slot]);
+  if (from >= full) return;
+  const listening = kvEvents && eventStored(slot, from, full - from, from > 0 ? hashAt(slot, from - 1) : 0);
+  let at = entry(slot, from);
+  for (let i = from; i < full; i++) {
+    const hash = entryHash(at);
+    cacheBlock(entryBlock(at), hash);
+    if (listening) storedHash(hash);
+    if (i + 1 < full) at = nextEntry(at);
+  }
+  cachedCount[slot] = full;
+}
+
+/** All blocks of the request go back, the youngest first. */
+export function freeBlocks(slot: i32): void {
+  const held = tableCount[slot];
+  if (held > 0) {
+    beginRelease();
+    let at = entry(slot, held - 1);
+    for (let i = held - 1; i >= 0; i--) {
+      releaseBlock(entryBlock(at));
+      if (i > 0) at = prevEntry(at);
+    }
+  }
+  clearTable(slot);
+}
+
+function ceilDiv(tokens: i32): i32 {
+  return (tokens + blockSize - 1) / blockSize;
+}

@@ -1,0 +1,96 @@
+// How does a request leave the batch: preempted, ended, aborted? vLLM 0.33 `v1/core/sched/scheduler.py`.
+import { releaseDetached, nextDetached, releasePages } from "../arena";
+import { column } from "../column";
+import { count } from "../header";
+import { observe } from "../histogram";
+import { Histogram, Reason, SLOTS, Status, Total } from "../layout";
+import { prependWaiting, removeRunningAt, removeWaiting, runningIndexOf, setDeferred } from "../queues";
+import {
+  arrivalUs, closed, computed, drafts, dropStale, firstTokenUs, handleOf, inFlight, lastTokenUs, maxTokens, placeholders,
+  preemptions, prompt, queuedUs, releaseSlot, scheduledUs, slotOf, stale, status, stopPage,
+} from "../slots";
+import { noteEnded, notePreempted } from "../steps";
+import { freeBlocks } from "./allocate";
+
+/** Handles that the front has ended; they are freed at the next abort point. */
+let closing!: StaticArray<i32>;
+let closingCount: i32 = 0;
+
+export function takeClosing(): void {
+  closing = column(SLOTS);
+}
+
+/** Back to the front of the queue with nothing computed; what is in flight will be stale. The caller took it off `running`. */
+export function preempt(slot: i32, drop: bool): void {
+  freeBlocks(slot);
+  status[slot] = Status.Preempted;
+  computed[slot] = 0;
+  drafts[slot] = 0;
+  if (drop || (dropStale[slot] != 0 && stale[slot] > 0)) dropStale[slot] = 1;
+  else dropStale[slot] = 0;
+  stale[slot] = inFlight[slot];
+  placeholders[slot] = 0;
+  preemptions[slot] = preemptions[slot] + 1;
+  notePreempted(handleOf(slot));
+  count(Total.Preemptions, 1);
+  prependWaiting(slot);
+}
+
+/** Blocks, pages and slot are free; the caller takes it off `running`, the waiting queue is done here. */
+export function release(slot: i32): void {
+  freeBlocks(slot);
+  if (status[slot] != Status.Running) {
+    removeWaiting(slot);
+    setDeferred(slot, 0);
+  }
+  for (let page = stopPage[slot]; page != 0; ) {
+    const next = nextDetached(page);
+    releaseDetached(page);
+    page = next;
+  }
+  releasePages(slot);
+  noteEnded(handleOf(slot));
+  releaseSlot(slot);
+}
+
+/** The one place where a request's own histograms are observed and its end is counted. */
+export function countEnd(slot: i32, reason: Reason, tokens: i32, now: f64): void {
+  count(<Total>(Total.FinishedStop + reason), 1);
+  if (reason == Reason.Abort) return;
+  observe(Histogram.E2eLatency, now - arrivalUs[slot]);
+  observe(Histogram.PromptTokens, <f64>prompt[slot]);
+  observe(Histogram.GenerationTokens, <f64>tokens);
+  observe(Histogram.MaxTokens, <f64>maxTokens[slot]);
+  const scheduled = scheduledUs[slot];
+  const first = firstTokenUs[slot];
+  const decode = lastTokenUs[slot] - first;
+  observe(Histogram.QueueTime, Math.max(scheduled - queuedUs[slot], 0));
+  observe(Histogram.PrefillTime, first - scheduled);
+  observe(Histogram.DecodeTime, decode);
+  observe(Histogram.InferenceTime, lastTokenUs[slot] - scheduled);
+  observe(Histogram.TimePerOutputToken, tokens > 1 ? decode / <f64>(tokens - 1) : 0);
+}
+
+/** The front ends a request: counted now with `tokens` output tokens, silent from now on, freed at the next abort point. */
+export function close(handle: i32, reason: Reason, tokens: i32, now: f64): bool {
+  const slot = slotOf(handle);
+  if (slot < 0 || closed[slot] != 0) return false;
+  closed[slot] = 1;
+  countEnd(slot, reason, tokens, now);
+  closing[closingCount++] = handle;
+  return true;
+}
+
+/** Frees what the front has closed, in order. */
+export function applyClosed(): void {
+  for (let i = 0; i < closingCount; i++) {
+    const slot = slotOf(closing[i]);
+    if (slot < 0) continue;
+    if (status[slot] == Status.Running) removeRunningAt(runningIndexOf(slot));
+    release(slot);
+  }
+  closingCount = 0;
+}
+export function closedPending(): i32 {
+  return closingCount;
+}

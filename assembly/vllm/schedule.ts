@@ -1,0 +1,288 @@
+// What does the next step compute? vLLM 0.33 `v1/core/sched/scheduler.py`, schedule(): first those that run, in order of
+// admission, then those that wait; preemption by recompute when blocks run out. This file is the whole control flow.
+import {
+  asyncScheduling, chunkedPrefill, longPrefillAdaptive, longPrefillTokenThreshold, maxLoras, maxModelLen, maxNumActiveSeqs,
+  maxNumBatchedTokens, maxNumScheduledTokens, prefillScheduleInterval, prefixCaching, priorityPolicy, blockSize,
+} from "../config";
+import { column } from "../column";
+import { count, setWord } from "../header";
+import { NONE, Pause, ROW_SAMPLES, Status, SUBMIT_SKIP_READING, Total, Word } from "../layout";
+import {
+  afterWaiting, deferredLength, firstWaiting, prependWaiting, pushRunning, removeRunningAt, removeWaiting, running,
+  runningLength, setDeferred, waitingLength,
+} from "../queues";
+import {
+  cachedPrompt, computed, drafts, dropStale, flags, handleOf, inFlight, isChunk, lora, maxTokens, outputs, placeholders,
+  preemptions, priority, arrivalUs, prompt, scheduledUs, stale, status, tokensOf, slotOf,
+} from "../slots";
+import { endedUnreported, noteRefused, noteUndone, openStep, openSteps, rowFlags, rowHandle, rowTokens, sealPlan } from "../steps";
+import { addDecodes, addPrefill, clearSums, stepUs } from "../timing";
+import { admit, grow, lookUp } from "./allocate";
+import { preempt } from "./end";
+
+const NEVER: f64 = -1;
+
+let pauseState: i32 = Pause.Unpaused;
+let budget: i32 = 0;
+/** First row of the step in the ring, rows so far. */
+let base: i32 = 0;
+let rows: i32 = 0;
+let preemptedNow: i32 = 0;
+let prefills = false;
+/** Executed steps, the last one that carried prefill, and whether the last full scan left somebody waiting. */
+let executed: f64 = 0;
+let lastPrefill: f64 = NEVER;
+let capacityBound = false;
+/** Adapters of the running requests while admitting; requests that this scan skipped (priority policy). */
+let adapters!: StaticArray<i32>;
+let adapterCount: i32 = 0;
+let skipped!: StaticArray<i32>;
+
+export function takeScheduler(slots: i32): void {
+  adapters = column(maxLoras + 1);
+  skipped = column(slots);
+}
+export function initScheduler(): void {
+  lastPrefill = -(<f64>prefillScheduleInterval);
+}
+
+export function setPause(state: i32): void {
+  pauseState = state;
+  setWord(Word.PauseState, state);
+}
+
+/** Is there anything to schedule or to report? `get_num_unfinished_requests` and `has_finished_requests`. */
+export function hasWork(): bool {
+  return unfinished() > 0 || endedUnreported() > 0;
+}
+export function unfinished(): i32 {
+  if (pauseState == Pause.PausedAll) return 0;
+  if (pauseState == Pause.PausedNew) return runningLength();
+  return runningLength() + waitingLength();
+}
+
+/** Plans one step at `now` and gives its duration in microseconds. The plan stands in the words and columns of layout.ts. */
+export function schedule(now: f64): f64 {
+  base = openStep();
+  rows = 0;
+  preemptedNow = 0;
+  prefills = false;
+  clearSums();
+  budget = pauseState == Pause.PausedAll ? 0 : maxNumScheduledTokens;
+
+  const candidates = runningLength() + waitingLength();
+  let threshold = candidates > 1 ? longPrefillTokenThreshold : 0;
+  if (threshold > 0 && longPrefillAdaptive) threshold = max(threshold, maxNumBatchedTokens / candidates);
+  const deferPrefills = prefillScheduleInterval > 1 && defersPrefills();
+
+  planRunning(threshold, deferPrefills);
+  const admitted = rows;
+  if (preemptedNow == 0 && pauseState != Pause.PausedAll) {
+    admitWaiting(now, threshold, deferPrefills);
+    if (!deferPrefills) capacityBound = waitingLength() > deferredLength();
+  }
+  if (rows > 0) executed += 1;
+  if (prefillScheduleInterval > 1 && prefills) lastPrefill = executed;
+  advance();
+  sealPlan(rows, admitted);
+  count(Total.Steps, 1);
+  if (rows > 0) return stepUs();
+  return openSteps() == 1 && unfinished() > 0 ? 1000 : 0;
+}
+
+/** `prefill_schedule_interval`: are prefills held in this step? */
+function defersPrefills(): bool {
+  if (capacityBound || executed + 1 - lastPrefill >= <f64>prefillScheduleInterval) return false;
+  for (let i = 0; i < runningLength(); i++) if (isChunk[running[i]] == 0) return true;
+  return false;
+}
+
+function planRunning(threshold: i32, deferPrefills: bool): void {
+  let i = 0;
+  while (i < runningLength() && budget > 0) {
+    const slot = running[i];
+    const held = placeholders[slot];
+    const done = computed[slot];
+    // Asynchronous: the step in flight reaches max_tokens, one more would be wasted.
+    if (held > 0 && done + 2 - held >= prompt[slot] + maxTokens[slot]) {
+      i++;
+      continue;
+    }
+    if (deferPrefills && isChunk[slot] != 0) {
+      i++;
+      continue;
+    }
+    let n = tokensOf(slot) + drafts[slot] + held - done;
+    if (threshold > 0 && threshold < n) n = threshold;
+    n = min(min(n, budget), maxModelLen - done - 1);
+    if (n <= 0) {
+      i++;
+      continue;
+    }
+    let taken = grow(slot, n, done);
+    while (taken == NONE) {
+      noteRefused(handleOf(slot));
+      const at = victimIndex();
+      const victim = running[at];
+      removeRunningAt(at);
+      if (at < i) {
+        i--;
+        undo(victim);
+      }
+      preempt(victim, false);
+      preemptedNow++;
+      if (victim == slot) break;
+      taken = grow(slot, n, done);
+    }
+    if (taken == NONE) {
+      if (priorityPolicy) continue;
+      break;
+    }
+    if (isChunk[slot] != 0) prefills = true;
+    plan(slot, n, done, taken);
+    i++;
+  }
+}
+
+/** Who loses its blocks: the last one (fcfs), or the first of those with the largest (priority, arrival). */
+function victimIndex(): i32 {
+  const length = runningLength();
+  if (!priorityPolicy) return length - 1;
+  let worst = 0;
+  for (let i = 1; i < length; i++) {
+    const slot = running[i];
+    const other = running[worst];
+    if (priority[slot] > priority[other] || (priority[slot] == priority[other] && arrivalUs[slot] > arrivalUs[other])) {
+      worst = i;
+    }
+  }
+  return worst;
+}
+
+/** Takes a victim out of this very step, if it is in: its tokens return to the budget. */
+function undo(slot: i32): void {
+  const handle = handleOf(slot);
+  let at = base;
+  while (at < base + rows && rowHandle[at] != handle) at++;
+  if (at == base + rows) return;
+  const n = rowTokens[at];
+  budget += n;
+  cost(slot, n, computed[slot], -1);
+  rows--;
+  for (; at < base + rows; at++) {
+    rowHandle[at] = rowHandle[at + 1];
+    rowTokens[at] = rowTokens[at + 1];
+    rowFlags[at] = rowFlags[at + 1];
+  }
+  noteUndone(handle);
+}
+
+function admitWaiting(now: f64, threshold: i32, deferPrefills: bool): void {
+  if (pauseState != Pause.Unpaused) return;
+  if (maxLoras > 0) collectAdapters();
+  let skips = 0;
+  let slot = firstWaiting();
+  while (slot != NONE && budget > 0 && runningLength() < maxNumActiveSeqs) {
+    if (mustSkip(slot)) {
+      setDeferred(slot, 1);
+      // A skipped request keeps its place: the linked queue is read past it, the heap gets it back after the scan.
+      if (priorityPolicy) {
+        removeWaiting(slot);
+        skipped[skips++] = slot;
+        slot = firstWaiting();
+      } else slot = afterWaiting(slot);
+      continue;
+    }
+    const hits = lookUp(slot);
+    const known = tokensOf(slot);
+    const done = hits * blockSize;
+    if (preemptions[slot] == 0) cachedPrompt[slot] = done + 1;
+    if (deferPrefills && done < known - 1) break;
+    let n = known - done;
+    if (threshold > 0 && threshold < n) n = threshold;
+    if (!chunkedPrefill && n > budget) break;
+    n = min(n, budget);
+    const taken = admit(slot, n, hits);
+    if (taken == NONE) {
+      noteRefused(handleOf(slot));
+      break;
+    }
+    countLookUp(slot, known, done);
+    const next = priorityPolicy ? NONE : afterWaiting(slot);
+    removeWaiting(slot);
+    setDeferred(slot, 0);
+    pushRunning(slot);
+    if (lora[slot] != 0) addAdapter(lora[slot]);
+    status[slot] = Status.Running;
+    computed[slot] = done;
+    if (preemptions[slot] == 0) scheduledUs[slot] = now;
+    if (done < known - 1) prefills = true;
+    plan(slot, n, done, taken);
+    slot = priorityPolicy ? firstWaiting() : next;
+  }
+  while (skips > 0) prependWaiting(skipped[--skips]);
+}
+
+/** Output still in flight that must be delivered first, or an adapter for which there is no room. */
+function mustSkip(slot: i32): bool {
+  if (stale[slot] > 0 && dropStale[slot] == 0) return true;
+  const adapter = lora[slot];
+  return adapter != 0 && adapterCount == maxLoras && !hasAdapter(adapter);
+}
+
+function collectAdapters(): void {
+  adapterCount = 0;
+  for (let i = 0; i < runningLength(); i++) {
+    const adapter = lora[running[i]];
+    if (adapter != 0) addAdapter(adapter);
+  }
+}
+function hasAdapter(adapter: i32): bool {
+  for (let i = 0; i < adapterCount; i++) if (adapters[i] == adapter) return true;
+  return false;
+}
+function addAdapter(adapter: i32): void {
+  if (maxLoras > 0 && adapterCount < maxLoras && !hasAdapter(adapter)) adapters[adapterCount++] = adapter;
+}
+
+/** Prefix statistics at admission; a resumed request counts apart. */
+function countLookUp(slot: i32, known: i32, hit: i32): void {
+  if (!prefixCaching || (flags[slot] & SUBMIT_SKIP_READING) != 0) return;
+  const first = preemptions[slot] == 0;
+  count(first ? Total.PrefixRequests : Total.PreemptedRequests, 1);
+  count(first ? Total.PrefixQueries : Total.PreemptedQueries, <f64>known);
+  count(first ? Total.PrefixHits : Total.PreemptedHits, <f64>hit);
+}
+
+function plan(slot: i32, n: i32, done: i32, taken: i32): void {
+  const at = base + rows++;
+  rowHandle[at] = handleOf(slot);
+  rowTokens[at] = n;
+  rowFlags[at] = taken << 1;
+  budget -= n;
+  cost(slot, n, done, 1);
+}
+
+/** A decode is one token after the prompt; everything else, recomputation included, is prefill. */
+function cost(slot: i32, n: i32, done: i32, sign: i32): void {
+  if (n == 1 && done >= prompt[slot]) addDecodes(sign, <f64>(sign * (done + 1)));
+  else addPrefill(n, done, <f64>sign);
+}
+
+/** Scheduled counts as computed from here on. */
+function advance(): void {
+  for (let at = base; at < base + rows; at++) {
+    const slot = slotOf(rowHandle[at]);
+    const n = rowTokens[at];
+    const done = computed[slot] + n;
+    const held = placeholders[slot];
+    computed[slot] = done;
+    inFlight[slot] = inFlight[slot] + n;
+    if (done < prompt[slot] + outputs[slot] + held) isChunk[slot] = 1;
+    else {
+      isChunk[slot] = 0;
+      rowFlags[at] = rowFlags[at] | ROW_SAMPLES;
+      if (asyncScheduling) placeholders[slot] = held + 1;
+    }
+  }
+}
