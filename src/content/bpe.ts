@@ -1,0 +1,123 @@
+/**
+ * Which token ids does a prompt have?
+ *
+ * Our own encoder over the packed vocabulary, because gpt-tokenizer's costs 400 ms and 100 MB to load and takes time
+ * quadratic in the longest piece (100 ms for 16 KB of punctuation); a test holds us to its ids.
+ */
+import { Merger } from "./merge.ts";
+import { NO_ID, TokenIds } from "./token-ids.ts";
+import type { PromptPart } from "./types.ts";
+import { readTable, SPECIAL, type VocabularyTable } from "./vocabulary-table.ts";
+
+export class BpeEncoder {
+  readonly #ids: TokenIds;
+  readonly #merger: Merger;
+  readonly #split: RegExp;
+  readonly #specials: Specials;
+  readonly #utf8 = new TextEncoder();
+  #scratch = new Uint8Array(256);
+  #out = new Uint32Array(1024);
+  #count = 0;
+  readonly #append = (id: number): void => {
+    if (this.#count === this.#out.length) this.#grow();
+    this.#out[this.#count++] = id;
+  };
+
+  /** Over a packed vocabulary that has a split pattern. */
+  constructor(vocabulary: Uint8Array) {
+    const table = readTable(vocabulary);
+    this.#ids = new TokenIds(table);
+    this.#merger = new Merger(this.#ids);
+    this.#split = new RegExp(table.splitPattern, "uy");
+    this.#specials = new Specials(table);
+  }
+
+  /** The ids of the parts, one after the other, in an array of its own. Contract as `Encoder.encode`. */
+  encode(parts: readonly PromptPart[], allowSpecial: boolean): Uint32Array<ArrayBuffer> {
+    this.#count = 0;
+    for (const part of parts) {
+      if (typeof part === "number") this.#append(part);
+      else if (allowSpecial) this.#withSpecials(part);
+      else this.#text(part);
+    }
+    const ids = this.#out.slice(0, this.#count);
+    if (this.#out.length > 65536) this.#out = new Uint32Array(1024);
+    return ids;
+  }
+
+  #withSpecials(text: string): void {
+    let from = 0;
+    for (let found = this.#specials.next(text, 0); found; found = this.#specials.next(text, from)) {
+      this.#text(text.slice(from, found.at));
+      this.#append(found.id);
+      from = found.end;
+    }
+    this.#text(text.slice(from));
+  }
+
+  #text(text: string): void {
+    for (let start = 0; start < text.length; ) {
+      this.#split.lastIndex = start;
+      // The pattern matches at any place of any text; were it not so, one character is a piece.
+      const end = this.#split.test(text) ? this.#split.lastIndex : start + 1;
+      this.#piece(text, start, end);
+      start = end;
+    }
+  }
+
+  #piece(text: string, start: number, end: number): void {
+    if (this.#scratch.length < 3 * (end - start)) this.#scratch = new Uint8Array(4 * (end - start));
+    let length = 0;
+    for (let at = start; at < end; at++) {
+      const code = text.charCodeAt(at);
+      if (code >= 0x80) {
+        length = this.#utf8.encodeInto(text.slice(start, end), this.#scratch).written;
+        break;
+      }
+      this.#scratch[length++] = code;
+    }
+    const id = this.#ids.find(this.#scratch, 0, length);
+    if (id !== NO_ID) this.#append(id);
+    else this.#merger.merge(this.#scratch, length, this.#append);
+    if (this.#scratch.length > 65536) this.#scratch = new Uint8Array(256);
+  }
+
+  #grow(): void {
+    const wider = new Uint32Array(2 * this.#out.length);
+    wider.set(this.#out);
+    this.#out = wider;
+  }
+}
+
+/** Where does the next spelling of a special token stand? */
+class Specials {
+  readonly #ids = new Map<string, number>();
+  readonly #lengths: number[];
+  /** What all spellings begin with. */
+  #prefix: string | undefined;
+
+  constructor({ size, offsets, flags, bytes }: VocabularyTable) {
+    const decoder = new TextDecoder();
+    for (let id = 0; id < size; id++) {
+      if ((flags[id]! & SPECIAL) === 0) continue;
+      const spelling = decoder.decode(bytes.subarray(offsets[id], offsets[id + 1]));
+      if (spelling === "") continue;
+      this.#ids.set(spelling, id);
+      this.#prefix ??= spelling;
+      while (!spelling.startsWith(this.#prefix)) this.#prefix = this.#prefix.slice(0, -1);
+    }
+    this.#lengths = [...new Set([...this.#ids.keys()].map((spelling) => spelling.length))].sort((a, b) => b - a);
+  }
+
+  next(text: string, from: number): { at: number; end: number; id: number } | undefined {
+    if (this.#prefix === undefined) return undefined;
+    for (let at = text.indexOf(this.#prefix, from); at >= 0; at = text.indexOf(this.#prefix, at + 1)) {
+      for (const length of this.#lengths) {
+        const id = this.#ids.get(text.slice(at, at + length));
+        if (id !== undefined) return { at, end: at + length, id };
+      }
+      if (at >= text.length) return undefined; // an empty prefix is found at the end for ever
+    }
+    return undefined;
+  }
+}
