@@ -1,0 +1,53 @@
+/** What does the file of --config say? The keys of `vllm serve --config`: options without the dashes in front. */
+import type { Node, Scalar } from "yaml";
+import { type Given, given, type Refused, unknown, wrongValue } from "./given.ts";
+import { type Found, lookup } from "./lookup.ts";
+
+/** `path` is only for messages. */
+export function parseConfigFile(text: string, path: string): readonly Given[] | Refused {
+  // Here and not above: loading the package takes longer than all the rest of the configuration.
+  const { LineCounter, isMap, isScalar, parseDocument } = require("yaml") as typeof import("yaml");
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const lineAt = (offset: number) => `${path}:${lines.linePos(offset).line}`;
+
+  const broken = document.errors[0];
+  if (broken) return { error: `${lineAt(broken.pos[0])}: not YAML: ${broken.message.replaceAll("\n", " ")}` };
+  if (document.contents === null) return [];
+  if (!isMap(document.contents)) return { error: `${path}:1: takes a mapping of options, as in "port: 8000"` };
+
+  const said: Given[] = [];
+  for (const { key, value } of document.contents.items) {
+    const name = String(isScalar(key) ? key.value : key);
+    const where = `${lineAt((key as Node).range![0])}: ${name}`;
+    const found = lookup(name);
+    if (!found || name.includes(".")) return unknown(where, "key", name);
+    if (found.name === "config") return { error: `${where}: a configuration file cannot name another one` };
+    const texts = found.ignored ? [] : textsOf(found, value as Node | null);
+    if (texts === undefined) return wrongValue(where, found.option.accepts, written(value as Node | null));
+    said.push(given(found, texts, where));
+  }
+  return said;
+
+  /** Numbers stand as they were written, so that 1e3 or 1.0 is no whole number here either. */
+  function textsOf({ option, sets }: Found, value: Node | null): readonly string[] | undefined {
+    if (option.arity === "toggle" || option.arity === "switch") {
+      return isScalar(value) && typeof value.value === "boolean" ? [String(value.value === sets)] : undefined;
+    }
+    const items = option.arity === "list" && value && "items" in value ? (value.items as Node[]) : [value];
+    const texts = items.map((item) => (isScalar(item) ? scalarText(item) : undefined));
+    return texts.length > 0 && texts.every((text) => text !== undefined) ? texts : undefined;
+  }
+
+  function written(value: Node | null): string {
+    return text
+      .slice(value?.range?.[0] ?? 0, value?.range?.[1] ?? 0)
+      .split("\n")[0]!
+      .trim();
+  }
+}
+
+function scalarText({ value, source }: Scalar): string | undefined {
+  if (typeof value === "string") return value;
+  return typeof value === "number" ? (source ?? String(value)) : undefined;
+}

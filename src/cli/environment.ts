@@ -1,0 +1,45 @@
+/** What does the environment say? `UNDERSTUDY_MAX_NUM_SEQS` is --max-num-seqs. */
+import { type Given, given, type Refused, wrongValue } from "./given.ts";
+import { lookup, nearNames } from "./lookup.ts";
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+const PREFIX = "UNDERSTUDY_";
+
+export interface FromEnvironment {
+  readonly given: readonly Given[];
+  /** vLLM's `VLLM_API_KEY`, which counts when no other place names a key. */
+  readonly fallback: readonly Given[];
+  readonly notices: readonly string[];
+}
+
+export function environmentName(option: string): string {
+  return PREFIX + option.toUpperCase().replaceAll("-", "_");
+}
+
+/** Lists are split at commas; `VLLM_API_KEY` is one key, as in vLLM. An unknown name is no error: others may use the prefix. */
+export function fromEnvironment(env: Environment): FromEnvironment | Refused {
+  const said: Given[] = [];
+  const notices: string[] = [];
+  for (const [variable, text] of Object.entries(env)) {
+    if (!variable.startsWith(PREFIX) || text === undefined) continue;
+    const name = variable.slice(PREFIX.length).toLowerCase();
+    const found = lookup(name);
+    if (!found) {
+      const near = nearNames(name).map(environmentName);
+      if (near.length > 0)
+        notices.push(`${variable} is no option and was not used; did you mean ${near.join(" or ")}?`);
+    } else if (/^(tcp|udp|sctp):\/\//.test(text)) {
+      // Kubernetes sets UNDERSTUDY_PORT=tcp://… in every pod beside a service of that name.
+      notices.push(`${variable}=${text} looks like a Kubernetes service address and was not used`);
+    } else if (found.option.arity === "toggle" || found.option.arity === "switch") {
+      const value = { true: true, "1": true, false: false, "0": false }[text.toLowerCase()];
+      if (value === undefined) return wrongValue(variable, "true, false, 1 or 0", text);
+      said.push(given(found, [String(value === found.sets)], variable));
+    } else {
+      said.push(given(found, found.option.arity === "list" ? text.split(",") : [text], variable));
+    }
+  }
+  const key = env.VLLM_API_KEY;
+  return { given: said, fallback: key ? [given(lookup("api-key")!, [key], "VLLM_API_KEY")] : [], notices };
+}

@@ -1,0 +1,79 @@
+/** What does the command line say? The rules are those of vLLM's parser, without its abbreviations of flags. */
+import { type Given, given, type Refused, unknown } from "./given.ts";
+import { shortFlags } from "./ignored-flags.ts";
+import { type Found, lookup } from "./lookup.ts";
+
+export interface Flags {
+  readonly given: readonly Given[];
+  readonly positional: readonly string[];
+  /** `--help` is "", `--help=WORD` is the word. */
+  readonly help?: string;
+}
+
+export function parseFlags(argv: readonly string[]): Flags | Refused {
+  const said: Given[] = [];
+  const positional: string[] = [];
+  for (let at = 0; at < argv.length; ) {
+    const token = argv[at++]!;
+    if (token === "--") return { given: said, positional: positional.concat(argv.slice(at)) };
+    if (!isFlag(token)) {
+      positional.push(token);
+      continue;
+    }
+    const [written, attached] = split(token);
+    if (written === "--help" || written === "-h") return { given: said, positional, help: attached ?? "" };
+
+    const found = findFlag(written);
+    if (!found) return unknown(written, "flag", written.replace(/^-+/, ""));
+    const rest = attached === undefined ? valuesFrom(argv, at, found) : [];
+    const texts = textsOf(found, attached, rest);
+    if (texts === undefined) return wrongCount(written, found, attached);
+    said.push(given(found, texts, written));
+    at += rest.length;
+  }
+  return { given: said, positional };
+}
+
+/** A lone dash and negative numbers are values. */
+function isFlag(token: string): boolean {
+  return token.startsWith("-") && token !== "-" && !/^-\d*\.?\d+$/.test(token);
+}
+
+/** `--flag=value`, and vLLM's -O3 for -O 3. */
+function split(token: string): [written: string, attached: string | undefined] {
+  if (/^-O\d$/.test(token)) return ["-O", token.slice(2)];
+  const equals = token.indexOf("=");
+  return equals < 0 ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
+}
+
+function findFlag(written: string): Found | undefined {
+  if (written.startsWith("--")) return lookup(written.slice(2));
+  const name = shortFlags[written.split(".")[0]!];
+  return name === undefined ? undefined : lookup(name);
+}
+
+/** The tokens from `at` on that belong to this flag. */
+function valuesFrom(argv: readonly string[], at: number, { option: { arity } }: Found): readonly string[] {
+  if (arity === "toggle" || arity === "switch") return [];
+  const end = argv.findIndex((token, index) => index >= at && isFlag(token));
+  const values = argv.slice(at, end < 0 ? argv.length : end);
+  return arity === "list" ? values : values.slice(0, 1);
+}
+
+/** Undefined when there are too few or too many. */
+function textsOf(
+  { option, sets }: Found,
+  attached: string | undefined,
+  rest: readonly string[],
+): readonly string[] | undefined {
+  const { arity } = option;
+  if (arity === "toggle" || arity === "switch") return attached === undefined ? [String(sets)] : undefined;
+  const texts = attached === undefined ? rest : [attached];
+  return texts.length > 0 || arity === "optional" ? texts : undefined;
+}
+
+function wrongCount(written: string, { name, option }: Found, attached: string | undefined): Refused {
+  if (attached === undefined) return { error: `${written}: needs a value: ${option.accepts}` };
+  const forms = option.arity === "toggle" ? `--${name} or --no-${name}` : `--${name}`;
+  return { error: `${written}: takes no value, not "${attached}"; write ${forms}` };
+}

@@ -1,0 +1,97 @@
+/** What is an option: how many values it takes, how a text becomes its value, what it says of itself? */
+
+export interface Option<T = unknown> {
+  /** `toggle` is --x and --no-x; `optional` is one value or none; a list takes one or more. */
+  readonly arity: "toggle" | "switch" | "one" | "optional" | "list";
+  /** Ends the sentence "takes …". */
+  readonly accepts: string;
+  /** Placeholder in the help; "" where there is no value. */
+  readonly metavar: string;
+  /** Undefined when the texts are no such value. A toggle gets "true" or "false". */
+  readonly read: (texts: readonly string[]) => T | undefined;
+}
+
+export type ValueOf<O> = O extends Option<infer T> ? T : never;
+
+/** A line of an options table. */
+export type Row<T = unknown> = Option<T> & {
+  readonly group: string;
+  /** As the help prints it. */
+  readonly default: string;
+  readonly about: string;
+  /** Not an option of `vllm serve`. */
+  readonly ours?: true;
+};
+
+export const toggle: Option<boolean> = {
+  arity: "toggle",
+  accepts: "true or false",
+  metavar: "",
+  read: ([text]) => (text === "true" ? true : text === "false" ? false : undefined),
+};
+
+/** Only --x: vLLM registers a few so. */
+export const onlyOn: Option<boolean> = { ...toggle, arity: "switch" };
+
+export function integer(min: number, max: number = 2 ** 31 - 1): Option<number> {
+  return {
+    arity: "one",
+    accepts: `a whole number from ${min} to ${max}`,
+    metavar: "N",
+    read: ([text = ""]) => within(/^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN, min, max),
+  };
+}
+
+/** vLLM's human-readable integers: 2k is 2000, 2K is 2048, 25.6k is 25600; a fraction only before a small letter. */
+export function humanInteger(min: number, max: number = 2 ** 31 - 1): Option<number> {
+  return {
+    ...integer(min, max),
+    accepts: `a whole number from ${min} to ${max}, also as 8k (8000) or 8K (8192)`,
+    read: ([text = ""]) => within(humanNumber(text), min, max),
+  };
+}
+
+/** A number of [min, max], the ends included unless `open` names them. */
+export function number(min: number, max: number, open: "" | "min" | "max" = ""): Option<number> {
+  return {
+    arity: "one",
+    accepts: `a number ${open === "min" ? "above" : "from"} ${min} ${open === "max" ? "to below" : "to"} ${max}`,
+    metavar: "X",
+    read: ([text = ""]) => {
+      const value = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : Number.NaN;
+      if ((open === "min" && value === min) || (open === "max" && value === max)) return undefined;
+      return within(value, min, max);
+    },
+  };
+}
+
+export function choice<const T extends string>(...values: readonly T[]): Option<T> {
+  return {
+    arity: "one",
+    accepts: values.join(" or "),
+    metavar: `{${values.join(",")}}`,
+    read: ([text]) => values.find((value) => value === text),
+  };
+}
+
+export function text(metavar: string, accepts: string): Option<string> {
+  return { arity: "one", accepts, metavar, read: ([value]) => value || undefined };
+}
+
+export function texts(metavar: string, accepts: string): Option<readonly string[]> {
+  return { arity: "list", accepts, metavar, read: (values) => (values.every(Boolean) ? values : undefined) };
+}
+
+function within(value: number, min: number, max: number): number | undefined {
+  return value >= min && value <= max ? value : undefined;
+}
+
+function humanNumber(text: string): number {
+  const match = /^(\d+)(\.\d+)?([kKmMgGtT]?)$/.exec(text);
+  if (!match) return Number.NaN;
+  const [, whole, fraction = "", unit = ""] = match;
+  const power = "kmgt".indexOf(unit.toLowerCase()) + 1;
+  if (unit === "") return fraction ? Number.NaN : Number(whole);
+  if (unit !== unit.toLowerCase()) return fraction ? Number.NaN : Number(whole) * 1024 ** power;
+  return Math.trunc(Number(whole + fraction) * 1000 ** power);
+}

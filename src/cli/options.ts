@@ -1,0 +1,245 @@
+/** What can `understudy serve` be told? The one table behind flags, environment, file, help and documentation. */
+
+import { TIMING_FORMS } from "../config/parse-timing.ts";
+import { DEFAULT_PRESET } from "../config/presets.ts";
+import {
+  choice,
+  humanInteger,
+  integer,
+  number,
+  type Option,
+  onlyOn,
+  text,
+  texts,
+  toggle,
+  type ValueOf,
+} from "./option.ts";
+
+/** Slots of the core: more requests than that cannot be running. */
+const SLOTS = 65536;
+
+const modelLen: Option<number> = {
+  ...humanInteger(1),
+  accepts: "a whole number of at least 1, also as 8k (8000) or 8K (8192), or auto (-1)",
+  read: (texts) => (/^(-1|auto)$/i.test(texts[0] ?? "") ? -1 : humanInteger(1).read(texts)),
+};
+
+/** Names and defaults without `ours` are those of `vllm serve` 0.33. */
+export const serveOptions = {
+  model: {
+    ...text("NAME", "a model name"),
+    group: "Model",
+    default: "the preset's model",
+    about: "Model to stand in for; also the first positional argument.",
+  },
+  "served-model-name": {
+    ...texts("NAME", "one or more names"),
+    group: "Model",
+    default: "the model",
+    about: "Names that requests may use. The first one stands in answers and metrics.",
+  },
+  "max-model-len": {
+    ...modelLen,
+    group: "Model",
+    default: "the preset's model",
+    about: "Longest prompt plus answer, in tokens. auto: as much as the KV pool holds.",
+  },
+  "max-logprobs": {
+    ...integer(-1),
+    group: "Model",
+    default: "20",
+    about: "Most log probabilities that a request may ask for; -1 is no limit.",
+  },
+  seed: {
+    ...integer(0, 2 ** 32 - 1),
+    group: "Model",
+    default: "0",
+    about: "Seed of everything random. The same seed and request give the same answer.",
+  },
+  host: {
+    ...text("ADDRESS", "an address"),
+    group: "Server",
+    default: "127.0.0.1",
+    about: "Address to listen on. vLLM listens on all interfaces; we do so only with --host 0.0.0.0.",
+  },
+  port: { ...integer(0, 65535), group: "Server", default: "8000", about: "Port to listen on; 0 takes a free one." },
+  "api-key": {
+    ...texts("KEY", "one or more keys"),
+    group: "Server",
+    default: "none",
+    about: "Requests to /v1 and the like must carry one of these keys. Also taken from VLLM_API_KEY.",
+  },
+  "enable-request-id-headers": {
+    ...toggle,
+    group: "Server",
+    default: "false",
+    about: "Answers carry X-Request-Id.",
+  },
+  "disable-uvicorn-access-log": { ...toggle, group: "Server", default: "false", about: "No line per HTTP request." },
+  "disable-log-stats": { ...onlyOn, group: "Server", default: "false", about: "No line of statistics every 10 s." },
+  "enable-log-requests": {
+    ...toggle,
+    group: "Server",
+    default: "false",
+    about: "A line per request with its parameters.",
+  },
+  "enable-prompt-tokens-details": {
+    ...toggle,
+    group: "Server",
+    default: "false",
+    about: "Usage says how many prompt tokens came from the prefix cache.",
+  },
+  "enable-force-include-usage": {
+    ...toggle,
+    group: "Server",
+    default: "false",
+    about: "Every stream ends with usage.",
+  },
+  "stream-interval": {
+    ...integer(1),
+    group: "Server",
+    default: "1",
+    about: "Tokens per streamed chunk; the first token always leaves alone.",
+  },
+  "shutdown-timeout": {
+    ...integer(0, 86400),
+    group: "Server",
+    default: "0",
+    about: "Seconds that running requests get after SIGTERM; 0 aborts them.",
+  },
+  "max-body-mb": {
+    ...number(0, 4096, "min"),
+    group: "Server",
+    default: "64",
+    about: "Largest request body in MiB; above it 413. vLLM has no limit.",
+    ours: true,
+  },
+  "early-head": {
+    ...toggle,
+    group: "Server",
+    default: "false",
+    about: "Streams begin with an SSE comment, so that the response head leaves at once as it does from vLLM.",
+    ours: true,
+  },
+  "max-num-seqs": {
+    ...integer(1, SLOTS),
+    group: "Scheduler",
+    default: "by the preset's GPU",
+    about: "Most sequences in one step.",
+  },
+  "max-num-active-seqs": {
+    ...integer(1, SLOTS),
+    group: "Scheduler",
+    default: "max-num-seqs",
+    about: "Most requests that admission lets run; at most max-num-seqs.",
+  },
+  "max-num-batched-tokens": {
+    ...humanInteger(1),
+    group: "Scheduler",
+    default: "by the preset's GPU",
+    about: "Most tokens in one step.",
+  },
+  "max-num-scheduled-tokens": {
+    ...humanInteger(1),
+    group: "Scheduler",
+    default: "max-num-batched-tokens",
+    about: "Token budget of a step; at most max-num-batched-tokens.",
+  },
+  "scheduling-policy": {
+    ...choice("fcfs", "priority"),
+    group: "Scheduler",
+    default: "fcfs",
+    about: "Who runs first: by arrival, or by the request's priority (a smaller value first).",
+  },
+  "enable-chunked-prefill": {
+    ...toggle,
+    group: "Scheduler",
+    default: "true",
+    about: "A long prompt may be spread over several steps.",
+  },
+  "async-scheduling": {
+    ...toggle,
+    group: "Scheduler",
+    default: "true",
+    about: "Plan the next step while one runs.",
+  },
+  "long-prefill-token-threshold": {
+    ...integer(0),
+    group: "Scheduler",
+    default: "0",
+    about: "Most prompt tokens of one request per step while others wait or run; 0 is off.",
+  },
+  "long-prefill-token-threshold-adaptive": {
+    ...toggle,
+    group: "Scheduler",
+    default: "false",
+    about: "Never less than a fair share of the token budget.",
+  },
+  "prefill-schedule-interval": {
+    ...integer(1),
+    group: "Scheduler",
+    default: "1",
+    about: "Prefill only in every n-th step; those between decode alone.",
+  },
+  "scheduler-reserve-full-isl": {
+    ...toggle,
+    group: "Scheduler",
+    default: "true",
+    about: "Admit a request only when its whole prompt fits into the free blocks.",
+  },
+  watermark: {
+    ...number(0, 1, "max"),
+    group: "Scheduler",
+    default: "0",
+    about: "Share of the KV blocks that admission leaves free.",
+  },
+  "block-size": { ...integer(1, 65536), group: "KV cache", default: "16", about: "Tokens per KV block." },
+  "num-gpu-blocks-override": {
+    ...integer(1),
+    group: "KV cache",
+    default: "none",
+    about: "Size of the KV pool in blocks, in place of the preset's. One block is set aside.",
+  },
+  "gpu-memory-utilization": {
+    ...number(0, 1, "min"),
+    group: "KV cache",
+    default: "0.92",
+    about: "Share of the preset's GPU memory; what the weights leave of it is the KV pool.",
+  },
+  "enable-prefix-caching": {
+    ...toggle,
+    group: "KV cache",
+    default: "true",
+    about: "Requests with an equal beginning share its blocks.",
+  },
+  timing: {
+    ...text("TIMING", TIMING_FORMS),
+    group: "Stand-in",
+    default: DEFAULT_PRESET,
+    about: `How long steps take: ${TIMING_FORMS}. A preset also sets the defaults of its model and GPU.`,
+    ours: true,
+  },
+  "mean-output-tokens": {
+    ...integer(1, 1_000_000),
+    group: "Stand-in",
+    default: "128",
+    about: "Mean length of answers to requests that set no limit.",
+    ours: true,
+  },
+  role: {
+    ...text("ROLE", "vllm"),
+    group: "Stand-in",
+    default: "vllm",
+    about: "The server to stand in for; this version knows vllm.",
+    ours: true,
+  },
+  config: {
+    ...text("FILE", "the path of a YAML file"),
+    group: "Stand-in",
+    default: "none",
+    about: "YAML file with these options as keys, without the dashes in front.",
+  },
+} as const;
+
+export type OptionName = keyof typeof serveOptions;
+export type Values = { readonly [Name in OptionName]?: ValueOf<(typeof serveOptions)[Name]> };

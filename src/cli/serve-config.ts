@@ -1,0 +1,117 @@
+/** From what was said to a complete configuration: defaults of vLLM 0.33, of the preset's model and of its GPU. */
+import { BLOCK_SIZE, batchDefaults, GPU_MEMORY_UTILIZATION, poolBlocks } from "../config/defaults.ts";
+import { models } from "../config/models.ts";
+import { parseTiming, TIMING_FORMS } from "../config/parse-timing.ts";
+import { DEFAULT_PRESET, findPreset, presetNames } from "../config/presets.ts";
+import type { Profile } from "../config/profile.ts";
+import { brokenRule, doubtful } from "../config/rules.ts";
+import type { EngineConfig, ServeConfig, Timing } from "../config/types.ts";
+import type { Given, Refused } from "./given.ts";
+import type { Values } from "./options.ts";
+
+interface Made {
+  readonly config: ServeConfig;
+  readonly notices: readonly string[];
+}
+
+/** `said` is for messages: where each value came from. */
+export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): Made | Refused {
+  const at = (option: string) => said.get(option)?.where ?? `the default ${option}`;
+  const role = values.role ?? "vllm";
+  if (role !== "vllm") return { error: `${at("role")}: this version has no role "${role}"; it takes vllm` };
+
+  const timing = parseTiming(values.timing ?? DEFAULT_PRESET);
+  if ("error" in timing) {
+    const accepted = `it takes ${TIMING_FORMS} (${presetNames.join(", ")})`;
+    return { error: `${at("timing")}: "${values.timing}": ${timing.error}; ${accepted}` };
+  }
+  const profile = findPreset(timing.kind === "table" ? timing.name : DEFAULT_PRESET)!;
+  const model = models[profile.model]!;
+  const engine = engineConfig(values, timing, profile, model.maxModelLen);
+  const broken = brokenRule(engine, at);
+  if (broken !== undefined) return { error: broken };
+
+  const name = values.model ?? profile.hub ?? model.hub;
+  const notices = [doubtful(engine), tooLong(engine, name, profile, model.maxModelLen)];
+  return {
+    config: { ...server(values, name), engine, ...pool(values, profile) },
+    notices: notices.filter((one) => one !== undefined),
+  };
+}
+
+function engineConfig(values: Values, timing: Timing, profile: Profile, modelLen: number): EngineConfig {
+  const blockSize = values["block-size"] ?? BLOCK_SIZE;
+  const utilization = values["gpu-memory-utilization"] ?? GPU_MEMORY_UTILIZATION;
+  const numGpuBlocks = values["num-gpu-blocks-override"] ?? poolBlocks(profile, utilization, blockSize);
+  const asked = values["max-model-len"] ?? modelLen;
+  // auto: what the pool holds beside the null block, at most what the model can do.
+  const maxModelLen = asked === -1 ? Math.max(1, Math.min(modelLen, (numGpuBlocks - 1) * blockSize)) : asked;
+  const enableChunkedPrefill = values["enable-chunked-prefill"] ?? true;
+  const batch = batchSizes(values, profile, maxModelLen, enableChunkedPrefill);
+  return {
+    ...batch,
+    maxModelLen,
+    maxNumActiveSeqs: values["max-num-active-seqs"] ?? batch.maxNumSeqs,
+    maxNumScheduledTokens: values["max-num-scheduled-tokens"] ?? batch.maxNumBatchedTokens,
+    blockSize,
+    numGpuBlocks,
+    enablePrefixCaching: values["enable-prefix-caching"] ?? true,
+    enableChunkedPrefill,
+    asyncScheduling: values["async-scheduling"] ?? true,
+    schedulingPolicy: values["scheduling-policy"] ?? "fcfs",
+    longPrefillTokenThreshold: values["long-prefill-token-threshold"] ?? 0,
+    longPrefillTokenThresholdAdaptive: values["long-prefill-token-threshold-adaptive"] ?? false,
+    prefillScheduleInterval: values["prefill-schedule-interval"] ?? 1,
+    schedulerReserveFullIsl: values["scheduler-reserve-full-isl"] ?? true,
+    watermark: values.watermark ?? 0,
+    maxLoras: 0,
+    seed: values.seed ?? 0,
+    timing,
+  };
+}
+
+/** The order matters and is vLLM's (`EngineArgs._set_default_max_num_seqs_and_batched_tokens_args`). */
+function batchSizes(values: Values, profile: Profile, maxModelLen: number, chunked: boolean) {
+  const byGpu = batchDefaults(profile);
+  const seqs = values["max-num-seqs"] ?? byGpu.maxNumSeqs;
+  const roomy = chunked ? byGpu.maxNumBatchedTokens : Math.max(byGpu.maxNumBatchedTokens, maxModelLen);
+  const maxNumBatchedTokens = values["max-num-batched-tokens"] ?? Math.min(roomy, seqs * maxModelLen);
+  return { maxNumBatchedTokens, maxNumSeqs: values["max-num-seqs"] ?? Math.min(seqs, maxNumBatchedTokens) };
+}
+
+function server(values: Values, model: string) {
+  return {
+    model,
+    servedModelNames: values["served-model-name"] ?? [model],
+    host: values.host ?? "127.0.0.1",
+    port: values.port ?? 8000,
+    apiKeys: values["api-key"] ?? [],
+    streamInterval: values["stream-interval"] ?? 1,
+    shutdownTimeoutS: values["shutdown-timeout"] ?? 0,
+    maxBodyBytes: Math.ceil((values["max-body-mb"] ?? 64) * 2 ** 20),
+    maxLogprobs: values["max-logprobs"] ?? 20,
+    enableRequestIdHeaders: values["enable-request-id-headers"] ?? false,
+    disableAccessLog: values["disable-uvicorn-access-log"] ?? false,
+    disableLogStats: values["disable-log-stats"] ?? false,
+    enablePromptTokensDetails: values["enable-prompt-tokens-details"] ?? false,
+    enableForceIncludeUsage: values["enable-force-include-usage"] ?? false,
+    enableLogRequests: values["enable-log-requests"] ?? false,
+    earlyHead: values["early-head"] ?? false,
+    meanOutputTokens: values["mean-output-tokens"] ?? 128,
+    ignoredFlags: [],
+  };
+}
+
+function pool(values: Values, profile: Profile) {
+  return {
+    preset: profile.name,
+    gpuMemoryUtilization: values["gpu-memory-utilization"] ?? GPU_MEMORY_UTILIZATION,
+    numGpuBlocksOverride: values["num-gpu-blocks-override"] ?? null,
+  };
+}
+
+/** vLLM reads the limit from the model and refuses; we know only the preset's model, so only that one is spoken of. */
+function tooLong({ maxModelLen }: EngineConfig, name: string, profile: Profile, limit: number): string | undefined {
+  if (maxModelLen <= limit || name !== (profile.hub ?? models[profile.model]!.hub)) return undefined;
+  return `max-model-len (${maxModelLen}) is above what ${name} can do (${limit}); vLLM starts so only with VLLM_ALLOW_LONG_MAX_MODEL_LEN=1`;
+}

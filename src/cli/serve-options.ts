@@ -1,0 +1,96 @@
+/** What is `understudy serve` to do? Flags beat environment beat file beat defaults; every error is one line. */
+import type { ServeConfig } from "../config/types.ts";
+import { parseConfigFile } from "./config-file.ts";
+import { type Environment, fromEnvironment } from "./environment.ts";
+import { type Flags, parseFlags } from "./flags.ts";
+import { type Given, given, type Refused, wrongValue } from "./given.ts";
+import { serveHelp } from "./help.ts";
+import { lookup } from "./lookup.ts";
+import type { Option } from "./option.ts";
+import { serveOptions, type Values } from "./options.ts";
+import { serveConfig } from "./serve-config.ts";
+
+export type Resolved =
+  | { readonly config: ServeConfig; readonly ignored: readonly string[]; readonly notices: readonly string[] }
+  /** One line: what is wrong, where, what is accepted. The command exits with 2. */
+  | Refused
+  | { readonly help: string };
+
+/** `argv` is what follows `serve`. `readFile` gives a file's text or throws. Nothing is read but `env` and that file. */
+export function resolveServeConfig(
+  argv: readonly string[],
+  env: Environment,
+  readFile: (path: string) => string,
+): Resolved {
+  const flags = parseFlags(argv);
+  if ("error" in flags) return flags;
+  if (flags.help !== undefined) return { help: serveHelp(flags.help) };
+  const environment = fromEnvironment(env);
+  if ("error" in environment) return environment;
+  const spoken = withModel(flags);
+  if ("error" in spoken) return spoken;
+
+  const said = merge(environment.given, spoken);
+  const file = readConfigFile(said.get("config"), readFile);
+  if ("error" in file) return file;
+  const all = merge(environment.fallback, file, [...said.values()]);
+
+  const values = readValues(all);
+  if ("error" in values) return values;
+  const made = serveConfig(values.values, all);
+  if ("error" in made) return made;
+  const ignored = [...all.values()].filter((one) => one.ignored).map((one) => `--${one.name}`);
+  return {
+    config: { ...made.config, ignoredFlags: ignored },
+    ignored,
+    notices: [...environment.notices, ...made.notices],
+  };
+}
+
+/** The positional argument is the model. */
+function withModel({ given: said, positional }: Flags): readonly Given[] | Refused {
+  const [model, second] = positional;
+  if (second !== undefined) return { error: `"${second}": unexpected; one model is served, and "${model}" is it` };
+  if (model === undefined) return said;
+  const flag = said.find((one) => one.name === "model");
+  if (flag) return { error: `${flag.where}: the model is given twice, as "${flag.texts[0]}" and as "${model}"` };
+  return [...said, given(lookup("model")!, [model], "model")];
+}
+
+/** Later ones win. A list given twice in one place is one list. */
+function merge(...layers: readonly (readonly Given[])[]): Map<string, Given> {
+  const merged = new Map<string, Given>();
+  for (const layer of layers) {
+    const here = new Map<string, Given>();
+    for (const one of layer) {
+      const before = here.get(one.name);
+      const joins = before !== undefined && lookup(one.name)?.option.arity === "list";
+      here.set(one.name, joins ? { ...one, texts: [...before.texts, ...one.texts] } : one);
+    }
+    for (const [name, one] of here) merged.set(name, one);
+  }
+  return merged;
+}
+
+function readConfigFile(config: Given | undefined, readFile: (path: string) => string): readonly Given[] | Refused {
+  const path = config?.texts[0];
+  if (config === undefined || path === undefined) return [];
+  try {
+    return parseConfigFile(readFile(path), path);
+  } catch (failure) {
+    const why = failure instanceof Error && "code" in failure ? String(failure.code) : String(failure);
+    return { error: `${config.where}: cannot read "${path}" (${why})` };
+  }
+}
+
+function readValues(all: ReadonlyMap<string, Given>): { readonly values: Values } | Refused {
+  const values: Record<string, unknown> = {};
+  for (const [name, option] of Object.entries<Option>(serveOptions)) {
+    const one = all.get(name);
+    if (one === undefined) continue;
+    const value = option.read(one.texts);
+    if (value === undefined) return wrongValue(one.where, option.accepts, one.texts.join(" "));
+    values[name] = value;
+  }
+  return { values };
+}
