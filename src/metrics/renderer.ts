@@ -1,0 +1,103 @@
+/**
+ * How does the loop's thread get a page without making it? It flattens a snapshot, hands it to the worker and waits.
+ * The worker starts with the first scrape: whoever never scrapes pays nothing.
+ */
+import type { Snapshot } from "../engine/types.ts";
+import { flatten } from "./flat.ts";
+import type { View } from "./page.ts";
+import type { Identity } from "./table.ts";
+
+/** Scrapes that may wait at a time; one more is refused. */
+export const WAITING_MAX = 256;
+
+type Bytes = Uint8Array<ArrayBuffer>;
+interface Order {
+  readonly view: View;
+  readonly page: Promise<Bytes>;
+  readonly resolve: (page: Bytes) => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+/** Thrown where more than `WAITING_MAX` scrapes wait. */
+export class TooManyScrapes extends Error {}
+
+export class Renderer {
+  readonly #scrape: () => Snapshot;
+  readonly #identity: Identity;
+  #worker: Worker | null = null;
+  #running: Order | null = null;
+  /** The next order of each view. It has no snapshot yet, so a scrape that joins it sees all that happened before it came. */
+  readonly #next = new Map<View, Order>();
+  #waiting = 0;
+
+  constructor(scrape: () => Snapshot, identity: Identity) {
+    this.#scrape = scrape;
+    this.#identity = identity;
+  }
+
+  /** The page's bytes, no older than the call. Scrapes that come while another is made share the one after it. */
+  async page(view: View): Promise<Bytes> {
+    if (this.#waiting >= WAITING_MAX) throw new TooManyScrapes("too many scrapes at once");
+    this.#waiting++;
+    try {
+      let order = this.#next.get(view);
+      if (!order) {
+        order = { view, ...promiseParts() };
+        this.#next.set(view, order);
+        this.#turn();
+      }
+      return await order.page;
+    } finally {
+      this.#waiting--;
+    }
+  }
+
+  /** Ends the thread; who still waits is told. */
+  stop(): void {
+    this.#fail(new Error("metrics stopped"));
+  }
+
+  #turn(): void {
+    if (this.#running) return;
+    const [order] = this.#next.values();
+    if (!order) return;
+    this.#next.delete(order.view);
+    this.#running = order;
+    try {
+      const numbers = flatten(this.#scrape());
+      this.#worker ??= this.#start();
+      this.#worker.postMessage({ view: order.view, numbers }, [numbers.buffer]);
+    } catch (reason) {
+      this.#fail(reason);
+    }
+  }
+
+  #start(): Worker {
+    const worker = new Worker(new URL("./worker.ts", import.meta.url));
+    worker.unref?.();
+    worker.onmessage = ({ data }: MessageEvent<Bytes>) => {
+      const order = this.#running!;
+      this.#running = null;
+      order.resolve(data);
+      this.#turn();
+    };
+    worker.onerror = (event) => this.#fail(new Error(`metrics worker: ${event.message}`));
+    worker.postMessage(this.#identity);
+    return worker;
+  }
+
+  /** The next scrape starts anew, with a new worker. */
+  #fail(reason: unknown): void {
+    const orders = [...(this.#running ? [this.#running] : []), ...this.#next.values()];
+    this.#running = null;
+    this.#next.clear();
+    this.#worker?.terminate();
+    this.#worker = null;
+    for (const order of orders) order.reject(reason);
+  }
+}
+
+function promiseParts() {
+  const { promise, resolve, reject } = Promise.withResolvers<Bytes>();
+  return { page: promise, resolve, reject };
+}

@@ -1,0 +1,67 @@
+/**
+ * How does a Python server print its metrics? prom-client collects, this prints, because prom-client writes numbers
+ * and labels its own way. Follows prometheus_client 0.26 `exposition.py` and `utils.py`: labels sorted by name,
+ * floats as Python's `repr`, from one million on with Go's exponent.
+ */
+
+/** A number as a value stands for itself and is printed as a float (`le`). */
+export type Labels = Readonly<Record<string, string | number>>;
+
+export interface Sample {
+  /** The sample's own name where it differs from the family's. */
+  readonly metricName?: string;
+  readonly labels: Labels;
+  readonly value: number;
+}
+
+export interface Family {
+  readonly name: string;
+  readonly help: string;
+  readonly type: string;
+  readonly values: readonly Sample[];
+}
+
+/** Text format 0.0.4, one family after the other in the given order. */
+export function printFamilies(families: readonly Family[]): string {
+  let text = "";
+  for (const { name, help, type, values } of families) {
+    text += `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`;
+    for (const { metricName, labels, value } of values) {
+      text += `${metricName ?? name}${printLabels(labels)} ${printFloat(value)}\n`;
+    }
+  }
+  return text;
+}
+
+function printLabels(labels: Labels): string {
+  const names = Object.keys(labels).sort();
+  if (names.length === 0) return "";
+  const pairs = names.map((name) => {
+    const value = labels[name]!;
+    return `${name}="${typeof value === "number" ? printFloat(value) : escapeLabel(value)}"`;
+  });
+  return `{${pairs.join(",")}}`;
+}
+
+const escapeHelp = (text: string) => text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
+const escapeLabel = (text: string) => escapeHelp(text).replaceAll('"', '\\"');
+
+/** `floatToGoString` of prometheus_client: `1.0`, `1e-05`, `+Inf`, and from one million on `1.7e+09`. */
+export function printFloat(value: number): string {
+  if (value === Number.POSITIVE_INFINITY) return "+Inf";
+  if (value === Number.NEGATIVE_INFINITY) return "-Inf";
+  if (value >= 1e6 && value < 1e16) {
+    const [mantissa, exponent] = value.toExponential().split("e+");
+    return `${mantissa}e+${exponent!.padStart(2, "0")}`;
+  }
+  return pythonRepr(value);
+}
+
+/** Python's `repr` of a finite float or NaN: the same shortest digits as JavaScript's, but another choice of the exponent. */
+export function pythonRepr(value: number): string {
+  if (Number.isNaN(value)) return "NaN";
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-4 || size >= 1e16)) return value.toExponential().replace(/(?<=e[+-])(?=\d$)/, "0");
+  if (Object.is(value, -0)) return "-0.0";
+  return Number.isInteger(value) ? `${value}.0` : `${value}`;
+}

@@ -1,0 +1,33 @@
+/** What do we say about ourselves? Every request exactly once, and how punctual the loop is. */
+import type { LoopSnapshot, Outcome } from "../engine/types.ts";
+import { counter, gauge, histogram, type Row } from "./table.ts";
+
+const OUTCOMES = ["stop", "length", "abort", "refused", "error"] as const satisfies readonly Outcome[];
+
+const loopHistogram = (name: string, help: string, key: "stepStartLateness" | "stepWriteDuration") =>
+  histogram("now", name, help, ({ loop }: { loop: LoopSnapshot }) => [[{}, loop[key]]]);
+
+export const understudy: readonly Row[] = [
+  counter(
+    "now",
+    "understudy_requests_total",
+    "Requests by how they ended, each counted once; refused = answered 4xx or 503 before the engine took it.",
+    ({ front }) => OUTCOMES.map((outcome) => [{ outcome }, front.outcomes[outcome]]),
+  ),
+  gauge("now", "understudy_streams_open", "Event streams that are open.", ({ front }) => [[{}, front.streamsOpen]]),
+  counter("now", "understudy_steps_total", "Engine steps that ended.", ({ engines }, { engineFirst }) =>
+    engines.map(({ steps }, index) => [{ engine: `${engineFirst + index}` }, steps]),
+  ),
+  loopHistogram(
+    "understudy_step_start_lateness_seconds",
+    "How much later than due a step started.",
+    "stepStartLateness",
+  ),
+  loopHistogram("understudy_step_write_seconds", "How long writing the rows of a step took.", "stepWriteDuration"),
+  counter(
+    "now",
+    "understudy_clock_rebased_seconds_total",
+    "Seconds by which engine time was set back because the host fell behind.",
+    ({ loop }) => [[{}, loop.clockRebasedSeconds]],
+  ),
+];

@@ -1,0 +1,168 @@
+/**
+ * What does vLLM 0.33 show? Its families in its own order: `v1/metrics/loggers.py`, `PrometheusStatLogger`.
+ * Rows that stay constant here are constant in a vLLM without that feature too (no KV connector, text model, no
+ * sleep mode, no `--enable-mfu-metrics`, no queue limit).
+ */
+import { type EngineSnapshot, Finish, type HistogramName } from "../engine/types.ts";
+import { counter, gauge, histogram, type Identity, type Read, type Row, withCreated } from "./table.ts";
+
+/** Each engine's number under vLLM's two labels. */
+const each =
+  (pick: (engine: EngineSnapshot) => number): Read<number> =>
+  ({ engines }, identity) =>
+    engines.map((engine, index) => [engineLabels(identity, index), pick(engine)]);
+
+/** The same once per value of a third label. */
+const eachBy =
+  (label: string, picks: Readonly<Record<string, (engine: EngineSnapshot) => number>>): Read<number> =>
+  ({ engines }, identity) =>
+    Object.entries(picks).flatMap(([value, pick]) =>
+      engines.map((engine, index) => [{ ...engineLabels(identity, index), [label]: value }, pick(engine)] as const),
+    );
+
+const engineLabels = (identity: Identity, index: number) => ({
+  engine: `${identity.engineFirst + index}`,
+  model_name: identity.modelName,
+});
+
+const zero = () => 0;
+const one = () => 1;
+const gaugeOf = (name: string, help: string, read: Read<number>) => gauge("step", `vllm:${name}`, help, read);
+const counterOf = (name: string, help: string, read: Read<number>) => counter("step", `vllm:${name}`, help, read);
+const histogramOf = (name: string, help: string, key: HistogramName) =>
+  histogram("step", `vllm:${name}`, help, ({ engines }, identity) =>
+    engines.map((engine, index) => [engineLabels(identity, index), engine.histograms[key]]),
+  );
+
+const estimated = (what: string, name: string) =>
+  counterOf(name, `Estimated number of ${what} per GPU (for Model Flops Utilization calculations).`, each(zero));
+
+export const vllm: readonly Row[] = withCreated([
+  estimated("floating point operations", "estimated_flops_per_gpu_total"),
+  estimated("bytes read from memory", "estimated_read_bytes_per_gpu_total"),
+  estimated("bytes written to memory", "estimated_write_bytes_per_gpu_total"),
+  gaugeOf(
+    "num_requests_running",
+    "Number of requests in model execution batches.",
+    each((e) => e.running),
+  ),
+  gaugeOf(
+    "num_requests_waiting",
+    "Number of requests waiting to be processed.",
+    each((e) => e.waiting + e.deferred),
+  ),
+  gaugeOf(
+    "num_requests_waiting_by_reason",
+    "Number of waiting requests by reason. Reason labels: 'capacity' = waiting for scheduling capacity; 'deferred' = deferred by transient constraints (LoRA budget, KV transfer, blocked status). Sum of all reasons equals vllm:num_requests_waiting.",
+    eachBy("reason", { capacity: (e) => e.waiting, deferred: (e) => e.deferred }),
+  ),
+  gaugeOf(
+    "engine_sleep_state",
+    "Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is awake; weights_offloaded = 1 means sleep level 1; discard_all = 1 means sleep level 2.",
+    eachBy("sleep_state", { awake: one, weights_offloaded: zero, discard_all: zero }),
+  ),
+  gaugeOf(
+    "kv_cache_usage_perc",
+    "KV-cache usage. 1 means 100 percent usage.",
+    each((e) => e.kvUsage),
+  ),
+  counterOf(
+    "prefix_cache_queries_total",
+    "Prefix cache queries, in terms of number of queried tokens.",
+    each((e) => e.prefixQueries),
+  ),
+  counterOf(
+    "prefix_cache_hits_total",
+    "Prefix cache hits, in terms of number of cached tokens.",
+    each((e) => e.prefixHits),
+  ),
+  counterOf(
+    "external_prefix_cache_queries_total",
+    "External prefix cache queries from KV connector cross-instance cache sharing, in terms of number of queried tokens.",
+    each(zero),
+  ),
+  counterOf(
+    "external_prefix_cache_hits_total",
+    "External prefix cache hits from KV connector cross-instance cache sharing, in terms of number of cached tokens.",
+    each(zero),
+  ),
+  counterOf("mm_cache_queries_total", "Multi-modal cache queries, in terms of number of queried items.", each(zero)),
+  counterOf("mm_cache_hits_total", "Multi-modal cache hits, in terms of number of cached items.", each(zero)),
+  counterOf(
+    "num_preemptions_total",
+    "Cumulative number of preemption from the engine.",
+    each((e) => e.preemptions),
+  ),
+  counterOf(
+    "prompt_tokens_total",
+    "Number of prefill tokens processed.",
+    each((e) => e.promptTokens),
+  ),
+  counterOf(
+    "prompt_tokens_by_source_total",
+    "Number of prompt tokens by source.",
+    eachBy("source", {
+      local_compute: (e) => e.promptTokens - e.promptTokensCached,
+      local_cache_hit: (e) => e.promptTokensCached,
+      external_kv_transfer: zero,
+    }),
+  ),
+  counterOf(
+    "prompt_tokens_cached_total",
+    "Number of cached prompt tokens (local + external).",
+    each((e) => e.promptTokensCached),
+  ),
+  counterOf(
+    "prompt_tokens_cached_by_source_total",
+    "Prefix-cache hit tokens by the cache tier that supplied them: device (local HBM), host (offloaded to DRAM), disk, p2p (transferred from another vLLM instance) or external_unspecified. Counted at admission; sums to vllm:prefix_cache_hits + vllm:external_prefix_cache_hits.",
+    eachBy("source", { device: (e) => e.prefixHits, host: zero, p2p: zero, disk: zero, external_unspecified: zero }),
+  ),
+  counterOf(
+    "generation_tokens_total",
+    "Number of generation tokens processed.",
+    each((e) => e.generationTokens),
+  ),
+  counterOf(
+    "request_success_total",
+    "Count of successfully processed requests.",
+    eachBy("finished_reason", {
+      stop: (e) => e.finished[Finish.Stop],
+      length: (e) => e.finished[Finish.Length],
+      // What the snapshot counts as aborted are clients that left, and vLLM drops their state before it would count them.
+      abort: zero,
+      error: (e) => e.finished[Finish.Error],
+      repetition: (e) => e.finished[Finish.Repetition],
+    }),
+  ),
+  counterOf(
+    "admission_rejections_total",
+    "Number of admission attempts rejected by a queue limit, by reason.",
+    (_, { modelName }) => [
+      [{ model_name: modelName, reason: "max_num_queued_reqs" }, 0],
+      [{ model_name: modelName, reason: "max_num_queued_tokens" }, 0],
+    ],
+  ),
+  histogramOf("request_prompt_tokens", "Number of prefill tokens processed.", "promptTokens"),
+  histogramOf("request_generation_tokens", "Number of generation tokens processed.", "generationTokens"),
+  histogramOf("iteration_tokens_total", "Histogram of number of tokens per engine_step.", "iterationTokens"),
+  histogramOf("request_params_max_tokens", "Histogram of the max_tokens request parameter.", "maxTokens"),
+  histogramOf("time_to_first_token_seconds", "Histogram of time to first token in seconds.", "timeToFirstToken"),
+  histogramOf("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", "interTokenLatency"),
+  histogramOf(
+    "request_time_per_output_token_seconds",
+    "Histogram of time_per_output_token_seconds per request.",
+    "timePerOutputToken",
+  ),
+  histogramOf("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", "e2eLatency"),
+  histogramOf("request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.", "queueTime"),
+  histogramOf(
+    "request_inference_time_seconds",
+    "Histogram of time spent in RUNNING phase for request.",
+    "inferenceTime",
+  ),
+  histogramOf("request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request.", "prefillTime"),
+  histogramOf("request_decode_time_seconds", "Histogram of time spent in DECODE phase for request.", "decodeTime"),
+  gaugeOf("cache_config_info", "Information of the LLMEngine CacheConfig", ({ engines }, identity) =>
+    engines.map((_, index) => [{ ...identity.cacheConfig, engine: `${identity.engineFirst + index}` }, 1]),
+  ),
+]);

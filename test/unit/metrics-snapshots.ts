@@ -1,0 +1,92 @@
+/** Snapshots for the tests of the metrics: an empty one, and any one. */
+import fc from "fast-check";
+import { histogramBounds, LOOP_BOUNDS } from "../../src/config/buckets.ts";
+import type { EngineSnapshot, HistogramName, HistogramSnapshot, Snapshot } from "../../src/engine/types.ts";
+import type { Identity } from "../../src/metrics/table.ts";
+
+export const identity: Identity = {
+  modelName: "m",
+  engineFirst: 0,
+  startedS: 1.7e9,
+  cacheConfig: { block_size: "16", num_gpu_blocks: "100" },
+  disableLogStats: false,
+};
+
+export const emptyHistogram = (bounds: readonly number[]): HistogramSnapshot => ({
+  bounds,
+  buckets: Array(bounds.length + 1).fill(0),
+  sum: 0,
+  count: 0,
+});
+
+export function emptyEngine(maxModelLen = 4096): EngineSnapshot {
+  const bounds = Object.entries(histogramBounds(maxModelLen)) as [HistogramName, readonly number[]][];
+  return {
+    running: 0,
+    waiting: 0,
+    deferred: 0,
+    kvUsage: 0,
+    blocksUsed: 0,
+    blocksUsable: 99,
+    steps: 0,
+    promptTokens: 0,
+    promptTokensCached: 0,
+    generationTokens: 0,
+    preemptions: 0,
+    prefixQueries: 0,
+    prefixHits: 0,
+    finished: [0, 0, 0, 0, 0],
+    histograms: Object.fromEntries(
+      bounds.map(([name, of]) => [name, emptyHistogram(of)]),
+    ) as EngineSnapshot["histograms"],
+  };
+}
+
+export const emptySnapshot = (engines: readonly EngineSnapshot[] = [emptyEngine()]): Snapshot => ({
+  engines,
+  loop: {
+    stepStartLateness: emptyHistogram(LOOP_BOUNDS),
+    stepWriteDuration: emptyHistogram(LOOP_BOUNDS),
+    clockRebasedSeconds: 0,
+    stepsLate: 0,
+  },
+  front: { outcomes: { stop: 0, length: 0, abort: 0, refused: 0, error: 0 }, streamsOpen: 0 },
+});
+
+/** Counters pass 2^31, 2^32 and a million, where the number format changes. */
+const count = fc.oneof(fc.nat(1000), fc.maxSafeInteger().map(Math.abs));
+
+const histogram = (bounds: readonly number[]): fc.Arbitrary<HistogramSnapshot> =>
+  fc
+    .record({
+      bounds: fc.constant(bounds),
+      buckets: fc.array(fc.nat(1e9), { minLength: bounds.length + 1, maxLength: bounds.length + 1 }),
+      sum: fc.double({ min: 0, max: 1e12, noNaN: true }),
+    })
+    .map((made) => ({ ...made, count: made.buckets.reduce((sum, bucket) => sum + bucket, 0) }));
+
+const engine: fc.Arbitrary<EngineSnapshot> = fc.integer({ min: 1, max: 200_000 }).chain((maxModelLen) => {
+  const empty = emptyEngine(maxModelLen);
+  const histograms = Object.entries(empty.histograms).map(([name, { bounds }]) => [name, histogram(bounds)] as const);
+  const scalars = Object.entries(empty).filter(([, value]) => typeof value === "number");
+  return fc.record({
+    ...Object.fromEntries(scalars.map(([name]) => [name, count])),
+    kvUsage: fc.double({ min: 0, max: 1, noNaN: true }),
+    finished: fc.tuple(count, count, count, count, count),
+    histograms: fc.record(Object.fromEntries(histograms)),
+  }) as unknown as fc.Arbitrary<EngineSnapshot>;
+});
+
+export const anySnapshot: fc.Arbitrary<Snapshot> = fc.record({
+  engines: fc.array(engine, { minLength: 1, maxLength: 3 }),
+  loop: fc.record({
+    stepStartLateness: histogram(LOOP_BOUNDS),
+    stepWriteDuration: histogram(LOOP_BOUNDS),
+    clockRebasedSeconds: fc.double({ min: 0, max: 1e9, noNaN: true }),
+    stepsLate: count,
+  }),
+  front: fc.record({
+    outcomes: fc.record({ stop: count, length: count, abort: count, refused: count, error: count }),
+    streamsOpen: count,
+  }),
+});
