@@ -3,9 +3,8 @@
 import { column, columnB } from "./column";
 import { eosId } from "./config";
 import { setAddress, settingI } from "./header";
-import { Config, FEED, TEMPLATE, Word } from "./layout";
+import { Config, FEED, SUBMIT_FED, TEMPLATE, Word } from "./layout";
 import { feedRing, flags, outputs, seed } from "./slots";
-import { SUBMIT_FED } from "./layout";
 
 let templates!: StaticArray<u8>;
 let categories!: StaticArray<i32>;
@@ -27,14 +26,14 @@ export function publishAnswers(): void {
 /** The next output id: fed ahead, or drawn. */
 export function nextToken(slot: i32): i32 {
   const position = outputs[slot];
-  if ((flags[slot] & SUBMIT_FED) != 0) return feedRing[slot * FEED + (position & (FEED - 1))];
+  if ((flags[slot] & SUBMIT_FED) !== 0) return feedRing[slot * FEED + (position & (FEED - 1))];
   return drawToken(seed[slot], position);
 }
 
 /** Without tables (tests of the bare core) the draw itself, kept clear of special ids. */
 export function drawToken(requestSeed: i32, position: i32): i32 {
   const draw = mix(requestSeed, position);
-  if (templateCount == 0) return 100 + <i32>(draw % 100000);
+  if (templateCount === 0) return 100 + <i32>(draw % 100000);
   const template = mix(requestSeed ^ 0x5bd1e995, position >> 5) % templateCount;
   const category = templates[<i32>template * TEMPLATE + (position & (TEMPLATE - 1))];
   const from = categories[category];

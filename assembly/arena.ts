@@ -56,13 +56,13 @@ export function reserve(slot: i32, blocks: i32, extra: i32): bool {
   tableCount[slot] = 0;
   hashCount[slot] = 0;
   cachedCount[slot] = 0;
-  assert(firstPage[slot] == 0, "a free slot holds pages");
+  assert(firstPage[slot] === 0, "a free slot holds pages");
   return true;
 }
 
 /** All pages of the slot go back. */
 export function releasePages(slot: i32): void {
-  for (let page = firstPage[slot]; page != 0; ) {
+  for (let page = firstPage[slot]; page !== 0; ) {
     const next = pageNext[page - 1];
     pushFree(page);
     page = next;
@@ -139,16 +139,16 @@ export function entry(slot: i32, index: i32): i32 {
 
 /** The entry after `at` in the same chain: sequential reading without the walk. */
 export function nextEntry(at: i32): i32 {
-  if (((at + 1) & (PAGE_BLOCKS - 1)) != 0) return at + 1;
+  if (((at + 1) & (PAGE_BLOCKS - 1)) !== 0) return at + 1;
   const next = pageNext[at >> PAGE_BITS];
-  return next == 0 ? NONE : (next - 1) << PAGE_BITS;
+  return next === 0 ? NONE : (next - 1) << PAGE_BITS;
 }
 
 /** The entry before `at` in the same chain. */
 export function prevEntry(at: i32): i32 {
-  if ((at & (PAGE_BLOCKS - 1)) != 0) return at - 1;
+  if ((at & (PAGE_BLOCKS - 1)) !== 0) return at - 1;
   const prev = pagePrev[at >> PAGE_BITS];
-  return prev == 0 ? NONE : ((prev - 1) << PAGE_BITS) + PAGE_BLOCKS - 1;
+  return prev === 0 ? NONE : ((prev - 1) << PAGE_BITS) + PAGE_BLOCKS - 1;
 }
 
 export function entryHash(at: i32): u64 {
@@ -166,7 +166,7 @@ function grow(slot: i32, index: i32): void {
   const page = takePage();
   pagePrev[page - 1] = lastPage[slot];
   pageNext[page - 1] = 0;
-  if (lastPage[slot] == 0) firstPage[slot] = page;
+  if (lastPage[slot] === 0) firstPage[slot] = page;
   else pageNext[lastPage[slot] - 1] = page;
   lastPage[slot] = page;
   pageCount[slot] = pageCount[slot] + 1;
@@ -175,7 +175,7 @@ function grow(slot: i32, index: i32): void {
 
 function takePage(): i32 {
   const page = freePage;
-  if (page != 0) {
+  if (page !== 0) {
     freePage = pageNext[page - 1];
     return page;
   }

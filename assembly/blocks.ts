@@ -1,7 +1,8 @@
 // Which block is free next, who holds the others, and which block holds which content?
 // The free queue of vLLM 0.33 (`v1/core/block_pool.py`): block 0 is the null block and here the sentinel of the list.
-import { kvEvents, numGpuBlocks, prefixCaching } from "./config";
+
 import { column, column64 } from "./column";
+import { kvEvents, numGpuBlocks, prefixCaching } from "./config";
 import { eventCleared, eventRemoved } from "./events";
 import { count, setAddress, setWord } from "./header";
 import { Total, Word } from "./layout";
@@ -26,8 +27,8 @@ export function initBlocks(): void {
   setAddress(Word.BlockHashAt, changetype<usize>(blockHash));
   setAddress(Word.FreeNextAt, changetype<usize>(freeNext));
   for (let block = 0; block < numGpuBlocks; block++) {
-    freeNext[block] = block + 1 == numGpuBlocks ? 0 : block + 1;
-    freePrev[block] = block == 0 ? numGpuBlocks - 1 : block - 1;
+    freeNext[block] = block + 1 === numGpuBlocks ? 0 : block + 1;
+    freePrev[block] = block === 0 ? numGpuBlocks - 1 : block - 1;
   }
   setFree(numGpuBlocks - 1);
 }
@@ -53,9 +54,9 @@ function setFree(value: i32): void {
 /** The block at the front of the free queue, its old content forgotten. The caller has checked that there is one. */
 export function acquireBlock(): i32 {
   const block = freeNext[0];
-  assert(block != 0 && refs[block] == 0, "the free queue holds a block in use");
+  assert(block !== 0 && refs[block] === 0, "the free queue holds a block in use");
   unlink(block);
-  if (blockHash[block] != 0) {
+  if (blockHash[block] !== 0) {
     forget(block);
     if (kvEvents) eventRemoved(block, blockHash[block]);
     blockHash[block] = 0;
@@ -67,7 +68,7 @@ export function acquireBlock(): i32 {
 
 /** One holder more; a cached block without holders leaves the free queue from the middle. */
 export function touchBlock(block: i32): void {
-  if (refs[block] == 0) {
+  if (refs[block] === 0) {
     unlink(block);
     setFree(free - 1);
   }
@@ -86,8 +87,8 @@ export function releaseBlock(block: i32): void {
   assert(refs[block] > 0, "block released twice");
   const left = refs[block] - 1;
   refs[block] = left;
-  if (left != 0) return;
-  if (blockHash[block] == 0 || !prefixCaching) {
+  if (left !== 0) return;
+  if (blockHash[block] === 0 || !prefixCaching) {
     insertAfter(groupTail, block);
     groupTail = block;
   } else {
@@ -97,14 +98,14 @@ export function releaseBlock(block: i32): void {
 }
 
 export function cacheBlock(block: i32, hash: u64): void {
-  assert(blockHash[block] == 0, "a block is entered twice");
+  assert(blockHash[block] === 0, "a block is entered twice");
   blockHash[block] = hash;
   enter(block, hash);
 }
 
 /** Nothing is cached any more; false while a block is in use. */
 export function resetCache(): bool {
-  if (free != numGpuBlocks - 1) return false;
+  if (free !== numGpuBlocks - 1) return false;
   clearPrefixes();
   for (let block = 1; block < numGpuBlocks; block++) blockHash[block] = 0;
   if (kvEvents) eventCleared();

@@ -1,5 +1,5 @@
 // What did the user configure? Plain globals, read once in `init`; names as vLLM's options.
-import { settingI, setting } from "./header";
+import { setting, settingI } from "./header";
 import { Config } from "./layout";
 
 export let maxModelLen: i32 = 0;
@@ -32,17 +32,17 @@ export function readConfig(): void {
   maxNumScheduledTokens = settingI(Config.MaxNumScheduledTokens);
   blockSize = settingI(Config.BlockSize);
   numGpuBlocks = settingI(Config.NumGpuBlocks);
-  prefixCaching = settingI(Config.EnablePrefixCaching) != 0;
-  chunkedPrefill = settingI(Config.EnableChunkedPrefill) != 0;
-  asyncScheduling = settingI(Config.AsyncScheduling) != 0;
-  priorityPolicy = settingI(Config.PriorityPolicy) != 0;
+  prefixCaching = settingI(Config.EnablePrefixCaching) !== 0;
+  chunkedPrefill = settingI(Config.EnableChunkedPrefill) !== 0;
+  asyncScheduling = settingI(Config.AsyncScheduling) !== 0;
+  priorityPolicy = settingI(Config.PriorityPolicy) !== 0;
   longPrefillTokenThreshold = settingI(Config.LongPrefillTokenThreshold);
-  longPrefillAdaptive = settingI(Config.LongPrefillTokenThresholdAdaptive) != 0;
+  longPrefillAdaptive = settingI(Config.LongPrefillTokenThresholdAdaptive) !== 0;
   prefillScheduleInterval = settingI(Config.PrefillScheduleInterval);
-  reserveFullIsl = settingI(Config.ReserveFullIsl) != 0;
+  reserveFullIsl = settingI(Config.ReserveFullIsl) !== 0;
   watermarkBlocks = <i32>(setting(Config.Watermark) * setting(Config.NumGpuBlocks));
   maxLoras = settingI(Config.MaxLoras);
   eosId = settingI(Config.EosId);
-  kvEvents = settingI(Config.KvEvents) != 0;
+  kvEvents = settingI(Config.KvEvents) !== 0;
   inputLength = settingI(Config.InputLength);
 }

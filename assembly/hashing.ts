@@ -14,5 +14,5 @@ export function fold(hash: u64, token: i32): u64 {
 export function seal(hash: u64): u64 {
   hash = (hash ^ (hash >> 29)) * 0xc4ceb9fe1a85ec53;
   hash ^= hash >> 32;
-  return hash == 0 ? 1 : hash;
+  return hash === 0 ? 1 : hash;
 }

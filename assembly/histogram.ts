@@ -2,7 +2,7 @@
 // falls into the first bucket whose bound is not below it. Consecutive equal values, the normal case within a step, skip the search.
 import { column, columnF } from "./column";
 import { setAddress } from "./header";
-import { Histogram, HISTOGRAM_WIDTH, Word } from "./layout";
+import { HISTOGRAM_WIDTH, Histogram, Word } from "./layout";
 
 let bounds!: StaticArray<f64>;
 let buckets!: StaticArray<f64>;
@@ -33,10 +33,10 @@ export function observe(histogram: Histogram, value: f64): void {
 
 /** Bounds end at the first 0 after the first place; a row's bounds are rising. */
 export function observeMany(histogram: Histogram, value: f64, times: f64): void {
-  if (value != lastValue[histogram]) {
+  if (value !== lastValue[histogram]) {
     const from = histogram * HISTOGRAM_WIDTH;
     let at = from;
-    while (bounds[at] != 0 && value > bounds[at]) at++;
+    while (bounds[at] !== 0 && value > bounds[at]) at++;
     lastValue[histogram] = value;
     lastPlace[histogram] = at;
   }

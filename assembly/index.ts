@@ -17,7 +17,7 @@ import { clearPreempted, openSteps, publishSteps, sealPreempted, takeSteps } fro
 import { feed as feedSlot, publishInput, submit as submitRequest, takeInput } from "./submit";
 import { publishTiming, takeTiming } from "./timing";
 import { takeVerify, verify as verifyAll } from "./verify";
-import { applyClosed, close as closeRequest, closedPending, preempt, takeClosing } from "./vllm/end";
+import { applyClosed, closedPending, close as closeRequest, preempt, takeClosing } from "./vllm/end";
 import { hasWork as anyWork, initScheduler, schedule as planStep, setPause, takeScheduler } from "./vllm/schedule";
 import { update as takeOutcome } from "./vllm/update";
 
@@ -73,11 +73,38 @@ function takeAll(): void {
 
 /** A new request, its prompt and stop ids in the input buffer; its handle or NONE (full). See submit.ts for the arguments. */
 export function submit(
-  tokens: i32, promptWords: i32, stops: i32, limit: i32, least: i32, planned: i32, seed: i32, priority: i32, adapter: i32,
-  saltLo: i32, saltHi: i32, flags: i32, arrivedUs: f64, queuedUs: f64,
+  tokens: i32,
+  promptWords: i32,
+  stops: i32,
+  limit: i32,
+  least: i32,
+  planned: i32,
+  seed: i32,
+  priority: i32,
+  adapter: i32,
+  saltLo: i32,
+  saltHi: i32,
+  flags: i32,
+  order: f64,
+  arrivedUs: f64,
+  queuedUs: f64,
 ): i32 {
   const handle = submitRequest(
-    tokens, promptWords, stops, limit, least, planned, seed, priority, adapter, saltLo, saltHi, flags, arrivedUs, queuedUs,
+    tokens,
+    promptWords,
+    stops,
+    limit,
+    least,
+    planned,
+    seed,
+    priority,
+    adapter,
+    saltLo,
+    saltHi,
+    flags,
+    order,
+    arrivedUs,
+    queuedUs,
   );
   check();
   return handle;
@@ -150,5 +177,5 @@ export function verify(): void {
 }
 
 function check(): void {
-  if (isDefined(VERIFY) && VERIFY == 1 && maxNumSeqs > 0) verifyAll();
+  if (isDefined(VERIFY) && VERIFY === 1 && maxNumSeqs > 0) verifyAll();
 }

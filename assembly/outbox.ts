@@ -1,6 +1,7 @@
 // What did the last step give out? Rows (slot, first token, tokens, flags) and the tokens, until TypeScript drains them.
-import { maxNumSeqs } from "./config";
+
 import { column } from "./column";
+import { maxNumSeqs } from "./config";
 import { setAddress, setWord } from "./header";
 import { OUT_WORDS, Word } from "./layout";
 

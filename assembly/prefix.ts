@@ -1,8 +1,8 @@
 // Which block holds this content? Open addressing from chained block hash to block; blocks of equal content form a ring
 // in order of entry, and look-up gives the oldest (vLLM 0.33 `v1/core/block_pool.py`, BlockHashToBlockMap).
 import { blockHash } from "./blocks";
-import { numGpuBlocks } from "./config";
 import { column } from "./column";
+import { numGpuBlocks } from "./config";
 
 /** Oldest block of a hash; 0 is empty. Linear probing, power of two, at most half full. */
 let table!: StaticArray<i32>;
@@ -28,7 +28,7 @@ export function find(hash: u64): i32 {
 export function enter(block: i32, hash: u64): void {
   const place = placeOf(hash);
   const oldest = table[place];
-  if (oldest == 0) {
+  if (oldest === 0) {
     table[place] = block;
     sameNext[block] = block;
     samePrev[block] = block;
@@ -45,14 +45,14 @@ export function enter(block: i32, hash: u64): void {
 export function forget(block: i32): void {
   const place = placeOf(blockHash[block]);
   const next = sameNext[block];
-  if (next == block) {
+  if (next === block) {
     empty(place);
     return;
   }
   const prev = samePrev[block];
   sameNext[prev] = next;
   samePrev[next] = prev;
-  if (table[place] == block) table[place] = next;
+  if (table[place] === block) table[place] = next;
 }
 
 export function clearPrefixes(): void {
@@ -63,7 +63,7 @@ export function clearPrefixes(): void {
 function placeOf(hash: u64): i32 {
   let place = <i32>hash & mask;
   let block = table[place];
-  while (block != 0 && blockHash[block] != hash) {
+  while (block !== 0 && blockHash[block] !== hash) {
     place = (place + 1) & mask;
     block = table[place];
   }
@@ -76,7 +76,7 @@ function empty(hole: i32): void {
   for (;;) {
     place = (place + 1) & mask;
     const block = table[place];
-    if (block == 0) break;
+    if (block === 0) break;
     const home = <i32>blockHash[block] & mask;
     if (((place - home) & mask) >= ((place - hole) & mask)) {
       table[hole] = block;

@@ -1,7 +1,8 @@
 // Who runs, and who waits in which order? Running: admission order. Waiting: a linked queue (fcfs) or a binary heap by
 // (priority, arrival, order of submission); vLLM 0.33 `v1/core/sched/request_queue.py`.
-import { maxNumSeqs, priorityPolicy } from "./config";
+
 import { column } from "./column";
+import { maxNumSeqs, priorityPolicy } from "./config";
 import { setAddress, setWord } from "./header";
 import { NONE, SLOTS, Status, Word } from "./layout";
 import { arrivalUs, deferred, priority, sequence, status } from "./slots";
@@ -59,18 +60,18 @@ export function pruneRunning(): void {
   let kept = 0;
   for (let at = 0; at < runningCount; at++) {
     const slot = running[at];
-    if (status[slot] == Status.Running) running[kept++] = slot;
+    if (status[slot] === Status.Running) running[kept++] = slot;
   }
   runningCount = kept;
   setWord(Word.Running, runningCount);
 }
 export function runningIndexOf(slot: i32): i32 {
-  for (let at = 0; at < runningCount; at++) if (running[at] == slot) return at;
+  for (let at = 0; at < runningCount; at++) if (running[at] === slot) return at;
   return NONE;
 }
 
 export function setDeferred(slot: i32, on: i32): void {
-  if (deferred[slot] == on) return;
+  if (deferred[slot] === on) return;
   deferred[slot] = on;
   deferredTotal += on ? 1 : -1;
   setWord(Word.Deferred, deferredTotal);
@@ -91,7 +92,7 @@ export function pushWaiting(slot: i32): void {
   else {
     waitPrev[slot] = tail;
     waitNext[slot] = 0;
-    if (tail == 0) setHead(slot + 1);
+    if (tail === 0) setHead(slot + 1);
     else waitNext[tail - 1] = slot + 1;
     tail = slot + 1;
   }
@@ -104,7 +105,7 @@ export function prependWaiting(slot: i32): void {
   else {
     waitPrev[slot] = 0;
     waitNext[slot] = head;
-    if (head == 0) tail = slot + 1;
+    if (head === 0) tail = slot + 1;
     else waitPrev[head - 1] = slot + 1;
     setHead(slot + 1);
   }
@@ -116,9 +117,9 @@ export function removeWaiting(slot: i32): void {
   else {
     const next = waitNext[slot];
     const prev = waitPrev[slot];
-    if (prev == 0) setHead(next);
+    if (prev === 0) setHead(next);
     else waitNext[prev - 1] = next;
-    if (next == 0) tail = prev;
+    if (next === 0) tail = prev;
     else waitPrev[next - 1] = prev;
   }
   setWaiting(waitingCount - 1);
@@ -141,8 +142,8 @@ function setHead(value: i32): void {
 
 /** Does `a` come before `b`? A total order: sequence is unique. */
 function before(a: i32, b: i32): bool {
-  if (priority[a] != priority[b]) return priority[a] < priority[b];
-  if (arrivalUs[a] != arrivalUs[b]) return arrivalUs[a] < arrivalUs[b];
+  if (priority[a] !== priority[b]) return priority[a] < priority[b];
+  if (arrivalUs[a] !== arrivalUs[b]) return arrivalUs[a] < arrivalUs[b];
   return sequence[a] < sequence[b];
 }
 
@@ -153,7 +154,7 @@ function heapPush(slot: i32): void {
 
 function heapRemove(at: i32): void {
   const last = heap[waitingCount - 1];
-  if (at == waitingCount - 1) return;
+  if (at === waitingCount - 1) return;
   place(last, at);
   rise(at);
   sink(heapPlace[last]);

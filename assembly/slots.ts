@@ -120,10 +120,10 @@ export function acquireSlot(): i32 {
   if (freeCount > 0) slot = freeStack[--freeCount] - 1;
   else if (fresh < SLOTS) slot = fresh++;
   else return NONE;
-  assert(status[slot] == Status.Free, "a free slot is in use");
+  assert(status[slot] === Status.Free, "a free slot is in use");
   used++;
   setWord(Word.SlotsUsed, used);
-  generation[slot] = generation[slot] == GENERATIONS ? 1 : generation[slot] + 1;
+  generation[slot] = generation[slot] === GENERATIONS ? 1 : generation[slot] + 1;
   outputs[slot] = 0;
   computed[slot] = 0;
   placeholders[slot] = 0;
@@ -147,7 +147,7 @@ export function acquireSlot(): i32 {
 }
 
 export function releaseSlot(slot: i32): void {
-  assert(status[slot] != Status.Free, "slot released twice");
+  assert(status[slot] !== Status.Free, "slot released twice");
   status[slot] = Status.Free;
   freeStack[freeCount++] = slot + 1;
   used--;
@@ -161,7 +161,7 @@ export function handleOf(slot: i32): i32 {
 /** The slot that a handle names, or NONE when its request is gone. */
 export function slotOf(handle: i32): i32 {
   const slot = handle & (SLOTS - 1);
-  if (status[slot] == Status.Free || generation[slot] != handle >> SLOT_BITS) return NONE;
+  if (status[slot] === Status.Free || generation[slot] !== handle >> SLOT_BITS) return NONE;
   return slot;
 }
 

@@ -1,6 +1,7 @@
 // Which steps are open? The plan of each, as rows (handle, tokens, flags) in scheduled order, from schedule to update.
-import { maxNumSeqs } from "./config";
+
 import { column } from "./column";
+import { maxNumSeqs } from "./config";
 import { setAddress, setWord } from "./header";
 import { RING, SLOTS, Word } from "./layout";
 

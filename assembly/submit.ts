@@ -1,19 +1,36 @@
 // How does a request come in? Its prompt stands in the input buffer: token ids, or the hashes of its full blocks.
 import { appendHash, detachedPage, linkDetached, reserve, setDetachedWord } from "./arena";
-import { blockSize, inputLength, maxModelLen, prefixCaching } from "./config";
 import { column } from "./column";
+import { blockSize, inputLength, maxModelLen, prefixCaching } from "./config";
 import { fold, rootHash, seal } from "./hashing";
 import { count, setAddress } from "./header";
 import { FEED, NONE, PAGE_BITS, PAGE_BLOCKS, Status, SUBMIT_FED, SUBMIT_HASHED, Total, Word } from "./layout";
 import { pushWaiting } from "./queues";
 import {
-  acquireSlot, arrivalUs, eosAt, fed, feedRing, flags, handleOf, lora, maxTokens, minTokens, openHash, priority, prompt,
-  queuedUs, releaseSlot, seed, sequence, status, stopCount, stopPage,
+  acquireSlot,
+  arrivalUs,
+  eosAt,
+  fed,
+  feedRing,
+  flags,
+  handleOf,
+  lora,
+  maxTokens,
+  minTokens,
+  openHash,
+  priority,
+  prompt,
+  queuedUs,
+  releaseSlot,
+  seed,
+  sequence,
+  status,
+  stopCount,
+  stopPage,
 } from "./slots";
 
 /** Token ids, or words of hashes; then the stop ids. */
 let input!: StaticArray<i32>;
-let submitted: f64 = 0;
 
 export function takeInput(): void {
   input = column(inputLength);
@@ -27,15 +44,29 @@ export function inputWord(index: i32): i32 {
 
 /**
  * A new request at the back of the queue; its handle, or NONE when slots or arena are full (nothing is kept then).
+ * `order` decides between equal priority and arrival, as the request id does in the real engine.
  * `input` holds `promptWords` words of prompt, then `stops` stop ids; `requestFlags` are SUBMIT_* bits.
  */
 export function submit(
-  tokens: i32, promptWords: i32, stops: i32, limit: i32, least: i32, planned: i32, requestSeed: i32, requestPriority: i32,
-  adapter: i32, saltLo: i32, saltHi: i32, requestFlags: i32, arrived: f64, queued: f64,
+  tokens: i32,
+  promptWords: i32,
+  stops: i32,
+  limit: i32,
+  least: i32,
+  planned: i32,
+  requestSeed: i32,
+  requestPriority: i32,
+  adapter: i32,
+  saltLo: i32,
+  saltHi: i32,
+  requestFlags: i32,
+  order: f64,
+  arrived: f64,
+  queued: f64,
 ): i32 {
   assert(tokens > 0 && limit > 0 && promptWords + stops <= inputLength, "malformed submission");
   const slot = acquireSlot();
-  if (slot == NONE) return NONE;
+  if (slot === NONE) return NONE;
   const longest = planned > 0 && planned < limit ? planned : limit;
   // Two more: asynchronous scheduling may plan one token past the end before it learns of it.
   const most = min(<i64>tokens + <i64>longest + 2, <i64>maxModelLen + 1);
@@ -57,8 +88,7 @@ export function submit(
   flags[slot] = requestFlags;
   arrivalUs[slot] = arrived;
   queuedUs[slot] = queued;
-  sequence[slot] = submitted;
-  submitted += 1;
+  sequence[slot] = order;
   if (prefixCaching) hashPrompt(slot, tokens, promptWords, rootHash(adapter, saltLo, saltHi));
   keepStops(slot, promptWords, stops);
   pushWaiting(slot);
@@ -68,7 +98,7 @@ export function submit(
 
 function hashPrompt(slot: i32, tokens: i32, words: i32, root: u64): void {
   let hash = root;
-  if ((flags[slot] & SUBMIT_HASHED) != 0) {
+  if ((flags[slot] & SUBMIT_HASHED) !== 0) {
     const full = min(words >> 1, tokens / blockSize);
     for (let block = 0; block < full; block++) {
       const lo = <u64>(<u32>input[2 * block]);
@@ -83,7 +113,7 @@ function hashPrompt(slot: i32, tokens: i32, words: i32, root: u64): void {
   let left = blockSize;
   for (let i = 0; i < tokens; i++) {
     hash = fold(hash, input[i]);
-    if (--left == 0) {
+    if (--left === 0) {
       hash = seal(hash);
       appendHash(slot, hash);
       left = blockSize;
@@ -96,9 +126,9 @@ function keepStops(slot: i32, from: i32, stops: i32): void {
   stopCount[slot] = stops;
   let page = 0;
   for (let i = 0; i < stops; i++) {
-    if ((i & (PAGE_BLOCKS - 1)) == 0) {
+    if ((i & (PAGE_BLOCKS - 1)) === 0) {
       const next = detachedPage();
-      if (page == 0) stopPage[slot] = next;
+      if (page === 0) stopPage[slot] = next;
       else linkDetached(page, next);
       linkDetached(next, 0);
       page = next;
@@ -109,7 +139,7 @@ function keepStops(slot: i32, from: i32, stops: i32): void {
 
 /** `ids` more fed tokens, from the start of the input buffer. The ring takes at most FEED ahead of what was used. */
 export function feed(slot: i32, ids: i32): void {
-  assert((flags[slot] & SUBMIT_FED) != 0 && ids <= FEED, "feed without a feed");
+  assert((flags[slot] & SUBMIT_FED) !== 0 && ids <= FEED, "feed without a feed");
   const have = fed[slot];
   for (let i = 0; i < ids; i++) feedRing[slot * FEED + ((have + i) & (FEED - 1))] = input[i];
   fed[slot] = have + ids;

@@ -50,10 +50,10 @@ export function addDecodes(sequences: i32, tokens: f64): void {
 /** Duration of the planned step in whole microseconds; 0 where time is not simulated. */
 export function stepUs(): f64 {
   const kind = settingI(Config.TimingKind);
-  if (kind == TimingKind.None) return 0;
-  if (kind == TimingKind.Constant) return Math.floor(setting(Config.LinearBaseUs) + 0.5);
+  if (kind === TimingKind.None) return 0;
+  if (kind === TimingKind.Constant) return Math.floor(setting(Config.LinearBaseUs) + 0.5);
   let us: f64;
-  if (kind == TimingKind.Linear) {
+  if (kind === TimingKind.Linear) {
     us =
       setting(Config.LinearBaseUs) +
       setting(Config.LinearPrefillUs) * promptTokens +
@@ -70,7 +70,7 @@ export function stepUs(): f64 {
     }
     if (decodes > 0) {
       const decodeBase = setting(Config.DecodeBaseUs);
-      base = setting(Config.SharedBase) != 0 ? Math.max(base, decodeBase) : base + decodeBase;
+      base = setting(Config.SharedBase) !== 0 ? Math.max(base, decodeBase) : base + decodeBase;
       us += setting(Config.DecodeSeqUs) * decodes + setting(Config.DecodeCtxUs) * context;
     }
     us = setting(Config.Scale) * (us + base) + setting(Config.OverheadUs);
@@ -79,8 +79,8 @@ export function stepUs(): f64 {
 }
 
 function linear(tokens: f64): f64 {
-  if (points == 0) return 0;
-  if (points == 1 || tokens <= linearTokens[0]) return linearUs[0];
+  if (points === 0) return 0;
+  if (points === 1 || tokens <= linearTokens[0]) return linearUs[0];
   let low = 0;
   let high = points - 1;
   while (high - low > 1) {

@@ -1,6 +1,16 @@
 // Do blocks for the next tokens fit, and which are they? vLLM 0.33 `v1/core/kv_cache_manager.py`, allocate_slots.
 import {
-  appendBlock, cachedCount, clearTable, entry, entryBlock, entryHash, hashAt, hashCount, nextEntry, prevEntry, tableCount,
+  appendBlock,
+  cachedCount,
+  clearTable,
+  entry,
+  entryBlock,
+  entryHash,
+  hashAt,
+  hashCount,
+  nextEntry,
+  prevEntry,
+  tableCount,
 } from "../arena";
 import { acquireBlock, beginRelease, blocksFree, cacheBlock, refsOf, releaseBlock, touchBlock } from "../blocks";
 import { blockSize, kvEvents, maxModelLen, prefixCaching, reserveFullIsl, watermarkBlocks } from "../config";
@@ -26,12 +36,12 @@ export function grow(slot: i32, n: i32, computed: i32): i32 {
 
 /** Hits of the prefix cache, whole blocks from the start, at least one token left to compute. */
 export function lookUp(slot: i32): i32 {
-  if (!prefixCaching || (flags[slot] & SUBMIT_SKIP_READING) != 0) return 0;
+  if (!prefixCaching || (flags[slot] & SUBMIT_SKIP_READING) !== 0) return 0;
   const most = min((tokensOf(slot) - 1) / blockSize, hashCount[slot]);
   if (most <= 0) return 0;
   let hits = 0;
   for (let at = entry(slot, 0); hits < most; hits++) {
-    if (find(entryHash(at)) == 0) break;
+    if (find(entryHash(at)) === 0) break;
     if (hits + 1 < most) at = nextEntry(at);
   }
   return hits;
@@ -44,7 +54,7 @@ export function admit(slot: i32, n: i32, hits: i32): i32 {
   if (hits > 0) {
     let at = entry(slot, 0);
     for (let i = 0; i < hits; i++) {
-      if (refsOf(find(entryHash(at))) == 0) idle++;
+      if (refsOf(find(entryHash(at))) === 0) idle++;
       if (i + 1 < hits) at = nextEntry(at);
     }
   }

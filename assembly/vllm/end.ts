@@ -1,13 +1,31 @@
 // How does a request leave the batch: preempted, ended, aborted? vLLM 0.33 `v1/core/sched/scheduler.py`.
-import { releaseDetached, nextDetached, releasePages } from "../arena";
+import { nextDetached, releaseDetached, releasePages } from "../arena";
 import { column } from "../column";
 import { count } from "../header";
 import { observe } from "../histogram";
 import { Histogram, Reason, SLOTS, Status, Total } from "../layout";
 import { prependWaiting, removeRunningAt, removeWaiting, runningIndexOf, setDeferred } from "../queues";
 import {
-  arrivalUs, closed, computed, drafts, dropStale, firstTokenUs, handleOf, inFlight, lastTokenUs, maxTokens, placeholders,
-  preemptions, prompt, queuedUs, releaseSlot, scheduledUs, slotOf, stale, status, stopPage,
+  arrivalUs,
+  closed,
+  computed,
+  drafts,
+  dropStale,
+  firstTokenUs,
+  handleOf,
+  inFlight,
+  lastTokenUs,
+  maxTokens,
+  placeholders,
+  preemptions,
+  prompt,
+  queuedUs,
+  releaseSlot,
+  scheduledUs,
+  slotOf,
+  stale,
+  status,
+  stopPage,
 } from "../slots";
 import { noteEnded, notePreempted } from "../steps";
 import { freeBlocks } from "./allocate";
@@ -26,7 +44,7 @@ export function preempt(slot: i32, drop: bool): void {
   status[slot] = Status.Preempted;
   computed[slot] = 0;
   drafts[slot] = 0;
-  if (drop || (dropStale[slot] != 0 && stale[slot] > 0)) dropStale[slot] = 1;
+  if (drop || (dropStale[slot] !== 0 && stale[slot] > 0)) dropStale[slot] = 1;
   else dropStale[slot] = 0;
   stale[slot] = inFlight[slot];
   placeholders[slot] = 0;
@@ -39,11 +57,11 @@ export function preempt(slot: i32, drop: bool): void {
 /** Blocks, pages and slot are free; the caller takes it off `running`, the waiting queue is done here. */
 export function release(slot: i32): void {
   freeBlocks(slot);
-  if (status[slot] != Status.Running) {
+  if (status[slot] !== Status.Running) {
     removeWaiting(slot);
     setDeferred(slot, 0);
   }
-  for (let page = stopPage[slot]; page != 0; ) {
+  for (let page = stopPage[slot]; page !== 0; ) {
     const next = nextDetached(page);
     releaseDetached(page);
     page = next;
@@ -56,7 +74,7 @@ export function release(slot: i32): void {
 /** The one place where a request's own histograms are observed and its end is counted. */
 export function countEnd(slot: i32, reason: Reason, tokens: i32, now: f64): void {
   count(<Total>(Total.FinishedStop + reason), 1);
-  if (reason == Reason.Abort) return;
+  if (reason === Reason.Abort) return;
   observe(Histogram.E2eLatency, now - arrivalUs[slot]);
   observe(Histogram.PromptTokens, <f64>prompt[slot]);
   observe(Histogram.GenerationTokens, <f64>tokens);
@@ -74,7 +92,7 @@ export function countEnd(slot: i32, reason: Reason, tokens: i32, now: f64): void
 /** The front ends a request: counted now with `tokens` output tokens, silent from now on, freed at the next abort point. */
 export function close(handle: i32, reason: Reason, tokens: i32, now: f64): bool {
   const slot = slotOf(handle);
-  if (slot < 0 || closed[slot] != 0) return false;
+  if (slot < 0 || closed[slot] !== 0) return false;
   closed[slot] = 1;
   countEnd(slot, reason, tokens, now);
   closing[closingCount++] = handle;
@@ -86,7 +104,7 @@ export function applyClosed(): void {
   for (let i = 0; i < closingCount; i++) {
     const slot = slotOf(closing[i]);
     if (slot < 0) continue;
-    if (status[slot] == Status.Running) removeRunningAt(runningIndexOf(slot));
+    if (status[slot] === Status.Running) removeRunningAt(runningIndexOf(slot));
     release(slot);
   }
   closingCount = 0;

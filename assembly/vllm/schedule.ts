@@ -1,21 +1,71 @@
 // What does the next step compute? vLLM 0.33 `v1/core/sched/scheduler.py`, schedule(): first those that run, in order of
 // admission, then those that wait; preemption by recompute when blocks run out. This file is the whole control flow.
-import {
-  asyncScheduling, chunkedPrefill, longPrefillAdaptive, longPrefillTokenThreshold, maxLoras, maxModelLen, maxNumActiveSeqs,
-  maxNumBatchedTokens, maxNumScheduledTokens, prefillScheduleInterval, prefixCaching, priorityPolicy, blockSize,
-} from "../config";
+
 import { column } from "../column";
+import {
+  asyncScheduling,
+  blockSize,
+  chunkedPrefill,
+  longPrefillAdaptive,
+  longPrefillTokenThreshold,
+  maxLoras,
+  maxModelLen,
+  maxNumActiveSeqs,
+  maxNumBatchedTokens,
+  maxNumScheduledTokens,
+  prefillScheduleInterval,
+  prefixCaching,
+  priorityPolicy,
+} from "../config";
 import { count, setWord } from "../header";
 import { NONE, Pause, ROW_SAMPLES, Status, SUBMIT_SKIP_READING, Total, Word } from "../layout";
 import {
-  afterWaiting, deferredLength, firstWaiting, prependWaiting, pushRunning, removeRunningAt, removeWaiting, running,
-  runningLength, setDeferred, waitingLength,
+  afterWaiting,
+  deferredLength,
+  firstWaiting,
+  prependWaiting,
+  pushRunning,
+  removeRunningAt,
+  removeWaiting,
+  running,
+  runningLength,
+  setDeferred,
+  waitingLength,
 } from "../queues";
 import {
-  cachedPrompt, computed, drafts, dropStale, flags, handleOf, inFlight, isChunk, lora, maxTokens, outputs, placeholders,
-  preemptions, priority, arrivalUs, prompt, scheduledUs, stale, status, tokensOf, slotOf,
+  arrivalUs,
+  cachedPrompt,
+  computed,
+  drafts,
+  dropStale,
+  flags,
+  handleOf,
+  inFlight,
+  isChunk,
+  lora,
+  maxTokens,
+  outputs,
+  placeholders,
+  preemptions,
+  priority,
+  prompt,
+  scheduledUs,
+  slotOf,
+  stale,
+  status,
+  tokensOf,
 } from "../slots";
-import { endedUnreported, noteRefused, noteUndone, openStep, openSteps, rowFlags, rowHandle, rowTokens, sealPlan } from "../steps";
+import {
+  endedUnreported,
+  noteRefused,
+  noteUndone,
+  openStep,
+  openSteps,
+  rowFlags,
+  rowHandle,
+  rowTokens,
+  sealPlan,
+} from "../steps";
 import { addDecodes, addPrefill, clearSums, stepUs } from "../timing";
 import { admit, grow, lookUp } from "./allocate";
 import { preempt } from "./end";
@@ -56,8 +106,8 @@ export function hasWork(): bool {
   return unfinished() > 0 || endedUnreported() > 0;
 }
 export function unfinished(): i32 {
-  if (pauseState == Pause.PausedAll) return 0;
-  if (pauseState == Pause.PausedNew) return runningLength();
+  if (pauseState === Pause.PausedAll) return 0;
+  if (pauseState === Pause.PausedNew) return runningLength();
   return runningLength() + waitingLength();
 }
 
@@ -68,7 +118,7 @@ export function schedule(now: f64): f64 {
   preemptedNow = 0;
   prefills = false;
   clearSums();
-  budget = pauseState == Pause.PausedAll ? 0 : maxNumScheduledTokens;
+  budget = pauseState === Pause.PausedAll ? 0 : maxNumScheduledTokens;
 
   const candidates = runningLength() + waitingLength();
   let threshold = candidates > 1 ? longPrefillTokenThreshold : 0;
@@ -77,7 +127,7 @@ export function schedule(now: f64): f64 {
 
   planRunning(threshold, deferPrefills);
   const admitted = rows;
-  if (preemptedNow == 0 && pauseState != Pause.PausedAll) {
+  if (preemptedNow === 0 && pauseState !== Pause.PausedAll) {
     admitWaiting(now, threshold, deferPrefills);
     if (!deferPrefills) capacityBound = waitingLength() > deferredLength();
   }
@@ -87,13 +137,13 @@ export function schedule(now: f64): f64 {
   sealPlan(rows, admitted);
   count(Total.Steps, 1);
   if (rows > 0) return stepUs();
-  return openSteps() == 1 && unfinished() > 0 ? 1000 : 0;
+  return openSteps() === 1 && unfinished() > 0 ? 1000 : 0;
 }
 
 /** `prefill_schedule_interval`: are prefills held in this step? */
 function defersPrefills(): bool {
   if (capacityBound || executed + 1 - lastPrefill >= <f64>prefillScheduleInterval) return false;
-  for (let i = 0; i < runningLength(); i++) if (isChunk[running[i]] == 0) return true;
+  for (let i = 0; i < runningLength(); i++) if (isChunk[running[i]] === 0) return true;
   return false;
 }
 
@@ -108,7 +158,7 @@ function planRunning(threshold: i32, deferPrefills: bool): void {
       i++;
       continue;
     }
-    if (deferPrefills && isChunk[slot] != 0) {
+    if (deferPrefills && isChunk[slot] !== 0) {
       i++;
       continue;
     }
@@ -120,7 +170,7 @@ function planRunning(threshold: i32, deferPrefills: bool): void {
       continue;
     }
     let taken = grow(slot, n, done);
-    while (taken == NONE) {
+    while (taken === NONE) {
       noteRefused(handleOf(slot));
       const at = victimIndex();
       const victim = running[at];
@@ -131,14 +181,14 @@ function planRunning(threshold: i32, deferPrefills: bool): void {
       }
       preempt(victim, false);
       preemptedNow++;
-      if (victim == slot) break;
+      if (victim === slot) break;
       taken = grow(slot, n, done);
     }
-    if (taken == NONE) {
+    if (taken === NONE) {
       if (priorityPolicy) continue;
       break;
     }
-    if (isChunk[slot] != 0) prefills = true;
+    if (isChunk[slot] !== 0) prefills = true;
     plan(slot, n, done, taken);
     i++;
   }
@@ -152,7 +202,10 @@ function victimIndex(): i32 {
   for (let i = 1; i < length; i++) {
     const slot = running[i];
     const other = running[worst];
-    if (priority[slot] > priority[other] || (priority[slot] == priority[other] && arrivalUs[slot] > arrivalUs[other])) {
+    if (
+      priority[slot] > priority[other] ||
+      (priority[slot] === priority[other] && arrivalUs[slot] > arrivalUs[other])
+    ) {
       worst = i;
     }
   }
@@ -163,8 +216,8 @@ function victimIndex(): i32 {
 function undo(slot: i32): void {
   const handle = handleOf(slot);
   let at = base;
-  while (at < base + rows && rowHandle[at] != handle) at++;
-  if (at == base + rows) return;
+  while (at < base + rows && rowHandle[at] !== handle) at++;
+  if (at === base + rows) return;
   const n = rowTokens[at];
   budget += n;
   cost(slot, n, computed[slot], -1);
@@ -178,11 +231,11 @@ function undo(slot: i32): void {
 }
 
 function admitWaiting(now: f64, threshold: i32, deferPrefills: bool): void {
-  if (pauseState != Pause.Unpaused) return;
+  if (pauseState !== Pause.Unpaused) return;
   if (maxLoras > 0) collectAdapters();
   let skips = 0;
   let slot = firstWaiting();
-  while (slot != NONE && budget > 0 && runningLength() < maxNumActiveSeqs) {
+  while (slot !== NONE && budget > 0 && runningLength() < maxNumActiveSeqs) {
     if (mustSkip(slot)) {
       setDeferred(slot, 1);
       // A skipped request keeps its place: the linked queue is read past it, the heap gets it back after the scan.
@@ -196,14 +249,14 @@ function admitWaiting(now: f64, threshold: i32, deferPrefills: bool): void {
     const hits = lookUp(slot);
     const known = tokensOf(slot);
     const done = hits * blockSize;
-    if (preemptions[slot] == 0) cachedPrompt[slot] = done + 1;
+    if (preemptions[slot] === 0) cachedPrompt[slot] = done + 1;
     if (deferPrefills && done < known - 1) break;
     let n = known - done;
     if (threshold > 0 && threshold < n) n = threshold;
     if (!chunkedPrefill && n > budget) break;
     n = min(n, budget);
     const taken = admit(slot, n, hits);
-    if (taken == NONE) {
+    if (taken === NONE) {
       noteRefused(handleOf(slot));
       break;
     }
@@ -212,10 +265,10 @@ function admitWaiting(now: f64, threshold: i32, deferPrefills: bool): void {
     removeWaiting(slot);
     setDeferred(slot, 0);
     pushRunning(slot);
-    if (lora[slot] != 0) addAdapter(lora[slot]);
+    if (lora[slot] !== 0) addAdapter(lora[slot]);
     status[slot] = Status.Running;
     computed[slot] = done;
-    if (preemptions[slot] == 0) scheduledUs[slot] = now;
+    if (preemptions[slot] === 0) scheduledUs[slot] = now;
     if (done < known - 1) prefills = true;
     plan(slot, n, done, taken);
     slot = priorityPolicy ? firstWaiting() : next;
@@ -225,20 +278,20 @@ function admitWaiting(now: f64, threshold: i32, deferPrefills: bool): void {
 
 /** Output still in flight that must be delivered first, or an adapter for which there is no room. */
 function mustSkip(slot: i32): bool {
-  if (stale[slot] > 0 && dropStale[slot] == 0) return true;
+  if (stale[slot] > 0 && dropStale[slot] === 0) return true;
   const adapter = lora[slot];
-  return adapter != 0 && adapterCount == maxLoras && !hasAdapter(adapter);
+  return adapter !== 0 && adapterCount === maxLoras && !hasAdapter(adapter);
 }
 
 function collectAdapters(): void {
   adapterCount = 0;
   for (let i = 0; i < runningLength(); i++) {
     const adapter = lora[running[i]];
-    if (adapter != 0) addAdapter(adapter);
+    if (adapter !== 0) addAdapter(adapter);
   }
 }
 function hasAdapter(adapter: i32): bool {
-  for (let i = 0; i < adapterCount; i++) if (adapters[i] == adapter) return true;
+  for (let i = 0; i < adapterCount; i++) if (adapters[i] === adapter) return true;
   return false;
 }
 function addAdapter(adapter: i32): void {
@@ -247,8 +300,8 @@ function addAdapter(adapter: i32): void {
 
 /** Prefix statistics at admission; a resumed request counts apart. */
 function countLookUp(slot: i32, known: i32, hit: i32): void {
-  if (!prefixCaching || (flags[slot] & SUBMIT_SKIP_READING) != 0) return;
-  const first = preemptions[slot] == 0;
+  if (!prefixCaching || (flags[slot] & SUBMIT_SKIP_READING) !== 0) return;
+  const first = preemptions[slot] === 0;
   count(first ? Total.PrefixRequests : Total.PreemptedRequests, 1);
   count(first ? Total.PrefixQueries : Total.PreemptedQueries, <f64>known);
   count(first ? Total.PrefixHits : Total.PreemptedHits, <f64>hit);
@@ -265,7 +318,7 @@ function plan(slot: i32, n: i32, done: i32, taken: i32): void {
 
 /** A decode is one token after the prompt; everything else, recomputation included, is prefill. */
 function cost(slot: i32, n: i32, done: i32, sign: i32): void {
-  if (n == 1 && done >= prompt[slot]) addDecodes(sign, <f64>(sign * (done + 1)));
+  if (n === 1 && done >= prompt[slot]) addDecodes(sign, <f64>(sign * (done + 1)));
   else addPrefill(n, done, <f64>sign);
 }
 

@@ -7,14 +7,46 @@ import { fold, seal } from "../hashing";
 import { count } from "../header";
 import { observe, observeMany } from "../histogram";
 import {
-  FEED_HALF, Histogram, NONE, OUT_FEED, OUT_FIRST, OUT_STOP_ID, PAGE_BLOCKS, Reason, ROW_SAMPLES, Status, SUBMIT_FED,
-  SUBMIT_IGNORE_EOS, Total,
+  FEED_HALF,
+  Histogram,
+  NONE,
+  OUT_FEED,
+  OUT_FIRST,
+  OUT_STOP_ID,
+  PAGE_BLOCKS,
+  Reason,
+  ROW_SAMPLES,
+  Status,
+  SUBMIT_FED,
+  SUBMIT_IGNORE_EOS,
+  Total,
 } from "../layout";
 import { clearOutbox, emit, lose, outboxRows, sealOutbox } from "../outbox";
 import { pruneRunning } from "../queues";
 import {
-  arrivalUs, cachedPrompt, computed, createdPrompt, dropStale, eosAt, fed, firstTokenUs, flags, inFlight, lastTokenUs, maxTokens,
-  minTokens, openHash, outputs, placeholders, prompt, seed, slotOf, stale, status, stopCount, stopPage,
+  arrivalUs,
+  cachedPrompt,
+  computed,
+  createdPrompt,
+  dropStale,
+  eosAt,
+  fed,
+  firstTokenUs,
+  flags,
+  inFlight,
+  lastTokenUs,
+  maxTokens,
+  minTokens,
+  openHash,
+  outputs,
+  placeholders,
+  prompt,
+  seed,
+  slotOf,
+  stale,
+  status,
+  stopCount,
+  stopPage,
 } from "../slots";
 import { closeStep, firstRow, rowFlags, rowHandle, rowsOf, rowTokens } from "../steps";
 import { store } from "./allocate";
@@ -33,7 +65,7 @@ export function update(now: f64): i32 {
   ended = false;
   const from = firstRow(step);
   const to = from + rowsOf(step);
-  for (let at = from; at < to; at++) takeRow(rowHandle[at], rowTokens[at], (rowFlags[at] & ROW_SAMPLES) != 0, now);
+  for (let at = from; at < to; at++) takeRow(rowHandle[at], rowTokens[at], (rowFlags[at] & ROW_SAMPLES) !== 0, now);
   if (ended) pruneRunning();
   const emitted = outboxRows();
   if (emitted > 0) {
@@ -46,7 +78,7 @@ export function update(now: f64): i32 {
 
 function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
   const slot = slotOf(handle);
-  if (slot == NONE) {
+  if (slot === NONE) {
     if (samples) lose(handle);
     return;
   }
@@ -54,7 +86,7 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
   const isStale = stale[slot] > 0;
   if (isStale) stale[slot] = stale[slot] - n;
   if (!samples) return;
-  if (isStale && dropStale[slot] != 0) {
+  if (isStale && dropStale[slot] !== 0) {
     lose(handle);
     return;
   }
@@ -65,16 +97,16 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
   let outFlags = endOf(slot, token, have);
   if (asyncScheduling && !isStale && placeholders[slot] > 0) {
     placeholders[slot] = placeholders[slot] - 1;
-    if (status[slot] == Status.Running && prefixCaching) store(slot, computed[slot] - inFlight[slot]);
+    if (status[slot] === Status.Running && prefixCaching) store(slot, computed[slot] - inFlight[slot]);
   }
-  if (have == 1) {
+  if (have === 1) {
     outFlags |= OUT_FIRST;
     countFirst(slot, now);
   } else {
     observeMany(Histogram.InterTokenLatency, now - lastTokenUs[slot], 1);
   }
   lastTokenUs[slot] = now;
-  if ((flags[slot] & SUBMIT_FED) != 0 && fed[slot] - have == FEED_HALF) outFlags |= OUT_FEED;
+  if ((flags[slot] & SUBMIT_FED) !== 0 && fed[slot] - have === FEED_HALF) outFlags |= OUT_FEED;
   emit(slot, token, outFlags);
   const reason = (outFlags & 7) - 1;
   if (reason >= 0) {
@@ -87,11 +119,11 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
 /** The next id; before `min_tokens` no id that would end the request (the real engine masks their logits). */
 function draw(slot: i32): i32 {
   const position = outputs[slot];
-  if ((flags[slot] & SUBMIT_FED) != 0) {
+  if ((flags[slot] & SUBMIT_FED) !== 0) {
     assert(position < fed[slot], "a fed request ran dry");
     return nextToken(slot);
   }
-  if (eosAt[slot] == position + 1) return eosId;
+  if (eosAt[slot] === position + 1) return eosId;
   let token = nextToken(slot);
   if (stopCount[slot] > 0 && position < minTokens[slot]) {
     for (let attempt = 1; isStopId(slot, token); attempt++) token = redrawToken(seed[slot], position, attempt);
@@ -101,7 +133,7 @@ function draw(slot: i32): i32 {
 
 /** Reason plus one, and OUT_STOP_ID; 0 while it goes on. Order of checks as vLLM's `check_stop`. */
 function endOf(slot: i32, token: i32, have: i32): i32 {
-  if (token == eosId && (flags[slot] & SUBMIT_IGNORE_EOS) == 0 && have >= minTokens[slot]) return Reason.Stop + 1;
+  if (token === eosId && (flags[slot] & SUBMIT_IGNORE_EOS) === 0 && have >= minTokens[slot]) return Reason.Stop + 1;
   if (stopCount[slot] > 0 && have >= minTokens[slot] && isStopId(slot, token)) return (Reason.Stop + 1) | OUT_STOP_ID;
   if (prompt[slot] + have >= maxModelLen || have >= maxTokens[slot]) return Reason.Length + 1;
   return 0;
@@ -111,8 +143,8 @@ function isStopId(slot: i32, token: i32): bool {
   let page = stopPage[slot];
   const stops = stopCount[slot];
   for (let i = 0; i < stops; i++) {
-    if (i > 0 && (i & (PAGE_BLOCKS - 1)) == 0) page = nextDetached(page);
-    if (detachedWord(page, i & (PAGE_BLOCKS - 1)) == token) return true;
+    if (i > 0 && (i & (PAGE_BLOCKS - 1)) === 0) page = nextDetached(page);
+    if (detachedWord(page, i & (PAGE_BLOCKS - 1)) === token) return true;
   }
   return false;
 }
@@ -120,7 +152,7 @@ function isStopId(slot: i32, token: i32): bool {
 /** The open block takes one more token; a full one gets its hash. */
 function extendHash(slot: i32, token: i32): void {
   let hash = fold(openHash[slot], token);
-  if ((prompt[slot] + outputs[slot]) % blockSize == 0) {
+  if ((prompt[slot] + outputs[slot]) % blockSize === 0) {
     hash = seal(hash);
     appendHash(slot, hash);
   }

@@ -1,0 +1,145 @@
+/**
+ * How does TypeScript speak to the core? Loads it, writes configuration and tables, wraps the exported calls.
+ * The only folder that knows WebAssembly; uses no Bun API, so it runs in Node and in a browser too.
+ */
+import { ABI, Config, HISTOGRAM_WIDTH, type Histogram, TEMPLATE, type Total, Word } from "../../assembly/layout.ts";
+import { CoreViews } from "./views.ts";
+
+/** The raw exports of `assembly/index.ts`. */
+export interface CoreExports {
+  readonly memory: WebAssembly.Memory;
+  wordsAt(): number;
+  totalsAt(): number;
+  configAt(): number;
+  bytesNeeded(): number;
+  init(): void;
+  submit(
+    tokens: number,
+    promptWords: number,
+    stops: number,
+    limit: number,
+    least: number,
+    planned: number,
+    seed: number,
+    priority: number,
+    adapter: number,
+    saltLo: number,
+    saltHi: number,
+    flags: number,
+    order: number,
+    arrivedUs: number,
+    queuedUs: number,
+  ): number;
+  feed(handle: number, ids: number): number;
+  close(handle: number, reason: number, tokens: number, nowUs: number): number;
+  flush(): void;
+  schedule(nowUs: number): number;
+  update(nowUs: number): number;
+  open(): number;
+  hasWork(): number;
+  pause(state: number): void;
+  resetPrefixCache(force: number): number;
+  drainEvents(): void;
+  verify(): void;
+}
+
+/** What `init` needs: the configuration words by index, and the tables. */
+export interface CoreSetup {
+  readonly config: Readonly<Partial<Record<Config, number>>>;
+  readonly linearTokens?: readonly number[];
+  readonly linearUs?: readonly number[];
+  /** Rising bounds per histogram, in microseconds or tokens. */
+  readonly bounds?: Readonly<Partial<Record<Histogram, readonly number[]>>>;
+  /** Tables of default text; without them ids are drawn evenly. */
+  readonly answers?: {
+    readonly templates: Uint8Array;
+    readonly categoryStart: Int32Array;
+    readonly ids: Int32Array;
+  };
+}
+
+/** A broken invariant: the core's own words, and where in `assembly/`. The instance is not usable afterwards. */
+export class CoreTrap extends Error {
+  override readonly name = "CoreTrap";
+}
+
+/** The configuration needs more memory than a core can have. */
+export class CoreTooLarge extends Error {
+  override readonly name = "CoreTooLarge";
+}
+
+const LARGEST_BYTES = 4 * 2 ** 30 - 2 ** 26;
+
+/** Compiles and starts a core. `bytes`: `build/core.wasm` or `build/core.debug.wasm`; each entry point brings them. */
+export async function loadCore(bytes: Uint8Array<ArrayBuffer>, setup: CoreSetup): Promise<Core> {
+  const module = await WebAssembly.compile(bytes);
+  return startCore(module, setup);
+}
+
+/** The same from a compiled module, synchronously. */
+export function startCore(module: WebAssembly.Module, setup: CoreSetup): Core {
+  let memory: WebAssembly.Memory | undefined;
+  const abort = (message: number, file: number, line: number, column: number) => {
+    throw new CoreTrap(`${text(memory!, message)} (${text(memory!, file)}:${line}:${column})`);
+  };
+  const { exports } = new WebAssembly.Instance(module, { env: { abort } });
+  const core = exports as unknown as CoreExports;
+  memory = core.memory;
+  return new Core(core, setup);
+}
+
+/** UTF-16 text of the core: its byte length stands in the word before it. */
+function text(memory: WebAssembly.Memory, at: number): string {
+  if (at === 0) return "?";
+  const length = new Uint32Array(memory.buffer, at - 4, 1)[0]!;
+  return String.fromCharCode(...new Uint16Array(memory.buffer, at, length >> 1));
+}
+
+/** One engine's state machine. `exports` holds the calls, `views` the memory; both are for `engine/` and tests. */
+export class Core {
+  readonly views: CoreViews;
+
+  constructor(
+    readonly exports: CoreExports,
+    setup: CoreSetup,
+  ) {
+    const config = new Float64Array(exports.memory.buffer, exports.configAt(), Config.Count);
+    for (const [index, value] of Object.entries(setup.config)) config[Number(index)] = value!;
+    config[Config.LinearPoints] = setup.linearTokens?.length ?? 0;
+    config[Config.Templates] = (setup.answers?.templates.length ?? 0) / TEMPLATE;
+    config[Config.Categories] = (setup.answers?.categoryStart.length ?? 1) - 1;
+    config[Config.AnswerIds] = setup.answers?.ids.length ?? 0;
+    const needed = exports.bytesNeeded();
+    if (needed > LARGEST_BYTES) {
+      throw new CoreTooLarge(`the core would need ${mib(needed)} MiB, the most is ${mib(LARGEST_BYTES)} MiB`);
+    }
+    exports.init();
+    this.views = new CoreViews(exports);
+    if (this.views.word(Word.Abi) !== ABI) throw new Error("core and reader were built apart: run the build");
+    this.#fill(setup);
+  }
+
+  #fill({ linearTokens, linearUs, bounds, answers }: CoreSetup): void {
+    const { buffer } = this.exports.memory;
+    const at = (word: Word) => this.views.word(word) >>> 0;
+    if (linearTokens && linearUs) {
+      new Float64Array(buffer, at(Word.LinearTokensAt), linearTokens.length).set(linearTokens);
+      new Float64Array(buffer, at(Word.LinearUsAt), linearUs.length).set(linearUs);
+    }
+    for (const [histogram, values] of Object.entries(bounds ?? {})) {
+      if (values!.length >= HISTOGRAM_WIDTH) throw new Error(`a histogram takes at most ${HISTOGRAM_WIDTH - 1} bounds`);
+      this.views.bounds.set(values!, Number(histogram) * HISTOGRAM_WIDTH);
+    }
+    if (answers) {
+      new Uint8Array(buffer, at(Word.TemplatesAt), answers.templates.length).set(answers.templates);
+      new Int32Array(buffer, at(Word.CategoriesAt), answers.categoryStart.length).set(answers.categoryStart);
+      new Int32Array(buffer, at(Word.AnswerIdsAt), answers.ids.length).set(answers.ids);
+    }
+  }
+
+  total(index: Total): number {
+    return this.views.totals[index]!;
+  }
+}
+
+const mib = (bytes: number) => Math.ceil(bytes / 2 ** 20);

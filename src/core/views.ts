@@ -1,0 +1,107 @@
+/**
+ * What stands where in the core's memory? Live views, made once after `init`: the memory never grows afterwards.
+ * A view of a per-step list (plan rows) starts at an address that the words give anew for each step.
+ */
+import {
+  HISTOGRAM_WIDTH,
+  Histogram,
+  OUT_WORDS,
+  PAGE_BITS,
+  PAGE_BLOCKS,
+  PAGES,
+  SLOTS,
+  Total,
+  Word,
+} from "../../assembly/layout.ts";
+import type { CoreExports } from "./core.ts";
+
+export class CoreViews {
+  readonly words: Int32Array;
+  readonly totals: Float64Array;
+  /** The whole memory, for lists whose address moves. */
+  readonly i32: Int32Array;
+  readonly u32: Uint32Array;
+  readonly bounds: Float64Array;
+  readonly buckets: Float64Array;
+  readonly sums: Float64Array;
+  /** Outbox rows (OUT_WORDS each) and tokens; valid until the next update. */
+  readonly out: Int32Array;
+  readonly tokens: Int32Array;
+  readonly generation: Int32Array;
+  readonly status: Int32Array;
+  readonly prompt: Int32Array;
+  readonly outputs: Int32Array;
+  readonly computed: Int32Array;
+  readonly cachedPrompt: Int32Array;
+  readonly createdPrompt: Int32Array;
+  readonly deferred: Int32Array;
+  readonly tableCount: Int32Array;
+  /** The input buffer: prompts, stop ids, fed ids. */
+  readonly input: Int32Array;
+
+  constructor({ memory, wordsAt, totalsAt }: CoreExports) {
+    const { buffer } = memory;
+    this.words = new Int32Array(buffer, wordsAt(), Word.Count);
+    this.totals = new Float64Array(buffer, totalsAt(), Total.Count);
+    this.i32 = new Int32Array(buffer);
+    this.u32 = new Uint32Array(buffer);
+    const at = (word: Word) => this.word(word) >>> 0;
+    const column = (word: Word, length = SLOTS) => new Int32Array(buffer, at(word), length);
+    this.bounds = new Float64Array(buffer, at(Word.BoundsAt), Histogram.Count * HISTOGRAM_WIDTH);
+    this.buckets = new Float64Array(buffer, at(Word.BucketsAt), Histogram.Count * HISTOGRAM_WIDTH);
+    this.sums = new Float64Array(buffer, at(Word.SumsAt), Histogram.Count);
+    this.out = column(Word.OutAt, this.#lengthOf(Word.OutAt));
+    this.tokens = column(Word.TokensAt, this.out.length / OUT_WORDS);
+    this.generation = column(Word.GenerationAt);
+    this.status = column(Word.StatusAt);
+    this.prompt = column(Word.PromptAt);
+    this.outputs = column(Word.OutputsAt);
+    this.computed = column(Word.ComputedAt);
+    this.cachedPrompt = column(Word.CachedPromptAt);
+    this.createdPrompt = column(Word.CreatedPromptAt);
+    this.deferred = column(Word.DeferredAt);
+    this.tableCount = column(Word.TableCountAt);
+    this.input = column(Word.InputAt, this.#lengthOf(Word.InputAt));
+  }
+
+  word(index: Word): number {
+    return this.words[index]!;
+  }
+
+  /** `count` words from the address in `word`, copied. */
+  list(word: Word, count: number): number[] {
+    const from = (this.word(word) >>> 0) >> 2;
+    return Array.from(this.i32.subarray(from, from + count));
+  }
+
+  /** Block ids of a slot's table, copied. */
+  blockTable(slot: number): number[] {
+    return this.#entries(slot, this.tableCount[slot]!, Word.PageBlockAt);
+  }
+
+  /** Free blocks, next to be taken first, copied; walks the whole queue. */
+  freeQueue(): number[] {
+    const next = (this.word(Word.FreeNextAt) >>> 0) >> 2;
+    const blocks: number[] = [];
+    for (let block = this.i32[next]!; block !== 0; block = this.i32[next + block]!) blocks.push(block);
+    return blocks;
+  }
+
+  #entries(slot: number, count: number, column: Word): number[] {
+    const first = (this.word(Word.FirstPageAt) >>> 0) >> 2;
+    const next = (this.word(Word.PageNextAt) >>> 0) >> 2;
+    const values = (this.word(column) >>> 0) >> 2;
+    const result: number[] = [];
+    for (let page = this.i32[first + slot]!; result.length < count; page = this.i32[next + page - 1]!) {
+      if (page <= 0 || page > PAGES) throw new Error("a block table ends early");
+      const from = values + ((page - 1) << PAGE_BITS);
+      for (let i = 0; i < PAGE_BLOCKS && result.length < count; i++) result.push(this.i32[from + i]!);
+    }
+    return result;
+  }
+
+  /** Words of a column: its byte length stands in the word before it. */
+  #lengthOf(column: Word): number {
+    return this.i32[((this.word(column) >>> 0) >> 2) - 1]! >> 2;
+  }
+}

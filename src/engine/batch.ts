@@ -1,0 +1,107 @@
+/**
+ * Which calls make up the life of a batch? The only place that calls the core's `schedule` and `update`:
+ * the live loop, replay and the golden runner all go through here, so there is no second scheduler.
+ */
+import { NONE, type Pause, type Reason, SUBMIT_FED } from "../../assembly/layout.ts";
+import type { Core } from "../core/core.ts";
+
+/** A request as the core takes it: numbers only. */
+export interface CoreRequest {
+  /** Token ids, or with SUBMIT_HASHED the words (lo, hi) of the full blocks' hashes. */
+  readonly prompt: ArrayLike<number>;
+  readonly promptTokens: number;
+  readonly maxTokens: number;
+  readonly minTokens: number;
+  /** Output position of the end-of-sequence id, 0 for never. */
+  readonly eosAt: number;
+  readonly stopTokenIds: readonly number[];
+  readonly seed: number;
+  readonly priority: number;
+  /** Adapter number, 0 for none. */
+  readonly adapter: number;
+  readonly saltLo: number;
+  readonly saltHi: number;
+  /** SUBMIT_* bits. */
+  readonly flags: number;
+  /** Decides between equal priority and arrival, as the request id does in the real engine; unique. */
+  readonly order: number;
+  readonly arrivalUs: number;
+  readonly queuedUs: number;
+  /** With SUBMIT_FED: the first ids, at most FEED. */
+  readonly fed?: ArrayLike<number>;
+}
+
+export class Batch {
+  constructor(readonly core: Core) {}
+
+  /** The request's handle, or NONE when slots or arena are full. */
+  add(request: CoreRequest): number {
+    const { exports, views } = this.core;
+    const { prompt, stopTokenIds, fed } = request;
+    views.input.set(prompt);
+    views.input.set(stopTokenIds, prompt.length);
+    const handle = exports.submit(
+      request.promptTokens,
+      prompt.length,
+      stopTokenIds.length,
+      request.maxTokens,
+      request.minTokens,
+      request.eosAt,
+      request.seed,
+      request.priority,
+      request.adapter,
+      request.saltLo,
+      request.saltHi,
+      fed ? request.flags | SUBMIT_FED : request.flags,
+      request.order,
+      request.arrivalUs,
+      request.queuedUs,
+    );
+    if (handle !== NONE && fed) this.feed(handle, fed);
+    return handle;
+  }
+
+  /** More scripted output ids; nothing happens when the request is gone. */
+  feed(handle: number, ids: ArrayLike<number>): void {
+    this.core.views.input.set(ids);
+    this.core.exports.feed(handle, ids.length);
+  }
+
+  /** Plans the next step at `nowUs`; its duration in microseconds. */
+  plan(nowUs: number): number {
+    return this.core.exports.schedule(nowUs);
+  }
+
+  /** Takes in the oldest open step, which ended at `nowUs`; the number of outbox rows. */
+  take(nowUs: number): number {
+    return this.core.exports.update(nowUs);
+  }
+
+  /** Ends a request from outside; freed at the next `take` or `flush`. False when it is gone already. */
+  close(handle: number, reason: Reason, tokens: number, nowUs: number): boolean {
+    return this.core.exports.close(handle, reason, tokens, nowUs) !== 0;
+  }
+
+  /** Frees what was closed at once; for a batch without an open step. */
+  flush(): void {
+    this.core.exports.flush();
+  }
+
+  pause(state: Pause): void {
+    this.core.exports.pause(state);
+  }
+
+  resetPrefixCache(force: boolean): boolean {
+    return this.core.exports.resetPrefixCache(force ? 1 : 0) !== 0;
+  }
+
+  /** Steps planned and not yet taken in. */
+  get open(): number {
+    return this.core.exports.open();
+  }
+
+  /** Something to schedule, or an end to report to the workers. */
+  get hasWork(): boolean {
+    return this.core.exports.hasWork() !== 0;
+  }
+}

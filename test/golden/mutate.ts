@@ -1,0 +1,37 @@
+/** Changes one compared value of a trace, chosen by a seed: a comparer that does not notice is blind. */
+import { comparedKeys } from "./compare.ts";
+import type { Trace } from "./trace.ts";
+
+/** Instructions of a row, not results: changing them changes what is run. */
+const INSTRUCTIONS = new Set(["t", "r", "running", "state"]);
+
+/** Changes `trace` in place; says what was changed. */
+export function mutate(trace: Trace, seed: number): string {
+  let state = (seed ^ 0x9e3779b9) >>> 0;
+  const draw = (n: number) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * n);
+  };
+  for (;;) {
+    const index = draw(trace.rows.length);
+    const row = trace.rows[index]!;
+    const keys = comparedKeys(row).filter((key) => !INSTRUCTIONS.has(key));
+    if (!keys.length) continue;
+    const key = keys[draw(keys.length)]!;
+    const before = JSON.stringify(row[key]);
+    row[key] = changed(row[key], draw);
+    return `row ${index} (${row.t}), ${key}: ${before} -> ${JSON.stringify(row[key])}`;
+  }
+}
+
+function changed(value: unknown, draw: (n: number) => number): unknown {
+  if (typeof value === "number") return Number.isInteger(value) ? value + 1 + draw(3) : value + 0.125;
+  if (typeof value === "boolean") return !value;
+  if (typeof value === "string") return `${value}?`;
+  if (Array.isArray(value)) {
+    if (!value.length) return [1];
+    const at = draw(value.length);
+    return value.map((item, i) => (i === at ? changed(item, draw) : item));
+  }
+  return 1;
+}

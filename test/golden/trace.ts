@@ -1,0 +1,106 @@
+/** What stands in a recorded trace? Format `golden-decisions/1`; README.md of this folder says what each field means. */
+import { gunzipSync } from "node:zlib";
+
+export interface TraceConfig {
+  block_size: number;
+  num_gpu_blocks: number;
+  max_num_seqs: number;
+  max_num_active_seqs: number | null;
+  max_num_batched_tokens: number;
+  max_num_scheduled_tokens: number | null;
+  max_model_len: number;
+  enable_chunked_prefill: boolean;
+  long_prefill_token_threshold: number;
+  long_prefill_token_threshold_adaptive: boolean;
+  enable_prefix_caching: boolean;
+  policy: "fcfs" | "priority";
+  async_scheduling: boolean;
+  watermark: number;
+  scheduler_reserve_full_isl: boolean;
+  prefill_schedule_interval: number;
+  max_loras: number | null;
+}
+
+export interface TraceRequest {
+  r: number;
+  prompt: [stream: number, start: number, length: number][];
+  max_tokens: number;
+  eos_at?: number;
+  stop_at?: number;
+  priority?: number;
+  arrival_time?: number;
+  cache_salt?: string;
+  lora?: number;
+  skip_reading?: boolean;
+}
+
+export type Row = { t: string } & Record<string, unknown>;
+
+export interface Trace {
+  name: string;
+  detail: "full" | "lean";
+  config: TraceConfig;
+  eos: number;
+  stopTokenIds: number[];
+  requests: Map<number, TraceRequest>;
+  /** Everything after the requests, `end` included. */
+  rows: Row[];
+}
+
+export function readTrace(bytes: Uint8Array, path: string): Trace {
+  const plain = path.endsWith(".gz") ? gunzipSync(bytes) : bytes;
+  const lines = new TextDecoder().decode(plain).trimEnd().split("\n");
+  const all = lines.map((line, i) => {
+    try {
+      return JSON.parse(line);
+    } catch {
+      throw new Error(`${path}:${i + 1}: not JSON`);
+    }
+  });
+  const header = all[0];
+  if (header?.format !== "golden-decisions/1") throw new Error(`${path}:1: expected format golden-decisions/1`);
+  const requests: TraceRequest[] = all.filter((row) => row.t === "req");
+  const rows: Row[] = all.slice(1).filter((row) => row.t !== "req");
+  if (requests.length !== header.requests || rows.length - 1 !== header.rows || rows.at(-1)?.t !== "end") {
+    throw new Error(`${path}: the header counts other rows than the file has`);
+  }
+  return {
+    name: header.name,
+    detail: header.detail,
+    config: header.config,
+    eos: header.eos,
+    stopTokenIds: header.stop_token_ids,
+    requests: new Map(requests.map((request) => [request.r, request])),
+    rows,
+  };
+}
+
+/** Stream of a request's own output. */
+export const OUTPUT_STREAM = 1_000_000;
+
+export function tokenOf(stream: number, index: number): number {
+  let x = (Math.imul(stream, 2654435761) + Math.imul(index, 2246822519) + 374761393) >>> 0;
+  x ^= x >>> 15;
+  x = Math.imul(x, 2246822519) >>> 0;
+  x = (x ^ (x >>> 13)) >>> 0;
+  return 100 + (x % 100_000);
+}
+
+export function promptOf(request: TraceRequest): number[] {
+  return request.prompt.flatMap(([stream, start, length]) =>
+    Array.from({ length }, (_, i) => tokenOf(stream, start + i)),
+  );
+}
+
+/** Output id number `k` (0-based) of a request. */
+export function outputOf(request: TraceRequest, k: number, eos: number, stop: number): number {
+  if (request.eos_at === k + 1) return eos;
+  if (request.stop_at === k + 1) return stop;
+  return tokenOf(OUTPUT_STREAM + request.r, k);
+}
+
+export function fnv(values: readonly number[]): number {
+  let h = 2166136261;
+  for (const value of values) h = Math.imul(h ^ value, 16777619) >>> 0;
+  return h >>> 0;
+}
