@@ -2,6 +2,9 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import ranks from "gpt-tokenizer/bpeRanks/o200k_base";
 import { O200KHarmony } from "gpt-tokenizer/encodingParams/o200k_harmony";
+import { answerTables } from "../src/content/answer-grammar.ts";
+import { packAnswers } from "../src/content/answers.ts";
+import { BpeEncoder } from "../src/content/bpe.ts";
 import { HARMONY } from "../src/content/vocabulary.ts";
 import { packTable } from "../src/content/vocabulary-table.ts";
 
@@ -17,4 +20,7 @@ const specials = new Set(specialTokensEncoder?.values());
 mkdirSync(new URL("../build/", import.meta.url), { recursive: true });
 const vocabulary = packTable(tokens, specials, HARMONY.return, tokenSplitRegex.source);
 writeFileSync(new URL("../build/vocabulary.bin", import.meta.url), vocabulary);
-console.log(`build/vocabulary.bin: ${tokens.length} tokens, ${specials.size} special, ${vocabulary.length} bytes`);
+const bpe = new BpeEncoder(vocabulary);
+const answers = packAnswers(answerTables((text) => bpe.encode([text], false)));
+writeFileSync(new URL("../build/answers.bin", import.meta.url), answers);
+console.log(`build/vocabulary.bin: ${tokens.length} tokens, ${specials.size} special, ${vocabulary.length} bytes; build/answers.bin: ${answers.length} bytes`);

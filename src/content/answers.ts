@@ -1,0 +1,79 @@
+/**
+ * What does an answer say, and how long is it, when the request does not?
+ *
+ * Text is prose from tables: a block of 32 tokens follows one template, and each position of a template names the
+ * category that its word is drawn from. Both draws depend on seed and position alone, so an answer is the same under
+ * any load. The core draws by the same rule in WebAssembly; `nextToken` is the reference that it is tested against.
+ */
+
+/** Tokens per template. */
+export const BLOCK_TOKENS = 32;
+/** Separates the draw of the template from the draw of the word. */
+const TEMPLATE_SALT = 0x5bd1e995;
+/** Spread of the logarithm of answer lengths: the middle two thirds lie between half and twice the median. */
+const SIGMA = 0.7;
+
+export interface AnswerTables {
+  /** Template t is templates[32 t] … templates[32 t + 31], each a category. */
+  readonly templates: Uint8Array;
+  /** Category c is ids[categoryStart[c]] … ids[categoryStart[c + 1] - 1], never empty. */
+  readonly categoryStart: Int32Array;
+  readonly ids: Int32Array;
+}
+
+/** 32 well-mixed bits of a 32-bit seed and a position, unsigned. */
+export function mix(seed: number, position: number): number {
+  let hash = Math.imul(seed ^ Math.imul(position + 1, 0x9e3779b9), 0x85ebca6b);
+  hash ^= hash >>> 13;
+  hash = Math.imul(hash, 0xc2b2ae35);
+  hash ^= hash >>> 16;
+  return hash >>> 0;
+}
+
+/** The id at `position` (from 0) of the answer with this seed. */
+export function nextToken({ templates, categoryStart, ids }: AnswerTables, seed: number, position: number): number {
+  const template = mix(seed ^ TEMPLATE_SALT, position >>> 5) % (templates.length / BLOCK_TOKENS);
+  const category = templates[template * BLOCK_TOKENS + (position & 31)]!;
+  const start = categoryStart[category]!;
+  return ids[start + (mix(seed, position) % (categoryStart[category + 1]! - start))]!;
+}
+
+/**
+ * Output tokens of a request that sets no limit: log-normal with this mean, at least `minTokens` and 1. Plain
+ * multiplication and addition only, so that every machine gives the same number.
+ */
+export function plannedLength(seed: number, meanTokens: number, minTokens: number): number {
+  // Twelve uniform draws: their sum has variance 1 and is near enough to normal.
+  let normal = -6;
+  for (let draw = 0; draw < 12; draw++) normal += (mix(seed ^ 0x2545f491, draw) + 0.5) / 2 ** 32;
+  // exp(x) = (1 + x / 2^16)^(2^16); minus half the variance, so that the mean is the one asked for.
+  let factor = 1 + (SIGMA * normal - (SIGMA * SIGMA) / 2) / 65536;
+  for (let square = 0; square < 16; square++) factor *= factor;
+  return Math.max(1, minTokens, Math.round(meanTokens * factor));
+}
+
+/** Little-endian words: number of templates, number of categories, categoryStart, ids; then the templates. */
+export function packAnswers({ templates, categoryStart, ids }: AnswerTables): Uint8Array<ArrayBuffer> {
+  const words = 2 + categoryStart.length + ids.length;
+  const file = new Uint8Array(words * 4 + templates.length);
+  const view = new Int32Array(file.buffer, 0, words);
+  view.set([templates.length / BLOCK_TOKENS, categoryStart.length - 1]);
+  view.set(categoryStart, 2);
+  view.set(ids, 2 + categoryStart.length);
+  file.set(templates, words * 4);
+  return file;
+}
+
+/** The tables in a packed file (`build/answers.bin`). Throws when it is no such file. */
+export function loadAnswers(bytes: Uint8Array): AnswerTables {
+  const file = bytes.slice(); // aligned, and small
+  const words = new Int32Array(file.buffer, 0, file.byteLength >> 2);
+  const [templateCount = 0, categories = 0] = words;
+  const categoryStart = words.slice(2, 3 + categories);
+  const idsAt = 3 + categories;
+  const templatesAt = (idsAt + (categoryStart.at(-1) ?? 0)) * 4;
+  if (templateCount < 1 || file.byteLength !== templatesAt + templateCount * BLOCK_TOKENS) {
+    throw new Error("not a file of answer tables: bun run build");
+  }
+  return { templates: file.slice(templatesAt), categoryStart, ids: words.slice(idsAt, templatesAt >> 2) };
+}
