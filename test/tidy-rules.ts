@@ -1,0 +1,176 @@
+/** The house rules that a program can hold. Each takes one file and says what is wrong in it; `tidy.test.ts` applies them. */
+
+export interface SourceFile {
+  /** From the repository's root. */
+  readonly path: string;
+  readonly text: string;
+}
+
+export interface Rule {
+  readonly name: string;
+  readonly applies: (path: string) => boolean;
+  /** What is wrong, "" or undefined for nothing. */
+  readonly wrong: (file: SourceFile) => string | undefined;
+}
+
+/** Imports go down only: from a higher room to a lower one, never between rooms of one height. */
+const HEIGHT: Readonly<Record<string, number>> = {
+  main: 6,
+  cli: 5,
+  app: 4,
+  load: 4,
+  check: 4,
+  protocol: 3,
+  metrics: 3,
+  dashboard: 3,
+  faults: 3,
+  truth: 3,
+  engine: 2,
+  content: 1,
+  core: 1,
+  assembly: 0,
+};
+/** Anyone may use these; they use only each other. */
+const SHARED = ["config", "random", "clock", "clock-worker", "traces", "globals", "package.json"];
+/** The rooms that own time and chance. */
+const TIME_AND_CHANCE = ["clock", "clock-worker", "random"];
+/** The room of the one file that calls the core's schedule. */
+const SCHEDULES = "engine";
+/** Who may know WebAssembly, and who the files that both compilers read. */
+const ONLY_FOR: Readonly<Record<string, readonly string[]>> = {
+  core: ["engine", "app", "cli"],
+  assembly: ["core", "engine"],
+};
+/** Commands that must work against any server: nothing of ours but what is shared. */
+const ALONE = ["load", "check"];
+
+export function roomOf(path: string): string {
+  const [top = "", second = ""] = path.split("/");
+  return top === "src" ? second.replace(/(\.d)?\.ts$/, "") : top;
+}
+
+/** The imports of a file that point into the repository, from its root. */
+export function importsOf({ path, text }: SourceFile): string[] {
+  const specifiers = code(text).matchAll(/(?:\bfrom|\bimport|\brequire\()\s*\(?\s*["'](\.[^"']*)["']/g);
+  return [...specifiers].map(([, specifier]) => new URL(specifier!, `file:///${path}`).pathname.slice(1));
+}
+
+function wrongImport(from: string, to: string): string | undefined {
+  const [mine, theirs] = [roomOf(from), roomOf(to)];
+  if (mine === theirs) return dialectsMeet(from, to) ? `${to}: a dialect imports another` : undefined;
+  if (to.startsWith("build/") || SHARED.includes(theirs)) return undefined;
+  if (SHARED.includes(mine)) return `${to}: what all rooms share imports none of them`;
+  if (!(theirs in HEIGHT)) return `${to}: no room of that name`;
+  if (ALONE.includes(mine)) return `${to}: ${mine}/ works against any server and uses nothing of ours`;
+  if (HEIGHT[mine]! <= HEIGHT[theirs]!) return `${to}: imports go down only`;
+  const users = ONLY_FOR[theirs];
+  return users && !users.includes(mine) ? `${to}: only for ${users.join(", ")}` : undefined;
+}
+
+/** protocol/openai and protocol/triton are dialects; files right in protocol/ are for all of them. */
+function dialectsMeet(from: string, to: string): boolean {
+  const dialect = (path: string) => /^src\/protocol\/([^/]+)\//.exec(path)?.[1];
+  return dialect(to) !== undefined && dialect(from) !== dialect(to);
+}
+
+/** Without comments; a `//` inside a string stays, since no blank stands before it. */
+export function code(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "$1");
+}
+
+/** There is one scheduler: whoever else calls it would be a second one. */
+export function schedules(text: string): boolean {
+  return /\.schedule\(/.test(code(text));
+}
+
+const inRoom = (rooms: readonly string[]) => (path: string) => path.startsWith("src/") && rooms.includes(roomOf(path));
+const isSource = (path: string) => /^(src|assembly|test|bench|scripts)\/.*\.(ts|c|h)$/.test(path);
+const RULES_THEMSELVES = /^test\/tidy(-rules|\.test)\.ts$/;
+const isText = (path: string) =>
+  /\.(ts|c|h|json|jsonc|md|toml|yaml|yml|html|py|sh|lock)$|^\.ci\/run$|^bin\//.test(path);
+
+function search(pattern: RegExp, text: string): string | undefined {
+  const match = pattern.exec(text);
+  return match ? `line ${text.slice(0, match.index).split("\n").length}: ${match[0].trim()}` : undefined;
+}
+
+export const rules: readonly Rule[] = [
+  {
+    name: "imports go down only",
+    applies: (path) => path.startsWith("src/"),
+    wrong: (file) =>
+      importsOf(file)
+        .map((to) => wrongImport(file.path, to))
+        .filter(Boolean)
+        .join("; "),
+  },
+  {
+    name: "engine/ and core/ run in Node and in a browser: no Bun, no Node",
+    applies: inRoom(["engine", "core"]),
+    wrong: ({ text }) =>
+      search(/\bBun\.|["']bun(:[a-z]+)?["']|["']node:[a-z/_]+["']|\bprocess\.|import\.meta\.(dir|require)/, code(text)),
+  },
+  {
+    name: "no clock and no chance outside clock.ts and random.ts",
+    applies: (path) => path.startsWith("src/") && !TIME_AND_CHANCE.includes(roomOf(path)),
+    wrong: ({ text }) =>
+      search(
+        /\bDate\.now\b|\bnew Date\(\)|\bperformance\.now\b|\bMath\.random\b|\b(setTimeout|setInterval|setImmediate)\b|\bBun\.(sleep|nanoseconds)\b|\brandomUUID\b|\brandomBytes\b|\bgetRandomValues\b|\bhrtime\b|\bAbortSignal\.timeout\b/,
+        code(text),
+      ),
+  },
+  {
+    name: "the core's schedule is called in engine/ alone",
+    applies: (path) => path.startsWith("src/") && roomOf(path) !== SCHEDULES,
+    wrong: ({ text }) => (schedules(text) ? "it calls schedule" : undefined),
+  },
+  {
+    name: "a file has at most 400 lines",
+    applies: isSource,
+    wrong: ({ text }) => {
+      const lines = text.trimEnd().split("\n").length;
+      return lines > 400 ? `${lines} lines` : undefined;
+    },
+  },
+  {
+    name: "a file opens with the question it answers",
+    applies: (path) => /^(src|assembly|scripts|bench)\//.test(path) && isSource(path),
+    wrong: ({ text }) => (/^(#!.*\n)?(\/\*|\/\/)/.test(text) ? undefined : text.split("\n")[0]),
+  },
+  {
+    name: "names are kebab-case",
+    applies: isSource,
+    wrong: ({ path }) => path.split("/").find((part) => !/^[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+)*$/.test(part)),
+  },
+  {
+    name: "a TODO names its issue",
+    applies: (path) => isSource(path) && !RULES_THEMSELVES.test(path),
+    wrong: ({ text }) => search(/\b(TODO|FIXME|XXX)\b(?!.*#\d+).*/, text),
+  },
+  {
+    name: "no path of somebody's machine",
+    applies: (path) => isText(path) && !RULES_THEMSELVES.test(path),
+    wrong: ({ text }) => search(/(?<![\w.])\/(work|tmp|root|home)\/\w[^\s"'`]*/, text),
+  },
+  {
+    name: "no host of a package registry",
+    applies: (path) => isText(path) && !RULES_THEMSELVES.test(path),
+    wrong: ({ text }) =>
+      search(
+        /\b(registry\.(npmjs\.org|yarnpkg\.com)|files\.pythonhosted\.org|pypi\.org\/simple|npm\.pkg\.github\.com)\S*/,
+        text,
+      ),
+  },
+];
+
+/** The two commands of the README's first screen, for a machine with Node 20 and npm. */
+export const SET_UP = "npx -y bun@1.4.5 install --frozen-lockfile && npx bun run";
+
+export function readmeWrong(readme: string): string | undefined {
+  const commands = readme.split("\n").filter((line) => /^\s*(npx|npm|bun|bunx|node) /.test(line));
+  const wanted = [`${SET_UP} start`, `${SET_UP} test`];
+  const found = commands.map((line) => line.replace(/\s+#.*/, "").trim()).filter((line) => line.startsWith("npx -y"));
+  if (found.join("\n") !== wanted.join("\n")) return `its commands are ${found.join(" | ") || "missing"}`;
+  const screen = readme.split("\n").slice(0, 40).join("\n");
+  return wanted.every((command) => screen.includes(command)) ? undefined : "the commands are not on the first screen";
+}

@@ -1,0 +1,118 @@
+/** Does the repository keep its own rules, and would the rules notice if it did not? */
+import { expect, test } from "bun:test";
+import { readdirSync, readFileSync } from "node:fs";
+import { readmeWrong, roomOf, rules, SET_UP, type SourceFile, schedules } from "./tidy-rules.ts";
+
+const root = new URL("../", import.meta.url).pathname;
+const OUTSIDE = ["node_modules", "build", "coverage", ".git", ".venv"];
+const read = (path: string) => readFileSync(root + path, "utf8");
+
+function filesUnder(folder: string): string[] {
+  return readdirSync(root + folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = folder + entry.name;
+    if (entry.isDirectory()) return OUTSIDE.includes(entry.name) ? [] : filesUnder(`${path}/`);
+    return entry.isFile() ? [path] : [];
+  });
+}
+
+const files = filesUnder("");
+
+test.each(rules.map((rule) => [rule.name, rule] as const))("%s", (_, { applies, wrong }) => {
+  const checked = files.filter(applies);
+  expect(checked.length).toBeGreaterThan(0);
+  const found = checked.flatMap((path) => {
+    const what = wrong({ path, text: read(path) });
+    return what ? [`${path}: ${what}`] : [];
+  });
+  expect(found).toEqual([]);
+});
+
+test("one file calls the core's schedule", () => {
+  const callers = files.filter((path) => path.startsWith("src/") && path.endsWith(".ts") && schedules(read(path)));
+  expect(callers).toHaveLength(1);
+});
+
+test("the README has the two commands, and CI runs the second one", () => {
+  expect(readmeWrong(read("README.md"))).toBeUndefined();
+  expect(read(".ci/run")).toContain(`\n${SET_UP} test\n`);
+});
+
+/** What each rule must notice: path, text, and a piece of the complaint. */
+const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
+  ["imports go down only", "src/engine/loop.ts", 'import { sse } from "../protocol/sse.ts";'],
+  ["imports go down only", "src/metrics/route.ts", 'import type { X } from "../protocol/openai/fields.ts";'],
+  ["imports go down only", "src/metrics/vllm.ts", 'import { CoreReader } from "../core/reader.ts";'],
+  ["imports go down only", "src/content/plan.ts", 'import { Word } from "../../assembly/layout.ts";'],
+  ["imports go down only", "src/protocol/triton/routes.ts", 'import { x } from "../openai/fields.ts";'],
+  ["imports go down only", "src/load/client.ts", 'const { x } = await import("../protocol/sse.ts");'],
+  ["imports go down only", "src/config/schema.ts", 'import { Engine } from "../engine/engine.ts";'],
+  ["imports go down only", "src/app.ts", 'export { run } from "./cli/serve.ts";'],
+  ["imports go down only", "src/check/laws.ts", 'import "../core/core.ts";'],
+  ["engine/ and core/ run", "src/core/core.ts", 'const bytes = await Bun.file("core.wasm").bytes();'],
+  ["engine/ and core/ run", "src/engine/engine.ts", 'import { readFileSync } from "node:fs";'],
+  ["no clock and no chance", "src/engine/loop.ts", "const t = performance.now();"],
+  ["no clock and no chance", "src/protocol/sse.ts", "setTimeout(drain, 1); // later"],
+  ["no clock and no chance", "src/cli/serve.ts", "const id = crypto.randomUUID();"],
+  ["the core's schedule", "src/app.ts", "core.schedule(now);"],
+  ["a file has at most 400 lines", "src/app.ts", "x\n".repeat(401)],
+  ["a file opens with", "src/app.ts", "export const x = 1;"],
+  ["names are kebab-case", "src/engine/theLoop.ts", ""],
+  ["names are kebab-case", "test/unit/Big_file.test.ts", ""],
+  ["a TODO names its issue", "src/app.ts", "// TODO later"],
+  ["no path of somebody's machine", "README.md", "see /work/shared/x"],
+  ["no path of somebody's machine", "src/app.ts", 'open("/tmp/x")'],
+  ["no host of a package registry", "bun.lock", '"https://registry.npmjs.org/yaml/-/yaml-2.9.1.tgz"'],
+];
+
+/** What no rule may complain about. */
+const good: readonly SourceFile[] = [
+  { path: "src/engine/loop.ts", text: '/** Why? */\nimport type { C } from "../core/core.ts";\ncore.schedule(now);' },
+  {
+    path: "src/protocol/openai/routes.ts",
+    text: '// Why?\nimport { s } from "../sse.ts";\nimport { r } from "../../random.ts";',
+  },
+  {
+    path: "src/core/reader.ts",
+    text: '/* Why? */\nimport { Word } from "../../assembly/layout.ts"; // not Bun.file, not performance.now\n',
+  },
+  { path: "src/clock.ts", text: "/** Now? */\nexport const now = () => performance.now();" },
+  {
+    path: "src/app.ts",
+    text: '/** Why? */\nimport { e } from "./engine/engine.ts"; // TODO #12: names\nconst url = "http://localhost//x";',
+  },
+  { path: "src/cli/load.ts", text: '/** Why? */\nimport { c } from "../load/client.ts";' },
+  { path: "bench/stream/anchor.c", text: "/* Why? */" },
+];
+
+test.each(bad)("%s: noticed in %s", (name, path, text) => {
+  const rule = rules.find((one) => one.name.startsWith(name))!;
+  expect(rule.applies(path)).toBe(true);
+  expect(rule.wrong({ path, text })).toBeTruthy();
+});
+
+test("every rule has a bad example, and good files pass all", () => {
+  for (const { name } of rules)
+    expect(
+      bad.some(([rule]) => name.startsWith(rule)),
+      name,
+    ).toBe(true);
+  for (const file of good) {
+    for (const { name, applies, wrong } of rules) {
+      expect(applies(file.path) && wrong(file), `${name}: ${file.path}`).toBeFalsy();
+    }
+  }
+});
+
+test("the README's check can fail", () => {
+  const block = `\`\`\`sh\n${SET_UP} start   # serve\n${SET_UP} test\n\`\`\`\n`;
+  expect(readmeWrong(block)).toBeUndefined();
+  expect(readmeWrong(block.replace(" test", " tests"))).toContain("commands are");
+  expect(readmeWrong(`${block}\nnpx -y bun@1.4.5 x\n`)).toContain("commands are");
+  expect(readmeWrong("text\n".repeat(50) + block)).toContain("first screen");
+});
+
+test("rooms", () => {
+  expect(
+    ["src/app.ts", "src/clock.ts", "src/globals.d.ts", "src/protocol/openai/a.ts", "assembly/layout.ts"].map(roomOf),
+  ).toEqual(["app", "clock", "globals", "protocol", "assembly"]);
+});
