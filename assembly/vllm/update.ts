@@ -119,11 +119,11 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
 /** The next id; before `min_tokens` no id that would end the request (the real engine masks their logits). */
 function draw(slot: i32): i32 {
   const position = outputs[slot];
+  if (eosAt[slot] === position + 1) return eosId;
   if ((flags[slot] & SUBMIT_FED) !== 0) {
     assert(position < fed[slot], "a fed request ran dry");
     return nextToken(slot);
   }
-  if (eosAt[slot] === position + 1) return eosId;
   let token = nextToken(slot);
   if (stopCount[slot] > 0 && position < minTokens[slot]) {
     for (let attempt = 1; isStopId(slot, token); attempt++) token = redrawToken(seed[slot], position, attempt);

@@ -1,0 +1,213 @@
+/**
+ * What time is it, and who is woken when? The one place with timers; everything else is given a `Clock`.
+ * Times are whole microseconds in doubles, from the clock's own start.
+ */
+
+/** Takes a wake-up back; harmless afterwards. */
+export type Cancel = () => void;
+
+export interface Clock {
+  now(): number;
+  /** Calls `wake` once, not before `dueUs`; as punctually as the host allows. */
+  at(dueUs: number, wake: () => void): Cancel;
+  /** Calls `run` in the next turn of the event loop: sockets are served in between. */
+  turn(run: () => void): void;
+  /** Calls `run` at the end of the current turn, before any other event. */
+  soon(run: () => void): void;
+  close(): void;
+}
+
+/** Wakes the owner of the alarm shortly before a time, from another thread (clock-worker.ts). */
+export interface Alarm {
+  /** Ask for a call of `ring` shortly before `dueUs` (same scale as `now`). A later order replaces this one. */
+  order(dueUs: number): void;
+  close(): void;
+}
+
+interface Entry {
+  readonly dueUs: number;
+  wake: (() => void) | null;
+}
+
+const originMs = performance.timeOrigin + performance.now();
+
+/** Microseconds since this module was loaded. */
+export function wallUs(): number {
+  return Math.round((performance.timeOrigin + performance.now() - originMs) * 1000);
+}
+
+/** Seconds of the Unix epoch, for `created` fields and log lines. */
+export function epochSeconds(): number {
+  return Date.now() / 1000;
+}
+
+/** The epoch time in microseconds of a time of the wall clock. */
+export function epochUsOf(us: number): number {
+  return originMs * 1000 + us;
+}
+
+/** Below this the wait spins through turns of the event loop: timers are a millisecond coarse, and early. */
+const SPIN_US = 250;
+
+/**
+ * Real time. With an alarm thread a wait costs no spinning but its last 0.2 ms; without one the last millisecond spins.
+ * Several waits may be pending; the earliest is armed.
+ */
+export class WallClock implements Clock {
+  readonly #pending: Entry[] = [];
+  readonly #makeAlarm: ((ring: () => void) => Alarm) | undefined;
+  #alarm: Alarm | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #armedUs = Number.POSITIVE_INFINITY;
+  #spinning = false;
+  #closed = false;
+
+  constructor(makeAlarm?: (ring: () => void) => Alarm) {
+    this.#makeAlarm = makeAlarm;
+  }
+
+  now(): number {
+    return wallUs();
+  }
+
+  at(dueUs: number, wake: () => void): Cancel {
+    const entry: Entry = { dueUs, wake };
+    let at = this.#pending.length;
+    while (at > 0 && this.#pending[at - 1]!.dueUs > dueUs) at--;
+    this.#pending.splice(at, 0, entry);
+    this.#arm();
+    return () => {
+      entry.wake = null;
+    };
+  }
+
+  turn(run: () => void): void {
+    setImmediate(run);
+  }
+
+  soon(run: () => void): void {
+    queueMicrotask(run);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#pending.length = 0;
+    clearTimeout(this.#timer);
+    this.#alarm?.close();
+    this.#alarm = undefined;
+  }
+
+  #arm(): void {
+    const next = this.#pending[0];
+    if (!next || this.#closed || this.#spinning) return;
+    const leftUs = next.dueUs - wallUs();
+    if (leftUs <= SPIN_US) {
+      this.#spinning = true;
+      setImmediate(this.#spin);
+      return;
+    }
+    if (next.dueUs >= this.#armedUs) return;
+    this.#armedUs = next.dueUs;
+    if (this.#makeAlarm && leftUs < 1_000_000) {
+      this.#alarm ??= this.#makeAlarm(this.#ring);
+      this.#alarm.order(next.dueUs);
+    } else {
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(this.#ring, Math.max(0, Math.floor(leftUs / 1000) - 1));
+    }
+  }
+
+  readonly #ring = (): void => {
+    this.#armedUs = Number.POSITIVE_INFINITY;
+    this.#arm();
+  };
+
+  readonly #spin = (): void => {
+    const next = this.#pending[0];
+    if (next && !this.#closed && next.wake === null) this.#pending.shift();
+    else if (next && !this.#closed && wallUs() >= next.dueUs) {
+      this.#pending.shift();
+      next.wake?.();
+    }
+    const following = this.#pending[0];
+    if (following && !this.#closed && following.dueUs - wallUs() <= SPIN_US) {
+      setImmediate(this.#spin);
+      return;
+    }
+    this.#spinning = false;
+    this.#arm();
+  };
+}
+
+/** Time that moves only when asked: the next wake-up is the next moment. For tests and replay. */
+export class VirtualClock implements Clock {
+  readonly #pending: Entry[] = [];
+  readonly #turns: (() => void)[] = [];
+  #nowUs: number;
+
+  constructor(startUs = 0) {
+    this.#nowUs = startUs;
+  }
+
+  now(): number {
+    return this.#nowUs;
+  }
+
+  at(dueUs: number, wake: () => void): Cancel {
+    const entry: Entry = { dueUs: Math.max(dueUs, this.#nowUs), wake };
+    let at = this.#pending.length;
+    while (at > 0 && this.#pending[at - 1]!.dueUs > entry.dueUs) at--;
+    this.#pending.splice(at, 0, entry);
+    return () => {
+      entry.wake = null;
+    };
+  }
+
+  turn(run: () => void): void {
+    this.#turns.push(run);
+  }
+
+  soon(run: () => void): void {
+    this.#turns.unshift(run);
+  }
+
+  /** Runs everything that is due up to `untilUs`, in order; then it is that time. */
+  advance(untilUs: number): void {
+    for (;;) {
+      const run = this.#turns.shift();
+      if (run) {
+        run();
+        continue;
+      }
+      const next = this.#pending[0];
+      if (!next || next.dueUs > untilUs) break;
+      this.#pending.shift();
+      if (next.wake === null) continue;
+      this.#nowUs = next.dueUs;
+      next.wake();
+    }
+    this.#nowUs = Math.max(this.#nowUs, untilUs);
+  }
+
+  /** Runs until nothing is pending; the time is that of the last wake-up. At most `limit` wake-ups: a loop that never rests is an error. */
+  drain(limit = 10_000_000): void {
+    for (let i = 0; ; i++) {
+      if (i >= limit) throw new Error(`the virtual clock did not come to rest within ${limit} wake-ups`);
+      const run = this.#turns.shift();
+      if (run) {
+        run();
+        continue;
+      }
+      const next = this.#pending.shift();
+      if (!next) return;
+      if (next.wake === null) continue;
+      this.#nowUs = next.dueUs;
+      next.wake();
+    }
+  }
+
+  close(): void {
+    this.#pending.length = 0;
+    this.#turns.length = 0;
+  }
+}

@@ -1,0 +1,278 @@
+/**
+ * What can the layers above ask of an engine? Submit, cancel, finish, pause, look. It owns the receivers by slot and the
+ * requests that are held back before the queue; the loop owns time, the core every decision.
+ */
+import {
+  FEED,
+  FEED_HALF,
+  NONE,
+  OUT_FEED,
+  OUT_REASON,
+  OUT_STOP_ID,
+  OUT_WORDS,
+  Pause,
+  type Reason,
+  SLOTS,
+  SUBMIT_IGNORE_EOS,
+  SUBMIT_SKIP_READING,
+  Word,
+} from "../../assembly/layout.ts";
+import type { Clock } from "../clock.ts";
+import { histogramBounds } from "../config/buckets.ts";
+import type { EngineConfig } from "../config/types.ts";
+import { startCore } from "../core/core.ts";
+import { Batch, type CoreRequest } from "./batch.ts";
+import { Holding } from "./holding.ts";
+import { Loop } from "./loop.ts";
+import { saltWords } from "./salt.ts";
+import { coreSetup, type SetupExtras } from "./setup.ts";
+import { Snapshots } from "./snapshot.ts";
+import {
+  type EngineSnapshot,
+  Finish,
+  type Generation,
+  type LoopSnapshot,
+  type Receiver,
+  type Refusal,
+  type Submission,
+} from "./types.ts";
+
+export interface EngineOptions extends SetupExtras {
+  readonly config: EngineConfig;
+  readonly clock: Clock;
+  /** Compiled `build/core.wasm`, or the debug core, which checks itself after each call. */
+  readonly module: WebAssembly.Module;
+  /** Free-running steps under `timing: none`; off, each lasts a microsecond (virtual time). */
+  readonly free?: boolean;
+  readonly onStep?: (dueUs: number, startUs: number, endUs: number) => void;
+}
+
+/** What a pause does with those that run (vLLM's `/pause?mode=`). */
+export type PauseMode = "abort" | "wait" | "keep";
+
+const FINISHES = [Finish.Stop, Finish.Length, Finish.Abort, Finish.Error, Finish.Repetition] as const;
+
+export class Engine {
+  readonly config: EngineConfig;
+  readonly #batch: Batch;
+  readonly #loop: Loop;
+  readonly #clock: Clock;
+  readonly #snapshots: Snapshots;
+  readonly #holding: Holding<Live>;
+  /** By slot; undefined where nobody listens. */
+  readonly #live: (Live | undefined)[] = [];
+  #liveCount = 0;
+  #submitted = 0;
+  #refuses = false;
+
+  constructor(options: EngineOptions) {
+    const { config, clock, module } = options;
+    this.config = config;
+    this.#clock = clock;
+    const core = startCore(module, coreSetup(config, options));
+    this.#batch = new Batch(core);
+    this.#snapshots = new Snapshots(core, config, histogramBounds(config.maxModelLen));
+    const { timing } = config;
+    const holdUs = timing.kind === "constant" ? Math.max(0, timing.ttftUs - timing.itlUs) : 0;
+    this.#holding = new Holding(clock, holdUs, (live, dueUs) => {
+      if (!this.#enqueue(live, dueUs)) live.receiver.onTokens(core.views.tokens, 0, 0, Finish.Error, NONE);
+    });
+    this.#loop = new Loop({
+      batch: this.#batch,
+      clock,
+      asyncScheduling: config.asyncScheduling,
+      free: timing.kind === "none" && (options.free ?? true),
+      leastUs: timing.kind === "none" ? 1 : 0,
+      deliver: this.#deliver,
+      release: (boundaryUs) => this.#holding.release(boundaryUs),
+      ...(options.onStep ? { onStep: options.onStep } : {}),
+    });
+  }
+
+  /** Takes a generation, or says why not; `receiver` hears of each step that gave tokens. */
+  submit(generation: Generation, receiver: Receiver): Submission | Refusal {
+    if (this.#refuses) return { refused: "paused" };
+    if (this.#holding.size + this.#liveCount >= SLOTS) return { refused: "busy" };
+    const live = new Live(this, this.#request(generation), receiver, generation.script);
+    if (this.#holding.hold(live, generation.arrivalUs)) return live;
+    return this.#enqueue(live, this.#clock.now()) ? live : { refused: "busy" };
+  }
+
+  snapshot(): EngineSnapshot {
+    return this.#snapshots.take();
+  }
+
+  lateness(): LoopSnapshot {
+    return this.#loop.lateness.snapshot();
+  }
+
+  /** Generations that the engine has and that have not ended. */
+  get live(): number {
+    return this.#liveCount + this.#holding.size;
+  }
+
+  /** `abort`: all end with reason abort; `wait`: those that run drain; `keep`: everything freezes. Until `resume`. */
+  pause(mode: PauseMode): void {
+    this.#refuses = mode !== "keep";
+    if (mode === "abort") this.abortAll();
+    this.#batch.pause(mode === "keep" ? Pause.PausedAll : Pause.PausedNew);
+  }
+
+  resume(): void {
+    this.#refuses = false;
+    this.#batch.pause(Pause.Unpaused);
+    this.#loop.kick(this.#clock.now());
+  }
+
+  /** Empties the prefix cache; with `running` those that run are preempted first. False while blocks are in use. */
+  resetPrefixCache(running: boolean): boolean {
+    return this.#batch.resetPrefixCache(running);
+  }
+
+  /** Ends everything with reason abort, and tells the receivers. */
+  abortAll(): void {
+    const ids = this.#batch.core.views.tokens;
+    for (const live of [...this.#holding.clear(), ...this.#live]) {
+      if (!live || live.ended) continue;
+      this.end(live, Finish.Abort, live.tokens);
+      live.receiver.onTokens(ids, 0, 0, Finish.Abort, NONE);
+    }
+  }
+
+  /** No step is planned any more. */
+  stop(): void {
+    this.#refuses = true;
+    this.#loop.stop();
+    this.#holding.clear();
+  }
+
+  /** The front ends a generation: silent at once, freed at the next abort point. For `Submission` only. */
+  end(live: Live, reason: Finish, tokens: number): void {
+    if (live.ended) return;
+    live.ended = true;
+    if (live.handle === NONE) {
+      this.#holding.drop(live);
+      return;
+    }
+    this.#forget(live.handle % SLOTS);
+    this.#batch.close(live.handle, reason as number as Reason, tokens, this.#loop.boundaryUs);
+    if (this.#loop.idle) {
+      this.#batch.flush();
+      this.#snapshots.hold();
+      this.#loop.kick(this.#clock.now());
+    }
+  }
+
+  cachedTokens(live: Live): number {
+    return this.#batch.core.views.cachedPrompt[live.handle % SLOTS]! - 1;
+  }
+
+  #request(generation: Generation): CoreRequest {
+    const salt = saltWords(generation.cacheSalt);
+    const { script } = generation;
+    const end = script ? script.length + 1 : (generation.plannedTokens ?? 0);
+    return {
+      prompt: generation.promptIds,
+      promptTokens: generation.promptIds.length,
+      maxTokens: script && generation.ignoreEos ? Math.min(generation.maxTokens, script.length) : generation.maxTokens,
+      minTokens: generation.minTokens,
+      eosAt: generation.ignoreEos ? 0 : Math.max(end, end === 0 ? 0 : generation.minTokens + 1),
+      stopTokenIds: generation.stopTokenIds,
+      seed: generation.seed | 0,
+      priority: generation.priority,
+      adapter: 0,
+      saltLo: salt.lo,
+      saltHi: salt.hi,
+      flags:
+        (generation.skipReadingPrefixCache ? SUBMIT_SKIP_READING : 0) | (generation.ignoreEos ? SUBMIT_IGNORE_EOS : 0),
+      order: this.#submitted++,
+      arrivalUs: generation.arrivalUs,
+      queuedUs: 0,
+      ...(script ? { fed: script.subarray(0, FEED) } : {}),
+    };
+  }
+
+  /** Into the queue; false when the core is full. */
+  #enqueue(live: Live, queuedUs: number): boolean {
+    const handle = this.#batch.add({ ...live.request!, queuedUs });
+    live.request = null;
+    if (handle === NONE) return false;
+    live.handle = handle;
+    this.#live[handle % SLOTS] = live;
+    this.#liveCount++;
+    this.#loop.kick(queuedUs);
+    return true;
+  }
+
+  /** Hands the outbox out: the one loop that every token passes. */
+  readonly #deliver = (): void => {
+    this.#snapshots.hold();
+    const { views } = this.#batch.core;
+    const { out, tokens } = views;
+    const end = views.word(Word.OutRows) * OUT_WORDS;
+    for (let row = 0; row < end; row += OUT_WORDS) {
+      const slot = out[row]!;
+      const live = this.#live[slot];
+      // A receiver earlier in this loop may have ended this one.
+      if (live === undefined) continue;
+      const at = out[row + 1]!;
+      const count = out[row + 2]!;
+      const flags = out[row + 3]!;
+      const reason = (flags & OUT_REASON) - 1;
+      live.tokens += count;
+      if (reason < 0) {
+        live.receiver.onTokens(tokens, at, count, null, NONE);
+        if ((flags & OUT_FEED) !== 0) this.#feed(live);
+      } else {
+        live.ended = true;
+        this.#forget(slot);
+        live.receiver.onTokens(
+          tokens,
+          at,
+          count,
+          FINISHES[reason]!,
+          flags & OUT_STOP_ID ? tokens[at + count - 1]! : NONE,
+        );
+      }
+    }
+  };
+
+  #feed(live: Live): void {
+    const next = live.script!.subarray(live.fed, live.fed + FEED_HALF);
+    live.fed += next.length;
+    if (next.length > 0 && !live.ended) this.#batch.feed(live.handle, next);
+  }
+
+  #forget(slot: number): void {
+    this.#live[slot] = undefined;
+    this.#liveCount--;
+  }
+}
+
+/** One generation from submission to its end. */
+export class Live implements Submission {
+  handle: number = NONE;
+  ended = false;
+  tokens = 0;
+  fed = FEED;
+
+  constructor(
+    readonly engine: Engine,
+    /** Until it is in the core's queue. */
+    public request: CoreRequest | null,
+    readonly receiver: Receiver,
+    readonly script: Uint32Array | undefined,
+  ) {}
+
+  cancel(): void {
+    this.engine.end(this, Finish.Abort, this.tokens);
+  }
+
+  finish(reason: Finish, tokens: number): void {
+    this.engine.end(this, reason, tokens);
+  }
+
+  get cachedTokens(): number {
+    return this.engine.cachedTokens(this);
+  }
+}

@@ -1,0 +1,64 @@
+/** Who has arrived but does not wait yet? Requests held back for a fixed time before they enter the queue (`--timing constant`). */
+import type { Cancel, Clock } from "../clock.ts";
+
+interface Held<T> {
+  readonly item: T;
+  readonly dueUs: number;
+}
+
+export class Holding<T> {
+  /** By due time; arrivals come in order, so a new one nearly always belongs at the end. */
+  #held: Held<T>[] = [];
+  #timer: Cancel | null = null;
+
+  constructor(
+    readonly clock: Clock,
+    readonly holdUs: number,
+    readonly enter: (item: T, dueUs: number) => void,
+  ) {}
+
+  get size(): number {
+    return this.#held.length;
+  }
+
+  /** False when nothing is held back here: the caller goes on at once. */
+  hold(item: T, arrivalUs: number): boolean {
+    const dueUs = arrivalUs + this.holdUs;
+    if (this.holdUs === 0 || dueUs <= this.clock.now()) return false;
+    let at = this.#held.length;
+    while (at > 0 && this.#held[at - 1]!.dueUs > dueUs) at--;
+    this.#held.splice(at, 0, { item, dueUs });
+    if (at === 0) this.#arm();
+    return true;
+  }
+
+  /** Lets go of everything that is due at `untilUs`, in order. */
+  release(untilUs: number): void {
+    let count = 0;
+    while (count < this.#held.length && this.#held[count]!.dueUs <= untilUs) count++;
+    if (count === 0) return;
+    const due = this.#held.splice(0, count);
+    this.#arm();
+    for (const { item, dueUs } of due) this.enter(item, dueUs);
+  }
+
+  drop(item: T): void {
+    const at = this.#held.findIndex((held) => held.item === item);
+    if (at >= 0) this.#held.splice(at, 1);
+    if (at === 0) this.#arm();
+  }
+
+  /** Drops all and gives them back. */
+  clear(): T[] {
+    const items = this.#held.map(({ item }) => item);
+    this.#held = [];
+    this.#arm();
+    return items;
+  }
+
+  #arm(): void {
+    this.#timer?.();
+    const first = this.#held[0];
+    this.#timer = first ? this.clock.at(first.dueUs, () => this.release(first.dueUs)) : null;
+  }
+}

@@ -1,0 +1,125 @@
+/**
+ * When does which step happen? Drives one batch on a clock: at most one step (synchronous) or two (asynchronous) are
+ * open, the next starts at the end of the one before, or at once when idle. Boundaries are due times, never the late wall
+ * clock, so a late host does not change what is decided. Order of calls as vLLM 0.33 `v1/engine/core.py`,
+ * `step` and `step_with_batch_queue`.
+ */
+import type { Cancel, Clock } from "../clock.ts";
+import type { Batch } from "./batch.ts";
+import { Lateness } from "./lateness.ts";
+
+/** A host that is later than a step and this much is not caught up with: the engine's time moves on instead. */
+const REBASE_US = 100_000;
+
+export interface LoopOptions {
+  readonly batch: Batch;
+  readonly clock: Clock;
+  readonly asyncScheduling: boolean;
+  /** Steps end when the loop gets to them (`--timing none`), not at a simulated time. */
+  readonly free: boolean;
+  /** A step lasts at least this: time without simulated steps still moves on in replay. */
+  readonly leastUs: number;
+  /** Hands out the rows of the step that was just taken in. */
+  readonly deliver: () => void;
+  /** Moves requests that were held back until `boundaryUs` into the queue. */
+  readonly release: (boundaryUs: number) => void;
+  /** Called after each delivery with due, start and end of writing: the truth about punctuality. */
+  readonly onStep?: (dueUs: number, startUs: number, endUs: number) => void;
+}
+
+export class Loop {
+  readonly lateness = new Lateness();
+  readonly #options: LoopOptions;
+  readonly #openLimit: number;
+  /** Ends of the open steps, oldest first, and the duration of the oldest. */
+  readonly #ends: number[] = [];
+  #lastEndUs = 0;
+  #boundaryUs = 0;
+  #waiting: Cancel | null = null;
+  #kicked = false;
+  #stopped = false;
+
+  constructor(options: LoopOptions) {
+    this.#options = options;
+    this.#openLimit = options.asyncScheduling ? 2 : 1;
+  }
+
+  /** The due time of the last boundary: the engine's own now. */
+  get boundaryUs(): number {
+    return this.#boundaryUs;
+  }
+
+  /** No step is open. */
+  get idle(): boolean {
+    return this.#ends.length === 0;
+  }
+
+  /** Something entered the queue at `fromUs`. When idle, planning starts at the end of this turn, as of that time. */
+  kick(fromUs: number): void {
+    if (this.#kicked || this.#ends.length > 0 || this.#stopped) return;
+    this.#kicked = true;
+    this.#options.clock.soon(() => {
+      this.#kicked = false;
+      if (this.#ends.length > 0 || this.#stopped) return;
+      this.#boundaryUs = Math.max(fromUs, this.#lastEndUs);
+      this.#plan();
+      this.#wait();
+    });
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#waiting?.();
+  }
+
+  /** Plans as many steps as may be open. */
+  #plan(): void {
+    const { batch, release } = this.#options;
+    release(this.#boundaryUs);
+    while (this.#ends.length < this.#openLimit && batch.hasWork) {
+      const durationUs = Math.max(batch.plan(this.#boundaryUs), this.#options.leastUs);
+      this.#lastEndUs = Math.max(this.#lastEndUs, this.#boundaryUs) + durationUs;
+      this.#ends.push(this.#lastEndUs);
+    }
+  }
+
+  /** Waits for the end of the oldest open step, through a turn of the event loop at least. */
+  #wait(): void {
+    const dueUs = this.#ends[0];
+    if (dueUs === undefined || this.#stopped) return;
+    const { clock, free } = this.#options;
+    if (free || dueUs <= clock.now()) clock.turn(this.#end);
+    else this.#waiting = clock.at(dueUs, this.#end);
+  }
+
+  readonly #end = (): void => {
+    if (this.#stopped) return;
+    const { batch, clock, deliver, free, onStep } = this.#options;
+    const startUs = clock.now();
+    const plannedUs = this.#ends.shift()!;
+    const dueUs = free ? startUs : this.#rebase(plannedUs, startUs);
+    this.#boundaryUs = dueUs;
+    if (free) this.#lastEndUs = dueUs;
+    const rows = batch.take(dueUs);
+    deliver();
+    if (rows > 0) {
+      const endUs = clock.now();
+      if (!free) this.lateness.started(startUs - dueUs);
+      this.lateness.wrote(endUs - startUs);
+      onStep?.(dueUs, startUs, endUs);
+    }
+    this.#plan();
+    this.#wait();
+  };
+
+  /** The boundary's time: when it was due, unless the host has fallen too far behind. */
+  #rebase(dueUs: number, nowUs: number): number {
+    const behindUs = nowUs - dueUs;
+    const stepUs = Math.max(0, dueUs - this.#boundaryUs);
+    if (behindUs <= stepUs + REBASE_US) return dueUs;
+    this.lateness.rebased(behindUs);
+    for (let i = 0; i < this.#ends.length; i++) this.#ends[i]! += behindUs;
+    this.#lastEndUs += behindUs;
+    return nowUs;
+  }
+}

@@ -1,0 +1,99 @@
+/** From the user's configuration to the core's words and tables. */
+import { Config, Histogram, TimingKind } from "../../assembly/layout.ts";
+import { histogramBounds } from "../config/buckets.ts";
+import type { EngineConfig, Timing } from "../config/types.ts";
+import type { CoreSetup } from "../core/core.ts";
+import type { HistogramName } from "./types.ts";
+
+/** The core's histograms in memory order, and from its unit (microseconds or tokens) to the printed one. */
+export const HISTOGRAMS: readonly { readonly name: HistogramName; readonly unit: number }[] = [
+  { name: "timeToFirstToken", unit: 1e6 },
+  { name: "interTokenLatency", unit: 1e6 },
+  { name: "e2eLatency", unit: 1e6 },
+  { name: "queueTime", unit: 1e6 },
+  { name: "prefillTime", unit: 1e6 },
+  { name: "decodeTime", unit: 1e6 },
+  { name: "inferenceTime", unit: 1e6 },
+  { name: "timePerOutputToken", unit: 1e6 },
+  { name: "promptTokens", unit: 1 },
+  { name: "generationTokens", unit: 1 },
+  { name: "maxTokens", unit: 1 },
+  { name: "iterationTokens", unit: 1 },
+];
+if (HISTOGRAMS.length !== Histogram.Count) throw new Error("the core has other histograms than the engine names");
+
+export interface SetupExtras {
+  readonly eosId: number;
+  readonly answers?: CoreSetup["answers"];
+  /** Record changes of the prefix cache. */
+  readonly kvEvents?: boolean;
+  /** First value of every counter. */
+  readonly countersFrom?: number;
+}
+
+export function coreSetup(config: EngineConfig, { eosId, answers, kvEvents, countersFrom }: SetupExtras): CoreSetup {
+  const bounds = histogramBounds(config.maxModelLen);
+  const table = config.timing.kind === "table" ? config.timing : null;
+  return {
+    config: {
+      [Config.MaxModelLen]: config.maxModelLen,
+      [Config.MaxNumSeqs]: config.maxNumSeqs,
+      [Config.MaxNumActiveSeqs]: config.maxNumActiveSeqs,
+      [Config.MaxNumBatchedTokens]: config.maxNumBatchedTokens,
+      [Config.MaxNumScheduledTokens]: config.maxNumScheduledTokens,
+      [Config.BlockSize]: config.blockSize,
+      [Config.NumGpuBlocks]: config.numGpuBlocks,
+      [Config.EnablePrefixCaching]: Number(config.enablePrefixCaching),
+      [Config.EnableChunkedPrefill]: Number(config.enableChunkedPrefill),
+      [Config.AsyncScheduling]: Number(config.asyncScheduling),
+      [Config.PriorityPolicy]: Number(config.schedulingPolicy === "priority"),
+      [Config.LongPrefillTokenThreshold]: config.longPrefillTokenThreshold,
+      [Config.LongPrefillTokenThresholdAdaptive]: Number(config.longPrefillTokenThresholdAdaptive),
+      [Config.PrefillScheduleInterval]: config.prefillScheduleInterval,
+      [Config.ReserveFullIsl]: Number(config.schedulerReserveFullIsl),
+      [Config.Watermark]: config.watermark,
+      [Config.MaxLoras]: config.maxLoras,
+      [Config.EosId]: eosId,
+      [Config.KvEvents]: Number(kvEvents ?? false),
+      // The longest prompt, or as many words of hashes; and room for stop ids.
+      [Config.InputLength]: config.maxModelLen + 8192,
+      [Config.CountersFrom]: countersFrom ?? 0,
+      ...timingWords(config.timing),
+    },
+    ...(table ? { linearTokens: table.linearTokens, linearUs: table.linearUs } : {}),
+    bounds: Object.fromEntries(
+      HISTOGRAMS.map(({ name, unit }, i) => [i, bounds[name].map((bound) => bound * unit)]),
+    ) as CoreSetup["bounds"] & {},
+    ...(answers ? { answers } : {}),
+  };
+}
+
+function timingWords(timing: Timing): Partial<Record<Config, number>> {
+  switch (timing.kind) {
+    case "none":
+      return { [Config.TimingKind]: TimingKind.None };
+    case "constant":
+      return { [Config.TimingKind]: TimingKind.Constant, [Config.LinearBaseUs]: timing.itlUs };
+    case "linear":
+      return {
+        [Config.TimingKind]: TimingKind.Linear,
+        [Config.LinearBaseUs]: timing.baseUs,
+        [Config.LinearPrefillUs]: timing.prefillUs,
+        [Config.LinearDecodeUs]: timing.decodeUs,
+      };
+    case "table":
+      return {
+        [Config.TimingKind]: TimingKind.Table,
+        [Config.PrefillBaseUs]: timing.prefill.baseUs,
+        [Config.PrefillNewUs]: timing.prefill.newUs,
+        [Config.PrefillPrefixUs]: timing.prefill.prefixUs,
+        [Config.PrefillPairsUs]: timing.prefill.pairsUs,
+        [Config.DecodeBaseUs]: timing.decode.baseUs,
+        [Config.DecodeSeqUs]: timing.decode.seqUs,
+        [Config.DecodeCtxUs]: timing.decode.ctxUs,
+        [Config.SharedBase]: Number(timing.sharedBase),
+        [Config.Scale]: timing.scale,
+        [Config.OverheadUs]: timing.overheadUs,
+      };
+  }
+}
