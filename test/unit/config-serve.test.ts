@@ -1,3 +1,4 @@
+/** What does `understudy serve` make of its command line, the environment and a file, and what does it refuse? */
 import { expect, test } from "bun:test";
 import { optionsMarkdown, serveHelp } from "../../src/cli/help.ts";
 import { ignoredOptions, shortFlags } from "../../src/cli/ignored-flags.ts";

@@ -1,3 +1,4 @@
+/** Do the timing presets and the forms of --timing give the times that their sources say? */
 import { expect, test } from "bun:test";
 import { parseTiming } from "../../src/config/parse-timing.ts";
 import { DEFAULT_PRESET, findPreset, presetNames } from "../../src/config/presets.ts";

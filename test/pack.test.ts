@@ -1,0 +1,126 @@
+/** Does the packed tarball, installed in an empty folder elsewhere with nothing but Node and npm, serve? */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const root = new URL("../", import.meta.url).pathname;
+const folder = mkdtempSync(join(tmpdir(), "understudy-pack-"));
+/** As a user's shell has it: what npm and Bun set for their scripts would change what the inner ones do. */
+const env = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !/^(npm_|bun_|INIT_CWD|UNDERSTUDY_|VLLM_)/i.test(name)),
+);
+const npm = (args: readonly string[], cwd: string) =>
+  execFileSync("npm", [...args], { cwd, env, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+
+interface Packed {
+  readonly filename: string;
+  readonly size: number;
+  readonly files: readonly { readonly path: string }[];
+}
+
+let packed: Packed;
+
+beforeAll(() => {
+  // npm 11 prints an array, later ones an object by package name.
+  const report: Packed[] | Record<string, Packed> = JSON.parse(
+    npm(["pack", "--json", "--pack-destination", folder], root),
+  );
+  packed = Object.values(report)[0]!;
+  writeFileSync(join(folder, "package.json"), '{ "private": true }\n');
+  npm(["install", "--prefer-offline", "--no-audit", "--no-fund", "--omit=dev", `./${packed.filename}`], folder);
+}, 180_000);
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Runs to its end; `code` is the exit code. */
+function understudy(...args: string[]): Promise<{ code: number | null; out: string; err: string }> {
+  const child = spawn("npx", ["understudy", ...args], { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"] });
+  const [out, err] = [collect(child.stdout), collect(child.stderr)];
+  return new Promise((resolve) => child.on("close", (code) => resolve({ code, out: out(), err: err() })));
+}
+
+function collect(stream: NodeJS.ReadableStream): () => string {
+  let text = "";
+  stream.on("data", (chunk) => {
+    text += chunk;
+  });
+  return () => text;
+}
+
+/** npx, Node and Bun are one process group, so that a signal reaches them as Ctrl-C does. */
+function serve(...args: string[]): { child: ChildProcess; url: Promise<string> } {
+  const child = spawn("npx", ["understudy", "serve", ...args], {
+    cwd: folder,
+    env,
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const [out, err] = [collect(child.stdout!), collect(child.stderr!)];
+  const url = new Promise<string>((resolve, reject) => {
+    const look = () => {
+      const address = /http:\/\/127\.0\.0\.1:\d+/.exec(out() + err());
+      if (address) resolve(address[0]);
+    };
+    child.stdout!.on("data", look);
+    child.stderr!.on("data", look);
+    child.on("close", (code) => reject(new Error(`ended with ${code}: ${out()}${err()}`)));
+  });
+  return { child, url };
+}
+
+test("the tarball holds what runs, and nothing else", () => {
+  const paths = packed.files.map(({ path }) => path);
+  for (const path of [
+    "bin/understudy",
+    "src/main.ts",
+    "build/core.wasm",
+    "build/vocabulary.bin",
+    "build/answers.bin",
+    "assembly/layout.ts",
+    "LICENSE",
+  ]) {
+    expect(paths).toContain(path);
+  }
+  const strangers = paths.filter(
+    (path) => !/^(bin|src|build)\/|^assembly\/layout\.ts$|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
+  );
+  expect(strangers).toEqual([]);
+  expect(packed.size).toBeLessThan(4_000_000);
+});
+
+test("npx understudy serve answers, and ends on SIGTERM", async () => {
+  const { child, url } = serve("--port", "0", "--timing", "none", "packed/model");
+  const ended = new Promise((resolve) => child.on("close", resolve));
+  try {
+    const base = await url;
+    expect((await fetch(`${base}/health`)).status).toBe(200);
+    const models = (await (await fetch(`${base}/v1/models`)).json()) as { data: { id: string }[] };
+    expect(models.data.map(({ id }) => id)).toEqual(["packed/model"]);
+    const answer = await fetch(`${base}/v1/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ model: "packed/model", prompt: "Hello", max_tokens: 5, ignore_eos: true }),
+    });
+    expect(await answer.json()).toMatchObject({ usage: { completion_tokens: 5 } });
+  } finally {
+    if (child.exitCode === null) process.kill(-child.pid!, "SIGTERM");
+    await ended;
+  }
+});
+
+test("the version, and a command that is not there yet", async () => {
+  const { version } = JSON.parse(readFileSync(`${root}package.json`, "utf8"));
+  expect(await understudy("--version")).toMatchObject({ code: 0, out: `${version}\n` });
+  const replay = await understudy("replay", "trace.jsonl");
+  expect(replay.code).toBe(2);
+  expect(replay.err).toContain('"replay" is not in this version yet');
+});
+
+test("a wrong flag is one line and exit code 2", async () => {
+  const { code, err } = await understudy("serve", "--max-num-seq", "4");
+  expect(code).toBe(2);
+  expect(err.trim().split("\n")).toHaveLength(1);
+  expect(err).toContain("--max-num-seq: unknown flag; did you mean --max-num-seqs?");
+});
