@@ -1,5 +1,5 @@
 /** Which tables make up a page, and what is its text? Runs in the worker: nothing on the loop's thread imports this. */
-import { Registry } from "prom-client";
+import Registry from "prom-client/lib/registry.js";
 import type { Snapshot } from "../engine/types.ts";
 import { type Identity, register } from "./table.ts";
 import { type Family, printFamilies } from "./text.ts";

@@ -73,15 +73,20 @@ export class Renderer {
   }
 
   #start(): Worker {
-    const worker = new Worker(new URL("./worker.ts", import.meta.url));
-    worker.unref?.();
+    const worker = new Worker(new URL("./worker.ts", import.meta.url), { smol: true });
+    const failed = (reason: string) => {
+      if (worker === this.#worker) this.#fail(new Error(`metrics worker: ${reason}`));
+    };
+    worker.unref();
     worker.onmessage = ({ data }: MessageEvent<Bytes>) => {
+      if (worker !== this.#worker) return; // one that was ended still had a page under way
       const order = this.#running!;
       this.#running = null;
       order.resolve(data);
       this.#turn();
     };
-    worker.onerror = (event) => this.#fail(new Error(`metrics worker: ${event.message}`));
+    worker.onerror = ({ message }) => failed(message);
+    worker.addEventListener("close", () => failed("ended"));
     worker.postMessage(this.#identity);
     return worker;
   }

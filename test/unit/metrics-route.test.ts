@@ -1,0 +1,105 @@
+/** The routes over a real worker: who waits with whom, and what happens when too many come. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { Elysia } from "elysia";
+import { pages, type View } from "../../src/metrics/page.ts";
+import { Renderer, TooManyScrapes, WAITING_MAX } from "../../src/metrics/renderer.ts";
+import { metrics } from "../../src/metrics/route.ts";
+import { emptyEngine, emptySnapshot, identity } from "./metrics-snapshots.ts";
+
+let scrapes = 0;
+const snapshot = () => emptySnapshot([{ ...emptyEngine(), steps: ++scrapes }]);
+const app = new Elysia().use(metrics(snapshot, identity));
+const get = async (path: string) => await app.handle(new Request(`http://localhost${path}`));
+const renderers: Renderer[] = [];
+const renderer = () => {
+  const made = new Renderer(snapshot, identity);
+  renderers.push(made);
+  return made;
+};
+const steps = (bytes: Uint8Array) =>
+  Number(/steps_total\{engine="0"\} (\S+)/.exec(new TextDecoder().decode(bytes))![1]);
+
+beforeAll(() => {
+  app.listen({ port: 0, hostname: "127.0.0.1" });
+});
+afterAll(async () => {
+  await app.stop(true);
+  for (const made of renderers) made.stop();
+});
+
+test("each path answers its page with vLLM's content type", async () => {
+  const render = pages(identity);
+  for (const [path, view] of [
+    ["/metrics", "role"],
+    ["/metrics/vllm", "vllm"],
+    ["/metrics/understudy", "understudy"],
+  ] as const) {
+    const answer = await fetch(`http://127.0.0.1:${app.server!.port}${path}`);
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([
+      200,
+      "text/plain; version=1.0.0; charset=utf-8",
+    ]);
+    expect(await answer.text()).toBe(await render(view, emptySnapshot([{ ...emptyEngine(), steps: scrapes }])));
+  }
+});
+
+test("a scrape that comes while a page is made shares the next one, which is not older than the scrape", async () => {
+  const one = renderer();
+  const before = scrapes;
+  const first = one.page("understudy");
+  const others = Array.from({ length: 50 }, () => one.page("understudy"));
+  expect(scrapes - before).toBe(1);
+  expect(steps(await first)).toBe(before + 1);
+  expect(new Set((await Promise.all(others)).map(steps))).toEqual(new Set([before + 2]));
+});
+
+test("views do not wait for ever behind each other", async () => {
+  const one = renderer();
+  const answers = await Promise.all((["vllm", "understudy", "role", "understudy"] as const).map((v) => one.page(v)));
+  expect(answers.map((bytes) => bytes.length > 100)).toEqual([true, true, true, true]);
+});
+
+test("beyond the bound a scrape is refused at once, and the bound is free again afterwards", async () => {
+  const one = renderer();
+  const waiting = Array.from({ length: WAITING_MAX }, () => one.page("role"));
+  await expect(one.page("role")).rejects.toBeInstanceOf(TooManyScrapes);
+  await Promise.all(waiting);
+  expect((await one.page("role")).length).toBeGreaterThan(0);
+});
+
+test("through the route that is a 503", async () => {
+  const answers = await Promise.all(Array.from({ length: WAITING_MAX + 10 }, () => get("/metrics")));
+  const refused = answers.filter(({ status }) => status === 503);
+  expect(refused.length).toBe(10);
+  expect(await refused[0]!.text()).toBe("too many scrapes at once\n");
+  expect(answers.filter(({ status }) => status === 200).length).toBe(WAITING_MAX);
+});
+
+test("who waits when it stops is told, and the next scrape starts anew", async () => {
+  const one = renderer();
+  const waiting = [one.page("role"), one.page("role")];
+  one.stop();
+  const ends = await Promise.allSettled(waiting);
+  expect(ends.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  expect((await one.page("role")).length).toBeGreaterThan(0);
+});
+
+test("a worker that fails is told to those who wait, and replaced", async () => {
+  const one = renderer();
+  const waiting = [one.page("none" as View), one.page("role")];
+  const ends = await Promise.allSettled(waiting);
+  expect(ends.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  expect((await one.page("role")).length).toBeGreaterThan(0);
+});
+
+test("a snapshot that cannot be taken fails its scrape, not the next", async () => {
+  let broken = true;
+  const one = new Renderer(() => {
+    if (broken) throw new Error("no engine");
+    return emptySnapshot();
+  }, identity);
+  renderers.push(one);
+  await expect(one.page("role")).rejects.toThrow("no engine");
+  broken = false;
+  expect((await one.page("role")).length).toBeGreaterThan(0);
+});
