@@ -19,7 +19,7 @@ export function metrics(scrape: () => Snapshot, identity: Identity) {
       return new Response("too many scrapes at once\n", { status: 503, headers: { "retry-after": "1" } });
     }
   };
-  return new Elysia({ name: "metrics" })
+  return new Elysia()
     .get("/metrics", () => answer("role"))
     .get("/metrics/vllm", () => answer("vllm"))
     .get("/metrics/understudy", () => answer("understudy"))
