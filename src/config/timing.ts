@@ -31,25 +31,30 @@ export function stepUs(timing: Timing, load: StepLoad): number {
   }
 }
 
-function tableUs(timing: TableTiming, load: StepLoad): number {
+/** The terms are added in the core's order (`assembly/timing.ts`), so that both give the same bits. */
+function tableUs(timing: TableTiming, { promptTokens, prefix, pairs, decodes, context }: StepLoad): number {
   const { prefill, decode, sharedBase, scale, overheadUs } = timing;
-  const mixed = load.promptTokens > 0 && load.decodes > 0;
-  let us = interpolate(timing.linearTokens, timing.linearUs, load.promptTokens + load.decodes);
-  if (load.promptTokens > 0) {
-    us += prefill.baseUs + prefill.newUs * load.promptTokens + prefill.prefixUs * load.prefix;
-    us += prefill.pairsUs * load.pairs;
+  let us = interpolate(timing.linearTokens, timing.linearUs, promptTokens + decodes);
+  let baseUs = 0;
+  if (promptTokens > 0) {
+    baseUs = prefill.baseUs;
+    us += prefill.newUs * promptTokens + prefill.prefixUs * prefix + prefill.pairsUs * pairs;
   }
-  if (load.decodes > 0) us += decode.baseUs + decode.seqUs * load.decodes + decode.ctxUs * load.context;
-  if (mixed && sharedBase) us -= Math.min(prefill.baseUs, decode.baseUs);
-  return scale * us + overheadUs;
+  if (decodes > 0) {
+    baseUs = sharedBase ? Math.max(baseUs, decode.baseUs) : baseUs + decode.baseUs;
+    us += decode.seqUs * decodes + decode.ctxUs * context;
+  }
+  return scale * (us + baseUs) + overheadUs;
 }
 
 /** Below the first point its value; above the last the slope of the last segment goes on. */
 function interpolate(xs: readonly number[], ys: readonly number[], x: number): number {
   if (x <= xs[0]! || xs.length === 1) return ys[0]!;
-  let right = xs.findIndex((at) => at >= x);
-  if (right < 0) right = xs.length - 1;
-  const [x0, x1, y0, y1] = [xs[right - 1]!, xs[right]!, ys[right - 1]!, ys[right]!];
+  const left = Math.min(
+    xs.findLastIndex((at) => at <= x),
+    xs.length - 2,
+  );
+  const [x0, x1, y0, y1] = [xs[left]!, xs[left + 1]!, ys[left]!, ys[left + 1]!];
   return y0 + ((y1 - y0) * (x - x0)) / (x1 - x0);
 }
 
