@@ -3,12 +3,12 @@
 import { column, columnB } from "./column";
 import { eosId } from "./config";
 import { setAddress, settingI } from "./header";
-import { Config, FEED, SUBMIT_FED, TEMPLATE, Word } from "./layout";
-import { feedRing, flags, outputs, seed } from "./slots";
+import { Config, FEED, TEMPLATE, Word } from "./layout";
+import { feedRing, outputs } from "./slots";
 
-let templates!: StaticArray<u8>;
-let categories!: StaticArray<i32>;
-let ids!: StaticArray<i32>;
+let templates = changetype<StaticArray<u8>>(0);
+let categories = changetype<StaticArray<i32>>(0);
+let ids = changetype<StaticArray<i32>>(0);
 let templateCount: u32 = 0;
 
 export function takeAnswers(): void {
@@ -23,26 +23,29 @@ export function publishAnswers(): void {
   setAddress(Word.AnswerIdsAt, changetype<usize>(ids));
 }
 
-/** The next output id: fed ahead, or drawn. */
-export function nextToken(slot: i32): i32 {
-  const position = outputs[slot];
-  if ((flags[slot] & SUBMIT_FED) !== 0) return feedRing[slot * FEED + (position & (FEED - 1))];
-  return drawToken(seed[slot], position);
+/** The next of the ids that were fed ahead. */
+export function fedToken(slot: i32): i32 {
+  return feedRing[slot * FEED + (outputs[slot] & (FEED - 1))];
 }
 
 /** Without tables (tests of the bare core) the draw itself, kept clear of special ids. */
 export function drawToken(requestSeed: i32, position: i32): i32 {
   const draw = mix(requestSeed, position);
   if (templateCount === 0) return 100 + <i32>(draw % 100000);
-  const template = mix(requestSeed ^ 0x5bd1e995, position >> 5) % templateCount;
+  const template = pick(mix(requestSeed ^ 0x5bd1e995, position >> 5), templateCount);
   const category = templates[<i32>template * TEMPLATE + (position & (TEMPLATE - 1))];
   const from = categories[category];
-  return ids[from + <i32>(draw % <u32>(categories[category + 1] - from))];
+  return ids[from + <i32>pick(draw, <u32>(categories[category + 1] - from))];
 }
 
 /** A draw that avoids the ids which may not come before `min_tokens`. */
 export function redrawToken(requestSeed: i32, position: i32, attempt: i32): i32 {
   return attempt < 64 ? drawToken(requestSeed + attempt, position) : eosId + attempt;
+}
+
+/** Evenly one of `count` for a 32-bit draw, without a division. */
+function pick(draw: u32, count: u32): u32 {
+  return <u32>((<u64>draw * <u64>count) >> 32);
 }
 
 /** 32-bit mix of seed and position; src/content/answers.ts has the same. */

@@ -4,23 +4,23 @@ import { column, column64 } from "./column";
 import { setAddress, setWord } from "./header";
 import { NONE, PAGE_BITS, PAGE_BLOCKS, PAGES, SLOTS, Word } from "./layout";
 
-let pageHash!: StaticArray<u64>;
-let pageBlock!: StaticArray<i32>;
+let pageHash = changetype<StaticArray<u64>>(0);
+let pageBlock = changetype<StaticArray<i32>>(0);
 /** Neighbours in the slot's chain, page + 1; a free page's `pageNext` is the next free one. */
-let pageNext!: StaticArray<i32>;
-let pagePrev!: StaticArray<i32>;
+let pageNext = changetype<StaticArray<i32>>(0);
+let pagePrev = changetype<StaticArray<i32>>(0);
 let freePage: i32 = 0;
 let freshPage: i32 = 0;
 let reserved: i32 = 0;
 
-let firstPage!: StaticArray<i32>;
-let lastPage!: StaticArray<i32>;
-let pageCount!: StaticArray<i32>;
-let pagesReserved!: StaticArray<i32>;
+let firstPage = changetype<StaticArray<i32>>(0);
+let lastPage = changetype<StaticArray<i32>>(0);
+let pageCount = changetype<StaticArray<i32>>(0);
+let pagesReserved = changetype<StaticArray<i32>>(0);
 /** Blocks in the table, full blocks with a hash, blocks of the table entered into the prefix cache. */
-export let tableCount!: StaticArray<i32>;
-export let hashCount!: StaticArray<i32>;
-export let cachedCount!: StaticArray<i32>;
+export let tableCount = changetype<StaticArray<i32>>(0);
+export let hashCount = changetype<StaticArray<i32>>(0);
+export let cachedCount = changetype<StaticArray<i32>>(0);
 
 export function takeArena(): void {
   pageHash = column64(PAGES * PAGE_BLOCKS);

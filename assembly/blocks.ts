@@ -8,11 +8,11 @@ import { count, setAddress, setWord } from "./header";
 import { Total, Word } from "./layout";
 import { clearPrefixes, enter, forget } from "./prefix";
 
-let refs!: StaticArray<i32>;
-let freeNext!: StaticArray<i32>;
-let freePrev!: StaticArray<i32>;
+let refs = changetype<StaticArray<i32>>(0);
+let freeNext = changetype<StaticArray<i32>>(0);
+let freePrev = changetype<StaticArray<i32>>(0);
 /** The content a block is entered with in the prefix cache; 0 is none. */
-export let blockHash!: StaticArray<u64>;
+export let blockHash = changetype<StaticArray<u64>>(0);
 let free: i32 = 0;
 
 export function takeBlocks(): void {

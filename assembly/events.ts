@@ -5,7 +5,7 @@ import { kvEvents, numGpuBlocks } from "./config";
 import { setAddress, setWord, word } from "./header";
 import { Event, Word } from "./layout";
 
-let words!: StaticArray<i32>;
+let words = changetype<StaticArray<i32>>(0);
 let capacity: i32 = 0;
 let used: i32 = 0;
 

@@ -4,12 +4,12 @@ import { column, columnF } from "./column";
 import { setAddress } from "./header";
 import { HISTOGRAM_WIDTH, Histogram, Word } from "./layout";
 
-let bounds!: StaticArray<f64>;
-let buckets!: StaticArray<f64>;
-let sums!: StaticArray<f64>;
+let bounds = changetype<StaticArray<f64>>(0);
+let buckets = changetype<StaticArray<f64>>(0);
+let sums = changetype<StaticArray<f64>>(0);
 /** Value and bucket of the last observation, per histogram. */
-let lastValue!: StaticArray<f64>;
-let lastPlace!: StaticArray<i32>;
+let lastValue = changetype<StaticArray<f64>>(0);
+let lastPlace = changetype<StaticArray<i32>>(0);
 
 export function takeHistograms(): void {
   bounds = columnF(Histogram.Count * HISTOGRAM_WIDTH);

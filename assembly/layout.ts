@@ -221,6 +221,8 @@ export const SUBMIT_SKIP_READING: i32 = 2;
 /** The input holds 64-bit block hashes (lo, hi) instead of token ids. */
 export const SUBMIT_HASHED: i32 = 4;
 export const SUBMIT_IGNORE_EOS: i32 = 8;
+/** Set by the core: the request has stop ids. */
+export const SUBMIT_STOPS: i32 = 16;
 
 /** Words of a KV event: kind, then STORED: slot, first block, count, parent lo, hi, and lo, hi per block; REMOVED: block, lo, hi. */
 export enum Event {

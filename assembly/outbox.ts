@@ -5,9 +5,9 @@ import { maxNumSeqs } from "./config";
 import { setAddress, setWord } from "./header";
 import { OUT_WORDS, Word } from "./layout";
 
-let rows!: StaticArray<i32>;
-let tokens!: StaticArray<i32>;
-let lost!: StaticArray<i32>;
+let rows = changetype<StaticArray<i32>>(0);
+let tokens = changetype<StaticArray<i32>>(0);
+let lost = changetype<StaticArray<i32>>(0);
 let rowCount: i32 = 0;
 let tokenCount: i32 = 0;
 let lostCount: i32 = 0;

@@ -5,11 +5,11 @@ import { column } from "./column";
 import { numGpuBlocks } from "./config";
 
 /** Oldest block of a hash; 0 is empty. Linear probing, power of two, at most half full. */
-let table!: StaticArray<i32>;
+let table = changetype<StaticArray<i32>>(0);
 let mask: i32 = 0;
 /** The ring of equal blocks. */
-let sameNext!: StaticArray<i32>;
-let samePrev!: StaticArray<i32>;
+let sameNext = changetype<StaticArray<i32>>(0);
+let samePrev = changetype<StaticArray<i32>>(0);
 
 export function takePrefixes(): void {
   let size = 16;

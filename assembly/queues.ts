@@ -7,17 +7,17 @@ import { setAddress, setWord } from "./header";
 import { NONE, SLOTS, Status, Word } from "./layout";
 import { arrivalUs, deferred, priority, sequence, status } from "./slots";
 
-export let running!: StaticArray<i32>;
+export let running = changetype<StaticArray<i32>>(0);
 let runningCount: i32 = 0;
 
 /** Neighbours in the fcfs queue, slot + 1. */
-let waitNext!: StaticArray<i32>;
-let waitPrev!: StaticArray<i32>;
+let waitNext = changetype<StaticArray<i32>>(0);
+let waitPrev = changetype<StaticArray<i32>>(0);
 let head: i32 = 0;
 let tail: i32 = 0;
 /** The heap of slots and each slot's place in it. */
-let heap!: StaticArray<i32>;
-let heapPlace!: StaticArray<i32>;
+let heap = changetype<StaticArray<i32>>(0);
+let heapPlace = changetype<StaticArray<i32>>(0);
 let waitingCount: i32 = 0;
 let deferredTotal: i32 = 0;
 

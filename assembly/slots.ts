@@ -4,59 +4,62 @@ import { column, column64, columnF } from "./column";
 import { setAddress, setWord } from "./header";
 import { FEED, GENERATIONS, NONE, SLOT_BITS, SLOTS, Status, Word } from "./layout";
 
-export let generation!: StaticArray<i32>;
-export let status!: StaticArray<i32>;
+export let generation = changetype<StaticArray<i32>>(0);
+export let status = changetype<StaticArray<i32>>(0);
 /** P and O: prompt tokens, output tokens appended so far. */
-export let prompt!: StaticArray<i32>;
-export let outputs!: StaticArray<i32>;
+export let prompt = changetype<StaticArray<i32>>(0);
+export let outputs = changetype<StaticArray<i32>>(0);
 /** C: tokens whose KV is computed or scheduled. */
-export let computed!: StaticArray<i32>;
+export let computed = changetype<StaticArray<i32>>(0);
 /** H: output tokens expected from steps in flight (asynchronous scheduling). */
-export let placeholders!: StaticArray<i32>;
+export let placeholders = changetype<StaticArray<i32>>(0);
 /** S: draft tokens attached; zero without speculation. */
-export let drafts!: StaticArray<i32>;
-export let inFlight!: StaticArray<i32>;
+export let drafts = changetype<StaticArray<i32>>(0);
+export let inFlight = changetype<StaticArray<i32>>(0);
 /** Tokens that were in flight at preemption, and whether their output is to be dropped. */
-export let stale!: StaticArray<i32>;
-export let dropStale!: StaticArray<i32>;
+export let stale = changetype<StaticArray<i32>>(0);
+export let dropStale = changetype<StaticArray<i32>>(0);
 /** C < N + H after the last scheduling. */
-export let isChunk!: StaticArray<i32>;
-export let preemptions!: StaticArray<i32>;
-export let maxTokens!: StaticArray<i32>;
-export let minTokens!: StaticArray<i32>;
+export let isChunk = changetype<StaticArray<i32>>(0);
+export let preemptions = changetype<StaticArray<i32>>(0);
+export let maxTokens = changetype<StaticArray<i32>>(0);
+export let minTokens = changetype<StaticArray<i32>>(0);
 /** Output position at which the end-of-sequence id comes; 0 is never. */
-export let eosAt!: StaticArray<i32>;
-export let seed!: StaticArray<i32>;
-export let priority!: StaticArray<i32>;
+export let eosAt = changetype<StaticArray<i32>>(0);
+export let seed = changetype<StaticArray<i32>>(0);
+export let priority = changetype<StaticArray<i32>>(0);
 /** Adapter number, 0 is none. */
-export let lora!: StaticArray<i32>;
+export let lora = changetype<StaticArray<i32>>(0);
 /** SUBMIT_* bits. */
-export let flags!: StaticArray<i32>;
+export let flags = changetype<StaticArray<i32>>(0);
 /** The front ended it: no output, no count, freed at the next abort point. */
-export let closed!: StaticArray<i32>;
-export let deferred!: StaticArray<i32>;
+export let closed = changetype<StaticArray<i32>>(0);
+export let deferred = changetype<StaticArray<i32>>(0);
 /** Prefill statistics: tokens cached at the first admission plus one; prompt tokens newly written to the cache. */
-export let cachedPrompt!: StaticArray<i32>;
-export let createdPrompt!: StaticArray<i32>;
-export let stopCount!: StaticArray<i32>;
+export let cachedPrompt = changetype<StaticArray<i32>>(0);
+export let createdPrompt = changetype<StaticArray<i32>>(0);
+export let stopCount = changetype<StaticArray<i32>>(0);
 /** Page of the arena that holds the stop ids, plus one. */
-export let stopPage!: StaticArray<i32>;
+export let stopPage = changetype<StaticArray<i32>>(0);
 /** Fed ids: how many came, in a ring of FEED per slot. */
-export let fed!: StaticArray<i32>;
-export let feedRing!: StaticArray<i32>;
+export let fed = changetype<StaticArray<i32>>(0);
+export let feedRing = changetype<StaticArray<i32>>(0);
 /** Order of submission, the last tie-break of the priority queue. */
-export let sequence!: StaticArray<f64>;
+export let sequence = changetype<StaticArray<f64>>(0);
 /** Times in microseconds. */
-export let arrivalUs!: StaticArray<f64>;
-export let queuedUs!: StaticArray<f64>;
-export let scheduledUs!: StaticArray<f64>;
-export let firstTokenUs!: StaticArray<f64>;
-export let lastTokenUs!: StaticArray<f64>;
-/** Hash of the open block so far: parent and the tokens folded in. */
-export let openHash!: StaticArray<u64>;
+export let arrivalUs = changetype<StaticArray<f64>>(0);
+export let queuedUs = changetype<StaticArray<f64>>(0);
+export let scheduledUs = changetype<StaticArray<f64>>(0);
+export let firstTokenUs = changetype<StaticArray<f64>>(0);
+export let lastTokenUs = changetype<StaticArray<f64>>(0);
+/** Hash of the open block so far (parent and the tokens folded in), and the tokens it still lacks. */
+export let openHash = changetype<StaticArray<u64>>(0);
+export let openLeft = changetype<StaticArray<i32>>(0);
+/** Output tokens after which it ends in any case: max_tokens, or the end of the context. */
+export let lastOutput = changetype<StaticArray<i32>>(0);
 
 /** Free slots as a stack of slot + 1; slots never used lie above `fresh`. */
-let freeStack!: StaticArray<i32>;
+let freeStack = changetype<StaticArray<i32>>(0);
 let freeCount: i32 = 0;
 let fresh: i32 = 0;
 let used: i32 = 0;
@@ -96,6 +99,8 @@ export function takeSlots(): void {
   firstTokenUs = columnF(SLOTS);
   lastTokenUs = columnF(SLOTS);
   openHash = column64(SLOTS);
+  openLeft = column(SLOTS);
+  lastOutput = column(SLOTS);
   freeStack = column(SLOTS);
 }
 
@@ -123,7 +128,6 @@ export function acquireSlot(): i32 {
   assert(status[slot] === Status.Free, "a free slot is in use");
   used++;
   setWord(Word.SlotsUsed, used);
-  generation[slot] = generation[slot] === GENERATIONS ? 1 : generation[slot] + 1;
   outputs[slot] = 0;
   computed[slot] = 0;
   placeholders[slot] = 0;
@@ -149,6 +153,7 @@ export function acquireSlot(): i32 {
 export function releaseSlot(slot: i32): void {
   assert(status[slot] !== Status.Free, "slot released twice");
   status[slot] = Status.Free;
+  generation[slot] = generation[slot] === GENERATIONS ? 0 : generation[slot] + 1;
   freeStack[freeCount++] = slot + 1;
   used--;
   setWord(Word.SlotsUsed, used);
@@ -158,11 +163,10 @@ export function handleOf(slot: i32): i32 {
   return (generation[slot] << SLOT_BITS) | slot;
 }
 
-/** The slot that a handle names, or NONE when its request is gone. */
+/** The slot that a handle names, or NONE when its request is gone: a slot's generation moves on at its release. */
 export function slotOf(handle: i32): i32 {
   const slot = handle & (SLOTS - 1);
-  if (status[slot] === Status.Free || generation[slot] !== handle >> SLOT_BITS) return NONE;
-  return slot;
+  return generation[slot] === handle >> SLOT_BITS ? slot : NONE;
 }
 
 /** N: prompt and output tokens. */

@@ -5,16 +5,16 @@ import { maxNumSeqs } from "./config";
 import { setAddress, setWord } from "./header";
 import { RING, SLOTS, Word } from "./layout";
 
-export let rowHandle!: StaticArray<i32>;
-export let rowTokens!: StaticArray<i32>;
-export let rowFlags!: StaticArray<i32>;
-let counts!: StaticArray<i32>;
+export let rowHandle = changetype<StaticArray<i32>>(0);
+export let rowTokens = changetype<StaticArray<i32>>(0);
+export let rowFlags = changetype<StaticArray<i32>>(0);
+let counts = changetype<StaticArray<i32>>(0);
 /** Requests that were preempted, un-scheduled again, refused blocks in the last schedule call; ended since the one before. */
-let preempted!: StaticArray<i32>;
-let undone!: StaticArray<i32>;
-let refused!: StaticArray<i32>;
-let ended!: StaticArray<i32>;
-let reported!: StaticArray<i32>;
+let preempted = changetype<StaticArray<i32>>(0);
+let undone = changetype<StaticArray<i32>>(0);
+let refused = changetype<StaticArray<i32>>(0);
+let ended = changetype<StaticArray<i32>>(0);
+let reported = changetype<StaticArray<i32>>(0);
 let preemptedCount: i32 = 0;
 let undoneCount: i32 = 0;
 let refusedCount: i32 = 0;

@@ -4,7 +4,18 @@ import { column } from "./column";
 import { blockSize, inputLength, maxModelLen, prefixCaching } from "./config";
 import { fold, rootHash, seal } from "./hashing";
 import { count, setAddress } from "./header";
-import { FEED, NONE, PAGE_BITS, PAGE_BLOCKS, Status, SUBMIT_FED, SUBMIT_HASHED, Total, Word } from "./layout";
+import {
+  FEED,
+  NONE,
+  PAGE_BITS,
+  PAGE_BLOCKS,
+  Status,
+  SUBMIT_FED,
+  SUBMIT_HASHED,
+  SUBMIT_STOPS,
+  Total,
+  Word,
+} from "./layout";
 import { pushWaiting } from "./queues";
 import {
   acquireSlot,
@@ -14,10 +25,12 @@ import {
   feedRing,
   flags,
   handleOf,
+  lastOutput,
   lora,
   maxTokens,
   minTokens,
   openHash,
+  openLeft,
   priority,
   prompt,
   queuedUs,
@@ -30,7 +43,7 @@ import {
 } from "./slots";
 
 /** Token ids, or words of hashes; then the stop ids. */
-let input!: StaticArray<i32>;
+let input = changetype<StaticArray<i32>>(0);
 
 export function takeInput(): void {
   input = column(inputLength);
@@ -85,7 +98,8 @@ export function submit(
   seed[slot] = requestSeed;
   priority[slot] = requestPriority;
   lora[slot] = adapter;
-  flags[slot] = requestFlags;
+  flags[slot] = stops > 0 ? requestFlags | SUBMIT_STOPS : requestFlags;
+  lastOutput[slot] = min(limit, maxModelLen - tokens);
   arrivalUs[slot] = arrived;
   queuedUs[slot] = queued;
   sequence[slot] = order;
@@ -108,6 +122,7 @@ function hashPrompt(slot: i32, tokens: i32, words: i32, root: u64): void {
     }
     // What follows the hashed part is private: nothing of it is told, so it matches nothing.
     openHash[slot] = fold(hash, handleOf(slot)) + <u64>sequence[slot];
+    openLeft[slot] = blockSize - (tokens % blockSize);
     return;
   }
   let left = blockSize;
@@ -120,6 +135,7 @@ function hashPrompt(slot: i32, tokens: i32, words: i32, root: u64): void {
     }
   }
   openHash[slot] = hash;
+  openLeft[slot] = left;
 }
 
 function keepStops(slot: i32, from: i32, stops: i32): void {

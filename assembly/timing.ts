@@ -12,8 +12,8 @@ let decodes: f64 = 0;
 let context: f64 = 0;
 
 let points: i32 = 0;
-let linearTokens!: StaticArray<f64>;
-let linearUs!: StaticArray<f64>;
+let linearTokens = changetype<StaticArray<f64>>(0);
+let linearUs = changetype<StaticArray<f64>>(0);
 
 export function takeTiming(): void {
   points = settingI(Config.LinearPoints);

@@ -10,7 +10,7 @@ import { afterWaiting, deferredLength, firstWaiting, heapAt, running, runningLen
 import { computed, deferred, inFlight, outputs, placeholders, prompt, stale, status, tokensOf } from "./slots";
 
 /** Holders per block as the tables say. */
-let holders!: StaticArray<i32>;
+let holders = changetype<StaticArray<i32>>(0);
 
 export function takeVerify(): void {
   holders = column(numGpuBlocks);

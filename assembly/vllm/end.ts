@@ -31,7 +31,7 @@ import { noteEnded, notePreempted } from "../steps";
 import { freeBlocks } from "./allocate";
 
 /** Handles that the front has ended; they are freed at the next abort point. */
-let closing!: StaticArray<i32>;
+let closing = changetype<StaticArray<i32>>(0);
 let closingCount: i32 = 0;
 
 export function takeClosing(): void {

@@ -18,7 +18,7 @@ import {
   priorityPolicy,
 } from "../config";
 import { count, setWord } from "../header";
-import { NONE, Pause, ROW_SAMPLES, Status, SUBMIT_SKIP_READING, Total, Word } from "../layout";
+import { NONE, Pause, Status, SUBMIT_SKIP_READING, Total, Word } from "../layout";
 import {
   afterWaiting,
   deferredLength,
@@ -50,7 +50,6 @@ import {
   priority,
   prompt,
   scheduledUs,
-  slotOf,
   stale,
   status,
   tokensOf,
@@ -84,9 +83,9 @@ let executed: f64 = 0;
 let lastPrefill: f64 = NEVER;
 let capacityBound = false;
 /** Adapters of the running requests while admitting; requests that this scan skipped (priority policy). */
-let adapters!: StaticArray<i32>;
+let adapters = changetype<StaticArray<i32>>(0);
 let adapterCount: i32 = 0;
-let skipped!: StaticArray<i32>;
+let skipped = changetype<StaticArray<i32>>(0);
 
 export function takeScheduler(slots: i32): void {
   adapters = column(maxLoras + 1);
@@ -133,7 +132,6 @@ export function schedule(now: f64): f64 {
   }
   if (rows > 0) executed += 1;
   if (prefillScheduleInterval > 1 && prefills) lastPrefill = executed;
-  advance();
   sealPlan(rows, admitted);
   count(Total.Steps, 1);
   if (rows > 0) return stepUs();
@@ -220,7 +218,8 @@ function undo(slot: i32): void {
   if (at === base + rows) return;
   const n = rowTokens[at];
   budget += n;
-  cost(slot, n, computed[slot], -1);
+  inFlight[slot] = inFlight[slot] - n;
+  cost(slot, n, computed[slot] - n, -1);
   rows--;
   for (; at < base + rows; at++) {
     rowHandle[at] = rowHandle[at + 1];
@@ -267,7 +266,6 @@ function admitWaiting(now: f64, threshold: i32, deferPrefills: bool): void {
     pushRunning(slot);
     if (lora[slot] !== 0) addAdapter(lora[slot]);
     status[slot] = Status.Running;
-    computed[slot] = done;
     if (preemptions[slot] === 0) scheduledUs[slot] = now;
     if (done < known - 1) prefills = true;
     plan(slot, n, done, taken);
@@ -307,11 +305,18 @@ function countLookUp(slot: i32, known: i32, hit: i32): void {
   count(first ? Total.PrefixHits : Total.PreemptedHits, <f64>hit);
 }
 
+/** Scheduled counts as computed from here on. */
 function plan(slot: i32, n: i32, done: i32, taken: i32): void {
   const at = base + rows++;
+  const held = placeholders[slot];
+  const samples = done + n >= prompt[slot] + outputs[slot] + held;
   rowHandle[at] = handleOf(slot);
   rowTokens[at] = n;
-  rowFlags[at] = taken << 1;
+  rowFlags[at] = (taken << 1) | <i32>samples;
+  computed[slot] = done + n;
+  inFlight[slot] = inFlight[slot] + n;
+  isChunk[slot] = <i32>!samples;
+  if (samples && asyncScheduling) placeholders[slot] = held + 1;
   budget -= n;
   cost(slot, n, done, 1);
 }
@@ -320,22 +325,4 @@ function plan(slot: i32, n: i32, done: i32, taken: i32): void {
 function cost(slot: i32, n: i32, done: i32, sign: i32): void {
   if (n === 1 && done >= prompt[slot]) addDecodes(sign, <f64>(sign * (done + 1)));
   else addPrefill(n, done, <f64>sign);
-}
-
-/** Scheduled counts as computed from here on. */
-function advance(): void {
-  for (let at = base; at < base + rows; at++) {
-    const slot = slotOf(rowHandle[at]);
-    const n = rowTokens[at];
-    const done = computed[slot] + n;
-    const held = placeholders[slot];
-    computed[slot] = done;
-    inFlight[slot] = inFlight[slot] + n;
-    if (done < prompt[slot] + outputs[slot] + held) isChunk[slot] = 1;
-    else {
-      isChunk[slot] = 0;
-      rowFlags[at] = rowFlags[at] | ROW_SAMPLES;
-      if (asyncScheduling) placeholders[slot] = held + 1;
-    }
-  }
 }

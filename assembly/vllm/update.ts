@@ -1,8 +1,8 @@
 // What came out of the oldest open step? vLLM 0.33 `v1/core/sched/scheduler.py`, update_from_output, and
 // `async_scheduler.py`: tokens are drawn, ends found in vLLM's order, the outbox is filled, statistics move.
-import { nextToken, redrawToken } from "../answers";
+import { drawToken, fedToken, redrawToken } from "../answers";
 import { appendHash, cachedCount, detachedWord, nextDetached } from "../arena";
-import { asyncScheduling, blockSize, eosId, maxModelLen, prefixCaching } from "../config";
+import { asyncScheduling, blockSize, eosId, prefixCaching } from "../config";
 import { fold, seal } from "../hashing";
 import { count } from "../header";
 import { observe, observeMany } from "../histogram";
@@ -19,6 +19,7 @@ import {
   Status,
   SUBMIT_FED,
   SUBMIT_IGNORE_EOS,
+  SUBMIT_STOPS,
   Total,
 } from "../layout";
 import { clearOutbox, emit, lose, outboxRows, sealOutbox } from "../outbox";
@@ -34,10 +35,11 @@ import {
   firstTokenUs,
   flags,
   inFlight,
+  lastOutput,
   lastTokenUs,
-  maxTokens,
   minTokens,
   openHash,
+  openLeft,
   outputs,
   placeholders,
   prompt,
@@ -55,6 +57,9 @@ import { applyClosed, countEnd, release } from "./end";
 /** Prompt tokens computed for requests whose first token came in this step. */
 let promptComputed: f64 = 0;
 let ended = false;
+/** Inter-token times of the step's rows, nearly always one value: counted by runs. */
+let gapUs: f64 = 0;
+let gaps: f64 = 0;
 
 /** Takes in the outcome of the oldest open step, which ended at `now`; the number of outbox rows. */
 export function update(now: f64): i32 {
@@ -63,9 +68,11 @@ export function update(now: f64): i32 {
   clearOutbox();
   promptComputed = 0;
   ended = false;
+  gaps = 0;
   const from = firstRow(step);
   const to = from + rowsOf(step);
   for (let at = from; at < to; at++) takeRow(rowHandle[at], rowTokens[at], (rowFlags[at] & ROW_SAMPLES) !== 0, now);
+  if (gaps > 0) observeMany(Histogram.InterTokenLatency, gapUs, gaps);
   if (ended) pruneRunning();
   const emitted = outboxRows();
   if (emitted > 0) {
@@ -90,11 +97,12 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
     lose(handle);
     return;
   }
-  const token = draw(slot);
+  const how = flags[slot];
+  const token = draw(slot, how);
   const have = outputs[slot] + 1;
   outputs[slot] = have;
   if (prefixCaching) extendHash(slot, token);
-  let outFlags = endOf(slot, token, have);
+  let outFlags = endOf(slot, how, token, have);
   if (asyncScheduling && !isStale && placeholders[slot] > 0) {
     placeholders[slot] = placeholders[slot] - 1;
     if (status[slot] === Status.Running && prefixCaching) store(slot, computed[slot] - inFlight[slot]);
@@ -103,10 +111,10 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
     outFlags |= OUT_FIRST;
     countFirst(slot, now);
   } else {
-    observeMany(Histogram.InterTokenLatency, now - lastTokenUs[slot], 1);
+    countGap(now - lastTokenUs[slot]);
   }
   lastTokenUs[slot] = now;
-  if ((flags[slot] & SUBMIT_FED) !== 0 && fed[slot] - have === FEED_HALF) outFlags |= OUT_FEED;
+  if (how !== 0 && (how & SUBMIT_FED) !== 0 && fed[slot] - have === FEED_HALF) outFlags |= OUT_FEED;
   emit(slot, token, outFlags);
   const reason = (outFlags & 7) - 1;
   if (reason >= 0) {
@@ -117,26 +125,38 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
 }
 
 /** The next id; before `min_tokens` no id that would end the request (the real engine masks their logits). */
-function draw(slot: i32): i32 {
+function draw(slot: i32, how: i32): i32 {
   const position = outputs[slot];
   if (eosAt[slot] === position + 1) return eosId;
-  if ((flags[slot] & SUBMIT_FED) !== 0) {
+  if (how === 0) return drawToken(seed[slot], position);
+  if ((how & SUBMIT_FED) !== 0) {
     assert(position < fed[slot], "a fed request ran dry");
-    return nextToken(slot);
+    return fedToken(slot);
   }
-  let token = nextToken(slot);
-  if (stopCount[slot] > 0 && position < minTokens[slot]) {
+  let token = drawToken(seed[slot], position);
+  if ((how & SUBMIT_STOPS) !== 0 && position < minTokens[slot]) {
     for (let attempt = 1; isStopId(slot, token); attempt++) token = redrawToken(seed[slot], position, attempt);
   }
   return token;
 }
 
 /** Reason plus one, and OUT_STOP_ID; 0 while it goes on. Order of checks as vLLM's `check_stop`. */
-function endOf(slot: i32, token: i32, have: i32): i32 {
-  if (token === eosId && (flags[slot] & SUBMIT_IGNORE_EOS) === 0 && have >= minTokens[slot]) return Reason.Stop + 1;
-  if (stopCount[slot] > 0 && have >= minTokens[slot] && isStopId(slot, token)) return (Reason.Stop + 1) | OUT_STOP_ID;
-  if (prompt[slot] + have >= maxModelLen || have >= maxTokens[slot]) return Reason.Length + 1;
-  return 0;
+function endOf(slot: i32, how: i32, token: i32, have: i32): i32 {
+  if (token === eosId && (how & SUBMIT_IGNORE_EOS) === 0 && have >= minTokens[slot]) return Reason.Stop + 1;
+  if ((how & SUBMIT_STOPS) !== 0 && have >= minTokens[slot] && isStopId(slot, token)) {
+    return (Reason.Stop + 1) | OUT_STOP_ID;
+  }
+  return have >= lastOutput[slot] ? Reason.Length + 1 : 0;
+}
+
+/** One more time between two tokens. */
+function countGap(us: f64): void {
+  if (us !== gapUs) {
+    if (gaps > 0) observeMany(Histogram.InterTokenLatency, gapUs, gaps);
+    gaps = 0;
+    gapUs = us;
+  }
+  gaps += 1;
 }
 
 function isStopId(slot: i32, token: i32): bool {
@@ -152,10 +172,12 @@ function isStopId(slot: i32, token: i32): bool {
 /** The open block takes one more token; a full one gets its hash. */
 function extendHash(slot: i32, token: i32): void {
   let hash = fold(openHash[slot], token);
-  if ((prompt[slot] + outputs[slot]) % blockSize === 0) {
+  const left = openLeft[slot] - 1;
+  if (left === 0) {
     hash = seal(hash);
     appendHash(slot, hash);
-  }
+    openLeft[slot] = blockSize;
+  } else openLeft[slot] = left;
   openHash[slot] = hash;
 }
 

@@ -30,12 +30,17 @@ export function mix(seed: number, position: number): number {
   return hash >>> 0;
 }
 
+/** Evenly one of `count` for a 32-bit draw; exact, since the product stays below 2^53. */
+function pick(draw: number, count: number): number {
+  return Math.floor((draw * count) / 2 ** 32);
+}
+
 /** The id at `position` (from 0) of the answer with this seed. */
 export function nextToken({ templates, categoryStart, ids }: AnswerTables, seed: number, position: number): number {
-  const template = mix(seed ^ TEMPLATE_SALT, position >>> 5) % (templates.length / BLOCK_TOKENS);
+  const template = pick(mix(seed ^ TEMPLATE_SALT, position >>> 5), templates.length / BLOCK_TOKENS);
   const category = templates[template * BLOCK_TOKENS + (position & 31)]!;
   const start = categoryStart[category]!;
-  return ids[start + (mix(seed, position) % (categoryStart[category + 1]! - start))]!;
+  return ids[start + pick(mix(seed, position), categoryStart[category + 1]! - start)]!;
 }
 
 /**
