@@ -1,5 +1,43 @@
 /** A request after validation: every field with its default, nothing left to check but what needs the prompt's length. Types only. */
 
+/** An integer of the body: a bigint beyond 2^53, so that error texts quote it exactly. */
+export type Int = number | bigint;
+
+/** What only vLLM's later checks look at (`limits.ts`, `sampling.ts`); no effect on the answer here. Nulls are resolved to defaults. */
+export interface SamplingFields {
+  readonly n: Int;
+  readonly maxTokens: Int | null;
+  readonly maxTokensParam: "max_tokens" | "max_completion_tokens";
+  readonly minTokens: Int;
+  readonly topP: number;
+  readonly topK: Int;
+  readonly minP: number;
+  readonly presencePenalty: number;
+  readonly frequencyPenalty: number;
+  readonly repetitionPenalty: number;
+  /** Keys as sent. */
+  readonly logitBias: ReadonlyMap<string, number> | null;
+  readonly stopTokenIds: readonly Int[];
+  readonly allowedTokenIds: readonly Int[] | null;
+  readonly badWords: readonly string[];
+  /** Log probabilities per output token; null: none asked. */
+  readonly logprobs: Int | null;
+  readonly promptLogprobs: Int | null;
+  readonly logprobTokenIds: readonly Int[] | null;
+  readonly thinkingTokenBudget: Int | null;
+  readonly routedExpertsPromptStart: Int;
+  readonly truncatePromptTokens: Int | null;
+  readonly beamSearch: boolean;
+  /** An integer beyond 64 bits in `vllm_xargs` or the transfer parameters. */
+  readonly extraArgsTooLarge: boolean;
+  /** The refusal of two constraints at once, or none, across `structured_outputs` and `response_format`. */
+  readonly constraintRefusal: ErrorAnswer | null;
+  /** What the engine will say of the structured output; null: nothing. */
+  readonly constraintError: string | null;
+  /** A token id of a prompt that is no 32-bit number, as sent; null: all are. */
+  readonly oversizedTokenId: Int | null;
+}
+
 /** What chat and completions share. Names follow the body's fields. */
 export interface CommonRequest {
   /** Name as sent; null or "" is the base model. */
@@ -30,6 +68,9 @@ export interface CommonRequest {
   readonly truncatePromptTokens: number | null;
   readonly truncationSide: "left" | "right" | null;
   readonly requestId: string | null;
+  /** `add_special_tokens`: completions true, chat false unless asked. */
+  readonly addSpecialTokens: boolean;
+  readonly sampling: SamplingFields;
 }
 
 export interface ChatMessage {
@@ -51,6 +92,8 @@ export interface ChatRequest extends CommonRequest {
   readonly echo: boolean;
   readonly addGenerationPrompt: boolean;
   readonly continueFinalMessage: boolean;
+  /** `return_prompt_text`. */
+  readonly returnPromptText: boolean;
 }
 
 export interface CompletionRequest extends CommonRequest {

@@ -1,0 +1,234 @@
+/**
+ * Which fields does a request have? One table per entry point: type, default, limits, coercion and error texts of each.
+ * The validator is made from it. Order, types and defaults: vLLM 0.33, `entrypoints/openai/{chat_completion,completion}/
+ * protocol.py`. Rules that tie fields together: `rules.ts`; values that only the sampler refuses: `sampling.ts`.
+ */
+
+import {
+  repetitionDetection,
+  responseFormat,
+  streamOptions,
+  structuredOutputs,
+  thinkingTokenBudget,
+  tool,
+  toolChoice,
+  topLogprobs,
+} from "./field-types.ts";
+import { message } from "./message-types.ts";
+import type { Int } from "./python-value.ts";
+import { union } from "./structures.ts";
+import { bool, bytes, dict, float, int, list, literal, nullable, object, type Type, text } from "./types.ts";
+
+export interface Field<V> {
+  readonly type: Type<V>;
+  /** Value when the body does not name the field; a required field has none. */
+  readonly default?: V;
+  /** Checked and accepted as by the real server, without effect on the answer here. */
+  readonly ignored?: true;
+}
+export type Fields = Readonly<Record<string, Field<unknown>>>;
+export type Values<F> = { readonly [K in keyof F]: F[K] extends Field<infer V> ? V : never };
+
+const field = <V>(type: Type<V>, value: V): Field<V> => ({ type, default: value });
+const ignored = <V>(type: Type<V>, value: V): Field<V> => ({ type, default: value, ignored: true });
+
+const INT64 = { ge: -(2n ** 63n), le: 2n ** 63n - 1n };
+/** vLLM's VLLM_MAX_STOP_STRINGS. */
+const MAX_STOP_STRINGS = 4;
+const number = nullable(float);
+const flag = nullable(bool);
+const integer = nullable(int());
+const words = nullable(text);
+const tokenIds = nullable(list(int()));
+const scalar = () => union<string | Int>(text, int(), float);
+
+/** Fields that stand in both tables under one definition; each table keeps vLLM's order. */
+const common = {
+  model: field(words, null),
+  frequency_penalty: ignored(number, null),
+  logit_bias: ignored(nullable(dict(float)), null),
+  presence_penalty: ignored(number, null),
+  response_format: ignored(nullable(responseFormat), null),
+  seed: field(nullable(int(INT64)), null),
+  stop: field(nullable(union<string | string[]>(text, list(text, MAX_STOP_STRINGS))), null),
+  stream: field(flag, false),
+  stream_options: field(nullable(streamOptions), null),
+  temperature: field(number, null),
+  top_p: ignored(number, null),
+  thinking_token_budget: ignored(thinkingTokenBudget, null),
+  user: ignored(words, null),
+  use_beam_search: ignored(bool, false),
+  top_k: ignored(integer, null),
+  min_p: ignored(number, null),
+  repetition_penalty: ignored(number, null),
+  watermarking: ignored(flag, null),
+  length_penalty: ignored(float, 1),
+  stop_token_ids: field(tokenIds, null),
+  include_stop_str_in_output: field(bool, false),
+  ignore_eos: field(bool, false),
+  min_tokens: field<Int>(int(), 0),
+  skip_special_tokens: field(flag, null),
+  spaces_between_special_tokens: ignored(bool, true),
+  truncate_prompt_tokens: field(nullable(int({ ge: -1, le: INT64.le })), null),
+  truncation_side: field(nullable(literal("left", "right")), null),
+  prompt_logprobs: field(integer, null),
+  logprob_token_ids: field(tokenIds, null),
+  allowed_token_ids: ignored(tokenIds, null),
+  bad_words: ignored<string[]>(list(text), []),
+  structured_outputs: ignored(nullable(structuredOutputs), null),
+  priority: field<Int>(int(INT64), 0),
+  request_id: field<string | null>(text, null),
+  session_id: ignored(words, null),
+  return_tokens_as_token_ids: field(flag, null),
+  return_token_ids: field(flag, null),
+  return_weight_versions: ignored(bool, false),
+  routed_experts_prompt_start: ignored<Int>(int({ ge: 0 }), 0),
+  return_token_offsets: ignored(flag, false),
+  mm_payload: ignored<string>(literal("tensors", "none"), "tensors"),
+  return_mm_kwargs: ignored(flag, null),
+  cache_salt: field(words, null),
+  kv_transfer_params: ignored(nullable(object), null),
+  ec_transfer_params: ignored(nullable(object), null),
+  vllm_xargs: ignored(nullable(dict(union<unknown>(scalar(), list(scalar())))), null),
+  repetition_detection: ignored(nullable(repetitionDetection), null),
+  stream_interval: field(nullable(int({ ge: 1 })), null),
+} as const;
+
+export const chatFields = {
+  messages: { type: list(message) },
+  model: common.model,
+  frequency_penalty: common.frequency_penalty,
+  logit_bias: common.logit_bias,
+  logprobs: field(flag, false),
+  top_logprobs: field(topLogprobs, 0),
+  max_tokens: field(integer, null),
+  max_completion_tokens: field(integer, null),
+  n: field<Int | null>(integer, 1),
+  presence_penalty: common.presence_penalty,
+  response_format: common.response_format,
+  seed: common.seed,
+  stop: common.stop,
+  stream: common.stream,
+  stream_options: common.stream_options,
+  temperature: common.temperature,
+  top_p: common.top_p,
+  tools: field(nullable(list(tool)), null),
+  tool_choice: field(nullable(toolChoice), "none"),
+  reasoning_effort: ignored(nullable(literal("none", "minimal", "low", "medium", "high", "xhigh", "max")), null),
+  thinking_token_budget: common.thinking_token_budget,
+  include_reasoning: ignored(bool, true),
+  parallel_tool_calls: ignored(flag, true),
+  user: common.user,
+  use_beam_search: common.use_beam_search,
+  top_k: common.top_k,
+  min_p: common.min_p,
+  repetition_penalty: common.repetition_penalty,
+  watermarking: common.watermarking,
+  length_penalty: common.length_penalty,
+  stop_token_ids: common.stop_token_ids,
+  include_stop_str_in_output: common.include_stop_str_in_output,
+  ignore_eos: common.ignore_eos,
+  min_tokens: common.min_tokens,
+  skip_special_tokens: common.skip_special_tokens,
+  spaces_between_special_tokens: common.spaces_between_special_tokens,
+  truncate_prompt_tokens: common.truncate_prompt_tokens,
+  truncation_side: common.truncation_side,
+  prompt_logprobs: common.prompt_logprobs,
+  logprob_token_ids: common.logprob_token_ids,
+  allowed_token_ids: common.allowed_token_ids,
+  bad_words: common.bad_words,
+  echo: field(bool, false),
+  add_generation_prompt: field(bool, true),
+  continue_final_message: field(bool, false),
+  add_special_tokens: field(bool, false),
+  documents: ignored(nullable(list(dict(text))), null),
+  chat_template: ignored(words, null),
+  chat_template_kwargs: ignored(nullable(object), null),
+  media_io_kwargs: ignored(nullable(dict(object)), null),
+  mm_processor_kwargs: ignored(nullable(object), null),
+  structured_outputs: common.structured_outputs,
+  priority: common.priority,
+  request_id: common.request_id,
+  session_id: common.session_id,
+  return_tokens_as_token_ids: common.return_tokens_as_token_ids,
+  return_token_ids: common.return_token_ids,
+  return_weight_versions: common.return_weight_versions,
+  routed_experts_prompt_start: common.routed_experts_prompt_start,
+  return_token_offsets: common.return_token_offsets,
+  return_prompt_text: field(flag, null),
+  mm_payload: common.mm_payload,
+  return_mm_kwargs: common.return_mm_kwargs,
+  cache_salt: common.cache_salt,
+  kv_transfer_params: common.kv_transfer_params,
+  ec_transfer_params: common.ec_transfer_params,
+  vllm_xargs: common.vllm_xargs,
+  repetition_detection: common.repetition_detection,
+  stream_interval: common.stream_interval,
+} as const;
+
+const promptIds = list(int({ ge: 0 }));
+
+export const completionFields = {
+  model: common.model,
+  prompt: field(
+    nullable(union<Int[] | Int[][] | string | string[]>(promptIds, list(promptIds), text, list(text))),
+    null,
+  ),
+  echo: field(flag, false),
+  frequency_penalty: common.frequency_penalty,
+  logit_bias: common.logit_bias,
+  logprobs: field(integer, null),
+  max_tokens: field(integer, 16),
+  n: field<Int>(int(), 1),
+  presence_penalty: common.presence_penalty,
+  seed: common.seed,
+  stop: common.stop,
+  stream: common.stream,
+  stream_options: common.stream_options,
+  suffix: ignored(words, null),
+  temperature: common.temperature,
+  top_p: common.top_p,
+  user: common.user,
+  use_beam_search: common.use_beam_search,
+  top_k: common.top_k,
+  min_p: common.min_p,
+  repetition_penalty: common.repetition_penalty,
+  watermarking: common.watermarking,
+  length_penalty: common.length_penalty,
+  stop_token_ids: common.stop_token_ids,
+  include_stop_str_in_output: common.include_stop_str_in_output,
+  ignore_eos: common.ignore_eos,
+  min_tokens: common.min_tokens,
+  skip_special_tokens: common.skip_special_tokens,
+  spaces_between_special_tokens: common.spaces_between_special_tokens,
+  truncate_prompt_tokens: common.truncate_prompt_tokens,
+  truncation_side: common.truncation_side,
+  allowed_token_ids: common.allowed_token_ids,
+  prompt_logprobs: common.prompt_logprobs,
+  logprob_token_ids: common.logprob_token_ids,
+  bad_words: common.bad_words,
+  prompt_embeds: ignored(nullable(union<string | string[]>(bytes, list(bytes))), null),
+  add_special_tokens: field(bool, true),
+  response_format: common.response_format,
+  structured_outputs: common.structured_outputs,
+  priority: common.priority,
+  request_id: common.request_id,
+  session_id: common.session_id,
+  return_tokens_as_token_ids: common.return_tokens_as_token_ids,
+  return_token_ids: common.return_token_ids,
+  return_weight_versions: common.return_weight_versions,
+  routed_experts_prompt_start: common.routed_experts_prompt_start,
+  return_token_offsets: common.return_token_offsets,
+  mm_payload: common.mm_payload,
+  return_mm_kwargs: common.return_mm_kwargs,
+  cache_salt: common.cache_salt,
+  kv_transfer_params: common.kv_transfer_params,
+  ec_transfer_params: common.ec_transfer_params,
+  vllm_xargs: common.vllm_xargs,
+  repetition_detection: common.repetition_detection,
+  thinking_token_budget: common.thinking_token_budget,
+  stream_interval: common.stream_interval,
+} as const;
+
+export type ChatValues = Values<typeof chatFields>;
+export type CompletionValues = Values<typeof completionFields>;

@@ -1,0 +1,113 @@
+/**
+ * How does a JSON value look to Python? One model for two parsers: `JSON.parse` gives plain objects and numbers, the exact
+ * parser gives what Python distinguishes as well: key order, integers of any size, floats with a whole value.
+ */
+
+import type { Int } from "./request.ts";
+
+/** A float whose Python type matters; the exact parser makes one for every number with a fraction or an exponent. */
+export class PythonFloat {
+  constructor(readonly value: number) {}
+}
+
+export type PlainDict = { [key: string]: PythonValue };
+export type PythonDict = Map<string, PythonValue> | PlainDict;
+export type PythonValue = null | boolean | number | bigint | string | PythonFloat | readonly PythonValue[] | PythonDict;
+
+/** A Python int: a number while it is safe, else a bigint. */
+export type { Int };
+
+export function isDict(value: PythonValue | undefined): value is PythonDict {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof PythonFloat);
+}
+
+export function isList(value: PythonValue | undefined): value is readonly PythonValue[] {
+  return Array.isArray(value);
+}
+
+/** Python's `dict.get`: undefined when the key is absent. */
+export function get(dict: PythonDict, key: string): PythonValue | undefined {
+  return dict instanceof Map ? dict.get(key) : dict[key];
+}
+
+export function set(dict: PythonDict, key: string, value: PythonValue): void {
+  if (dict instanceof Map) dict.set(key, value);
+  else dict[key] = value;
+}
+
+export function remove(dict: PythonDict, key: string): void {
+  if (dict instanceof Map) dict.delete(key);
+  else delete dict[key];
+}
+
+export function keysOf(dict: PythonDict): string[] {
+  return dict instanceof Map ? [...dict.keys()] : Object.keys(dict);
+}
+
+export function sizeOf(dict: PythonDict): number {
+  return dict instanceof Map ? dict.size : Object.keys(dict).length;
+}
+
+/** The smallest form of an int: a number when it is safe. */
+export function toInt(value: bigint): Int {
+  const small = Number(value);
+  return Number.isSafeInteger(small) ? small : value;
+}
+
+/** The value of an int, float or bool for comparisons, as `isinstance(value, (int, float))` sees it; else undefined. */
+export function numberOf(value: PythonValue | undefined): number | undefined {
+  if (typeof value === "number") return value;
+  if (typeof value === "boolean" || typeof value === "bigint") return Number(value);
+  return value instanceof PythonFloat ? value.value : undefined;
+}
+
+/** `bool(value)`; an absent key is false. */
+export function truthy(value: PythonValue | undefined): boolean {
+  if (value === undefined || value === null || value === "") return false;
+  const number = numberOf(value);
+  if (number !== undefined) return number !== 0;
+  if (isList(value)) return value.length > 0;
+  return isDict(value) ? sizeOf(value) > 0 : true;
+}
+
+/** `type(value).__name__`. */
+export function typeName(value: PythonValue): string {
+  if (value === null) return "NoneType";
+  if (typeof value === "string") return "str";
+  if (typeof value === "boolean") return "bool";
+  if (value instanceof PythonFloat) return "float";
+  if (typeof value === "number") return Number.isInteger(value) ? "int" : "float";
+  if (typeof value === "bigint") return "int";
+  return isList(value) ? "list" : "dict";
+}
+
+/** What `for x in value` walks over (a dict gives its keys), or undefined when Python would raise `not iterable`. */
+export function iterate(value: PythonValue): readonly PythonValue[] | undefined {
+  if (isList(value)) return value;
+  if (typeof value === "string") return [...value];
+  return isDict(value) ? keysOf(value) : undefined;
+}
+
+/** Ordinary JavaScript values, for what is handed on (tools, tool calls). Ints beyond 2^53 lose precision. */
+export function toPlain(value: PythonValue): unknown {
+  if (value instanceof PythonFloat) return value.value;
+  if (typeof value === "bigint") return Number(value);
+  if (isList(value)) return value.map(toPlain);
+  if (value instanceof Map) return Object.fromEntries([...value].map(([key, item]) => [key, toPlain(item)]));
+  return value;
+}
+
+/** Number of code points, Python's `len(str)`. */
+export function codePoints(text: string): number {
+  let count = text.length;
+  for (let i = 0; i < text.length - 1; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit < 0xd800 || unit > 0xdbff) continue;
+    const next = text.charCodeAt(i + 1);
+    if (next >= 0xdc00 && next <= 0xdfff) {
+      count--;
+      i++;
+    }
+  }
+  return count;
+}

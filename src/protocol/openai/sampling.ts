@@ -1,0 +1,195 @@
+/**
+ * Which values does vLLM's sampler refuse? Two rounds (vLLM 0.33, `sampling_params.py`, `v1/engine/input_processor.py`):
+ * `checkParameters` when the parameters are made, before any byte of the answer (always a plain 400), and `checkSampling`
+ * when the engine takes the request, which in a stream is after the head.
+ */
+
+import { badRequest, errorAnswer, validationError } from "./errors.ts";
+import { repr, reprFloat } from "./python-repr.ts";
+import { type Int, toInt } from "./python-value.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
+
+/** vLLM's VLLM_MAX_N_SEQUENCES. */
+const MAX_SEQUENCES = 16384;
+const MAX_LOGPROB_TOKEN_IDS = 128;
+const GREEDY_BELOW = 1e-5;
+const LOWEST_TEMPERATURE = 1e-2;
+
+/** `SamplingParams.__post_init__`, in its order. Part of `checkPrompt`: plain answer with status 400, also for a stream. */
+export function checkParameters(request: ChatRequest | CompletionRequest, maxTokens: Int): ErrorAnswer | null {
+  const { sampling } = request;
+  if (sampling.beamSearch) return checkSequences(sampling.n, "beam_width");
+  if (sampling.constraintRefusal !== null) return sampling.constraintRefusal;
+  const bias = sampling.logitBias;
+  if (bias !== null) {
+    const wrong = [...bias.keys()].filter((key) => !PYTHON_INT.test(key));
+    if (wrong.length > 0)
+      return validationError(
+        `logit_bias contains key(s) that cannot be converted to integer token IDs: ${repr(wrong)}`,
+        "logit_bias",
+        repr(wrong),
+      );
+  }
+  const sequences = checkSequences(sampling.n, "n");
+  if (sequences !== null) return sequences;
+  if (sampling.extraArgsTooLarge)
+    return validationError("extra_args integers must be between -2**63 and 2**64 - 1.", "extra_args");
+  return checkRanges(request) ?? checkLengths(request, maxTokens) ?? checkWords(request);
+}
+
+function checkSequences(n: Int, name: string): ErrorAnswer | null {
+  if (n < 1) return badRequest(`${name} must be at least 1, got ${n}.`);
+  if (n <= MAX_SEQUENCES) return null;
+  return badRequest(
+    `${name} must be at most ${MAX_SEQUENCES}, got ${n}. To increase this limit, set the VLLM_MAX_N_SEQUENCES environment variable.`,
+  );
+}
+
+function checkRanges({ sampling, temperature }: ChatRequest | CompletionRequest): ErrorAnswer | null {
+  const { presencePenalty, frequencyPenalty, repetitionPenalty, topP, topK, minP } = sampling;
+  if (!(presencePenalty >= -2 && presencePenalty <= 2))
+    return badRequest(`presence_penalty must be in [-2, 2], got ${reprFloat(presencePenalty)}.`);
+  if (!(frequencyPenalty >= -2 && frequencyPenalty <= 2))
+    return badRequest(`frequency_penalty must be in [-2, 2], got ${reprFloat(frequencyPenalty)}.`);
+  if (!Number.isFinite(repetitionPenalty))
+    return badRequest(`repetition_penalty must be a finite number, got ${reprFloat(repetitionPenalty)}.`);
+  if (repetitionPenalty <= 0)
+    return badRequest(`repetition_penalty must be greater than zero, got ${reprFloat(repetitionPenalty)}.`);
+  const shown = reprFloat(temperature);
+  if (!Number.isFinite(temperature))
+    return validationError(`temperature must be a finite number, got ${shown}.`, "temperature", shown);
+  if (temperature < 0) return validationError(`temperature must be non-negative, got ${shown}.`, "temperature", shown);
+  if (temperature > 2) return validationError(`temperature must be in [0, 2], got ${shown}.`, "temperature", shown);
+  if (!(topP > 0 && topP <= 1))
+    return validationError(`top_p must be in (0, 1], got ${reprFloat(topP)}.`, "top_p", reprFloat(topP));
+  if (topK < -1) return badRequest(`top_k must be 0 (disable), or at least 1, got ${topK}.`);
+  if (!(minP >= 0 && minP <= 1)) return badRequest(`min_p must be in [0, 1], got ${reprFloat(minP)}.`);
+  return null;
+}
+
+function checkLengths({ sampling }: ChatRequest | CompletionRequest, maxTokens: Int): ErrorAnswer | null {
+  const { minTokens } = sampling;
+  if (maxTokens < 1)
+    return validationError(`max_tokens must be at least 1, got ${maxTokens}.`, "max_tokens", String(maxTokens));
+  if (minTokens < 0) return badRequest(`min_tokens must be greater than or equal to 0, got ${minTokens}.`);
+  if (minTokens > maxTokens)
+    return badRequest(`min_tokens must be less than or equal to max_tokens=${maxTokens}, got ${minTokens}.`);
+  return null;
+}
+
+function checkWords({ sampling, stop, temperature }: ChatRequest | CompletionRequest): ErrorAnswer | null {
+  if (stop.includes("")) return badRequest("stop cannot contain an empty string.");
+  if (sampling.badWords.includes(""))
+    return badRequest(
+      `bad_words cannot contain an empty string. Got bad_words=${repr([...new Set(sampling.badWords)])}`,
+    );
+  const used = temperature > 0 ? Math.max(temperature, LOWEST_TEMPERATURE) : temperature;
+  if (used < GREEDY_BELOW && sampling.n > 1)
+    return badRequest(`n must be 1 when using greedy sampling, got ${sampling.n}.`);
+  return null;
+}
+
+/** What Python's `int(text)` takes. */
+const PYTHON_INT = /^\s*[+-]?\d+(?:_\d+)*\s*$/;
+
+/**
+ * What the engine refuses when it takes the request: log probabilities above `--max-logprobs`, token ids outside the
+ * vocabulary, grammars. Call it for each prompt after `checkPrompt`; `promptTokens` is that prompt's length. Without
+ * `stream` the answer is this error (status 400). With `stream` vLLM has sent the head already: status 200, one frame by
+ * `chatStreamError` or `completionStreamError`, then `data: [DONE]`.
+ */
+export function checkSampling(
+  request: ChatRequest | CompletionRequest,
+  limits: Limits,
+  promptTokens = Number.POSITIVE_INFINITY,
+): ErrorAnswer | null {
+  return (
+    checkLogprobs(request, limits) ??
+    checkTokenIds(request, limits) ??
+    checkEngineFeatures(request) ??
+    checkPromptIds(request, limits) ??
+    checkRoutedExperts(request, promptTokens)
+  );
+}
+
+function checkLogprobs({ sampling }: ChatRequest | CompletionRequest, limits: Limits): ErrorAnswer | null {
+  const size = limits.vocabularySize;
+  const most = limits.maxLogprobs === -1 ? size : limits.maxLogprobs;
+  const tooMany = (what: string, name: string, asked: Int | null): ErrorAnswer | null => {
+    const count = asked === -1 ? size : asked;
+    if (count === null || count <= most) return null;
+    const message = `Requested ${what} logprobs of ${count}, which is greater than max allowed: ${most}`;
+    return validationError(message, name, String(count));
+  };
+  const sample = tooMany("sample", "logprobs", sampling.logprobs);
+  if (sample !== null) return sample;
+  const ids = sampling.logprobTokenIds ?? [];
+  if (ids.length > MAX_LOGPROB_TOKEN_IDS)
+    return validationError(
+      `Requested logprob_token_ids of length ${ids.length}, which is greater than max allowed: ${MAX_LOGPROB_TOKEN_IDS}`,
+      "logprob_token_ids",
+      String(ids.length),
+    );
+  return outside("logprob_token_ids", ids, size) ?? tooMany("prompt", "prompt_logprobs", sampling.promptLogprobs);
+}
+
+function checkTokenIds({ sampling }: ChatRequest | CompletionRequest, limits: Limits): ErrorAnswer | null {
+  const size = limits.vocabularySize;
+  const biased = [...(sampling.logitBias?.keys() ?? [])].map((key) => toInt(BigInt(key.trim().replace(/[_+]/g, ""))));
+  const wrong =
+    outside("logit_bias", [...new Set(biased)], size) ?? outside("stop_token_ids", sampling.stopTokenIds, size);
+  if (wrong !== null || sampling.allowedTokenIds === null) return wrong;
+  const allowed = sampling.allowedTokenIds;
+  if (allowed.length === 0)
+    return validationError("allowed_token_ids is not None and empty!", "allowed_token_ids", "[]");
+  const strange = allowed.filter((id) => id < 0 || id >= size);
+  if (strange.length === 0) return null;
+  return validationError("allowed_token_ids contains out-of-vocab token id!", "allowed_token_ids", repr(strange));
+}
+
+function outside(name: string, ids: readonly Int[], size: number): ErrorAnswer | null {
+  const wrong = ids.filter((id) => id < 0 || id >= size);
+  if (wrong.length === 0) return null;
+  const message = `token_id(s) ${repr(wrong)} in ${name} contain out-of-vocab token ids. Vocabulary size: ${size}`;
+  return validationError(message, name, repr(wrong));
+}
+
+function checkEngineFeatures({ sampling }: ChatRequest | CompletionRequest): ErrorAnswer | null {
+  if (sampling.constraintError !== null) return badRequest(sampling.constraintError);
+  if (sampling.thinkingTokenBudget === null) return null;
+  return badRequest(
+    "thinking_token_budget is set but reasoning_config is not configured. " +
+      "Please set --reasoning-parser and/or --reasoning-config to use thinking_token_budget.",
+  );
+}
+
+function checkPromptIds(request: ChatRequest | CompletionRequest, limits: Limits): ErrorAnswer | null {
+  if (request.kind === "chat") return null;
+  for (const prompt of request.prompts) {
+    if (typeof prompt === "string") continue;
+    if (prompt.length === 0) return badRequest("The decoder prompt cannot be empty");
+    let largest: Int = 0;
+    for (const id of prompt) if (id > largest) largest = id;
+    if (largest < limits.vocabularySize) continue;
+    return badRequest(`Token id ${request.sampling.oversizedTokenId ?? largest} is out of vocabulary`);
+  }
+  return null;
+}
+
+function checkRoutedExperts({ sampling }: ChatRequest | CompletionRequest, promptTokens: number): ErrorAnswer | null {
+  const start = sampling.routedExpertsPromptStart;
+  if (start <= promptTokens) return null;
+  return validationError(
+    `routed_experts_prompt_start must be between 0 and the prompt length (${promptTokens}), inclusive.`,
+    "routed_experts_prompt_start",
+    String(start),
+  );
+}
+
+/** Request header `X-data-parallel-rank`; a text that is no number is ignored. Said at the same time as `checkSampling`, after it. */
+export function checkDataParallelRank(header: string | null, ranks: number): ErrorAnswer | null {
+  if (header === null || !PYTHON_INT.test(header)) return null;
+  const rank = toInt(BigInt(header.trim().replace(/[_+]/g, "")));
+  if (rank >= 0 && rank < ranks) return null;
+  return errorAnswer(`data_parallel_rank ${rank} is out of range [0, ${ranks}).`, "BadRequestError", null, 400);
+}

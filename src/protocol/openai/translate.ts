@@ -1,0 +1,266 @@
+/**
+ * From checked values to a request: defaults resolved, and what vLLM refuses between validation and tokenizing, in its
+ * order (vLLM 0.33, `renderers/online_renderer.py`, `chat_completion/serving.py`, `completion/serving.py`). Throws `Refused`.
+ */
+
+import { constraintError, resolveConstraints } from "./constraints.ts";
+import { checkToolCalls, readMessages } from "./content.ts";
+import { badRequest, Refused, unknownModel, validationRefusal } from "./errors.ts";
+import type { StructuredOutputs } from "./field-types.ts";
+import type { ChatValues, CompletionValues } from "./fields.ts";
+import { checkContext } from "./limits.ts";
+import {
+  get,
+  type Int,
+  isDict,
+  isList,
+  type PythonDict,
+  PythonFloat,
+  type PythonValue,
+  toPlain,
+  truthy,
+} from "./python-value.ts";
+import type { ChatRequest, CommonRequest, CompletionRequest, Limits, SamplingFields } from "./request.ts";
+
+/** `exact`: the body comes from the exact parser, so that texts may quote it. */
+export function toChat(values: ChatValues, body: PythonDict, limits: Limits, exact: boolean): ChatRequest {
+  const messages = get(body, "messages") as readonly PythonValue[];
+  checkToolCalls(values.messages, messages);
+  checkModel(values.model, limits);
+  checkToolChoice(values.tool_choice);
+  checkTemplate(values);
+  const topLogprobs = values.top_logprobs;
+  const wantsLogprobs = values.logprobs === true;
+  const byId = (values.logprob_token_ids ?? []).length > 0;
+  const preferred = values.max_completion_tokens;
+  const sampling: SamplingFields = {
+    ...shared(values, exact),
+    n: values.n ?? 1,
+    maxTokens: preferred ?? values.max_tokens,
+    maxTokensParam: preferred === null ? "max_tokens" : "max_completion_tokens",
+    logprobs: wantsLogprobs && !byId ? topLogprobs : null,
+    promptLogprobs: values.prompt_logprobs ?? (values.echo ? topLogprobs : null),
+    oversizedTokenId: null,
+  };
+  const tooLong = checkContext(sampling, limits);
+  if (tooLong !== null) throw new Refused(tooLong);
+  return {
+    kind: "chat",
+    ...common(values, sampling),
+    messages: readMessages(values.messages, messages, limits),
+    tools: values.tools?.map(toPlain) ?? null,
+    logprobs: wantsLogprobs,
+    topLogprobs: Number(topLogprobs),
+    echo: values.echo,
+    addGenerationPrompt: values.add_generation_prompt,
+    continueFinalMessage: values.continue_final_message,
+    returnPromptText: values.return_prompt_text === true,
+  };
+}
+
+function checkModel(model: string | null, limits: Limits): void {
+  if (model !== null && model !== "" && !limits.servedModelNames.includes(model))
+    throw new Refused(unknownModel(model, limits));
+}
+
+/** There is no tool parser here: the answers of a server started without one. */
+function checkToolChoice(choice: ChatValues["tool_choice"]): void {
+  if (choice === null || choice === "none") return;
+  if (choice === "auto")
+    throw new Refused(
+      badRequest('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+    );
+  const named = isDict(choice as PythonValue) ? (get(choice as PythonDict, "function") as PythonDict) : null;
+  const shown = named === null ? `"${choice}"` : `function "${get(named, "name")}"`;
+  throw new Refused(badRequest(`tool_choice=${shown} requires --tool-call-parser to be set`));
+}
+
+function checkTemplate(values: ChatValues): void {
+  const inside =
+    values.chat_template_kwargs === null ? null : (get(values.chat_template_kwargs, "chat_template") ?? null);
+  if (values.chat_template !== null || inside !== null)
+    throw new Refused(
+      badRequest(
+        "Chat template is passed with request, but --trust-request-chat-template is not set. " +
+          "Refused request with untrusted chat template.",
+      ),
+    );
+  if (truthy(values.mm_processor_kwargs ?? null))
+    throw validationRefusal(
+      "Per-request mm_processor_kwargs are disabled by default because they can change multimodal preprocessing resource usage. " +
+        "Start the server with --trust-request-mm-kwargs only when clients are trusted.",
+      "mm_processor_kwargs",
+    );
+  if ((values.media_io_kwargs?.size ?? 0) > 0)
+    throw validationRefusal(
+      "Per-request media_io_kwargs are disabled by default because they can change multimodal media loading resource usage. " +
+        "Start the server with --trust-request-mm-kwargs only when clients are trusted.",
+      "media_io_kwargs",
+    );
+}
+
+export function toCompletion(values: CompletionValues, limits: Limits, exact: boolean): CompletionRequest {
+  if (values.stream === true && values.use_beam_search)
+    throw new Refused(badRequest("Streaming is not currently supported with beam search"));
+  checkModel(values.model, limits);
+  checkSuffix(values);
+  const echo = values.echo === true;
+  const byId = (values.logprob_token_ids ?? []).length > 0;
+  const { prompts, oversized } = readPrompts(values.prompt);
+  const sampling: SamplingFields = {
+    ...shared(values, exact),
+    n: values.n,
+    maxTokens: values.max_tokens,
+    maxTokensParam: "max_tokens",
+    logprobs: byId ? null : values.logprobs,
+    promptLogprobs: values.prompt_logprobs ?? (echo ? values.logprobs : null),
+    oversizedTokenId: oversized,
+  };
+  const tooLong = checkContext(sampling, limits);
+  if (tooLong !== null) throw new Refused(tooLong);
+  const embeds = values.prompt_embeds;
+  if (embeds !== null && embeds.length > 0)
+    throw validationRefusal("You must set `--enable-prompt-embeds` to input `prompt_embeds`.", "prompt_embeds");
+  if (prompts.length === 0) throw validationRefusal("You must pass at least one prompt", "prompt");
+  return {
+    kind: "completion",
+    ...common(values, sampling),
+    prompts,
+    echo,
+    logprobs: values.logprobs === null ? null : Number(values.logprobs),
+  };
+}
+
+function checkSuffix(values: CompletionValues): void {
+  const refuse = (message: string, param: string | null = null) => new Refused(badRequest(message, param));
+  const embeds = values.prompt_embeds !== null;
+  if (values.suffix !== null) {
+    if (values.echo === true) throw refuse("Echo is unsupported with suffix.", "suffix");
+    if (embeds) throw refuse("suffix is not supported with prompt_embeds", "suffix");
+    if (values.truncate_prompt_tokens !== null)
+      throw refuse("suffix is not supported with truncate_prompt_tokens", "suffix");
+    const { prompt } = values;
+    const isText =
+      typeof prompt === "string" || (Array.isArray(prompt) && prompt.every((item) => typeof item === "string"));
+    if (!isText) throw refuse("suffix requires text prompt input for FIM completion rendering", "suffix");
+    if (prompt.length > 0) throw refuse("suffix is only supported for models with FIM completion rendering", "suffix");
+  }
+  if (values.echo === true && embeds) throw refuse("Echo is unsupported with prompt embeds.");
+  if (values.prompt_logprobs !== null && embeds) throw refuse("prompt_logprobs is not compatible with prompt embeds.");
+}
+
+const MAX_ID = 0xffffffff;
+
+function readPrompts(prompt: CompletionValues["prompt"]): { prompts: (string | Uint32Array)[]; oversized: Int | null } {
+  let oversized: Int | null = null;
+  const ids = (list: readonly Int[]): Uint32Array => {
+    const view = new Uint32Array(list.length);
+    for (let i = 0; i < list.length; i++) {
+      const id = list[i] as Int;
+      view[i] = id > MAX_ID ? MAX_ID : Number(id);
+      if (id > MAX_ID && (oversized === null || id > oversized)) oversized = id;
+    }
+    return view;
+  };
+  if (prompt === null) return { prompts: [], oversized };
+  if (typeof prompt === "string") return { prompts: [prompt], oversized };
+  if (prompt.length > 0 && typeof prompt[0] !== "string" && !Array.isArray(prompt[0]))
+    return { prompts: [ids(prompt as Int[])], oversized };
+  const prompts = (prompt as (string | Int[])[]).map((item) => (typeof item === "string" ? item : ids(item)));
+  return { prompts, oversized };
+}
+
+/** What both kinds hand on to the later checks. */
+function shared(
+  values: ChatValues | CompletionValues,
+  exact: boolean,
+): Omit<SamplingFields, "n" | "maxTokens" | "maxTokensParam" | "logprobs" | "promptLogprobs" | "oversizedTokenId"> {
+  const { structured_outputs: structured, response_format: format } = values;
+  const constraints = structured === null && format === null ? NO_CONSTRAINTS : resolve(structured, format, exact);
+  return {
+    minTokens: values.min_tokens,
+    topP: values.top_p ?? 1,
+    topK: values.top_k ?? 0,
+    minP: values.min_p ?? 0,
+    presencePenalty: values.presence_penalty ?? 0,
+    frequencyPenalty: values.frequency_penalty ?? 0,
+    repetitionPenalty: values.repetition_penalty ?? 1,
+    logitBias: values.logit_bias,
+    stopTokenIds: values.stop_token_ids === null ? NO_IDS : [...new Set(values.stop_token_ids)],
+    allowedTokenIds: values.allowed_token_ids,
+    badWords: values.bad_words,
+    logprobTokenIds: values.logprob_token_ids,
+    thinkingTokenBudget: values.thinking_token_budget,
+    routedExpertsPromptStart: values.routed_experts_prompt_start,
+    truncatePromptTokens: values.truncate_prompt_tokens,
+    beamSearch: values.use_beam_search,
+    extraArgsTooLarge: [values.vllm_xargs, values.kv_transfer_params, values.ec_transfer_params].some(
+      (args) => args !== null && hasHugeInt(args as PythonValue),
+    ),
+    ...constraints,
+  };
+}
+
+type Constraints = Pick<SamplingFields, "constraintRefusal" | "constraintError">;
+const NO_CONSTRAINTS: Constraints = { constraintRefusal: null, constraintError: null };
+
+function resolve(given: StructuredOutputs | null, format: PythonDict | null, exact: boolean): Constraints {
+  try {
+    return { constraintRefusal: null, constraintError: constraintError(resolveConstraints(given, format)) };
+  } catch (refusal) {
+    if (!exact || !(refusal instanceof Refused)) throw refusal;
+    return { constraintRefusal: refusal.answer, constraintError: null };
+  }
+}
+
+const NO_IDS: readonly number[] = [];
+const NO_STOP: readonly string[] = [];
+
+function common(values: ChatValues | CompletionValues, sampling: SamplingFields): CommonRequest {
+  const { stop, stream_options: options } = values;
+  const includeUsage = options?.get("include_usage") === true;
+  const orNull = (value: Int | null) => (value === null ? null : Number(value));
+  return {
+    model: values.model,
+    n: Number(sampling.n),
+    temperature: values.temperature ?? 1,
+    maxTokens: orNull(sampling.maxTokens),
+    minTokens: Number(values.min_tokens),
+    stop: stop === null ? NO_STOP : typeof stop === "string" ? [stop] : stop,
+    includeStopStrInOutput: values.include_stop_str_in_output,
+    stopTokenIds: sampling.stopTokenIds.map(Number),
+    ignoreEos: values.ignore_eos,
+    seed: values.seed === -1 ? null : orNull(values.seed),
+    stream: values.stream === true,
+    includeUsage,
+    continuousUsageStats: includeUsage && options?.get("continuous_usage_stats") === true,
+    streamInterval: orNull(values.stream_interval),
+    skipSpecialTokens: values.skip_special_tokens ?? true,
+    priority: Number(values.priority),
+    cacheSalt: values.cache_salt,
+    promptLogprobs: orNull(sampling.promptLogprobs),
+    returnTokenIds: values.return_token_ids === true,
+    returnTokensAsTokenIds: values.return_tokens_as_token_ids === true,
+    truncatePromptTokens: orNull(values.truncate_prompt_tokens),
+    truncationSide: values.truncation_side,
+    requestId: values.request_id,
+    addSpecialTokens: values.add_special_tokens,
+    sampling,
+  };
+}
+
+/** Ends the fast path: the exact parser decides. */
+class Ambiguous {}
+
+/** An int that MessagePack cannot carry. */
+function hasHugeInt(value: PythonValue): boolean {
+  if (typeof value === "bigint") return value < -(2n ** 63n) || value >= 2n ** 64n;
+  if (typeof value === "number") {
+    // Only the fast parser gives such a number, and cannot say whether it was an int.
+    if (Number.isInteger(value) && !Number.isSafeInteger(value)) throw new Ambiguous();
+    return false;
+  }
+  if (isList(value)) return value.some(hasHugeInt);
+  if (value instanceof PythonFloat || !isDict(value)) return false;
+  return (value instanceof Map ? [...value.values()] : Object.values(value)).some(hasHugeInt);
+}
