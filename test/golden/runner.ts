@@ -3,7 +3,6 @@
  * and makes the row that we would have recorded. It may only add, abort, reset, pause, plan, take and feed.
  */
 import {
-  Config,
   Event,
   FEED,
   FEED_HALF,
@@ -24,7 +23,8 @@ import {
 import { type Core, startCore } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
 import { saltWords } from "../../src/engine/salt.ts";
-import { fnv, outputOf, promptOf, type Row, type Trace, type TraceConfig, type TraceRequest } from "./trace.ts";
+import { coreConfig } from "./core-config.ts";
+import { fnv, outputOf, promptOf, type Row, type Trace, type TraceRequest } from "./trace.ts";
 
 /** A request in the core, as the runner follows it. */
 interface Live {
@@ -34,26 +34,6 @@ interface Live {
   events: string;
   fed: number;
 }
-
-const KNOWN_CONFIG: ReadonlySet<string> = new Set<keyof TraceConfig>([
-  "block_size",
-  "num_gpu_blocks",
-  "max_num_seqs",
-  "max_num_active_seqs",
-  "max_num_batched_tokens",
-  "max_num_scheduled_tokens",
-  "max_model_len",
-  "enable_chunked_prefill",
-  "long_prefill_token_threshold",
-  "long_prefill_token_threshold_adaptive",
-  "enable_prefix_caching",
-  "policy",
-  "async_scheduling",
-  "watermark",
-  "scheduler_reserve_full_isl",
-  "prefill_schedule_interval",
-  "max_loras",
-]);
 
 export class Runner {
   readonly #trace: Trace;
@@ -71,10 +51,6 @@ export class Runner {
   readonly #totals: Record<string, number> = {};
 
   constructor(trace: Trace, module: WebAssembly.Module) {
-    const { config } = trace;
-    for (const key of Object.keys(config)) {
-      if (!KNOWN_CONFIG.has(key)) throw new Error(`unknown option in the header: ${key}`);
-    }
     this.#trace = trace;
     this.#core = startCore(module, { config: coreConfig(trace) });
     this.#batch = new Batch(this.#core);
@@ -386,35 +362,6 @@ export class Runner {
     const again = [Total.PreemptedRequests, Total.PreemptedQueries, Total.PreemptedHits];
     return [...names, ...again, Total.PrefixResets].map((total) => this.#core.total(total));
   }
-}
-
-function coreConfig({ config, eos, requests }: Trace): Partial<Record<Config, number>> {
-  const longest = Math.max(
-    ...[...requests.values()].map((r) => r.prompt.reduce((sum, [, , length]) => sum + length, 0)),
-  );
-  return {
-    [Config.MaxModelLen]: config.max_model_len,
-    [Config.MaxNumSeqs]: config.max_num_seqs,
-    [Config.MaxNumActiveSeqs]: config.max_num_active_seqs ?? config.max_num_seqs,
-    [Config.MaxNumBatchedTokens]: config.max_num_batched_tokens,
-    [Config.MaxNumScheduledTokens]: config.max_num_scheduled_tokens ?? config.max_num_batched_tokens,
-    [Config.BlockSize]: config.block_size,
-    [Config.NumGpuBlocks]: config.num_gpu_blocks,
-    [Config.EnablePrefixCaching]: Number(config.enable_prefix_caching),
-    [Config.EnableChunkedPrefill]: Number(config.enable_chunked_prefill),
-    [Config.AsyncScheduling]: Number(config.async_scheduling),
-    [Config.PriorityPolicy]: Number(config.policy === "priority"),
-    [Config.LongPrefillTokenThreshold]: config.long_prefill_token_threshold,
-    [Config.LongPrefillTokenThresholdAdaptive]: Number(config.long_prefill_token_threshold_adaptive),
-    [Config.PrefillScheduleInterval]: config.prefill_schedule_interval,
-    [Config.ReserveFullIsl]: Number(config.scheduler_reserve_full_isl),
-    [Config.Watermark]: config.watermark,
-    [Config.MaxLoras]: config.max_loras ?? 0,
-    [Config.EosId]: eos,
-    [Config.KvEvents]: 1,
-    [Config.InputLength]: Math.max(longest, FEED) + 64,
-    [Config.Scale]: 1,
-  };
 }
 
 function statusName(status: number): string {

@@ -1,0 +1,45 @@
+/** What does the server say at its start? What it emulates, where it listens, how long it took, one line to try. */
+import { version } from "../../package.json";
+import type { ServeConfig, Timing } from "../config/types.ts";
+
+export function describe(config: ServeConfig, url: string, startedMs: number): string {
+  const { engine, servedModelNames } = config;
+  const scheduling = [
+    engine.asyncScheduling ? "asynchronous" : "synchronous",
+    engine.schedulingPolicy,
+    engine.enableChunkedPrefill ? "chunked prefill" : "whole prefills",
+    engine.enablePrefixCaching ? "prefix caching" : "no prefix caching",
+  ].join(", ");
+  const body = JSON.stringify({
+    model: servedModelNames[0],
+    messages: [{ role: "user", content: "Hello" }],
+    stream: true,
+    max_tokens: 32,
+  });
+  return [
+    `understudy ${version} stands in for vLLM 0.33.0 serving ${servedModelNames.join(", ")}`,
+    `  scheduling  ${scheduling}; max_num_seqs ${engine.maxNumSeqs}, max_num_batched_tokens ${engine.maxNumBatchedTokens}, max_model_len ${engine.maxModelLen}`,
+    `  KV cache    ${engine.numGpuBlocks} blocks of ${engine.blockSize} tokens`,
+    `  timing      ${timingText(engine.timing)}`,
+    `  listening   ${url} after ${Math.round(startedMs)} ms`,
+    `  try         curl -N ${url}/v1/chat/completions -H 'Content-Type: application/json'${auth(config)} -d '${body}'`,
+  ].join("\n");
+}
+
+function auth({ apiKeys }: ServeConfig): string {
+  return apiKeys.length > 0 ? " -H 'Authorization: Bearer <key>'" : "";
+}
+
+function timingText(timing: Timing): string {
+  const ms = (us: number) => `${us / 1000} ms`;
+  switch (timing.kind) {
+    case "none":
+      return "none: as fast as the machine";
+    case "constant":
+      return `constant: TTFT ${ms(timing.ttftUs)}, ITL ${ms(timing.itlUs)}`;
+    case "linear":
+      return `linear: ${ms(timing.baseUs)} a step, ${ms(timing.prefillUs)} a prompt token, ${ms(timing.decodeUs)} a sequence`;
+    case "table":
+      return `preset ${timing.name}`;
+  }
+}

@@ -1,0 +1,98 @@
+/** `understudy serve`: resolves the configuration, starts the server, says what it is, and ends it in order on a signal. */
+import { readFileSync } from "node:fs";
+import { type App, createApp } from "../app.ts";
+import { wallUs } from "../clock.ts";
+import type { ServeConfig } from "../config/types.ts";
+import { CoreTooLarge, CoreTrap } from "../core/core.ts";
+import { describe } from "./banner.ts";
+import { writeCrash } from "./crash.ts";
+import { openFileLimit } from "./limits.ts";
+import { resolveServeConfig } from "./serve-options.ts";
+
+const USAGE_ERROR = 2;
+const CORE_TRAPPED = 70;
+
+export async function run(argv: readonly string[]): Promise<void> {
+  const resolved = resolveServeConfig(argv, process.env, (path) => readFileSync(path, "utf8"));
+  if ("help" in resolved) {
+    console.log(resolved.help);
+    return;
+  }
+  if ("error" in resolved) return refuse(resolved.error);
+  const { config, ignored, notices } = resolved;
+  for (const notice of notices) warn(notice);
+  if (ignored.length > 0) warn(`ignored, they mean nothing here: ${ignored.join(" ")}`);
+  warnOfFileLimit(config);
+
+  const app = await start(config);
+  if (app === null) return;
+  console.log(describe(config, app.url, startedMs()));
+  onTrap(config, app);
+  endOnSignal(config, app);
+}
+
+async function start(config: ServeConfig): Promise<App | null> {
+  try {
+    return await createApp(config, {
+      log: (line) => process.stdout.write(`${line}\n`),
+      stepLog: process.env.UNDERSTUDY_STEP_LOG,
+    });
+  } catch (error) {
+    const { code } = error as { code?: string };
+    if (code === "EADDRINUSE") refuse(`--port ${config.port}: ${config.host}:${config.port} is in use; choose another port`);
+    else if (code === "EACCES") refuse(`--port ${config.port}: not allowed to listen there; ports above 1023 are free to use`);
+    else if (error instanceof CoreTooLarge) refuse(`${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`);
+    else if (/getaddrinfo|ENOTFOUND|EADDRNOTAVAIL|Failed to listen|invalid host/i.test(String(error))) {
+      refuse(`--host ${config.host}: cannot listen there (${code ?? String(error)}); give an address of this machine`);
+    } else throw error;
+    return null;
+  }
+}
+
+/** Milliseconds since the process was executed. */
+function startedMs(): number {
+  return process.uptime() * 1000;
+}
+
+function refuse(why: string): void {
+  console.error(`understudy serve: ${why}`);
+  process.exitCode = USAGE_ERROR;
+}
+
+function warn(what: string): void {
+  console.error(`understudy serve: ${what}`);
+}
+
+/** Each stream holds one descriptor. */
+function warnOfFileLimit({ engine }: ServeConfig): void {
+  const limit = openFileLimit();
+  if (limit === null || limit >= engine.maxNumSeqs + 64) return;
+  warn(`ulimit -n is ${limit}: too low for --max-num-seqs ${engine.maxNumSeqs}; raise it to ${engine.maxNumSeqs + 64} or more`);
+}
+
+/** A broken invariant: streams are cut, what is needed to look into it is written down, the process ends with 70. */
+function onTrap(config: ServeConfig, app: App): void {
+  process.on("uncaughtException", (error) => {
+    if (!(error instanceof CoreTrap || error instanceof WebAssembly.RuntimeError)) {
+      console.error(error);
+      process.exit(1);
+    }
+    const file = writeCrash(config, error, app.engine.snapshot());
+    console.error(`understudy serve: the core trapped: ${error.message}; written to ${file}`);
+    process.exit(CORE_TRAPPED);
+  });
+}
+
+function endOnSignal(config: ServeConfig, app: App): void {
+  let ending = false;
+  const end = async (signal: NodeJS.Signals) => {
+    if (ending) process.exit(signal === "SIGINT" ? 130 : 143);
+    ending = true;
+    const sinceUs = wallUs();
+    const open = app.engine.live;
+    await app.close(config.shutdownTimeoutS);
+    if (open > 0) console.log(`ended with ${open} requests open, after ${((wallUs() - sinceUs) / 1e6).toFixed(1)} s`);
+    process.exit(0);
+  };
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => void end(signal));
+}

@@ -1,0 +1,56 @@
+/** From a trace's header to the core's configuration; an option we do not know is an error, never skipped. */
+import { Config, FEED } from "../../assembly/layout.ts";
+import type { Trace, TraceConfig } from "./trace.ts";
+
+const KNOWN_CONFIG: ReadonlySet<string> = new Set<keyof TraceConfig>([
+  "block_size",
+  "num_gpu_blocks",
+  "max_num_seqs",
+  "max_num_active_seqs",
+  "max_num_batched_tokens",
+  "max_num_scheduled_tokens",
+  "max_model_len",
+  "enable_chunked_prefill",
+  "long_prefill_token_threshold",
+  "long_prefill_token_threshold_adaptive",
+  "enable_prefix_caching",
+  "policy",
+  "async_scheduling",
+  "watermark",
+  "scheduler_reserve_full_isl",
+  "prefill_schedule_interval",
+  "max_loras",
+]);
+
+export function coreConfig({ config, eos, requests }: Trace): Partial<Record<Config, number>> {
+  for (const key of Object.keys(config)) {
+    if (!KNOWN_CONFIG.has(key)) throw new Error(`unknown option in the header: ${key}`);
+  }
+
+  const longest = Math.max(
+    ...[...requests.values()].map((r) => r.prompt.reduce((sum, [, , length]) => sum + length, 0)),
+  );
+  return {
+    [Config.MaxModelLen]: config.max_model_len,
+    [Config.MaxNumSeqs]: config.max_num_seqs,
+    [Config.MaxNumActiveSeqs]: config.max_num_active_seqs ?? config.max_num_seqs,
+    [Config.MaxNumBatchedTokens]: config.max_num_batched_tokens,
+    [Config.MaxNumScheduledTokens]: config.max_num_scheduled_tokens ?? config.max_num_batched_tokens,
+    [Config.BlockSize]: config.block_size,
+    [Config.NumGpuBlocks]: config.num_gpu_blocks,
+    [Config.EnablePrefixCaching]: Number(config.enable_prefix_caching),
+    [Config.EnableChunkedPrefill]: Number(config.enable_chunked_prefill),
+    [Config.AsyncScheduling]: Number(config.async_scheduling),
+    [Config.PriorityPolicy]: Number(config.policy === "priority"),
+    [Config.LongPrefillTokenThreshold]: config.long_prefill_token_threshold,
+    [Config.LongPrefillTokenThresholdAdaptive]: Number(config.long_prefill_token_threshold_adaptive),
+    [Config.PrefillScheduleInterval]: config.prefill_schedule_interval,
+    [Config.ReserveFullIsl]: Number(config.scheduler_reserve_full_isl),
+    [Config.Watermark]: config.watermark,
+    [Config.MaxLoras]: config.max_loras ?? 0,
+    [Config.EosId]: eos,
+    [Config.KvEvents]: 1,
+    [Config.InputLength]: Math.max(longest, FEED) + 64,
+    [Config.Scale]: 1,
+  };
+}
