@@ -1,0 +1,32 @@
+/** Are we decision-identical to every recorded trace of vLLM 0.33, in both builds of the core? */
+import { expect, test } from "bun:test";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { firstDifference, sideBySide } from "./compare.ts";
+import { readTrace } from "./trace.ts";
+
+const folder = join(import.meta.dir, "vllm-0.33");
+const core = (name: string) => new WebAssembly.Module(readFileSync(join(import.meta.dir, "../../build", name)));
+const release = core("core.wasm");
+const debug = core("core.debug.wasm");
+
+const traces = readdirSync(folder)
+  .filter((name) => /\.jsonl(\.gz)?$/.test(name))
+  .sort();
+/** The debug core walks all its structures after each call: not for the bursts of a thousand requests. */
+const small = traces.filter((name) => name.endsWith(".jsonl"));
+
+/** "" when every row is the recorded one. */
+function verdict(name: string, module: WebAssembly.Module): string {
+  const difference = firstDifference(readTrace(readFileSync(join(folder, name)), name), module);
+  return difference ? sideBySide(difference) : "";
+}
+
+test("the recordings are there", () => {
+  expect(traces.length).toBe(92);
+  expect(small.length).toBe(89);
+});
+
+test.each(traces)("%s", (name) => expect(verdict(name, release)).toBe(""));
+
+test.each(small)("%s, debug core", (name) => expect(verdict(name, debug)).toBe(""));

@@ -1,0 +1,52 @@
+/** Are we decision-identical to the second, separate recording of vLLM 0.33's scheduler as well? */
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { LogRunner, type Scenario } from "./scheduler-log.ts";
+
+const read = (path: string) => readFileSync(join(import.meta.dir, path));
+const { scenarios } = JSON.parse(read("recorded/vllm-0.33.0-scheduler.json").toString()) as { scenarios: Scenario[] };
+const builds = ["core.wasm", "core.debug.wasm"].map(
+  (name) => [name, new WebAssembly.Module(read(`../../build/${name}`))] as const,
+);
+
+/** The core has no requests that wait for a grammar: these scenarios cannot be run. */
+const withGrammar = scenarios.filter(({ requests }) => requests.some((request) => request.gram_ready !== undefined));
+const runnable = scenarios.filter((scenario) => !withGrammar.includes(scenario));
+
+/** Rows that follow the first different one mean nothing: it ends there. */
+function firstDifference(scenario: Scenario, module: WebAssembly.Module) {
+  const runner = new LogRunner(scenario, module);
+  for (const [index, recorded] of scenario.log.entries()) {
+    const ours = runner.run(recorded);
+    if (!Bun.deepEquals(ours, recorded, true)) return { index, ours, recorded };
+  }
+  return null;
+}
+
+test("30 scenarios run, 4 need a grammar", () => {
+  expect(runnable.length).toBe(30);
+  expect(withGrammar.map(({ name }) => name)).toEqual([
+    "sync-grammar",
+    "sync-grammar-lora-priority-tight",
+    "async-grammar",
+    "async-grammar-lora-priority-tight",
+  ]);
+});
+
+for (const [build, module] of builds) {
+  test.each(runnable.map((scenario) => [scenario.name, scenario] as const))(`%s, ${build}`, (_, scenario) => {
+    expect(firstDifference(scenario, module)).toBeNull();
+  });
+}
+
+test("a changed number in any row is noticed", () => {
+  const module = builds[0]![1];
+  const scenario = scenarios.find(({ name }) => name === "async-random-tight")!;
+  for (let index = 0; index < scenario.log.length; index++) {
+    const log = structuredClone(scenario.log) as Record<string, unknown>[];
+    if ("abort" in log[index]!) continue;
+    log[index]!.free = Number(log[index]!.free) + 1;
+    expect(firstDifference({ ...scenario, log }, module)!.index).toBe(index);
+  }
+});
