@@ -189,6 +189,24 @@ export class VirtualClock implements Clock {
     this.#nowUs = Math.max(this.#nowUs, untilUs);
   }
 
+  /** Runs everything that is due before `us`; then it is that time, and what is due then has not run. */
+  until(us: number): void {
+    for (;;) {
+      const run = this.#turns.shift();
+      if (run) {
+        run();
+        continue;
+      }
+      const next = this.#pending[0];
+      if (!next || next.dueUs >= us) break;
+      this.#pending.shift();
+      if (next.wake === null) continue;
+      this.#nowUs = next.dueUs;
+      next.wake();
+    }
+    this.#nowUs = Math.max(this.#nowUs, us);
+  }
+
   /** Runs until nothing is pending; the time is that of the last wake-up. At most `limit` wake-ups: a loop that never rests is an error. */
   drain(limit = 10_000_000): void {
     for (let i = 0; ; i++) {

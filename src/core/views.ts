@@ -3,6 +3,7 @@
  * A view of a per-step list (plan rows) starts at an address that the words give anew for each step.
  */
 import {
+  FINE_WIDTH,
   HISTOGRAM_WIDTH,
   Histogram,
   OUT_WORDS,
@@ -24,6 +25,8 @@ export class CoreViews {
   readonly bounds: Float64Array;
   readonly buckets: Float64Array;
   readonly sums: Float64Array;
+  /** Fine buckets, FINE_WIDTH per histogram. */
+  readonly fine: Float64Array;
   /** Outbox rows (OUT_WORDS each) and tokens; valid until the next update. */
   readonly out: Int32Array;
   readonly tokens: Int32Array;
@@ -50,6 +53,7 @@ export class CoreViews {
     this.bounds = new Float64Array(buffer, at(Word.BoundsAt), Histogram.Count * HISTOGRAM_WIDTH);
     this.buckets = new Float64Array(buffer, at(Word.BucketsAt), Histogram.Count * HISTOGRAM_WIDTH);
     this.sums = new Float64Array(buffer, at(Word.SumsAt), Histogram.Count);
+    this.fine = new Float64Array(buffer, at(Word.FineAt), Histogram.Count * FINE_WIDTH);
     this.out = column(Word.OutAt, this.#lengthOf(Word.OutAt));
     this.tokens = column(Word.TokensAt, this.out.length / OUT_WORDS);
     this.generation = column(Word.GenerationAt);

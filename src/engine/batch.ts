@@ -2,7 +2,7 @@
  * Which calls make up the life of a batch? The only place that calls the core's `schedule` and `update`:
  * the live loop, replay and the golden runner all go through here, so there is no second scheduler.
  */
-import { NONE, type Pause, type Reason, SUBMIT_FED } from "../../assembly/layout.ts";
+import { NONE, type Pause, type Reason, SUBMIT_FED, Word } from "../../assembly/layout.ts";
 import type { Core } from "../core/core.ts";
 
 /** A request as the core takes it: numbers only. */
@@ -32,7 +32,19 @@ export interface CoreRequest {
 }
 
 export class Batch {
-  constructor(readonly core: Core) {}
+  readonly #blocksUsable: number;
+  #freeLeast: number;
+
+  /** A new core: all its blocks are free. */
+  constructor(readonly core: Core) {
+    this.#blocksUsable = core.views.word(Word.BlocksFree);
+    this.#freeLeast = this.#blocksUsable;
+  }
+
+  /** Most blocks in use at once, right after a plan. */
+  get blocksPeak(): number {
+    return this.#blocksUsable - this.#freeLeast;
+  }
 
   /** The request's handle, or NONE when slots or arena are full. */
   add(request: CoreRequest): number {
@@ -69,7 +81,10 @@ export class Batch {
 
   /** Plans the next step at `nowUs`; its duration in microseconds. */
   plan(nowUs: number): number {
-    return this.core.exports.schedule(nowUs);
+    const durationUs = this.core.exports.schedule(nowUs);
+    const free = this.core.views.words[Word.BlocksFree]!;
+    if (free < this.#freeLeast) this.#freeLeast = free;
+    return durationUs;
   }
 
   /** Takes in the oldest open step, which ended at `nowUs`; the number of outbox rows. */

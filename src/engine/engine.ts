@@ -13,6 +13,7 @@ import {
   Pause,
   type Reason,
   SLOTS,
+  SUBMIT_HASHED,
   SUBMIT_IGNORE_EOS,
   SUBMIT_SKIP_READING,
   Word,
@@ -29,8 +30,10 @@ import { coreSetup, type SetupExtras } from "./setup.ts";
 import { Snapshots } from "./snapshot.ts";
 import {
   type EngineSnapshot,
+  type FineHistogram,
   Finish,
   type Generation,
+  type HistogramName,
   type LoopSnapshot,
   type Receiver,
   type Refusal,
@@ -62,6 +65,8 @@ export class Engine {
   /** By slot; undefined where nobody listens. */
   readonly #live: (Live | undefined)[] = [];
   #liveCount = 0;
+  /** Of those, the ones that want every token. */
+  #listening = 0;
   #submitted = 0;
   #refuses = false;
 
@@ -100,6 +105,16 @@ export class Engine {
 
   snapshot(): EngineSnapshot {
     return this.#snapshots.take();
+  }
+
+  /** One histogram finely, copied. */
+  fine(name: HistogramName): FineHistogram {
+    return this.#snapshots.fine(name);
+  }
+
+  /** Most blocks that were in use at once, right after a step was planned. */
+  get blocksPeak(): number {
+    return this.#batch.blocksPeak;
   }
 
   lateness(): LoopSnapshot {
@@ -173,7 +188,7 @@ export class Engine {
     const end = script ? script.length + 1 : (generation.plannedTokens ?? 0);
     return {
       prompt: generation.promptIds,
-      promptTokens: generation.promptIds.length,
+      promptTokens: generation.promptTokens ?? generation.promptIds.length,
       maxTokens: script && generation.ignoreEos ? Math.min(generation.maxTokens, script.length) : generation.maxTokens,
       minTokens: generation.minTokens,
       eosAt: generation.ignoreEos ? 0 : Math.max(end, end === 0 ? 0 : generation.minTokens + 1),
@@ -184,7 +199,9 @@ export class Engine {
       saltLo: salt.lo,
       saltHi: salt.hi,
       flags:
-        (generation.skipReadingPrefixCache ? SUBMIT_SKIP_READING : 0) | (generation.ignoreEos ? SUBMIT_IGNORE_EOS : 0),
+        (generation.skipReadingPrefixCache ? SUBMIT_SKIP_READING : 0) |
+        (generation.ignoreEos ? SUBMIT_IGNORE_EOS : 0) |
+        (generation.promptTokens === undefined ? 0 : SUBMIT_HASHED),
       order: this.#submitted++,
       arrivalUs: generation.arrivalUs,
       queuedUs: 0,
@@ -200,6 +217,7 @@ export class Engine {
     live.handle = handle;
     this.#live[handle % SLOTS] = live;
     this.#liveCount++;
+    if (!live.endsOnly) this.#listening++;
     this.#loop.kick(queuedUs);
     return true;
   }
@@ -210,7 +228,9 @@ export class Engine {
     const { views } = this.#batch.core;
     const { out, tokens } = views;
     const end = views.word(Word.OutRows) * OUT_WORDS;
+    const allEndsOnly = this.#listening === 0;
     for (let row = 0; row < end; row += OUT_WORDS) {
+      if (allEndsOnly && (out[row + 3]! & OUT_REASON) === 0) continue;
       const slot = out[row]!;
       const live = this.#live[slot];
       // A receiver earlier in this loop may have ended this one.
@@ -221,6 +241,7 @@ export class Engine {
       const reason = (flags & OUT_REASON) - 1;
       live.tokens += count;
       if (reason < 0) {
+        if (live.endsOnly) continue;
         live.receiver.onTokens(tokens, at, count, null, NONE);
         if ((flags & OUT_FEED) !== 0) this.#feed(live);
       } else {
@@ -244,6 +265,7 @@ export class Engine {
   }
 
   #forget(slot: number): void {
+    if (!this.#live[slot]!.endsOnly) this.#listening--;
     this.#live[slot] = undefined;
     this.#liveCount--;
   }
@@ -255,6 +277,7 @@ export class Live implements Submission {
   ended = false;
   tokens = 0;
   fed = FEED;
+  readonly endsOnly: boolean;
 
   constructor(
     readonly engine: Engine,
@@ -262,7 +285,9 @@ export class Live implements Submission {
     public request: CoreRequest | null,
     readonly receiver: Receiver,
     readonly script: Uint32Array | undefined,
-  ) {}
+  ) {
+    this.endsOnly = receiver.endsOnly === true && script === undefined;
+  }
 
   cancel(): void {
     this.engine.end(this, Finish.Abort, this.tokens);

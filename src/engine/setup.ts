@@ -56,7 +56,7 @@ export function coreSetup(config: EngineConfig, { eosId, answers, kvEvents, coun
       [Config.EosId]: eosId,
       [Config.KvEvents]: Number(kvEvents ?? false),
       // The longest prompt, or as many words of hashes; and room for stop ids.
-      [Config.InputLength]: config.maxModelLen + 8192,
+      [Config.InputLength]: (config.blockSize === 1 ? 2 : 1) * config.maxModelLen + 8192,
       [Config.CountersFrom]: countersFrom ?? 0,
       ...timingWords(config.timing),
     },

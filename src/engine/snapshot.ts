@@ -1,9 +1,9 @@
 /** What does one engine show? Gauges as they stood after the last update (vLLM's refresh), counters and histograms as they stand. */
-import { HISTOGRAM_WIDTH, Reason, Total, Word } from "../../assembly/layout.ts";
+import { FINE_WIDTH, HISTOGRAM_WIDTH, Reason, Total, Word } from "../../assembly/layout.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { Core } from "../core/core.ts";
 import { HISTOGRAMS } from "./setup.ts";
-import type { EngineSnapshot, HistogramName, HistogramSnapshot } from "./types.ts";
+import type { EngineSnapshot, FineHistogram, HistogramName, HistogramSnapshot } from "./types.ts";
 
 const HELD = [Word.Running, Word.Waiting, Word.Deferred, Word.BlocksFree] as const;
 
@@ -57,6 +57,12 @@ export class Snapshots {
         HistogramSnapshot
       >,
     };
+  }
+
+  fine(name: HistogramName): FineHistogram {
+    const index = HISTOGRAMS.findIndex((histogram) => histogram.name === name);
+    const { fine, sums } = this.core.views;
+    return { counts: fine.slice(index * FINE_WIDTH, (index + 1) * FINE_WIDTH), sum: sums[index]! };
   }
 
   #histogram(index: number): HistogramSnapshot {

@@ -14,8 +14,10 @@ export enum Finish {
 
 /** One sequence to generate, free of any dialect. A request with `n` choices is `n` generations. */
 export interface Generation {
-  /** Token ids of the prompt, at least one. Not kept after `submit` returns. */
+  /** Token ids of the prompt, at least one. Not kept after `submit` returns, but where requests are held back (`--timing constant`). */
   readonly promptIds: Uint32Array;
+  /** When given, the prompt's length: `promptIds` then holds two words (low, high) per full block, what identifies its content. */
+  readonly promptTokens?: number;
   /** Resolved limit of output tokens, at least 1. */
   readonly maxTokens: number;
   readonly minTokens: number;
@@ -39,6 +41,8 @@ export interface Generation {
 
 /** The front's end of one generation. The loop calls it at most once per step, never per token. */
 export interface Receiver {
+  /** Only the call with `finish` is wanted: the engine then does nothing per token. Without effect where there is a script. */
+  readonly endsOnly?: boolean;
   /**
    * `count` (>= 0) new token ids stand in `ids` from `at` on; `ids` is the engine's own buffer, valid during the call.
    * `finish` is null while the generation runs. `stopTokenId` is the id of `stopTokenIds` that ended it, or -1.
@@ -84,6 +88,12 @@ export type HistogramName =
   | "generationTokens"
   | "maxTokens"
   | "iterationTokens";
+
+/** A histogram for percentiles: counts by fine bucket, in microseconds or tokens; bounds as `fineMiddle` gives them. */
+export interface FineHistogram {
+  readonly counts: Float64Array;
+  readonly sum: number;
+}
 
 /** One engine at the end of a step, copied: nothing in it moves. Counters count from start. */
 export interface EngineSnapshot {
