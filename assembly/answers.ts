@@ -4,7 +4,7 @@ import { column, columnB } from "./column";
 import { eosId } from "./config";
 import { setAddress, settingI } from "./header";
 import { Config, FEED, TEMPLATE, Word } from "./layout";
-import { feedRing, outputs } from "./slots";
+import { feedRing, Row, row } from "./slots";
 
 let templates = changetype<StaticArray<u8>>(0);
 let categories = changetype<StaticArray<i32>>(0);
@@ -25,17 +25,31 @@ export function publishAnswers(): void {
 
 /** The next of the ids that were fed ahead. */
 export function fedToken(slot: i32): i32 {
-  return feedRing[slot * FEED + (outputs[slot] & (FEED - 1))];
+  return feedRing[slot * FEED + (row(slot).outputs & (FEED - 1))];
 }
 
-/** Without tables (tests of the bare core) the draw itself, kept clear of special ids. */
+/** The id at `position`. Without tables (tests of the bare core) the draw itself, kept clear of special ids. */
 export function drawToken(requestSeed: i32, position: i32): i32 {
-  const draw = mix(requestSeed, position);
-  if (templateCount === 0) return 100 + <i32>(draw % 100000);
-  const template = pick(mix(requestSeed ^ 0x5bd1e995, position >> 5), templateCount);
-  const category = templates[<i32>template * TEMPLATE + (position & (TEMPLATE - 1))];
+  if (templateCount === 0) return 100 + <i32>(mix(requestSeed, position) % 100000);
+  return drawFrom(templateOf(requestSeed, position), requestSeed, position);
+}
+
+/** The same for a request in steady decode, whose row remembers the template of its block of 32. */
+export function drawCalm(r: Row, position: i32): i32 {
+  const requestSeed = r.seed;
+  if (templateCount === 0) return drawToken(requestSeed, position);
+  if ((position & (TEMPLATE - 1)) === 0 || r.template === 0) r.template = templateOf(requestSeed, position) + 1;
+  return drawFrom(r.template - 1, requestSeed, position);
+}
+
+function templateOf(requestSeed: i32, position: i32): i32 {
+  return <i32>pick(mix(requestSeed ^ 0x5bd1e995, position >> 5), templateCount);
+}
+
+function drawFrom(template: i32, requestSeed: i32, position: i32): i32 {
+  const category = templates[template * TEMPLATE + (position & (TEMPLATE - 1))];
   const from = categories[category];
-  return ids[from + <i32>pick(draw, <u32>(categories[category + 1] - from))];
+  return ids[from + <i32>pick(mix(requestSeed, position), <u32>(categories[category + 1] - from))];
 }
 
 /** A draw that avoids the ids which may not come before `min_tokens`. */

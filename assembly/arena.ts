@@ -1,8 +1,11 @@
 // Which blocks does a request hold, and what are their hashes? Both lists grow at the end and lie in pages of one arena,
 // chained per slot in both directions. Submission reserves the pages that a request can ever need, so growth never fails.
+
 import { column, column64 } from "./column";
+import { blockSize } from "./config";
 import { setAddress, setWord } from "./header";
 import { NONE, PAGE_BITS, PAGE_BLOCKS, PAGES, SLOTS, Word } from "./layout";
+import { row } from "./slots";
 
 let pageHash = changetype<StaticArray<u64>>(0);
 let pageBlock = changetype<StaticArray<i32>>(0);
@@ -13,34 +16,17 @@ let freePage: i32 = 0;
 let freshPage: i32 = 0;
 let reserved: i32 = 0;
 
-let firstPage = changetype<StaticArray<i32>>(0);
-let lastPage = changetype<StaticArray<i32>>(0);
-let pageCount = changetype<StaticArray<i32>>(0);
 let pagesReserved = changetype<StaticArray<i32>>(0);
-/** Blocks in the table, full blocks with a hash, blocks of the table entered into the prefix cache. */
-export let tableCount = changetype<StaticArray<i32>>(0);
-export let hashCount = changetype<StaticArray<i32>>(0);
-export let cachedCount = changetype<StaticArray<i32>>(0);
 
 export function takeArena(): void {
   pageHash = column64(PAGES * PAGE_BLOCKS);
   pageBlock = column(PAGES * PAGE_BLOCKS);
   pageNext = column(PAGES);
   pagePrev = column(PAGES);
-  firstPage = column(SLOTS);
-  lastPage = column(SLOTS);
-  pageCount = column(SLOTS);
   pagesReserved = column(SLOTS);
-  tableCount = column(SLOTS);
-  hashCount = column(SLOTS);
-  cachedCount = column(SLOTS);
 }
 
 export function publishArena(): void {
-  setAddress(Word.TableCountAt, changetype<usize>(tableCount));
-  setAddress(Word.HashCountAt, changetype<usize>(hashCount));
-  setAddress(Word.CachedCountAt, changetype<usize>(cachedCount));
-  setAddress(Word.FirstPageAt, changetype<usize>(firstPage));
   setAddress(Word.PageNextAt, changetype<usize>(pageNext));
   setAddress(Word.PageBlockAt, changetype<usize>(pageBlock));
   setAddress(Word.PageHashAt, changetype<usize>(pageHash));
@@ -53,23 +39,22 @@ export function reserve(slot: i32, blocks: i32, extra: i32): bool {
   reserved += pages;
   setWord(Word.PagesReserved, reserved);
   pagesReserved[slot] = pages;
-  tableCount[slot] = 0;
-  hashCount[slot] = 0;
-  cachedCount[slot] = 0;
-  assert(firstPage[slot] === 0, "a free slot holds pages");
+  row(slot).hashCount = 0;
+  clearTable(slot);
+  assert(row(slot).firstPage === 0, "a free slot holds pages");
   return true;
 }
 
 /** All pages of the slot go back. */
 export function releasePages(slot: i32): void {
-  for (let page = firstPage[slot]; page !== 0; ) {
+  for (let page = row(slot).firstPage; page !== 0; ) {
     const next = pageNext[page - 1];
     pushFree(page);
     page = next;
   }
-  firstPage[slot] = 0;
-  lastPage[slot] = 0;
-  pageCount[slot] = 0;
+  row(slot).firstPage = 0;
+  row(slot).lastPage = 0;
+  row(slot).pageCount = 0;
   reserved -= pagesReserved[slot];
   setWord(Word.PagesReserved, reserved);
   pagesReserved[slot] = 0;
@@ -96,23 +81,29 @@ export function nextDetached(page: i32): i32 {
 }
 
 export function appendHash(slot: i32, hash: u64): void {
-  const index = hashCount[slot];
+  const index = row(slot).hashCount;
   grow(slot, index);
   pageHash[entry(slot, index)] = hash;
-  hashCount[slot] = index + 1;
+  row(slot).hashCount = index + 1;
 }
 
 export function appendBlock(slot: i32, block: i32): void {
-  const index = tableCount[slot];
+  const index = row(slot).tableCount;
   grow(slot, index);
   pageBlock[entry(slot, index)] = block;
-  tableCount[slot] = index + 1;
+  row(slot).tableCount = index + 1;
 }
 
 /** The table is empty again; the hashes stay. */
 export function clearTable(slot: i32): void {
-  tableCount[slot] = 0;
-  cachedCount[slot] = 0;
+  row(slot).tableCount = 0;
+  setCached(slot, 0);
+}
+
+/** The first `blocks` blocks of the table are in the prefix cache. */
+export function setCached(slot: i32, blocks: i32): void {
+  row(slot).cachedCount = blocks;
+  row(slot).storeAt = (blocks + 1) * blockSize;
 }
 
 export function hashAt(slot: i32, index: i32): u64 {
@@ -125,13 +116,13 @@ export function blockAt(slot: i32, index: i32): i32 {
 /** Entry of the slot's block `index` in the page columns; walks from the nearer end of the chain. */
 export function entry(slot: i32, index: i32): i32 {
   const wanted = index >> PAGE_BITS;
-  const last = pageCount[slot] - 1;
+  const last = row(slot).pageCount - 1;
   let page: i32;
   if (wanted > last >> 1) {
-    page = lastPage[slot];
+    page = row(slot).lastPage;
     for (let at = last; at > wanted; at--) page = pagePrev[page - 1];
   } else {
-    page = firstPage[slot];
+    page = row(slot).firstPage;
     for (let at = 0; at < wanted; at++) page = pageNext[page - 1];
   }
   return ((page - 1) << PAGE_BITS) + (index & (PAGE_BLOCKS - 1));
@@ -162,15 +153,15 @@ export function setEntryBlock(at: i32, block: i32): void {
 }
 
 function grow(slot: i32, index: i32): void {
-  if (index < pageCount[slot] << PAGE_BITS) return;
+  if (index < row(slot).pageCount << PAGE_BITS) return;
   const page = takePage();
-  pagePrev[page - 1] = lastPage[slot];
+  pagePrev[page - 1] = row(slot).lastPage;
   pageNext[page - 1] = 0;
-  if (lastPage[slot] === 0) firstPage[slot] = page;
-  else pageNext[lastPage[slot] - 1] = page;
-  lastPage[slot] = page;
-  pageCount[slot] = pageCount[slot] + 1;
-  assert(pageCount[slot] <= pagesReserved[slot], "a request outgrew its reservation");
+  if (row(slot).lastPage === 0) row(slot).firstPage = page;
+  else pageNext[row(slot).lastPage - 1] = page;
+  row(slot).lastPage = page;
+  row(slot).pageCount = row(slot).pageCount + 1;
+  assert(row(slot).pageCount <= pagesReserved[slot], "a request outgrew its reservation");
 }
 
 function takePage(): i32 {

@@ -2,7 +2,7 @@
 // Read by two compilers: asc builds the core from it, tsc reads memory through it. Constants and enums only.
 // A change of order changes ABI.
 
-export const ABI: i32 = 2;
+export const ABI: i32 = 3;
 export const NONE: i32 = -1;
 
 /** Requests that may exist at once, waiting ones included; a handle is generation << SLOT_BITS | slot. */
@@ -122,19 +122,12 @@ export enum Word {
   HeapAt,
   WaitHead,
   WaitNextAt,
-  GenerationAt,
-  StatusAt,
-  PromptAt,
-  OutputsAt,
-  ComputedAt,
+  /** The request rows: ROW_BYTES each, fields as in Field. */
+  RowsAt,
   PreemptionsAt,
   CachedPromptAt,
   CreatedPromptAt,
   DeferredAt,
-  TableCountAt,
-  HashCountAt,
-  CachedCountAt,
-  FirstPageAt,
   PageNextAt,
   PageBlockAt,
   PageHashAt,
@@ -154,6 +147,41 @@ export enum Word {
   SumsAt,
   FineAt,
   Count,
+}
+
+/** A request's row: what every step touches, side by side. Words of 32 bits; the first two fields have 64. */
+export const ROW_BYTES: i32 = 128;
+export enum Field {
+  OpenHash,
+  LastTokenUs = 2,
+  Generation = 4,
+  Status,
+  Prompt,
+  Outputs,
+  Computed,
+  Placeholders,
+  Drafts,
+  InFlight,
+  Stale,
+  DropStale,
+  IsChunk,
+  MaxTokens,
+  MinTokens,
+  EosAt,
+  LastOutput,
+  Seed,
+  Flags,
+  OpenLeft,
+  TableCount,
+  HashCount,
+  CachedCount,
+  FirstPage,
+  LastPage,
+  PageCount,
+  StoreAt,
+  Quiet,
+  Calm,
+  Template,
 }
 
 /** Cumulative counters, doubles that hold whole numbers. */

@@ -50,6 +50,20 @@ export function sealOutbox(): void {
   setWord(Word.OutTokens, tokenCount);
   setWord(Word.OutLost, lostCount);
 }
+/** Where the next row and token go, for a run of rows written in place; `advanceOutbox` says how many came. */
+export function outboxRowsEnd(): usize {
+  return changetype<usize>(rows) + ((<usize>(rowCount * OUT_WORDS)) << 2);
+}
+export function outboxTokensEnd(): usize {
+  return changetype<usize>(tokens) + ((<usize>tokenCount) << 2);
+}
+export function outboxTokens(): i32 {
+  return tokenCount;
+}
+export function advanceOutbox(by: i32): void {
+  rowCount += by;
+  tokenCount += by;
+}
 export function outboxRows(): i32 {
   return rowCount;
 }

@@ -5,7 +5,7 @@ import { column } from "./column";
 import { maxNumSeqs, priorityPolicy } from "./config";
 import { setAddress, setWord } from "./header";
 import { NONE, SLOTS, Status, Word } from "./layout";
-import { arrivalUs, deferred, priority, sequence, status } from "./slots";
+import { arrivalUs, deferred, priority, row, sequence } from "./slots";
 
 export let running = changetype<StaticArray<i32>>(0);
 let runningCount: i32 = 0;
@@ -60,7 +60,7 @@ export function pruneRunning(): void {
   let kept = 0;
   for (let at = 0; at < runningCount; at++) {
     const slot = running[at];
-    if (status[slot] === Status.Running) running[kept++] = slot;
+    if (row(slot).status === Status.Running) running[kept++] = slot;
   }
   runningCount = kept;
   setWord(Word.Running, runningCount);

@@ -20,24 +20,15 @@ import { pushWaiting } from "./queues";
 import {
   acquireSlot,
   arrivalUs,
-  eosAt,
   fed,
   feedRing,
-  flags,
   handleOf,
-  lastOutput,
   lora,
-  maxTokens,
-  minTokens,
-  openHash,
-  openLeft,
   priority,
-  prompt,
   queuedUs,
   releaseSlot,
-  seed,
+  row,
   sequence,
-  status,
   stopCount,
   stopPage,
 } from "./slots";
@@ -86,20 +77,20 @@ export function submit(
   const stopPages = (stops + PAGE_BLOCKS - 1) >> PAGE_BITS;
   const blocks = <i32>((max(most, <i64>tokens) + <i64>blockSize - 1) / <i64>blockSize);
   if (!reserve(slot, blocks, stopPages)) {
-    status[slot] = Status.Waiting;
+    row(slot).status = Status.Waiting;
     releaseSlot(slot);
     return NONE;
   }
-  status[slot] = Status.Waiting;
-  prompt[slot] = tokens;
-  maxTokens[slot] = limit;
-  minTokens[slot] = least;
-  eosAt[slot] = planned;
-  seed[slot] = requestSeed;
+  row(slot).status = Status.Waiting;
+  row(slot).prompt = tokens;
+  row(slot).maxTokens = limit;
+  row(slot).minTokens = least;
+  row(slot).eosAt = planned;
+  row(slot).seed = requestSeed;
   priority[slot] = requestPriority;
   lora[slot] = adapter;
-  flags[slot] = stops > 0 ? requestFlags | SUBMIT_STOPS : requestFlags;
-  lastOutput[slot] = min(limit, maxModelLen - tokens);
+  row(slot).flags = stops > 0 ? requestFlags | SUBMIT_STOPS : requestFlags;
+  row(slot).lastOutput = min(limit, maxModelLen - tokens);
   arrivalUs[slot] = arrived;
   queuedUs[slot] = queued;
   sequence[slot] = order;
@@ -112,7 +103,7 @@ export function submit(
 
 function hashPrompt(slot: i32, tokens: i32, words: i32, root: u64): void {
   let hash = root;
-  if ((flags[slot] & SUBMIT_HASHED) !== 0) {
+  if ((row(slot).flags & SUBMIT_HASHED) !== 0) {
     const full = min(words >> 1, tokens / blockSize);
     for (let block = 0; block < full; block++) {
       const lo = <u64>(<u32>input[2 * block]);
@@ -121,8 +112,8 @@ function hashPrompt(slot: i32, tokens: i32, words: i32, root: u64): void {
       appendHash(slot, hash);
     }
     // What follows the hashed part is private: nothing of it is told, so it matches nothing.
-    openHash[slot] = fold(hash, handleOf(slot)) + <u64>sequence[slot];
-    openLeft[slot] = blockSize - (tokens % blockSize);
+    row(slot).openHash = fold(hash, handleOf(slot)) + <u64>sequence[slot];
+    row(slot).openLeft = blockSize - (tokens % blockSize);
     return;
   }
   let left = blockSize;
@@ -134,8 +125,8 @@ function hashPrompt(slot: i32, tokens: i32, words: i32, root: u64): void {
       left = blockSize;
     }
   }
-  openHash[slot] = hash;
-  openLeft[slot] = left;
+  row(slot).openHash = hash;
+  row(slot).openLeft = left;
 }
 
 function keepStops(slot: i32, from: i32, stops: i32): void {
@@ -155,7 +146,7 @@ function keepStops(slot: i32, from: i32, stops: i32): void {
 
 /** `ids` more fed tokens, from the start of the input buffer. The ring takes at most FEED ahead of what was used. */
 export function feed(slot: i32, ids: i32): void {
-  assert((flags[slot] & SUBMIT_FED) !== 0 && ids <= FEED, "feed without a feed");
+  assert((row(slot).flags & SUBMIT_FED) !== 0 && ids <= FEED, "feed without a feed");
   const have = fed[slot];
   for (let i = 0; i < ids; i++) feedRing[slot * FEED + ((have + i) & (FEED - 1))] = input[i];
   fed[slot] = have + ids;

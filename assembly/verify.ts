@@ -1,5 +1,5 @@
 // Does everything in the core agree with everything else? Walks all structures; a contradiction is a trap with its name.
-import { cachedCount, entry, entryBlock, entryHash, hashCount, nextEntry, tableCount } from "./arena";
+import { entry, entryBlock, entryHash, nextEntry } from "./arena";
 import { blockHash, blocksFree, freeAfter, freeBefore, refsOf } from "./blocks";
 import { column } from "./column";
 import { blockSize, maxNumSeqs, numGpuBlocks, prefixCaching, priorityPolicy } from "./config";
@@ -7,7 +7,7 @@ import { word } from "./header";
 import { NONE, SLOTS, Status, Word } from "./layout";
 import { find } from "./prefix";
 import { afterWaiting, deferredLength, firstWaiting, heapAt, running, runningLength, waitingLength } from "./queues";
-import { computed, deferred, inFlight, outputs, placeholders, prompt, stale, status, tokensOf } from "./slots";
+import { deferred, row, tokensOf } from "./slots";
 
 /** Holders per block as the tables say. */
 let holders = changetype<StaticArray<i32>>(0);
@@ -40,16 +40,16 @@ function verifyRunning(): void {
   assert(runningLength() <= maxNumSeqs, "more requests run than max_num_seqs");
   for (let i = 0; i < runningLength(); i++) {
     const slot = running[i];
-    assert(status[slot] === Status.Running, "a request on the running list does not run");
+    assert(row(slot).status === Status.Running, "a request on the running list does not run");
     verifyCounts(slot);
-    const held = tableCount[slot];
-    assert(held * blockSize >= computed[slot], "computed tokens lie outside the request's blocks");
+    const held = row(slot).tableCount;
+    assert(held * blockSize >= row(slot).computed, "computed tokens lie outside the request's blocks");
     let at = held > 0 ? entry(slot, 0) : 0;
     for (let index = 0; index < held; index++) {
       const block = entryBlock(at);
       assert(block > 0 && block < numGpuBlocks, "a table holds no block");
       holders[block] = holders[block] + 1;
-      if (index < cachedCount[slot]) assert(blockHash[block] === entryHash(at), "a cached block has other content");
+      if (index < row(slot).cachedCount) assert(blockHash[block] === entryHash(at), "a cached block has other content");
       if (index + 1 < held) at = nextEntry(at);
     }
   }
@@ -79,15 +79,21 @@ function verifyWaiting(): void {
 }
 
 function verifyWaiter(slot: i32): i32 {
-  assert(status[slot] === Status.Waiting || status[slot] === Status.Preempted, "a waiting request has another status");
-  assert(tableCount[slot] === 0 && computed[slot] === 0, "a waiting request holds blocks");
+  assert(
+    row(slot).status === Status.Waiting || row(slot).status === Status.Preempted,
+    "a waiting request has another status",
+  );
+  assert(row(slot).tableCount === 0 && row(slot).computed === 0, "a waiting request holds blocks");
   verifyCounts(slot);
   return deferred[slot];
 }
 
 function verifyCounts(slot: i32): void {
-  assert(prompt[slot] > 0 && outputs[slot] >= 0, "a request without tokens");
-  assert(inFlight[slot] >= 0 && stale[slot] >= 0 && placeholders[slot] >= 0, "a counter of a request is negative");
-  assert(computed[slot] <= tokensOf(slot) + placeholders[slot], "more tokens computed than there are");
-  if (prefixCaching) assert(hashCount[slot] <= tokensOf(slot) / blockSize, "more hashes than full blocks");
+  assert(row(slot).prompt > 0 && row(slot).outputs >= 0, "a request without tokens");
+  assert(
+    row(slot).inFlight >= 0 && row(slot).stale >= 0 && row(slot).placeholders >= 0,
+    "a counter of a request is negative",
+  );
+  assert(row(slot).computed <= tokensOf(slot) + row(slot).placeholders, "more tokens computed than there are");
+  if (prefixCaching) assert(row(slot).hashCount <= tokensOf(slot) / blockSize, "more hashes than full blocks");
 }

@@ -1,16 +1,14 @@
 // Do blocks for the next tokens fit, and which are they? vLLM 0.33 `v1/core/kv_cache_manager.py`, allocate_slots.
 import {
   appendBlock,
-  cachedCount,
   clearTable,
   entry,
   entryBlock,
   entryHash,
   hashAt,
-  hashCount,
   nextEntry,
   prevEntry,
-  tableCount,
+  setCached,
 } from "../arena";
 import { acquireBlock, beginRelease, blocksFree, cacheBlock, refsOf, releaseBlock, touchBlock } from "../blocks";
 import { blockSize, kvEvents, maxModelLen, prefixCaching, reserveFullIsl, watermarkBlocks } from "../config";
@@ -18,12 +16,12 @@ import { eventStored, storedHash } from "../events";
 import { NONE, SUBMIT_SKIP_READING } from "../layout";
 import { find } from "../prefix";
 import { runningLength } from "../queues";
-import { flags, tokensOf } from "../slots";
+import { row, tokensOf } from "../slots";
 
 /** Blocks for `n` tokens more of a running request with `computed` ones; the number of new blocks, or NONE. */
 export function grow(slot: i32, n: i32, computed: i32): i32 {
   const after = computed + n;
-  const held = tableCount[slot];
+  const held = row(slot).tableCount;
   let taken = 0;
   if (after > held * blockSize) {
     taken = max(ceilDiv(min(after, maxModelLen)) - held, 0);
@@ -36,8 +34,8 @@ export function grow(slot: i32, n: i32, computed: i32): i32 {
 
 /** Hits of the prefix cache, whole blocks from the start, at least one token left to compute. */
 export function lookUp(slot: i32): i32 {
-  if (!prefixCaching || (flags[slot] & SUBMIT_SKIP_READING) !== 0) return 0;
-  const most = min((tokensOf(slot) - 1) / blockSize, hashCount[slot]);
+  if (!prefixCaching || (row(slot).flags & SUBMIT_SKIP_READING) !== 0) return 0;
+  const most = min((tokensOf(slot) - 1) / blockSize, row(slot).hashCount);
   if (most <= 0) return 0;
   let hits = 0;
   for (let at = entry(slot, 0); hits < most; hits++) {
@@ -71,7 +69,7 @@ export function admit(slot: i32, n: i32, hits: i32): i32 {
     touchBlock(block);
     appendBlock(slot, block);
   }
-  cachedCount[slot] = hits;
+  setCached(slot, hits);
   for (let i = 0; i < needed; i++) appendBlock(slot, acquireBlock());
   store(slot, after);
   return needed;
@@ -79,9 +77,9 @@ export function admit(slot: i32, n: i32, hits: i32): i32 {
 
 /** Enters the blocks that are full up to `tokens`, as far as their content is known. */
 export function store(slot: i32, tokens: i32): void {
-  const from = cachedCount[slot];
-  if (tokens < (from + 1) * blockSize) return;
-  const full = min(tokens / blockSize, hashCount[slot]);
+  const from = row(slot).cachedCount;
+  if (tokens < row(slot).storeAt) return;
+  const full = min(tokens / blockSize, row(slot).hashCount);
   if (from >= full) return;
   const listening = kvEvents && eventStored(slot, from, full - from, from > 0 ? hashAt(slot, from - 1) : 0);
   let at = entry(slot, from);
@@ -91,12 +89,12 @@ export function store(slot: i32, tokens: i32): void {
     if (listening) storedHash(hash);
     if (i + 1 < full) at = nextEntry(at);
   }
-  cachedCount[slot] = full;
+  setCached(slot, full);
 }
 
 /** All blocks of the request go back, the youngest first. */
 export function freeBlocks(slot: i32): void {
-  const held = tableCount[slot];
+  const held = row(slot).tableCount;
   if (held > 0) {
     beginRelease();
     let at = entry(slot, held - 1);

@@ -8,23 +8,14 @@ import { prependWaiting, removeRunningAt, removeWaiting, runningIndexOf, setDefe
 import {
   arrivalUs,
   closed,
-  computed,
-  drafts,
-  dropStale,
   firstTokenUs,
   handleOf,
-  inFlight,
-  lastTokenUs,
-  maxTokens,
-  placeholders,
   preemptions,
-  prompt,
   queuedUs,
   releaseSlot,
+  row,
   scheduledUs,
   slotOf,
-  stale,
-  status,
   stopPage,
 } from "../slots";
 import { noteEnded, notePreempted } from "../steps";
@@ -41,13 +32,15 @@ export function takeClosing(): void {
 /** Back to the front of the queue with nothing computed; what is in flight will be stale. The caller took it off `running`. */
 export function preempt(slot: i32, drop: bool): void {
   freeBlocks(slot);
-  status[slot] = Status.Preempted;
-  computed[slot] = 0;
-  drafts[slot] = 0;
-  if (drop || (dropStale[slot] !== 0 && stale[slot] > 0)) dropStale[slot] = 1;
-  else dropStale[slot] = 0;
-  stale[slot] = inFlight[slot];
-  placeholders[slot] = 0;
+  row(slot).status = Status.Preempted;
+  row(slot).computed = 0;
+  row(slot).quiet = 0;
+  row(slot).calm = 0;
+  row(slot).drafts = 0;
+  if (drop || (row(slot).dropStale !== 0 && row(slot).stale > 0)) row(slot).dropStale = 1;
+  else row(slot).dropStale = 0;
+  row(slot).stale = row(slot).inFlight;
+  row(slot).placeholders = 0;
   preemptions[slot] = preemptions[slot] + 1;
   notePreempted(handleOf(slot));
   count(Total.Preemptions, 1);
@@ -57,7 +50,7 @@ export function preempt(slot: i32, drop: bool): void {
 /** Blocks, pages and slot are free; the caller takes it off `running`, the waiting queue is done here. */
 export function release(slot: i32): void {
   freeBlocks(slot);
-  if (status[slot] !== Status.Running) {
+  if (row(slot).status !== Status.Running) {
     removeWaiting(slot);
     setDeferred(slot, 0);
   }
@@ -76,16 +69,16 @@ export function countEnd(slot: i32, reason: Reason, tokens: i32, now: f64): void
   count(<Total>(Total.FinishedStop + reason), 1);
   if (reason === Reason.Abort) return;
   observe(Histogram.E2eLatency, now - arrivalUs[slot]);
-  observe(Histogram.PromptTokens, <f64>prompt[slot]);
+  observe(Histogram.PromptTokens, <f64>row(slot).prompt);
   observe(Histogram.GenerationTokens, <f64>tokens);
-  observe(Histogram.MaxTokens, <f64>maxTokens[slot]);
+  observe(Histogram.MaxTokens, <f64>row(slot).maxTokens);
   const scheduled = scheduledUs[slot];
   const first = firstTokenUs[slot];
-  const decode = lastTokenUs[slot] - first;
+  const decode = row(slot).lastTokenUs - first;
   observe(Histogram.QueueTime, Math.max(scheduled - queuedUs[slot], 0));
   observe(Histogram.PrefillTime, first - scheduled);
   observe(Histogram.DecodeTime, decode);
-  observe(Histogram.InferenceTime, lastTokenUs[slot] - scheduled);
+  observe(Histogram.InferenceTime, row(slot).lastTokenUs - scheduled);
   observe(Histogram.TimePerOutputToken, tokens > 1 ? decode / <f64>(tokens - 1) : 0);
 }
 
@@ -104,7 +97,7 @@ export function applyClosed(): void {
   for (let i = 0; i < closingCount; i++) {
     const slot = slotOf(closing[i]);
     if (slot < 0) continue;
-    if (status[slot] === Status.Running) removeRunningAt(runningIndexOf(slot));
+    if (row(slot).status === Status.Running) removeRunningAt(runningIndexOf(slot));
     release(slot);
   }
   closingCount = 0;

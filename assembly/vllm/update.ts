@@ -1,7 +1,7 @@
 // What came out of the oldest open step? vLLM 0.33 `v1/core/sched/scheduler.py`, update_from_output, and
 // `async_scheduler.py`: tokens are drawn, ends found in vLLM's order, the outbox is filled, statistics move.
-import { drawToken, fedToken, redrawToken } from "../answers";
-import { appendHash, cachedCount, detachedWord, nextDetached } from "../arena";
+import { drawCalm, drawToken, fedToken, redrawToken } from "../answers";
+import { appendHash, detachedWord, nextDetached } from "../arena";
 import { asyncScheduling, blockSize, eosId, prefixCaching } from "../config";
 import { fold, seal } from "../hashing";
 import { count } from "../header";
@@ -13,45 +13,44 @@ import {
   OUT_FEED,
   OUT_FIRST,
   OUT_STOP_ID,
+  OUT_WORDS,
   PAGE_BLOCKS,
   Reason,
   ROW_SAMPLES,
+  SLOT_BITS,
+  SLOTS,
   Status,
   SUBMIT_FED,
   SUBMIT_IGNORE_EOS,
   SUBMIT_STOPS,
   Total,
 } from "../layout";
-import { clearOutbox, emit, lose, outboxRows, sealOutbox } from "../outbox";
+import {
+  advanceOutbox,
+  clearOutbox,
+  emit,
+  lose,
+  outboxRows,
+  outboxRowsEnd,
+  outboxTokens,
+  outboxTokensEnd,
+  sealOutbox,
+} from "../outbox";
 import { pruneRunning } from "../queues";
 import {
   arrivalUs,
   cachedPrompt,
-  computed,
   createdPrompt,
-  dropStale,
-  eosAt,
   fed,
   firstTokenUs,
-  flags,
-  inFlight,
-  lastOutput,
-  lastTokenUs,
-  minTokens,
-  openHash,
-  openLeft,
-  outputs,
-  placeholders,
-  prompt,
-  seed,
+  Row,
+  row,
   slotOf,
-  stale,
-  status,
   stopCount,
   stopPage,
 } from "../slots";
 import { closeStep, firstRow, rowFlags, rowHandle, rowsOf, rowTokens } from "../steps";
-import { store } from "./allocate";
+import { store as storeBlocks } from "./allocate";
 import { applyClosed, countEnd, release } from "./end";
 
 /** Prompt tokens computed for requests whose first token came in this step. */
@@ -71,7 +70,9 @@ export function update(now: f64): i32 {
   gaps = 0;
   const from = firstRow(step);
   const to = from + rowsOf(step);
-  for (let at = from; at < to; at++) takeRow(rowHandle[at], rowTokens[at], (rowFlags[at] & ROW_SAMPLES) !== 0, now);
+  for (let at = takeCalm(from, to, now); at < to; at = takeCalm(at + 1, to, now)) {
+    takeRow(rowHandle[at], rowTokens[at], (rowFlags[at] & ROW_SAMPLES) !== 0, now);
+  }
   if (gaps > 0) observeMany(Histogram.InterTokenLatency, gapUs, gaps);
   if (ended) pruneRunning();
   const emitted = outboxRows();
@@ -83,37 +84,88 @@ export function update(now: f64): i32 {
   return emitted;
 }
 
+/**
+ * Takes in a run of rows that are one plain token each, which is nearly all of them; the index of the first that is more.
+ * It does what `takeRow` does: `calm` says for how many outputs nothing else can happen.
+ */
+function takeCalm(from: i32, to: i32, now: f64): i32 {
+  let at = from;
+  let outAt = outboxRowsEnd();
+  let tokenAt = outboxTokensEnd();
+  let index = outboxTokens();
+  for (; at < to; at++) {
+    const handle = rowHandle[at];
+    const slot = handle & (SLOTS - 1);
+    const r = row(slot);
+    const calm = r.calm;
+    if (calm === 0 || r.generation !== handle >> SLOT_BITS) break;
+    const position = r.outputs;
+    const token = drawCalm(r, position);
+    r.calm = calm - 1;
+    r.outputs = position + 1;
+    r.inFlight = r.inFlight - 1;
+    if (prefixCaching) extendHash(slot, r, token);
+    if (asyncScheduling) {
+      r.placeholders = r.placeholders - 1;
+      const computed = r.computed - r.inFlight;
+      if (prefixCaching && computed >= r.storeAt) storeBlocks(slot, computed);
+    }
+    countGap(now - r.lastTokenUs);
+    r.lastTokenUs = now;
+    store<i32>(outAt, slot);
+    store<i32>(outAt, index, 4);
+    store<i32>(outAt, 1, 8);
+    store<i32>(outAt, 0, 12);
+    store<i32>(tokenAt, token);
+    outAt += OUT_WORDS << 2;
+    tokenAt += 4;
+    index++;
+  }
+  advanceOutbox(at - from);
+  return at;
+}
+
+/** How many outputs from now are plain. */
+function calmOutputs(slot: i32): i32 {
+  const r = row(slot);
+  r.template = 0;
+  if (r.flags !== 0 || r.status !== Status.Running || r.stale > 0) return 0;
+  const end = r.eosAt > 0 ? min(r.eosAt, r.lastOutput) : r.lastOutput;
+  return max(end - r.outputs - 1, 0);
+}
+
 function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
   const slot = slotOf(handle);
   if (slot === NONE) {
     if (samples) lose(handle);
     return;
   }
-  inFlight[slot] = inFlight[slot] - n;
-  const isStale = stale[slot] > 0;
-  if (isStale) stale[slot] = stale[slot] - n;
+  row(slot).inFlight = row(slot).inFlight - n;
+  const isStale = row(slot).stale > 0;
+  if (isStale) row(slot).stale = row(slot).stale - n;
   if (!samples) return;
-  if (isStale && dropStale[slot] !== 0) {
+  if (isStale && row(slot).dropStale !== 0) {
     lose(handle);
     return;
   }
-  const how = flags[slot];
+  const how = row(slot).flags;
   const token = draw(slot, how);
-  const have = outputs[slot] + 1;
-  outputs[slot] = have;
-  if (prefixCaching) extendHash(slot, token);
+  const have = row(slot).outputs + 1;
+  row(slot).outputs = have;
+  if (prefixCaching) extendHash(slot, row(slot), token);
   let outFlags = endOf(slot, how, token, have);
-  if (asyncScheduling && !isStale && placeholders[slot] > 0) {
-    placeholders[slot] = placeholders[slot] - 1;
-    if (status[slot] === Status.Running && prefixCaching) store(slot, computed[slot] - inFlight[slot]);
+  if (asyncScheduling && !isStale && row(slot).placeholders > 0) {
+    row(slot).placeholders = row(slot).placeholders - 1;
+    if (row(slot).status === Status.Running && prefixCaching)
+      storeBlocks(slot, row(slot).computed - row(slot).inFlight);
   }
   if (have === 1) {
     outFlags |= OUT_FIRST;
     countFirst(slot, now);
   } else {
-    countGap(now - lastTokenUs[slot]);
+    countGap(now - row(slot).lastTokenUs);
   }
-  lastTokenUs[slot] = now;
+  row(slot).lastTokenUs = now;
   if (how !== 0 && (how & SUBMIT_FED) !== 0 && fed[slot] - have === FEED_HALF) outFlags |= OUT_FEED;
   emit(slot, token, outFlags);
   const reason = (outFlags & 7) - 1;
@@ -121,32 +173,32 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
     countEnd(slot, <Reason>reason, have, now);
     release(slot);
     ended = true;
-  }
+  } else row(slot).calm = calmOutputs(slot);
 }
 
 /** The next id; before `min_tokens` no id that would end the request (the real engine masks their logits). */
 function draw(slot: i32, how: i32): i32 {
-  const position = outputs[slot];
-  if (eosAt[slot] === position + 1) return eosId;
-  if (how === 0) return drawToken(seed[slot], position);
+  const position = row(slot).outputs;
+  if (row(slot).eosAt === position + 1) return eosId;
+  if (how === 0) return drawToken(row(slot).seed, position);
   if ((how & SUBMIT_FED) !== 0) {
     assert(position < fed[slot], "a fed request ran dry");
     return fedToken(slot);
   }
-  let token = drawToken(seed[slot], position);
-  if ((how & SUBMIT_STOPS) !== 0 && position < minTokens[slot]) {
-    for (let attempt = 1; isStopId(slot, token); attempt++) token = redrawToken(seed[slot], position, attempt);
+  let token = drawToken(row(slot).seed, position);
+  if ((how & SUBMIT_STOPS) !== 0 && position < row(slot).minTokens) {
+    for (let attempt = 1; isStopId(slot, token); attempt++) token = redrawToken(row(slot).seed, position, attempt);
   }
   return token;
 }
 
 /** Reason plus one, and OUT_STOP_ID; 0 while it goes on. Order of checks as vLLM's `check_stop`. */
 function endOf(slot: i32, how: i32, token: i32, have: i32): i32 {
-  if (token === eosId && (how & SUBMIT_IGNORE_EOS) === 0 && have >= minTokens[slot]) return Reason.Stop + 1;
-  if ((how & SUBMIT_STOPS) !== 0 && have >= minTokens[slot] && isStopId(slot, token)) {
+  if (token === eosId && (how & SUBMIT_IGNORE_EOS) === 0 && have >= row(slot).minTokens) return Reason.Stop + 1;
+  if ((how & SUBMIT_STOPS) !== 0 && have >= row(slot).minTokens && isStopId(slot, token)) {
     return (Reason.Stop + 1) | OUT_STOP_ID;
   }
-  return have >= lastOutput[slot] ? Reason.Length + 1 : 0;
+  return have >= row(slot).lastOutput ? Reason.Length + 1 : 0;
 }
 
 /** One more time between two tokens. */
@@ -170,22 +222,22 @@ function isStopId(slot: i32, token: i32): bool {
 }
 
 /** The open block takes one more token; a full one gets its hash. */
-function extendHash(slot: i32, token: i32): void {
-  let hash = fold(openHash[slot], token);
-  const left = openLeft[slot] - 1;
+function extendHash(slot: i32, r: Row, token: i32): void {
+  let hash = fold(r.openHash, token);
+  const left = r.openLeft - 1;
   if (left === 0) {
     hash = seal(hash);
     appendHash(slot, hash);
-    openLeft[slot] = blockSize;
-  } else openLeft[slot] = left;
-  openHash[slot] = hash;
+    r.openLeft = blockSize;
+  } else r.openLeft = left;
+  r.openHash = hash;
 }
 
 /** Prefill statistics of a request, with its first token. */
 function countFirst(slot: i32, now: f64): void {
-  const tokens = prompt[slot];
+  const tokens = row(slot).prompt;
   const hit = cachedPrompt[slot] - 1;
-  createdPrompt[slot] = max(0, min(cachedCount[slot] * blockSize, tokens) - hit);
+  createdPrompt[slot] = max(0, min(row(slot).cachedCount * blockSize, tokens) - hit);
   firstTokenUs[slot] = now;
   observe(Histogram.TimeToFirstToken, now - arrivalUs[slot]);
   count(Total.PromptTokens, <f64>tokens);

@@ -71,7 +71,7 @@ export function packAnswers({ templates, categoryStart, ids }: AnswerTables): Ui
 
 /** The tables in a packed file (`build/answers.bin`). Throws when it is no such file. */
 export function loadAnswers(bytes: Uint8Array): AnswerTables {
-  const file = bytes.slice(); // aligned, and small
+  const file = new Uint8Array(bytes); // a copy: aligned, and small
   const words = new Int32Array(file.buffer, 0, file.byteLength >> 2);
   const [templateCount = 0, categories = 0] = words;
   const categoryStart = words.slice(2, 3 + categories);

@@ -4,12 +4,14 @@
  */
 import {
   FINE_WIDTH,
+  Field,
   HISTOGRAM_WIDTH,
   Histogram,
   OUT_WORDS,
   PAGE_BITS,
   PAGE_BLOCKS,
   PAGES,
+  ROW_BYTES,
   SLOTS,
   Total,
   Word,
@@ -30,17 +32,13 @@ export class CoreViews {
   /** Outbox rows (OUT_WORDS each) and tokens; valid until the next update. */
   readonly out: Int32Array;
   readonly tokens: Int32Array;
-  readonly generation: Int32Array;
-  readonly status: Int32Array;
-  readonly prompt: Int32Array;
-  readonly outputs: Int32Array;
-  readonly computed: Int32Array;
   readonly cachedPrompt: Int32Array;
   readonly createdPrompt: Int32Array;
   readonly deferred: Int32Array;
-  readonly tableCount: Int32Array;
   /** The input buffer: prompts, stop ids, fed ids. */
   readonly input: Int32Array;
+
+  readonly #rowsAt: number;
 
   constructor({ memory, wordsAt, totalsAt }: CoreExports) {
     const { buffer } = memory;
@@ -49,6 +47,7 @@ export class CoreViews {
     this.i32 = new Int32Array(buffer);
     this.u32 = new Uint32Array(buffer);
     const at = (word: Word) => this.word(word) >>> 0;
+    this.#rowsAt = at(Word.RowsAt) >> 2;
     const column = (word: Word, length = SLOTS) => new Int32Array(buffer, at(word), length);
     this.bounds = new Float64Array(buffer, at(Word.BoundsAt), Histogram.Count * HISTOGRAM_WIDTH);
     this.buckets = new Float64Array(buffer, at(Word.BucketsAt), Histogram.Count * HISTOGRAM_WIDTH);
@@ -56,16 +55,15 @@ export class CoreViews {
     this.fine = new Float64Array(buffer, at(Word.FineAt), Histogram.Count * FINE_WIDTH);
     this.out = column(Word.OutAt, this.#lengthOf(Word.OutAt));
     this.tokens = column(Word.TokensAt, this.out.length / OUT_WORDS);
-    this.generation = column(Word.GenerationAt);
-    this.status = column(Word.StatusAt);
-    this.prompt = column(Word.PromptAt);
-    this.outputs = column(Word.OutputsAt);
-    this.computed = column(Word.ComputedAt);
     this.cachedPrompt = column(Word.CachedPromptAt);
     this.createdPrompt = column(Word.CreatedPromptAt);
     this.deferred = column(Word.DeferredAt);
-    this.tableCount = column(Word.TableCountAt);
     this.input = column(Word.InputAt, this.#lengthOf(Word.InputAt));
+  }
+
+  /** One field of a request's row. */
+  field(field: Field, slot: number): number {
+    return this.i32[this.#rowsAt + slot * (ROW_BYTES >> 2) + field]!;
   }
 
   word(index: Word): number {
@@ -80,7 +78,7 @@ export class CoreViews {
 
   /** Block ids of a slot's table, copied. */
   blockTable(slot: number): number[] {
-    return this.#entries(slot, this.tableCount[slot]!, Word.PageBlockAt);
+    return this.#entries(slot, this.field(Field.TableCount, slot), Word.PageBlockAt);
   }
 
   /** Free blocks, next to be taken first, copied; walks the whole queue. */
@@ -92,11 +90,10 @@ export class CoreViews {
   }
 
   #entries(slot: number, count: number, column: Word): number[] {
-    const first = (this.word(Word.FirstPageAt) >>> 0) >> 2;
     const next = (this.word(Word.PageNextAt) >>> 0) >> 2;
     const values = (this.word(column) >>> 0) >> 2;
     const result: number[] = [];
-    for (let page = this.i32[first + slot]!; result.length < count; page = this.i32[next + page - 1]!) {
+    for (let page = this.field(Field.FirstPage, slot); result.length < count; page = this.i32[next + page - 1]!) {
       if (page <= 0 || page > PAGES) throw new Error("a block table ends early");
       const from = values + ((page - 1) << PAGE_BITS);
       for (let i = 0; i < PAGE_BLOCKS && result.length < count; i++) result.push(this.i32[from + i]!);

@@ -6,6 +6,7 @@ import {
   Event,
   FEED,
   FEED_HALF,
+  Field,
   OUT_FEED,
   OUT_FIRST,
   OUT_REASON,
@@ -115,7 +116,7 @@ export class Runner {
 
   #abort(r: number): Row {
     const live = this.#live.get(r);
-    const was = live ? statusName(this.#core.views.status[live.handle % SLOTS]!) : null;
+    const was = live ? statusName(this.#core.views.field(Field.Status, live.handle % SLOTS)) : null;
     if (live) {
       this.#batch.close(live.handle, Reason.Abort, 0, this.#calls);
       this.#batch.flush();
@@ -156,7 +157,7 @@ export class Runner {
       const slot = handle % SLOTS;
       const live = this.#bySlot.get(slot)!;
       const table = views.blockTable(slot);
-      const computed = views.computed[slot]!;
+      const computed = views.field(Field.Computed, slot);
       n.push([live.spec.r, tokens[i]!, computed]);
       const taken = flags[i]! >> Math.log2(ROW_SAMPLES * 2);
       if (i >= admitted) {
@@ -203,7 +204,7 @@ export class Runner {
       out.push(entry);
       if (flags! & OUT_FIRST) {
         const cached = views.cachedPrompt[slot!]! - 1;
-        const prompt = views.prompt[slot!]!;
+        const prompt = views.field(Field.Prompt, slot!);
         first.push([r, prompt, cached, prompt - cached, views.createdPrompt[slot!]]);
       }
       if (live.events) evt.push([r, live.events]);
