@@ -1,0 +1,76 @@
+/**
+ * Which text do the tokens of one choice give, and does it end on a stop string? vLLM 0.33: `v1/engine/detokenizer.py`.
+ * Without stop strings tokens stay ids until they are sent, so what waits for a slow client is small.
+ */
+import { Detokenizer } from "../../content/detokenizer.ts";
+import type { Vocabulary } from "../../content/types.ts";
+import { Finish } from "../../engine/types.ts";
+import type { CommonRequest } from "./request.ts";
+import { StopStrings } from "./stop-strings.ts";
+
+export class AnswerText {
+  /** Tokens since the last `take`. */
+  readonly ids: number[] = [];
+  /** Output tokens so far. */
+  tokens = 0;
+  readonly #vocabulary: Vocabulary;
+  readonly #skipSpecial: boolean;
+  readonly #showStop: boolean;
+  readonly #stops: StopStrings | null;
+  /** Made when a token leaves a code point open; most answers never do. */
+  #detokenizer: Detokenizer | null = null;
+
+  constructor(vocabulary: Vocabulary, request: CommonRequest) {
+    this.#vocabulary = vocabulary;
+    this.#skipSpecial = request.skipSpecialTokens;
+    this.#showStop = request.includeStopStrInOutput;
+    this.#stops =
+      request.stop.length > 0 ? new StopStrings(request.stop, request.includeStopStrInOutput, request.minTokens) : null;
+  }
+
+  /** Nothing waits, and the next token's text depends on that token alone. */
+  get idle(): boolean {
+    return this.ids.length === 0 && this.#stops === null && (this.#detokenizer === null || this.#detokenizer.idle);
+  }
+
+  /** The JSON-escaped text of a token when `idle`; undefined: it needs `accept`. */
+  plain(id: number): string | undefined {
+    if (this.#skipSpecial && this.#vocabulary.isSpecial(id)) return "";
+    return this.#vocabulary.escapedPiece(id);
+  }
+
+  /** Takes the tokens of one step; `finish` as the engine says. Returns the stop string that ended the answer, or null. */
+  accept(ids: Int32Array, at: number, count: number, finish: Finish | null): string | null {
+    for (let i = at; i < at + count; i++) this.ids.push(ids[i]!);
+    const before = this.tokens;
+    this.tokens += count;
+    if (this.#stops === null || count === 0) return null;
+    const skipped = finish === Finish.Stop && !this.#showStop ? 1 : 0;
+    const pieces: string[] = [];
+    for (let i = at; i < at + count - skipped; i++) pieces.push(this.#decode(ids[i]!));
+    return this.#stops.push(pieces, before, skipped);
+  }
+
+  /** The text that may be sent now. `finish`: how the answer ended, null while it runs. Empties `ids`. */
+  take(finish: Finish | null): string {
+    let text = "";
+    if (this.#stops !== null) {
+      text = this.#stops.take(finish !== null);
+    } else {
+      const count = this.ids.length - (finish === Finish.Stop && !this.#showStop ? 1 : 0);
+      for (let i = 0; i < count; i++) text += this.#decode(this.ids[i]!);
+    }
+    this.ids.length = 0;
+    return text;
+  }
+
+  #decode(id: number): string {
+    if (this.#detokenizer === null) {
+      if (this.#skipSpecial && this.#vocabulary.isSpecial(id)) return "";
+      const piece = this.#vocabulary.piece(id);
+      if (piece !== undefined) return piece;
+      this.#detokenizer = new Detokenizer(this.#vocabulary, this.#skipSpecial);
+    }
+    return this.#detokenizer.push(id);
+  }
+}

@@ -1,0 +1,170 @@
+/**
+ * What does the answer look like in one piece? All fields of vLLM 0.33's `ChatCompletionResponse` and
+ * `CompletionResponse`, nulls included, in their order.
+ */
+import { escapeJson } from "../../content/vocabulary.ts";
+import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
+import {
+  type Asked,
+  cacheUse,
+  echoOf,
+  FINISH_NAMES,
+  logprobsOf,
+  outcomeOf,
+  promptLogprobs,
+  roleOf,
+  stopReason,
+} from "./answer.ts";
+import { AnswerText } from "./answer-text.ts";
+import { internalError } from "./errors.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer } from "./request.ts";
+
+/** Collects the choices of a request; `answer` settles when all have ended, or the client left. */
+export class CollectedAnswer {
+  readonly asked: Asked;
+  readonly choices: readonly CollectedChoice[];
+  /** The body, or the error; null when the client left. */
+  readonly answer: Promise<string | ErrorAnswer | null>;
+  readonly #resolve: (answer: string | ErrorAnswer | null) => void;
+  #running: number;
+  #settled = false;
+
+  constructor(asked: Asked) {
+    this.asked = asked;
+    this.#running = asked.prompts.length * asked.request.n;
+    this.choices = Array.from({ length: this.#running }, (_, index) => new CollectedChoice(this, index));
+    const { promise, resolve } = Promise.withResolvers<string | ErrorAnswer | null>();
+    this.answer = promise;
+    this.#resolve = resolve;
+  }
+
+  choiceDone(finish: Finish): void {
+    this.#running--;
+    if (this.#settled) return;
+    if (finish === Finish.Error) {
+      this.#settle(internalError, "error");
+    } else if (this.#running === 0) {
+      this.#settle(bodyOf(this), outcomeOf(this.choices.map((choice) => choice.finish!)));
+    }
+  }
+
+  /** The client left. */
+  gone(): void {
+    if (!this.#settled) this.#settle(null, "abort");
+  }
+
+  /** Takes back what still runs. */
+  cancel(): void {
+    for (const choice of this.choices) choice.cancel();
+  }
+
+  #settle(answer: string | ErrorAnswer | null, outcome: "stop" | "length" | "abort" | "error" | "refused"): void {
+    this.#settled = true;
+    this.cancel();
+    this.asked.settled(outcome);
+    this.#resolve(answer);
+  }
+}
+
+export class CollectedChoice implements Receiver {
+  readonly index: number;
+  submission: Submission | null = null;
+  finish: Finish | null = null;
+  /** JSON. */
+  stopReason = "null";
+  readonly #answer: CollectedAnswer;
+  readonly #text: AnswerText;
+
+  constructor(answer: CollectedAnswer, index: number) {
+    this.#answer = answer;
+    this.index = index;
+    this.#text = new AnswerText(answer.asked.server.vocabulary, answer.asked.request);
+  }
+
+  get tokens(): number {
+    return this.#text.tokens;
+  }
+
+  get ids(): readonly number[] {
+    return this.#text.ids;
+  }
+
+  /** The whole text; once, at the end, after `ids` was read. */
+  takeText(): string {
+    return this.#text.take(this.finish);
+  }
+
+  onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
+    if (this.finish !== null) return;
+    const stop = this.#text.accept(ids, at, count, finish);
+    const ended = stop !== null ? Finish.Stop : finish;
+    if (ended === null) return;
+    this.finish = ended;
+    this.stopReason = stopReason(ended, stop, stopTokenId);
+    if (finish === null) this.submission?.finish(ended, this.tokens);
+    this.#answer.choiceDone(ended);
+  }
+
+  cancel(): void {
+    if (this.finish !== null) return;
+    this.finish = Finish.Abort;
+    this.submission?.cancel();
+  }
+}
+
+function bodyOf({ asked, choices }: CollectedAnswer): string {
+  const { id, created, model, request, server, prompts } = asked;
+  const chat = request.kind === "chat";
+  const head = `{"id":${JSON.stringify(id)},"object":"${chat ? "chat.completion" : "text_completion"}","created":${created},"model":${JSON.stringify(model)}`;
+  const list = choices.map((choice) =>
+    chat ? chatChoice(asked, request, choice) : completionChoice(asked, request, choice),
+  );
+  const fingerprint = server.fingerprint === null ? "null" : JSON.stringify(server.fingerprint);
+  const promptTokens = prompts.reduce((sum, { tokens }) => sum + tokens, 0);
+  const completionTokens = choices.reduce((sum, { tokens }) => sum + tokens, 0);
+  let details = "null";
+  if (server.promptTokensDetails) {
+    const { cached, made } = cacheUse(asked, choices.at(-request.n)!.submission);
+    details = `{"cached_tokens":${cached},"created_cache_tokens":${chat ? made : null},"multimodal_tokens":null}`;
+  }
+  const usage = `{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens + completionTokens},"completion_tokens":${completionTokens},"prompt_tokens_details":${details},"completion_tokens_details":null}`;
+  const prompt = chat ? promptFields(asked, request) : "";
+  return `${head},"choices":[${list}],"service_tier":null,"system_fingerprint":${fingerprint},"usage":${usage}${prompt},"kv_transfer_params":null,"ec_transfer_params":null,"metrics":null}`;
+}
+
+function promptFields(asked: Asked, request: ChatRequest): string {
+  const prompt = asked.prompts[0]!;
+  const ids = request.returnTokenIds ? JSON.stringify(prompt.ids) : "null";
+  const text = asked.promptText === null ? "null" : JSON.stringify(asked.promptText);
+  return `,"prompt_logprobs":${promptLogprobs(asked, prompt)},"prompt_token_ids":${ids},"prompt_text":${text}`;
+}
+
+/** What both kinds of choice end with. */
+function ending(choice: CollectedChoice, tokenIds: string, prompt: string): string {
+  return `"finish_reason":"${FINISH_NAMES[choice.finish!]}","stop_reason":${choice.stopReason},"token_ids":${tokenIds}${prompt},"routed_experts":null,"weight_versions":null}`;
+}
+
+function chatChoice(asked: Asked, request: ChatRequest, choice: CollectedChoice): string {
+  const role = roleOf(request, asked.server);
+  const ids = [...choice.ids];
+  const content = echoOf(request, role) + choice.takeText();
+  const logprobs = logprobsOf(asked, choice.index)?.chat(ids, 0) ?? "null";
+  const message = `{"role":${JSON.stringify(role)},"content":"${escapeJson(content)}","refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null}`;
+  const tokenIds = request.returnTokenIds ? JSON.stringify(ids) : "null";
+  return `{"index":${choice.index},"message":${message},"logprobs":${logprobs},${ending(choice, tokenIds, "")}`;
+}
+
+function completionChoice(asked: Asked, request: CompletionRequest, choice: CollectedChoice): string {
+  const prompt = asked.prompts[Math.floor(choice.index / request.n)]!;
+  const onlyEcho = request.echo && request.maxTokens === 0;
+  const ids = onlyEcho ? [] : [...choice.ids];
+  let text = choice.takeText();
+  if (onlyEcho) text = "";
+  if (request.echo && !request.returnTokenIds) text = (prompt.echo ?? "") + text;
+  const echoed = request.echo ? (prompt.ids ?? []) : [];
+  const logprobs = logprobsOf(asked, choice.index)?.completion(ids, 0, 0, echoed) ?? "null";
+  const tokenIds = request.returnTokenIds ? JSON.stringify(ids) : "null";
+  const promptIds = request.returnTokenIds ? JSON.stringify(prompt.ids) : "null";
+  const promptPart = `,"prompt_logprobs":${promptLogprobs(asked, prompt)},"prompt_token_ids":${promptIds}`;
+  return `{"index":${choice.index},"text":"${escapeJson(text)}","logprobs":${logprobs},${ending(choice, tokenIds, promptPart)}`;
+}

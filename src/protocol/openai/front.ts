@@ -1,0 +1,69 @@
+/** What do the OpenAI routes need of the house? Everything is handed in; nothing here knows the engine or a clock. */
+import type { ServeConfig } from "../../config/types.ts";
+import type { renderChat } from "../../content/chat-template.ts";
+import type { Encoder, Vocabulary } from "../../content/types.ts";
+import type { Generation, Outcome, Receiver, Refusal, Submission } from "../../engine/types.ts";
+import type { LogprobSource } from "./logprobs.ts";
+
+/** The engine, as the routes see it. */
+export interface Backend {
+  submit(generation: Generation, receiver: Receiver): Submission | Refusal;
+  /** The engine's clock; arrivals are stamped with it. */
+  nowUs(): number;
+}
+
+/** Who counts. Each request to a generation route is opened and settled exactly once, whatever becomes of it. */
+export interface Accounting {
+  opened(): void;
+  settled(outcome: Outcome): void;
+}
+
+/** One line of the access log; `path` with its query, `client` as `127.0.0.1:54321`, "" if unknown. */
+export interface Access {
+  readonly client: string;
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+}
+
+export interface OpenAiOptions {
+  readonly config: ServeConfig;
+  readonly vocabulary: Vocabulary;
+  readonly encoder: Encoder;
+  readonly backend: Backend;
+  readonly accounting: Accounting;
+  readonly renderChat: typeof renderChat;
+  /** null: none is written. */
+  readonly accessLog: ((access: Access) => void) | null;
+  readonly epochSeconds: () => number;
+  /** Seeds for requests that bring none. */
+  readonly nextSeed: () => number;
+  /** false: `/health` answers 503. */
+  readonly alive: () => boolean;
+  /** Paths of other rooms on the same server and their methods, so that other methods there get 405: `/metrics`. */
+  readonly otherRoutes?: Readonly<Record<string, readonly string[]>>;
+  readonly logprobs?: LogprobSource;
+  /** null: answers carry no fingerprint; absent: made from the configuration. */
+  readonly fingerprint?: string | null;
+  readonly responseRole?: string;
+  /** `/load` counts what is being served; without it 0. */
+  readonly trackServerLoad?: boolean;
+}
+
+/** The line as uvicorn writes it. */
+export function accessLine({ client, method, path, status }: Access): string {
+  return `INFO:     ${client} - "${method} ${path} HTTP/1.1" ${status} ${PHRASES[status] ?? ""}`;
+}
+
+/** Python's `http.HTTPStatus`, as far as it is answered here. */
+const PHRASES: Readonly<Record<number, string>> = {
+  200: "OK",
+  307: "Temporary Redirect",
+  400: "Bad Request",
+  401: "Unauthorized",
+  404: "Not Found",
+  405: "Method Not Allowed",
+  413: "Request Entity Too Large",
+  500: "Internal Server Error",
+  503: "Service Unavailable",
+};

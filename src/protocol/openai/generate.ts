@@ -1,0 +1,292 @@
+/** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
+import { plannedLength } from "../../content/answers.ts";
+import type { Generation, Outcome, Receiver, Submission } from "../../engine/types.ts";
+import { randomHex } from "../../random.ts";
+import { SseStream } from "../sse.ts";
+import { type Asked, type Prompt, promptLogprobCount, type Server } from "./answer.ts";
+import { Arrivals } from "./arrivals.ts";
+import { readBody } from "./body.ts";
+import { DONE } from "./chunks.ts";
+import { CollectedAnswer } from "./collect.ts";
+import {
+  bodyTooLarge,
+  chatStreamError,
+  completionStreamError,
+  engineBusy,
+  internalError,
+  paused,
+  pausedInChatStream,
+} from "./errors.ts";
+import type { OpenAiOptions } from "./front.ts";
+import type { Context, Http } from "./http.ts";
+import { checkPrompt, checkPromptText, truncatePrompt } from "./limits.ts";
+import { readChat, readCompletion } from "./read.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
+import { checkDataParallelRank, checkSampling } from "./sampling.ts";
+import { StreamedAnswer } from "./stream.ts";
+
+type Asking = ChatRequest | CompletionRequest;
+
+/** A choice that waits for what the engine says of it. */
+interface Choice extends Receiver {
+  submission: Submission | null;
+}
+
+/** A prompt as the engine gets it, and how long its answers may be. */
+interface Cut {
+  readonly ids: Uint32Array;
+  readonly maxTokens: number;
+}
+
+/** Comment in front of a stream, with `--early-head`: Bun sends the head with the first byte of the body. */
+const EARLY = ": understudy\n\n";
+/** Nobody reads it. */
+const CLIENT_GONE = 499;
+
+export class Generator {
+  readonly #options: OpenAiOptions;
+  readonly #http: Http;
+  readonly #server: Server;
+  readonly #limits: Limits;
+  readonly #arrivals = new Arrivals();
+  #open = 0;
+
+  constructor(options: OpenAiOptions, http: Http, server: Server) {
+    const { config, vocabulary } = options;
+    this.#options = options;
+    this.#http = http;
+    this.#server = server;
+    this.#limits = {
+      maxModelLen: config.engine.maxModelLen,
+      maxLogprobs: config.maxLogprobs,
+      vocabularySize: vocabulary.size,
+      maxTokenCharacters: vocabulary.maxTokenBytes,
+      servedModelNames: config.servedModelNames,
+    };
+  }
+
+  /** Requests that are being served. */
+  get open(): number {
+    return this.#open;
+  }
+
+  /** Answers one request; it is counted once, whatever becomes of it. */
+  async answer(context: Context, kind: Asking["kind"]): Promise<Response> {
+    this.#open++;
+    this.#options.accounting.opened();
+    // Neither a long wait nor a silent stream may be cut off.
+    context.server?.timeout(context.request, 0);
+    let settled = false;
+    const settle = (outcome: Outcome) => {
+      if (settled) return;
+      settled = true;
+      this.#open--;
+      this.#options.accounting.settled(outcome);
+    };
+    try {
+      return await this.#answer(context, kind, settle);
+    } catch (reason) {
+      const left = context.request.signal.aborted; // reading the body fails then
+      settle(left ? "abort" : "error");
+      if (left) return new Response(null, { status: CLIENT_GONE });
+      throw reason;
+    }
+  }
+
+  async #answer(context: Context, kind: Asking["kind"], settle: (outcome: Outcome) => void): Promise<Response> {
+    const { config, backend } = this.#options;
+    const http = context.request;
+    const refuse = (error: ErrorAnswer) => {
+      settle(error === internalError ? "error" : "refused");
+      return this.#http.error(context, error);
+    };
+    const body = await readBody(http, config.maxBodyBytes);
+    if (body === null) return refuse(bodyTooLarge(config.maxBodyBytes));
+    const arrivalUs = backend.nowUs();
+    const read = (kind === "chat" ? readChat : readCompletion)(body, http.headers.get("content-type"), this.#limits);
+    if ("error" in read) return refuse(read.error);
+    const { request } = read;
+
+    const encoding = this.#encode(request);
+    if ("error" in encoding) return refuse(encoding.error);
+    let prompts: Uint32Array[] | null = null;
+    if (encoding.pending || !this.#arrivals.clear) {
+      const ready = Promise.all(encoding.prompts).then((all) => {
+        prompts = all;
+      });
+      await this.#arrivals.pass(ready);
+      if (prompts === null) return refuse(internalError); // the encoder died
+    } else {
+      prompts = encoding.prompts as Uint32Array[];
+    }
+
+    // No await from here to the engine: requests reach it in their order.
+    const cut: Cut[] = [];
+    for (const [i, ids] of prompts.entries()) {
+      const fromText = request.kind === "chat" || typeof request.prompts[i] === "string";
+      const checked = checkPrompt(request, ids.length, fromText, this.#limits);
+      if ("error" in checked) return refuse(checked.error);
+      cut.push({ ids: truncatePrompt(ids, request, this.#limits), maxTokens: checked.maxTokens });
+    }
+    const refuseLate = (error: ErrorAnswer) => {
+      if (!request.stream) return refuse(error);
+      settle("refused");
+      return this.#brokenStream(context, request, error);
+    };
+    for (const { ids } of cut) {
+      const wrong = checkSampling(request, this.#limits, ids.length);
+      if (wrong !== null) return refuseLate(wrong);
+    }
+    const wrong = checkDataParallelRank(http.headers.get("x-data-parallel-rank"), 1);
+    if (wrong !== null) return refuseLate(wrong);
+
+    const asked = this.#asked(request, http, cut, settle);
+    if (request.stream) {
+      const answer = new StreamedAnswer(asked);
+      const sink = new SseStream(answer);
+      answer.sink = sink;
+      const refused = this.#submit(asked, http, cut, arrivalUs, answer.choices);
+      if (refused === "paused") return refuseLate(request.kind === "chat" ? pausedInChatStream : paused);
+      if (refused !== null) return refuse(engineBusy);
+      if (config.earlyHead) sink.write(EARLY);
+      return this.#http.stream(context, sink.body());
+    }
+    const answer = new CollectedAnswer(asked);
+    const refused = this.#submit(asked, http, cut, arrivalUs, answer.choices);
+    if (refused !== null) return refuse(refused === "paused" ? paused : engineBusy);
+    return this.#collect(context, answer);
+  }
+
+  async #collect(context: Context, answer: CollectedAnswer): Promise<Response> {
+    const { signal } = context.request;
+    if (signal.aborted) answer.gone();
+    else signal.addEventListener("abort", () => answer.gone(), { once: true });
+    const body = await answer.answer;
+    if (body === null) return new Response(null, { status: CLIENT_GONE });
+    return typeof body === "string" ? this.#http.json(context, body) : this.#http.error(context, body);
+  }
+
+  /** The prompts' ids, or promises of them; or what is wrong with a text. */
+  #encode(
+    request: Asking,
+  ):
+    | { readonly prompts: readonly (Uint32Array | Promise<Uint32Array>)[]; readonly pending: boolean }
+    | { readonly error: ErrorAnswer } {
+    const { encoder, renderChat } = this.#options;
+    const truncated = request.truncatePromptTokens !== null;
+    if (request.kind === "chat") {
+      const { messages, addGenerationPrompt, continueFinalMessage, tools } = request;
+      const parts = renderChat(messages, addGenerationPrompt, continueFinalMessage, tools);
+      const text = parts.filter((part) => typeof part === "string").join("");
+      const error = checkPromptText(text, this.#limits, truncated);
+      return error === null ? { prompts: [encoder.encode(parts, false)], pending: true } : { error };
+    }
+    let pending = false;
+    for (const prompt of request.prompts) {
+      if (typeof prompt !== "string") continue;
+      pending = true;
+      const error = checkPromptText(prompt, this.#limits, truncated);
+      if (error !== null) return { error };
+    }
+    const prompts = request.prompts.map((prompt) =>
+      typeof prompt === "string" ? encoder.encode([prompt], true) : prompt,
+    );
+    return { prompts, pending };
+  }
+
+  #asked(request: Asking, http: Request, cut: readonly Cut[], settled: (outcome: Outcome) => void): Asked {
+    const { config, nextSeed, epochSeconds } = this.#options;
+    const base = http.headers.get("x-request-id") ?? request.requestId ?? randomHex(8);
+    const echoes = request.kind === "completion" && request.echo;
+    const keepIds = request.returnTokenIds || echoes || promptLogprobCount(request) !== null;
+    const prompts = cut.map(({ ids }, i): Prompt => {
+      const given = request.kind === "completion" ? request.prompts[i] : undefined;
+      return {
+        tokens: ids.length,
+        ids: keepIds ? [...ids] : null,
+        echo: !echoes ? null : typeof given === "string" ? given : this.#decode(ids),
+        seed: request.seed === null ? nextSeed() : fold(request.seed),
+      };
+    });
+    const promptText = request.kind === "chat" && request.returnPromptText ? this.#decode(cut[0]!.ids) : null;
+    return {
+      server: this.#server,
+      request,
+      prompts,
+      id: `${request.kind === "chat" ? "chatcmpl" : "cmpl"}-${base}`,
+      created: Math.floor(epochSeconds()),
+      model: config.servedModelNames[0]!,
+      promptText,
+      settled,
+    };
+  }
+
+  /** Hands all choices of all prompts to the engine, in order; all or none. */
+  #submit(
+    asked: Asked,
+    http: Request,
+    cut: readonly Cut[],
+    arrivalUs: number,
+    choices: readonly Choice[],
+  ): "busy" | "paused" | null {
+    const { request } = asked;
+    const priority = priorityOf(http, request);
+    for (const [index, choice] of choices.entries()) {
+      const at = Math.floor(index / request.n);
+      const seed = (asked.prompts[at]!.seed + (index % request.n)) >>> 0;
+      const submitted = this.#options.backend.submit(
+        this.#generation(request, cut[at]!, seed, priority, arrivalUs),
+        choice,
+      );
+      if ("refused" in submitted) {
+        for (const earlier of choices.slice(0, index)) earlier.submission?.cancel();
+        return submitted.refused;
+      }
+      choice.submission = submitted;
+    }
+    return null;
+  }
+
+  #generation(request: Asking, { ids, maxTokens }: Cut, seed: number, priority: number, arrivalUs: number): Generation {
+    const planned = request.maxTokens === null && !request.ignoreEos;
+    return {
+      promptIds: ids,
+      maxTokens,
+      minTokens: request.minTokens,
+      ignoreEos: request.ignoreEos,
+      plannedTokens: planned ? plannedLength(seed, this.#options.config.meanOutputTokens, request.minTokens) : null,
+      stopTokenIds: request.stopTokenIds,
+      seed,
+      priority,
+      cacheSalt: request.cacheSalt ?? "",
+      skipReadingPrefixCache: promptLogprobCount(request) !== null,
+      arrivalUs,
+    };
+  }
+
+  /** The head is out when vLLM finds this: status 200, the error as the only frame. */
+  #brokenStream(context: Context, request: Asking, error: ErrorAnswer): Response {
+    const sink = new SseStream({ onDrain() {}, onGone() {} });
+    sink.write((request.kind === "chat" ? chatStreamError : completionStreamError)(error));
+    sink.write(DONE);
+    sink.end();
+    return this.#http.stream(context, sink.body());
+  }
+
+  #decode(ids: Uint32Array): string {
+    const bytes: Uint8Array[] = [];
+    for (const id of ids) bytes.push(this.#options.vocabulary.bytesOf(id).slice());
+    return Buffer.concat(bytes).toString();
+  }
+}
+
+/** 32 of a seed's 64 bits, all of them mixed in. */
+function fold(seed: number): number {
+  return (seed ^ Math.floor(seed / 2 ** 32)) >>> 0;
+}
+
+/** Header `X-Vllm-Priority` wins over the body; what is no number is ignored. */
+function priorityOf(http: Request, request: Asking): number {
+  const header = http.headers.get("x-vllm-priority");
+  return header !== null && /^\s*[+-]?\d+\s*$/.test(header) ? Number(header) : request.priority;
+}

@@ -1,0 +1,127 @@
+/**
+ * What stands around every answer? Headers, request id, access log, API key, and the answers of FastAPI for paths and
+ * methods that are not served (vLLM 0.33 over FastAPI 0.136, uvicorn, Starlette's CORS middleware without origins).
+ */
+import { randomHex } from "../../random.ts";
+import { methodNotAllowed, notFound, unauthorized } from "./errors.ts";
+import type { OpenAiOptions } from "./front.ts";
+import type { ErrorAnswer } from "./request.ts";
+
+/** The part of Elysia's context that is used. */
+export interface Context {
+  readonly request: Request;
+  readonly server: {
+    timeout(request: Request, seconds: number): void;
+    requestIP(request: Request): { readonly address: string; readonly port: number } | null;
+  } | null;
+}
+
+const JSON_HEADERS = { server: "uvicorn", "content-type": "application/json", vary: "Origin" };
+const EMPTY_HEADERS = { server: "uvicorn", vary: "Origin" };
+const STREAM_HEADERS = { server: "uvicorn", "content-type": "text/event-stream; charset=utf-8", vary: "Origin" };
+/** Starlette's middleware without allowed origins. */
+const PREFLIGHT_HEADERS = {
+  server: "uvicorn",
+  vary: "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, Access-Control-Request-Private-Network",
+  "access-control-allow-methods": "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, QUERY",
+  "access-control-max-age": "600",
+  "content-type": "text/plain; charset=utf-8",
+};
+
+const GUARDED = ["/v1", "/v2", "/inference", "/cohere"];
+
+export class Http {
+  readonly #options: OpenAiOptions;
+  readonly #keys: ReadonlySet<string>;
+  readonly #methods: ReadonlyMap<string, readonly string[]>;
+
+  /** `methods`: what is served under each path. */
+  constructor(options: OpenAiOptions, methods: Readonly<Record<string, readonly string[]>>) {
+    this.#options = options;
+    this.#keys = new Set(options.config.apiKeys);
+    this.#methods = new Map(Object.entries({ ...methods, ...options.otherRoutes }));
+  }
+
+  json(context: Context, body: string): Response {
+    return this.#answer(context, 200, body, JSON_HEADERS);
+  }
+
+  empty(context: Context, status: number): Response {
+    return this.#answer(context, status, null, EMPTY_HEADERS);
+  }
+
+  stream(context: Context, body: ReadableStream): Response {
+    return this.#answer(context, 200, body, STREAM_HEADERS);
+  }
+
+  error(context: Context, { status, body, headers }: ErrorAnswer): Response {
+    return this.#answer(context, status, body, headers === undefined ? JSON_HEADERS : { ...JSON_HEADERS, ...headers });
+  }
+
+  /** The 401 of a guarded path without a key that fits; undefined: go on. */
+  guard(context: Context): Response | undefined {
+    if (this.#keys.size === 0) return undefined;
+    const { request } = context;
+    const path = pathOf(request.url);
+    if (request.method === "OPTIONS" || !GUARDED.some((prefix) => path.startsWith(prefix))) return undefined;
+    const [scheme = "", key = ""] = split(request.headers.get("authorization") ?? "", " ");
+    if (scheme.toLowerCase() === "bearer" && this.#keys.has(key)) return undefined;
+    // The key is looked at outside the CORS middleware: no `vary`.
+    return this.#answer(context, unauthorized.status, unauthorized.body, {
+      server: "uvicorn",
+      "content-type": "application/json",
+    });
+  }
+
+  /** For what no route took. */
+  fallback(context: Context): Response {
+    const { request } = context;
+    const path = pathOf(request.url);
+    const headers = request.headers;
+    if (request.method === "OPTIONS" && headers.has("origin") && headers.has("access-control-request-method"))
+      return this.#answer(context, 400, "Disallowed CORS origin", PREFLIGHT_HEADERS);
+    const methods = this.#methods.get(path);
+    if (methods !== undefined) return this.error(context, methodNotAllowed(methods.join(", ")));
+    if (path.length > 1 && path.endsWith("/") && this.#methods.has(path.slice(0, -1))) {
+      const { protocol, search } = new URL(request.url);
+      const location = `${protocol}//${headers.get("host") ?? ""}${path.slice(0, -1)}${search}`;
+      return this.#answer(context, 307, null, { ...EMPTY_HEADERS, location });
+    }
+    return this.error(context, notFound);
+  }
+
+  #answer(
+    context: Context,
+    status: number,
+    body: string | ReadableStream | null,
+    headers: Readonly<Record<string, string>>,
+  ): Response {
+    const { accessLog, config } = this.#options;
+    if (accessLog !== null) this.#log(context, status, accessLog);
+    if (!config.enableRequestIdHeaders) return new Response(body, { status, headers });
+    const id = context.request.headers.get("x-request-id") ?? randomHex(16);
+    return new Response(body, { status, headers: { ...headers, "x-request-id": id } });
+  }
+
+  #log({ request, server }: Context, status: number, log: NonNullable<OpenAiOptions["accessLog"]>): void {
+    const from = server?.requestIP(request) ?? null;
+    const client = from === null ? "" : `${from.address}:${from.port}`;
+    log({ client, method: request.method, path: request.url.slice(pathAt(request.url)), status });
+  }
+}
+
+/** Where the path begins in an absolute URL. */
+function pathAt(url: string): number {
+  return url.indexOf("/", url.indexOf("://") + 3);
+}
+
+function pathOf(url: string): string {
+  const end = url.indexOf("?");
+  return url.slice(pathAt(url), end === -1 ? undefined : end);
+}
+
+/** As Python's `partition`: before and after the first separator. */
+function split(text: string, separator: string): [string, string] {
+  const at = text.indexOf(separator);
+  return at === -1 ? [text, ""] : [text.slice(0, at), text.slice(at + separator.length)];
+}

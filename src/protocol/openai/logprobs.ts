@@ -1,0 +1,186 @@
+/**
+ * Which log probabilities does an answer carry? There is no model: values are made from seed and position, so that the
+ * same request gets the same numbers. Their shape is vLLM 0.33's (`v1/engine/logprobs.py`, the serving classes).
+ */
+import { Detokenizer } from "../../content/detokenizer.ts";
+import type { Vocabulary } from "../../content/types.ts";
+import { escapeJson } from "../../content/vocabulary.ts";
+import { reprFloat } from "./python-repr.ts";
+import { codePoints } from "./python-value.ts";
+
+/** The most likely tokens at one position. */
+export interface Candidates {
+  /** Log probability of the sampled token, and its rank, from 1. */
+  readonly logprob: number;
+  readonly rank: number;
+  /** The likeliest first; as many as asked for. The sampled token may be among them. */
+  readonly ids: readonly number[];
+  readonly logprobs: readonly number[];
+}
+
+/** `position` counts output tokens from 0; for prompt tokens it is the place in the prompt. */
+export type LogprobSource = (seed: number, id: number, position: number, count: number) => Candidates;
+
+/** Values as a confident model gives them: the sampled token ranks first, the others fall off behind it. */
+export function seededLogprobs(vocabularySize: number): LogprobSource {
+  return (seed, id, position, count) => {
+    let state = Math.imul(seed ^ Math.imul(position + 1, 0x9e3779b9), 0x85ebca6b) >>> 0;
+    const draw = () => {
+      state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x6d2b79f5) >>> 0;
+      return state / 2 ** 32;
+    };
+    const ids = [id];
+    const logprobs = [Math.fround(-0.01 - draw())];
+    const logprob = logprobs[0]!;
+    for (let rank = 1, last = logprob - 0.5; rank < count; rank++) {
+      ids.push((id + 1 + Math.floor(draw() * (vocabularySize - 1))) % vocabularySize);
+      last = Math.fround(last - 0.05 - draw());
+      logprobs.push(last);
+    }
+    ids.length = Math.min(count, ids.length);
+    logprobs.length = ids.length;
+    return { logprob, rank: 1, ids, logprobs };
+  };
+}
+
+/** Values below are shown as this: JSON has no -Infinity. */
+const FLOOR = -9999;
+/** Tokens before a broken one that may belong to the same character. */
+const CONTEXT = 3;
+
+interface Entry {
+  readonly id: number;
+  readonly text: string;
+  readonly logprob: number;
+  readonly rank: number;
+}
+
+/** Log probabilities of one choice, token by token. */
+export class Logprobs {
+  readonly #source: LogprobSource;
+  readonly #seed: number;
+  readonly #vocabulary: Vocabulary;
+  readonly #count: number;
+  readonly #asIds: boolean;
+  /** The last tokens, which a token that is no whole character may complete. */
+  readonly #recent: number[] = [];
+
+  /** `count`: candidates beside the sampled token; -1: the whole vocabulary. `asIds`: tokens as `token_id:7`. */
+  constructor(source: LogprobSource, seed: number, vocabulary: Vocabulary, count: number, asIds: boolean) {
+    this.#source = source;
+    this.#seed = seed;
+    this.#vocabulary = vocabulary;
+    this.#count = count === -1 ? vocabulary.size : count;
+    this.#asIds = asIds;
+  }
+
+  /** The value of chat's `logprobs` for these tokens. */
+  chat(ids: readonly number[], position: number): string {
+    return `{"content":[${ids.map((id, i) => this.#chatEntry(id, position + i)).join(",")}]}`;
+  }
+
+  /** The value of completions' `logprobs`. `offset`: characters of text before. `prompt`: echoed prompt tokens in front. */
+  completion(ids: readonly number[], position: number, offset: number, prompt: readonly number[] = []): string {
+    const tokens: string[] = [];
+    const offsets: number[] = [];
+    const values: string[] = [];
+    const tops: string[] = [];
+    let at = offset;
+    const add = (id: number, entries: readonly Entry[] | null) => {
+      const token = entries === null ? this.#textOf(id) : entries[0]!.text;
+      const shown = this.#shown(id, token);
+      tokens.push(quote(shown));
+      offsets.push(at);
+      at += codePoints(shown);
+      values.push(entries === null ? "null" : number(entries[0]!.logprob));
+      tops.push(entries === null ? "null" : this.#topObject(entries));
+      this.#remember(id);
+    };
+    prompt.forEach((id, i) => {
+      add(id, i === 0 ? null : this.#entries(id, i));
+    });
+    ids.forEach((id, i) => {
+      add(id, this.#entries(id, position + i));
+    });
+    return `{"text_offset":[${offsets}],"token_logprobs":[${values}],"tokens":[${tokens}],"top_logprobs":[${tops}]}`;
+  }
+
+  /** The value of `prompt_logprobs`: nothing for the first token. */
+  prompt(ids: readonly number[]): string {
+    const entries = ids.map((id, i) => {
+      const text = i === 0 ? "null" : this.#promptObject(this.#entries(id, i));
+      this.#remember(id);
+      return text;
+    });
+    return `[${entries.join(",")}]`;
+  }
+
+  #chatEntry(id: number, position: number): string {
+    const entries = this.#entries(id, position);
+    this.#remember(id);
+    const { text, logprob } = entries[0]!;
+    const top = entries.slice(0, this.#count).map((entry) => {
+      const shown = this.#shown(entry.id, entry.text);
+      return `{"token":${quote(shown)},"logprob":${number(entry.logprob)},"bytes":${bytesOf(shown)}}`;
+    });
+    return `{"token":${quote(this.#shown(id, text))},"logprob":${number(logprob)},"bytes":${bytesOf(text)},"top_logprobs":[${top}]}`;
+  }
+
+  /** As a Python dict: a text that comes again keeps its place and takes the new value. */
+  #topObject(entries: readonly Entry[]): string {
+    const values = new Map<string, number>();
+    for (const { id, text, logprob } of entries) values.set(this.#shown(id, text), logprob);
+    return `{${Array.from(values, ([text, logprob]) => `${quote(text)}:${number(logprob)}`)}}`;
+  }
+
+  #promptObject(entries: readonly Entry[]): string {
+    const items = entries.map(
+      ({ id, text, logprob, rank }) =>
+        `"${id}":{"logprob":${number(logprob)},"rank":${rank},"decoded_token":${quote(text)}}`,
+    );
+    return `{${items}}`;
+  }
+
+  /** The sampled token, then the candidates that are not the sampled one. */
+  #entries(id: number, position: number): Entry[] {
+    const { logprob, rank, ids, logprobs } = this.#source(this.#seed, id, position, this.#count);
+    const entries = [{ id, text: this.#textOf(id), logprob, rank }];
+    ids.forEach((other, i) => {
+      if (other !== id) entries.push({ id: other, text: this.#textOf(other), logprob: logprobs[i]!, rank: i + 1 });
+    });
+    return entries;
+  }
+
+  #shown(id: number, text: string): string {
+    return this.#asIds ? `token_id:${id}` : text;
+  }
+
+  /** A token that is no whole character has the text that it completes, or none. */
+  #textOf(id: number): string {
+    const piece = this.#vocabulary.piece(id);
+    if (piece !== undefined) return piece;
+    const detokenizer = new Detokenizer(this.#vocabulary, false);
+    for (const before of this.#recent) detokenizer.push(before);
+    return detokenizer.push(id);
+  }
+
+  #remember(id: number): void {
+    if (this.#vocabulary.piece(id) !== undefined) this.#recent.length = 0;
+    this.#recent.push(id);
+    if (this.#recent.length > CONTEXT) this.#recent.shift();
+  }
+}
+
+function quote(text: string): string {
+  return `"${escapeJson(text)}"`;
+}
+
+function number(value: number): string {
+  return reprFloat(Math.max(value, FLOOR));
+}
+
+const encoder = new TextEncoder();
+
+function bytesOf(text: string): string {
+  return `[${encoder.encode(text).join(",")}]`;
+}

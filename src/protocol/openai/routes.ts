@@ -1,0 +1,87 @@
+/** Which routes does the OpenAI dialect of vLLM 0.33 have, and who answers them? */
+import { Elysia } from "elysia";
+import type { ServeConfig } from "../../config/types.ts";
+import type { Server } from "./answer.ts";
+import { internalError } from "./errors.ts";
+import type { OpenAiOptions } from "./front.ts";
+import { Generator } from "./generate.ts";
+import { type Context, Http } from "./http.ts";
+import { seededLogprobs } from "./logprobs.ts";
+import { modelList } from "./models.ts";
+
+const METHODS: Readonly<Record<string, readonly string[]>> = {
+  "/v1/chat/completions": ["POST"],
+  "/v1/completions": ["POST"],
+  "/v1/models": ["GET"],
+  "/health": ["GET"],
+  "/ping": ["GET", "POST"],
+  "/version": ["GET"],
+  "/load": ["GET"],
+  "/kv_event_sources": ["GET"],
+};
+
+/**
+ * The routes, and the answer to everything that no route takes. Use it on an app with `strictPath: true` (a slash too
+ * many is a redirect) and a `maxRequestBodySize` above `maxBodyBytes` (the 413 is made here).
+ */
+export function openai(options: OpenAiOptions) {
+  const { config, alive, epochSeconds } = options;
+  const http = new Http(options, METHODS);
+  const generator = new Generator(options, http, serverOf(options));
+  const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
+  const models = () =>
+    modelList(config.servedModelNames, config.model, config.engine.maxModelLen, Math.floor(epochSeconds()));
+  const load = () => `{"server_load":${options.trackServerLoad === true ? generator.open : 0}}`;
+  return (
+    new Elysia({ strictPath: true })
+      // Looked at before anything else, for unknown paths as well.
+      .onRequest((context) => {
+        const refused = http.guard(context);
+        // Elysia answers HEAD where there is GET; FastAPI does not.
+        if (refused === undefined && context.request.method === "HEAD") return http.fallback(context);
+        if (refused !== undefined && isGeneration(context.request)) {
+          options.accounting.opened();
+          options.accounting.settled("refused");
+        }
+        return refused;
+      })
+      .onError({ as: "global" }, ({ code, request, server }) =>
+        code === "NOT_FOUND" ? http.fallback({ request, server }) : http.error({ request, server }, internalError),
+      )
+      .post("/v1/chat/completions", (context) => generator.answer(context, "chat"), { parse: "none" })
+      .post("/v1/completions", (context) => generator.answer(context, "completion"), { parse: "none" })
+      .get("/v1/models", (context) => http.json(context, models()))
+      .get("/health", health)
+      .get("/ping", health)
+      .post("/ping", health, { parse: "none" })
+      .get("/version", (context) => http.json(context, `{"version":"${VERSION}"}`))
+      .get("/load", (context) => http.json(context, load()))
+      .get("/kv_event_sources", (context) => http.json(context, "{}"))
+  );
+}
+
+const VERSION = "0.33.0";
+
+function isGeneration({ method, url }: Request): boolean {
+  return method === "POST" && /^[^?]*\/v1\/(?:chat\/)?completions(?:\?|$)/.test(url);
+}
+
+function serverOf({ config, vocabulary, ...options }: OpenAiOptions): Server {
+  return {
+    vocabulary,
+    logprobs: options.logprobs ?? seededLogprobs(vocabulary.size),
+    fingerprint: options.fingerprint === undefined ? fingerprintOf(config) : options.fingerprint,
+    responseRole: options.responseRole ?? "assistant",
+    streamInterval: config.streamInterval,
+    forceIncludeUsage: config.enableForceIncludeUsage,
+    promptTokensDetails: config.enablePromptTokensDetails,
+    cacheBlockTokens: config.engine.enablePrefixCaching ? config.engine.blockSize : 0,
+  };
+}
+
+/** As vLLM's, a hash of what the server runs with: the same in all answers of equal servers. */
+function fingerprintOf({ model, engine }: ServeConfig): string {
+  let hash = 0x811c9dc5;
+  for (const character of JSON.stringify([model, engine])) hash = Math.imul(hash ^ character.charCodeAt(0), 0x01000193);
+  return `vllm-${VERSION}-${(hash >>> 0).toString(16).padStart(8, "0")}`;
+}

@@ -1,0 +1,87 @@
+/**
+ * Does the new text complete a stop string, and how much of the text may be sent before that is known?
+ *
+ * As vLLM 0.33 (`v1/engine/detokenizer.py`): while an answer runs, as many characters as the longest stop string has
+ * but one are held back; the match that ends first wins, equal ends go by the order of the list.
+ */
+
+export class StopStrings {
+  readonly #stop: readonly string[];
+  readonly #include: boolean;
+  readonly #minTokens: number;
+  /** Characters held back while the answer runs. */
+  readonly #holdBack: number;
+  /** Longest stop string in UTF-16 units: so much of what was sent is kept to look back into. */
+  readonly #longest: number;
+  /** The end of the text: what is not sent yet, and before it what a stop string may begin in. */
+  #text = "";
+  /** Where in `#text` the unsent part begins. */
+  #unsent = 0;
+  #ended = false;
+
+  /** `include`: the stop string stays in the text, and nothing is held back. `minTokens`: none counts up to there. */
+  constructor(stop: readonly string[], include: boolean, minTokens: number) {
+    this.#stop = stop;
+    this.#include = include;
+    this.#minTokens = minTokens;
+    this.#longest = Math.max(...stop.map((text) => text.length));
+    this.#holdBack = include ? 0 : Math.max(...stop.map((text) => [...text].length)) - 1;
+  }
+
+  /**
+   * Takes the texts of the tokens of one step; `tokens` is the number of output tokens before them. Returns the stop
+   * string that ended the answer, or null. `skipped`: a stop token without text that follows them and counts.
+   */
+  push(pieces: readonly string[], tokens: number, skipped: number): string | null {
+    this.#forget();
+    let searchFrom = this.#text.length;
+    let count = tokens;
+    for (const piece of pieces) {
+      this.#text += piece;
+      if (++count <= this.#minTokens) searchFrom = this.#text.length;
+    }
+    if (count + skipped <= this.#minTokens || searchFrom === this.#text.length) return null;
+    return this.#search(searchFrom);
+  }
+
+  /** The text that may be sent now; all of it once the answer has ended. */
+  take(finished: boolean): string {
+    const end = finished || this.#ended ? this.#text.length : this.#heldFrom();
+    if (end <= this.#unsent) return "";
+    const text = this.#text.slice(this.#unsent, end);
+    this.#unsent = end;
+    return text;
+  }
+
+  #search(searchFrom: number): string | null {
+    let found: string | null = null;
+    let foundEnd = Number.POSITIVE_INFINITY;
+    for (const stop of this.#stop) {
+      const at = this.#text.indexOf(stop, Math.max(0, searchFrom - stop.length + 1));
+      if (at === -1 || at + stop.length >= foundEnd) continue;
+      found = stop;
+      foundEnd = at + stop.length;
+    }
+    if (found === null) return null;
+    this.#ended = true;
+    this.#text = this.#text.slice(0, this.#include ? foundEnd : foundEnd - found.length);
+    return found;
+  }
+
+  /** Index of the first unit that is held back: whole code points, counted from the end. */
+  #heldFrom(): number {
+    let at = this.#text.length;
+    for (let left = this.#holdBack; left > 0 && at > 0; left--) {
+      const unit = this.#text.charCodeAt(--at);
+      if (unit >= 0xdc00 && unit <= 0xdfff && at > 0) at--;
+    }
+    return at;
+  }
+
+  #forget(): void {
+    const keepFrom = Math.min(this.#unsent, Math.max(0, this.#text.length - this.#longest));
+    if (keepFrom < 256) return; // now and then is enough
+    this.#text = this.#text.slice(keepFrom);
+    this.#unsent -= keepFrom;
+  }
+}

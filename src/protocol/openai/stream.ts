@@ -1,0 +1,242 @@
+/**
+ * Which frames does a stream send, and when? vLLM 0.33, `chat_completion/serving.py` and `completion/serving.py`, with
+ * the merging of `v1/engine/output_processor.py`: while the client is slow, tokens wait as ids and leave as one chunk.
+ */
+import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
+import type { EventSink, SinkEvents } from "../sink.ts";
+import { type Asked, cacheUse, echoOf, FINISH_NAMES, logprobsOf, outcomeOf, roleOf, stopReason } from "./answer.ts";
+import { AnswerText } from "./answer-text.ts";
+import { ChatChunks, type Chunks, CompletionChunks, DONE, type Extras } from "./chunks.ts";
+import { chatStreamError, completionStreamError, internalError } from "./errors.ts";
+import type { Logprobs } from "./logprobs.ts";
+import { codePoints } from "./python-value.ts";
+import type { ErrorAnswer } from "./request.ts";
+
+/** One stream: its choices write through it. Give it the sink, then a submission to each choice. */
+export class StreamedAnswer implements SinkEvents {
+  readonly asked: Asked;
+  readonly choices: readonly StreamedChoice[];
+  readonly includeUsage: boolean;
+  readonly continuousUsage: boolean;
+  sink!: EventSink;
+  #chunks: Chunks | null = null;
+  #running: number;
+  #settled = false;
+
+  constructor(asked: Asked) {
+    const { request, server, prompts } = asked;
+    this.asked = asked;
+    this.includeUsage = request.includeUsage || server.forceIncludeUsage;
+    this.continuousUsage = this.includeUsage && (request.continuousUsageStats || server.forceIncludeUsage);
+    this.#running = prompts.length * request.n;
+    this.choices = Array.from({ length: this.#running }, (_, index) => new StreamedChoice(this, index));
+  }
+
+  /** The frames' maker. The first call, with the first token of any choice, sends chat's role chunks. */
+  begin(): Chunks {
+    this.#chunks ??= this.#open();
+    return this.#chunks;
+  }
+
+  /** A choice has sent its last chunk. */
+  choiceDone(): void {
+    if (--this.#running > 0) return;
+    if (this.includeUsage) this.sink.write(this.#usageChunk());
+    this.sink.write(DONE);
+    this.#settle();
+    this.sink.end();
+  }
+
+  /** One choice failed, and so the stream; the other choices are taken back. */
+  fail(answer: ErrorAnswer): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    this.cancel();
+    const frame = this.asked.request.kind === "chat" ? chatStreamError : completionStreamError;
+    this.sink.write(frame(answer));
+    this.sink.write(DONE);
+    this.asked.settled("error");
+    this.sink.end();
+  }
+
+  /** Takes back what still runs. */
+  cancel(): void {
+    for (const choice of this.choices) choice.cancel();
+  }
+
+  onDrain(): void {
+    for (const choice of this.choices) if (!this.sink.full) choice.send();
+  }
+
+  onGone(): void {
+    this.cancel();
+    if (this.#settled) return;
+    this.#settled = true;
+    this.asked.settled("abort");
+  }
+
+  #open(): Chunks {
+    const { id, created, model, server, request, prompts, promptText } = this.asked;
+    const identity = { id, created, model, fingerprint: server.fingerprint, includeUsage: this.includeUsage };
+    if (request.kind === "completion") return new CompletionChunks(identity);
+    const chunks = new ChatChunks(identity);
+    const role = roleOf(request, server);
+    const usage = this.continuousUsage ? chunks.usage(prompts[0]!.tokens, 0) : "";
+    const ids = request.returnTokenIds ? JSON.stringify(prompts[0]!.ids) : "null";
+    const text = promptText === null ? "null" : JSON.stringify(promptText);
+    for (const { index } of this.choices) this.sink.write(chunks.role(index, role, usage, ids, text));
+    const echo = echoOf(request, role);
+    if (echo !== "") for (const { index } of this.choices) this.sink.write(chunks.echo(index, echo, usage));
+    return chunks;
+  }
+
+  #usageChunk(): string {
+    const { request, server, prompts } = this.asked;
+    const promptTokens = prompts.reduce((sum, { tokens }) => sum + tokens, 0);
+    const completionTokens = this.choices.reduce((sum, { tokens }) => sum + tokens, 0);
+    let details = "";
+    if (server.promptTokensDetails) {
+      const { cached, made } = cacheUse(this.asked, this.choices.at(-request.n)!.submission);
+      details = `{"cached_tokens":${cached}${request.kind === "chat" ? `,"created_cache_tokens":${made}` : ""}}`;
+    }
+    return this.begin().usageChunk(promptTokens, completionTokens, details);
+  }
+
+  #settle(): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    this.asked.settled(outcomeOf(this.choices.map(({ finish }) => finish!)));
+  }
+}
+
+/** One choice of a stream. */
+export class StreamedChoice implements Receiver {
+  readonly index: number;
+  submission: Submission | null = null;
+  finish: Finish | null = null;
+  readonly #answer: StreamedAnswer;
+  readonly #text: AnswerText;
+  readonly #logprobs: Logprobs | null;
+  readonly #interval: number;
+  /** Before and after the text of a chunk that carries nothing else; null until there is one, or when none is so plain. */
+  #prefix: string | null = null;
+  #suffix = "";
+  #stopReason = "null";
+  /** Tokens in chunks so far, and characters of text. */
+  #tokensSent = 0;
+  #charactersSent = 0;
+  #done = false;
+
+  constructor(answer: StreamedAnswer, index: number) {
+    const { request, server } = answer.asked;
+    this.index = index;
+    this.#answer = answer;
+    this.#text = new AnswerText(server.vocabulary, request);
+    this.#logprobs = logprobsOf(answer.asked, index);
+    this.#interval = Math.max(server.streamInterval, request.streamInterval ?? 1);
+  }
+
+  get tokens(): number {
+    return this.#text.tokens;
+  }
+
+  onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
+    const text = this.#text;
+    // The hot path: one plain token for a client that keeps up.
+    if (this.#prefix !== null && count === 1 && finish === null && !this.#answer.sink.full && text.idle) {
+      const piece = text.plain(ids[at]!);
+      if (piece !== undefined) {
+        text.tokens++;
+        this.#answer.sink.write(this.#prefix + piece + this.#suffix);
+        return;
+      }
+    }
+    if (this.finish !== null) return;
+    const stop = text.accept(ids, at, count, finish);
+    if (stop !== null && finish === null) this.submission?.finish(Finish.Stop, text.tokens);
+    const ended = stop !== null ? Finish.Stop : finish;
+    if (ended !== null) {
+      this.finish = ended;
+      this.#stopReason = stopReason(ended, stop, stopTokenId);
+      if (ended === Finish.Error) {
+        this.#done = true;
+        this.#answer.fail(internalError);
+        return;
+      }
+    } else if (count === 0) {
+      return;
+    }
+    this.send();
+  }
+
+  /** Sends what waits, unless the client or the stream interval wants it later. */
+  send(): void {
+    if (this.#done || (this.finish === null && this.#text.ids.length === 0)) return;
+    const chunks = this.#answer.begin();
+    if (this.#answer.sink.full) return;
+    const waiting = this.#text.tokens - this.#tokensSent;
+    if (this.finish === null && this.#tokensSent > 0 && waiting < this.#interval) return;
+    // An answer that ended before its first token has no chunk.
+    if (this.#text.tokens > 0) this.#answer.sink.write(this.#chunk(chunks));
+    this.#tokensSent = this.#text.tokens;
+    if (this.finish !== null) {
+      this.#done = true;
+      this.#answer.choiceDone();
+    } else if (this.#prefix === null && this.#isPlain()) {
+      this.#prefix = flat(chunks.prefix(this.index));
+      this.#suffix = chunks.suffix;
+    }
+  }
+
+  /** The client left, or another choice failed. */
+  cancel(): void {
+    if (this.finish === null) this.submission?.cancel();
+    this.#done = true;
+    this.#prefix = null;
+    this.finish ??= Finish.Abort;
+  }
+
+  #chunk(chunks: Chunks): string {
+    const { request, prompts } = this.#answer.asked;
+    const prompt = prompts[Math.floor(this.index / request.n)]!;
+    const first = this.#tokensSent === 0;
+    const echoes = first && request.kind === "completion" && request.echo;
+    const onlyEcho = echoes && request.maxTokens === 0;
+    const ids = onlyEcho ? [] : this.#text.ids.slice();
+    let text = this.#text.take(this.finish);
+    if (onlyEcho) text = "";
+    if (echoes && !request.returnTokenIds) text = (prompt.echo ?? "") + text;
+    const extras: Extras = {
+      logprobs: this.#logprobsOf(ids, echoes ? (prompt.ids ?? []) : []),
+      tokenIds: request.returnTokenIds ? JSON.stringify(ids) : "null",
+      promptTokenIds: first && (echoes || request.returnTokenIds) ? JSON.stringify(prompt.ids) : "null",
+      finishReason: this.finish === null ? null : FINISH_NAMES[this.finish],
+      stopReason: this.#stopReason,
+      usage: this.#answer.continuousUsage ? chunks.usage(prompt.tokens, this.#text.tokens) : "",
+    };
+    this.#charactersSent += codePoints(text);
+    return chunks.chunk(this.index, text, extras);
+  }
+
+  #logprobsOf(ids: readonly number[], prompt: readonly number[]): string {
+    if (this.#logprobs === null) return "null";
+    if (this.#answer.asked.request.kind === "chat") return this.#logprobs.chat(ids, this.#tokensSent);
+    return this.#logprobs.completion(ids, this.#tokensSent, this.#charactersSent, prompt);
+  }
+
+  #isPlain(): boolean {
+    const { request } = this.#answer.asked;
+    return (
+      this.#logprobs === null &&
+      !request.returnTokenIds &&
+      !this.#answer.continuousUsage &&
+      this.#interval === 1 &&
+      request.stop.length === 0
+    );
+  }
+}
+
+/** The same text as one piece of memory: joined ropes would be walked again for every token. */
+function flat(text: string): string {
+  return Buffer.from(text).toString();
+}
