@@ -1,0 +1,135 @@
+/** Who knows whom? The only place that wires everything together: one server, one engine, its metrics. */
+import { Elysia } from "elysia";
+import { Accounts } from "./accounting.ts";
+import { createAlarm } from "./alarm.ts";
+import { type Clock, epochSeconds, epochUsOf, WallClock } from "./clock.ts";
+import type { ServeConfig } from "./config/types.ts";
+import { loadAnswers } from "./content/answers.ts";
+import { renderChat } from "./content/chat-template.ts";
+import { createEncoder } from "./content/encoder.ts";
+import { loadVocabulary } from "./content/vocabulary.ts";
+import { Engine } from "./engine/engine.ts";
+import type { Snapshot } from "./engine/types.ts";
+import { cacheConfigLabels } from "./metrics/cache-config.ts";
+import { type LogState, logLines } from "./metrics/log-line.ts";
+import { metrics } from "./metrics/route.ts";
+import { accessLine } from "./protocol/openai/front.ts";
+import { openai } from "./protocol/openai/routes.ts";
+import { randomSeed, seeded } from "./random.ts";
+import { StepLog } from "./step-log.ts";
+
+/** vLLM logs its statistics so often (VLLM_LOG_STATS_INTERVAL). */
+const STATS_INTERVAL_S = 10;
+/** After an orderly end the last bytes get this long to leave. */
+const FLUSH_MS = 100;
+/** Idle keep-alive connections are closed after this, as uvicorn does. */
+const KEEP_ALIVE_S = 5;
+
+export interface AppOptions {
+  readonly log: (line: string) => void;
+  /** Writes when each step was due, begun and done. */
+  readonly stepLog?: string | undefined;
+}
+
+export interface App {
+  readonly url: string;
+  readonly engine: Engine;
+  snapshot(): Snapshot;
+  /** Ends in order: waits up to `graceS` for those that run, then ends them with reason abort. */
+  close(graceS: number): Promise<void>;
+}
+
+/** Files made by the build, beside the sources. */
+const built = (name: string) => Bun.file(new URL(`../build/${name}`, import.meta.url));
+
+export async function createApp(config: ServeConfig, { log, stepLog }: AppOptions): Promise<App> {
+  const [core, vocabularyBytes, answers] = await Promise.all([
+    built("core.wasm").arrayBuffer(),
+    built("vocabulary.bin").bytes(),
+    built("answers.bin").bytes(),
+  ]).catch(() => {
+    throw new Error("build/ is not complete: bun run build");
+  });
+  const clock = new WallClock(createAlarm);
+  const vocabulary = loadVocabulary(vocabularyBytes);
+  const encoder = createEncoder(vocabularyBytes);
+  const steps = stepLog ? new StepLog(stepLog) : null;
+  const engine = new Engine({
+    config: config.engine,
+    clock,
+    module: new WebAssembly.Module(core),
+    eosId: vocabulary.eosId,
+    answers: loadAnswers(answers),
+    ...(steps ? { onStep: steps.add } : {}),
+  });
+  const accounts = new Accounts();
+  const snapshot = (): Snapshot => ({
+    engines: [engine.snapshot()],
+    loop: engine.lateness(),
+    front: accounts.snapshot(),
+  });
+  const app = new Elysia({
+    strictPath: true,
+    serve: { idleTimeout: KEEP_ALIVE_S, maxRequestBodySize: config.maxBodyBytes + 1024 },
+  })
+    .use(
+      metrics(snapshot, {
+        modelName: config.servedModelNames[0]!,
+        engineFirst: 0,
+        startedS: epochUsOf(0) / 1e6,
+        cacheConfig: cacheConfigLabels(config),
+        disableLogStats: config.disableLogStats,
+      }),
+    )
+    .use(
+      openai({
+        config,
+        vocabulary,
+        encoder,
+        backend: { submit: (generation, receiver) => engine.submit(generation, receiver), nowUs: () => clock.now() },
+        accounting: accounts,
+        renderChat,
+        accessLog: config.disableAccessLog ? null : (access) => log(accessLine(access)),
+        epochSeconds,
+        // --seed makes unseeded requests repeat from one start to the next, in order of arrival.
+        nextSeed: config.engine.seed === 0 ? randomSeed : seeded(config.engine.seed),
+        alive: () => true,
+        otherRoutes: { "/metrics": ["GET"], "/metrics/vllm": ["GET"], "/metrics/understudy": ["GET"] },
+      }),
+    );
+  app.listen({ hostname: config.host, port: config.port });
+  const server = app.server!;
+  if (!config.disableLogStats) logStatistics(clock, snapshot, log);
+
+  return {
+    url: `http://${server.hostname}:${server.port}`,
+    engine,
+    snapshot,
+    async close(graceS) {
+      const untilUs = clock.now() + graceS * 1e6;
+      const stopped = server.stop();
+      while (engine.live > 0 && clock.now() < untilUs) await pause(clock, 10_000);
+      engine.abortAll();
+      await Promise.race([stopped, pause(clock, FLUSH_MS * 1000)]);
+      await server.stop(true);
+      engine.stop();
+      encoder.close();
+      clock.close();
+      steps?.write();
+    },
+  };
+}
+
+const pause = (clock: Clock, us: number) => new Promise<void>((done) => clock.at(clock.now() + us, done));
+
+/** vLLM's line every ten seconds, unless nothing moved. */
+function logStatistics(clock: Clock, snapshot: () => Snapshot, log: (line: string) => void): void {
+  let state: LogState = [];
+  const tick = () => {
+    const { lines, state: next } = logLines(state, snapshot(), STATS_INTERVAL_S, 0);
+    state = next;
+    for (const line of lines) log(line);
+    clock.at(clock.now() + STATS_INTERVAL_S * 1e6, tick);
+  };
+  clock.at(clock.now() + STATS_INTERVAL_S * 1e6, tick);
+}

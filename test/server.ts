@@ -1,0 +1,59 @@
+/** A server of ours as a child process, for tests that need real sockets. */
+
+export interface Server {
+  readonly url: string;
+  /** Everything it printed so far. */
+  readonly output: () => string;
+  readonly pid: number;
+  /** Ends it with the signal and gives its exit code. */
+  stop(signal?: NodeJS.Signals): Promise<number>;
+}
+
+const main = new URL("../src/main.ts", import.meta.url).pathname;
+
+/** `understudy serve` with these flags on a free port; resolves when it listens. */
+export async function serve(flags: readonly string[] = [], env: Record<string, string> = {}): Promise<Server> {
+  const child = Bun.spawn([process.execPath, main, "serve", "--port", "0", ...flags], {
+    env: { ...process.env, ...env },
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  let text = "";
+  const ready = Promise.withResolvers<string>();
+  const read = async (stream: ReadableStream<Uint8Array>) => {
+    const decoder = new TextDecoder();
+    for await (const chunk of stream) {
+      text += decoder.decode(chunk, { stream: true });
+      const url = /http:\/\/127\.0\.0\.1:\d+/.exec(text)?.[0];
+      if (url) ready.resolve(url);
+    }
+  };
+  void read(child.stdout);
+  void read(child.stderr);
+  void child.exited.then((code) => ready.reject(new Error(`the server ended with ${code}:\n${text}`)));
+  return {
+    url: await ready.promise,
+    output: () => text,
+    pid: child.pid,
+    stop: async (signal = "SIGTERM") => {
+      child.kill(signal);
+      return child.exited;
+    },
+  };
+}
+
+/** One sample of a metrics page, or NaN. `series` is the name with its labels as printed, or its beginning. */
+export async function sample(url: string, series: string): Promise<number> {
+  const page = await (await fetch(`${url}/metrics`)).text();
+  const line = page.split("\n").find((one) => one.startsWith(series));
+  return line === undefined ? Number.NaN : Number(line.slice(line.lastIndexOf(" ") + 1));
+}
+
+/** Asks until `wanted` holds, at most some seconds. */
+export async function eventually(wanted: () => Promise<boolean> | boolean, tries = 500): Promise<void> {
+  for (let i = 0; i < tries; i++) {
+    if (await wanted()) return;
+    await Bun.sleep(10);
+  }
+  throw new Error("it did not come about in time");
+}
