@@ -69,23 +69,26 @@ test("Node client: leaving a stream ends it on the server", async () => {
 });
 
 test("Node client: errors arrive as the client's own kinds", async () => {
-  const call = client().chat.completions.create({ model: "nobody", messages: [...hello] });
-  await expect(call).rejects.toMatchObject({ status: 404, type: "NotFoundError", param: "model" });
+  const call = async () => await client().chat.completions.create({ model: "nobody", messages: [...hello] });
+  await expect(call()).rejects.toMatchObject({ status: 404, type: "NotFoundError", param: "model" });
 });
 
-test.skipIf(!existsSync(python))("Python client: chat, completions, streams, errors (needs .venv with openai)", async () => {
-  const child = Bun.spawn([python, script, server.url], { stdout: "pipe", stderr: "inherit" });
-  const seen = JSON.parse(await new Response(child.stdout).text());
-  expect(await child.exited).toBe(0);
-  expect(seen.model).toBe("m");
-  expect(seen.streamed.text).toBe(seen.whole);
-  expect(seen.streamed).toMatchObject({ chunks: 13, finish: "length", usage: seen.usage });
-  expect(seen.usage[1]).toBe(12);
-  expect(seen.completionStreamed).toBe(seen.completion);
-  expect(seen.errors.unknownModel).toEqual([
-    "NotFoundError",
-    404,
-    "The model `nobody` does not exist. Valid aliases: m.",
-  ]);
-  expect(seen.errors.badTemperature.slice(0, 2)).toEqual(["BadRequestError", 400]);
-});
+test.skipIf(!existsSync(python))(
+  "Python client: chat, completions, streams, errors (needs .venv with openai)",
+  async () => {
+    const child = Bun.spawn([python, script, server.url], { stdout: "pipe", stderr: "inherit" });
+    const seen = JSON.parse(await new Response(child.stdout).text());
+    expect(await child.exited).toBe(0);
+    expect(seen.model).toBe("m");
+    expect(seen.streamed.text).toBe(seen.whole);
+    expect(seen.streamed).toMatchObject({ chunks: 13, finish: "length", usage: seen.usage });
+    expect(seen.usage[1]).toBe(12);
+    expect(seen.completionStreamed).toBe(seen.completion);
+    expect(seen.errors.unknownModel).toEqual([
+      "NotFoundError",
+      404,
+      "The model `nobody` does not exist. Valid aliases: m.",
+    ]);
+    expect(seen.errors.badTemperature.slice(0, 2)).toEqual(["BadRequestError", 400]);
+  },
+);
