@@ -233,6 +233,27 @@ export const serveOptions = {
     about: "The server to stand in for; this version knows vllm.",
     ours: true,
   },
+  "truth-log": {
+    ...text("FILE", "the path of a file"),
+    group: "Stand-in",
+    default: "none",
+    about: "Write what each request really experienced to this file, as JSON Lines: docs/truth-log.md.",
+    ours: true,
+  },
+  "truth-log-max-mb": {
+    ...number(0, 1_048_576, "min"),
+    group: "Stand-in",
+    default: "256",
+    about: "Size in MiB at which the truth log goes on in a new file; the one before becomes FILE.1.",
+    ours: true,
+  },
+  "truth-log-files": {
+    ...integer(1, 1000),
+    group: "Stand-in",
+    default: "4",
+    about: "Files of the truth log that are kept, the one being written included.",
+    ours: true,
+  },
   config: {
     ...text("FILE", "the path of a YAML file"),
     group: "Stand-in",

@@ -5,7 +5,7 @@ import { parseTiming, TIMING_FORMS } from "../config/parse-timing.ts";
 import { DEFAULT_PRESET, findPreset, presetNames } from "../config/presets.ts";
 import type { Profile } from "../config/profile.ts";
 import { brokenRule, doubtful } from "../config/rules.ts";
-import type { EngineConfig, ServeConfig, Timing } from "../config/types.ts";
+import type { EngineConfig, ServeConfig, Timing, TruthLogConfig } from "../config/types.ts";
 import type { Given, Refused } from "./given.ts";
 import type { Values } from "./options.ts";
 
@@ -97,9 +97,18 @@ function server(values: Values, model: string) {
     enableForceIncludeUsage: values["enable-force-include-usage"] ?? false,
     enableLogRequests: values["enable-log-requests"] ?? false,
     earlyHead: values["early-head"] ?? false,
+    truthLog: truthLog(values),
     meanOutputTokens: values["mean-output-tokens"] ?? 128,
     ignoredFlags: [],
   };
+}
+
+/** Shared with `replay`, which writes the same log. */
+export function truthLog(values: Values): TruthLogConfig | null {
+  const file = values["truth-log"];
+  if (file === undefined) return null;
+  const maxBytes = Math.ceil((values["truth-log-max-mb"] ?? 256) * 2 ** 20);
+  return { file, maxBytes, files: values["truth-log-files"] ?? 4 };
 }
 
 function pool(values: Values, profile: Profile) {

@@ -53,6 +53,15 @@ export interface EngineConfig {
   readonly timing: Timing;
 }
 
+/** `--truth-log`: where the truth about each request is written, and how much of it is kept. */
+export interface TruthLogConfig {
+  readonly file: string;
+  /** Of one file. */
+  readonly maxBytes: number;
+  /** Files kept, the one being written included. */
+  readonly files: number;
+}
+
 export interface ServeConfig {
   readonly engine: EngineConfig;
   readonly model: string;
@@ -81,6 +90,7 @@ export interface ServeConfig {
   readonly gpuMemoryUtilization: number;
   /** As given, for `cache_config_info`; `engine.numGpuBlocks` already follows it. */
   readonly numGpuBlocksOverride: number | null;
+  readonly truthLog: TruthLogConfig | null;
   /** Flags of `vllm serve` that were given and mean nothing here. */
   readonly ignoredFlags: readonly string[];
 }

@@ -25,6 +25,7 @@ import { startCore } from "../core/core.ts";
 import { Batch, type CoreRequest } from "./batch.ts";
 import { Holding } from "./holding.ts";
 import { Loop } from "./loop.ts";
+import { type Observer, type Trail, Watch } from "./observer.ts";
 import { saltWords } from "./salt.ts";
 import { coreSetup, type SetupExtras } from "./setup.ts";
 import { Snapshots } from "./snapshot.ts";
@@ -48,6 +49,8 @@ export interface EngineOptions extends SetupExtras {
   /** Free-running steps under `timing: none`; off, each lasts a microsecond (virtual time). */
   readonly free?: boolean;
   readonly onStep?: (dueUs: number, startUs: number, endUs: number) => void;
+  /** Told of every step and every generation; without one nothing is noted. */
+  readonly observer?: Observer;
 }
 
 /** What a pause does with those that run (vLLM's `/pause?mode=`). */
@@ -62,6 +65,7 @@ export class Engine {
   readonly #clock: Clock;
   readonly #snapshots: Snapshots;
   readonly #holding: Holding<Live>;
+  readonly #watch: Watch | null;
   /** By slot; undefined where nobody listens. */
   readonly #live: (Live | undefined)[] = [];
   #liveCount = 0;
@@ -77,10 +81,16 @@ export class Engine {
     const core = startCore(module, coreSetup(config, options));
     this.#batch = new Batch(core);
     this.#snapshots = new Snapshots(core, config, histogramBounds(config.maxModelLen));
+    this.#watch = options.observer
+      ? new Watch(core, clock, options.observer, (slot) => this.#live[slot]?.trail ?? undefined)
+      : null;
     const { timing } = config;
     const holdUs = timing.kind === "constant" ? Math.max(0, timing.ttftUs - timing.itlUs) : 0;
     this.#holding = new Holding(clock, holdUs, (live, dueUs) => {
-      if (!this.#enqueue(live, dueUs)) live.receiver.onTokens(core.views.tokens, 0, 0, Finish.Error, NONE);
+      if (this.#enqueue(live, dueUs)) return;
+      live.ended = true;
+      this.#watch?.ended(live.trail!, Finish.Error, 0, dueUs);
+      live.receiver.onTokens(core.views.tokens, 0, 0, Finish.Error, NONE);
     });
     this.#loop = new Loop({
       batch: this.#batch,
@@ -91,6 +101,7 @@ export class Engine {
       deliver: this.#deliver,
       release: (boundaryUs) => this.#holding.release(boundaryUs),
       ...(options.onStep ? { onStep: options.onStep } : {}),
+      ...(this.#watch ? { watch: this.#watch } : {}),
     });
   }
 
@@ -98,7 +109,9 @@ export class Engine {
   submit(generation: Generation, receiver: Receiver): Submission | Refusal {
     if (this.#refuses) return { refused: "paused" };
     if (this.#holding.size + this.#liveCount >= SLOTS) return { refused: "busy" };
-    const live = new Live(this, this.#request(generation), receiver, generation.script);
+    const request = this.#request(generation);
+    const live = new Live(this, request, receiver, generation.script);
+    if (this.#watch) live.trail = this.#watch.submitted(generation.id, request, receiver);
     if (this.#holding.hold(live, generation.arrivalUs)) return live;
     return this.#enqueue(live, this.#clock.now()) ? live : { refused: "busy" };
   }
@@ -141,7 +154,9 @@ export class Engine {
 
   /** Empties the prefix cache; with `running` those that run are preempted first. False while blocks are in use. */
   resetPrefixCache(running: boolean): boolean {
-    return this.#batch.resetPrefixCache(running);
+    const done = this.#batch.resetPrefixCache(running);
+    this.#watch?.reset();
+    return done;
   }
 
   /** Ends everything with reason abort, and tells the receivers. */
@@ -158,13 +173,15 @@ export class Engine {
   stop(): void {
     this.#refuses = true;
     this.#loop.stop();
-    this.#holding.clear();
+    const held = this.#holding.clear();
+    this.#watch?.stop([...held, ...this.#live]);
   }
 
   /** The front ends a generation: silent at once, freed at the next abort point. For `Submission` only. */
   end(live: Live, reason: Finish, tokens: number): void {
     if (live.ended) return;
     live.ended = true;
+    if (live.trail) this.#watch!.closed(live.trail, reason, tokens, this.#loop.boundaryUs);
     if (live.handle === NONE) {
       this.#holding.drop(live);
       return;
@@ -215,6 +232,7 @@ export class Engine {
     live.request = null;
     if (handle === NONE) return false;
     live.handle = handle;
+    live.trail?.queued(handle, queuedUs);
     this.#live[handle % SLOTS] = live;
     this.#liveCount++;
     if (!live.endsOnly) this.#listening++;
@@ -228,18 +246,24 @@ export class Engine {
     const { views } = this.#batch.core;
     const { out, tokens } = views;
     const end = views.word(Word.OutRows) * OUT_WORDS;
-    const allEndsOnly = this.#listening === 0;
+    const watch = this.#watch;
+    const step = watch === null ? 0 : watch.begin(this.#loop.boundaryUs);
+    const allEndsOnly = this.#listening === 0 && watch === null;
     for (let row = 0; row < end; row += OUT_WORDS) {
       if (allEndsOnly && (out[row + 3]! & OUT_REASON) === 0) continue;
       const slot = out[row]!;
       const live = this.#live[slot];
       // A receiver earlier in this loop may have ended this one.
-      if (live === undefined) continue;
+      if (live === undefined) {
+        watch?.unheard(slot, out[row + 2]!, FINISHES[(out[row + 3]! & OUT_REASON) - 1] ?? null);
+        continue;
+      }
       const at = out[row + 1]!;
       const count = out[row + 2]!;
       const flags = out[row + 3]!;
       const reason = (flags & OUT_REASON) - 1;
       live.tokens += count;
+      if (watch !== null) live.trail!.took(step, count);
       if (reason < 0) {
         if (live.endsOnly) continue;
         live.receiver.onTokens(tokens, at, count, null, NONE);
@@ -247,6 +271,7 @@ export class Engine {
       } else {
         live.ended = true;
         this.#forget(slot);
+        watch?.ended(live.trail!, FINISHES[reason]!, live.tokens, watch.dueUs);
         live.receiver.onTokens(
           tokens,
           at,
@@ -278,6 +303,8 @@ export class Live implements Submission {
   tokens = 0;
   fed = FEED;
   readonly endsOnly: boolean;
+  /** While somebody observes the engine. */
+  trail: Trail | null = null;
 
   constructor(
     readonly engine: Engine,

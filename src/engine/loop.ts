@@ -7,6 +7,7 @@
 import type { Cancel, Clock } from "../clock.ts";
 import type { Batch } from "./batch.ts";
 import { Lateness } from "./lateness.ts";
+import type { Watch } from "./observer.ts";
 
 /** A host that is later than a step and this much is not caught up with: the engine's time moves on instead. */
 const REBASE_US = 100_000;
@@ -25,6 +26,8 @@ export interface LoopOptions {
   readonly release: (boundaryUs: number) => void;
   /** Called after each delivery with due, start and end of writing: the truth about punctuality. */
   readonly onStep?: (dueUs: number, startUs: number, endUs: number) => void;
+  /** Told of every step, when it is planned and when its rows are out. */
+  readonly watch?: Watch;
 }
 
 export class Loop {
@@ -74,27 +77,29 @@ export class Loop {
 
   /** Plans as many steps as may be open. */
   #plan(): void {
-    const { batch, release } = this.#options;
+    const { batch, release, watch } = this.#options;
     release(this.#boundaryUs);
     while (this.#ends.length < this.#openLimit && batch.hasWork) {
       const durationUs = Math.max(batch.plan(this.#boundaryUs), this.#options.leastUs);
       this.#lastEndUs = Math.max(this.#lastEndUs, this.#boundaryUs) + durationUs;
       this.#ends.push(this.#lastEndUs);
+      watch?.planned(this.#boundaryUs);
     }
   }
 
   /** Waits for the end of the oldest open step, through a turn of the event loop at least. */
   #wait(): void {
     const dueUs = this.#ends[0];
+    const { clock, free, watch } = this.#options;
+    if (dueUs === undefined) watch?.idle();
     if (dueUs === undefined || this.#stopped) return;
-    const { clock, free } = this.#options;
     if (free || dueUs <= clock.now()) clock.turn(this.#end);
     else this.#waiting = clock.at(dueUs, this.#end);
   }
 
   readonly #end = (): void => {
     if (this.#stopped) return;
-    const { batch, clock, deliver, free, onStep } = this.#options;
+    const { batch, clock, deliver, free, onStep, watch } = this.#options;
     const startUs = clock.now();
     const plannedUs = this.#ends.shift()!;
     const dueUs = free ? startUs : this.#rebase(plannedUs, startUs);
@@ -107,7 +112,8 @@ export class Loop {
       if (!free) this.lateness.started(startUs - dueUs);
       this.lateness.wrote(endUs - startUs);
       onStep?.(dueUs, startUs, endUs);
-    }
+      watch?.took(dueUs, startUs, endUs);
+    } else watch?.took(dueUs, startUs, startUs);
     this.#plan();
     this.#wait();
   };

@@ -14,6 +14,8 @@ export enum Finish {
 
 /** One sequence to generate, free of any dialect. A request with `n` choices is `n` generations. */
 export interface Generation {
+  /** The request's name in the truth log, when there is one; the order of submission else. */
+  readonly id?: string;
   /** Token ids of the prompt, at least one. Not kept after `submit` returns, but where requests are held back (`--timing constant`). */
   readonly promptIds: Uint32Array;
   /** When given, the prompt's length: `promptIds` then holds two words (low, high) per full block, what identifies its content. */
@@ -43,6 +45,8 @@ export interface Generation {
 export interface Receiver {
   /** Only the call with `finish` is wanted: the engine then does nothing per token. Without effect where there is a script. */
   readonly endsOnly?: boolean;
+  /** Bytes of the answer handed to the socket so far; the truth log reads it a turn of the event loop after the end. */
+  readonly bytes?: number;
   /**
    * `count` (>= 0) new token ids stand in `ids` from `at` on; `ids` is the engine's own buffer, valid during the call.
    * `finish` is null while the generation runs. `stopTokenId` is the id of `stopTokenIds` that ended it, or -1.
@@ -135,8 +139,17 @@ export interface FrontSnapshot {
 /** `understudy_requests_total{outcome}`; refused = answered with 4xx/503 before the engine took it. */
 export type Outcome = "stop" | "length" | "abort" | "refused" | "error";
 
+/** What a truth log lost, to full buffers or to the disk: runs of tokens, rows of steps, rows of requests. */
+export interface TruthDropped {
+  readonly run: number;
+  readonly step: number;
+  readonly request: number;
+}
+
 export interface Snapshot {
   readonly engines: readonly EngineSnapshot[];
   readonly loop: LoopSnapshot;
   readonly front: FrontSnapshot;
+  /** While a truth log is written. */
+  readonly truth?: TruthDropped;
 }

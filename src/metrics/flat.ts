@@ -10,6 +10,7 @@ import type {
   LoopSnapshot,
   Outcome,
   Snapshot,
+  TruthDropped,
 } from "../engine/types.ts";
 
 // The order of the numbers. Records, so that the compiler finds a field that a snapshot has and this file lacks.
@@ -49,9 +50,10 @@ const LOOP = keys({ clockRebasedSeconds: true, stepsLate: true } satisfies Numbe
 const LOOP_HISTOGRAMS = ["stepStartLateness", "stepWriteDuration"] as const satisfies readonly (keyof LoopSnapshot)[];
 const FRONT = keys({ streamsOpen: true } satisfies Numbers<FrontSnapshot>);
 const OUTCOMES = keys<Outcome>({ stop: true, length: true, abort: true, refused: true, error: true });
+const TRUTH = keys({ run: true, step: true, request: true } satisfies Numbers<TruthDropped>);
 const FINISHES = 5;
 
-export function flatten({ engines, loop, front }: Snapshot): Float64Array<ArrayBuffer> {
+export function flatten({ engines, loop, front, truth }: Snapshot): Float64Array<ArrayBuffer> {
   const numbers: number[] = [engines.length];
   for (const engine of engines) {
     for (const key of ENGINE) numbers.push(engine[key]);
@@ -62,6 +64,7 @@ export function flatten({ engines, loop, front }: Snapshot): Float64Array<ArrayB
   for (const key of LOOP_HISTOGRAMS) pushHistogram(numbers, loop[key]);
   for (const key of FRONT) numbers.push(front[key]);
   for (const key of OUTCOMES) numbers.push(front.outcomes[key]);
+  if (truth) for (const key of TRUTH) numbers.push(truth[key]);
   return Float64Array.from(numbers);
 }
 
@@ -95,5 +98,6 @@ export function unflatten(numbers: Float64Array): Snapshot {
     engines: Array.from({ length: next() }, engine),
     loop: { ...record(LOOP), ...histograms(LOOP_HISTOGRAMS) },
     front: { ...record(FRONT), outcomes: record(OUTCOMES) },
+    ...(at < numbers.length ? { truth: record(TRUTH) } : {}),
   };
 }

@@ -1,8 +1,10 @@
 /** What do we say about ourselves? Every request exactly once, and how punctual the loop is. */
-import type { LoopSnapshot, Outcome } from "../engine/types.ts";
+import type { LoopSnapshot, Outcome, TruthDropped } from "../engine/types.ts";
 import { counter, gauge, histogram, type Row } from "./table.ts";
 
 const OUTCOMES = ["stop", "length", "abort", "refused", "error"] as const satisfies readonly Outcome[];
+
+const TRUTH = ["run", "step", "request"] as const satisfies readonly (keyof TruthDropped)[];
 
 const loopHistogram = (name: string, help: string, key: "stepStartLateness" | "stepWriteDuration") =>
   histogram("now", name, help, ({ loop }: { loop: LoopSnapshot }) => [[{}, loop[key]]]);
@@ -29,5 +31,11 @@ export const understudy: readonly Row[] = [
     "understudy_clock_rebased_seconds_total",
     "Seconds by which engine time was set back because the host fell behind.",
     ({ loop }) => [[{}, loop.clockRebasedSeconds]],
+  ),
+  counter(
+    "now",
+    "understudy_truth_dropped_total",
+    "Runs of tokens, rows of steps and rows of requests that the truth log lost, to full buffers or to the disk.",
+    ({ truth }) => TRUTH.map((kind) => [{ kind }, truth?.[kind] ?? 0]),
   ),
 ];

@@ -53,6 +53,7 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
     enableForceIncludeUsage: false,
     enableLogRequests: false,
     earlyHead: false,
+    truthLog: null,
     meanOutputTokens: 128,
     preset: "llama-3.1-8b-bf16-h100-tp1-vllm",
     gpuMemoryUtilization: 0.92,

@@ -62,6 +62,7 @@ test("an engine that did nothing shows every series at 0", async () => {
     ["understudy_step_start_lateness_seconds", "histogram", 19],
     ["understudy_step_write_seconds", "histogram", 19],
     ["understudy_clock_rebased_seconds_total", "counter", 1],
+    ["understudy_truth_dropped_total", "counter", 3],
   ]);
   const moved = families.filter(({ samples }) => samples.some(({ value }) => value !== 0)).map(({ name }) => name);
   expect(moved.filter((name) => !name.endsWith("_created"))).toEqual([

@@ -77,7 +77,7 @@ const engine: fc.Arbitrary<EngineSnapshot> = fc.integer({ min: 1, max: 200_000 }
   }) as unknown as fc.Arbitrary<EngineSnapshot>;
 });
 
-export const anySnapshot: fc.Arbitrary<Snapshot> = fc.record({
+const withoutTruth = fc.record({
   engines: fc.array(engine, { minLength: 1, maxLength: 3 }),
   loop: fc.record({
     stepStartLateness: histogram(LOOP_BOUNDS),
@@ -90,3 +90,12 @@ export const anySnapshot: fc.Arbitrary<Snapshot> = fc.record({
     streamsOpen: count,
   }),
 });
+
+/** With and without a truth log. */
+export const anySnapshot: fc.Arbitrary<Snapshot> = fc.oneof(
+  withoutTruth,
+  fc.tuple(withoutTruth, fc.record({ run: count, step: count, request: count })).map(([snapshot, truth]) => ({
+    ...snapshot,
+    truth,
+  })),
+);

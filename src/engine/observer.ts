@@ -1,0 +1,271 @@
+/**
+ * What does somebody who watches an engine learn? Every step and every generation, once each, as facts; nothing of this
+ * exists while nobody watches. Per token the watched engine compares and adds two numbers (`Trail.took`): tokens are
+ * kept as runs of consecutive steps, and their times follow from the step rows.
+ */
+import { Field, SLOTS, Word } from "../../assembly/layout.ts";
+import type { Clock } from "../clock.ts";
+import type { Core } from "../core/core.ts";
+import type { CoreRequest } from "./batch.ts";
+import { Finish, type Receiver } from "./types.ts";
+
+/** Runs and preemptions that one generation may hold, and all that are alive may; more are counted, not kept. */
+export const RUNS_MAX = 4096;
+export const PREEMPTIONS_MAX = 1024;
+const HELD_MAX = 1 << 20;
+
+/** Times in microseconds of the engine's clock. Called on the loop's thread, between two steps' writes. */
+export interface Observer {
+  /**
+   * A step ended and its rows were handed out, in order of steps from 1. `plannedUs`: when it was planned; `dueUs`: its
+   * end; `startUs` to `endUs`: when its tokens were written. `tokens`: what it gave; `preemptions`: by its planning.
+   */
+  step(
+    step: number,
+    plannedUs: number,
+    dueUs: number,
+    startUs: number,
+    endUs: number,
+    tokens: number,
+    preemptions: number,
+  ): void;
+  /** A generation ended, one turn of the event loop after its end: what the front had to write is written. */
+  request(trail: Trail): void;
+  /** The engine came to rest: a good moment to write down what is buffered. */
+  idle(): void;
+}
+
+/** The way of one generation. `NaN`: it never came so far. */
+export class Trail {
+  queuedUs = Number.NaN;
+  /** First admission to a batch, and prompt tokens found in the prefix cache then. */
+  scheduledUs = Number.NaN;
+  cachedTokens = 0;
+  /** Due time of the first token's step. */
+  prefillEndUs = Number.NaN;
+  endUs = Number.NaN;
+  /** Null: the engine was stopped before it ended. */
+  reason: Finish | null = null;
+  /** As counted at the end; a stop string cuts it below the tokens of the runs. */
+  outputTokens = 0;
+  /** All preemptions, and (time, time of re-admission, cached tokens then) of those that are kept. */
+  preemptions = 0;
+  readonly preempted: number[] = [];
+  /** Tokens that re-admissions found not cached: computed once more. */
+  recomputedTokens = 0;
+  /** Closed runs (first step, steps, tokens per step), and those that were not kept. */
+  readonly runs: number[] = [];
+  runsDropped = 0;
+  handle = -1;
+  /** The open run: its first step, the step that would continue it, tokens per step. */
+  #from = 0;
+  #next = 0;
+  #width = 0;
+
+  constructor(
+    readonly watch: Watch,
+    readonly id: string,
+    /** Order of submission to this engine, from 0. */
+    readonly order: number,
+    readonly arrivalUs: number,
+    readonly promptTokens: number,
+    readonly receiver: Receiver,
+  ) {}
+
+  /** `step` gave `count` tokens. */
+  took(step: number, count: number): void {
+    if (step === this.#next && count === this.#width) this.#next = step + 1;
+    else this.#open(step, count);
+  }
+
+  queued(handle: number, nowUs: number): void {
+    this.handle = handle;
+    this.queuedUs = nowUs;
+  }
+
+  get bytes(): number {
+    return this.receiver.bytes ?? 0;
+  }
+
+  #open(step: number, count: number): void {
+    if (this.#next === 0) this.prefillEndUs = this.watch.dueUs;
+    this.closeRun();
+    this.#from = step;
+    this.#next = step + 1;
+    this.#width = count;
+  }
+
+  /** The open run joins the others. */
+  closeRun(): void {
+    if (this.#width === 0) return;
+    if (this.runs.length < 3 * RUNS_MAX && this.watch.keep()) {
+      this.runs.push(this.#from, this.#next - this.#from, this.#width);
+    } else this.runsDropped++;
+    this.#width = 0;
+  }
+}
+
+/** Gathers the facts of one engine, from the calls of engine and loop and from the plan's lists in the core. */
+export class Watch {
+  /** Due time of the step whose rows are being handed out. */
+  dueUs = 0;
+  #taken = 0;
+  /** Open steps, oldest first: when each was planned, and its preemptions. */
+  readonly #planned: number[] = [];
+  /** Preemptions by a reset of the prefix cache: they go to the next step planned. */
+  #between = 0;
+  #held = 0;
+  /** Ended, and not yet told. */
+  #ended: Trail[] = [];
+  #turning = false;
+
+  constructor(
+    readonly core: Core,
+    readonly clock: Clock,
+    readonly observer: Observer,
+    readonly trailAt: (slot: number) => Trail | undefined,
+  ) {}
+
+  submitted(id: string | undefined, { order, arrivalUs, promptTokens }: CoreRequest, receiver: Receiver): Trail {
+    return new Trail(this, id ?? `${order}`, order, arrivalUs, promptTokens, receiver);
+  }
+
+  /** May one more run or preemption be kept? */
+  keep(): boolean {
+    if (this.#held >= HELD_MAX) return false;
+    this.#held++;
+    return true;
+  }
+
+  /** The loop planned a step at `nowUs`: who was admitted, who lost its blocks? */
+  planned(nowUs: number): void {
+    const { views } = this.core;
+    const { i32 } = views;
+    const preempted = this.preempted(nowUs);
+    this.#planned.push(nowUs, preempted + this.#between);
+    this.#between = 0;
+    const handles = (views.word(Word.RowHandleAt) >>> 0) >> 2;
+    const tokens = (views.word(Word.RowTokensAt) >>> 0) >> 2;
+    const rows = views.word(Word.PlanRows);
+    for (let row = views.word(Word.PlanAdmitted); row < rows; row++) {
+      const handle = i32[handles + row]!;
+      const trail = this.#find(handle);
+      if (trail) this.#admitted(trail, handle % SLOTS, i32[tokens + row]!, nowUs);
+    }
+  }
+
+  #admitted(trail: Trail, slot: number, tokens: number, nowUs: number): void {
+    const { views } = this.core;
+    if (trail.preemptions === 0) {
+      trail.scheduledUs = nowUs;
+      trail.cachedTokens = views.cachedPrompt[slot]! - 1;
+      return;
+    }
+    const cached = views.field(Field.Computed, slot) - tokens;
+    trail.recomputedTokens += views.field(Field.Prompt, slot) + views.field(Field.Outputs, slot) - cached;
+    const { preempted } = trail;
+    if (preempted.length === 3 * trail.preemptions) {
+      preempted[preempted.length - 2] = nowUs;
+      preempted[preempted.length - 1] = cached;
+    }
+  }
+
+  /** Takes the core's list of preempted requests in; how many. */
+  preempted(nowUs: number): number {
+    const { views } = this.core;
+    const count = views.word(Word.PlanPreempted);
+    const handles = (views.word(Word.PreemptedAt) >>> 0) >> 2;
+    for (let i = 0; i < count; i++) {
+      const trail = this.#find(views.i32[handles + i]!);
+      if (!trail) continue;
+      const kept = trail.preempted.length === 3 * trail.preemptions;
+      trail.preemptions++;
+      if (kept && trail.preemptions <= PREEMPTIONS_MAX && this.keep()) {
+        trail.preempted.push(nowUs, Number.NaN, Number.NaN);
+      }
+    }
+    return count;
+  }
+
+  /** The prefix cache was reset by force, between two steps. */
+  reset(): void {
+    this.#between += this.preempted(this.clock.now());
+  }
+
+  /** The rows of the next step are about to be handed out; its number. */
+  begin(dueUs: number): number {
+    this.#tell();
+    this.dueUs = dueUs;
+    return ++this.#taken;
+  }
+
+  /** The step's rows were handed out. */
+  took(dueUs: number, startUs: number, endUs: number): void {
+    const tokens = this.core.views.word(Word.OutTokens);
+    const [plannedUs, preemptions] = this.#planned.splice(0, 2) as [number, number];
+    this.observer.step(this.#taken, plannedUs, dueUs, startUs, endUs, tokens, preemptions);
+  }
+
+  /** A row for a generation that another one's receiver has just ended: computed and counted, but nobody heard it. */
+  unheard(slot: number, count: number, reason: Finish | null): void {
+    const trail = this.#ended.find(({ handle }) => handle % SLOTS === slot);
+    if (!trail) return;
+    trail.took(this.#taken, count);
+    if (reason !== null) {
+      trail.reason = reason;
+      trail.outputTokens += count;
+      trail.endUs = this.dueUs;
+    }
+  }
+
+  /** The front ended it: at the boundary that the core's times count to; one that was cut off, now. */
+  closed(trail: Trail, reason: Finish, tokens: number, boundaryUs: number): void {
+    const cut = reason === Finish.Abort || reason === Finish.Error;
+    this.ended(trail, reason, tokens, cut ? this.clock.now() : boundaryUs);
+  }
+
+  ended(trail: Trail, reason: Finish, tokens: number, nowUs: number): void {
+    trail.reason = reason;
+    trail.outputTokens = tokens;
+    trail.endUs = nowUs;
+    this.#ended.push(trail);
+    this.#turn();
+  }
+
+  idle(): void {
+    this.#turn();
+  }
+
+  /** The engine stops: those that are alive are told as they stand. */
+  stop(alive: Iterable<{ readonly trail: Trail | null } | undefined>): void {
+    for (const live of alive) if (live?.trail) this.#ended.push(live.trail);
+    this.#tell();
+    this.observer.idle();
+  }
+
+  /** Who it is, also when the front ended it since the last abort point. */
+  #find(handle: number): Trail | undefined {
+    return this.trailAt(handle % SLOTS) ?? this.#ended.find((trail) => trail.handle === handle);
+  }
+
+  #turn(): void {
+    if (this.#turning) return;
+    this.#turning = true;
+    this.clock.turn(() => {
+      this.#turning = false;
+      this.#tell();
+      if (this.#planned.length === 0) this.observer.idle();
+    });
+  }
+
+  #tell(): void {
+    if (this.#ended.length === 0) return;
+    const ended = this.#ended;
+    this.#ended = [];
+    for (const trail of ended) {
+      trail.closeRun();
+      this.#held -= trail.runs.length / 3 + trail.preempted.length / 3;
+      this.observer.request(trail);
+    }
+  }
+}

@@ -1,0 +1,159 @@
+/**
+ * How is the truth kept? Rows go into pages on the loop's thread, pages to a writer: a thread of its own, so that a slow
+ * or full disk never holds up serving, or, where nothing is served, the caller itself.
+ */
+import { accessSync, constants, statSync } from "node:fs";
+import { dirname } from "node:path";
+import type { TruthLogConfig } from "../config/types.ts";
+import type { Observer } from "../engine/observer.ts";
+import type { TruthDropped } from "../engine/types.ts";
+import { TruthFile } from "./file.ts";
+import { formatPage } from "./format.ts";
+import { Page } from "./page.ts";
+import { RING, Ring, type RingLimits } from "./ring.ts";
+import type { About } from "./schema.ts";
+import type { TruthOrder, TruthReply } from "./worker.ts";
+
+export interface TruthLog {
+  /** What the engine of this index is given. */
+  observer(engine: number): Observer;
+  /** Rows and runs lost since the start: buffers that were full, a disk that failed. */
+  dropped(): TruthDropped;
+  /** Writes what is there; after the engines have stopped. */
+  close(): Promise<void>;
+}
+
+/** Writes in a thread. `warn` gets one line at most, about a disk that fails. */
+export function createTruthLog(
+  config: TruthLogConfig,
+  about: About,
+  warn: (line: string) => void,
+  limits: RingLimits = RING,
+): TruthLog {
+  return new WorkerLog(config, about, warn, limits);
+}
+
+/** Writes in the caller's thread, page by page: for replay and tests. Nothing is ever dropped but by the disk. */
+export function createInlineTruthLog(config: TruthLogConfig, about: About, warn: (line: string) => void): TruthLog {
+  const file = new TruthFile(config, about, (why) => warn(warning(config, why)));
+  const write = (page: Page) => {
+    formatPage(page, (text, kind, runs) => file.line(text, kind, runs));
+    ring.returned(page);
+  };
+  const ring: Ring = new Ring({ ...RING, lingerUs: Number.POSITIVE_INFINITY }, write);
+  return {
+    observer: (engine) => ring.observer(engine),
+    dropped: () => sum(ring.dropped, file.lost),
+    close: async () => {
+      ring.flush();
+      file.close(ring.dropped);
+    },
+  };
+}
+
+/** Undefined, or why the file cannot be written: to be said before anything starts. */
+export function unwritable(file: string): string | undefined {
+  try {
+    const found = statSync(file, { throwIfNoEntry: false });
+    if (found?.isDirectory()) return "it is a folder";
+    if (found && !found.isFile()) return undefined;
+    const folder = dirname(file);
+    if (!statSync(folder).isDirectory()) return `${folder} is not a folder`;
+    // Rotation renames, so the folder must be writable too.
+    accessSync(folder, constants.W_OK);
+    if (found) accessSync(file, constants.W_OK);
+    return undefined;
+  } catch (error) {
+    return (error as { code?: string }).code ?? String(error);
+  }
+}
+
+const NOTHING: TruthDropped = { run: 0, step: 0, request: 0 };
+
+class WorkerLog implements TruthLog {
+  readonly #ring: Ring;
+  readonly #worker: Worker;
+  readonly #warn: (why: string) => void;
+  /** By the disk; in pages that the thread took with it. */
+  #lost = NOTHING;
+  #gone = NOTHING;
+  /** What is in the pages that are away, oldest first. */
+  readonly #away: TruthDropped[] = [];
+  #dead = false;
+  readonly #closed = Promise.withResolvers<void>();
+
+  constructor(config: TruthLogConfig, about: About, warn: (line: string) => void, limits: RingLimits) {
+    this.#warn = (why) => warn(warning(config, why));
+    this.#ring = new Ring(limits, (page) => this.#send(page));
+    this.#worker = new Worker(new URL("./worker.ts", import.meta.url));
+    this.#worker.unref();
+    this.#worker.onmessage = ({ data }: MessageEvent<TruthReply>) => this.#take(data);
+    this.#worker.onerror = ({ message }) => this.#died(message);
+    this.#worker.addEventListener("close", () => this.#died("the writing thread ended"));
+    this.#post({ config, about });
+  }
+
+  observer(engine: number): Observer {
+    return this.#ring.observer(engine);
+  }
+
+  dropped(): TruthDropped {
+    return sum(sum(this.#ring.dropped, this.#lost), this.#gone);
+  }
+
+  async close(): Promise<void> {
+    this.#ring.drain();
+    if (!this.#dead) {
+      this.#worker.ref();
+      this.#post({ close: this.#ring.dropped });
+      await this.#closed.promise;
+    }
+    this.#dead = true;
+    this.#worker.terminate();
+  }
+
+  #send(page: Page): void {
+    const rows = { run: page.runs, step: page.steps, request: page.requests };
+    if (this.#dead) {
+      this.#gone = sum(this.#gone, rows);
+      this.#ring.returned(page);
+      return;
+    }
+    this.#away.push(rows);
+    this.#post({ words: page.words, used: page.used }, [page.words.buffer]);
+  }
+
+  #post(order: TruthOrder, handOver: ArrayBuffer[] = []): void {
+    this.#worker.postMessage(order, handOver);
+  }
+
+  #take(reply: TruthReply): void {
+    if ("warning" in reply) {
+      this.#warn(reply.warning);
+      return;
+    }
+    this.#lost = reply.lost;
+    if ("closed" in reply) {
+      this.#closed.resolve();
+      return;
+    }
+    this.#away.shift();
+    this.#ring.returned(new Page(reply.words));
+  }
+
+  #died(why: string): void {
+    if (this.#dead) return;
+    this.#dead = true;
+    this.#gone = this.#away.reduce(sum, NOTHING);
+    this.#warn(why);
+    this.#closed.resolve();
+  }
+}
+
+function sum(a: TruthDropped, b: TruthDropped): TruthDropped {
+  return { run: a.run + b.run, step: a.step + b.step, request: a.request + b.request };
+}
+
+function warning({ file }: TruthLogConfig, why: string): string {
+  return `--truth-log ${file}: ${why}; serving goes on, what is lost is counted in understudy_truth_dropped_total`;
+}

@@ -1,0 +1,117 @@
+/**
+ * How do rows lie in a page on their way to the writer? As doubles, one row after the other: kind, length in words,
+ * fields. A page is handed to another thread without a copy.
+ */
+import type { Trail } from "../engine/observer.ts";
+
+/** Words of a page: the longest row, with all its runs and preemptions, fits into an empty one. */
+export const PAGE_WORDS = 32_768;
+/** Bytes of an id that are kept. */
+export const ID_BYTES = 512;
+
+export enum Kind {
+  Step = 1,
+  Request = 2,
+}
+
+/** Words of a row before its lists; order as they are written below. */
+export const STEP_WORDS = 10;
+export const REQUEST_WORDS = 21;
+
+const encoder = new TextEncoder();
+const idBytes = new Uint8Array(ID_BYTES);
+
+export class Page {
+  readonly words: Float64Array<ArrayBuffer>;
+  used = 0;
+  /** What is in it, for the case that it is lost. */
+  runs = 0;
+  steps = 0;
+  requests = 0;
+
+  constructor(words = new Float64Array(PAGE_WORDS)) {
+    this.words = words;
+  }
+
+  clear(): void {
+    this.used = 0;
+    this.runs = 0;
+    this.steps = 0;
+    this.requests = 0;
+  }
+
+  fits(words: number): boolean {
+    return this.used + words <= PAGE_WORDS;
+  }
+
+  step(
+    engine: number,
+    step: number,
+    plannedUs: number,
+    dueUs: number,
+    startUs: number,
+    endUs: number,
+    tokens: number,
+    preemptions: number,
+  ): void {
+    const { words } = this;
+    let at = this.used;
+    words[at++] = Kind.Step;
+    words[at++] = STEP_WORDS;
+    words[at++] = engine;
+    words[at++] = step;
+    words[at++] = plannedUs;
+    words[at++] = dueUs;
+    words[at++] = startUs;
+    words[at++] = endUs;
+    words[at++] = tokens;
+    words[at++] = preemptions;
+    this.used = at;
+    this.steps++;
+  }
+
+  /** `withLists`: with runs and preemption times; else they are counted as dropped. Ids are kept as UTF-8, 8 bytes a word. */
+  request(engine: number, trail: Trail, withLists: boolean): void {
+    const { words } = this;
+    const from = this.used;
+    const id = encoder.encodeInto(trail.id, idBytes).written;
+    const preempted = withLists ? trail.preempted : [];
+    const runs = withLists ? trail.runs : [];
+    let at = from;
+    words[at++] = Kind.Request;
+    at++;
+    words[at++] = engine;
+    words[at++] = trail.order;
+    words[at++] = trail.arrivalUs;
+    words[at++] = trail.queuedUs;
+    words[at++] = trail.scheduledUs;
+    words[at++] = trail.prefillEndUs;
+    words[at++] = trail.endUs;
+    words[at++] = trail.reason ?? -1;
+    words[at++] = trail.promptTokens;
+    words[at++] = trail.cachedTokens;
+    words[at++] = trail.recomputedTokens;
+    words[at++] = trail.outputTokens;
+    words[at++] = trail.bytes;
+    words[at++] = trail.preemptions;
+    words[at++] = trail.runsDropped + (withLists ? 0 : trail.runs.length / 3);
+    words[at++] = id;
+    words[at++] = preempted.length;
+    words[at++] = runs.length;
+    words[at++] = Number.isNaN(trail.scheduledUs) ? 0 : trail.promptTokens - trail.cachedTokens;
+    new Uint8Array(words.buffer, at * 8, id).set(idBytes.subarray(0, id));
+    at += Math.ceil(id / 8);
+    for (let i = 0; i < preempted.length; i++) words[at++] = preempted[i]!;
+    for (let i = 0; i < runs.length; i++) words[at++] = runs[i]!;
+    words[from + 1] = at - from;
+    this.used = at;
+    this.runs += runs.length / 3;
+    this.requests++;
+  }
+}
+
+/** Words that a request's row takes at most. */
+export function requestWords(trail: Trail, withLists: boolean): number {
+  const lists = withLists ? trail.preempted.length + trail.runs.length : 0;
+  return REQUEST_WORDS + ID_BYTES / 8 + lists;
+}

@@ -1,0 +1,89 @@
+/** What stands in a truth log? One JSON object per line; `docs/truth-log.md` describes it. A change of meaning changes SCHEMA. */
+import type { EngineConfig } from "../config/types.ts";
+
+export const SCHEMA = 1;
+
+/** What the log says of itself at the head of each file. */
+export interface About {
+  readonly engine: EngineConfig;
+  /** Engines of this process; rows carry the index of theirs. */
+  readonly engines: number;
+  /** Microseconds since 1970 at time 0 of the log's clock; null for virtual time. */
+  readonly epochUs: number | null;
+}
+
+/** First line of each file. */
+export interface HeaderLine extends About {
+  readonly type: "header";
+  readonly schema: typeof SCHEMA;
+  /** Files that this run has begun before this one. */
+  readonly file: number;
+  readonly seed: number;
+}
+
+/** A step of an engine; numbers rise by one from 1. Times in microseconds. */
+export interface StepLine {
+  readonly type: "step";
+  readonly engine: number;
+  readonly step: number;
+  /** When it was planned; its end, at which all its tokens are due; first and last moment of writing them. */
+  readonly plannedUs: number;
+  readonly dueUs: number;
+  readonly writeStartUs: number;
+  readonly writeEndUs: number;
+  readonly tokens: number;
+  /** Requests that lost their blocks when it was planned. */
+  readonly preemptions: number;
+}
+
+/** A generation that ended. Null: it never came so far. */
+export interface RequestLine {
+  readonly type: "request";
+  readonly engine: number;
+  /** Order of submission to this engine, from 0. */
+  readonly order: number;
+  readonly id: string;
+  readonly arrivalUs: number;
+  readonly queuedUs: number | null;
+  readonly scheduledUs: number | null;
+  readonly prefillEndUs: number | null;
+  readonly endUs: number | null;
+  /** Null: the log was closed before it ended. */
+  readonly reason: ReasonName | null;
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+  readonly computedTokens: number;
+  readonly recomputedTokens: number;
+  readonly outputTokens: number;
+  readonly bytes: number;
+  readonly preemptions: number;
+  readonly preempted: readonly PreemptedEntry[];
+  /** Tokens came in steps `first` to `first + steps - 1`, one each, or `width` each. */
+  readonly runs: readonly (readonly [first: number, steps: number, width?: number])[];
+  readonly droppedRuns: number;
+}
+
+export interface PreemptedEntry {
+  readonly us: number;
+  readonly resumedUs: number | null;
+  readonly cachedTokens: number | null;
+}
+
+/** Last line of a log that was closed in order: rows written, rows lost. */
+export interface EndLine {
+  readonly type: "end";
+  readonly steps: number;
+  readonly requests: number;
+  readonly dropped: { readonly run: number; readonly step: number; readonly request: number };
+}
+
+export type TruthLine = HeaderLine | StepLine | RequestLine | EndLine;
+
+/** By `Finish`. */
+export const REASONS = ["stop", "length", "abort", "error", "repetition"] as const;
+export type ReasonName = (typeof REASONS)[number];
+
+export function headerLine(about: About, file: number): string {
+  const header: HeaderLine = { type: "header", schema: SCHEMA, file, seed: about.engine.seed, ...about };
+  return JSON.stringify(header);
+}
