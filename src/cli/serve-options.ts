@@ -25,6 +25,16 @@ export function resolveServeConfig(
   const flags = parseFlags(argv);
   if ("error" in flags) return flags;
   if (flags.help !== undefined) return { help: serveHelp(flags.help) };
+  return resolveFlags(flags, env, readFile);
+}
+
+/** The same from flags that are read already; `defaults` give way to every other place. For commands with the same options. */
+export function resolveFlags(
+  flags: Flags,
+  env: Environment,
+  readFile: (path: string) => string,
+  defaults: readonly Given[] = [],
+): Exclude<Resolved, { readonly help: string }> {
   const environment = fromEnvironment(env);
   if ("error" in environment) return environment;
   const spoken = withModel(flags);
@@ -33,7 +43,7 @@ export function resolveServeConfig(
   const said = merge(environment.given, spoken);
   const file = readConfigFile(said.get("config"), readFile);
   if ("error" in file) return file;
-  const all = merge(environment.fallback, file, [...said.values()]);
+  const all = merge(defaults, environment.fallback, file, [...said.values()]);
 
   const values = readValues(all);
   if ("error" in values) return values;

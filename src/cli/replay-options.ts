@@ -1,0 +1,106 @@
+/** What can `understudy replay` be told, beside all that the server's engine can? One table, read before the server's options. */
+import { FORMATS } from "../traces/open.ts";
+import type { Refused } from "./given.ts";
+import { wrongValue } from "./given.ts";
+import { integer, number, type Option, onlyOn, type Row, text, type ValueOf } from "./option.ts";
+
+const SECONDS_MOST = 1e9;
+
+export const replayOptions = {
+  format: {
+    ...text("FORMAT", FORMATS),
+    group: "Trace",
+    default: "what the file looks like",
+    about: `What the trace is: ${FORMATS}.`,
+  },
+  limit: { ...integer(1), group: "Trace", default: "none", about: "At most so many requests." },
+  "rate-scale": {
+    ...number(0, 1e6, "min"),
+    group: "Trace",
+    default: "1",
+    about: "Requests arrive so many times as fast.",
+  },
+  until: {
+    ...number(0, SECONDS_MOST, "min"),
+    group: "Trace",
+    default: "none",
+    about: "Ends at this simulated second; what runs then is unfinished.",
+  },
+  "skip-bad": { ...onlyOn, group: "Trace", default: "false", about: "Counts bad lines and goes on." },
+  engines: {
+    ...integer(1, 256),
+    group: "Trace",
+    default: "1",
+    about: "Engines of this configuration; a request goes to the one with the fewest under way.",
+  },
+  json: { ...text("FILE", "a path to write"), group: "Output", default: "none", about: "The results as JSON." },
+  metrics: {
+    ...text("FILE", "a path to write"),
+    group: "Output",
+    default: "none",
+    about: "The text that /metrics would show at the end.",
+  },
+  series: {
+    ...text("FILE", "a path to write"),
+    group: "Output",
+    default: "none",
+    about: "Load and pool over simulated time, as CSV.",
+  },
+  "series-interval": {
+    ...number(0.001, SECONDS_MOST),
+    group: "Output",
+    default: "1",
+    about: "Simulated seconds per row of the series.",
+  },
+} as const satisfies Record<string, Row>;
+
+type Name = keyof typeof replayOptions;
+export type ReplayValues = { readonly [K in Name]?: ValueOf<(typeof replayOptions)[K]> };
+
+/** Takes replay's own options out of `argv`; `rest` is for the server's parser. */
+export function takeReplayOptions(
+  argv: readonly string[],
+): { readonly values: ReplayValues; readonly rest: readonly string[] } | Refused {
+  const values: Record<string, unknown> = {};
+  const rest: string[] = [];
+  for (let at = 0; at < argv.length; at++) {
+    const [written, attached] = split(argv[at]!);
+    const name = written.slice(2).replaceAll("_", "-");
+    if (!written.startsWith("--") || !Object.hasOwn(replayOptions, name)) {
+      rest.push(argv[at]!);
+      continue;
+    }
+    const option: Option = replayOptions[name as Name];
+    const isSwitch = option.arity === "switch";
+    if (isSwitch && attached !== undefined) return { error: `${written}: takes no value, not "${attached}"` };
+    const value = isSwitch ? "true" : (attached ?? argv[++at]);
+    if (value === undefined) return { error: `${written}: needs a value: ${option.accepts}` };
+    values[name] = option.read([value]);
+    if (values[name] === undefined) return wrongValue(written, option.accepts, value);
+  }
+  return { values, rest };
+}
+
+function split(token: string): [string, string | undefined] {
+  const equals = token.indexOf("=");
+  return equals < 0 ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
+}
+
+export function replayHelp(): string {
+  const lines = Object.entries<Row>(replayOptions).map(([name, row]) => {
+    const flag = `--${name}${row.metavar === "" ? "" : ` ${row.metavar}`}`;
+    return `  ${flag}\n      ${row.about} Default: ${row.default}.`;
+  });
+  return [
+    "understudy replay TRACE [options]",
+    "understudy replay --format synthetic:isl=1000,osl=200,concurrency=256 [options]",
+    "",
+    "Runs a trace through the server's engine in simulated time, as fast as the machine can.",
+    "Same trace, seed and options: same results.",
+    "",
+    ...lines,
+    "",
+    "The model, scheduler, KV cache and timing options are those of understudy serve (understudy serve --help),",
+    "from flags, UNDERSTUDY_… variables and --config alike. --block-size is 512 by default for a mooncake trace.",
+  ].join("\n");
+}

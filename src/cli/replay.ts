@@ -1,0 +1,149 @@
+/** `understudy replay`: resolves the options, runs the trace, prints the table, writes the files. */
+import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from "node:fs";
+import wasm from "../../build/core.wasm" with { type: "file" };
+import { wallUs } from "../clock.ts";
+import type { ServeConfig } from "../config/types.ts";
+import { CoreTooLarge, CoreTrap } from "../core/core.ts";
+import { metricsText } from "../replay/page.ts";
+import { Replay } from "../replay/replay.ts";
+import { resultsOf } from "../replay/results.ts";
+import { SERIES_HEADER, Series } from "../replay/series.ts";
+import { table } from "../replay/table.ts";
+import { openTrace } from "../traces/open.ts";
+import { requests } from "../traces/requests.ts";
+import { type BadLine, TRACE_BLOCK, type Trace, TraceError } from "../traces/trace.ts";
+import { parseFlags } from "./flags.ts";
+import { type Given, given } from "./given.ts";
+import { lookup } from "./lookup.ts";
+import { type ReplayValues, replayHelp, takeReplayOptions } from "./replay-options.ts";
+import { Progress } from "./replay-progress.ts";
+import { resolveFlags } from "./serve-options.ts";
+
+const USAGE_ERROR = 2;
+const CORE_TRAPPED = 70;
+
+export async function run(argv: readonly string[]): Promise<void> {
+  try {
+    await replay(argv);
+  } catch (failure) {
+    if (failure instanceof TraceError || failure instanceof CoreTooLarge) refuse(failure.message);
+    else if (failure instanceof CoreTrap || failure instanceof WebAssembly.RuntimeError) {
+      console.error(`understudy replay: the core trapped: ${failure.message}`);
+      process.exitCode = CORE_TRAPPED;
+    } else throw failure;
+  }
+}
+
+async function replay(argv: readonly string[]): Promise<void> {
+  const own = takeReplayOptions(argv);
+  if ("error" in own) return refuse(own.error);
+  const flags = parseFlags(own.rest);
+  if ("error" in flags) return refuse(flags.error);
+  if (flags.help !== undefined) return console.log(replayHelp());
+  const [path = null, second] = flags.positional;
+  if (second !== undefined) return refuse(`"${second}": unexpected; one trace is replayed, and "${path}" is it`);
+
+  const { values } = own;
+  const trace = openTrace(path, values.format ?? null);
+  const resolved = resolveFlags({ ...flags, positional: [] }, process.env, readText, defaultsOf(trace));
+  if ("error" in resolved) return refuse(resolved.error);
+  for (const notice of resolved.notices) console.error(`understudy replay: ${notice}`);
+  const { config } = resolved;
+  const { blockSize } = config.engine;
+  if (trace.format === "mooncake" && TRACE_BLOCK % blockSize !== 0) {
+    return refuse(
+      `--block-size ${blockSize}: a mooncake trace has blocks of ${TRACE_BLOCK} tokens; take a divisor of that`,
+    );
+  }
+  await runTrace(trace, path ?? values.format!, values, config);
+}
+
+async function runTrace(trace: Trace, name: string, values: ReplayValues, config: ServeConfig): Promise<void> {
+  const files = { json: outFile(values.json), metrics: outFile(values.metrics), series: outFile(values.series) };
+  const bad: { count: number; first: BadLine | null } = { count: 0, first: null };
+  const onBad = (line: BadLine) => {
+    bad.count++;
+    bad.first ??= line;
+  };
+  const wanted = {
+    seed: config.engine.seed,
+    limit: values.limit ?? Number.POSITIVE_INFINITY,
+    rateScale: values["rate-scale"] ?? 1,
+    onBad: values["skip-bad"] ? onBad : null,
+  };
+  const untilUs = values.until === undefined ? Number.POSITIVE_INFINITY : Math.round(values.until * 1e6);
+  const progress = new Progress(
+    (text) => process.stderr.write(text),
+    (atUs, { arrived, finished }) => {
+      const read = trace.bytes > 0 ? trace.bytesRead() / trace.bytes : 0;
+      const all = Math.min(wanted.limit, trace.total ?? (read > 0 ? arrived / read : Number.POSITIVE_INFINITY));
+      const share = Math.max(finished / all, atUs / untilUs);
+      return share > 0 ? Math.min(1, share) : null;
+    },
+  );
+  const module = await WebAssembly.compile(await Bun.file(wasm).arrayBuffer());
+  const startUs = wallUs();
+  const replay = new Replay({
+    config: config.engine,
+    module,
+    engines: values.engines ?? 1,
+    requests: requests(trace, name, wanted),
+    pace: trace.pace,
+    untilUs,
+    ...(files.series === null ? {} : { series: seriesInto(files.series, values["series-interval"] ?? 1) }),
+    ...(process.stderr.isTTY ? { onProgress: progress.show } : {}),
+  });
+  const durationUs = replay.run();
+  const tookUs = wallUs() - startUs;
+  progress.clear();
+  const about = {
+    name,
+    format: trace.format,
+    config: config.engine,
+    badLines: bad.count,
+    passedOver: trace.passedOver(),
+  };
+  trace.close();
+  const results = resultsOf(replay, durationUs, about);
+  console.log(table(results, tookUs));
+  if (bad.first) console.log(`first bad line: ${name}:${bad.first.line}: expected ${bad.first.expected}`);
+  if (files.json !== null) finish(files.json, `${JSON.stringify(results, null, 2)}\n`);
+  if (files.metrics !== null) finish(files.metrics, await metricsText(replay, config));
+  if (files.series !== null) closeSync(files.series);
+}
+
+/** One engine block per block of the trace, unless somebody says otherwise. */
+function defaultsOf(trace: Trace): readonly Given[] {
+  return trace.format === "mooncake" ? [given(lookup("block-size")!, [`${TRACE_BLOCK}`], "mooncake")] : [];
+}
+
+function seriesInto(file: number, intervalS: number) {
+  writeSync(file, `${SERIES_HEADER}\n`);
+  const series = new Series();
+  const onRow = (...row: Parameters<Series["row"]>) => void writeSync(file, `${series.row(...row)}\n`);
+  return { intervalUs: Math.round(intervalS * 1e6), onRow };
+}
+
+/** Opened before the replay, so that nobody waits for a result that cannot be written. */
+function outFile(path: string | undefined): number | null {
+  if (path === undefined) return null;
+  try {
+    return openSync(path, "w");
+  } catch (failure) {
+    throw new TraceError(`cannot write "${path}" (${(failure as { code?: string }).code ?? failure})`);
+  }
+}
+
+function finish(file: number, text: string): void {
+  writeFileSync(file, text);
+  closeSync(file);
+}
+
+function readText(path: string): string {
+  return readFileSync(path, "utf8");
+}
+
+function refuse(why: string): void {
+  console.error(`understudy replay: ${why}`);
+  process.exitCode = USAGE_ERROR;
+}

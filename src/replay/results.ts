@@ -1,0 +1,110 @@
+/** What came out of a replay? Plain numbers, a pure function of trace, seed and options: no wall clock. */
+import type { EngineConfig } from "../config/types.ts";
+import type { EngineSnapshot, HistogramName } from "../engine/types.ts";
+import { type Spread, spreadOf } from "./percentiles.ts";
+import type { Replay } from "./replay.ts";
+
+export const RESULTS_SCHEMA = "understudy-replay/1";
+
+/** As `--json` writes it. Times in the unit of the name, all simulated. */
+export interface Results {
+  readonly schema: typeof RESULTS_SCHEMA;
+  readonly trace: { readonly name: string; readonly format: string };
+  readonly engines: number;
+  readonly engine: EngineConfig;
+  readonly requests: {
+    readonly arrived: number;
+    readonly finished: number;
+    readonly unfinished: number;
+    readonly refused: { readonly too_long: number; readonly busy: number };
+    readonly cut: number;
+    readonly bad_lines: number;
+    readonly passed_over: number;
+  };
+  readonly duration_s: number;
+  readonly steps: number;
+  readonly tokens: { readonly prompt: number; readonly prompt_cached: number; readonly generated: number };
+  readonly throughput: {
+    readonly requests_per_s: number;
+    readonly output_tokens_per_s: number;
+    readonly total_tokens_per_s: number;
+  };
+  /** Of requests with two output tokens or more in `tpot_ms`; all others as vLLM's histograms count. */
+  readonly ttft_ms: Spread;
+  readonly itl_ms: Spread;
+  readonly tpot_ms: Spread;
+  readonly e2e_ms: Spread;
+  readonly queue_ms: Spread;
+  readonly prefix_cache: {
+    readonly query_tokens: number;
+    readonly hit_tokens: number;
+    readonly hit_rate: number | null;
+  };
+  readonly preemptions: number;
+  readonly kv: { readonly blocks_peak: number; readonly blocks_usable: number; readonly usage_peak: number };
+}
+
+export interface About {
+  readonly name: string;
+  readonly format: string;
+  readonly config: EngineConfig;
+  readonly badLines: number;
+  readonly passedOver: number;
+}
+
+export function resultsOf(replay: Replay, durationUs: number, about: About): Results {
+  const { engines } = replay.fleet;
+  const { counts } = replay;
+  const snapshots = replay.fleet.snapshots();
+  const sum = (pick: (engine: EngineSnapshot) => number) => snapshots.reduce((total, one) => total + pick(one), 0);
+  const ms = (name: HistogramName, skipZero = false) =>
+    inMs(
+      spreadOf(
+        engines.map((engine) => engine.fine(name)),
+        skipZero,
+      ),
+    );
+  const seconds = durationUs / 1e6;
+  const rate = (what: number) => (seconds > 0 ? what / seconds : 0);
+  const [prompt, generated] = [sum((one) => one.promptTokens), sum((one) => one.generationTokens)];
+  const [queries, hits] = [sum((one) => one.prefixQueries), sum((one) => one.prefixHits)];
+  const peak = Math.max(...engines.map((engine) => engine.blocksPeak));
+  const usable = snapshots[0]!.blocksUsable;
+  return {
+    schema: RESULTS_SCHEMA,
+    trace: { name: about.name, format: about.format },
+    engines: engines.length,
+    engine: about.config,
+    requests: {
+      arrived: counts.arrived,
+      finished: counts.finished,
+      unfinished: replay.unfinished,
+      refused: { too_long: counts.tooLong, busy: counts.busy },
+      cut: counts.cut,
+      bad_lines: about.badLines,
+      passed_over: about.passedOver,
+    },
+    duration_s: seconds,
+    steps: sum((one) => one.steps),
+    tokens: { prompt, prompt_cached: sum((one) => one.promptTokensCached), generated },
+    throughput: {
+      requests_per_s: rate(counts.finished),
+      output_tokens_per_s: rate(generated),
+      total_tokens_per_s: rate(prompt + generated),
+    },
+    ttft_ms: ms("timeToFirstToken"),
+    itl_ms: ms("interTokenLatency"),
+    // A request with one token has no time per token; vLLM counts 0 for it.
+    tpot_ms: ms("timePerOutputToken", true),
+    e2e_ms: ms("e2eLatency"),
+    queue_ms: ms("queueTime"),
+    prefix_cache: { query_tokens: queries, hit_tokens: hits, hit_rate: queries > 0 ? hits / queries : null },
+    preemptions: sum((one) => one.preemptions),
+    kv: { blocks_peak: peak, blocks_usable: usable, usage_peak: peak / usable },
+  };
+}
+
+function inMs(us: Spread): Spread {
+  const ms = (value: number | null) => (value === null ? null : value / 1000);
+  return { count: us.count, mean: ms(us.mean), p50: ms(us.p50), p90: ms(us.p90), p99: ms(us.p99) };
+}

@@ -1,0 +1,75 @@
+/** What does a replay show on the terminal? The results as a table for eyes, and how fast the machine was. */
+import type { Spread } from "./percentiles.ts";
+import type { Results } from "./results.ts";
+
+/** `wallUs`: real time that the replay took, the only figure here that is not in the results. */
+export function table(results: Results, wallUs: number): string {
+  const { requests, tokens, throughput, prefix_cache: cache, kv } = results;
+  const refused = requests.refused.too_long + requests.refused.busy;
+  const wallS = wallUs / 1e6;
+  const speed = (count: number) => (wallS > 0 ? whole(count / wallS) : "-");
+  const extra = [
+    requests.unfinished > 0 ? `${whole(requests.unfinished)} unfinished` : "",
+    refused > 0 ? `${whole(refused)} refused (${refusals(requests.refused)})` : "",
+    requests.cut > 0 ? `${whole(requests.cut)} cut to the context` : "",
+    requests.bad_lines > 0 ? `${whole(requests.bad_lines)} bad lines` : "",
+    requests.passed_over > 0 ? `${whole(requests.passed_over)} without an answer passed over` : "",
+  ].filter(Boolean);
+  const engines = results.engines > 1 ? `, ${results.engines} engines` : "";
+  return [
+    `${results.trace.name} (${results.trace.format}${engines})`,
+    "",
+    row("", ["mean", "p50", "p90", "p99"]),
+    latency("TTFT, ms", results.ttft_ms),
+    latency("ITL, ms", results.itl_ms),
+    latency("TPOT, ms", results.tpot_ms),
+    latency("E2E, ms", results.e2e_ms),
+    latency("queue, ms", results.queue_ms),
+    "",
+    line("requests", [`${whole(requests.finished)} of ${whole(requests.arrived)} finished`, ...extra].join(", ")),
+    line(
+      "throughput",
+      `${decimal(throughput.requests_per_s)} requests/s, ${whole(throughput.output_tokens_per_s)} output tokens/s, ${whole(throughput.total_tokens_per_s)} tokens/s with prompts`,
+    ),
+    line(
+      "tokens",
+      `${whole(tokens.prompt)} prompt (${whole(tokens.prompt_cached)} cached), ${whole(tokens.generated)} output`,
+    ),
+    line(
+      "prefix cache",
+      cache.hit_rate === null
+        ? "no queries"
+        : `${percent(cache.hit_rate)} of ${whole(cache.query_tokens)} queried tokens`,
+    ),
+    line("preemptions", whole(results.preemptions)),
+    line("KV peak", `${percent(kv.usage_peak)}, ${whole(kv.blocks_peak)} of ${whole(kv.blocks_usable)} blocks`),
+    line("simulated", `${decimal(results.duration_s)} s in ${whole(results.steps)} steps`),
+    line(
+      "wall time",
+      `${decimal(wallS)} s: ${speed(tokens.generated)} output tokens/s, ${speed(tokens.prompt + tokens.generated)} with prompts, ${speed(requests.finished)} requests/s`,
+    ),
+  ].join("\n");
+}
+
+function refusals({ too_long: tooLong, busy }: Results["requests"]["refused"]): string {
+  const parts = [
+    tooLong > 0 ? `${whole(tooLong)} longer than max_model_len` : "",
+    busy > 0 ? `${whole(busy)} with the queue full` : "",
+  ];
+  return parts.filter(Boolean).join(", ");
+}
+
+function latency(name: string, { mean, p50, p90, p99 }: Spread): string {
+  return row(
+    name,
+    [mean, p50, p90, p99].map((value) => (value === null ? "-" : decimal(value))),
+  );
+}
+
+const row = (name: string, cells: readonly string[]) =>
+  name.padEnd(14) + cells.map((cell) => cell.padStart(13)).join("");
+const line = (name: string, text: string) => `${name.padEnd(14)} ${text}`;
+const whole = (value: number) => Math.round(value).toLocaleString("en-US");
+const decimal = (value: number) =>
+  value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const percent = (share: number) => `${(share * 100).toFixed(1)} %`;

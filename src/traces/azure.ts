@@ -1,0 +1,31 @@
+/** What does a line of an Azure LLM inference trace say? CSV: time of day, prompt tokens, generated tokens. */
+import type { Line } from "./lines.ts";
+import type { TraceItem } from "./trace.ts";
+
+export const AZURE_HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens";
+
+const ROW = /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(\.\d{1,9})?(?:Z|\+00:00)?,(\d{1,15})(?:\.0)?,(\d{1,15})(?:\.0)?$/;
+
+/** Nothing says what a prompt holds, so no two share a block. */
+export function* azure(lines: Iterable<Line>): Generator<TraceItem> {
+  let first = true;
+  for (const { number, text } of lines) {
+    const isHeader = first && text?.replaceAll('"', "").toLowerCase() === AZURE_HEADER.toLowerCase();
+    if (!isHeader)
+      yield first ? { line: number, expected: `the header ${AZURE_HEADER}` } : readLine(number, text ?? "");
+    first = false;
+  }
+}
+
+function readLine(line: number, text: string): TraceItem {
+  const [, day, time, fraction = "", prompt, output] = ROW.exec(text) ?? [];
+  const seconds = Date.parse(`${day}T${time}Z`) / 1000;
+  if (Number.isNaN(seconds)) {
+    return { line, expected: "a time, prompt tokens and output tokens, as in 2023-11-16 18:17:03.9799600,4808,10" };
+  }
+  const [promptTokens, outputTokens] = [Number(prompt), Number(output)];
+  if (promptTokens < 1 || outputTokens < 1) return { line, expected: "token counts of at least 1" };
+  // Seconds of the epoch with seven digits behind them do not fit a double, microseconds do.
+  const arrivalUs = seconds * 1e6 + Math.round(Number(`0${fraction}`) * 1e6);
+  return { line, arrivalUs, promptTokens, outputTokens, blockIds: null };
+}

@@ -1,0 +1,63 @@
+/** How is a JSON array of any size read element by element? Objects are cut out by their braces; strings are respected. */
+import { LINE_LIMIT } from "./lines.ts";
+
+export interface Element {
+  /** Line of its first brace, from 1. */
+  readonly line: number;
+  /** Null: it does not end, is longer than LINE_LIMIT, or something else stands in its place. */
+  readonly text: string | null;
+}
+
+const NEWLINE = 10;
+const QUOTE = 34;
+const BACKSLASH = 92;
+const OPEN = 123;
+const CLOSE = 125;
+/** Space, tab, line ends, comma, brackets of the array, and the three bytes of a byte order mark. */
+const BETWEEN = new Set([32, 9, 10, 13, 44, 91, 93, 0xef, 0xbb, 0xbf]);
+
+/** The objects of an array, or of lines of objects. After something that is no object nothing more is found. */
+export function* elements(pieces: Iterable<Buffer>): Generator<Element> {
+  let line = 1;
+  let startLine = 1;
+  let depth = 0;
+  let inString = false;
+  let escaped = false;
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  for (const piece of pieces) {
+    let from = depth > 0 ? 0 : -1;
+    for (let at = 0; at < piece.length; at++) {
+      const byte = piece[at]!;
+      if (byte === NEWLINE) line++;
+      if (inString) {
+        if (escaped) escaped = false;
+        else if (byte === BACKSLASH) escaped = true;
+        else if (byte === QUOTE) inString = false;
+      } else if (byte === OPEN) {
+        if (depth++ === 0) {
+          from = at;
+          startLine = line;
+        }
+      } else if (depth === 0) {
+        if (BETWEEN.has(byte)) continue;
+        yield { line, text: null };
+        return;
+      } else if (byte === QUOTE) {
+        inString = true;
+      } else if (byte === CLOSE && --depth === 0) {
+        const last = piece.subarray(from, at + 1);
+        const tooLong = heldBytes + last.length > LINE_LIMIT;
+        yield { line: startLine, text: tooLong ? null : Buffer.concat([...held, last]).toString() };
+        held = [];
+        heldBytes = 0;
+        from = -1;
+      }
+    }
+    if (from >= 0) {
+      heldBytes += piece.length - from;
+      if (heldBytes <= LINE_LIMIT) held.push(Buffer.from(piece.subarray(from)));
+    }
+  }
+  if (depth > 0) yield { line: startLine, text: null };
+}

@@ -1,0 +1,112 @@
+/** How is a file of any size read line by line? In pieces of a fixed size, so that memory holds one piece and one line. */
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { TraceError } from "./trace.ts";
+
+const PIECE = 1 << 18;
+/** A longer line is no line of a trace. */
+export const LINE_LIMIT = 1 << 24;
+
+export interface Line {
+  /** From 1. */
+  readonly number: number;
+  /** Null: longer than LINE_LIMIT. */
+  readonly text: string | null;
+}
+
+export class TraceFile {
+  readonly bytes: number;
+  readonly #fd: number;
+  readonly #piece = Buffer.allocUnsafe(PIECE);
+  #read = 0;
+
+  /** Throws a TraceError where the file cannot be read. */
+  constructor(readonly path: string) {
+    try {
+      this.#fd = openSync(path, "r");
+      const stat = fstatSync(this.#fd);
+      if (stat.isDirectory()) throw Object.assign(new Error("it is a folder"), { code: "EISDIR" });
+      this.bytes = stat.size;
+    } catch (failure) {
+      throw unreadable(path, failure);
+    }
+  }
+
+  get bytesRead(): number {
+    return this.#read;
+  }
+
+  /** The first bytes as text; reading starts at the beginning afterwards. A pipe gives "". */
+  head(bytes: number): string {
+    const head = Buffer.alloc(bytes);
+    try {
+      return head.toString("utf8", 0, readSync(this.#fd, head, 0, bytes, 0)).replace(/^\uFEFF/, "");
+    } catch {
+      return "";
+    }
+  }
+
+  /** Piece after piece; the buffer is used again for the next one. */
+  *pieces(): Generator<Buffer> {
+    for (;;) {
+      const count = this.#fill();
+      if (count === 0) return;
+      this.#read += count;
+      yield this.#piece.subarray(0, count);
+    }
+  }
+
+  /** Lines without their ends (LF or CRLF), blank ones left out. */
+  *lines(): Generator<Line> {
+    let held: Buffer[] = [];
+    let heldBytes = 0;
+    let number = 0;
+    const take = (last: Buffer): Line => {
+      number++;
+      const tooLong = heldBytes + last.length > LINE_LIMIT;
+      const whole = held.length === 0 || tooLong ? last : Buffer.concat([...held, last]);
+      held = [];
+      heldBytes = 0;
+      return { number, text: tooLong ? null : textOf(whole, number) };
+    };
+    for (const piece of this.pieces()) {
+      let from = 0;
+      for (let end = piece.indexOf(10); end >= 0; end = piece.indexOf(10, from)) {
+        const line = take(piece.subarray(from, end));
+        from = end + 1;
+        if (line.text !== "") yield line;
+      }
+      if (from < piece.length) {
+        heldBytes += piece.length - from;
+        if (heldBytes <= LINE_LIMIT) held.push(Buffer.from(piece.subarray(from)));
+      }
+    }
+    if (heldBytes > 0) {
+      const line = take(Buffer.alloc(0));
+      if (line.text !== "") yield line;
+    }
+  }
+
+  close(): void {
+    closeSync(this.#fd);
+  }
+
+  #fill(): number {
+    try {
+      return readSync(this.#fd, this.#piece, 0, PIECE, null);
+    } catch (failure) {
+      throw unreadable(this.path, failure);
+    }
+  }
+}
+
+function textOf(bytes: Buffer, number: number): string {
+  let end = bytes.length;
+  if (end > 0 && bytes[end - 1] === 13) end--;
+  const text = bytes.toString("utf8", 0, end);
+  return (number === 1 ? text.replace(/^\uFEFF/, "") : text).trim();
+}
+
+function unreadable(path: string, failure: unknown): TraceError {
+  const { code } = failure as { code?: string };
+  return new TraceError(`cannot read "${path}" (${code ?? String(failure)})`);
+}

@@ -1,0 +1,51 @@
+/** Which requests does `synthetic:isl=1000,osl=200,concurrency=256` mean? Made-up ones: lengths fixed or even in a range. */
+import { type Random, seeded } from "../random.ts";
+import { arrivalsOf, parameter, parameters, spread } from "./pace.ts";
+import { type Pace, TraceError, type TraceItem } from "./trace.ts";
+
+export const SYNTHETIC_FORM = "synthetic:isl=1000,osl=200,concurrency=256 (or rate=20), and requests=, seed=";
+const NAMES = ["isl", "osl", "concurrency", "rate", "requests", "seed"];
+const REQUESTS = 1000;
+const LONGEST = 2 ** 30;
+
+interface Range {
+  readonly least: number;
+  readonly most: number;
+}
+
+/** `text` is what follows `synthetic:`. No two prompts share anything. */
+export function synthetic(text: string): {
+  readonly pace: Pace;
+  readonly total: number;
+  readonly items: (seed: number) => Iterable<TraceItem>;
+} {
+  const given = parameters("synthetic", text, NAMES);
+  const [input, output] = [range(given, "isl"), range(given, "osl")];
+  const arrivals = arrivalsOf("synthetic", given);
+  if (!arrivals) throw new TraceError(`--format synthetic needs concurrency or rate: ${SYNTHETIC_FORM}`);
+  const total = parameter("synthetic", given, "requests", true) ?? REQUESTS;
+  const own = parameter("synthetic", given, "seed", true);
+  const { pace, rate } = arrivals;
+  return { pace, total, items: (seed) => spread(make(total, input, output, own ?? seed), rate, own ?? seed) };
+}
+
+function* make(requests: number, input: Range, output: Range, seed: number): Generator<TraceItem> {
+  const random = seeded(seed);
+  for (let i = 0; i < requests; i++) {
+    const promptTokens = draw(input, random);
+    yield { line: 0, arrivalUs: 0, promptTokens, outputTokens: draw(output, random), blockIds: null };
+  }
+}
+
+function range(given: ReadonlyMap<string, string>, name: string): Range {
+  const text = given.get(name);
+  if (text === undefined) throw new TraceError(`--format synthetic: ${name} is missing: ${SYNTHETIC_FORM}`);
+  const [, from = "", to = from] = /^(\d{1,10})(?:-(\d{1,10}))?$/.exec(text) ?? [];
+  const [least, most] = [Number(from), Number(to)];
+  if (from !== "" && least >= 1 && most >= least && most <= LONGEST) return { least, most };
+  throw new TraceError(`--format synthetic: ${name} takes tokens, as 1000 or 500-1500, not "${text}"`);
+}
+
+function draw({ least, most }: Range, random: Random): number {
+  return least === most ? least : least + Math.floor((random() / 2 ** 32) * (most - least + 1));
+}
