@@ -4,7 +4,8 @@
  *
  *   reader --port 8000 --body file [--path /v1/chat/completions] [--streams 1] [--requests 1]
  *
- * `--requests n`: so many per connection, one after the other. `--ramp n`: at most n new connections per millisecond.
+ * `--requests n`: so many per connection, one after the other. `--ramp n`: at most n new connections per millisecond,
+ * or per `--every-ms m`.
  * `@@@@@@` in the body becomes the number of the connection, so that prompts differ.
  * `--together 1`: connect all first, then send all. `--duration-ms d`: stop then (what is open is cut, and counted).
  * `--stall-ms s`: after its first event a connection reads nothing for s. `--rcvbuf b`: receive buffer (small: stalls bite).
@@ -247,6 +248,7 @@ int main(int argc, char **argv) {
   gaps_wanted = (int)number(argc, argv, "--gaps", 0);
   if (gaps_wanted) gaps = calloc(GAPS, sizeof *gaps);
   long together = number(argc, argv, "--together", 0), ramp = number(argc, argv, "--ramp", 64), ready = 0, opened = 0;
+  int64_t every = number(argc, argv, "--every-ms", 1) * 1000000;
   int64_t duration = number(argc, argv, "--duration-ms", 0) * 1000000;
   const char *per_stream = option(argc, argv, "--per-stream", NULL), *dump_path = option(argc, argv, "--dump", NULL);
   if (dump_path && !(dump = fopen(dump_path, "wb"))) die(dump_path);
@@ -260,7 +262,7 @@ int main(int argc, char **argv) {
     if (duration && now - began >= duration) break;
     if (opened < streams_max && now >= next) {
       for (long i = 0; i < ramp && opened < streams_max; i++) connect_one(&streams[opened++]);
-      next = now + 1000000;
+      next = now + every;
     }
     struct epoll_event list[512];
     int count = epoll_wait(loop, list, 512, opened < streams_max || stall ? 1 : duration ? 10 : -1);

@@ -1,0 +1,92 @@
+/**
+ * Does a client that leaves leave anything behind? 500 streams, cut by FIN and by RST, 20 rounds each.
+ *
+ *   bun run bench:cut [--rounds 20] [--streams 500] [--server "command"] [--realtime] [--no-save]
+ */
+import { slope } from "./lib/numbers.ts";
+import { known, number } from "./lib/options.ts";
+import { Page } from "./lib/page.ts";
+import { type Running, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { chat, prose } from "./lib/prompt.ts";
+import { read } from "./lib/reader.ts";
+import { bar, progress, table } from "./lib/report.ts";
+import { save } from "./lib/results.ts";
+
+known(["--rounds", "--streams", "--server", "--realtime", "--no-save"]);
+
+const STEP_MS = 20;
+/** The client's end and our reading of it take a while too, so the bound is not one step. */
+const WITHIN_MS = 250;
+const EVENTS_BEFORE = 5;
+const GAUGES = ["vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"];
+
+const streams = number("--streams", 500);
+const rounds = number("--rounds", 20);
+const body = chat(prose(40), 100_000);
+const flags = [
+  ...["--timing", `constant:ttft=${STEP_MS}ms,itl=${STEP_MS}ms`, "--max-num-seqs", String(streams)],
+  ...["--max-model-len", "131072", "--num-gpu-blocks-override", "65536"],
+];
+
+const aborts = (page: Page) => page.value("understudy_requests_total", 'outcome="abort"');
+
+/** One round; the time until all gauges are 0, and how many aborts were counted. */
+async function cut({ port }: Running, how: "fin" | "rst") {
+  const before = aborts(await Page.of(port));
+  const seen = await read({ port, body, streams, together: true, cut: EVENTS_BEFORE, how });
+  if (seen.cut !== streams) throw new Error(`${streams} were to be cut: ${JSON.stringify(seen)}`);
+  const from = performance.now();
+  for (;;) {
+    const page = await Page.of(port);
+    const clearMs = performance.now() - from;
+    const clear = GAUGES.every((gauge) => page.value(gauge) === 0);
+    if (clear || clearMs > 20 * WITHIN_MS) return { clear, clearMs, counted: aborts(page) - before };
+    await Bun.sleep(1);
+  }
+}
+
+const server = await start(serverCommand(flags), { core: SERVER_CORE });
+const done: (Awaited<ReturnType<typeof cut>> & { how: string; mb: number })[] = [];
+try {
+  for (let round = 0; round < rounds; round++) {
+    for (const how of ["fin", "rst"] as const) {
+      progress(`cut: round ${round + 1} of ${rounds}, ${how}`);
+      const result = await cut(server, how);
+      done.push({ ...result, how, mb: residentBytes(server.pid) / 1e6 });
+    }
+  }
+} finally {
+  await server.stop();
+}
+
+const row = (how: string) => {
+  const mine = done.filter((one) => one.how === how);
+  const wrong = mine.filter(({ counted, clear }) => counted !== streams || !clear).length;
+  return [how, mine.length, Math.max(...mine.map(({ clearMs }) => clearMs)), wrong];
+};
+table(`${streams} streams cut after ${EVENTS_BEFORE} events`, [
+  ["", "rounds", "longest ms until all is 0", "miscounted or not clear"],
+  row("fin"),
+  row("rst"),
+]);
+const second = done.slice(done.length >> 1).map(({ mb }) => mb);
+const trendMb = slope(second);
+const wrong = done.filter(({ counted, clear }) => counted !== streams || !clear);
+console.log(`  ${bar("rounds with a wrong count or a rest", wrong.length, 0, "rounds")}`);
+console.log(
+  `  ${bar("gauges 0 after the last cut", Math.max(...done.map(({ clearMs }) => clearMs)), WITHIN_MS, "ms")}`,
+);
+console.log(
+  `  memory: ${done[0]!.mb.toFixed(0)} MB after the first, ${second.at(-1)!.toFixed(0)} after the last round;`,
+);
+console.log(`  trend over the second half ${(trendMb * 1000).toFixed(0)} KB per round of ${streams} streams`);
+for (const { how, counted, clear } of wrong) console.log(`  ${how}: ${counted} aborts counted, clear: ${clear}`);
+save("cut", {
+  streams,
+  rounds,
+  wrong: wrong.length,
+  longestMs: Math.max(...done.map(({ clearMs }) => clearMs)),
+  trendKbPerRound: trendMb * 1000,
+  rssMb: done.map(({ mb }) => Math.round(mb * 10) / 10),
+});
+if (wrong.length > 0) process.exitCode = 1;

@@ -1,0 +1,7 @@
+/** How many files may this process, and the ones it starts, open? */
+import { readFileSync } from "node:fs";
+
+export function openFileLimit(): number {
+  const line = /Max open files\s+(\d+|unlimited)/.exec(readFileSync("/proc/self/limits", "latin1"))![1]!;
+  return line === "unlimited" ? Number.POSITIVE_INFINITY : Number(line);
+}

@@ -1,0 +1,27 @@
+/** Middle values of samples, for figures that a busy machine disturbs. */
+
+/** The value below which `share` (0 to 1) of the samples lie; NaN without samples. */
+export function quantile(samples: ArrayLike<number>, share: number): number {
+  const sorted = Float64Array.from(samples).sort();
+  return sorted.length === 0 ? Number.NaN : sorted[Math.floor((sorted.length - 1) * share)]!;
+}
+
+export function median(samples: ArrayLike<number>): number {
+  const sorted = Float64Array.from(samples).sort();
+  const middle = sorted.length >> 1;
+  if (sorted.length === 0) return Number.NaN;
+  return sorted.length % 2 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
+
+/** Slope of the straight line through samples that are one apart. */
+export function slope(samples: readonly number[]): number {
+  const middle = (samples.length - 1) / 2;
+  const mean = samples.reduce((sum, value) => sum + value, 0) / samples.length;
+  let above = 0;
+  let below = 0;
+  for (const [i, value] of samples.entries()) {
+    above += (i - middle) * (value - mean);
+    below += (i - middle) ** 2;
+  }
+  return above / below;
+}

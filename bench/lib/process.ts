@@ -1,0 +1,131 @@
+/** How are the measured processes built, started on their core, watched and ended? Linux only: it reads /proc. */
+import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
+import { has, text } from "./options.ts";
+import { root } from "./results.ts";
+
+export const SERVER_CORE = 0;
+export const CLIENT_CORE = 1;
+
+/** User and system time of a process with all its threads; microseconds, in clock ticks of 10 ms. */
+export interface Cpu {
+  readonly userUs: number;
+  readonly systemUs: number;
+}
+
+export function cpuOf(pid: number): Cpu {
+  const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return { userUs: Number(fields[11]) * 10_000, systemUs: Number(fields[12]) * 10_000 };
+}
+
+/** Resident memory, bytes. */
+export function residentBytes(pid: number): number {
+  return Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "latin1"))![1]) * 1024;
+}
+
+/** Compiles a program of `bench/stream/` where its source is newer, and gives its path. */
+export function program(name: "anchor" | "reader" | "control"): string {
+  const folder = `${root}build/bench`;
+  const [binary, source] = [`${folder}/${name}`, `${root}bench/stream/${name}.c`];
+  const newest = Math.max(statSync(source).mtimeMs, statSync(`${root}bench/stream/shared.h`).mtimeMs);
+  if (existsSync(binary) && statSync(binary).mtimeMs > newest) return binary;
+  mkdirSync(folder, { recursive: true });
+  const { exitCode, stderr } = Bun.spawnSync(["gcc", "-O2", "-Wall", "-Wextra", "-o", binary, source]);
+  if (exitCode !== 0) throw new Error(`gcc ${name}.c:\n${stderr}`);
+  return binary;
+}
+
+/**
+ * With `--realtime` (root) a process runs before all ordinary ones: on a busy machine the only way to figures that repeat
+ * (`nice` weighs within one session only, where autogroup scheduling is on).
+ */
+export function scheduled(command: readonly string[]): string[] {
+  return has("--realtime") ? ["chrt", "--rr", "5", ...command] : [...command];
+}
+
+/** On one core. Each word before the command execs the next, so the pid is the program's. */
+export function pinned(core: number, command: readonly string[]): string[] {
+  return scheduled(["taskset", "-c", String(core), ...command]);
+}
+
+export function freePort(): number {
+  const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+  const { port } = listener;
+  listener.stop(true);
+  return port;
+}
+
+export interface Running {
+  readonly pid: number;
+  readonly port: number;
+  stop(): Promise<void>;
+}
+
+interface StartOptions {
+  readonly core?: number;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Words before the command, such as strace's. */
+  readonly under?: readonly string[];
+}
+
+/** Starts a program that takes `--port` and waits until it accepts connections. */
+export async function start(
+  command: readonly string[],
+  { core, env, under = [] }: StartOptions = {},
+): Promise<Running> {
+  const port = freePort();
+  const words = [...under, ...command, "--port", String(port)];
+  const child = Bun.spawn(core === undefined ? words : pinned(core, words), {
+    cwd: root,
+    env: { ...process.env, ...env },
+    stdin: "ignore",
+    stdout: "ignore",
+    stderr: "pipe",
+  });
+  const complaint = new Response(child.stderr).text();
+  let ended = false;
+  void child.exited.then(() => (ended = true));
+  while (!(await healthy(port))) {
+    if (ended) throw new Error(`${command.join(" ")} ended with ${child.exitCode}:\n${await complaint}`);
+    await Bun.sleep(5);
+  }
+  return {
+    pid: child.pid,
+    port,
+    stop: async () => {
+      // A tracer keeps SIGTERM to itself: the traced program has to get it.
+      const children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "latin1").trim().split(" ");
+      process.kill(under.length > 0 && children[0] ? Number(children[0]) : child.pid, "SIGTERM");
+      await child.exited;
+    },
+  };
+}
+
+export async function healthy(port: number): Promise<boolean> {
+  try {
+    return (await fetch(`http://127.0.0.1:${port}/health`, { keepalive: false })).ok;
+  } catch {
+    return false;
+  }
+}
+
+/** The command of the server under test; `--server "command"` names another one. It is given `--port` and our flags. */
+export function serverCommand(flags: readonly string[]): string[] {
+  const other = text("--server", "");
+  return [...(other ? other.split(" ") : [process.execPath, "src/main.ts", "serve"]), ...flags];
+}
+
+/** The bare timer process for some seconds on a core that is otherwise idle. */
+export async function control(core: number, periodUs: number, seconds: number): Promise<ControlResult> {
+  const words = [program("control"), "--period-us", String(periodUs), "--seconds", String(seconds)];
+  return Bun.spawn(pinned(core, words), { stdout: "pipe" }).stdout.json() as Promise<ControlResult>;
+}
+
+/** Lateness of wake-ups. */
+export interface ControlResult {
+  readonly wakes: number;
+  readonly p50Us: number;
+  readonly p90Us: number;
+  readonly p99Us: number;
+  readonly maxUs: number;
+}

@@ -1,0 +1,95 @@
+/** What did the client see? Runs `reader.c` and reads what it wrote. */
+import { readFileSync } from "node:fs";
+import { CLIENT_CORE, pinned, program } from "./process.ts";
+import { root } from "./results.ts";
+
+export interface ReaderOptions {
+  readonly port: number;
+  readonly body: unknown;
+  readonly path?: string;
+  readonly streams?: number;
+  readonly requests?: number;
+  /** At most this many new connections every `everyMs`. */
+  readonly ramp?: number;
+  readonly everyMs?: number;
+  /** Connect all, then send all. */
+  readonly together?: boolean;
+  readonly durationMs?: number;
+  readonly stallMs?: number;
+  readonly rcvbuf?: number;
+  readonly cut?: number;
+  readonly how?: "fin" | "rst" | "half";
+  readonly gaps?: boolean;
+  readonly perStream?: string;
+  readonly dump?: string;
+}
+
+export interface ReaderResult {
+  readonly streams: number;
+  readonly completed: number;
+  readonly cut: number;
+  readonly closed: number;
+  readonly errors: number;
+  readonly refused: number;
+  readonly open: number;
+  readonly events: number;
+  readonly bytes: number;
+  readonly recvs: number;
+  readonly elapsedUs: number;
+  readonly streamingUs: number;
+  readonly cpuUs: number;
+  readonly gapUs?: { readonly p50: number; readonly p99: number; readonly max: number };
+  readonly status: Readonly<Record<string, number>>;
+  readonly error: string;
+}
+
+let bodies = 0;
+
+/** Starts the client on its core; `@@@@@@` in the body becomes the number of the connection. */
+export async function read({ body, ...options }: ReaderOptions): Promise<ReaderResult> {
+  const binary = program("reader");
+  const file = `${root}build/bench/body-${process.pid}-${bodies++}.json`;
+  await Bun.write(file, JSON.stringify(body));
+  const words = [binary, "--body", file];
+  for (const [key, value] of Object.entries(options)) {
+    if (value === undefined || value === false) continue;
+    words.push(
+      `--${key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`,
+      value === true ? "1" : String(value),
+    );
+  }
+  const child = Bun.spawn(pinned(CLIENT_CORE, words), { stdout: "pipe", stderr: "pipe" });
+  const [out, complaint] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  await Bun.file(file).delete();
+  if ((await child.exited) !== 0) throw new Error(`reader: ${complaint}`);
+  return JSON.parse(out) as ReaderResult;
+}
+
+/** Fails where a run did not give what it was to measure. */
+export function complete(result: ReaderResult, streams: number): ReaderResult {
+  if (result.completed === streams && result.errors === 0 && result.refused === 0) return result;
+  throw new Error(`${streams} streams wanted, got ${JSON.stringify(result)}`);
+}
+
+/** Times of one stream, microseconds of CLOCK_MONOTONIC. */
+export interface StreamTimes {
+  readonly sentUs: number;
+  readonly firstUs: number;
+  readonly lastUs: number;
+  readonly events: number;
+  readonly complete: boolean;
+}
+
+export function streamTimes(path: string): StreamTimes[] {
+  const rows = doubles(path);
+  return Array.from({ length: rows.length / 5 }, (_, i) => {
+    const [sentUs, firstUs, lastUs, events, done] = rows.subarray(5 * i, 5 * i + 5) as unknown as number[];
+    return { sentUs: sentUs!, firstUs: firstUs!, lastUs: lastUs!, events: events!, complete: done === 1 };
+  });
+}
+
+/** A file of doubles as this machine writes them. */
+export function doubles(path: string): Float64Array {
+  const bytes = readFileSync(path);
+  return new Float64Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
+}

@@ -1,0 +1,40 @@
+/** Where and of what was measured? One JSON line per run of a bench, in `bench/results/<bench>.jsonl`. */
+import { appendFileSync, mkdirSync, readFileSync } from "node:fs";
+import { availableParallelism, cpus, release } from "node:os";
+import { has } from "./options.ts";
+
+export const root = new URL("../../", import.meta.url).pathname;
+
+function git(...words: string[]): string {
+  return Bun.spawnSync(["git", ...words], { cwd: root, stderr: "ignore" })
+    .stdout.toString()
+    .trim();
+}
+
+function loadAverage(): number {
+  return Number(readFileSync("/proc/loadavg", "utf8").split(" ")[0]);
+}
+
+const loadBefore = loadAverage();
+
+/** Appends the figures with machine, commit and date. `--no-save` leaves the file alone. */
+export function save(bench: string, figures: Readonly<Record<string, unknown>>): void {
+  if (has("--no-save")) return;
+  const line = {
+    bench,
+    date: new Date().toISOString(),
+    commit: git("rev-parse", "--short", "HEAD"),
+    realtime: has("--realtime"),
+    changed: git("status", "--porcelain", "--", "src", "assembly") !== "",
+    bun: Bun.version,
+    machine: {
+      cpu: cpus()[0]?.model ?? "?",
+      cores: availableParallelism(),
+      kernel: release(),
+      loadBefore,
+    },
+    ...figures,
+  };
+  mkdirSync(`${root}bench/results`, { recursive: true });
+  appendFileSync(`${root}bench/results/${bench}.jsonl`, `${JSON.stringify(line)}\n`);
+}

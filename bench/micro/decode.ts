@@ -1,0 +1,95 @@
+/** The core under the scheduling calls of the live loop, without clock, sockets or text. Small enough for a test too. */
+import { Word } from "../../assembly/layout.ts";
+import type { EngineConfig } from "../../src/config/types.ts";
+import { loadAnswers } from "../../src/content/answers.ts";
+import { loadCore } from "../../src/core/core.ts";
+import { Batch } from "../../src/engine/batch.ts";
+import { coreSetup } from "../../src/engine/setup.ts";
+import { root } from "../lib/results.ts";
+
+const PROMPT_TOKENS = 16;
+const EOS_ID = 200_002;
+
+const config: EngineConfig = {
+  maxModelLen: 8192,
+  maxNumSeqs: 1024,
+  maxNumActiveSeqs: 1024,
+  maxNumBatchedTokens: 32_768,
+  maxNumScheduledTokens: 32_768,
+  blockSize: 16,
+  numGpuBlocks: 200_000,
+  enablePrefixCaching: true,
+  enableChunkedPrefill: true,
+  asyncScheduling: true,
+  schedulingPolicy: "fcfs",
+  longPrefillTokenThreshold: 0,
+  longPrefillTokenThresholdAdaptive: false,
+  prefillScheduleInterval: 1,
+  schedulerReserveFullIsl: true,
+  watermark: 0,
+  maxLoras: 0,
+  seed: 0,
+  timing: { kind: "none" },
+};
+
+/** The release core with the answers that the server gives. */
+export async function loadDecoding(): Promise<Batch> {
+  const answers = loadAnswers(await Bun.file(`${root}build/answers.bin`).bytes());
+  const bytes = await Bun.file(`${root}build/core.wasm`).bytes();
+  return new Batch(await loadCore(bytes, coreSetup(config, { eosId: EOS_ID, answers })));
+}
+
+export interface Decoded {
+  readonly tokens: number;
+  readonly steps: number;
+  readonly ms: number;
+  readonly checksum: number;
+}
+
+let order = 0;
+let nowUs = 0;
+
+/**
+ * `sequences` requests of `tokens` tokens each, from the step in which all decode to the last. Two steps are open at a
+ * time, as the live loop has them by default. The checksum covers the first and last token of each outbox.
+ */
+export function decode(batch: Batch, sequences: number, tokens: number): Decoded {
+  for (let i = 0; i < sequences; i++) submit(batch, i, tokens);
+  const { views } = batch.core;
+  batch.plan(nowUs);
+  batch.plan(nowUs);
+  let [count, steps, checksum] = [0, 0, 0];
+  batch.take(++nowUs); // the prompts
+  batch.plan(nowUs);
+  const began = performance.now();
+  while (batch.open > 0) {
+    batch.take(++nowUs);
+    const made = views.words[Word.OutTokens]!;
+    count += made;
+    if (made > 0) checksum = (Math.imul(checksum, 31) + views.tokens[0]! + views.tokens[made - 1]!) | 0;
+    steps++;
+    if (batch.hasWork) batch.plan(nowUs);
+  }
+  return { tokens: count, steps, ms: performance.now() - began, checksum };
+}
+
+function submit(batch: Batch, i: number, tokens: number): void {
+  const prompt = Array.from({ length: PROMPT_TOKENS }, (_, k) => (Math.imul(i + 1, 7919) + k) & 0xffff);
+  batch.add({
+    prompt,
+    promptTokens: PROMPT_TOKENS,
+    maxTokens: tokens,
+    minTokens: 0,
+    eosAt: 0,
+    stopTokenIds: [],
+    seed: i + 1,
+    priority: 0,
+    adapter: 0,
+    saltLo: 0,
+    saltHi: 0,
+    flags: 0,
+    order: order++,
+    arrivalUs: nowUs,
+    queuedUs: nowUs,
+  });
+}

@@ -1,0 +1,50 @@
+/**
+ * How many tokens a second does the core alone make, all requests decoding?
+ *
+ *   bun run bench:step [--seconds 1] [--no-save]
+ */
+import { known, number } from "../lib/options.ts";
+import { bar, progress, table } from "../lib/report.ts";
+import { save } from "../lib/results.ts";
+import { decode, loadDecoding } from "./decode.ts";
+
+known(["--seconds", "--no-save"]);
+
+const SEQUENCES = [1, 64, 256, 1024];
+const BAR = { sequences: 256, tokensPerSecond: 50e6 };
+const ROUNDS = 5;
+
+const seconds = number("--seconds", 1);
+const core = await loadDecoding();
+const rows: { sequences: number; tokensPerSecond: number; nsPerStep: number; checksum: string }[] = [];
+for (const sequences of SEQUENCES) {
+  progress(`step: ${sequences} sequences`);
+  decode(core, sequences, 200); // compiles
+  let best = 0;
+  let [tokens, steps, ms, sum] = [0, 0, 0, 0];
+  for (let round = 0; round < ROUNDS || ms < seconds * 1000; round++) {
+    const one = decode(core, sequences, 2000);
+    tokens += one.tokens;
+    steps += one.steps;
+    ms += one.ms;
+    sum = one.checksum;
+    best = Math.max(best, (one.tokens / one.ms) * 1000);
+  }
+  rows.push({
+    sequences,
+    tokensPerSecond: (tokens / ms) * 1000,
+    nsPerStep: (ms * 1e6) / steps,
+    checksum: (sum >>> 0).toString(16),
+  });
+  progress(`step: ${sequences} sequences, best ${(best / 1e6).toFixed(0)} M tokens/s`);
+}
+
+table("The core alone, decode only", [
+  ["sequences", "M tokens/s", "ns per step", "ns per token", "checksum"],
+  ...rows.map(({ sequences, tokensPerSecond, nsPerStep, checksum }) => [
+    ...[String(sequences), tokensPerSecond / 1e6, nsPerStep, nsPerStep / sequences, checksum],
+  ]),
+]);
+const measured = rows.find(({ sequences }) => sequences === BAR.sequences)!.tokensPerSecond;
+console.log(`  ${bar(`ns per token at ${BAR.sequences}`, 1e9 / measured, 1e9 / BAR.tokensPerSecond, "ns")}`);
+save("step", { rows });

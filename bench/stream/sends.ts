@@ -1,0 +1,41 @@
+/** How many events does each `send` carry? A short run of its own under strace, whose slowness would spoil any other. */
+import { createReadStream } from "node:fs";
+import { createInterface } from "node:readline";
+import { SERVER_CORE, serverCommand, start } from "../lib/process.ts";
+import { chat } from "../lib/prompt.ts";
+import { complete, read } from "../lib/reader.ts";
+import { progress, table } from "../lib/report.ts";
+import { root } from "../lib/results.ts";
+import { FREE_FLAGS } from "./cpu.ts";
+
+const STREAMS = 64;
+const TOKENS = 300;
+const CALLS = "trace=sendto,send,sendmsg,write,writev";
+
+export async function sends() {
+  if (!Bun.which("strace")) {
+    console.log("\nsends: strace is not installed, so not shown");
+    return { strace: false };
+  }
+  progress("sends: under strace");
+  const trace = `${root}build/bench/sends.trace`;
+  const under = ["strace", "-f", "-s", "4096", "-e", CALLS, "-o", trace];
+  const server = await start(serverCommand(FREE_FLAGS), { core: SERVER_CORE, under });
+  const body = chat("Tell me about the weather.", TOKENS, { seed: 1 });
+  const seen = await read({ port: server.port, body, streams: STREAMS, together: true });
+  await server.stop();
+  complete(seen, STREAMS);
+
+  const carrying = new Map<number, number>();
+  for await (const line of createInterface({ input: createReadStream(trace) })) {
+    const events = line.split("data: {").length + line.split("data: [DONE]").length - 2;
+    if (events > 0) carrying.set(events, (carrying.get(events) ?? 0) + 1);
+  }
+  const calls = [...carrying.values()].reduce((sum, count) => sum + count, 0);
+  const one = carrying.get(1) ?? 0;
+  table(`Events per send under strace: ${calls} sends for ${seen.events} events`, [
+    ["events", "sends", "per stream"],
+    ...[...carrying].sort(([a], [b]) => a - b).map(([events, count]) => [String(events), count, count / STREAMS]),
+  ]);
+  return { strace: true, sends: calls, events: seen.events, sendsPerEvent: calls / seen.events, withOneEvent: one };
+}
