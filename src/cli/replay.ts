@@ -12,6 +12,7 @@ import { table } from "../replay/table.ts";
 import { openTrace } from "../traces/open.ts";
 import { requests } from "../traces/requests.ts";
 import { type BadLine, TRACE_BLOCK, type Trace, TraceError } from "../traces/trace.ts";
+import { createInlineTruthLog, type TruthLog, unwritable } from "../truth/log.ts";
 import { parseFlags } from "./flags.ts";
 import { type Given, given } from "./given.ts";
 import { lookup } from "./lookup.ts";
@@ -81,6 +82,7 @@ async function runTrace(trace: Trace, name: string, values: ReplayValues, config
       return share > 0 ? Math.min(1, share) : null;
     },
   );
+  const truth = truthOf(config, values.engines ?? 1);
   const module = await WebAssembly.compile(await Bun.file(wasm).arrayBuffer());
   const startUs = wallUs();
   const replay = new Replay({
@@ -90,10 +92,13 @@ async function runTrace(trace: Trace, name: string, values: ReplayValues, config
     requests: requests(trace, name, wanted),
     pace: trace.pace,
     untilUs,
+    ...(truth === null ? {} : { observer: (engine: number) => truth.observer(engine) }),
     ...(files.series === null ? {} : { series: seriesInto(files.series, values["series-interval"] ?? 1) }),
     ...(process.stderr.isTTY ? { onProgress: progress.show } : {}),
   });
   const durationUs = replay.run();
+  replay.stop();
+  await truth?.close();
   const tookUs = wallUs() - startUs;
   progress.clear();
   const about = {
@@ -115,6 +120,15 @@ async function runTrace(trace: Trace, name: string, values: ReplayValues, config
 /** One engine block per block of the trace, unless somebody says otherwise. */
 function defaultsOf(trace: Trace): readonly Given[] {
   return trace.format === "mooncake" ? [given(lookup("block-size")!, [`${TRACE_BLOCK}`], "mooncake")] : [];
+}
+
+/** The log that the server writes; here by the one thread, so that nothing is ever dropped. */
+function truthOf({ truthLog, engine }: ServeConfig, engines: number): TruthLog | null {
+  if (truthLog === null) return null;
+  const why = unwritable(truthLog.file);
+  if (why !== undefined) throw new TraceError(`--truth-log: cannot write "${truthLog.file}" (${why})`);
+  const warn = (line: string) => console.error(`understudy replay: ${line}`);
+  return createInlineTruthLog(truthLog, { engine, engines, epochUs: null }, warn);
 }
 
 function seriesInto(file: number, intervalS: number) {

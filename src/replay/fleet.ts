@@ -2,6 +2,7 @@
 import type { VirtualClock } from "../clock.ts";
 import type { EngineConfig } from "../config/types.ts";
 import { Engine } from "../engine/engine.ts";
+import type { Observer } from "../engine/observer.ts";
 import { type EngineSnapshot, Finish, type Receiver } from "../engine/types.ts";
 import type { TraceRequest } from "../traces/trace.ts";
 import { PromptHashes } from "./hashes.ts";
@@ -18,6 +19,8 @@ export interface FleetOptions {
   readonly onEnd: (refused: boolean) => void;
   /** A step's outcome is handed out and the next is not planned yet: what is submitted now belongs to that one. */
   readonly onStep: () => void;
+  /** Of the engine with this index, where somebody keeps the truth. */
+  readonly observer: ((engine: number) => Observer) | null;
 }
 
 export class Fleet {
@@ -31,16 +34,17 @@ export class Fleet {
   readonly #keeps: boolean;
   #order = 0;
 
-  constructor({ config, clock, module, engines, onEnd, onStep }: FleetOptions) {
+  constructor({ config, clock, module, engines, onEnd, onStep, observer }: FleetOptions) {
     this.#config = config;
     this.#clock = clock;
     this.#live = new Int32Array(engines);
     this.#hashes = new PromptHashes(config.blockSize);
     this.#keeps = config.timing.kind === "constant";
     // Drawn ids stay clear of 0, so nothing ends before its traced length.
+    const common = { config, clock, module, eosId: 0, free: false, onStep };
     this.engines = Array.from(
       { length: engines },
-      () => new Engine({ config, clock, module, eosId: 0, free: false, onStep }),
+      (_, index) => new Engine(observer ? { ...common, observer: observer(index) } : common),
     );
     this.#receivers = this.engines.map((_, index) => ({
       endsOnly: true,

@@ -4,6 +4,7 @@
  */
 import { VirtualClock } from "../clock.ts";
 import type { EngineConfig } from "../config/types.ts";
+import type { Observer } from "../engine/observer.ts";
 import type { EngineSnapshot } from "../engine/types.ts";
 import type { Pace, TraceRequest } from "../traces/trace.ts";
 import { Fleet } from "./fleet.ts";
@@ -24,6 +25,8 @@ export interface ReplayOptions {
     readonly intervalUs: number;
     readonly onRow: (atUs: number, engines: readonly EngineSnapshot[], counts: Counts) => void;
   };
+  /** Of the engine with this index: told of every step and request. */
+  readonly observer?: (engine: number) => Observer;
   readonly onProgress?: (atUs: number, counts: Counts) => void;
 }
 
@@ -53,8 +56,16 @@ export class Replay {
     this.#options = options;
     this.#most = options.pace.kind === "closed" ? options.pace.concurrency : Number.POSITIVE_INFINITY;
     this.#rowUs = options.series?.intervalUs ?? Number.POSITIVE_INFINITY;
-    const { config, module, engines } = options;
-    this.fleet = new Fleet({ config, clock: this.#clock, module, engines, onEnd: this.#ended, onStep: this.#stepped });
+    const { config, module, engines, observer = null } = options;
+    this.fleet = new Fleet({
+      config,
+      clock: this.#clock,
+      module,
+      engines,
+      onEnd: this.#ended,
+      onStep: this.#stepped,
+      observer,
+    });
     this.#advance();
   }
 
@@ -80,6 +91,11 @@ export class Replay {
     }
     clock.drain();
     return this.#lastEndUs;
+  }
+
+  /** No more steps; an observer is told of those that are unfinished. */
+  stop(): void {
+    for (const engine of this.fleet.engines) engine.stop();
   }
 
   get unfinished(): number {

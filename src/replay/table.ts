@@ -62,7 +62,7 @@ function refusals({ too_long: tooLong, busy }: Results["requests"]["refused"]): 
 function latency(name: string, { mean, p50, p90, p99 }: Spread): string {
   return row(
     name,
-    [mean, p50, p90, p99].map((value) => (value === null ? "-" : decimal(value))),
+    [mean, p50, p90, p99].map((value) => (value === null ? "-" : value < 10 ? fine(value) : decimal(value))),
   );
 }
 
@@ -72,4 +72,5 @@ const line = (name: string, text: string) => `${name.padEnd(14)} ${text}`;
 const whole = (value: number) => Math.round(value).toLocaleString("en-US");
 const decimal = (value: number) =>
   value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const fine = (value: number) => value.toFixed(3);
 const percent = (share: number) => `${(share * 100).toFixed(1)} %`;

@@ -7,11 +7,12 @@ import { arrivalsOf, parameters, spread } from "./pace.ts";
 import { sharegpt } from "./sharegpt.ts";
 import { SYNTHETIC_FORM, synthetic } from "./synthetic.ts";
 import { type Pace, type Trace, TraceError, type TraceItem } from "./trace.ts";
+import { truth } from "./truth.ts";
 
 /** It has no times, so somebody must choose. */
 const SHAREGPT_PACE: Pace = { kind: "closed", concurrency: 256 };
 
-export const FORMATS = `mooncake, azure, sharegpt[:concurrency=N|rate=R], ${SYNTHETIC_FORM}`;
+export const FORMATS = `mooncake, azure, truth, sharegpt[:concurrency=N|rate=R], ${SYNTHETIC_FORM}`;
 
 /** `path` null: a made-up trace. `format` null: guessed. Throws a TraceError that says in one line what is wrong. */
 export function openTrace(path: string | null, format: string | null): Trace {
@@ -33,8 +34,7 @@ export function openTrace(path: string | null, format: string | null): Trace {
 }
 
 function checkName(name: string, rest: string): void {
-  if (name === "truth") throw new TraceError("--format truth: this version writes no truth log yet, so it reads none");
-  if (!["mooncake", "azure", "sharegpt"].includes(name)) {
+  if (!["mooncake", "azure", "sharegpt", "truth"].includes(name)) {
     throw new TraceError(`--format ${name}: no such format; there are ${FORMATS}`);
   }
   if (rest !== "" && name !== "sharegpt") throw new TraceError(`--format ${name} takes nothing after the colon`);
@@ -46,6 +46,7 @@ function fromFile(file: TraceFile, format: string, rest: string): Trace {
   const items = (seed: number): Iterable<TraceItem> => {
     if (format === "mooncake") return mooncake(file.lines());
     if (format === "azure") return azure(file.lines());
+    if (format === "truth") return truth(file.lines(), () => passedOver++);
     return spread(
       sharegpt(elements(file.pieces()), () => passedOver++),
       arrivals?.rate ?? null,
@@ -71,6 +72,7 @@ function guess(file: TraceFile): string {
   const line = head.split(/\r?\n/, 1)[0]!;
   if (line.replaceAll('"', "").toLowerCase() === AZURE_HEADER.toLowerCase()) return "azure";
   if (/^\{.*"(input_length|hash_ids)"\s*:/.test(line)) return "mooncake";
+  if (/^\{"type":"(header|step|request)"/.test(line)) return "truth";
   if (/^[[{][\s\S]*"conversations?"\s*:/.test(head)) return "sharegpt";
   throw new TraceError(`${file.path}: its format is not clear; say it with --format (${FORMATS})`);
 }

@@ -1,0 +1,60 @@
+/**
+ * Which requests does our own truth log hold? Its rows come in order of their ends, so all are read first and sorted by
+ * arrival: 32 bytes a request. What the prompts held is not in the log, so no two share a block.
+ */
+import type { Line } from "./lines.ts";
+import { isCount, type TraceItem } from "./trace.ts";
+
+const SCHEMA = 1;
+const EXPECTED = 'a line of a truth log, such as {"type":"request","arrivalUs":0,"promptTokens":7,"outputTokens":20,…}';
+/** Arrival, prompt, output, line: numbers per row, in the order in which rows are compared after their arrival. */
+const WIDTH = 4;
+
+/** `passOver` is told of each request without output: it ended before its first token. */
+export function* truth(lines: Iterable<Line>, passOver: () => void): Generator<TraceItem> {
+  let rows = new Float64Array(1024 * WIDTH);
+  let count = 0;
+  for (const { number, text } of lines) {
+    const line = parse(text);
+    if (line === null || typeof line.type !== "string") yield { line: number, expected: EXPECTED };
+    else if (line.type === "header" && line.schema !== SCHEMA) {
+      yield { line: number, expected: `a truth log of schema ${SCHEMA}, not ${String(line.schema)}` };
+    } else if (line.type === "request") {
+      const { arrivalUs, promptTokens, outputTokens } = line;
+      if (!isCount(arrivalUs, 0) || !isCount(promptTokens, 1) || !isCount(outputTokens, 0)) {
+        yield { line: number, expected: EXPECTED };
+      } else if (outputTokens === 0) passOver();
+      else {
+        if ((count + 1) * WIDTH > rows.length) rows = grown(rows);
+        rows.set([arrivalUs, promptTokens, outputTokens, number], WIDTH * count++);
+      }
+    }
+  }
+  const order = Uint32Array.from({ length: count }, (_, row) => row);
+  order.sort((a, b) => rows[WIDTH * a]! - rows[WIDTH * b]! || a - b);
+  for (const row of order) {
+    const [arrivalUs, promptTokens, outputTokens, line] = rows.subarray(WIDTH * row) as unknown as number[];
+    yield {
+      line: line!,
+      arrivalUs: arrivalUs!,
+      promptTokens: promptTokens!,
+      outputTokens: outputTokens!,
+      blockIds: null,
+    };
+  }
+}
+
+function parse(text: string | null): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text ?? "");
+    return typeof value === "object" ? (value as Record<string, unknown> | null) : null;
+  } catch {
+    return null;
+  }
+}
+
+function grown(rows: Float64Array): Float64Array<ArrayBuffer> {
+  const larger = new Float64Array(2 * rows.length);
+  larger.set(rows);
+  return larger;
+}

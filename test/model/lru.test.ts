@@ -1,0 +1,145 @@
+/**
+ * Are the hits of the prefix cache those of an exact LRU over a trace's blocks? The model below knows nothing of the core: a
+ * list of block ids by last use, a request's full blocks touched last to first, the oldest dropped when there is no room.
+ * How the two meet: a pool of `--num-gpu-blocks-override N` has N - 1 usable blocks. A prompt's partial last block takes one
+ * of them while its request runs and is never found again, so then full blocks have N - 2.
+ */
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import fc from "fast-check";
+import type { EngineConfig } from "../../src/config/types.ts";
+import { seeded } from "../../src/random.ts";
+import { Replay } from "../../src/replay/replay.ts";
+import { TRACE_BLOCK, type TraceRequest } from "../../src/traces/trace.ts";
+
+const bytes = (name: string) => readFileSync(new URL(`../../build/${name}`, import.meta.url));
+const release = new WebAssembly.Module(bytes("core.wasm"));
+const debug = new WebAssembly.Module(bytes("core.debug.wasm"));
+
+const LONGEST_BLOCKS = 60;
+
+function config(numGpuBlocks: number, blockSize: number, asyncScheduling: boolean): EngineConfig {
+  return {
+    maxModelLen: (LONGEST_BLOCKS + 1) * TRACE_BLOCK,
+    maxNumSeqs: 1,
+    maxNumActiveSeqs: 1,
+    maxNumBatchedTokens: 8192,
+    maxNumScheduledTokens: 8192,
+    blockSize,
+    numGpuBlocks,
+    enablePrefixCaching: true,
+    enableChunkedPrefill: true,
+    asyncScheduling,
+    schedulingPolicy: "fcfs",
+    longPrefillTokenThreshold: 0,
+    longPrefillTokenThresholdAdaptive: false,
+    prefillScheduleInterval: 1,
+    schedulerReserveFullIsl: true,
+    watermark: 0,
+    maxLoras: 0,
+    seed: 0,
+    timing: { kind: "none" },
+  };
+}
+
+/** Blocks found, over all requests. A Map keeps its keys in order of entry: the first is the one not used for longest. */
+function lruHits(trace: readonly TraceRequest[], usable: number): number {
+  const cached = new Map<number, true>();
+  let hits = 0;
+  for (const { promptTokens, blockIds } of trace) {
+    const full = blockIds!.slice(0, Math.floor(promptTokens / TRACE_BLOCK));
+    const most = Math.floor((promptTokens - 1) / TRACE_BLOCK);
+    let found = 0;
+    while (found < most && cached.has(full[found]!)) found++;
+    hits += found;
+    // A prompt that is known to its last token computes its last block anew, and this copy is a second one until it is dropped.
+    for (const id of full.toReversed()) {
+      cached.delete(id);
+      cached.set(id, true);
+    }
+    const room = usable - (promptTokens % TRACE_BLOCK === 0 ? 0 : 1);
+    for (const oldest of cached.keys()) {
+      if (cached.size <= room) break;
+      cached.delete(oldest);
+    }
+  }
+  return hits;
+}
+
+/** Conversations that grow turn by turn, some with a common beginning: the shape of Mooncake's traces. Lengths are never whole blocks unless asked for. */
+function mooncakeLike(seed: number, requests: number, wholeBlocks = false): TraceRequest[] {
+  const random = seeded(seed);
+  const below = (limit: number) => random() % limit;
+  const open: number[][] = [];
+  let next = 1;
+  return Array.from({ length: requests }, (_, at): TraceRequest => {
+    const turn = open.length > 0 && below(100) < 60 ? below(open.length) : open.length;
+    const ids = [...(open[turn] ?? (below(2) === 0 ? [0] : []))];
+    for (let more = 1 + below(8); more > 0; more--) ids.push(next++);
+    ids.splice(LONGEST_BLOCKS);
+    const last = wholeBlocks && below(3) === 0 ? TRACE_BLOCK : 1 + below(TRACE_BLOCK - 1);
+    // The last block is partial here and full, with another id, in the next turn.
+    open[turn % 40] = last === TRACE_BLOCK ? ids : ids.slice(0, -1);
+    const promptTokens = (ids.length - 1) * TRACE_BLOCK + last;
+    return { line: at + 1, arrivalUs: at, promptTokens, outputTokens: 1, blockIds: ids };
+  });
+}
+
+/** Hit tokens of the core. */
+function coreHits(trace: readonly TraceRequest[], engine: EngineConfig, module: WebAssembly.Module): number {
+  const replay = new Replay({
+    config: engine,
+    module,
+    engines: 1,
+    requests: trace[Symbol.iterator](),
+    pace: { kind: "closed", concurrency: 1 },
+    untilUs: Number.POSITIVE_INFINITY,
+  });
+  replay.run();
+  expect(replay.counts.finished).toBe(trace.length);
+  return replay.fleet.snapshots()[0]!.prefixHits;
+}
+
+const UNLIMITED = 1_000_000;
+const trace = mooncakeLike(7, 1500);
+
+test.each([UNLIMITED, 5000, 1000, 300, 100, LONGEST_BLOCKS + 2])(
+  "hits with %d usable blocks are the model's",
+  (usable) => {
+    const wanted = lruHits(trace, usable);
+    expect(wanted).toBeGreaterThan(0);
+    for (const asyncScheduling of [true, false]) {
+      expect(coreHits(trace, config(usable + 1, TRACE_BLOCK, asyncScheduling), release)).toBe(wanted * TRACE_BLOCK);
+    }
+  },
+);
+
+test("a small pool has fewer hits than a large one, or the test would show nothing", () => {
+  const hits = [UNLIMITED, 1000, 300, 100].map((usable) => lruHits(trace, usable));
+  expect(hits).toEqual(hits.toSorted((a, b) => b - a));
+  expect(new Set(hits).size).toBe(4);
+});
+
+test("smaller engine blocks find no less of what an unlimited pool holds", () => {
+  const whole = lruHits(trace, UNLIMITED) * TRACE_BLOCK;
+  for (const blockSize of [64, 256]) {
+    const finer = coreHits(trace, config(300_000, blockSize, true), release);
+    expect(finer).toBeGreaterThanOrEqual(whole);
+    expect(finer % blockSize).toBe(0);
+  }
+});
+
+test("any small trace, any pool: the debug core agrees with the model", () =>
+  fc.assert(
+    fc.property(fc.integer(), fc.integer({ min: LONGEST_BLOCKS + 2, max: 400 }), (seed, usable) => {
+      const small = mooncakeLike(seed, 60);
+      const hits = coreHits(small, config(usable + 1, TRACE_BLOCK, true), debug);
+      expect(hits).toBe(lruHits(small, usable) * TRACE_BLOCK);
+    }),
+    { numRuns: 30 },
+  ));
+
+test("prompts of whole blocks compute their last one again", () => {
+  const whole = mooncakeLike(3, 800, true);
+  expect(coreHits(whole, config(UNLIMITED, TRACE_BLOCK, true), release)).toBe(lruHits(whole, UNLIMITED) * TRACE_BLOCK);
+});
