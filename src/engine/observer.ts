@@ -18,7 +18,8 @@ const HELD_MAX = 1 << 20;
 export interface Observer {
   /**
    * A step ended and its rows were handed out, in order of steps from 1. `plannedUs`: when it was planned; `dueUs`: its
-   * end; `startUs` to `endUs`: when its tokens were written. `tokens`: what it gave; `preemptions`: by its planning.
+   * end; `startUs` to `endUs`: when its tokens were written, NaN all three where the engine was stopped before.
+   * `tokens`: what it gave; `preemptions`: by its planning.
    */
   step(
     step: number,
@@ -236,10 +237,15 @@ export class Watch {
     this.#turn();
   }
 
-  /** The engine stops: those that are alive are told as they stand. */
+  /** The engine stops: open steps and those that are alive are told as they stand. */
   stop(alive: Iterable<{ readonly trail: Trail | null } | undefined>): void {
     for (const live of alive) if (live?.trail) this.#ended.push(live.trail);
     this.#tell();
+    const never = Number.NaN;
+    for (let [at, planned] = [0, this.#planned]; at < planned.length; at += 2) {
+      this.observer.step(++this.#taken, planned[at]!, never, never, never, 0, planned[at + 1]!);
+    }
+    this.#planned.length = 0;
     this.observer.idle();
   }
 

@@ -14,8 +14,8 @@ export function formatPage({ words, used }: Page, line: (text: string, kind: Kin
 
 function stepText(w: Float64Array, at: number): string {
   return (
-    `{"type":"step","engine":${w[at]},"step":${w[at + 1]},"plannedUs":${w[at + 2]},"dueUs":${w[at + 3]}` +
-    `,"writeStartUs":${w[at + 4]},"writeEndUs":${w[at + 5]},"tokens":${w[at + 6]},"preemptions":${w[at + 7]}}`
+    `{"type":"step","engine":${w[at]},"step":${w[at + 1]},"plannedUs":${w[at + 2]},"dueUs":${known(w[at + 3]!)}` +
+    `,"writeStartUs":${known(w[at + 4]!)},"writeEndUs":${known(w[at + 5]!)},"tokens":${w[at + 6]},"preemptions":${w[at + 7]}}`
   );
 }
 

@@ -26,11 +26,11 @@ export interface StepLine {
   readonly type: "step";
   readonly engine: number;
   readonly step: number;
-  /** When it was planned; its end, at which all its tokens are due; first and last moment of writing them. */
   readonly plannedUs: number;
-  readonly dueUs: number;
-  readonly writeStartUs: number;
-  readonly writeEndUs: number;
+  /** Its end, at which all its tokens are due, and when writing them began and ended; null: the log was closed before. */
+  readonly dueUs: number | null;
+  readonly writeStartUs: number | null;
+  readonly writeEndUs: number | null;
   readonly tokens: number;
   /** Requests that lost their blocks when it was planned. */
   readonly preemptions: number;

@@ -162,6 +162,6 @@ function advance({ sliceUs, untilUs }: Plan, clock: VirtualClock): void {
 /** Due times of a request's tokens, from its runs and the steps. */
 export function dueTimes({ runs }: RequestLine, steps: readonly StepLine[]): number[] {
   return runs.flatMap(([first, count, width = 1]) =>
-    Array.from({ length: count * width }, (_, i) => steps[first - 1 + Math.floor(i / width)]!.dueUs),
+    Array.from({ length: count * width }, (_, i) => steps[first - 1 + Math.floor(i / width)]!.dueUs!),
   );
 }

@@ -138,11 +138,18 @@ test("the log is the same at any speed", async () => {
 });
 
 test("an engine that is stopped leaves a row for everything that was alive", async () => {
-  const result = await run({ seed: 3, requests: 40, untilUs: 25_000 });
-  const open = result.requests.filter(({ reason }) => reason === null);
-  expect(open.length).toBeGreaterThan(5);
-  expect(open.every(({ endUs }) => endUs === null)).toBe(true);
-  expectTotals(result);
+  let open = 0;
+  await fc.assert(
+    fc.asyncProperty(plans, fc.integer({ min: 10_000, max: 60_000 }), async (plan, untilUs) => {
+      const result = await run({ ...plan, untilUs });
+      for (const { reason, endUs } of result.requests) expect(reason === null).toBe(endUs === null);
+      expect(result.requests.length).toBe(result.heard.size);
+      open += result.requests.filter(({ reason }) => reason === null).length;
+      expectTotals(result);
+    }),
+    runs(20),
+  );
+  expect(open).toBeGreaterThan(20);
 });
 
 test("the header says what the run was", async () => {
