@@ -1,9 +1,8 @@
-/** What holds for every test file: a known seed, and time enough for a machine that does other things as well. */
-import { setDefaultTimeout } from "bun:test";
+/** What holds for every test file: properties have a known seed, and end themselves before a runner that has time for them. */
 import fc from "fast-check";
 
-// A property that outlives the runner's limit dies without its seed, so it ends itself before that.
-setDefaultTimeout(60_000);
+// The runner's limit cannot be set here: a default set in a preloaded file holds for the first test file only. It comes
+// from the command line (scripts/test.ts), or from `setDefaultTimeout` in a file whose properties take long.
 fc.configureGlobal({
   seed: Number(process.env.FC_SEED ?? 1),
   interruptAfterTimeLimit: 45_000,

@@ -7,6 +7,7 @@ import {
   FEED_HALF,
   NONE,
   OUT_FEED,
+  OUT_FIRST,
   OUT_REASON,
   OUT_STOP_ID,
   OUT_WORDS,
@@ -69,6 +70,8 @@ export class Engine {
   /** By slot; undefined where nobody listens. */
   readonly #live: (Live | undefined)[] = [];
   #liveCount = 0;
+  /** By row of the outbox: whom it is for. A receiver may submit while rows are handed out, and get the slot of a row to come. */
+  readonly #rows: (Live | undefined)[] = [];
   /** Of those, the ones that want every token. */
   #listening = 0;
   #submitted = 0;
@@ -186,7 +189,7 @@ export class Engine {
       this.#holding.drop(live);
       return;
     }
-    this.#forget(live.handle % SLOTS);
+    this.#forget(live);
     this.#batch.close(live.handle, reason as number as Reason, tokens, this.#loop.boundaryUs);
     if (this.#loop.idle) {
       this.#batch.flush();
@@ -195,20 +198,19 @@ export class Engine {
     }
   }
 
-  cachedTokens(live: Live): number {
-    return this.#batch.core.views.cachedPrompt[live.handle % SLOTS]! - 1;
-  }
-
   #request(generation: Generation): CoreRequest {
     const salt = saltWords(generation.cacheSalt);
     const { script } = generation;
     const end = script ? script.length + 1 : (generation.plannedTokens ?? 0);
+    // A script is all there is: neither min_tokens nor ignore_eos can ask for more.
+    const minTokens = script ? Math.min(generation.minTokens, script.length) : generation.minTokens;
+    const noEos = generation.ignoreEos && script?.length !== 0;
     return {
       prompt: generation.promptIds,
       promptTokens: generation.promptTokens ?? generation.promptIds.length,
-      maxTokens: script && generation.ignoreEos ? Math.min(generation.maxTokens, script.length) : generation.maxTokens,
-      minTokens: generation.minTokens,
-      eosAt: generation.ignoreEos ? 0 : Math.max(end, end === 0 ? 0 : generation.minTokens + 1),
+      maxTokens: script && noEos ? Math.min(generation.maxTokens, script.length) : generation.maxTokens,
+      minTokens,
+      eosAt: noEos ? 0 : Math.max(end, end === 0 ? 0 : minTokens + 1),
       stopTokenIds: generation.stopTokenIds,
       seed: generation.seed | 0,
       priority: generation.priority,
@@ -217,7 +219,7 @@ export class Engine {
       saltHi: salt.hi,
       flags:
         (generation.skipReadingPrefixCache ? SUBMIT_SKIP_READING : 0) |
-        (generation.ignoreEos ? SUBMIT_IGNORE_EOS : 0) |
+        (noEos ? SUBMIT_IGNORE_EOS : 0) |
         (generation.promptTokens === undefined ? 0 : SUBMIT_HASHED),
       order: this.#submitted++,
       arrivalUs: generation.arrivalUs,
@@ -249,13 +251,19 @@ export class Engine {
     const watch = this.#watch;
     const step = watch === null ? 0 : watch.begin(this.#loop.boundaryUs);
     const allEndsOnly = this.#listening === 0 && watch === null;
-    for (let row = 0; row < end; row += OUT_WORDS) {
+    for (let row = 0, i = 0; row < end; row += OUT_WORDS, i++) {
+      const flags = out[row + 3]!;
+      if (allEndsOnly && (flags & (OUT_REASON | OUT_FIRST)) === 0) continue;
+      const live = this.#live[out[row]!];
+      this.#rows[i] = live;
+      if (live !== undefined && (flags & OUT_FIRST) !== 0) live.cachedTokens = views.cachedPrompt[out[row]!]! - 1;
+    }
+    for (let row = 0, i = 0; row < end; row += OUT_WORDS, i++) {
       if (allEndsOnly && (out[row + 3]! & OUT_REASON) === 0) continue;
-      const slot = out[row]!;
-      const live = this.#live[slot];
+      const live = this.#rows[i];
       // A receiver earlier in this loop may have ended this one.
-      if (live === undefined) {
-        watch?.unheard(slot, out[row + 2]!, FINISHES[(out[row + 3]! & OUT_REASON) - 1] ?? null);
+      if (live === undefined || live.ended) {
+        watch?.unheard(out[row]!, out[row + 2]!, FINISHES[(out[row + 3]! & OUT_REASON) - 1] ?? null);
         continue;
       }
       const at = out[row + 1]!;
@@ -270,7 +278,7 @@ export class Engine {
         if ((flags & OUT_FEED) !== 0) this.#feed(live);
       } else {
         live.ended = true;
-        this.#forget(slot);
+        this.#forget(live);
         watch?.ended(live.trail!, FINISHES[reason]!, live.tokens, watch.dueUs);
         live.receiver.onTokens(
           tokens,
@@ -289,9 +297,11 @@ export class Engine {
     if (next.length > 0 && !live.ended) this.#batch.feed(live.handle, next);
   }
 
-  #forget(slot: number): void {
-    if (!this.#live[slot]!.endsOnly) this.#listening--;
-    this.#live[slot] = undefined;
+  #forget(live: Live): void {
+    const slot = live.handle % SLOTS;
+    // The slot may have its next owner already.
+    if (this.#live[slot] === live) this.#live[slot] = undefined;
+    if (!live.endsOnly) this.#listening--;
     this.#liveCount--;
   }
 }
@@ -302,6 +312,7 @@ export class Live implements Submission {
   ended = false;
   tokens = 0;
   fed = FEED;
+  cachedTokens = 0;
   readonly endsOnly: boolean;
   /** While somebody observes the engine. */
   trail: Trail | null = null;
@@ -322,9 +333,5 @@ export class Live implements Submission {
 
   finish(reason: Finish, tokens: number): void {
     this.engine.end(this, reason, tokens);
-  }
-
-  get cachedTokens(): number {
-    return this.engine.cachedTokens(this);
   }
 }

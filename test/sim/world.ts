@@ -1,0 +1,237 @@
+/** What do the simulations share? An engine on virtual time, what its receivers heard and when, and what each plan held. */
+import { spyOn } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Field, SLOTS, Total, Word } from "../../assembly/layout.ts";
+import { VirtualClock } from "../../src/clock.ts";
+import type { StepLoad } from "../../src/config/timing.ts";
+import type { EngineConfig } from "../../src/config/types.ts";
+import { loadAnswers, nextToken } from "../../src/content/answers.ts";
+import type { Core } from "../../src/core/core.ts";
+import { Batch } from "../../src/engine/batch.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { Finish, type Generation, type Receiver, type Submission } from "../../src/engine/types.ts";
+
+const read = (name: string) => readFileSync(join(import.meta.dir, "../../build", name));
+export const release = new WebAssembly.Module(read("core.wasm"));
+/** Checks all its invariants after each call. */
+export const debug = new WebAssembly.Module(read("core.debug.wasm"));
+export const answers = loadAnswers(read("answers.bin"));
+/** No answer table has it. */
+export const EOS = 200_002;
+
+/** More runs than the normal ones: FC_RUNS=10 is ten times as many. */
+export const times = (runs: number) => Math.ceil(runs * Number(process.env.FC_RUNS ?? 1));
+
+export function configOf(changes: Partial<EngineConfig> = {}): EngineConfig {
+  return {
+    maxModelLen: 512,
+    maxNumSeqs: 8,
+    maxNumActiveSeqs: changes.maxNumSeqs ?? 8,
+    maxNumBatchedTokens: 128,
+    maxNumScheduledTokens: changes.maxNumBatchedTokens ?? 128,
+    blockSize: 16,
+    numGpuBlocks: 129,
+    enablePrefixCaching: true,
+    enableChunkedPrefill: true,
+    asyncScheduling: true,
+    schedulingPolicy: "fcfs",
+    longPrefillTokenThreshold: 0,
+    longPrefillTokenThresholdAdaptive: false,
+    prefillScheduleInterval: 1,
+    schedulerReserveFullIsl: true,
+    watermark: 0,
+    maxLoras: 0,
+    seed: 0,
+    timing: { kind: "linear", baseUs: 1000, prefillUs: 10, decodeUs: 20 },
+    ...changes,
+  };
+}
+
+/** Ids of one stream: equal streams share their prefixes. */
+export const promptOf = (length: number, stream = 0) =>
+  Uint32Array.from({ length }, (_, i) => 1000 + ((stream * 7919 + i * 31) % 50_000));
+
+export function generationOf(changes: Partial<Generation> = {}): Generation {
+  return {
+    promptIds: promptOf(20),
+    maxTokens: 8,
+    minTokens: 0,
+    ignoreEos: false,
+    plannedTokens: null,
+    stopTokenIds: [],
+    seed: 1,
+    priority: 0,
+    cacheSalt: "",
+    skipReadingPrefixCache: false,
+    arrivalUs: 0,
+    ...changes,
+  };
+}
+
+export interface Event {
+  readonly us: number;
+  readonly ids: readonly number[];
+  readonly finish: Finish | null;
+  readonly stopTokenId: number;
+}
+
+/** One request's front end: keeps what it hears. */
+export class Heard implements Receiver {
+  readonly events: Event[] = [];
+  submission!: Submission;
+  /** Set when the front ended it. */
+  ended = false;
+  /** … with a stop string. */
+  stopped = false;
+  callsAfterEnd = 0;
+  /** Called at the end of each call. */
+  afterwards: (() => void) | null = null;
+
+  constructor(
+    readonly generation: Generation,
+    readonly clock: VirtualClock,
+  ) {}
+
+  onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
+    if (this.ended || this.finish !== null) this.callsAfterEnd++;
+    this.events.push({ us: this.clock.now(), ids: Array.from(ids.subarray(at, at + count)), finish, stopTokenId });
+    this.afterwards?.();
+  }
+
+  get ids(): number[] {
+    return this.events.flatMap((event) => event.ids);
+  }
+  get finish(): Finish | null {
+    return this.events.at(-1)?.finish ?? null;
+  }
+  /** Times of the tokens. */
+  get tokenUs(): number[] {
+    return this.events.flatMap(({ ids, us }) => ids.map(() => us));
+  }
+  get ttftUs(): number {
+    return this.tokenUs[0]! - this.generation.arrivalUs;
+  }
+  get gapsUs(): number[] {
+    return this.tokenUs.slice(1).map((us, i) => us - this.tokenUs[i]!);
+  }
+
+  cancel(): void {
+    this.ended = true;
+    this.submission.cancel();
+  }
+  stopAfter(tokens: number): void {
+    this.ended = true;
+    this.stopped = true;
+    this.submission.finish(Finish.Stop, tokens);
+  }
+}
+
+export interface WorldOptions {
+  readonly module?: WebAssembly.Module;
+  readonly startUs?: number;
+  readonly countersFrom?: number;
+}
+
+export class World {
+  readonly clock: VirtualClock;
+  readonly engine: Engine;
+  readonly heard: Heard[] = [];
+  refused = 0;
+
+  constructor(
+    readonly config: EngineConfig,
+    { module = debug, startUs = 0, countersFrom = 0 }: WorldOptions = {},
+  ) {
+    this.clock = new VirtualClock(startUs);
+    this.engine = new Engine({ config, clock: this.clock, module, free: false, eosId: EOS, answers, countersFrom });
+  }
+
+  /** Arrives now; null when it was refused. */
+  submit(changes: Partial<Generation> = {}): Heard | null {
+    const heard = new Heard(generationOf({ arrivalUs: this.clock.now(), ...changes }), this.clock);
+    const taken = this.engine.submit(heard.generation, heard);
+    if ("refused" in taken) {
+      this.refused++;
+      return null;
+    }
+    heard.submission = taken;
+    this.heard.push(heard);
+    return heard;
+  }
+
+  /** Everything delivered, with times from the clock's start: equal runs give equal text. */
+  digest(fromUs = 0): string {
+    return this.heard
+      .map(({ events }) => events.map((e) => `${e.us - fromUs}:${e.ids}:${e.finish ?? ""}:${e.stopTokenId}`).join(" "))
+      .join("\n");
+  }
+}
+
+/** What the answer of a generation is, whatever the load: the rules once more, in plain TypeScript. */
+export function answerOf(generation: Generation, maxModelLen: number): { ids: number[]; finish: Finish } {
+  const { script, seed, minTokens, maxTokens, ignoreEos, plannedTokens, stopTokenIds, promptIds } = generation;
+  const most = Math.min(maxTokens, maxModelLen - promptIds.length);
+  const eosAt = script ? script.length + 1 : plannedTokens && Math.max(plannedTokens, minTokens + 1);
+  const ids: number[] = [];
+  for (;;) {
+    const position = ids.length;
+    let id = script?.[position] ?? nextToken(answers, seed, position);
+    for (let again = 1; !script && position < minTokens && stopTokenIds.includes(id); again++) {
+      id = nextToken(answers, (seed + again) | 0, position);
+    }
+    if (!ignoreEos && eosAt === position + 1) id = EOS;
+    ids.push(id);
+    if (id === EOS) return { ids, finish: Finish.Stop };
+    if (ids.length >= minTokens && stopTokenIds.includes(id)) return { ids, finish: Finish.Stop };
+    if (ids.length >= (script && ignoreEos ? Math.min(most, script.length) : most)) {
+      return { ids, finish: Finish.Length };
+    }
+  }
+}
+
+/** One planned step as the core's memory shows it. */
+export interface Planned {
+  readonly core: Core;
+  readonly nowUs: number;
+  readonly durationUs: number;
+  readonly rows: number;
+  readonly tokens: number;
+  readonly load: StepLoad;
+}
+
+/** Shows each plan of every engine to `look`, until the function that it returns is called. */
+export function watchPlans(look: (planned: Planned) => void): () => void {
+  const plan = Batch.prototype.plan;
+  const spy = spyOn(Batch.prototype, "plan").mockImplementation(function (this: Batch, nowUs: number) {
+    const durationUs = plan.call(this, nowUs);
+    look({ core: this.core, nowUs, durationUs, ...loadOf(this.core) });
+    return durationUs;
+  });
+  return () => spy.mockRestore();
+}
+
+function loadOf({ views }: Core) {
+  const rows = views.word(Word.PlanRows);
+  const handles = views.list(Word.RowHandleAt, rows);
+  const each = views.list(Word.RowTokensAt, rows);
+  const load = { promptTokens: 0, prefix: 0, pairs: 0, decodes: 0, context: 0 };
+  handles.forEach((handle, row) => {
+    const slot = handle % SLOTS;
+    const n = each[row]!;
+    const before = views.field(Field.Computed, slot) - n;
+    if (n === 1 && before >= views.field(Field.Prompt, slot)) {
+      load.decodes++;
+      load.context += before + 1;
+    } else {
+      load.promptTokens += n;
+      load.prefix += before;
+      load.pairs += n * (before + (n + 1) / 2);
+    }
+  });
+  return { rows, tokens: each.reduce((sum, n) => sum + n, 0), load };
+}
+
+/** All cumulative counters, from where they started. */
+export const totalsOf = (core: Core, from = 0) =>
+  Array.from({ length: Total.Count }, (_, total) => core.total(total as Total) - from);
