@@ -70,7 +70,8 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
   });
   const app = new Elysia({
     strictPath: true,
-    serve: { idleTimeout: KEEP_ALIVE_S, maxRequestBodySize: config.maxBodyBytes + 1024 },
+    // Elysia would share the port with another process: a port in use must be an error.
+    serve: { reusePort: false, idleTimeout: KEEP_ALIVE_S, maxRequestBodySize: config.maxBodyBytes + 1024 },
   })
     .use(
       metrics(snapshot, {
