@@ -25,10 +25,10 @@ const asked = number("--streams", 10_000);
 const streams = Math.min(asked, limit - 200);
 if (streams < asked) console.log(`ulimit -n is ${limit}: ${streams} streams instead of ${asked}`);
 
-/** Steps of one second: the running ones write little, and nobody ends. */
+/** Few steps, so the running ones write little and nobody ends; wide ones, so that all places are soon taken. */
 const flags = [
-  ...["--timing", "constant:ttft=1s,itl=1s", "--max-num-seqs", String(RUNNING)],
-  ...["--max-model-len", "8192", "--num-gpu-blocks-override", "131072"],
+  ...["--timing", "constant:ttft=250ms,itl=250ms", "--max-num-seqs", String(RUNNING)],
+  ...["--max-model-len", "8192", "--num-gpu-blocks-override", "131072", "--max-num-batched-tokens", "65536"],
 ];
 
 /** The least of some readings: a collection may just be due. */
@@ -55,7 +55,8 @@ const body = chat(prose(Math.round(PROMPT_TOKENS * ratio)), 4000);
 const reading = read({ port, body, streams, ramp: 4, durationMs: 90_000 });
 let running = 0;
 let waiting = 0;
-for (let i = 0; i < 120 && running + waiting < streams; i++) {
+const isIn = () => running + waiting >= streams && running >= Math.min(streams, RUNNING);
+for (let i = 0; i < 150 && !isIn(); i++) {
   await Bun.sleep(500);
   const page = await Page.of(port);
   running = page.value("vllm:num_requests_running");

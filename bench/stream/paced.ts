@@ -1,7 +1,16 @@
 /** How late do steps start, and how long does their writing take, with many streams at a steady pace? */
 import { has } from "../lib/options.ts";
 import { Page } from "../lib/page.ts";
-import { type ControlResult, control, program, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
+import {
+  type ControlResult,
+  control,
+  cpuOf,
+  program,
+  type Running,
+  SERVER_CORE,
+  serverCommand,
+  start,
+} from "../lib/process.ts";
 import { chat, prose, wordsPerToken } from "../lib/prompt.ts";
 import { complete, doubles, read, streamTimes } from "../lib/reader.ts";
 import { bar, progress, table } from "../lib/report.ts";
@@ -18,7 +27,7 @@ const CASES: readonly Case[] = [
   { streams: 1000, periodUs: 20_000 },
   { streams: 2000, periodUs: 50_000 },
 ];
-const LONG = { prompts: 10, tokens: 100_000, everyMs: 500, afterMs: 3000, streamed: 50 };
+const LONG = { prompts: 10, tokens: 100_000, everyMs: has("--quick") ? 200 : 500, afterMs: 3000, streamed: 20 };
 const BAR = { lateP99Us: 500, write: 1.3, longUs: 5000, stretch: 0.005, controlP99Us: 1000 };
 
 const folder = `${root}build/bench`;
@@ -30,6 +39,11 @@ function flags({ streams, periodUs }: Case): string[] {
     ...["--timing", `constant:ttft=100ms,itl=${periodUs / 1000}ms`, "--max-num-seqs", String(streams + LONG.prompts)],
     ...["--max-model-len", "131072", "--num-gpu-blocks-override", "524288"],
   ];
+}
+
+function busyUs(pid: number): number {
+  const { userUs, systemUs } = cpuOf(pid);
+  return userUs + systemUs;
 }
 
 /** Ten long prompts, one after the other, from a second client; tokens per prompt as the server counts them. */
@@ -47,30 +61,29 @@ async function runOurs(which: Case, tokens: number) {
   const body = chat("Tell me about the weather.", tokens, { seed: 1 });
   let measured: Awaited<ReturnType<typeof streamAll>>;
   try {
-    measured = await streamAll(server.port, which, body, tokens);
+    measured = await streamAll(server, which, body, tokens);
   } finally {
     await server.stop();
   }
-  return {
-    ...measured,
-    steps: mainRun(doubles(logged)),
-    stretch: stretch(streamTimes(stamped), which.periodUs, tokens),
-  };
+  const rows = doubles(logged);
+  return { ...measured, steps: mainRun(rows), stretch: stretch(streamTimes(stamped), rows, tokens) };
 }
 
-async function streamAll(port: number, { streams }: Case, body: object, tokens: number) {
+async function streamAll({ pid, port }: Running, { streams }: Case, body: object, tokens: number) {
   const template = await capture(port, { ...body, max_tokens: 200 }, "paced");
   const words = has("--long-prompts") ? Math.round(LONG.tokens * (await wordsPerToken(port))) : 0;
   await Bun.sleep(1500); // a pause in the log of steps: what came before it is not measured
   const before = await Page.of(port);
+  const busyBeforeUs = busyUs(pid);
   const [seen, promptTokens] = await Promise.all([
     read({ port, body, streams, together: true, perStream: stamped }),
     words ? longPrompts(port, words) : 0,
   ]);
-  complete(seen, streams);
+  const cpuUs = (busyUs(pid) - busyBeforeUs) / complete(seen, streams).events;
   const after = await Page.of(port);
   return {
     template,
+    cpuUs,
     promptTokens,
     mergedEvents: streams * (tokens + template.events - 200) - seen.events,
     own: {
@@ -86,12 +99,15 @@ async function runAnchor({ streams, periodUs }: Case, tokens: number, template: 
   const words = [program("anchor"), "--template", template.path, "--wait", String(streams), "--log", log];
   words.push("--events", String(tokens + template.units - 200), "--period-us", String(periodUs));
   const anchor = await start(words, { core: SERVER_CORE });
+  let cpuUs: number;
   try {
-    complete(await read({ port: anchor.port, body: {}, streams, together: true, perStream: stamped }), streams);
+    const seen = await read({ port: anchor.port, body: {}, streams, together: true, perStream: stamped });
+    cpuUs = busyUs(anchor.pid) / complete(seen, streams).events;
   } finally {
     await anchor.stop();
   }
-  return { steps: mainRun(doubles(log)), stretch: stretch(streamTimes(stamped), periodUs, tokens) };
+  const rows = doubles(log);
+  return { cpuUs, steps: mainRun(rows), stretch: stretch(streamTimes(stamped), rows, tokens) };
 }
 
 export async function paced() {
@@ -119,14 +135,14 @@ type Anchor = Awaited<ReturnType<typeof runAnchor>>;
 function judge(name: string, ours: Ours, anchor: Anchor, controls: readonly ControlResult[]) {
   const mean = (of: (one: ControlResult) => number) =>
     controls.reduce((sum, one) => sum + of(one), 0) / controls.length;
-  const row = (who: string, { steps }: { steps: Steps }, worst: number) => [
+  const row = (who: string, { steps, cpuUs, stretch }: { steps: Steps; cpuUs: number; stretch: number }) => [
     ...[who, steps.lateP50Us, steps.lateP99Us, steps.lateMaxUs],
-    ...[steps.writeP50Us, steps.writeP99Us, steps.writeMaxUs, worst * 100],
+    ...[steps.writeP50Us, steps.writeP99Us, steps.writeMaxUs, cpuUs, stretch * 100],
   ];
   table(`${name}: ${ours.steps.steps} steps, µs`, [
-    ["", "late p50", "p99", "max", "write p50", "p99", "max", "stretch %"],
-    row("understudy", ours, ours.stretch),
-    row("bare C loop", anchor, anchor.stretch),
+    ["", "late p50", "p99", "max", "write p50", "p99", "max", "CPU/event", "stretch %"],
+    row("understudy", ours),
+    row("bare C loop", anchor),
     ["control", mean((one) => one.p50Us), mean((one) => one.p99Us), Math.max(...controls.map((one) => one.maxUs))],
   ]);
   const control = { p99Us: mean((one) => one.p99Us), maxUs: Math.max(...controls.map((one) => one.maxUs)) };

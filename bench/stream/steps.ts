@@ -54,29 +54,22 @@ function busiest(rows: Float64Array): [from: number, to: number] {
 }
 
 /**
- * The worst |(last write − first due) ÷ (last due − first due) − 1| over complete streams of `tokens` tokens. Steps are due
- * on a grid of `periodUs`; where it lies follows from the stamps: they fill a part of the period, right after each due time.
+ * The worst |(last write − first due) ÷ (last due − first due) − 1| over complete streams of `tokens` tokens, one per step.
+ * Last writes are the client's stamps; its clock and the log's differ by a constant, which the last write of all gives.
  */
-export function stretch(streams: readonly StreamTimes[], periodUs: number, tokens: number): number {
-  const times = streams.filter(({ complete }) => complete);
-  const dueUs = gridStart(
-    times.flatMap(({ firstUs, lastUs }) => [firstUs % periodUs, lastUs % periodUs]),
-    periodUs,
-  );
-  const worst = times.map(({ firstUs, lastUs }) => {
-    const firstDueUs = firstUs - ((firstUs - dueUs + periodUs) % periodUs);
-    return Math.abs((lastUs - firstDueUs) / ((tokens - 1) * periodUs) - 1);
-  });
-  return Math.max(...worst);
-}
-
-/** The phase after the longest part of the period in which nothing arrived. */
-function gridStart(phases: readonly number[], periodUs: number): number {
-  const sorted = Float64Array.from(phases).sort();
-  let [longest, start] = [sorted[0]! + periodUs - sorted.at(-1)!, sorted[0]!];
-  for (let i = 1; i < sorted.length; i++) {
-    const empty = sorted[i]! - sorted[i - 1]!;
-    if (empty > longest) [longest, start] = [empty, sorted[i]!];
+export function stretch(streams: readonly StreamTimes[], rows: Float64Array, tokens: number): number {
+  const [from, to] = busiest(rows);
+  const ends = streams.filter(({ complete }) => complete).map(({ lastUs }) => lastUs);
+  const offsetUs = Math.max(...ends) - rows[to - 1]!;
+  // The stamp of the last write may itself be a little late: a quarter of a step does not make another step of it.
+  const slackUs = (rows[to - 3]! - rows[to - 6]!) / 4;
+  let worst = 0;
+  for (const end of ends) {
+    const endUs = end - offsetUs;
+    let last = to - 3;
+    while (last > from && rows[last + 1]! > endUs + slackUs) last -= 3;
+    const firstDueUs = rows[Math.max(from, last - 3 * (tokens - 1))]!;
+    worst = Math.max(worst, Math.abs((endUs - firstDueUs) / (rows[last]! - firstDueUs) - 1));
   }
-  return start;
+  return worst;
 }
