@@ -155,5 +155,5 @@ function sum(a: TruthDropped, b: TruthDropped): TruthDropped {
 }
 
 function warning({ file }: TruthLogConfig, why: string): string {
-  return `--truth-log ${file}: ${why}; serving goes on, what is lost is counted in understudy_truth_dropped_total`;
+  return `--truth-log ${file}: ${why}; all goes on, what is lost is counted in understudy_truth_dropped_total`;
 }
