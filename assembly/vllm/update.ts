@@ -129,7 +129,7 @@ function takeCalm(from: i32, to: i32, now: f64): i32 {
 function calmOutputs(slot: i32): i32 {
   const r = row(slot);
   r.template = 0;
-  if (r.flags !== 0 || r.status !== Status.Running || r.stale > 0) return 0;
+  if ((r.flags & (SUBMIT_FED | SUBMIT_STOPS)) !== 0 || r.status !== Status.Running || r.stale > 0) return 0;
   const end = r.eosAt > 0 ? min(r.eosAt, r.lastOutput) : r.lastOutput;
   return max(end - r.outputs - 1, 0);
 }
