@@ -1,0 +1,215 @@
+/**
+ * What does the truth log cost? CPU of the loop's thread per token, with and without it; of the writing thread apart;
+ * and memory over many requests. Simulated time, receivers that do nothing, the log in a temporary folder.
+ *
+ *   bun bench/truth.ts [--rounds 9] [--requests 1000000] [--no-save]
+ */
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { VirtualClock } from "../src/clock.ts";
+import type { EngineConfig } from "../src/config/types.ts";
+import { Engine } from "../src/engine/engine.ts";
+import type { Observer } from "../src/engine/observer.ts";
+import type { Generation } from "../src/engine/types.ts";
+import { createTruthLog, type TruthLog } from "../src/truth/log.ts";
+import { median } from "./lib/numbers.ts";
+import { known, number } from "./lib/options.ts";
+import { bar, progress, table } from "./lib/report.ts";
+import { root, save } from "./lib/results.ts";
+
+known(["--rounds", "--requests", "--no-save"]);
+
+const BAR_NS = 100;
+const SEQUENCES = 256;
+const CASES = [
+  { name: "long answers", promptTokens: 16, outputTokens: 2000, requests: SEQUENCES * 2 },
+  { name: "200 tokens", promptTokens: 16, outputTokens: 200, requests: SEQUENCES * 20 },
+  { name: "16 tokens", promptTokens: 16, outputTokens: 16, requests: SEQUENCES * 200 },
+] as const;
+
+const config: EngineConfig = {
+  maxModelLen: 8192,
+  maxNumSeqs: SEQUENCES,
+  maxNumActiveSeqs: SEQUENCES,
+  maxNumBatchedTokens: 8192,
+  maxNumScheduledTokens: 8192,
+  blockSize: 16,
+  numGpuBlocks: 100_000,
+  enablePrefixCaching: false,
+  enableChunkedPrefill: true,
+  asyncScheduling: true,
+  schedulingPolicy: "fcfs",
+  longPrefillTokenThreshold: 0,
+  longPrefillTokenThresholdAdaptive: false,
+  prefillScheduleInterval: 1,
+  schedulerReserveFullIsl: true,
+  watermark: 0,
+  maxLoras: 0,
+  seed: 0,
+  timing: { kind: "linear", baseUs: 5000, prefillUs: 1, decodeUs: 1 },
+};
+const module = new WebAssembly.Module(readFileSync(`${root}build/core.wasm`));
+const folder = mkdtempSync(join(tmpdir(), "understudy-bench-"));
+const about = { engine: config, engines: 1, epochUs: null };
+
+/** Requests per millisecond that the writing thread is given: simulated time outruns any disk. */
+const PACE = 100;
+
+/** A closed loop of `SEQUENCES` at a time; every so often the loop's thread rests, as it does in the server. */
+class Work {
+  readonly #clock = new VirtualClock();
+  readonly #engine: Engine;
+  #left: number;
+  #live = 0;
+  tokens = 0;
+
+  constructor(
+    readonly shape: { readonly promptTokens: number; readonly outputTokens: number },
+    requests: number,
+    observer: Observer | null,
+  ) {
+    this.#left = requests;
+    this.#engine = new Engine({
+      config,
+      clock: this.#clock,
+      module,
+      eosId: 200_002,
+      ...(observer ? { observer } : {}),
+    });
+  }
+
+  async run(onSlice?: (done: number) => void): Promise<void> {
+    this.#fill();
+    for (let us = 0; this.#live > 0; ) {
+      us += 100_000;
+      const before = this.#left;
+      this.#clock.advance(us);
+      onSlice?.(this.#left);
+      await Bun.sleep(1 + (before - this.#left) / PACE);
+    }
+    this.#engine.stop();
+  }
+
+  #fill(): void {
+    while (this.#left > 0 && this.#live < SEQUENCES) {
+      this.#left--;
+      this.#live++;
+      this.#engine.submit(this.#generation(this.#left), {
+        onTokens: (_ids, _at, count, finish) => {
+          this.tokens += count;
+          if (finish === null) return;
+          this.#live--;
+          this.#clock.soon(() => this.#fill());
+        },
+      });
+    }
+  }
+
+  #generation(n: number): Generation {
+    return {
+      id: `chatcmpl-${String(n).padStart(32, "0")}`,
+      promptIds: new Uint32Array(this.shape.promptTokens).fill(n % 50_000),
+      maxTokens: this.shape.outputTokens,
+      minTokens: 0,
+      ignoreEos: true,
+      plannedTokens: null,
+      stopTokenIds: [],
+      seed: n,
+      priority: 0,
+      cacheSalt: "",
+      skipReadingPrefixCache: false,
+      arrivalUs: this.#clock.now(),
+    };
+  }
+}
+
+/** Nanoseconds of CPU by thread of this process. */
+function threads(): Map<string, number> {
+  const used = new Map<string, number>();
+  for (const id of readdirSync("/proc/self/task")) {
+    try {
+      used.set(id, Number(readFileSync(`/proc/self/task/${id}/schedstat`, "utf8").split(" ")[0]));
+    } catch {
+      // It ended since the folder was read.
+    }
+  }
+  return used;
+}
+const loopNs = () => threads().get(String(process.pid))!;
+
+let files = 0;
+const open = (maxBytes = 2 ** 40): TruthLog =>
+  createTruthLog({ file: join(folder, `${files++}.jsonl`), maxBytes, files: 2 }, about, (line) => {
+    throw new Error(line);
+  });
+
+async function once(shape: (typeof CASES)[number], withLog: boolean) {
+  const before = threads();
+  const log = withLog ? open() : null;
+  const work = new Work(shape, shape.requests, log ? log.observer(0) : null);
+  const from = loopNs();
+  await work.run();
+  const ns = loopNs() - from;
+  let writerNs = 0;
+  if (log) {
+    // Until the writer has all but the last line: afterwards its thread is gone.
+    await Bun.sleep(100);
+    for (const [id, used] of threads()) if (!before.has(id)) writerNs += used;
+    await log.close();
+    const { run, step, request } = log.dropped();
+    if (run + step + request > 0) throw new Error("rows were dropped");
+  }
+  for (const name of readdirSync(folder)) rmSync(join(folder, name));
+  return { perToken: ns / work.tokens, writer: writerNs / work.tokens };
+}
+
+try {
+  const rows = [];
+  const rounds = number("--rounds", 9);
+  for (const shape of CASES) {
+    await once(shape, true);
+    await once(shape, false);
+    const [off, on, extra, writer]: [number[], number[], number[], number[]] = [[], [], [], []];
+    for (let round = 0; round < rounds; round++) {
+      progress(`truth: ${shape.name}, round ${round + 1} of ${rounds}`);
+      const without = (await once(shape, false)).perToken;
+      const { perToken, writer: written } = await once(shape, true);
+      off.push(without);
+      on.push(perToken);
+      extra.push(perToken - without);
+      writer.push(written);
+    }
+    const [offNs, onNs, extraNs, writerNs] = [off, on, extra, writer].map(median) as [number, number, number, number];
+    rows.push({ name: shape.name, offNs, onNs, extraNs, writerNs });
+  }
+  table(`CPU, ns per token, ${SEQUENCES} sequences at a time, median of ${rounds} rounds`, [
+    ["", "loop, log off", "loop, log on", "difference", "writing thread"],
+    ...rows.map((row) => [row.name, row.offNs, row.onNs, row.extraNs, row.writerNs]),
+  ]);
+  for (const { name, extraNs } of rows) console.log(`  ${bar(name, extraNs, BAR_NS, "ns per token")}`);
+
+  const requests = number("--requests", 1_000_000);
+  const log = open(2 ** 26);
+  const work = new Work({ promptTokens: 1, outputTokens: 2 }, requests, log.observer(0));
+  const rss: number[] = [];
+  let next = 0.1;
+  await work.run((left) => {
+    const done = (requests - left) / requests;
+    progress(`truth: ${Math.round(100 * done)} % of ${requests} requests`);
+    if (done < next) return;
+    next += 0.1;
+    rss.push(process.memoryUsage.rss() / 2 ** 20);
+  });
+  await log.close();
+  table(`Resident memory over ${requests.toLocaleString("en")} requests`, [
+    ["", "MiB"],
+    ["after a tenth", rss[0]!],
+    ["most after that", Math.max(...rss)],
+    ["at the end", rss.at(-1)!],
+  ]);
+  console.log(`  dropped: ${JSON.stringify(log.dropped())}`);
+  save("truth", { rows, requests, rssMiB: rss.map(Math.round), dropped: log.dropped() });
+} finally {
+  rmSync(folder, { recursive: true });
+}
