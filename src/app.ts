@@ -17,11 +17,14 @@ import { accessLine } from "./protocol/openai/front.ts";
 import { openai } from "./protocol/openai/routes.ts";
 import { randomSeed, seeded } from "./random.ts";
 import { StepLog } from "./step-log.ts";
+import { createTruthLog } from "./truth/log.ts";
 
 /** vLLM logs its statistics so often (VLLM_LOG_STATS_INTERVAL). */
 const STATS_INTERVAL_S = 10;
 /** After an orderly end the last bytes get this long to leave. */
 const FLUSH_MS = 100;
+/** A disk that hangs must not hold the exit. */
+const TRUTH_CLOSE_MS = 5000;
 /** Idle keep-alive connections are closed after this, as uvicorn does. */
 const KEEP_ALIVE_S = 5;
 
@@ -54,6 +57,9 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
   const vocabulary = loadVocabulary(vocabularyBytes);
   const encoder = createEncoder(vocabularyBytes);
   const steps = stepLog ? new StepLog(stepLog) : null;
+  const truth = config.truthLog
+    ? createTruthLog(config.truthLog, { engine: config.engine, engines: 1, epochUs: epochUsOf(0) }, log)
+    : null;
   const engine = new Engine({
     config: config.engine,
     clock,
@@ -61,12 +67,14 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
     eosId: vocabulary.eosId,
     answers: loadAnswers(answers),
     ...(steps ? { onStep: steps.add } : {}),
+    ...(truth ? { observer: truth.observer(0) } : {}),
   });
   const accounts = new Accounts();
   const snapshot = (): Snapshot => ({
     engines: [engine.snapshot()],
     loop: engine.lateness(),
     front: accounts.snapshot(),
+    ...(truth ? { truth: truth.dropped() } : {}),
   });
   const app = new Elysia({
     strictPath: true,
@@ -114,6 +122,7 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
       await Promise.race([stopped, pause(clock, FLUSH_MS * 1000)]);
       await server.stop(true);
       engine.stop();
+      if (truth) await Promise.race([truth.close(), pause(clock, TRUTH_CLOSE_MS * 1000)]);
       encoder.close();
       clock.close();
       steps?.write();

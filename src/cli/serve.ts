@@ -4,6 +4,7 @@ import { type App, createApp } from "../app.ts";
 import { wallUs } from "../clock.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { CoreTooLarge, CoreTrap } from "../core/core.ts";
+import { unwritable } from "../truth/log.ts";
 import { describe } from "./banner.ts";
 import { writeCrash } from "./crash.ts";
 import { openFileLimit } from "./limits.ts";
@@ -24,6 +25,8 @@ export async function run(argv: readonly string[]): Promise<void> {
   if (ignored.length > 0) warn(`ignored, they mean nothing here: ${ignored.join(" ")}`);
   warnOfFileLimit(config);
 
+  const why = config.truthLog && unwritable(config.truthLog.file);
+  if (why) return refuse(`--truth-log ${config.truthLog!.file}: ${why}`);
   const app = await start(config);
   if (app === null) return;
   console.log(describe(config, app.url, startedMs()));
@@ -39,9 +42,12 @@ async function start(config: ServeConfig): Promise<App | null> {
     });
   } catch (error) {
     const { code } = error as { code?: string };
-    if (code === "EADDRINUSE") refuse(`--port ${config.port}: ${config.host}:${config.port} is in use; choose another port`);
-    else if (code === "EACCES") refuse(`--port ${config.port}: not allowed to listen there; ports above 1023 are free to use`);
-    else if (error instanceof CoreTooLarge) refuse(`${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`);
+    if (code === "EADDRINUSE")
+      refuse(`--port ${config.port}: ${config.host}:${config.port} is in use; choose another port`);
+    else if (code === "EACCES")
+      refuse(`--port ${config.port}: not allowed to listen there; ports above 1023 are free to use`);
+    else if (error instanceof CoreTooLarge)
+      refuse(`${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`);
     else if (/getaddrinfo|ENOTFOUND|EADDRNOTAVAIL|Failed to listen|invalid host/i.test(String(error))) {
       refuse(`--host ${config.host}: cannot listen there (${code ?? String(error)}); give an address of this machine`);
     } else throw error;
@@ -67,7 +73,9 @@ function warn(what: string): void {
 function warnOfFileLimit({ engine }: ServeConfig): void {
   const limit = openFileLimit();
   if (limit === null || limit >= engine.maxNumSeqs + 64) return;
-  warn(`ulimit -n is ${limit}: too low for --max-num-seqs ${engine.maxNumSeqs}; raise it to ${engine.maxNumSeqs + 64} or more`);
+  warn(
+    `ulimit -n is ${limit}: too low for --max-num-seqs ${engine.maxNumSeqs}; raise it to ${engine.maxNumSeqs + 64} or more`,
+  );
 }
 
 /** A broken invariant: streams are cut, what is needed to look into it is written down, the process ends with 70. */
