@@ -17,7 +17,9 @@ export interface Rule {
 const HEIGHT: Readonly<Record<string, number>> = {
   main: 6,
   cli: 5,
+  library: 5,
   app: 4,
+  replay: 4,
   load: 4,
   check: 4,
   protocol: 3,
@@ -25,13 +27,15 @@ const HEIGHT: Readonly<Record<string, number>> = {
   dashboard: 3,
   faults: 3,
   truth: 3,
+  accounting: 3,
+  "step-log": 3,
   engine: 2,
   content: 1,
   core: 1,
   assembly: 0,
 };
 /** Anyone may use these; they use only each other. */
-const SHARED = ["config", "random", "clock", "clock-worker", "traces", "globals", "package.json"];
+const SHARED = ["config", "random", "clock", "clock-worker", "alarm", "traces", "globals", "package.json"];
 /** The rooms that own time and chance. */
 const TIME_AND_CHANCE = ["clock", "clock-worker", "random"];
 /** The room of the one file that calls the core's schedule. */
