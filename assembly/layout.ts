@@ -146,6 +146,8 @@ export enum Word {
   BucketsAt,
   SumsAt,
   FineAt,
+  OutEnds,
+  OutEndsAt,
   Count,
 }
 
@@ -252,6 +254,8 @@ export const SUBMIT_HASHED: i32 = 4;
 export const SUBMIT_IGNORE_EOS: i32 = 8;
 /** Set by the core: the request has stop ids. */
 export const SUBMIT_STOPS: i32 = 16;
+/** With SUBMIT_HASHED: nobody reads the output, so its ids are not drawn (NONE stands for each), and its blocks are its own. */
+export const SUBMIT_UNREAD: i32 = 32;
 
 /** Words of a KV event: kind, then STORED: slot, first block, count, parent lo, hi, and lo, hi per block; REMOVED: block, lo, hi. */
 export enum Event {

@@ -3,12 +3,15 @@
 import { column } from "./column";
 import { maxNumSeqs } from "./config";
 import { setAddress, setWord } from "./header";
-import { OUT_WORDS, Word } from "./layout";
+import { OUT_REASON, OUT_WORDS, Word } from "./layout";
 
 let rows = changetype<StaticArray<i32>>(0);
 let tokens = changetype<StaticArray<i32>>(0);
 let lost = changetype<StaticArray<i32>>(0);
+/** Indices of the rows that end a request, for readers who want only those. */
+let ends = changetype<StaticArray<i32>>(0);
 let rowCount: i32 = 0;
+let endCount: i32 = 0;
 let tokenCount: i32 = 0;
 let lostCount: i32 = 0;
 
@@ -16,15 +19,18 @@ export function takeOutbox(): void {
   rows = column(maxNumSeqs * OUT_WORDS);
   tokens = column(maxNumSeqs);
   lost = column(maxNumSeqs);
+  ends = column(maxNumSeqs);
 }
 export function publishOutbox(): void {
   setAddress(Word.OutAt, changetype<usize>(rows));
   setAddress(Word.TokensAt, changetype<usize>(tokens));
   setAddress(Word.LostAt, changetype<usize>(lost));
+  setAddress(Word.OutEndsAt, changetype<usize>(ends));
 }
 
 export function clearOutbox(): void {
   rowCount = 0;
+  endCount = 0;
   tokenCount = 0;
   lostCount = 0;
 }
@@ -36,6 +42,7 @@ export function emit(slot: i32, token: i32, flags: i32): void {
   rows[at + 1] = tokenCount;
   rows[at + 2] = 1;
   rows[at + 3] = flags;
+  if ((flags & OUT_REASON) !== 0) ends[endCount++] = rowCount;
   rowCount++;
   tokens[tokenCount++] = token;
 }
@@ -49,6 +56,7 @@ export function sealOutbox(): void {
   setWord(Word.OutRows, rowCount);
   setWord(Word.OutTokens, tokenCount);
   setWord(Word.OutLost, lostCount);
+  setWord(Word.OutEnds, endCount);
 }
 /** Where the next row and token go, for a run of rows written in place; `advanceOutbox` says how many came. */
 export function outboxRowsEnd(): usize {

@@ -13,6 +13,7 @@ import {
   SUBMIT_FED,
   SUBMIT_HASHED,
   SUBMIT_STOPS,
+  SUBMIT_UNREAD,
   Total,
   Word,
 } from "./layout";
@@ -69,6 +70,10 @@ export function submit(
   queued: f64,
 ): i32 {
   assert(tokens > 0 && limit > 0 && promptWords + stops <= inputLength, "malformed submission");
+  assert(
+    (requestFlags & SUBMIT_UNREAD) === 0 || ((requestFlags & SUBMIT_HASHED) !== 0 && stops === 0),
+    "only hashed requests without stop ids can be unread",
+  );
   const slot = acquireSlot();
   if (slot === NONE) return NONE;
   const longest = planned > 0 && planned < limit ? planned : limit;

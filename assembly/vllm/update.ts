@@ -23,6 +23,7 @@ import {
   SUBMIT_FED,
   SUBMIT_IGNORE_EOS,
   SUBMIT_STOPS,
+  SUBMIT_UNREAD,
   Total,
 } from "../layout";
 import {
@@ -100,7 +101,7 @@ function takeCalm(from: i32, to: i32, now: f64): i32 {
     const calm = r.calm;
     if (calm === 0 || r.generation !== handle >> SLOT_BITS) break;
     const position = r.outputs;
-    const token = drawCalm(r, position);
+    const token = (r.flags & SUBMIT_UNREAD) !== 0 ? NONE : drawCalm(r, position);
     r.calm = calm - 1;
     r.outputs = position + 1;
     r.inFlight = r.inFlight - 1;
@@ -181,6 +182,7 @@ function draw(slot: i32, how: i32): i32 {
   const position = row(slot).outputs;
   if (row(slot).eosAt === position + 1) return eosId;
   if (how === 0) return drawToken(row(slot).seed, position);
+  if ((how & SUBMIT_UNREAD) !== 0) return NONE;
   if ((how & SUBMIT_FED) !== 0) {
     assert(position < fed[slot], "a fed request ran dry");
     return fedToken(slot);
@@ -223,7 +225,7 @@ function isStopId(slot: i32, token: i32): bool {
 
 /** The open block takes one more token; a full one gets its hash. */
 function extendHash(slot: i32, r: Row, token: i32): void {
-  let hash = fold(r.openHash, token);
+  let hash = token === NONE ? r.openHash : fold(r.openHash, token);
   const left = r.openLeft - 1;
   if (left === 0) {
     hash = seal(hash);

@@ -32,6 +32,8 @@ export class CoreViews {
   /** Outbox rows (OUT_WORDS each) and tokens; valid until the next update. */
   readonly out: Int32Array;
   readonly tokens: Int32Array;
+  /** Indices of the rows that end a request. */
+  readonly outEnds: Int32Array;
   readonly cachedPrompt: Int32Array;
   readonly createdPrompt: Int32Array;
   readonly deferred: Int32Array;
@@ -55,6 +57,7 @@ export class CoreViews {
     this.fine = new Float64Array(buffer, at(Word.FineAt), Histogram.Count * FINE_WIDTH);
     this.out = column(Word.OutAt, this.#lengthOf(Word.OutAt));
     this.tokens = column(Word.TokensAt, this.out.length / OUT_WORDS);
+    this.outEnds = column(Word.OutEndsAt, this.tokens.length);
     this.cachedPrompt = column(Word.CachedPromptAt);
     this.createdPrompt = column(Word.CreatedPromptAt);
     this.deferred = column(Word.DeferredAt);

@@ -17,6 +17,7 @@ import {
   SUBMIT_HASHED,
   SUBMIT_IGNORE_EOS,
   SUBMIT_SKIP_READING,
+  SUBMIT_UNREAD,
   Word,
 } from "../../assembly/layout.ts";
 import type { Clock } from "../clock.ts";
@@ -25,6 +26,7 @@ import type { EngineConfig } from "../config/types.ts";
 import { startCore } from "../core/core.ts";
 import { Batch, type CoreRequest } from "./batch.ts";
 import { Holding } from "./holding.ts";
+import { Lateness } from "./lateness.ts";
 import { Loop } from "./loop.ts";
 import { type Observer, type Trail, Watch } from "./observer.ts";
 import { saltWords } from "./salt.ts";
@@ -52,10 +54,20 @@ export interface EngineOptions extends SetupExtras {
   readonly onStep?: (dueUs: number, startUs: number, endUs: number) => void;
   /** Told of every step and every generation; without one nothing is noted. */
   readonly observer?: Observer;
+  /**
+   * Told how loaded the engine is wherever vLLM's engine publishes it: before each plan and after each update.
+   * `waiting` has the deferred in it; `kvUsage` is 0 to 1.
+   */
+  readonly onLoad?: (waiting: number, running: number, kvUsage: number) => void;
+  /** Shared by engines that count together. */
+  readonly lateness?: Lateness;
 }
 
 /** What a pause does with those that run (vLLM's `/pause?mode=`). */
 export type PauseMode = "abort" | "wait" | "keep";
+
+/** vLLM's priorities have 64 bits, the core's 32: beyond this they are equal. */
+const PRIORITY_MAX = 2 ** 31 - 1;
 
 const FINISHES = [Finish.Stop, Finish.Length, Finish.Abort, Finish.Error, Finish.Repetition] as const;
 
@@ -67,6 +79,7 @@ export class Engine {
   readonly #snapshots: Snapshots;
   readonly #holding: Holding<Live>;
   readonly #watch: Watch | null;
+  readonly #lateness: Lateness;
   /** By slot; undefined where nobody listens. */
   readonly #live: (Live | undefined)[] = [];
   #liveCount = 0;
@@ -76,6 +89,12 @@ export class Engine {
   #listening = 0;
   #submitted = 0;
   #refuses = false;
+  #paused = false;
+  /** Ended by the front, and still in the core until the next update. */
+  #closing = 0;
+  /** What is done at the next boundary, and at the next rest. */
+  readonly #commands: (() => void)[] = [];
+  #resting: (() => void)[] = [];
 
   constructor(options: EngineOptions) {
     const { config, clock, module } = options;
@@ -95,6 +114,10 @@ export class Engine {
       this.#watch?.ended(live.trail!, Finish.Error, 0, dueUs);
       live.receiver.onTokens(core.views.tokens, 0, 0, Finish.Error, NONE);
     });
+    this.#lateness = options.lateness ?? new Lateness();
+    const { onLoad } = options;
+    const { words } = core.views;
+    const blocksUsable = words[Word.BlocksFree]!;
     this.#loop = new Loop({
       batch: this.#batch,
       clock,
@@ -102,7 +125,18 @@ export class Engine {
       free: timing.kind === "none" && (options.free ?? true),
       leastUs: timing.kind === "none" ? 1 : 0,
       deliver: this.#deliver,
-      release: (boundaryUs) => this.#holding.release(boundaryUs),
+      release: (boundaryUs) => {
+        while (this.#commands.length > 0) this.#commands.shift()!();
+        this.#holding.release(boundaryUs);
+      },
+      rest: this.#rest,
+      lateness: this.#lateness,
+      ...(onLoad
+        ? {
+            publish: () =>
+              onLoad(words[Word.Waiting]!, words[Word.Running]!, 1 - words[Word.BlocksFree]! / blocksUsable),
+          }
+        : {}),
       ...(options.onStep ? { onStep: options.onStep } : {}),
       ...(this.#watch ? { watch: this.#watch } : {}),
     });
@@ -112,7 +146,10 @@ export class Engine {
   submit(generation: Generation, receiver: Receiver): Submission | Refusal {
     if (this.#refuses) return { refused: "paused" };
     if (this.#holding.size + this.#liveCount >= SLOTS) return { refused: "busy" };
-    const request = this.#request(generation);
+    const request = this.#request(
+      generation,
+      receiver.endsOnly === true && generation.stopTokenIds.length === 0 && !generation.script,
+    );
     const live = new Live(this, request, receiver, generation.script);
     if (this.#watch) live.trail = this.#watch.submitted(generation.id, request, receiver);
     if (this.#holding.hold(live, generation.arrivalUs)) return live;
@@ -134,7 +171,7 @@ export class Engine {
   }
 
   lateness(): LoopSnapshot {
-    return this.#loop.lateness.snapshot();
+    return this.#lateness.snapshot();
   }
 
   /** Generations that the engine has and that have not ended. */
@@ -142,17 +179,47 @@ export class Engine {
     return this.#liveCount + this.#holding.size;
   }
 
-  /** `abort`: all end with reason abort; `wait`: those that run drain; `keep`: everything freezes. Until `resume`. */
+  /** The same, and those that the front ended and that the next update frees: what vLLM's front has in flight. */
+  get inFlight(): number {
+    return this.live + this.#closing;
+  }
+
+  get paused(): boolean {
+    return this.#paused;
+  }
+
+  /**
+   * `abort`: all end with reason abort; `wait`: those that run drain; `keep`: everything freezes. Until `resume`.
+   * Takes effect `between` steps; new generations are refused (or, with `keep`, queued) from now on.
+   */
   pause(mode: PauseMode): void {
+    this.#paused = true;
     this.#refuses = mode !== "keep";
-    if (mode === "abort") this.abortAll();
-    this.#batch.pause(mode === "keep" ? Pause.PausedAll : Pause.PausedNew);
+    this.between(() => {
+      if (mode === "abort") this.abortAll();
+      this.#batch.pause(mode === "keep" ? Pause.PausedAll : Pause.PausedNew);
+    });
   }
 
   resume(): void {
+    this.#paused = false;
     this.#refuses = false;
-    this.#batch.pause(Pause.Unpaused);
-    this.#loop.kick(this.#clock.now());
+    this.between(() => {
+      this.#batch.pause(Pause.Unpaused);
+      this.#loop.kick(this.#clock.now());
+    });
+  }
+
+  /** Runs `command` where vLLM's engine takes commands in, after an update and before the next plan; now, if no step is open. */
+  between(command: () => void): void {
+    if (this.#loop.idle) command();
+    else this.#commands.push(command);
+  }
+
+  /** Runs `act` once no step is open and there is nothing to plan; now, if it is so. */
+  atRest(act: () => void): void {
+    this.#resting.push(act);
+    if (this.#loop.idle) this.#rest();
   }
 
   /** Empties the prefix cache; with `running` those that run are preempted first. False while blocks are in use. */
@@ -191,14 +258,17 @@ export class Engine {
     }
     this.#forget(live);
     this.#batch.close(live.handle, reason as number as Reason, tokens, this.#loop.boundaryUs);
+    this.#closing++;
     if (this.#loop.idle) {
+      this.#closing = 0;
       this.#batch.flush();
       this.#snapshots.hold();
       this.#loop.kick(this.#clock.now());
     }
   }
 
-  #request(generation: Generation): CoreRequest {
+  /** `unread`: the receiver looks at no token. */
+  #request(generation: Generation, unread: boolean): CoreRequest {
     const salt = saltWords(generation.cacheSalt);
     const { script } = generation;
     const end = script ? script.length + 1 : (generation.plannedTokens ?? 0);
@@ -213,14 +283,14 @@ export class Engine {
       eosAt: noEos ? 0 : Math.max(end, end === 0 ? 0 : minTokens + 1),
       stopTokenIds: generation.stopTokenIds,
       seed: generation.seed | 0,
-      priority: generation.priority,
+      priority: Math.max(-PRIORITY_MAX, Math.min(PRIORITY_MAX, generation.priority)),
       adapter: 0,
       saltLo: salt.lo,
       saltHi: salt.hi,
       flags:
         (generation.skipReadingPrefixCache ? SUBMIT_SKIP_READING : 0) |
         (noEos ? SUBMIT_IGNORE_EOS : 0) |
-        (generation.promptTokens === undefined ? 0 : SUBMIT_HASHED),
+        (generation.promptTokens === undefined ? 0 : SUBMIT_HASHED | (unread ? SUBMIT_UNREAD : 0)),
       order: this.#submitted++,
       arrivalUs: generation.arrivalUs,
       queuedUs: 0,
@@ -244,22 +314,24 @@ export class Engine {
 
   /** Hands the outbox out: the one loop that every token passes. */
   readonly #deliver = (): void => {
+    this.#closing = 0;
     this.#snapshots.hold();
+    const watch = this.#watch;
+    if (this.#listening === 0 && watch === null) {
+      this.#deliverEnds();
+      return;
+    }
     const { views } = this.#batch.core;
     const { out, tokens } = views;
     const end = views.word(Word.OutRows) * OUT_WORDS;
-    const watch = this.#watch;
     const step = watch === null ? 0 : watch.begin(this.#loop.boundaryUs);
-    const allEndsOnly = this.#listening === 0 && watch === null;
     for (let row = 0, i = 0; row < end; row += OUT_WORDS, i++) {
       const flags = out[row + 3]!;
-      if (allEndsOnly && (flags & (OUT_REASON | OUT_FIRST)) === 0) continue;
       const live = this.#live[out[row]!];
       this.#rows[i] = live;
       if (live !== undefined && (flags & OUT_FIRST) !== 0) live.cachedTokens = views.cachedPrompt[out[row]!]! - 1;
     }
     for (let row = 0, i = 0; row < end; row += OUT_WORDS, i++) {
-      if (allEndsOnly && (out[row + 3]! & OUT_REASON) === 0) continue;
       const live = this.#rows[i];
       // A receiver earlier in this loop may have ended this one.
       if (live === undefined || live.ended) {
@@ -289,6 +361,42 @@ export class Engine {
         );
       }
     }
+  };
+
+  /** The same where nobody wants more than ends: it looks at no other row. */
+  #deliverEnds(): void {
+    const { views } = this.#batch.core;
+    const { out, outEnds, tokens } = views;
+    const count = views.words[Word.OutEnds]!;
+    for (let i = 0; i < count; i++) {
+      const slot = out[outEnds[i]! * OUT_WORDS]!;
+      const live = this.#live[slot];
+      this.#rows[i] = live;
+      if (live !== undefined) live.cachedTokens = views.cachedPrompt[slot]! - 1;
+    }
+    for (let i = 0; i < count; i++) {
+      const live = this.#rows[i];
+      if (live === undefined || live.ended) continue;
+      const row = outEnds[i]! * OUT_WORDS;
+      const last = out[row + 1]! + out[row + 2]! - 1;
+      const flags = out[row + 3]!;
+      live.ended = true;
+      this.#forget(live);
+      live.receiver.onTokens(
+        tokens,
+        out[row + 1]!,
+        out[row + 2]!,
+        FINISHES[(flags & OUT_REASON) - 1]!,
+        flags & OUT_STOP_ID ? tokens[last]! : NONE,
+      );
+    }
+  }
+
+  readonly #rest = (): void => {
+    if (this.#resting.length === 0 || this.#batch.hasWork) return;
+    const resting = this.#resting;
+    this.#resting = [];
+    for (const act of resting) act();
   };
 
   #feed(live: Live): void {
