@@ -1,0 +1,206 @@
+/** Does the core schedule as the model does, in any configuration, through any history? */
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import fc from "fast-check";
+import { Pause, Reason } from "../../assembly/layout.ts";
+import type { EngineConfig } from "../../src/config/types.ts";
+import { mix } from "../../src/content/answers.ts";
+import { builds, EOS, type Given, Pair } from "./pair.ts";
+
+setDefaultTimeout(120_000);
+
+const anyConfig: fc.Arbitrary<EngineConfig> = fc
+  .record({
+    blockSize: fc.oneof(fc.constantFrom(1, 2, 4, 4, 8, 16, 32), fc.integer({ min: 1, max: 32 })),
+    /** Pool size as room for this many requests of full length; below one some never fit. */
+    room: fc.constantFrom(0.5, 1, 1, 1.2, 1.5, 2, 4),
+    maxModelLen: fc.integer({ min: 8, max: 120 }),
+    maxNumSeqs: fc.oneof(fc.integer({ min: 1, max: 8 }), fc.integer({ min: 3, max: 8 })),
+    inactive: fc.nat(2),
+    budget: fc.oneof(fc.integer({ min: 1, max: 90 }), fc.integer({ min: 40, max: 200 })),
+    unscheduled: fc.constantFrom(0, 0, 5),
+    enablePrefixCaching: fc.constantFrom(true, true, true, false),
+    enableChunkedPrefill: fc.constantFrom(true, true, true, false),
+    asyncScheduling: fc.boolean(),
+    schedulingPolicy: fc.constantFrom("fcfs" as const, "priority" as const),
+    threshold: fc.constantFrom(0, 0, 1, 7, 20),
+    longPrefillTokenThresholdAdaptive: fc.boolean(),
+    prefillScheduleInterval: fc.constantFrom(1, 1, 2, 4),
+    schedulerReserveFullIsl: fc.constantFrom(true, false, false),
+    watermark: fc.constantFrom(0, 0, 0, 0.05, 0.2, 0.5),
+    maxLoras: fc.constantFrom(0, 0, 1, 2),
+  })
+  .map(({ room, inactive, budget, unscheduled, threshold, ...rest }): EngineConfig => {
+    const { maxModelLen, maxNumSeqs, blockSize, enableChunkedPrefill } = rest;
+    const maxNumBatchedTokens = Math.max(budget, maxNumSeqs, enableChunkedPrefill ? 0 : maxModelLen);
+    return {
+      ...rest,
+      maxNumActiveSeqs: Math.max(1, maxNumSeqs - inactive),
+      maxNumBatchedTokens,
+      maxNumScheduledTokens: Math.max(maxNumSeqs, maxNumBatchedTokens - unscheduled),
+      numGpuBlocks: 1 + Math.max(1, Math.round((room * maxModelLen) / blockSize)),
+      longPrefillTokenThreshold: Math.min(threshold, maxModelLen),
+      seed: 0,
+      timing: { kind: "none" },
+    };
+  });
+
+type Op =
+  | {
+      readonly kind: "add";
+      /** A new prompt of a stream, or the tokens of an earlier request and some more. */
+      readonly from: "stream" | "earlier";
+      readonly pick: number;
+      readonly length: number;
+      readonly own: boolean;
+      readonly maxTokens: number;
+      readonly eosAt: number;
+      readonly stopAt: number;
+      readonly fed: boolean;
+      readonly priority: number;
+      readonly late: number;
+      readonly adapter: number;
+      readonly salt: string;
+      readonly skip: boolean;
+    }
+  | { readonly kind: "turns"; readonly count: number }
+  | { readonly kind: "close"; readonly pick: number; readonly reason: Reason; readonly flush: boolean }
+  | { readonly kind: "pause"; readonly state: Pause }
+  | { readonly kind: "reset"; readonly force: boolean };
+
+const anyOp: fc.Arbitrary<Op> = fc.oneof(
+  {
+    weight: 10,
+    arbitrary: fc.record({
+      kind: fc.constant("add" as const),
+      from: fc.constantFrom("stream" as const, "stream" as const, "earlier" as const),
+      pick: fc.nat(40),
+      length: fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 119 })),
+      own: fc.boolean(),
+      maxTokens: fc.oneof(fc.integer({ min: 1, max: 100 }), fc.constant(100)),
+      eosAt: fc.constantFrom(0, 0, 0, 0, 1, 2, 5, 17),
+      stopAt: fc.constantFrom(0, 0, 0, 0, 1, 3, 9),
+      fed: fc.constantFrom(true, true, false),
+      priority: fc.constantFrom(0, 0, 1, 2, -1, 7),
+      late: fc.nat(3),
+      adapter: fc.nat(3),
+      salt: fc.constantFrom("", "", "", "a", "b"),
+      skip: fc.constantFrom(false, false, false, true),
+    }),
+  },
+  { weight: 14, arbitrary: fc.record({ kind: fc.constant("turns" as const), count: fc.integer({ min: 1, max: 15 }) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant("close" as const),
+      pick: fc.nat(40),
+      reason: fc.constantFrom(Reason.Abort, Reason.Stop),
+      flush: fc.boolean(),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant("pause" as const),
+      state: fc.constantFrom(Pause.Unpaused, Pause.Unpaused, Pause.Unpaused, Pause.PausedNew, Pause.PausedAll),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("reset" as const), force: fc.boolean() }) },
+);
+
+const STOP = 7;
+
+/** Carries a history out; the pair compares after every call. */
+class History {
+  readonly pair: Pair;
+  readonly #added: Given[] = [];
+
+  constructor(
+    readonly config: EngineConfig,
+    module: WebAssembly.Module,
+  ) {
+    this.pair = new Pair(config, module);
+  }
+
+  run(ops: readonly Op[]): this {
+    for (const op of ops) this.#do(op);
+    this.pair.pause(Pause.Unpaused);
+    // Some may never fit, or starve each other: what has not ended by then is aborted.
+    for (let turns = 0; turns < 150 && this.pair.model.hasWork; turns++) this.#turn();
+    for (const no of [...this.pair.model.requests.keys()]) this.pair.close(no, Reason.Abort);
+    while (this.pair.model.open) this.pair.take();
+    this.pair.flush();
+    expect(this.pair.model.requests.size).toBe(0);
+    expect(this.pair.model.pool.free.length).toBe(this.config.numGpuBlocks - 1);
+    this.pair.reset(false);
+    return this;
+  }
+
+  #do(op: Op): void {
+    const { pair } = this;
+    if (op.kind === "add") this.#add(op);
+    else if (op.kind === "turns") for (let i = 0; i < op.count; i++) this.#turn();
+    else if (op.kind === "pause") pair.pause(op.state);
+    else if (op.kind === "reset") pair.reset(op.force);
+    else if (this.#added.length) {
+      pair.close(op.pick % this.#added.length, op.reason);
+      // As the engine: at once where no step is open.
+      if (op.flush && pair.model.open === 0) pair.flush();
+    }
+  }
+
+  /** One boundary of the loop: the oldest step's outcome, then as many plans as may be open. */
+  #turn(): void {
+    const { pair } = this;
+    if (pair.model.open > 0) pair.take();
+    const most = this.config.asyncScheduling ? 2 : 1;
+    while (pair.model.open < most && pair.model.hasWork) pair.plan();
+  }
+
+  #add(op: Extract<Op, { kind: "add" }>): void {
+    const no = this.#added.length;
+    const earlier = op.from === "earlier" ? this.#added[op.pick % Math.max(1, no)] : undefined;
+    const stream = op.pick % 3;
+    const start = earlier
+      ? [...earlier.prompt, ...Array.from({ length: op.maxTokens % 30 }, (_, k) => earlier.outputAt(k))]
+      : Array.from({ length: op.length }, (_, i) => 1000 * (stream + 1) + i);
+    if (op.own) start.push(...[1, 2, 3, 4, 5].map((i) => 500_000 + no * 10 + i));
+    const prompt = start.slice(0, this.config.maxModelLen - 1);
+    const seed = no * 7919 + 1;
+    const drawn = (k: number) => 100 + (mix(seed, k) % 100_000);
+    const fed = (k: number) => {
+      if (k + 1 === op.eosAt) return EOS;
+      return k + 1 === op.stopAt ? STOP : 600_000 + no * 200 + k;
+    };
+    const spec: Given = {
+      no,
+      prompt,
+      maxTokens: op.maxTokens,
+      outputAt: op.fed ? fed : drawn,
+      stopIds: op.stopAt ? [11, STOP] : [],
+      priority: op.priority,
+      arrivalUs: Math.max(0, no - op.late),
+      adapter: this.config.maxLoras ? op.adapter : 0,
+      salt: op.salt,
+      skip: op.skip,
+      fed: op.fed,
+      seed,
+    };
+    this.#added.push(spec);
+    this.pair.add(spec);
+  }
+}
+
+describe.each(builds)("%s", (_, module) => {
+  test("every call gives what the model gives", () => {
+    const seen: Record<string, number> = {};
+    const histories = fc.array(anyOp, { minLength: 1, maxLength: 60, size: "max" });
+    const property = fc.property(anyConfig, histories, (config, ops) => {
+      const { pair } = new History(config, module).run(ops);
+      for (const [name, count] of Object.entries(pair.seen)) seen[name] = (seen[name] ?? 0) + count;
+    });
+    fc.assert(property, { numRuns: Math.ceil(500 * Number(process.env.FC_RUNS ?? 1)) });
+    expect(seen.calls).toBeGreaterThan(20_000);
+    const dull = Object.entries(seen).filter(([, count]) => count < 10);
+    expect(dull).toEqual([]);
+  });
+});
