@@ -5,12 +5,14 @@
 import { Detokenizer } from "../../content/detokenizer.ts";
 import type { Vocabulary } from "../../content/types.ts";
 import { Finish } from "../../engine/types.ts";
-import type { CommonRequest } from "./request.ts";
+import type { TextWishes } from "./answer.ts";
 import { StopStrings } from "./stop-strings.ts";
+
+const NONE: readonly number[] = [];
 
 export class AnswerText {
   /** Tokens since the last `take`. */
-  readonly ids: number[] = [];
+  ids: readonly number[] = NONE;
   /** Output tokens so far. */
   tokens = 0;
   readonly #vocabulary: Vocabulary;
@@ -20,12 +22,12 @@ export class AnswerText {
   /** Made when a token leaves a code point open; most answers never do. */
   #detokenizer: Detokenizer | null = null;
 
-  constructor(vocabulary: Vocabulary, request: CommonRequest) {
+  constructor(vocabulary: Vocabulary, wishes: TextWishes) {
     this.#vocabulary = vocabulary;
-    this.#skipSpecial = request.skipSpecialTokens;
-    this.#showStop = request.includeStopStrInOutput;
+    this.#skipSpecial = wishes.skipSpecialTokens;
+    this.#showStop = wishes.includeStopStrInOutput;
     this.#stops =
-      request.stop.length > 0 ? new StopStrings(request.stop, request.includeStopStrInOutput, request.minTokens) : null;
+      wishes.stop.length > 0 ? new StopStrings(wishes.stop, wishes.includeStopStrInOutput, wishes.minTokens) : null;
   }
 
   /** Nothing waits, and the next token's text depends on that token alone. */
@@ -41,7 +43,8 @@ export class AnswerText {
 
   /** Takes the tokens of one step; `finish` as the engine says. Returns the stop string that ended the answer, or null. */
   accept(ids: Int32Array, at: number, count: number, finish: Finish | null): string | null {
-    for (let i = at; i < at + count; i++) this.ids.push(ids[i]!);
+    if (this.ids === NONE) this.ids = [];
+    for (let i = at; i < at + count; i++) (this.ids as number[]).push(ids[i]!);
     const before = this.tokens;
     this.tokens += count;
     if (this.#stops === null || count === 0) return null;
@@ -60,7 +63,7 @@ export class AnswerText {
       const count = this.ids.length - (finish === Finish.Stop && !this.#showStop ? 1 : 0);
       for (let i = 0; i < count; i++) text += this.#decode(this.ids[i]!);
     }
-    this.ids.length = 0;
+    this.ids = NONE;
     return text;
   }
 

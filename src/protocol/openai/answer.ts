@@ -29,10 +29,86 @@ export interface Prompt {
   readonly seed: number;
 }
 
+/** What of a request shapes its answer: thousands wait at a time, so messages and checked fields are let go. */
+export interface Wishes {
+  readonly chat: boolean;
+  readonly n: number;
+  readonly includeUsage: boolean;
+  readonly continuousUsage: boolean;
+  readonly streamInterval: number;
+  /** Completions with `echo` and no output tokens. */
+  readonly onlyEcho: boolean;
+  readonly echo: boolean;
+  /** Chat: who speaks, and what it said before. */
+  readonly role: string;
+  readonly lastMessage: string;
+  /** Candidates per token, -1 for all; null: no log probabilities. */
+  readonly logprobs: number | null;
+  readonly promptLogprobs: number | null;
+  readonly returnTokenIds: boolean;
+  readonly returnTokensAsTokenIds: boolean;
+  readonly text: TextWishes;
+}
+
+/** What makes text of tokens. */
+export interface TextWishes {
+  readonly skipSpecialTokens: boolean;
+  readonly includeStopStrInOutput: boolean;
+  readonly stop: readonly string[];
+  readonly minTokens: number;
+}
+
+export function wishesOf(request: ChatRequest | CompletionRequest, server: Server): Wishes {
+  const { n, stop, skipSpecialTokens, includeStopStrInOutput, minTokens } = request;
+  const chat = request.kind === "chat";
+  const includeUsage = request.includeUsage || server.forceIncludeUsage;
+  const role = chat ? roleOf(request, server) : "";
+  const logprobs = !chat ? request.logprobs : request.logprobs ? request.topLogprobs : null;
+  return {
+    chat,
+    n,
+    includeUsage,
+    continuousUsage: includeUsage && (request.continuousUsageStats || server.forceIncludeUsage),
+    streamInterval: Math.max(server.streamInterval, request.streamInterval ?? 1),
+    onlyEcho: !chat && request.echo && request.maxTokens === 0,
+    echo: !chat && request.echo,
+    role,
+    lastMessage: chat ? lastMessage(request, role) : "",
+    logprobs,
+    promptLogprobs: promptLogprobCount(request),
+    returnTokenIds: request.returnTokenIds,
+    returnTokensAsTokenIds: request.returnTokensAsTokenIds,
+    text: { skipSpecialTokens, includeStopStrInOutput, stop, minTokens },
+  };
+}
+
+/** Who speaks: with `add_generation_prompt` false it is the last message's role. */
+function roleOf(request: ChatRequest, server: Server): string {
+  return request.addGenerationPrompt ? server.responseRole : (request.messages.at(-1)?.role ?? server.responseRole);
+}
+
+/** Chat's `echo`: the last message, if the answer goes on with its role. "" for nothing. */
+function lastMessage(request: ChatRequest, role: string): string {
+  const last = request.messages.at(-1);
+  return request.echo && last?.role === role ? (last.content ?? "") : "";
+}
+
+/** `prompt_logprobs`; echo with log probabilities asks for them too. */
+export function promptLogprobCount(request: ChatRequest | CompletionRequest): number | null {
+  if (request.promptLogprobs !== null) return request.promptLogprobs;
+  if (!request.echo) return null;
+  return request.kind === "chat" ? 0 : request.logprobs;
+}
+
+/** Who counts what becomes of a request; the first call decides. */
+export interface Ticket {
+  settle(outcome: Outcome): void;
+}
+
 /** One request and the answer's head. */
 export interface Asked {
   readonly server: Server;
-  readonly request: ChatRequest | CompletionRequest;
+  readonly wishes: Wishes;
   readonly prompts: readonly Prompt[];
   readonly id: string;
   /** Unix seconds. */
@@ -40,8 +116,7 @@ export interface Asked {
   readonly model: string;
   /** Chat with `return_prompt_text`. */
   readonly promptText: string | null;
-  /** Called exactly once. */
-  readonly settled: (outcome: Outcome) => void;
+  readonly ticket: Ticket;
 }
 
 export const FINISH_NAMES = ["stop", "length", "abort", "error", "repetition"] as const;
@@ -60,37 +135,17 @@ export function outcomeOf(finishes: readonly Finish[]): Outcome {
   return finishes.includes(Finish.Length) ? "length" : "stop";
 }
 
-/** Who speaks: with `add_generation_prompt` false it is the last message's role. */
-export function roleOf(request: ChatRequest, server: Server): string {
-  return request.addGenerationPrompt ? server.responseRole : (request.messages.at(-1)?.role ?? server.responseRole);
+/** Log probabilities of one choice; null: none asked for. */
+export function logprobsOf({ server, wishes, prompts }: Asked, index: number): Logprobs | null {
+  if (wishes.logprobs === null) return null;
+  const seed = prompts[Math.floor(index / wishes.n)]!.seed + (index % wishes.n);
+  return new Logprobs(server.logprobs, seed, server.vocabulary, wishes.logprobs, wishes.returnTokensAsTokenIds);
 }
 
-/** Chat's `echo`: the last message, if the answer goes on with its role. "" for nothing. */
-export function echoOf(request: ChatRequest, role: string): string {
-  const last = request.messages.at(-1);
-  return request.echo && last?.role === role ? (last.content ?? "") : "";
-}
-
-/** Log probabilities of one choice; null: none asked for. Chat sends as many candidates as asked, completions one more. */
-export function logprobsOf({ server, request, prompts }: Asked, index: number): Logprobs | null {
-  const count = request.kind === "completion" ? request.logprobs : request.logprobs ? request.topLogprobs : null;
-  if (count === null) return null;
-  const prompt = prompts[Math.floor(index / request.n)]!;
-  const seed = prompt.seed + (index % request.n);
-  return new Logprobs(server.logprobs, seed, server.vocabulary, count, request.returnTokensAsTokenIds);
-}
-
-/** JSON of `prompt_logprobs`; echo with log probabilities asks for them too. Needs the prompt's ids. */
-export function promptLogprobs({ server, request }: Asked, { ids, seed }: Prompt): string {
-  const count = promptLogprobCount(request);
-  if (count === null || ids === null) return "null";
-  return new Logprobs(server.logprobs, seed, server.vocabulary, count, false).prompt(ids);
-}
-
-export function promptLogprobCount(request: ChatRequest | CompletionRequest): number | null {
-  if (request.promptLogprobs !== null) return request.promptLogprobs;
-  if (!request.echo) return null;
-  return request.kind === "chat" ? 0 : request.logprobs;
+/** JSON of `prompt_logprobs`. Needs the prompt's ids. */
+export function promptLogprobs({ server, wishes }: Asked, { ids, seed }: Prompt): string {
+  if (wishes.promptLogprobs === null || ids === null) return "null";
+  return new Logprobs(server.logprobs, seed, server.vocabulary, wishes.promptLogprobs, false).prompt(ids);
 }
 
 /** What `--enable-prompt-tokens-details` tells: of the last prompt, as vLLM does. */

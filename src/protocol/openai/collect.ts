@@ -3,21 +3,11 @@
  * `CompletionResponse`, nulls included, in their order.
  */
 import { escapeJson } from "../../content/vocabulary.ts";
-import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
-import {
-  type Asked,
-  cacheUse,
-  echoOf,
-  FINISH_NAMES,
-  logprobsOf,
-  outcomeOf,
-  promptLogprobs,
-  roleOf,
-  stopReason,
-} from "./answer.ts";
+import { Finish, type Outcome, type Receiver, type Submission } from "../../engine/types.ts";
+import { type Asked, cacheUse, FINISH_NAMES, logprobsOf, outcomeOf, promptLogprobs, stopReason } from "./answer.ts";
 import { AnswerText } from "./answer-text.ts";
 import { internalError } from "./errors.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer } from "./request.ts";
+import type { ErrorAnswer } from "./request.ts";
 
 /** Collects the choices of a request; `answer` settles when all have ended, or the client left. */
 export class CollectedAnswer {
@@ -31,7 +21,7 @@ export class CollectedAnswer {
 
   constructor(asked: Asked) {
     this.asked = asked;
-    this.#running = asked.prompts.length * asked.request.n;
+    this.#running = asked.prompts.length * asked.wishes.n;
     this.choices = Array.from({ length: this.#running }, (_, index) => new CollectedChoice(this, index));
     const { promise, resolve } = Promise.withResolvers<string | ErrorAnswer | null>();
     this.answer = promise;
@@ -58,10 +48,10 @@ export class CollectedAnswer {
     for (const choice of this.choices) choice.cancel();
   }
 
-  #settle(answer: string | ErrorAnswer | null, outcome: "stop" | "length" | "abort" | "error" | "refused"): void {
+  #settle(answer: string | ErrorAnswer | null, outcome: Outcome): void {
     this.#settled = true;
     this.cancel();
-    this.asked.settled(outcome);
+    this.asked.ticket.settle(outcome);
     this.#resolve(answer);
   }
 }
@@ -78,7 +68,7 @@ export class CollectedChoice implements Receiver {
   constructor(answer: CollectedAnswer, index: number) {
     this.#answer = answer;
     this.index = index;
-    this.#text = new AnswerText(answer.asked.server.vocabulary, answer.asked.request);
+    this.#text = new AnswerText(answer.asked.server.vocabulary, answer.asked.wishes.text);
   }
 
   get tokens(): number {
@@ -113,28 +103,26 @@ export class CollectedChoice implements Receiver {
 }
 
 function bodyOf({ asked, choices }: CollectedAnswer): string {
-  const { id, created, model, request, server, prompts } = asked;
-  const chat = request.kind === "chat";
+  const { id, created, model, wishes, server, prompts } = asked;
+  const { chat } = wishes;
   const head = `{"id":${JSON.stringify(id)},"object":"${chat ? "chat.completion" : "text_completion"}","created":${created},"model":${JSON.stringify(model)}`;
-  const list = choices.map((choice) =>
-    chat ? chatChoice(asked, request, choice) : completionChoice(asked, request, choice),
-  );
+  const list = choices.map((choice) => (chat ? chatChoice(asked, choice) : completionChoice(asked, choice)));
   const fingerprint = server.fingerprint === null ? "null" : JSON.stringify(server.fingerprint);
   const promptTokens = prompts.reduce((sum, { tokens }) => sum + tokens, 0);
   const completionTokens = choices.reduce((sum, { tokens }) => sum + tokens, 0);
   let details = "null";
   if (server.promptTokensDetails) {
-    const { cached, made } = cacheUse(asked, choices.at(-request.n)!.submission);
+    const { cached, made } = cacheUse(asked, choices.at(-wishes.n)!.submission);
     details = `{"cached_tokens":${cached},"created_cache_tokens":${chat ? made : null},"multimodal_tokens":null}`;
   }
   const usage = `{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens + completionTokens},"completion_tokens":${completionTokens},"prompt_tokens_details":${details},"completion_tokens_details":null}`;
-  const prompt = chat ? promptFields(asked, request) : "";
+  const prompt = chat ? promptFields(asked) : "";
   return `${head},"choices":[${list}],"service_tier":null,"system_fingerprint":${fingerprint},"usage":${usage}${prompt},"kv_transfer_params":null,"ec_transfer_params":null,"metrics":null}`;
 }
 
-function promptFields(asked: Asked, request: ChatRequest): string {
+function promptFields(asked: Asked): string {
   const prompt = asked.prompts[0]!;
-  const ids = request.returnTokenIds ? JSON.stringify(prompt.ids) : "null";
+  const ids = asked.wishes.returnTokenIds ? JSON.stringify(prompt.ids) : "null";
   const text = asked.promptText === null ? "null" : JSON.stringify(asked.promptText);
   return `,"prompt_logprobs":${promptLogprobs(asked, prompt)},"prompt_token_ids":${ids},"prompt_text":${text}`;
 }
@@ -144,27 +132,27 @@ function ending(choice: CollectedChoice, tokenIds: string, prompt: string): stri
   return `"finish_reason":"${FINISH_NAMES[choice.finish!]}","stop_reason":${choice.stopReason},"token_ids":${tokenIds}${prompt},"routed_experts":null,"weight_versions":null}`;
 }
 
-function chatChoice(asked: Asked, request: ChatRequest, choice: CollectedChoice): string {
-  const role = roleOf(request, asked.server);
-  const ids = [...choice.ids];
-  const content = echoOf(request, role) + choice.takeText();
+function chatChoice(asked: Asked, choice: CollectedChoice): string {
+  const { role, lastMessage, returnTokenIds } = asked.wishes;
+  const ids = choice.ids;
+  const content = lastMessage + choice.takeText();
   const logprobs = logprobsOf(asked, choice.index)?.chat(ids, 0) ?? "null";
   const message = `{"role":${JSON.stringify(role)},"content":"${escapeJson(content)}","refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null}`;
-  const tokenIds = request.returnTokenIds ? JSON.stringify(ids) : "null";
+  const tokenIds = returnTokenIds ? JSON.stringify(ids) : "null";
   return `{"index":${choice.index},"message":${message},"logprobs":${logprobs},${ending(choice, tokenIds, "")}`;
 }
 
-function completionChoice(asked: Asked, request: CompletionRequest, choice: CollectedChoice): string {
-  const prompt = asked.prompts[Math.floor(choice.index / request.n)]!;
-  const onlyEcho = request.echo && request.maxTokens === 0;
-  const ids = onlyEcho ? [] : [...choice.ids];
+function completionChoice(asked: Asked, choice: CollectedChoice): string {
+  const { n, echo, onlyEcho, returnTokenIds } = asked.wishes;
+  const prompt = asked.prompts[Math.floor(choice.index / n)]!;
+  const ids = onlyEcho ? [] : choice.ids;
   let text = choice.takeText();
   if (onlyEcho) text = "";
-  if (request.echo && !request.returnTokenIds) text = (prompt.echo ?? "") + text;
-  const echoed = request.echo ? (prompt.ids ?? []) : [];
+  if (echo && !returnTokenIds) text = (prompt.echo ?? "") + text;
+  const echoed = echo ? (prompt.ids ?? []) : [];
   const logprobs = logprobsOf(asked, choice.index)?.completion(ids, 0, 0, echoed) ?? "null";
-  const tokenIds = request.returnTokenIds ? JSON.stringify(ids) : "null";
-  const promptIds = request.returnTokenIds ? JSON.stringify(prompt.ids) : "null";
+  const tokenIds = returnTokenIds ? JSON.stringify(ids) : "null";
+  const promptIds = returnTokenIds ? JSON.stringify(prompt.ids) : "null";
   const promptPart = `,"prompt_logprobs":${promptLogprobs(asked, prompt)},"prompt_token_ids":${promptIds}`;
   return `{"index":${choice.index},"text":"${escapeJson(text)}","logprobs":${logprobs},${ending(choice, tokenIds, promptPart)}`;
 }

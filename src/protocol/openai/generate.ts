@@ -3,7 +3,7 @@ import { plannedLength } from "../../content/answers.ts";
 import type { Generation, Outcome, Receiver, Submission } from "../../engine/types.ts";
 import { randomHex } from "../../random.ts";
 import { SseStream } from "../sse.ts";
-import { type Asked, type Prompt, promptLogprobCount, type Server } from "./answer.ts";
+import { type Asked, type Prompt, promptLogprobCount, type Server, type Ticket, wishesOf } from "./answer.ts";
 import { Arrivals } from "./arrivals.ts";
 import { readBody } from "./body.ts";
 import { DONE } from "./chunks.ts";
@@ -50,6 +50,10 @@ export class Generator {
   readonly #limits: Limits;
   readonly #arrivals = new Arrivals();
   #open = 0;
+  readonly #settled = (outcome: Outcome): void => {
+    this.#open--;
+    this.#options.accounting.settled(outcome);
+  };
 
   constructor(options: OpenAiOptions, http: Http, server: Server) {
     const { config, vocabulary } = options;
@@ -76,28 +80,22 @@ export class Generator {
     this.#options.accounting.opened();
     // Neither a long wait nor a silent stream may be cut off.
     context.server?.timeout(context.request, 0);
-    let settled = false;
-    const settle = (outcome: Outcome) => {
-      if (settled) return;
-      settled = true;
-      this.#open--;
-      this.#options.accounting.settled(outcome);
-    };
+    const ticket = new CountedOnce(this.#settled);
     try {
-      return await this.#answer(context, kind, settle);
+      return await this.#answer(context, kind, ticket);
     } catch (reason) {
       const left = context.request.signal.aborted; // reading the body fails then
-      settle(left ? "abort" : "error");
+      ticket.settle(left ? "abort" : "error");
       if (left) return new Response(null, { status: CLIENT_GONE });
       throw reason;
     }
   }
 
-  async #answer(context: Context, kind: Asking["kind"], settle: (outcome: Outcome) => void): Promise<Response> {
+  async #answer(context: Context, kind: Asking["kind"], ticket: Ticket): Promise<Response> {
     const { config, backend } = this.#options;
     const http = context.request;
     const refuse = (error: ErrorAnswer) => {
-      settle(error === internalError ? "error" : "refused");
+      ticket.settle(error === internalError ? "error" : "refused");
       return this.#http.error(context, error);
     };
     const body = await readBody(http, config.maxBodyBytes);
@@ -130,7 +128,7 @@ export class Generator {
     }
     const refuseLate = (error: ErrorAnswer) => {
       if (!request.stream) return refuse(error);
-      settle("refused");
+      ticket.settle("refused");
       return this.#brokenStream(context, request, error);
     };
     for (const { ids } of cut) {
@@ -140,19 +138,19 @@ export class Generator {
     const wrong = checkDataParallelRank(http.headers.get("x-data-parallel-rank"), 1);
     if (wrong !== null) return refuseLate(wrong);
 
-    const asked = this.#asked(request, http, cut, settle);
+    const asked = this.#asked(request, http, cut, ticket);
     if (request.stream) {
       const answer = new StreamedAnswer(asked);
       const sink = new SseStream(answer);
       answer.sink = sink;
-      const refused = this.#submit(asked, http, cut, arrivalUs, answer.choices);
+      const refused = this.#submit(asked, request, http, cut, arrivalUs, answer.choices);
       if (refused === "paused") return refuseLate(request.kind === "chat" ? pausedInChatStream : paused);
       if (refused !== null) return refuse(engineBusy);
       if (config.earlyHead) sink.write(EARLY);
       return this.#http.stream(context, sink.body());
     }
     const answer = new CollectedAnswer(asked);
-    const refused = this.#submit(asked, http, cut, arrivalUs, answer.choices);
+    const refused = this.#submit(asked, request, http, cut, arrivalUs, answer.choices);
     if (refused !== null) return refuse(refused === "paused" ? paused : engineBusy);
     return this.#collect(context, answer);
   }
@@ -194,7 +192,7 @@ export class Generator {
     return { prompts, pending };
   }
 
-  #asked(request: Asking, http: Request, cut: readonly Cut[], settled: (outcome: Outcome) => void): Asked {
+  #asked(request: Asking, http: Request, cut: readonly Cut[], ticket: Ticket): Asked {
     const { config, nextSeed, epochSeconds } = this.#options;
     const base = http.headers.get("x-request-id") ?? request.requestId ?? randomHex(8);
     const echoes = request.kind === "completion" && request.echo;
@@ -211,25 +209,25 @@ export class Generator {
     const promptText = request.kind === "chat" && request.returnPromptText ? this.#decode(cut[0]!.ids) : null;
     return {
       server: this.#server,
-      request,
+      wishes: wishesOf(request, this.#server),
       prompts,
       id: `${request.kind === "chat" ? "chatcmpl" : "cmpl"}-${base}`,
       created: Math.floor(epochSeconds()),
       model: config.servedModelNames[0]!,
       promptText,
-      settled,
+      ticket,
     };
   }
 
   /** Hands all choices of all prompts to the engine, in order; all or none. */
   #submit(
     asked: Asked,
+    request: Asking,
     http: Request,
     cut: readonly Cut[],
     arrivalUs: number,
     choices: readonly Choice[],
   ): "busy" | "paused" | null {
-    const { request } = asked;
     const priority = priorityOf(http, request);
     for (const [index, choice] of choices.entries()) {
       const at = Math.floor(index / request.n);
@@ -277,6 +275,21 @@ export class Generator {
     const bytes: Uint8Array[] = [];
     for (const id of ids) bytes.push(this.#options.vocabulary.bytesOf(id).slice());
     return Buffer.concat(bytes).toString();
+  }
+}
+
+/** No closure per request: one would hold the request's body as long as the stream lasts. */
+class CountedOnce implements Ticket {
+  #settled: ((outcome: Outcome) => void) | null;
+
+  constructor(settled: (outcome: Outcome) => void) {
+    this.#settled = settled;
+  }
+
+  settle(outcome: Outcome): void {
+    const settled = this.#settled;
+    this.#settled = null;
+    settled?.(outcome);
   }
 }
 

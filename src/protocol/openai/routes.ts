@@ -20,6 +20,9 @@ const METHODS: Readonly<Record<string, readonly string[]>> = {
   "/kv_event_sources": ["GET"],
 };
 
+/** Bodies are read and checked here, by vLLM's rules. */
+const NO_PARSING = { parse: "none" } as const;
+
 /**
  * The routes, and the answer to everything that no route takes. Use it on an app with `strictPath: true` (a slash too
  * many is a redirect) and a `maxRequestBodySize` above `maxBodyBytes` (the 413 is made here).
@@ -35,7 +38,8 @@ export function openai(options: OpenAiOptions) {
   return (
     new Elysia({ strictPath: true })
       // Looked at before anything else, for unknown paths as well.
-      .onRequest((context) => {
+      .onRequest(({ request, server }) => {
+        const context = { request, server };
         const refused = http.guard(context);
         // Elysia answers HEAD where there is GET; FastAPI does not.
         if (refused === undefined && context.request.method === "HEAD") return http.fallback(context);
@@ -48,15 +52,16 @@ export function openai(options: OpenAiOptions) {
       .onError({ as: "global" }, ({ code, request, server }) =>
         code === "NOT_FOUND" ? http.fallback({ request, server }) : http.error({ request, server }, internalError),
       )
-      .post("/v1/chat/completions", (context) => generator.answer(context, "chat"), { parse: "none" })
-      .post("/v1/completions", (context) => generator.answer(context, "completion"), { parse: "none" })
-      .get("/v1/models", (context) => http.json(context, models()))
-      .get("/health", health)
-      .get("/ping", health)
-      .post("/ping", health, { parse: "none" })
-      .get("/version", (context) => http.json(context, `{"version":"${VERSION}"}`))
-      .get("/load", (context) => http.json(context, load()))
-      .get("/kv_event_sources", (context) => http.json(context, "{}"))
+      // Elysia makes of the context what a handler names.
+      .post("/v1/chat/completions", ({ request, server }) => generator.answer({ request, server }, "chat"), NO_PARSING)
+      .post("/v1/completions", ({ request, server }) => generator.answer({ request, server }, "completion"), NO_PARSING)
+      .get("/v1/models", ({ request, server }) => http.json({ request, server }, models()))
+      .get("/health", ({ request, server }) => health({ request, server }))
+      .get("/ping", ({ request, server }) => health({ request, server }))
+      .post("/ping", ({ request, server }) => health({ request, server }), NO_PARSING)
+      .get("/version", ({ request, server }) => http.json({ request, server }, `{"version":"${VERSION}"}`))
+      .get("/load", ({ request, server }) => http.json({ request, server }, load()))
+      .get("/kv_event_sources", ({ request, server }) => http.json({ request, server }, "{}"))
   );
 }
 

@@ -4,7 +4,7 @@
  */
 import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
 import type { EventSink, SinkEvents } from "../sink.ts";
-import { type Asked, cacheUse, echoOf, FINISH_NAMES, logprobsOf, outcomeOf, roleOf, stopReason } from "./answer.ts";
+import { type Asked, cacheUse, FINISH_NAMES, logprobsOf, outcomeOf, stopReason } from "./answer.ts";
 import { AnswerText } from "./answer-text.ts";
 import { ChatChunks, type Chunks, CompletionChunks, DONE, type Extras } from "./chunks.ts";
 import { chatStreamError, completionStreamError, internalError } from "./errors.ts";
@@ -16,19 +16,13 @@ import type { ErrorAnswer } from "./request.ts";
 export class StreamedAnswer implements SinkEvents {
   readonly asked: Asked;
   readonly choices: readonly StreamedChoice[];
-  readonly includeUsage: boolean;
-  readonly continuousUsage: boolean;
   sink!: EventSink;
   #chunks: Chunks | null = null;
   #running: number;
-  #settled = false;
 
   constructor(asked: Asked) {
-    const { request, server, prompts } = asked;
     this.asked = asked;
-    this.includeUsage = request.includeUsage || server.forceIncludeUsage;
-    this.continuousUsage = this.includeUsage && (request.continuousUsageStats || server.forceIncludeUsage);
-    this.#running = prompts.length * request.n;
+    this.#running = asked.prompts.length * asked.wishes.n;
     this.choices = Array.from({ length: this.#running }, (_, index) => new StreamedChoice(this, index));
   }
 
@@ -41,21 +35,19 @@ export class StreamedAnswer implements SinkEvents {
   /** A choice has sent its last chunk. */
   choiceDone(): void {
     if (--this.#running > 0) return;
-    if (this.includeUsage) this.sink.write(this.#usageChunk());
+    if (this.asked.wishes.includeUsage) this.sink.write(this.#usageChunk());
     this.sink.write(DONE);
-    this.#settle();
+    this.asked.ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
     this.sink.end();
   }
 
   /** One choice failed, and so the stream; the other choices are taken back. */
   fail(answer: ErrorAnswer): void {
-    if (this.#settled) return;
-    this.#settled = true;
     this.cancel();
-    const frame = this.asked.request.kind === "chat" ? chatStreamError : completionStreamError;
+    const frame = this.asked.wishes.chat ? chatStreamError : completionStreamError;
     this.sink.write(frame(answer));
     this.sink.write(DONE);
-    this.asked.settled("error");
+    this.asked.ticket.settle("error");
     this.sink.end();
   }
 
@@ -70,42 +62,33 @@ export class StreamedAnswer implements SinkEvents {
 
   onGone(): void {
     this.cancel();
-    if (this.#settled) return;
-    this.#settled = true;
-    this.asked.settled("abort");
+    this.asked.ticket.settle("abort");
   }
 
   #open(): Chunks {
-    const { id, created, model, server, request, prompts, promptText } = this.asked;
-    const identity = { id, created, model, fingerprint: server.fingerprint, includeUsage: this.includeUsage };
-    if (request.kind === "completion") return new CompletionChunks(identity);
+    const { id, created, model, server, wishes, prompts, promptText } = this.asked;
+    const identity = { id, created, model, fingerprint: server.fingerprint, includeUsage: wishes.includeUsage };
+    if (!wishes.chat) return new CompletionChunks(identity);
     const chunks = new ChatChunks(identity);
-    const role = roleOf(request, server);
-    const usage = this.continuousUsage ? chunks.usage(prompts[0]!.tokens, 0) : "";
-    const ids = request.returnTokenIds ? JSON.stringify(prompts[0]!.ids) : "null";
+    const usage = wishes.continuousUsage ? chunks.usage(prompts[0]!.tokens, 0) : "";
+    const ids = wishes.returnTokenIds ? JSON.stringify(prompts[0]!.ids) : "null";
     const text = promptText === null ? "null" : JSON.stringify(promptText);
-    for (const { index } of this.choices) this.sink.write(chunks.role(index, role, usage, ids, text));
-    const echo = echoOf(request, role);
+    for (const { index } of this.choices) this.sink.write(chunks.role(index, wishes.role, usage, ids, text));
+    const echo = wishes.lastMessage;
     if (echo !== "") for (const { index } of this.choices) this.sink.write(chunks.echo(index, echo, usage));
     return chunks;
   }
 
   #usageChunk(): string {
-    const { request, server, prompts } = this.asked;
+    const { wishes, server, prompts } = this.asked;
     const promptTokens = prompts.reduce((sum, { tokens }) => sum + tokens, 0);
     const completionTokens = this.choices.reduce((sum, { tokens }) => sum + tokens, 0);
     let details = "";
     if (server.promptTokensDetails) {
-      const { cached, made } = cacheUse(this.asked, this.choices.at(-request.n)!.submission);
-      details = `{"cached_tokens":${cached}${request.kind === "chat" ? `,"created_cache_tokens":${made}` : ""}}`;
+      const { cached, made } = cacheUse(this.asked, this.choices.at(-wishes.n)!.submission);
+      details = `{"cached_tokens":${cached}${wishes.chat ? `,"created_cache_tokens":${made}` : ""}}`;
     }
     return this.begin().usageChunk(promptTokens, completionTokens, details);
-  }
-
-  #settle(): void {
-    if (this.#settled) return;
-    this.#settled = true;
-    this.asked.settled(outcomeOf(this.choices.map(({ finish }) => finish!)));
   }
 }
 
@@ -117,7 +100,6 @@ export class StreamedChoice implements Receiver {
   readonly #answer: StreamedAnswer;
   readonly #text: AnswerText;
   readonly #logprobs: Logprobs | null;
-  readonly #interval: number;
   /** Before and after the text of a chunk that carries nothing else; null until there is one, or when none is so plain. */
   #prefix: string | null = null;
   #suffix = "";
@@ -128,12 +110,11 @@ export class StreamedChoice implements Receiver {
   #done = false;
 
   constructor(answer: StreamedAnswer, index: number) {
-    const { request, server } = answer.asked;
+    const { wishes, server } = answer.asked;
     this.index = index;
     this.#answer = answer;
-    this.#text = new AnswerText(server.vocabulary, request);
+    this.#text = new AnswerText(server.vocabulary, wishes.text);
     this.#logprobs = logprobsOf(answer.asked, index);
-    this.#interval = Math.max(server.streamInterval, request.streamInterval ?? 1);
   }
 
   get tokens(): number {
@@ -175,7 +156,7 @@ export class StreamedChoice implements Receiver {
     const chunks = this.#answer.begin();
     if (this.#answer.sink.full) return;
     const waiting = this.#text.tokens - this.#tokensSent;
-    if (this.finish === null && this.#tokensSent > 0 && waiting < this.#interval) return;
+    if (this.finish === null && this.#tokensSent > 0 && waiting < this.#answer.asked.wishes.streamInterval) return;
     // An answer that ended before its first token has no chunk.
     if (this.#text.tokens > 0) this.#answer.sink.write(this.#chunk(chunks));
     this.#tokensSent = this.#text.tokens;
@@ -197,22 +178,21 @@ export class StreamedChoice implements Receiver {
   }
 
   #chunk(chunks: Chunks): string {
-    const { request, prompts } = this.#answer.asked;
-    const prompt = prompts[Math.floor(this.index / request.n)]!;
+    const { wishes, prompts } = this.#answer.asked;
+    const prompt = prompts[Math.floor(this.index / wishes.n)]!;
     const first = this.#tokensSent === 0;
-    const echoes = first && request.kind === "completion" && request.echo;
-    const onlyEcho = echoes && request.maxTokens === 0;
-    const ids = onlyEcho ? [] : this.#text.ids.slice();
+    const echoes = first && wishes.echo;
+    const ids = wishes.onlyEcho ? [] : this.#text.ids;
     let text = this.#text.take(this.finish);
-    if (onlyEcho) text = "";
-    if (echoes && !request.returnTokenIds) text = (prompt.echo ?? "") + text;
+    if (wishes.onlyEcho) text = "";
+    if (echoes && !wishes.returnTokenIds) text = (prompt.echo ?? "") + text;
     const extras: Extras = {
       logprobs: this.#logprobsOf(ids, echoes ? (prompt.ids ?? []) : []),
-      tokenIds: request.returnTokenIds ? JSON.stringify(ids) : "null",
-      promptTokenIds: first && (echoes || request.returnTokenIds) ? JSON.stringify(prompt.ids) : "null",
+      tokenIds: wishes.returnTokenIds ? JSON.stringify(ids) : "null",
+      promptTokenIds: first && (wishes.echo || wishes.returnTokenIds) ? JSON.stringify(prompt.ids) : "null",
       finishReason: this.finish === null ? null : FINISH_NAMES[this.finish],
       stopReason: this.#stopReason,
-      usage: this.#answer.continuousUsage ? chunks.usage(prompt.tokens, this.#text.tokens) : "",
+      usage: wishes.continuousUsage ? chunks.usage(prompt.tokens, this.#text.tokens) : "",
     };
     this.#charactersSent += codePoints(text);
     return chunks.chunk(this.index, text, extras);
@@ -220,18 +200,18 @@ export class StreamedChoice implements Receiver {
 
   #logprobsOf(ids: readonly number[], prompt: readonly number[]): string {
     if (this.#logprobs === null) return "null";
-    if (this.#answer.asked.request.kind === "chat") return this.#logprobs.chat(ids, this.#tokensSent);
+    if (this.#answer.asked.wishes.chat) return this.#logprobs.chat(ids, this.#tokensSent);
     return this.#logprobs.completion(ids, this.#tokensSent, this.#charactersSent, prompt);
   }
 
   #isPlain(): boolean {
-    const { request } = this.#answer.asked;
+    const { wishes } = this.#answer.asked;
     return (
       this.#logprobs === null &&
-      !request.returnTokenIds &&
-      !this.#answer.continuousUsage &&
-      this.#interval === 1 &&
-      request.stop.length === 0
+      !wishes.returnTokenIds &&
+      !wishes.continuousUsage &&
+      wishes.streamInterval === 1 &&
+      wishes.text.stop.length === 0
     );
   }
 }
