@@ -1,0 +1,220 @@
+/** What does a stream do when its client is slow, leaves, or one of its choices fails? No sockets: the sink is a list. */
+import { expect, test } from "bun:test";
+import { vocabularyOf } from "../../src/content/vocabulary.ts";
+import { Finish, type Outcome } from "../../src/engine/types.ts";
+import type { Asked, Wishes } from "../../src/protocol/openai/answer.ts";
+import { CollectedAnswer } from "../../src/protocol/openai/collect.ts";
+import { seededLogprobs } from "../../src/protocol/openai/logprobs.ts";
+import { StreamedAnswer } from "../../src/protocol/openai/stream.ts";
+import type { EventSink } from "../../src/protocol/sink.ts";
+
+const encoder = new TextEncoder();
+/** Ids 0 to 255 are bytes, 256 is a special token, 257 ends. */
+const vocabulary = vocabularyOf(
+  [
+    ...Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),
+    encoder.encode("<|x|>"),
+    encoder.encode("<|end|>"),
+  ],
+  new Set([256, 257]),
+  257,
+);
+
+class ListSink implements EventSink {
+  full = false;
+  ended = false;
+  readonly events: string[] = [];
+
+  write(event: string): boolean {
+    this.events.push(event);
+    return !this.full;
+  }
+  end(): void {
+    this.ended = true;
+  }
+  reset(): void {}
+
+  /** The text of each chunk. */
+  get texts(): string[] {
+    return this.events.slice(0, -1).map((event) => JSON.parse(event.slice(6)).choices[0].text);
+  }
+}
+
+const plain: Wishes = {
+  chat: false,
+  n: 1,
+  includeUsage: false,
+  continuousUsage: false,
+  streamInterval: 1,
+  onlyEcho: false,
+  echo: false,
+  role: "",
+  lastMessage: "",
+  logprobs: null,
+  promptLogprobs: null,
+  returnTokenIds: false,
+  returnTokensAsTokenIds: false,
+  text: { skipSpecialTokens: true, includeStopStrInOutput: false, stop: [], minTokens: 0 },
+};
+
+function asked(wishes: Partial<Wishes>, outcomes: Outcome[]): Asked {
+  return {
+    server: {
+      vocabulary,
+      logprobs: seededLogprobs(vocabulary.size),
+      fingerprint: null,
+      responseRole: "assistant",
+      streamInterval: 1,
+      forceIncludeUsage: false,
+      promptTokensDetails: false,
+      cacheBlockTokens: 16,
+    },
+    wishes: { ...plain, ...wishes },
+    prompts: [{ tokens: 3, ids: null, echo: null, seed: 5 }],
+    id: "cmpl-1",
+    created: 1,
+    model: "m",
+    promptText: null,
+    ticket: { settle: (outcome) => outcomes.push(outcome) },
+  };
+}
+
+function streamed(wishes: Partial<Wishes> = {}) {
+  const outcomes: Outcome[] = [];
+  const calls: string[] = [];
+  const sink = new ListSink();
+  const answer = new StreamedAnswer(asked(wishes, outcomes));
+  answer.sink = sink;
+  for (const choice of answer.choices)
+    choice.submission = {
+      cancel: () => calls.push(`cancel ${choice.index}`),
+      finish: (reason, tokens) => calls.push(`finish ${choice.index} ${Finish[reason]} ${tokens}`),
+      cachedTokens: 0,
+    };
+  const give = (text: string, finish: Finish | null = null, index = 0) => {
+    const ids = Int32Array.from(encoder.encode(text));
+    answer.choices[index]!.onTokens(ids, 0, ids.length, finish, -1);
+  };
+  return { answer, sink, outcomes, calls, give };
+}
+
+test("while the client is slow tokens wait, and leave as one chunk", () => {
+  const { answer, sink, outcomes, give } = streamed();
+  for (const letter of "ab") give(letter);
+  sink.full = true;
+  for (const letter of "cdé\n") give(letter);
+  expect(sink.texts.length + 1).toBe(2);
+  sink.full = false;
+  answer.onDrain();
+  give("f");
+  give("", Finish.Length);
+  expect(sink.texts).toEqual(["a", "b", "cdé\n", "f", ""]);
+  expect(sink.events.at(-1)).toBe("data: [DONE]\n\n");
+  expect(sink.ended).toBe(true);
+  expect(outcomes).toEqual(["length"]);
+});
+
+test("an answer that ends while the client is slow keeps its end until the client is ready", () => {
+  const { answer, sink, outcomes, give } = streamed({ includeUsage: true });
+  give("a");
+  sink.full = true;
+  give("b");
+  give("c", Finish.Length);
+  expect(outcomes).toEqual([]);
+  sink.full = false;
+  answer.onDrain();
+  expect(sink.events.length).toBe(4);
+  expect(sink.events[1]).toContain('"text":"bc","logprobs":null,"finish_reason":"length"');
+  expect(sink.events[2]).toContain('"usage":{"prompt_tokens":3,"total_tokens":6,"completion_tokens":3}');
+  expect(outcomes).toEqual(["length"]);
+});
+
+test("a choice that drains into a full sink stops there", () => {
+  const { answer, sink, give } = streamed({ n: 2 });
+  give("a", null, 0);
+  give("A", null, 1);
+  sink.full = true;
+  give("b", null, 0);
+  give("B", null, 1);
+  sink.full = false;
+  const write = sink.write.bind(sink);
+  sink.write = (event) => {
+    sink.full = true;
+    return write(event);
+  };
+  answer.onDrain();
+  expect(sink.events.length).toBe(3);
+  sink.full = false;
+  answer.onDrain();
+  expect(sink.events.length).toBe(4);
+});
+
+test("special tokens have no text, but count", () => {
+  const { answer, sink } = streamed({ includeUsage: true });
+  for (const id of [65, 256, 66]) answer.choices[0]!.onTokens(Int32Array.of(id), 0, 1, null, -1);
+  answer.choices[0]!.onTokens(Int32Array.of(257), 0, 1, Finish.Stop, -1);
+  expect(sink.events.slice(0, 4).map((event) => JSON.parse(event.slice(6)).choices[0].text)).toEqual([
+    "A",
+    "",
+    "B",
+    "",
+  ]);
+  expect(sink.events[4]).toContain('"completion_tokens":4');
+});
+
+test("a stop string ends the stream, and the engine is told once how many tokens there were", () => {
+  const { sink, calls, outcomes, give } = streamed({ text: { ...plain.text, stop: ["END"] } });
+  for (const letter of "abEND") give(letter);
+  give("more");
+  expect(sink.texts.join("")).toBe("ab");
+  expect(calls).toEqual(["finish 0 Stop 5"]);
+  expect(outcomes).toEqual(["stop"]);
+});
+
+test("a client that leaves takes back every choice that runs, and is counted once", () => {
+  const { answer, calls, outcomes, give } = streamed({ n: 3 });
+  give("a", null, 0);
+  give("a", Finish.Length, 1);
+  answer.onGone();
+  give("b", null, 0);
+  expect(calls).toEqual(["cancel 0", "cancel 2"]);
+  expect(outcomes).toEqual(["abort"]);
+});
+
+test("one choice that fails ends the stream and takes back the others", () => {
+  const { sink, calls, outcomes, give } = streamed({ n: 2 });
+  give("a", null, 0);
+  give("", Finish.Error, 0);
+  give("b", null, 1);
+  expect(sink.events.slice(1)).toEqual([
+    'data: {"error": {"message": "Internal server error", "type": "InternalServerError", "param": null, "code": 500}}\n\n',
+    "data: [DONE]\n\n",
+  ]);
+  expect(calls).toEqual(["cancel 1"]);
+  expect(outcomes).toEqual(["error"]);
+});
+
+test("an answer in one piece: a client that leaves gets nothing, the engine is told, it counts once", async () => {
+  const outcomes: Outcome[] = [];
+  const calls: number[] = [];
+  const answer = new CollectedAnswer(asked({ n: 2 }, outcomes));
+  for (const choice of answer.choices)
+    choice.submission = { cancel: () => calls.push(choice.index), finish() {}, cachedTokens: 0 };
+  answer.choices[0]!.onTokens(Int32Array.of(65), 0, 1, Finish.Length, -1);
+  answer.gone();
+  answer.gone();
+  expect(await answer.answer).toBeNull();
+  expect(calls).toEqual([1]);
+  expect(outcomes).toEqual(["abort"]);
+});
+
+test("log probabilities depend on seed and position alone", () => {
+  const source = seededLogprobs(1000);
+  expect(source(1, 7, 3, 5)).toEqual(source(1, 7, 3, 5));
+  expect(source(2, 7, 3, 5)).not.toEqual(source(1, 7, 3, 5));
+  const { logprob, rank, ids, logprobs } = source(1, 7, 3, 5);
+  expect({ rank, first: ids[0], count: ids.length }).toEqual({ rank: 1, first: 7, count: 5 });
+  expect(logprobs[0]).toBe(logprob);
+  expect(logprobs.toSorted((a, b) => b - a)).toEqual([...logprobs]);
+  expect(logprob).toBeLessThan(0);
+});
