@@ -1,5 +1,8 @@
-/** Build what `build/` lacks, or has older than its sources: both cores, and vocabulary and answers. `--all`: everything. */
-import { existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
+/**
+ * Build what is missing or older than its sources: both cores, vocabulary and answers in `build/`. `--library`: also
+ * `dist/`, the library for Node. `--all`: everything, old or not.
+ */
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 
 const root = new URL("../", import.meta.url).pathname;
 
@@ -7,6 +10,8 @@ interface Target {
   readonly makes: readonly string[];
   readonly from: readonly string[];
   readonly command: readonly string[];
+  /** Removed first, so that nothing stays of sources that are gone. */
+  readonly replaces?: string;
 }
 
 const asc = (target: string) => ["node_modules/.bin/asc", "--target", target];
@@ -21,6 +26,13 @@ const targets: readonly Target[] = [
   },
 ];
 
+const library: Target = {
+  makes: ["dist/src/library/index.js", "dist/src/library/browser.js"],
+  from: ["src", "assembly/layout.ts", "tsconfig.json", "tsconfig.build.json"],
+  command: ["node_modules/.bin/tsc", "-p", "tsconfig.build.json"],
+  replaces: "dist",
+};
+
 /** Latest change of a file, or of any file under a folder; ms. */
 function changedMs(path: string): number {
   const stat = statSync(root + path);
@@ -33,7 +45,8 @@ function isStale({ makes, from }: Target): boolean {
   return Math.max(...from.map(changedMs)) > Math.min(...makes.map(changedMs));
 }
 
-async function build({ command, makes }: Target): Promise<boolean> {
+async function build({ command, makes, replaces }: Target): Promise<boolean> {
+  if (replaces !== undefined) rmSync(root + replaces, { recursive: true, force: true });
   // This Bun, since `bun` may not be on the path.
   const child = Bun.spawn([process.execPath, ...command], { cwd: root, stdout: "pipe", stderr: "inherit" });
   const output = await new Response(child.stdout).text();
@@ -43,6 +56,8 @@ async function build({ command, makes }: Target): Promise<boolean> {
 }
 
 mkdirSync(`${root}build`, { recursive: true });
-const wanted = process.argv.includes("--all") ? targets : targets.filter(isStale);
+const asked = (flag: string) => process.argv.includes(flag);
+const known = asked("--all") || asked("--library") ? [...targets, library] : targets;
+const wanted = asked("--all") ? known : known.filter(isStale);
 const built = await Promise.all(wanted.map(build));
 process.exit(built.every(Boolean) ? 0 : 1);

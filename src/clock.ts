@@ -207,20 +207,25 @@ export class VirtualClock implements Clock {
     this.#nowUs = Math.max(this.#nowUs, us);
   }
 
+  /** Runs what comes next, one turn or one wake-up; false when nothing is pending. */
+  next(): boolean {
+    const run = this.#turns.shift();
+    if (run) {
+      run();
+      return true;
+    }
+    const next = this.#pending.shift();
+    if (!next) return false;
+    if (next.wake === null) return true;
+    this.#nowUs = next.dueUs;
+    next.wake();
+    return true;
+  }
+
   /** Runs until nothing is pending; the time is that of the last wake-up. At most `limit` wake-ups: a loop that never rests is an error. */
   drain(limit = 10_000_000): void {
-    for (let i = 0; ; i++) {
+    for (let i = 0; this.next(); i++) {
       if (i >= limit) throw new Error(`the virtual clock did not come to rest within ${limit} wake-ups`);
-      const run = this.#turns.shift();
-      if (run) {
-        run();
-        continue;
-      }
-      const next = this.#pending.shift();
-      if (!next) return;
-      if (next.wake === null) continue;
-      this.#nowUs = next.dueUs;
-      next.wake();
     }
   }
 

@@ -78,13 +78,16 @@ test("the tarball holds what runs, and nothing else", () => {
     "build/core.wasm",
     "build/vocabulary.bin",
     "build/answers.bin",
+    "dist/src/library/index.js",
+    "dist/src/library/index.d.ts",
+    "dist/src/library/browser.js",
     "assembly/layout.ts",
     "LICENSE",
   ]) {
     expect(paths).toContain(path);
   }
   const strangers = paths.filter(
-    (path) => !/^(bin|src|build)\/|^assembly\/layout\.ts$|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
+    (path) => !/^(bin|src|build|dist)\/|^assembly\/layout\.ts$|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
   );
   expect(strangers).toEqual([]);
   expect(packed.size).toBeLessThan(4_000_000);

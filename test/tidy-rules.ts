@@ -16,8 +16,8 @@ export interface Rule {
 /** Imports go down only: from a higher room to a lower one, never between rooms of one height. */
 const HEIGHT: Readonly<Record<string, number>> = {
   main: 6,
+  library: 6,
   cli: 5,
-  library: 5,
   app: 4,
   replay: 4,
   load: 4,

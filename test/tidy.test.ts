@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { readmeWrong, roomOf, rules, SET_UP, type SourceFile, schedules } from "./tidy-rules.ts";
 
 const root = new URL("../", import.meta.url).pathname;
-const OUTSIDE = ["node_modules", "build", "coverage", ".git", ".venv"];
+const OUTSIDE = ["node_modules", "build", "dist", "coverage", ".git", ".venv"];
 const read = (path: string) => readFileSync(root + path, "utf8");
 
 function filesUnder(folder: string): string[] {

@@ -1,0 +1,22 @@
+/** The child of `server-child.ts`, on Bun: serves what the first line of its input asks for, until the input ends. */
+
+import type { Report } from "./server-child.ts";
+import { createServer } from "./server-in-process.ts";
+
+const report = (what: Report) => process.stdout.write(`${JSON.stringify(what)}\n`);
+const lines = console[Symbol.asyncIterator]();
+const { value, done } = await lines.next();
+if (done) process.exit(0);
+
+const server = createServer(JSON.parse(value));
+try {
+  await server.ready;
+} catch (error) {
+  const { message, code } = error as Error & { code?: string };
+  report({ error: message, code });
+  process.exit(1);
+}
+report({ url: server.url });
+while (!(await lines.next()).done);
+await server.close();
+process.exit(0);

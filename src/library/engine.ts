@@ -1,0 +1,192 @@
+/** How does a program schedule requests without a server? The server's own engine, on a clock that the program moves. */
+import { type Clock, VirtualClock } from "../clock.ts";
+import type { EngineConfig, ServeConfig } from "../config/types.ts";
+import { loadAnswers, plannedLength } from "../content/answers.ts";
+import { HARMONY } from "../content/vocabulary.ts";
+import { Engine as Scheduler } from "../engine/engine.ts";
+import type { Observer } from "../engine/observer.ts";
+import type { EngineSnapshot } from "../engine/types.ts";
+import { type Random, seeded } from "../random.ts";
+import { type EngineOptions, engineConfig } from "./options.ts";
+import { LiveRun, type Run, type RunListener, type RunRequest } from "./run.ts";
+
+/** What an engine is made of besides its options. */
+export interface EngineParts {
+  /** The bytes of `llm-understudy/core.wasm`. Node and Bun find them alone; compiled once per array. */
+  readonly core: Uint8Array;
+  /** The bytes of `llm-understudy/answers.bin`: output ids are then those of the server's prose, else evenly drawn. */
+  readonly answers?: Uint8Array | undefined;
+  /** A `VirtualClock` of its own, unless given; one clock may drive several engines. With a `WallClock` steps take real time. */
+  readonly clock?: Clock | undefined;
+}
+
+/** What a pause does with those that run, as vLLM's `/pause?mode=`: end them, let them finish, or freeze them. */
+export type PauseMode = "abort" | "wait" | "keep";
+
+/** What a step was. Times are microseconds on the engine's clock. */
+export interface Step {
+  readonly plannedUs: number;
+  readonly endUs: number;
+  /** That came out of it, over all runs. */
+  readonly tokens: number;
+  /** Runs that its planning put back into the queue. */
+  readonly preemptions: number;
+}
+
+const modules = new WeakMap<Uint8Array, Promise<WebAssembly.Module>>();
+
+function compiled(core: Uint8Array): Promise<WebAssembly.Module> {
+  let module = modules.get(core);
+  if (module === undefined) {
+    module = WebAssembly.compile(core as Uint8Array<ArrayBuffer>);
+    modules.set(core, module);
+  }
+  return module;
+}
+
+export class Engine {
+  readonly clock: Clock;
+  /** Every option with its default filled in. */
+  readonly config: EngineConfig;
+  readonly #scheduler: Scheduler;
+  readonly #meanOutputTokens: number;
+  readonly #nextSeed: Random;
+  #submitted = 0;
+  #ended: Step | null = null;
+
+  private constructor(module: WebAssembly.Module, { engine, meanOutputTokens }: ServeConfig, parts: EngineParts) {
+    const { answers, clock = new VirtualClock() } = parts;
+    this.clock = clock;
+    this.config = engine;
+    this.#meanOutputTokens = meanOutputTokens;
+    this.#nextSeed = seeded(engine.seed);
+    this.#scheduler = new Scheduler({
+      config: engine,
+      clock,
+      module,
+      eosId: HARMONY.return,
+      free: !(clock instanceof VirtualClock),
+      observer: { step: this.#stepped, request() {}, idle() {} },
+      ...(answers ? { answers: loadAnswers(answers) } : {}),
+    });
+  }
+
+  /** Throws a TypeError for a wrong option; an Error named CoreTooLarge when the pool needs more memory than there can be. */
+  static async create(options: EngineOptions, parts: EngineParts): Promise<Engine> {
+    const config = engineConfig(options);
+    return new Engine(await compiled(parts.core), config, parts);
+  }
+
+  /** Takes a request; its `refused` says so when it does not. Throws a TypeError or RangeError for values that no request can have. */
+  submit(request: RunRequest, listener: RunListener = {}): Run {
+    const { maxModelLen } = this.config;
+    const promptTokens = promptLength(request);
+    const asked = whole("maxTokens", request.maxTokens ?? maxModelLen, 1);
+    const minTokens = whole("minTokens", request.minTokens ?? 0, 0);
+    const seed = request.seed ?? this.#nextSeed();
+    const { script, ignoreEos = false } = request;
+    const planned = request.maxTokens === undefined && !ignoreEos && script === undefined;
+    const maxTokens = Math.min(asked, maxModelLen - promptTokens);
+    const run = new LiveRun(this.clock, listener, promptTokens, Math.max(0, maxTokens));
+    // As vLLM 0.33: at least one token must be left to generate.
+    if (maxTokens < 1 || asked > maxModelLen) {
+      run.refuse("tooLong");
+      return run;
+    }
+    const submission = this.#scheduler.submit(
+      {
+        ...this.#prompt(request, promptTokens),
+        maxTokens,
+        minTokens,
+        ignoreEos,
+        plannedTokens: planned ? plannedLength(seed, this.#meanOutputTokens, minTokens) : null,
+        stopTokenIds: request.stopTokenIds ?? [],
+        seed,
+        priority: request.priority ?? 0,
+        cacheSalt: request.cacheSalt ?? "",
+        skipReadingPrefixCache: request.skipReadingPrefixCache ?? false,
+        arrivalUs: run.arrivalUs,
+        ...(script ? { script: Uint32Array.from(script) } : {}),
+      },
+      run,
+    );
+    if ("refused" in submission) run.refuse(submission.refused);
+    else run.take(submission);
+    return run;
+  }
+
+  /**
+   * Moves the virtual clock to the end of the next step, whose tokens are then out; null when nothing is left to do. Under
+   * asynchronous scheduling, the default, the step after it is planned by then, and the last one of a busy time is empty.
+   */
+  step(): Step | null {
+    const { clock } = this;
+    if (!(clock instanceof VirtualClock)) throw new Error("step: only on a VirtualClock; real time cannot be moved");
+    this.#ended = null;
+    while (this.#ended === null) if (!clock.next()) break;
+    return this.#ended;
+  }
+
+  cancel(run: Run): void {
+    run.cancel();
+  }
+
+  /** Gauges as the last step left them, counters and histograms since the start: what `/metrics` prints. A copy. */
+  snapshot(): EngineSnapshot {
+    return this.#scheduler.snapshot();
+  }
+
+  /** Runs that have not ended. */
+  get live(): number {
+    return this.#scheduler.live;
+  }
+
+  /** Nothing is admitted until `resume`; with `abort` and `wait` nothing is taken either. */
+  pause(mode: PauseMode): void {
+    this.#scheduler.pause(mode);
+  }
+
+  resume(): void {
+    this.#scheduler.resume();
+  }
+
+  /** Empties the prefix cache; false, and nothing done, while blocks are in use. `running`: those that run are preempted first. */
+  resetPrefixCache(running = false): boolean {
+    return this.#scheduler.resetPrefixCache(running);
+  }
+
+  /** No further step. Runs that have not ended end with reason "abort"; the clock is the caller's. */
+  close(): void {
+    this.#scheduler.abortAll();
+    this.#scheduler.stop();
+  }
+
+  readonly #stepped: Observer["step"] = (_step, plannedUs, endUs, _startUs, _writtenUs, tokens, preemptions) => {
+    this.#ended = { plannedUs, endUs, tokens, preemptions };
+  };
+
+  /** Ids as they are; for a length two words per full block that no other prompt has. */
+  #prompt({ promptIds }: RunRequest, promptTokens: number) {
+    const order = this.#submitted++;
+    if (promptIds !== undefined) return { promptIds: Uint32Array.from(promptIds) };
+    const words = new Uint32Array(2 * Math.floor(promptTokens / this.config.blockSize));
+    for (let at = 0; at < words.length; at += 2) {
+      words[at] = order;
+      words[at + 1] = at | 0x80000000;
+    }
+    return { promptIds: words, promptTokens };
+  }
+}
+
+function promptLength({ promptIds, promptTokens }: RunRequest): number {
+  if ((promptIds === undefined) === (promptTokens === undefined))
+    throw new TypeError("a request has promptTokens or promptIds, and not both");
+  return promptIds === undefined
+    ? whole("promptTokens", promptTokens!, 1)
+    : whole("promptIds.length", promptIds.length, 1);
+}
+
+function whole(name: string, value: number, least: number): number {
+  if (Number.isSafeInteger(value) && value >= least) return value;
+  throw new RangeError(`${name}: a whole number of at least ${least}, not ${value}`);
+}

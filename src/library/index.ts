@@ -1,0 +1,10 @@
+/** `import … from "llm-understudy"`: the public face, as Node gets it. */
+export { type Cancel, type Clock, VirtualClock, WallClock } from "../clock.ts";
+export type { EngineConfig } from "../config/types.ts";
+export type { EngineSnapshot, HistogramName, HistogramSnapshot } from "../engine/types.ts";
+export { Engine, type EngineParts, type PauseMode, type Step } from "./engine.ts";
+export type { EngineOptions, ServerOptions } from "./options.ts";
+export { createEngine } from "./package-files.ts";
+export type { FinishReason, RefusalReason, Run, RunListener, RunRequest } from "./run.ts";
+export type { Server } from "./server.ts";
+export { createServer } from "./server-child.ts";

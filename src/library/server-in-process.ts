@@ -1,0 +1,15 @@
+/** A server in this process: Bun only. */
+import { createApp } from "../app.ts";
+import type { ServeConfig } from "../config/types.ts";
+import { type ServerOptions, serverConfig } from "./options.ts";
+import { type Running, type Server, StartingServer } from "./server.ts";
+
+/** `understudy serve` on a free port, without a log. Throws a TypeError for a wrong option. */
+export function createServer(options: ServerOptions = {}): Server {
+  return new StartingServer(start(serverConfig(options)));
+}
+
+async function start(config: ServeConfig): Promise<Running> {
+  const app = await createApp(config, { log: () => {} });
+  return { url: app.url, close: () => app.close(config.shutdownTimeoutS) };
+}
