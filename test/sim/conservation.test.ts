@@ -117,7 +117,7 @@ test("equal priority and equal arrival: two that do not fit together may starve 
     world.submit({ promptIds: promptOf(67), maxTokens: 103, arrivalUs: arrivals[0]! });
     world.clock.advance(0); // the first one's step is planned
     world.submit({ promptIds: promptOf(111), maxTokens: 71, arrivalUs: arrivals[1]! });
-    world.clock.advance(60_000_000);
+    world.clock.advance(5_000_000);
     return world.engine.live;
   };
   expect(left([0, 0])).toBe(2);
@@ -175,6 +175,27 @@ test("a thousand requests at once, then a thousand over time, with clients that 
   expect(world.heard.length).toBe(2000);
   for (const heard of world.heard) checkAnswer(heard, config);
   checkRest(world, core, 0);
+});
+
+test("receivers that want ends alone: the same ends at the same times, and the same counts", () => {
+  const lives = fc.array(anyLife, { minLength: 3, maxLength: 30, size: "max" });
+  const property = fc.property(anyConfig, lives, (config, list) => {
+    // What depends on hearing the tokens is left out.
+    const deaf = list.map((life) =>
+      life.leaving.kind === "after" ? life : { ...life, leaving: { kind: "never" as const } },
+    );
+    const history = (endsOnly: boolean) => {
+      const world = new World(config, { endsOnly });
+      run(world, deaf);
+      const ends = world.heard.map(({ events, ended }) => {
+        const last = ended ? undefined : events.at(-1);
+        return last && [last.us, last.finish, last.stopTokenId];
+      });
+      return { ends, snapshot: world.engine.snapshot() };
+    };
+    expect(history(true)).toEqual(history(false));
+  });
+  fc.assert(property, { numRuns: times(60) });
 });
 
 /** Totals and clocks near the ends of 32-bit numbers: a history must not notice where they started. */

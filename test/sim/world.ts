@@ -91,6 +91,7 @@ export class Heard implements Receiver {
   constructor(
     readonly generation: Generation,
     readonly clock: VirtualClock,
+    readonly endsOnly = false,
   ) {}
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
@@ -131,25 +132,29 @@ export interface WorldOptions {
   readonly module?: WebAssembly.Module;
   readonly startUs?: number;
   readonly countersFrom?: number;
+  /** The receivers want to hear of ends alone. */
+  readonly endsOnly?: boolean;
 }
 
 export class World {
   readonly clock: VirtualClock;
   readonly engine: Engine;
   readonly heard: Heard[] = [];
+  readonly #endsOnly: boolean;
   refused = 0;
 
   constructor(
     readonly config: EngineConfig,
-    { module = debug, startUs = 0, countersFrom = 0 }: WorldOptions = {},
+    { module = debug, startUs = 0, countersFrom = 0, endsOnly = false }: WorldOptions = {},
   ) {
+    this.#endsOnly = endsOnly;
     this.clock = new VirtualClock(startUs);
     this.engine = new Engine({ config, clock: this.clock, module, free: false, eosId: EOS, answers, countersFrom });
   }
 
   /** Arrives now; null when it was refused. */
   submit(changes: Partial<Generation> = {}): Heard | null {
-    const heard = new Heard(generationOf({ arrivalUs: this.clock.now(), ...changes }), this.clock);
+    const heard = new Heard(generationOf({ arrivalUs: this.clock.now(), ...changes }), this.clock, this.#endsOnly);
     const taken = this.engine.submit(heard.generation, heard);
     if ("refused" in taken) {
       this.refused++;

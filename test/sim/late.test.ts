@@ -1,0 +1,85 @@
+/** Does a late host change what is decided? Wake-ups that come late: the same steps at the same due times, up to a limit. */
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import fc from "fast-check";
+import type { Cancel, Clock } from "../../src/clock.ts";
+import { VirtualClock } from "../../src/clock.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { seeded } from "../../src/random.ts";
+import { answers, configOf, debug, EOS, generationOf, promptOf, times } from "./world.ts";
+
+setDefaultTimeout(60_000);
+
+/** Wakes `lateUs()` after the time asked for. */
+class LateClock implements Clock {
+  readonly inner = new VirtualClock();
+  constructor(readonly lateUs: () => number) {}
+  now(): number {
+    return this.inner.now();
+  }
+  at(dueUs: number, wake: () => void): Cancel {
+    return this.inner.at(Math.max(dueUs, this.inner.now()) + this.lateUs(), wake);
+  }
+  turn(run: () => void): void {
+    this.inner.turn(run);
+  }
+  soon(run: () => void): void {
+    this.inner.soon(run);
+  }
+  close(): void {
+    this.inner.close();
+  }
+}
+
+/** Requests at time 0; what each step was due, when it started, and what the engine counted. */
+function run(lateUs: () => number, asyncScheduling: boolean) {
+  const clock = new LateClock(lateUs);
+  const steps: { dueUs: number; startUs: number }[] = [];
+  const engine = new Engine({
+    config: configOf({ asyncScheduling, numGpuBlocks: 40 }),
+    clock,
+    module: debug,
+    free: false,
+    eosId: EOS,
+    answers,
+    onStep: (dueUs, startUs) => steps.push({ dueUs, startUs }),
+  });
+  for (let i = 0; i < 12; i++) {
+    const promptIds = promptOf(10 + 13 * i, i % 3);
+    engine.submit(generationOf({ promptIds, maxTokens: 5 + 9 * i, seed: i }), { onTokens() {} });
+  }
+  clock.inner.drain(1_000_000);
+  return { steps, snapshot: engine.snapshot(), lateness: engine.lateness() };
+}
+
+describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => {
+  const punctual = run(() => 0, asyncScheduling);
+
+  test("up to 100 ms late: every boundary is where it was due, and all that is measured is the same", () => {
+    const property = fc.property(fc.integer(), fc.integer({ min: 1, max: 100_000 }), (seed, most) => {
+      const draw = seeded(seed);
+      const late = run(() => draw() % most, asyncScheduling);
+      expect(late.steps.map(({ dueUs }) => dueUs)).toEqual(punctual.steps.map(({ dueUs }) => dueUs));
+      expect(late.snapshot).toEqual(punctual.snapshot);
+      expect(late.lateness.clockRebasedSeconds).toBe(0);
+      for (const { dueUs, startUs } of late.steps) expect(startUs).toBeGreaterThanOrEqual(dueUs);
+      const { count, sum } = late.lateness.stepStartLateness;
+      expect(count).toBe(late.steps.length);
+      const wantedUs = late.steps.reduce((total, { dueUs, startUs }) => total + startUs - dueUs, 0);
+      expect(sum).toBeCloseTo(wantedUs / 1e6, 6);
+    });
+    fc.assert(property, { numRuns: times(30) });
+  });
+
+  test("once later than that: the engine's time moves on by it, and the decisions are the same", () => {
+    let calls = 0;
+    const late = run(() => (++calls === 7 ? 3_000_000 : 0), asyncScheduling);
+    expect(late.lateness.clockRebasedSeconds).toBe(3);
+    const gap = (steps: readonly { dueUs: number }[]) => steps.slice(1).map(({ dueUs }, i) => dueUs - steps[i]!.dueUs);
+    const [ours, theirs] = [gap(late.steps), gap(punctual.steps)];
+    // One gap is larger, and no burst follows it.
+    expect(ours.filter((us, i) => us !== theirs[i]!).length).toBe(1);
+    expect(Math.max(...ours.map((us, i) => us - theirs[i]!))).toBe(3_000_000);
+    expect(late.snapshot.finished).toEqual(punctual.snapshot.finished);
+    expect(late.snapshot.preemptions).toBe(punctual.snapshot.preemptions);
+  });
+});
