@@ -45,11 +45,14 @@ export function arrivalsOf(form: string, given: ReadonlyMap<string, string>): Ar
 }
 
 /** Poisson arrivals: exponential gaps from the seed. */
-export function* spread(items: Iterable<TraceItem>, rate: number | null, seed: number): Generator<TraceItem> {
-  const random = seeded(seed ^ 0x2545f491);
+export function spread(items: Iterable<TraceItem>, rate: number | null, seed: number): Iterable<TraceItem> {
+  return rate === null ? items : poisson(items, rate, seeded(seed ^ 0x2545f491));
+}
+
+function* poisson(items: Iterable<TraceItem>, rate: number, random: Random): Generator<TraceItem> {
   let atUs = 0;
   for (const item of items) {
-    if (rate === null || "expected" in item) yield item;
+    if ("expected" in item) yield item;
     else {
       yield { ...item, arrivalUs: Math.round(atUs) };
       atUs += (-Math.log(1 - unit(random)) / rate) * 1e6;

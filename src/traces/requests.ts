@@ -1,5 +1,5 @@
 /** Which requests of a trace are sent, and when? In order, from 0 on, as many and as fast as asked for; bad lines stop it or are told. */
-import { type BadLine, type Trace, TraceError, type TraceRequest } from "./trace.ts";
+import { type BadLine, type Trace, TraceError, type TraceItem, type TraceRequest } from "./trace.ts";
 
 export interface Wanted {
   /** For traces that are made up, wholly or in their times. */
@@ -12,33 +12,56 @@ export interface Wanted {
   readonly onBad: ((bad: BadLine) => void) | null;
 }
 
-/** Throws a TraceError at the first bad line, and at the end when there was no request. `where` names the trace in messages. */
-export function* requests(
-  trace: Trace,
-  where: string,
-  { seed, limit, rateScale, onBad }: Wanted,
-): Generator<TraceRequest> {
-  let firstUs = Number.NaN;
-  let lastUs = Number.NEGATIVE_INFINITY;
-  let count = 0;
-  let badLines = 0;
-  for (const item of trace.items(seed)) {
-    const bad = "expected" in item ? item : item.arrivalUs < lastUs ? backwards(item, lastUs) : null;
-    if (bad) {
-      if (!onBad) throw new TraceError(`${where}:${bad.line}: expected ${bad.expected}`);
-      onBad(bad);
-      badLines++;
-      continue;
-    }
-    const request = item as TraceRequest;
-    if (count === 0) firstUs = request.arrivalUs;
-    lastUs = request.arrivalUs;
-    count++;
-    yield { ...request, arrivalUs: Math.round((request.arrivalUs - firstUs) / rateScale) };
-    if (count >= limit) return;
+/** `next` throws a TraceError at the first bad line, and at the end when there was no request. `where` names the trace in messages. */
+export function requests(trace: Trace, where: string, wanted: Wanted): IterableIterator<TraceRequest> {
+  return new Requests(trace, where, wanted);
+}
+
+/** No generator: short replays spend more time on compiling those than on anything else. */
+class Requests implements IterableIterator<TraceRequest> {
+  readonly #items: Iterator<TraceItem>;
+  readonly #where: string;
+  readonly #wanted: Wanted;
+  #firstUs = 0;
+  #lastUs = Number.NEGATIVE_INFINITY;
+  #count = 0;
+  #badLines = 0;
+
+  constructor(trace: Trace, where: string, wanted: Wanted) {
+    this.#items = trace.items(wanted.seed)[Symbol.iterator]();
+    this.#where = where;
+    this.#wanted = wanted;
   }
-  if (count > 0) return;
-  throw new TraceError(`${where}: ${badLines > 0 ? `no good line, ${badLines} bad ones` : "the trace is empty"}`);
+
+  [Symbol.iterator](): this {
+    return this;
+  }
+
+  next(): IteratorResult<TraceRequest, undefined> {
+    const { limit, rateScale } = this.#wanted;
+    while (this.#count < limit) {
+      const { value: item, done } = this.#items.next();
+      if (done) break;
+      if ("expected" in item) this.#bad(item);
+      else if (item.arrivalUs < this.#lastUs) this.#bad(backwards(item, this.#lastUs));
+      else {
+        if (this.#count++ === 0) this.#firstUs = item.arrivalUs;
+        this.#lastUs = item.arrivalUs;
+        if (this.#firstUs === 0 && rateScale === 1) return { value: item, done: false };
+        return { value: { ...item, arrivalUs: Math.round((item.arrivalUs - this.#firstUs) / rateScale) }, done: false };
+      }
+    }
+    if (this.#count > 0) return { value: undefined, done: true };
+    const why = this.#badLines > 0 ? `no good line, ${this.#badLines} bad ones` : "the trace is empty";
+    throw new TraceError(`${this.#where}: ${why}`);
+  }
+
+  #bad(bad: BadLine): void {
+    const { onBad } = this.#wanted;
+    if (!onBad) throw new TraceError(`${this.#where}:${bad.line}: expected ${bad.expected}`);
+    onBad(bad);
+    this.#badLines++;
+  }
 }
 
 function backwards({ arrivalUs, line }: TraceRequest, lastUs: number): BadLine {

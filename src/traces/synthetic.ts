@@ -29,12 +29,16 @@ export function synthetic(text: string): {
   return { pace, total, items: (seed) => spread(make(total, input, output, own ?? seed), rate, own ?? seed) };
 }
 
-function* make(requests: number, input: Range, output: Range, seed: number): Generator<TraceItem> {
+function make(requests: number, input: Range, output: Range, seed: number): Iterable<TraceItem> {
   const random = seeded(seed);
-  for (let i = 0; i < requests; i++) {
+  let left = requests;
+  const next = (): IteratorResult<TraceItem, undefined> => {
+    if (left-- <= 0) return { value: undefined, done: true };
     const promptTokens = draw(input, random);
-    yield { line: 0, arrivalUs: 0, promptTokens, outputTokens: draw(output, random), blockIds: null };
-  }
+    const outputTokens = draw(output, random);
+    return { value: { line: 0, arrivalUs: 0, promptTokens, outputTokens, blockIds: null }, done: false };
+  };
+  return { [Symbol.iterator]: () => ({ next }) };
 }
 
 function range(given: ReadonlyMap<string, string>, name: string): Range {
