@@ -19,6 +19,8 @@ export interface Vocabulary {
   piece(id: number): string | undefined;
   /** `piece`, escaped for JSON, without quotes around it; cached. */
   escapedPiece(id: number): string | undefined;
+  /** The same as UTF-8; cached, not to be written to. */
+  escapedBytes(id: number): Uint8Array | undefined;
 }
 
 /**

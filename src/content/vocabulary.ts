@@ -42,6 +42,8 @@ class PackedVocabulary implements Vocabulary {
   // Pages, because most ids are never printed: one slot per id would cost 1.6 MB at start.
   readonly #pieces: (string | undefined)[][] = [];
   readonly #escaped: (string | undefined)[][] = [];
+  readonly #bytes: (Uint8Array | undefined)[][] = [];
+  readonly #encoder = new TextEncoder();
   // A U+FEFF in a token is text, not a byte order mark.
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
@@ -53,6 +55,7 @@ class PackedVocabulary implements Vocabulary {
     for (let page = 0; page <= table.size >> PAGE_BITS; page++) {
       this.#pieces.push([]);
       this.#escaped.push([]);
+      this.#bytes.push([]);
     }
   }
 
@@ -73,6 +76,15 @@ class PackedVocabulary implements Vocabulary {
     return this.#escaped[id >> PAGE_BITS]?.[id & PAGE_MASK] ?? this.#escape(id);
   }
 
+  escapedBytes(id: number): Uint8Array | undefined {
+    return this.#bytes[id >> PAGE_BITS]?.[id & PAGE_MASK] ?? this.#encode(id);
+  }
+
+  #encode(id: number): Uint8Array | undefined {
+    const text = this.escapedPiece(id);
+    return text === undefined ? undefined : keep(this.#bytes, id, this.#encoder.encode(text));
+  }
+
   #decode(id: number): string | undefined {
     if (id < 0 || id >= this.size) return "";
     if ((this.#table.flags[id]! & COMPLETE) === 0) return undefined;
@@ -86,11 +98,11 @@ class PackedVocabulary implements Vocabulary {
   }
 }
 
-/** Stores the text of an id in its page, which grows as far as needed; ids outside are not kept. */
-function keep(pages: (string | undefined)[][], id: number, text: string): string {
+/** Stores what stands for an id in its page, which grows as far as needed; ids outside are not kept. */
+function keep<T>(pages: (T | undefined)[][], id: number, value: T): T {
   const page = pages[id >> PAGE_BITS];
   const slot = id & PAGE_MASK;
   while (page && page.length <= slot) page.push(undefined);
-  if (page) page[slot] = text;
-  return text;
+  if (page) page[slot] = value;
+  return value;
 }

@@ -9,6 +9,8 @@
  */
 import type { EventSink, SinkEvents } from "./sink.ts";
 
+const decoder = new TextDecoder();
+
 enum State {
   Open,
   Ended,
@@ -17,7 +19,7 @@ enum State {
 }
 
 /** A sink and the body that it feeds. Make the `Response` with `body()`; until Bun reads it, events are held. */
-export class SseStream implements EventSink, Bun.DirectUnderlyingSource<string> {
+export class SseStream implements EventSink, Bun.DirectUnderlyingSource<string | Uint8Array> {
   /** Bun tells a direct stream by this field. */
   readonly type = "direct";
   full = false;
@@ -40,6 +42,16 @@ export class SseStream implements EventSink, Bun.DirectUnderlyingSource<string> 
     const out = this.#out;
     if (out === null) return this.#hold(event);
     return this.#send(out, event);
+  }
+
+  writeParts(before: Uint8Array, piece: Uint8Array, after: Uint8Array): boolean {
+    const out = this.#out;
+    if (this.#state !== State.Open) return true;
+    if (out === null) return this.#hold(decoder.decode(before) + decoder.decode(piece) + decoder.decode(after));
+    // Pieces gather in Bun's buffer; the flush sends them as one chunk.
+    out.write(before);
+    out.write(piece);
+    return this.#sent(out, out.write(after));
   }
 
   end(): void {
@@ -83,7 +95,11 @@ export class SseStream implements EventSink, Bun.DirectUnderlyingSource<string> 
   }
 
   #send(out: ReadableStreamDirectController, event: string): boolean {
-    const taken = out.write(event);
+    return this.#sent(out, out.write(event));
+  }
+
+  /** `taken`: what Bun says of the event's last piece. */
+  #sent(out: ReadableStreamDirectController, taken: number | Promise<number>): boolean {
     out.flush();
     if (typeof taken === "number") return !this.full;
     this.full = true;

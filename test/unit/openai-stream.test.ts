@@ -29,6 +29,9 @@ class ListSink implements EventSink {
     this.events.push(event);
     return !this.full;
   }
+  writeParts(before: Uint8Array, piece: Uint8Array, after: Uint8Array): boolean {
+    return this.write(Buffer.concat([before, piece, after]).toString());
+  }
   end(): void {
     this.ended = true;
   }

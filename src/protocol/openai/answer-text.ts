@@ -9,6 +9,7 @@ import type { TextWishes } from "./answer.ts";
 import { StopStrings } from "./stop-strings.ts";
 
 const NONE: readonly number[] = [];
+const EMPTY = new Uint8Array();
 
 export class AnswerText {
   /** Tokens since the last `take`. */
@@ -35,10 +36,10 @@ export class AnswerText {
     return this.ids.length === 0 && this.#stops === null && (this.#detokenizer === null || this.#detokenizer.idle);
   }
 
-  /** The JSON-escaped text of a token when `idle`; undefined: it needs `accept`. */
-  plain(id: number): string | undefined {
-    if (this.#skipSpecial && this.#vocabulary.isSpecial(id)) return "";
-    return this.#vocabulary.escapedPiece(id);
+  /** The JSON-escaped text of a token when `idle`, as UTF-8; undefined: it needs `accept`. */
+  plain(id: number): Uint8Array | undefined {
+    if (this.#skipSpecial && this.#vocabulary.isSpecial(id)) return EMPTY;
+    return this.#vocabulary.escapedBytes(id);
   }
 
   /** Takes the tokens of one step; `finish` as the engine says. Returns the stop string that ended the answer, or null. */

@@ -2,7 +2,7 @@
  * What do the frames of a stream look like? vLLM 0.33, `chat_completion/serving.py` and `completion/serving.py`, byte
  * for byte: which fields are written although null, and which are left out, differs by kind of frame.
  *
- * `prefix` and `suffix` are made once per choice, so that a plain token costs two joins.
+ * `prefix` and `suffix` are made once per choice, so that a plain token costs no more than its own text.
  */
 import { escapeJson } from "../../content/vocabulary.ts";
 
@@ -22,13 +22,16 @@ export interface Extras {
 /** Frames of one stream, each with its `data: ` and empty line. */
 export interface Chunks {
   prefix(index: number): string;
-  readonly suffix: string;
+  /** UTF-8. */
+  readonly suffix: Uint8Array;
   chunk(index: number, text: string, extras: Extras): string;
   /** The part of a chunk for `continuous_usage_stats`. */
   usage(promptTokens: number, completionTokens: number): string;
   /** The last one, with `include_usage`. `details`: JSON of `prompt_tokens_details` or "". */
   usageChunk(promptTokens: number, completionTokens: number, details: string): string;
 }
+
+const encoder = new TextEncoder();
 
 export const DONE = "data: [DONE]\n\n";
 
@@ -45,7 +48,9 @@ export interface Identity {
 }
 
 export class ChatChunks implements Chunks {
-  readonly suffix = `"},"logprobs":null,"finish_reason":null,"token_ids":null}],"kv_transfer_params":null}\n\n`;
+  readonly suffix = encoder.encode(
+    `"},"logprobs":null,"finish_reason":null,"token_ids":null}],"kv_transfer_params":null}\n\n`,
+  );
   readonly #head: string;
   readonly #identity: Identity;
 
@@ -86,8 +91,9 @@ export class ChatChunks implements Chunks {
 }
 
 export class CompletionChunks implements Chunks {
-  readonly suffix =
-    `","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null,"weight_versions":null}],"kv_transfer_params":null}\n\n`;
+  readonly suffix = encoder.encode(
+    `","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null,"weight_versions":null}],"kv_transfer_params":null}\n\n`,
+  );
   readonly #head: string;
   readonly #identity: Identity;
 

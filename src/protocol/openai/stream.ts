@@ -12,6 +12,9 @@ import type { Logprobs } from "./logprobs.ts";
 import { codePoints } from "./python-value.ts";
 import type { ErrorAnswer } from "./request.ts";
 
+const encoder = new TextEncoder();
+const NOTHING = new Uint8Array();
+
 /** One stream: its choices write through it. Give it the sink, then a submission to each choice. */
 export class StreamedAnswer implements SinkEvents {
   readonly asked: Asked;
@@ -101,8 +104,8 @@ export class StreamedChoice implements Receiver {
   readonly #text: AnswerText;
   readonly #logprobs: Logprobs | null;
   /** Before and after the text of a chunk that carries nothing else; null until there is one, or when none is so plain. */
-  #prefix: string | null = null;
-  #suffix = "";
+  #prefix: Uint8Array | null = null;
+  #suffix: Uint8Array = NOTHING;
   #stopReason = "null";
   /** Tokens in chunks so far, and characters of text. */
   #tokensSent = 0;
@@ -128,7 +131,7 @@ export class StreamedChoice implements Receiver {
       const piece = text.plain(ids[at]!);
       if (piece !== undefined) {
         text.tokens++;
-        this.#answer.sink.write(this.#prefix + piece + this.#suffix);
+        this.#answer.sink.writeParts(this.#prefix, piece, this.#suffix);
         return;
       }
     }
@@ -164,7 +167,7 @@ export class StreamedChoice implements Receiver {
       this.#done = true;
       this.#answer.choiceDone();
     } else if (this.#prefix === null && this.#isPlain()) {
-      this.#prefix = flat(chunks.prefix(this.index));
+      this.#prefix = encoder.encode(chunks.prefix(this.index));
       this.#suffix = chunks.suffix;
     }
   }
@@ -214,9 +217,4 @@ export class StreamedChoice implements Receiver {
       wishes.text.stop.length === 0
     );
   }
-}
-
-/** The same text as one piece of memory: joined ropes would be walked again for every token. */
-function flat(text: string): string {
-  return Buffer.from(text).toString();
 }
