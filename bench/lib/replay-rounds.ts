@@ -1,0 +1,48 @@
+/** How long does the same replay take, again and again in one process? `rounds` and then what `understudy replay` takes; JSON. */
+import { parseFlags } from "../../src/cli/flags.ts";
+import { given } from "../../src/cli/given.ts";
+import { lookup } from "../../src/cli/lookup.ts";
+import { takeReplayOptions } from "../../src/cli/replay-options.ts";
+import { resolveFlags } from "../../src/cli/serve-options.ts";
+import { Replay } from "../../src/replay/replay.ts";
+import { openTrace } from "../../src/traces/open.ts";
+import { requests } from "../../src/traces/requests.ts";
+import { root } from "./results.ts";
+
+const [times, ...argv] = process.argv.slice(2);
+const own = takeReplayOptions(argv);
+if ("error" in own) throw new Error(own.error);
+const flags = parseFlags(own.rest);
+if ("error" in flags) throw new Error(flags.error);
+const [path = null] = flags.positional;
+const module = await WebAssembly.compile(await Bun.file(`${root}build/core.wasm`).arrayBuffer());
+
+const seconds: number[] = [];
+let totals = { requests: 0, outputTokens: 0, tokens: 0 };
+for (let round = 0; round < Number(times); round++) {
+  const trace = openTrace(path, own.values.format ?? null);
+  const defaults = trace.format === "mooncake" ? [given(lookup("block-size")!, ["512"], "bench")] : [];
+  const resolved = resolveFlags({ ...flags, positional: [] }, {}, () => "", defaults);
+  if ("error" in resolved) throw new Error(resolved.error);
+  const { engine } = resolved.config;
+  const wanted = { seed: 0, limit: Number.POSITIVE_INFINITY, rateScale: 1, onBad: null };
+  const began = performance.now();
+  const replay = new Replay({
+    config: engine,
+    module,
+    engines: 1,
+    requests: requests(trace, "bench", wanted),
+    pace: trace.pace,
+    untilUs: Number.POSITIVE_INFINITY,
+  });
+  replay.run();
+  seconds.push((performance.now() - began) / 1000);
+  trace.close();
+  const { promptTokens, generationTokens } = replay.fleet.snapshots()[0]!;
+  totals = {
+    requests: replay.counts.finished,
+    outputTokens: generationTokens,
+    tokens: promptTokens + generationTokens,
+  };
+}
+console.log(JSON.stringify({ rounds: seconds, ...totals }));
