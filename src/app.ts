@@ -1,4 +1,4 @@
-/** Who knows whom? The only place that wires everything together: one server, one engine, its metrics. */
+/** Who knows whom? The only place that wires everything together: one server, its engines, their metrics. */
 import { Elysia } from "elysia";
 import { Accounts } from "./accounting.ts";
 import { createAlarm } from "./alarm.ts";
@@ -8,12 +8,13 @@ import { loadAnswers } from "./content/answers.ts";
 import { renderChat } from "./content/chat-template.ts";
 import { createEncoder } from "./content/encoder.ts";
 import { loadVocabulary } from "./content/vocabulary.ts";
-import { Engine } from "./engine/engine.ts";
+import { Fleet } from "./engine/fleet.ts";
 import type { Snapshot } from "./engine/types.ts";
 import { cacheConfigLabels } from "./metrics/cache-config.ts";
 import { type LogState, logLines } from "./metrics/log-line.ts";
 import { metrics } from "./metrics/route.ts";
-import { accessLine } from "./protocol/openai/front.ts";
+import { DEV_METHODS, devRoutes } from "./protocol/openai/dev-routes.ts";
+import { accessLine, type OpenAiOptions } from "./protocol/openai/front.ts";
 import { openai } from "./protocol/openai/routes.ts";
 import { randomSeed, seeded } from "./random.ts";
 import { StepLog } from "./step-log.ts";
@@ -25,6 +26,7 @@ const STATS_INTERVAL_S = 10;
 const FLUSH_MS = 100;
 /** A disk that hangs must not hold the exit. */
 const TRUTH_CLOSE_MS = 5000;
+const METRICS_METHODS = { "/metrics": ["GET"], "/metrics/vllm": ["GET"], "/metrics/understudy": ["GET"] };
 /** Idle keep-alive connections are closed after this, as uvicorn does. */
 const KEEP_ALIVE_S = 5;
 
@@ -36,7 +38,7 @@ export interface AppOptions {
 
 export interface App {
   readonly url: string;
-  readonly engine: Engine;
+  readonly engines: Fleet;
   snapshot(): Snapshot;
   /** Ends in order: waits up to `graceS` for those that run, then ends them with reason abort. */
   close(graceS: number): Promise<void>;
@@ -58,24 +60,46 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
   const encoder = createEncoder(vocabularyBytes);
   const steps = stepLog ? new StepLog(stepLog) : null;
   const truth = config.truthLog
-    ? createTruthLog(config.truthLog, { engine: config.engine, engines: 1, epochUs: epochUsOf(0) }, log)
+    ? createTruthLog(
+        config.truthLog,
+        { engine: config.engine, engines: config.dataParallelSize, epochUs: epochUsOf(0) },
+        log,
+      )
     : null;
-  const engine = new Engine({
+  const engines = new Fleet({
+    engines: config.dataParallelSize,
     config: config.engine,
     clock,
     module: new WebAssembly.Module(core),
     eosId: vocabulary.eosId,
     answers: loadAnswers(answers),
     ...(steps ? { onStep: steps.add } : {}),
-    ...(truth ? { observer: truth.observer(0) } : {}),
+    ...(truth ? { observer: (rank: number) => truth.observer(rank) } : {}),
   });
   const accounts = new Accounts();
   const snapshot = (): Snapshot => ({
-    engines: [engine.snapshot()],
-    loop: engine.lateness(),
+    engines: engines.snapshots(),
+    loop: engines.lateness(),
     front: accounts.snapshot(),
     ...(truth ? { truth: truth.dropped() } : {}),
   });
+  const front: OpenAiOptions = {
+    config,
+    vocabulary,
+    encoder,
+    backend: {
+      submit: (generation, receiver) => engines.submit(generation, receiver),
+      nowUs: () => clock.now(),
+    },
+    accounting: accounts,
+    renderChat,
+    accessLog: config.disableAccessLog ? null : (access) => log(accessLine(access)),
+    epochSeconds,
+    // --seed makes unseeded requests repeat from one start to the next, in order of arrival.
+    nextSeed: config.engine.seed === 0 ? randomSeed : seeded(config.engine.seed),
+    alive: () => true,
+    otherRoutes: { ...METRICS_METHODS, ...(config.devMode ? DEV_METHODS : {}) },
+  };
   const app = new Elysia({
     strictPath: true,
     // Elysia would share the port with another process: a port in use must be an error.
@@ -90,38 +114,24 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
         disableLogStats: config.disableLogStats,
       }),
     )
-    .use(
-      openai({
-        config,
-        vocabulary,
-        encoder,
-        backend: { submit: (generation, receiver) => engine.submit(generation, receiver), nowUs: () => clock.now() },
-        accounting: accounts,
-        renderChat,
-        accessLog: config.disableAccessLog ? null : (access) => log(accessLine(access)),
-        epochSeconds,
-        // --seed makes unseeded requests repeat from one start to the next, in order of arrival.
-        nextSeed: config.engine.seed === 0 ? randomSeed : seeded(config.engine.seed),
-        alive: () => true,
-        otherRoutes: { "/metrics": ["GET"], "/metrics/vllm": ["GET"], "/metrics/understudy": ["GET"] },
-      }),
-    );
+    .use(openai(front));
+  if (config.devMode) app.use(devRoutes(front, engines));
   app.listen({ hostname: config.host, port: config.port });
   const server = app.server!;
   if (!config.disableLogStats) logStatistics(clock, snapshot, log);
 
   return {
     url: `http://${server.hostname}:${server.port}`,
-    engine,
+    engines,
     snapshot,
     async close(graceS) {
       const untilUs = clock.now() + graceS * 1e6;
       const stopped = server.stop();
-      while (engine.live > 0 && clock.now() < untilUs) await pause(clock, 10_000);
-      engine.abortAll();
+      while (engines.live > 0 && clock.now() < untilUs) await pause(clock, 10_000);
+      engines.abortAll();
       await Promise.race([stopped, pause(clock, FLUSH_MS * 1000)]);
       await server.stop(true);
-      engine.stop();
+      engines.stop();
       if (truth) await Promise.race([truth.close(), pause(clock, TRUTH_CLOSE_MS * 1000)]);
       encoder.close();
       clock.close();

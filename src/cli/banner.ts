@@ -3,7 +3,8 @@ import { version } from "../../package.json";
 import type { ServeConfig, Timing } from "../config/types.ts";
 
 export function describe(config: ServeConfig, url: string, startedMs: number): string {
-  const { engine, servedModelNames } = config;
+  const { engine, servedModelNames, dataParallelSize } = config;
+  const each = dataParallelSize > 1 ? ` in each of ${dataParallelSize} engines` : "";
   const scheduling = [
     engine.asyncScheduling ? "asynchronous" : "synchronous",
     engine.schedulingPolicy,
@@ -19,7 +20,7 @@ export function describe(config: ServeConfig, url: string, startedMs: number): s
   return [
     `understudy ${version} stands in for vLLM 0.33.0 serving ${servedModelNames.join(", ")}`,
     `  scheduling  ${scheduling}; max_num_seqs ${engine.maxNumSeqs}, max_num_batched_tokens ${engine.maxNumBatchedTokens}, max_model_len ${engine.maxModelLen}`,
-    `  KV cache    ${engine.numGpuBlocks} blocks of ${engine.blockSize} tokens`,
+    `  KV cache    ${engine.numGpuBlocks} blocks of ${engine.blockSize} tokens${each}`,
     `  timing      ${timingText(engine.timing)}`,
     `  listening   ${url} after ${Math.round(startedMs)} ms`,
     `  try         curl -N ${url}/v1/chat/completions -H 'Content-Type: application/json'${auth(config)} -d '${body}'`,

@@ -10,6 +10,8 @@ export interface FromEnvironment {
   readonly given: readonly Given[];
   /** vLLM's `VLLM_API_KEY`, which counts when no other place names a key. */
   readonly fallback: readonly Given[];
+  /** vLLM's `VLLM_SERVER_DEV_MODE`. */
+  readonly devMode: boolean;
   readonly notices: readonly string[];
 }
 
@@ -41,5 +43,12 @@ export function fromEnvironment(env: Environment): FromEnvironment | Refused {
     }
   }
   const key = env.VLLM_API_KEY;
-  return { given: said, fallback: key ? [given(lookup("api-key")!, [key], "VLLM_API_KEY")] : [], notices };
+  const mode = env.VLLM_SERVER_DEV_MODE ?? "0";
+  if (!/^\s*[+-]?\d+\s*$/.test(mode)) return wrongValue("VLLM_SERVER_DEV_MODE", "0 or 1", mode);
+  return {
+    given: said,
+    fallback: key ? [given(lookup("api-key")!, [key], "VLLM_API_KEY")] : [],
+    devMode: Number(mode) !== 0,
+    notices,
+  };
 }

@@ -10,7 +10,7 @@ const ONE = `
   anthropic-disabled-thinking-effort api-server-count attention-backend attention-config aux-output-config
   chat-template chat-template-content-format code-revision cohere-format compilation-config config-format
   convert cp-kv-cache-interleave-size cpu-distributed-timeout-seconds cpu-offload-gb custom-histogram-buckets
-  data-parallel-address data-parallel-backend data-parallel-rank data-parallel-rpc-port data-parallel-size
+  data-parallel-address data-parallel-backend data-parallel-rank data-parallel-rpc-port
   data-parallel-size-local data-parallel-start-rank data-parallel-supervisor-port dbo-decode-token-threshold
   dbo-prefill-token-threshold dcp-comm-backend dcp-kv-cache-interleave-size decode-context-parallel-size
   default-chat-template-kwargs default-mm-loras device-ids diffusion-config disable-access-log-for-endpoints

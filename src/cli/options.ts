@@ -121,6 +121,13 @@ export const serveOptions = {
     about: "Streams begin with an SSE comment, so that the response head leaves at once as it does from vLLM.",
     ours: true,
   },
+  "data-parallel-size": {
+    ...integer(1, 256),
+    group: "Scheduler",
+    default: "1",
+    about:
+      "Engines behind this server, each with its own queue and KV pool; requests are balanced as vLLM does. Also -dp.",
+  },
   "max-num-seqs": {
     ...integer(1, SLOTS),
     group: "Scheduler",

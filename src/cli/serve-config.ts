@@ -82,6 +82,7 @@ function batchSizes(values: Values, profile: Profile, maxModelLen: number, chunk
 function server(values: Values, model: string) {
   return {
     model,
+    dataParallelSize: values["data-parallel-size"] ?? 1,
     servedModelNames: values["served-model-name"] ?? [model],
     host: values.host ?? "127.0.0.1",
     port: values.port ?? 8000,
@@ -99,6 +100,7 @@ function server(values: Values, model: string) {
     earlyHead: values["early-head"] ?? false,
     truthLog: truthLog(values),
     meanOutputTokens: values["mean-output-tokens"] ?? 128,
+    devMode: false,
     ignoredFlags: [],
   };
 }

@@ -85,7 +85,7 @@ function onTrap(config: ServeConfig, app: App): void {
       console.error(error);
       process.exit(1);
     }
-    const file = writeCrash(config, error, app.engine.snapshot());
+    const file = writeCrash(config, error, app.engines.snapshots());
     console.error(`understudy serve: the core trapped: ${error.message}; written to ${file}`);
     process.exit(CORE_TRAPPED);
   });
@@ -97,7 +97,7 @@ function endOnSignal(config: ServeConfig, app: App): void {
     if (ending) process.exit(signal === "SIGINT" ? 130 : 143);
     ending = true;
     const sinceUs = wallUs();
-    const open = app.engine.live;
+    const open = app.engines.live;
     await app.close(config.shutdownTimeoutS);
     if (open > 0) console.log(`ended with ${open} requests open, after ${((wallUs() - sinceUs) / 1e6).toFixed(1)} s`);
     process.exit(0);

@@ -64,6 +64,8 @@ export interface TruthLogConfig {
 
 export interface ServeConfig {
   readonly engine: EngineConfig;
+  /** Engines of that configuration behind the server, at least 1. */
+  readonly dataParallelSize: number;
   readonly model: string;
   /** At least one; the first is the one that answers carry. */
   readonly servedModelNames: readonly string[];
@@ -91,6 +93,8 @@ export interface ServeConfig {
   /** As given, for `cache_config_info`; `engine.numGpuBlocks` already follows it. */
   readonly numGpuBlocksOverride: number | null;
   readonly truthLog: TruthLogConfig | null;
+  /** Routes that change how the server runs: pause, resume, cache resets. */
+  readonly devMode: boolean;
   /** Flags of `vllm serve` that were given and mean nothing here. */
   readonly ignoredFlags: readonly string[];
 }

@@ -14,10 +14,6 @@ import {
   Pause,
   type Reason,
   SLOTS,
-  SUBMIT_HASHED,
-  SUBMIT_IGNORE_EOS,
-  SUBMIT_SKIP_READING,
-  SUBMIT_UNREAD,
   Word,
 } from "../../assembly/layout.ts";
 import type { Clock } from "../clock.ts";
@@ -25,11 +21,12 @@ import { histogramBounds } from "../config/buckets.ts";
 import type { EngineConfig } from "../config/types.ts";
 import { startCore } from "../core/core.ts";
 import { Batch, type CoreRequest } from "./batch.ts";
+import { Boundary } from "./boundary.ts";
+import { coreRequest } from "./core-request.ts";
 import { Holding } from "./holding.ts";
 import { Lateness } from "./lateness.ts";
 import { Loop } from "./loop.ts";
 import { type Observer, type Trail, Watch } from "./observer.ts";
-import { saltWords } from "./salt.ts";
 import { coreSetup, type SetupExtras } from "./setup.ts";
 import { Snapshots } from "./snapshot.ts";
 import {
@@ -66,9 +63,6 @@ export interface EngineOptions extends SetupExtras {
 /** What a pause does with those that run (vLLM's `/pause?mode=`). */
 export type PauseMode = "abort" | "wait" | "keep";
 
-/** vLLM's priorities have 64 bits, the core's 32: beyond this they are equal. */
-const PRIORITY_MAX = 2 ** 31 - 1;
-
 const FINISHES = [Finish.Stop, Finish.Length, Finish.Abort, Finish.Error, Finish.Repetition] as const;
 
 export class Engine {
@@ -80,6 +74,7 @@ export class Engine {
   readonly #holding: Holding<Live>;
   readonly #watch: Watch | null;
   readonly #lateness: Lateness;
+  readonly #boundary: Boundary;
   /** By slot; undefined where nobody listens. */
   readonly #live: (Live | undefined)[] = [];
   #liveCount = 0;
@@ -92,9 +87,6 @@ export class Engine {
   #paused = false;
   /** Ended by the front, and still in the core until the next update. */
   #closing = 0;
-  /** What is done at the next boundary, and at the next rest. */
-  readonly #commands: (() => void)[] = [];
-  #resting: (() => void)[] = [];
 
   constructor(options: EngineOptions) {
     const { config, clock, module } = options;
@@ -114,6 +106,7 @@ export class Engine {
       this.#watch?.ended(live.trail!, Finish.Error, 0, dueUs);
       live.receiver.onTokens(core.views.tokens, 0, 0, Finish.Error, NONE);
     });
+    this.#boundary = new Boundary({ idle: () => this.#loop.idle, hasWork: () => this.#batch.hasWork });
     this.#lateness = options.lateness ?? new Lateness();
     const { onLoad } = options;
     const { words } = core.views;
@@ -126,10 +119,10 @@ export class Engine {
       leastUs: timing.kind === "none" ? 1 : 0,
       deliver: this.#deliver,
       release: (boundaryUs) => {
-        while (this.#commands.length > 0) this.#commands.shift()!();
+        this.#boundary.reached();
         this.#holding.release(boundaryUs);
       },
-      rest: this.#rest,
+      rest: () => this.#boundary.rested(),
       lateness: this.#lateness,
       ...(onLoad
         ? {
@@ -146,10 +139,8 @@ export class Engine {
   submit(generation: Generation, receiver: Receiver): Submission | Refusal {
     if (this.#refuses) return { refused: "paused" };
     if (this.#holding.size + this.#liveCount >= SLOTS) return { refused: "busy" };
-    const request = this.#request(
-      generation,
-      receiver.endsOnly === true && generation.stopTokenIds.length === 0 && !generation.script,
-    );
+    const unread = receiver.endsOnly === true && generation.stopTokenIds.length === 0 && !generation.script;
+    const request = coreRequest(generation, unread, this.#submitted++);
     const live = new Live(this, request, receiver, generation.script);
     if (this.#watch) live.trail = this.#watch.submitted(generation.id, request, receiver);
     if (this.#holding.hold(live, generation.arrivalUs)) return live;
@@ -210,16 +201,14 @@ export class Engine {
     });
   }
 
-  /** Runs `command` where vLLM's engine takes commands in, after an update and before the next plan; now, if no step is open. */
+  /** Runs `command` where vLLM's engine takes commands in: after an update and before the next plan; now, if no step is open. */
   between(command: () => void): void {
-    if (this.#loop.idle) command();
-    else this.#commands.push(command);
+    this.#boundary.between(command);
   }
 
   /** Runs `act` once no step is open and there is nothing to plan; now, if it is so. */
   atRest(act: () => void): void {
-    this.#resting.push(act);
-    if (this.#loop.idle) this.#rest();
+    this.#boundary.atRest(act);
   }
 
   /** Empties the prefix cache; with `running` those that run are preempted first. False while blocks are in use. */
@@ -265,37 +254,6 @@ export class Engine {
       this.#snapshots.hold();
       this.#loop.kick(this.#clock.now());
     }
-  }
-
-  /** `unread`: the receiver looks at no token. */
-  #request(generation: Generation, unread: boolean): CoreRequest {
-    const salt = saltWords(generation.cacheSalt);
-    const { script } = generation;
-    const end = script ? script.length + 1 : (generation.plannedTokens ?? 0);
-    // A script is all there is: neither min_tokens nor ignore_eos can ask for more.
-    const minTokens = script ? Math.min(generation.minTokens, script.length) : generation.minTokens;
-    const noEos = generation.ignoreEos && script?.length !== 0;
-    return {
-      prompt: generation.promptIds,
-      promptTokens: generation.promptTokens ?? generation.promptIds.length,
-      maxTokens: script && noEos ? Math.min(generation.maxTokens, script.length) : generation.maxTokens,
-      minTokens,
-      eosAt: noEos ? 0 : Math.max(end, end === 0 ? 0 : minTokens + 1),
-      stopTokenIds: generation.stopTokenIds,
-      seed: generation.seed | 0,
-      priority: Math.max(-PRIORITY_MAX, Math.min(PRIORITY_MAX, generation.priority)),
-      adapter: 0,
-      saltLo: salt.lo,
-      saltHi: salt.hi,
-      flags:
-        (generation.skipReadingPrefixCache ? SUBMIT_SKIP_READING : 0) |
-        (noEos ? SUBMIT_IGNORE_EOS : 0) |
-        (generation.promptTokens === undefined ? 0 : SUBMIT_HASHED | (unread ? SUBMIT_UNREAD : 0)),
-      order: this.#submitted++,
-      arrivalUs: generation.arrivalUs,
-      queuedUs: 0,
-      ...(script ? { fed: script.subarray(0, FEED) } : {}),
-    };
   }
 
   /** Into the queue; false when the core is full. */
@@ -391,13 +349,6 @@ export class Engine {
       );
     }
   }
-
-  readonly #rest = (): void => {
-    if (this.#resting.length === 0 || this.#batch.hasWork) return;
-    const resting = this.#resting;
-    this.#resting = [];
-    for (const act of resting) act();
-  };
 
   #feed(live: Live): void {
     const next = live.script!.subarray(live.fed, live.fed + FEED_HALF);

@@ -6,7 +6,7 @@
  */
 import type { Cancel, Clock } from "../clock.ts";
 import type { Batch } from "./batch.ts";
-import { Lateness } from "./lateness.ts";
+import type { Lateness } from "./lateness.ts";
 import type { Watch } from "./observer.ts";
 
 /** A host that is later than a step and this much is not caught up with: the engine's time moves on instead. */
@@ -28,10 +28,15 @@ export interface LoopOptions {
   readonly onStep?: (dueUs: number, startUs: number, endUs: number) => void;
   /** Told of every step, when it is planned and when its rows are out. */
   readonly watch?: Watch;
+  /** Called before each plan and after each update: the points at which vLLM's engine publishes how loaded it is. */
+  readonly publish?: () => void;
+  /** Called whenever planning leaves no step open. */
+  readonly rest: () => void;
+  /** Shared by loops that count together. */
+  readonly lateness: Lateness;
 }
 
 export class Loop {
-  readonly lateness = new Lateness();
   readonly #options: LoopOptions;
   readonly #openLimit: number;
   /** Ends of the open steps, oldest first, and the duration of the oldest. */
@@ -77,9 +82,10 @@ export class Loop {
 
   /** Plans as many steps as may be open. */
   #plan(): void {
-    const { batch, release, watch } = this.#options;
+    const { batch, publish, release, watch } = this.#options;
     release(this.#boundaryUs);
     while (this.#ends.length < this.#openLimit && batch.hasWork) {
+      publish?.();
       const durationUs = Math.max(batch.plan(this.#boundaryUs), this.#options.leastUs);
       this.#lastEndUs = Math.max(this.#lastEndUs, this.#boundaryUs) + durationUs;
       this.#ends.push(this.#lastEndUs);
@@ -90,27 +96,32 @@ export class Loop {
   /** Waits for the end of the oldest open step, through a turn of the event loop at least. */
   #wait(): void {
     const dueUs = this.#ends[0];
-    const { clock, free, watch } = this.#options;
-    if (dueUs === undefined) watch?.idle();
-    if (dueUs === undefined || this.#stopped) return;
+    const { clock, free, rest, watch } = this.#options;
+    if (dueUs === undefined) {
+      watch?.idle();
+      rest();
+      return;
+    }
+    if (this.#stopped) return;
     if (free || dueUs <= clock.now()) clock.turn(this.#end);
     else this.#waiting = clock.at(dueUs, this.#end);
   }
 
   readonly #end = (): void => {
     if (this.#stopped) return;
-    const { batch, clock, deliver, free, onStep, watch } = this.#options;
+    const { batch, clock, deliver, free, lateness, onStep, publish, watch } = this.#options;
     const startUs = clock.now();
     const plannedUs = this.#ends.shift()!;
     const dueUs = free ? startUs : this.#rebase(plannedUs, startUs);
     this.#boundaryUs = dueUs;
     if (free) this.#lastEndUs = dueUs;
     const rows = batch.take(dueUs);
+    publish?.();
     deliver();
     if (rows > 0) {
       const endUs = clock.now();
-      if (!free) this.lateness.started(startUs - dueUs);
-      this.lateness.wrote(endUs - startUs);
+      if (!free) lateness.started(startUs - dueUs);
+      lateness.wrote(endUs - startUs);
       onStep?.(dueUs, startUs, endUs);
       watch?.took(dueUs, startUs, endUs);
     } else watch?.took(dueUs, startUs, startUs);
@@ -123,7 +134,7 @@ export class Loop {
     const behindUs = nowUs - dueUs;
     const stepUs = Math.max(0, dueUs - this.#boundaryUs);
     if (behindUs <= stepUs + REBASE_US) return dueUs;
-    this.lateness.rebased(behindUs);
+    this.#options.lateness.rebased(behindUs);
     for (let i = 0; i < this.#ends.length; i++) this.#ends[i]! += behindUs;
     this.#lastEndUs += behindUs;
     return nowUs;

@@ -35,6 +35,8 @@ export interface Generation {
   /** Equal prompts with different salts share no blocks; "" is none. */
   readonly cacheSalt: string;
   readonly skipReadingPrefixCache: boolean;
+  /** The engine that must take it, by its place in the fleet; absent: whichever the balancing picks. */
+  readonly rank?: number;
   /** When the request reached the server; its TTFT counts from here. */
   readonly arrivalUs: number;
   /** The whole answer when it is known beforehand (tests, scripted content); else the engine draws it. */

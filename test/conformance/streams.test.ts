@@ -89,6 +89,7 @@ function configOf(flags: readonly string[]): ServeConfig {
   return {
     engine: engine as ServeConfig["engine"],
     model: "model",
+    dataParallelSize: 1,
     servedModelNames: names,
     apiKeys: flag(flags, "--api-key") ?? [],
     streamInterval: Number(flag(flags, "--stream-interval")?.[0] ?? 1),

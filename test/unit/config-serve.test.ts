@@ -37,6 +37,7 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
   expect([ignored, notices]).toEqual([[], []]);
   const { engine, ...server } = config;
   expect(server).toEqual({
+    dataParallelSize: 1,
     model: "meta-llama/Llama-3.1-8B-Instruct",
     servedModelNames: ["meta-llama/Llama-3.1-8B-Instruct"],
     host: "127.0.0.1",
@@ -54,6 +55,7 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
     enableLogRequests: false,
     earlyHead: false,
     truthLog: null,
+    devMode: false,
     meanOutputTokens: 128,
     preset: "llama-3.1-8b-bf16-h100-tp1-vllm",
     gpuMemoryUtilization: 0.92,
@@ -188,7 +190,7 @@ test("flags of vllm serve that mean nothing here take their values along and are
 
 test("the tables agree: no option twice, every short flag names one", () => {
   for (const name of Object.keys(ignoredOptions)) expect(serveOptions).not.toHaveProperty([name]);
-  for (const name of Object.values(shortFlags)) expect(ignoredOptions).toHaveProperty([name]);
+  for (const name of Object.values(shortFlags)) expect({ ...ignoredOptions, ...serveOptions }).toHaveProperty([name]);
 });
 
 test.each([

@@ -22,7 +22,7 @@ import type { Context, Http } from "./http.ts";
 import { checkPrompt, checkPromptText, truncatePrompt } from "./limits.ts";
 import { readChat, readCompletion } from "./read.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
-import { checkDataParallelRank, checkSampling } from "./sampling.ts";
+import { checkDataParallelRank, checkSampling, headerInt } from "./sampling.ts";
 import { StreamedAnswer } from "./stream.ts";
 
 type Asking = ChatRequest | CompletionRequest;
@@ -38,6 +38,9 @@ interface Cut {
   readonly maxTokens: number;
 }
 
+const RANK_HEADER = "x-data-parallel-rank";
+/** Wins over the body. */
+const PRIORITY_HEADER = "x-vllm-priority";
 /** Comment in front of a stream, with `--early-head`: Bun sends the head with the first byte of the body. */
 const EARLY = ": understudy\n\n";
 /** Nobody reads it. */
@@ -135,7 +138,7 @@ export class Generator {
       const wrong = checkSampling(request, this.#limits, ids.length);
       if (wrong !== null) return refuseLate(wrong);
     }
-    const wrong = checkDataParallelRank(http.headers.get("x-data-parallel-rank"), 1);
+    const wrong = checkDataParallelRank(http.headers.get(RANK_HEADER), config.dataParallelSize);
     if (wrong !== null) return refuseLate(wrong);
 
     const asked = this.#asked(request, http, cut, ticket);
@@ -228,14 +231,15 @@ export class Generator {
     arrivalUs: number,
     choices: readonly Choice[],
   ): "busy" | "paused" | null {
-    const priority = priorityOf(http, request);
+    // A header that is no number says nothing.
+    const priority = Number(headerInt(http.headers.get(PRIORITY_HEADER)) ?? request.priority);
+    const rank = headerInt(http.headers.get(RANK_HEADER));
+    const placed = { priority, arrivalUs, ...(rank === null ? {} : { rank: Number(rank) }) };
     for (const [index, choice] of choices.entries()) {
       const at = Math.floor(index / request.n);
       const seed = (asked.prompts[at]!.seed + (index % request.n)) >>> 0;
-      const submitted = this.#options.backend.submit(
-        this.#generation(request, cut[at]!, seed, priority, arrivalUs),
-        choice,
-      );
+      const generation = { ...this.#generation(request, cut[at]!, seed), ...placed };
+      const submitted = this.#options.backend.submit(generation, choice);
       if ("refused" in submitted) {
         for (const earlier of choices.slice(0, index)) earlier.submission?.cancel();
         return submitted.refused;
@@ -245,7 +249,7 @@ export class Generator {
     return null;
   }
 
-  #generation(request: Asking, { ids, maxTokens }: Cut, seed: number, priority: number, arrivalUs: number): Generation {
+  #generation(request: Asking, { ids, maxTokens }: Cut, seed: number): Omit<Generation, "priority" | "arrivalUs"> {
     const planned = request.maxTokens === null && !request.ignoreEos;
     return {
       promptIds: ids,
@@ -255,10 +259,8 @@ export class Generator {
       plannedTokens: planned ? plannedLength(seed, this.#options.config.meanOutputTokens, request.minTokens) : null,
       stopTokenIds: request.stopTokenIds,
       seed,
-      priority,
       cacheSalt: request.cacheSalt ?? "",
       skipReadingPrefixCache: promptLogprobCount(request) !== null,
-      arrivalUs,
     };
   }
 
@@ -296,10 +298,4 @@ class CountedOnce implements Ticket {
 /** 32 of a seed's 64 bits, all of them mixed in. */
 function fold(seed: number): number {
   return (seed ^ Math.floor(seed / 2 ** 32)) >>> 0;
-}
-
-/** Header `X-Vllm-Priority` wins over the body; what is no number is ignored. */
-function priorityOf(http: Request, request: Asking): number {
-  const header = http.headers.get("x-vllm-priority");
-  return header !== null && /^\s*[+-]?\d+\s*$/.test(header) ? Number(header) : request.priority;
 }

@@ -186,10 +186,16 @@ function checkRoutedExperts({ sampling }: ChatRequest | CompletionRequest, promp
   );
 }
 
+/** The number in a request header, by Python's `int(text)`; null: there is none, or the text is no number. */
+export function headerInt(header: string | null): Int | null {
+  if (header === null || !PYTHON_INT.test(header)) return null;
+  return toInt(BigInt(header.trim().replace(/[_+]/g, "")));
+}
+
 /** Request header `X-data-parallel-rank`; a text that is no number is ignored. Said at the same time as `checkSampling`, after it. */
 export function checkDataParallelRank(header: string | null, ranks: number): ErrorAnswer | null {
-  if (header === null || !PYTHON_INT.test(header)) return null;
-  const rank = toInt(BigInt(header.trim().replace(/[_+]/g, "")));
+  const rank = headerInt(header);
+  if (rank === null) return null;
   if (rank >= 0 && rank < ranks) return null;
   return errorAnswer(`data_parallel_rank ${rank} is out of range [0, ${ranks}).`, "BadRequestError", null, 400);
 }

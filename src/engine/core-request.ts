@@ -1,0 +1,39 @@
+/** What does the core get of a generation? Numbers only; rules on ends and scripts are resolved here. */
+import { FEED, SUBMIT_HASHED, SUBMIT_IGNORE_EOS, SUBMIT_SKIP_READING, SUBMIT_UNREAD } from "../../assembly/layout.ts";
+import type { CoreRequest } from "./batch.ts";
+import { saltWords } from "./salt.ts";
+import type { Generation } from "./types.ts";
+
+/** vLLM's priorities have 64 bits, the core's 32: beyond this they are equal. */
+const PRIORITY_MAX = 2 ** 31 - 1;
+
+/** `unread`: the receiver looks at no token. `order`: of submission, from 0. */
+export function coreRequest(generation: Generation, unread: boolean, order: number): CoreRequest {
+  const salt = saltWords(generation.cacheSalt);
+  const { script } = generation;
+  const end = script ? script.length + 1 : (generation.plannedTokens ?? 0);
+  // A script is all there is: neither min_tokens nor ignore_eos can ask for more.
+  const minTokens = script ? Math.min(generation.minTokens, script.length) : generation.minTokens;
+  const noEos = generation.ignoreEos && script?.length !== 0;
+  return {
+    prompt: generation.promptIds,
+    promptTokens: generation.promptTokens ?? generation.promptIds.length,
+    maxTokens: script && noEos ? Math.min(generation.maxTokens, script.length) : generation.maxTokens,
+    minTokens,
+    eosAt: noEos ? 0 : Math.max(end, end === 0 ? 0 : minTokens + 1),
+    stopTokenIds: generation.stopTokenIds,
+    seed: generation.seed | 0,
+    priority: Math.max(-PRIORITY_MAX, Math.min(PRIORITY_MAX, generation.priority)),
+    adapter: 0,
+    saltLo: salt.lo,
+    saltHi: salt.hi,
+    flags:
+      (generation.skipReadingPrefixCache ? SUBMIT_SKIP_READING : 0) |
+      (noEos ? SUBMIT_IGNORE_EOS : 0) |
+      (generation.promptTokens === undefined ? 0 : SUBMIT_HASHED | (unread ? SUBMIT_UNREAD : 0)),
+    order,
+    arrivalUs: generation.arrivalUs,
+    queuedUs: 0,
+    ...(script ? { fed: script.subarray(0, FEED) } : {}),
+  };
+}

@@ -1,0 +1,112 @@
+/** Who is asked when there are several engines? One server's data-parallel ranks on one clock; with one rank, that one. */
+import type { Clock } from "../clock.ts";
+import { Balance } from "./balance.ts";
+import { Engine, type EngineOptions, type PauseMode } from "./engine.ts";
+import { Lateness } from "./lateness.ts";
+import type { Observer } from "./observer.ts";
+import type { EngineSnapshot, Generation, LoopSnapshot, Receiver, Refusal, Submission } from "./types.ts";
+
+export interface FleetOptions extends Omit<EngineOptions, "observer" | "onLoad" | "lateness"> {
+  /** Number of engines, at least 1; an engine's place is its rank. */
+  readonly engines: number;
+  /** Of the engine with this rank. */
+  readonly observer?: (rank: number) => Observer;
+}
+
+export class Fleet {
+  readonly engines: readonly Engine[];
+  readonly #clock: Clock;
+  readonly #lateness = new Lateness();
+  /** null: there is nothing to choose. */
+  readonly #balance: Balance | null;
+
+  constructor({ engines, observer, ...options }: FleetOptions) {
+    const { clock } = options;
+    const balance = engines > 1 ? new Balance(engines, clock.now()) : null;
+    this.#clock = clock;
+    this.#balance = balance;
+    this.engines = Array.from(
+      { length: engines },
+      (_, rank) =>
+        new Engine({
+          ...options,
+          lateness: this.#lateness,
+          ...(observer ? { observer: observer(rank) } : {}),
+          ...(balance
+            ? {
+                onLoad: (waiting: number, running: number, kvUsage: number) =>
+                  balance.publish(rank, waiting, running, kvUsage, clock.now()),
+              }
+            : {}),
+        }),
+    );
+  }
+
+  /** Goes to the rank that the generation names, else to the one that vLLM's balancing picks; see `Engine.submit`. */
+  submit(generation: Generation, receiver: Receiver): Submission | Refusal {
+    const rank = generation.rank ?? this.#balance?.choose(this.#inFlight, this.#clock.now()) ?? 0;
+    return this.engines[rank]!.submit(generation, receiver);
+  }
+
+  snapshots(): EngineSnapshot[] {
+    return this.engines.map((engine) => engine.snapshot());
+  }
+
+  /** Of all loops together. */
+  lateness(): LoopSnapshot {
+    return this.#lateness.snapshot();
+  }
+
+  /** Generations that the engines have and that have not ended. */
+  get live(): number {
+    return this.engines.reduce((sum, engine) => sum + engine.live, 0);
+  }
+
+  get paused(): boolean {
+    return this.engines.every((engine) => engine.paused);
+  }
+
+  /**
+   * vLLM's `/pause` (`v1/engine/core.py`, `pause_generation`): done when no engine has anything left to do. Only then the
+   * caches are emptied; what a `keep` froze loses its blocks by that, too.
+   */
+  async pause(mode: PauseMode, clearCache: boolean): Promise<void> {
+    await this.#all((engine, done) => {
+      engine.pause(mode);
+      engine.between(() =>
+        engine.atRest(() => {
+          if (clearCache) engine.resetPrefixCache(true);
+          done();
+        }),
+      );
+    });
+  }
+
+  resume(): void {
+    for (const engine of this.engines) engine.resume();
+  }
+
+  /** Between two steps of each engine; false while blocks are in use anywhere. */
+  async resetPrefixCache(running: boolean): Promise<boolean> {
+    const emptied = await this.#all<boolean>((engine, done) =>
+      engine.between(() => done(engine.resetPrefixCache(running))),
+    );
+    return emptied.every(Boolean);
+  }
+
+  /** Ends everything with reason abort, and tells the receivers. */
+  abortAll(): void {
+    for (const engine of this.engines) engine.abortAll();
+  }
+
+  /** No step is planned any more. */
+  stop(): void {
+    for (const engine of this.engines) engine.stop();
+  }
+
+  readonly #inFlight = (rank: number): number => this.engines[rank]!.inFlight;
+
+  #all<T = void>(ask: (engine: Engine, done: (answer: T) => void) => void): Promise<T[]> {
+    return Promise.all(this.engines.map((engine) => new Promise<T>((done) => ask(engine, done))));
+  }
+}

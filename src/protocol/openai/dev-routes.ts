@@ -1,0 +1,108 @@
+/**
+ * Which routes does a server with VLLM_SERVER_DEV_MODE=1 have besides? Pause, resume and cache resets, as vLLM 0.33
+ * answers them (`entrypoints/rl/online/api_router.py`, `entrypoints/serve/dev/cache/api_router.py`). Without the variable
+ * they are unknown paths. They need no API key.
+ */
+import { Elysia } from "elysia";
+import type { OpenAiOptions } from "./front.ts";
+import { type Context, Http } from "./http.ts";
+import type { ErrorAnswer } from "./request.ts";
+import { bool, FAIL, literal, State, type Type } from "./types.ts";
+import { validationErrors } from "./validate.ts";
+
+/** The engines, as these routes see them. */
+export interface EngineControl {
+  /** Settles when nothing is left to do, and the caches are emptied if that was asked. */
+  pause(mode: "abort" | "wait" | "keep", clearCache: boolean): Promise<void>;
+  resume(): void;
+  readonly paused: boolean;
+  /** With `running`, requests that run lose their blocks first. False: blocks are in use. */
+  resetPrefixCache(running: boolean): Promise<boolean>;
+}
+
+export const DEV_METHODS: Readonly<Record<string, readonly string[]>> = {
+  "/pause": ["POST"],
+  "/resume": ["POST"],
+  "/is_paused": ["GET"],
+  "/reset_prefix_cache": ["POST"],
+  "/reset_mm_cache": ["POST"],
+  "/reset_encoder_cache": ["POST"],
+};
+
+const mode = literal("abort", "wait", "keep");
+
+/** Use it beside `openai`, whose `otherRoutes` must have `DEV_METHODS`. Bodies are not looked at. */
+export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
+  const http = new Http(options, {});
+  const json = (context: Context, body: object) => http.json(context, JSON.stringify(body));
+  return new Elysia({ strictPath: true })
+    .post(
+      "/pause",
+      async ({ request, server }) => {
+        const context = { request, server };
+        const query = new Query(request.url);
+        const how = query.read("mode", mode, "abort");
+        const clearCache = query.read("clear_cache", bool, true);
+        const wrong = query.wrong();
+        if (wrong !== null) return http.error(context, wrong);
+        // With mode=wait this takes as long as the longest answer.
+        server?.timeout(request, 0);
+        await engines.pause(how, clearCache);
+        return json(context, { status: "paused" });
+      },
+      NO_PARSING,
+    )
+    .post(
+      "/resume",
+      ({ request, server }) => {
+        engines.resume();
+        return json({ request, server }, { status: "resumed" });
+      },
+      NO_PARSING,
+    )
+    .get("/is_paused", ({ request, server }) => json({ request, server }, { is_paused: engines.paused }))
+    .post(
+      "/reset_prefix_cache",
+      async ({ request, server }) => {
+        const context = { request, server };
+        const query = new Query(request.url);
+        const running = query.read("reset_running_requests", bool, false);
+        query.read("reset_external", bool, false); // there is no external cache: vLLM without a connector ignores it
+        const wrong = query.wrong();
+        if (wrong !== null) return http.error(context, wrong);
+        return json(context, { success: await engines.resetPrefixCache(running) });
+      },
+      NO_PARSING,
+    )
+    .post("/reset_mm_cache", ({ request, server }) => http.empty({ request, server }, 200), NO_PARSING)
+    .post("/reset_encoder_cache", ({ request, server }) => http.empty({ request, server }, 200), NO_PARSING);
+}
+
+const NO_PARSING = { parse: "none" } as const;
+
+/** Query parameters as FastAPI reads them: the last one of a name counts, unknown names do not; all errors in one answer. */
+class Query {
+  readonly #given: URLSearchParams;
+  readonly #state = new State(true);
+
+  constructor(url: string) {
+    this.#given = new URL(url).searchParams;
+  }
+
+  /** The parameter's value; `absent` where it is not given, or wrong. */
+  read<V>(name: string, type: Type<V>, absent: V): V {
+    const text = this.#given.getAll(name).at(-1);
+    if (text === undefined) return absent;
+    const before = this.#state.count;
+    const value = type.check(text, this.#state);
+    this.#state.prefix(before, name);
+    this.#state.prefix(before, "query");
+    return value === FAIL ? absent : value;
+  }
+
+  /** The 400 that names everything wrong so far. */
+  wrong(): ErrorAnswer | null {
+    const { errors } = this.#state;
+    return errors === null || errors.length === 0 ? null : validationErrors(errors);
+  }
+}
