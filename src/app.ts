@@ -17,6 +17,7 @@ import { DEV_METHODS, devRoutes } from "./protocol/openai/dev-routes.ts";
 import { accessLine, type OpenAiOptions } from "./protocol/openai/front.ts";
 import { openai } from "./protocol/openai/routes.ts";
 import { randomSeed, seeded } from "./random.ts";
+import { SpareTime } from "./spare-time.ts";
 import { StepLog } from "./step-log.ts";
 import { createTruthLog } from "./truth/log.ts";
 
@@ -77,6 +78,7 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
     ...(truth ? { observer: (rank: number) => truth.observer(rank) } : {}),
   });
   const accounts = new Accounts();
+  const spare = new SpareTime(clock);
   const snapshot = (): Snapshot => ({
     engines: engines.snapshots(),
     loop: engines.lateness(),
@@ -90,6 +92,7 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
     backend: {
       submit: (generation, receiver) => engines.submit(generation, receiver),
       nowUs: () => clock.now(),
+      spare: () => spare.pass(),
     },
     accounting: accounts,
     renderChat,

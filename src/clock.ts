@@ -10,6 +10,8 @@ export interface Clock {
   now(): number;
   /** Calls `wake` once, not before `dueUs`; as punctually as the host allows. */
   at(dueUs: number, wake: () => void): Cancel;
+  /** When the earliest pending `at` is due; Infinity when none is. */
+  nextUs(): number;
   /** Calls `run` in the next turn of the event loop: sockets are served in between. */
   turn(run: () => void): void;
   /** Calls `run` at the end of the current turn, before any other event. */
@@ -79,6 +81,10 @@ export class WallClock implements Clock {
     return () => {
       entry.wake = null;
     };
+  }
+
+  nextUs(): number {
+    return this.#pending[0]?.dueUs ?? Number.POSITIVE_INFINITY;
   }
 
   turn(run: () => void): void {
@@ -161,6 +167,10 @@ export class VirtualClock implements Clock {
     return () => {
       entry.wake = null;
     };
+  }
+
+  nextUs(): number {
+    return this.#pending[0]?.dueUs ?? Number.POSITIVE_INFINITY;
   }
 
   turn(run: () => void): void {

@@ -29,6 +29,7 @@ const HEIGHT: Readonly<Record<string, number>> = {
   truth: 3,
   accounting: 3,
   "step-log": 3,
+  "spare-time": 3,
   engine: 2,
   content: 1,
   core: 1,

@@ -50,6 +50,8 @@ export class ScriptedEngine implements Backend {
     this.#script = script ?? { sequences: [] };
   }
 
+  async spare(): Promise<void> {}
+
   nowUs(): number {
     return 0;
   }

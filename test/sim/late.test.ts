@@ -19,6 +19,9 @@ class LateClock implements Clock {
   at(dueUs: number, wake: () => void): Cancel {
     return this.inner.at(Math.max(dueUs, this.inner.now()) + this.lateUs(), wake);
   }
+  nextUs(): number {
+    return this.inner.nextUs();
+  }
   turn(run: () => void): void {
     this.inner.turn(run);
   }

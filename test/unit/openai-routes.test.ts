@@ -51,6 +51,7 @@ class House {
           renderChat,
           backend: {
             nowUs: () => 5,
+            spare: async () => {},
             submit: (generation, receiver) => {
               if (this.refuse) return { refused: "busy" };
               const running = { generation, receiver, cancelled: false };

@@ -8,6 +8,8 @@ import type { LogprobSource } from "./logprobs.ts";
 /** The engine, as the routes see it. */
 export interface Backend {
   submit(generation: Generation, receiver: Receiver): Submission | Refusal;
+  /** Settles when a few milliseconds of the thread hold nobody up: awaited before work on large bodies and prompts. */
+  spare(): Promise<void>;
   /** The engine's clock; arrivals are stamped with it. */
   nowUs(): number;
 }

@@ -43,6 +43,9 @@ const RANK_HEADER = "x-data-parallel-rank";
 const PRIORITY_HEADER = "x-vllm-priority";
 /** Comment in front of a stream, with `--early-head`: Bun sends the head with the first byte of the body. */
 const EARLY = ": understudy\n\n";
+/** Work on less than this is too short to be seen in a step's lateness. */
+const LARGE_BODY_BYTES = 65_536;
+const LONG_PROMPT_TOKENS = 16_384;
 /** Nobody reads it. */
 const CLIENT_GONE = 499;
 
@@ -104,6 +107,7 @@ export class Generator {
     const body = await readBody(http, config.maxBodyBytes);
     if (body === null) return refuse(bodyTooLarge(config.maxBodyBytes));
     const arrivalUs = backend.nowUs();
+    if (body.length > LARGE_BODY_BYTES) await backend.spare();
     const read = (kind === "chat" ? readChat : readCompletion)(body, http.headers.get("content-type"), this.#limits);
     if ("error" in read) return refuse(read.error);
     const { request } = read;
@@ -114,6 +118,8 @@ export class Generator {
     if (encoding.pending || !this.#arrivals.clear) {
       const ready = Promise.all(encoding.prompts).then((all) => {
         prompts = all;
+        // Hashing a long prompt takes its time too.
+        return all.some((ids) => ids.length > LONG_PROMPT_TOKENS) ? backend.spare() : undefined;
       });
       await this.#arrivals.pass(ready);
       if (prompts === null) return refuse(internalError); // the encoder died
