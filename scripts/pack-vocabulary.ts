@@ -10,7 +10,9 @@ import { packTable } from "../src/content/vocabulary-table.ts";
 
 const utf8 = new TextEncoder();
 const { specialTokensEncoder, tokenSplitRegex } = O200KHarmony(ranks);
-const tokens: Uint8Array[] = ranks.map((token) => (typeof token === "string" ? utf8.encode(token) : Uint8Array.from(token)));
+const tokens: Uint8Array[] = ranks.map((token) =>
+  typeof token === "string" ? utf8.encode(token) : Uint8Array.from(token),
+);
 for (const [spelling, id] of specialTokensEncoder ?? []) {
   while (tokens.length <= id) tokens.push(new Uint8Array());
   tokens[id] = utf8.encode(spelling); // 200018 is listed twice; the later spelling is the one in use
@@ -23,4 +25,6 @@ writeFileSync(new URL("../build/vocabulary.bin", import.meta.url), vocabulary);
 const bpe = new BpeEncoder(vocabulary);
 const answers = packAnswers(answerTables((text) => bpe.encode([text], false)));
 writeFileSync(new URL("../build/answers.bin", import.meta.url), answers);
-console.log(`build/vocabulary.bin: ${tokens.length} tokens, ${specials.size} special, ${vocabulary.length} bytes; build/answers.bin: ${answers.length} bytes`);
+console.log(
+  `build/vocabulary.bin: ${tokens.length} tokens, ${specials.size} special, ${vocabulary.length} bytes; build/answers.bin: ${answers.length} bytes`,
+);
