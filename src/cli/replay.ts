@@ -92,6 +92,7 @@ async function runTrace(trace: Trace, name: string, values: ReplayValues, config
     requests: requests(trace, name, wanted),
     pace: trace.pace,
     untilUs,
+    collect: () => Bun.gc(true),
     ...(truth === null ? {} : { observer: (engine: number) => truth.observer(engine) }),
     ...(files.series === null ? {} : { series: seriesInto(files.series, values["series-interval"] ?? 1) }),
     ...(process.stderr.isTTY ? { onProgress: progress.show } : {}),

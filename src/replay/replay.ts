@@ -9,6 +9,10 @@ import type { EngineSnapshot } from "../engine/types.ts";
 import type { Pace, TraceRequest } from "../traces/trace.ts";
 import { Fleet } from "./fleet.ts";
 
+/** Work between two calls of `collect`: requests, and steps at so many for a request. */
+const COLLECT_EVERY = 40_000;
+const STEPS_PER_REQUEST = 16;
+
 /** So much simulated time passes between two calls of `onProgress`, at most. */
 const SLICE_US = 100_000;
 
@@ -27,6 +31,8 @@ export interface ReplayOptions {
   };
   /** Of the engine with this index: told of every step and request. */
   readonly observer?: (engine: number) => Observer;
+  /** Frees memory. The host's own collector takes the core's memory, most of it never touched, for live data and so waits too long. */
+  readonly collect?: () => void;
   readonly onProgress?: (atUs: number, counts: Counts) => void;
 }
 
@@ -50,6 +56,8 @@ export class Replay {
   #next: TraceRequest | undefined;
   #live = 0;
   #lastEndUs = 0;
+  #steps = 0;
+  #collectAt = COLLECT_EVERY;
   #rowUs: number;
 
   constructor(options: ReplayOptions) {
@@ -138,8 +146,17 @@ export class Replay {
 
   /** In a closed loop those that ended in a step make room; not before all its ends are told, since slots are used again. */
   readonly #stepped = (): void => {
+    this.#steps++;
+    this.#collect();
     if (this.#live < this.#most && this.#most !== Number.POSITIVE_INFINITY) this.#fill();
   };
+
+  #collect(): void {
+    const work = this.counts.arrived + this.#steps / STEPS_PER_REQUEST;
+    if (work < this.#collectAt) return;
+    this.#collectAt = work + COLLECT_EVERY;
+    this.#options.collect?.();
+  }
 
   #row(): void {
     const { intervalUs, onRow } = this.#options.series!;
