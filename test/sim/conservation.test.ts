@@ -7,7 +7,7 @@ import type { Core } from "../../src/core/core.ts";
 import { Finish } from "../../src/engine/types.ts";
 import { seeded } from "../../src/random.ts";
 import { anyConfig, anyLife, type Life, live, run } from "./history.ts";
-import { answerOf, configOf, type Heard, promptOf, times, totalsOf, World, watchPlans } from "./world.ts";
+import { answerOf, configOf, type Heard, promptOf, release, times, totalsOf, World, watchPlans } from "./world.ts";
 
 setDefaultTimeout(60_000);
 
@@ -113,7 +113,7 @@ test("equal priority and equal arrival: two that do not fit together may starve 
     schedulerReserveFullIsl: false,
   });
   const left = (arrivals: readonly number[]) => {
-    const world = new World(config);
+    const world = new World(config, { module: release });
     world.submit({ promptIds: promptOf(67), maxTokens: 103, arrivalUs: arrivals[0]! });
     world.clock.advance(0); // the first one's step is planned
     world.submit({ promptIds: promptOf(111), maxTokens: 71, arrivalUs: arrivals[1]! });
