@@ -247,7 +247,7 @@ test("what the engine gets of a request", async () => {
       min_tokens: 2,
       stop_token_ids: [4],
     },
-    { "x-vllm-priority": "-1" },
+    { "x-vllm-priority": "-1", "x-request-id": "a" },
   );
   await until(() => house.running.length === 4, "submissions");
   const common = {
@@ -261,8 +261,9 @@ test("what the engine gets of a request", async () => {
     skipReadingPrefixCache: false,
     arrivalUs: 5,
   };
-  const seeds = house.running.map(({ generation: { promptIds: _, seed, ...rest } }) => {
-    expect(rest).toEqual(common);
+  const ids = ["0_cmpl-a-0", "1_cmpl-a-0", "0_cmpl-a-1", "1_cmpl-a-1"];
+  const seeds = house.running.map(({ generation: { promptIds: _, seed, ...rest } }, i) => {
+    expect(rest).toEqual({ id: ids[i], ...common });
     return seed;
   });
   expect(seeds).toEqual([8, 9, 8, 9]);

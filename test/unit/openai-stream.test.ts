@@ -184,6 +184,29 @@ test("a client that leaves takes back every choice that runs, and is counted onc
   expect(outcomes).toEqual(["abort"]);
 });
 
+test("an answer that had ended while its client read nothing is counted as it ended, though the client leaves", () => {
+  const { answer, sink, calls, outcomes, give } = streamed({ n: 2 });
+  give("a", null, 0);
+  sink.full = true;
+  give("b", Finish.Length, 0);
+  give("c", Finish.Stop, 1);
+  expect(outcomes).toEqual([]);
+  answer.onGone();
+  expect(calls).toEqual([]);
+  expect(outcomes).toEqual(["length"]);
+});
+
+test("the choices' bytes are those of the stream, on the fast way and on the other", () => {
+  const { answer, sink, give } = streamed({ chat: true, n: 2, role: "assistant", includeUsage: true });
+  for (const letter of "aé\n日") give(letter, null, 0);
+  for (const letter of "xyz") give(letter, null, 1);
+  expect(answer.choices.every(({ bytes }) => bytes > 0)).toBe(true);
+  give("b", Finish.Length, 0);
+  give("w", Finish.Stop, 1);
+  const written = Buffer.byteLength(sink.events.join(""));
+  expect(answer.choices[0]!.bytes + answer.choices[1]!.bytes).toBe(written);
+});
+
 test("one choice that fails ends the stream and takes back the others", () => {
   const { sink, calls, outcomes, give } = streamed({ n: 2 });
   give("a", null, 0);

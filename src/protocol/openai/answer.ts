@@ -119,6 +119,16 @@ export interface Asked {
   readonly ticket: Ticket;
 }
 
+/** What vLLM calls the prompt at `index` in logs (`completion/serving.py`); its engine adds a random suffix, which is left out here. */
+export function promptId({ id, wishes }: Asked, index: number): string {
+  return wishes.chat ? id : `${id}-${index}`;
+}
+
+/** The same for one of `n` choices (`v1/engine/parallel_sampling.py`). */
+export function engineId(prompt: string, choice: number, n: number): string {
+  return n === 1 ? prompt : `${choice}_${prompt}`;
+}
+
 export const FINISH_NAMES = ["stop", "length", "abort", "error", "repetition"] as const;
 
 /** JSON of `stop_reason`. `stop`: the stop string, `stopTokenId`: -1 for none. */

@@ -28,13 +28,15 @@ export class CollectedAnswer {
     this.#resolve = resolve;
   }
 
-  choiceDone(finish: Finish): void {
+  choiceDone(choice: CollectedChoice, finish: Finish): void {
     this.#running--;
     if (this.#settled) return;
     if (finish === Finish.Error) {
       this.#settle(internalError, "error");
     } else if (this.#running === 0) {
-      this.#settle(bodyOf(this), outcomeOf(this.choices.map((choice) => choice.finish!)));
+      const body = bodyOf(this);
+      choice.bytes = Buffer.byteLength(body);
+      this.#settle(body, outcomeOf(this.choices.map(({ finish }) => finish!)));
     }
   }
 
@@ -60,6 +62,8 @@ export class CollectedChoice implements Receiver {
   readonly index: number;
   submission: Submission | null = null;
   finish: Finish | null = null;
+  /** Of the whole body, with the choice that ended last. */
+  bytes = 0;
   /** JSON. */
   stopReason = "null";
   readonly #answer: CollectedAnswer;
@@ -92,7 +96,7 @@ export class CollectedChoice implements Receiver {
     this.finish = ended;
     this.stopReason = stopReason(ended, stop, stopTokenId);
     if (finish === null) this.submission?.finish(ended, this.tokens);
-    this.#answer.choiceDone(ended);
+    this.#answer.choiceDone(this, ended);
   }
 
   cancel(): void {

@@ -3,7 +3,16 @@ import { plannedLength } from "../../content/answers.ts";
 import type { Generation, Outcome, Receiver, Submission } from "../../engine/types.ts";
 import { randomHex } from "../../random.ts";
 import { SseStream } from "../sse.ts";
-import { type Asked, type Prompt, promptLogprobCount, type Server, type Ticket, wishesOf } from "./answer.ts";
+import {
+  type Asked,
+  engineId,
+  type Prompt,
+  promptId,
+  promptLogprobCount,
+  type Server,
+  type Ticket,
+  wishesOf,
+} from "./answer.ts";
 import { Arrivals } from "./arrivals.ts";
 import { readBody } from "./body.ts";
 import { DONE } from "./chunks.ts";
@@ -244,7 +253,8 @@ export class Generator {
     for (const [index, choice] of choices.entries()) {
       const at = Math.floor(index / request.n);
       const seed = (asked.prompts[at]!.seed + (index % request.n)) >>> 0;
-      const generation = { ...this.#generation(request, cut[at]!, seed), ...placed };
+      const id = engineId(promptId(asked, at), index % request.n, request.n);
+      const generation = { id, ...this.#generation(request, cut[at]!, seed), ...placed };
       const submitted = this.#options.backend.submit(generation, choice);
       if ("refused" in submitted) {
         for (const earlier of choices.slice(0, index)) earlier.submission?.cancel();

@@ -36,20 +36,20 @@ export class StreamedAnswer implements SinkEvents {
   }
 
   /** A choice has sent its last chunk. */
-  choiceDone(): void {
+  choiceDone(last: StreamedChoice): void {
     if (--this.#running > 0) return;
-    if (this.asked.wishes.includeUsage) this.sink.write(this.#usageChunk());
-    this.sink.write(DONE);
+    if (this.asked.wishes.includeUsage) last.write(this.#usageChunk());
+    last.write(DONE);
     this.asked.ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
     this.sink.end();
   }
 
   /** One choice failed, and so the stream; the other choices are taken back. */
-  fail(answer: ErrorAnswer): void {
+  fail(failed: StreamedChoice, answer: ErrorAnswer): void {
     this.cancel();
     const frame = this.asked.wishes.chat ? chatStreamError : completionStreamError;
-    this.sink.write(frame(answer));
-    this.sink.write(DONE);
+    failed.write(frame(answer));
+    failed.write(DONE);
     this.asked.ticket.settle("error");
     this.sink.end();
   }
@@ -65,7 +65,8 @@ export class StreamedAnswer implements SinkEvents {
 
   onGone(): void {
     this.cancel();
-    this.asked.ticket.settle("abort");
+    // What the engine had ended before counts as it did there.
+    this.asked.ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
   }
 
   #open(): Chunks {
@@ -76,9 +77,9 @@ export class StreamedAnswer implements SinkEvents {
     const usage = wishes.continuousUsage ? chunks.usage(prompts[0]!.tokens, 0) : "";
     const ids = wishes.returnTokenIds ? JSON.stringify(prompts[0]!.ids) : "null";
     const text = promptText === null ? "null" : JSON.stringify(promptText);
-    for (const { index } of this.choices) this.sink.write(chunks.role(index, wishes.role, usage, ids, text));
+    for (const choice of this.choices) choice.write(chunks.role(choice.index, wishes.role, usage, ids, text));
     const echo = wishes.lastMessage;
-    if (echo !== "") for (const { index } of this.choices) this.sink.write(chunks.echo(index, echo, usage));
+    if (echo !== "") for (const choice of this.choices) choice.write(chunks.echo(choice.index, echo, usage));
     return chunks;
   }
 
@@ -100,12 +101,15 @@ export class StreamedChoice implements Receiver {
   readonly index: number;
   submission: Submission | null = null;
   finish: Finish | null = null;
+  /** Of the events that were written for it; the last choice also counts the stream's end. */
+  bytes = 0;
   readonly #answer: StreamedAnswer;
   readonly #text: AnswerText;
   readonly #logprobs: Logprobs | null;
   /** Before and after the text of a chunk that carries nothing else; null until there is one, or when none is so plain. */
   #prefix: Uint8Array | null = null;
   #suffix: Uint8Array = NOTHING;
+  #frameBytes = 0;
   #stopReason = "null";
   /** Tokens in chunks so far, and characters of text. */
   #tokensSent = 0;
@@ -131,6 +135,7 @@ export class StreamedChoice implements Receiver {
       const piece = text.plain(ids[at]!);
       if (piece !== undefined) {
         text.tokens++;
+        this.bytes += this.#frameBytes + piece.length;
         this.#answer.sink.writeParts(this.#prefix, piece, this.#suffix);
         return;
       }
@@ -144,7 +149,7 @@ export class StreamedChoice implements Receiver {
       this.#stopReason = stopReason(ended, stop, stopTokenId);
       if (ended === Finish.Error) {
         this.#done = true;
-        this.#answer.fail(internalError);
+        this.#answer.fail(this, internalError);
         return;
       }
     } else if (count === 0) {
@@ -161,15 +166,21 @@ export class StreamedChoice implements Receiver {
     const waiting = this.#text.tokens - this.#tokensSent;
     if (this.finish === null && this.#tokensSent > 0 && waiting < this.#answer.asked.wishes.streamInterval) return;
     // An answer that ended before its first token has no chunk.
-    if (this.#text.tokens > 0) this.#answer.sink.write(this.#chunk(chunks));
+    if (this.#text.tokens > 0) this.write(this.#chunk(chunks));
     this.#tokensSent = this.#text.tokens;
     if (this.finish !== null) {
       this.#done = true;
-      this.#answer.choiceDone();
+      this.#answer.choiceDone(this);
     } else if (this.#prefix === null && this.#isPlain()) {
       this.#prefix = encoder.encode(chunks.prefix(this.index));
       this.#suffix = chunks.suffix;
+      this.#frameBytes = this.#prefix.length + this.#suffix.length;
     }
+  }
+
+  write(event: string): void {
+    this.bytes += Buffer.byteLength(event);
+    this.#answer.sink.write(event);
   }
 
   /** The client left, or another choice failed. */
