@@ -21,7 +21,9 @@ for (let step = engine.step(); step !== null; step = engine.step()) {
 
 for (const { name, run } of runs) {
   const ttft = ms(run.firstTokenUs - run.arrivalUs);
-  console.log(`${name}: first token after ${ttft}, ${run.cachedTokens} of ${run.promptTokens} prompt tokens cached, ${run.finish}`);
+  console.log(
+    `${name}: first token after ${ttft}, ${run.cachedTokens} of ${run.promptTokens} prompt tokens cached, ${run.finish}`,
+  );
 }
 engine.close();
 

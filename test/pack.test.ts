@@ -116,9 +116,23 @@ test("npx understudy serve answers, and ends on SIGTERM", async () => {
 test("the version, and a command that is not there yet", async () => {
   const { version } = JSON.parse(readFileSync(`${root}package.json`, "utf8"));
   expect(await understudy("--version")).toMatchObject({ code: 0, out: `${version}\n` });
-  const replay = await understudy("replay", "trace.jsonl");
-  expect(replay.code).toBe(2);
-  expect(replay.err).toContain('"replay" is not in this version yet');
+  const load = await understudy("load");
+  expect(load.code).toBe(2);
+  expect(load.err).toContain('"load" is not in this version yet');
+});
+
+test("the library, imported by Node: an engine, and a server in a child", () => {
+  const program = `
+    import { createEngine, createServer } from "llm-understudy";
+    const engine = await createEngine({ timing: "none" });
+    const run = engine.submit({ promptTokens: 10, maxTokens: 3, ignoreEos: true });
+    while (engine.step());
+    const server = await createServer().ready;
+    const { status } = await fetch(server.url + "/health");
+    await server.close();
+    console.log(run.tokens.length, status);`;
+  const command = ["--input-type=module", "--eval", program];
+  expect(execFileSync("node", command, { cwd: folder, env, encoding: "utf8" })).toBe("3 200\n");
 });
 
 test("a wrong flag is one line and exit code 2", async () => {

@@ -20,9 +20,6 @@ export interface EngineParts {
   readonly clock?: Clock | undefined;
 }
 
-/** What a pause does with those that run, as vLLM's `/pause?mode=`: end them, let them finish, or freeze them. */
-export type PauseMode = "abort" | "wait" | "keep";
-
 /** What a step was. Times are microseconds on the engine's clock. */
 export interface Step {
   readonly plannedUs: number;
@@ -110,7 +107,7 @@ export class Engine {
       },
       run,
     );
-    if ("refused" in submission) run.refuse(submission.refused);
+    if ("refused" in submission) run.refuse(submission.refused === "busy" ? "busy" : "closed");
     else run.take(submission);
     return run;
   }
@@ -139,20 +136,6 @@ export class Engine {
   /** Runs that have not ended. */
   get live(): number {
     return this.#scheduler.live;
-  }
-
-  /** Nothing is admitted until `resume`; with `abort` and `wait` nothing is taken either. */
-  pause(mode: PauseMode): void {
-    this.#scheduler.pause(mode);
-  }
-
-  resume(): void {
-    this.#scheduler.resume();
-  }
-
-  /** Empties the prefix cache; false, and nothing done, while blocks are in use. `running`: those that run are preempted first. */
-  resetPrefixCache(running = false): boolean {
-    return this.#scheduler.resetPrefixCache(running);
   }
 
   /** No further step. Runs that have not ended end with reason "abort"; the clock is the caller's. */

@@ -2,7 +2,7 @@
 export { type Cancel, type Clock, VirtualClock, WallClock } from "../clock.ts";
 export type { EngineConfig } from "../config/types.ts";
 export type { EngineSnapshot, HistogramName, HistogramSnapshot } from "../engine/types.ts";
-export { Engine, type EngineParts, type PauseMode, type Step } from "./engine.ts";
+export { Engine, type EngineParts, type Step } from "./engine.ts";
 export type { EngineOptions, ServerOptions } from "./options.ts";
 export { createEngine } from "./package-files.ts";
 export type { FinishReason, RefusalReason, Run, RunListener, RunRequest } from "./run.ts";

@@ -44,7 +44,10 @@ type Named<Name extends OptionName> = { readonly [Key in Name as CamelCase<Key>]
 /** Scheduler, KV cache, and how long steps take; README.md lists the flags. */
 export type EngineOptions = Named<(typeof ENGINE)[number]>;
 /** The flags of `understudy serve`, but that the port is a free one unless given, and the log is silent. */
-export type ServerOptions = Named<Exclude<OptionName, (typeof NOT_HERE)[number]>>;
+export type ServerOptions = Named<Exclude<OptionName, (typeof NOT_HERE)[number]>> & {
+  /** vLLM's VLLM_SERVER_DEV_MODE: routes that pause, resume and reset caches. */
+  readonly devMode?: boolean | undefined;
+};
 
 /** Throws a TypeError in one line: an unknown option, a value that it does not take, or values that vLLM refuses together. */
 export function engineConfig(options: EngineOptions): ServeConfig {
@@ -53,7 +56,8 @@ export function engineConfig(options: EngineOptions): ServeConfig {
 
 /** The same for a server. */
 export function serverConfig(options: ServerOptions): ServeConfig {
-  return resolve(options, SERVER, { port: 0, "disable-uvicorn-access-log": true });
+  const { devMode = false, ...flags } = options;
+  return { ...resolve(flags, SERVER, { port: 0, "disable-uvicorn-access-log": true }), devMode };
 }
 
 function resolve(options: object, names: readonly string[], defaults: Values): ServeConfig {

@@ -32,8 +32,8 @@ export interface RunRequest {
 const FINISH_REASONS = ["stop", "length", "abort", "error", "repetition"] as const;
 export type FinishReason = (typeof FINISH_REASONS)[number];
 
-/** `tooLong`: longer than `maxModelLen`; `busy`: the engine is full; `paused`: it is paused or closed. */
-export type RefusalReason = "tooLong" | "busy" | "paused";
+/** `tooLong`: longer than `maxModelLen`; `busy`: no slot or no room for block hashes; `closed`: by `close`. */
+export type RefusalReason = "tooLong" | "busy" | "closed";
 
 export interface RunListener {
   /** Called in each step that gave tokens, and at the end; `ids` are the new ones. Not called after `cancel`. */
@@ -115,11 +115,11 @@ export class LiveRun implements Run, Receiver {
   }
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null): void {
-    const fresh = Array.from(ids.subarray(at, at + count));
     if (count > 0) this.firstTokenUs ??= this.#clock.now();
-    for (const id of fresh) this.tokens.push(id);
+    const before = this.tokens.length;
+    for (let i = at; i < at + count; i++) this.tokens.push(ids[i]!);
     if (finish !== null) this.#end(FINISH_REASONS[finish]);
-    this.#listener.onTokens?.(fresh, this);
+    this.#listener.onTokens?.(this.tokens.slice(before), this);
   }
 
   get #ended(): boolean {

@@ -25,11 +25,9 @@ async function start(options: ServerOptions): Promise<Running> {
   const bun = packagedBun();
   if (!existsSync(bun))
     throw new Error(`Bun's install script has not run; cure: node ${resolve(bun, "../../install.js")}`);
-  // Not the caller's folder: Bun would read its .env and bunfig.toml. Nor the caller's flags from the environment.
-  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(UNDERSTUDY_|VLLM_)/.test(name)));
   const child = spawn(bun, [packageFile("src/library/child.ts")], {
+    // Not the caller's folder: Bun would read its .env and bunfig.toml.
     cwd: packageFile("."),
-    env,
     stdio: ["pipe", "pipe", "inherit"],
   });
   const { stdin, stdout } = child as ChildProcess & { stdin: Writable; stdout: Readable };

@@ -1,0 +1,133 @@
+/** Does the library work where there is no Bun: compiled, in Node, and the engine in a browser? Needs `node` on the path. */
+import { beforeAll, expect, test } from "bun:test";
+import { createContext, runInContext } from "node:vm";
+import { eventually } from "./server.ts";
+
+const root = new URL("../", import.meta.url).pathname;
+/** As a user's shell has it, with flags in the environment that must not count. */
+const env = { ...process.env, UNDERSTUDY_PORT: "1", UNDERSTUDY_API_KEY: "nobody", VLLM_API_KEY: "nobody" };
+const start = (command: readonly string[]) =>
+  Bun.spawn([...command], { cwd: root, env, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
+
+async function run(command: readonly string[]): Promise<{ code: number; out: string; err: string }> {
+  const child = start(command);
+  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  return { code: await child.exited, out, err };
+}
+
+/** A module that Node runs, with the library's names in it. */
+const node = (text: string) => [
+  "node",
+  "--input-type=module",
+  "--eval",
+  `import { createEngine, createServer, WallClock } from "llm-understudy";\n${text}`,
+];
+
+const isGone = (url: string) =>
+  fetch(url).then(
+    () => false,
+    () => true,
+  );
+
+beforeAll(async () => {
+  const { code, out, err } = await run([process.execPath, "scripts/build.ts", "--library"]);
+  if (code !== 0) throw new Error(out + err);
+});
+
+test.each(["engine", "server"])("examples/%s.js says the same in Node and in Bun", async (name) => {
+  const [inNode, inBun] = await Promise.all(
+    ["node", process.execPath].map((runtime) => run([runtime, `examples/${name}.js`])),
+  );
+  expect(inNode).toMatchObject({ code: 0, err: "" });
+  expect(inBun).toEqual(inNode!);
+  expect(inNode!.out.split("\n").length).toBeGreaterThan(2);
+});
+
+test("a server in Node: refusals as in Bun, and nothing is left when it is closed", async () => {
+  const { code, out, err } = await run(
+    node(`
+      const thrown = (act) => { try { act(); } catch (error) { return error.name + ": " + error.message; } };
+      const server = createServer({ model: "m", timing: "none" });
+      const early = thrown(() => server.url);
+      const same = (await server.ready) === server;
+      const health = (await fetch(server.url + "/health")).status;
+      const second = createServer({ port: Number(new URL(server.url).port) });
+      const refused = await second.ready.catch(({ code }) => code);
+      await second.close();
+      await Promise.all([server.close(), server.close()]);
+      await createServer().close();
+      const gone = await fetch(server.url).then(() => false, () => true);
+      const wrong = thrown(() => createServer({ maxNumSeq: 4 }));
+      console.log(JSON.stringify({ early, same, health, refused, gone, wrong }));
+    `),
+  );
+  expect({ code, err }).toEqual({ code: 0, err: "" });
+  expect(JSON.parse(out)).toEqual({
+    early: "Error: the server is not ready: await server.ready first",
+    same: true,
+    health: 200,
+    refused: "EADDRINUSE",
+    gone: true,
+    wrong: expect.stringContaining("TypeError: maxNumSeq: no such option; there are model,"),
+  });
+});
+
+test.each(["SIGKILL", "SIGTERM"] as const)("the server goes when its Node is ended by %s", async (signal) => {
+  const parent = start(
+    node(`
+      const { url } = await createServer({ timing: "constant:ttft=10ms,itl=10ms" }).ready;
+      const body = JSON.stringify({ prompt: "Hello", max_tokens: 10000, ignore_eos: true, stream: true });
+      const { body: stream } = await fetch(url + "/v1/completions", { method: "POST", body });
+      await stream.getReader().read();
+      console.log(url);
+    `),
+  );
+  const reader = parent.stdout.getReader();
+  const url = new TextDecoder().decode((await reader.read()).value).trim();
+  expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+  expect(await isGone(url)).toBe(false);
+  parent.kill(signal);
+  await parent.exited;
+  await eventually(() => isGone(url));
+});
+
+test("an engine on Node's own wall clock", async () => {
+  const { code, out, err } = await run(
+    node(`
+      const clock = new WallClock();
+      const engine = await createEngine({ timing: "constant:ttft=3ms,itl=1ms" }, { clock });
+      const { tokens } = await engine.submit({ promptTokens: 10, maxTokens: 5, ignoreEos: true }).done;
+      console.log(tokens.length);
+      engine.close();
+      clock.close();
+    `),
+  );
+  expect({ code, out, err }).toEqual({ code: 0, out: "5\n", err: "" });
+});
+
+test("the browser's face asks for nothing but what browsers have", async () => {
+  const { outputs, success } = await Bun.build({
+    entrypoints: [`${root}dist/src/library/browser.js`],
+    target: "browser",
+    format: "iife",
+    external: ["node:*"],
+  });
+  expect(success).toBe(true);
+  const bundle = await outputs[0]!.text();
+  expect(bundle.match(/node:\w+|\brequire\(/g)).toBeNull();
+  const core = await Bun.file(`${root}build/core.wasm`).bytes();
+  const context = createContext({ core, performance, queueMicrotask, WebAssembly });
+  // An iife hands nothing out: its last statement's names are made the context's.
+  const text = bundle.replace(/\}\)\(\);\s*$/, "globalThis.face = { createEngine, VirtualClock };\n})();");
+  runInContext(text, context);
+  const tokens = await runInContext(
+    `(async () => {
+      const engine = await face.createEngine({ timing: "none" }, { core });
+      const run = engine.submit({ promptTokens: 10, maxTokens: 5, ignoreEos: true });
+      while (engine.step());
+      return run.tokens.length;
+    })()`,
+    context,
+  );
+  expect(tokens).toBe(5);
+});

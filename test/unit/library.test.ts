@@ -1,0 +1,234 @@
+/** What does the library promise to those who embed it? Here from the sources, in Bun, over the core that checks itself. */
+import { beforeAll, expect, test } from "bun:test";
+import { loadVocabulary } from "../../src/content/vocabulary.ts";
+import { createEngine, createServer, Engine, VirtualClock, WallClock } from "../../src/library/bun.ts";
+import type { EngineOptions, ServerOptions } from "../../src/library/options.ts";
+import type { Run } from "../../src/library/run.ts";
+import { eventually } from "../server.ts";
+
+const CONSTANT = "constant:ttft=200ms,itl=20ms";
+const built = (name: string) => Bun.file(new URL(`../../build/${name}`, import.meta.url)).bytes();
+let core: Uint8Array;
+beforeAll(async () => {
+  core = await built("core.debug.wasm");
+});
+
+const small = (options: EngineOptions, clock?: VirtualClock) =>
+  createEngine({ maxModelLen: 1024, numGpuBlocksOverride: 100, ...options }, { core, clock });
+
+test("a run on the virtual clock: tokens, times, listener, snapshot", async () => {
+  const clock = new VirtualClock();
+  const engine = await small({ maxNumSeqs: 8, timing: CONSTANT }, clock);
+  const heard: number[][] = [];
+  const run = engine.submit(
+    { promptTokens: 100, maxTokens: 16, ignoreEos: true },
+    { onTokens: (ids) => heard.push([...ids]) },
+  );
+  expect(run).toMatchObject({ finish: null, firstTokenUs: null, endUs: null, refused: null, tokens: [] });
+  clock.drain();
+  expect(run).toMatchObject({ finish: "length", firstTokenUs: 200_000, endUs: 500_000, promptTokens: 100 });
+  expect(run.tokens).toHaveLength(16);
+  expect(heard.map((ids) => ids.length)).toEqual(Array(16).fill(1));
+  expect(heard.flat()).toEqual([...run.tokens]);
+  expect(await run.done).toBe(run);
+  const { generationTokens, promptTokens, running, blocksUsed, finished } = engine.snapshot();
+  expect({ generationTokens, promptTokens, running, blocksUsed, finished }).toEqual({
+    generationTokens: 16,
+    promptTokens: 100,
+    running: 0,
+    blocksUsed: 0,
+    finished: [0, 1, 0, 0, 0],
+  });
+});
+
+test("step by step: each step says what came out, and null is the end", async () => {
+  const engine = await small({
+    timing: "linear:base=10ms,prefill=1ms,decode=1ms",
+    asyncScheduling: false,
+    maxNumBatchedTokens: 1024,
+    longPrefillTokenThreshold: 32,
+  });
+  const long = engine.submit({ promptTokens: 48, maxTokens: 2, ignoreEos: true });
+  const short = engine.submit({ promptTokens: 8, maxTokens: 2, ignoreEos: true });
+  const steps = [];
+  for (let step = engine.step(); step; step = engine.step()) {
+    steps.push({ ...step, lengths: [long.tokens.length, short.tokens.length] });
+  }
+  expect(steps.slice(0, 3)).toEqual([
+    { plannedUs: 0, endUs: 50_000, tokens: 1, preemptions: 0, lengths: [0, 1] },
+    { plannedUs: 50_000, endUs: 77_000, tokens: 2, preemptions: 0, lengths: [1, 2] },
+    { plannedUs: 77_000, endUs: 88_000, tokens: 1, preemptions: 0, lengths: [2, 2] },
+  ]);
+  expect(steps.slice(3).every(({ tokens }) => tokens === 0)).toBe(true);
+  expect(engine.live).toBe(0);
+});
+
+test("a pool that is too small for two preempts one, and both finish", async () => {
+  const engine = await small({ maxModelLen: 256, numGpuBlocksOverride: 17, timing: CONSTANT });
+  const runs = [1, 2].map(() => engine.submit({ promptTokens: 96, maxTokens: 100, ignoreEos: true }));
+  let preemptions = 0;
+  for (let step = engine.step(); step; step = engine.step()) preemptions += step.preemptions;
+  expect(preemptions).toBeGreaterThan(0);
+  expect(engine.snapshot().preemptions).toBe(preemptions);
+  expect(runs.map(({ finish, tokens }) => [finish, tokens.length])).toEqual(Array(2).fill(["length", 100]));
+});
+
+test("equal prompts share blocks; prompts given by length, and salted ones, do not", async () => {
+  const engine = await small({ timing: "none" });
+  const promptIds = Array.from({ length: 70 }, (_, i) => i);
+  const cached = (request: Parameters<Engine["submit"]>[0]) => {
+    const run = engine.submit({ maxTokens: 1, ...request });
+    while (engine.step());
+    return run.cachedTokens;
+  };
+  expect(cached({ promptIds })).toBe(0);
+  expect(cached({ promptIds })).toBe(64);
+  expect(cached({ promptIds: Uint32Array.from([...promptIds.slice(0, 40), 9, 9]) })).toBe(32);
+  expect(cached({ promptIds, cacheSalt: "x" })).toBe(0);
+  expect(cached({ promptIds, skipReadingPrefixCache: true })).toBe(0);
+  expect(cached({ promptTokens: 70 })).toBe(0);
+  expect(cached({ promptTokens: 70 })).toBe(0);
+});
+
+test("cancel: blocks are free within one step, the listener is not called again", async () => {
+  const engine = await small({ timing: CONSTANT });
+  let calls = 0;
+  const count = { onTokens: () => calls++ };
+  const [one, other] = [1, 2].map(() => engine.submit({ promptTokens: 64, maxTokens: 50, ignoreEos: true }, count)) as [
+    Run,
+    Run,
+  ];
+  while (one.tokens.length < 3) engine.step();
+  const before = calls;
+  engine.cancel(one);
+  other.cancel();
+  other.cancel();
+  expect(one).toMatchObject({ finish: "abort", endUs: engine.clock.now() });
+  engine.step();
+  expect(engine.snapshot()).toMatchObject({ blocksUsed: 0, running: 0, finished: [0, 0, 2, 0, 0] });
+  expect(calls).toBe(before);
+  expect((await other.done).finish).toBe("abort");
+});
+
+test("scripts, stop ids, and lengths that nobody limits", async () => {
+  const engine = await small({ timing: "none", meanOutputTokens: 20 });
+  const scripted = engine.submit({ promptTokens: 5, script: [7, 8, 9] });
+  const stopped = engine.submit({ promptTokens: 5, script: [7, 8, 9], stopTokenIds: [8] });
+  const cut = engine.submit({ promptTokens: 5, script: [7, 8, 9], maxTokens: 2 });
+  const free = Array.from({ length: 20 }, () => engine.submit({ promptTokens: 5 }));
+  while (engine.step());
+  expect(scripted).toMatchObject({ finish: "stop" });
+  expect(scripted.tokens.slice(0, 3)).toEqual([7, 8, 9]);
+  expect([stopped.finish, [...stopped.tokens]]).toEqual(["stop", [7, 8]]);
+  expect([cut.finish, [...cut.tokens]]).toEqual(["length", [7, 8]]);
+  expect(free.every(({ finish }) => finish === "stop")).toBe(true);
+  expect(new Set(free.map(({ tokens }) => tokens.length)).size).toBeGreaterThan(5);
+});
+
+test("the same calls give the same answers; another seed gives others; the seed of a request decides alone", async () => {
+  const answers = async (seed: number, own?: number) => {
+    const engine = await small({ timing: "none", seed });
+    const request = { promptTokens: 9, ...(own === undefined ? {} : { seed: own }) };
+    const runs = [1, 2, 3].map(() => engine.submit(request));
+    while (engine.step());
+    return runs.map(({ tokens }) => [...tokens]);
+  };
+  const first = await answers(1);
+  expect(await answers(1)).toEqual(first);
+  expect(await answers(2)).not.toEqual(first);
+  expect(first[0]).not.toEqual(first[1]!);
+  const [a, b] = [await answers(1, 5), await answers(2, 5)];
+  expect(a).toEqual(b);
+  expect(a[0]).toEqual(a[1]!);
+});
+
+test("ids are those of the built-in vocabulary, the end of sequence included", async () => {
+  const { eosId, size } = loadVocabulary(await built("vocabulary.bin"));
+  const engine = await small({ timing: "none" });
+  const run = engine.submit({ promptTokens: 9 });
+  while (engine.step());
+  expect(run.tokens.at(-1)).toBe(eosId);
+  expect(run.tokens.every((id) => id < size)).toBe(true);
+});
+
+test("what the engine does not take is refused, and says why", async () => {
+  const engine = await small({ timing: "none" });
+  expect(engine.submit({ promptTokens: 1024 }).refused).toBe("tooLong");
+  expect(engine.submit({ promptTokens: 10, maxTokens: 1025 }).refused).toBe("tooLong");
+  expect(engine.submit({ promptTokens: 1000, maxTokens: 1000 })).toMatchObject({ refused: null, maxTokens: 24 });
+  const open = engine.submit({ promptTokens: 10 });
+  engine.close();
+  expect(open.finish).toBe("abort");
+  const late = engine.submit({ promptTokens: 10 });
+  expect((await late.done).refused).toBe("closed");
+  late.cancel();
+  expect(late.finish).toBeNull();
+});
+
+test("values that no request can have are thrown", async () => {
+  const engine = await small({ timing: "none" });
+  expect(() => engine.submit({})).toThrow("a request has promptTokens or promptIds, and not both");
+  expect(() => engine.submit({ promptTokens: 1, promptIds: [1] })).toThrow("not both");
+  expect(() => engine.submit({ promptIds: [] })).toThrow("promptIds.length: a whole number of at least 1, not 0");
+  expect(() => engine.submit({ promptTokens: 1.5 })).toThrow("promptTokens: a whole number of at least 1, not 1.5");
+  expect(() => engine.submit({ promptTokens: 1, maxTokens: 0 })).toThrow("maxTokens: ");
+});
+
+test.each<[object, string]>([
+  [{ maxNumSeq: 4 }, "maxNumSeq: no such option; there are maxModelLen, seed, maxNumSeqs,"],
+  [{ maxNumSeqs: 0 }, "maxNumSeqs: takes a whole number from 1 to"],
+  [{ enablePrefixCaching: "maybe" }, 'enablePrefixCaching: takes true or false, not "maybe"'],
+  [{ timing: "constant:ttft=5" }, 'timing: "constant:ttft=5": '],
+  [{ maxNumSeqs: 8, maxNumBatchedTokens: 4 }, "maxNumBatchedTokens is 4: it must be at least maxNumSeqs (8)"],
+  [{ port: 1 }, "port: no such option"],
+])("a wrong option is one line: %j", async (options, message) => {
+  await expect(createEngine(options)).rejects.toThrow(message);
+  await expect(createEngine(options)).rejects.toBeInstanceOf(TypeError);
+});
+
+test("a server takes the flags that an engine has, and refuses a file of them", () => {
+  expect(() => createServer({ maxNumSeqs: 0 })).toThrow("maxNumSeqs: takes");
+  expect(() => createServer({ config: "x.yaml" } as ServerOptions)).toThrow("config: no such option");
+});
+
+test("defaults are those of understudy serve; the engine is the one that createEngine makes", async () => {
+  const engine = await createEngine();
+  expect(engine).toBeInstanceOf(Engine);
+  expect(engine.config).toMatchObject({ maxNumSeqs: 1024, maxModelLen: 131072, blockSize: 16, asyncScheduling: true });
+  const run = engine.submit({ promptTokens: 100, maxTokens: 4, ignoreEos: true });
+  while (engine.step());
+  expect(run.tokens).toHaveLength(4);
+});
+
+test("on a wall clock the engine runs by itself, and cannot be stepped", async () => {
+  const clock = new WallClock();
+  const engine = await createEngine({ maxModelLen: 1024, timing: "constant:ttft=2ms,itl=1ms" }, { core, clock });
+  expect(() => engine.step()).toThrow("only on a VirtualClock");
+  const run = await engine.submit({ promptTokens: 10, maxTokens: 3, ignoreEos: true }).done;
+  expect(run.tokens).toHaveLength(3);
+  expect(run.firstTokenUs! - run.arrivalUs).toBeGreaterThanOrEqual(2000);
+  engine.close();
+  clock.close();
+});
+
+test("a server in this process: ready, answers, gone", async () => {
+  const server = createServer({ model: "my/model", timing: "none", apiKey: ["secret"], devMode: true });
+  expect(() => server.url).toThrow("await server.ready");
+  expect(await server.ready).toBe(server);
+  expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+  expect((await fetch(`${server.url}/v1/models`)).status).toBe(401);
+  const models = await fetch(`${server.url}/v1/models`, { headers: { authorization: "Bearer secret" } });
+  expect(await models.json()).toMatchObject({ data: [{ id: "my/model" }] });
+  expect((await fetch(`${server.url}/is_paused`)).status).toBe(200);
+  const second = createServer({ port: Number(new URL(server.url).port) });
+  await expect(second.ready).rejects.toMatchObject({ code: "EADDRINUSE" });
+  await second.close();
+  await server.close();
+  await server.close();
+  await eventually(() =>
+    fetch(server.url).then(
+      () => false,
+      () => true,
+    ),
+  );
+});
