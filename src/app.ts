@@ -97,6 +97,7 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
     accounting: accounts,
     renderChat,
     accessLog: config.disableAccessLog ? null : (access) => log(accessLine(access)),
+    requestLog: config.enableLogRequests ? log : null,
     epochSeconds,
     // --seed makes unseeded requests repeat from one start to the next, in order of arrival.
     nextSeed: config.engine.seed === 0 ? randomSeed : seeded(config.engine.seed),

@@ -16,6 +16,7 @@ export interface Server {
   readonly promptTokensDetails: boolean;
   /** Tokens per block of the prefix cache; 0 without one. */
   readonly cacheBlockTokens: number;
+  readonly requestLog?: ((line: string) => void) | null;
 }
 
 /** One prompt of a request. */

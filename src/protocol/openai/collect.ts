@@ -8,6 +8,7 @@ import { type Asked, cacheUse, FINISH_NAMES, logprobsOf, outcomeOf, promptLogpro
 import { AnswerText } from "./answer-text.ts";
 import { internalError } from "./errors.ts";
 import type { ErrorAnswer } from "./request.ts";
+import { logAborted } from "./request-log.ts";
 
 /** Collects the choices of a request; `answer` settles when all have ended, or the client left. */
 export class CollectedAnswer {
@@ -42,7 +43,10 @@ export class CollectedAnswer {
 
   /** The client left. */
   gone(): void {
-    if (!this.#settled) this.#settle(null, "abort");
+    if (this.#settled) return;
+    const { n } = this.asked.wishes;
+    logAborted(this.asked, (i) => this.choices.slice(i * n, (i + 1) * n).some(({ finish }) => finish === null));
+    this.#settle(null, "abort");
   }
 
   /** Takes back what still runs. */

@@ -37,6 +37,8 @@ export interface OpenAiOptions {
   readonly renderChat: typeof renderChat;
   /** null: none is written. */
   readonly accessLog: ((access: Access) => void) | null;
+  /** Takes the lines of `--enable-log-requests`; absent: none is written. */
+  readonly requestLog?: ((line: string) => void) | null;
   readonly epochSeconds: () => number;
   /** Seeds for requests that bring none. */
   readonly nextSeed: () => number;

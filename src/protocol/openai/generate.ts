@@ -31,6 +31,7 @@ import type { Context, Http } from "./http.ts";
 import { checkPrompt, checkPromptText, truncatePrompt } from "./limits.ts";
 import { readChat, readCompletion } from "./read.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
+import { receivedLine } from "./request-log.ts";
 import { checkDataParallelRank, checkSampling, headerInt } from "./sampling.ts";
 import { StreamedAnswer } from "./stream.ts";
 
@@ -250,6 +251,8 @@ export class Generator {
     const priority = Number(headerInt(http.headers.get(PRIORITY_HEADER)) ?? request.priority);
     const rank = headerInt(http.headers.get(RANK_HEADER));
     const placed = { priority, arrivalUs, ...(rank === null ? {} : { rank: Number(rank) }) };
+    const log = this.#server.requestLog;
+    if (log) for (const [i, { maxTokens }] of cut.entries()) log(receivedLine(promptId(asked, i), request, maxTokens));
     for (const [index, choice] of choices.entries()) {
       const at = Math.floor(index / request.n);
       const seed = (asked.prompts[at]!.seed + (index % request.n)) >>> 0;

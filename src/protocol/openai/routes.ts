@@ -81,6 +81,7 @@ function serverOf({ config, vocabulary, ...options }: OpenAiOptions): Server {
     forceIncludeUsage: config.enableForceIncludeUsage,
     promptTokensDetails: config.enablePromptTokensDetails,
     cacheBlockTokens: config.engine.enablePrefixCaching ? config.engine.blockSize : 0,
+    requestLog: options.requestLog ?? null,
   };
 }
 

@@ -12,7 +12,8 @@ import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./requ
 /** vLLM's VLLM_MAX_N_SEQUENCES. */
 const MAX_SEQUENCES = 16384;
 const MAX_LOGPROB_TOKEN_IDS = 128;
-const GREEDY_BELOW = 1e-5;
+/** Below this temperature the most likely token is taken. */
+export const GREEDY_BELOW = 1e-5;
 const LOWEST_TEMPERATURE = 1e-2;
 
 /** `SamplingParams.__post_init__`, in its order. Part of `checkPrompt`: plain answer with status 400, also for a stream. */
@@ -83,10 +84,14 @@ function checkWords({ sampling, stop, temperature }: ChatRequest | CompletionReq
     return badRequest(
       `bad_words cannot contain an empty string. Got bad_words=${repr([...new Set(sampling.badWords)])}`,
     );
-  const used = temperature > 0 ? Math.max(temperature, LOWEST_TEMPERATURE) : temperature;
-  if (used < GREEDY_BELOW && sampling.n > 1)
+  if (usedTemperature(temperature) < GREEDY_BELOW && sampling.n > 1)
     return badRequest(`n must be 1 when using greedy sampling, got ${sampling.n}.`);
   return null;
+}
+
+/** vLLM raises what is just above 0. */
+export function usedTemperature(temperature: number): number {
+  return temperature > 0 ? Math.max(temperature, LOWEST_TEMPERATURE) : temperature;
 }
 
 /** What Python's `int(text)` takes. */

@@ -11,6 +11,7 @@ import { chatStreamError, completionStreamError, internalError } from "./errors.
 import type { Logprobs } from "./logprobs.ts";
 import { codePoints } from "./python-value.ts";
 import type { ErrorAnswer } from "./request.ts";
+import { logAborted } from "./request-log.ts";
 
 const encoder = new TextEncoder();
 const NOTHING = new Uint8Array();
@@ -64,6 +65,8 @@ export class StreamedAnswer implements SinkEvents {
   }
 
   onGone(): void {
+    const { n } = this.asked.wishes;
+    logAborted(this.asked, (i) => this.choices.slice(i * n, (i + 1) * n).some(({ done }) => !done));
     this.cancel();
     // What the engine had ended before counts as it did there.
     this.asked.ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
@@ -122,6 +125,11 @@ export class StreamedChoice implements Receiver {
     this.#answer = answer;
     this.#text = new AnswerText(server.vocabulary, wishes.text);
     this.#logprobs = logprobsOf(answer.asked, index);
+  }
+
+  /** Its last chunk was sent, or it was taken back. */
+  get done(): boolean {
+    return this.#done;
   }
 
   get tokens(): number {

@@ -1,0 +1,56 @@
+/**
+ * What does `--enable-log-requests` write of a request? Lines as vLLM 0.33 logs them at INFO (`entrypoints/logger.py`,
+ * `v1/engine/async_llm.py`, `SamplingParams.__repr__`), one per prompt; `docs/request-log.md` says where they differ.
+ */
+import { type Asked, promptId } from "./answer.ts";
+import { repr, reprFloat } from "./python-repr.ts";
+import type { ChatRequest, CompletionRequest } from "./request.ts";
+import { GREEDY_BELOW, usedTemperature } from "./sampling.ts";
+
+/** Before the engine gets the prompt; `maxTokens` as resolved for it. */
+export function receivedLine(id: string, request: ChatRequest | CompletionRequest, maxTokens: number): string {
+  return `Received request ${id}: params: SamplingParams(${parameters(request, maxTokens)}), lora_request: None.`;
+}
+
+/** Its client left: two lines for each prompt that `runs`, by index. */
+export function logAborted(asked: Asked, runs: (prompt: number) => boolean): void {
+  const log = asked.server.requestLog;
+  if (!log) return;
+  for (let i = 0; i < asked.prompts.length; i++) {
+    if (!runs(i)) continue;
+    const id = promptId(asked, i);
+    log(`Aborted request(s) ${id}.`);
+    log(`Request ${id} aborted.`);
+  }
+}
+
+function parameters(request: ChatRequest | CompletionRequest, maxTokens: number): string {
+  const { sampling, stop, seed } = request;
+  const temperature = usedTemperature(request.temperature);
+  const greedy = temperature < GREEDY_BELOW;
+  const fields = {
+    n: repr(sampling.n),
+    presence_penalty: reprFloat(sampling.presencePenalty),
+    frequency_penalty: reprFloat(sampling.frequencyPenalty),
+    repetition_penalty: reprFloat(sampling.repetitionPenalty),
+    temperature: reprFloat(temperature),
+    top_p: reprFloat(greedy ? 1 : sampling.topP),
+    top_k: repr(greedy ? 0 : sampling.topK),
+    min_p: reprFloat(greedy ? 0 : sampling.minP),
+    seed: repr(seed === -1 ? null : seed),
+    stop: repr([...stop]),
+    stop_token_ids: repr([...sampling.stopTokenIds]),
+    bad_words: repr([...sampling.badWords]),
+    thinking_token_budget: repr(sampling.thinkingTokenBudget),
+    include_stop_str_in_output: repr(request.includeStopStrInOutput),
+    ignore_eos: repr(request.ignoreEos),
+    max_tokens: repr(maxTokens),
+    min_tokens: repr(sampling.minTokens),
+    logprobs: repr(sampling.logprobs),
+    prompt_logprobs: repr(sampling.promptLogprobs),
+    skip_special_tokens: repr(request.skipSpecialTokens),
+  };
+  return Object.entries(fields)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(", ");
+}
