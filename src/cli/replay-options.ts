@@ -30,8 +30,8 @@ export const replayOptions = {
   engines: {
     ...integer(1, 256),
     group: "Trace",
-    default: "1",
-    about: "Engines of this configuration; a request goes to the one with the fewest under way.",
+    default: "data-parallel-size",
+    about: "Engines of this configuration; requests are balanced as the server does.",
   },
   json: { ...text("FILE", "a path to write"), group: "Output", default: "none", about: "The results as JSON." },
   metrics: {

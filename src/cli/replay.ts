@@ -82,13 +82,14 @@ async function runTrace(trace: Trace, name: string, values: ReplayValues, config
       return share > 0 ? Math.min(1, share) : null;
     },
   );
-  const truth = truthOf(config, values.engines ?? 1);
+  const engines = values.engines ?? config.dataParallelSize;
+  const truth = truthOf(config, engines);
   const module = await WebAssembly.compile(await Bun.file(wasm).arrayBuffer());
   const startUs = wallUs();
   const replay = new Replay({
     config: config.engine,
     module,
-    engines: values.engines ?? 1,
+    engines,
     requests: requests(trace, name, wanted),
     pace: trace.pace,
     untilUs,

@@ -1,7 +1,8 @@
-/** Which engine takes the next request? The one with the fewest under way, the first of equals; all share one clock. */
+/** How does a request of a trace reach the engines? Its length is checked as the front would, its content becomes hashes. */
 import type { VirtualClock } from "../clock.ts";
 import type { EngineConfig } from "../config/types.ts";
-import { Engine } from "../engine/engine.ts";
+import type { Engine } from "../engine/engine.ts";
+import { Fleet as Ranks } from "../engine/fleet.ts";
 import type { Observer } from "../engine/observer.ts";
 import { type EngineSnapshot, Finish, type Receiver } from "../engine/types.ts";
 import type { TraceRequest } from "../traces/trace.ts";
@@ -24,42 +25,40 @@ export interface FleetOptions {
 }
 
 export class Fleet {
-  readonly engines: readonly Engine[];
+  readonly #ranks: Ranks;
   readonly #config: EngineConfig;
   readonly #clock: VirtualClock;
-  readonly #live: Int32Array;
-  readonly #receivers: readonly Receiver[];
+  readonly #receiver: Receiver;
   readonly #hashes: PromptHashes;
   /** Requests are held back before the queue, and with them their prompts. */
   readonly #keeps: boolean;
   #order = 0;
+  #live = 0;
 
   constructor({ config, clock, module, engines, onEnd, onStep, observer }: FleetOptions) {
     this.#config = config;
     this.#clock = clock;
-    this.#live = new Int32Array(engines);
     this.#hashes = new PromptHashes(config.blockSize);
     this.#keeps = config.timing.kind === "constant";
     // Drawn ids stay clear of 0, so nothing ends before its traced length.
-    const common = { config, clock, module, eosId: 0, free: false, onStep };
-    this.engines = Array.from(
-      { length: engines },
-      (_, index) => new Engine(observer ? { ...common, observer: observer(index) } : common),
-    );
-    this.#receivers = this.engines.map((_, index) => ({
+    const common = { engines, config, clock, module, eosId: 0, free: false, onStep };
+    this.#ranks = new Ranks(observer ? { ...common, observer } : common);
+    this.#receiver = {
       endsOnly: true,
       onTokens: (_ids, _at, _count, finish) => {
-        this.#live[index]!--;
+        this.#live--;
         onEnd(finish === Finish.Error);
       },
-    }));
+    };
+  }
+
+  get engines(): readonly Engine[] {
+    return this.#ranks.engines;
   }
 
   /** Requests taken and not ended. */
   get live(): number {
-    let sum = 0;
-    for (const live of this.#live) sum += live;
-    return sum;
+    return this.#live;
   }
 
   /** True: taken as it is; "cut": the context leaves less room than its output; else refused as vLLM's front refuses it. */
@@ -69,10 +68,9 @@ export class Fleet {
     // vLLM 0.33 `renderers/params.py` and `get_max_tokens`: at least one token must be left to generate.
     if (promptTokens >= maxModelLen || outputTokens > maxModelLen) return "tooLong";
     const room = maxModelLen - promptTokens;
-    const at = this.#leastLoaded();
     const order = this.#order++;
     const words = this.#hashes.of(request, order);
-    const answer = this.engines[at]!.submit(
+    const answer = this.#ranks.submit(
       {
         promptIds: this.#keeps ? words.slice() : words,
         promptTokens,
@@ -87,21 +85,14 @@ export class Fleet {
         skipReadingPrefixCache: false,
         arrivalUs: this.#clock.now(),
       },
-      this.#receivers[at]!,
+      this.#receiver,
     );
     if ("refused" in answer) return "busy";
-    this.#live[at]!++;
+    this.#live++;
     return outputTokens > room ? "cut" : true;
   }
 
   snapshots(): EngineSnapshot[] {
-    return this.engines.map((engine) => engine.snapshot());
-  }
-
-  #leastLoaded(): number {
-    const live = this.#live;
-    let least = 0;
-    for (let at = 1; at < live.length; at++) if (live[at]! < live[least]!) least = at;
-    return least;
+    return this.#ranks.snapshots();
   }
 }

@@ -188,6 +188,18 @@ test("flags of vllm serve that mean nothing here take their values along and are
   expect(config.ignoredFlags).toEqual(ignored);
 });
 
+test("engines by --data-parallel-size or -dp", () => {
+  const engines = (line: string) => accepted(line).config.dataParallelSize;
+  expect([engines(""), engines("--data-parallel-size 4"), engines("-dp 2")]).toEqual([1, 4, 2]);
+  expect(accepted("-dp 2 --data-parallel-address x").ignored).toEqual(["--data-parallel-address"]);
+});
+
+test("VLLM_SERVER_DEV_MODE is read as vLLM reads it, and what Python's int refuses is refused", () => {
+  const mode = (text: string) => accepted("", { VLLM_SERVER_DEV_MODE: text }).config.devMode;
+  expect(["0", "1", " 2 ", "-1", "00"].map(mode)).toEqual([false, true, true, true, false]);
+  expect(refused("", { VLLM_SERVER_DEV_MODE: "true" })).toBe('VLLM_SERVER_DEV_MODE: takes 0 or 1, not "true"');
+});
+
 test("the tables agree: no option twice, every short flag names one", () => {
   for (const name of Object.keys(ignoredOptions)) expect(serveOptions).not.toHaveProperty([name]);
   for (const name of Object.values(shortFlags)) expect({ ...ignoredOptions, ...serveOptions }).toHaveProperty([name]);
