@@ -68,6 +68,9 @@ export class CoreTooLarge extends Error {
   override readonly name = "CoreTooLarge";
 }
 
+const PAGE_BYTES = 65_536;
+/** The core's own data lies below this. */
+const HEAP_BEGIN_BYTES = 65_536;
 const LARGEST_BYTES = 4 * 2 ** 30 - 2 ** 26;
 
 /** Compiles and starts a core. `bytes`: `build/core.wasm` or `build/core.debug.wasm`; each entry point brings them. */
@@ -113,6 +116,10 @@ export class Core {
     if (needed > LARGEST_BYTES) {
       throw new CoreTooLarge(`the core would need ${mib(needed)} MiB, the most is ${mib(LARGEST_BYTES)} MiB`);
     }
+    // Once and exactly: the core's allocator would double the memory instead, and the host counts it as live.
+    const { memory } = exports;
+    const missing = needed + PAGE_BYTES - (memory.buffer.byteLength - HEAP_BEGIN_BYTES);
+    if (missing > 0) memory.grow(Math.ceil(missing / PAGE_BYTES));
     exports.init();
     this.views = new CoreViews(exports);
     if (this.views.word(Word.Abi) !== ABI) throw new Error("core and reader were built apart: run the build");
