@@ -71,18 +71,11 @@ export class Generator {
     this.#options.accounting.settled(outcome);
   };
 
-  constructor(options: OpenAiOptions, http: Http, server: Server) {
-    const { config, vocabulary } = options;
+  constructor(options: OpenAiOptions, http: Http, server: Server, limits: Limits) {
     this.#options = options;
     this.#http = http;
     this.#server = server;
-    this.#limits = {
-      maxModelLen: config.engine.maxModelLen,
-      maxLogprobs: config.maxLogprobs,
-      vocabularySize: vocabulary.size,
-      maxTokenCharacters: vocabulary.maxTokenBytes,
-      servedModelNames: config.servedModelNames,
-    };
+    this.#limits = limits;
   }
 
   /** Requests that are being served. */

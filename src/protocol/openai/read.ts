@@ -58,16 +58,36 @@ function read<F extends Fields, R>(
   contentType: string | null,
   limits: Limits,
 ): Read<R> {
-  if (contentType === "application/json" || contentType?.toLowerCase().split(";", 1)[0] === "application/json") {
-    const request = readFast(dialect, body, limits);
-    return request === null ? readExactly(dialect, body, limits) : { request };
-  }
-  // FastAPI parses what calls itself JSON before vLLM looks at the type.
+  if (!isJson(contentType)) return { error: mediaTypeError(body, contentType) };
+  const request = readFast(dialect, body, limits);
+  return request === null ? readExactly(dialect, body, limits) : { request };
+}
+
+/** A body by Python's rules, or the answer of FastAPI and vLLM before they look into it. */
+export function readJson(
+  body: Uint8Array,
+  contentType: string | null,
+): { readonly value: PythonValue } | { readonly error: ErrorAnswer } {
+  if (!isJson(contentType)) return { error: mediaTypeError(body, contentType) };
+  const parsed = parse(body);
+  return "value" in parsed && parsed.value === null ? { error: missingBody() } : parsed;
+}
+
+function isJson(contentType: string | null): boolean {
+  return contentType === "application/json" || contentType?.toLowerCase().split(";", 1)[0] === "application/json";
+}
+
+/** FastAPI parses what calls itself JSON before vLLM looks at the type. */
+function mediaTypeError(body: Uint8Array, contentType: string | null): ErrorAnswer {
   if (body.length > 0 && /^\s*application\/(?:json|[^;]*\+json)\s*(?:;|$)/i.test(contentType ?? "")) {
     const parsed = parse(body);
-    if ("error" in parsed) return parsed;
+    if ("error" in parsed) return parsed.error;
   }
-  return { error: unsupportedMediaType };
+  return unsupportedMediaType;
+}
+
+function missingBody(): ErrorAnswer {
+  return validationErrors([{ type: "missing", loc: ["body"], message: "Field required", input: null }]);
 }
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -90,8 +110,7 @@ function readExactly<F extends Fields, R>(dialect: Dialect<F, R>, bytes: Uint8Ar
   const parsed = parse(bytes);
   if ("error" in parsed) return parsed;
   const body = parsed.value;
-  if (body === null)
-    return { error: validationErrors([{ type: "missing", loc: ["body"], message: "Field required", input: null }]) };
+  if (body === null) return { error: missingBody() };
   try {
     if (isDict(body)) dialect.rules(body);
     const values = dialect.validator.exact(body);

@@ -8,10 +8,14 @@ import { Generator } from "./generate.ts";
 import { type Context, Http } from "./http.ts";
 import { seededLogprobs } from "./logprobs.ts";
 import { modelList } from "./models.ts";
+import type { Limits } from "./request.ts";
+import { Tokenizer } from "./tokenize.ts";
 
 const METHODS: Readonly<Record<string, readonly string[]>> = {
   "/v1/chat/completions": ["POST"],
   "/v1/completions": ["POST"],
+  "/tokenize": ["POST"],
+  "/detokenize": ["POST"],
   "/v1/models": ["GET"],
   "/health": ["GET"],
   "/ping": ["GET", "POST"],
@@ -30,7 +34,9 @@ const NO_PARSING = { parse: "none" } as const;
 export function openai(options: OpenAiOptions) {
   const { config, alive, epochSeconds } = options;
   const http = new Http(options, METHODS);
-  const generator = new Generator(options, http, serverOf(options));
+  const limits = limitsOf(options);
+  const generator = new Generator(options, http, serverOf(options), limits);
+  const tokenizer = new Tokenizer(options, http, limits);
   const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
   const models = () =>
     modelList(config.servedModelNames, config.model, config.engine.maxModelLen, Math.floor(epochSeconds()));
@@ -55,6 +61,8 @@ export function openai(options: OpenAiOptions) {
       // Elysia makes of the context what a handler names.
       .post("/v1/chat/completions", ({ request, server }) => generator.answer({ request, server }, "chat"), NO_PARSING)
       .post("/v1/completions", ({ request, server }) => generator.answer({ request, server }, "completion"), NO_PARSING)
+      .post("/tokenize", ({ request, server }) => tokenizer.tokenize({ request, server }), NO_PARSING)
+      .post("/detokenize", ({ request, server }) => tokenizer.detokenize({ request, server }), NO_PARSING)
       .get("/v1/models", ({ request, server }) => http.json({ request, server }, models()))
       .get("/health", ({ request, server }) => health({ request, server }))
       .get("/ping", ({ request, server }) => health({ request, server }))
@@ -69,6 +77,16 @@ const VERSION = "0.33.0";
 
 function isGeneration({ method, url }: Request): boolean {
   return method === "POST" && /^[^?]*\/v1\/(?:chat\/)?completions(?:\?|$)/.test(url);
+}
+
+function limitsOf({ config, vocabulary }: OpenAiOptions): Limits {
+  return {
+    maxModelLen: config.engine.maxModelLen,
+    maxLogprobs: config.maxLogprobs,
+    vocabularySize: vocabulary.size,
+    maxTokenCharacters: vocabulary.maxTokenBytes,
+    servedModelNames: config.servedModelNames,
+  };
 }
 
 function serverOf({ config, vocabulary, ...options }: OpenAiOptions): Server {

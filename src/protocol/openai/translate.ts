@@ -58,7 +58,7 @@ export function toChat(values: ChatValues, body: PythonDict, limits: Limits, exa
   };
 }
 
-function checkModel(model: string | null, limits: Limits): void {
+export function checkModel(model: string | null, limits: Limits): void {
   if (model !== null && model !== "" && !limits.servedModelNames.includes(model))
     throw new Refused(unknownModel(model, limits));
 }
@@ -75,7 +75,10 @@ function checkToolChoice(choice: ChatValues["tool_choice"]): void {
   throw new Refused(badRequest(`tool_choice=${shown} requires --tool-call-parser to be set`));
 }
 
-function checkTemplate(values: ChatValues): void {
+/** A template or media settings of the client's own. */
+export function checkTemplate(
+  values: Pick<ChatValues, "chat_template" | "chat_template_kwargs" | "mm_processor_kwargs" | "media_io_kwargs">,
+): void {
   const inside =
     values.chat_template_kwargs === null ? null : (get(values.chat_template_kwargs, "chat_template") ?? null);
   if (values.chat_template !== null || inside !== null)

@@ -1,0 +1,150 @@
+/**
+ * Which ids is a text, and which text are ids? POST `/tokenize` and `/detokenize` of vLLM 0.33
+ * (`entrypoints/serve/tokenize/protocol.py`, `serving.py`). No request of these reaches the engine.
+ */
+import type { PromptPart } from "../../content/types.ts";
+import { readBody } from "./body.ts";
+import { readMessages } from "./content.ts";
+import { bodyTooLarge, Refused, validationRefusal } from "./errors.ts";
+import { tool } from "./field-types.ts";
+import type { OpenAiOptions } from "./front.ts";
+import type { Context, Http } from "./http.ts";
+import { type MessageShape, message } from "./message-types.ts";
+import { get, type Int, isDict, type PythonDict, type PythonValue, toPlain, truthy } from "./python-value.ts";
+import { readJson } from "./read.ts";
+import type { ErrorAnswer, Limits } from "./request.ts";
+import { optional, record, required, union } from "./structures.ts";
+import { checkModel, checkTemplate } from "./translate.ts";
+import { bool, dict, FAIL, int, list, nullable, object, State, type Type, text } from "./types.ts";
+import { validationErrors } from "./validate.ts";
+
+type Checked = ReadonlyMap<string, unknown>;
+type Part = { readonly parts: readonly PromptPart[]; readonly allowSpecial: boolean };
+
+const shared = {
+  model: optional(nullable(text)),
+  add_special_tokens: optional(bool),
+  return_token_strs: optional(nullable(bool)),
+};
+const tokenizeBody: Type<Checked> = union(
+  record("TokenizeCompletionRequest", { ...shared, prompt: required(text) }),
+  record("TokenizeChatRequest", {
+    ...shared,
+    messages: required(list(message)),
+    add_generation_prompt: optional(bool),
+    continue_final_message: optional(bool),
+    chat_template: optional(nullable(text)),
+    chat_template_kwargs: optional(nullable(object)),
+    media_io_kwargs: optional(nullable(dict(object))),
+    mm_processor_kwargs: optional(nullable(object)),
+    tools: optional(nullable(list(tool))),
+  }),
+);
+const detokenizeBody: Type<Checked> = record("DetokenizeRequest", {
+  model: optional(nullable(text)),
+  tokens: required(list(int({ ge: 0 }))),
+});
+
+/** Work on less than this is too short to be seen in a step's lateness. */
+const LARGE_BODY_BYTES = 65_536;
+
+export class Tokenizer {
+  readonly #options: OpenAiOptions;
+  readonly #http: Http;
+  readonly #limits: Limits;
+
+  constructor(options: OpenAiOptions, http: Http, limits: Limits) {
+    this.#options = options;
+    this.#http = http;
+    this.#limits = limits;
+  }
+
+  tokenize(context: Context): Promise<Response> {
+    return this.#answer(context, tokenizeBody, async (checked, body) => {
+      const { parts, allowSpecial } = this.#prompt(checked, body);
+      const ids = await this.#options.encoder.encode(parts, allowSpecial);
+      const strings = checked.get("return_token_strs") === true ? JSON.stringify(this.#strings(ids)) : "null";
+      return `{"count":${ids.length},"max_model_len":${this.#limits.maxModelLen},"tokens":[${ids.join()}],"token_strs":${strings}}`;
+    });
+  }
+
+  /** Special tokens stay in the text, ids outside the vocabulary are nothing. */
+  detokenize(context: Context): Promise<Response> {
+    return this.#answer(context, detokenizeBody, (checked) => {
+      const bytes: Uint8Array[] = [];
+      for (const id of checked.get("tokens") as Int[]) bytes.push(this.#options.vocabulary.bytesOf(Number(id)).slice());
+      return `{"prompt":${JSON.stringify(Buffer.concat(bytes).toString())}}`;
+    });
+  }
+
+  async #answer(
+    context: Context,
+    type: Type<Checked>,
+    made: (checked: Checked, body: PythonDict) => string | Promise<string>,
+  ): Promise<Response> {
+    const { config, backend } = this.#options;
+    const { request } = context;
+    const bytes = await readBody(request, config.maxBodyBytes);
+    if (bytes === null) return this.#http.error(context, bodyTooLarge(config.maxBodyBytes));
+    if (bytes.length > LARGE_BODY_BYTES) await backend.spare();
+    const read = readJson(bytes, request.headers.get("content-type"));
+    if ("error" in read) return this.#http.error(context, read.error);
+    try {
+      const checked = fitting(type, read.value);
+      checkModel((checked.get("model") ?? null) as string | null, this.#limits);
+      return this.#http.json(context, await made(checked, read.value as PythonDict));
+    } catch (refusal) {
+      if (refusal instanceof Refused) return this.#http.error(context, refusal.answer);
+      throw refusal;
+    }
+  }
+
+  /** Throws `Refused`. */
+  #prompt(checked: Checked, body: PythonDict): Part {
+    const prompt = checked.get("prompt");
+    if (prompt !== undefined) return { parts: [prompt as string], allowSpecial: true };
+    const orNull = <V>(name: string) => (checked.get(name) ?? null) as V | null;
+    checkTemplate({
+      chat_template: orNull("chat_template"),
+      chat_template_kwargs: orNull("chat_template_kwargs"),
+      media_io_kwargs: orNull("media_io_kwargs"),
+      mm_processor_kwargs: orNull("mm_processor_kwargs"),
+    });
+    const shapes = checked.get("messages") as MessageShape[];
+    const messages = readMessages(shapes, get(body, "messages") as PythonValue[], this.#limits);
+    const tools = orNull<PythonDict[]>("tools")?.map(toPlain) ?? null;
+    const generation = checked.get("add_generation_prompt") !== false;
+    const parts = this.#options.renderChat(messages, generation, checked.get("continue_final_message") === true, tools);
+    return { parts, allowSpecial: false };
+  }
+
+  /** As the vocabulary file of a byte-level BPE spells tokens; special ones stand as they are. */
+  #strings(ids: Uint32Array): string[] {
+    const { vocabulary } = this.#options;
+    return Array.from(ids, (id) => {
+      const bytes = vocabulary.bytesOf(id);
+      if (vocabulary.isSpecial(id)) return Buffer.from(bytes).toString();
+      return Array.from(bytes, (byte) => BYTE_CHARACTERS[byte]).join("");
+    });
+  }
+}
+
+/** Throws `Refused`. */
+function fitting(type: Type<Checked>, body: PythonValue): Checked {
+  if (isDict(body) && truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
+    throw validationRefusal("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
+  const state = new State(true);
+  const checked = type.check(body, state);
+  if (checked !== FAIL) return checked;
+  state.prefix(0, "body");
+  throw new Refused(validationErrors(state.errors!) satisfies ErrorAnswer);
+}
+
+/** GPT-2's spelling of bytes: those that print as Latin-1 stand for themselves, the others follow from U+0100 on. */
+const BYTE_CHARACTERS: readonly string[] = (() => {
+  let next = 256;
+  return Array.from({ length: 256 }, (_, byte) => {
+    const prints = (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
+    return String.fromCodePoint(prints ? byte : next++);
+  });
+})();
