@@ -1,0 +1,345 @@
+/** Do we differ from vLLM 0.33 where docs/differences.md says so, and is every row of it shown by a test? */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import net from "node:net";
+import { type Server, serve } from "../server.ts";
+import { exchange } from "./raw-client.ts";
+
+setDefaultTimeout(30_000);
+
+const root = new URL("../../", import.meta.url);
+const read = (path: string) => readFileSync(new URL(path, root), "utf8");
+const DOCUMENT = "docs/differences.md";
+
+/** Rows that a test of this file shows. */
+const shown: string[] = [];
+const row = (name: string, show: () => Promise<void> | void) => {
+  shown.push(name);
+  test(name, show);
+};
+
+let server: Server;
+/** Seconds until the server closes a connection that has had its answer. Runs beside the other tests. */
+let idleSeconds: Promise<number>;
+beforeAll(async () => {
+  server = await serve(["--served-model-name", "m", "--timing", "none", "--api-key", "a", "--api-key", "b"], {
+    VLLM_SERVER_DEV_MODE: "1",
+  });
+  idleSeconds = idle();
+});
+afterAll(async () => {
+  await server.stop();
+});
+const portOf = ({ url }: Server) => Number(new URL(url).port);
+
+interface Piece {
+  readonly text: string;
+  readonly atMs: number;
+}
+
+/** Everything that comes back until the server closes, piece by piece, with the time since sending. */
+function wire(text: string, port = portOf(server)): Promise<readonly Piece[]> {
+  const { promise, resolve, reject } = Promise.withResolvers<readonly Piece[]>();
+  const pieces: Piece[] = [];
+  const socket = net.connect(port, "127.0.0.1");
+  const start = performance.now();
+  socket.on("data", (data) => pieces.push({ text: data.toString("latin1"), atMs: performance.now() - start }));
+  socket.on("close", () => resolve(pieces));
+  socket.on("error", reject);
+  socket.write(text);
+  return promise;
+}
+const joined = (pieces: readonly Piece[]) => pieces.map(({ text }) => text).join("");
+const sent = async (text: string) => joined(await wire(text));
+const EMPTY_400 = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
+
+/** Time at which this text was complete. */
+function arrivalMs(pieces: readonly Piece[], text: string): number {
+  for (let i = 1; i <= pieces.length; i++) if (joined(pieces.slice(0, i)).includes(text)) return pieces[i - 1]!.atMs;
+  throw new Error(`${JSON.stringify(text)} did not come`);
+}
+
+async function idle(): Promise<number> {
+  const start = performance.now();
+  expect(await sent("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")).toStartWith("HTTP/1.1 200 OK\r\n");
+  return (performance.now() - start) / 1000;
+}
+
+const headers = { "Content-Type": "application/json", Authorization: "Bearer a" };
+async function post(path: string, body: object): Promise<{ status: number; json: Answer }> {
+  const response = await fetch(server.url + path, { method: "POST", headers, body: JSON.stringify(body) });
+  return { status: response.status, json: (await response.json()) as Answer };
+}
+interface Answer {
+  readonly choices: readonly {
+    readonly text: string;
+    readonly message: { readonly content: string; readonly reasoning: null };
+    readonly finish_reason: string;
+    readonly logprobs: { readonly token_logprobs: readonly number[]; readonly top_logprobs: readonly object[] };
+    readonly prompt_logprobs: readonly (Record<string, { readonly rank: number }> | null)[];
+  }[];
+  readonly usage: { readonly prompt_tokens: number; readonly completion_tokens: number };
+  readonly system_fingerprint: string;
+  readonly error: { readonly message: string };
+}
+const FIXED = { model: "m", max_tokens: 12, ignore_eos: true, seed: 5 };
+const complete = (fields: object = {}) => post("/v1/completions", { ...FIXED, prompt: "Hello", ...fields });
+const messages = [{ role: "user", content: "Hello" }];
+const chat = (fields: object = {}) => post("/v1/chat/completions", { ...FIXED, messages, ...fields });
+const texts = ({ json }: { json: Answer }) => json.choices.map(({ text }) => text);
+const contents = ({ json }: { json: Answer }) => json.choices.map(({ message }) => message.content);
+
+row("the head of a stream leaves with its first byte, or at once with --early-head", async () => {
+  const flags = ["--served-model-name", "m", "--timing", "constant:ttft=500ms,itl=1ms"];
+  const body = JSON.stringify({ model: "m", prompt: "Hello", max_tokens: 2, ignore_eos: true, stream: true });
+  const text = [
+    "POST /v1/completions HTTP/1.1",
+    "Host: x",
+    "Connection: close",
+    "Content-Type: application/json",
+    `Content-Length: ${body.length}\r\n\r\n${body}`,
+  ].join("\r\n");
+  for (const [more, early] of [
+    [[], false],
+    [["--early-head"], true],
+  ] as const) {
+    const slow = await serve([...flags, ...more]);
+    try {
+      const pieces = await wire(text, portOf(slow));
+      const [status, head, token] = ["HTTP/1.1 200 OK\r\n", "\r\n\r\n", "data: {"].map((part) =>
+        arrivalMs(pieces, part),
+      );
+      expect(token).toBeGreaterThan(450);
+      expect(status).toBeLessThan(token!);
+      // Either with the first token, or as long before it as the token takes.
+      expect(head! < token!).toBe(early);
+      expect(joined(pieces).includes(": understudy\n\n")).toBe(early);
+    } finally {
+      await slow.stop();
+    }
+  }
+});
+
+row("order and case of header lines", async () => {
+  const head = (await sent("GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).split("\r\n\r\n")[0]!;
+  const names = head
+    .split("\r\n")
+    .slice(1)
+    .map((line) => line.slice(0, line.indexOf(":")))
+    .filter((name) => name !== "Connection");
+  expect(names).toEqual(["Content-Type", "Vary", "server", "Date", "Content-Length"]);
+  expect(head).toContain("server: uvicorn\r\n");
+});
+
+row("a large head gets 431", async () => {
+  const get = (lines: string) => sent(`GET /version HTTP/1.1\r\nHost: x\r\n${lines}Connection: close\r\n\r\n`);
+  const refused = "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n\r\n";
+  expect(await get(`X: ${"x".repeat(15_000)}\r\n`)).toStartWith("HTTP/1.1 200 OK\r\n");
+  expect(await get(`X: ${"x".repeat(17_000)}\r\n`)).toBe(refused);
+  const many = (count: number) => Array.from({ length: count }, (_, i) => `X${i}: 1\r\n`).join("");
+  expect(await get(many(150))).toStartWith("HTTP/1.1 200 OK\r\n");
+  expect(await get(many(250))).toBe(refused);
+});
+
+row("what is not HTTP gets an empty 400, or nothing", async () => {
+  const upload =
+    "POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a\r\nTransfer-Encoding: chunked\r\n";
+  expect(await sent("nonsense\r\n\r\n")).toBe(EMPTY_400);
+  expect(await sent(`${upload}\r\nzz\r\nabc\r\n0\r\n\r\n`)).toBe(EMPTY_400);
+  expect(await sent(`${upload}Content-Length: 3\r\n\r\n3\r\nabc\r\n0\r\n\r\n`)).toBe(EMPTY_400);
+  expect(await sent("FOO /health HTTP/1.1\r\nHost: x\r\n\r\n")).toBe("");
+});
+
+row("a request without Host gets 400", async () => {
+  expect(await sent("GET /health HTTP/1.1\r\n\r\n")).toBe(EMPTY_400);
+});
+
+row("HTTP/1.0 is answered as 1.1 and closed", async () => {
+  const answer = await sent("GET /version?ten HTTP/1.0\r\nHost: x\r\n\r\n");
+  expect(answer).toStartWith("HTTP/1.1 200 OK\r\n");
+  expect(answer.toLowerCase()).not.toContain("connection: close");
+  expect(server.output()).toContain('"GET /version?ten HTTP/1.1" 200 OK');
+});
+
+const named = (line: string) => {
+  const found = read(DOCUMENT)
+    .split("\n")
+    .find((one) => one.startsWith(`| ${line}`))!;
+  return [...found.split(" | ")[0]!.matchAll(/`(\/[^`]+)`/g)].map(([, path]) => path!);
+};
+async function unknownPaths(paths: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    for (const method of ["GET", "POST"]) {
+      const { status, body } = await exchange({ method, path, headers }, portOf(server));
+      expect([path, status, body]).toEqual([path, 404, '{"detail":"Not Found"}']);
+    }
+  }
+}
+row("routes that are not served are unknown paths", async () => {
+  const paths = named("Other APIs and pages");
+  expect(paths).toContain("/v1/responses");
+  await unknownPaths(paths);
+});
+row("routes of dev mode that are not served are unknown paths", async () => {
+  expect((await fetch(`${server.url}/is_paused`)).status).toBe(200);
+  const paths = named("Other routes of `VLLM_SERVER_DEV_MODE`");
+  expect(paths).toContain("/sleep");
+  await unknownPaths(paths);
+});
+
+row("the seed alone decides the text", async () => {
+  const [one, ...others] = await Promise.all([
+    complete(),
+    complete({ temperature: 0 }),
+    complete({ temperature: 1.9, prompt: "Something else" }),
+  ]);
+  for (const other of others) expect(texts(other)).toEqual(texts(one!));
+  expect(texts(await complete({ seed: 6 }))).not.toEqual(texts(one!));
+  const unseeded = await Promise.all([0, 1].map(() => complete({ seed: null, temperature: 0, max_tokens: 40 })));
+  expect(texts(unseeded[0]!)).not.toEqual(texts(unseeded[1]!));
+});
+
+row("without max_tokens the length is drawn", async () => {
+  const lengths = await Promise.all(
+    Array.from({ length: 40 }, async (_, seed) => {
+      const { json } = await chat({ max_tokens: null, ignore_eos: false, seed });
+      expect(json.choices[0]!.finish_reason).toBe("stop");
+      return json.usage.completion_tokens;
+    }),
+  );
+  expect(new Set(lengths).size).toBeGreaterThan(5);
+  const mean = lengths.reduce((a, b) => a + b, 0) / lengths.length;
+  expect(mean).toBeGreaterThan(128 / 3);
+  expect(mean).toBeLessThan(128 * 3);
+});
+
+row("a chat costs 4 tokens a message and 3 more", async () => {
+  const tokens = async (answer: Promise<{ json: Answer }>) => (await answer).json.usage.prompt_tokens;
+  const hello = await tokens(complete());
+  expect(await tokens(chat())).toBe(hello + 4 + 3);
+  expect(await tokens(chat({ messages: [...messages, ...messages] }))).toBe(2 * (hello + 4) + 3);
+});
+
+const SAMPLING = [
+  { frequency_penalty: 2 },
+  { presence_penalty: 2 },
+  { repetition_penalty: 2 },
+  { logit_bias: { 5: 100 } },
+  { top_p: 0.1 },
+  { top_k: 1 },
+  { min_p: 0.9 },
+  { bad_words: ["the"] },
+  { allowed_token_ids: [5] },
+];
+row("sampling fields are checked and have no effect", async () => {
+  const plain = texts(await complete());
+  for (const fields of SAMPLING) expect([fields, texts(await complete(fields))]).toEqual([fields, plain]);
+  for (const fields of [{ presence_penalty: 3 }, { top_p: 0 }, { logit_bias: { x: 1 } }, { allowed_token_ids: [] }])
+    expect([fields, (await complete(fields)).status]).toEqual([fields, 400]);
+});
+
+row("structured outputs: prose comes, also for a grammar that cannot be built", async () => {
+  const plain = contents(await chat());
+  const schema = (value: object) => ({ type: "json_schema", json_schema: { name: "x", schema: value } });
+  for (const fields of [
+    { response_format: { type: "json_object" } },
+    { response_format: schema({ type: "object" }) },
+    { response_format: schema({ type: "nonsense" }) },
+    { structured_outputs: { choice: ["yes", "no"] } },
+    { structured_outputs: { grammar: "no grammar" } },
+  ])
+    expect([fields, contents(await chat(fields))]).toEqual([fields, plain]);
+  expect((await chat({ structured_outputs: { choice: [] } })).status).toBe(400);
+});
+
+row("tools: refused as without a parser, or prose", async () => {
+  const tools = [{ type: "function", function: { name: "weather" } }];
+  const refused = await chat({ tools });
+  expect([refused.status, refused.json.error.message]).toEqual([
+    400,
+    '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+  ]);
+  const [plain, told] = [await chat(), await chat({ tools, tool_choice: "none" })];
+  expect(contents(told)).toEqual(contents(plain));
+  expect(told.json.usage.prompt_tokens).toBeGreaterThan(plain.json.usage.prompt_tokens);
+});
+
+row("reasoning stays null", async () => {
+  const answer = await chat({ reasoning_effort: "high" });
+  expect(answer.json.choices[0]!.message.reasoning).toBeNull();
+  expect(contents(answer)).toEqual(contents(await chat()));
+  expect((await chat({ thinking_token_budget: 5 })).json.error.message).toContain("--reasoning-parser");
+});
+
+row("beam search gives independent answers", async () => {
+  const beams = texts(await complete({ use_beam_search: true, n: 2 }));
+  expect(beams).toEqual(texts(await complete({ n: 2 })));
+  expect(beams[0]).not.toBe(beams[1]);
+  expect((await complete({ use_beam_search: true, stream: true })).status).toBe(400);
+});
+
+row("repetition_detection ends nothing", async () => {
+  const found = await complete({ repetition_detection: { max_pattern_size: 4, min_count: 2 }, max_tokens: 400 });
+  expect(found.json.choices[0]!.finish_reason).toBe("length");
+});
+
+row("log probabilities are made up, and the same again", async () => {
+  const ask = () => complete({ logprobs: 3, prompt_logprobs: 3 });
+  const [one, again, other] = [await ask(), await ask(), await complete({ logprobs: 3, seed: 6 })];
+  const [choice] = one.json.choices;
+  expect(choice!.logprobs).toEqual(again.json.choices[0]!.logprobs);
+  expect(choice!.logprobs.token_logprobs).not.toEqual(other.json.choices[0]!.logprobs.token_logprobs);
+  choice!.logprobs.top_logprobs.forEach((top, i) => {
+    expect(Math.max(...Object.values(top))).toBe(choice!.logprobs.token_logprobs[i]!);
+  });
+});
+
+row("no pictures, no suffix", async () => {
+  const picture = { type: "image_url", image_url: { url: "http://127.0.0.1/x.png" } };
+  const refused = await chat({ messages: [{ role: "user", content: [picture] }] });
+  expect([refused.status, refused.json.error.message]).toEqual([400, "m is not a multimodal model"]);
+  expect((await complete({ suffix: "the end" })).status).toBe(400);
+});
+
+row("fields for plugins and templates are taken without effect", async () => {
+  const plain = contents(await chat());
+  for (const fields of [
+    { kv_transfer_params: { do_remote_decode: true } },
+    { vllm_xargs: { a: 1 } },
+    { documents: [{ title: "x", text: "y" }] },
+    { chat_template_kwargs: { enable_thinking: false } },
+    { reasoning_effort: "low" },
+    { watermarking: true },
+  ])
+    expect([fields, contents(await chat(fields))]).toEqual([fields, plain]);
+  expect((await chat({ vllm_xargs: 1 })).status).toBe(400);
+});
+
+row("the fingerprint has vLLM's shape", async () => {
+  expect((await complete()).json.system_fingerprint).toMatch(/^vllm-0\.33\.0-[0-9a-f]{8}$/);
+});
+
+row("every --api-key counts", async () => {
+  const status = async (key: string) =>
+    (await fetch(`${server.url}/v1/models`, { headers: { Authorization: `Bearer ${key}` } })).status;
+  expect([await status("a"), await status("b"), await status("c")]).toEqual([200, 200, 401]);
+});
+
+row("an idle connection is closed after 5 s or a little more", async () => {
+  expect(await idleSeconds).toBeGreaterThan(4.5);
+});
+
+test("every row names a test that exists, and every test here has its row", () => {
+  const rows = read(DOCUMENT)
+    .split("\n")
+    .filter((line) => line.startsWith("| ") && !line.startsWith("| What |"));
+  expect(rows.length).toBeGreaterThan(20);
+  const here: string[] = [];
+  for (const line of rows) {
+    const [, name, file] = /\| `([^`|]+)`(?: \(`([^`]+)`\))? \|$/.exec(line) ?? [];
+    if (name === undefined) throw new Error(`no test in: ${line}`);
+    if (file === undefined) here.push(name);
+    else expect(read(file), line).toContain(`test(${JSON.stringify(name)}`);
+  }
+  expect(here.toSorted()).toEqual(shown.toSorted());
+});
