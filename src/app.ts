@@ -17,7 +17,7 @@ import { DEV_METHODS, devRoutes } from "./protocol/openai/dev-routes.ts";
 import { accessLine, type OpenAiOptions } from "./protocol/openai/front.ts";
 import { openai } from "./protocol/openai/routes.ts";
 import { randomSeed, seeded } from "./random.ts";
-import { SpareTime } from "./spare-time.ts";
+import { Garbage, SpareTime } from "./spare-time.ts";
 import { StepLog } from "./step-log.ts";
 import { createTruthLog } from "./truth/log.ts";
 
@@ -79,6 +79,7 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
   });
   const accounts = new Accounts();
   const spare = new SpareTime(clock);
+  const garbage = new Garbage(spare, () => Bun.gc(false));
   const snapshot = (): Snapshot => ({
     engines: engines.snapshots(),
     loop: engines.lateness(),
@@ -93,6 +94,7 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
       submit: (generation, receiver) => engines.submit(generation, receiver),
       nowUs: () => clock.now(),
       spare: () => spare.pass(),
+      consumed: garbage.add,
     },
     accounting: accounts,
     renderChat,

@@ -51,3 +51,26 @@ export class SpareTime {
     clock.at(dueUs, this.#look);
   };
 }
+
+/** Request bodies after which a collection is asked for: each leaves some five times its size behind. */
+const COLLECT_AFTER_BYTES = 4 * 2 ** 20;
+
+/**
+ * When is garbage collected? The host sees the core's reserved memory as live and lets as much garbage gather; so it is
+ * told, by the amount of bodies read, in spare time. `collect` must not wait for the collection.
+ */
+export class Garbage {
+  #bytes = 0;
+
+  constructor(
+    readonly spare: SpareTime,
+    readonly collect: () => void,
+  ) {}
+
+  readonly add = (bytes: number): void => {
+    this.#bytes += bytes;
+    if (this.#bytes < COLLECT_AFTER_BYTES) return;
+    this.#bytes = 0;
+    void this.spare.pass().then(this.collect);
+  };
+}

@@ -52,6 +52,8 @@ export class ScriptedEngine implements Backend {
 
   async spare(): Promise<void> {}
 
+  consumed(): void {}
+
   nowUs(): number {
     return 0;
   }

@@ -129,6 +129,7 @@ class Served {
             submit: (generation, receiver) => this.engine.submit(generation, receiver),
             nowUs: () => 0,
             spare: async () => {},
+            consumed: () => {},
           },
           accounting: {
             opened: () => {

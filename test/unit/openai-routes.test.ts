@@ -52,6 +52,7 @@ class House {
           backend: {
             nowUs: () => 5,
             spare: async () => {},
+            consumed: () => {},
             submit: (generation, receiver) => {
               if (this.refuse) return { refused: "busy" };
               const running = { generation, receiver, cancelled: false };

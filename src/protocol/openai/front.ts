@@ -10,6 +10,8 @@ export interface Backend {
   submit(generation: Generation, receiver: Receiver): Submission | Refusal;
   /** Settles when a few milliseconds of the thread hold nobody up: awaited before work on large bodies and prompts. */
   spare(): Promise<void>;
+  /** A body of so many bytes was read: what becomes of it is garbage soon. */
+  consumed(bytes: number): void;
   /** The engine's clock; arrivals are stamped with it. */
   nowUs(): number;
 }

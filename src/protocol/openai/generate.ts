@@ -110,6 +110,7 @@ export class Generator {
     const body = await readBody(http, config.maxBodyBytes);
     if (body === null) return refuse(bodyTooLarge(config.maxBodyBytes));
     const arrivalUs = backend.nowUs();
+    backend.consumed(body.length);
     if (body.length > LARGE_BODY_BYTES) await backend.spare();
     const read = (kind === "chat" ? readChat : readCompletion)(body, http.headers.get("content-type"), this.#limits);
     if ("error" in read) return refuse(read.error);
