@@ -47,6 +47,8 @@ rmSync(root + junit, { force: true }); // an old one must not speak for this run
 const ok = await step("tests", [
   "test",
   "--only-failures",
+  "--timeout",
+  "60000",
   "--reporter=junit",
   `--reporter-outfile=${junit}`,
   ...process.argv.slice(2),

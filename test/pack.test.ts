@@ -87,7 +87,7 @@ test("the tarball holds what runs, and nothing else", () => {
     expect(paths).toContain(path);
   }
   const strangers = paths.filter(
-    (path) => !/^(bin|src|build|dist)\/|^assembly\/layout\.ts$|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
+    (path) => !/^(bin|src|build|dist|docs)\/|^assembly\/layout\.ts$|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
   );
   expect(strangers).toEqual([]);
   expect(packed.size).toBeLessThan(4_000_000);

@@ -1,4 +1,4 @@
-/** What stands in a recorded trace? Format `golden-decisions/1`; README.md of this folder says what each field means. */
+/** What stands in a recorded trace? Format `golden-decisions/1`; FORMAT.md says what each field means. */
 import { gunzipSync } from "node:zlib";
 
 export interface TraceConfig {
