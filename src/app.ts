@@ -28,6 +28,12 @@ const FLUSH_MS = 100;
 /** A disk that hangs must not hold the exit. */
 const TRUTH_CLOSE_MS = 5000;
 const METRICS_METHODS = { "/metrics": ["GET"], "/metrics/vllm": ["GET"], "/metrics/understudy": ["GET"] };
+/** Reading a body of half a megabyte, or hashing its prompt; how long it may be put off. */
+const LONG_WORK_US = 4000;
+const LONG_WORK_PATIENCE_US = 200_000;
+/** A whole collection with 10,000 open streams takes 25 to 45 ms. */
+const COLLECTION_US = 60_000;
+const COLLECTION_PATIENCE_US = 2_000_000;
 /** Idle keep-alive connections are closed after this, as uvicorn does. */
 const KEEP_ALIVE_S = 5;
 
@@ -78,8 +84,8 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
     ...(truth ? { observer: (rank: number) => truth.observer(rank) } : {}),
   });
   const accounts = new Accounts();
-  const spare = new SpareTime(clock);
-  const garbage = new Garbage(spare, () => Bun.gc(false));
+  const spare = new SpareTime(clock, LONG_WORK_US, LONG_WORK_PATIENCE_US);
+  const garbage = new Garbage(new SpareTime(clock, COLLECTION_US, COLLECTION_PATIENCE_US), (now) => void Bun.gc(now));
   const snapshot = (): Snapshot => ({
     engines: engines.snapshots(),
     loop: engines.lateness(),
@@ -93,7 +99,7 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
     backend: {
       submit: (generation, receiver) => engines.submit(generation, receiver),
       nowUs: () => clock.now(),
-      spare: () => spare.pass(),
+      spare: async () => void (await spare.pass()),
       consumed: garbage.add,
     },
     accounting: accounts,

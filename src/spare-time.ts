@@ -4,24 +4,29 @@
  */
 import type { Clock } from "./clock.ts";
 
-/** What such a piece of work takes at most, about. */
-const NEEDED_US = 4000;
-/** Steps that leave no such gap do not hold work up for ever. */
-const PATIENCE_US = 200_000;
-
 interface Waiting {
   readonly sinceUs: number;
-  readonly go: () => void;
+  readonly go: (found: boolean) => void;
 }
 
 export class SpareTime {
   readonly #queue: Waiting[] = [];
   #armed = false;
 
-  constructor(readonly clock: Clock) {}
+  /**
+   * `neededUs`: what the work takes at most, about. `patienceUs`: steps that leave no such gap do not hold it up longer.
+   */
+  constructor(
+    readonly clock: Clock,
+    readonly neededUs: number,
+    readonly patienceUs: number,
+  ) {}
 
-  /** Settles, in order of the calls, at most once per turn of the event loop, when nothing is due for a while. */
-  pass(): Promise<void> {
+  /**
+   * Settles, in order of the calls, at most once per turn of the event loop, when nothing is due for a while; false:
+   * there was no such gap within the patience.
+   */
+  pass(): Promise<boolean> {
     return new Promise((go) => {
       this.#queue.push({ sinceUs: this.clock.now(), go });
       if (!this.#armed) this.#next();
@@ -40,9 +45,10 @@ export class SpareTime {
     const { clock } = this;
     const nowUs = clock.now();
     const dueUs = clock.nextUs();
-    if (dueUs - nowUs >= NEEDED_US || nowUs - first.sinceUs >= PATIENCE_US) {
+    const found = dueUs - nowUs >= this.neededUs;
+    if (found || nowUs - first.sinceUs >= this.patienceUs) {
       this.#queue.shift();
-      first.go();
+      first.go(found);
       if (this.#queue.length > 0) this.#next();
       return;
     }
@@ -54,23 +60,46 @@ export class SpareTime {
 
 /** Request bodies after which a collection is asked for: each leaves some five times its size behind. */
 const COLLECT_AFTER_BYTES = 4 * 2 ** 20;
+/** After a burst the rest is collected when nothing came for this long, unless it is little. */
+const REST_US = 500_000;
+const LITTLE_BYTES = 2 ** 18;
 
 /**
  * When is garbage collected? The host sees the core's reserved memory as live and lets as much garbage gather; so it is
- * told, by the amount of bodies read, in spare time. `collect` must not wait for the collection.
+ * told, by the amount of bodies read, in spare time. `collect(true)`: there is time for a whole collection now; false: it
+ * must go on beside the streams.
  */
 export class Garbage {
+  /** Since the last collection, and at the last look. */
   #bytes = 0;
+  #seen = 0;
+  #looking = false;
 
   constructor(
     readonly spare: SpareTime,
-    readonly collect: () => void,
+    readonly collect: (now: boolean) => void,
   ) {}
 
   readonly add = (bytes: number): void => {
     this.#bytes += bytes;
-    if (this.#bytes < COLLECT_AFTER_BYTES) return;
+    if (this.#bytes >= COLLECT_AFTER_BYTES) this.#ask();
+    else if (!this.#looking && this.#bytes >= LITTLE_BYTES) this.#lookLater();
+  };
+
+  #ask(): void {
     this.#bytes = 0;
     void this.spare.pass().then(this.collect);
-  };
+  }
+
+  #lookLater(): void {
+    this.#looking = true;
+    this.#seen = this.#bytes;
+    const { clock } = this.spare;
+    clock.at(clock.now() + REST_US, () => {
+      this.#looking = false;
+      if (this.#bytes < LITTLE_BYTES) return;
+      if (this.#bytes === this.#seen) this.#ask();
+      else this.#lookLater();
+    });
+  }
 }

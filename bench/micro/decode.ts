@@ -10,6 +10,11 @@ import { root } from "../lib/results.ts";
 const PROMPT_TOKENS = 16;
 const EOS_ID = 200_002;
 
+/** Tokens per request that fit the pool without preemption, at most 1,600. */
+export function tokensThatFit(sequences: number): number {
+  return Math.min(1600, Math.floor((config.numGpuBlocks * config.blockSize) / sequences) - 64);
+}
+
 const config: EngineConfig = {
   maxModelLen: 8192,
   maxNumSeqs: 1024,
@@ -17,7 +22,8 @@ const config: EngineConfig = {
   maxNumBatchedTokens: 32_768,
   maxNumScheduledTokens: 32_768,
   blockSize: 16,
-  numGpuBlocks: 200_000,
+  // The pool of the default preset; a colder one costs more per new block.
+  numGpuBlocks: 29_205,
   enablePrefixCaching: true,
   enableChunkedPrefill: true,
   asyncScheduling: true,

@@ -6,7 +6,7 @@
 import { known, number } from "../lib/options.ts";
 import { bar, progress, table } from "../lib/report.ts";
 import { save } from "../lib/results.ts";
-import { decode, loadDecoding } from "./decode.ts";
+import { decode, loadDecoding, tokensThatFit } from "./decode.ts";
 
 known(["--seconds", "--no-save"]);
 
@@ -19,11 +19,12 @@ const core = await loadDecoding();
 const rows: { sequences: number; tokensPerSecond: number; nsPerStep: number; checksum: string }[] = [];
 for (const sequences of SEQUENCES) {
   progress(`step: ${sequences} sequences`);
-  decode(core, sequences, 200); // compiles
+  const length = tokensThatFit(sequences);
+  for (let round = 0; round < 3; round++) decode(core, sequences, length); // compiles
   let best = 0;
   let [tokens, steps, ms, sum] = [0, 0, 0, 0];
   for (let round = 0; round < ROUNDS || ms < seconds * 1000; round++) {
-    const one = decode(core, sequences, 2000);
+    const one = decode(core, sequences, length);
     tokens += one.tokens;
     steps += one.steps;
     ms += one.ms;
