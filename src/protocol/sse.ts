@@ -5,7 +5,7 @@
  * pushed default stream (64 streams, 240-byte events, server alone on a core): 3.6–4.1 µs CPU per event against 4.5,
  * 0.4 µs of it in user space against 0.64; 4.2 KB per open stream against 4.6.
  *
- * Bun sends the header lines only with the first byte of the body, the real server at once.
+ * Bun completes the head only with the first byte of the body, the real server at once.
  */
 import type { EventSink, SinkEvents } from "./sink.ts";
 
