@@ -1,34 +1,49 @@
 // Which block is free next, who holds the others, and which block holds which content?
 // The free queue of vLLM 0.33 (`v1/core/block_pool.py`): block 0 is the null block and here the sentinel of the list.
 
-import { column, column64 } from "./column";
+import { column64 } from "./column";
 import { kvEvents, numGpuBlocks, prefixCaching } from "./config";
 import { eventCleared, eventRemoved } from "./events";
 import { count, setAddress, setWord } from "./header";
-import { Total, Word } from "./layout";
+import { BLOCK_BYTES, BlockField, Total, Word } from "./layout";
 import { clearPrefixes, enter, forget } from "./prefix";
 
-let refs = changetype<StaticArray<i32>>(0);
-let freeNext = changetype<StaticArray<i32>>(0);
-let freePrev = changetype<StaticArray<i32>>(0);
-/** The content a block is entered with in the prefix cache; 0 is none. */
-export let blockHash = changetype<StaticArray<u64>>(0);
+/** One block, fields in the order of BlockField: side by side, because a new block touches all of them. */
+@unmanaged
+export class Block {
+  /** The content it is entered with in the prefix cache; 0 is none. */
+  hash: u64;
+  /** Holders; 0 means free. */
+  refs: i32;
+  /** Neighbours in the free queue. */
+  freeNext: i32;
+  freePrev: i32;
+  /** The ring of equal blocks; see prefix.ts. */
+  sameNext: i32;
+  samePrev: i32;
+}
+if (offsetof<Block>("freeNext") !== BlockField.FreeNext << 2) ERROR("Block and BlockField disagree");
+if (offsetof<Block>() > <usize>BLOCK_BYTES) ERROR("a block's row is larger than BLOCK_BYTES");
+
+let blocksAt: usize = 0;
+
+export function blockOf(block: i32): Block {
+  return changetype<Block>(blocksAt + <usize>block * BLOCK_BYTES);
+}
+
 let free: i32 = 0;
 
 export function takeBlocks(): void {
-  refs = column(numGpuBlocks);
-  freeNext = column(numGpuBlocks);
-  freePrev = column(numGpuBlocks);
-  blockHash = column64(numGpuBlocks);
+  // One row more, so that rows can start at a cache line.
+  const rows = column64((numGpuBlocks + 1) * (BLOCK_BYTES >> 3));
+  blocksAt = (changetype<usize>(rows) + BLOCK_BYTES - 1) & ~(<usize>BLOCK_BYTES - 1);
 }
 
 export function initBlocks(): void {
-  setAddress(Word.BlockRefAt, changetype<usize>(refs));
-  setAddress(Word.BlockHashAt, changetype<usize>(blockHash));
-  setAddress(Word.FreeNextAt, changetype<usize>(freeNext));
+  setAddress(Word.BlocksAt, blocksAt);
   for (let block = 0; block < numGpuBlocks; block++) {
-    freeNext[block] = block + 1 === numGpuBlocks ? 0 : block + 1;
-    freePrev[block] = block === 0 ? numGpuBlocks - 1 : block - 1;
+    blockOf(block).freeNext = block + 1 === numGpuBlocks ? 0 : block + 1;
+    blockOf(block).freePrev = block === 0 ? numGpuBlocks - 1 : block - 1;
   }
   setFree(numGpuBlocks - 1);
 }
@@ -37,13 +52,13 @@ export function blocksFree(): i32 {
   return free;
 }
 export function refsOf(block: i32): i32 {
-  return refs[block];
+  return blockOf(block).refs;
 }
 export function freeAfter(block: i32): i32 {
-  return freeNext[block];
+  return blockOf(block).freeNext;
 }
 export function freeBefore(block: i32): i32 {
-  return freePrev[block];
+  return blockOf(block).freePrev;
 }
 
 function setFree(value: i32): void {
@@ -53,26 +68,26 @@ function setFree(value: i32): void {
 
 /** The block at the front of the free queue, its old content forgotten. The caller has checked that there is one. */
 export function acquireBlock(): i32 {
-  const block = freeNext[0];
-  assert(block !== 0 && refs[block] === 0, "the free queue holds a block in use");
+  const block = blockOf(0).freeNext;
+  assert(block !== 0 && blockOf(block).refs === 0, "the free queue holds a block in use");
   unlink(block);
-  if (blockHash[block] !== 0) {
+  if (blockOf(block).hash !== 0) {
     forget(block);
-    if (kvEvents) eventRemoved(block, blockHash[block]);
-    blockHash[block] = 0;
+    if (kvEvents) eventRemoved(block, blockOf(block).hash);
+    blockOf(block).hash = 0;
   }
-  refs[block] = 1;
+  blockOf(block).refs = 1;
   setFree(free - 1);
   return block;
 }
 
 /** One holder more; a cached block without holders leaves the free queue from the middle. */
 export function touchBlock(block: i32): void {
-  if (refs[block] === 0) {
+  if (blockOf(block).refs === 0) {
     unlink(block);
     setFree(free - 1);
   }
-  refs[block] = refs[block] + 1;
+  blockOf(block).refs = blockOf(block).refs + 1;
 }
 
 // A request's blocks come back youngest first. Those without content go to the front of the queue as a group that keeps
@@ -84,22 +99,22 @@ export function beginRelease(): void {
 }
 
 export function releaseBlock(block: i32): void {
-  assert(refs[block] > 0, "block released twice");
-  const left = refs[block] - 1;
-  refs[block] = left;
+  assert(blockOf(block).refs > 0, "block released twice");
+  const left = blockOf(block).refs - 1;
+  blockOf(block).refs = left;
   if (left !== 0) return;
-  if (blockHash[block] === 0 || !prefixCaching) {
+  if (blockOf(block).hash === 0 || !prefixCaching) {
     insertAfter(groupTail, block);
     groupTail = block;
   } else {
-    insertAfter(freePrev[0], block);
+    insertAfter(blockOf(0).freePrev, block);
   }
   setFree(free + 1);
 }
 
 export function cacheBlock(block: i32, hash: u64): void {
-  assert(blockHash[block] === 0, "a block is entered twice");
-  blockHash[block] = hash;
+  assert(blockOf(block).hash === 0, "a block is entered twice");
+  blockOf(block).hash = hash;
   enter(block, hash);
 }
 
@@ -107,23 +122,23 @@ export function cacheBlock(block: i32, hash: u64): void {
 export function resetCache(): bool {
   if (free !== numGpuBlocks - 1) return false;
   clearPrefixes();
-  for (let block = 1; block < numGpuBlocks; block++) blockHash[block] = 0;
+  for (let block = 1; block < numGpuBlocks; block++) blockOf(block).hash = 0;
   if (kvEvents) eventCleared();
   count(Total.PrefixResets, 1);
   return true;
 }
 
 function unlink(block: i32): void {
-  const next = freeNext[block];
-  const prev = freePrev[block];
-  freeNext[prev] = next;
-  freePrev[next] = prev;
+  const next = blockOf(block).freeNext;
+  const prev = blockOf(block).freePrev;
+  blockOf(prev).freeNext = next;
+  blockOf(next).freePrev = prev;
 }
 
 function insertAfter(prev: i32, block: i32): void {
-  const next = freeNext[prev];
-  freeNext[prev] = block;
-  freePrev[block] = prev;
-  freeNext[block] = next;
-  freePrev[next] = block;
+  const next = blockOf(prev).freeNext;
+  blockOf(prev).freeNext = block;
+  blockOf(block).freePrev = prev;
+  blockOf(block).freeNext = next;
+  blockOf(next).freePrev = block;
 }

@@ -2,7 +2,7 @@
 // Read by two compilers: asc builds the core from it, tsc reads memory through it. Constants and enums only.
 // A change of order changes ABI.
 
-export const ABI: i32 = 3;
+export const ABI: i32 = 4;
 export const NONE: i32 = -1;
 
 /** Requests that may exist at once, waiting ones included; a handle is generation << SLOT_BITS | slot. */
@@ -131,9 +131,7 @@ export enum Word {
   PageNextAt,
   PageBlockAt,
   PageHashAt,
-  BlockRefAt,
-  BlockHashAt,
-  FreeNextAt,
+  BlocksAt,
   PriorityAt,
   ArrivalAt,
   SequenceAt,
@@ -184,6 +182,17 @@ export enum Field {
   Quiet,
   Calm,
   Template,
+}
+
+/** A block's row: words of 32 bits, the first field has 64. */
+export const BLOCK_BYTES: i32 = 32;
+export enum BlockField {
+  Hash,
+  Refs = 2,
+  FreeNext,
+  FreePrev,
+  SameNext,
+  SamePrev,
 }
 
 /** Cumulative counters, doubles that hold whole numbers. */

@@ -1,23 +1,18 @@
 // Which block holds this content? Open addressing from chained block hash to block; blocks of equal content form a ring
 // in order of entry, and look-up gives the oldest (vLLM 0.33 `v1/core/block_pool.py`, BlockHashToBlockMap).
-import { blockHash } from "./blocks";
+import { blockOf } from "./blocks";
 import { column } from "./column";
 import { numGpuBlocks } from "./config";
 
 /** Oldest block of a hash; 0 is empty. Linear probing, power of two, at most half full. */
 let table = changetype<StaticArray<i32>>(0);
 let mask: i32 = 0;
-/** The ring of equal blocks. */
-let sameNext = changetype<StaticArray<i32>>(0);
-let samePrev = changetype<StaticArray<i32>>(0);
 
 export function takePrefixes(): void {
   let size = 16;
   while (size < numGpuBlocks << 1) size <<= 1;
   mask = size - 1;
   table = column(size);
-  sameNext = column(numGpuBlocks);
-  samePrev = column(numGpuBlocks);
 }
 
 /** The block entered first with this content, or 0. */
@@ -30,28 +25,28 @@ export function enter(block: i32, hash: u64): void {
   const oldest = table[place];
   if (oldest === 0) {
     table[place] = block;
-    sameNext[block] = block;
-    samePrev[block] = block;
+    blockOf(block).sameNext = block;
+    blockOf(block).samePrev = block;
     return;
   }
-  const youngest = samePrev[oldest];
-  sameNext[youngest] = block;
-  samePrev[block] = youngest;
-  sameNext[block] = oldest;
-  samePrev[oldest] = block;
+  const youngest = blockOf(oldest).samePrev;
+  blockOf(youngest).sameNext = block;
+  blockOf(block).samePrev = youngest;
+  blockOf(block).sameNext = oldest;
+  blockOf(oldest).samePrev = block;
 }
 
 /** The block's content is gone; equal blocks stay hittable. */
 export function forget(block: i32): void {
-  const place = placeOf(blockHash[block]);
-  const next = sameNext[block];
+  const place = placeOf(blockOf(block).hash);
+  const next = blockOf(block).sameNext;
   if (next === block) {
     empty(place);
     return;
   }
-  const prev = samePrev[block];
-  sameNext[prev] = next;
-  samePrev[next] = prev;
+  const prev = blockOf(block).samePrev;
+  blockOf(prev).sameNext = next;
+  blockOf(next).samePrev = prev;
   if (table[place] === block) table[place] = next;
 }
 
@@ -63,7 +58,7 @@ export function clearPrefixes(): void {
 function placeOf(hash: u64): i32 {
   let place = <i32>hash & mask;
   let block = table[place];
-  while (block !== 0 && blockHash[block] !== hash) {
+  while (block !== 0 && blockOf(block).hash !== hash) {
     place = (place + 1) & mask;
     block = table[place];
   }
@@ -77,7 +72,7 @@ function empty(hole: i32): void {
     place = (place + 1) & mask;
     const block = table[place];
     if (block === 0) break;
-    const home = <i32>blockHash[block] & mask;
+    const home = <i32>blockOf(block).hash & mask;
     if (((place - home) & mask) >= ((place - hole) & mask)) {
       table[hole] = block;
       hole = place;

@@ -1,6 +1,6 @@
 // Does everything in the core agree with everything else? Walks all structures; a contradiction is a trap with its name.
 import { entry, entryBlock, entryHash, nextEntry } from "./arena";
-import { blockHash, blocksFree, freeAfter, freeBefore, refsOf } from "./blocks";
+import { blockOf, blocksFree, freeAfter, freeBefore, refsOf } from "./blocks";
 import { column } from "./column";
 import { blockSize, maxNumSeqs, numGpuBlocks, prefixCaching, priorityPolicy } from "./config";
 import { word } from "./header";
@@ -32,7 +32,7 @@ function verifyFreeQueue(): void {
   assert(free === blocksFree(), "the count of free blocks is wrong");
   for (let block = 1; block < numGpuBlocks; block++) {
     holders[block] = 0;
-    if (blockHash[block] !== 0) assert(find(blockHash[block]) !== 0, "a cached block cannot be found");
+    if (blockOf(block).hash !== 0) assert(find(blockOf(block).hash) !== 0, "a cached block cannot be found");
   }
 }
 
@@ -49,7 +49,8 @@ function verifyRunning(): void {
       const block = entryBlock(at);
       assert(block > 0 && block < numGpuBlocks, "a table holds no block");
       holders[block] = holders[block] + 1;
-      if (index < row(slot).cachedCount) assert(blockHash[block] === entryHash(at), "a cached block has other content");
+      if (index < row(slot).cachedCount)
+        assert(blockOf(block).hash === entryHash(at), "a cached block has other content");
       if (index + 1 < held) at = nextEntry(at);
     }
   }

@@ -3,6 +3,8 @@
  * A view of a per-step list (plan rows) starts at an address that the words give anew for each step.
  */
 import {
+  BLOCK_BYTES,
+  BlockField,
   FINE_WIDTH,
   Field,
   HISTOGRAM_WIDTH,
@@ -86,9 +88,10 @@ export class CoreViews {
 
   /** Free blocks, next to be taken first, copied; walks the whole queue. */
   freeQueue(): number[] {
-    const next = (this.word(Word.FreeNextAt) >>> 0) >> 2;
+    const rows = (this.word(Word.BlocksAt) >>> 0) >> 2;
+    const next = (block: number) => this.i32[rows + block * (BLOCK_BYTES >> 2) + BlockField.FreeNext]!;
     const blocks: number[] = [];
-    for (let block = this.i32[next]!; block !== 0; block = this.i32[next + block]!) blocks.push(block);
+    for (let block = next(0); block !== 0; block = next(block)) blocks.push(block);
     return blocks;
   }
 
