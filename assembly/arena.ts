@@ -109,9 +109,6 @@ export function setCached(slot: i32, blocks: i32): void {
 export function hashAt(slot: i32, index: i32): u64 {
   return pageHash[entry(slot, index)];
 }
-export function blockAt(slot: i32, index: i32): i32 {
-  return pageBlock[entry(slot, index)];
-}
 
 /** Entry of the slot's block `index` in the page columns; walks from the nearer end of the chain. */
 export function entry(slot: i32, index: i32): i32 {
@@ -147,9 +144,6 @@ export function entryHash(at: i32): u64 {
 }
 export function entryBlock(at: i32): i32 {
   return pageBlock[at];
-}
-export function setEntryBlock(at: i32, block: i32): void {
-  pageBlock[at] = block;
 }
 
 function grow(slot: i32, index: i32): void {

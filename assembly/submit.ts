@@ -43,9 +43,6 @@ export function takeInput(): void {
 export function publishInput(): void {
   setAddress(Word.InputAt, changetype<usize>(input));
 }
-export function inputWord(index: i32): i32 {
-  return input[index];
-}
 
 /**
  * A new request at the back of the queue; its handle, or NONE when slots or arena are full (nothing is kept then).
