@@ -1,6 +1,6 @@
 /** How does Python print a value? `repr` and `str` as CPython 3.11 writes them, for error texts that quote the request. */
 
-import { get, type Int, isList, keysOf, PythonFloat, type PythonValue } from "./python-value.ts";
+import { get, isList, keysOf, PythonFloat, type PythonValue } from "./python-value.ts";
 
 /** Categories that `str.isprintable` refuses; the blank is the one separator that prints. */
 const UNPRINTABLE = /[\p{C}\p{Z}]/u;
@@ -40,10 +40,6 @@ export function reprFloat(value: number): string {
   }
   const text = String(value);
   return text.includes(".") ? text : `${text}.0`;
-}
-
-export function reprInt(value: Int): string {
-  return String(value);
 }
 
 /** `repr(value)`. A plain number with a whole value is an int. */
