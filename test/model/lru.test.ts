@@ -18,9 +18,14 @@ const debug = new WebAssembly.Module(bytes("core.debug.wasm"));
 
 const LONGEST_BLOCKS = 60;
 
-function config(numGpuBlocks: number, blockSize: number, asyncScheduling: boolean): EngineConfig {
+function config(
+  numGpuBlocks: number,
+  blockSize: number,
+  asyncScheduling: boolean,
+  longestBlocks = LONGEST_BLOCKS,
+): EngineConfig {
   return {
-    maxModelLen: (LONGEST_BLOCKS + 1) * TRACE_BLOCK,
+    maxModelLen: (longestBlocks + 1) * TRACE_BLOCK,
     maxNumSeqs: 1,
     maxNumActiveSeqs: 1,
     maxNumBatchedTokens: 8192,
@@ -66,8 +71,21 @@ function lruHits(trace: readonly TraceRequest[], usable: number): number {
   return hits;
 }
 
+interface Shape {
+  readonly wholeBlocks?: boolean;
+  /** That go on; more of them are longer ago when they do. */
+  readonly conversations?: number;
+  /** Most blocks that a turn adds. */
+  readonly turnBlocks?: number;
+  readonly longestBlocks?: number;
+}
+
 /** Conversations that grow turn by turn, some with a common beginning: the shape of Mooncake's traces. Lengths are never whole blocks unless asked for. */
-function mooncakeLike(seed: number, requests: number, wholeBlocks = false): TraceRequest[] {
+function mooncakeLike(
+  seed: number,
+  requests: number,
+  { wholeBlocks = false, conversations = 40, turnBlocks = 8, longestBlocks = LONGEST_BLOCKS }: Shape = {},
+): TraceRequest[] {
   const random = seeded(seed);
   const below = (limit: number) => random() % limit;
   const open: number[][] = [];
@@ -75,11 +93,11 @@ function mooncakeLike(seed: number, requests: number, wholeBlocks = false): Trac
   return Array.from({ length: requests }, (_, at): TraceRequest => {
     const turn = open.length > 0 && below(100) < 60 ? below(open.length) : open.length;
     const ids = [...(open[turn] ?? (below(2) === 0 ? [0] : []))];
-    for (let more = 1 + below(8); more > 0; more--) ids.push(next++);
-    ids.splice(LONGEST_BLOCKS);
+    for (let more = 1 + below(turnBlocks); more > 0; more--) ids.push(next++);
+    ids.splice(longestBlocks);
     const last = wholeBlocks && below(3) === 0 ? TRACE_BLOCK : 1 + below(TRACE_BLOCK - 1);
     // The last block is partial here and full, with another id, in the next turn.
-    open[turn % 40] = last === TRACE_BLOCK ? ids : ids.slice(0, -1);
+    open[turn % conversations] = last === TRACE_BLOCK ? ids : ids.slice(0, -1);
     const promptTokens = (ids.length - 1) * TRACE_BLOCK + last;
     return { line: at + 1, arrivalUs: at, promptTokens, outputTokens: 1, blockIds: ids };
   });
@@ -114,6 +132,23 @@ test.each([UNLIMITED, 5000, 1000, 300, 100, LONGEST_BLOCKS + 2])(
   },
 );
 
+/** As many requests as a published Mooncake trace has, and about as many blocks: at each of these sizes but the first it really evicts. */
+const LARGE: Shape = { conversations: 8000, turnBlocks: 30, longestBlocks: 240 };
+const large = mooncakeLike(11, 12_000, LARGE);
+const SIZES = [UNLIMITED, 100_000, 50_000, 30_000, 10_000];
+
+test.each(SIZES)("12,000 requests, %d usable blocks: the model's hits", (usable) => {
+  const hits = coreHits(large, config(usable + 1, TRACE_BLOCK, true, LARGE.longestBlocks), release);
+  expect(hits).toBe(lruHits(large, usable) * TRACE_BLOCK);
+});
+
+test("each of those sizes has fewer hits than the one before", () => {
+  const distinct = new Set(large.flatMap(({ blockIds }) => [...blockIds!]));
+  expect(distinct.size).toBeGreaterThan(150_000);
+  const hits = SIZES.map((usable) => lruHits(large, usable));
+  for (const [i, fewer] of hits.slice(1).entries()) expect(fewer).toBeLessThan(hits[i]!);
+});
+
 test("a small pool has fewer hits than a large one, or the test would show nothing", () => {
   const hits = [UNLIMITED, 1000, 300, 100].map((usable) => lruHits(trace, usable));
   expect(hits).toEqual(hits.toSorted((a, b) => b - a));
@@ -140,6 +175,6 @@ test("any small trace, any pool: the debug core agrees with the model", () =>
   ));
 
 test("prompts of whole blocks compute their last one again", () => {
-  const whole = mooncakeLike(3, 800, true);
+  const whole = mooncakeLike(3, 800, { wholeBlocks: true });
   expect(coreHits(whole, config(UNLIMITED, TRACE_BLOCK, true), release)).toBe(lruHits(whole, UNLIMITED) * TRACE_BLOCK);
 });
