@@ -30,6 +30,13 @@ export function mix(seed: number, position: number): number {
   return hash >>> 0;
 }
 
+/** The seed of an answer that is decided by its prompt alone, as under greedy decoding: 32 bits that all ids go into. */
+export function greedySeed(promptIds: Uint32Array): number {
+  let seed = promptIds.length;
+  for (let at = 0; at < promptIds.length; at++) seed = mix(seed ^ promptIds[at]!, at);
+  return seed;
+}
+
 /** Evenly one of `count` for a 32-bit draw; exact, since the product stays below 2^53. */
 function pick(draw: number, count: number): number {
   return Math.floor((draw * count) / 2 ** 32);

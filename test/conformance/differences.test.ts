@@ -195,8 +195,30 @@ row("the seed alone decides the text", async () => {
   ]);
   for (const other of others) expect(texts(other)).toEqual(texts(one!));
   expect(texts(await complete({ seed: 6 }))).not.toEqual(texts(one!));
-  const unseeded = await Promise.all([0, 1].map(() => complete({ seed: null, temperature: 0, max_tokens: 40 })));
+  const unseeded = await Promise.all([0, 1].map(() => complete({ seed: null, max_tokens: 40 })));
   expect(texts(unseeded[0]!)).not.toEqual(texts(unseeded[1]!));
+});
+
+row("at temperature 0 without a seed the prompt decides the text", async () => {
+  const greedy = (prompt: string | number[], more: object = {}) =>
+    complete({ seed: null, temperature: 0, max_tokens: 40, prompt, ...more });
+  const [one, again, low, other, swapped, straight] = await Promise.all([
+    greedy("Hello"),
+    greedy("Hello", { stream: false, top_p: 0.3, priority: 1 }),
+    greedy("Hello", { temperature: 0.001 }),
+    greedy("Hello!"),
+    greedy([5, 6]),
+    greedy([6, 5]),
+  ]);
+  expect(texts(again)).toEqual(texts(one));
+  // vLLM raises it to 0.01, which samples.
+  expect(texts(low)).not.toEqual(texts(one));
+  expect(texts(other)).not.toEqual(texts(one));
+  expect(texts(swapped)).not.toEqual(texts(straight));
+  const chats = await Promise.all(
+    [0, 1].map(() => chat({ seed: null, temperature: 0, max_tokens: null, ignore_eos: false })),
+  );
+  expect(contents(chats[0]!)).toEqual(contents(chats[1]!));
 });
 
 row("without max_tokens the length is drawn", async () => {

@@ -1,5 +1,5 @@
 /** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
-import { plannedLength } from "../../content/answers.ts";
+import { greedySeed, plannedLength } from "../../content/answers.ts";
 import type { Generation, Outcome, Receiver, Submission } from "../../engine/types.ts";
 import { randomHex } from "../../random.ts";
 import { SseStream } from "../sse.ts";
@@ -32,7 +32,7 @@ import { checkPrompt, checkPromptText, truncatePrompt } from "./limits.ts";
 import { readChat, readCompletion } from "./read.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
 import { receivedLine } from "./request-log.ts";
-import { checkDataParallelRank, checkSampling, headerInt } from "./sampling.ts";
+import { checkDataParallelRank, checkSampling, headerInt, isGreedy } from "./sampling.ts";
 import { StreamedAnswer } from "./stream.ts";
 
 type Asking = ChatRequest | CompletionRequest;
@@ -206,7 +206,7 @@ export class Generator {
   }
 
   #asked(request: Asking, http: Request, cut: readonly Cut[], ticket: Ticket): Asked {
-    const { config, nextSeed, epochSeconds } = this.#options;
+    const { config, epochSeconds } = this.#options;
     const base = http.headers.get("x-request-id") ?? request.requestId ?? randomHex(8);
     const echoes = request.kind === "completion" && request.echo;
     const keepIds = request.returnTokenIds || echoes || promptLogprobCount(request) !== null;
@@ -216,7 +216,7 @@ export class Generator {
         tokens: ids.length,
         ids: keepIds ? [...ids] : null,
         echo: !echoes ? null : typeof given === "string" ? given : this.#decode(ids),
-        seed: request.seed === null ? nextSeed() : fold(request.seed),
+        seed: this.#seed(request, ids),
       };
     });
     const promptText = request.kind === "chat" && request.returnPromptText ? this.#decode(cut[0]!.ids) : null;
@@ -230,6 +230,11 @@ export class Generator {
       promptText,
       ticket,
     };
+  }
+
+  #seed({ seed, temperature }: Asking, ids: Uint32Array): number {
+    if (seed !== null) return fold(seed);
+    return isGreedy(temperature) ? greedySeed(ids) : this.#options.nextSeed();
   }
 
   /** Hands all choices of all prompts to the engine, in order; all or none. */

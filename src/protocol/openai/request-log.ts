@@ -5,7 +5,7 @@
 import { type Asked, promptId } from "./answer.ts";
 import { repr, reprFloat } from "./python-repr.ts";
 import type { ChatRequest, CompletionRequest } from "./request.ts";
-import { GREEDY_BELOW, usedTemperature } from "./sampling.ts";
+import { isGreedy, usedTemperature } from "./sampling.ts";
 
 /** Before the engine gets the prompt; `maxTokens` as resolved for it. */
 export function receivedLine(id: string, request: ChatRequest | CompletionRequest, maxTokens: number): string {
@@ -27,7 +27,7 @@ export function logAborted(asked: Asked, runs: (prompt: number) => boolean): voi
 function parameters(request: ChatRequest | CompletionRequest, maxTokens: number): string {
   const { sampling, stop, seed } = request;
   const temperature = usedTemperature(request.temperature);
-  const greedy = temperature < GREEDY_BELOW;
+  const greedy = isGreedy(request.temperature);
   const fields = {
     n: repr(sampling.n),
     presence_penalty: reprFloat(sampling.presencePenalty),

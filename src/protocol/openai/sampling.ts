@@ -13,7 +13,7 @@ import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./requ
 const MAX_SEQUENCES = 16384;
 const MAX_LOGPROB_TOKEN_IDS = 128;
 /** Below this temperature the most likely token is taken. */
-export const GREEDY_BELOW = 1e-5;
+const GREEDY_BELOW = 1e-5;
 const LOWEST_TEMPERATURE = 1e-2;
 
 /** `SamplingParams.__post_init__`, in its order. Part of `checkPrompt`: plain answer with status 400, also for a stream. */
@@ -84,7 +84,7 @@ function checkWords({ sampling, stop, temperature }: ChatRequest | CompletionReq
     return badRequest(
       `bad_words cannot contain an empty string. Got bad_words=${repr([...new Set(sampling.badWords)])}`,
     );
-  if (usedTemperature(temperature) < GREEDY_BELOW && sampling.n > 1)
+  if (isGreedy(temperature) && sampling.n > 1)
     return badRequest(`n must be 1 when using greedy sampling, got ${sampling.n}.`);
   return null;
 }
@@ -92,6 +92,11 @@ function checkWords({ sampling, stop, temperature }: ChatRequest | CompletionReq
 /** vLLM raises what is just above 0. */
 export function usedTemperature(temperature: number): number {
   return temperature > 0 ? Math.max(temperature, LOWEST_TEMPERATURE) : temperature;
+}
+
+/** The most likely token is taken, so the prompt alone decides the answer. */
+export function isGreedy(temperature: number): boolean {
+  return usedTemperature(temperature) < GREEDY_BELOW;
 }
 
 /** What Python's `int(text)` takes. */
