@@ -14,7 +14,7 @@ import { takePrefixes } from "./prefix";
 import { publishQueues, removeRunningAt, running, runningLength, takeQueues } from "./queues";
 import { publishSlots, slotOf, takeSlots } from "./slots";
 import { clearPreempted, openSteps, publishSteps, sealPreempted, takeSteps } from "./steps";
-import { feed as feedSlot, publishInput, submit as submitRequest, takeInput } from "./submit";
+import { feed as feedSlot, publishInput, submit as submitRequest, takeInput, unblock as unblockSlot } from "./submit";
 import { publishTiming, takeTiming } from "./timing";
 import { takeVerify, verify as verifyAll } from "./verify";
 import { applyClosed, closedPending, close as closeRequest, preempt, takeClosing } from "./vllm/end";
@@ -115,6 +115,15 @@ export function feed(handle: i32, ids: i32): bool {
   const slot = slotOf(handle);
   if (slot < 0) return false;
   feedSlot(slot, ids);
+  return true;
+}
+
+/** A request submitted with SUBMIT_BLOCKED may be admitted from the next plan on; false when it is gone already. */
+export function unblock(handle: i32): bool {
+  const slot = slotOf(handle);
+  if (slot < 0) return false;
+  unblockSlot(slot);
+  check();
   return true;
 }
 

@@ -265,6 +265,8 @@ export const SUBMIT_IGNORE_EOS: i32 = 8;
 export const SUBMIT_STOPS: i32 = 16;
 /** With SUBMIT_HASHED: nobody reads the output, so its ids are not drawn (NONE stands for each), and its blocks are its own. */
 export const SUBMIT_UNREAD: i32 = 32;
+/** It waits for something of its own (a grammar that is not compiled): nobody admits it before `unblock`, which clears the bit. */
+export const SUBMIT_BLOCKED: i32 = 64;
 
 /** Words of a KV event: kind, then STORED: slot, first block, count, parent lo, hi, and lo, hi per block; REMOVED: block, lo, hi. */
 export enum Event {

@@ -10,6 +10,7 @@ import {
   PAGE_BITS,
   PAGE_BLOCKS,
   Status,
+  SUBMIT_BLOCKED,
   SUBMIT_FED,
   SUBMIT_HASHED,
   SUBMIT_STOPS,
@@ -17,7 +18,7 @@ import {
   Total,
   Word,
 } from "./layout";
-import { pushWaiting } from "./queues";
+import { pushWaiting, setDeferred } from "./queues";
 import {
   acquireSlot,
   arrivalUs,
@@ -99,6 +100,7 @@ export function submit(
   if (prefixCaching) hashPrompt(slot, tokens, promptWords, rootHash(adapter, saltLo, saltHi));
   keepStops(slot, promptWords, stops);
   pushWaiting(slot);
+  if ((requestFlags & SUBMIT_BLOCKED) !== 0) setDeferred(slot, 1);
   count(Total.Submitted, 1);
   return handleOf(slot);
 }
@@ -144,6 +146,11 @@ function keepStops(slot: i32, from: i32, stops: i32): void {
     }
     setDetachedWord(page, i & (PAGE_BLOCKS - 1), input[from + i]);
   }
+}
+
+/** What it waited for is there. It stays deferred until it is admitted or ends, as in the real engine. */
+export function unblock(slot: i32): void {
+  row(slot).flags = row(slot).flags & ~SUBMIT_BLOCKED;
 }
 
 /** `ids` more fed tokens, from the start of the input buffer. The ring takes at most FEED ahead of what was used. */

@@ -4,7 +4,7 @@ import { blockOf, blocksFree, freeAfter, freeBefore, refsOf } from "./blocks";
 import { column } from "./column";
 import { blockSize, maxNumSeqs, numGpuBlocks, prefixCaching, priorityPolicy } from "./config";
 import { word } from "./header";
-import { NONE, SLOTS, Status, Word } from "./layout";
+import { NONE, SLOTS, Status, SUBMIT_BLOCKED, Word } from "./layout";
 import { find } from "./prefix";
 import { afterWaiting, deferredLength, firstWaiting, heapAt, running, runningLength, waitingLength } from "./queues";
 import { deferred, row, tokensOf } from "./slots";
@@ -41,6 +41,7 @@ function verifyRunning(): void {
   for (let i = 0; i < runningLength(); i++) {
     const slot = running[i];
     assert(row(slot).status === Status.Running, "a request on the running list does not run");
+    assert((row(slot).flags & SUBMIT_BLOCKED) === 0, "a blocked request runs");
     verifyCounts(slot);
     const held = row(slot).tableCount;
     assert(held * blockSize >= row(slot).computed, "computed tokens lie outside the request's blocks");
@@ -85,6 +86,7 @@ function verifyWaiter(slot: i32): i32 {
     "a waiting request has another status",
   );
   assert(row(slot).tableCount === 0 && row(slot).computed === 0, "a waiting request holds blocks");
+  assert((row(slot).flags & SUBMIT_BLOCKED) === 0 || deferred[slot] === 1, "a blocked request is not deferred");
   verifyCounts(slot);
   return deferred[slot];
 }

@@ -18,7 +18,17 @@ import {
   priorityPolicy,
 } from "../config";
 import { count, setWord } from "../header";
-import { NONE, Pause, ROW_SAMPLES, SLOT_BITS, Status, SUBMIT_SKIP_READING, Total, Word } from "../layout";
+import {
+  NONE,
+  Pause,
+  ROW_SAMPLES,
+  SLOT_BITS,
+  Status,
+  SUBMIT_BLOCKED,
+  SUBMIT_SKIP_READING,
+  Total,
+  Word,
+} from "../layout";
 import {
   afterWaiting,
   deferredLength,
@@ -313,8 +323,9 @@ function admitWaiting(now: f64, threshold: i32, deferPrefills: bool): void {
   while (skips > 0) prependWaiting(skipped[--skips]);
 }
 
-/** Output still in flight that must be delivered first, or an adapter for which there is no room. */
+/** Not ready by itself, output still in flight that must be delivered first, or an adapter for which there is no room. */
 function mustSkip(slot: i32): bool {
+  if ((row(slot).flags & SUBMIT_BLOCKED) !== 0) return true;
   if (row(slot).stale > 0 && row(slot).dropStale === 0) return true;
   const adapter = lora[slot];
   return adapter !== 0 && adapterCount === maxLoras && !hasAdapter(adapter);

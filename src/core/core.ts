@@ -31,6 +31,7 @@ export interface CoreExports {
     queuedUs: number,
   ): number;
   feed(handle: number, ids: number): number;
+  unblock(handle: number): number;
   close(handle: number, reason: number, tokens: number, nowUs: number): number;
   flush(): void;
   schedule(nowUs: number): number;

@@ -79,6 +79,11 @@ export class Batch {
     this.core.exports.feed(handle, ids.length);
   }
 
+  /** What a request with SUBMIT_BLOCKED waited for is there: it may be admitted from the next plan on. False when it is gone. */
+  unblock(handle: number): boolean {
+    return this.core.exports.unblock(handle) !== 0;
+  }
+
   /** Plans the next step at `nowUs`; its duration in microseconds. */
   plan(nowUs: number): number {
     const durationUs = this.core.exports.schedule(nowUs);

@@ -11,6 +11,7 @@ import {
   OUT_WORDS,
   Reason,
   SLOTS,
+  SUBMIT_BLOCKED,
   Total,
   Word,
 } from "../../assembly/layout.ts";
@@ -32,6 +33,7 @@ export interface LogRequest {
   readonly eos_at?: number;
   readonly salt?: string;
   readonly lora?: number;
+  /** It is added waiting for its grammar, which is ready at the schedule call with this number. */
   readonly gram_ready?: number;
 }
 
@@ -97,7 +99,7 @@ export class LogRunner {
       adapter: lora,
       saltLo: salt.lo,
       saltHi: salt.hi,
-      flags: 0,
+      flags: request.gram_ready === undefined ? 0 : SUBMIT_BLOCKED,
       order: no,
       arrivalUs: this.#arrivals++,
       queuedUs: 0,
@@ -110,7 +112,11 @@ export class LogRunner {
 
   #schedule(s: number): LogRow {
     const { views } = this.#core;
-    for (const request of this.#scenario.requests) if (request.at > this.#last && request.at <= s) this.#add(request);
+    for (const request of this.#scenario.requests) {
+      if (request.at > this.#last && request.at <= s) this.#add(request);
+      const { no, gram_ready = 0 } = request;
+      if (gram_ready > this.#last && gram_ready <= s) this.#batch.unblock(this.#byName.get(`r${no}`)!.handle);
+    }
     this.#last = s;
     this.#open.push(s);
     this.#batch.plan(s);

@@ -14,6 +14,8 @@ export interface Spec {
   readonly adapter: number;
   readonly salt: string;
   readonly skip: boolean;
+  /** It waits for something of its own until it is unblocked. */
+  readonly blocked: boolean;
 }
 
 export interface Request {
@@ -31,6 +33,7 @@ export interface Request {
   preemptions: number;
   closed: boolean;
   deferred: boolean;
+  blocked: boolean;
   table: Block[];
   /** Texts of the full blocks, and how many of the table's blocks are entered. */
   contents: string[];

@@ -16,6 +16,7 @@ import {
   type Reason,
   ROW_SAMPLES,
   SLOTS,
+  SUBMIT_BLOCKED,
   SUBMIT_SKIP_READING,
   Total,
   Word,
@@ -59,6 +60,7 @@ export class Pair {
     undone: 0,
     refused: 0,
     deferred: 0,
+    unblocked: 0,
     lost: 0,
     stopIds: 0,
     reused: 0,
@@ -85,7 +87,7 @@ export class Pair {
       adapter: spec.adapter,
       saltLo: salt.lo,
       saltHi: salt.hi,
-      flags: spec.skip ? SUBMIT_SKIP_READING : 0,
+      flags: (spec.skip ? SUBMIT_SKIP_READING : 0) | (spec.blocked ? SUBMIT_BLOCKED : 0),
       order: spec.no,
       arrivalUs: spec.arrivalUs,
       queuedUs: 0,
@@ -103,6 +105,12 @@ export class Pair {
   close(no: number, reason: Reason): void {
     const ours = this.batch.close(this.#handles.get(no)!, reason, 1, this.#now);
     expect(ours).toBe(this.model.close(no, reason));
+    this.#compareState();
+  }
+
+  unblock(no: number): void {
+    if (this.model.requests.get(no)?.blocked) this.seen.unblocked++;
+    expect(this.batch.unblock(this.#handles.get(no)!)).toBe(this.model.unblock(no));
     this.#compareState();
   }
 

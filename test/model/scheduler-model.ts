@@ -54,7 +54,8 @@ export class SchedulerModel {
       chunk: false,
       preemptions: 0,
       closed: false,
-      deferred: false,
+      deferred: spec.blocked,
+      blocked: spec.blocked,
       table: [],
       contents: [],
       entered: 0,
@@ -79,6 +80,12 @@ export class SchedulerModel {
   flush(): void {
     for (const request of this.#closing) this.#remove(request);
     this.#closing = [];
+  }
+
+  unblock(no: number): boolean {
+    const request = this.requests.get(no);
+    if (request) request.blocked = false;
+    return request !== undefined;
   }
 
   pause(state: Pause): void {
@@ -181,7 +188,7 @@ export class SchedulerModel {
       if (step.budget <= 0 || this.running.length >= config.maxNumActiveSeqs) return;
       const { spec, tokens } = request;
       const noRoom = spec.adapter > 0 && adapters.size === config.maxLoras && !adapters.has(spec.adapter);
-      if ((request.stale > 0 && !request.drop) || noRoom) {
+      if (request.blocked || (request.stale > 0 && !request.drop) || noRoom) {
         request.deferred = true;
         continue;
       }

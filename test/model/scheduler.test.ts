@@ -65,9 +65,11 @@ type Op =
       readonly adapter: number;
       readonly salt: string;
       readonly skip: boolean;
+      readonly blocked: boolean;
     }
   | { readonly kind: "turns"; readonly count: number }
   | { readonly kind: "close"; readonly pick: number; readonly reason: Reason; readonly flush: boolean }
+  | { readonly kind: "unblock"; readonly pick: number }
   | { readonly kind: "pause"; readonly state: Pause }
   | { readonly kind: "reset"; readonly force: boolean };
 
@@ -86,6 +88,7 @@ const anyAdd = fc.record({
   adapter: fc.nat(3),
   salt: fc.constantFrom("", "", "", "a", "b"),
   skip: fc.constantFrom(false, false, false, true),
+  blocked: fc.constantFrom(false, false, false, false, true),
 });
 
 const anyOp: fc.Arbitrary<Op> = fc.oneof(
@@ -103,6 +106,7 @@ const anyOp: fc.Arbitrary<Op> = fc.oneof(
       flush: fc.boolean(),
     }),
   },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("unblock" as const), pick: fc.nat(40) }) },
   {
     weight: 1,
     arbitrary: fc.record({
@@ -132,7 +136,7 @@ class History {
   run(ops: readonly Op[]): this {
     for (const op of ops) this.#do(op);
     this.pair.pause(Pause.Unpaused);
-    // Some may never fit, or starve each other: what has not ended by then is aborted.
+    // Some are still blocked, may never fit, or starve each other: what has not ended by then is aborted.
     for (let turns = 0; turns < 150 && this.pair.model.hasWork; turns++) this.#turn();
     for (const no of [...this.pair.model.requests.keys()]) this.pair.close(no, Reason.Abort);
     while (this.pair.model.open) this.pair.take();
@@ -149,7 +153,12 @@ class History {
     else if (op.kind === "turns") for (let i = 0; i < op.count; i++) this.#turn();
     else if (op.kind === "pause") pair.pause(op.state);
     else if (op.kind === "reset") pair.reset(op.force);
-    else if (this.#added.length) {
+    else if (op.kind === "unblock") {
+      // Whoever has waited longest, or anybody, ended ones included.
+      const blocked = [...pair.model.requests.values()].find((request) => request.blocked);
+      if (blocked && op.pick % 4) pair.unblock(blocked.spec.no);
+      else if (this.#added.length) pair.unblock(op.pick % this.#added.length);
+    } else if (this.#added.length) {
       pair.close(op.pick % this.#added.length, op.reason);
       // As the engine: at once where no step is open.
       if (op.flush && pair.model.open === 0) pair.flush();
@@ -189,6 +198,7 @@ class History {
       adapter: this.config.maxLoras ? op.adapter : 0,
       salt: op.salt,
       skip: op.skip,
+      blocked: op.blocked,
       fed: op.fed,
       seed,
     };
