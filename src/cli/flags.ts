@@ -1,5 +1,5 @@
 /** What does the command line say? The rules are those of vLLM's parser, without its abbreviations of flags. */
-import { type Given, given, type Refused, unknown } from "./given.ts";
+import { type Command, type Given, given, type Refused, SERVE, unknown } from "./given.ts";
 import { shortFlags } from "./ignored-flags.ts";
 import { type Found, lookup } from "./lookup.ts";
 
@@ -10,7 +10,7 @@ export interface Flags {
   readonly help?: string;
 }
 
-export function parseFlags(argv: readonly string[]): Flags | Refused {
+export function parseFlags(argv: readonly string[], command: Command = SERVE): Flags | Refused {
   const said: Given[] = [];
   const positional: string[] = [];
   for (let at = 0; at < argv.length; ) {
@@ -24,7 +24,7 @@ export function parseFlags(argv: readonly string[]): Flags | Refused {
     if (written === "--help" || written === "-h") return { given: said, positional, help: attached ?? "" };
 
     const found = findFlag(written);
-    if (!found) return unknown(written, "flag", written.replace(/^-+/, ""));
+    if (!found) return unknown(written, "flag", written.replace(/^-+/, ""), command);
     const rest = attached === undefined ? valuesFrom(argv, at, found) : [];
     const texts = textsOf(found, attached, rest);
     if (texts === undefined) return wrongCount(written, found, attached);

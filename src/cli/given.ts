@@ -20,11 +20,19 @@ export function given(found: Found, texts: readonly string[], where: string): Gi
   return { name: found.name, texts, where, ignored: found.ignored };
 }
 
-export function unknown(where: string, what: "flag" | "key", written: string): Refused {
+/** Whose flags are read, and which it has beside those of the server. */
+export interface Command {
+  readonly name: string;
+  readonly own: readonly string[];
+}
+
+export const SERVE: Command = { name: "serve", own: [] };
+
+export function unknown(where: string, what: "flag" | "key", written: string, { name, own } = SERVE): Refused {
   const dashes = what === "flag" ? "--" : "";
-  const near = nearNames(written).map((name) => dashes + name);
+  const near = nearNames(written, own).map((candidate) => dashes + candidate);
   const hint = near.length > 0 ? `did you mean ${near.join(" or ")}?` : "it is no option of vllm serve 0.33 either";
-  return { error: `${where}: unknown ${what}; ${hint} (understudy serve --help lists what is accepted)` };
+  return { error: `${where}: unknown ${what}; ${hint} (understudy ${name} --help lists what is accepted)` };
 }
 
 export function wrongValue(where: string, accepts: string, written: string): Refused {

@@ -38,11 +38,11 @@ function negated(name: string): Found | undefined {
   return found?.option.arity === "toggle" ? found : undefined;
 }
 
-/** Up to three names that look like this one, nearest first. */
-export function nearNames(written: string): string[] {
+/** Up to three names that look like this one, nearest first; `more` beside those of the server. */
+export function nearNames(written: string, more: readonly string[] = []): string[] {
   const name = written.split(".")[0]!.replaceAll("_", "-").replace(/^no-/, "");
   const limit = Math.max(2, Math.floor(name.length / 4));
-  return [...Object.keys(rows), ...Object.keys(ignoredOptions)]
+  return [...more, ...Object.keys(rows), ...Object.keys(ignoredOptions)]
     .map((candidate) => ({ candidate, far: candidate.startsWith(name) ? 1 : distance(name, candidate) }))
     .filter(({ far }) => far <= limit)
     .sort((a, b) => a.far - b.far)

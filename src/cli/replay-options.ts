@@ -1,6 +1,6 @@
 /** What can `understudy replay` be told, beside all that the server's engine can? One table, read before the server's options. */
 import { FORMATS } from "../traces/open.ts";
-import type { Refused } from "./given.ts";
+import type { Command, Refused } from "./given.ts";
 import { wrongValue } from "./given.ts";
 import { integer, number, type Option, onlyOn, type Row, text, type ValueOf } from "./option.ts";
 
@@ -53,6 +53,8 @@ export const replayOptions = {
     about: "Simulated seconds per row of the series.",
   },
 } as const satisfies Record<string, Row>;
+
+export const REPLAY: Command = { name: "replay", own: Object.keys(replayOptions) };
 
 type Name = keyof typeof replayOptions;
 export type ReplayValues = { readonly [K in Name]?: ValueOf<(typeof replayOptions)[K]> };

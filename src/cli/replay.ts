@@ -16,7 +16,7 @@ import { createInlineTruthLog, type TruthLog, unwritable } from "../truth/log.ts
 import { parseFlags } from "./flags.ts";
 import { type Given, given } from "./given.ts";
 import { lookup } from "./lookup.ts";
-import { type ReplayValues, replayHelp, takeReplayOptions } from "./replay-options.ts";
+import { REPLAY, type ReplayValues, replayHelp, takeReplayOptions } from "./replay-options.ts";
 import { Progress } from "./replay-progress.ts";
 import { resolveFlags } from "./serve-options.ts";
 
@@ -38,7 +38,7 @@ export async function run(argv: readonly string[]): Promise<void> {
 async function replay(argv: readonly string[]): Promise<void> {
   const own = takeReplayOptions(argv);
   if ("error" in own) return refuse(own.error);
-  const flags = parseFlags(own.rest);
+  const flags = parseFlags(own.rest, REPLAY);
   if ("error" in flags) return refuse(flags.error);
   if (flags.help !== undefined) return console.log(replayHelp());
   const [path = null, second] = flags.positional;

@@ -4,11 +4,12 @@ import { LINE_LIMIT } from "./lines.ts";
 export interface Element {
   /** Line of its first brace, from 1. */
   readonly line: number;
-  /** Null: it does not end, is longer than LINE_LIMIT, or something else stands in its place. */
+  /** Null: it does not end, is longer than LINE_LIMIT, or something else stands in its place, up to a comma or the line's end. */
   readonly text: string | null;
 }
 
 const NEWLINE = 10;
+const COMMA = 44;
 const QUOTE = 34;
 const BACKSLASH = 92;
 const OPEN = 123;
@@ -16,13 +17,15 @@ const CLOSE = 125;
 /** Space, tab, line ends, comma, brackets of the array, and the three bytes of a byte order mark. */
 const BETWEEN = new Set([32, 9, 10, 13, 44, 91, 93, 0xef, 0xbb, 0xbf]);
 
-/** The objects of an array, or of lines of objects. After something that is no object nothing more is found. */
+/** The objects of an array, or of lines of objects. */
 export function* elements(pieces: Iterable<Buffer>): Generator<Element> {
   let line = 1;
   let startLine = 1;
   let depth = 0;
   let inString = false;
   let escaped = false;
+  /** Inside something that is no object and was told. */
+  let junk = false;
   let held: Buffer[] = [];
   let heldBytes = 0;
   for (const piece of pieces) {
@@ -35,14 +38,17 @@ export function* elements(pieces: Iterable<Buffer>): Generator<Element> {
         else if (byte === BACKSLASH) escaped = true;
         else if (byte === QUOTE) inString = false;
       } else if (byte === OPEN) {
+        junk = false;
         if (depth++ === 0) {
           from = at;
           startLine = line;
         }
       } else if (depth === 0) {
-        if (BETWEEN.has(byte)) continue;
+        if (byte === NEWLINE || byte === COMMA) junk = false;
+        if (byte === QUOTE) inString = true;
+        if (junk || BETWEEN.has(byte)) continue;
+        junk = true;
         yield { line, text: null };
-        return;
       } else if (byte === QUOTE) {
         inString = true;
       } else if (byte === CLOSE && --depth === 0) {

@@ -17,12 +17,14 @@ export class TraceFile {
   readonly bytes: number;
   readonly #fd: number;
   readonly #piece = Buffer.allocUnsafe(PIECE);
+  /** Bytes of the first piece, while only `head` has looked at them. */
+  #ahead = 0;
   #read = 0;
 
-  /** Throws a TraceError where the file cannot be read. */
+  /** `-` is standard input. Throws a TraceError where the file cannot be read. */
   constructor(readonly path: string) {
     try {
-      this.#fd = openSync(path, "r");
+      this.#fd = openSync(path === "-" ? "/dev/stdin" : path, "r");
       const stat = fstatSync(this.#fd);
       if (stat.isDirectory()) throw Object.assign(new Error("it is a folder"), { code: "EISDIR" });
       this.bytes = stat.size;
@@ -35,20 +37,17 @@ export class TraceFile {
     return this.#read;
   }
 
-  /** The first bytes as text; reading starts at the beginning afterwards. A pipe gives "". */
+  /** At most so many of the first bytes, as text: those that a pipe brings first. Reading starts at the beginning afterwards. */
   head(bytes: number): string {
-    const head = Buffer.alloc(bytes);
-    try {
-      return head.toString("utf8", 0, readSync(this.#fd, head, 0, bytes, 0)).replace(/^\uFEFF/, "");
-    } catch {
-      return "";
-    }
+    this.#ahead = this.#fill();
+    return this.#piece.toString("utf8", 0, Math.min(bytes, this.#ahead)).replace(/^\uFEFF/, "");
   }
 
   /** Piece after piece; the buffer is used again for the next one. */
   *pieces(): Generator<Buffer> {
     for (;;) {
-      const count = this.#fill();
+      const count = this.#ahead || this.#fill();
+      this.#ahead = 0;
       if (count === 0) return;
       this.#read += count;
       yield this.#piece.subarray(0, count);

@@ -265,6 +265,7 @@ describe("bad input ends with one line and 2", () => {
     [[bad, "--until"], "--until: needs a value"],
     [[bad, "--skip-bad=yes"], '--skip-bad: takes no value, not "yes"'],
     [[bad, "--block-size", "48"], "take a divisor"],
+    [[bad, "--formt", "azure"], "did you mean --format or --port? (understudy replay --help lists"],
     [[bad, "--max-num-seq", "3"], "--max-num-seq: unknown flag; did you mean --max-num-seqs"],
     [[bad, "--json", join(folder, "no", "such")], `cannot write "${join(folder, "no", "such")}" (ENOENT)`],
     [[bad, "--truth-log", folder], "--truth-log: cannot write"],
@@ -274,6 +275,16 @@ describe("bad input ends with one line and 2", () => {
     expect(err).toContain(line);
     expect(err.trimEnd().split("\n")).toHaveLength(1);
     expect([exitCode, out]).toEqual([2, ""]);
+  });
+
+  test("a pipe is a trace like any other", () => {
+    const stdin = Buffer.from(readFileSync(bad));
+    const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, main, "replay", "-", "--skip-bad"], {
+      stdin,
+    });
+    expect([exitCode, stderr.toString()]).toEqual([0, ""]);
+    expect(stdout.toString()).toContain("- (mooncake)");
+    expect(stdout.toString()).toContain("2 of 2 finished");
   });
 
   test("--skip-bad counts and goes on", () => {

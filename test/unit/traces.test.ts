@@ -248,4 +248,10 @@ describe("pieces", () => {
         },
       ),
     ));
+
+  test("what is no object is one bad element, and the next object is found", () => {
+    const found = (text: string) => [...elements([Buffer.from(text)])].map((each) => each.text ?? each.line);
+    expect(found('[{"a": 1},\n 5,\n "x, {y} \\" z", null\n,{"b": 2}]')).toEqual(['{"a": 1}', 2, 3, 3, '{"b": 2}']);
+    expect(found("no such\nthing")).toEqual([1, 2]);
+  });
 });
