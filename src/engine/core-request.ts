@@ -1,5 +1,12 @@
 /** What does the core get of a generation? Numbers only; rules on ends and scripts are resolved here. */
-import { FEED, SUBMIT_HASHED, SUBMIT_IGNORE_EOS, SUBMIT_SKIP_READING, SUBMIT_UNREAD } from "../../assembly/layout.ts";
+import {
+  FEED,
+  SUBMIT_BLOCKED,
+  SUBMIT_HASHED,
+  SUBMIT_IGNORE_EOS,
+  SUBMIT_SKIP_READING,
+  SUBMIT_UNREAD,
+} from "../../assembly/layout.ts";
 import type { CoreRequest } from "./batch.ts";
 import { saltWords } from "./salt.ts";
 import type { Generation } from "./types.ts";
@@ -29,6 +36,7 @@ export function coreRequest(generation: Generation, unread: boolean, order: numb
     saltHi: salt.hi,
     flags:
       (generation.skipReadingPrefixCache ? SUBMIT_SKIP_READING : 0) |
+      (generation.blocked ? SUBMIT_BLOCKED : 0) |
       (noEos ? SUBMIT_IGNORE_EOS : 0) |
       (generation.promptTokens === undefined ? 0 : SUBMIT_HASHED | (unread ? SUBMIT_UNREAD : 0)),
     order,

@@ -3,7 +3,6 @@
  * requests that are held back before the queue; the loop owns time, the core every decision.
  */
 import {
-  FEED,
   FEED_HALF,
   NONE,
   OUT_FEED,
@@ -14,19 +13,21 @@ import {
   Pause,
   type Reason,
   SLOTS,
+  SUBMIT_BLOCKED,
   Word,
 } from "../../assembly/layout.ts";
 import type { Clock } from "../clock.ts";
 import { histogramBounds } from "../config/buckets.ts";
 import type { EngineConfig } from "../config/types.ts";
 import { startCore } from "../core/core.ts";
-import { Batch, type CoreRequest } from "./batch.ts";
+import { Batch } from "./batch.ts";
 import { Boundary } from "./boundary.ts";
 import { coreRequest } from "./core-request.ts";
 import { Holding } from "./holding.ts";
 import { Lateness } from "./lateness.ts";
+import { Live } from "./live.ts";
 import { Loop } from "./loop.ts";
-import { type Observer, type Trail, Watch } from "./observer.ts";
+import { type Observer, Watch } from "./observer.ts";
 import { coreSetup, type SetupExtras } from "./setup.ts";
 import { Snapshots } from "./snapshot.ts";
 import {
@@ -256,6 +257,12 @@ export class Engine {
     }
   }
 
+  /** Lets a generation that was submitted blocked be admitted. For `Submission` only. */
+  unblock(live: Live): void {
+    if (live.request) live.request = { ...live.request, flags: live.request.flags & ~SUBMIT_BLOCKED };
+    else this.#batch.unblock(live.handle);
+  }
+
   /** Into the queue; false when the core is full. */
   #enqueue(live: Live, queuedUs: number): boolean {
     const handle = this.#batch.add({ ...live.request!, queuedUs });
@@ -362,35 +369,5 @@ export class Engine {
     if (this.#live[slot] === live) this.#live[slot] = undefined;
     if (!live.endsOnly) this.#listening--;
     this.#liveCount--;
-  }
-}
-
-/** One generation from submission to its end. */
-export class Live implements Submission {
-  handle: number = NONE;
-  ended = false;
-  tokens = 0;
-  fed = FEED;
-  cachedTokens = 0;
-  readonly endsOnly: boolean;
-  /** While somebody observes the engine. */
-  trail: Trail | null = null;
-
-  constructor(
-    readonly engine: Engine,
-    /** Until it is in the core's queue. */
-    public request: CoreRequest | null,
-    readonly receiver: Receiver,
-    readonly script: Uint32Array | undefined,
-  ) {
-    this.endsOnly = receiver.endsOnly === true && script === undefined;
-  }
-
-  cancel(): void {
-    this.engine.end(this, Finish.Abort, this.tokens);
-  }
-
-  finish(reason: Finish, tokens: number): void {
-    this.engine.end(this, reason, tokens);
   }
 }

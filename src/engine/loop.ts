@@ -12,6 +12,9 @@ import type { Watch } from "./observer.ts";
 /** A host that is later than a step and this much is not caught up with: the engine's time moves on instead. */
 const REBASE_US = 100_000;
 
+/** What the core says of a step in which nothing can run though requests remain. */
+const EMPTY_STEP_US = 1000;
+
 export interface LoopOptions {
   readonly batch: Batch;
   readonly clock: Clock;
@@ -103,7 +106,8 @@ export class Loop {
       return;
     }
     if (this.#stopped) return;
-    if (free || dueUs <= clock.now()) clock.turn(this.#end);
+    // A free step takes no time, but an empty one while requests remain (blocked, or too large for now): it must not spin.
+    if ((free && dueUs - this.#boundaryUs < EMPTY_STEP_US) || dueUs <= clock.now()) clock.turn(this.#end);
     else this.#waiting = clock.at(dueUs, this.#end);
   }
 

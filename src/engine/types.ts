@@ -35,6 +35,8 @@ export interface Generation {
   /** Equal prompts with different salts share no blocks; "" is none. */
   readonly cacheSalt: string;
   readonly skipReadingPrefixCache: boolean;
+  /** It waits for something of its own (a grammar that is not compiled) and is not admitted before `Submission.release`. */
+  readonly blocked?: boolean;
   /** The engine that must take it, by its place in the fleet; absent: whichever the balancing picks. */
   readonly rank?: number;
   /** When the request reached the server; its TTFT counts from here. */
@@ -63,6 +65,8 @@ export interface Submission {
   cancel(): void;
   /** The front ended it (stop string found): counted with this reason and `tokens` output tokens. Not called again. */
   finish(reason: Finish, tokens: number): void;
+  /** What a `blocked` generation waited for is there: it may be admitted from the next plan on, and keeps its place. */
+  release(): void;
   /** Prompt tokens found in the prefix cache at first admission; known once the first token came. */
   readonly cachedTokens: number;
 }

@@ -102,6 +102,7 @@ export class Engine {
         priority: request.priority ?? 0,
         cacheSalt: request.cacheSalt ?? "",
         skipReadingPrefixCache: request.skipReadingPrefixCache ?? false,
+        blocked: request.blocked ?? false,
         arrivalUs: run.arrivalUs,
         ...(script ? { script: Uint32Array.from(script) } : {}),
       },

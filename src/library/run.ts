@@ -26,6 +26,8 @@ export interface RunRequest {
   readonly cacheSalt?: string;
   /** Prompt blocks are not looked up in the prefix cache; false. */
   readonly skipReadingPrefixCache?: boolean;
+  /** Not admitted before `release`, as a request whose grammar is still being compiled; others pass it. False. */
+  readonly blocked?: boolean;
 }
 
 /** Reasons of vLLM 0.33 (`v1/engine/__init__.py`), by their numbers. */
@@ -60,6 +62,8 @@ export interface Run {
   readonly done: Promise<Run>;
   /** The client left: slot and blocks are free within one step. Nothing happens after the end. */
   cancel(): void;
+  /** A blocked request may be admitted from the next plan on, at its old place in the queue. Else nothing happens. */
+  release(): void;
 }
 
 /** The engine's side of a run. */
@@ -103,6 +107,10 @@ export class LiveRun implements Run, Receiver {
     if (this.#ended) return;
     this.#submission!.cancel();
     this.#end("abort");
+  }
+
+  release(): void {
+    if (!this.#ended) this.#submission!.release();
   }
 
   take(submission: Submission): void {

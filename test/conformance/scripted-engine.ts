@@ -79,7 +79,7 @@ export class ScriptedEngine implements Backend {
     const end = () => {
       running.over = true;
     };
-    return { cancel: end, finish: end, cachedTokens };
+    return { cancel: end, finish: end, release() {}, cachedTokens };
   }
 
   /** Ends what runs, as a server that is paused does. */

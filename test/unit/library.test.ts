@@ -110,6 +110,59 @@ test("cancel: blocks are free within one step, the listener is not called again"
   expect((await other.done).finish).toBe("abort");
 });
 
+test("a blocked run waits for its release in its place, and others pass it", async () => {
+  const engine = await small({ timing: CONSTANT, maxNumSeqs: 1, asyncScheduling: false });
+  const request = { promptTokens: 32, maxTokens: 3, ignoreEos: true };
+  const [blocked, first, second] = [{ ...request, blocked: true }, request, request].map((one) =>
+    engine.submit(one),
+  ) as [Run, Run, Run];
+  while (first.tokens.length < 2) engine.step();
+  expect(engine.snapshot()).toMatchObject({ running: 1, waiting: 1, deferred: 1 });
+  blocked.release();
+  while (blocked.finish === null) engine.step();
+  expect([first.finish, second.finish]).toEqual(["length", null]);
+  while (engine.step());
+  expect([blocked, first, second].map(({ tokens }) => tokens.length)).toEqual([3, 3, 3]);
+});
+
+test("while all that remains is blocked, steps are empty and a millisecond long; what ends without release is gone", async () => {
+  for (const timing of [CONSTANT, "none"] as const) {
+    const engine = await small({ timing, asyncScheduling: false });
+    const run = engine.submit({ promptTokens: 32, maxTokens: 3, blocked: true });
+    engine.step();
+    const before = engine.clock.now();
+    for (let i = 0; i < 5; i++) expect(engine.step()).toMatchObject({ tokens: 0 });
+    expect(engine.clock.now() - before).toBe(5000);
+    expect(engine.snapshot()).toMatchObject({ running: 0, waiting: 0, deferred: 1 });
+    run.cancel();
+    run.release();
+    while (engine.step());
+    expect(engine.snapshot()).toMatchObject({ deferred: 0, blocksUsed: 0, finished: [0, 0, 1, 0, 0] });
+  }
+});
+
+test("a run released while it is still held back before the queue is not blocked in it", async () => {
+  const engine = await small({ timing: CONSTANT });
+  const run = engine.submit({ promptTokens: 32, maxTokens: 3, blocked: true });
+  run.release();
+  while (engine.step());
+  expect(run).toMatchObject({ finish: "length", firstTokenUs: 200_000 });
+});
+
+test("on a wall clock without simulated time a blocked run does not make the loop spin", async () => {
+  const clock = new WallClock();
+  const engine = await createEngine({ maxModelLen: 1024, timing: "none" }, { core, clock });
+  const run = engine.submit({ promptTokens: 32, maxTokens: 3, blocked: true });
+  await Bun.sleep(50);
+  expect(run.tokens).toEqual([]);
+  // A turn of the event loop is a few microseconds: thousands of steps, if it did not wait. Two are open at a time.
+  expect(engine.snapshot().steps).toBeLessThanOrEqual(2 * (clock.now() / 1000) + 4);
+  run.release();
+  expect((await run.done).tokens).toHaveLength(3);
+  engine.close();
+  clock.close();
+});
+
 test("scripts, stop ids, and lengths that nobody limits", async () => {
   const engine = await small({ timing: "none", meanOutputTokens: 20 });
   const scripted = engine.submit({ promptTokens: 5, script: [7, 8, 9] });

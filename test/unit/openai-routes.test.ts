@@ -60,7 +60,7 @@ class House {
               const cancel = () => {
                 running.cancelled = true;
               };
-              return { cancel, finish() {}, cachedTokens: 0 };
+              return { cancel, finish() {}, release() {}, cachedTokens: 0 };
             },
           },
           accounting: {
