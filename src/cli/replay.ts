@@ -1,5 +1,5 @@
 /** `understudy replay`: resolves the options, runs the trace, prints the table, writes the files. */
-import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import wasm from "../../build/core.wasm" with { type: "file" };
 import { wallUs } from "../clock.ts";
 import type { ServeConfig } from "../config/types.ts";
@@ -16,6 +16,7 @@ import { createInlineTruthLog, type TruthLog, unwritable } from "../truth/log.ts
 import { parseFlags } from "./flags.ts";
 import { type Given, given } from "./given.ts";
 import { lookup } from "./lookup.ts";
+import { OutFile } from "./out-file.ts";
 import { REPLAY, type ReplayValues, replayHelp, takeReplayOptions } from "./replay-options.ts";
 import { Progress } from "./replay-progress.ts";
 import { resolveFlags } from "./serve-options.ts";
@@ -60,7 +61,8 @@ async function replay(argv: readonly string[]): Promise<void> {
 }
 
 async function runTrace(trace: Trace, name: string, values: ReplayValues, config: ServeConfig): Promise<void> {
-  const files = { json: outFile(values.json), metrics: outFile(values.metrics), series: outFile(values.series) };
+  const open = (path: string | undefined) => (path === undefined ? null : new OutFile(path));
+  const files = { json: open(values.json), metrics: open(values.metrics), series: open(values.series) };
   const bad: { count: number; first: BadLine | null } = { count: 0, first: null };
   const onBad = (line: BadLine) => {
     bad.count++;
@@ -113,10 +115,14 @@ async function runTrace(trace: Trace, name: string, values: ReplayValues, config
   trace.close();
   const results = resultsOf(replay, durationUs, about);
   console.log(table(results, tookUs));
+  const dropped = truth?.dropped() ?? null;
+  if (dropped !== null && dropped.run + dropped.step + dropped.request > 0) {
+    console.log(`truth log: lost ${dropped.request} requests, ${dropped.step} steps, ${dropped.run} runs`);
+  }
   if (bad.first) console.log(`first bad line: ${name}:${bad.first.line}: expected ${bad.first.expected}`);
-  if (files.json !== null) finish(files.json, `${JSON.stringify(results, null, 2)}\n`);
-  if (files.metrics !== null) finish(files.metrics, await metricsText(replay, config));
-  if (files.series !== null) closeSync(files.series);
+  if (files.json !== null) files.json.end(`${JSON.stringify(results, null, 2)}\n`);
+  if (files.metrics !== null) files.metrics.end(await metricsText(replay, config, dropped));
+  files.series?.end("");
 }
 
 /** One engine block per block of the trace, unless somebody says otherwise. */
@@ -133,26 +139,11 @@ function truthOf({ truthLog, engine }: ServeConfig, engines: number): TruthLog |
   return createInlineTruthLog(truthLog, { engine, engines, epochUs: null }, warn);
 }
 
-function seriesInto(file: number, intervalS: number) {
-  writeSync(file, `${SERIES_HEADER}\n`);
+function seriesInto(file: OutFile, intervalS: number) {
+  file.write(`${SERIES_HEADER}\n`);
   const series = new Series();
-  const onRow = (...row: Parameters<Series["row"]>) => void writeSync(file, `${series.row(...row)}\n`);
+  const onRow = (...row: Parameters<Series["row"]>) => file.write(`${series.row(...row)}\n`);
   return { intervalUs: Math.round(intervalS * 1e6), onRow };
-}
-
-/** Opened before the replay, so that nobody waits for a result that cannot be written. */
-function outFile(path: string | undefined): number | null {
-  if (path === undefined) return null;
-  try {
-    return openSync(path, "w");
-  } catch (failure) {
-    throw new TraceError(`cannot write "${path}" (${(failure as { code?: string }).code ?? failure})`);
-  }
-}
-
-function finish(file: number, text: string): void {
-  writeFileSync(file, text);
-  closeSync(file);
 }
 
 function readText(path: string): string {

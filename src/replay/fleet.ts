@@ -4,7 +4,7 @@ import type { EngineConfig } from "../config/types.ts";
 import type { Engine } from "../engine/engine.ts";
 import { Fleet as Ranks } from "../engine/fleet.ts";
 import type { Observer } from "../engine/observer.ts";
-import { type EngineSnapshot, Finish, type Receiver } from "../engine/types.ts";
+import { type EngineSnapshot, Finish, type LoopSnapshot, type Receiver } from "../engine/types.ts";
 import type { TraceRequest } from "../traces/trace.ts";
 import { PromptHashes } from "./hashes.ts";
 
@@ -94,5 +94,10 @@ export class Fleet {
 
   snapshots(): EngineSnapshot[] {
     return this.#ranks.snapshots();
+  }
+
+  /** Of all engines together. */
+  lateness(): LoopSnapshot {
+    return this.#ranks.lateness();
   }
 }

@@ -151,6 +151,15 @@ describe("results", () => {
     expect(results(...format, "-dp", "4", ...CONSTANT)).toEqual(four);
   });
 
+  test("several engines: the page counts each step once", () => {
+    const format = ["--format", "synthetic:isl=16,osl=100,rate=50,requests=64", "--max-num-seqs", "16"];
+    const { steps } = results(...format, "--engines", "4", "--metrics", path("four.txt"), ...CONSTANT);
+    const page = readFileSync(path("four.txt"), "utf8");
+    const counted = Number(/^understudy_step_start_lateness_seconds_count\S* (\S+)$/m.exec(page)![1]);
+    // Steps without a token are not timed.
+    expect(counted).toBeWithin(steps / 2, steps + 1);
+  });
+
   test("several engines: balanced by vLLM's rule, whose counts are old when all end at once", () => {
     const format = ["--format", "synthetic:isl=16,osl=100,concurrency=64,requests=256", "--max-num-seqs", "16"];
     const one = results(...format, ...CONSTANT);
@@ -276,6 +285,32 @@ describe("bad input ends with one line and 2", () => {
     expect(err.trimEnd().split("\n")).toHaveLength(1);
     expect([exitCode, out]).toEqual([2, ""]);
   });
+
+  // Only Linux has a device that is always full.
+  test.skipIf(process.platform !== "linux").each(["json", "metrics", "series"])("a disk full under --%s", (option) => {
+    const { exitCode, err } = understudy(
+      "--format",
+      "synthetic:isl=9,osl=9,rate=9,requests=9",
+      `--${option}`,
+      "/dev/full",
+    );
+    expect([exitCode, err]).toEqual([2, 'understudy replay: cannot write "/dev/full" (ENOSPC)\n']);
+  });
+
+  test.skipIf(process.platform !== "linux")(
+    "a disk full under the truth log: one warning, the replay goes on, the loss is told",
+    () => {
+      const format = ["--format", "synthetic:isl=9,osl=9,rate=9,requests=9"];
+      const { exitCode, out, err } = understudy(...format, "--truth-log", "/dev/full", "--metrics", path("full.txt"));
+      expect(exitCode).toBe(0);
+      expect(err.trim().split("\n")).toHaveLength(1);
+      expect(err).toContain("--truth-log /dev/full: ENOSPC");
+      expect(out).toContain("9 of 9 finished");
+      expect(out).toMatch(/truth log: lost 9 requests, \d+ steps, 9 runs/);
+      const page = readFileSync(path("full.txt"), "utf8");
+      expect(page).toMatch(/^understudy_truth_dropped_total\{.*kind="request".*\} 9(\.0)?$/m);
+    },
+  );
 
   test("a pipe is a trace like any other", () => {
     const stdin = Buffer.from(readFileSync(bad));
