@@ -3,6 +3,7 @@ import { Elysia } from "elysia";
 import { Accounts } from "./accounting.ts";
 import { createAlarm } from "./alarm.ts";
 import { type Clock, epochSeconds, epochUsOf, WallClock } from "./clock.ts";
+import { histogramBounds, LOOP_BOUNDS } from "./config/buckets.ts";
 import type { ServeConfig } from "./config/types.ts";
 import { loadAnswers } from "./content/answers.ts";
 import { renderChat } from "./content/chat-template.ts";
@@ -11,15 +12,18 @@ import { loadVocabulary } from "./content/vocabulary.ts";
 import { Fleet } from "./engine/fleet.ts";
 import type { Snapshot } from "./engine/types.ts";
 import { cacheConfigLabels } from "./metrics/cache-config.ts";
+import { refreshesOf } from "./metrics/dialects.ts";
+import { Held, type Source } from "./metrics/held.ts";
+import type { Identity, Setup } from "./metrics/identity.ts";
 import { type LogState, logLines } from "./metrics/log-line.ts";
-import { metrics } from "./metrics/route.ts";
+import { METRICS_METHODS, metrics } from "./metrics/route.ts";
 import { DEV_METHODS, devRoutes } from "./protocol/openai/dev-routes.ts";
 import { accessLine, type OpenAiOptions } from "./protocol/openai/front.ts";
 import { openai } from "./protocol/openai/routes.ts";
 import { randomSeed, seeded } from "./random.ts";
 import { Garbage, SpareTime } from "./spare-time.ts";
 import { StepLog } from "./step-log.ts";
-import { createTruthLog } from "./truth/log.ts";
+import { createTruthLog, type TruthLog } from "./truth/log.ts";
 
 /** vLLM logs its statistics so often (VLLM_LOG_STATS_INTERVAL). */
 const STATS_INTERVAL_S = 10;
@@ -27,7 +31,6 @@ const STATS_INTERVAL_S = 10;
 const FLUSH_MS = 100;
 /** A disk that hangs must not hold the exit. */
 const TRUTH_CLOSE_MS = 5000;
-const METRICS_METHODS = { "/metrics": ["GET"], "/metrics/vllm": ["GET"], "/metrics/understudy": ["GET"] };
 /** Reading a body of half a megabyte, or hashing its prompt; how long it may be put off. */
 const LONG_WORK_US = 4000;
 const LONG_WORK_PATIENCE_US = 200_000;
@@ -81,6 +84,7 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
     eosId: vocabulary.eosId,
     answers: loadAnswers(answers),
     ...(steps ? { onStep: steps.add } : {}),
+    beforeUpdate: (nowUs) => held.before(nowUs),
     ...(truth ? { observer: (rank: number) => truth.observer(rank) } : {}),
   });
   const accounts = new Accounts();
@@ -92,6 +96,25 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
     front: accounts.snapshot(),
     ...(truth ? { truth: truth.dropped() } : {}),
   });
+  const identity: Identity = {
+    role: "vllm",
+    modelName: config.servedModelNames[0]!,
+    engineFirst: 0,
+    startedS: epochUsOf(0) / 1e6,
+    cacheConfig: cacheConfigLabels(config),
+    disableLogStats: config.disableLogStats,
+  };
+  const setup: Setup = {
+    identity,
+    shape: {
+      engines: config.dataParallelSize,
+      bounds: histogramBounds(config.engine.maxModelLen),
+      loopBounds: LOOP_BOUNDS,
+      truth: truth !== null,
+    },
+    refreshes: refreshesOf(identity),
+  };
+  const held = new Held(setup.shape, setup.refreshes, viewsOf(engines, accounts, truth), clock.now());
   const front: OpenAiOptions = {
     config,
     vocabulary,
@@ -117,15 +140,7 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
     // Elysia would share the port with another process: a port in use must be an error.
     serve: { reusePort: false, idleTimeout: KEEP_ALIVE_S, maxRequestBodySize: config.maxBodyBytes + 1024 },
   })
-    .use(
-      metrics(snapshot, {
-        modelName: config.servedModelNames[0]!,
-        engineFirst: 0,
-        startedS: epochUsOf(0) / 1e6,
-        cacheConfig: cacheConfigLabels(config),
-        disableLogStats: config.disableLogStats,
-      }),
-    )
+    .use(metrics(() => held.refresh(clock.now()), setup))
     .use(openai(front));
   if (config.devMode) app.use(devRoutes(front, engines));
   app.listen({ hostname: config.host, port: config.port });
@@ -150,6 +165,13 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
       steps?.write();
     },
   };
+}
+
+/** Live views for the held copies: made once, read at each copy. */
+function viewsOf(engines: Fleet, front: Accounts, truth: TruthLog | null): Source {
+  const loop = engines.latenessView();
+  const views = { now: engines.views("now"), step: engines.views("step") };
+  return (fresh) => ({ engines: views[fresh], loop, front, ...(truth ? { truth: truth.dropped() } : {}) });
 }
 
 const pause = (clock: Clock, us: number) => new Promise<void>((done) => clock.at(clock.now() + us, done));

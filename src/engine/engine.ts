@@ -29,9 +29,10 @@ import { Live } from "./live.ts";
 import { Loop } from "./loop.ts";
 import { type Observer, Watch } from "./observer.ts";
 import { coreSetup, type SetupExtras } from "./setup.ts";
-import { Snapshots } from "./snapshot.ts";
+import { type Fresh, Snapshots } from "./snapshot.ts";
 import {
   type EngineSnapshot,
+  type EngineView,
   type FineHistogram,
   Finish,
   type Generation,
@@ -59,6 +60,8 @@ export interface EngineOptions extends SetupExtras {
   readonly onLoad?: (waiting: number, running: number, kvUsage: number) => void;
   /** Shared by engines that count together. */
   readonly lateness?: Lateness;
+  /** Called before each update with the time at which it is taken in: what held copies show of a period that ends here. */
+  readonly beforeUpdate?: (nowUs: number) => void;
 }
 
 /** What a pause does with those that run (vLLM's `/pause?mode=`). */
@@ -132,6 +135,7 @@ export class Engine {
           }
         : {}),
       ...(options.onStep ? { onStep: options.onStep } : {}),
+      ...(options.beforeUpdate ? { beforeUpdate: options.beforeUpdate } : {}),
       ...(this.#watch ? { watch: this.#watch } : {}),
     });
   }
@@ -148,8 +152,14 @@ export class Engine {
     return this.#enqueue(live, this.#clock.now()) ? live : { refused: "busy" };
   }
 
+  /** A copy of what the last update left. */
   snapshot(): EngineSnapshot {
     return this.#snapshots.take();
+  }
+
+  /** The same where the numbers live, as they stand or as the last update left them. */
+  view(fresh: Fresh): EngineView {
+    return this.#snapshots.view(fresh);
   }
 
   /** One histogram finely, copied. */

@@ -4,7 +4,17 @@ import { Balance } from "./balance.ts";
 import { Engine, type EngineOptions, type PauseMode } from "./engine.ts";
 import { Lateness } from "./lateness.ts";
 import type { Observer } from "./observer.ts";
-import type { EngineSnapshot, Generation, LoopSnapshot, Receiver, Refusal, Submission } from "./types.ts";
+import type { Fresh } from "./snapshot.ts";
+import type {
+  EngineSnapshot,
+  EngineView,
+  Generation,
+  LoopSnapshot,
+  LoopView,
+  Receiver,
+  Refusal,
+  Submission,
+} from "./types.ts";
 
 export interface FleetOptions extends Omit<EngineOptions, "observer" | "onLoad" | "lateness"> {
   /** Number of engines, at least 1; an engine's place is its rank. */
@@ -52,9 +62,19 @@ export class Fleet {
     return this.engines.map((engine) => engine.snapshot());
   }
 
+  /** The same where the numbers live. */
+  views(fresh: Fresh): EngineView[] {
+    return this.engines.map((engine) => engine.view(fresh));
+  }
+
   /** Of all loops together. */
   lateness(): LoopSnapshot {
     return this.#lateness.snapshot();
+  }
+
+  /** The same where the numbers live. */
+  latenessView(): LoopView {
+    return this.#lateness;
   }
 
   /** Generations that the engines have and that have not ended. */

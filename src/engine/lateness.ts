@@ -1,45 +1,58 @@
 /** How punctual is the loop? Counts how late each step's writing began, how long it took, and every re-base of the clock. */
 import { LOOP_BOUNDS } from "../config/buckets.ts";
-import type { HistogramSnapshot, LoopSnapshot } from "./types.ts";
+import type { HistogramSnapshot, HistogramView, LoopSnapshot, LoopView } from "./types.ts";
 
-class Counts {
+class Counts implements HistogramView {
   readonly #boundsUs: Float64Array;
-  readonly #buckets: Float64Array;
+  readonly buckets: Float64Array;
   #sumUs = 0;
   #count = 0;
 
-  constructor(readonly boundsS: readonly number[]) {
-    this.#boundsUs = Float64Array.from(boundsS, (bound) => bound * 1e6);
-    this.#buckets = new Float64Array(boundsS.length + 1);
+  /** In seconds. */
+  constructor(readonly bounds: readonly number[]) {
+    this.#boundsUs = Float64Array.from(bounds, (bound) => bound * 1e6);
+    this.buckets = new Float64Array(bounds.length + 1);
+  }
+
+  get sum() {
+    return this.#sumUs / 1e6;
+  }
+  get count() {
+    return this.#count;
   }
 
   observe(us: number): void {
     const bounds = this.#boundsUs;
     let at = 0;
     while (at < bounds.length && us > bounds[at]!) at++;
-    this.#buckets[at]!++;
+    this.buckets[at]!++;
     this.#sumUs += us;
     this.#count++;
   }
 
   snapshot(): HistogramSnapshot {
-    return { bounds: this.boundsS, buckets: Array.from(this.#buckets), sum: this.#sumUs / 1e6, count: this.#count };
+    const { bounds, buckets, sum, count } = this;
+    return { bounds, buckets: Array.from(buckets), sum, count };
   }
 }
 
-export class Lateness {
-  readonly #starts = new Counts(LOOP_BOUNDS);
-  readonly #writes = new Counts(LOOP_BOUNDS);
+export class Lateness implements LoopView {
+  readonly stepStartLateness = new Counts(LOOP_BOUNDS);
+  readonly stepWriteDuration = new Counts(LOOP_BOUNDS);
+  stepsLate = 0;
   #rebasedUs = 0;
-  #late = 0;
+
+  get clockRebasedSeconds() {
+    return this.#rebasedUs / 1e6;
+  }
 
   /** A step's writing began `lateUs` after it was due. */
   started(lateUs: number): void {
-    this.#starts.observe(lateUs);
-    if (lateUs > 1000) this.#late++;
+    this.stepStartLateness.observe(lateUs);
+    if (lateUs > 1000) this.stepsLate++;
   }
   wrote(durationUs: number): void {
-    this.#writes.observe(durationUs);
+    this.stepWriteDuration.observe(durationUs);
   }
   rebased(byUs: number): void {
     this.#rebasedUs += byUs;
@@ -47,10 +60,10 @@ export class Lateness {
 
   snapshot(): LoopSnapshot {
     return {
-      stepStartLateness: this.#starts.snapshot(),
-      stepWriteDuration: this.#writes.snapshot(),
-      clockRebasedSeconds: this.#rebasedUs / 1e6,
-      stepsLate: this.#late,
+      stepStartLateness: this.stepStartLateness.snapshot(),
+      stepWriteDuration: this.stepWriteDuration.snapshot(),
+      clockRebasedSeconds: this.clockRebasedSeconds,
+      stepsLate: this.stepsLate,
     };
   }
 }

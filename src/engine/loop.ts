@@ -29,6 +29,8 @@ export interface LoopOptions {
   readonly release: (boundaryUs: number) => void;
   /** Called after each delivery with due, start and end of writing: the truth about punctuality. */
   readonly onStep?: (dueUs: number, startUs: number, endUs: number) => void;
+  /** Called before each update with the time at which it is taken in. */
+  readonly beforeUpdate?: (nowUs: number) => void;
   /** Told of every step, when it is planned and when its rows are out. */
   readonly watch?: Watch;
   /** Called before each plan and after each update: the points at which vLLM's engine publishes how loaded it is. */
@@ -113,8 +115,9 @@ export class Loop {
 
   readonly #end = (): void => {
     if (this.#stopped) return;
-    const { batch, clock, deliver, free, lateness, onStep, publish, watch } = this.#options;
+    const { batch, beforeUpdate, clock, deliver, free, lateness, onStep, publish, watch } = this.#options;
     const startUs = clock.now();
+    beforeUpdate?.(startUs);
     const plannedUs = this.#ends.shift()!;
     const dueUs = free ? startUs : this.#rebase(plannedUs, startUs);
     this.#boundaryUs = dueUs;

@@ -1,76 +1,187 @@
-/** What does one engine show? Gauges as they stood after the last update (vLLM's refresh), counters and histograms as they stand. */
+/**
+ * What does one engine show? Live views that read the core's memory and copy nothing, and a copy for those who keep it.
+ * vLLM sends its scheduler's statistics with each update: what its schedule counts (lookups in the prefix cache) and its
+ * gauges show as they stood then. All else moves at updates and ends only.
+ */
 import { FINE_WIDTH, HISTOGRAM_WIDTH, Reason, Total, Word } from "../../assembly/layout.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { Core } from "../core/core.ts";
 import { HISTOGRAMS } from "./setup.ts";
-import type { EngineSnapshot, FineHistogram, HistogramName, HistogramSnapshot } from "./types.ts";
+import type {
+  EngineSnapshot,
+  EngineView,
+  FineHistogram,
+  HistogramName,
+  HistogramSnapshot,
+  HistogramView,
+} from "./types.ts";
 
-const HELD = [Word.Running, Word.Waiting, Word.Deferred, Word.BlocksFree] as const;
+/** `now`: as it stands; `step`: as the last update left it. */
+export type Fresh = "now" | "step";
+
+/** What moves between an update and the next, held after each: words, then totals. */
+const WORDS = [Word.Running, Word.Waiting, Word.Deferred, Word.BlocksFree] as const;
+const TOTALS = [Total.Preemptions, Total.PrefixQueries, Total.PrefixHits] as const;
 
 export class Snapshots {
-  readonly #held = new Int32Array(HELD.length);
-  readonly #bounds: readonly (readonly number[])[];
+  readonly #core: Core;
+  readonly #words = new Int32Array(WORDS.length);
+  readonly #totals = new Float64Array(TOTALS.length);
+  readonly #views: Readonly<Record<Fresh, EngineView>>;
 
-  constructor(
-    readonly core: Core,
-    readonly config: EngineConfig,
-    bounds: Readonly<Record<HistogramName, readonly number[]>>,
-  ) {
-    this.#bounds = HISTOGRAMS.map(({ name }) => bounds[name]);
+  constructor(core: Core, config: EngineConfig, bounds: Readonly<Record<HistogramName, readonly number[]>>) {
+    this.#core = core;
+    const histograms = Object.fromEntries(
+      HISTOGRAMS.map(({ name, unit }, index) => [name, new HistogramOf(core, index, bounds[name], unit)]),
+    ) as unknown as EngineView["histograms"];
+    const { words, totals } = core.views;
+    const usable = config.numGpuBlocks - 1;
+    const held = {
+      word: (word: (typeof WORDS)[number]) => this.#words[WORDS.indexOf(word)]!,
+      total: (total: (typeof TOTALS)[number]) => this.#totals[TOTALS.indexOf(total)]!,
+    };
+    const live = { word: (word: Word) => words[word]!, total: (total: Total) => totals[total]! };
+    this.#views = {
+      now: new CoreNumbers(core, histograms, usable, live),
+      step: new CoreNumbers(core, histograms, usable, held),
+    };
     this.hold();
   }
 
-  /** The end of a step: its gauges are what scrapes see until the next. */
+  /** The end of a step: what `step` shows until the next. */
   hold(): void {
-    const { words } = this.core.views;
-    for (let i = 0; i < HELD.length; i++) this.#held[i] = words[HELD[i]!]!;
+    const { words, totals } = this.#core.views;
+    for (let i = 0; i < WORDS.length; i++) this.#words[i] = words[WORDS[i]!]!;
+    for (let i = 0; i < TOTALS.length; i++) this.#totals[i] = totals[TOTALS[i]!]!;
   }
 
+  /** Moves on; reading it allocates nothing. */
+  view(fresh: Fresh): EngineView {
+    return this.#views[fresh];
+  }
+
+  /** A copy of what the last update left. */
   take(): EngineSnapshot {
-    const [running, waiting, deferred, blocksFree] = this.#held as unknown as [number, number, number, number];
-    const { core } = this;
-    const blocksUsable = this.config.numGpuBlocks - 1;
-    const finished = (reason: Reason) => core.total(Total.FinishedStop + reason);
-    return {
-      running,
-      waiting: waiting - deferred,
-      deferred,
-      kvUsage: 1 - blocksFree / blocksUsable,
-      blocksUsed: blocksUsable - blocksFree,
-      blocksUsable,
-      steps: core.total(Total.Steps),
-      promptTokens: core.total(Total.PromptTokens),
-      promptTokensCached: core.total(Total.PromptTokensCached),
-      generationTokens: core.total(Total.GenerationTokens),
-      preemptions: core.total(Total.Preemptions),
-      prefixQueries: core.total(Total.PrefixQueries),
-      prefixHits: core.total(Total.PrefixHits),
-      finished: [
-        finished(Reason.Stop),
-        finished(Reason.Length),
-        finished(Reason.Abort),
-        finished(Reason.Error),
-        finished(Reason.Repetition),
-      ],
-      histograms: Object.fromEntries(HISTOGRAMS.map(({ name }, i) => [name, this.#histogram(i)])) as Record<
-        HistogramName,
-        HistogramSnapshot
-      >,
-    };
+    return copyOf(this.#views.step);
   }
 
   fine(name: HistogramName): FineHistogram {
     const index = HISTOGRAMS.findIndex((histogram) => histogram.name === name);
-    const { fine, sums } = this.core.views;
+    const { fine, sums } = this.#core.views;
     return { counts: fine.slice(index * FINE_WIDTH, (index + 1) * FINE_WIDTH), sum: sums[index]! };
   }
+}
 
-  #histogram(index: number): HistogramSnapshot {
-    const { buckets: all, sums } = this.core.views;
-    const bounds = this.#bounds[index]!;
-    const from = index * HISTOGRAM_WIDTH;
-    const buckets = Array.from(all.subarray(from, from + bounds.length + 1));
-    const count = buckets.reduce((sum, bucket) => sum + bucket, 0);
-    return { bounds, buckets, sum: sums[index]! / HISTOGRAMS[index]!.unit, count };
+interface Moving {
+  word(word: (typeof WORDS)[number]): number;
+  total(total: (typeof TOTALS)[number]): number;
+}
+
+class CoreNumbers implements EngineView {
+  readonly finished: Float64Array;
+  readonly #totals: Float64Array;
+
+  constructor(
+    core: Core,
+    readonly histograms: EngineView["histograms"],
+    readonly blocksUsable: number,
+    readonly moving: Moving,
+  ) {
+    this.#totals = core.views.totals;
+    this.finished = this.#totals.subarray(Total.FinishedStop, Total.FinishedStop + Reason.Repetition + 1);
   }
+
+  get running() {
+    return this.moving.word(Word.Running);
+  }
+  get waiting() {
+    return this.moving.word(Word.Waiting) - this.deferred;
+  }
+  get deferred() {
+    return this.moving.word(Word.Deferred);
+  }
+  get kvUsage() {
+    return 1 - this.moving.word(Word.BlocksFree) / this.blocksUsable;
+  }
+  get blocksUsed() {
+    return this.blocksUsable - this.moving.word(Word.BlocksFree);
+  }
+  get steps() {
+    return this.#totals[Total.Steps]!;
+  }
+  get promptTokens() {
+    return this.#totals[Total.PromptTokens]!;
+  }
+  get promptTokensCached() {
+    return this.#totals[Total.PromptTokensCached]!;
+  }
+  get generationTokens() {
+    return this.#totals[Total.GenerationTokens]!;
+  }
+  get preemptions() {
+    return this.moving.total(Total.Preemptions);
+  }
+  get prefixQueries() {
+    return this.moving.total(Total.PrefixQueries);
+  }
+  get prefixHits() {
+    return this.moving.total(Total.PrefixHits);
+  }
+}
+
+class HistogramOf implements HistogramView {
+  readonly buckets: Float64Array;
+  readonly #sums: Float64Array;
+  readonly #index: number;
+  readonly #unit: number;
+
+  constructor(
+    { views }: Core,
+    index: number,
+    readonly bounds: readonly number[],
+    unit: number,
+  ) {
+    this.buckets = views.buckets.subarray(index * HISTOGRAM_WIDTH, index * HISTOGRAM_WIDTH + bounds.length + 1);
+    this.#sums = views.sums;
+    this.#index = index;
+    this.#unit = unit;
+  }
+
+  get sum() {
+    return this.#sums[this.#index]! / this.#unit;
+  }
+  get count() {
+    let count = 0;
+    for (let i = 0; i < this.buckets.length; i++) count += this.buckets[i]!;
+    return count;
+  }
+}
+
+function copyOf(view: EngineView): EngineSnapshot {
+  const histogram = ({ bounds, buckets, sum, count }: HistogramView): HistogramSnapshot => ({
+    bounds,
+    buckets: Array.from(buckets),
+    sum,
+    count,
+  });
+  return {
+    running: view.running,
+    waiting: view.waiting,
+    deferred: view.deferred,
+    kvUsage: view.kvUsage,
+    blocksUsed: view.blocksUsed,
+    blocksUsable: view.blocksUsable,
+    steps: view.steps,
+    promptTokens: view.promptTokens,
+    promptTokensCached: view.promptTokensCached,
+    generationTokens: view.generationTokens,
+    preemptions: view.preemptions,
+    prefixQueries: view.prefixQueries,
+    prefixHits: view.prefixHits,
+    finished: Array.from(view.finished) as unknown as EngineSnapshot["finished"],
+    histograms: Object.fromEntries(HISTOGRAMS.map(({ name }) => [name, histogram(view.histograms[name])])) as Record<
+      HistogramName,
+      HistogramSnapshot
+    >,
+  };
 }

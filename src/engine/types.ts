@@ -84,6 +84,14 @@ export interface HistogramSnapshot {
   readonly count: number;
 }
 
+/** The same where the numbers live: it moves, and reading it copies nothing. */
+export interface HistogramView {
+  readonly bounds: readonly number[];
+  readonly buckets: ArrayLike<number>;
+  readonly sum: number;
+  readonly count: number;
+}
+
 /** Names of the core's histograms; time histograms are in seconds. */
 export type HistogramName =
   | "timeToFirstToken"
@@ -128,12 +136,24 @@ export interface EngineSnapshot {
   readonly histograms: Readonly<Record<HistogramName, HistogramSnapshot>>;
 }
 
+/** The same where the numbers live: counters and histograms as they stand. */
+export interface EngineView extends Omit<EngineSnapshot, "finished" | "histograms"> {
+  readonly finished: ArrayLike<number>;
+  readonly histograms: Readonly<Record<HistogramName, HistogramView>>;
+}
+
 /** How punctual the loop is; seconds. Late = the wall time at which something happened minus when it was due. */
 export interface LoopSnapshot {
   readonly stepStartLateness: HistogramSnapshot;
   readonly stepWriteDuration: HistogramSnapshot;
   readonly clockRebasedSeconds: number;
   readonly stepsLate: number;
+}
+
+/** The same where the numbers live. */
+export interface LoopView extends Omit<LoopSnapshot, "stepStartLateness" | "stepWriteDuration"> {
+  readonly stepStartLateness: HistogramView;
+  readonly stepWriteDuration: HistogramView;
 }
 
 /** What happened outside the core: the front counts every request exactly once by its outcome. */
@@ -157,5 +177,13 @@ export interface Snapshot {
   readonly loop: LoopSnapshot;
   readonly front: FrontSnapshot;
   /** While a truth log is written. */
+  readonly truth?: TruthDropped;
+}
+
+/** The same where the numbers live: what a held copy is written from. Any `Snapshot` is one. */
+export interface SnapshotView {
+  readonly engines: readonly EngineView[];
+  readonly loop: LoopView;
+  readonly front: FrontSnapshot;
   readonly truth?: TruthDropped;
 }

@@ -1,17 +1,30 @@
 /**
- * How does a snapshot travel to the worker? As one array of doubles that is handed over, not copied again.
- * It describes itself: a histogram is its number of bounds, the bounds, one bucket more than bounds, sum, count.
+ * How does a snapshot travel, to the worker and between processes? As one array of doubles whose length and offsets are
+ * fixed for a configuration: writing allocates nothing, and whoever has the shape can read it. Bounds of histograms are
+ * part of the shape, not of the numbers.
  */
 import type {
   EngineSnapshot,
+  EngineView,
   FrontSnapshot,
   HistogramName,
   HistogramSnapshot,
+  HistogramView,
   LoopSnapshot,
   Outcome,
   Snapshot,
+  SnapshotView,
   TruthDropped,
 } from "../engine/types.ts";
+
+/** What a process has to show: constant while it runs, plain data so that it can be posted. */
+export interface Shape {
+  readonly engines: number;
+  readonly bounds: Readonly<Record<HistogramName, readonly number[]>>;
+  readonly loopBounds: readonly number[];
+  /** A truth log is written. */
+  readonly truth: boolean;
+}
 
 // The order of the numbers. Records, so that the compiler finds a field that a snapshot has and this file lacks.
 type Numbers<T> = { [K in keyof T as T[K] extends number ? K : never]: true };
@@ -53,51 +66,79 @@ const OUTCOMES = keys<Outcome>({ stop: true, length: true, abort: true, refused:
 const TRUTH = keys({ run: true, step: true, request: true } satisfies Numbers<TruthDropped>);
 const FINISHES = 5;
 
-export function flatten({ engines, loop, front, truth }: Snapshot): Float64Array<ArrayBuffer> {
-  const numbers: number[] = [engines.length];
-  for (const engine of engines) {
-    for (const key of ENGINE) numbers.push(engine[key]);
-    numbers.push(...engine.finished);
-    for (const key of HISTOGRAMS) pushHistogram(numbers, engine.histograms[key]);
+/** Numbers of a histogram: one bucket more than bounds, sum, count. */
+const widthOf = (bounds: readonly number[]) => bounds.length + 3;
+
+export class Layout {
+  /** Doubles that `write` writes, whatever they are. */
+  readonly length: number;
+  #into: Float64Array = new Float64Array();
+  #at = 0;
+
+  constructor(readonly shape: Shape) {
+    const { engines, bounds, loopBounds, truth } = shape;
+    const histograms = HISTOGRAMS.reduce((sum, name) => sum + widthOf(bounds[name]), 0);
+    this.length =
+      engines * (ENGINE.length + FINISHES + histograms) +
+      (LOOP.length + LOOP_HISTOGRAMS.length * widthOf(loopBounds)) +
+      (FRONT.length + OUTCOMES.length) +
+      (truth ? TRUTH.length : 0);
   }
-  for (const key of LOOP) numbers.push(loop[key]);
-  for (const key of LOOP_HISTOGRAMS) pushHistogram(numbers, loop[key]);
-  for (const key of FRONT) numbers.push(front[key]);
-  for (const key of OUTCOMES) numbers.push(front.outcomes[key]);
-  if (truth) for (const key of TRUTH) numbers.push(truth[key]);
-  return Float64Array.from(numbers);
-}
 
-function pushHistogram(numbers: number[], { bounds, buckets, sum, count }: HistogramSnapshot): void {
-  numbers.push(bounds.length);
-  for (const bound of bounds) numbers.push(bound);
-  for (const bucket of buckets) numbers.push(bucket);
-  numbers.push(sum, count);
-}
+  /** Writes `length` doubles from `from` on. The snapshot may be a live view; nothing is allocated. */
+  write({ engines, loop, front, truth }: SnapshotView, into: Float64Array, from = 0): void {
+    this.#into = into;
+    this.#at = from;
+    for (let i = 0; i < this.shape.engines; i++) this.#writeEngine(engines[i]!);
+    for (const key of LOOP) this.#put(loop[key]);
+    for (const key of LOOP_HISTOGRAMS) this.#writeHistogram(loop[key]);
+    for (const key of FRONT) this.#put(front[key]);
+    for (const key of OUTCOMES) this.#put(front.outcomes[key]);
+    if (this.shape.truth) for (const key of TRUTH) this.#put(truth?.[key] ?? 0);
+  }
 
-/** The snapshot that `flatten` was given. */
-export function unflatten(numbers: Float64Array): Snapshot {
-  let at = 0;
-  const next = () => numbers[at++]!;
-  const list = (length: number) => Array.from({ length }, next);
-  const record = <K extends string>(names: readonly K[]) =>
-    Object.fromEntries(names.map((name) => [name, next()])) as Record<K, number>;
-  const histogram = (): HistogramSnapshot => {
-    const bounds = list(next());
-    return { bounds, buckets: list(bounds.length + 1), sum: next(), count: next() };
-  };
-  const histograms = <K extends string>(names: readonly K[]) =>
-    Object.fromEntries(names.map((name) => [name, histogram()])) as Record<K, HistogramSnapshot>;
+  /** The snapshot that stands in `numbers` from `from` on, copied. */
+  read(numbers: Float64Array, from = 0): Snapshot {
+    let at = from;
+    const next = () => numbers[at++]!;
+    const list = (length: number) => Array.from({ length }, next);
+    const record = <K extends string>(names: readonly K[]) =>
+      Object.fromEntries(names.map((name) => [name, next()])) as Record<K, number>;
+    const histogram = (bounds: readonly number[]): HistogramSnapshot => ({
+      bounds,
+      buckets: list(bounds.length + 1),
+      sum: next(),
+      count: next(),
+    });
+    const histograms = <K extends string>(names: readonly K[], boundsOf: (name: K) => readonly number[]) =>
+      Object.fromEntries(names.map((name) => [name, histogram(boundsOf(name))])) as Record<K, HistogramSnapshot>;
+    const { engines, bounds, loopBounds, truth } = this.shape;
+    const engine = (): EngineSnapshot => ({
+      ...record(ENGINE),
+      finished: list(FINISHES) as unknown as EngineSnapshot["finished"],
+      histograms: histograms(HISTOGRAMS, (name) => bounds[name]),
+    });
+    return {
+      engines: Array.from({ length: engines }, engine),
+      loop: { ...record(LOOP), ...histograms(LOOP_HISTOGRAMS, () => loopBounds) },
+      front: { ...record(FRONT), outcomes: record(OUTCOMES) },
+      ...(truth ? { truth: record(TRUTH) } : {}),
+    };
+  }
 
-  const engine = (): EngineSnapshot => ({
-    ...record(ENGINE),
-    finished: list(FINISHES) as unknown as EngineSnapshot["finished"],
-    histograms: histograms(HISTOGRAMS),
-  });
-  return {
-    engines: Array.from({ length: next() }, engine),
-    loop: { ...record(LOOP), ...histograms(LOOP_HISTOGRAMS) },
-    front: { ...record(FRONT), outcomes: record(OUTCOMES) },
-    ...(at < numbers.length ? { truth: record(TRUTH) } : {}),
-  };
+  #writeEngine(engine: EngineView): void {
+    for (const key of ENGINE) this.#put(engine[key]);
+    for (let i = 0; i < FINISHES; i++) this.#put(engine.finished[i]!);
+    for (const name of HISTOGRAMS) this.#writeHistogram(engine.histograms[name]);
+  }
+
+  #writeHistogram({ buckets, sum, count }: HistogramView): void {
+    for (let i = 0; i < buckets.length; i++) this.#put(buckets[i]!);
+    this.#put(sum);
+    this.#put(count);
+  }
+
+  #put(value: number): void {
+    this.#into[this.#at++] = value;
+  }
 }

@@ -1,28 +1,37 @@
 /** Which tables make up a page, and what is its text? Runs in the worker: nothing on the loop's thread imports this. */
 import Registry from "prom-client/lib/registry.js";
 import type { Snapshot } from "../engine/types.ts";
-import { type Identity, register } from "./table.ts";
-import { type Family, printFamilies } from "./text.ts";
-import { understudy } from "./understudy.ts";
-import { vllm } from "./vllm.ts";
+import { dialects, dialectsOf, type View } from "./dialects.ts";
+import type { Identity } from "./identity.ts";
+import { printOpenMetrics } from "./openmetrics.ts";
+import { type Collected, type Refresh, register } from "./table.ts";
+import { printFamily } from "./text.ts";
 
-/** `role` is what `/metrics` shows: the dialect of the role, then our own families. */
-export type View = "role" | "vllm" | "understudy";
+export type Format = "text" | "openmetrics";
+export type HeldCopies = (refresh: Refresh) => Snapshot;
 
-/** Returns a renderer: one registry per view, all families of a page from the one snapshot given. */
-export function pages(identity: Identity): (view: View, snapshot: Snapshot) => Promise<string> {
-  const engineTable = identity.disableLogStats ? [] : vllm;
-  const tables = { role: [...engineTable, ...understudy], vllm: engineTable, understudy };
-  let held: Snapshot;
+/** Returns a renderer: one registry per view, all families of a page from the copies given. */
+export function pages(identity: Identity): (view: View, held: HeldCopies, format?: Format) => Promise<string> {
+  let copies: HeldCopies;
+  const registries = new Map<View, Registry>();
   const registryOf = (view: View) => {
     const registry = new Registry();
-    register(tables[view], registry, () => held, identity);
+    const names = new Set<string>();
+    for (const name of dialectsOf(view, identity)) {
+      const { rows, style } = dialects[name];
+      // Of a family that two dialects have, the first one's.
+      const table = rows(identity).filter((row) => !names.has(row.name));
+      for (const row of table) names.add(row.name);
+      register(table, registry, (refresh) => copies(refresh), identity, style);
+    }
+    registries.set(view, registry);
     return registry;
   };
-  const registries = { role: registryOf("role"), vllm: registryOf("vllm"), understudy: registryOf("understudy") };
-  return async (view, snapshot) => {
-    held = snapshot; // read before the first await: each row's `get` is synchronous
-    const families = registries[view].getMetricsAsJSON();
-    return printFamilies((await families) as unknown as Family[]);
+  return async (view, held, format = "text") => {
+    copies = held; // read before the first await: each row's `get` is synchronous
+    const collected = (registries.get(view) ?? registryOf(view)).getMetricsAsJSON();
+    const families = (await collected) as unknown as Collected[];
+    if (format === "openmetrics") return printOpenMetrics(families);
+    return families.map((family) => printFamily(family, family.style)).join("");
   };
 }

@@ -1,11 +1,10 @@
 /**
- * How does the loop's thread get a page without making it? It flattens a snapshot, hands it to the worker and waits.
+ * How does the loop's thread get a page without making it? It hands a copy of the held copies to the worker and waits.
  * The worker starts with the first scrape: whoever never scrapes pays nothing.
  */
-import type { Snapshot } from "../engine/types.ts";
-import { flatten } from "./flat.ts";
-import type { View } from "./page.ts";
-import type { Identity } from "./table.ts";
+import type { View } from "./dialects.ts";
+import type { Setup } from "./identity.ts";
+import type { Format } from "./page.ts";
 
 /** Scrapes that may wait at a time; one more is refused. */
 export const WAITING_MAX = 256;
@@ -13,6 +12,7 @@ export const WAITING_MAX = 256;
 type Bytes = Uint8Array<ArrayBuffer>;
 interface Order {
   readonly view: View;
+  readonly format: Format;
   readonly page: Promise<Bytes>;
   readonly resolve: (page: Bytes) => void;
   readonly reject: (reason: unknown) => void;
@@ -22,28 +22,30 @@ interface Order {
 export class TooManyScrapes extends Error {}
 
 export class Renderer {
-  readonly #scrape: () => Snapshot;
-  readonly #identity: Identity;
+  readonly #numbers: () => Float64Array;
+  readonly #setup: Setup;
   #worker: Worker | null = null;
   #running: Order | null = null;
-  /** The next order of each view. It has no snapshot yet, so a scrape that joins it sees all that happened before it came. */
-  readonly #next = new Map<View, Order>();
+  /** The next order of each view and format. It has no numbers yet, so a scrape that joins it sees all that happened before it came. */
+  readonly #next = new Map<string, Order>();
   #waiting = 0;
 
-  constructor(scrape: () => Snapshot, identity: Identity) {
-    this.#scrape = scrape;
-    this.#identity = identity;
+  /** `numbers` brings the held copies up to date and returns them; called once per page made. */
+  constructor(numbers: () => Float64Array, setup: Setup) {
+    this.#numbers = numbers;
+    this.#setup = setup;
   }
 
   /** The page's bytes, no older than the call. Scrapes that come while another is made share the one after it. */
-  async page(view: View): Promise<Bytes> {
+  async page(view: View, format: Format = "text"): Promise<Bytes> {
     if (this.#waiting >= WAITING_MAX) throw new TooManyScrapes("too many scrapes at once");
     this.#waiting++;
     try {
-      let order = this.#next.get(view);
+      const key = keyOf(view, format);
+      let order = this.#next.get(key);
       if (!order) {
-        order = { view, ...promiseParts() };
-        this.#next.set(view, order);
+        order = { view, format, ...promiseParts() };
+        this.#next.set(key, order);
         this.#turn();
       }
       return await order.page;
@@ -61,12 +63,12 @@ export class Renderer {
     if (this.#running) return;
     const [order] = this.#next.values();
     if (!order) return;
-    this.#next.delete(order.view);
+    this.#next.delete(keyOf(order.view, order.format));
     this.#running = order;
     try {
-      const numbers = flatten(this.#scrape());
+      const numbers = Float64Array.from(this.#numbers());
       this.#worker ??= this.#start();
-      this.#worker.postMessage({ view: order.view, numbers }, [numbers.buffer]);
+      this.#worker.postMessage({ view: order.view, format: order.format, numbers }, [numbers.buffer]);
     } catch (reason) {
       this.#fail(reason);
     }
@@ -87,7 +89,7 @@ export class Renderer {
     };
     worker.onerror = ({ message }) => failed(message);
     worker.addEventListener("close", () => failed("ended"));
-    worker.postMessage(this.#identity);
+    worker.postMessage(this.#setup);
     return worker;
   }
 
@@ -101,6 +103,8 @@ export class Renderer {
     for (const order of orders) order.reject(reason);
   }
 }
+
+const keyOf = (view: View, format: Format) => `${view} ${format}`;
 
 function promiseParts() {
   const { promise, resolve, reject } = Promise.withResolvers<Bytes>();

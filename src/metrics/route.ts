@@ -1,27 +1,63 @@
-/** Where are the metrics served? `/metrics` in the role's dialect with our own families behind it, and each by itself. */
+/**
+ * Where are the metrics served? `/metrics` in the role's dialect with our own families behind it, `/metrics/all` with
+ * every dialect's, and each dialect by itself. `GET /metrics` answers in the text format whatever Accept says, as vLLM 0.33
+ * does (prometheus-fastapi-instrumentator 8.1); `/metrics/` and our own paths negotiate, and `?format=openmetrics`
+ * asks anywhere.
+ */
 import { Elysia } from "elysia";
-import type { Snapshot } from "../engine/types.ts";
-import type { View } from "./page.ts";
+import { contentTypeOf, dialectNames, type View } from "./dialects.ts";
+import type { Setup } from "./identity.ts";
+import type { Format } from "./page.ts";
 import { Renderer, TooManyScrapes } from "./renderer.ts";
-import type { Identity } from "./table.ts";
 
-// Recorded from vLLM 0.33 with prometheus_client 0.26, which answers so whatever Accept says.
-const CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8";
+const OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PLAIN = "text/plain; version=0.0.4; charset=utf-8";
 
-/** `scrape` is called once per page made, on the loop's thread, and returns copied numbers. */
-export function metrics(scrape: () => Snapshot, identity: Identity) {
-  const renderer = new Renderer(scrape, identity);
-  const answer = async (view: View) => {
-    try {
-      return new Response(await renderer.page(view), { headers: { "content-type": CONTENT_TYPE } });
-    } catch (reason) {
-      if (!(reason instanceof TooManyScrapes)) throw reason;
-      return new Response("too many scrapes at once\n", { status: 503, headers: { "retry-after": "1" } });
-    }
-  };
-  return new Elysia()
-    .get("/metrics", () => answer("role"))
-    .get("/metrics/vllm", () => answer("vllm"))
-    .get("/metrics/understudy", () => answer("understudy"))
-    .onStop(() => renderer.stop());
+/** The paths and what each shows. */
+const PATHS: Readonly<Record<string, View>> = {
+  "/metrics": "role",
+  "/metrics/": "role",
+  "/metrics/all": "all",
+  ...Object.fromEntries(dialectNames.map((name) => [`/metrics/${name}`, name])),
+};
+/** The paths and their methods. */
+export const METRICS_METHODS: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
+  Object.keys(PATHS).map((path) => [path, ["GET"]]),
+);
+
+/** `numbers` is called once per page made, on the loop's thread; it returns the held copies as they have to be now. */
+export function metrics(numbers: () => Float64Array, setup: Setup) {
+  const renderer = new Renderer(numbers, setup);
+  const app = new Elysia({ strictPath: true }).onStop(() => renderer.stop());
+  for (const [path, view] of Object.entries(PATHS)) {
+    app.get(path, async ({ request }) => {
+      // Elysia gives `/metrics` and `/metrics/` to one handler.
+      const plain = /\/metrics(\?|$)/.test(request.url);
+      const contentType = view === "role" && !plain ? PLAIN : contentTypeOf(view, setup.identity);
+      const format = formatOf(request, !plain);
+      try {
+        const page = await renderer.page(view, format);
+        return new Response(page, { headers: { "content-type": format === "text" ? contentType : OPENMETRICS } });
+      } catch (reason) {
+        if (!(reason instanceof TooManyScrapes)) throw reason;
+        return new Response("too many scrapes at once\n", { status: 503, headers: { "retry-after": "1" } });
+      }
+    });
+  }
+  return app;
+}
+
+function formatOf({ url, headers }: Request, negotiates: boolean): Format {
+  const asked = /[?&]format=([^&]*)/.exec(url)?.[1];
+  if (asked !== undefined) return asked === "openmetrics" ? "openmetrics" : "text";
+  return negotiates && wantsOpenMetrics(headers.get("accept") ?? "") ? "openmetrics" : "text";
+}
+
+/** As prometheus_client 0.26 `exposition.py`, `choose_encoder`: the first of the accepted types that it has; q is not looked at. */
+function wantsOpenMetrics(accept: string): boolean {
+  return accept.split(",").some((accepted) => {
+    const [type, ...parameters] = accepted.split(";").map((part) => part.trim());
+    const version = parameters.find((parameter) => parameter.startsWith("version="))?.slice("version=".length);
+    return type === "application/openmetrics-text" && Number.parseInt(version ?? "1", 10) >= 1;
+  });
 }

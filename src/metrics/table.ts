@@ -4,54 +4,48 @@
  */
 import type { Metric, Registry } from "prom-client";
 import type { HistogramSnapshot, Snapshot } from "../engine/types.ts";
-import type { Labels, Sample } from "./text.ts";
+import type { Identity } from "./identity.ts";
+import type { Family, Labels, Sample, Style } from "./text.ts";
 
 /** How fresh a family is: at the scrape, after the last step, or every so many milliseconds. */
 export type Refresh = "now" | "step" | { readonly everyMs: number };
-
-/** Who answers: constant for the life of the process, plain data so that it can be posted to a worker. */
-export interface Identity {
-  /** The first served model name. */
-  readonly modelName: string;
-  /** Label of the first engine of this process; the others follow. */
-  readonly engineFirst: number;
-  /** Start of the process: seconds since 1970. */
-  readonly startedS: number;
-  /** Labels of `vllm:cache_config_info` but `engine`. */
-  readonly cacheConfig: Labels;
-  /** `--disable-log-stats`: vLLM then shows none of its own families. */
-  readonly disableLogStats: boolean;
-}
 
 /** One series: its labels and where its value is read. */
 export type Series<Value> = readonly [labels: Labels, value: Value];
 export type Read<Value> = (snapshot: Snapshot, identity: Identity) => readonly Series<Value>[];
 
+/** Which test makes a family move (a file from the repository's root that speaks of it), or why nothing here can. */
+export type Proof = { readonly moves: string } | { readonly still: string };
+
 export interface Row {
   readonly name: string;
   readonly help: string;
-  readonly type: "gauge" | "counter" | "histogram";
+  readonly type: Family["type"];
   readonly refresh: Refresh;
   readonly samples: (snapshot: Snapshot, identity: Identity) => readonly Sample[];
+  /** When each of its series came to be, seconds since 1970; absent where the real server does not show it. */
+  readonly created?: (snapshot: Snapshot, identity: Identity) => readonly Sample[];
+  readonly proof: Proof;
 }
 
-type Constructor<Value> = (refresh: Refresh, name: string, help: string, read: Read<Value>) => Row;
+type Constructor<Value> = (refresh: Refresh, name: string, help: string, read: Read<Value>, proof: Proof) => Row;
 
 const plain =
   (type: "gauge" | "counter"): Constructor<number> =>
-  (refresh, name, help, read) => ({
+  (refresh, name, help, read, proof) => ({
     name,
     help,
     type,
     refresh,
     samples: (snapshot, identity) => read(snapshot, identity).map(([labels, value]) => ({ labels, value })),
+    proof,
   });
 
 export const gauge = plain("gauge");
 export const counter = plain("counter");
 
 /** Buckets become cumulative here; samples in the order of prometheus_client: buckets, count, sum. */
-export const histogram: Constructor<HistogramSnapshot> = (refresh, name, help, read) => ({
+export const histogram: Constructor<HistogramSnapshot> = (refresh, name, help, read, proof) => ({
   name,
   help,
   type: "histogram",
@@ -70,25 +64,28 @@ export const histogram: Constructor<HistogramSnapshot> = (refresh, name, help, r
         { metricName: `${name}_sum`, labels, value: sum },
       ];
     }),
+  proof,
 });
 
-/** prometheus_client's second family of a counter or histogram: when each of its series came to be, as a gauge. */
+/** prometheus_client says of each series of a counter, histogram or summary when it came to be: here, with the process. */
 export function withCreated(rows: readonly Row[]): readonly Row[] {
-  return rows.flatMap((row) => {
-    if (row.type === "gauge") return [row];
-    const suffix = row.type === "counter" ? /_total$/ : /$/;
-    const created: Row = {
-      ...row,
-      name: row.name.replace(suffix, "_created"),
-      type: "gauge",
-      samples: (snapshot, identity) =>
-        row
-          .samples(snapshot, identity)
-          .filter(({ metricName }) => metricName === undefined || metricName === `${row.name}_count`)
-          .map(({ labels }) => ({ labels, value: identity.startedS })),
-    };
-    return [row, created];
-  });
+  return rows.map((row) =>
+    row.type === "gauge" || row.created
+      ? row
+      : {
+          ...row,
+          created: (snapshot, identity) =>
+            row
+              .samples(snapshot, identity)
+              .filter(({ metricName }) => metricName === undefined || metricName === `${row.name}_count`)
+              .map(({ labels }) => ({ labels, value: identity.startedS })),
+        },
+  );
+}
+
+/** What a registry collects from a row: prom-client's own form, and what printing needs beside it. */
+export interface Collected extends Family {
+  readonly style: Style;
 }
 
 /**
@@ -100,9 +97,15 @@ export function register(
   registry: Registry,
   held: (refresh: Refresh) => Snapshot,
   identity: Identity,
+  style: Style,
 ): void {
-  for (const { samples, refresh, ...family } of table) {
-    const get = () => ({ ...family, aggregator: "sum", values: samples(held(refresh), identity) });
+  for (const { samples, created, refresh, name, help, type } of table) {
+    const family = { name, help, type, style, aggregator: "sum" };
+    const get = () => {
+      const snapshot = held(refresh);
+      const values = samples(snapshot, identity);
+      return { ...family, values, ...(created ? { created: created(snapshot, identity) } : {}) };
+    };
     registry.registerMetric({ ...family, get } as unknown as Metric<string>);
   }
 }

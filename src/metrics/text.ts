@@ -1,10 +1,10 @@
 /**
- * How does a Python server print its metrics? prom-client collects, this prints, because prom-client writes numbers
- * and labels its own way. Follows prometheus_client 0.26 `exposition.py` and `utils.py`: labels sorted by name,
- * floats as Python's `repr`, from one million on with Go's exponent.
+ * How does the real server print its metrics? prom-client collects, this prints, because prom-client writes numbers
+ * and labels its own way. A style is how one family of servers writes; `python` follows prometheus_client 0.26
+ * `exposition.py` and `utils.py`: labels sorted by name, floats as Python's `repr`, from one million on with Go's exponent.
  */
 
-/** A number as a value stands for itself and is printed as a float (`le`). */
+/** A number as a value stands for itself and is printed as a float (`le`, `quantile`). */
 export type Labels = Readonly<Record<string, string | number>>;
 
 export interface Sample {
@@ -17,34 +17,48 @@ export interface Sample {
 export interface Family {
   readonly name: string;
   readonly help: string;
-  readonly type: string;
+  readonly type: "gauge" | "counter" | "histogram" | "summary";
   readonly values: readonly Sample[];
+  /** When each series came to be; in the text format a family of gauges behind this one. */
+  readonly created?: readonly Sample[];
+}
+
+/** How values and labels are written. */
+export interface Style {
+  readonly float: (value: number) => string;
+  /** In the order in which they are written. */
+  readonly labelNames: (labels: Labels) => readonly string[];
 }
 
 /** Text format 0.0.4, one family after the other in the given order. */
-export function printFamilies(families: readonly Family[]): string {
-  let text = "";
-  for (const { name, help, type, values } of families) {
-    text += `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`;
-    for (const { metricName, labels, value } of values) {
-      text += `${metricName ?? name}${printLabels(labels)} ${printFloat(value)}\n`;
-    }
+export function printFamily({ name, help, type, values, created }: Family, style: Style): string {
+  const text = familyText(name, help, type, values, style);
+  if (created === undefined) return text;
+  const suffix = type === "counter" ? /_total$/ : /$/;
+  return text + familyText(name.replace(suffix, "_created"), help, "gauge", created, style);
+}
+
+function familyText(name: string, help: string, type: string, values: readonly Sample[], style: Style): string {
+  let text = `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`;
+  for (const { metricName, labels, value } of values) {
+    text += `${metricName ?? name}${printLabels(labels, style)} ${style.float(value)}\n`;
   }
   return text;
 }
 
-function printLabels(labels: Labels): string {
-  const names = Object.keys(labels).sort();
+export function printLabels(labels: Labels, { float, labelNames }: Style): string {
+  const names = labelNames(labels);
   if (names.length === 0) return "";
   const pairs = names.map((name) => {
     const value = labels[name]!;
-    return `${name}="${typeof value === "number" ? printFloat(value) : escapeLabel(value)}"`;
+    return `${name}="${typeof value === "number" ? float(value) : escapeLabel(value)}"`;
   });
   return `{${pairs.join(",")}}`;
 }
 
 const escapeHelp = (text: string) => text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
-const escapeLabel = (text: string) => escapeHelp(text).replaceAll('"', '\\"');
+/** Also a help text's of OpenMetrics. */
+export const escapeLabel = (text: string) => escapeHelp(text).replaceAll('"', '\\"');
 
 /** `floatToGoString` of prometheus_client: `1.0`, `1e-05`, `+Inf`, and from one million on `1.7e+09`. */
 export function printFloat(value: number): string {
@@ -65,3 +79,5 @@ export function pythonRepr(value: number): string {
   if (Object.is(value, -0)) return "-0.0";
   return Number.isInteger(value) ? `${value}.0` : `${value}`;
 }
+
+export const python: Style = { float: printFloat, labelNames: (labels) => Object.keys(labels).sort() };

@@ -4,7 +4,8 @@
  * sleep mode, no `--enable-mfu-metrics`, no queue limit).
  */
 import { type EngineSnapshot, Finish, type HistogramName } from "../engine/types.ts";
-import { counter, gauge, histogram, type Identity, type Read, type Row, withCreated } from "./table.ts";
+import type { Identity } from "./identity.ts";
+import { counter, gauge, histogram, type Proof, type Read, type Row, withCreated } from "./table.ts";
 
 /** Each engine's number under vLLM's two labels. */
 const each =
@@ -27,15 +28,27 @@ const engineLabels = (identity: Identity, index: number) => ({
 
 const zero = () => 0;
 const one = () => 1;
-const gaugeOf = (name: string, help: string, read: Read<number>) => gauge("step", `vllm:${name}`, help, read);
-const counterOf = (name: string, help: string, read: Read<number>) => counter("step", `vllm:${name}`, help, read);
+const MOVED: Proof = { moves: "test/conformance/metrics-move.test.ts" };
+const gaugeOf = (name: string, help: string, read: Read<number>, proof: Proof = MOVED) =>
+  gauge("step", `vllm:${name}`, help, read, proof);
+const counterOf = (name: string, help: string, read: Read<number>, proof: Proof = MOVED) =>
+  counter("step", `vllm:${name}`, help, read, proof);
 const histogramOf = (name: string, help: string, key: HistogramName) =>
-  histogram("step", `vllm:${name}`, help, ({ engines }, identity) =>
-    engines.map((engine, index) => [engineLabels(identity, index), engine.histograms[key]]),
+  histogram(
+    "step",
+    `vllm:${name}`,
+    help,
+    ({ engines }, identity) => engines.map((engine, index) => [engineLabels(identity, index), engine.histograms[key]]),
+    MOVED,
   );
 
+const NO_CONNECTOR: Proof = { still: "there is no KV connector" };
+const NO_MEDIA: Proof = { still: "the model takes text only" };
+
 const estimated = (what: string, name: string) =>
-  counterOf(name, `Estimated number of ${what} per GPU (for Model Flops Utilization calculations).`, each(zero));
+  counterOf(name, `Estimated number of ${what} per GPU (for Model Flops Utilization calculations).`, each(zero), {
+    still: "0 without --enable-mfu-metrics, which needs a model's real shapes",
+  });
 
 export const vllm: readonly Row[] = withCreated([
   estimated("floating point operations", "estimated_flops_per_gpu_total"),
@@ -60,6 +73,7 @@ export const vllm: readonly Row[] = withCreated([
     "engine_sleep_state",
     "Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is awake; weights_offloaded = 1 means sleep level 1; discard_all = 1 means sleep level 2.",
     eachBy("sleep_state", { awake: one, weights_offloaded: zero, discard_all: zero }),
+    { still: "the server never sleeps: there is no --enable-sleep-mode" },
   ),
   gaugeOf(
     "kv_cache_usage_perc",
@@ -80,14 +94,21 @@ export const vllm: readonly Row[] = withCreated([
     "external_prefix_cache_queries_total",
     "External prefix cache queries from KV connector cross-instance cache sharing, in terms of number of queried tokens.",
     each(zero),
+    NO_CONNECTOR,
   ),
   counterOf(
     "external_prefix_cache_hits_total",
     "External prefix cache hits from KV connector cross-instance cache sharing, in terms of number of cached tokens.",
     each(zero),
+    NO_CONNECTOR,
   ),
-  counterOf("mm_cache_queries_total", "Multi-modal cache queries, in terms of number of queried items.", each(zero)),
-  counterOf("mm_cache_hits_total", "Multi-modal cache hits, in terms of number of cached items.", each(zero)),
+  counterOf(
+    "mm_cache_queries_total",
+    "Multi-modal cache queries, in terms of number of queried items.",
+    each(zero),
+    NO_MEDIA,
+  ),
+  counterOf("mm_cache_hits_total", "Multi-modal cache hits, in terms of number of cached items.", each(zero), NO_MEDIA),
   counterOf(
     "num_preemptions_total",
     "Cumulative number of preemption from the engine.",
@@ -141,6 +162,7 @@ export const vllm: readonly Row[] = withCreated([
       [{ model_name: modelName, reason: "max_num_queued_reqs" }, 0],
       [{ model_name: modelName, reason: "max_num_queued_tokens" }, 0],
     ],
+    { still: "there is no queue limit: --max-num-queued-reqs and --max-num-queued-tokens are not taken" },
   ),
   histogramOf("request_prompt_tokens", "Number of prefill tokens processed.", "promptTokens"),
   histogramOf("request_generation_tokens", "Number of generation tokens processed.", "generationTokens"),
@@ -162,7 +184,11 @@ export const vllm: readonly Row[] = withCreated([
   ),
   histogramOf("request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request.", "prefillTime"),
   histogramOf("request_decode_time_seconds", "Histogram of time spent in DECODE phase for request.", "decodeTime"),
-  gaugeOf("cache_config_info", "Information of the LLMEngine CacheConfig", ({ engines }, identity) =>
-    engines.map((_, index) => [{ ...identity.cacheConfig, engine: `${identity.engineFirst + index}` }, 1]),
+  gaugeOf(
+    "cache_config_info",
+    "Information of the LLMEngine CacheConfig",
+    ({ engines }, identity) =>
+      engines.map((_, index) => [{ ...identity.cacheConfig, engine: `${identity.engineFirst + index}` }, 1]),
+    { still: "says how the server was started" },
   ),
 ]);

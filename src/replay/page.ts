@@ -2,19 +2,22 @@
 import type { ServeConfig } from "../config/types.ts";
 import type { Snapshot, TruthDropped } from "../engine/types.ts";
 import { cacheConfigLabels } from "../metrics/cache-config.ts";
+import type { Identity } from "../metrics/identity.ts";
 import { pages } from "../metrics/page.ts";
 import type { Replay } from "./replay.ts";
 
 /** `dropped`: what a truth log lost, where one was written. */
 export function metricsText(replay: Replay, config: ServeConfig, dropped: TruthDropped | null): Promise<string> {
-  const identity = {
+  const identity: Identity = {
+    role: "vllm",
     modelName: config.servedModelNames[0]!,
     engineFirst: 0,
     startedS: 0,
     cacheConfig: cacheConfigLabels(config),
     disableLogStats: config.disableLogStats,
   };
-  return pages(identity)("role", snapshotOf(replay, dropped));
+  const snapshot = snapshotOf(replay, dropped);
+  return pages(identity)("role", () => snapshot);
 }
 
 function snapshotOf({ fleet, counts, unfinished }: Replay, dropped: TruthDropped | null): Snapshot {

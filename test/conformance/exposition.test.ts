@@ -52,7 +52,7 @@ for (const { name, model, maxModelLen } of recordings) {
     const text = await Bun.file(`${import.meta.dir}/recorded/vllm-0.33-${name}-exposition.txt`).text();
     const real = parseExposition(text);
     const of = { ...identity, modelName: model };
-    const page = await pages(of)("vllm", snapshotOf(real));
+    const page = await pages(of)("vllm", () => snapshotOf(real));
     const ours = parseExposition(page);
     const wanted = real.filter(({ name }) => !notYet(name));
 
@@ -97,7 +97,7 @@ test("cache_config_info has the server's labels, resolved fields of the engine's
     numGpuBlocksOverride: 512,
   } as ServeConfig;
   const cacheConfig = cacheConfigLabels(config);
-  const page = await pages({ ...identity, cacheConfig })("vllm", emptySnapshot());
+  const page = await pages({ ...identity, cacheConfig })("vllm", () => emptySnapshot());
   const ours = parseExposition(page).find(({ name }) => name === "vllm:cache_config_info")!;
   const inOneProcess = { kv_cache_layout: "None", user_specified_block_size: "False" };
   expect(ours.samples[0]!.labels).toEqual(

@@ -2,11 +2,12 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { Registry } from "prom-client";
-import { flatten, unflatten } from "../../src/metrics/flat.ts";
+import { Layout } from "../../src/metrics/flat.ts";
 import { pages } from "../../src/metrics/page.ts";
 import { counter, gauge, type Refresh, register } from "../../src/metrics/table.ts";
+import { python } from "../../src/metrics/text.ts";
 import { type ParsedFamily, parseExposition } from "./metrics-parse.ts";
-import { anySnapshot, emptyEngine, emptySnapshot, identity } from "./metrics-snapshots.ts";
+import { anySnapshot, emptyEngine, emptySnapshot, identity, shapeOf } from "./metrics-snapshots.ts";
 
 const value = (families: readonly ParsedFamily[], name: string, wanted: Readonly<Record<string, string>>) =>
   families
@@ -16,10 +17,17 @@ const value = (families: readonly ParsedFamily[], name: string, wanted: Readonly
       return sample.name === name && Object.entries(wanted).every(([label, text]) => labels[label] === text);
     })?.value;
 
-test("a snapshot survives the way to the worker", () =>
+test("a snapshot survives the way to the worker, and fills its place to the last number", () =>
   fc.assert(
-    fc.property(anySnapshot, (snapshot) => {
-      expect(unflatten(flatten(snapshot))).toEqual(snapshot);
+    fc.property(anySnapshot, fc.nat(5), (snapshot, from) => {
+      const layout = new Layout(shapeOf(snapshot));
+      const numbers = new Float64Array(from + layout.length + 1).fill(-1);
+      layout.write(snapshot, numbers, from);
+      expect(layout.read(numbers, from)).toEqual(snapshot);
+      expect([...numbers.subarray(0, from), ...numbers.subarray(from + layout.length)]).toEqual(
+        Array(from + 1).fill(-1),
+      );
+      expect(numbers.subarray(from, from + layout.length).includes(-1)).toBe(false);
     }),
   ));
 
@@ -28,9 +36,9 @@ test("any snapshot gives strict pages: no series twice, buckets cumulative, +Inf
     fc.asyncProperty(anySnapshot, fc.nat(5), fc.string(), async (snapshot, engineFirst, modelName) => {
       const render = pages({ ...identity, engineFirst, modelName });
       const [role, vllm, understudy] = await Promise.all([
-        render("role", snapshot),
-        render("vllm", snapshot),
-        render("understudy", snapshot),
+        render("role", () => snapshot),
+        render("vllm", () => snapshot),
+        render("understudy", () => snapshot),
       ]);
       expect(role).toBe(vllm + understudy);
       const families = parseExposition(role);
@@ -53,7 +61,7 @@ test("any snapshot gives strict pages: no series twice, buckets cumulative, +Inf
   ));
 
 test("an engine that did nothing shows every series at 0", async () => {
-  const families = parseExposition(await pages(identity)("role", emptySnapshot()));
+  const families = parseExposition(await pages(identity)("role", () => emptySnapshot()));
   const own = families.filter(({ name }) => name.startsWith("understudy_"));
   expect(own.map(({ name, type, samples }) => [name, type, samples.length])).toEqual([
     ["understudy_requests_total", "counter", 5],
@@ -76,7 +84,7 @@ test("two engines: a series each, in the order of the engines", async () => {
     { ...emptyEngine(), running: 1 },
     { ...emptyEngine(), running: 2 },
   ];
-  const page = await pages({ ...identity, engineFirst: 4 })("vllm", emptySnapshot(engines));
+  const page = await pages({ ...identity, engineFirst: 4 })("vllm", () => emptySnapshot(engines));
   expect(page).toContain(
     'vllm:num_requests_running{engine="4",model_name="m"} 1.0\nvllm:num_requests_running{engine="5",model_name="m"} 2.0\n',
   );
@@ -84,8 +92,8 @@ test("two engines: a series each, in the order of the engines", async () => {
 
 test("--disable-log-stats leaves vLLM nothing to show, and us everything", async () => {
   const render = pages({ ...identity, disableLogStats: true });
-  expect(await render("vllm", emptySnapshot())).toBe("");
-  expect(await render("role", emptySnapshot())).toBe(await render("understudy", emptySnapshot()));
+  expect(await render("vllm", () => emptySnapshot())).toBe("");
+  expect(await render("role", () => emptySnapshot())).toBe(await render("understudy", () => emptySnapshot()));
 });
 
 test("a row reads the copy of its refresh class; a name twice is refused", async () => {
@@ -93,12 +101,60 @@ test("a row reads the copy of its refresh class; a name twice is refused", async
   const running = (running: number) => emptySnapshot([{ ...emptyEngine(), running }]);
   const copies = { now: running(1), step: running(2), every: running(3) };
   const held = (refresh: Refresh) => copies[typeof refresh === "string" ? refresh : "every"];
+  const still = { still: "a test" };
   const rows = (["now", "step", { everyMs: 100 }] as const).map((refresh, index) =>
-    gauge(refresh, `g${index}`, "help", ({ engines }) => [[{}, engines[0]!.running]]),
+    gauge(refresh, `g${index}`, "help", ({ engines }) => [[{}, engines[0]!.running]], still),
   );
-  register(rows, registry, held, identity);
+  register(rows, registry, held, identity, python);
   const values = (await registry.getMetricsAsJSON()).map(({ values }) => values[0]!.value);
   expect(values).toEqual([1, 2, 3]);
-  const twice = counter("now", "g0", "help", () => []);
-  expect(() => register([twice], registry, held, identity)).toThrow("already been registered");
+  const twice = counter("now", "g0", "help", () => [], still);
+  expect(() => register([twice], registry, held, identity, python)).toThrow("already been registered");
 });
+
+test("what the loop and the truth log lost is shown as it is", async () => {
+  const snapshot = { ...emptySnapshot(), truth: { run: 1, step: 2, request: 3 } };
+  const loop = { ...snapshot.loop, clockRebasedSeconds: 1.5 };
+  const families = parseExposition(await pages(identity)("understudy", () => ({ ...snapshot, loop })));
+  expect(value(families, "understudy_clock_rebased_seconds_total", {})).toBe(1.5);
+  expect(value(families, "understudy_truth_dropped_total", { kind: "step" })).toBe(2);
+});
+
+const PROMETHEUS_NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
+
+test("OpenMetrics: the same numbers, counters named as it wants, created inside, the end marked; text is not changed by it", () =>
+  fc.assert(
+    fc.asyncProperty(anySnapshot, async (snapshot) => {
+      const render = pages(identity);
+      const text = await render("role", () => snapshot);
+      const open = await render("role", () => snapshot, "openmetrics");
+      expect(await render("role", () => snapshot)).toBe(text);
+      const lines = open.split("\n");
+      expect(lines.slice(-2)).toEqual(["# EOF", ""]);
+      expect(lines.slice(0, -1)).not.toContain("");
+      let family = { name: "", type: "" };
+      const seen = new Set<string>();
+      for (const line of lines.slice(0, -2)) {
+        const [, kind, name, rest] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? [];
+        if (kind === "HELP") {
+          expect(seen.has(name!)).toBe(false);
+          seen.add(name!);
+          expect(name).toMatch(PROMETHEUS_NAME);
+        } else if (kind === "TYPE") family = { name: name!, type: rest! };
+        else {
+          const suffix = line.slice(0, line.search(/[{ ]/)).slice(family.name.length);
+          const allowed = {
+            gauge: [""],
+            counter: ["_total", "_created"],
+            histogram: ["_bucket", "_count", "_sum", "_created"],
+          };
+          expect(line.startsWith(family.name)).toBe(true);
+          expect(allowed[family.type as keyof typeof allowed]).toContain(suffix);
+        }
+      }
+      // The same samples as the text's, with the same values.
+      const samples = (page: string) => page.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+      expect(samples(open).sort()).toEqual(samples(text).sort());
+    }),
+    { numRuns: 20 },
+  ));

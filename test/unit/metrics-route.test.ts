@@ -1,18 +1,19 @@
 /** The routes over a real worker: who waits with whom, and what happens when too many come. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Elysia } from "elysia";
-import { pages, type View } from "../../src/metrics/page.ts";
+import type { View } from "../../src/metrics/dialects.ts";
+import { pages } from "../../src/metrics/page.ts";
 import { Renderer, TooManyScrapes, WAITING_MAX } from "../../src/metrics/renderer.ts";
 import { metrics } from "../../src/metrics/route.ts";
-import { emptyEngine, emptySnapshot, identity } from "./metrics-snapshots.ts";
+import { emptyEngine, emptySnapshot, heldOf, identity, setup } from "./metrics-snapshots.ts";
 
 let scrapes = 0;
-const snapshot = () => emptySnapshot([{ ...emptyEngine(), steps: ++scrapes }]);
-const app = new Elysia().use(metrics(snapshot, identity));
+const numbers = () => heldOf(emptySnapshot([{ ...emptyEngine(), steps: ++scrapes }]));
+const app = new Elysia({ strictPath: true }).use(metrics(numbers, setup));
 const get = async (path: string) => await app.handle(new Request(`http://localhost${path}`));
 const renderers: Renderer[] = [];
 const renderer = () => {
-  const made = new Renderer(snapshot, identity);
+  const made = new Renderer(numbers, setup);
   renderers.push(made);
   return made;
 };
@@ -27,20 +28,32 @@ afterAll(async () => {
   for (const made of renderers) made.stop();
 });
 
-test("each path answers its page with vLLM's content type", async () => {
-  const render = pages(identity);
-  for (const [path, view] of [
-    ["/metrics", "role"],
-    ["/metrics/vllm", "vllm"],
-    ["/metrics/understudy", "understudy"],
-  ] as const) {
-    const answer = await fetch(`http://127.0.0.1:${app.server!.port}${path}`);
-    expect([answer.status, answer.headers.get("content-type")]).toEqual([
-      200,
-      "text/plain; version=1.0.0; charset=utf-8",
-    ]);
-    expect(await answer.text()).toBe(await render(view, emptySnapshot([{ ...emptyEngine(), steps: scrapes }])));
-  }
+const VLLM = "text/plain; version=1.0.0; charset=utf-8";
+const PLAIN = "text/plain; version=0.0.4; charset=utf-8";
+const OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/** As Prometheus 2.42 and 3 ask. */
+const PROMETHEUS =
+  "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+
+test.each([
+  ["/metrics", "", "role", "text", VLLM],
+  // The real server's plain path does not look at Accept.
+  ["/metrics", PROMETHEUS, "role", "text", VLLM],
+  ["/metrics?format=openmetrics", "", "role", "openmetrics", OPENMETRICS],
+  ["/metrics/", "", "role", "text", PLAIN],
+  ["/metrics/", PROMETHEUS, "role", "openmetrics", OPENMETRICS],
+  ["/metrics/vllm", "", "vllm", "text", VLLM],
+  ["/metrics/vllm", "text/plain, application/openmetrics-text", "vllm", "openmetrics", OPENMETRICS],
+  ["/metrics/vllm", "application/openmetrics-text; version=0.0.1", "vllm", "text", VLLM],
+  ["/metrics/understudy", "", "understudy", "text", PLAIN],
+  ["/metrics/understudy?format=text", PROMETHEUS, "understudy", "text", PLAIN],
+  ["/metrics/all", "*/*", "all", "text", PLAIN],
+  ["/metrics/all", PROMETHEUS, "all", "openmetrics", OPENMETRICS],
+] as const)("%s with Accept: %s", async (path, accept, view, format, contentType) => {
+  const answer = await fetch(`http://127.0.0.1:${app.server!.port}${path}`, { headers: { accept } });
+  expect([answer.status, answer.headers.get("content-type")]).toEqual([200, contentType]);
+  const held = () => emptySnapshot([{ ...emptyEngine(), steps: scrapes }]);
+  expect(await answer.text()).toBe(await pages(identity)(view, held, format));
 });
 
 test("a scrape that comes while a page is made shares the next one, which is not older than the scrape", async () => {
@@ -96,8 +109,8 @@ test("a snapshot that cannot be taken fails its scrape, not the next", async () 
   let broken = true;
   const one = new Renderer(() => {
     if (broken) throw new Error("no engine");
-    return emptySnapshot();
-  }, identity);
+    return heldOf(emptySnapshot());
+  }, setup);
   renderers.push(one);
   await expect(one.page("role")).rejects.toThrow("no engine");
   broken = false;

@@ -2,9 +2,12 @@
 import fc from "fast-check";
 import { histogramBounds, LOOP_BOUNDS } from "../../src/config/buckets.ts";
 import type { EngineSnapshot, HistogramName, HistogramSnapshot, Snapshot } from "../../src/engine/types.ts";
-import type { Identity } from "../../src/metrics/table.ts";
+import { refreshesOf } from "../../src/metrics/dialects.ts";
+import { Layout, type Shape } from "../../src/metrics/flat.ts";
+import type { Identity, Setup } from "../../src/metrics/identity.ts";
 
 export const identity: Identity = {
+  role: "vllm",
   modelName: "m",
   engineFirst: 0,
   startedS: 1.7e9,
@@ -53,6 +56,26 @@ export const emptySnapshot = (engines: readonly EngineSnapshot[] = [emptyEngine(
   front: { outcomes: { stop: 0, length: 0, abort: 0, refused: 0, error: 0 }, streamsOpen: 0 },
 });
 
+export const shapeOf = ({ engines, loop, truth }: Snapshot): Shape => ({
+  engines: engines.length,
+  bounds: Object.fromEntries(
+    Object.entries(engines[0]!.histograms).map(([name, { bounds }]) => [name, bounds]),
+  ) as Shape["bounds"],
+  loopBounds: loop.stepStartLateness.bounds,
+  truth: truth !== undefined,
+});
+
+/** For empty snapshots with other numbers. */
+export const setup: Setup = { identity, shape: shapeOf(emptySnapshot()), refreshes: refreshesOf(identity) };
+
+/** The snapshot as the copy of every class. */
+export function heldOf(snapshot: Snapshot): Float64Array {
+  const layout = new Layout(setup.shape);
+  const numbers = new Float64Array(layout.length * setup.refreshes.length);
+  setup.refreshes.forEach((_, index) => void layout.write(snapshot, numbers, index * layout.length));
+  return numbers;
+}
+
 /** Counters pass 2^31, 2^32 and a million, where the number format changes. */
 const count = fc.oneof(fc.nat(1000), fc.maxSafeInteger().map(Math.abs));
 
@@ -65,7 +88,7 @@ const histogram = (bounds: readonly number[]): fc.Arbitrary<HistogramSnapshot> =
     })
     .map((made) => ({ ...made, count: made.buckets.reduce((sum, bucket) => sum + bucket, 0) }));
 
-const engine: fc.Arbitrary<EngineSnapshot> = fc.integer({ min: 1, max: 200_000 }).chain((maxModelLen) => {
+const engineOf = (maxModelLen: number): fc.Arbitrary<EngineSnapshot> => {
   const empty = emptyEngine(maxModelLen);
   const histograms = Object.entries(empty.histograms).map(([name, { bounds }]) => [name, histogram(bounds)] as const);
   const scalars = Object.entries(empty).filter(([, value]) => typeof value === "number");
@@ -75,10 +98,13 @@ const engine: fc.Arbitrary<EngineSnapshot> = fc.integer({ min: 1, max: 200_000 }
     finished: fc.tuple(count, count, count, count, count),
     histograms: fc.record(Object.fromEntries(histograms)),
   }) as unknown as fc.Arbitrary<EngineSnapshot>;
-});
+};
 
 const withoutTruth = fc.record({
-  engines: fc.array(engine, { minLength: 1, maxLength: 3 }),
+  // The engines of a server are alike.
+  engines: fc
+    .integer({ min: 1, max: 200_000 })
+    .chain((maxModelLen) => fc.array(engineOf(maxModelLen), { minLength: 1, maxLength: 3 })),
   loop: fc.record({
     stepStartLateness: histogram(LOOP_BOUNDS),
     stepWriteDuration: histogram(LOOP_BOUNDS),

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { printFamilies, printFloat, pythonRepr, type Sample } from "../../src/metrics/text.ts";
+import { printFamily, printFloat, python, pythonRepr, type Sample } from "../../src/metrics/text.ts";
 
 /** What Python 3.11 and prometheus_client 0.26 give: `floatToGoString(x)`, then `repr(x)` where that differs. */
 const KNOWN: readonly (readonly [value: number, exposition: string, repr?: string])[] = [
@@ -78,7 +78,7 @@ test("labels are sorted and escaped, numbers among them are floats, help is esca
     { labels: { model_name: 'a"b\\c\nd', le: 0.1, _x: "1" }, value: 2, metricName: "f_bucket" },
     { labels: {}, value: 1e6 },
   ];
-  expect(printFamilies([{ name: "f", help: 'say "x"\\\n', type: "histogram", values }])).toBe(
+  expect(printFamily({ name: "f", help: 'say "x"\\\n', type: "histogram", values }, python)).toBe(
     [
       '# HELP f say "x"\\\\\\n',
       "# TYPE f histogram",

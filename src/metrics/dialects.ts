@@ -1,0 +1,49 @@
+/** Which dialects are there? One line each: its table, how its server prints, and what that server calls its text. */
+
+import { refreshKey } from "./held.ts";
+import type { Identity } from "./identity.ts";
+import type { Refresh, Row } from "./table.ts";
+import { python, type Style } from "./text.ts";
+import { understudy } from "./understudy.ts";
+import { vllm } from "./vllm.ts";
+
+export interface Dialect {
+  readonly rows: (identity: Identity) => readonly Row[];
+  readonly style: Style;
+  readonly contentType: string;
+}
+
+const TEXT = "text/plain; version=0.0.4; charset=utf-8";
+
+export const dialects = {
+  vllm: {
+    rows: ({ disableLogStats }) => (disableLogStats ? [] : vllm),
+    style: python,
+    // Recorded from vLLM 0.33 with prometheus_client 0.26.
+    contentType: "text/plain; version=1.0.0; charset=utf-8",
+  },
+  understudy: { rows: () => understudy, style: python, contentType: TEXT },
+} as const satisfies Readonly<Record<string, Dialect>>;
+
+export type DialectName = keyof typeof dialects;
+export const dialectNames = Object.keys(dialects) as DialectName[];
+
+/** `role` is what `/metrics` shows: the dialect of the role, then our own families; `all` is every dialect. */
+export type View = DialectName | "role" | "all";
+export const views: readonly View[] = ["role", "all", ...dialectNames];
+
+export function dialectsOf(view: View, { role }: Identity): readonly DialectName[] {
+  if (view === "all") return dialectNames;
+  return view === "role" ? [...new Set<DialectName>([role, "understudy"])] : [view];
+}
+
+/** A page of several dialects has no server to imitate. */
+export function contentTypeOf(view: View, { role }: Identity): string {
+  return view === "all" ? TEXT : dialects[view === "role" ? role : view].contentType;
+}
+
+/** Every refresh class that some row has. */
+export function refreshesOf(identity: Identity): Refresh[] {
+  const rows = dialectNames.flatMap((name) => [...dialects[name].rows(identity)]);
+  return [...new Map(rows.map(({ refresh }) => [refreshKey(refresh), refresh])).values()];
+}

@@ -1,0 +1,28 @@
+/** Who answers a scrape? Constant for the life of the process, plain data so that it can be posted to a worker. */
+import type { DialectName } from "./dialects.ts";
+import type { Shape } from "./flat.ts";
+import type { Refresh } from "./table.ts";
+import type { Labels } from "./text.ts";
+
+export interface Identity {
+  /** The dialect of `/metrics`. */
+  readonly role: DialectName;
+  /** The first served model name. */
+  readonly modelName: string;
+  /** Label of the first engine of this process; the others follow. */
+  readonly engineFirst: number;
+  /** Start of the process: seconds since 1970. */
+  readonly startedS: number;
+  /** Labels of `vllm:cache_config_info` but `engine`. */
+  readonly cacheConfig: Labels;
+  /** `--disable-log-stats`: vLLM then shows none of its own families. */
+  readonly disableLogStats: boolean;
+}
+
+/** What a reader of held copies must know of them; sent once. */
+export interface Setup {
+  readonly identity: Identity;
+  readonly shape: Shape;
+  /** Classes of the copies, in their order. */
+  readonly refreshes: readonly Refresh[];
+}
