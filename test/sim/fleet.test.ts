@@ -174,7 +174,7 @@ describe("all together", () => {
     const done = ranks.fleet.pause("keep", true);
     ranks.clock.drain();
     await done;
-    expect(ranks.fleet.snapshots().map(({ preemptions }) => preemptions)).toEqual([2, 2]);
+    expect(ranks.fleet.views("now").map(({ preemptions }) => preemptions)).toEqual([2, 2]);
     expect(ranks.live()).toEqual([2, 2]);
     ranks.fleet.resume();
     ranks.clock.drain();
