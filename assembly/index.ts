@@ -1,5 +1,6 @@
 // What can be asked of the core? The exported calls, a line or two each. Order of a life: write the configuration,
 // `init`, fill the tables whose addresses the words give, then submit, schedule, update.
+import { publishAdapters, takeAdapters } from "./adapters";
 import { publishAnswers, takeAnswers } from "./answers";
 import { publishArena, takeArena } from "./arena";
 import { initBlocks, resetCache, takeBlocks } from "./blocks";
@@ -38,6 +39,7 @@ export function init(): void {
   takeAll();
   initBlocks();
   initScheduler();
+  publishAdapters();
   publishAnswers();
   publishArena();
   publishEvents();
@@ -55,6 +57,7 @@ export function init(): void {
 
 function takeAll(): void {
   takeSlots();
+  takeAdapters();
   takeArena();
   takeBlocks();
   takePrefixes();

@@ -2,7 +2,7 @@
 // Read by two compilers: asc builds the core from it, tsc reads memory through it. Constants and enums only.
 // A change of order changes ABI.
 
-export const ABI: i32 = 4;
+export const ABI: i32 = 5;
 export const NONE: i32 = -1;
 
 /** Requests that may exist at once, waiting ones included; a handle is generation << SLOT_BITS | slot. */
@@ -21,6 +21,9 @@ export const FEED_HALF: i32 = 32;
 
 /** Steps that may be open at once, rounded up to a power of two; the real engine has two. */
 export const RING: i32 = 4;
+
+/** LoRA adapters have numbers below this, from 1; 0 is none. */
+export const ADAPTERS: i32 = 4096;
 
 /** Positions of one template of default text; see content/answers.ts. */
 export const TEMPLATE: i32 = 32;
@@ -146,6 +149,9 @@ export enum Word {
   FineAt,
   OutEnds,
   OutEndsAt,
+  /** Requests by adapter number, ADAPTERS each. */
+  AdapterRunningAt,
+  AdapterWaitingAt,
   Count,
 }
 

@@ -1,10 +1,12 @@
 // How does a request come in? Its prompt stands in the input buffer: token ids, or the hashes of its full blocks.
+import { moveAdapter } from "./adapters";
 import { appendHash, detachedPage, linkDetached, reserve, setDetachedWord } from "./arena";
 import { column } from "./column";
 import { blockSize, inputLength, maxModelLen, prefixCaching } from "./config";
 import { fold, rootHash, seal } from "./hashing";
 import { count, setAddress } from "./header";
 import {
+  ADAPTERS,
   FEED,
   NONE,
   PAGE_BITS,
@@ -68,6 +70,7 @@ export function submit(
   queued: f64,
 ): i32 {
   assert(tokens > 0 && limit > 0 && promptWords + stops <= inputLength, "malformed submission");
+  assert(adapter >= 0 && adapter < ADAPTERS, "an adapter's number is too large");
   assert(
     (requestFlags & SUBMIT_UNREAD) === 0 || ((requestFlags & SUBMIT_HASHED) !== 0 && stops === 0),
     "only hashed requests without stop ids can be unread",
@@ -100,6 +103,7 @@ export function submit(
   if (prefixCaching) hashPrompt(slot, tokens, promptWords, rootHash(adapter, saltLo, saltHi));
   keepStops(slot, promptWords, stops);
   pushWaiting(slot);
+  moveAdapter(slot, 0, 1);
   if ((requestFlags & SUBMIT_BLOCKED) !== 0) setDeferred(slot, 1);
   count(Total.Submitted, 1);
   return handleOf(slot);
@@ -109,10 +113,13 @@ function hashPrompt(slot: i32, tokens: i32, words: i32, root: u64): void {
   let hash = root;
   if ((row(slot).flags & SUBMIT_HASHED) !== 0) {
     const full = min(words >> 1, tokens / blockSize);
+    // A block's words stand for all before it, too, but not for whose it is: salt and adapter change each of them, as they
+    // do through the chain where ids are given.
+    const whose = root ^ rootHash(0, 0, 0);
     for (let block = 0; block < full; block++) {
       const lo = <u64>(<u32>input[2 * block]);
       const hi = <u64>(<u32>input[2 * block + 1]);
-      hash = seal(lo | (hi << 32));
+      hash = seal((lo | (hi << 32)) ^ whose);
       appendHash(slot, hash);
     }
     // What follows the hashed part is private: nothing of it is told, so it matches nothing.

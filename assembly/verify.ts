@@ -1,25 +1,37 @@
 // Does everything in the core agree with everything else? Walks all structures; a contradiction is a trap with its name.
+import { adapterRunning, adapterWaiting, largestAdapter } from "./adapters";
 import { entry, entryBlock, entryHash, nextEntry } from "./arena";
 import { blockOf, blocksFree, freeAfter, freeBefore, refsOf } from "./blocks";
 import { column } from "./column";
 import { blockSize, maxNumSeqs, numGpuBlocks, prefixCaching, priorityPolicy } from "./config";
 import { word } from "./header";
-import { NONE, SLOTS, Status, SUBMIT_BLOCKED, Word } from "./layout";
+import { ADAPTERS, NONE, SLOTS, Status, SUBMIT_BLOCKED, Word } from "./layout";
 import { find } from "./prefix";
 import { afterWaiting, deferredLength, firstWaiting, heapAt, running, runningLength, waitingLength } from "./queues";
-import { deferred, row, tokensOf } from "./slots";
+import { deferred, lora, row, tokensOf } from "./slots";
 
+/** Running, and above them waiting requests per adapter, as the queues say. */
+let adapters = changetype<StaticArray<i32>>(0);
 /** Holders per block as the tables say. */
 let holders = changetype<StaticArray<i32>>(0);
 
 export function takeVerify(): void {
   holders = column(numGpuBlocks);
+  adapters = column(2 * ADAPTERS);
 }
 
 export function verify(): void {
+  for (let adapter = 0; adapter <= largestAdapter(); adapter++) {
+    adapters[adapter] = 0;
+    adapters[ADAPTERS + adapter] = 0;
+  }
   verifyFreeQueue();
   verifyRunning();
   verifyWaiting();
+  for (let adapter = 1; adapter <= largestAdapter(); adapter++) {
+    assert(adapters[adapter] === adapterRunning(adapter), "running requests of an adapter are miscounted");
+    assert(adapters[ADAPTERS + adapter] === adapterWaiting(adapter), "waiting requests of an adapter are miscounted");
+  }
 }
 
 function verifyFreeQueue(): void {
@@ -43,6 +55,7 @@ function verifyRunning(): void {
     assert(row(slot).status === Status.Running, "a request on the running list does not run");
     assert((row(slot).flags & SUBMIT_BLOCKED) === 0, "a blocked request runs");
     verifyCounts(slot);
+    adapters[lora[slot]] = adapters[lora[slot]] + 1;
     const held = row(slot).tableCount;
     assert(held * blockSize >= row(slot).computed, "computed tokens lie outside the request's blocks");
     let at = held > 0 ? entry(slot, 0) : 0;
@@ -88,6 +101,7 @@ function verifyWaiter(slot: i32): i32 {
   assert(row(slot).tableCount === 0 && row(slot).computed === 0, "a waiting request holds blocks");
   assert((row(slot).flags & SUBMIT_BLOCKED) === 0 || deferred[slot] === 1, "a blocked request is not deferred");
   verifyCounts(slot);
+  adapters[ADAPTERS + lora[slot]] = adapters[ADAPTERS + lora[slot]] + 1;
   return deferred[slot];
 }
 

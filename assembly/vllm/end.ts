@@ -1,4 +1,5 @@
 // How does a request leave the batch: preempted, ended, aborted? vLLM 0.33 `v1/core/sched/scheduler.py`.
+import { moveAdapter } from "../adapters";
 import { nextDetached, releaseDetached, releasePages } from "../arena";
 import { column } from "../column";
 import { count } from "../header";
@@ -42,6 +43,7 @@ export function preempt(slot: i32, drop: bool): void {
   row(slot).stale = row(slot).inFlight;
   row(slot).placeholders = 0;
   preemptions[slot] = preemptions[slot] + 1;
+  moveAdapter(slot, -1, 1);
   notePreempted(handleOf(slot));
   count(Total.Preemptions, 1);
   prependWaiting(slot);
@@ -50,9 +52,11 @@ export function preempt(slot: i32, drop: bool): void {
 /** Blocks, pages and slot are free; the caller takes it off `running`, the waiting queue is done here. */
 export function release(slot: i32): void {
   freeBlocks(slot);
-  if (row(slot).status !== Status.Running) {
+  if (row(slot).status === Status.Running) moveAdapter(slot, -1, 0);
+  else {
     removeWaiting(slot);
     setDeferred(slot, 0);
+    moveAdapter(slot, 0, -1);
   }
   for (let page = stopPage[slot]; page !== 0; ) {
     const next = nextDetached(page);

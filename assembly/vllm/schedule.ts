@@ -1,6 +1,7 @@
 // What does the next step compute? vLLM 0.33 `v1/core/sched/scheduler.py`, schedule(): first those that run, in order of
 // admission, then those that wait; preemption by recompute when blocks run out. This file is the whole control flow.
 
+import { lacksAdapter, moveAdapter } from "../adapters";
 import { column } from "../column";
 import {
   asyncScheduling,
@@ -8,7 +9,6 @@ import {
   chunkedPrefill,
   longPrefillAdaptive,
   longPrefillTokenThreshold,
-  maxLoras,
   maxModelLen,
   maxNumActiveSeqs,
   maxNumBatchedTokens,
@@ -42,18 +42,7 @@ import {
   setDeferred,
   waitingLength,
 } from "../queues";
-import {
-  arrivalUs,
-  cachedPrompt,
-  handleOf,
-  lora,
-  preemptions,
-  priority,
-  Row,
-  row,
-  scheduledUs,
-  tokensOf,
-} from "../slots";
+import { arrivalUs, cachedPrompt, handleOf, preemptions, priority, Row, row, scheduledUs, tokensOf } from "../slots";
 import {
   endedUnreported,
   noteRefused,
@@ -82,13 +71,10 @@ let prefills = false;
 let executed: f64 = 0;
 let lastPrefill: f64 = NEVER;
 let capacityBound = false;
-/** Adapters of the running requests while admitting; requests that this scan skipped (priority policy). */
-let adapters = changetype<StaticArray<i32>>(0);
-let adapterCount: i32 = 0;
+/** Requests that this scan skipped (priority policy). */
 let skipped = changetype<StaticArray<i32>>(0);
 
 export function takeScheduler(slots: i32): void {
-  adapters = column(maxLoras + 1);
   skipped = column(slots);
 }
 export function initScheduler(): void {
@@ -280,7 +266,6 @@ function undo(slot: i32): void {
 
 function admitWaiting(now: f64, threshold: i32, deferPrefills: bool): void {
   if (pauseState !== Pause.Unpaused) return;
-  if (maxLoras > 0) collectAdapters();
   let skips = 0;
   let slot = firstWaiting();
   while (slot !== NONE && budget > 0 && runningLength() < maxNumActiveSeqs) {
@@ -313,7 +298,7 @@ function admitWaiting(now: f64, threshold: i32, deferPrefills: bool): void {
     removeWaiting(slot);
     setDeferred(slot, 0);
     pushRunning(slot);
-    if (lora[slot] !== 0) addAdapter(lora[slot]);
+    moveAdapter(slot, 1, -1);
     row(slot).status = Status.Running;
     if (preemptions[slot] === 0) scheduledUs[slot] = now;
     if (done < known - 1) prefills = true;
@@ -327,23 +312,7 @@ function admitWaiting(now: f64, threshold: i32, deferPrefills: bool): void {
 function mustSkip(slot: i32): bool {
   if ((row(slot).flags & SUBMIT_BLOCKED) !== 0) return true;
   if (row(slot).stale > 0 && row(slot).dropStale === 0) return true;
-  const adapter = lora[slot];
-  return adapter !== 0 && adapterCount === maxLoras && !hasAdapter(adapter);
-}
-
-function collectAdapters(): void {
-  adapterCount = 0;
-  for (let i = 0; i < runningLength(); i++) {
-    const adapter = lora[running[i]];
-    if (adapter !== 0) addAdapter(adapter);
-  }
-}
-function hasAdapter(adapter: i32): bool {
-  for (let i = 0; i < adapterCount; i++) if (adapters[i] === adapter) return true;
-  return false;
-}
-function addAdapter(adapter: i32): void {
-  if (maxLoras > 0 && adapterCount < maxLoras && !hasAdapter(adapter)) adapters[adapterCount++] = adapter;
+  return lacksAdapter(slot);
 }
 
 /** Prefix statistics at admission; a resumed request counts apart. */

@@ -31,6 +31,9 @@ import { SchedulerModel } from "./scheduler-model.ts";
 
 export const EOS = 2;
 
+/** Numbers of adapters in the histories are below this. */
+const MOST_ADAPTERS = 5;
+
 const moduleOf = (name: string) => new WebAssembly.Module(readFileSync(join(import.meta.dir, "../../build", name)));
 export const builds = [
   ["release core", moduleOf("core.wasm")],
@@ -215,6 +218,7 @@ export class Pair {
       deferred: of(waiting.filter((slot) => views.deferred[slot])),
       free: views.freeQueue(),
       tables,
+      adapters: [Word.AdapterRunningAt, Word.AdapterWaitingAt].map((word) => views.list(word, MOST_ADAPTERS)),
       hasWork: this.batch.hasWork,
       open: this.batch.open,
       totals: Array.from({ length: Total.Count }, (_, total) => core.total(total as Total)),
@@ -227,6 +231,7 @@ export class Pair {
       deferred: numbers(model.waiting.filter(({ deferred }) => deferred)),
       free: ids(model.pool.free),
       tables: model.running.map(({ table }) => ids(table)),
+      adapters: [model.running, model.waiting].map(adaptersOf),
       hasWork: model.hasWork,
       open: model.open,
       totals: model.totals,
@@ -262,6 +267,13 @@ export class Pair {
       return found![0];
     });
   }
+}
+
+/** Requests by adapter; those without one are not counted. */
+function adaptersOf(requests: readonly { spec: Spec }[]): number[] {
+  const counts = new Array<number>(MOST_ADAPTERS).fill(0);
+  for (const { spec } of requests) if (spec.adapter > 0) counts[spec.adapter]!++;
+  return counts;
 }
 
 function outputs({ outputAt }: Spec, from: number, count: number): number[] {

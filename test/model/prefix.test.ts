@@ -34,7 +34,17 @@ interface Ask {
   readonly blocks: readonly number[];
   readonly tail: number;
   readonly skip: boolean;
+  /** Who asks: what one finds, others do not. */
+  readonly owner: number;
 }
+
+/** Salt and adapter of each owner. */
+const OWNERS = [
+  { saltLo: 0, saltHi: 0, adapter: 0 },
+  { saltLo: 1, saltHi: 2, adapter: 0 },
+  { saltLo: 0, saltHi: 0, adapter: 1 },
+  { saltLo: 1, saltHi: 2, adapter: 1 },
+];
 
 class Real {
   readonly core: Core;
@@ -68,7 +78,7 @@ class Real {
   }
 
   /** One output token: it ends in the step that computes its prompt. */
-  add({ blocks, tail, skip }: Ask): number {
+  add({ blocks, tail, skip, owner }: Ask): number {
     return this.batch.add({
       prompt: blocks.flatMap((content) => contents[content]!),
       promptTokens: blocks.length * BLOCK + tail,
@@ -78,9 +88,7 @@ class Real {
       stopTokenIds: [],
       seed: 0,
       priority: 0,
-      adapter: 0,
-      saltLo: 0,
-      saltHi: 0,
+      ...OWNERS[owner]!,
       flags: SUBMIT_HASHED | (skip ? SUBMIT_SKIP_READING : 0),
       order: this.#order++,
       arrivalUs: 0,
@@ -97,10 +105,11 @@ const anyAsk: fc.Arbitrary<Ask> = fc
     own: fc.array(fc.integer({ min: 30, max: 59 }), { maxLength: 3 }),
     tail: fc.nat(BLOCK - 1),
     skip: fc.constantFrom(false, false, false, true),
+    owner: fc.oneof({ weight: 5, arbitrary: fc.constant(0) }, { weight: 2, arbitrary: fc.nat(OWNERS.length - 1) }),
   })
-  .map(({ start, length, own, tail, skip }) => {
+  .map(({ start, length, own, tail, skip, owner }) => {
     const blocks = [...Array.from({ length }, (_, i) => start * 6 + i), ...own];
-    return { blocks, tail: blocks.length ? tail : Math.max(1, tail), skip };
+    return { blocks, tail: blocks.length ? tail : Math.max(1, tail), skip, owner };
   });
 
 class Step implements fc.Command<Pool, Real> {
@@ -114,15 +123,16 @@ class Step implements fc.Command<Pool, Real> {
     expect(handles).not.toContain(NONE);
     const tables: Block[][] = [];
     const hits: number[] = [];
-    for (const { blocks, tail, skip } of this.asks) {
+    for (const { blocks, tail, skip, owner } of this.asks) {
+      const whose = (content: number) => `${owner}:${content}`;
       const most = Math.floor((blocks.length * BLOCK + tail - 1) / BLOCK);
-      const found = skip ? [] : pool.lookUp(blocks.slice(0, most).map(String));
+      const found = skip ? [] : pool.lookUp(blocks.slice(0, most).map(whose));
       const needed = blocks.length + Math.sign(tail) - found.length;
       if (needed + found.filter(({ refs }) => refs === 0).length > pool.free.length) break;
       pool.touch(found);
       const table = [...found, ...pool.take(needed)];
       blocks.forEach((content, i) => {
-        if (i >= found.length) pool.enter(table[i]!, String(content));
+        if (i >= found.length) pool.enter(table[i]!, whose(content));
       });
       tables.push(table);
       hits.push(found.length * BLOCK);
@@ -141,7 +151,7 @@ class Step implements fc.Command<Pool, Real> {
     same(pool, real);
   }
   toString(): string {
-    return `step ${this.asks.map(({ blocks, tail, skip }) => `[${blocks}]+${tail}${skip ? " skips" : ""}`).join(" ")}`;
+    return `step ${this.asks.map(({ blocks, tail, skip, owner }) => `${owner}:[${blocks}]+${tail}${skip ? " skips" : ""}`).join(" ")}`;
   }
 }
 

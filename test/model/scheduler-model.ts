@@ -187,7 +187,8 @@ export class SchedulerModel {
     for (const request of [...this.waiting]) {
       if (step.budget <= 0 || this.running.length >= config.maxNumActiveSeqs) return;
       const { spec, tokens } = request;
-      const noRoom = spec.adapter > 0 && adapters.size === config.maxLoras && !adapters.has(spec.adapter);
+      const { maxLoras } = config;
+      const noRoom = spec.adapter > 0 && maxLoras > 0 && adapters.size === maxLoras && !adapters.has(spec.adapter);
       if (request.blocked || (request.stale > 0 && !request.drop) || noRoom) {
         request.deferred = true;
         continue;

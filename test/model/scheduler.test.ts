@@ -195,7 +195,7 @@ class History {
       stopIds: op.stopAt ? [11, STOP] : [],
       priority: op.priority,
       arrivalUs: Math.max(0, no - op.late),
-      adapter: this.config.maxLoras ? op.adapter : 0,
+      adapter: op.adapter,
       salt: op.salt,
       skip: op.skip,
       blocked: op.blocked,
