@@ -152,9 +152,9 @@ export class Engine {
     return this.#enqueue(live, this.#clock.now()) ? live : { refused: "busy" };
   }
 
-  /** A copy of what the last update left. */
-  snapshot(): EngineSnapshot {
-    return this.#snapshots.take();
+  /** A copy. */
+  snapshot(fresh: Fresh = "step"): EngineSnapshot {
+    return this.#snapshots.take(fresh);
   }
 
   /** The same where the numbers live, as they stand or as the last update left them. */

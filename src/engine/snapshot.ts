@@ -60,9 +60,8 @@ export class Snapshots {
     return this.#views[fresh];
   }
 
-  /** A copy of what the last update left. */
-  take(): EngineSnapshot {
-    return copyOf(this.#views.step);
+  take(fresh: Fresh): EngineSnapshot {
+    return copyOf(this.#views[fresh]);
   }
 
   fine(name: HistogramName): FineHistogram {

@@ -108,7 +108,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     const { world, all } = busy(asyncScheduling);
     expect(world.engine.resetPrefixCache(false)).toBe(false);
     expect(world.engine.resetPrefixCache(true)).toBe(true);
-    expect(world.engine.snapshot().preemptions).toBe(2);
+    expect(world.engine.snapshot("now").preemptions).toBe(2);
     world.clock.drain();
     all.forEach(whole);
     expect(world.engine.resetPrefixCache(false)).toBe(true);

@@ -102,7 +102,7 @@ export async function run(plan: Plan): Promise<Run> {
       steps: lines.filter((line) => line.type === "step"),
       requests: lines.filter((line) => line.type === "request"),
       end: lines.at(-1) as EndLine,
-      snapshot: engine.snapshot(),
+      snapshot: engine.snapshot("now"),
       heard,
     };
   } finally {
