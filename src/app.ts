@@ -89,6 +89,7 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
   });
   const accounts = new Accounts();
   const spare = new SpareTime(clock, LONG_WORK_US, LONG_WORK_PATIENCE_US);
+    adapters: config.loraModules.length,
   const garbage = new Garbage(new SpareTime(clock, COLLECTION_US, COLLECTION_PATIENCE_US), (now) => void Bun.gc(now));
   const snapshot = (): Snapshot => ({
     engines: engines.snapshots(),
@@ -116,6 +117,7 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
   };
   const held = new Held(setup.shape, setup.refreshes, viewsOf(engines, accounts, truth), clock.now());
   const front: OpenAiOptions = {
+      adapters: config.loraModules.length,
     config,
     vocabulary,
     encoder,

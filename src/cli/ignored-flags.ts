@@ -24,7 +24,7 @@ const ONE = `
   kv-transfer-config limit-mm-per-prompt linear-backend load-format log-config-file log-level logging-config
   logprobs-mode lora-dtype mamba-backend mamba-block-size mamba-cache-dtype mamba-cache-mode
   mamba-cache-philox-rounds mamba-ssm-cache-dtype mamba-ssu-algorithm master-addr master-port max-cpu-loras
-  max-cudagraph-capture-size max-log-len max-lora-cls-labels max-lora-rank max-loras max-num-queued-reqs
+  max-cudagraph-capture-size max-log-len max-lora-cls-labels max-lora-rank  max-num-queued-reqs
   max-num-queued-tokens max-parallel-loading-workers media-io-kwargs middleware mm-encoder-attn-backend
   mm-encoder-attn-dtype mm-encoder-fp8-scale-path mm-encoder-fp8-scale-save-margin
   mm-encoder-fp8-scale-save-path mm-encoder-tp-mode mm-hasher-algorithm mm-ipc-gpu-memory-gb
@@ -48,7 +48,7 @@ const ONE = `
 /** One value or more. */
 const LIST = `
   allowed-media-domains collect-detailed-traces cpu-offload-params cudagraph-capture-sizes ignore-patterns
-  kv-cache-dtype-skip-layers logits-processors lora-modules lora-target-modules numa-bind-cpus numa-bind-nodes
+  kv-cache-dtype-skip-layers logits-processors  lora-target-modules numa-bind-cpus numa-bind-nodes
   offload-params sleep-preserve-parameter-names
 `;
 
@@ -66,7 +66,7 @@ const TOGGLE = `
   enable-batch-sharded-sampling enable-cumem-allocator enable-dbo enable-elastic-ep enable-ep-weight-filter
   enable-eplb enable-expert-parallel enable-fault-tolerance enable-flash-late-interaction
   enable-flashinfer-autotune enable-hc-sp enable-layerwise-nvtx-tracing enable-log-deltas enable-log-outputs
-  enable-logging-iteration-details enable-lora enable-mamba-cache-stochastic-rounding
+  enable-logging-iteration-details  enable-mamba-cache-stochastic-rounding
   enable-mamba-shared-prefix-checkpoint enable-mfu-metrics enable-mixed-moe-lora-format enable-mm-embeds
   enable-moe-shared-loras enable-nccl-comm-suspend enable-offline-docs enable-per-request-metrics
   enable-prompt-embeds enable-return-routed-experts enable-scale-out enable-server-load-tracking

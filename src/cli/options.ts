@@ -2,6 +2,7 @@
 
 import { TIMING_FORMS } from "../config/parse-timing.ts";
 import { DEFAULT_PRESET } from "../config/presets.ts";
+import { loraModules } from "./lora-modules.ts";
 import {
   choice,
   humanInteger,
@@ -15,8 +16,9 @@ import {
   type ValueOf,
 } from "./option.ts";
 
-/** Slots of the core: more requests than that cannot be running. */
+/** Bounds of the core: requests that can be running, and numbers of LoRA adapters. */
 const SLOTS = 65536;
+const ADAPTERS = 4096;
 
 const modelLen: Option<number> = {
   ...humanInteger(1),
@@ -218,6 +220,24 @@ export const serveOptions = {
     group: "KV cache",
     default: "true",
     about: "Requests with an equal beginning share its blocks.",
+  },
+  "enable-lora": {
+    ...toggle,
+    group: "LoRA",
+    default: "false",
+    about: "LoRA adapters may be used; how many at once, is max-loras.",
+  },
+  "max-loras": {
+    ...integer(1, ADAPTERS - 1),
+    group: "LoRA",
+    default: "1",
+    about: "Most different adapters that run at once; requests for others are passed over until one is free.",
+  },
+  "lora-modules": {
+    ...loraModules,
+    group: "LoRA",
+    default: "none",
+    about: "Adapters as name=path or JSON; a request names one in place of the model. The path need not exist.",
   },
   timing: {
     ...text("TIMING", TIMING_FORMS),

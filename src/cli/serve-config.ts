@@ -7,6 +7,7 @@ import type { Profile } from "../config/profile.ts";
 import { brokenRule, doubtful } from "../config/rules.ts";
 import type { EngineConfig, ServeConfig, Timing, TruthLogConfig } from "../config/types.ts";
 import type { Given, Refused } from "./given.ts";
+import { brokenLora, readLoraModules } from "./lora-modules.ts";
 import type { Values } from "./options.ts";
 
 interface Made {
@@ -32,9 +33,12 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   if (broken !== undefined) return { error: broken };
 
   const name = values.model ?? profile.hub ?? model.hub;
+  const served = server(values, name);
+  const brokenAdapters = brokenLora(served.loraModules, engine.maxLoras > 0, served.servedModelNames);
+  if (brokenAdapters !== undefined) return { error: `${at("lora-modules")}: ${brokenAdapters}` };
   const notices = [doubtful(engine), tooLong(engine, name, profile, model.maxModelLen)];
   return {
-    config: { ...server(values, name), engine, ...pool(values, profile) },
+    config: { ...served, engine, ...pool(values, profile) },
     notices: notices.filter((one) => one !== undefined),
   };
 }
@@ -64,7 +68,7 @@ function engineConfig(values: Values, timing: Timing, profile: Profile, modelLen
     prefillScheduleInterval: values["prefill-schedule-interval"] ?? 1,
     schedulerReserveFullIsl: values["scheduler-reserve-full-isl"] ?? true,
     watermark: values.watermark ?? 0,
-    maxLoras: 0,
+    maxLoras: values["enable-lora"] ? (values["max-loras"] ?? 1) : 0,
     seed: values.seed ?? 0,
     timing,
   };
@@ -84,6 +88,7 @@ function server(values: Values, model: string) {
     model,
     dataParallelSize: values["data-parallel-size"] ?? 1,
     servedModelNames: values["served-model-name"] ?? [model],
+    loraModules: readLoraModules(values["lora-modules"] ?? []),
     host: values.host ?? "127.0.0.1",
     port: values.port ?? 8000,
     apiKeys: values["api-key"] ?? [],

@@ -47,10 +47,18 @@ export interface EngineConfig {
   readonly prefillScheduleInterval: number;
   readonly schedulerReserveFullIsl: boolean;
   readonly watermark: number;
-  /** 0 is LoRA off. */
+  /** Different LoRA adapters that may run at once; 0 is LoRA off. */
   readonly maxLoras: number;
   readonly seed: number;
   readonly timing: Timing;
+}
+
+/** `--lora-modules`: a model name of its own. */
+export interface LoraModule {
+  readonly name: string;
+  readonly path: string;
+  /** The parent in the list of models; null: the first served name. */
+  readonly baseModelName: string | null;
 }
 
 /** `--truth-log`: where the truth about each request is written, and how much of it is kept. */
@@ -69,6 +77,8 @@ export interface ServeConfig {
   readonly model: string;
   /** At least one; the first is the one that answers carry. */
   readonly servedModelNames: readonly string[];
+  /** An adapter's number is its place here, from 1. */
+  readonly loraModules: readonly LoraModule[];
   readonly host: string;
   readonly port: number;
   readonly apiKeys: readonly string[];

@@ -31,7 +31,7 @@ export function coreRequest(generation: Generation, unread: boolean, order: numb
     stopTokenIds: generation.stopTokenIds,
     seed: generation.seed | 0,
     priority: Math.max(-PRIORITY_MAX, Math.min(PRIORITY_MAX, generation.priority)),
-    adapter: 0,
+    adapter: generation.adapter ?? 0,
     saltLo: salt.lo,
     saltHi: salt.hi,
     flags:

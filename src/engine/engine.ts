@@ -3,7 +3,6 @@
  * requests that are held back before the queue; the loop owns time, the core every decision.
  */
 import {
-  FEED_HALF,
   NONE,
   OUT_FEED,
   OUT_FIRST,
@@ -20,6 +19,7 @@ import type { Clock } from "../clock.ts";
 import { histogramBounds } from "../config/buckets.ts";
 import type { EngineConfig } from "../config/types.ts";
 import { startCore } from "../core/core.ts";
+import { Adapters } from "./adapters.ts";
 import { Batch } from "./batch.ts";
 import { Boundary } from "./boundary.ts";
 import { coreRequest } from "./core-request.ts";
@@ -48,6 +48,8 @@ export interface EngineOptions extends SetupExtras {
   readonly clock: Clock;
   /** Compiled `build/core.wasm`, or the debug core, which checks itself after each call. */
   readonly module: WebAssembly.Module;
+  /** LoRA adapters that the snapshot shows from the start, by their numbers from 1. */
+  readonly adapters?: number;
   /** Free-running steps under `timing: none`; off, each lasts a microsecond (virtual time). */
   readonly free?: boolean;
   readonly onStep?: (dueUs: number, startUs: number, endUs: number) => void;
@@ -78,6 +80,7 @@ export class Engine {
   readonly #holding: Holding<Live>;
   readonly #watch: Watch | null;
   readonly #lateness: Lateness;
+  readonly #adapters: Adapters;
   readonly #boundary: Boundary;
   /** By slot; undefined where nobody listens. */
   readonly #live: (Live | undefined)[] = [];
@@ -98,7 +101,8 @@ export class Engine {
     this.#clock = clock;
     const core = startCore(module, coreSetup(config, options));
     this.#batch = new Batch(core);
-    this.#snapshots = new Snapshots(core, config, histogramBounds(config.maxModelLen));
+    this.#adapters = new Adapters(core, options.adapters ?? 0);
+    this.#snapshots = new Snapshots(core, config, histogramBounds(config.maxModelLen), this.#adapters.held);
     this.#watch = options.observer
       ? new Watch(core, clock, options.observer, (slot) => this.#live[slot]?.trail ?? undefined)
       : null;
@@ -121,7 +125,10 @@ export class Engine {
       asyncScheduling: config.asyncScheduling,
       free: timing.kind === "none" && (options.free ?? true),
       leastUs: timing.kind === "none" ? 1 : 0,
-      deliver: this.#deliver,
+      deliver: () => {
+        this.#deliver();
+        this.#adapters.hold();
+      },
       release: (boundaryUs) => {
         this.#boundary.reached();
         this.#holding.release(boundaryUs);
@@ -147,6 +154,7 @@ export class Engine {
     const unread = receiver.endsOnly === true && generation.stopTokenIds.length === 0 && !generation.script;
     const request = coreRequest(generation, unread, this.#submitted++);
     const live = new Live(this, request, receiver, generation.script);
+    this.#adapters.know(live.adapter);
     if (this.#watch) live.trail = this.#watch.submitted(generation.id, request, receiver);
     if (this.#holding.hold(live, generation.arrivalUs)) return live;
     return this.#enqueue(live, this.#clock.now()) ? live : { refused: "busy" };
@@ -263,6 +271,7 @@ export class Engine {
       this.#closing = 0;
       this.#batch.flush();
       this.#snapshots.hold();
+      this.#adapters.hold();
       this.#loop.kick(this.#clock.now());
     }
   }
@@ -288,7 +297,7 @@ export class Engine {
   }
 
   /** Hands the outbox out: the one loop that every token passes. */
-  readonly #deliver = (): void => {
+  #deliver(): void {
     this.#closing = 0;
     this.#snapshots.hold();
     const watch = this.#watch;
@@ -304,7 +313,10 @@ export class Engine {
       const flags = out[row + 3]!;
       const live = this.#live[out[row]!];
       this.#rows[i] = live;
-      if (live !== undefined && (flags & OUT_FIRST) !== 0) live.cachedTokens = views.cachedPrompt[out[row]!]! - 1;
+      if (live !== undefined && (flags & OUT_FIRST) !== 0) {
+        live.cachedTokens = views.cachedPrompt[out[row]!]! - 1;
+        this.#adapters.first(live);
+      }
     }
     for (let row = 0, i = 0; row < end; row += OUT_WORDS, i++) {
       const live = this.#rows[i];
@@ -322,7 +334,9 @@ export class Engine {
       if (reason < 0) {
         if (live.endsOnly) continue;
         live.receiver.onTokens(tokens, at, count, null, NONE);
-        if ((flags & OUT_FEED) !== 0) this.#feed(live);
+        if ((flags & OUT_FEED) === 0) continue;
+        const more = live.moreOfScript();
+        if (more.length > 0 && !live.ended) this.#batch.feed(live.handle, more);
       } else {
         live.ended = true;
         this.#forget(live);
@@ -336,7 +350,7 @@ export class Engine {
         );
       }
     }
-  };
+  }
 
   /** The same where nobody wants more than ends: it looks at no other row. */
   #deliverEnds(): void {
@@ -367,17 +381,12 @@ export class Engine {
     }
   }
 
-  #feed(live: Live): void {
-    const next = live.script!.subarray(live.fed, live.fed + FEED_HALF);
-    live.fed += next.length;
-    if (next.length > 0 && !live.ended) this.#batch.feed(live.handle, next);
-  }
-
   #forget(live: Live): void {
     const slot = live.handle % SLOTS;
     // The slot may have its next owner already.
     if (this.#live[slot] === live) this.#live[slot] = undefined;
     if (!live.endsOnly) this.#listening--;
     this.#liveCount--;
+    this.#adapters.ended(live);
   }
 }

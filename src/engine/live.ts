@@ -1,5 +1,5 @@
 /** What does an engine remember of one generation, from submission to its end? */
-import { FEED, NONE } from "../../assembly/layout.ts";
+import { FEED, FEED_HALF, NONE } from "../../assembly/layout.ts";
 import type { CoreRequest } from "./batch.ts";
 import type { Engine } from "./engine.ts";
 import type { Trail } from "./observer.ts";
@@ -9,9 +9,12 @@ export class Live implements Submission {
   handle: number = NONE;
   ended = false;
   tokens = 0;
-  fed = FEED;
+  #fed = FEED;
   cachedTokens = 0;
   readonly endsOnly: boolean;
+  /** Number of its LoRA adapter, and whether a front end like vLLM's has heard of it by now. */
+  readonly adapter: number;
+  heard = false;
   /** While somebody observes the engine. */
   trail: Trail | null = null;
 
@@ -22,6 +25,7 @@ export class Live implements Submission {
     readonly receiver: Receiver,
     readonly script: Uint32Array | undefined,
   ) {
+    this.adapter = request?.adapter ?? 0;
     this.endsOnly = receiver.endsOnly === true && script === undefined;
   }
 
@@ -31,6 +35,13 @@ export class Live implements Submission {
 
   finish(reason: Finish, tokens: number): void {
     this.engine.end(this, reason, tokens);
+  }
+
+  /** The next ids that the core asked for; none at the script's end. */
+  moreOfScript(): Uint32Array {
+    const next = this.script!.subarray(this.#fed, this.#fed + FEED_HALF);
+    this.#fed += next.length;
+    return next;
   }
 
   release(): void {

@@ -8,6 +8,7 @@ import type { EngineConfig } from "../config/types.ts";
 import type { Core } from "../core/core.ts";
 import { HISTOGRAMS } from "./setup.ts";
 import type {
+  AdapterSnapshot,
   EngineSnapshot,
   EngineView,
   FineHistogram,
@@ -29,7 +30,12 @@ export class Snapshots {
   readonly #totals = new Float64Array(TOTALS.length);
   readonly #views: Readonly<Record<Fresh, EngineView>>;
 
-  constructor(core: Core, config: EngineConfig, bounds: Readonly<Record<HistogramName, readonly number[]>>) {
+  constructor(
+    core: Core,
+    config: EngineConfig,
+    bounds: Readonly<Record<HistogramName, readonly number[]>>,
+    adapters: readonly AdapterSnapshot[],
+  ) {
     this.#core = core;
     const histograms = Object.fromEntries(
       HISTOGRAMS.map(({ name, unit }, index) => [name, new HistogramOf(core, index, bounds[name], unit)]),
@@ -42,8 +48,8 @@ export class Snapshots {
     };
     const live = { word: (word: Word) => words[word]!, total: (total: Total) => totals[total]! };
     this.#views = {
-      now: new CoreNumbers(core, histograms, usable, live),
-      step: new CoreNumbers(core, histograms, usable, held),
+      now: new CoreNumbers(core, histograms, usable, live, adapters),
+      step: new CoreNumbers(core, histograms, usable, held, adapters),
     };
     this.hold();
   }
@@ -85,6 +91,7 @@ class CoreNumbers implements EngineView {
     readonly histograms: EngineView["histograms"],
     readonly blocksUsable: number,
     readonly moving: Moving,
+    readonly adapters: readonly AdapterSnapshot[],
   ) {
     this.#totals = core.views.totals;
     this.finished = this.#totals.subarray(Total.FinishedStop, Total.FinishedStop + Reason.Repetition + 1);
@@ -182,5 +189,6 @@ function copyOf(view: EngineView): EngineSnapshot {
       HistogramName,
       HistogramSnapshot
     >,
+    adapters: view.adapters.map((adapter) => ({ ...adapter })),
   };
 }

@@ -37,6 +37,8 @@ export interface Generation {
   readonly skipReadingPrefixCache: boolean;
   /** It waits for something of its own (a grammar that is not compiled) and is not admitted before `Submission.release`. */
   readonly blocked?: boolean;
+  /** Number of its LoRA adapter, from 1 and below ADAPTERS; absent or 0: none. */
+  readonly adapter?: number;
   /** The engine that must take it, by its place in the fleet; absent: whichever the balancing picks. */
   readonly rank?: number;
   /** When the request reached the server; its TTFT counts from here. */
@@ -113,6 +115,19 @@ export interface FineHistogram {
   readonly sum: number;
 }
 
+/** Requests of one LoRA adapter. */
+export interface AdapterSnapshot {
+  readonly running: number;
+  /** Deferred ones included. */
+  readonly waiting: number;
+  /**
+   * What vLLM 0.33's front knows (`LoRARequestStates`, `v1/metrics/stats.py`): it hears of a request with its first output.
+   * 0: of none that lives. Else the adapter is named in `vllm:lora_requests_info`, smaller ranks first, and always among
+   * the running and among the waiting ones, since that version writes the same list into both labels.
+   */
+  readonly heard: number;
+}
+
 /** One engine at the end of a step, copied: nothing in it moves. Counters count from start. */
 export interface EngineSnapshot {
   /** Requests in execution batches, waiting for capacity, and deferred, after the last update. */
@@ -134,6 +149,8 @@ export interface EngineSnapshot {
   /** By `Finish`; aborts are counted here once, in vLLM's `request_success_total` they are not. */
   readonly finished: readonly [number, number, number, number, number];
   readonly histograms: Readonly<Record<HistogramName, HistogramSnapshot>>;
+  /** By the adapter's number minus one. */
+  readonly adapters: readonly AdapterSnapshot[];
 }
 
 /** The same where the numbers live: counters and histograms as they stand. */

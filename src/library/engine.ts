@@ -1,4 +1,5 @@
 /** How does a program schedule requests without a server? The server's own engine, on a clock that the program moves. */
+import { ADAPTERS } from "../../assembly/layout.ts";
 import { type Clock, VirtualClock } from "../clock.ts";
 import type { EngineConfig, ServeConfig } from "../config/types.ts";
 import { loadAnswers, plannedLength } from "../content/answers.ts";
@@ -80,6 +81,7 @@ export class Engine {
     const promptTokens = promptLength(request);
     const asked = whole("maxTokens", request.maxTokens ?? maxModelLen, 1);
     const minTokens = whole("minTokens", request.minTokens ?? 0, 0);
+    const adapter = this.#adapter(request);
     const seed = request.seed ?? this.#nextSeed();
     const { script, ignoreEos = false } = request;
     const planned = request.maxTokens === undefined && !ignoreEos && script === undefined;
@@ -103,6 +105,7 @@ export class Engine {
         cacheSalt: request.cacheSalt ?? "",
         skipReadingPrefixCache: request.skipReadingPrefixCache ?? false,
         blocked: request.blocked ?? false,
+        adapter,
         arrivalUs: run.arrivalUs,
         ...(script ? { script: Uint32Array.from(script) } : {}),
       },
@@ -148,6 +151,13 @@ export class Engine {
   readonly #stepped: Observer["step"] = (_step, plannedUs, endUs, _startUs, _writtenUs, tokens, preemptions) => {
     this.#ended = { plannedUs, endUs, tokens, preemptions };
   };
+
+  #adapter({ adapter = 0 }: RunRequest): number {
+    whole("adapter", adapter, 0);
+    if (adapter >= ADAPTERS) throw new RangeError(`adapter: at most ${ADAPTERS - 1}, not ${adapter}`);
+    if (adapter > 0 && this.config.maxLoras === 0) throw new RangeError(`adapter: ${adapter}, but enableLora is off`);
+    return adapter;
+  }
 
   /** Ids as they are; for a length two words per full block that no other prompt has. */
   #prompt({ promptIds }: RunRequest, promptTokens: number) {

@@ -27,6 +27,8 @@ const ENGINE = [
   "num-gpu-blocks-override",
   "gpu-memory-utilization",
   "enable-prefix-caching",
+  "enable-lora",
+  "max-loras",
   "timing",
   "mean-output-tokens",
 ] as const satisfies readonly OptionName[];

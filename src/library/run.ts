@@ -26,6 +26,8 @@ export interface RunRequest {
   readonly cacheSalt?: string;
   /** Prompt blocks are not looked up in the prefix cache; false. */
   readonly skipReadingPrefixCache?: boolean;
+  /** Number of its LoRA adapter, from 1 to 4095, where `enableLora` is on; 0 is none. Adapters share no blocks. */
+  readonly adapter?: number;
   /** Not admitted before `release`, as a request whose grammar is still being compiled; others pass it. False. */
   readonly blocked?: boolean;
 }

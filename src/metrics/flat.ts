@@ -4,6 +4,7 @@
  * part of the shape, not of the numbers.
  */
 import type {
+  AdapterSnapshot,
   EngineSnapshot,
   EngineView,
   FrontSnapshot,
@@ -22,6 +23,8 @@ export interface Shape {
   readonly engines: number;
   readonly bounds: Readonly<Record<HistogramName, readonly number[]>>;
   readonly loopBounds: readonly number[];
+  /** LoRA adapters that each engine knows. */
+  readonly adapters: number;
   /** A truth log is written. */
   readonly truth: boolean;
 }
@@ -59,6 +62,7 @@ const HISTOGRAMS = keys<HistogramName>({
   maxTokens: true,
   iterationTokens: true,
 });
+const ADAPTER = keys({ running: true, waiting: true, heard: true } satisfies Numbers<AdapterSnapshot>);
 const LOOP = keys({ clockRebasedSeconds: true, stepsLate: true } satisfies Numbers<LoopSnapshot>);
 const LOOP_HISTOGRAMS = ["stepStartLateness", "stepWriteDuration"] as const satisfies readonly (keyof LoopSnapshot)[];
 const FRONT = keys({ streamsOpen: true } satisfies Numbers<FrontSnapshot>);
@@ -76,10 +80,10 @@ export class Layout {
   #at = 0;
 
   constructor(readonly shape: Shape) {
-    const { engines, bounds, loopBounds, truth } = shape;
+    const { engines, bounds, loopBounds, adapters, truth } = shape;
     const histograms = HISTOGRAMS.reduce((sum, name) => sum + widthOf(bounds[name]), 0);
     this.length =
-      engines * (ENGINE.length + FINISHES + histograms) +
+      engines * (ENGINE.length + FINISHES + histograms + adapters * ADAPTER.length) +
       (LOOP.length + LOOP_HISTOGRAMS.length * widthOf(loopBounds)) +
       (FRONT.length + OUTCOMES.length) +
       (truth ? TRUTH.length : 0);
@@ -112,11 +116,12 @@ export class Layout {
     });
     const histograms = <K extends string>(names: readonly K[], boundsOf: (name: K) => readonly number[]) =>
       Object.fromEntries(names.map((name) => [name, histogram(boundsOf(name))])) as Record<K, HistogramSnapshot>;
-    const { engines, bounds, loopBounds, truth } = this.shape;
+    const { engines, bounds, loopBounds, adapters, truth } = this.shape;
     const engine = (): EngineSnapshot => ({
       ...record(ENGINE),
       finished: list(FINISHES) as unknown as EngineSnapshot["finished"],
       histograms: histograms(HISTOGRAMS, (name) => bounds[name]),
+      adapters: Array.from({ length: adapters }, () => record(ADAPTER)),
     });
     return {
       engines: Array.from({ length: engines }, engine),
@@ -130,6 +135,7 @@ export class Layout {
     for (const key of ENGINE) this.#put(engine[key]);
     for (let i = 0; i < FINISHES; i++) this.#put(engine.finished[i]!);
     for (const name of HISTOGRAMS) this.#writeHistogram(engine.histograms[name]);
+    for (let i = 0; i < this.shape.adapters; i++) for (const key of ADAPTER) this.#put(engine.adapters[i]![key]);
   }
 
   #writeHistogram({ buckets, sum, count }: HistogramView): void {

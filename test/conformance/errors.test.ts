@@ -58,6 +58,7 @@ const limits: Limits = {
   vocabularySize: 580,
   maxTokenCharacters: 14,
   servedModelNames: ["golden"],
+  loraNames: [],
 };
 
 /** Cases that this part of the server cannot answer as recorded. A case that passes may not stand here. */

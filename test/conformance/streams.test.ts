@@ -5,6 +5,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Elysia } from "elysia";
+import { readLoraModules } from "../../src/cli/lora-modules.ts";
 import type { ServeConfig } from "../../src/config/types.ts";
 import { renderChat } from "../../src/content/chat-template.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
@@ -90,6 +91,7 @@ function configOf(flags: readonly string[]): ServeConfig {
     model: "model",
     dataParallelSize: 1,
     servedModelNames: names,
+    loraModules: readLoraModules(flag(flags, "--lora-modules") ?? []),
     apiKeys: flag(flags, "--api-key") ?? [],
     streamInterval: Number(flag(flags, "--stream-interval")?.[0] ?? 1),
     maxBodyBytes: 2 ** 20,

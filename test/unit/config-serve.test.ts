@@ -40,6 +40,7 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
     dataParallelSize: 1,
     model: "meta-llama/Llama-3.1-8B-Instruct",
     servedModelNames: ["meta-llama/Llama-3.1-8B-Instruct"],
+    loraModules: [],
     host: "127.0.0.1",
     port: 8000,
     apiKeys: [],
@@ -166,7 +167,7 @@ test.each<[string, Partial<EngineConfig>]>([
 test("flags of vllm serve that mean nothing here take their values along and are listed once", () => {
   const line =
     "m --dtype auto -tp 2 --quantization=fp8 --trust-remote-code --no-enable-log-outputs --port 9 --chat-template x.jinja" +
-    ' --speculative-config {"a":1} --speculative-config.model x -cc.mode=3 -O3 --hf-token --lora-modules a=b c=d --dtype half' +
+    ' --speculative-config {"a":1} --speculative-config.model x -cc.mode=3 -O3 --hf-token --lora-target-modules a=b c=d --dtype half' +
     " --cudagraph_capture_sizes 1 2 4 --headless";
   const { config, ignored } = accepted(line);
   expect([config.model, config.port]).toEqual(["m", 9]);
@@ -181,7 +182,7 @@ test("flags of vllm serve that mean nothing here take their values along and are
     "--compilation-config",
     "--optimization-level",
     "--hf-token",
-    "--lora-modules",
+    "--lora-target-modules",
     "--cudagraph-capture-sizes",
     "--headless",
   ]);

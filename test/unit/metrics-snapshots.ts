@@ -42,6 +42,7 @@ export function emptyEngine(maxModelLen = 4096): EngineSnapshot {
     histograms: Object.fromEntries(
       bounds.map(([name, of]) => [name, emptyHistogram(of)]),
     ) as EngineSnapshot["histograms"],
+    adapters: [],
   };
 }
 
@@ -62,6 +63,7 @@ export const shapeOf = ({ engines, loop, truth }: Snapshot): Shape => ({
     Object.entries(engines[0]!.histograms).map(([name, { bounds }]) => [name, bounds]),
   ) as Shape["bounds"],
   loopBounds: loop.stepStartLateness.bounds,
+  adapters: engines[0]!.adapters.length,
   truth: truth !== undefined,
 });
 

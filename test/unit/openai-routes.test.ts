@@ -37,6 +37,7 @@ class House {
       model: "m",
       servedModelNames: ["m"],
       apiKeys,
+      loraModules: [],
       streamInterval: 1,
       maxBodyBytes: 1000,
       maxLogprobs: 20,
@@ -259,6 +260,7 @@ test("what the engine gets of a request", async () => {
     stopTokenIds: [4],
     priority: -1,
     cacheSalt: "s",
+    adapter: 0,
     skipReadingPrefixCache: false,
     arrivalUs: 5,
   };

@@ -92,6 +92,7 @@ function streamed(wishes: Partial<Wishes> = {}) {
     choice.submission = {
       cancel: () => calls.push(`cancel ${choice.index}`),
       finish: (reason, tokens) => calls.push(`finish ${choice.index} ${Finish[reason]} ${tokens}`),
+      release() {},
       cachedTokens: 0,
     };
   const give = (text: string, finish: Finish | null = null, index = 0) => {
@@ -225,7 +226,7 @@ test("an answer in one piece: a client that leaves gets nothing, the engine is t
   const calls: number[] = [];
   const answer = new CollectedAnswer(asked({ n: 2 }, outcomes));
   for (const choice of answer.choices)
-    choice.submission = { cancel: () => calls.push(choice.index), finish() {}, cachedTokens: 0 };
+    choice.submission = { cancel: () => calls.push(choice.index), finish() {}, release() {}, cachedTokens: 0 };
   answer.choices[0]!.onTokens(Int32Array.of(65), 0, 1, Finish.Length, -1);
   answer.gone();
   answer.gone();

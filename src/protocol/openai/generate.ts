@@ -226,10 +226,15 @@ export class Generator {
       prompts,
       id: `${request.kind === "chat" ? "chatcmpl" : "cmpl"}-${base}`,
       created: Math.floor(epochSeconds()),
-      model: config.servedModelNames[0]!,
+      model: this.#adapter(request) > 0 ? request.model! : config.servedModelNames[0]!,
       promptText,
       ticket,
     };
+  }
+
+  /** The number of the LoRA adapter that the request names, 0 for none. */
+  #adapter({ model }: Asking): number {
+    return model === null ? 0 : this.#limits.loraNames.indexOf(model) + 1;
   }
 
   #seed({ seed, temperature }: Asking, ids: Uint32Array): number {
@@ -251,7 +256,10 @@ export class Generator {
     const rank = headerInt(http.headers.get(RANK_HEADER));
     const placed = { priority, arrivalUs, ...(rank === null ? {} : { rank: Number(rank) }) };
     const log = this.#server.requestLog;
-    if (log) for (const [i, { maxTokens }] of cut.entries()) log(receivedLine(promptId(asked, i), request, maxTokens));
+    const adapter = this.#adapter(request);
+    const lora = adapter === 0 ? null : { ...this.#options.config.loraModules[adapter - 1]!, number: adapter };
+    if (log)
+      for (const [i, { maxTokens }] of cut.entries()) log(receivedLine(promptId(asked, i), request, maxTokens, lora));
     for (const [index, choice] of choices.entries()) {
       const at = Math.floor(index / request.n);
       const seed = (asked.prompts[at]!.seed + (index % request.n)) >>> 0;
@@ -278,6 +286,7 @@ export class Generator {
       stopTokenIds: request.stopTokenIds,
       seed,
       cacheSalt: request.cacheSalt ?? "",
+      adapter: this.#adapter(request),
       skipReadingPrefixCache: promptLogprobCount(request) !== null,
     };
   }

@@ -1,11 +1,31 @@
-/** Which models does the server say it has? vLLM 0.33, `openai/models/serving.py`: a card per served name. */
+/** Which models does the server say it has? vLLM 0.33, `openai/models/serving.py`: a card per served name, then one per adapter. */
+import type { ServeConfig } from "../../config/types.ts";
 import { randomHex } from "../../random.ts";
 
-/** Body of `/v1/models`. `root`: the model path. `created` (Unix seconds) and the permission ids change with each call. */
-export function modelList(names: readonly string[], root: string, maxModelLen: number, created: number): string {
-  const cards = names.map((name) => {
-    const permission = `{"id":"modelperm-${randomHex(8)}","object":"model_permission","created":${created},"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}`;
-    return `{"id":${JSON.stringify(name)},"object":"model","created":${created},"owned_by":"vllm","root":${JSON.stringify(root)},"parent":null,"max_model_len":${maxModelLen},"permission":[${permission}]}`;
-  });
-  return `{"object":"list","data":[${cards}]}`;
+interface Card {
+  readonly id: string;
+  /** Path of the model, or of the adapter. */
+  readonly root: string;
+  readonly parent: string | null;
+  readonly maxModelLen: number | null;
+}
+
+/** Body of `/v1/models`. `created` (Unix seconds) and the permission ids change with each call. */
+export function modelList({ servedModelNames, model, engine, loraModules }: ServeConfig, created: number): string {
+  const cards: Card[] = [
+    ...servedModelNames.map((id) => ({ id, root: model, parent: null, maxModelLen: engine.maxModelLen })),
+    ...loraModules.map(({ name, path, baseModelName }) => ({
+      id: name,
+      root: path,
+      parent: baseModelName ?? servedModelNames[0]!,
+      maxModelLen: null,
+    })),
+  ];
+  return `{"object":"list","data":[${cards.map((card) => cardText(card, created))}]}`;
+}
+
+function cardText({ id, root, parent, maxModelLen }: Card, created: number): string {
+  const permission = `{"id":"modelperm-${randomHex(8)}","object":"model_permission","created":${created},"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}`;
+  const [idText, rootText, parentText] = [id, root, parent].map((text) => JSON.stringify(text));
+  return `{"id":${idText},"object":"model","created":${created},"owned_by":"vllm","root":${rootText},"parent":${parentText},"max_model_len":${maxModelLen},"permission":[${permission}]}`;
 }

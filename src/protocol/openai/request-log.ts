@@ -2,14 +2,26 @@
  * What does `--enable-log-requests` write of a request? Lines as vLLM 0.33 logs them at INFO (`entrypoints/logger.py`,
  * `v1/engine/async_llm.py`, `SamplingParams.__repr__`), one per prompt; `docs/request-log.md` says where they differ.
  */
+import type { LoraModule } from "../../config/types.ts";
 import { type Asked, promptId } from "./answer.ts";
 import { repr, reprFloat } from "./python-repr.ts";
 import type { ChatRequest, CompletionRequest } from "./request.ts";
 import { isGreedy, usedTemperature } from "./sampling.ts";
 
 /** Before the engine gets the prompt; `maxTokens` as resolved for it. */
-export function receivedLine(id: string, request: ChatRequest | CompletionRequest, maxTokens: number): string {
-  return `Received request ${id}: params: SamplingParams(${parameters(request, maxTokens)}), lora_request: None.`;
+export function receivedLine(
+  id: string,
+  request: ChatRequest | CompletionRequest,
+  maxTokens: number,
+  lora: (LoraModule & { readonly number: number }) | null,
+): string {
+  const params = `SamplingParams(${parameters(request, maxTokens)})`;
+  return `Received request ${id}: params: ${params}, lora_request: ${lora === null ? "None" : loraRequest(lora)}.`;
+}
+
+function loraRequest({ name, number, path, baseModelName }: LoraModule & { readonly number: number }): string {
+  const given = `lora_name=${repr(name)}, lora_int_id=${number}, lora_path=${repr(path)}`;
+  return `LoRARequest(${given}, base_model_name=${repr(baseModelName)}, load_inplace=False, is_3d_lora_weight=False)`;
 }
 
 /** Its client left: two lines for each prompt that `runs`, by index. */

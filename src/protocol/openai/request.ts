@@ -120,4 +120,6 @@ export interface Limits {
   readonly vocabularySize: number;
   readonly maxTokenCharacters: number;
   readonly servedModelNames: readonly string[];
+  /** Names of LoRA adapters, which stand for a model as well; an adapter's number is its place, from 1. */
+  readonly loraNames: readonly string[];
 }

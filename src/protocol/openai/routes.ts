@@ -38,8 +38,7 @@ export function openai(options: OpenAiOptions) {
   const generator = new Generator(options, http, serverOf(options), limits);
   const tokenizer = new Tokenizer(options, http, limits);
   const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
-  const models = () =>
-    modelList(config.servedModelNames, config.model, config.engine.maxModelLen, Math.floor(epochSeconds()));
+  const models = () => modelList(config, Math.floor(epochSeconds()));
   const load = () => `{"server_load":${options.trackServerLoad === true ? generator.open : 0}}`;
   return (
     new Elysia({ strictPath: true })
@@ -86,6 +85,7 @@ function limitsOf({ config, vocabulary }: OpenAiOptions): Limits {
     vocabularySize: vocabulary.size,
     maxTokenCharacters: vocabulary.maxTokenBytes,
     servedModelNames: config.servedModelNames,
+    loraNames: config.loraModules.map(({ name }) => name),
   };
 }
 

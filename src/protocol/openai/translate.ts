@@ -59,7 +59,8 @@ export function toChat(values: ChatValues, body: PythonDict, limits: Limits, exa
 }
 
 export function checkModel(model: string | null, limits: Limits): void {
-  if (model !== null && model !== "" && !limits.servedModelNames.includes(model))
+  if (model === null || model === "") return;
+  if (!limits.servedModelNames.includes(model) && !limits.loraNames.includes(model))
     throw new Refused(unknownModel(model, limits));
 }
 

@@ -1,0 +1,52 @@
+/** Which adapters does `--lora-modules` name? As vLLM 0.33 reads it (`LoRAParserAction`, `entrypoints/common/cli_args.py`). */
+import type { LoraModule } from "../config/types.ts";
+import type { Option } from "./option.ts";
+
+const FIELDS = ["name", "path", "base_model_name", "is_3d_lora_weight"];
+
+/** The texts as they are, if each names an adapter; empty ones are passed over. */
+export const loraModules: Option<readonly string[]> = {
+  arity: "list",
+  accepts: 'one or more of name=path or {"name": …, "path": …, "base_model_name": …}',
+  metavar: "NAME=PATH",
+  read: (texts) => (texts.every((text) => text === "" || readModule(text) !== undefined) ? texts : undefined),
+};
+
+export function readLoraModules(texts: readonly string[]): LoraModule[] {
+  return texts.filter((text) => text !== "").map((text) => readModule(text)!);
+}
+
+/** What a server would refuse to start with, in words that follow the option's place. */
+export function brokenLora(
+  modules: readonly LoraModule[],
+  enabled: boolean,
+  served: readonly string[],
+): string | undefined {
+  if (modules.length > 0 && !enabled) return "adapters need --enable-lora";
+  const names = modules.map(({ name }) => name);
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice !== undefined) return `"${twice}" is there twice; an adapter's name must be its own`;
+  const taken = names.find((name) => served.includes(name));
+  if (taken !== undefined) return `"${taken}" is the name of the model; an adapter needs another`;
+  return undefined;
+}
+
+function readModule(text: string): LoraModule | undefined {
+  const equals = text.indexOf("=");
+  if (equals >= 0 && !text.includes(","))
+    return moduleOf({ name: text.slice(0, equals), path: text.slice(equals + 1) });
+  try {
+    return moduleOf(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+function moduleOf(value: unknown): LoraModule | undefined {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+  if (Object.keys(value).some((key) => !FIELDS.includes(key))) return undefined;
+  const { name, path, base_model_name: base = null } = value as Record<string, unknown>;
+  const isText = (one: unknown) => typeof one === "string" && one !== "";
+  if (!isText(name) || !isText(path) || !(base === null || typeof base === "string")) return undefined;
+  return { name: name as string, path: path as string, baseModelName: base || null };
+}

@@ -1,0 +1,55 @@
+/** Who uses which LoRA adapter? Counts of the core, and what vLLM's front end has heard of; both as the last update left them. */
+import { Word } from "../../assembly/layout.ts";
+import type { Core } from "../core/core.ts";
+import type { Live } from "./live.ts";
+import type { AdapterSnapshot } from "./types.ts";
+
+export class Adapters {
+  readonly #core: Core;
+  /** By number minus one, as they are shown. */
+  readonly held: { -readonly [Key in keyof AdapterSnapshot]: number }[] = [];
+  /** Live requests that have given output, and the rank of the first of them. */
+  readonly #heard: { count: number; rank: number }[] = [];
+  #ranks = 0;
+
+  /** `known`: numbers from 1 to this are shown from the start; larger ones once they come. */
+  constructor(core: Core, known: number) {
+    this.#core = core;
+    this.know(known);
+  }
+
+  know(adapter: number): void {
+    while (this.held.length < adapter) {
+      this.held.push({ running: 0, waiting: 0, heard: 0 });
+      this.#heard.push({ count: 0, rank: 0 });
+    }
+  }
+
+  /** First output of a request: vLLM's front learns with it that the request was queued and scheduled. */
+  first(live: Live): void {
+    if (live.adapter === 0 || live.heard) return;
+    live.heard = true;
+    const heard = this.#heard[live.adapter - 1]!;
+    if (heard.count++ === 0) heard.rank = ++this.#ranks;
+  }
+
+  ended(live: Live): void {
+    if (live.heard) this.#heard[live.adapter - 1]!.count--;
+    live.heard = false;
+  }
+
+  /** The end of a step. */
+  hold(): void {
+    const { held } = this;
+    if (held.length === 0) return;
+    const { views } = this.#core;
+    const running = (views.word(Word.AdapterRunningAt) >>> 0) >> 2;
+    const waiting = (views.word(Word.AdapterWaitingAt) >>> 0) >> 2;
+    for (let i = 0; i < held.length; i++) {
+      const { count, rank } = this.#heard[i]!;
+      held[i]!.running = views.i32[running + i + 1]!;
+      held[i]!.waiting = views.i32[waiting + i + 1]!;
+      held[i]!.heard = count > 0 ? rank : 0;
+    }
+  }
+}
