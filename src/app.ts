@@ -83,13 +83,13 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
     module: new WebAssembly.Module(core),
     eosId: vocabulary.eosId,
     answers: loadAnswers(answers),
+    adapters: config.loraModules.length,
     ...(steps ? { onStep: steps.add } : {}),
     beforeUpdate: (nowUs) => held.before(nowUs),
     ...(truth ? { observer: (rank: number) => truth.observer(rank) } : {}),
   });
   const accounts = new Accounts();
   const spare = new SpareTime(clock, LONG_WORK_US, LONG_WORK_PATIENCE_US);
-    adapters: config.loraModules.length,
   const garbage = new Garbage(new SpareTime(clock, COLLECTION_US, COLLECTION_PATIENCE_US), (now) => void Bun.gc(now));
   const snapshot = (): Snapshot => ({
     engines: engines.snapshots(),
@@ -111,13 +111,13 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
       engines: config.dataParallelSize,
       bounds: histogramBounds(config.engine.maxModelLen),
       loopBounds: LOOP_BOUNDS,
+      adapters: config.loraModules.length,
       truth: truth !== null,
     },
     refreshes: refreshesOf(identity),
   };
   const held = new Held(setup.shape, setup.refreshes, viewsOf(engines, accounts, truth), clock.now());
   const front: OpenAiOptions = {
-      adapters: config.loraModules.length,
     config,
     vocabulary,
     encoder,
