@@ -4,6 +4,7 @@ import type { FrontSnapshot, Outcome } from "./engine/types.ts";
 export class Accounts implements FrontSnapshot {
   readonly outcomes: Record<Outcome, number> = { stop: 0, length: 0, abort: 0, refused: 0, error: 0 };
   streamsOpen = 0;
+  readonly workerRestarts = 0;
 
   opened(): void {
     this.streamsOpen++;
@@ -16,6 +17,7 @@ export class Accounts implements FrontSnapshot {
 
   /** A copy. */
   snapshot(): FrontSnapshot {
-    return { outcomes: { ...this.outcomes }, streamsOpen: this.streamsOpen };
+    const { outcomes, streamsOpen, workerRestarts } = this;
+    return { outcomes: { ...outcomes }, streamsOpen, workerRestarts };
   }
 }

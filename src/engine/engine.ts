@@ -64,6 +64,8 @@ export interface EngineOptions extends SetupExtras {
   readonly lateness?: Lateness;
   /** Called before each update with the time at which it is taken in: what held copies show of a period that ends here. */
   readonly beforeUpdate?: (nowUs: number) => void;
+  /** Called after each update and plan; `idle`: no step is open. */
+  readonly moved?: (idle: boolean) => void;
 }
 
 /** What a pause does with those that run (vLLM's `/pause?mode=`). */
@@ -143,6 +145,7 @@ export class Engine {
         : {}),
       ...(options.onStep ? { onStep: options.onStep } : {}),
       ...(options.beforeUpdate ? { beforeUpdate: options.beforeUpdate } : {}),
+      ...(options.moved ? { moved: options.moved } : {}),
       ...(this.#watch ? { watch: this.#watch } : {}),
     });
   }

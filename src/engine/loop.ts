@@ -31,6 +31,8 @@ export interface LoopOptions {
   readonly onStep?: (dueUs: number, startUs: number, endUs: number) => void;
   /** Called before each update with the time at which it is taken in. */
   readonly beforeUpdate?: (nowUs: number) => void;
+  /** Called when what can be seen of the batch has moved: after an update with its plan, and after a plan from idle. `idle`: no step is open. */
+  readonly moved?: (idle: boolean) => void;
   /** Told of every step, when it is planned and when its rows are out. */
   readonly watch?: Watch;
   /** Called before each plan and after each update: the points at which vLLM's engine publishes how loaded it is. */
@@ -76,6 +78,7 @@ export class Loop {
       if (this.#ends.length > 0 || this.#stopped) return;
       this.#boundaryUs = Math.max(fromUs, this.#lastEndUs);
       this.#plan();
+      this.#options.moved?.(this.idle);
       this.#wait();
     });
   }
@@ -115,7 +118,7 @@ export class Loop {
 
   readonly #end = (): void => {
     if (this.#stopped) return;
-    const { batch, beforeUpdate, clock, deliver, free, lateness, onStep, publish, watch } = this.#options;
+    const { batch, beforeUpdate, clock, deliver, free, lateness, moved, onStep, publish, watch } = this.#options;
     const startUs = clock.now();
     beforeUpdate?.(startUs);
     const plannedUs = this.#ends.shift()!;
@@ -133,6 +136,7 @@ export class Loop {
       watch?.took(dueUs, startUs, endUs);
     } else watch?.took(dueUs, startUs, startUs);
     this.#plan();
+    moved?.(this.idle);
     this.#wait();
   };
 

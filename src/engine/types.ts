@@ -177,6 +177,8 @@ export interface LoopView extends Omit<LoopSnapshot, "stepStartLateness" | "step
 export interface FrontSnapshot {
   readonly outcomes: Readonly<Record<Outcome, number>>;
   readonly streamsOpen: number;
+  /** Worker processes that were started in the place of dead ones; 0 in a process of its own. */
+  readonly workerRestarts: number;
 }
 
 /** `understudy_requests_total{outcome}`; refused = answered with 4xx/503 before the engine took it. */

@@ -29,6 +29,13 @@ export const understudy: readonly Row[] = [
   ),
   counter(
     "now",
+    "understudy_worker_restarts_total",
+    "Worker processes that were started in the place of dead ones.",
+    ({ front }) => [[{}, front.workerRestarts]],
+    { moves: "test/unit/metrics-shared.test.ts" },
+  ),
+  counter(
+    "now",
     "understudy_steps_total",
     "Engine steps that ended.",
     ({ engines }, { engineFirst }) => engines.map(({ steps }, index) => [{ engine: `${engineFirst + index}` }, steps]),

@@ -29,6 +29,7 @@ function snapshotOf({ fleet, counts, unfinished }: Replay, dropped: TruthDropped
     front: {
       outcomes: { stop: finished(0), length: finished(1), abort: 0, refused: counts.tooLong + counts.busy, error: 0 },
       streamsOpen: unfinished,
+      workerRestarts: 0,
     },
     ...(dropped ? { truth: dropped } : {}),
   };

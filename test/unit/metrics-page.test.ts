@@ -66,6 +66,7 @@ test("an engine that did nothing shows every series at 0", async () => {
   expect(own.map(({ name, type, samples }) => [name, type, samples.length])).toEqual([
     ["understudy_requests_total", "counter", 5],
     ["understudy_streams_open", "gauge", 1],
+    ["understudy_worker_restarts_total", "counter", 1],
     ["understudy_steps_total", "counter", 1],
     ["understudy_step_start_lateness_seconds", "histogram", 19],
     ["understudy_step_write_seconds", "histogram", 19],

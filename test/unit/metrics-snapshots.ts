@@ -54,7 +54,7 @@ export const emptySnapshot = (engines: readonly EngineSnapshot[] = [emptyEngine(
     clockRebasedSeconds: 0,
     stepsLate: 0,
   },
-  front: { outcomes: { stop: 0, length: 0, abort: 0, refused: 0, error: 0 }, streamsOpen: 0 },
+  front: { outcomes: { stop: 0, length: 0, abort: 0, refused: 0, error: 0 }, streamsOpen: 0, workerRestarts: 0 },
 });
 
 export const shapeOf = ({ engines, loop, truth }: Snapshot): Shape => ({
@@ -116,6 +116,7 @@ const withoutTruth = fc.record({
   front: fc.record({
     outcomes: fc.record({ stop: count, length: count, abort: count, refused: count, error: count }),
     streamsOpen: count,
+    workerRestarts: count,
   }),
 });
 

@@ -1,0 +1,64 @@
+/**
+ * Which numbers of a held copy only rise? Those are kept when their process is gone; all others are what it holds at the
+ * moment, and a dead process holds nothing. The compiler finds a number of a snapshot that is missing here.
+ */
+import type { AdapterSnapshot, EngineSnapshot, FrontSnapshot, LoopSnapshot, Snapshot } from "../engine/types.ts";
+import { Layout, type Shape } from "./flat.ts";
+
+type Kind = "counter" | "gauge";
+type Kinds<T> = { readonly [K in keyof T as T[K] extends number ? K : never]: Kind };
+
+const ENGINE: Kinds<EngineSnapshot> = {
+  running: "gauge",
+  waiting: "gauge",
+  deferred: "gauge",
+  kvUsage: "gauge",
+  blocksUsed: "gauge",
+  blocksUsable: "gauge",
+  steps: "counter",
+  promptTokens: "counter",
+  promptTokensCached: "counter",
+  generationTokens: "counter",
+  preemptions: "counter",
+  prefixQueries: "counter",
+  prefixHits: "counter",
+};
+const ADAPTER: Kinds<AdapterSnapshot> = { running: "gauge", waiting: "gauge", heard: "gauge" };
+const LOOP: Kinds<LoopSnapshot> = { clockRebasedSeconds: "counter", stepsLate: "counter" };
+const FRONT: Kinds<FrontSnapshot> = { streamsOpen: "gauge", workerRestarts: "counter" };
+
+/** One byte per number of a copy of that shape: 1 where it only rises. Histograms, outcomes and losses are counters. */
+export function countersOf(shape: Shape): Uint8Array {
+  const layout = new Layout(shape);
+  const zero = layout.read(new Float64Array(layout.length));
+  const gauges = marked(layout, {
+    ...zero,
+    engines: zero.engines.map((engine) => ({
+      ...engine,
+      ...ones(ENGINE),
+      adapters: engine.adapters.map((adapter) => ({ ...adapter, ...ones(ADAPTER) })),
+    })),
+    loop: { ...zero.loop, ...ones(LOOP) },
+    front: { ...zero.front, ...ones(FRONT) },
+  });
+  return gauges.map((gauge) => 1 - gauge);
+}
+
+/** The same for the number of restarts alone. */
+export function restartsOf(shape: Shape): Uint8Array {
+  const layout = new Layout(shape);
+  const zero = layout.read(new Float64Array(layout.length));
+  return marked(layout, { ...zero, front: { ...zero.front, workerRestarts: 1 } });
+}
+
+/** The gauges, all 1. */
+function ones<T extends Record<string, Kind>>(kinds: T): { [K in keyof T]?: 1 } {
+  const names = Object.keys(kinds).filter((name) => kinds[name] === "gauge");
+  return Object.fromEntries(names.map((name) => [name, 1])) as { [K in keyof T]?: 1 };
+}
+
+function marked(layout: Layout, snapshot: Snapshot): Uint8Array {
+  const numbers = new Float64Array(layout.length);
+  layout.write(snapshot, numbers);
+  return Uint8Array.from(numbers);
+}

@@ -1,0 +1,120 @@
+/**
+ * How do several processes show one truth? Each has a page (`shared-page.ts`) that only it writes, with its held copies
+ * added to what the processes before it at this place left. Whoever answers a scrape adds the pages up and asks nobody.
+ * When a process is gone its counters stay in the page, its gauges become 0; the next one begins on top of them.
+ */
+import type { Snapshot } from "../engine/types.ts";
+import { Layout, type Shape } from "./flat.ts";
+import { countersOf, restartsOf } from "./kinds.ts";
+import { SharedPage } from "./shared-page.ts";
+import type { Refresh } from "./table.ts";
+
+/** Where the pages lie and what is in one; plain data. */
+export interface Pages {
+  /** One file per place. */
+  readonly files: readonly string[];
+  /** Of one process. */
+  readonly shape: Shape;
+  readonly refreshes: readonly Refresh[];
+}
+
+/** Doubles in a page. */
+export const pageLength = ({ shape, refreshes }: Pages) => new Layout(shape).length * refreshes.length;
+
+/** All engines of all processes. */
+export const shapeOfAll = ({ files, shape }: Pages): Shape => ({ ...shape, engines: files.length * shape.engines });
+
+export function openPage(pages: Pages, place: number): SharedPage {
+  return new SharedPage(Bun.mmap(pages.files[place]!, { shared: true }), pageLength(pages));
+}
+
+/** The page of the process that lives at a place. */
+export class OwnPage {
+  readonly #page: SharedPage;
+  /** What the processes before left; 0 where there is a gauge. */
+  readonly #base: Float64Array;
+  #numbers: Float64Array = new Float64Array();
+
+  constructor(page: SharedPage, pages: Pages) {
+    const counters = everyCopy(countersOf(pages.shape), pages);
+    this.#page = page;
+    this.#base = new Float64Array(page.length);
+    page.read(this.#base);
+    for (let i = 0; i < counters.length; i++) this.#base[i]! *= counters[i]!;
+  }
+
+  /** Shows the held copies of this process. Allocates nothing. */
+  write(numbers: Float64Array): void {
+    this.#numbers = numbers;
+    this.#page.write(this.#fill);
+  }
+
+  readonly #fill = (into: Float64Array): void => {
+    const base = this.#base;
+    const numbers = this.#numbers;
+    for (let i = 0; i < base.length; i++) into[i] = base[i]! + numbers[i]!;
+  };
+}
+
+/** The process of this page is gone: gauges become 0, and a restart is counted. */
+export function retire(page: SharedPage, pages: Pages): void {
+  const counters = everyCopy(countersOf(pages.shape), pages);
+  const restarts = everyCopy(restartsOf(pages.shape), pages);
+  const left = new Float64Array(page.length);
+  page.read(left);
+  page.write((into) => {
+    for (let i = 0; i < into.length; i++) into[i] = left[i]! * counters[i]! + restarts[i]!;
+  });
+}
+
+/** The copy of class `now` in a page, or of the first class where nothing is `now`. */
+export function shownBy(page: SharedPage, { shape, refreshes }: Pages): Snapshot {
+  const layout = new Layout(shape);
+  const numbers = new Float64Array(page.length);
+  page.read(numbers);
+  return layout.read(numbers, Math.max(0, refreshes.indexOf("now")) * layout.length);
+}
+
+/** Adds all pages up. For the thread that makes pages of text: it may sleep while a page is written. */
+export class AllPages {
+  readonly #open: readonly SharedPage[];
+  readonly #copies: number;
+  readonly #one: Float64Array;
+  /** Numbers of a copy of one process, and those of them that belong to its engines. */
+  readonly #length: number;
+  readonly #engines: number;
+
+  constructor(pages: Pages, open = pages.files.map((_, place) => openPage(pages, place))) {
+    const { shape, refreshes } = pages;
+    this.#open = open;
+    this.#copies = refreshes.length;
+    this.#length = new Layout(shape).length;
+    this.#engines = (new Layout({ ...shape, engines: shape.engines + 1 }).length - this.#length) * shape.engines;
+    this.#one = new Float64Array(this.#length * this.#copies);
+  }
+
+  /** Held copies as of one process with all engines: engines side by side, everything else summed. */
+  read(): Float64Array {
+    const [length, engines] = [this.#length, this.#engines];
+    const rest = length - engines;
+    const lengthOfAll = this.#open.length * engines + rest;
+    const all = new Float64Array(lengthOfAll * this.#copies);
+    this.#open.forEach((page, place) => {
+      page.read(this.#one);
+      for (let copy = 0; copy < this.#copies; copy++) {
+        const from = copy * length;
+        const to = copy * lengthOfAll;
+        all.set(this.#one.subarray(from, from + engines), to + place * engines);
+        const restAt = to + this.#open.length * engines;
+        for (let i = 0; i < rest; i++) all[restAt + i]! += this.#one[from + engines + i]!;
+      }
+    });
+    return all;
+  }
+}
+
+function everyCopy(mask: Uint8Array, { refreshes }: Pages): Uint8Array {
+  const all = new Uint8Array(mask.length * refreshes.length);
+  for (let copy = 0; copy < refreshes.length; copy++) all.set(mask, copy * mask.length);
+  return all;
+}

@@ -1,0 +1,23 @@
+/** When does a worker that died come back, and when is it given up? */
+
+/** A life that did not even serve so long counts as short. */
+export const SHORT_LIFE_US = 1_000_000;
+/** Short lives in a row after which the whole server ends. */
+export const SHORT_LIVES_MAX = 10;
+export const FIRST_DELAY_US = 100_000;
+export const LONGEST_DELAY_US = 5_000_000;
+
+/** Of one worker. */
+export class Restarts {
+  #shortLives = 0;
+
+  /**
+   * It ended after it had listened for `servedUs`, 0 if it never did. Gives the delay of the next start in microseconds,
+   * doubled with each short life; null: no more.
+   */
+  died(servedUs: number): number | null {
+    this.#shortLives = servedUs < SHORT_LIFE_US ? this.#shortLives + 1 : 0;
+    if (this.#shortLives >= SHORT_LIVES_MAX) return null;
+    return Math.min(LONGEST_DELAY_US, FIRST_DELAY_US * 2 ** Math.max(0, this.#shortLives - 1));
+  }
+}

@@ -1,0 +1,252 @@
+/**
+ * Who keeps the workers alive? The process that was started: it starts them on one port, starts anew those that die, hands
+ * what one was told to all, and ends when they have ended. It serves nothing itself.
+ */
+import type { Subprocess } from "bun";
+import type { Clock } from "../clock.ts";
+import type { Command, FromWorker, ToWorker, WorkerSetup } from "./messages.ts";
+import { Restarts } from "./restarts.ts";
+
+/** What an orderly end may take beside the grace of the requests; then the worker is killed. */
+const END_US = 10_000_000;
+/** The worker's core trapped: a defect of ours, which no restart may hide. */
+const CORE_TRAPPED = 70;
+const GAVE_UP = 1;
+
+type Child = Subprocess<"ignore", "inherit", "inherit">;
+
+export interface SupervisorOptions {
+  readonly workers: number;
+  readonly clock: Clock;
+  /** The program of a worker. */
+  readonly entry: string;
+  readonly setup: (index: number, paused: boolean) => WorkerSetup;
+  /** One line for the user. */
+  readonly say: (line: string) => void;
+  /** The worker's process is gone. Gives what died with it, "" for nothing. */
+  readonly retire: (index: number, how: Death) => string;
+}
+
+/** How a process ended. */
+export interface Death {
+  readonly exitCode: number | null;
+  readonly signal: string | null;
+  /** It was told to end, or did so in order by itself. */
+  readonly orderly: boolean;
+}
+
+/** The workers cannot start; the message is one line. `code` as of the system's error. */
+export class StartRefused extends Error {
+  constructor(
+    message: string,
+    readonly code: string | undefined,
+  ) {
+    super(message);
+  }
+}
+
+class Place {
+  child: Child | null = null;
+  listening = false;
+  listeningUs = 0;
+  refused: string | null = null;
+  /** Requests that were open when it began to end in order. */
+  ended: number | null = null;
+  readonly restarts = new Restarts();
+  constructor(readonly index: number) {}
+}
+
+/** A command that some workers have not done yet. */
+interface Order {
+  readonly waits: Set<Child>;
+  answer: boolean;
+  readonly done: (answer: boolean) => void;
+}
+
+export class Supervisor {
+  /** The exit code, when all workers are gone for good. */
+  readonly exited: Promise<number>;
+  readonly #options: SupervisorOptions;
+  readonly #places: readonly Place[];
+  readonly #orders = new Map<number, Order>();
+  readonly #ready = Promise.withResolvers<string>();
+  readonly #exit: (code: number) => void;
+  #lastOrder = 0;
+  #paused = false;
+  #isReady = false;
+  /** Set once it is over; the code that will be told. */
+  #ending: number | null = null;
+  #open = 0;
+
+  constructor(options: SupervisorOptions) {
+    const { promise, resolve } = Promise.withResolvers<number>();
+    this.exited = promise;
+    this.#exit = resolve;
+    this.#options = options;
+    this.#places = Array.from({ length: options.workers }, (_, index) => new Place(index));
+  }
+
+  /** Process ids of those that live, by place. */
+  get pids(): readonly (number | null)[] {
+    return this.#places.map(({ child }) => child?.pid ?? null);
+  }
+
+  /** Requests that were open at the orderly end. */
+  get open(): number {
+    return this.#open;
+  }
+
+  /** Starts all; the address once every one of them listens. Rejects with StartRefused, and then none is left. */
+  async start(): Promise<string> {
+    for (const place of this.#places) this.#spawn(place);
+    try {
+      const url = await this.#ready.promise;
+      this.#isReady = true;
+      return url;
+    } catch (reason) {
+      this.#ending ??= GAVE_UP;
+      this.kill();
+      if (this.#places.some(({ child }) => child)) await this.exited;
+      throw reason;
+    }
+  }
+
+  /** Ends all in order and then, with this code, is over. */
+  end(graceS: number, code = 0): void {
+    if (this.#ending !== null) return;
+    this.#ending = code;
+    const { clock } = this.#options;
+    for (const { child } of this.#places) if (child) send(child, { end: graceS });
+    clock.at(clock.now() + graceS * 1e6 + END_US, () => this.kill());
+    this.#leave();
+  }
+
+  /** At once. */
+  kill(): void {
+    for (const { child } of this.#places) child?.kill("SIGKILL");
+  }
+
+  #spawn(place: Place): void {
+    const { entry, setup } = this.#options;
+    place.listening = false;
+    place.refused = null;
+    place.ended = null;
+    const child: Child = Bun.spawn([process.execPath, ...process.execArgv, entry, `--worker=${place.index}`], {
+      stdio: ["ignore", "inherit", "inherit"],
+      ipc: (message: FromWorker) => this.#take(place, child, message),
+    });
+    place.child = child;
+    void child.exited.then(() => this.#gone(place, child));
+    send(child, { start: setup(place.index, this.#paused) });
+  }
+
+  #take(place: Place, child: Child, message: FromWorker): void {
+    if ("listening" in message) this.#listens(place, message.listening);
+    else if ("refused" in message) {
+      place.refused = message.refused;
+      this.#ready.reject(new StartRefused(message.refused, message.code));
+    } else if ("ended" in message) {
+      place.ended = message.ended;
+    } else if ("did" in message) {
+      this.#did(message.did, child, message.answer);
+    } else {
+      const { ask, command } = message;
+      void this.#broadcast(command).then((answer) => send(child, { done: ask, answer }));
+    }
+  }
+
+  #listens(place: Place, url: string): void {
+    const { clock } = this.#options;
+    place.listening = true;
+    place.listeningUs = clock.now();
+    // While it started, the others may have been paused or resumed.
+    if (this.#isReady) this.#tell(place.child!, this.#paused ? PAUSE : { name: "resume" });
+    if (this.#places.every(({ listening }) => listening)) this.#ready.resolve(url);
+  }
+
+  /** To all that listen; true if all said so. */
+  #broadcast(command: Command): Promise<boolean> {
+    if (command.name === "pause") this.#paused = true;
+    if (command.name === "resume") this.#paused = false;
+    const children = this.#places.flatMap(({ child, listening }) => (child && listening ? [child] : []));
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const order = ++this.#lastOrder;
+    this.#orders.set(order, { waits: new Set(children), answer: true, done: resolve });
+    for (const child of children) send(child, { order, command });
+    if (children.length === 0) this.#settle(order);
+    return promise;
+  }
+
+  #tell(child: Child, command: Command): void {
+    send(child, { order: ++this.#lastOrder, command });
+  }
+
+  #did(number: number, child: Child, answer: boolean): void {
+    const order = this.#orders.get(number);
+    if (!order?.waits.delete(child)) return;
+    order.answer &&= answer;
+    if (order.waits.size === 0) this.#settle(number);
+  }
+
+  #settle(number: number): void {
+    const order = this.#orders.get(number);
+    this.#orders.delete(number);
+    order?.done(order.answer);
+  }
+
+  #gone(place: Place, child: Child): void {
+    const { exitCode, signalCode: signal } = child;
+    const { retire } = this.#options;
+    const orderly = place.ended !== null && exitCode === 0;
+    const death: Death = { exitCode, signal: signal === null ? null : String(signal), orderly };
+    place.child = null;
+    if (this.#ending !== null) this.#open += place.ended ?? 0;
+    // What is gone has nothing to do any more.
+    for (const number of [...this.#orders.keys()]) this.#did(number, child, true);
+    const lost = retire(place.index, death);
+    this.#ready.reject(new StartRefused(`worker ${place.index} ${how(death)} while it started`, undefined));
+    if (this.#ending === null) this.#again(place, child, death, lost);
+    this.#leave();
+  }
+
+  /** It ended though nobody had asked for that. */
+  #again(place: Place, { pid }: Child, death: Death, lost: string): void {
+    const { clock, say } = this.#options;
+    if (!this.#isReady) return;
+    const what = `worker ${place.index} (process ${pid}) ${place.refused ?? how(death)}${lost}`;
+    if (death.exitCode === CORE_TRAPPED) {
+      say(`${what}; its core trapped, so the server ends`);
+      this.end(0, CORE_TRAPPED);
+      return;
+    }
+    const delayUs = place.restarts.died(place.listening ? clock.now() - place.listeningUs : 0);
+    place.listening = false;
+    if (delayUs === null) {
+      say(`${what}; it does not stay, so the server ends`);
+      this.end(0, GAVE_UP);
+      return;
+    }
+    say(`${what}; started anew in ${delayUs / 1e6} s`);
+    clock.at(clock.now() + delayUs, () => {
+      if (this.#ending === null) this.#spawn(place);
+    });
+  }
+
+  /** Over when it is to end and nobody is left. */
+  #leave(): void {
+    if (this.#ending !== null && this.#places.every(({ child }) => child === null)) this.#exit(this.#ending);
+  }
+}
+
+const PAUSE: Command = { name: "pause", mode: "keep", clearCache: false };
+
+function how({ exitCode, signal }: Death): string {
+  return signal === null ? `ended with ${exitCode}` : `was killed by ${signal}`;
+}
+
+/** A worker that is gone hears nothing; that it is gone is told elsewhere. */
+function send(child: Child, message: ToWorker): void {
+  try {
+    child.send(message);
+  } catch {}
+}
