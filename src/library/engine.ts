@@ -1,9 +1,9 @@
 /** How does a program schedule requests without a server? The server's own engine, on a clock that the program moves. */
-import { ADAPTERS } from "../../assembly/layout.ts";
 import { type Clock, VirtualClock } from "../clock.ts";
 import type { EngineConfig, ServeConfig } from "../config/types.ts";
 import { loadAnswers, plannedLength } from "../content/answers.ts";
 import { HARMONY } from "../content/vocabulary.ts";
+import { MOST_ADAPTERS } from "../engine/adapters.ts";
 import { Engine as Scheduler } from "../engine/engine.ts";
 import type { Observer } from "../engine/observer.ts";
 import type { EngineSnapshot } from "../engine/types.ts";
@@ -154,7 +154,7 @@ export class Engine {
 
   #adapter({ adapter = 0 }: RunRequest): number {
     whole("adapter", adapter, 0);
-    if (adapter >= ADAPTERS) throw new RangeError(`adapter: at most ${ADAPTERS - 1}, not ${adapter}`);
+    if (adapter > MOST_ADAPTERS) throw new RangeError(`adapter: at most ${MOST_ADAPTERS}, not ${adapter}`);
     if (adapter > 0 && this.config.maxLoras === 0) throw new RangeError(`adapter: ${adapter}, but enableLora is off`);
     return adapter;
   }

@@ -90,7 +90,7 @@ const histogram = (bounds: readonly number[]): fc.Arbitrary<HistogramSnapshot> =
     })
     .map((made) => ({ ...made, count: made.buckets.reduce((sum, bucket) => sum + bucket, 0) }));
 
-const engineOf = (maxModelLen: number): fc.Arbitrary<EngineSnapshot> => {
+const engineOf = (maxModelLen: number, adapters: number): fc.Arbitrary<EngineSnapshot> => {
   const empty = emptyEngine(maxModelLen);
   const histograms = Object.entries(empty.histograms).map(([name, { bounds }]) => [name, histogram(bounds)] as const);
   const scalars = Object.entries(empty).filter(([, value]) => typeof value === "number");
@@ -99,14 +99,18 @@ const engineOf = (maxModelLen: number): fc.Arbitrary<EngineSnapshot> => {
     kvUsage: fc.double({ min: 0, max: 1, noNaN: true }),
     finished: fc.tuple(count, count, count, count, count),
     histograms: fc.record(Object.fromEntries(histograms)),
+    adapters: fc.array(fc.record({ running: count, waiting: count, heard: count }), {
+      minLength: adapters,
+      maxLength: adapters,
+    }),
   }) as unknown as fc.Arbitrary<EngineSnapshot>;
 };
 
 const withoutTruth = fc.record({
   // The engines of a server are alike.
   engines: fc
-    .integer({ min: 1, max: 200_000 })
-    .chain((maxModelLen) => fc.array(engineOf(maxModelLen), { minLength: 1, maxLength: 3 })),
+    .tuple(fc.integer({ min: 1, max: 200_000 }), fc.nat(3))
+    .chain(([maxModelLen, adapters]) => fc.array(engineOf(maxModelLen, adapters), { minLength: 1, maxLength: 3 })),
   loop: fc.record({
     stepStartLateness: histogram(LOOP_BOUNDS),
     stepWriteDuration: histogram(LOOP_BOUNDS),
