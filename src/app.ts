@@ -10,6 +10,7 @@ import { renderChat } from "./content/chat-template.ts";
 import { createEncoder } from "./content/encoder.ts";
 import { loadVocabulary } from "./content/vocabulary.ts";
 import { Fleet } from "./engine/fleet.ts";
+import { Journal, type JournalText } from "./engine/journal.ts";
 import type { Snapshot } from "./engine/types.ts";
 import { cacheConfigLabels } from "./metrics/cache-config.ts";
 import { refreshesOf } from "./metrics/dialects.ts";
@@ -50,6 +51,9 @@ export interface App {
   readonly url: string;
   readonly engines: Fleet;
   snapshot(): Snapshot;
+  /** The end-of-sequence id, and by engine what its core was told last: with the configuration, all that repeating it takes. */
+  readonly eosId: number;
+  journals(): JournalText[];
   /** Ends in order: waits up to `graceS` for those that run, then ends them with reason abort. */
   close(graceS: number): Promise<void>;
 }
@@ -76,8 +80,10 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
         log,
       )
     : null;
+  const journals = Array.from({ length: config.dataParallelSize }, () => new Journal());
   const engines = new Fleet({
     engines: config.dataParallelSize,
+    journal: (rank) => journals[rank]!,
     config: config.engine,
     clock,
     module: new WebAssembly.Module(core),
@@ -122,7 +128,7 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
     vocabulary,
     encoder,
     backend: {
-      submit: (generation, receiver) => engines.submit(generation, receiver),
+      submit: (generation, receiver) => fatal(() => engines.submit(generation, receiver)),
       nowUs: () => clock.now(),
       spare: async () => void (await spare.pass()),
       consumed: garbage.add,
@@ -153,6 +159,8 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
     url: `http://${server.hostname}:${server.port}`,
     engines,
     snapshot,
+    eosId: vocabulary.eosId,
+    journals: () => journals.map((journal) => journal.text()),
     async close(graceS) {
       const untilUs = clock.now() + graceS * 1e6;
       const stopped = server.stop();
@@ -167,6 +175,18 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
       steps?.write();
     },
   };
+}
+
+/** A core that trapped is unusable: that must end the process, and not one request with an error. */
+function fatal<T>(act: () => T): T {
+  try {
+    return act();
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error;
+    });
+    throw error;
+  }
 }
 
 /** Live views for the held copies: made once, read at each copy. */

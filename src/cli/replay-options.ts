@@ -33,6 +33,12 @@ export const replayOptions = {
     default: "data-parallel-size",
     about: "Engines of this configuration; requests are balanced as the server does.",
   },
+  crash: {
+    ...text("FILE", "a file that was written when the core trapped"),
+    group: "Trace",
+    default: "none",
+    about: "Instead of a trace: gives the commands in the file to the debug core; 70 when it breaks again.",
+  },
   json: { ...text("FILE", "a path to write"), group: "Output", default: "none", about: "The results as JSON." },
   metrics: {
     ...text("FILE", "a path to write"),

@@ -1,8 +1,12 @@
 /** `understudy replay`: resolves the options, runs the trace, prints the table, writes the files. */
 import { readFileSync } from "node:fs";
+import answersBin from "../../build/answers.bin" with { type: "file" };
+import debugWasm from "../../build/core.debug.wasm" with { type: "file" };
 import wasm from "../../build/core.wasm" with { type: "file" };
+import { version } from "../../package.json";
 import { wallUs } from "../clock.ts";
 import type { ServeConfig } from "../config/types.ts";
+import { loadAnswers } from "../content/answers.ts";
 import { CoreTooLarge, CoreTrap } from "../core/core.ts";
 import { metricsText } from "../replay/page.ts";
 import { Replay } from "../replay/replay.ts";
@@ -13,6 +17,7 @@ import { openTrace } from "../traces/open.ts";
 import { requests } from "../traces/requests.ts";
 import { type BadLine, TRACE_BLOCK, type Trace, TraceError } from "../traces/trace.ts";
 import { createInlineTruthLog, type TruthLog, unwritable } from "../truth/log.ts";
+import { readCrash, repeatCrash } from "./crash.ts";
 import { parseFlags } from "./flags.ts";
 import { type Given, given } from "./given.ts";
 import { lookup } from "./lookup.ts";
@@ -46,6 +51,7 @@ async function replay(argv: readonly string[]): Promise<void> {
   if (second !== undefined) return refuse(`"${second}": unexpected; one trace is replayed, and "${path}" is it`);
 
   const { values } = own;
+  if (values.crash !== undefined) return replayCrash(values.crash, argv.length);
   const trace = openTrace(path, values.format ?? null);
   const resolved = resolveFlags({ ...flags, positional: [] }, process.env, readText, defaultsOf(trace));
   if ("error" in resolved) return refuse(resolved.error);
@@ -58,6 +64,16 @@ async function replay(argv: readonly string[]): Promise<void> {
     );
   }
   await runTrace(trace, path ?? values.format!, values, config);
+}
+
+async function replayCrash(path: string, words: number): Promise<void> {
+  if (words > 2) return refuse("--crash FILE goes alone: the file holds the configuration");
+  const crash = readCrash(path);
+  if ("wrong" in crash) return refuse(crash.wrong);
+  const [core, answers] = await Promise.all([Bun.file(debugWasm).arrayBuffer(), Bun.file(answersBin).bytes()]);
+  const { lines, trapped } = repeatCrash(crash, version, new WebAssembly.Module(core), loadAnswers(answers));
+  console.log(lines.join("\n"));
+  if (trapped) process.exitCode = CORE_TRAPPED;
 }
 
 async function runTrace(trace: Trace, name: string, values: ReplayValues, config: ServeConfig): Promise<void> {

@@ -1,5 +1,6 @@
 /** `understudy serve`: resolves the configuration, starts the server, says what it is, and ends it in order on a signal. */
 import { readFileSync } from "node:fs";
+import { version } from "../../package.json";
 import { type App, createApp } from "../app.ts";
 import { wallUs } from "../clock.ts";
 import type { ServeConfig } from "../config/types.ts";
@@ -80,15 +81,18 @@ function warnOfFileLimit({ engine }: ServeConfig): void {
 
 /** A broken invariant: streams are cut, what is needed to look into it is written down, the process ends with 70. */
 function onTrap(config: ServeConfig, app: App): void {
-  process.on("uncaughtException", (error) => {
+  const end = (error: Error) => {
     if (!(error instanceof CoreTrap || error instanceof WebAssembly.RuntimeError)) {
       console.error(error);
       process.exit(1);
     }
-    const file = writeCrash(config, error, app.engines.snapshots());
+    const file = writeCrash(version, error, config.engine, app.eosId, app.engines.snapshots(), app.journals());
     console.error(`understudy serve: the core trapped: ${error.message}; written to ${file}`);
+    console.error(`understudy serve: understudy replay --crash ${file} repeats it`);
     process.exit(CORE_TRAPPED);
-  });
+  };
+  process.on("uncaughtException", end);
+  process.on("unhandledRejection", (reason) => end(reason instanceof Error ? reason : new Error(String(reason))));
 }
 
 function endOnSignal(config: ServeConfig, app: App): void {

@@ -4,6 +4,7 @@
  */
 import { NONE, type Pause, type Reason, SUBMIT_FED, Word } from "../../assembly/layout.ts";
 import type { Core } from "../core/core.ts";
+import type { Journal } from "./journal.ts";
 
 /** A request as the core takes it: numbers only. */
 export interface CoreRequest {
@@ -33,10 +34,16 @@ export interface CoreRequest {
 
 export class Batch {
   readonly #blocksUsable: number;
+  readonly #journal: Journal | null;
   #freeLeast: number;
 
-  /** A new core: all its blocks are free. */
-  constructor(readonly core: Core) {
+  /** A new core: all its blocks are free. `journal` keeps the calls. */
+  constructor(
+    readonly core: Core,
+    journal: Journal | null = null,
+  ) {
+    this.#journal = journal;
+    journal?.of(core);
     this.#blocksUsable = core.views.word(Word.BlocksFree);
     this.#freeLeast = this.#blocksUsable;
   }
@@ -50,6 +57,7 @@ export class Batch {
   add(request: CoreRequest): number {
     const { exports, views } = this.core;
     const { prompt, stopTokenIds, fed } = request;
+    this.#journal?.add(request);
     views.input.set(prompt);
     views.input.set(stopTokenIds, prompt.length);
     const handle = exports.submit(
@@ -69,23 +77,27 @@ export class Batch {
       request.arrivalUs,
       request.queuedUs,
     );
+    this.#journal?.added(handle);
     if (handle !== NONE && fed) this.feed(handle, fed);
     return handle;
   }
 
   /** More scripted output ids; nothing happens when the request is gone. */
   feed(handle: number, ids: ArrayLike<number>): void {
+    this.#journal?.long("feed", [handle], ids);
     this.core.views.input.set(ids);
     this.core.exports.feed(handle, ids.length);
   }
 
   /** What a request with SUBMIT_BLOCKED waited for is there: it may be admitted from the next plan on. False when it is gone. */
   unblock(handle: number): boolean {
+    this.#journal?.short("unblock", handle);
     return this.core.exports.unblock(handle) !== 0;
   }
 
   /** Plans the next step at `nowUs`; its duration in microseconds. */
   plan(nowUs: number): number {
+    this.#journal?.short("plan", nowUs);
     const durationUs = this.core.exports.schedule(nowUs);
     const free = this.core.views.words[Word.BlocksFree]!;
     if (free < this.#freeLeast) this.#freeLeast = free;
@@ -94,24 +106,29 @@ export class Batch {
 
   /** Takes in the oldest open step, which ended at `nowUs`; the number of outbox rows. */
   take(nowUs: number): number {
+    this.#journal?.short("take", nowUs);
     return this.core.exports.update(nowUs);
   }
 
   /** Ends a request from outside; freed at the next `take` or `flush`. False when it is gone already. */
   close(handle: number, reason: Reason, tokens: number, nowUs: number): boolean {
+    this.#journal?.long("close", [handle, reason, tokens, nowUs]);
     return this.core.exports.close(handle, reason, tokens, nowUs) !== 0;
   }
 
   /** Frees what was closed at once; for a batch without an open step. */
   flush(): void {
+    this.#journal?.long("flush", []);
     this.core.exports.flush();
   }
 
   pause(state: Pause): void {
+    this.#journal?.short("pause", state);
     this.core.exports.pause(state);
   }
 
   resetPrefixCache(force: boolean): boolean {
+    this.#journal?.short("resetPrefixCache", Number(force));
     return this.core.exports.resetPrefixCache(force ? 1 : 0) !== 0;
   }
 

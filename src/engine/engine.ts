@@ -24,6 +24,7 @@ import { Batch } from "./batch.ts";
 import { Boundary } from "./boundary.ts";
 import { coreRequest } from "./core-request.ts";
 import { Holding } from "./holding.ts";
+import type { Journal } from "./journal.ts";
 import { Lateness } from "./lateness.ts";
 import { Live } from "./live.ts";
 import { Loop } from "./loop.ts";
@@ -55,6 +56,8 @@ export interface EngineOptions extends SetupExtras {
   readonly onStep?: (dueUs: number, startUs: number, endUs: number) => void;
   /** Told of every step and every generation; without one nothing is noted. */
   readonly observer?: Observer;
+  /** Keeps what the core was told last, for the case that it breaks. */
+  readonly journal?: Journal;
   /**
    * Told how loaded the engine is wherever vLLM's engine publishes it: before each plan and after each update.
    * `waiting` has the deferred in it; `kvUsage` is 0 to 1.
@@ -102,7 +105,7 @@ export class Engine {
     this.config = config;
     this.#clock = clock;
     const core = startCore(module, coreSetup(config, options));
-    this.#batch = new Batch(core);
+    this.#batch = new Batch(core, options.journal);
     this.#adapters = new Adapters(core, options.adapters ?? 0);
     this.#snapshots = new Snapshots(core, config, histogramBounds(config.maxModelLen), this.#adapters.held);
     this.#watch = options.observer

@@ -2,6 +2,7 @@
 import type { Clock } from "../clock.ts";
 import { Balance } from "./balance.ts";
 import { Engine, type EngineOptions, type PauseMode } from "./engine.ts";
+import type { Journal } from "./journal.ts";
 import { Lateness } from "./lateness.ts";
 import type { Observer } from "./observer.ts";
 import type { Fresh } from "./snapshot.ts";
@@ -16,11 +17,12 @@ import type {
   Submission,
 } from "./types.ts";
 
-export interface FleetOptions extends Omit<EngineOptions, "observer" | "onLoad" | "lateness"> {
+export interface FleetOptions extends Omit<EngineOptions, "observer" | "journal" | "onLoad" | "lateness"> {
   /** Number of engines, at least 1; an engine's place is its rank. */
   readonly engines: number;
   /** Of the engine with this rank. */
   readonly observer?: (rank: number) => Observer;
+  readonly journal?: (rank: number) => Journal;
 }
 
 export class Fleet {
@@ -30,7 +32,7 @@ export class Fleet {
   /** null: there is nothing to choose. */
   readonly #balance: Balance | null;
 
-  constructor({ engines, observer, ...options }: FleetOptions) {
+  constructor({ engines, observer, journal, ...options }: FleetOptions) {
     const { clock } = options;
     const balance = engines > 1 ? new Balance(engines, clock.now()) : null;
     this.#clock = clock;
@@ -42,6 +44,7 @@ export class Fleet {
           ...options,
           lateness: this.#lateness,
           ...(observer ? { observer: observer(rank) } : {}),
+          ...(journal ? { journal: journal(rank) } : {}),
           ...(balance
             ? {
                 onLoad: (waiting: number, running: number, kvUsage: number) =>

@@ -1,0 +1,206 @@
+/**
+ * What was the core told last? Every call that changes it, with its input, in memory of a fixed size; the oldest go first.
+ * Written per request and per step, never per token. Read once, when an invariant broke (`repeat.ts`, `cli/crash.ts`).
+ */
+import { Field, NONE, SLOT_BITS, SLOTS, Status, SUBMIT_FED, SUBMIT_HASHED } from "../../assembly/layout.ts";
+import type { Core } from "../core/core.ts";
+import type { CoreRequest } from "./batch.ts";
+
+/** The calls of `Batch`. A command has their arguments as numbers; `add` those that `requestOf` reads. */
+export const CALLS = ["add", "feed", "unblock", "plan", "take", "close", "flush", "pause", "resetPrefixCache"] as const;
+export type Call = (typeof CALLS)[number];
+
+/** Numbers of an `add`, behind the length of its prompt's list. */
+export const ADD_FIELDS = [
+  "promptTokens",
+  "maxTokens",
+  "minTokens",
+  "eosAt",
+  "seed",
+  "priority",
+  "adapter",
+  "saltLo",
+  "saltHi",
+  "flags",
+  "order",
+  "arrivalUs",
+  "queuedUs",
+] as const satisfies readonly (keyof CoreRequest)[];
+
+export interface Command {
+  readonly call: Call;
+  readonly numbers: readonly number[];
+  /** Prompt and stop ids of `add`, ids of `feed`; null: there were more than the journal can hold. */
+  readonly words: readonly number[] | null;
+  /** What `add` returned; NONE where it did not return. */
+  readonly handle: number;
+}
+
+/** A request that is in the core and whose `add` is forgotten: what the core's memory says of it. */
+export interface Remembered {
+  readonly handle: number;
+  readonly promptTokens: number;
+  readonly outputTokens: number;
+  readonly maxTokens: number;
+  readonly minTokens: number;
+  readonly eosAt: number;
+  readonly seed: number;
+}
+
+export interface JournalText {
+  /** Commands that were forgotten; 0: the whole life of the core is here. */
+  readonly forgotten: number;
+  readonly remembered: readonly Remembered[];
+  readonly commands: readonly Command[];
+}
+
+/** 0.5 MiB: some 9,000 steps and 1,500 requests. */
+const NUMBERS = 2 ** 16;
+/** 1 MiB: two prompts of 128 k tokens. */
+const WORDS = 2 ** 18;
+/** Of a row, before its numbers: its length, the call, its words (-1: not kept), the handle. */
+const HEAD = 4;
+
+export class Journal {
+  #core: Core | null = null;
+  readonly #numbers: Float64Array;
+  readonly #words: Int32Array;
+  /** Rows stand from `from` to `to`, counted from the start; places are these modulo the size. */
+  #from = 0;
+  #to = 0;
+  #wordsFrom = 0;
+  #wordsTo = 0;
+  #forgotten = 0;
+  /** Row of the last `add`. */
+  #addAt = 0;
+
+  /** Sizes are powers of two. */
+  constructor(numbers = NUMBERS, words = WORDS) {
+    this.#numbers = new Float64Array(numbers);
+    this.#words = new Int32Array(words);
+  }
+
+  /** Whose commands these are. */
+  of(core: Core): void {
+    this.#core = core;
+  }
+
+  /** Before the call: what traps is the last command. `a` is its argument; more than one go to `long`. */
+  short(call: Call, a: number): void {
+    this.#begin(call, 1, 0);
+    this.#put(a);
+  }
+
+  /** The same with any number of arguments, and the input's words one list after the other; where the row begins. */
+  long(call: Call, numbers: readonly number[], ...lists: readonly ArrayLike<number>[]): number {
+    const words = lists.reduce((sum, list) => sum + list.length, 0);
+    const keeps = words <= this.#words.length;
+    this.#begin(call, numbers.length, keeps ? words : -1);
+    const at = this.#to - HEAD;
+    for (const number of numbers) this.#put(number);
+    for (const list of keeps ? lists : []) {
+      for (let i = 0; i < list.length; i++) this.#words[this.#wordsTo++ & (this.#words.length - 1)] = list[i]!;
+    }
+    return at;
+  }
+
+  add(request: CoreRequest): void {
+    this.#addAt = this.long("add", numbersOf(request), request.prompt, request.stopTokenIds);
+  }
+
+  /** What that `add` returned. */
+  added(handle: number): void {
+    this.#numbers[this.#place(this.#addAt + 3)] = handle;
+  }
+
+  text(): JournalText {
+    const commands: Command[] = [];
+    let words = this.#wordsFrom;
+    for (let row = this.#from; row < this.#to; row += this.#at(row)) {
+      const count = this.#at(row + 2);
+      const numbers = Array.from({ length: this.#at(row) - HEAD }, (_, i) => this.#at(row + HEAD + i));
+      const ids = Array.from(
+        { length: Math.max(0, count) },
+        (_, i) => this.#words[(words + i) & (this.#words.length - 1)]!,
+      );
+      commands.push({
+        call: CALLS[this.#at(row + 1)]!,
+        numbers,
+        words: count < 0 ? null : ids,
+        handle: this.#at(row + 3),
+      });
+      words += ids.length;
+    }
+    return { forgotten: this.#forgotten, remembered: this.#remembered(commands), commands };
+  }
+
+  #remembered(commands: readonly Command[]): Remembered[] {
+    if (this.#core === null || this.#forgotten === 0) return [];
+    const known = new Set(commands.map(({ handle }) => handle));
+    const { views } = this.#core;
+    const found: Remembered[] = [];
+    for (let slot = 0; slot < SLOTS; slot++) {
+      const of = (field: Field) => views.field(field, slot);
+      const handle = (of(Field.Generation) << SLOT_BITS) | slot;
+      if (of(Field.Status) === Status.Free || known.has(handle)) continue;
+      found.push({
+        handle,
+        promptTokens: of(Field.Prompt),
+        outputTokens: of(Field.Outputs),
+        maxTokens: of(Field.MaxTokens),
+        minTokens: of(Field.MinTokens),
+        eosAt: of(Field.EosAt),
+        seed: of(Field.Seed),
+      });
+    }
+    return found;
+  }
+
+  #begin(call: Call, numbers: number, words: number): void {
+    const length = HEAD + numbers;
+    while (this.#to + length - this.#from > this.#numbers.length) this.#forget();
+    while (this.#wordsTo + words - this.#wordsFrom > this.#words.length) this.#forget();
+    this.#put(length);
+    this.#put(CALLS.indexOf(call));
+    this.#put(words);
+    this.#put(NONE);
+  }
+
+  #forget(): void {
+    this.#wordsFrom += Math.max(0, this.#at(this.#from + 2));
+    this.#from += this.#at(this.#from);
+    this.#forgotten++;
+  }
+
+  #put(value: number): void {
+    this.#numbers[this.#place(this.#to++)] = value;
+  }
+
+  #at(index: number): number {
+    return this.#numbers[this.#place(index)]!;
+  }
+
+  #place(index: number): number {
+    return index & (this.#numbers.length - 1);
+  }
+}
+
+/** Length of the prompt's list, then ADD_FIELDS. Fed ids are not in it: a `feed` follows. */
+function numbersOf(request: CoreRequest): number[] {
+  const numbers = [request.prompt.length];
+  for (const field of ADD_FIELDS) numbers.push(request[field]);
+  if (request.fed) numbers[1 + ADD_FIELDS.indexOf("flags")]! |= SUBMIT_FED;
+  return numbers;
+}
+
+/** The other way round; where `words` are missing, a prompt that is equal to no other. */
+export function requestOf({ numbers: [promptWords = 0, ...values], words }: Command): CoreRequest {
+  const fields = Object.fromEntries(ADD_FIELDS.map((field, i) => [field, values[i]!]));
+  const request = fields as unknown as Pick<CoreRequest, (typeof ADD_FIELDS)[number]>;
+  return {
+    ...request,
+    flags: words === null ? request.flags | SUBMIT_HASHED : request.flags,
+    prompt: words?.slice(0, promptWords) ?? [],
+    stopTokenIds: words?.slice(promptWords) ?? [],
+  };
+}

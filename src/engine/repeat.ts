@@ -1,0 +1,103 @@
+/** Does it break again? Gives a journal's commands to a new core, in their order, through the calls of every other batch. */
+import { NONE, type Pause, type Reason, SUBMIT_HASHED, SUBMIT_IGNORE_EOS } from "../../assembly/layout.ts";
+import type { EngineConfig } from "../config/types.ts";
+import { startCore } from "../core/core.ts";
+import { Batch } from "./batch.ts";
+import { type Command, type JournalText, type Remembered, requestOf } from "./journal.ts";
+import { coreSetup, type SetupExtras } from "./setup.ts";
+
+export interface Repeated {
+  /** Commands that were given, the one that trapped included. */
+  readonly given: number;
+  /** Left out: they name a request that this core does not have, or a step that it would not plan. */
+  readonly passedOver: number;
+  /** Requests that got another handle than they had: from there on it is another history. */
+  readonly differ: number;
+  /** What broke, and the command that broke it; null: nothing did. */
+  readonly trap: { readonly error: Error; readonly command: Command } | null;
+}
+
+/** `module`: best the debug core, which checks itself after each call. Repeats exactly what the journal holds from the start. */
+export function repeat(
+  module: WebAssembly.Module,
+  config: EngineConfig,
+  extras: SetupExtras,
+  { commands, remembered }: JournalText,
+): Repeated {
+  const batch = new Batch(startCore(module, coreSetup(config, extras)));
+  /** By the handle that the journal knows. */
+  const handles = new Map<number, number>();
+  const startUs = commands.find(({ call }) => call === "plan")?.numbers[0] ?? 0;
+  for (const [i, request] of remembered.entries()) handles.set(request.handle, again(batch, request, i, startUs));
+  let [given, passedOver, differ] = [0, 0, 0];
+  for (const command of commands) {
+    try {
+      if (give(batch, command, handles)) given++;
+      else passedOver++;
+      if (command.call === "add" && handles.get(command.handle) !== command.handle) differ++;
+    } catch (error) {
+      return { given: given + 1, passedOver, differ, trap: { error: error as Error, command } };
+    }
+  }
+  return { given, passedOver, differ, trap: null };
+}
+
+/** From its first token on, with a prompt of its own. */
+function again(
+  batch: Batch,
+  { handle: _, outputTokens: __, ...numbers }: Remembered,
+  i: number,
+  startUs: number,
+): number {
+  return batch.add({
+    ...numbers,
+    prompt: [],
+    stopTokenIds: [],
+    priority: 0,
+    adapter: 0,
+    saltLo: 0,
+    saltHi: 0,
+    flags: SUBMIT_HASHED | (numbers.eosAt === 0 ? SUBMIT_IGNORE_EOS : 0),
+    order: -1 - i,
+    arrivalUs: startUs,
+    queuedUs: startUs,
+  });
+}
+
+/** False when the command has nothing to act on. */
+function give(batch: Batch, command: Command, handles: Map<number, number>): boolean {
+  const { call, numbers, words } = command;
+  const [a = 0, b = 0, c = 0, d = 0] = numbers;
+  switch (call) {
+    case "add":
+      handles.set(command.handle, batch.add(requestOf(command)));
+      return true;
+    case "feed":
+    case "unblock":
+    case "close": {
+      const handle = handles.get(a) ?? NONE;
+      if (handle === NONE || words === null) return false;
+      if (call === "feed") batch.feed(handle, words);
+      else if (call === "unblock") batch.unblock(handle);
+      else batch.close(handle, b as Reason, c, d);
+      return true;
+    }
+    case "plan":
+      if (!batch.hasWork) return false;
+      batch.plan(a);
+      return true;
+    case "take":
+      if (batch.open === 0) return false;
+      batch.take(a);
+      return true;
+    case "flush":
+      batch.flush();
+      return true;
+    case "pause":
+      batch.pause(a as Pause);
+      return true;
+    case "resetPrefixCache":
+      batch.resetPrefixCache(a !== 0);
+      return true;
+  }
+}
