@@ -1,0 +1,161 @@
+/** What does a law get to look at? One scrape, the one before it, and what is known of server and load. */
+
+import type { Exposition, Labels } from "./exposition.ts";
+import { minus, NotCheckable, type Term } from "./law.ts";
+import { type Histogram, Reading, type Where } from "./reading.ts";
+
+/** Flags of the server that no metric shows, by vLLM's names where it has one. */
+export interface Parameters {
+  /** Most sequences in one step. */
+  readonly maxNumSeqs?: number;
+  readonly maxModelLen?: number;
+  readonly blockSize?: number;
+  /** Of one engine, the null block included. */
+  readonly numGpuBlocks?: number;
+  readonly enablePrefixCaching?: boolean;
+  /** Draft tokens per step. */
+  readonly numSpeculativeTokens?: number;
+  readonly maxLoras?: number;
+  /** Processes behind one address: a scrape is then not one instant. */
+  readonly apiServerCount?: number;
+  /** Shortest step. */
+  readonly minStepMs?: number;
+  /** Triton models that send several responses per request, or all of them. */
+  readonly decoupled?: readonly string[] | true;
+  /** Triton models that are ensembles; default: the one of that name. */
+  readonly ensembles?: readonly string[];
+  /** No request has a batch of more than one, in Triton. */
+  readonly batchOfOne?: boolean;
+  /** TensorRT-LLM's `GUARANTEED_NO_EVICT`. */
+  readonly noEvict?: boolean;
+}
+
+/** What a driver knows that sent all the requests: totals since the server started. */
+export interface Truth {
+  /** Accepted by HTTP, whatever became of them. */
+  readonly requests?: number;
+  /** Answered to the end. */
+  readonly finished?: number;
+  readonly clientAborts?: number;
+  /** Refused at admission. */
+  readonly refused?: number;
+  readonly promptTokens?: number;
+  readonly cachedTokens?: number;
+  readonly generationTokens?: number;
+  readonly preemptions?: number;
+}
+
+/** One look at the server, parsed. */
+export interface Look {
+  readonly exposition: Exposition;
+  /** Seconds, from any start. */
+  readonly atS: number;
+  readonly source: string;
+  readonly truth: Truth | null;
+  /** `/v2/models/stats` of Triton, taken with it. */
+  readonly tritonStats: unknown;
+}
+
+export interface Known {
+  readonly parameters: Parameters;
+  /** Nothing was under way at this scrape, and nothing has been since the one before if there is one. */
+  readonly rest: boolean;
+  /** No client left, no request failed, since the server started. */
+  readonly clean: boolean;
+}
+
+export class Case {
+  readonly now: Reading;
+  readonly #before: Reading | null;
+
+  constructor(
+    readonly look: Look,
+    readonly lookBefore: Look | null,
+    prefix: string,
+    group: Labels,
+    readonly known: Known,
+    /** Survives from scrape to scrape, for one law and group. */
+    readonly memory: Map<string, unknown>,
+    /** Why there is no scrape before. */
+    readonly whyAlone: string,
+  ) {
+    this.now = new Reading(look.exposition, prefix, group);
+    this.#before = lookBefore && new Reading(lookBefore.exposition, prefix, group);
+  }
+
+  /** The scrape before, of the same process. */
+  get before(): Reading {
+    if (this.#before === null) throw new NotCheckable(this.whyAlone);
+    return this.#before;
+  }
+
+  /** The whole page, without prefix and group. */
+  get page(): Reading {
+    return new Reading(this.look.exposition, "", {});
+  }
+
+  get rest(): boolean {
+    return this.known.rest;
+  }
+
+  get clean(): boolean {
+    return this.known.clean;
+  }
+
+  get cleanRest(): boolean {
+    return this.known.clean && this.known.rest;
+  }
+
+  needRest(): void {
+    if (!this.rest) throw new NotCheckable("the server was not seen at rest (--rest says that it is)");
+  }
+
+  needClean(): void {
+    if (!this.clean) throw new NotCheckable("nobody says that no client left and no request failed (--clean does)");
+  }
+
+  needCleanRest(): void {
+    this.needClean();
+    this.needRest();
+  }
+
+  parameter<K extends keyof Parameters>(name: K): NonNullable<Parameters[K]> {
+    const value = this.known.parameters[name];
+    if (value === undefined) throw new NotCheckable(`unknown: ${flagOf(name)}`);
+    return value;
+  }
+
+  /** How much a counter has moved since the scrape before; a series that was not there was 0. */
+  delta(name: string, where: Where = {}): Term {
+    const before = this.before.orZero(name, where);
+    const { value } = minus(this.now.get(name, where), before);
+    return { value, text: `Δ ${this.now.text(name, where)}` };
+  }
+
+  deltaOf(name: string): Histogram {
+    return { sum: this.delta(`${name}_sum`), count: this.delta(`${name}_count`) };
+  }
+
+  get truth(): Truth {
+    if (this.look.truth === null) throw new NotCheckable("needs what the driver of the load knows (truth)");
+    return this.look.truth;
+  }
+
+  truthOf(name: keyof Truth): Term {
+    const value = this.truth[name];
+    if (value === undefined) throw new NotCheckable(`the driver of the load does not say ${name}`);
+    return { value, text: `truth.${name}` };
+  }
+
+  /** Since the scrape before. */
+  truthDelta(name: keyof Truth): Term {
+    const now = this.truthOf(name);
+    const before = this.lookBefore?.truth?.[name];
+    if (before === undefined) throw new NotCheckable(this.whyAlone);
+    return { value: now.value - before, text: `Δ truth.${name}` };
+  }
+}
+
+export function flagOf(name: keyof Parameters): string {
+  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}

@@ -1,0 +1,263 @@
+/**
+ * Which laws hold over these scrapes? Looks at one scrape after the other and keeps the last one only, so that a watch of
+ * any length takes the same memory. No clock, no I/O: runs anywhere.
+ */
+import { Case, type Known, type Look, type Parameters, type Truth } from "./case.ts";
+import { type Dialect, groupsOf, recognise } from "./dialects.ts";
+import type { Exposition, Labels } from "./exposition.ts";
+import { type Broken, type DialectName, type Law, NotCheckable, type Outcome, type Severity } from "./law.ts";
+import { isInProgress } from "./laws/catalogue.ts";
+import { laws as allLaws } from "./laws/index.ts";
+import { isRestart, stoodStill } from "./laws/restart.ts";
+import { type ParseOptions, parse } from "./parse.ts";
+
+export interface Scrape extends ParseOptions {
+  /** The body as it came; text or bytes. */
+  readonly text: string | Uint8Array;
+  /** Seconds, from 1970 or any start; default: one second after the scrape before. */
+  readonly atS?: number;
+  /** For the report: a URL or a file. */
+  readonly source?: string;
+  /** The caller knows that nothing was under way at this scrape. */
+  readonly rest?: boolean;
+  readonly truth?: Truth;
+  readonly tritonStats?: unknown;
+}
+
+export interface CheckOptions {
+  readonly parameters?: Parameters;
+  /** The caller knows that since the server's start no client left and no request failed. */
+  readonly clean?: boolean;
+  /** Ids of the laws to look at; default all. */
+  readonly only?: readonly string[];
+}
+
+export interface Violation {
+  readonly law: string;
+  readonly severity: Severity;
+  readonly left: { readonly text: string; readonly value: number };
+  readonly relation: string;
+  readonly right: { readonly text: string; readonly value: number };
+  readonly source: string;
+  readonly atS: number;
+  /** The scrape that it was compared with. */
+  readonly beforeS: number | null;
+}
+
+export type Verdict = "held" | "violated" | "note" | "not checkable";
+
+export interface LawResult {
+  readonly id: string;
+  readonly of: Law["of"];
+  readonly sentence: string;
+  readonly severity: Severity;
+  readonly verdict: Verdict;
+  /** How often it was looked at, per engine and scrape. */
+  readonly looks: number;
+  readonly violationCount: number;
+  /** The first ones. */
+  readonly violations: readonly Violation[];
+  /** What a current real engine does, with its thread. */
+  readonly notes: readonly (Violation & { readonly known: string })[];
+  /** Why it could not be looked at, or not everywhere. */
+  readonly reason: string;
+  readonly means: string;
+  readonly looksLike: string;
+}
+
+export interface Report {
+  readonly dialects: readonly DialectName[];
+  readonly scrapes: number;
+  readonly restarts: number;
+  /** Scrapes of which nothing can be said, with their reason. */
+  readonly unreadable: readonly { readonly source: string; readonly atS: number; readonly why: string }[];
+  readonly laws: readonly LawResult[];
+  readonly violated: readonly LawResult[];
+  /** Violations of severity E. */
+  readonly errors: number;
+}
+
+/** Of each law. */
+const VIOLATIONS_KEPT = 5;
+const UNREADABLE_KEPT = 20;
+/** A step's worth of tokens where several processes answer and nobody says max_num_seqs. */
+const DEFAULT_STEP_TOKENS = 1024;
+
+interface State {
+  readonly law: Law;
+  looks: number;
+  violationCount: number;
+  readonly violations: Violation[];
+  readonly notes: (Violation & { known: string })[];
+  reason: string;
+  readonly memory: Map<string, Map<string, unknown>>;
+}
+
+/** Laws of a dialect apply where the scrape speaks it; those of Triton's memory once per page. */
+export class Checker {
+  readonly #states: State[];
+  readonly #parameters: Parameters;
+  readonly #clean: boolean;
+  readonly #dialects = new Set<DialectName>();
+  readonly #unreadable: { source: string; atS: number; why: string }[] = [];
+  #last: Look | null = null;
+  #scrapes = 0;
+  #restarts = 0;
+
+  constructor(options: CheckOptions = {}) {
+    const { only } = options;
+    this.#states = allLaws
+      .filter(({ id }) => only === undefined || only.includes(id))
+      .map((law) => ({ law, looks: 0, violationCount: 0, violations: [], notes: [], reason: "", memory: new Map() }));
+    this.#parameters = options.parameters ?? {};
+    this.#clean = options.clean ?? false;
+  }
+
+  add(scrape: Scrape): void {
+    const atS = scrape.atS ?? (this.#last === null ? 0 : this.#last.atS + 1);
+    const source = scrape.source ?? `scrape ${this.#scrapes + 1}`;
+    const exposition = parse(scrape.text, scrape);
+    if ("unreadable" in exposition) {
+      this.unreadable(source, atS, exposition.unreadable);
+      return;
+    }
+    this.#scrapes++;
+    const { truth = null, tritonStats = null, rest = false } = scrape;
+    const look: Look = { exposition, atS, source, truth, tritonStats };
+    this.#look(look, rest);
+    this.#last = look;
+  }
+
+  /** A scrape that did not come, or is none. */
+  unreadable(source: string, atS: number, why: string): void {
+    if (this.#unreadable.length < UNREADABLE_KEPT) this.#unreadable.push({ source, atS, why });
+  }
+
+  #look(look: Look, saidRest: boolean): void {
+    const { exposition } = look;
+    const before = this.#last;
+    const restarted = before !== null && isRestart(exposition, before.exposition);
+    if (restarted) this.#restarts++;
+    const known: Known = {
+      parameters: this.#parameters,
+      rest: saidRest || (before !== null && !restarted && provenRest(exposition, before.exposition)),
+      clean: this.#clean && this.#restarts === 0,
+    };
+    const spoken = recognise(exposition);
+    for (const { name } of spoken) this.#dialects.add(name);
+    const groups = new Map(spoken.map((dialect) => [dialect.name, groupsOf(exposition, dialect)]));
+    const whyAlone = restarted ? "the process restarted" : "needs two scrapes";
+    for (const state of this.#states) {
+      const dialect = spoken.find(({ name }) => name === state.law.of);
+      if (dialect === undefined && state.law.of !== "any" && state.law.of !== "cross") continue;
+      const of = dialect && state.law.scope === "group" ? groups.get(dialect.name)! : [{}];
+      // A reset by halves shows only against the process before.
+      const compared = restarted && state.law.id !== "G11" ? null : before;
+      for (const group of of) this.#judge(state, dialect, group, look, compared, known, whyAlone);
+    }
+  }
+
+  #judge(
+    state: State,
+    dialect: Dialect | undefined,
+    group: Labels,
+    look: Look,
+    before: Look | null,
+    known: Known,
+    whyAlone: string,
+  ): void {
+    const key = JSON.stringify(group);
+    let memory = state.memory.get(key);
+    if (memory === undefined) {
+      memory = new Map();
+      state.memory.set(key, memory);
+    }
+    const c = new Case(look, before, dialect?.prefix ?? "", group, known, memory, whyAlone);
+    let outcomes: readonly Outcome[];
+    try {
+      const outcome = state.law.check(c);
+      outcomes = Array.isArray(outcome) ? (outcome as readonly Outcome[]) : [outcome as Outcome];
+    } catch (failure) {
+      if (!(failure instanceof NotCheckable)) throw failure;
+      state.reason = failure.message;
+      return;
+    }
+    state.looks++;
+    for (const broken of outcomes) if (broken !== null) this.#record(state, broken, look, before);
+  }
+
+  #record(state: State, broken: Broken, look: Look, before: Look | null): void {
+    const { left, relation, right, known } = broken;
+    const severity = this.#severity(state.law, broken);
+    if (severity === null) return;
+    const { source, atS } = look;
+    const beforeS = before !== null && state.law.needs.includes("two scrapes") ? before.atS : null;
+    const violation: Violation = { law: state.law.id, severity, left, relation, right, source, atS, beforeS };
+    if (known !== undefined) {
+      if (state.notes.length < VIOLATIONS_KEPT) state.notes.push({ ...violation, known });
+      return;
+    }
+    state.violationCount++;
+    if (state.violations.length < VIOLATIONS_KEPT) state.violations.push(violation);
+  }
+
+  /** With several API servers a page is not one instant: families may be a step apart. Null: within that. */
+  #severity(law: Law, { severity, left, right }: Broken): Severity | null {
+    const own = severity ?? law.severity;
+    if ((this.#parameters.apiServerCount ?? 1) < 2 || law.of !== "vllm") return own;
+    const step = this.#parameters.maxNumSeqs ?? DEFAULT_STEP_TOKENS;
+    if (Math.abs(left.value - right.value) <= step) return null;
+    return own === "E" ? "W" : own;
+  }
+
+  report(): Report {
+    const laws = this.#states.map((state) => resultOf(state, this.#dialects));
+    const violated = laws.filter(({ verdict }) => verdict === "violated");
+    return {
+      dialects: [...this.#dialects],
+      scrapes: this.#scrapes,
+      restarts: this.#restarts,
+      unreadable: this.#unreadable,
+      laws,
+      violated,
+      errors: violated.filter(({ violations }) => violations.some(({ severity }) => severity === "E")).length,
+    };
+  }
+}
+
+function resultOf(state: State, spoken: ReadonlySet<DialectName>): LawResult {
+  const { law, looks, violationCount, violations, notes } = state;
+  const { id, of, sentence, severity, means, looksLike } = law;
+  const absent = of !== "any" && of !== "cross" && !spoken.has(of);
+  const reason = absent ? `no ${of} metrics here` : state.reason;
+  const verdict: Verdict =
+    violationCount > 0 ? "violated" : notes.length > 0 ? "note" : looks > 0 ? "held" : "not checkable";
+  return { id, of, sentence, severity, verdict, looks, violationCount, violations, notes, reason, means, looksLike };
+}
+
+/** Two scrapes with all gauges of what is under way at 0, and no counter moved in between. */
+function provenRest(now: Exposition, before: Exposition): boolean {
+  return allIdle(now) && allIdle(before) && stoodStill(now, before);
+}
+
+function allIdle({ byName }: Exposition): boolean {
+  let gauges = 0;
+  for (const [name, samples] of byName) {
+    for (const { labels, value } of samples) {
+      if (!isInProgress(name, labels)) continue;
+      gauges++;
+      if (value !== 0) return false;
+    }
+  }
+  return gauges > 0;
+}
+
+/** All laws over successive scrapes of one server. */
+export function checkScrapes(scrapes: readonly (Scrape | string | Uint8Array)[], options: CheckOptions = {}): Report {
+  const checker = new Checker(options);
+  for (const scrape of scrapes) checker.add(isScrape(scrape) ? scrape : { text: scrape });
+  return checker.report();
+}
+
+const isScrape = (scrape: Scrape | string | Uint8Array): scrape is Scrape =>
+  typeof scrape === "object" && !(scrape instanceof Uint8Array);

@@ -1,0 +1,122 @@
+/** What does a scrape say? The neutral form of a text exposition, its defects, and how it is printed again. */
+
+export type Format = "text" | "openmetrics";
+
+export type FamilyType =
+  | "counter"
+  | "gauge"
+  | "histogram"
+  | "summary"
+  | "untyped"
+  | "unknown"
+  | "info"
+  | "stateset"
+  | "gaugehistogram";
+
+export type Labels = Readonly<Record<string, string>>;
+
+export interface Exemplar {
+  readonly labels: Labels;
+  readonly value: number;
+  readonly timestampS: number | null;
+}
+
+export interface Sample {
+  /** With its suffix: `x_bucket`. */
+  readonly name: string;
+  /** In the order of the text. */
+  readonly labels: Labels;
+  readonly value: number;
+  /** As the text gives it: ms in 0.0.4, seconds in OpenMetrics. */
+  readonly timestamp: number | null;
+  readonly exemplar: Exemplar | null;
+  readonly line: number;
+}
+
+export interface Family {
+  readonly name: string;
+  type: FamilyType;
+  help: string | null;
+  unit: string | null;
+  readonly samples: Sample[];
+  readonly line: number;
+}
+
+/** What a defect is about; each kind is a law of its own (`laws/general.ts`). */
+export type FaultKind = "syntax" | "duplicate" | "family" | "monotone" | "infinity";
+
+export interface Fault {
+  readonly kind: FaultKind;
+  /** From 1. */
+  readonly line: number;
+  readonly message: string;
+}
+
+export interface Exposition {
+  readonly format: Format;
+  readonly families: ReadonlyMap<string, Family>;
+  /** At most `FAULTS_KEPT` of each kind. */
+  readonly faults: readonly Fault[];
+  /** All of them. */
+  readonly faultCount: number;
+  /** Samples by their own name, `x_bucket` and `x_sum` apart. */
+  readonly byName: ReadonlyMap<string, readonly Sample[]>;
+}
+
+/** What is no exposition at all: HTML, JSON, nothing, too much. Nothing can be said of its laws. */
+export interface Unreadable {
+  readonly unreadable: string;
+}
+
+export const FAULTS_KEPT = 50;
+
+/** One text for equal label sets, whatever their order. */
+export function labelKey(labels: Labels, without = ""): string {
+  const names = Object.keys(labels);
+  if (names.length > 1) names.sort();
+  let key = "";
+  for (const name of names) if (name !== without) key += `${name}\u0001${labels[name]}\u0002`;
+  return key;
+}
+
+/** As it stands in the text: `x{a="b"}`. */
+export function seriesText(name: string, labels: Labels): string {
+  const pairs = Object.entries(labels).map(([label, value]) => `${label}="${escapeLabel(value)}"`);
+  return pairs.length === 0 ? name : `${name}{${pairs.join(",")}}`;
+}
+
+function escapeLabel(text: string): string {
+  return text.replace(/[\\"\n]/g, (char) => (char === "\n" ? "\\n" : `\\${char}`));
+}
+
+export function numberText(value: number): string {
+  if (Number.isNaN(value)) return "NaN";
+  if (!Number.isFinite(value)) return value > 0 ? "+Inf" : "-Inf";
+  return String(value);
+}
+
+/** The text that `parse` reads back as the same exposition. */
+export function print({ families, format }: Pick<Exposition, "families" | "format">): string {
+  const lines: string[] = [];
+  for (const family of families.values()) {
+    if (family.help !== null) {
+      const help = family.help.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
+      lines.push(`# HELP ${family.name} ${format === "openmetrics" ? help.replaceAll('"', '\\"') : help}`);
+    }
+    if (family.type !== "untyped" && family.type !== "unknown") lines.push(`# TYPE ${family.name} ${family.type}`);
+    if (family.unit !== null) lines.push(`# UNIT ${family.name} ${family.unit}`);
+    for (const sample of family.samples) lines.push(sampleLine(sample));
+  }
+  if (format === "openmetrics") lines.push("# EOF");
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+function sampleLine({ name, labels, value, timestamp, exemplar }: Sample): string {
+  let line = `${seriesText(name, labels)} ${numberText(value)}`;
+  if (timestamp !== null) line += ` ${timestamp}`;
+  if (exemplar !== null) {
+    line += ` # ${seriesText("", exemplar.labels) || "{}"} ${numberText(exemplar.value)}`;
+    if (exemplar.timestampS !== null) line += ` ${exemplar.timestampS}`;
+  }
+  return line;
+}

@@ -1,0 +1,28 @@
+/** The room's face: parser, laws, and the check over scrapes of any server. Runs in Bun, Node and a browser. */
+
+export type { Parameters, Truth } from "./case.ts";
+export {
+  Checker,
+  type CheckOptions,
+  checkScrapes,
+  type LawResult,
+  type Report,
+  type Scrape,
+  type Verdict,
+  type Violation,
+} from "./checker.ts";
+export { dialects, recognise } from "./dialects.ts";
+export {
+  type Exposition,
+  type Family,
+  type Fault,
+  type FaultKind,
+  type Format,
+  type Labels,
+  print,
+  type Sample,
+  type Unreadable,
+} from "./exposition.ts";
+export type { DialectName, Severity } from "./law.ts";
+export { laws } from "./laws/index.ts";
+export { DEFAULT_MAX_BYTES, type ParseOptions, parse } from "./parse.ts";

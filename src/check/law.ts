@@ -1,0 +1,113 @@
+/** What is a law, what can become of it, and how does it compare two sides? */
+import type { Case } from "./case.ts";
+
+export type DialectName =
+  | "vllm"
+  | "triton"
+  | "trtllm"
+  | "trtllm-serve"
+  | "dynamo-frontend"
+  | "dynamo-worker"
+  | "dcgm"
+  | "understudy"
+  | "sglang";
+
+/** E: a broken truth. W: suspicious, may be legal. I: for information. */
+export type Severity = "E" | "W" | "I";
+
+/** What it takes to look: texts of the documentation and of the reports. */
+export type Need = "one scrape" | "two scrapes" | "rest" | "clean" | "window" | "truth" | "stats" | `--${string}`;
+
+export interface Law {
+  readonly id: string;
+  /** Where it applies; "any" to every exposition, "cross" where several dialects show one engine. */
+  readonly of: DialectName | "any" | "cross";
+  /** Once per engine or model, or once per scrape. */
+  readonly scope: "group" | "page";
+  readonly sentence: string;
+  readonly needs: readonly Need[];
+  readonly severity: Severity;
+  readonly tolerance: string;
+  /** What a violation means, in a plain sentence. */
+  readonly means: string;
+  /** Known bugs that look like that. */
+  readonly looksLike: string;
+  readonly check: (c: Case) => Outcome | readonly Outcome[];
+}
+
+/** One side of a comparison: its value and where it comes from. */
+export interface Term {
+  readonly value: number;
+  readonly text: string;
+}
+
+/** Null: it holds. */
+export type Outcome = Broken | null;
+
+export interface Broken {
+  readonly left: Term;
+  readonly relation: string;
+  readonly right: Term;
+  /** In place of the law's own. */
+  readonly severity?: Severity;
+  /** A real engine of today does this: a note with its thread, no violation. */
+  readonly known?: string;
+}
+
+/** Thrown inside a law: it cannot be looked at here. */
+export class NotCheckable extends Error {}
+
+/** Sums of `count` floats: observability.md's "≈f". */
+export function floatTolerance(left: number, right: number, count: number): number {
+  return 1e-9 * Math.max(Math.abs(left), Math.abs(right)) * Math.max(1, count) + 1e-6;
+}
+
+/** Two clocks: 1 ms per observation. */
+export const clockTolerance = (count: number): number => 1e-3 * count + 1e-6;
+
+export function equal(left: Term, right: Term, tolerance = 0): Outcome {
+  return Math.abs(left.value - right.value) <= tolerance ? null : { left, relation: "=", right };
+}
+
+export function atMost(left: Term, right: Term, tolerance = 0): Outcome {
+  return left.value <= right.value + tolerance ? null : { left, relation: "≤", right };
+}
+
+export function atLeast(left: Term, right: Term, tolerance = 0): Outcome {
+  return left.value >= right.value - tolerance ? null : { left, relation: "≥", right };
+}
+
+export function term(text: string, value: number): Term {
+  return { text, value };
+}
+
+export function plus(...terms: readonly Term[]): Term {
+  return { value: terms.reduce((sum, { value }) => sum + value, 0), text: terms.map(({ text }) => text).join(" + ") };
+}
+
+export function minus(left: Term, right: Term): Term {
+  return { value: left.value - right.value, text: `${left.text} − ${right.text}` };
+}
+
+export function times(factor: number, of: Term): Term {
+  return { value: factor * of.value, text: `${factor} · ${of.text}` };
+}
+
+/** The rest of a row, in the order in which it is read. */
+type Row = Partial<Pick<Law, "needs" | "severity" | "tolerance" | "looksLike" | "scope">> & Pick<Law, "means">;
+
+/** A table's rows with what most of them share: one scrape, exact, severity E. */
+export function lawsOf(of: Law["of"], scope: Law["scope"]) {
+  return (id: string, sentence: string, row: Row, check: Law["check"]): Law => ({
+    id,
+    of,
+    scope,
+    sentence,
+    needs: ["one scrape"],
+    severity: "E",
+    tolerance: "exact",
+    looksLike: "",
+    ...row,
+    check,
+  });
+}

@@ -1,0 +1,125 @@
+/** Do several dialects that show one engine tell the same story? And the driver's own books. */
+import type { Case } from "../case.ts";
+import { recognise } from "../dialects.ts";
+import { atLeast, atMost, equal, lawsOf, NotCheckable, type Outcome, plus, type Term, term } from "../law.ts";
+
+const law = lawsOf("cross", "page");
+
+/** Six decimals of TensorRT-LLM's fraction, and up to a block that one of them has and the other not. */
+const FRACTION_TOLERANCE = 2e-6;
+
+function both(left: Term | null, right: Term | null, tolerance = 0): Outcome[] {
+  return left && right ? [equal(left, right, tolerance)] : [];
+}
+
+function needTwo(c: Case): void {
+  const shown = recognise(c.look.exposition).filter(({ name }) =>
+    ["vllm", "triton", "trtllm", "trtllm-serve"].includes(name),
+  );
+  if (shown.length < 2) throw new NotCheckable("one dialect");
+}
+
+function checked(outcomes: readonly Outcome[], what: string): readonly Outcome[] {
+  if (outcomes.length === 0) throw new NotCheckable(`${what} stands in one dialect only`);
+  return outcomes;
+}
+
+const engines = ({ page }: Case): number => page.samples("vllm:kv_cache_usage_perc").length;
+
+/** Of the model that holds the executor: an ensemble and its steps count the same requests again. */
+function tritonEnds({ page }: Case): Term | null {
+  const where = { model: "tensorrt_llm" };
+  const done = page.maybe("nv_inference_request_success", where);
+  return done && plus(done, page.orZero("nv_inference_request_failure", where));
+}
+
+export const cross = [
+  law(
+    "X01",
+    "queue, running requests and the share of used blocks are equal in all dialects",
+    {
+      tolerance: "2e-6 for the share",
+      means: "Two dialects of one engine show different moments, or one of them is made up.",
+    },
+    (c) => {
+      needTwo(c);
+      const { page } = c;
+      const vllm = (name: string) => page.maybe(`vllm:${name}`);
+      const requests = (type: string) => page.maybe("nv_trt_llm_request_metrics", { request_type: type });
+      const share = engines(c) === 1 ? vllm("kv_cache_usage_perc") : null;
+      return checked(
+        [
+          ...both(vllm("num_requests_waiting"), requests("waiting")),
+          ...both(vllm("num_requests_running"), requests("scheduled")),
+          ...both(vllm("num_requests_waiting"), page.maybe("trtllm_num_requests_waiting")),
+          ...both(vllm("num_requests_running"), page.maybe("trtllm_num_requests_running")),
+          ...both(
+            share,
+            page.maybe("nv_trt_llm_kv_cache_block_metrics", { kv_cache_block_type: "fraction" }),
+            FRACTION_TOLERANCE,
+          ),
+          ...both(share, page.maybe("trtllm_kv_cache_utilization"), FRACTION_TOLERANCE),
+        ],
+        "the scheduler",
+      );
+    },
+  ),
+  law(
+    "X02",
+    "vLLM's generation tokens without those of unfinished requests = trtllm_generation_tokens_total",
+    { means: "The dialects count different tokens." },
+    (c) => {
+      needTwo(c);
+      const counted = c.page.maybe("trtllm_generation_tokens_total");
+      const ended = c.page.maybe("vllm:request_generation_tokens_sum");
+      const all = c.page.maybe("vllm:generation_tokens_total");
+      if (!counted || !ended || !all) throw new NotCheckable("generation tokens stand in one dialect only");
+      // Cancelled requests have tokens that vLLM's histogram of ends never sees.
+      return [atLeast(counted, ended), c.cleanRest ? equal(counted, ended) : atMost(counted, all)];
+    },
+  ),
+  law(
+    "X03",
+    "ends + client aborts + refusals + under way = requests accepted by HTTP = Triton's successes + failures + under way",
+    {
+      needs: ["one scrape", "rest", "truth"],
+      means: "A request is lost between the layers, or counted twice.",
+    },
+    (c) => {
+      const outcomes: Outcome[] = [];
+      const ends = c.page.maybe("vllm:e2e_request_latency_seconds_count");
+      const triton = tritonEnds(c);
+      const known = c.look.truth;
+      if (ends && known?.requests !== undefined) {
+        const underway = plus(c.page.get("vllm:num_requests_running"), c.page.get("vllm:num_requests_waiting"));
+        const gone = term("client aborts + refusals", (known.clientAborts ?? 0) + (known.refused ?? 0));
+        const all = plus(ends, gone, underway);
+        if (c.rest) outcomes.push(equal(all, c.truthOf("requests")));
+        else outcomes.push(atMost(ends, c.truthOf("requests")));
+      }
+      if (ends && triton && c.cleanRest) outcomes.push(equal(ends, triton));
+      if (outcomes.length === 0) c.needCleanRest();
+      return checked(outcomes, "the end of a request");
+    },
+  ),
+  law(
+    "X04",
+    "the driver's sums of tokens, cached tokens and preemptions = the counters, at rest",
+    { needs: ["rest", "truth"], means: "The server's counters do not show what the clients saw." },
+    (c) => {
+      const { truth } = c;
+      c.needRest();
+      const sides: readonly (readonly [keyof typeof truth, string])[] = [
+        ["promptTokens", "vllm:prompt_tokens_total"],
+        ["cachedTokens", "vllm:prompt_tokens_cached_total"],
+        ["generationTokens", "vllm:generation_tokens_total"],
+        ["preemptions", "vllm:num_preemptions_total"],
+      ];
+      const outcomes = sides.flatMap(([name, family]) => {
+        const counted = c.page.maybe(family);
+        return counted && truth[name] !== undefined ? [equal(counted, c.truthOf(name))] : [];
+      });
+      return checked(outcomes, "what the driver knows");
+    },
+  ),
+];

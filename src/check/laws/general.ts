@@ -1,0 +1,252 @@
+/** What holds for every exposition, whoever wrote it: within one scrape. G01–G09, G14, G15, G18. */
+import type { Case } from "../case.ts";
+import type { Family, FaultKind, Sample } from "../exposition.ts";
+import { numberText, seriesText } from "../exposition.ts";
+import { atLeast, atMost, type Broken, equal, lawsOf, type Outcome, term } from "../law.ts";
+import { type HistogramSeries, histogramsOf } from "../shapes.ts";
+import { countersWithoutTotal, knownBounds, totalsThatAreNone } from "./catalogue.ts";
+
+const law = lawsOf("any", "page");
+
+/** The parser's own complaints, as violations. */
+function faults(c: Case, ...kinds: readonly FaultKind[]): Broken[] {
+  return c.look.exposition.faults
+    .filter(({ kind }) => kinds.includes(kind))
+    .map(({ line, message }) => ({
+      left: term(`line ${line}: ${message}`, line),
+      relation: "",
+      right: term("", 0),
+    }));
+}
+
+const families = (c: Case): readonly Family[] => [...c.look.exposition.families.values()];
+
+const value = (sample: Sample) => term(seriesText(sample.name, sample.labels), sample.value);
+
+function histograms(c: Case): { readonly family: Family; readonly series: HistogramSeries }[] {
+  return families(c).flatMap((family) => histogramsOf(family).map((series) => ({ family, series })));
+}
+
+/** Names of what comes in whole numbers. */
+const COUNTED =
+  /(_count|_bucket|(^|[_:])(requests?|tokens?|blocks?|preemptions|drafts|queries|hits|misses|reqs|success|failure)(_total|_running|_waiting)?|_requests_total|exec_count|pending_request_count)$/;
+const MEASURED =
+  /(second|_us|_ms|_ns|byte|rate|ratio|perc|avg|mean|util|throughput|usage|fraction|duration|latency|per_token|delay)/;
+const CONTENT_MEASURED = /(per_|avg_)/;
+
+/** A count or bucket is whole whatever is measured; a value only by its own name. */
+function isCounted({ name, labels }: Sample, { type }: Family): boolean {
+  if (type === "histogram" || type === "summary") return /_(count|bucket)$/.test(name);
+  if (name === "nv_trt_llm_kv_cache_block_metrics") return labels.kv_cache_block_type !== "fraction";
+  if (/^nv_trt_llm_(request|inflight_batcher)_metrics$/.test(name)) return true;
+  return COUNTED.test(name) && !MEASURED.test(name) && !CONTENT_MEASURED.test(name);
+}
+
+/** Shares of a whole, whatever their names say. */
+const FRACTION =
+  /(^vllm:\w*cache_usage_perc|(?<!gpu_)fraction|utilization|utilisation|hit_rate|^sglang:token_usage|^nv_cache_util|dynamo_component_gpu_cache_usage_percent|reuse_rate)$/;
+
+function isFraction({ name, labels }: Sample): boolean {
+  if (name === "nv_trt_llm_kv_cache_block_metrics") return labels.kv_cache_block_type === "fraction";
+  return FRACTION.test(name) && !/^DCGM_/.test(name);
+}
+
+/** The lowest and the highest sum that the buckets allow; null where a bound is negative. */
+export function sumBounds({ buckets }: HistogramSeries): { readonly low: number; readonly high: number } | null {
+  if ((buckets[0]?.le ?? 0) < 0) return null;
+  let [low, high, below, bound] = [0, 0, 0, 0];
+  for (const { le, value: cumulative } of buckets) {
+    const here = cumulative - below;
+    low += here * bound;
+    if (here > 0) high += here * le;
+    below = cumulative;
+    bound = le;
+  }
+  return { low, high };
+}
+
+export const general = [
+  law(
+    "G01",
+    "the text parses with a strict parser and ends in a newline",
+    {
+      means: "Some scrapers take it, others drop the whole target.",
+      looksLike: "vllm#56919: spaces in label values; a write that was cut off",
+    },
+    (c) => faults(c, "syntax"),
+  ),
+  law(
+    "G02",
+    "a series (name and label set) stands once in a scrape",
+    {
+      means: "Prometheus keeps the first and drops the others silently, or rejects the scrape.",
+      looksLike:
+        "gpustack#6218: a duplicate _created series; aibrix#1614: one per rank; several workers behind one page",
+    },
+    (c) => faults(c, "duplicate"),
+  ),
+  law(
+    "G03",
+    "a family has one TYPE, before its samples, and stands in one piece; HELP and TYPE never change",
+    {
+      needs: ["one scrape", "two scrapes"],
+      means: "Two registries were pasted together.",
+    },
+    (c) => {
+      const changed =
+        c.lookBefore === null
+          ? []
+          : families(c).flatMap((family) => {
+              const before = c.lookBefore!.exposition.families.get(family.name);
+              if (!before || (before.type === family.type && before.help === family.help)) return [];
+              return [{ left: term(`TYPE or HELP of ${family.name}`, 1), relation: "=", right: term("as before", 0) }];
+            });
+      return [...faults(c, "family"), ...changed];
+    },
+  ),
+  law(
+    "G04",
+    'no NaN and no ±Inf but le="+Inf" and the quantiles of an empty summary',
+    { means: "A ratio of nothing to nothing stands where a number belongs." },
+    (c) =>
+      families(c).flatMap((family) =>
+        family.samples.flatMap((sample): Broken[] => {
+          if (Number.isFinite(sample.value)) return [];
+          if (family.type === "summary" && sample.labels.quantile !== undefined && Number.isNaN(sample.value))
+            return [];
+          return [{ left: value(sample), relation: "is", right: term("a number", 0) }];
+        }),
+      ),
+  ),
+  law(
+    "G05",
+    "the buckets of a histogram do not fall with le",
+    { means: "Buckets hold the values between bounds, not up to them, or were read while they moved." },
+    (c) => faults(c, "monotone"),
+  ),
+  law(
+    "G06",
+    'every histogram has le="+Inf", _sum and _count, and the first is the last',
+    { means: "histogram_quantile() of it is wrong or empty.", looksLike: "gpustack#6218" },
+    (c) => faults(c, "infinity"),
+  ),
+  law(
+    "G07",
+    "a histogram without observations has sum 0 and empty buckets",
+    { means: "It was not set up, or reset by halves." },
+    (c) =>
+      histograms(c).flatMap(({ series: { count, sum, buckets } }) => {
+        if (count === null || count.value !== 0) return [];
+        const nothing = term("0, as nothing was observed", 0);
+        return [sum && equal(value(sum), nothing), ...buckets.map(({ sample }) => equal(value(sample), nothing))];
+      }),
+  ),
+  law(
+    "G08",
+    "the sum of a histogram lies between what its buckets allow at least and at most",
+    {
+      tolerance: "1e-9 relative",
+      means: "Values and buckets are not of the same observations: milliseconds for seconds, or a wrong sum.",
+    },
+    (c) =>
+      histograms(c).flatMap(({ series }) => {
+        const bounds = sumBounds(series);
+        if (bounds === null || series.sum === null || series.buckets.length === 0) return [];
+        const slack = 1e-9 * Math.max(Math.abs(series.sum.value), bounds.low) + 1e-9;
+        const sum = value(series.sum);
+        return [
+          atLeast(sum, term("the buckets' lower bounds", bounds.low), slack),
+          Number.isFinite(bounds.high) ? atMost(sum, term("the buckets' upper bounds", bounds.high), slack) : null,
+        ];
+      }),
+  ),
+  law(
+    "G09",
+    "the bounds of a histogram are the same for all label sets and all the time (W: those of the known version)",
+    {
+      needs: ["one scrape", "two scrapes"],
+      means: "Sums over label sets and rates over time mix different buckets; or this is another version.",
+      looksLike: "vllm#8178: drift between versions",
+    },
+    (c) => families(c).flatMap((family) => boundsOf(family, c)),
+  ),
+  law(
+    "G14",
+    "counts of requests, tokens and blocks are whole numbers of at least 0",
+    { tolerance: "1e-9", means: "A count is an average, or something was subtracted twice." },
+    (c) =>
+      families(c).flatMap((family) =>
+        family.samples.flatMap((sample): Outcome[] => {
+          if (!isCounted(sample, family) || !Number.isFinite(sample.value)) return [];
+          const whole = Math.max(0, Math.round(sample.value));
+          return [equal(value(sample), term("a whole number of at least 0", whole), 1e-9 * Math.max(1, whole))];
+        }),
+      ),
+  ),
+  law(
+    "G15",
+    "shares lie within [0, 1], whatever their names say",
+    {
+      means: "A percentage, or a number of blocks, stands where a share belongs.",
+      looksLike: "max − used as the fraction of KV blocks",
+    },
+    (c) =>
+      families(c).flatMap((family) =>
+        family.samples.flatMap((sample): Outcome[] => {
+          if (family.type === "histogram" || !isFraction(sample)) return [];
+          return [atMost(value(sample), term("1", 1)), atLeast(value(sample), term("0", 0))];
+        }),
+      ),
+  ),
+  law(
+    "G18",
+    "counters end in _total and nothing else does, but for the known exceptions",
+    {
+      severity: "W",
+      means: "Whoever writes rate() by the name takes a gauge for a counter, or misses one.",
+      looksLike: "dynamo#3035: a gauge named _total; sglang#10672: gauges that should be counters",
+    },
+    (c) =>
+      families(c).flatMap(({ name, type, samples }): Broken[] => {
+        if (c.look.exposition.format === "openmetrics") return [];
+        const counter = type === "counter";
+        const total = /_total$/.test(name);
+        if (type === "untyped" || counter === total || samples.length === 0) return [];
+        const known = counter
+          ? countersWithoutTotal.some((pattern) => pattern.test(name))
+          : totalsThatAreNone.includes(name);
+        return known
+          ? []
+          : [
+              {
+                left: term(`${type} ${name}`, 1),
+                relation: counter ? "ends in" : "does not end in",
+                right: term("_total", 0),
+              },
+            ];
+      }),
+  ),
+];
+
+function boundsOf(family: Family, c: Case): Outcome[] {
+  const [first, ...others] = histogramsOf(family);
+  if (first === undefined || first.buckets.length === 0) return [];
+  const text = (series: HistogramSeries) => series.buckets.map(({ le }) => numberText(le)).join(" ");
+  const own = text(first);
+  const differ = (what: string, severity?: "W"): Broken => ({
+    left: term(`bounds of ${family.name} (${own})`, 1),
+    relation: "=",
+    right: term(what, 0),
+    ...(severity ? { severity } : {}),
+  });
+  const outcomes: Outcome[] = others
+    .filter((series) => text(series) !== own)
+    .map((series) => differ(seriesText("those of ", series.labels)));
+  const before = c.lookBefore?.exposition.families.get(family.name);
+  const [firstBefore] = before ? histogramsOf(before) : [];
+  if (firstBefore && text(firstBefore) !== own) outcomes.push(differ("those before"));
+  const known = knownBounds[family.name];
+  if (known && `${known.map(numberText).join(" ")} +Inf` !== own)
+    outcomes.push(differ(`those of the known version (${known.join(" ")})`, "W"));
+  return outcomes;
+}

@@ -1,0 +1,263 @@
+/** What holds for every exposition from scrape to scrape and at rest. G10–G13, G16, G17, G19, G20. */
+import type { Case } from "../case.ts";
+import { type Exposition, type Family, labelKey, type Sample, seriesText } from "../exposition.ts";
+import { atLeast, atMost, type Broken, equal, lawsOf, NotCheckable, type Outcome, term } from "../law.ts";
+import { isAmbient, isInProgress } from "./catalogue.ts";
+import { fellTogether, startOf } from "./restart.ts";
+
+const law = lawsOf("any", "page");
+/** Wall-clock times of two hosts, and of a file. */
+const CLOCK_SLACK_S = 60;
+/** Below it a time counts from any start, not from 1970. */
+const EPOCH_S = 1e9;
+
+const keyOf = ({ name, labels }: Sample): string => `${name}\u0000${labelKey(labels)}`;
+
+/** All series of a scrape by name and label set. */
+export function indexOf({ families }: Exposition): Map<string, Sample> {
+  const index = new Map<string, Sample>();
+  for (const { samples } of families.values()) for (const sample of samples) index.set(keyOf(sample), sample);
+  return index;
+}
+
+/** Pairs of a sample now and before. */
+function pairs(c: Case): { readonly family: Family; readonly now: Sample; readonly before: Sample }[] {
+  const before = indexOf(c.before.exposition);
+  return [...c.look.exposition.families.values()].flatMap((family) =>
+    family.samples.flatMap((now) => {
+      const was = before.get(keyOf(now));
+      return was ? [{ family, now, before: was }] : [];
+    }),
+  );
+}
+
+const text = ({ name, labels }: Sample): string => seriesText(name, labels);
+
+/** Cumulative: counters, buckets, counts, and sums of what is never negative. */
+function accumulates({ type, name }: Family, sample: Sample): boolean {
+  if (sample.name.endsWith("_created")) return false;
+  if (type === "counter") return true;
+  if (type === "histogram") return sample.name !== name;
+  return type === "summary" && sample.name !== name;
+}
+
+/** Labels that name something which may come and go with the configuration. */
+const IDENTITY =
+  /^(model|model_name|engine|version|engine_type|worker_id|pid|gpu|UUID|gpu_uuid|position|lora|running_lora_adapters|waiting_lora_adapters|max_lora)$/;
+/** Families whose series all exist from the start. */
+const COMPLETE = /^(vllm:|nv_trt_llm_|nv_inference_)(?!lora_|.*mooncake|.*nixl|.*kv_offload)/;
+const LIKE_AN_ID =
+  /^((chat)?cmpl-|req[-_]|trace[-_])?[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|^(chat)?cmpl-/i;
+
+export const overTime = [
+  law(
+    "G10",
+    "counters, buckets and counts never fall, nor do sums of what is never negative",
+    {
+      needs: ["two scrapes"],
+      means: "rate() takes a fall for a restart and adds the whole value again.",
+      looksLike:
+        "geolens#1240: a page that another worker answers each time; vllm#37354 and LMCache#2912: a negative delta; kthena#975",
+    },
+    (c) => {
+      const outcomes: Outcome[] = [];
+      for (const { family, now, before } of pairs(c)) {
+        if (!accumulates(family, now) || now.value >= before.value) continue;
+        const tolerance = now.name.endsWith("_sum") ? 1e-9 * Math.abs(before.value) : 0;
+        outcomes.push(atLeast(term(text(now), now.value), term("its value before", before.value), tolerance));
+      }
+      return outcomes;
+    },
+  ),
+  law(
+    "G11",
+    "after a restart all counters fall together and the start time grows; a process that answered before did not start later",
+    {
+      needs: ["two scrapes"],
+      means:
+        "A part of the counters was reset while the process went on, or several processes answer behind one address.",
+      looksLike: "geolens#1240",
+    },
+    (c) => {
+      if (c.lookBefore === null) throw new NotCheckable(c.whyAlone);
+      const [start, startBefore] = [startOf(c.look.exposition), startOf(c.lookBefore.exposition)];
+      if (start !== null && startBefore !== null) {
+        const fell = atLeast(term("start time of the process", start), term("the one before", startBefore), 1e-3);
+        if (fell !== null) return fell;
+        const lookedS = c.lookBefore.atS;
+        if (start > startBefore + 1 && lookedS > EPOCH_S) {
+          return atLeast(
+            term("start time of the new process", start),
+            term("time of the scrape before", lookedS),
+            CLOCK_SLACK_S,
+          );
+        }
+      }
+      const { fell, stayed } = fellTogether(c.look.exposition, c.lookBefore.exposition);
+      if (start === null && fell.length > 0 && stayed.length === 0) {
+        const falls = ((c.memory.get("falls") as number | undefined) ?? 0) + 1;
+        c.memory.set("falls", falls);
+        return atMost(term("times that all counters fell together", falls), term("1, a restart", 1));
+      }
+      if (fell.length === 0 || stayed.length === 0 || start !== startBefore || start === null) return null;
+      return {
+        left: term(`counters that fell (${fell.slice(0, 3).join(", ")})`, fell.length),
+        relation: "are all or none of",
+        right: term("counters", fell.length + stayed.length),
+      };
+    },
+  ),
+  law(
+    "G12",
+    "no series disappears while the process lives",
+    {
+      needs: ["two scrapes"],
+      means: "Queries over it end; what comes back starts a new series.",
+      looksLike: "vllm#8178: metrics vanish",
+    },
+    (c) => {
+      const now = indexOf(c.look.exposition);
+      const gone = [...indexOf(c.before.exposition).values()].filter((sample) => !now.has(keyOf(sample)));
+      return gone.flatMap((sample): Broken[] => {
+        if (sample.labels.pid !== undefined || isUnloaded(sample, c.look.exposition)) return [];
+        return [{ left: term(`${text(sample)} (${sample.value} before)`, 0), relation: "is", right: term("there", 1) }];
+      });
+    },
+  ),
+  law(
+    "G13",
+    "the label names of a family are the same in all its series, and no new series come while models and engines stay",
+    {
+      needs: ["one scrape", "two scrapes"],
+      means: "A label takes a value per request: the number of series grows for ever.",
+      looksLike: "vllm#56919 and others: a request id or free text as a label",
+    },
+    (c) => [...c.look.exposition.families.values()].flatMap((family) => labelsOf(family, c)),
+  ),
+  law(
+    "G16",
+    "two scrapes at rest are equal, but for process, host and clock",
+    {
+      needs: ["rest", "two scrapes"],
+      means: "Something moves although nothing happens: an average drifts, or a gauge is late.",
+      looksLike: "vllm#29928, sglang#4244: gauges that are stale when idle",
+    },
+    (c) => {
+      c.needRest();
+      return pairs(c).flatMap(({ family, now, before }): Outcome[] => {
+        if (isAmbient(family.name) || Object.is(now.value, before.value)) return [];
+        return [equal(term(text(now), now.value), term("its value before", before.value))];
+      });
+    },
+  ),
+  law(
+    "G17",
+    "_created times do not change, are not in the future, and not before the start of the process",
+    { severity: "W", needs: ["one scrape", "two scrapes"], means: "A series was made anew, or its time is made up." },
+    (c) => {
+      const start = startOf(c.look.exposition);
+      const before = c.lookBefore === null ? null : indexOf(c.lookBefore.exposition);
+      const outcomes: Outcome[] = [];
+      for (const [name, samples] of c.look.exposition.byName) {
+        if (!name.endsWith("_created")) continue;
+        for (const sample of samples) {
+          const created = term(text(sample), sample.value);
+          const was = before?.get(keyOf(sample));
+          if (was) outcomes.push(equal(created, term("its value before", was.value), 1e-3));
+          if (c.look.atS > EPOCH_S)
+            outcomes.push(atMost(created, term("the time of the scrape", c.look.atS), CLOCK_SLACK_S));
+          if (start !== null) outcomes.push(atLeast(created, term("start of the process", start), 1));
+        }
+      }
+      if (outcomes.length === 0) throw new NotCheckable("no _created series here");
+      return outcomes;
+    },
+  ),
+  law(
+    "G19",
+    "at rest every gauge of what is under way is 0",
+    {
+      needs: ["rest"],
+      tolerance: "within 1 s of the last end",
+      means: "Something is still counted as running, waiting or held although nothing is.",
+      looksLike: "vllm#22545, vllm#29928, dynamo#2576, sglang#4244: leaks and stale gauges; a router starves the pod",
+    },
+    (c) => {
+      const gauges = [...c.look.exposition.families.values()].flatMap(({ samples }) =>
+        samples.filter(({ name, labels }) => isInProgress(name, labels)),
+      );
+      if (gauges.length === 0) throw new NotCheckable("no gauge of what is under way here");
+      c.needRest();
+      return gauges.map((sample) => equal(term(text(sample), sample.value), term("0, at rest", 0)));
+    },
+  ),
+  law(
+    "G20",
+    "Δ generation tokens ≤ max_num_seqs · steps · (1 + draft tokens)",
+    {
+      severity: "W",
+      needs: ["two scrapes", "--max-num-seqs"],
+      means: "More tokens than the steps could make: they are counted twice.",
+    },
+    (c) => {
+      const steps = c.page.maybe("vllm:iteration_tokens_total_count");
+      if (steps === null) throw new NotCheckable("no count of steps here (vllm:iteration_tokens_total)");
+      const perStep = c.parameter("maxNumSeqs") * (1 + (c.known.parameters.numSpeculativeTokens ?? 0));
+      const most = perStep * c.delta("vllm:iteration_tokens_total_count").value;
+      return atMost(c.delta("vllm:generation_tokens_total"), term("max_num_seqs · Δ steps · (1 + draft tokens)", most));
+    },
+  ),
+];
+
+/** Triton drops a model's series when it is unloaded, all but the failures. */
+function isUnloaded({ name, labels }: Sample, now: Exposition): boolean {
+  const { model, version } = labels;
+  if (model === undefined || !name.startsWith("nv_")) return false;
+  const loaded = now.byName.get("nv_inference_request_success") ?? [];
+  return !loaded.some((sample) => sample.labels.model === model && sample.labels.version === version);
+}
+
+/** Of the sample alone, without what its type adds; Triton's GPU series have one more. */
+const ownLabels = (labels: Readonly<Record<string, string>>): string =>
+  Object.keys(labels)
+    .filter((name) => !["le", "quantile", "gpu_uuid", "namespace"].includes(name))
+    .sort()
+    .join(",");
+
+function labelsOf(family: Family, c: Case): Outcome[] {
+  const outcomes: Outcome[] = [];
+  const [first] = family.samples;
+  if (first === undefined) return [];
+  const own = ownLabels(first.labels);
+  const odd = family.samples.find(({ labels }) => ownLabels(labels) !== own);
+  // Tags of a Triton model are labels of that model alone.
+  if (odd && !family.name.startsWith("nv_")) {
+    outcomes.push({ left: term(text(odd), 1), relation: "has the labels", right: term(own || "(none)", 0) });
+  }
+  const id = family.samples.find(({ labels }) =>
+    Object.entries(labels).some(([name, label]) => !IDENTITY.test(name) && LIKE_AN_ID.test(label)),
+  );
+  if (id)
+    outcomes.push({
+      left: term(`a label of ${text(id)}`, 1),
+      relation: "is not",
+      right: term("an id of a request", 0),
+    });
+  const before = c.lookBefore?.exposition.families.get(family.name);
+  if (!before || before.samples.length === 0 || !COMPLETE.test(family.name)) return outcomes;
+  const identities = (samples: readonly Sample[]) =>
+    new Set(
+      samples.map(({ labels }) =>
+        JSON.stringify(
+          Object.entries(labels)
+            .filter(([name]) => IDENTITY.test(name))
+            .sort(),
+        ),
+      ),
+    );
+  const sameModels = identities(family.samples).size === identities(before.samples).size;
+  const grown = family.samples.length - before.samples.length;
+  if (sameModels && grown > 0)
+    outcomes.push(equal(term(`new series of ${family.name}`, grown), term("0, as models and engines stay", 0)));
+  return outcomes;
+}

@@ -1,0 +1,83 @@
+/** Is this still the process that answered before? */
+import { type Exposition, labelKey, type Sample, seriesText } from "../exposition.ts";
+import { isAmbient } from "./catalogue.ts";
+
+/** Seconds of the epoch; null where the page does not say. */
+export function startOf({ byName }: Exposition): number | null {
+  const own = byName.get("process_start_time_seconds")?.[0]?.value;
+  return own === undefined || own === 0 ? null : own;
+}
+
+const keyOf = ({ name, labels }: Sample): string => `${name}\u0000${labelKey(labels)}`;
+
+function counters({ families }: Exposition): Map<string, Sample> {
+  const found = new Map<string, Sample>();
+  for (const { type, name, samples } of families.values()) {
+    if (isAmbient(name)) continue;
+    for (const sample of samples) {
+      const counts = type === "counter" || (type === "histogram" && sample.name.endsWith("_count"));
+      if (counts && !sample.name.endsWith("_created")) found.set(keyOf(sample), sample);
+    }
+  }
+  return found;
+}
+
+/** Of the counters that stood above 0: which fell, which did not. */
+export function fellTogether(
+  now: Exposition,
+  before: Exposition,
+): { readonly fell: string[]; readonly stayed: string[] } {
+  const later = counters(now);
+  const fell: string[] = [];
+  const stayed: string[] = [];
+  for (const [key, sample] of counters(before)) {
+    const same = later.get(key);
+    if (sample.value <= 0 || same === undefined) continue;
+    (same.value < sample.value ? fell : stayed).push(seriesText(sample.name, sample.labels));
+  }
+  return { fell, stayed };
+}
+
+/** True when no counter of requests moved: nothing began or ended in between, or it is counted nowhere. */
+export function stoodStill(now: Exposition, before: Exposition): boolean {
+  const earlier = counters(before);
+  const later = counters(now);
+  if (later.size === 0) return false;
+  for (const [key, { value }] of later) if ((earlier.get(key)?.value ?? 0) !== value) return false;
+  return true;
+}
+
+/**
+ * A new process: its start time or most of its creation times grew, or, where the page has neither, all counters fell. A
+ * start time that fell is none: two processes answer.
+ */
+export function isRestart(now: Exposition, before: Exposition): boolean {
+  const [start, startBefore] = [startOf(now), startOf(before)];
+  if (start !== null && startBefore !== null) return start > startBefore + 1;
+  const created = createdTimes(now);
+  const createdBefore = createdTimes(before);
+  const common = [...created.keys()].filter((key) => createdBefore.has(key));
+  if (common.length > 0) {
+    const grown = common.filter((key) => created.get(key)! > createdBefore.get(key)! + 1).length;
+    return grown > common.length / 2;
+  }
+  return fellToNearZero(now, before);
+}
+
+/** What is left of the counters' sum after a restart; two workers with like loads have more. */
+const LEFT_MOST = 0.5;
+
+export function fellToNearZero(now: Exposition, before: Exposition): boolean {
+  const { fell, stayed } = fellTogether(now, before);
+  if (fell.length < 3 || stayed.length > 0) return false;
+  const sum = (of: Exposition) => [...counters(of).values()].reduce((all, { value }) => all + value, 0);
+  return sum(now) <= LEFT_MOST * sum(before);
+}
+
+function createdTimes({ byName }: Exposition): Map<string, number> {
+  const times = new Map<string, number>();
+  for (const [name, samples] of byName) {
+    if (name.endsWith("_created")) for (const sample of samples) times.set(keyOf(sample), sample.value);
+  }
+  return times;
+}

@@ -1,0 +1,260 @@
+/** The laws of Triton's core, per model and version; families without the prefix `nv_`. */
+import type { Case } from "../case.ts";
+import { atLeast, atMost, equal, lawsOf, minus, NotCheckable, type Outcome, plus, type Term, term } from "../law.ts";
+import type { Where } from "../reading.ts";
+
+const law = lawsOf("triton", "group");
+const page = lawsOf("triton", "page");
+
+const REASONS = ["BACKEND", "CANCELED", "OTHER", "REJECTED"];
+const DURATIONS = ["queue", "compute_input", "compute_infer", "compute_output"].map(
+  (part) => `inference_${part}_duration_us`,
+);
+const REQUEST_DURATION = "inference_request_duration_us";
+/** Each part is cut to whole µs; recordings of 2.51 are within 4 µs a request. */
+const CUT_US = 4;
+
+/** Absent once the model is unloaded. */
+const successes = ({ now }: Case): Term => now.get("inference_request_success");
+const failures = ({ now }: Case): Term => now.orZero("inference_request_failure");
+const hits = ({ now }: Case): Term => now.orZero("cache_num_hits_per_model");
+
+function isDecoupled({ now, known }: Case): boolean {
+  const { decoupled } = known.parameters;
+  return decoupled === true || (decoupled?.includes(now.group.model ?? "") ?? false);
+}
+
+const isEnsemble = ({ now, known }: Case): boolean =>
+  (known.parameters.ensembles ?? ["ensemble"]).includes(now.group.model ?? "");
+
+/** `counter_latencies=false` freezes the other counters, too. */
+function needCounters(c: Case): void {
+  if (c.now.samples(REQUEST_DURATION).length === 0)
+    throw new NotCheckable("counter_latencies is off: the counters stand at 0");
+}
+
+interface Statistics {
+  readonly name: string;
+  readonly version: string;
+  readonly inference_count?: string | number;
+  readonly execution_count?: string | number;
+  readonly inference_stats?: { readonly success?: { readonly count?: string | number; readonly ns?: string | number } };
+}
+
+function statisticsOf({ look, now }: Case): Statistics {
+  const all = (look.tritonStats as { model_stats?: readonly Statistics[] } | null)?.model_stats;
+  if (!Array.isArray(all)) throw new NotCheckable("needs /v2/models/stats (--triton URL)");
+  const found = all.find(({ name, version }) => name === now.group.model && version === now.group.version);
+  if (!found) throw new NotCheckable(`the statistics do not name ${now.group.model}`);
+  return found;
+}
+
+/** One quantile series of each summary of this model. */
+function summaries({ now }: Case) {
+  const names = [...now.exposition.families.values()].filter(
+    ({ type, name }) => type === "summary" && name.startsWith("nv_"),
+  );
+  return names.flatMap(({ name }) => {
+    const quantiles = now.samples(name.slice("nv_".length));
+    const sorted = quantiles
+      .map(({ labels, value }) => ({ q: Number(labels.quantile), value }))
+      .sort((a, b) => a.q - b.q);
+    return sorted.length > 0 ? [{ name, sorted }] : [];
+  });
+}
+
+export const triton = [
+  law(
+    "N01",
+    "inference_count ≥ inference_request_success − cache hits; = when every batch is one and there is no cache",
+    {
+      needs: ["one scrape", "--batch-of-one"],
+      means: "More requests succeeded than inferences were made: failures count as successes.",
+      looksLike: "server#8521 and server#7713: failures counted as successes",
+    },
+    (c) => {
+      needCounters(c);
+      const inferences = c.now.get("inference_count");
+      const wanted = minus(successes(c), hits(c));
+      const exact = c.known.parameters.batchOfOne === true && hits(c).value === 0;
+      return exact ? equal(inferences, wanted) : atLeast(inferences, wanted);
+    },
+  ),
+  law(
+    "N02",
+    "inference_exec_count ≤ inference_count + failures (not for ensembles)",
+    {
+      means:
+        "More executions than inferences: a batch is one execution. (Failed executions count, their inferences do not.)",
+      looksLike: "tensorrtllm_backend#667: exec_count 11041 against 232",
+    },
+    (c) => {
+      if (isEnsemble(c)) throw new NotCheckable(`${c.now.group.model} is an ensemble`);
+      return atMost(c.now.get("inference_exec_count"), plus(c.now.get("inference_count"), failures(c)));
+    },
+  ),
+  law(
+    "N03",
+    "queue + compute_input + compute_infer + compute_output ≤ request duration (not for decoupled models)",
+    {
+      needs: ["one scrape", "--decoupled"],
+      tolerance: `${CUT_US} µs per request`,
+      means: "The parts of the requests took longer than the requests.",
+      looksLike: "server#8463: a decoupled model's duration ends with the hand-over",
+    },
+    (c) => {
+      if (isDecoupled(c)) throw new NotCheckable(`${c.now.group.model} is decoupled`);
+      const parts = plus(...DURATIONS.map((name) => c.now.get(name)));
+      const requests = successes(c).value + failures(c).value;
+      return atMost(parts, c.now.get(REQUEST_DURATION), CUT_US * requests);
+    },
+  ),
+  law(
+    "N04",
+    "no request succeeded ⇒ all duration counters are 0",
+    { means: "Time was counted for requests that did not succeed." },
+    (c) => {
+      needCounters(c);
+      const done = successes(c);
+      if (done.value > 0) return null;
+      return [REQUEST_DURATION, ...DURATIONS].map((name) => equal(c.now.get(name), term("0, as nothing succeeded", 0)));
+    },
+  ),
+  law(
+    "N05",
+    "inference_request_failure has the reasons BACKEND, CANCELED, OTHER and REJECTED from load",
+    {
+      means:
+        "rate() misses the first failure of a kind whose series was not there at 0. Before 24.x there was one series.",
+    },
+    ({ now }) => {
+      const there = now.samples("inference_request_failure").map(({ labels }) => labels.reason!);
+      if (there.length === 0) throw new NotCheckable(`no ${now.text("inference_request_failure")} here`);
+      const missing = REASONS.filter((reason) => !there.includes(reason));
+      return equal(term(`reasons missing (${missing.join(", ")})`, missing.length), term("0", 0));
+    },
+  ),
+  law(
+    "N06",
+    "inference_pending_request_count ≥ 0, 0 at rest, always 0 for ensembles",
+    {
+      needs: ["one scrape", "rest"],
+      means: "Requests are pending that nobody sent, or an ensemble counts those of its steps.",
+      looksLike: "server#6494: wrong for ensembles",
+    },
+    (c) => {
+      const pending = c.now.get("inference_pending_request_count");
+      if (c.rest) return equal(pending, term("0, at rest", 0));
+      return isEnsemble(c) ? equal(pending, term("0, as an ensemble has no queue", 0)) : atLeast(pending, term("0", 0));
+    },
+  ),
+  law(
+    "N07",
+    "inference_request_summary_us count = inference_request_success; its sum = request duration",
+    {
+      tolerance: "1e-6 relative",
+      means: "Summary and counters count different requests.",
+      looksLike: "server#8125: counters 0 while the summary counts",
+    },
+    (c) => {
+      const summary = c.now.of("inference_request_summary_us");
+      if (c.now.samples(REQUEST_DURATION).length === 0)
+        throw new NotCheckable("counter_latencies is off: the counters stand at 0");
+      const duration = c.now.get(REQUEST_DURATION);
+      return [equal(summary.count, successes(c)), equal(summary.sum, duration, 1e-6 * duration.value)];
+    },
+  ),
+  law(
+    "N08",
+    "the quantiles of a summary do not fall with q; Nan for all of them or none",
+    { severity: "W", means: "A higher quantile is smaller than a lower one." },
+    (c) => {
+      const all = summaries(c);
+      if (all.length === 0) throw new NotCheckable("no summaries here");
+      return all.flatMap(({ name, sorted }) => {
+        const empty = sorted.filter(({ value }) => Number.isNaN(value)).length;
+        const mixed = empty > 0 && empty < sorted.length;
+        const rising = sorted.slice(1).map((upper, i) => {
+          const lower = sorted[i]!;
+          return upper.value < lower.value
+            ? atLeast(term(`${name} q=${upper.q}`, upper.value), term(`q=${lower.q}`, lower.value))
+            : null;
+        });
+        return [mixed ? equal(term(`${name}: quantiles that are Nan`, empty), term("0 or all", 0)) : null, ...rising];
+      });
+    },
+  ),
+  law(
+    "N09",
+    "inference_first_response_histogram_ms count ≤ successes + failures + pending (decoupled: those executing count too)",
+    {
+      means: "More first responses than requests.",
+      looksLike: "PR#7694 and vllm_backend PR#61: bucket values are not tested",
+    },
+    (c) => {
+      const first = c.now.of("inference_first_response_histogram_ms").count;
+      const ended = plus(successes(c), failures(c));
+      if (c.rest || isDecoupled(c)) return atMost(first, ended);
+      // A response may be out before its request is counted: only at rest is nothing between the two.
+      const underway = c.now.orZero("inference_pending_request_count");
+      return c.lookBefore !== null && c.delta("inference_request_success").value === 0
+        ? atMost(first, plus(ended, underway))
+        : null;
+    },
+  ),
+  law(
+    "N10",
+    "with counter_latencies=false the other counters stay at 0, too (as the real server's do)",
+    {
+      severity: "I",
+      means: "Triton 2.51 freezes success, count, exec_count and failure with the latencies; this server does not.",
+    },
+    (c) => {
+      const summary = c.now.samples(REQUEST_DURATION).length > 0;
+      if (summary) throw new NotCheckable("counter_latencies is on");
+      return ["inference_request_success", "inference_count", "inference_exec_count", "inference_request_failure"].map(
+        (name) => equal(c.now.get(name), term("0", 0)),
+      );
+    },
+  ),
+  law(
+    "N11",
+    "/v2/models/stats and the metrics keep the same books: successes, inferences, executions; success time ≥ request duration",
+    { needs: ["rest", "stats"], means: "Two counts of the same requests differ." },
+    (c) => {
+      const stats = statisticsOf(c);
+      c.needRest();
+      const success = stats.inference_stats?.success;
+      const outcomes: Outcome[] = [
+        equal(term("stats: inference_stats.success.count", Number(success?.count ?? 0)), successes(c)),
+        equal(term("stats: inference_count", Number(stats.inference_count ?? 0)), c.now.get("inference_count")),
+        equal(term("stats: execution_count", Number(stats.execution_count ?? 0)), c.now.get("inference_exec_count")),
+        atLeast(term("stats: success µs", Number(success?.ns ?? 0) / 1000), c.now.get(REQUEST_DURATION)),
+      ];
+      return outcomes;
+    },
+  ),
+  page(
+    "N12",
+    "memory used ≤ memory there is, for GPU, CPU and the pinned pool; utilisation within [0, 1]",
+    { means: "More memory is in use than there is, or a share is a percentage." },
+    (c) => {
+      const outcomes: Outcome[] = [];
+      for (const kind of ["gpu_memory", "cpu_memory", "pinned_memory_pool"]) {
+        for (const { labels, value } of c.now.samples(`${kind}_used_bytes`)) {
+          const where: Where = labels.gpu_uuid === undefined ? {} : { gpu_uuid: labels.gpu_uuid };
+          const total = c.now.maybe(`${kind}_total_bytes`, where);
+          if (total) outcomes.push(atMost(term(c.now.text(`${kind}_used_bytes`, where), value), total));
+        }
+      }
+      for (const name of ["gpu_utilization", "cpu_utilization"]) {
+        for (const { labels, value } of c.now.samples(name)) {
+          const share = term(c.now.text(name, labels), value);
+          outcomes.push(atMost(share, term("1", 1)), atLeast(share, term("0", 0)));
+        }
+      }
+      if (outcomes.length === 0) throw new NotCheckable("no memory or utilisation here");
+      return outcomes;
+    },
+  ),
+];

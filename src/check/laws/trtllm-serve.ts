@@ -1,0 +1,106 @@
+/** The laws of trtllm-serve; families without the prefix `trtllm_`. */
+import type { Case } from "../case.ts";
+import { atLeast, atMost, clockTolerance, equal, lawsOf, NotCheckable, plus, type Term, term } from "../law.ts";
+
+const law = lawsOf("trtllm-serve", "group");
+
+/** A value of 0 is not observed in these. */
+const WITHOUT_ZEROS = [
+  "e2e_request_latency_seconds",
+  "time_to_first_token_seconds",
+  "request_prefill_time_seconds",
+  "request_decode_time_seconds",
+];
+
+function ratio(left: Term, whole: Term): Term {
+  return term(`${left.text} ÷ ${whole.text}`, whole.value === 0 ? 0 : left.value / whole.value);
+}
+
+export const trtllmServe = [
+  law(
+    "S01",
+    "num_scheduled_requests ≤ num_requests_running ≤ max_num_active_requests; scheduled = context + generation",
+    { means: "More is scheduled than runs, or runs than may." },
+    ({ now }) => {
+      const [scheduled, running] = [now.get("num_scheduled_requests"), now.get("num_requests_running")];
+      return [
+        atMost(scheduled, running),
+        atMost(running, now.get("max_num_active_requests")),
+        equal(scheduled, plus(now.get("num_context_requests"), now.get("num_generation_requests"))),
+      ];
+    },
+  ),
+  law(
+    "S02",
+    "kv_cache_utilization = used blocks ÷ max blocks; used + free = max",
+    { tolerance: "1e-6", means: "Blocks were lost, or the share is not theirs." },
+    ({ now }) => {
+      const [used, most] = [now.get("kv_cache_used_blocks"), now.get("kv_cache_max_blocks")];
+      return [
+        equal(now.get("kv_cache_utilization"), ratio(used, most), 1e-6),
+        equal(plus(used, now.get("kv_cache_free_blocks")), most),
+      ];
+    },
+  ),
+  law(
+    "S03",
+    "request_queue_time_seconds count = Σ request_success_total; e2e, first token, prefill and decode counts at most that",
+    {
+      means: "A request's end reached one family and not the other. (Versions 1.0 and 1.1 skip queue times of 0.)",
+    },
+    ({ now }) => {
+      const ended = now.get("request_success_total");
+      const most = WITHOUT_ZEROS.flatMap((name) => {
+        const count = now.maybe(`${name}_count`);
+        return count ? [atMost(count, ended)] : [];
+      });
+      return [equal(now.get("request_queue_time_seconds_count"), ended), ...most];
+    },
+  ),
+  law(
+    "S04",
+    "prompt_cached_tokens_total ≤ prompt_tokens_total; prompt_cached_tokens_per_request sum = prompt_cached_tokens_total",
+    { means: "More tokens were cached than prompted, or two counts of them differ." },
+    ({ now }) => {
+      const cached = now.get("prompt_cached_tokens_total");
+      return [
+        atMost(cached, now.get("prompt_tokens_total")),
+        equal(now.get("prompt_cached_tokens_per_request_sum"), cached),
+      ];
+    },
+  ),
+  law(
+    "S05",
+    "generation_tokens_total moves only when a request ends",
+    { needs: ["two scrapes"], means: "Tokens are counted while they stream; this server counts them at the end." },
+    (c: Case) => {
+      const tokens = c.delta("generation_tokens_total");
+      return tokens.value > 0 ? atLeast(c.delta("request_success_total"), term("1, as tokens were counted", 1)) : null;
+    },
+  ),
+  law(
+    "S06",
+    "kv_cache_hit_rate ≈ reused ÷ (reused + missed) blocks",
+    { severity: "W", tolerance: "1e-3", means: "The rate is not that of the counters." },
+    ({ now }) => {
+      const reused = now.get("kv_cache_reused_blocks_total");
+      const all = plus(reused, now.get("kv_cache_missed_blocks_total"));
+      if (all.value === 0) throw new NotCheckable("no block was looked up yet");
+      return equal(now.get("kv_cache_hit_rate"), ratio(reused, all), 1e-3);
+    },
+  ),
+  law(
+    "S07",
+    "decode time ≥ time per output token; queue + inference ≤ e2e",
+    { tolerance: "1 ms per request", means: "A part of the requests took longer than the whole." },
+    ({ now }) => {
+      const e2e = now.of("e2e_request_latency_seconds");
+      const tolerance = clockTolerance(e2e.count.value);
+      const inside = plus(now.get("request_queue_time_seconds_sum"), now.get("request_inference_time_seconds_sum"));
+      return [
+        atLeast(now.get("request_decode_time_seconds_sum"), now.get("time_per_output_token_seconds_sum"), tolerance),
+        atMost(inside, e2e.sum, tolerance),
+      ];
+    },
+  ),
+];

@@ -1,0 +1,177 @@
+/** The laws of TensorRT-LLM's batch manager on Triton's endpoint; families without the prefix `nv_trt_llm_`. */
+
+import type { Case } from "../case.ts";
+import { atLeast, atMost, equal, lawsOf, minus, NotCheckable, type Outcome, plus, type Term, term } from "../law.ts";
+import { Reading, type Where } from "../reading.ts";
+
+const law = lawsOf("trtllm", "group");
+
+const requests = ({ now }: Case, type: string): Term => now.get("request_metrics", { request_type: type });
+const blocks = ({ now }: Case, type: string): Term => now.get("kv_cache_block_metrics", { kv_cache_block_type: type });
+const inflight = ({ now }: Case, metric: string): Term =>
+  now.get("inflight_batcher_metrics", { inflight_batcher_specific_metric: metric });
+const general = (type: string): Where => ({ general_type: type });
+
+/** Every value that a group has (`custom_metrics_reporter.cc`). */
+const GROUPS: readonly (readonly [name: string, label: string, values: readonly string[]])[] = [
+  ["request_metrics", "request_type", ["active", "max", "scheduled", "context", "waiting"]],
+  ["runtime_memory_metrics", "memory_type", ["cpu", "gpu", "pinned"]],
+  ["kv_cache_block_metrics", "kv_cache_block_type", ["max", "free", "used", "tokens_per", "reused", "fraction"]],
+  ["general_metrics", "general_type", ["timestamp", "iteration_counter"]],
+];
+
+export const trtllm = [
+  law(
+    "T01",
+    "request waiting = active − scheduled, at least 0",
+    {
+      means: "The queue is not what was taken over and not scheduled.",
+      looksLike: "the waiting proposal for the endpoint picker",
+    },
+    (c) => {
+      const waiting = requests(c, "waiting");
+      return [equal(waiting, minus(requests(c, "active"), requests(c, "scheduled"))), atLeast(waiting, term("0", 0))];
+    },
+  ),
+  law(
+    "T02",
+    "request scheduled = request context + in-flight generation_requests",
+    {
+      means:
+        "A scheduled request is in its context or its generation phase: a value is missing, and those after it slid up by one.",
+      looksLike: "a group of statistics shifted by one series",
+    },
+    (c) => equal(requests(c, "scheduled"), plus(requests(c, "context"), inflight(c, "generation_requests"))),
+  ),
+  law("T03", "request active ≤ request max", { means: "More requests are active than may be." }, (c) =>
+    atMost(requests(c, "active"), requests(c, "max")),
+  ),
+  law(
+    "T04",
+    "KV blocks used + free = max; max and tokens_per do not change",
+    {
+      needs: ["one scrape", "two scrapes"],
+      means: "Blocks were lost, or are counted twice.",
+      looksLike: "tensorrtllm_backend#645: no maximum of KV blocks in the metrics",
+    },
+    (c) => {
+      const whole = equal(plus(blocks(c, "used"), blocks(c, "free")), blocks(c, "max"));
+      if (c.lookBefore === null) return whole;
+      const constant = ["max", "tokens_per"].map((type) => {
+        const before = c.before.get("kv_cache_block_metrics", { kv_cache_block_type: type });
+        return equal(blocks(c, type), { ...before, text: `${before.text} before` });
+      });
+      return [whole, ...constant];
+    },
+  ),
+  law(
+    "T05",
+    "KV blocks fraction = used ÷ max (0 where there are none)",
+    {
+      tolerance: "1e-6: six decimals",
+      means: "The fraction is not the share of blocks in use; max − used is a number of blocks.",
+      looksLike: "the proposal to report max − used as the fraction",
+    },
+    (c) => {
+      const most = blocks(c, "max");
+      const used = blocks(c, "used");
+      const share = most.value === 0 ? 0 : used.value / most.value;
+      return equal(blocks(c, "fraction"), term(`${used.text} ÷ ${most.text}`, share), 1e-6);
+    },
+  ),
+  law(
+    "T06",
+    "KV blocks reused does not fall",
+    {
+      needs: ["two scrapes"],
+      means: "A gauge by type, yet it counts all reuses since the start.",
+      looksLike: "tensorrtllm_backend#537 and #592: reused blocks missing",
+    },
+    (c) => atLeast(c.delta("kv_cache_block_metrics", { kv_cache_block_type: "reused" }), term("0", 0)),
+  ),
+  law(
+    "T07",
+    "iteration_counter and timestamp (µs) do not fall, and move together",
+    {
+      needs: ["two scrapes"],
+      means: "Iterations without time or time without iterations; the timestamp may be in seconds.",
+    },
+    (c) => {
+      const iterations = c.delta("general_metrics", general("iteration_counter"));
+      const timestamp = c.delta("general_metrics", general("timestamp"));
+      const together = iterations.value > 0 === timestamp.value > 0;
+      // Whoever counts seconds stands near 1.8e9, µs near 1.8e15.
+      const now = c.now.get("general_metrics", general("timestamp"));
+      return [
+        atLeast(iterations, term("0", 0)),
+        atLeast(timestamp, term("0", 0)),
+        together ? null : { left: timestamp, relation: "moves with", right: iterations },
+        now.value === 0 ? null : atLeast(now, term("1e14, a time in µs", 1e14)),
+      ];
+    },
+  ),
+  law(
+    "T08",
+    "in-flight total_context_tokens ≥ request context; 0 if no request is in its context phase",
+    { means: "Prompts without tokens, or tokens without prompts." },
+    (c) => {
+      const context = requests(c, "context");
+      const tokens = inflight(c, "total_context_tokens");
+      return context.value === 0 ? equal(tokens, term("0, as no context runs", 0)) : atLeast(tokens, context);
+    },
+  ),
+  law(
+    "T09",
+    "in-flight paused_requests = 0 under GUARANTEED_NO_EVICT",
+    { needs: ["one scrape", "--no-evict"], means: "The policy that never evicts has paused a request." },
+    (c) => {
+      if (c.parameter("noEvict") !== true) throw new NotCheckable("the policy may evict");
+      return equal(inflight(c, "paused_requests"), term("0", 0));
+    },
+  ),
+  law(
+    "T10",
+    "input_token_len count ≥ output_token_len count; both at most the model's successes and failures",
+    {
+      means: "Lengths were observed of requests that no counter knows.",
+      looksLike: "tensorrtllm_backend#582: failures stay 0 while clients get 5xx; #667",
+    },
+    (c) => {
+      const core = new Reading(c.look.exposition, "nv_", c.now.group);
+      const [input, output] = [core.get("llm_input_token_len_count"), core.get("llm_output_token_len_count")];
+      const outcomes: Outcome[] = [atLeast(input, output)];
+      const ended = core.maybe("inference_request_success");
+      if (ended !== null) outcomes.push(atMost(input, plus(ended, core.orZero("inference_request_failure"))));
+      return outcomes;
+    },
+  ),
+  law(
+    "T11",
+    "all series of all groups exist from load",
+    {
+      means: "A statistic was not found when the group was filled; those behind it may stand one series too early.",
+      looksLike: "tensorrtllm_backend#645: Failed to find Max KV cache blocks in metrics",
+    },
+    ({ now }) =>
+      GROUPS.map(([name, label, values]) => {
+        const there = now.samples(name).map(({ labels }) => labels[label]!);
+        const missing = values.filter((value) => !there.includes(value));
+        return equal(term(`series missing of ${now.text(name)} (${missing.join(", ")})`, missing.length), term("0", 0));
+      }),
+  ),
+  law(
+    "T12",
+    "at rest: active = scheduled = waiting = 0, and no block is in use",
+    {
+      needs: ["rest"],
+      tolerance: "one poll of 100 ms",
+      means: "Requests or blocks are left over. (Blocks that are only cached count as free.)",
+    },
+    (c) => {
+      c.needRest();
+      return [...["active", "scheduled", "waiting"].map((type) => requests(c, type)), blocks(c, "fraction")].map(
+        (left) => equal(left, term("0, at rest", 0)),
+      );
+    },
+  ),
+];

@@ -1,0 +1,176 @@
+/** vLLM: do the gauges of scheduler, KV pool and prefix cache agree with each other? V01–V08. */
+import { type Case, flagOf } from "../case.ts";
+import { atLeast, atMost, equal, lawsOf, NotCheckable, plus, term, times } from "../law.ts";
+
+const law = lawsOf("vllm", "group");
+
+/** A number of `cache_config_info`, which carries the configuration as labels. */
+export function configured(c: Case, ...labels: readonly string[]): number | undefined {
+  const [info] = c.now.samples("cache_config_info");
+  for (const label of labels) {
+    const text = info?.labels[label];
+    if (text !== undefined && /^\d+$/.test(text)) return Number(text);
+  }
+  return undefined;
+}
+
+/** Engines of this page: the label of `cache_config_info` sums their blocks. */
+export function engines(c: Case): number {
+  const ranks = c.page.samples("vllm:num_requests_running").map(({ labels }) => labels.engine);
+  return Math.max(1, new Set(ranks).size);
+}
+
+/** Blocks of one engine, the null block included. */
+function blocks(c: Case): number {
+  const given = c.known.parameters.numGpuBlocks;
+  if (given !== undefined) return given;
+  const all = configured(c, "num_gpu_blocks");
+  if (all === undefined)
+    throw new NotCheckable(`unknown: num_gpu_blocks of cache_config_info, or ${flagOf("numGpuBlocks")}`);
+  return all / engines(c);
+}
+
+function blockSize(c: Case): number {
+  const size = c.known.parameters.blockSize ?? configured(c, "hash_block_size", "block_size");
+  if (size === undefined) throw new NotCheckable(`unknown: block_size of cache_config_info, or ${flagOf("blockSize")}`);
+  return size;
+}
+
+function needCaching(c: Case): void {
+  const [info] = c.now.samples("cache_config_info");
+  const said = c.known.parameters.enablePrefixCaching ?? info?.labels.enable_prefix_caching;
+  if (String(said).toLowerCase() === "false") throw new NotCheckable("prefix caching is off");
+  if (c.now.orZero("external_prefix_cache_queries_total").value > 0) throw new NotCheckable("a KV connector is in use");
+  if (said === undefined && c.now.get("prefix_cache_queries_total").value === 0) {
+    throw new NotCheckable("unknown whether prefix caching is on: --enable-prefix-caching");
+  }
+}
+
+const ABORTS = "vllm#29928 and vllm#22545: gauges stay up after all requests were cancelled; a router starves the pod";
+
+export const gauges = [
+  law(
+    "V01",
+    "num_requests_waiting = Σ num_requests_waiting_by_reason",
+    { means: "The total of the queue and its parts were taken at different moments or one of them is wrong." },
+    ({ now }) => equal(now.get("num_requests_waiting"), now.get("num_requests_waiting_by_reason")),
+  ),
+  law(
+    "V02",
+    "num_requests_running ≤ max_num_seqs",
+    {
+      needs: ["one scrape", "--max-num-seqs"],
+      means: "More requests run than a step can hold: admission lets too many in, or ended ones are still counted.",
+    },
+    (c) => atMost(c.now.get("num_requests_running"), term("max_num_seqs", c.parameter("maxNumSeqs"))),
+  ),
+  law(
+    "V03",
+    "kv_cache_usage_perc · (num_gpu_blocks − 1) is a whole number",
+    {
+      tolerance: "1e-6 · blocks",
+      means:
+        "The share is not one of whole blocks: it was divided by the pool with the null block, averaged, or made up.",
+      looksLike: "used ÷ N in place of 1 − free ÷ (N − 1)",
+    },
+    (c) => {
+      const usable = blocks(c) - 1;
+      const used = times(usable, c.now.get("kv_cache_usage_perc"));
+      return equal(used, term("a whole number", Math.round(used.value)), 1e-6 * usable);
+    },
+  ),
+  law(
+    "V04",
+    "no request running or waiting ⇒ kv_cache_usage_perc = 0",
+    {
+      means:
+        "Blocks are held that no request holds. (A prefill server that keeps blocks for a decode server may do so.)",
+      looksLike: ABORTS,
+    },
+    ({ now }) => {
+      const held = plus(now.get("num_requests_running"), now.get("num_requests_waiting"));
+      return held.value > 0 ? null : equal(now.get("kv_cache_usage_perc"), term("0, as nothing runs or waits", 0));
+    },
+  ),
+  law(
+    "V05",
+    "a request runs ⇔ blocks are in use (a deferred one may hold blocks too)",
+    {
+      means:
+        "Requests run without blocks (freed too early, or the gauge of running requests is stuck), or blocks are held by nobody.",
+      looksLike: ABORTS,
+    },
+    ({ now }) => {
+      const running = now.get("num_requests_running");
+      const usage = now.get("kv_cache_usage_perc");
+      const deferred =
+        now.maybe("num_requests_waiting_by_reason", { reason: "deferred" }) ?? now.get("num_requests_waiting");
+      return [
+        running.value < 1 || usage.value > 0 ? null : { left: usage, relation: "> 0, as", right: running },
+        usage.value <= 0 ? null : atLeast(plus(running, deferred), term("1, as blocks are in use", 1)),
+      ];
+    },
+  ),
+  law(
+    "V06",
+    "prefix_cache_hits_total ≤ prefix_cache_queries_total, and is a multiple of the block size; the external ones too",
+    {
+      means: "Tokens were found in the cache that nobody looked up, or parts of blocks were.",
+      looksLike: "vllm#25780: recomputed tokens after a preemption counted as hits; llm-d-inference-sim#356",
+    },
+    (c) => {
+      const outcomes = [];
+      for (const which of ["", "external_"]) {
+        const hits =
+          which === "" ? c.now.get("prefix_cache_hits_total") : c.now.orZero("external_prefix_cache_hits_total");
+        const queries = c.now.orZero(`${which}prefix_cache_queries_total`);
+        outcomes.push(atMost(hits, queries));
+        const size = blockSizeOrNull(c);
+        if (size === null) continue;
+        const whole = Math.round(hits.value / size) * size;
+        outcomes.push(equal(hits, term(`a multiple of ${size}`, whole)));
+      }
+      return outcomes;
+    },
+  ),
+  law(
+    "V07",
+    "no token queried ⇒ no token hit",
+    {
+      needs: ["two scrapes"],
+      means: "Hits grow without a lookup: they are counted again for each chunk of a prompt or after a preemption.",
+      looksLike: "hits counted per chunk; vllm#25780",
+    },
+    (c) => {
+      const queries = c.delta("prefix_cache_queries_total");
+      return queries.value !== 0
+        ? null
+        : equal(c.delta("prefix_cache_hits_total"), term("0, as nothing was queried", 0));
+    },
+  ),
+  law(
+    "V08",
+    "caching on, no connector: prefix_cache_queries_total ≥ prompt_tokens_total; = at clean rest",
+    {
+      needs: ["one scrape", "clean", "rest"],
+      means:
+        "Every admitted prompt is looked up once, whole. Fewer: prompts are counted that were never looked up (requests that skip reading the cache are exempt). More at clean rest: lookups are counted again.",
+      looksLike: "vllm#25780: counted again after a preemption",
+    },
+    (c) => {
+      needCaching(c);
+      const queries = c.now.get("prefix_cache_queries_total");
+      const prompts = c.now.get("prompt_tokens_total");
+      return c.cleanRest ? equal(queries, prompts) : atLeast(queries, prompts);
+    },
+  ),
+];
+
+function blockSizeOrNull(c: Case): number | null {
+  try {
+    return blockSize(c);
+  } catch (failure) {
+    if (failure instanceof NotCheckable) return null;
+    throw failure;
+  }
+}

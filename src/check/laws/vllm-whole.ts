@@ -1,0 +1,298 @@
+/** vLLM: configuration, adapters, speculation, refusals, HTTP, several engines, and the flow over time. V32–V43. */
+import type { Case } from "../case.ts";
+import { atLeast, atMost, equal, lawsOf, NotCheckable, type Outcome, plus, type Term, term } from "../law.ts";
+import { engines } from "./vllm-gauges.ts";
+
+const group = lawsOf("vllm", "group");
+const page = lawsOf("vllm", "page");
+
+const REASONS = ["stop", "length", "abort", "error", "repetition"];
+/** Fewer samples of a gauge say little about its integral. */
+const SAMPLES_LEAST = 200;
+const SAMPLED_TOLERANCE = 0.05;
+
+/** ∫ of a gauge over a window that starts and ends with nothing under way. */
+interface Window {
+  startQueueS: number;
+  startInferenceS: number;
+  startPreemptions: number;
+  lastAtS: number;
+  last: number;
+  integral: number;
+  samples: number;
+}
+
+/** Adds this scrape; the window when it has just ended and was sampled often enough. */
+function windowEnding(c: Case, gauge: number): Window | null {
+  const underway = c.now.get("num_requests_running").value + c.now.get("num_requests_waiting").value;
+  const open = c.memory.get("window") as Window | undefined;
+  if (c.lookBefore === null) c.memory.delete("window");
+  else if (open) {
+    // The gauge moves between scrapes: the mean of both ends.
+    open.integral += ((open.last + gauge) / 2) * (c.look.atS - open.lastAtS);
+    open.lastAtS = c.look.atS;
+    open.last = gauge;
+    open.samples++;
+  }
+  if (underway > 0) return null;
+  c.memory.set("window", {
+    startQueueS: c.now.get("request_queue_time_seconds_sum").value,
+    startInferenceS: c.now.get("request_inference_time_seconds_sum").value,
+    startPreemptions: c.now.get("num_preemptions_total").value,
+    lastAtS: c.look.atS,
+    last: 0,
+    integral: 0,
+    samples: 0,
+  } satisfies Window);
+  if (open === undefined || c.lookBefore === null || open.integral === 0) return null;
+  return open.samples >= SAMPLES_LEAST ? open : null;
+}
+
+const NO_WINDOW = `no window of ${SAMPLES_LEAST} scrapes from rest to rest`;
+
+/** Larger than the left side is always wrong, smaller only where nobody left: their time reaches no histogram. */
+function littles(left: Term, right: Term, smallerIsWrong: boolean): Outcome {
+  const tolerance = SAMPLED_TOLERANCE * Math.max(left.value, right.value);
+  const short = atLeast(left, right, tolerance);
+  return short ?? (smallerIsWrong ? equal(left, right, tolerance) : null);
+}
+
+export const whole = [
+  group(
+    "V32",
+    "request_success_total has all five finished_reason series from the start",
+    {
+      severity: "W",
+      means: "rate() misses the first end of a kind whose series was not there at 0.",
+      looksLike: "vllm#8178: metrics vanish between versions",
+    },
+    ({ now }) => {
+      const there = now.samples("request_success_total").map(({ labels }) => labels.finished_reason!);
+      if (there.length === 0) throw new NotCheckable(`no ${now.text("request_success_total")} here`);
+      const missing = REASONS.filter((reason) => !there.includes(reason));
+      return equal(term(`reasons missing (${missing.join(", ")})`, missing.length), term("0", 0));
+    },
+  ),
+  group(
+    "V33",
+    "a client that leaves adds to no end: Δ e2e count = requests answered (or those and the aborts), and nothing stays held",
+    {
+      needs: ["two scrapes", "rest", "truth"],
+      means: "A cancelled request was counted as finished, or what it held is still held.",
+      looksLike: "vllm#31503, vllm#55634",
+    },
+    (c) => {
+      const answered = c.truthDelta("finished");
+      const left = c.truthDelta("clientAborts");
+      if (left.value === 0) throw new NotCheckable("no client left between the scrapes");
+      c.needRest();
+      const ends = c.delta("e2e_request_latency_seconds_count");
+      const counted = c.delta("request_success_total", { finished_reason: "abort" });
+      // A build that counts them as aborts is legal when it does so in both families.
+      const wanted = counted.value === left.value ? plus(answered, left) : answered;
+      return [
+        equal(ends, wanted),
+        equal(c.now.get("num_requests_running"), term("0, at rest", 0)),
+        equal(c.now.get("kv_cache_usage_perc"), term("0, at rest", 0)),
+      ];
+    },
+  ),
+  group(
+    "V34",
+    "cache_config_info: one series per engine, value 1, whole block_size and num_gpu_blocks, constant labels",
+    { needs: ["one scrape", "two scrapes"], means: "Endpoint pickers read block size and pool from it and go blind." },
+    (c) => {
+      const infos = c.now.samples("cache_config_info");
+      if (infos.length === 0) throw new NotCheckable("no vllm:cache_config_info here");
+      const text = c.now.text("cache_config_info");
+      const numbers = ["block_size", "num_gpu_blocks"].map((label) => {
+        const whole = /^\d+$/.test(infos[0]!.labels[label] ?? "");
+        return whole
+          ? null
+          : { left: term(`${label} of ${text}`, Number.NaN), relation: "is", right: term("a whole number", 1) };
+      });
+      const labels = JSON.stringify(Object.entries(infos[0]!.labels).sort());
+      const before = c.memory.get("labels");
+      if (infos.length === 1) c.memory.set("labels", labels);
+      const same = c.lookBefore === null || before === undefined || before === labels;
+      return [
+        equal(term(`series of ${text}`, infos.length), term("one", 1)),
+        ...infos.map(({ value }) => equal(term(text, value), term("1", 1))),
+        ...numbers,
+        same ? null : { left: term(`labels of ${text} now`, 1), relation: "=", right: term("labels before", 0) },
+      ];
+    },
+  ),
+  page(
+    "V35",
+    "lora_requests_info: the newest series names at most max_lora running adapters, none empty, none from the future",
+    { means: "The adapters that are said to run cannot all run." },
+    (c) => {
+      const all = c.now.samples("lora_requests_info");
+      if (all.length === 0) throw new NotCheckable("no vllm:lora_requests_info here");
+      const newest = all.reduce((latest, sample) => (sample.value >= latest.value ? sample : latest));
+      const list = newest.labels.running_lora_adapters ?? "";
+      const names = list === "" ? [] : list.split(",");
+      const most = Number(newest.labels.max_lora ?? c.known.parameters.maxLoras ?? Number.NaN);
+      // Times of files may be seconds from any start; then nothing can be said of the future.
+      const nowS = c.look.atS > 1e9 ? c.look.atS + 60 : Number.POSITIVE_INFINITY;
+      return [
+        Number.isNaN(most) ? null : atMost(term("running adapters", names.length), term("max_lora", most)),
+        equal(term("adapters without a name", names.filter((name) => name.trim() === "").length), term("0", 0)),
+        atMost(term("time of vllm:lora_requests_info", newest.value), term("the time of the scrape", nowS)),
+      ];
+    },
+  ),
+  group(
+    "V36",
+    "speculation: accepted ≤ draft tokens; per position not rising, their sum the accepted; tokens ≥ accepted + drafts",
+    { means: "Drafts were accepted that were never made, or positions out of order." },
+    ({ now }) => {
+      const drafts = now.get("spec_decode_num_drafts_total");
+      const accepted = now.get("spec_decode_num_accepted_tokens_total");
+      const perPosition = now
+        .samples("spec_decode_num_accepted_tokens_per_pos_total")
+        .map(({ labels, value }) => ({ position: Number(labels.position), value }))
+        .sort((a, b) => a.position - b.position)
+        .map(({ position, value }) => term(`accepted at position ${position}`, value));
+      return [
+        atMost(accepted, now.get("spec_decode_num_draft_tokens_total")),
+        ...perPosition.map((one, i) => (i === 0 ? atMost(one, drafts) : atMost(one, perPosition[i - 1]!))),
+        perPosition.length === 0 ? null : equal(plus(...perPosition), accepted),
+        atLeast(now.get("generation_tokens_total"), plus(accepted, drafts)),
+      ];
+    },
+  ),
+  page(
+    "V37",
+    "a request refused at admission adds to admission_rejections_total and to no other counter of the engine",
+    { needs: ["two scrapes", "truth"], means: "A refused request left traces in the engine, or its refusal none." },
+    (c) => {
+      const refused = c.truthDelta("refused");
+      const rejected = c.delta("admission_rejections_total");
+      const outcomes: Outcome[] = [equal(rejected, refused)];
+      if (c.truthDelta("requests").value !== refused.value) return outcomes;
+      for (const name of [
+        "prompt_tokens_total",
+        "generation_tokens_total",
+        "request_success_total",
+        "prefix_cache_queries_total",
+      ]) {
+        outcomes.push(equal(c.delta(name), term("0, as all were refused", 0)));
+      }
+      return outcomes;
+    },
+  ),
+  group(
+    "V38",
+    "engine_sleep_state: exactly one of awake, weights_offloaded, discard_all is 1",
+    { means: "The engine sleeps and is awake, or neither." },
+    ({ now }) => {
+      const states = now.samples("engine_sleep_state");
+      if (states.length === 0) throw new NotCheckable(`no ${now.text("engine_sleep_state")} here`);
+      const odd = states.filter(({ value }) => value !== 0 && value !== 1).length;
+      return [
+        equal(now.get("engine_sleep_state"), term("one state", 1)),
+        equal(term("states that are neither 0 nor 1", odd), term("0", 0)),
+      ];
+    },
+  ),
+  page(
+    "V39",
+    "http_requests_total of /v1 with 2xx ≥ finished requests − those under way",
+    {
+      severity: "W",
+      tolerance: "requests under way",
+      means: "More requests finished than were answered: ends are counted twice, or requests come past HTTP.",
+    },
+    (c) => {
+      const answered = c.page
+        .samples("http_requests_total", { status: "2xx" })
+        .filter(({ labels }) => labels.handler?.startsWith("/v1/"));
+      if (answered.length === 0) throw new NotCheckable("no http_requests_total of /v1 here");
+      const all = term(
+        'http_requests_total{handler=~"/v1/.*",status="2xx"}',
+        answered.reduce((sum, { value }) => sum + value, 0),
+      );
+      const underway = plus(c.now.get("num_requests_running"), c.now.get("num_requests_waiting"));
+      return atLeast(all, c.now.get("request_params_n_count"), underway.value + 1);
+    },
+  ),
+  page(
+    "V40",
+    "several engines: every family with an engine label has a series for each of them; their blocks divide evenly",
+    {
+      means: "An engine is missing from some families: sums over engines and comparisons per engine are wrong.",
+      looksLike: "aibrix#1614",
+    },
+    (c) => {
+      const all = new Set(c.now.samples("num_requests_running").map(({ labels }) => labels.engine ?? ""));
+      if (all.size < 2) throw new NotCheckable("one engine");
+      const outcomes: Outcome[] = [];
+      for (const [name, samples] of c.look.exposition.byName) {
+        if (!name.startsWith("vllm:")) continue;
+        const here = new Set(samples.flatMap(({ labels }) => (labels.engine === undefined ? [] : [labels.engine])));
+        // The configuration stands once for all engines of an API server.
+        if (here.size === 0 || name === "vllm:cache_config_info") continue;
+        outcomes.push(equal(term(`engines in ${name}`, here.size), term("engines", all.size)));
+      }
+      const blocks = Number(c.now.samples("cache_config_info")[0]?.labels.num_gpu_blocks ?? Number.NaN);
+      const rest = blocks % engines(c);
+      return [
+        ...outcomes,
+        Number.isNaN(rest) ? null : equal(term("num_gpu_blocks modulo engines", rest), term("0", 0)),
+      ];
+    },
+  ),
+  group(
+    "V41",
+    "∫ (running + waiting) dt = Δ queue time + Δ inference time, from rest to rest",
+    {
+      severity: "W",
+      needs: ["window", "clean"],
+      tolerance: "5 % with at least 200 scrapes",
+      means:
+        "Time of requests reached no histogram, or the gauges are stale. (Clients that left make the left side larger.)",
+      looksLike: "sglang#4244: stale gauges",
+    },
+    (c) => {
+      const gauge = c.now.get("num_requests_running").value + c.now.get("num_requests_waiting").value;
+      const window = windowEnding(c, gauge);
+      if (window === null) throw new NotCheckable(NO_WINDOW);
+      const queueS = c.now.get("request_queue_time_seconds_sum").value - window.startQueueS;
+      const inferenceS = c.now.get("request_inference_time_seconds_sum").value - window.startInferenceS;
+      const counted = term("Δ queue + Δ inference seconds", queueS + inferenceS);
+      return littles(term("∫ (running + waiting) dt", window.integral), counted, c.clean);
+    },
+  ),
+  group(
+    "V42",
+    "∫ running dt = Δ inference time, from rest to rest; the time is larger with preemptions",
+    {
+      severity: "W",
+      needs: ["window", "clean"],
+      tolerance: "5 % with at least 200 scrapes",
+      means: "Requests ran without being counted as running, or the other way round.",
+    },
+    (c) => {
+      const window = windowEnding(c, c.now.get("num_requests_running").value);
+      if (window === null) throw new NotCheckable(NO_WINDOW);
+      if (c.now.get("num_preemptions_total").value > window.startPreemptions)
+        throw new NotCheckable("requests were preempted");
+      const inferenceS = c.now.get("request_inference_time_seconds_sum").value - window.startInferenceS;
+      return littles(term("∫ running dt", window.integral), term("Δ inference seconds", inferenceS), c.clean);
+    },
+  ),
+  group(
+    "V43",
+    "steps: Δ iteration_tokens_total_count ≤ Δt ÷ shortest step (tokens per step have no bound: a chunked prompt counts whole at its first token)",
+    { severity: "I", needs: ["two scrapes", "--min-step-ms"], means: "More steps than there was time for." },
+    (c) => {
+      const shortestS = c.parameter("minStepMs") / 1000;
+      const elapsedS = c.look.atS - (c.lookBefore?.atS ?? c.look.atS);
+      // One for the step that both ends cut.
+      const most = elapsedS / shortestS + 1;
+      return atMost(c.delta("iteration_tokens_total_count"), term("Δt ÷ shortest step + 1", most));
+    },
+  ),
+];

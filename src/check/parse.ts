@@ -1,0 +1,295 @@
+/**
+ * Is this an exposition, and what is wrong in it? A strict reader of the Prometheus text format 0.0.4 and of OpenMetrics
+ * 1.0. It goes on after a defect, so that one bad line does not hide the arithmetic of all others. Where parsers differ it
+ * takes the strictest: Go's expfmt for syntax, Prometheus for OpenMetrics; none of them looks at the sums (`shapes.ts`).
+ */
+import {
+  type Exposition,
+  FAULTS_KEPT,
+  type Family,
+  type FamilyType,
+  type Fault,
+  type FaultKind,
+  type Format,
+  labelKey,
+  type Sample,
+  seriesText,
+  type Unreadable,
+} from "./exposition.ts";
+import { isName, readSample } from "./sample-line.ts";
+import { shapeFaults } from "./shapes.ts";
+
+/** Larger texts are refused: a server's own page has some hundred kilobytes at most. */
+export const DEFAULT_MAX_BYTES = 16 * 1024 * 1024;
+/** A text with more broken lines than that is something else. */
+const BROKEN_LINES_MOST = 1000;
+
+const TEXT_TYPES = ["counter", "gauge", "histogram", "summary", "untyped"];
+const OPENMETRICS_TYPES = [
+  ...["counter", "gauge", "histogram", "summary"],
+  ...["unknown", "info", "stateset", "gaugehistogram"],
+];
+
+/** What may follow the name of a family of that type; "" is the name itself. */
+const SUFFIXES: Readonly<Record<Format, Readonly<Record<string, readonly string[]>>>> = {
+  text: { histogram: ["_bucket", "_sum", "_count"], summary: ["", "_sum", "_count"] },
+  openmetrics: {
+    counter: ["_total", "_created"],
+    histogram: ["_bucket", "_sum", "_count", "_created"],
+    gaugehistogram: ["_bucket", "_gsum", "_gcount"],
+    summary: ["", "_sum", "_count", "_created"],
+    info: ["_info"],
+  },
+};
+const ANY_SUFFIX = /_(bucket|sum|count|total|created|gsum|gcount|info)$/;
+
+export interface ParseOptions {
+  /** The header of the answer; without it a text that ends in `# EOF` is OpenMetrics. */
+  readonly contentType?: string | null;
+  readonly maxBytes?: number;
+}
+
+/** Never throws, whatever the bytes. */
+export function parse(input: string | Uint8Array, options: ParseOptions = {}): Exposition | Unreadable {
+  const maxBytes = options.maxBytes ?? DEFAULT_MAX_BYTES;
+  if (input.length > maxBytes) {
+    return { unreadable: `${megabytes(input.length)} of text; more than ${megabytes(maxBytes)} is not read` };
+  }
+  const { text, badByteLine } = decode(input);
+  const why = notAnExposition(text, options.contentType ?? "");
+  if (why !== undefined) return { unreadable: why };
+  return new Reader(text, formatOf(text, options.contentType ?? ""), badByteLine).read();
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+}
+
+function decode(input: string | Uint8Array): { readonly text: string; readonly badByteLine: number } {
+  if (typeof input === "string") return { text: input, badByteLine: 0 };
+  try {
+    return { text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(input), badByteLine: 0 };
+  } catch {
+    return { text: new TextDecoder("utf-8", { ignoreBOM: true }).decode(input), badByteLine: badLine(input) };
+  }
+}
+
+/** The first line with bytes that are no UTF-8. */
+function badLine(bytes: Uint8Array): number {
+  const strict = new TextDecoder("utf-8", { fatal: true });
+  for (let line = 1, at = 0; ; line++) {
+    const end = bytes.indexOf(10, at);
+    try {
+      strict.decode(bytes.subarray(at, end < 0 ? bytes.length : end));
+    } catch {
+      return line;
+    }
+    if (end < 0) return line;
+    at = end + 1;
+  }
+}
+
+function notAnExposition(text: string, contentType: string): string | undefined {
+  if (/protobuf/i.test(contentType)) return "protobuf; ask for text";
+  const start = text.slice(0, 1000).trimStart();
+  if (start === "" && text.trim() === "") return "an empty answer";
+  if (start.startsWith("\u001f\ufffd") || start.startsWith("\u001f\u008b")) return "gzip, not text";
+  if (start.startsWith("<")) return "HTML or XML, not an exposition";
+  if (/^[[{]/.test(start)) return "JSON, not an exposition";
+  return undefined;
+}
+
+function formatOf(text: string, contentType: string): Format {
+  if (/openmetrics-text/i.test(contentType)) return "openmetrics";
+  if (/text\/plain/i.test(contentType)) return "text";
+  return /(^|\n)# EOF\s*$/.test(text.slice(-20)) ? "openmetrics" : "text";
+}
+
+class Reader {
+  readonly #families = new Map<string, Family>();
+  readonly #byName = new Map<string, Sample[]>();
+  readonly #faults: Fault[] = [];
+  readonly #faultsByKind = new Map<FaultKind, number>();
+  readonly #seen = new Map<string, number>();
+  readonly #typed = new Set<string>();
+  #faultCount = 0;
+  #current: Family | null = null;
+  #ended = false;
+
+  constructor(
+    readonly text: string,
+    readonly format: Format,
+    badByteLine: number,
+  ) {
+    if (badByteLine > 0) this.#fault("syntax", badByteLine, "bytes that are no UTF-8");
+  }
+
+  read(): Exposition | Unreadable {
+    const { text, format } = this;
+    let line = 0;
+    let samples = 0;
+    for (let at = 0; at < text.length; ) {
+      const end = text.indexOf("\n", at);
+      const content = text.slice(at, end < 0 ? text.length : end);
+      at = end < 0 ? text.length : end + 1;
+      line++;
+      if (this.#line(content, line)) samples++;
+      if (end < 0) this.#fault("syntax", line, "the last line does not end in a newline: is the text cut off?");
+      if ((this.#faultsByKind.get("syntax") ?? 0) > BROKEN_LINES_MOST) break;
+    }
+    if (format === "openmetrics" && !this.#ended) {
+      this.#fault("syntax", line, "no # EOF at the end: is the text cut off?");
+    }
+    if (samples === 0 && this.#families.size === 0) {
+      const [first] = this.#faults;
+      return { unreadable: `not an exposition${first ? `: line ${first.line}: ${first.message}` : ""}` };
+    }
+    for (const family of this.#families.values()) {
+      for (const { kind, line, message } of shapeFaults(family)) this.#fault(kind, line, message);
+    }
+    this.#faults.sort((a, b) => a.line - b.line);
+    return {
+      format,
+      families: this.#families,
+      faults: this.#faults,
+      faultCount: this.#faultCount,
+      byName: this.#byName,
+    };
+  }
+
+  #fault(kind: FaultKind, line: number, message: string): void {
+    this.#faultCount++;
+    const before = this.#faultsByKind.get(kind) ?? 0;
+    this.#faultsByKind.set(kind, before + 1);
+    if (before < FAULTS_KEPT) this.#faults.push({ kind, line, message });
+  }
+
+  /** True for a sample. */
+  #line(content: string, line: number): boolean {
+    if (this.#ended && content !== "") this.#fault("syntax", line, "text after # EOF");
+    if (content.endsWith("\r")) {
+      this.#fault("syntax", line, "the line ends in CRLF; only LF is a line end");
+      content = content.slice(0, -1);
+    }
+    if (content.startsWith("#")) {
+      this.#comment(content, line);
+      return false;
+    }
+    if (content.trim() === "") {
+      if (this.format === "openmetrics") this.#fault("syntax", line, "a blank line, which OpenMetrics does not have");
+      return false;
+    }
+    const sample = readSample(content, line, this.format);
+    if (typeof sample === "string") {
+      this.#fault("syntax", line, sample);
+      return false;
+    }
+    this.#sample(sample);
+    return true;
+  }
+
+  #comment(content: string, line: number): void {
+    if (content === "# EOF") {
+      if (this.format === "openmetrics") this.#ended = true;
+      return;
+    }
+    const [, keyword, name = "", rest = ""] = /^#[ \t]+(HELP|TYPE|UNIT)[ \t]+(\S+)(?:[ \t](.*))?$/s.exec(content) ?? [];
+    if (keyword === undefined) {
+      if (/^#[ \t]+(HELP|TYPE)\b/.test(content))
+        this.#fault("syntax", line, `"${content.slice(0, 40)}" names no family`);
+      else if (this.format === "openmetrics") this.#fault("syntax", line, "a comment, which OpenMetrics does not have");
+      return;
+    }
+    if (!isName(name)) {
+      this.#fault("syntax", line, `"${name.slice(0, 40)}" is no metric name`);
+      return;
+    }
+    if (keyword === "UNIT" && this.format === "text") return;
+    const family = this.#open(name, line);
+    if (keyword === "HELP") this.#help(family, rest, line);
+    else if (keyword === "TYPE") this.#type(family, rest.trim(), line);
+    else {
+      if (!name.endsWith(`_${rest}`)) this.#fault("syntax", line, `unit ${rest} is not the end of the name ${name}`);
+      family.unit = rest;
+    }
+  }
+
+  #help(family: Family, escaped: string, line: number): void {
+    const known = this.format === "text" ? /\\([\\n])/g : /\\([\\n"])/g;
+    const bad = escaped.replace(known, "").match(/\\./);
+    if (bad) this.#fault("syntax", line, `the help text of ${family.name} has the escape ${bad[0]}`);
+    if (family.help !== null) this.#fault("family", line, `a second # HELP of ${family.name}`);
+    family.help = escaped.replace(known, (_, char: string) => (char === "n" ? "\n" : char));
+  }
+
+  #type(family: Family, type: string, line: number): void {
+    const known = this.format === "text" ? TEXT_TYPES : OPENMETRICS_TYPES;
+    if (!known.includes(type)) {
+      this.#fault("syntax", line, `"${type.slice(0, 40)}" is no type; there are ${known.join(", ")}`);
+      return;
+    }
+    if (this.#typed.has(family.name)) this.#fault("family", line, `a second # TYPE of ${family.name}`);
+    else if (family.samples.length > 0) this.#fault("family", line, `# TYPE of ${family.name} after its first sample`);
+    else family.type = type as FamilyType;
+    this.#typed.add(family.name);
+  }
+
+  /** The family, and a complaint when it was left before. */
+  #open(name: string, line: number): Family {
+    let family = this.#families.get(name);
+    if (family === undefined) {
+      const type = this.format === "text" ? "untyped" : "unknown";
+      family = { name, type, help: null, unit: null, samples: [], line };
+      this.#families.set(name, family);
+    } else if (family !== this.#current) {
+      this.#fault(
+        "family",
+        line,
+        `${name} goes on here; its lines must stand together (it began at line ${family.line})`,
+      );
+    }
+    this.#current = family;
+    return family;
+  }
+
+  #sample(sample: Sample): void {
+    const family = this.#open(this.#familyOf(sample.name), sample.line);
+    const key = `${sample.name}\u0000${labelKey(sample.labels)}`;
+    const before = this.#seen.get(key);
+    if (before !== undefined && !(this.format === "openmetrics" && sample.timestamp !== null)) {
+      const series = seriesText(sample.name, sample.labels);
+      this.#fault("duplicate", sample.line, `${series} stands a second time (first at line ${before})`);
+    } else this.#seen.set(key, sample.line);
+    this.#needed(family, sample);
+    family.samples.push(sample);
+    const same = this.#byName.get(sample.name);
+    if (same) same.push(sample);
+    else this.#byName.set(sample.name, [sample]);
+  }
+
+  /** The labels that a type asks for. */
+  #needed(family: Family, { name, labels, line }: Sample): void {
+    if (/histogram$/.test(family.type) && name === `${family.name}_bucket` && labels.le === undefined) {
+      this.#fault("syntax", line, `a bucket of ${family.name} without le`);
+    }
+    if (family.type === "summary" && name === family.name && labels.quantile === undefined) {
+      this.#fault("syntax", line, `a sample of the summary ${family.name} without quantile`);
+    }
+    const suffixes = SUFFIXES[this.format][family.type] ?? [""];
+    if (!suffixes.includes(name.slice(family.name.length))) {
+      this.#fault(
+        "syntax",
+        line,
+        `${name} is no sample of a ${family.type}; there are ${suffixes.join(", ") || "none"}`,
+      );
+    }
+  }
+
+  #familyOf(name: string): string {
+    const suffixes = SUFFIXES[this.format];
+    const base = name.replace(ANY_SUFFIX, "");
+    const parent = base === name ? undefined : this.#families.get(base);
+    if (parent && suffixes[parent.type]?.includes(name.slice(base.length))) return base;
+    return name;
+  }
+}

@@ -1,0 +1,81 @@
+/** What does one engine or model say in one scrape? Values by name, summed over its series, each with its origin. */
+import type { Exposition, Labels, Sample } from "./exposition.ts";
+import { seriesText } from "./exposition.ts";
+import { NotCheckable, type Term } from "./law.ts";
+import { readNumber } from "./sample-line.ts";
+
+/** A label's value, or those it may have. */
+export type Where = Readonly<Record<string, string | readonly string[]>>;
+
+export interface Histogram {
+  readonly sum: Term;
+  readonly count: Term;
+}
+
+export class Reading {
+  /** `group`: the labels that tell this engine from the others; a series without such a label belongs to all. */
+  constructor(
+    readonly exposition: Exposition,
+    readonly prefix: string,
+    readonly group: Labels,
+  ) {}
+
+  /** The series of a family's sample name, without the prefix. */
+  samples(name: string, where: Where = {}): readonly Sample[] {
+    const { byName } = this.exposition;
+    // Our own OpenMetrics output adds the suffix to Triton's counters, as the format demands.
+    const all = byName.get(this.prefix + name) ?? byName.get(`${this.prefix}${name}_total`) ?? [];
+    return all.filter(({ labels }) => agrees(labels, this.group) && matches(labels, where));
+  }
+
+  /** Sum over the series; null when there is none. */
+  maybe(name: string, where: Where = {}): Term | null {
+    const samples = this.samples(name, where);
+    if (samples.length === 0) return null;
+    return { value: samples.reduce((sum, { value }) => sum + value, 0), text: this.text(name, where) };
+  }
+
+  get(name: string, where: Where = {}): Term {
+    const found = this.maybe(name, where);
+    if (found === null) throw new NotCheckable(`no ${this.text(name, where)} here`);
+    return found;
+  }
+
+  /** For families whose series appear with their first event. */
+  orZero(name: string, where: Where = {}): Term {
+    return this.maybe(name, where) ?? { value: 0, text: this.text(name, where) };
+  }
+
+  /** Of a histogram or summary. */
+  of(name: string): Histogram {
+    return { sum: this.get(`${name}_sum`), count: this.get(`${name}_count`) };
+  }
+
+  /** Observations at or below `le`, for each bound that is at least this one. */
+  bucketsFrom(name: string, atLeast: number): Term[] {
+    return this.samples(`${name}_bucket`)
+      .filter(({ labels }) => (readNumber(labels.le ?? "") ?? 0) >= atLeast)
+      .map(({ labels, value }) => ({ value, text: this.text(`${name}_bucket`, { le: labels.le! }) }));
+  }
+
+  text(name: string, where: Where = {}): string {
+    const labels: Record<string, string> = { ...this.group };
+    for (const [label, value] of Object.entries(where))
+      labels[label] = typeof value === "string" ? value : value.join("|");
+    return seriesText(this.prefix + name, labels);
+  }
+}
+
+function agrees(labels: Labels, group: Labels): boolean {
+  for (const label in group) if (labels[label] !== undefined && labels[label] !== group[label]) return false;
+  return true;
+}
+
+function matches(labels: Labels, where: Where): boolean {
+  for (const label in where) {
+    const wanted = where[label]!;
+    const value = labels[label];
+    if (value === undefined || (typeof wanted === "string" ? wanted !== value : !wanted.includes(value))) return false;
+  }
+  return true;
+}

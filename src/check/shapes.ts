@@ -1,0 +1,84 @@
+/** Do the samples of a histogram make one? Bounds, order and the last bucket, which no Prometheus tool looks at. */
+import { type Family, type Fault, labelKey, type Sample, seriesText } from "./exposition.ts";
+import { readNumber } from "./sample-line.ts";
+
+export interface Bucket {
+  readonly le: number;
+  readonly value: number;
+  readonly sample: Sample;
+}
+
+/** One label set of a histogram family. */
+export interface HistogramSeries {
+  readonly labels: Readonly<Record<string, string>>;
+  /** By rising `le`, whatever the order of the text. */
+  readonly buckets: readonly Bucket[];
+  readonly sum: Sample | null;
+  readonly count: Sample | null;
+  /** Of its first sample. */
+  readonly line: number;
+}
+
+const cache = new WeakMap<Family, readonly HistogramSeries[]>();
+
+/** The label sets of a histogram family; [] for other types. */
+export function histogramsOf(family: Family): readonly HistogramSeries[] {
+  if (family.type !== "histogram") return [];
+  const kept = cache.get(family);
+  if (kept) return kept;
+  interface Open {
+    labels: Record<string, string>;
+    buckets: Bucket[];
+    sum: Sample | null;
+    count: Sample | null;
+    line: number;
+  }
+  const bySet = new Map<string, Open>();
+  for (const sample of family.samples) {
+    const key = labelKey(sample.labels, "le");
+    let open = bySet.get(key);
+    if (open === undefined) {
+      const { le: _, ...labels } = sample.labels;
+      open = { labels, buckets: [], sum: null, count: null, line: sample.line };
+      bySet.set(key, open);
+    }
+    const suffix = sample.name.slice(family.name.length);
+    if (suffix === "_sum") open.sum = sample;
+    else if (suffix === "_count") open.count = sample;
+    else if (suffix === "_bucket" && sample.labels.le !== undefined) {
+      open.buckets.push({ le: readNumber(sample.labels.le) ?? Number.NaN, value: sample.value, sample });
+    }
+  }
+  const found = [...bySet.values()];
+  for (const { buckets } of found) buckets.sort((a, b) => a.le - b.le);
+  cache.set(family, found);
+  return found;
+}
+
+export function shapeFaults(family: Family): Fault[] {
+  const faults: Fault[] = [];
+  for (const { labels, buckets, sum, count, line } of histogramsOf(family)) {
+    const name = seriesText(family.name, labels);
+    for (const { le, sample } of buckets) {
+      if (Number.isNaN(le))
+        faults.push({ kind: "syntax", line: sample.line, message: `le="${sample.labels.le}" is no number` });
+    }
+    for (let i = 1; i < buckets.length; i++) {
+      const [lower, upper] = [buckets[i - 1]!, buckets[i]!];
+      if (upper.value < lower.value) {
+        const message = `${name}: le="${upper.sample.labels.le}" holds ${upper.value}, less than le="${lower.sample.labels.le}" with ${lower.value}`;
+        faults.push({ kind: "monotone", line: upper.sample.line, message });
+      }
+    }
+    const last = buckets.at(-1);
+    if (last === undefined || last.le !== Number.POSITIVE_INFINITY) {
+      faults.push({ kind: "infinity", line, message: `${name} has no bucket le="+Inf"` });
+    } else if (count !== null && last.value !== count.value) {
+      const message = `${name}: le="+Inf" holds ${last.value}, _count is ${count.value}`;
+      faults.push({ kind: "infinity", line: last.sample.line, message });
+    }
+    if (count === null) faults.push({ kind: "infinity", line, message: `${name} has no _count` });
+    if (sum === null) faults.push({ kind: "infinity", line, message: `${name} has no _sum` });
+  }
+  return faults;
+}
