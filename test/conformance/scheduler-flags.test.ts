@@ -1,0 +1,212 @@
+/** Does each option of the scheduler change what a server does? Per row two servers, without and with it; the truth log tells. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { RequestLine } from "../../src/truth/schema.ts";
+import { eventually, sample, serve } from "../server.ts";
+
+setDefaultTimeout(60_000);
+
+let folder: string;
+let logs = 0;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "understudy-flags-"));
+});
+afterAll(async () => {
+  await rm(folder, { recursive: true });
+});
+
+/** Small enough that every limit can be met. Synchronous: a request's first token comes out of the step that ends its prompt. */
+const SMALL = {
+  "--max-model-len": "256",
+  "--max-num-seqs": "4",
+  "--max-num-batched-tokens": "64",
+  "--num-gpu-blocks-override": "100",
+  "--timing": "linear:base=1ms,prefill=0ms,decode=0ms",
+};
+
+interface Seen {
+  /** By prompt: the number of the step that gave its first token, and the prompt tokens found in the cache. */
+  readonly first: readonly number[];
+  readonly cached: readonly number[];
+  /** Steps until nothing was left to do. */
+  readonly steps: number;
+}
+
+/** What becomes of prompts that come together, as lengths. Those with equal lengths have equal tokens if `alike`. */
+async function seen(
+  flags: readonly string[],
+  prompts: readonly number[],
+  maxTokens: number,
+  alike: boolean,
+): Promise<Seen> {
+  const log = join(folder, `${logs++}.jsonl`);
+  const server = await serve(["--served-model-name", "m", ...flags, "--truth-log", log]);
+  const prompt = prompts.map((length, i) => Array.from({ length }, (_, k) => 1000 + (alike ? 0 : 500 * i) + k));
+  const response = await fetch(`${server.url}/v1/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: "m", prompt, max_tokens: maxTokens, ignore_eos: true }),
+  });
+  expect([response.status, await response.text()]).toEqual([200, expect.any(String)]);
+  await server.stop();
+  const rows = (await Bun.file(log).text())
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as { readonly type: string });
+  const requests = (rows.filter(({ type }) => type === "request") as RequestLine[]).toSorted(
+    (a, b) => a.order - b.order,
+  );
+  expect(requests.length).toBe(prompts.length);
+  return {
+    first: requests.map(({ runs }) => runs[0]![0]),
+    cached: requests.map(({ cachedTokens }) => cachedTokens!),
+    steps: rows.filter(({ type }) => type === "step").length,
+  };
+}
+
+interface Row {
+  readonly option: string;
+  readonly prompts: readonly number[];
+  readonly maxTokens?: number;
+  readonly alike?: boolean;
+  /** Of both servers, over SMALL. */
+  readonly both?: Readonly<Record<string, string>>;
+  readonly without: Partial<Seen>;
+  readonly withIt: Partial<Seen>;
+}
+
+const rows: Row[] = [
+  { option: "--max-num-seqs 2", prompts: [8, 8, 8], without: { first: [1, 1, 1] }, withIt: { first: [1, 1, 4] } },
+  {
+    option: "--max-num-active-seqs 2",
+    prompts: [8, 8, 8],
+    without: { first: [1, 1, 1] },
+    withIt: { first: [1, 1, 4] },
+  },
+  { option: "--max-num-batched-tokens 32", prompts: [40, 8], without: { first: [1, 1] }, withIt: { first: [2, 2] } },
+  { option: "--max-num-scheduled-tokens 32", prompts: [40, 8], without: { first: [1, 1] }, withIt: { first: [2, 2] } },
+  {
+    option: "--no-enable-chunked-prefill",
+    both: { "--max-num-batched-tokens": "256" },
+    prompts: [200, 100, 200],
+    without: { first: [1, 2, 2] },
+    withIt: { first: [1, 2, 3] },
+  },
+  {
+    option: "--long-prefill-token-threshold 16",
+    prompts: [40, 8],
+    without: { first: [1, 1] },
+    withIt: { first: [3, 1] },
+  },
+  {
+    // A fair share of 64 tokens for two is 32.
+    option: "--long-prefill-token-threshold-adaptive",
+    both: { "--long-prefill-token-threshold": "16" },
+    prompts: [40, 8],
+    without: { first: [3, 1] },
+    withIt: { first: [2, 1] },
+  },
+  {
+    // The second prompt's rest waits until four steps have passed.
+    option: "--prefill-schedule-interval 4",
+    prompts: [60, 10],
+    maxTokens: 8,
+    without: { first: [1, 2] },
+    withIt: { first: [1, 5] },
+  },
+  {
+    // The second prompt needs six blocks; four are used by the first, one of its tokens fits beside it.
+    option: "--no-scheduler-reserve-full-isl",
+    both: {
+      "--max-model-len": "32",
+      "--block-size": "4",
+      "--num-gpu-blocks-override": "10",
+      "--max-num-batched-tokens": "8",
+    },
+    prompts: [24, 23],
+    maxTokens: 2,
+    without: { first: [3, 7] },
+    withIt: { first: [3, 6] },
+  },
+  {
+    // Ten of 19 blocks are used; seven more would leave two, and four are to be left.
+    option: "--watermark 0.2",
+    both: { "--num-gpu-blocks-override": "20", "--max-num-batched-tokens": "300" },
+    prompts: [150, 100],
+    without: { first: [1, 1] },
+    withIt: { first: [1, 4] },
+  },
+  {
+    option: "--num-gpu-blocks-override 17",
+    both: { "--max-num-batched-tokens": "512" },
+    prompts: [200, 200],
+    without: { first: [1, 1] },
+    withIt: { first: [1, 4] },
+  },
+  {
+    option: "--block-size 32",
+    prompts: [50, 50],
+    alike: true,
+    without: { cached: [0, 48] },
+    withIt: { cached: [0, 32] },
+  },
+  {
+    option: "--no-enable-prefix-caching",
+    prompts: [50, 50],
+    alike: true,
+    without: { cached: [0, 48], first: [1, 1] },
+    withIt: { cached: [0, 0], first: [1, 2] },
+  },
+];
+
+test.each(rows.map((row) => [row.option, row] as const))("%s", async (option, row) => {
+  const { prompts, maxTokens = 3, alike = false, both = {}, without, withIt } = row;
+  const flags = ["--no-async-scheduling", ...Object.entries({ ...SMALL, ...both }).flat()];
+  const [plain, changed] = await Promise.all([
+    seen(flags, prompts, maxTokens, alike),
+    seen([...flags, ...option.split(" ")], prompts, maxTokens, alike),
+  ]);
+  expect(plain).toMatchObject(without);
+  expect(changed).toMatchObject(withIt);
+});
+
+test("--async-scheduling, the default: steps are planned one ahead, so a busy time has empty ones at its end", async () => {
+  const flags = Object.entries(SMALL).flat();
+  const [none, off, on] = await Promise.all(
+    [[], ["--no-async-scheduling"], ["--async-scheduling"]].map((more) => seen([...flags, ...more], [8, 8], 3, false)),
+  );
+  expect(off!.steps).toBe(4);
+  expect(on!.steps).toBe(5);
+  expect(none).toEqual(on!);
+});
+
+test.each([
+  [["--enable-lora"], 1, 1],
+  [["--enable-lora", "--max-loras", "2"], 2, 0],
+])("%j: how many adapters run at once", async (flags, running, deferred) => {
+  const modules = ["one", "two"].map((name) => `${name}=adapters/${name}`);
+  const timing = ["--timing", "linear:base=4ms,prefill=0ms,decode=0ms"];
+  const server = await serve(["--served-model-name", "m", ...timing, ...flags, "--lora-modules", ...modules]);
+  try {
+    const ask = async (model: string) => {
+      const response = await fetch(`${server.url}/v1/completions`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ model, prompt: "Hello", max_tokens: 150, ignore_eos: true }),
+      });
+      return ((await response.json()) as { readonly model: string }).model;
+    };
+    const answers = ["one", "two"].map(ask);
+    const gauges = async () => [
+      await sample(server.url, "vllm:num_requests_running{"),
+      await sample(server.url, 'vllm:num_requests_waiting_by_reason{engine="0",model_name="m",reason="deferred"}'),
+    ];
+    await eventually(async () => (await gauges()).join() === `${running},${deferred}`);
+    expect(await Promise.all(answers)).toEqual(["one", "two"]);
+    expect(await gauges()).toEqual([0, 0]);
+  } finally {
+    await server.stop();
+  }
+});
