@@ -3,6 +3,7 @@ import { FORMATS } from "../traces/open.ts";
 import type { Command, Refused } from "./given.ts";
 import { wrongValue } from "./given.ts";
 import { integer, number, type Option, onlyOn, type Row, text, type ValueOf } from "./option.ts";
+import { dialectList, interval, SCRAPE_INTERVAL_S, secondsRange } from "./replay-scrapes.ts";
 
 const SECONDS_MOST = 1e9;
 
@@ -39,6 +40,18 @@ export const replayOptions = {
     default: "none",
     about: "Instead of a trace: gives the commands in the file to the debug core; 70 when it breaks again.",
   },
+  "stop-share": {
+    ...number(0, 1),
+    group: "Trace",
+    default: "0",
+    about: "Share of answers that end by themselves at their traced length; the others have it as their limit.",
+  },
+  "client-timeout": {
+    ...secondsRange,
+    group: "Trace",
+    default: "none",
+    about: "Simulated seconds after which a client leaves, if its answer has not ended; drawn where it is a range.",
+  },
   json: { ...text("FILE", "a path to write"), group: "Output", default: "none", about: "The results as JSON." },
   metrics: {
     ...text("FILE", "a path to write"),
@@ -57,6 +70,30 @@ export const replayOptions = {
     group: "Output",
     default: "1",
     about: "Simulated seconds per row of the series.",
+  },
+  openmetrics: {
+    ...text("FILE", "a path to write"),
+    group: "Output",
+    default: "none",
+    about: "What Prometheus would have stored, as OpenMetrics with timestamps (docs/prometheus.md).",
+  },
+  "scrape-interval": {
+    ...interval,
+    group: "Output",
+    default: `${SCRAPE_INTERVAL_S}s`,
+    about: "Simulated time between two scrapes for --openmetrics.",
+  },
+  dialects: {
+    ...dialectList,
+    group: "Output",
+    default: "all",
+    about: "Dialects that are scraped for --openmetrics, each as a job of its name.",
+  },
+  "start-time": {
+    ...number(0, 1e10),
+    group: "Output",
+    default: "0",
+    about: "Seconds since 1970 at which the simulation begins, for --openmetrics and --metrics.",
   },
 } as const satisfies Record<string, Row>;
 

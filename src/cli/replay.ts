@@ -8,7 +8,9 @@ import { wallUs } from "../clock.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { loadAnswers } from "../content/answers.ts";
 import { CoreTooLarge, CoreTrap } from "../core/core.ts";
-import { metricsText } from "../replay/page.ts";
+import { dialectNames } from "../metrics/dialects.ts";
+import type { ClientOptions } from "../replay/clients.ts";
+import { Pages } from "../replay/page.ts";
 import { Replay } from "../replay/replay.ts";
 import { resultsOf } from "../replay/results.ts";
 import { SERIES_HEADER, Series } from "../replay/series.ts";
@@ -24,6 +26,7 @@ import { lookup } from "./lookup.ts";
 import { OutFile } from "./out-file.ts";
 import { REPLAY, type ReplayValues, replayHelp, takeReplayOptions } from "./replay-options.ts";
 import { Progress } from "./replay-progress.ts";
+import { SCRAPE_INTERVAL_S, Scrapes } from "./replay-scrapes.ts";
 import { resolveFlags } from "./serve-options.ts";
 
 const USAGE_ERROR = 2;
@@ -79,6 +82,12 @@ async function replayCrash(path: string, words: number): Promise<void> {
 async function runTrace(trace: Trace, name: string, values: ReplayValues, config: ServeConfig): Promise<void> {
   const open = (path: string | undefined) => (path === undefined ? null : new OutFile(path));
   const files = { json: open(values.json), metrics: open(values.metrics), series: open(values.series) };
+  const startS = values["start-time"] ?? 0;
+  const scrapes =
+    values.openmetrics === undefined
+      ? null
+      : new Scrapes(values.openmetrics, config, values.dialects ?? dialectNames, startS);
+  let pages: Pages | null = null;
   const bad: { count: number; first: BadLine | null } = { count: 0, first: null };
   const onBad = (line: BadLine) => {
     bad.count++;
@@ -111,12 +120,24 @@ async function runTrace(trace: Trace, name: string, values: ReplayValues, config
     requests: requests(trace, name, wanted),
     pace: trace.pace,
     untilUs,
+    clients: clientsOf(values, config.engine.seed),
     collect: () => Bun.gc(true),
+    beforeUpdate: (nowUs) => pages?.before(nowUs),
+    ...(scrapes === null
+      ? {}
+      : {
+          scrapes: {
+            intervalUs: Math.round(1e6 * (values["scrape-interval"] ?? SCRAPE_INTERVAL_S)),
+            onScrape: (atUs) => scrapes.take(pages!, atUs),
+          },
+        }),
     ...(truth === null ? {} : { observer: (engine: number) => truth.observer(engine) }),
     ...(files.series === null ? {} : { series: seriesInto(files.series, values["series-interval"] ?? 1) }),
     ...(process.stderr.isTTY ? { onProgress: progress.show } : {}),
   });
-  const durationUs = replay.run();
+  const dropped = truth === null ? null : () => truth.dropped();
+  if (scrapes !== null || files.metrics !== null) pages = new Pages(replay, { config, startS, dropped });
+  const durationUs = scrapes === null ? replay.run() : await replay.runScraped();
   replay.stop();
   await truth?.close();
   const tookUs = wallUs() - startUs;
@@ -131,19 +152,26 @@ async function runTrace(trace: Trace, name: string, values: ReplayValues, config
   trace.close();
   const results = resultsOf(replay, durationUs, about);
   console.log(table(results, tookUs));
-  const dropped = truth?.dropped() ?? null;
-  if (dropped !== null && dropped.run + dropped.step + dropped.request > 0) {
-    console.log(`truth log: lost ${dropped.request} requests, ${dropped.step} steps, ${dropped.run} runs`);
+  const lost = truth?.dropped();
+  if (lost && lost.run + lost.step + lost.request > 0) {
+    console.log(`truth log: lost ${lost.request} requests, ${lost.step} steps, ${lost.run} runs`);
   }
   if (bad.first) console.log(`first bad line: ${name}:${bad.first.line}: expected ${bad.first.expected}`);
   if (files.json !== null) files.json.end(`${JSON.stringify(results, null, 2)}\n`);
-  if (files.metrics !== null) files.metrics.end(await metricsText(replay, config, dropped));
+  if (files.metrics !== null) files.metrics.end(await pages!.text("role"));
   files.series?.end("");
+  scrapes?.end();
 }
 
 /** One engine block per block of the trace, unless somebody says otherwise. */
 function defaultsOf(trace: Trace): readonly Given[] {
   return trace.format === "mooncake" ? [given(lookup("block-size")!, [`${TRACE_BLOCK}`], "mooncake")] : [];
+}
+
+function clientsOf(values: ReplayValues, seed: number): ClientOptions {
+  const timeout = values["client-timeout"];
+  const patienceUs = timeout ? ([timeout[0] * 1e6, timeout[1] * 1e6] as const) : null;
+  return { stopShare: values["stop-share"] ?? 0, patienceUs, seed };
 }
 
 /** The log that the server writes; here by the one thread, so that nothing is ever dropped. */

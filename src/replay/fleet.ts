@@ -1,11 +1,20 @@
 /** How does a request of a trace reach the engines? Its length is checked as the front would, its content becomes hashes. */
-import type { VirtualClock } from "../clock.ts";
+import type { Cancel, VirtualClock } from "../clock.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { Engine } from "../engine/engine.ts";
 import { Fleet as Ranks } from "../engine/fleet.ts";
 import type { Observer } from "../engine/observer.ts";
-import { type EngineSnapshot, Finish, type LoopSnapshot, type Receiver } from "../engine/types.ts";
+import type { Fresh } from "../engine/snapshot.ts";
+import {
+  type EngineSnapshot,
+  type EngineView,
+  Finish,
+  type LoopView,
+  type Receiver,
+  type Submission,
+} from "../engine/types.ts";
 import type { TraceRequest } from "../traces/trace.ts";
+import { type Client, type ClientOptions, clients } from "./clients.ts";
 import { PromptHashes } from "./hashes.ts";
 
 /** What became of a request that was not taken. */
@@ -16,40 +25,56 @@ export interface FleetOptions {
   readonly clock: VirtualClock;
   readonly module: WebAssembly.Module;
   readonly engines: number;
-  /** A request ended; `refused` when that is because the engine had no room for it after all. */
-  readonly onEnd: (refused: boolean) => void;
+  readonly clients: ClientOptions;
+  /** A request ended: error when the engine had no room for it after all, abort when its client left. */
+  readonly onEnd: (reason: Finish) => void;
   /** A step's outcome is handed out and the next is not planned yet: what is submitted now belongs to that one. */
   readonly onStep: () => void;
   /** Of the engine with this index, where somebody keeps the truth. */
   readonly observer: ((engine: number) => Observer) | null;
+  /** Called before each update with its time. */
+  readonly beforeUpdate: ((nowUs: number) => void) | null;
 }
 
 export class Fleet {
   readonly #ranks: Ranks;
   readonly #config: EngineConfig;
   readonly #clock: VirtualClock;
+  readonly #onEnd: (reason: Finish) => void;
+  /** Of all whose clients wait. */
   readonly #receiver: Receiver;
+  readonly #client: () => Client;
   readonly #hashes: PromptHashes;
   /** Requests are held back before the queue, and with them their prompts. */
   readonly #keeps: boolean;
   #order = 0;
   #live = 0;
 
-  constructor({ config, clock, module, engines, onEnd, onStep, observer }: FleetOptions) {
+  constructor({
+    config,
+    clock,
+    module,
+    engines,
+    clients: options,
+    onEnd,
+    onStep,
+    observer,
+    beforeUpdate,
+  }: FleetOptions) {
     this.#config = config;
     this.#clock = clock;
     this.#hashes = new PromptHashes(config.blockSize);
     this.#keeps = config.timing.kind === "constant";
     // Drawn ids stay clear of 0, so nothing ends before its traced length.
     const common = { engines, config, clock, module, eosId: 0, free: false, onStep };
-    this.#ranks = new Ranks(observer ? { ...common, observer } : common);
-    this.#receiver = {
-      endsOnly: true,
-      onTokens: (_ids, _at, _count, finish) => {
-        this.#live--;
-        onEnd(finish === Finish.Error);
-      },
-    };
+    this.#ranks = new Ranks({
+      ...common,
+      ...(observer ? { observer } : {}),
+      ...(beforeUpdate ? { beforeUpdate } : {}),
+    });
+    this.#client = clients(options);
+    this.#onEnd = onEnd;
+    this.#receiver = { endsOnly: true, onTokens: (_ids, _at, _count, finish) => this.#ended(finish!) };
   }
 
   get engines(): readonly Engine[] {
@@ -70,14 +95,17 @@ export class Fleet {
     const room = maxModelLen - promptTokens;
     const order = this.#order++;
     const words = this.#hashes.of(request, order);
+    const { stops, leavesAfterUs } = this.#client();
+    const ends = stops && outputTokens <= room;
+    const timed = leavesAfterUs === Number.POSITIVE_INFINITY ? null : new Timed(this.#ended);
     const answer = this.#ranks.submit(
       {
         promptIds: this.#keeps ? words.slice() : words,
         promptTokens,
-        maxTokens: Math.min(outputTokens, room),
+        maxTokens: Math.min(ends ? 2 * outputTokens : outputTokens, room),
         minTokens: 0,
-        ignoreEos: true,
-        plannedTokens: null,
+        ignoreEos: !ends,
+        plannedTokens: ends ? outputTokens : null,
         stopTokenIds: [],
         seed: order,
         priority: 0,
@@ -85,10 +113,11 @@ export class Fleet {
         skipReadingPrefixCache: false,
         arrivalUs: this.#clock.now(),
       },
-      this.#receiver,
+      timed ?? this.#receiver,
     );
     if ("refused" in answer) return "busy";
     this.#live++;
+    timed?.leaveAt(this.#clock.now() + leavesAfterUs, answer, this.#clock);
     return outputTokens > room ? "cut" : true;
   }
 
@@ -97,7 +126,40 @@ export class Fleet {
   }
 
   /** Of all engines together. */
-  lateness(): LoopSnapshot {
-    return this.#ranks.lateness();
+  lateness(): LoopView {
+    return this.#ranks.latenessView();
+  }
+
+  /** The same as `snapshots` where the numbers live. */
+  views(fresh: Fresh): EngineView[] {
+    return this.#ranks.views(fresh);
+  }
+
+  readonly #ended = (reason: Finish): void => {
+    this.#live--;
+    this.#onEnd(reason);
+  };
+}
+
+/** The receiver of a client that leaves when it has waited too long. */
+class Timed implements Receiver {
+  readonly endsOnly = true;
+  readonly #ended: (reason: Finish) => void;
+  #stay: Cancel | null = null;
+
+  constructor(ended: (reason: Finish) => void) {
+    this.#ended = ended;
+  }
+
+  leaveAt(dueUs: number, answer: Submission, clock: VirtualClock): void {
+    this.#stay = clock.at(dueUs, () => {
+      answer.cancel();
+      this.#ended(Finish.Abort);
+    });
+  }
+
+  onTokens(_ids: Int32Array, _at: number, _count: number, finish: Finish | null): void {
+    this.#stay?.();
+    this.#ended(finish!);
   }
 }

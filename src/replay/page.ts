@@ -1,36 +1,58 @@
-/** What would `/metrics` show at the end of a replay? The server's page over the same state; time began at 0. */
+/** What would a scrape show at an instant of a replay? The server's pages over the server's held copies. */
+import { histogramBounds, LOOP_BOUNDS } from "../config/buckets.ts";
 import type { ServeConfig } from "../config/types.ts";
-import type { Snapshot, TruthDropped } from "../engine/types.ts";
+import type { TruthDropped } from "../engine/types.ts";
 import { cacheConfigLabels } from "../metrics/cache-config.ts";
+import { refreshesOf, type View } from "../metrics/dialects.ts";
+import { Held, heldReader, type Source } from "../metrics/held.ts";
 import type { Identity } from "../metrics/identity.ts";
 import { pages } from "../metrics/page.ts";
 import type { Replay } from "./replay.ts";
 
-/** `dropped`: what a truth log lost, where one was written. */
-export function metricsText(replay: Replay, config: ServeConfig, dropped: TruthDropped | null): Promise<string> {
-  const identity: Identity = {
-    role: "vllm",
-    modelName: config.servedModelNames[0]!,
-    engineFirst: 0,
-    startedS: 0,
-    cacheConfig: cacheConfigLabels(config),
-    disableLogStats: config.disableLogStats,
-  };
-  const snapshot = snapshotOf(replay, dropped);
-  return pages(identity)("role", () => snapshot);
+export interface PagesOptions {
+  readonly config: ServeConfig;
+  /** Seconds since 1970 at which the simulation begins. */
+  readonly startS: number;
+  /** What a truth log lost so far; null where none is written. */
+  readonly dropped: (() => TruthDropped) | null;
 }
 
-function snapshotOf({ fleet, counts, unfinished }: Replay, dropped: TruthDropped | null): Snapshot {
-  const engines = fleet.snapshots();
-  const finished = (index: 0 | 1) => engines.reduce((total, one) => total + one.finished[index], 0);
-  return {
-    engines,
-    loop: fleet.lateness(),
-    front: {
-      outcomes: { stop: finished(0), length: finished(1), abort: 0, refused: counts.tooLong + counts.busy, error: 0 },
-      streamsOpen: unfinished,
-      workerRestarts: 0,
-    },
-    ...(dropped ? { truth: dropped } : {}),
-  };
+export class Pages {
+  /** Of the replay's `beforeUpdate`. */
+  readonly before: (nowUs: number) => void;
+  /** The page as it stands at the replay's time. */
+  readonly text: (view: View) => Promise<string>;
+
+  constructor(replay: Replay, { config, startS, dropped }: PagesOptions) {
+    const identity: Identity = {
+      role: "vllm",
+      modelName: config.servedModelNames[0]!,
+      engineFirst: 0,
+      startedS: startS,
+      cacheConfig: cacheConfigLabels(config),
+      disableLogStats: config.disableLogStats,
+    };
+    const { fleet, accounts } = replay;
+    const views = { now: fleet.views("now"), step: fleet.views("step") };
+    const loop = fleet.lateness();
+    const source: Source = (fresh) => ({
+      engines: views[fresh],
+      loop,
+      front: accounts.snapshot(),
+      ...(dropped ? { truth: dropped() } : {}),
+    });
+    const shape = {
+      engines: fleet.engines.length,
+      bounds: histogramBounds(config.engine.maxModelLen),
+      loopBounds: LOOP_BOUNDS,
+      adapters: 0,
+      truth: dropped !== null,
+    };
+    const refreshes = refreshesOf(identity);
+    const held = new Held(shape, refreshes, source, replay.nowUs);
+    const read = heldReader(shape, refreshes);
+    const print = pages(identity);
+    this.before = (nowUs) => held.before(nowUs);
+    this.text = (view) => print(view, read(held.refresh(replay.nowUs)));
+  }
 }

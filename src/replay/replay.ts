@@ -2,11 +2,13 @@
  * What happens when a trace meets the engine on a clock of its own? Requests are submitted at their times, or as others
  * end, and time jumps from one event to the next. The engine and its loop are those of the server.
  */
+import { Accounts } from "../accounting.ts";
 import { VirtualClock } from "../clock.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { Observer } from "../engine/observer.ts";
-import type { EngineSnapshot } from "../engine/types.ts";
+import { type EngineSnapshot, Finish } from "../engine/types.ts";
 import type { Pace, TraceRequest } from "../traces/trace.ts";
+import { type ClientOptions, PATIENT } from "./clients.ts";
 import { Fleet } from "./fleet.ts";
 
 /** Work between two calls of `collect`: requests, and steps at so many for a request. */
@@ -16,6 +18,22 @@ const STEPS_PER_REQUEST = 16;
 /** So much simulated time passes between two calls of `onProgress`, at most. */
 const SLICE_US = 100_000;
 
+/** What an end counts as here, and in the server's outcomes; an error is a request that found no room after all. */
+const COUNTED = {
+  [Finish.Stop]: "finished",
+  [Finish.Length]: "finished",
+  [Finish.Repetition]: "finished",
+  [Finish.Abort]: "left",
+  [Finish.Error]: "busy",
+} as const;
+const OUTCOMES = {
+  [Finish.Stop]: "stop",
+  [Finish.Length]: "length",
+  [Finish.Repetition]: "stop",
+  [Finish.Abort]: "abort",
+  [Finish.Error]: "refused",
+} as const;
+
 export interface ReplayOptions {
   readonly config: EngineConfig;
   readonly module: WebAssembly.Module;
@@ -24,11 +42,17 @@ export interface ReplayOptions {
   readonly pace: Pace;
   /** The replay ends at this time, with what runs then unfinished; Infinity: when all is done. */
   readonly untilUs: number;
+  /** Absent: they set the traced length as their limit and wait for it. */
+  readonly clients?: ClientOptions;
   /** Looked at after each interval of simulated time. */
   readonly series?: {
     readonly intervalUs: number;
     readonly onRow: (atUs: number, engines: readonly EngineSnapshot[], counts: Counts) => void;
   };
+  /** Called at 0 and after each interval; time stands still until it is done. Needs `runScraped`. */
+  readonly scrapes?: { readonly intervalUs: number; readonly onScrape: (atUs: number) => Promise<void> };
+  /** Called before each update with its time: what held copies need. */
+  readonly beforeUpdate?: (nowUs: number) => void;
   /** Of the engine with this index: told of every step and request. */
   readonly observer?: (engine: number) => Observer;
   /** Frees memory. The host's own collector takes the core's memory, most of it never touched, for live data and so waits too long. */
@@ -36,10 +60,12 @@ export interface ReplayOptions {
   readonly onProgress?: (atUs: number, counts: Counts) => void;
 }
 
-/** Requests so far: arrived = finished + refused + unfinished. */
+/** Requests so far: arrived = finished + left + refused + unfinished. */
 export interface Counts {
   arrived: number;
   finished: number;
+  /** Their clients did not wait for the end. */
+  left: number;
   /** Of the finished and unfinished: with less output than the trace says, for want of context. */
   cut: number;
   tooLong: number;
@@ -47,7 +73,9 @@ export interface Counts {
 }
 
 export class Replay {
-  readonly counts: Counts = { arrived: 0, finished: 0, cut: 0, tooLong: 0, busy: 0 };
+  readonly counts: Counts = { arrived: 0, finished: 0, left: 0, cut: 0, tooLong: 0, busy: 0 };
+  /** By outcome, as the server's front counts. */
+  readonly accounts = new Accounts();
   readonly fleet: Fleet;
   readonly #clock = new VirtualClock();
   readonly #options: ReplayOptions;
@@ -59,39 +87,77 @@ export class Replay {
   #steps = 0;
   #collectAt = COLLECT_EVERY;
   #rowUs: number;
+  #scrapeUs: number;
 
   constructor(options: ReplayOptions) {
     this.#options = options;
     this.#most = options.pace.kind === "closed" ? options.pace.concurrency : Number.POSITIVE_INFINITY;
     this.#rowUs = options.series?.intervalUs ?? Number.POSITIVE_INFINITY;
-    const { config, module, engines, observer = null } = options;
+    this.#scrapeUs = options.scrapes ? 0 : Number.POSITIVE_INFINITY;
+    const { config, module, engines, clients = PATIENT, observer = null, beforeUpdate = null } = options;
     this.fleet = new Fleet({
       config,
       clock: this.#clock,
       module,
       engines,
+      clients,
       onEnd: this.#ended,
       onStep: this.#stepped,
       observer,
+      beforeUpdate,
     });
     this.#advance();
   }
 
   /** Runs to the end; simulated microseconds until the last request ended, or until `untilUs`. Throws what the trace throws. */
   run(): number {
+    this.#fill();
+    while (this.#goesOn) this.#slice();
+    return this.#end();
+  }
+
+  /** The same, and waits for each scrape. */
+  async runScraped(): Promise<number> {
+    await this.#scrape();
+    this.#fill();
+    while (this.#goesOn) {
+      this.#slice();
+      if (this.#clock.now() >= this.#scrapeUs) await this.#scrape();
+    }
+    const endUs = this.#end();
+    // The scrape that shows the last end.
+    if (endUs < this.#options.untilUs && this.#scrapeUs - this.#options.scrapes!.intervalUs <= endUs) {
+      this.#clock.until(this.#scrapeUs);
+      await this.#scrape();
+    }
+    return endUs;
+  }
+
+  get nowUs(): number {
+    return this.#clock.now();
+  }
+
+  get #goesOn(): boolean {
+    return (this.#next !== undefined || this.#live > 0) && this.#clock.now() < this.#options.untilUs;
+  }
+
+  /** As far as nothing comes from outside. */
+  #slice(): void {
     const { untilUs, onProgress } = this.#options;
     const clock = this.#clock;
+    const arrivalUs =
+      this.#next !== undefined && this.#live < this.#most ? this.#next.arrivalUs : Number.POSITIVE_INFINITY;
+    const sliceUs = this.#live > 0 ? clock.now() + SLICE_US : Number.POSITIVE_INFINITY;
+    clock.until(Math.min(arrivalUs, sliceUs, this.#rowUs, this.#scrapeUs, untilUs));
+    if (clock.now() >= this.#rowUs) this.#row();
+    if (clock.now() >= untilUs) return;
     this.#fill();
-    while (this.#next !== undefined || this.#live > 0) {
-      const arrivalUs =
-        this.#next !== undefined && this.#live < this.#most ? this.#next.arrivalUs : Number.POSITIVE_INFINITY;
-      const sliceUs = this.#live > 0 ? clock.now() + SLICE_US : Number.POSITIVE_INFINITY;
-      clock.until(Math.min(arrivalUs, sliceUs, this.#rowUs, untilUs));
-      if (clock.now() >= this.#rowUs) this.#row();
-      if (clock.now() >= untilUs) return untilUs;
-      this.#fill();
-      onProgress?.(clock.now(), this.counts);
-    }
+    onProgress?.(clock.now(), this.counts);
+  }
+
+  #end(): number {
+    const clock = this.#clock;
+    if (clock.now() >= this.#options.untilUs) return this.#options.untilUs;
     // The row that shows the last end, and the empty step that an asynchronous engine still has open.
     if (this.#options.series && this.#rowUs - this.#options.series.intervalUs <= this.#lastEndUs) {
       clock.until(this.#rowUs);
@@ -123,9 +189,11 @@ export class Replay {
   #submit(request: TraceRequest): void {
     const { counts } = this;
     counts.arrived++;
+    this.accounts.opened();
     const outcome = this.fleet.submit(request);
     if (outcome === "tooLong" || outcome === "busy") {
       counts[outcome]++;
+      this.accounts.settled("refused");
       return;
     }
     this.#live++;
@@ -137,11 +205,11 @@ export class Replay {
     this.#next = done ? undefined : value;
   }
 
-  readonly #ended = (refused: boolean): void => {
+  readonly #ended = (reason: Finish): void => {
     this.#live--;
     this.#lastEndUs = this.#clock.now();
-    if (refused) this.counts.busy++;
-    else this.counts.finished++;
+    this.counts[COUNTED[reason]]++;
+    this.accounts.settled(OUTCOMES[reason]);
   };
 
   /** In a closed loop those that ended in a step make room; not before all its ends are told, since slots are used again. */
@@ -162,5 +230,11 @@ export class Replay {
     const { intervalUs, onRow } = this.#options.series!;
     onRow(this.#rowUs, this.fleet.snapshots(), this.counts);
     this.#rowUs += intervalUs;
+  }
+
+  async #scrape(): Promise<void> {
+    const { intervalUs, onScrape } = this.#options.scrapes!;
+    await onScrape(this.#scrapeUs);
+    this.#scrapeUs += intervalUs;
   }
 }

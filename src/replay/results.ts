@@ -15,6 +15,8 @@ export interface Results {
   readonly requests: {
     readonly arrived: number;
     readonly finished: number;
+    /** Their clients did not wait for the end. */
+    readonly left: number;
     readonly unfinished: number;
     readonly refused: { readonly too_long: number; readonly busy: number };
     readonly cut: number;
@@ -78,6 +80,7 @@ export function resultsOf(replay: Replay, durationUs: number, about: About): Res
     requests: {
       arrived: counts.arrived,
       finished: counts.finished,
+      left: counts.left,
       unfinished: replay.unfinished,
       refused: { too_long: counts.tooLong, busy: counts.busy },
       cut: counts.cut,

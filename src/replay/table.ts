@@ -9,6 +9,7 @@ export function table(results: Results, wallUs: number): string {
   const wallS = wallUs / 1e6;
   const speed = (count: number) => (wallS > 0 ? whole(count / wallS) : "-");
   const extra = [
+    requests.left > 0 ? `${whole(requests.left)} left by their clients` : "",
     requests.unfinished > 0 ? `${whole(requests.unfinished)} unfinished` : "",
     refused > 0 ? `${whole(refused)} refused (${refusals(requests.refused)})` : "",
     requests.cut > 0 ? `${whole(requests.cut)} cut to the context` : "",

@@ -88,7 +88,7 @@ export class Prometheus {
   async query(expression: string, atS?: number): Promise<Sample[]> {
     type Point = readonly [number, string];
     type Vector = readonly { readonly metric: Record<string, string>; readonly value: Point }[];
-    const time = atS === undefined ? {} : { time: `${atS}` };
+    const time: Record<string, string> = atS === undefined ? {} : { time: `${atS}` };
     const { result, resultType } = await this.api<{ resultType: string; result: Vector | Point }>("query", {
       query: expression,
       ...time,
