@@ -118,6 +118,34 @@ test("while the client is slow tokens wait, and leave as one chunk", () => {
   expect(outcomes).toEqual(["length"]);
 });
 
+test("elysia#1801: a thousand clients that read nothing hold the ids of their tokens, and not one event more", () => {
+  const [clients, tokens] = [1000, 1000];
+  const streams = Array.from({ length: clients }, () => streamed());
+  const ids = Int32Array.from({ length: tokens }, (_, i) => 97 + (i % 26));
+  const give = (from: number, to: number) => {
+    for (let at = from; at < to; at++) {
+      for (const { answer } of streams) answer.choices[0]!.onTokens(ids, at, 1, null, -1);
+    }
+  };
+  const heapBytes = () => {
+    Bun.gc(true);
+    return process.memoryUsage().heapUsed;
+  };
+  give(0, 2);
+  for (const { sink } of streams) sink.full = true;
+  const before = heapBytes();
+  give(2, tokens);
+  // An event has 240 bytes; an id in an array has eight, and an array that grows has room for as many again.
+  expect(heapBytes() - before).toBeWithin(4 * clients * tokens, 24 * clients * tokens);
+  for (const { sink, answer } of streams) {
+    expect(sink.events.length).toBe(2);
+    sink.full = false;
+    answer.onDrain();
+    expect(sink.events.length).toBe(3);
+  }
+  expect(JSON.parse(streams[7]!.sink.events[2]!.slice(6)).choices[0].text).toHaveLength(tokens - 2);
+});
+
 test("an answer that ends while the client is slow keeps its end until the client is ready", () => {
   const { answer, sink, outcomes, give } = streamed({ includeUsage: true });
   give("a");
