@@ -80,6 +80,7 @@ export interface Report {
 /** Of each law. */
 const VIOLATIONS_KEPT = 5;
 const UNREADABLE_KEPT = 20;
+const ONE_SIDED = "one-sided: the whole law needs a clean server at rest";
 /** A step's worth of tokens where several processes answer and nobody says max_num_seqs. */
 const DEFAULT_STEP_TOKENS = 1024;
 
@@ -90,6 +91,8 @@ interface State {
   readonly violations: Violation[];
   readonly notes: (Violation & { known: string })[];
   reason: string;
+  /** Looked at in its whole form, where it has a one-sided one. */
+  whole: boolean;
   readonly memory: Map<string, Map<string, unknown>>;
 }
 
@@ -108,7 +111,16 @@ export class Checker {
     const { only } = options;
     this.#states = allLaws
       .filter(({ id }) => only === undefined || only.includes(id))
-      .map((law) => ({ law, looks: 0, violationCount: 0, violations: [], notes: [], reason: "", memory: new Map() }));
+      .map((law) => ({
+        law,
+        looks: 0,
+        violationCount: 0,
+        violations: [],
+        notes: [],
+        reason: "",
+        whole: false,
+        memory: new Map(),
+      }));
     this.#parameters = options.parameters ?? {};
     this.#clean = options.clean ?? false;
   }
@@ -183,6 +195,7 @@ export class Checker {
       return;
     }
     state.looks++;
+    if (known.clean && known.rest) state.whole = true;
     for (const broken of outcomes) if (broken !== null) this.#record(state, broken, look, before);
   }
 
@@ -229,7 +242,8 @@ function resultOf(state: State, spoken: ReadonlySet<DialectName>): LawResult {
   const { law, looks, violationCount, violations, notes } = state;
   const { id, of, sentence, severity, means, looksLike } = law;
   const absent = of !== "any" && of !== "cross" && !spoken.has(of);
-  const reason = absent ? `no ${of} metrics here` : state.reason;
+  const oneSided = looks > 0 && law.needs.includes("clean") && !state.whole;
+  const reason = absent ? `no ${of} metrics here` : oneSided ? ONE_SIDED : state.reason;
   const verdict: Verdict =
     violationCount > 0 ? "violated" : notes.length > 0 ? "note" : looks > 0 ? "held" : "not checkable";
   return { id, of, sentence, severity, verdict, looks, violationCount, violations, notes, reason, means, looksLike };

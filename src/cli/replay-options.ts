@@ -1,9 +1,9 @@
 /** What can `understudy replay` be told, beside all that the server's engine can? One table, read before the server's options. */
 import { FORMATS } from "../traces/open.ts";
-import type { Command, Refused } from "./given.ts";
-import { wrongValue } from "./given.ts";
-import { integer, number, type Option, onlyOn, type Row, text, type ValueOf } from "./option.ts";
+import type { Command } from "./given.ts";
+import { integer, number, onlyOn, type Row, text } from "./option.ts";
 import { dialectList, interval, SCRAPE_INTERVAL_S, secondsRange } from "./replay-scrapes.ts";
+import { optionsHelp, takeOptions, type ValuesOf } from "./take-options.ts";
 
 const SECONDS_MOST = 1e9;
 
@@ -99,43 +99,12 @@ export const replayOptions = {
 
 export const REPLAY: Command = { name: "replay", own: Object.keys(replayOptions) };
 
-type Name = keyof typeof replayOptions;
-export type ReplayValues = { readonly [K in Name]?: ValueOf<(typeof replayOptions)[K]> };
+export type ReplayValues = ValuesOf<typeof replayOptions>;
 
 /** Takes replay's own options out of `argv`; `rest` is for the server's parser. */
-export function takeReplayOptions(
-  argv: readonly string[],
-): { readonly values: ReplayValues; readonly rest: readonly string[] } | Refused {
-  const values: Record<string, unknown> = {};
-  const rest: string[] = [];
-  for (let at = 0; at < argv.length; at++) {
-    const [written, attached] = split(argv[at]!);
-    const name = written.slice(2).replaceAll("_", "-");
-    if (!written.startsWith("--") || !Object.hasOwn(replayOptions, name)) {
-      rest.push(argv[at]!);
-      continue;
-    }
-    const option: Option = replayOptions[name as Name];
-    const isSwitch = option.arity === "switch";
-    if (isSwitch && attached !== undefined) return { error: `${written}: takes no value, not "${attached}"` };
-    const value = isSwitch ? "true" : (attached ?? argv[++at]);
-    if (value === undefined) return { error: `${written}: needs a value: ${option.accepts}` };
-    values[name] = option.read([value]);
-    if (values[name] === undefined) return wrongValue(written, option.accepts, value);
-  }
-  return { values, rest };
-}
-
-function split(token: string): [string, string | undefined] {
-  const equals = token.indexOf("=");
-  return equals < 0 ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
-}
+export const takeReplayOptions = (argv: readonly string[]) => takeOptions(replayOptions, argv);
 
 export function replayHelp(): string {
-  const lines = Object.entries<Row>(replayOptions).map(([name, row]) => {
-    const flag = `--${name}${row.metavar === "" ? "" : ` ${row.metavar}`}`;
-    return `  ${flag}\n      ${row.about} Default: ${row.default}.`;
-  });
   return [
     "understudy replay TRACE [options]",
     "understudy replay --format synthetic:isl=1000,osl=200,concurrency=256 [options]",
@@ -143,7 +112,7 @@ export function replayHelp(): string {
     "Runs a trace through the server's engine in simulated time, as fast as the machine can.",
     "Same trace, seed and options: same results.",
     "",
-    ...lines,
+    optionsHelp(replayOptions),
     "",
     "The model, scheduler, KV cache and timing options are those of understudy serve (understudy serve --help),",
     "from flags, UNDERSTUDY_… variables and --config alike. --block-size is 512 by default for a mooncake trace.",

@@ -1,0 +1,57 @@
+/** Which arguments are options of a command's own table, and what do they say? */
+import { type Refused, wrongValue } from "./given.ts";
+import type { Option, Row, ValueOf } from "./option.ts";
+
+export type OptionsTable = Readonly<Record<string, Row>>;
+export type ValuesOf<T extends OptionsTable> = { readonly [K in keyof T]?: ValueOf<T[K]> };
+
+export interface Taken<T extends OptionsTable> {
+  readonly values: ValuesOf<T>;
+  /** What the table does not name, in its order. */
+  readonly rest: readonly string[];
+}
+
+/** Options of one value, switches, and toggles as --x and --no-x; the last of two counts. */
+export function takeOptions<T extends OptionsTable>(table: T, argv: readonly string[]): Taken<T> | Refused {
+  const values: Record<string, unknown> = {};
+  const rest: string[] = [];
+  for (let at = 0; at < argv.length; at++) {
+    const [written, attached] = split(argv[at]!);
+    const found = written.startsWith("--") ? find(table, written.slice(2).replaceAll("_", "-")) : undefined;
+    if (found === undefined) {
+      rest.push(argv[at]!);
+      continue;
+    }
+    const { name, option, sets } = found;
+    const bare = option.arity === "switch" || option.arity === "toggle";
+    if (bare && attached !== undefined) return { error: `${written}: takes no value, not "${attached}"` };
+    const value = bare ? String(sets) : (attached ?? argv[++at]);
+    if (value === undefined) return { error: `${written}: needs a value: ${option.accepts}` };
+    values[name] = option.read([value]);
+    if (values[name] === undefined) return wrongValue(written, option.accepts, value);
+  }
+  return { values: values as ValuesOf<T>, rest };
+}
+
+function find(table: OptionsTable, name: string): { name: string; option: Option; sets: boolean } | undefined {
+  if (Object.hasOwn(table, name)) return { name, option: table[name]!, sets: true };
+  const positive = name.replace(/^no-/, "");
+  const isNegated = positive !== name && Object.hasOwn(table, positive) && table[positive]!.arity === "toggle";
+  return isNegated ? { name: positive, option: table[positive]!, sets: false } : undefined;
+}
+
+function split(token: string): [string, string | undefined] {
+  const equals = token.indexOf("=");
+  return equals < 0 ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
+}
+
+/** One entry of a command's help per row. */
+export function optionsHelp(table: OptionsTable): string {
+  return Object.entries(table)
+    .map(([name, row]) => {
+      const flag =
+        row.arity === "toggle" ? `--[no-]${name}` : `--${name}${row.metavar === "" ? "" : ` ${row.metavar}`}`;
+      return `  ${flag}\n      ${row.about} Default: ${row.default}.`;
+    })
+    .join("\n");
+}
