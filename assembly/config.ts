@@ -23,6 +23,7 @@ export let maxLoras: i32 = 0;
 export let eosId: i32 = 0;
 export let kvEvents = false;
 export let inputLength: i32 = 0;
+export let fixes: i32 = 0;
 
 export function readConfig(): void {
   maxModelLen = settingI(Config.MaxModelLen);
@@ -45,4 +46,5 @@ export function readConfig(): void {
   eosId = settingI(Config.EosId);
   kvEvents = settingI(Config.KvEvents) !== 0;
   inputLength = settingI(Config.InputLength);
+  fixes = settingI(Config.Fixes);
 }

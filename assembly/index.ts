@@ -18,7 +18,14 @@ import { clearPreempted, openSteps, publishSteps, sealPreempted, takeSteps } fro
 import { feed as feedSlot, publishInput, submit as submitRequest, takeInput, unblock as unblockSlot } from "./submit";
 import { publishTiming, takeTiming } from "./timing";
 import { takeVerify, verify as verifyAll } from "./verify";
-import { applyClosed, closedPending, close as closeRequest, preempt, takeClosing } from "./vllm/end";
+import {
+  applyClosed,
+  closedPending,
+  close as closeRequest,
+  observeChoices as countChoices,
+  preempt,
+  takeClosing,
+} from "./vllm/end";
 import { hasWork as anyWork, initScheduler, schedule as planStep, setPause, takeScheduler } from "./vllm/schedule";
 import { update as takeOutcome } from "./vllm/update";
 
@@ -133,6 +140,11 @@ export function unblock(handle: i32): bool {
 /** Ends a request from the front: counted now, freed before the next update's rows. False when it is gone already. */
 export function close(handle: i32, reason: i32, tokens: i32, nowUs: f64): bool {
   return closeRequest(handle, <Reason>reason, tokens, nowUs);
+}
+
+/** All `choices` of a prompt have ended, the longest with so many tokens: for those submitted with SUBMIT_CHOICE. */
+export function observeChoices(choices: i32, longest: i32): void {
+  countChoices(choices, longest);
 }
 
 /** Frees what was closed, at once: for an engine without an open step. */

@@ -72,10 +72,16 @@ export enum Config {
   SharedBase,
   Scale,
   OverheadUs,
+  /** FIX_* bits. */
+  Fixes,
   /** Cumulative counters start here (tests start just below 2^31 and 2^32). */
   CountersFrom,
   Count,
 }
+
+/** Defects of vLLM's statistics that are repaired: clients that left are counted; aborts of requests without output have no times from the clock's zero. */
+export const FIX_ABORT_COUNTED: i32 = 1;
+export const FIX_ABORT_TIMES: i32 = 2;
 
 export enum TimingKind {
   None,
@@ -220,7 +226,10 @@ export enum Total {
   FinishedAbort,
   FinishedError,
   FinishedRepetition,
+  FinishedEngineAbort,
   Submitted,
+  /** Preemptions that outputs have told of: vLLM counts them with the request's next output. */
+  PreemptionsTold,
   Count,
 }
 
@@ -239,6 +248,8 @@ export enum Reason {
   Abort,
   Error,
   Repetition,
+  /** An abort that the engine decided (a pause): unlike a client that left, vLLM counts it. Not in the outbox. */
+  EngineAbort,
 }
 
 export enum Pause {
@@ -273,6 +284,8 @@ export const SUBMIT_STOPS: i32 = 16;
 export const SUBMIT_UNREAD: i32 = 32;
 /** It waits for something of its own (a grammar that is not compiled): nobody admits it before `unblock`, which clears the bit. */
 export const SUBMIT_BLOCKED: i32 = 64;
+/** One of several choices of a prompt: who submits them observes the prompt when all have ended (`observeChoices`). */
+export const SUBMIT_CHOICE: i32 = 128;
 
 /** Words of a KV event: kind, then STORED: slot, first block, count, parent lo, hi, and lo, hi per block; REMOVED: block, lo, hi. */
 export enum Event {
@@ -295,6 +308,13 @@ export enum Histogram {
   GenerationTokens,
   MaxTokens,
   IterationTokens,
+  /** Preemptions that outputs have told of. */
+  RequestPreemptions,
+  /** Prompt tokens that no cache had. */
+  PrefillComputed,
+  /** Of a prompt with n choices, once: n, and the longest choice. */
+  RequestChoices,
+  LongestChoice,
   Count,
 }
 /** Bounds that one histogram may have; its bounds, then one bucket more than bounds, lie at histogram * HISTOGRAM_WIDTH. */

@@ -67,6 +67,8 @@ export function row(slot: i32): Row {
 }
 
 export let preemptions = changetype<StaticArray<i32>>(0);
+/** Of those, the ones that the request's outputs have told of. */
+export let preemptionsTold = changetype<StaticArray<i32>>(0);
 export let priority = changetype<StaticArray<i32>>(0);
 /** Adapter number, 0 is none. */
 export let lora = changetype<StaticArray<i32>>(0);
@@ -101,6 +103,7 @@ export function takeSlots(): void {
   const rows = column((SLOTS + 1) * (ROW_BYTES >> 2));
   rowsAt = (changetype<usize>(rows) + ROW_BYTES - 1) & ~(<usize>ROW_BYTES - 1);
   preemptions = column(SLOTS);
+  preemptionsTold = column(SLOTS);
   priority = column(SLOTS);
   lora = column(SLOTS);
   closed = column(SLOTS);
@@ -151,6 +154,7 @@ export function acquireSlot(): i32 {
   row(slot).calm = 0;
   row(slot).template = 0;
   preemptions[slot] = 0;
+  preemptionsTold[slot] = 0;
   closed[slot] = 0;
   deferred[slot] = 0;
   cachedPrompt[slot] = 0;

@@ -109,6 +109,7 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
     engineFirst: 0,
     startedS: epochUsOf(0) / 1e6,
     cacheConfig: cacheConfigLabels(config),
+    fixes: config.engine.fixes ?? [],
     disableLogStats: config.disableLogStats,
   };
   const setup: Setup = {

@@ -2,16 +2,19 @@
 import { moveAdapter } from "../adapters";
 import { nextDetached, releaseDetached, releasePages } from "../arena";
 import { column } from "../column";
+import { fixes } from "../config";
 import { count } from "../header";
 import { observe } from "../histogram";
-import { Histogram, Reason, SLOTS, Status, Total } from "../layout";
+import { FIX_ABORT_COUNTED, FIX_ABORT_TIMES, Histogram, Reason, SLOTS, Status, SUBMIT_CHOICE, Total } from "../layout";
 import { prependWaiting, removeRunningAt, removeWaiting, runningIndexOf, setDeferred } from "../queues";
 import {
   arrivalUs,
+  cachedPrompt,
   closed,
   firstTokenUs,
   handleOf,
   preemptions,
+  preemptionsTold,
   queuedUs,
   releaseSlot,
   row,
@@ -25,6 +28,8 @@ import { freeBlocks } from "./allocate";
 /** Handles that the front has ended; they are freed at the next abort point. */
 let closing = changetype<StaticArray<i32>>(0);
 let closingCount: i32 = 0;
+/** Aborts of the engine that no message has brought yet. */
+let abortsSent = false;
 
 export function takeClosing(): void {
   closing = column(SLOTS);
@@ -68,14 +73,35 @@ export function release(slot: i32): void {
   releaseSlot(slot);
 }
 
-/** The one place where a request's own histograms are observed and its end is counted. */
+/**
+ * The one place where a request's own histograms are observed and its end is counted, as vLLM's front end does: of a
+ * client that left nothing, unless that is repaired.
+ */
 export function countEnd(slot: i32, reason: Reason, tokens: i32, now: f64): void {
   count(<Total>(Total.FinishedStop + reason), 1);
-  if (reason === Reason.Abort) return;
+  if (reason === Reason.Abort && (fixes & FIX_ABORT_COUNTED) === 0) return;
+  if (reason === Reason.EngineAbort) {
+    count(Total.FinishedAbort, 1);
+    countAbortOutput(slot, now);
+  }
+  const unheard = row(slot).outputs === 0;
   observe(Histogram.E2eLatency, now - arrivalUs[slot]);
   observe(Histogram.PromptTokens, <f64>row(slot).prompt);
   observe(Histogram.GenerationTokens, <f64>tokens);
   observe(Histogram.MaxTokens, <f64>row(slot).maxTokens);
+  observe(Histogram.RequestPreemptions, <f64>preemptionsTold[slot]);
+  observe(Histogram.PrefillComputed, <f64>(row(slot).prompt - (unheard ? 0 : max(cachedPrompt[slot] - 1, 0))));
+  if ((row(slot).flags & SUBMIT_CHOICE) === 0) observeChoices(1, tokens);
+  if (unheard) {
+    // No output brought the times of queue and schedule, so vLLM reckons from the zero of the machine's clock.
+    const sinceZero = reason === Reason.EngineAbort && (fixes & FIX_ABORT_TIMES) === 0 ? now : 0;
+    observe(Histogram.QueueTime, 0);
+    observe(Histogram.PrefillTime, sinceZero);
+    observe(Histogram.DecodeTime, 0);
+    observe(Histogram.InferenceTime, sinceZero);
+    observe(Histogram.TimePerOutputToken, 0);
+    return;
+  }
   const scheduled = scheduledUs[slot];
   const first = firstTokenUs[slot];
   const decode = row(slot).lastTokenUs - first;
@@ -84,6 +110,22 @@ export function countEnd(slot: i32, reason: Reason, tokens: i32, now: f64): void
   observe(Histogram.DecodeTime, decode);
   observe(Histogram.InferenceTime, row(slot).lastTokenUs - scheduled);
   observe(Histogram.TimePerOutputToken, tokens > 1 ? decode / <f64>(tokens - 1) : 0);
+}
+
+/** All choices of a prompt have ended, in this engine the last one. */
+export function observeChoices(choices: i32, longest: i32): void {
+  observe(Histogram.RequestChoices, <f64>choices);
+  observe(Histogram.LongestChoice, <f64>longest);
+}
+
+/** The engine's abort is an output without tokens, and vLLM takes its time as it does any output's. */
+function countAbortOutput(slot: i32, now: f64): void {
+  abortsSent = true;
+  if (row(slot).outputs === 0) observe(Histogram.TimeToFirstToken, now - arrivalUs[slot]);
+  else {
+    observe(Histogram.InterTokenLatency, now - row(slot).lastTokenUs);
+    row(slot).lastTokenUs = now;
+  }
 }
 
 /** The front ends a request: counted now with `tokens` output tokens, silent from now on, freed at the next abort point. */
@@ -98,6 +140,8 @@ export function close(handle: i32, reason: Reason, tokens: i32, now: f64): bool 
 
 /** Frees what the front has closed, in order. */
 export function applyClosed(): void {
+  if (abortsSent) observe(Histogram.IterationTokens, 0);
+  abortsSent = false;
   for (let i = 0; i < closingCount; i++) {
     const slot = slotOf(closing[i]);
     if (slot < 0) continue;

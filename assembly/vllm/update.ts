@@ -44,6 +44,8 @@ import {
   createdPrompt,
   fed,
   firstTokenUs,
+  preemptions,
+  preemptionsTold,
   Row,
   row,
   slotOf,
@@ -167,6 +169,7 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
     countGap(now - row(slot).lastTokenUs);
   }
   row(slot).lastTokenUs = now;
+  if (preemptions[slot] !== preemptionsTold[slot]) tellPreemptions(slot);
   if (how !== 0 && (how & SUBMIT_FED) !== 0 && fed[slot] - have === FEED_HALF) outFlags |= OUT_FEED;
   emit(slot, token, outFlags);
   const reason = (outFlags & 7) - 1;
@@ -201,6 +204,12 @@ function endOf(slot: i32, how: i32, token: i32, have: i32): i32 {
     return (Reason.Stop + 1) | OUT_STOP_ID;
   }
   return have >= row(slot).lastOutput ? Reason.Length + 1 : 0;
+}
+
+/** vLLM's front end hears of preemptions with the request's next output. */
+function tellPreemptions(slot: i32): void {
+  count(Total.PreemptionsTold, <f64>(preemptions[slot] - preemptionsTold[slot]));
+  preemptionsTold[slot] = preemptions[slot];
 }
 
 /** One more time between two tokens. */

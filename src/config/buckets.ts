@@ -15,6 +15,9 @@ const REQUEST_LATENCY = [
 ] as const;
 const ITERATION_TOKENS = [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384] as const;
 
+const CHOICES = [1, 2, 5, 10, 20] as const;
+const PREEMPTIONS = [1, 2, 3, 4, 5, 10, 20] as const;
+
 /** 1, 2, 5, 10, 20, 50 … up to and including `limit`: vLLM's `build_1_2_5_buckets`. */
 export function oneTwoFive(limit: number): number[] {
   const bounds: number[] = [];
@@ -42,6 +45,10 @@ export function histogramBounds(maxModelLen: number) {
     generationTokens: requestTokens,
     maxTokens: requestTokens,
     iterationTokens: ITERATION_TOKENS,
+    requestPreemptions: PREEMPTIONS,
+    prefillComputed: requestTokens,
+    requestChoices: CHOICES,
+    longestChoice: requestTokens,
   } as const satisfies Record<string, readonly number[]>;
 }
 

@@ -26,6 +26,10 @@ export type Timing =
       readonly overheadUs: number;
     };
 
+/** Known defects of the real server's metrics, each of which `--fix` repairs. */
+export const FIX_NAMES = ["abort-counted", "abort-times", "preemptions-at-once"] as const;
+export type FixName = (typeof FIX_NAMES)[number];
+
 /** The scheduler's options under vLLM's names. */
 export interface EngineConfig {
   readonly maxModelLen: number;
@@ -51,6 +55,8 @@ export interface EngineConfig {
   readonly maxLoras: number;
   readonly seed: number;
   readonly timing: Timing;
+  /** Defects of vLLM's metrics that are repaired. */
+  readonly fixes?: readonly FixName[];
 }
 
 /** `--lora-modules`: a model name of its own. */

@@ -33,6 +33,7 @@ export interface CoreExports {
   feed(handle: number, ids: number): number;
   unblock(handle: number): number;
   close(handle: number, reason: number, tokens: number, nowUs: number): number;
+  observeChoices(choices: number, longest: number): void;
   flush(): void;
   schedule(nowUs: number): number;
   update(nowUs: number): number;

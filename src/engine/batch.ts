@@ -116,6 +116,11 @@ export class Batch {
     return this.core.exports.close(handle, reason, tokens, nowUs) !== 0;
   }
 
+  /** All choices of a prompt have ended: those submitted with SUBMIT_CHOICE. */
+  observeChoices(choices: number, longest: number): void {
+    this.core.exports.observeChoices(choices, longest);
+  }
+
   /** Frees what was closed at once; for a batch without an open step. */
   flush(): void {
     this.#journal?.long("flush", []);

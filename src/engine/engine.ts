@@ -10,7 +10,7 @@ import {
   OUT_STOP_ID,
   OUT_WORDS,
   Pause,
-  type Reason,
+  Reason,
   SLOTS,
   SUBMIT_BLOCKED,
   Word,
@@ -159,7 +159,7 @@ export class Engine {
     if (this.#holding.size + this.#liveCount >= SLOTS) return { refused: "busy" };
     const unread = receiver.endsOnly === true && generation.stopTokenIds.length === 0 && !generation.script;
     const request = coreRequest(generation, unread, this.#submitted++);
-    const live = new Live(this, request, receiver, generation.script);
+    const live = new Live(this, request, receiver, generation.script, generation.choices);
     this.#adapters.know(live.adapter);
     if (this.#watch) live.trail = this.#watch.submitted(generation.id, request, receiver);
     if (this.#holding.hold(live, generation.arrivalUs)) return live;
@@ -248,7 +248,7 @@ export class Engine {
     const ids = this.#batch.core.views.tokens;
     for (const live of [...this.#holding.clear(), ...this.#live]) {
       if (!live || live.ended) continue;
-      this.end(live, Finish.Abort, live.tokens);
+      this.end(live, Finish.Abort, live.tokens, Reason.EngineAbort);
       live.receiver.onTokens(ids, 0, 0, Finish.Abort, NONE);
     }
   }
@@ -262,7 +262,7 @@ export class Engine {
   }
 
   /** The front ends a generation: silent at once, freed at the next abort point. For `Submission` only. */
-  end(live: Live, reason: Finish, tokens: number): void {
+  end(live: Live, reason: Finish, tokens: number, how: Reason = reason as number): void {
     if (live.ended) return;
     live.ended = true;
     if (live.trail) this.#watch!.closed(live.trail, reason, tokens, this.#loop.boundaryUs);
@@ -271,7 +271,8 @@ export class Engine {
       return;
     }
     this.#forget(live);
-    this.#batch.close(live.handle, reason as number as Reason, tokens, this.#loop.boundaryUs);
+    this.#batch.close(live.handle, how, tokens, this.#loop.boundaryUs);
+    if (how !== Reason.Abort || this.config.fixes?.includes("abort-counted")) live.counted(this.#batch, tokens);
     this.#closing++;
     if (this.#loop.idle) {
       this.#closing = 0;
@@ -346,6 +347,7 @@ export class Engine {
       } else {
         live.ended = true;
         this.#forget(live);
+        live.counted(this.#batch, live.tokens);
         watch?.ended(live.trail!, FINISHES[reason]!, live.tokens, watch.dueUs);
         live.receiver.onTokens(
           tokens,

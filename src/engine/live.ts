@@ -1,9 +1,9 @@
 /** What does an engine remember of one generation, from submission to its end? */
 import { FEED, FEED_HALF, NONE } from "../../assembly/layout.ts";
-import type { CoreRequest } from "./batch.ts";
+import type { Batch, CoreRequest } from "./batch.ts";
 import type { Engine } from "./engine.ts";
 import type { Trail } from "./observer.ts";
-import { Finish, type Receiver, type Submission } from "./types.ts";
+import { type Choices, Finish, type Receiver, type Submission } from "./types.ts";
 
 export class Live implements Submission {
   handle: number = NONE;
@@ -24,6 +24,8 @@ export class Live implements Submission {
     public request: CoreRequest | null,
     readonly receiver: Receiver,
     readonly script: Uint32Array | undefined,
+    /** Where it is one of several of a prompt. */
+    readonly choices: Choices | undefined,
   ) {
     this.adapter = request?.adapter ?? 0;
     this.endsOnly = receiver.endsOnly === true && script === undefined;
@@ -35,6 +37,15 @@ export class Live implements Submission {
 
   finish(reason: Finish, tokens: number): void {
     this.engine.end(this, reason, tokens);
+  }
+
+  /** It ended with `tokens` tokens, in a way that vLLM counts; the last of a prompt's choices has all of them observed. */
+  counted(batch: Batch, tokens: number): void {
+    const { choices } = this;
+    if (choices === undefined) return;
+    choices.longest = Math.max(choices.longest, tokens);
+    choices.left--;
+    if (choices.left === 0) batch.observeChoices(choices.count, choices.longest);
   }
 
   /** The next ids that the core asked for; none at the script's end. */

@@ -1,7 +1,7 @@
 /** From the user's configuration to the core's words and tables. */
-import { Config, Histogram, TimingKind } from "../../assembly/layout.ts";
+import { Config, FIX_ABORT_COUNTED, FIX_ABORT_TIMES, Histogram, TimingKind } from "../../assembly/layout.ts";
 import { histogramBounds } from "../config/buckets.ts";
-import type { EngineConfig, Timing } from "../config/types.ts";
+import type { EngineConfig, FixName, Timing } from "../config/types.ts";
 import type { CoreSetup } from "../core/core.ts";
 import type { HistogramName } from "./types.ts";
 
@@ -19,8 +19,19 @@ export const HISTOGRAMS: readonly { readonly name: HistogramName; readonly unit:
   { name: "generationTokens", unit: 1 },
   { name: "maxTokens", unit: 1 },
   { name: "iterationTokens", unit: 1 },
+  { name: "requestPreemptions", unit: 1 },
+  { name: "prefillComputed", unit: 1 },
+  { name: "requestChoices", unit: 1 },
+  { name: "longestChoice", unit: 1 },
 ];
 if (HISTOGRAMS.length !== Histogram.Count) throw new Error("the core has other histograms than the engine names");
+
+const FIXES: Readonly<Record<FixName, number>> = {
+  "abort-counted": FIX_ABORT_COUNTED,
+  "abort-times": FIX_ABORT_TIMES,
+  // Of what is shown, not of what is counted.
+  "preemptions-at-once": 0,
+};
 
 export interface SetupExtras {
   readonly eosId: number;
@@ -57,6 +68,7 @@ export function coreSetup(config: EngineConfig, { eosId, answers, kvEvents, coun
       [Config.KvEvents]: Number(kvEvents ?? false),
       // The longest prompt, or as many words of hashes; and room for stop ids.
       [Config.InputLength]: (config.blockSize === 1 ? 2 : 1) * config.maxModelLen + 8192,
+      [Config.Fixes]: (config.fixes ?? []).reduce((bits, fix) => bits | FIXES[fix], 0),
       [Config.CountersFrom]: countersFrom ?? 0,
       ...timingWords(config.timing),
     },

@@ -127,6 +127,12 @@ class CoreNumbers implements EngineView {
   get preemptions() {
     return this.moving.total(Total.Preemptions);
   }
+  get preemptionsTold() {
+    return this.#totals[Total.PreemptionsTold]!;
+  }
+  get abortedByEngine() {
+    return this.#totals[Total.FinishedEngineAbort]!;
+  }
   get prefixQueries() {
     return this.moving.total(Total.PrefixQueries);
   }
@@ -182,6 +188,8 @@ function copyOf(view: EngineView): EngineSnapshot {
     promptTokensCached: view.promptTokensCached,
     generationTokens: view.generationTokens,
     preemptions: view.preemptions,
+    preemptionsTold: view.preemptionsTold,
+    abortedByEngine: view.abortedByEngine,
     prefixQueries: view.prefixQueries,
     prefixHits: view.prefixHits,
     finished: Array.from(view.finished) as unknown as EngineSnapshot["finished"],

@@ -41,10 +41,20 @@ export interface Generation {
   readonly adapter?: number;
   /** The engine that must take it, by its place in the fleet; absent: whichever the balancing picks. */
   readonly rank?: number;
+  /** Where the prompt has several choices. */
+  readonly choices?: Choices;
   /** When the request reached the server; its TTFT counts from here. */
   readonly arrivalUs: number;
   /** The whole answer when it is known beforehand (tests, scripted content); else the engine draws it. */
   readonly script?: Uint32Array;
+}
+
+/** The choices that are made of one prompt, shared by their generations: counted as one when the last has ended. */
+export interface Choices {
+  readonly count: number;
+  left: number;
+  /** Tokens of the longest so far. */
+  longest: number;
 }
 
 /** The front's end of one generation. The loop calls it at most once per step, never per token. */
@@ -107,7 +117,13 @@ export type HistogramName =
   | "promptTokens"
   | "generationTokens"
   | "maxTokens"
-  | "iterationTokens";
+  | "iterationTokens"
+  /** Preemptions that a request's outputs told of; prompt tokens that no cache had. */
+  | "requestPreemptions"
+  | "prefillComputed"
+  /** Once per prompt: how many choices were asked for, and the tokens of the longest. */
+  | "requestChoices"
+  | "longestChoice";
 
 /** A histogram for percentiles: counts by fine bucket, in microseconds or tokens; bounds as `fineMiddle` gives them. */
 export interface FineHistogram {
@@ -144,10 +160,14 @@ export interface EngineSnapshot {
   readonly promptTokensCached: number;
   readonly generationTokens: number;
   readonly preemptions: number;
+  /** Those that an output of the request has told of since: what vLLM's front end has heard. */
+  readonly preemptionsTold: number;
   readonly prefixQueries: number;
   readonly prefixHits: number;
-  /** By `Finish`; aborts are counted here once, in vLLM's `request_success_total` they are not. */
+  /** By `Finish`; aborts are all counted here, whoever decided them. */
   readonly finished: readonly [number, number, number, number, number];
+  /** Of the aborts, those that the engine decided (a pause); the others are clients that left. */
+  readonly abortedByEngine: number;
   readonly histograms: Readonly<Record<HistogramName, HistogramSnapshot>>;
   /** By the adapter's number minus one. */
   readonly adapters: readonly AdapterSnapshot[];

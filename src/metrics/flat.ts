@@ -45,6 +45,8 @@ const ENGINE = keys({
   promptTokensCached: true,
   generationTokens: true,
   preemptions: true,
+  preemptionsTold: true,
+  abortedByEngine: true,
   prefixQueries: true,
   prefixHits: true,
 } satisfies Numbers<EngineSnapshot>);
@@ -61,6 +63,10 @@ const HISTOGRAMS = keys<HistogramName>({
   generationTokens: true,
   maxTokens: true,
   iterationTokens: true,
+  requestPreemptions: true,
+  prefillComputed: true,
+  requestChoices: true,
+  longestChoice: true,
 });
 const ADAPTER = keys({ running: true, waiting: true, heard: true } satisfies Numbers<AdapterSnapshot>);
 const LOOP = keys({ clockRebasedSeconds: true, stepsLate: true } satisfies Numbers<LoopSnapshot>);

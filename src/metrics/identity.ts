@@ -1,4 +1,5 @@
 /** Who answers a scrape? Constant for the life of the process, plain data so that it can be posted to a worker. */
+import type { FixName } from "../config/types.ts";
 import type { DialectName } from "./dialects.ts";
 import type { Shape } from "./flat.ts";
 import type { Refresh } from "./table.ts";
@@ -15,6 +16,8 @@ export interface Identity {
   readonly startedS: number;
   /** Labels of `vllm:cache_config_info` but `engine`. */
   readonly cacheConfig: Labels;
+  /** Defects that are repaired. */
+  readonly fixes: readonly FixName[];
   /** `--disable-log-stats`: vLLM then shows none of its own families. */
   readonly disableLogStats: boolean;
 }

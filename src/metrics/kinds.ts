@@ -20,6 +20,8 @@ const ENGINE: Kinds<EngineSnapshot> = {
   promptTokensCached: "counter",
   generationTokens: "counter",
   preemptions: "counter",
+  preemptionsTold: "counter",
+  abortedByEngine: "counter",
   prefixQueries: "counter",
   prefixHits: "counter",
 };

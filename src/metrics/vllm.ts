@@ -15,10 +15,15 @@ const each =
 
 /** The same once per value of a third label. */
 const eachBy =
-  (label: string, picks: Readonly<Record<string, (engine: EngineSnapshot) => number>>): Read<number> =>
+  (
+    label: string,
+    picks: Readonly<Record<string, (engine: EngineSnapshot, identity: Identity) => number>>,
+  ): Read<number> =>
   ({ engines }, identity) =>
     Object.entries(picks).flatMap(([value, pick]) =>
-      engines.map((engine, index) => [{ ...engineLabels(identity, index), [label]: value }, pick(engine)] as const),
+      engines.map(
+        (engine, index) => [{ ...engineLabels(identity, index), [label]: value }, pick(engine, identity)] as const,
+      ),
     );
 
 const engineLabels = (identity: Identity, index: number) => ({
@@ -109,10 +114,11 @@ export const vllm: readonly Row[] = withCreated([
     NO_MEDIA,
   ),
   counterOf("mm_cache_hits_total", "Multi-modal cache hits, in terms of number of cached items.", each(zero), NO_MEDIA),
-  counterOf(
-    "num_preemptions_total",
-    "Cumulative number of preemption from the engine.",
-    each((e) => e.preemptions),
+  counterOf("num_preemptions_total", "Cumulative number of preemption from the engine.", ({ engines }, identity) =>
+    engines.map((e, index) => [
+      engineLabels(identity, index),
+      identity.fixes.includes("preemptions-at-once") ? e.preemptions : e.preemptionsTold,
+    ]),
   ),
   counterOf(
     "prompt_tokens_total",
@@ -149,8 +155,8 @@ export const vllm: readonly Row[] = withCreated([
     eachBy("finished_reason", {
       stop: (e) => e.finished[Finish.Stop],
       length: (e) => e.finished[Finish.Length],
-      // What the snapshot counts as aborted are clients that left, and vLLM drops their state before it would count them.
-      abort: zero,
+      // vLLM drops the state of clients that left before it would count them.
+      abort: (e, { fixes }) => (fixes.includes("abort-counted") ? e.finished[Finish.Abort] : e.abortedByEngine),
       error: (e) => e.finished[Finish.Error],
       repetition: (e) => e.finished[Finish.Repetition],
     }),
@@ -167,6 +173,12 @@ export const vllm: readonly Row[] = withCreated([
   histogramOf("request_prompt_tokens", "Number of prefill tokens processed.", "promptTokens"),
   histogramOf("request_generation_tokens", "Number of generation tokens processed.", "generationTokens"),
   histogramOf("iteration_tokens_total", "Histogram of number of tokens per engine_step.", "iterationTokens"),
+  histogramOf(
+    "request_max_num_generation_tokens",
+    "Histogram of maximum number of requested generation tokens.",
+    "longestChoice",
+  ),
+  histogramOf("request_params_n", "Histogram of the n request parameter.", "requestChoices"),
   histogramOf("request_params_max_tokens", "Histogram of the max_tokens request parameter.", "maxTokens"),
   histogramOf("time_to_first_token_seconds", "Histogram of time to first token in seconds.", "timeToFirstToken"),
   histogramOf("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", "interTokenLatency"),
@@ -184,6 +196,16 @@ export const vllm: readonly Row[] = withCreated([
   ),
   histogramOf("request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request.", "prefillTime"),
   histogramOf("request_decode_time_seconds", "Histogram of time spent in DECODE phase for request.", "decodeTime"),
+  histogramOf(
+    "request_num_preemptions",
+    "Histogram of the number of times a request was preempted.",
+    "requestPreemptions",
+  ),
+  histogramOf(
+    "request_prefill_kv_computed_tokens",
+    "Histogram of new KV tokens computed during prefill (excluding cached tokens).",
+    "prefillComputed",
+  ),
   gaugeOf(
     "cache_config_info",
     "Information of the LLMEngine CacheConfig",

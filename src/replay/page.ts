@@ -30,6 +30,7 @@ export class Pages {
       engineFirst: 0,
       startedS: startS,
       cacheConfig: cacheConfigLabels(config),
+      fixes: config.engine.fixes ?? [],
       disableLogStats: config.disableLogStats,
     };
     const { fleet, accounts } = replay;

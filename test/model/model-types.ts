@@ -31,6 +31,8 @@ export interface Request {
   drop: boolean;
   chunk: boolean;
   preemptions: number;
+  /** Of those, the ones before its last output. */
+  preemptionsTold: number;
   closed: boolean;
   deferred: boolean;
   blocked: boolean;

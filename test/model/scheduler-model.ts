@@ -53,6 +53,7 @@ export class SchedulerModel {
       drop: false,
       chunk: false,
       preemptions: 0,
+      preemptionsTold: 0,
       closed: false,
       deferred: spec.blocked,
       blocked: spec.blocked,
@@ -278,6 +279,8 @@ export class SchedulerModel {
       this.#count(Total.PromptTokens, spec.prompt.length);
       this.#count(Total.PromptTokensCached, request.hit);
     }
+    this.#count(Total.PreemptionsTold, request.preemptions - request.preemptionsTold);
+    request.preemptionsTold = request.preemptions;
     if (reason !== null) this.#count(Total.FinishedStop + reason);
     return { no: spec.no, token, reason, byStopId, first };
   }

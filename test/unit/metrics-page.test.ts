@@ -49,7 +49,7 @@ test("any snapshot gives strict pages: no series twice, buckets cumulative, +Inf
         expect(of("num_requests_running")).toBe(engine.running);
         expect(of("num_requests_waiting")).toBe(engine.waiting + engine.deferred);
         expect(of("request_success_total", "length")).toBe(engine.finished[1]);
-        expect(of("request_success_total", "abort")).toBe(0);
+        expect(of("request_success_total", "abort")).toBe(engine.abortedByEngine);
         expect(of("time_to_first_token_seconds_count")).toBe(engine.histograms.timeToFirstToken.count);
         expect(value(families, "understudy_steps_total", labels)).toBe(engine.steps);
       });

@@ -12,6 +12,7 @@ export const identity: Identity = {
   engineFirst: 0,
   startedS: 1.7e9,
   cacheConfig: { block_size: "16", num_gpu_blocks: "100" },
+  fixes: [],
   disableLogStats: false,
 };
 
@@ -36,6 +37,8 @@ export function emptyEngine(maxModelLen = 4096): EngineSnapshot {
     promptTokensCached: 0,
     generationTokens: 0,
     preemptions: 0,
+    preemptionsTold: 0,
+    abortedByEngine: 0,
     prefixQueries: 0,
     prefixHits: 0,
     finished: [0, 0, 0, 0, 0],
