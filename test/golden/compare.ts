@@ -1,6 +1,6 @@
 /** Where does our run of a trace first differ from the recording? Every key of every row counts but the informative ones. */
-import { Runner } from "./runner.ts";
-import type { Row, Trace } from "./trace.ts";
+import type { Recording } from "./recording.ts";
+import type { Row } from "./trace.ts";
 
 /** Keys that the format calls informative: turns of the recording's driver loop. */
 const INFORMATIVE: Readonly<Record<string, readonly string[]>> = { s: ["tick"], end: ["ticks"] };
@@ -14,9 +14,9 @@ export interface Difference {
 }
 
 /** The first difference, or null: decision-identical. */
-export function firstDifference(trace: Trace, module: WebAssembly.Module): Difference | null {
-  const runner = new Runner(trace, module);
-  for (const [index, recorded] of trace.rows.entries()) {
+export function firstDifference(recording: Recording, module: WebAssembly.Module): Difference | null {
+  const runner = recording.start(module);
+  for (const [index, recorded] of recording.rows.entries()) {
     let ours: Row;
     try {
       ours = runner.run(recorded);
@@ -30,7 +30,7 @@ export function firstDifference(trace: Trace, module: WebAssembly.Module): Diffe
 }
 
 export function comparedKeys(row: Row): string[] {
-  const informative = INFORMATIVE[row.t] ?? [];
+  const informative = INFORMATIVE[String(row.t)] ?? [];
   return Object.keys(row).filter((key) => !informative.includes(key));
 }
 
@@ -41,7 +41,9 @@ function differingKeys(recorded: Row, ours: Row): string[] {
 
 /** The step side by side, for eyes. */
 export function sideBySide({ index, recorded, ours, keys }: Difference): string {
-  const at = `row ${index}: ${recorded.t}${"k" in recorded ? ` ${recorded.k}` : ""}`;
+  const kind = recorded.t ?? ["s", "u", "abort"].find((key) => key in recorded) ?? "?";
+  const number = recorded.k ?? recorded[String(kind)];
+  const at = `row ${index}: ${kind}${number === undefined ? "" : ` ${number}`}`;
   const all = [...new Set([...Object.keys(recorded), ...Object.keys(ours)])];
   const lines = all.flatMap((key) => {
     const theirs = JSON.stringify(recorded[key]) ?? "–";

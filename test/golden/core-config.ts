@@ -1,6 +1,6 @@
 /** From a trace's header to the core's configuration; an option we do not know is an error, never skipped. */
 import { Config, FEED } from "../../assembly/layout.ts";
-import type { Trace, TraceConfig } from "./trace.ts";
+import type { TraceConfig } from "./trace.ts";
 
 const KNOWN_CONFIG: ReadonlySet<string> = new Set<keyof TraceConfig>([
   "block_size",
@@ -22,14 +22,22 @@ const KNOWN_CONFIG: ReadonlySet<string> = new Set<keyof TraceConfig>([
   "max_loras",
 ]);
 
-export function coreConfig({ config, eos, requests }: Trace): Partial<Record<Config, number>> {
+/** Options that the second recording does not name; vLLM's defaults. */
+const MAY_LACK: ReadonlySet<string> = new Set<keyof TraceConfig>([
+  "max_num_active_seqs",
+  "max_num_scheduled_tokens",
+  "long_prefill_token_threshold_adaptive",
+  "max_loras",
+]);
+
+/** `longest`: prompt tokens. */
+export function coreConfig(config: TraceConfig, eos: number, longest: number): Partial<Record<Config, number>> {
   for (const key of Object.keys(config)) {
     if (!KNOWN_CONFIG.has(key)) throw new Error(`unknown option in the header: ${key}`);
   }
-
-  const longest = Math.max(
-    ...[...requests.values()].map((r) => r.prompt.reduce((sum, [, , length]) => sum + length, 0)),
-  );
+  for (const key of KNOWN_CONFIG) {
+    if (!MAY_LACK.has(key) && !(key in config)) throw new Error(`the header lacks the option ${key}`);
+  }
   return {
     [Config.MaxModelLen]: config.max_model_len,
     [Config.MaxNumSeqs]: config.max_num_seqs,
@@ -43,7 +51,7 @@ export function coreConfig({ config, eos, requests }: Trace): Partial<Record<Con
     [Config.AsyncScheduling]: Number(config.async_scheduling),
     [Config.PriorityPolicy]: Number(config.policy === "priority"),
     [Config.LongPrefillTokenThreshold]: config.long_prefill_token_threshold,
-    [Config.LongPrefillTokenThresholdAdaptive]: Number(config.long_prefill_token_threshold_adaptive),
+    [Config.LongPrefillTokenThresholdAdaptive]: Number(config.long_prefill_token_threshold_adaptive ?? false),
     [Config.PrefillScheduleInterval]: config.prefill_schedule_interval,
     [Config.ReserveFullIsl]: Number(config.scheduler_reserve_full_isl),
     [Config.Watermark]: config.watermark,

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { firstDifference, sideBySide } from "./compare.ts";
-import { readTrace } from "./trace.ts";
+import { recordingsAt } from "./places.ts";
 
 const folder = join(import.meta.dir, "vllm-0.33");
 const core = (name: string) => new WebAssembly.Module(readFileSync(join(import.meta.dir, "../../build", name)));
@@ -18,7 +18,8 @@ const small = traces.filter((name) => name.endsWith(".jsonl"));
 
 /** "" when every row is the recorded one. */
 function verdict(name: string, module: WebAssembly.Module): string {
-  const difference = firstDifference(readTrace(readFileSync(join(folder, name)), name), module);
+  const [found] = recordingsAt([join(folder, name)]);
+  const difference = firstDifference(found!.load(), module);
   return difference ? sideBySide(difference) : "";
 }
 

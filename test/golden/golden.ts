@@ -1,51 +1,47 @@
-/** `bun run golden -- [--mutate SEED] [DIR or FILE ...]`: are we decision-identical to these traces? Ends with `N passed, N failed`. */
-import { readdirSync, readFileSync, statSync } from "node:fs";
+/** `bun run golden -- [--mutate SEED] [DIR or FILE ...]`: are we decision-identical to these recordings? Ends with `N passed, N failed`. */
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { firstDifference, sideBySide } from "./compare.ts";
 import { mutate } from "./mutate.ts";
-import { readTrace } from "./trace.ts";
+import { type Found, recordingsAt } from "./places.ts";
 
 const words = process.argv.slice(2);
 const at = words.indexOf("--mutate");
-const seed = at < 0 ? null : Number(words.splice(at, 2)[1]);
+const seed = at < 0 ? null : Number(words.splice(at, 2)[1] ?? Number.NaN);
 if (seed !== null && !Number.isInteger(seed)) fail("--mutate takes a whole number");
+const unknown = words.find((word) => word.startsWith("-"));
+if (unknown !== undefined) fail(`${unknown}: unknown; there are --mutate SEED, and files and folders`);
 
 const module = new WebAssembly.Module(readFileSync(join(import.meta.dir, "../../build/core.wasm")));
-const places = words.length ? words : [join(import.meta.dir, "vllm-0.33")];
-const files = places.flatMap(tracesIn);
-if (!files.length) fail(`no traces (*.jsonl, *.jsonl.gz) in ${places.join(" ")}`);
+const places = words.length ? words : [import.meta.dir];
 let passed = 0;
-for (const file of files) {
-  const verdict = judge(file);
+let failed = 0;
+for (const found of recordingsAt(places)) {
+  const verdict = judge(found);
   if (verdict === null) passed++;
-  else console.log(`${file}: ${verdict}`);
-}
-console.log(`${passed} passed, ${files.length - passed} failed`);
-process.exit(passed === files.length ? 0 : 1);
-
-/** null when the trace passes; with --mutate a trace passes when its mutant is noticed. */
-function judge(file: string): string | null {
-  try {
-    const trace = readTrace(readFileSync(file), file);
-    if (seed === null) {
-      const difference = firstDifference(trace, module);
-      return difference && sideBySide(difference);
-    }
-    const changed = mutate(trace, seed);
-    return firstDifference(trace, module) ? null : `the mutant was not noticed: ${changed}`;
-  } catch (error) {
-    return String(error);
+  else {
+    failed++;
+    console.log(verdict);
   }
 }
+if (passed + failed === 0) fail(`no recordings (*.jsonl, *.json with scenarios, also .gz) in ${places.join(" ")}`);
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed === 0 ? 0 : 1);
 
-function tracesIn(place: string): string[] {
-  const stat = statSync(place, { throwIfNoEntry: false });
-  if (!stat) fail(`${place}: no such file or folder`);
-  if (!stat!.isDirectory()) return [place];
-  return readdirSync(place)
-    .filter((name) => /\.jsonl(\.gz)?$/.test(name))
-    .sort()
-    .map((name) => join(place, name));
+/** null when it passes; with --mutate it passes when its mutant is noticed. */
+function judge({ name, load }: Found): string | null {
+  try {
+    const recording = load();
+    if (seed === null) {
+      const difference = firstDifference(recording, module);
+      return difference && `${name}: ${sideBySide(difference)}`;
+    }
+    const changed = mutate(recording, seed);
+    return firstDifference(recording, module) ? null : `${name}: the mutant was not noticed: ${changed}`;
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return why.startsWith(name) ? why : `${name}: ${why}`;
+  }
 }
 
 function fail(why: string): never {

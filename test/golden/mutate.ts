@@ -1,27 +1,33 @@
 /** Changes one compared value of a trace, chosen by a seed: a comparer that does not notice is blind. */
 import { comparedKeys } from "./compare.ts";
-import type { Trace } from "./trace.ts";
+import type { Recording } from "./recording.ts";
 
 /** Instructions of a row, not results: changing them changes what is run. */
 const INSTRUCTIONS = new Set(["t", "r", "running", "state"]);
+/** The same in rows without a kind: the second format. */
+const LOG_INSTRUCTIONS = new Set(["s", "abort"]);
 
-/** Changes `trace` in place; says what was changed. */
-export function mutate(trace: Trace, seed: number): string {
+/** Changes `recording` in place; says what was changed. */
+export function mutate({ rows }: Recording, seed: number): string {
   let state = (seed ^ 0x9e3779b9) >>> 0;
   const draw = (n: number) => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return Math.floor((state / 2 ** 32) * n);
   };
-  for (;;) {
-    const index = draw(trace.rows.length);
-    const row = trace.rows[index]!;
-    const keys = comparedKeys(row).filter((key) => !INSTRUCTIONS.has(key));
-    if (!keys.length) continue;
-    const key = keys[draw(keys.length)]!;
-    const before = JSON.stringify(row[key]);
-    row[key] = changed(row[key], draw);
-    return `row ${index} (${row.t}), ${key}: ${before} -> ${JSON.stringify(row[key])}`;
-  }
+  const keysOf = (index: number) => {
+    const row = rows[index]!;
+    const instructions = "t" in row ? INSTRUCTIONS : LOG_INSTRUCTIONS;
+    return comparedKeys(row).filter((key) => !instructions.has(key));
+  };
+  const candidates = rows.flatMap((_, index) => (keysOf(index).length > 0 ? [index] : []));
+  if (candidates.length === 0) throw new Error("no row has a value to change");
+  const index = candidates[draw(candidates.length)]!;
+  const row = rows[index]!;
+  const keys = keysOf(index);
+  const key = keys[draw(keys.length)]!;
+  const before = JSON.stringify(row[key]);
+  row[key] = changed(row[key], draw);
+  return `row ${index}${"t" in row ? ` (${row.t})` : ""}, ${key}: ${before} -> ${JSON.stringify(row[key])}`;
 }
 
 function changed(value: unknown, draw: (n: number) => number): unknown {

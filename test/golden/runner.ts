@@ -47,13 +47,15 @@ export class Runner {
   readonly #ended = new Set<number>();
   readonly #hashNumbers = new Map<string, number>();
   #before: number[];
+  readonly #adapters: number[] = [];
   #arrivals = 0;
   #calls = 0;
   readonly #totals: Record<string, number> = {};
 
   constructor(trace: Trace, module: WebAssembly.Module) {
     this.#trace = trace;
-    this.#core = startCore(module, { config: coreConfig(trace) });
+    const lengths = [...trace.requests.values()].map((r) => r.prompt.reduce((sum, [, , length]) => sum + length, 0));
+    this.#core = startCore(module, { config: coreConfig(trace.config, trace.eos, Math.max(0, ...lengths)) });
     this.#batch = new Batch(this.#core);
     this.#before = this.#prefixTotals();
     for (const key of ["schedules", "tokens", "scheduled_requests", "preemptions", "requests"]) this.#totals[key] = 0;
@@ -97,7 +99,7 @@ export class Runner {
       stopTokenIds: this.#trace.stopTokenIds,
       seed: 0,
       priority: spec.priority ?? 0,
-      adapter: spec.lora ?? 0,
+      adapter: this.#adapterOf(spec.lora ?? 0),
       saltLo: salt.lo,
       saltHi: salt.hi,
       flags: spec.skip_reading ? SUBMIT_SKIP_READING : 0,
@@ -112,6 +114,13 @@ export class Runner {
     this.#byHandle.set(handle, live);
     this.#live.set(r, live);
     return { t: "add", r };
+  }
+
+  /** The core's numbers of adapters are small; a recording may name any. */
+  #adapterOf(lora: number): number {
+    if (lora === 0) return 0;
+    if (!this.#adapters.includes(lora)) this.#adapters.push(lora);
+    return this.#adapters.indexOf(lora) + 1;
   }
 
   #abort(r: number): Row {

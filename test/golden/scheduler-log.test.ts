@@ -2,23 +2,15 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { LogRunner, type Scenario } from "./scheduler-log.ts";
+import { firstDifference } from "./compare.ts";
+import { ofScenario } from "./recording.ts";
+import type { Scenario } from "./scheduler-log.ts";
 
 const read = (path: string) => readFileSync(join(import.meta.dir, path));
 const { scenarios } = JSON.parse(read("recorded/vllm-0.33.0-scheduler.json").toString()) as { scenarios: Scenario[] };
 const builds = ["core.wasm", "core.debug.wasm"].map(
   (name) => [name, new WebAssembly.Module(read(`../../build/${name}`))] as const,
 );
-
-/** Rows that follow the first different one mean nothing: it ends there. */
-function firstDifference(scenario: Scenario, module: WebAssembly.Module) {
-  const runner = new LogRunner(scenario, module);
-  for (const [index, recorded] of scenario.log.entries()) {
-    const ours = runner.run(recorded);
-    if (!Bun.deepEquals(ours, recorded, true)) return { index, ours, recorded };
-  }
-  return null;
-}
 
 test("all 34 scenarios are there, 4 with requests that wait for a grammar", () => {
   expect(scenarios.length).toBe(34);
@@ -29,7 +21,7 @@ test("all 34 scenarios are there, 4 with requests that wait for a grammar", () =
 
 for (const [build, module] of builds) {
   test.each(scenarios.map((scenario) => [scenario.name, scenario] as const))(`%s, ${build}`, (_, scenario) => {
-    expect(firstDifference(scenario, module)).toBeNull();
+    expect(firstDifference(ofScenario(scenario), module)).toBeNull();
   });
 }
 
@@ -40,6 +32,6 @@ test("a changed number in any row is noticed", () => {
     const log = structuredClone(scenario.log) as Record<string, unknown>[];
     if ("abort" in log[index]!) continue;
     log[index]!.free = Number(log[index]!.free) + 1;
-    expect(firstDifference({ ...scenario, log }, module)!.index).toBe(index);
+    expect(firstDifference(ofScenario({ ...scenario, log }), module)!.index).toBe(index);
   }
 });

@@ -3,7 +3,6 @@
  * apart from the traces, with real request names and one log per scenario; here we make our log in its form.
  */
 import {
-  Config,
   FEED,
   FEED_HALF,
   OUT_FEED,
@@ -18,7 +17,8 @@ import {
 import { type Core, startCore } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
 import { saltWords } from "../../src/engine/salt.ts";
-import type { TraceConfig } from "./trace.ts";
+import { coreConfig } from "./core-config.ts";
+import { type Row, refuseOthers, type TraceConfig } from "./trace.ts";
 
 /** `no` is the request's number, `at` the schedule call before which it is added, `n` its prompt tokens, `mt` max_tokens. */
 export interface LogRequest {
@@ -37,13 +37,13 @@ export interface LogRequest {
   readonly gram_ready?: number;
 }
 
-export type LogRow = Record<string, unknown>;
+const REQUEST_KEYS = "no at n mt pfx plen prio eos_at salt lora gram_ready".split(" ");
 
 export interface Scenario {
   readonly name: string;
   readonly config: TraceConfig;
   readonly requests: readonly LogRequest[];
-  readonly log: readonly LogRow[];
+  readonly log: Row[];
 }
 
 const EOS = 2;
@@ -70,14 +70,17 @@ export class LogRunner {
   #totals: number[];
 
   constructor(scenario: Scenario, module: WebAssembly.Module) {
+    const { config, requests } = scenario;
+    refuseOthers(scenario, ["name", "config", "requests", "log"], "the scenario");
+    for (const request of requests) refuseOthers(request, REQUEST_KEYS, "a request");
     this.#scenario = scenario;
-    this.#core = startCore(module, { config: coreConfig(scenario) });
+    this.#core = startCore(module, { config: coreConfig(config, EOS, Math.max(0, ...requests.map(({ n }) => n))) });
     this.#batch = new Batch(this.#core);
     this.#totals = this.#prefixTotals();
   }
 
   /** Carries the row's instruction out and gives ours. */
-  run(row: LogRow): LogRow {
+  run(row: Row): Row {
     if ("s" in row) return this.#schedule(row.s as number);
     if ("u" in row) return this.#update();
     if ("abort" in row) return this.#abort(row.abort as string);
@@ -110,7 +113,7 @@ export class LogRunner {
     this.#byName.set(`r${no}`, live);
   }
 
-  #schedule(s: number): LogRow {
+  #schedule(s: number): Row {
     const { views } = this.#core;
     for (const request of this.#scenario.requests) {
       if (request.at > this.#last && request.at <= s) this.#add(request);
@@ -143,7 +146,7 @@ export class LogRunner {
     };
   }
 
-  #update(): LogRow {
+  #update(): Row {
     const { views } = this.#core;
     const u = this.#open.shift()!;
     const rows = this.#batch.take(u);
@@ -177,7 +180,7 @@ export class LogRunner {
     };
   }
 
-  #abort(name: string): LogRow {
+  #abort(name: string): Row {
     const live = this.#byName.get(name);
     if (live && this.#batch.close(live.handle, Reason.Abort, 0, this.#last)) this.#batch.flush();
     return { abort: name };
@@ -215,27 +218,4 @@ const nameOf = (live: Live) => `r${live.request.no}`;
 /** `count` output ids from position `from` (from 0). */
 function outputs({ no, eos_at }: LogRequest, from: number, count: number): number[] {
   return Array.from({ length: count }, (_, i) => (eos_at === from + i + 1 ? EOS : 20_000_000 + no * 10_000 + from + i));
-}
-
-function coreConfig({ config, requests }: Scenario): Partial<Record<Config, number>> {
-  return {
-    [Config.MaxModelLen]: config.max_model_len,
-    [Config.MaxNumSeqs]: config.max_num_seqs,
-    [Config.MaxNumActiveSeqs]: config.max_num_active_seqs ?? config.max_num_seqs,
-    [Config.MaxNumBatchedTokens]: config.max_num_batched_tokens,
-    [Config.MaxNumScheduledTokens]: config.max_num_batched_tokens,
-    [Config.BlockSize]: config.block_size,
-    [Config.NumGpuBlocks]: config.num_gpu_blocks,
-    [Config.EnablePrefixCaching]: Number(config.enable_prefix_caching),
-    [Config.EnableChunkedPrefill]: Number(config.enable_chunked_prefill),
-    [Config.AsyncScheduling]: Number(config.async_scheduling),
-    [Config.PriorityPolicy]: Number(config.policy === "priority"),
-    [Config.LongPrefillTokenThreshold]: config.long_prefill_token_threshold,
-    [Config.PrefillScheduleInterval]: config.prefill_schedule_interval,
-    [Config.ReserveFullIsl]: Number(config.scheduler_reserve_full_isl),
-    [Config.Watermark]: config.watermark,
-    [Config.MaxLoras]: config.max_loras ?? 0,
-    [Config.EosId]: EOS,
-    [Config.InputLength]: Math.max(FEED, ...requests.map((request) => request.n)),
-  };
 }

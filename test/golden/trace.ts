@@ -1,6 +1,4 @@
 /** What stands in a recorded trace? Format `golden-decisions/1`; FORMAT.md says what each field means. */
-import { gunzipSync } from "node:zlib";
-
 export interface TraceConfig {
   block_size: number;
   num_gpu_blocks: number;
@@ -32,9 +30,30 @@ export interface TraceRequest {
   cache_salt?: string;
   lora?: number;
   skip_reading?: boolean;
+  /** Informative: turns of the recording's driver loop. */
+  at?: number;
+  abort?: [tick: number, phase: string];
 }
 
-export type Row = { t: string } & Record<string, unknown>;
+/** What else a line has is an error: nothing is skipped in silence. */
+const HEADER_KEYS =
+  "format engine version scheduler name about rules detail config eos stop_token_ids requests rows".split(" ");
+const REQUEST_KEYS =
+  "t r at prompt max_tokens eos_at stop_at priority arrival_time cache_salt lora skip_reading abort".split(" ");
+
+export type Row = Record<string, unknown>;
+
+/** As far as it is read. */
+interface Header {
+  format: string;
+  name: string;
+  detail: "full" | "lean";
+  config: TraceConfig;
+  eos: number;
+  stop_token_ids: number[];
+  requests: number;
+  rows: number;
+}
 
 export interface Trace {
   name: string;
@@ -47,20 +66,19 @@ export interface Trace {
   rows: Row[];
 }
 
-export function readTrace(bytes: Uint8Array, path: string): Trace {
-  const plain = path.endsWith(".gz") ? gunzipSync(bytes) : bytes;
-  const lines = new TextDecoder().decode(plain).trimEnd().split("\n");
-  const all = lines.map((line, i) => {
-    try {
-      return JSON.parse(line);
-    } catch {
-      throw new Error(`${path}:${i + 1}: not JSON`);
-    }
-  });
-  const header = all[0];
-  if (header?.format !== "golden-decisions/1") throw new Error(`${path}:1: expected format golden-decisions/1`);
-  const requests: TraceRequest[] = all.filter((row) => row.t === "req");
-  const rows: Row[] = all.slice(1).filter((row) => row.t !== "req");
+/** `text` is a whole file, unpacked; `path` is for messages. */
+export function readTrace(text: string, path: string): Trace {
+  const all = text
+    .trimEnd()
+    .split("\n")
+    .map((line, i) => objectOf(line, `${path}:${i + 1}`));
+  const [header, ...others] = all as [Header, ...Row[]];
+  if (header.format !== "golden-decisions/1") throw new Error(`${path}:1: expected format golden-decisions/1`);
+  refuseOthers(header, HEADER_KEYS, `${path}:1: the header`);
+  const requests = others.filter((row) => row.t === "req") as unknown as TraceRequest[];
+  for (const [i, row] of others.entries())
+    if (row.t === "req") refuseOthers(row, REQUEST_KEYS, `${path}:${i + 2}: the request`);
+  const rows = others.filter((row) => row.t !== "req");
   if (requests.length !== header.requests || rows.length - 1 !== header.rows || rows.at(-1)?.t !== "end") {
     throw new Error(`${path}: the header counts other rows than the file has`);
   }
@@ -73,6 +91,22 @@ export function readTrace(bytes: Uint8Array, path: string): Trace {
     requests: new Map(requests.map((request) => [request.r, request])),
     rows,
   };
+}
+
+function objectOf(line: string, where: string): Row {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    throw new Error(`${where}: not JSON`);
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error(`${where}: not an object`);
+  return value as Row;
+}
+
+export function refuseOthers(object: object, known: readonly string[], what: string): void {
+  const other = Object.keys(object).find((key) => !known.includes(key));
+  if (other !== undefined) throw new Error(`${what} has an unknown key: ${other}`);
 }
 
 /** Stream of a request's own output. */

@@ -1,0 +1,85 @@
+/** Which recordings lie at these places? Files and folders with all below them, both formats, packed or not; one is read at a time. */
+import { type Dirent, lstatSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { ofScenario, ofTrace, type Recording } from "./recording.ts";
+import type { Scenario } from "./scheduler-log.ts";
+import { readTrace } from "./trace.ts";
+
+/** `load` throws an Error with one line where it cannot be read. */
+export interface Found {
+  readonly name: string;
+  load(): Recording;
+}
+
+/** By name; a file that cannot be read or is no recording comes as one whose `load` throws. */
+export function* recordingsAt(places: readonly string[]): Generator<Found> {
+  for (const place of places) {
+    const found = filesAt(place);
+    for (const path of found.files) yield* recordingsIn(path, found.named);
+  }
+}
+
+function filesAt(place: string): { readonly files: readonly string[]; readonly named: boolean } {
+  const stat = lstatSync(place, { throwIfNoEntry: false });
+  return stat?.isDirectory() ? { files: below(place), named: false } : { files: [place], named: true };
+}
+
+function below(folder: string): string[] {
+  const byName = (a: Dirent, b: Dirent) => (a.name < b.name ? -1 : 1);
+  return readdirSync(folder, { withFileTypes: true })
+    .toSorted(byName)
+    .flatMap((entry) => {
+      const path = join(folder, entry.name);
+      if (entry.isDirectory()) return below(path);
+      return /\.jsonl?(\.gz)?$/.test(entry.name) ? [path] : [];
+    });
+}
+
+/** A `.json` in a folder that holds no scenarios is something else and passed over, unless it was `named`. */
+function* recordingsIn(path: string, named: boolean): Generator<Found> {
+  let text: string;
+  try {
+    text = textOf(path);
+  } catch (error) {
+    yield failing(path, `${path}: ${error instanceof Error ? error.message : error}`);
+    return;
+  }
+  if (!/\.json(\.gz)?$/.test(path)) {
+    yield { name: path, load: () => ofTrace(readTrace(text, path)) };
+    return;
+  }
+  const scenarios = scenariosOf(text);
+  if (typeof scenarios === "string") {
+    if (named || scenarios !== NO_SCENARIOS) yield failing(path, `${path}: ${scenarios}`);
+    return;
+  }
+  for (const scenario of scenarios) yield { name: `${path}#${scenario.name}`, load: () => ofScenario(scenario) };
+}
+
+const NO_SCENARIOS = "holds no scenarios";
+
+function scenariosOf(text: string): readonly Scenario[] | string {
+  try {
+    const { scenarios } = JSON.parse(text) as { readonly scenarios?: unknown };
+    return Array.isArray(scenarios) ? scenarios : NO_SCENARIOS;
+  } catch {
+    return "not JSON";
+  }
+}
+
+function textOf(path: string): string {
+  const bytes = readFileSync(path);
+  // What a file is, its first bytes say, whatever its name.
+  const packed = bytes[0] === 0x1f && bytes[1] === 0x8b;
+  return new TextDecoder().decode(packed ? gunzipSync(bytes) : bytes);
+}
+
+function failing(name: string, why: string): Found {
+  return {
+    name,
+    load() {
+      throw new Error(why);
+    },
+  };
+}
