@@ -33,8 +33,9 @@ export function publishHistograms(): void {
   for (let i = 0; i < Histogram.Count; i++) lastValue[i] = -1;
 }
 
+/** On a late host a boundary may lie before the arrival of a request that it takes in: that lasted 0, not less. */
 export function observe(histogram: Histogram, value: f64): void {
-  observeMany(histogram, value, 1);
+  observeMany(histogram, max(value, 0), 1);
 }
 
 /** Bounds end at the first 0 after the first place; a row's bounds are rising. */

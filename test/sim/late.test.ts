@@ -86,3 +86,30 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     expect(late.snapshot.preemptions).toBe(punctual.snapshot.preemptions);
   });
 });
+
+test("requests that come while a boundary is overdue wait for 0 at least: no sum of times ever falls", () => {
+  const property = fc.property(
+    fc.integer(),
+    fc.array(fc.integer({ min: 0, max: 300_000 }), { minLength: 1 }),
+    (seed, at) => {
+      const draw = seeded(seed);
+      const clock = new LateClock(() => draw() % 90_000);
+      const engine = new Engine({ config: configOf({}), clock, module: debug, free: false, eosId: EOS, answers });
+      let before: number[] = [];
+      const look = () => {
+        const sums = Object.values(engine.snapshot().histograms).map(({ sum }) => sum);
+        for (const [i, sum] of before.entries()) expect(sums[i]!).toBeGreaterThanOrEqual(sum);
+        before = sums;
+      };
+      for (const us of at) {
+        clock.inner.at(us, () => {
+          const generation = generationOf({ promptIds: promptOf(10, 1), maxTokens: 2, seed: us });
+          engine.submit({ ...generation, arrivalUs: clock.now() }, { onTokens: look });
+        });
+      }
+      clock.inner.drain(1_000_000);
+      look();
+    },
+  );
+  fc.assert(property, { numRuns: 100 });
+});
