@@ -39,6 +39,7 @@ export class TruthFile {
     this.#config = config;
     this.#about = about;
     this.#warn = warn;
+    this.#turnOver();
     this.#save("");
   }
 
@@ -92,11 +93,17 @@ export class TruthFile {
     const after = size + this.#lead.length + this.#text.length + text.length + 1;
     if (this.#regular && this.#lines > 0 && after > this.#config.maxBytes) {
       this.flush();
-      this.#turn = true;
-      this.#lines = 0;
+      this.#turnOver();
     }
     this.#text += `${text}\n`;
     this.#lines++;
+  }
+
+  /** The next line goes to a new file, whose header counts from now on. */
+  #turnOver(): void {
+    this.#turn = true;
+    this.#lines = 0;
+    this.#lead = `${headerLine(this.#about, this.#files)}\n`;
   }
 
   #save(text: string): boolean {
@@ -123,7 +130,7 @@ export class TruthFile {
     this.#regular = fstatSync(fd).isFile();
     this.#turn = false;
     this.#size = 0;
-    this.#lead = `${headerLine(this.#about, this.#files++)}\n`;
+    this.#files++;
   }
 
   /** FILE becomes FILE.1, that one FILE.2; the oldest goes. */

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { RequestLine } from "../../src/truth/schema.ts";
-import { serve } from "../server.ts";
+import { eventually, sample, serve } from "../server.ts";
 
 test("ids and bytes of requests that came through HTTP", async () => {
   const folder = await mkdtemp(join(tmpdir(), "understudy-truth-"));
@@ -44,4 +44,43 @@ test("ids and bytes of requests that came through HTTP", async () => {
   } finally {
     await rm(folder, { recursive: true });
   }
+});
+
+// Only Linux has a device that is always full.
+test.skipIf(process.platform !== "linux")(
+  "a full disk: one warning, serving goes on, the loss is counted",
+  async () => {
+    const flags = ["--served-model-name", "m", "--timing", "none", "--disable-uvicorn-access-log"];
+    const server = await serve([...flags, "--truth-log", "/dev/full"]);
+    try {
+      for (let i = 0; i < 20; i++) {
+        const response = await fetch(`${server.url}/v1/completions`, {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: JSON.stringify({ model: "m", prompt: "Hello", max_tokens: 20, ignore_eos: true }),
+        });
+        expect(((await response.json()) as { usage: object }).usage).toMatchObject({ completion_tokens: 20 });
+      }
+      const dropped = (kind: string) => sample(server.url, `understudy_truth_dropped_total{kind="${kind}"`);
+      await eventually(async () => (await dropped("request")) === 20);
+      expect(await dropped("run")).toBe(20);
+      expect(await dropped("step")).toBeGreaterThanOrEqual(400);
+    } finally {
+      expect(await server.stop()).toBe(0);
+    }
+    const warnings = server.output().match(/.*truth.*/g)!;
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]).toContain("--truth-log /dev/full: ENOSPC");
+  },
+);
+
+test.each([
+  ["/proc/none/truth.jsonl", "ENOENT"],
+  [tmpdir(), "it is a folder"],
+])("--truth-log %s: one line and exit code 2 before anything starts", (file, why) => {
+  const main = new URL("../../src/main.ts", import.meta.url).pathname;
+  const argv = ["serve", "--port", "0", "--truth-log", file];
+  const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, main, ...argv]);
+  expect([exitCode, stdout.toString()]).toEqual([2, ""]);
+  expect(stderr.toString()).toBe(`understudy serve: --truth-log ${file}: ${why}\n`);
 });

@@ -137,13 +137,14 @@ describe("files", () => {
   const row = (n: number) => `{"type":"step","n":${String(n).padStart(980)}}`;
 
   test("a file ends before its limit, so many are kept, each with its header", () => {
-    const where = config({ maxBytes: 10_000, files: 3 });
+    // Nine rows and the header are below it, ten rows are, and eleven lines are not.
+    const where = config({ maxBytes: 10_400, files: 3 });
     const file = new TruthFile(where, about, never);
     for (let n = 0; n < 100; n++) file.line(row(n), Kind.Step, 0);
     file.close({ run: 0, step: 0, request: 0 });
     const names = [`${where.file}.2`, `${where.file}.1`, where.file];
     const all = names.flatMap((name) => {
-      expect(statSync(name).size).toBeLessThanOrEqual(10_000);
+      expect(statSync(name).size).toBeLessThanOrEqual(10_400);
       const [header, ...rest] = linesOf(name);
       expect(header).toMatchObject({ type: "header", schema: 1, epochUs: 1.7e15 });
       return rest;
