@@ -5,27 +5,29 @@ import { join } from "node:path";
 import { firstDifference, sideBySide } from "./compare.ts";
 import { recordingsAt } from "./places.ts";
 
-const folder = join(import.meta.dir, "vllm-0.33");
+const folders = ["vllm-0.33", "random"];
 const core = (name: string) => new WebAssembly.Module(readFileSync(join(import.meta.dir, "../../build", name)));
 const release = core("core.wasm");
 const debug = core("core.debug.wasm");
 
-const traces = readdirSync(folder)
-  .filter((name) => /\.jsonl(\.gz)?$/.test(name))
-  .sort();
+const traces = folders.flatMap((folder) =>
+  readdirSync(join(import.meta.dir, folder))
+    .sort()
+    .map((name) => `${folder}/${name}`),
+);
 /** The debug core walks all its structures after each call: not for the bursts of a thousand requests. */
-const small = traces.filter((name) => name.endsWith(".jsonl"));
+const small = traces.filter((name) => !name.includes("burst"));
 
 /** "" when every row is the recorded one. */
 function verdict(name: string, module: WebAssembly.Module): string {
-  const [found] = recordingsAt([join(folder, name)]);
+  const [found] = recordingsAt([join(import.meta.dir, name)]);
   const difference = firstDifference(found!.load(), module);
   return difference ? sideBySide(difference) : "";
 }
 
 test("the recordings are there", () => {
-  expect(traces.length).toBe(92);
-  expect(small.length).toBe(89);
+  expect(traces.length).toBe(192);
+  expect(small.length).toBe(189);
 });
 
 test.each(traces)("%s", (name) => expect(verdict(name, release)).toBe(""));

@@ -5,10 +5,12 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { firstDifference } from "./compare.ts";
 import { mutate } from "./mutate.ts";
+import { recordingsAt } from "./places.ts";
 import { ofTrace } from "./recording.ts";
 import { readTrace, type Trace } from "./trace.ts";
 
 const folder = join(import.meta.dir, "vllm-0.33");
+const random = join(import.meta.dir, "random");
 const module = new WebAssembly.Module(readFileSync(join(import.meta.dir, "../../build/core.wasm")));
 const names = readdirSync(folder)
   .filter((name) => /\.jsonl(\.gz)?$/.test(name))
@@ -29,6 +31,18 @@ test("every mutant of every recording is noticed", () => {
       const trace = load(name);
       const change = mutate(ofTrace(trace), seed);
       if (!differs(trace)) unnoticed.push(`${name}, seed ${seed}: ${change}`);
+    }
+  }
+  expect(unnoticed).toEqual([]);
+});
+
+test("every mutant of the random recordings is noticed", () => {
+  const unnoticed: string[] = [];
+  for (const { name, load: fresh } of recordingsAt([random])) {
+    for (const seed of [1, 2, 3]) {
+      const recording = fresh();
+      const change = mutate(recording, seed);
+      if (!firstDifference(recording, module)) unnoticed.push(`${name}, seed ${seed}: ${change}`);
     }
   }
   expect(unnoticed).toEqual([]);

@@ -17,6 +17,7 @@ import {
   ROW_SAMPLES,
   SLOTS,
   Status,
+  SUBMIT_BLOCKED,
   SUBMIT_SKIP_READING,
   Total,
   Word,
@@ -69,6 +70,8 @@ export class Runner {
         return this.#add(row.r as number);
       case "abort":
         return this.#abort(row.r as number);
+      case "release":
+        return this.#release(row.r as number);
       case "reset":
         return this.#reset(row.running as boolean);
       case "pause":
@@ -102,7 +105,7 @@ export class Runner {
       adapter: this.#adapterOf(spec.lora ?? 0),
       saltLo: salt.lo,
       saltHi: salt.hi,
-      flags: spec.skip_reading ? SUBMIT_SKIP_READING : 0,
+      flags: (spec.skip_reading ? SUBMIT_SKIP_READING : 0) | (spec.blocked ? SUBMIT_BLOCKED : 0),
       order: r,
       arrivalUs: spec.arrival_time ?? this.#arrivals,
       queuedUs: 0,
@@ -132,6 +135,12 @@ export class Runner {
       this.#gone(r, "abort");
     }
     return this.#state({ t: "abort", r, was });
+  }
+
+  #release(r: number): Row {
+    const live = this.#live.get(r);
+    if (live) this.#batch.unblock(live.handle);
+    return { t: "release", r };
   }
 
   #reset(running: boolean): Row {

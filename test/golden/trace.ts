@@ -30,6 +30,8 @@ export interface TraceRequest {
   cache_salt?: string;
   lora?: number;
   skip_reading?: boolean;
+  /** It is added waiting for its grammar; a row `release` says when that is there. */
+  blocked?: boolean;
   /** Informative: turns of the recording's driver loop. */
   at?: number;
   abort?: [tick: number, phase: string];
@@ -39,7 +41,7 @@ export interface TraceRequest {
 const HEADER_KEYS =
   "format engine version scheduler name about rules detail config eos stop_token_ids requests rows".split(" ");
 const REQUEST_KEYS =
-  "t r at prompt max_tokens eos_at stop_at priority arrival_time cache_salt lora skip_reading abort".split(" ");
+  "t r at prompt max_tokens eos_at stop_at priority arrival_time cache_salt lora skip_reading blocked abort".split(" ");
 
 export type Row = Record<string, unknown>;
 
