@@ -1,0 +1,167 @@
+/** Does a real Prometheus take every page of a real server, for a minute under light load, in both formats? */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { stringify } from "yaml";
+import { type DialectName, dialectNames, dialects } from "../../src/metrics/dialects.ts";
+import { eventually, type Server, serve } from "../server.ts";
+import { identity } from "../unit/metrics-snapshots.ts";
+import { Prometheus } from "./prometheus.ts";
+
+setDefaultTimeout(120_000);
+
+const MINUTE_MS = 60_000;
+const FORMATS = ["text", "openmetrics"] as const;
+const CLIENTS = 4;
+
+interface Job {
+  readonly name: string;
+  readonly path: string;
+  readonly dialects: readonly DialectName[];
+  readonly format?: (typeof FORMATS)[number];
+}
+/** Each dialect in each format, and `/metrics` as Prometheus finds it by itself. */
+const jobs: readonly Job[] = [
+  { name: "role", path: "/metrics", dialects: ["vllm", "understudy"] },
+  ...dialectNames.flatMap((name) =>
+    FORMATS.map((format) => ({ name: `${name}-${format}`, path: `/metrics/${name}`, dialects: [name], format })),
+  ),
+];
+
+const folder = mkdtempSync(join(tmpdir(), "understudy-live-"));
+let server: Server;
+let prometheus: Prometheus;
+let loaded = true;
+let clients: Promise<void>[] = [];
+
+beforeAll(async () => {
+  server = await serve(["--timing", "linear:base=4ms,prefill=0.01ms,decode=0.05ms", "--disable-uvicorn-access-log"]);
+  const targets = [{ targets: [server.url.replace("http://", "")] }];
+  const scrape_configs = jobs.map(({ name, path, format }) => ({
+    job_name: name,
+    metrics_path: path,
+    ...(format ? { params: { format: [format] } } : {}),
+    static_configs: targets,
+  }));
+  const config = join(folder, "prometheus.yml");
+  writeFileSync(config, stringify({ global: { scrape_interval: "2s", scrape_timeout: "2s" }, scrape_configs }));
+  prometheus = await Prometheus.start(config, join(folder, "data"));
+  clients = Array.from({ length: CLIENTS }, (_, index) => client(index));
+  // It looks for targets every five seconds.
+  await eventually(async () => (await prometheus.query("up")).length === jobs.length, 2000);
+  await Bun.sleep(MINUTE_MS);
+});
+
+afterAll(async () => {
+  loaded = false;
+  await Promise.all(clients);
+  await prometheus?.stop();
+  await server?.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** One request after the other; every fifth answer is left in its middle, every seventh request is a bad one. */
+async function client(index: number): Promise<void> {
+  for (let n = index; loaded; n++) {
+    const leaving = new AbortController();
+    const max_tokens = n % 7 === 0 ? -1 : 1 + ((n * 37) % 60);
+    const body = JSON.stringify({ prompt: `${n} and so on`, max_tokens, stream: n % 2 === 0 });
+    const headers = { "content-type": "application/json" };
+    const asked = fetch(`${server.url}/v1/completions`, { method: "POST", headers, body, signal: leaving.signal });
+    if (n % 5 === 0) setTimeout(() => leaving.abort(), 50);
+    await asked.then((response) => response.arrayBuffer()).catch(() => {});
+  }
+}
+
+interface Target {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly health: string;
+  readonly lastError: string;
+}
+
+test("every target is up, and was at each scrape", async () => {
+  const { activeTargets } = await prometheus.api<{ activeTargets: readonly Target[] }>("targets");
+  const seen = activeTargets.map(({ labels, health, lastError }) => [labels.job, health, lastError]);
+  expect(seen.sort()).toEqual(jobs.map(({ name }) => [name, "up", ""]).sort());
+  const scrapes = await prometheus.query("count_over_time(up[2m])");
+  expect(scrapes.length).toBe(jobs.length);
+  for (const { metric, value } of scrapes) expect([metric.job, value > 20]).toEqual([metric.job, true]);
+  expect(await prometheus.query("min_over_time(up[2m]) < 1")).toEqual([]);
+});
+
+interface Metadata {
+  readonly metric: string;
+  readonly type: string;
+  readonly help: string;
+}
+
+/** Name, type and help of each family that the tables have. A counter's `_created` is a family of its own in the text format. */
+function ofTheTables({ dialects: names, format }: Job): string[][] {
+  const rows = names.flatMap((name) => dialects[name].rows(identity));
+  return rows.flatMap(({ name, type, help, created }) => {
+    const base = type === "counter" ? name.replace(/_total$/, "") : name;
+    if (format === "openmetrics") return [[base, type, help]];
+    return created
+      ? [
+          [name, type, help],
+          [`${base}_created`, "gauge", help],
+        ]
+      : [[name, type, help]];
+  });
+}
+
+test.each(jobs.map((job) => [job.name, job] as const))(
+  "%s: types and helps are the tables', each family once",
+  async (name, job) => {
+    const match_target = `{job="${name}"}`;
+    const query = new URLSearchParams({ match_target });
+    const known = await prometheus.api<readonly Metadata[]>(`targets/metadata?${query}`);
+    const expected = ofTheTables(job);
+    expect(new Set(expected.map(([family]) => family)).size).toBe(expected.length);
+    expect(known.map(({ metric, type, help }) => [metric, type, help]).sort()).toEqual(expected.sort());
+  },
+);
+
+test("no sample is lost: none twice, none late, none out of order", async () => {
+  const own = await (await fetch(`${prometheus.url}/metrics`)).text();
+  const counts = [
+    ...own.matchAll(/^(prometheus_target_scrapes_\w+_total|prometheus_target_scrape_pool\w*_failed_total) (\S+)$/gm),
+  ];
+  expect(counts.length).toBeGreaterThan(4);
+  expect(counts.filter(([, , value]) => value !== "0").map(([line]) => line)).toEqual([]);
+  // Of two samples of one series in a page Prometheus keeps the first and says nothing.
+  for (const { name } of jobs) {
+    const job = `job="${name}"`;
+    const lost = `scrape_samples_scraped{${job}} - ignoring (__name__) on (job) (count by (job) ({${job},__name__!~"up|scrape_.*"}))`;
+    expect([name, await prometheus.query(lost.replace("ignoring (__name__) ", ""))]).toEqual([
+      name,
+      [expect.objectContaining({ value: 0 })],
+    ]);
+  }
+});
+
+test("counters never fall, and what the load moves has moved", async () => {
+  const growing = (await prometheus.api<Record<string, readonly Metadata[]>>("metadata")) as Record<
+    string,
+    readonly Metadata[]
+  >;
+  const names = Object.entries(growing).flatMap(([name, [first]]) => {
+    if (first!.type === "counter") return [name, `${name}_total`];
+    return first!.type === "histogram" ? [`${name}_bucket`, `${name}_count`, `${name}_sum`] : [];
+  });
+  expect(names.length).toBeGreaterThan(50);
+  for (const name of names) expect([name, await prometheus.query(`resets(${name}[2m]) > 0`)]).toEqual([name, []]);
+  for (const name of [
+    "vllm:generation_tokens_total",
+    "vllm:e2e_request_latency_seconds_count",
+    "understudy_steps_total",
+  ]) {
+    const moved = await prometheus.query(`increase(${name}[1m]) > 0`);
+    const dialect = name.split(/[:_]/)[0] as DialectName;
+    const shown = moved.map(({ metric }) => metric.job).filter((job) => job!.startsWith(dialect));
+    expect([name, shown.sort()]).toEqual([name, FORMATS.map((format) => `${dialect}-${format}`).sort()]);
+  }
+  const outcomes = await prometheus.query('sum by (outcome) (understudy_requests_total{job="understudy-text"}) > 0');
+  expect(outcomes.map(({ metric }) => metric.outcome).sort()).toEqual(["abort", "length", "refused"]);
+});
