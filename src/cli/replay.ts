@@ -66,6 +66,8 @@ async function replay(argv: readonly string[]): Promise<void> {
       `--block-size ${blockSize}: a mooncake trace has blocks of ${TRACE_BLOCK} tokens; take a divisor of that`,
     );
   }
+  if (trace.adapters > 0 && config.engine.maxLoras === 0)
+    return refuse(`--format ${values.format}: adapters need --enable-lora`);
   await runTrace(trace, path ?? values.format!, values, config);
 }
 

@@ -110,6 +110,7 @@ export class Fleet {
         seed: order,
         priority: 0,
         cacheSalt: "",
+        adapter: request.adapter ?? 0,
         skipReadingPrefixCache: false,
         arrivalUs: this.#clock.now(),
       },

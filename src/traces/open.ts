@@ -60,6 +60,7 @@ function fromFile(file: TraceFile, format: string, rest: string): Trace {
     bytesRead: () => file.bytesRead,
     items,
     total: null,
+    adapters: 0,
     passedOver: () => passedOver,
     close: () => file.close(),
   };

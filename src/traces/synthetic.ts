@@ -3,10 +3,13 @@ import { type Random, seeded } from "../random.ts";
 import { arrivalsOf, parameter, parameters, spread } from "./pace.ts";
 import { type Pace, TraceError, type TraceItem } from "./trace.ts";
 
-export const SYNTHETIC_FORM = "synthetic:isl=1000,osl=200,concurrency=256 (or rate=20), and requests=, seed=";
-const NAMES = ["isl", "osl", "concurrency", "rate", "requests", "seed"];
+export const SYNTHETIC_FORM =
+  "synthetic:isl=1000,osl=200,concurrency=256 (or rate=20), and requests=, adapters=, seed=";
+const NAMES = ["isl", "osl", "concurrency", "rate", "requests", "adapters", "seed"];
 const REQUESTS = 1000;
 const LONGEST = 2 ** 30;
+/** The core's numbers of LoRA adapters end here. */
+const ADAPTERS = 4095;
 
 interface Range {
   readonly least: number;
@@ -17,6 +20,7 @@ interface Range {
 export function synthetic(text: string): {
   readonly pace: Pace;
   readonly total: number;
+  readonly adapters: number;
   readonly items: (seed: number) => Iterable<TraceItem>;
 } {
   const given = parameters("synthetic", text, NAMES);
@@ -25,18 +29,22 @@ export function synthetic(text: string): {
   if (!arrivals) throw new TraceError(`--format synthetic needs concurrency or rate: ${SYNTHETIC_FORM}`);
   const total = parameter("synthetic", given, "requests", true) ?? REQUESTS;
   const own = parameter("synthetic", given, "seed", true);
+  const adapters = parameter("synthetic", given, "adapters", true) ?? 0;
+  if (adapters > ADAPTERS) throw new TraceError(`--format synthetic: adapters: at most ${ADAPTERS}, not ${adapters}`);
   const { pace, rate } = arrivals;
-  return { pace, total, items: (seed) => spread(make(total, input, output, own ?? seed), rate, own ?? seed) };
+  const items = (seed: number) => spread(make(total, input, output, adapters, own ?? seed), rate, own ?? seed);
+  return { pace, total, adapters, items };
 }
 
-function make(requests: number, input: Range, output: Range, seed: number): Iterable<TraceItem> {
+function make(requests: number, input: Range, output: Range, adapters: number, seed: number): Iterable<TraceItem> {
   const random = seeded(seed);
   let left = requests;
   const next = (): IteratorResult<TraceItem, undefined> => {
     if (left-- <= 0) return { value: undefined, done: true };
     const promptTokens = draw(input, random);
     const outputTokens = draw(output, random);
-    return { value: { line: 0, arrivalUs: 0, promptTokens, outputTokens, blockIds: null }, done: false };
+    const adapter = adapters > 0 ? draw({ least: 1, most: adapters }, random) : 0;
+    return { value: { line: 0, arrivalUs: 0, promptTokens, outputTokens, blockIds: null, adapter }, done: false };
   };
   return { [Symbol.iterator]: () => ({ next }) };
 }

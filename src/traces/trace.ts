@@ -12,6 +12,8 @@ export interface TraceRequest {
   readonly outputTokens: number;
   /** What the prompt's blocks of 512 tokens hold: equal ids after an equal beginning are equal content. The last may be partial. Null: unknown. */
   readonly blockIds: readonly number[] | null;
+  /** Number of its LoRA adapter; absent or 0: none. */
+  readonly adapter?: number;
 }
 
 /** A piece of a trace that is no request: where, and what stands there in a good one. */
@@ -35,6 +37,8 @@ export interface Trace {
   items(seed: number): Iterable<TraceItem>;
   /** How many there will be, where that is known beforehand. */
   readonly total: number | null;
+  /** LoRA adapters that its requests use. */
+  readonly adapters: number;
   /** Pieces that are well formed and hold no request (a conversation without an answer). */
   passedOver(): number;
   close(): void;

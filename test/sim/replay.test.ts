@@ -36,6 +36,17 @@ function mooncake(
 
 const CONSTANT = ["--timing", "constant:ttft=10ms,itl=10ms"];
 
+test("adapters wait for each other: the more may run at once, the sooner it is done; without LoRA it is refused", () => {
+  const format = ["--format", "synthetic:isl=50,osl=20,concurrency=16,requests=64,adapters=4"];
+  const last = ["1", "2", "4"].map(
+    (most) => results(...format, ...CONSTANT, "--enable-lora", "--max-loras", most).duration_s,
+  );
+  expect(last[0]).toBeGreaterThan(last[1]!);
+  expect(last[1]).toBeGreaterThan(last[2]!);
+  const { exitCode, err } = understudy(...format);
+  expect([exitCode, err.trim()]).toEqual([2, `understudy replay: ${format.join(" ")}: adapters need --enable-lora`]);
+});
+
 describe("results", () => {
   test("one request alone, to the microsecond", () => {
     const trace = mooncake("one.jsonl", [[7, 100, 5, [1]]]);

@@ -135,6 +135,9 @@ describe("formats", () => {
     expect(open.found.at(-1)!.arrivalUs / 4000).toBeWithin(46_000, 54_000);
     const other = read(null, { format: "synthetic:isl=10,osl=1,rate=20,requests=4000,seed=6" });
     expect(other.found).not.toEqual(open.found);
+    const tuned = read(null, { format: "synthetic:isl=10,osl=1,rate=20,requests=400,adapters=3" });
+    expect(new Set(tuned.found.map(({ adapter }) => adapter))).toEqual(new Set([1, 2, 3]));
+    expect(open.found.every(({ adapter }) => adapter === 0)).toBe(true);
   });
 
   test("limit and rate scale", () => {
@@ -209,6 +212,7 @@ describe("bad input", () => {
     ["synthetic:isl=1,osl=1", "needs concurrency or rate"],
     ["synthetic:isl=0,osl=1,rate=1", 'isl takes tokens, as 1000 or 500-1500, not "0"'],
     ["synthetic:isl=9-3,osl=1,rate=1", 'not "9-3"'],
+    ["synthetic:isl=9,osl=1,rate=1,adapters=4096", "adapters: at most 4095, not 4096"],
     ["synthetic:isl=1,isl=1", "isl is given twice"],
     ["synthetic:isl=1,osl=1,rate=1,requests=x", "requests takes a whole number above 0"],
     ["mooncake", "which trace?"],
