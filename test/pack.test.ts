@@ -1,6 +1,6 @@
 /** Does the packed tarball, installed in an empty folder elsewhere with nothing but Node and npm, serve? */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -81,6 +81,7 @@ test("the tarball holds what runs, and nothing else", () => {
     "dist/src/library/index.js",
     "dist/src/library/index.d.ts",
     "dist/src/library/browser.js",
+    "dist/src/library/replay-crash.js",
     "assembly/layout.ts",
     "LICENSE",
   ]) {
@@ -133,6 +134,35 @@ test("the library, imported by Node: an engine, and a server in a child", () => 
     console.log(run.tokens.length, status);`;
   const command = ["--input-type=module", "--eval", program];
   expect(execFileSync("node", command, { cwd: folder, env, encoding: "utf8" })).toBe("3 200\n");
+});
+
+test.each([
+  ["node16", "node16"],
+  ["nodenext", "nodenext"],
+  ["bundler", "esnext"],
+])("the types resolve with moduleResolution %s, and say what is wrong", (moduleResolution, module) => {
+  const program = `
+    import { createEngine, createServer, type Engine, type EngineOptions, type Run, type Server, VirtualClock } from "llm-understudy";
+    const options: EngineOptions = { maxNumSeqs: 4, timing: "none" };
+    const engine: Engine = await createEngine(options, { clock: new VirtualClock() });
+    export const run: Run = engine.submit({ promptTokens: 10, maxTokens: 3 });
+    export const server: Server = createServer({ model: "m" });
+    // @ts-expect-error
+    export const wrong: EngineOptions = { maxNumSeq: 4 };`;
+  writeFileSync(join(folder, "use.mts"), program);
+  const flags = [
+    "--noEmit",
+    "--strict",
+    "--target",
+    "es2022",
+    "--module",
+    module,
+    "--moduleResolution",
+    moduleResolution,
+  ];
+  const tsc = `${root}node_modules/typescript/bin/tsc`;
+  const { status, stdout } = spawnSync("node", [tsc, ...flags, "use.mts"], { cwd: folder, env, encoding: "utf8" });
+  expect({ status, stdout }).toEqual({ status: 0, stdout: "" });
 });
 
 test("a wrong flag is one line and exit code 2", async () => {
