@@ -180,6 +180,7 @@ row("routes that are not served are unknown paths", async () => {
   expect(paths).toContain("/v1/responses");
   await unknownPaths(paths);
 });
+row("adapters are loaded at the start only", () => unknownPaths(named("Adapters loaded while it runs")));
 row("routes of dev mode that are not served are unknown paths", async () => {
   expect((await fetch(`${server.url}/is_paused`)).status).toBe(200);
   const paths = named("Other routes of `VLLM_SERVER_DEV_MODE`");
@@ -345,6 +346,29 @@ row("every --api-key counts", async () => {
   const status = async (key: string) =>
     (await fetch(`${server.url}/v1/models`, { headers: { Authorization: `Bearer ${key}` } })).status;
   expect([await status("a"), await status("b"), await status("c")]).toEqual([200, 200, 401]);
+});
+
+row("an adapter changes who runs, not what is said", async () => {
+  const flags = [
+    "--enable-lora",
+    "--lora-modules",
+    "tuned=no/such/path",
+    "--served-model-name",
+    "m",
+    "--timing",
+    "none",
+  ];
+  const tuned = await serve(flags);
+  const say = async (model: string) => {
+    const body = JSON.stringify({ model, prompt: "Hello", seed: 5, max_tokens: 20 });
+    const headers = { "content-type": "application/json" };
+    const answer = await (await fetch(`${tuned.url}/v1/completions`, { method: "POST", headers, body })).json();
+    return answer as { readonly model: string; readonly choices: readonly { readonly text: string }[] };
+  };
+  const [plain, adapted] = [await say("m"), await say("tuned")];
+  await tuned.stop();
+  expect([plain.model, adapted.model]).toEqual(["m", "tuned"]);
+  expect(adapted.choices[0]!.text).toBe(plain.choices[0]!.text);
 });
 
 row("an idle connection is closed after 5 s or a little more", async () => {
