@@ -3,7 +3,6 @@ import { Elysia } from "elysia";
 import { Accounts } from "./accounting.ts";
 import { createAlarm } from "./alarm.ts";
 import { type Clock, epochSeconds, epochUsOf, WallClock } from "./clock.ts";
-import { histogramBounds, LOOP_BOUNDS } from "./config/buckets.ts";
 import type { ServeConfig } from "./config/types.ts";
 import { loadAnswers } from "./content/answers.ts";
 import { renderChat } from "./content/chat-template.ts";
@@ -12,19 +11,21 @@ import { loadVocabulary } from "./content/vocabulary.ts";
 import { Fleet } from "./engine/fleet.ts";
 import { Journal, type JournalText } from "./engine/journal.ts";
 import type { Snapshot } from "./engine/types.ts";
-import { cacheConfigLabels } from "./metrics/cache-config.ts";
-import { refreshesOf } from "./metrics/dialects.ts";
 import { Held, type Source } from "./metrics/held.ts";
-import type { Identity, Setup } from "./metrics/identity.ts";
 import { type LogState, logLines } from "./metrics/log-line.ts";
+import { Publisher } from "./metrics/publisher.ts";
 import { METRICS_METHODS, metrics } from "./metrics/route.ts";
-import { DEV_METHODS, devRoutes } from "./protocol/openai/dev-routes.ts";
-import { accessLine, type OpenAiOptions } from "./protocol/openai/front.ts";
+import { setupOf } from "./metrics/setup.ts";
+import { OwnPage, openPage, type Pages, shapeOfAll } from "./metrics/shared.ts";
+import { DEV_METHODS, devRoutes, type EngineControl } from "./protocol/openai/dev-routes.ts";
+import { type Accounting, accessLine, type OpenAiOptions } from "./protocol/openai/front.ts";
 import { openai } from "./protocol/openai/routes.ts";
 import { randomSeed, seeded } from "./random.ts";
 import { Garbage, SpareTime } from "./spare-time.ts";
 import { StepLog } from "./step-log.ts";
 import { createTruthLog, type TruthLog } from "./truth/log.ts";
+import { RING } from "./truth/ring.ts";
+import type { About } from "./truth/schema.ts";
 
 /** vLLM logs its statistics so often (VLLM_LOG_STATS_INTERVAL). */
 const STATS_INTERVAL_S = 10;
@@ -32,6 +33,8 @@ const STATS_INTERVAL_S = 10;
 const FLUSH_MS = 100;
 /** A disk that hangs must not hold the exit. */
 const TRUTH_CLOSE_MS = 5000;
+/** One of several processes may be killed, and goes on as another: of its truth little is to be lost. */
+const HASTY = { ...RING, lingerUs: 50_000 };
 /** Reading a body of half a megabyte, or hashing its prompt; how long it may be put off. */
 const LONG_WORK_US = 4000;
 const LONG_WORK_PATIENCE_US = 200_000;
@@ -45,6 +48,20 @@ export interface AppOptions {
   readonly log: (line: string) => void;
   /** Writes when each step was due, begun and done. */
   readonly stepLog?: string | undefined;
+  /** Absent: the only process of its server. */
+  readonly place?: Place | undefined;
+}
+
+/** One of several processes that serve on the same port. */
+export interface Place {
+  /** From 0. */
+  readonly index: number;
+  readonly workers: number;
+  /** Start of the server: seconds since 1970. */
+  readonly startedS: number;
+  readonly pages: Pages;
+  /** What acts on the engines of all processes. */
+  readonly control: (own: Fleet) => EngineControl;
 }
 
 export interface App {
@@ -61,7 +78,7 @@ export interface App {
 /** Files made by the build, beside the sources. */
 const built = (name: string) => Bun.file(new URL(`../build/${name}`, import.meta.url));
 
-export async function createApp(config: ServeConfig, { log, stepLog }: AppOptions): Promise<App> {
+export async function createApp(config: ServeConfig, { log, stepLog, place }: AppOptions): Promise<App> {
   const [core, vocabularyBytes, answers] = await Promise.all([
     built("core.wasm").arrayBuffer(),
     built("vocabulary.bin").bytes(),
@@ -73,12 +90,9 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
   const vocabulary = loadVocabulary(vocabularyBytes);
   const encoder = createEncoder(vocabularyBytes);
   const steps = stepLog ? new StepLog(stepLog) : null;
+  const engineFirst = (place?.index ?? 0) * config.dataParallelSize;
   const truth = config.truthLog
-    ? createTruthLog(
-        config.truthLog,
-        { engine: config.engine, engines: config.dataParallelSize, epochUs: epochUsOf(0) },
-        log,
-      )
+    ? createTruthLog(config.truthLog, aboutOf(config, place), log, place ? HASTY : RING)
     : null;
   const journals = Array.from({ length: config.dataParallelSize }, () => new Journal());
   const engines = new Fleet({
@@ -92,7 +106,8 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
     adapters: config.loraModules.length,
     ...(steps ? { onStep: steps.add } : {}),
     beforeUpdate: (nowUs) => held.before(nowUs),
-    ...(truth ? { observer: (rank: number) => truth.observer(rank) } : {}),
+    ...(place ? { moved: (idle: boolean) => shown?.moved(idle) } : {}),
+    ...(truth ? { observer: (rank: number) => truth.observer(engineFirst + rank) } : {}),
   });
   const accounts = new Accounts();
   const spare = new SpareTime(clock, LONG_WORK_US, LONG_WORK_PATIENCE_US);
@@ -103,27 +118,9 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
     front: accounts.snapshot(),
     ...(truth ? { truth: truth.dropped() } : {}),
   });
-  const identity: Identity = {
-    role: "vllm",
-    modelName: config.servedModelNames[0]!,
-    engineFirst: 0,
-    startedS: epochUsOf(0) / 1e6,
-    cacheConfig: cacheConfigLabels(config),
-    fixes: config.engine.fixes ?? [],
-    disableLogStats: config.disableLogStats,
-  };
-  const setup: Setup = {
-    identity,
-    shape: {
-      engines: config.dataParallelSize,
-      bounds: histogramBounds(config.engine.maxModelLen),
-      loopBounds: LOOP_BOUNDS,
-      adapters: config.loraModules.length,
-      truth: truth !== null,
-    },
-    refreshes: refreshesOf(identity),
-  };
+  const setup = setupOf(config, place?.startedS ?? epochUsOf(0) / 1e6);
   const held = new Held(setup.shape, setup.refreshes, viewsOf(engines, accounts, truth), clock.now());
+  const shown = place ? showPage(place, held, clock) : null;
   const front: OpenAiOptions = {
     config,
     vocabulary,
@@ -134,27 +131,41 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
       spare: async () => void (await spare.pass()),
       consumed: garbage.add,
     },
-    accounting: accounts,
+    accounting: shown ? watched(accounts, shown) : accounts,
     renderChat,
     accessLog: config.disableAccessLog ? null : (access) => log(accessLine(access)),
     requestLog: config.enableLogRequests ? log : null,
     epochSeconds,
     // --seed makes unseeded requests repeat from one start to the next, in order of arrival.
-    nextSeed: config.engine.seed === 0 ? randomSeed : seeded(config.engine.seed),
+    nextSeed: config.engine.seed === 0 ? randomSeed : seeded(config.engine.seed + engineFirst),
     alive: () => true,
     otherRoutes: { ...METRICS_METHODS, ...(config.devMode ? DEV_METHODS : {}) },
   };
   const app = new Elysia({
     strictPath: true,
-    // Elysia would share the port with another process: a port in use must be an error.
-    serve: { reusePort: false, idleTimeout: KEEP_ALIVE_S, maxRequestBodySize: config.maxBodyBytes + 1024 },
+    // Elysia would share the port with any process: a port in use must be an error.
+    serve: {
+      reusePort: place !== undefined,
+      idleTimeout: KEEP_ALIVE_S,
+      maxRequestBodySize: config.maxBodyBytes + 1024,
+    },
   })
-    .use(metrics(() => held.refresh(clock.now()), setup))
+    .use(
+      place && shown
+        ? metrics(
+            () => {
+              shown.now();
+              return null;
+            },
+            { ...setup, shape: shapeOfAll(place.pages), pages: place.pages },
+          )
+        : metrics(() => held.refresh(clock.now()), setup),
+    )
     .use(openai(front));
-  if (config.devMode) app.use(devRoutes(front, engines));
+  if (config.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
   app.listen({ hostname: config.host, port: config.port });
   const server = app.server!;
-  if (!config.disableLogStats) logStatistics(clock, snapshot, log);
+  if (!config.disableLogStats) logStatistics(clock, snapshot, engineFirst, log);
 
   return {
     url: `http://${server.hostname}:${server.port}`,
@@ -170,6 +181,7 @@ export async function createApp(config: ServeConfig, { log, stepLog }: AppOption
       await Promise.race([stopped, pause(clock, FLUSH_MS * 1000)]);
       await server.stop(true);
       engines.stop();
+      shown?.stop();
       if (truth) await Promise.race([truth.close(), pause(clock, TRUTH_CLOSE_MS * 1000)]);
       encoder.close();
       clock.close();
@@ -197,13 +209,38 @@ function viewsOf(engines: Fleet, front: Accounts, truth: TruthLog | null): Sourc
   return (fresh) => ({ engines: views[fresh], loop, front, ...(truth ? { truth: truth.dropped() } : {}) });
 }
 
+/** What the truth log of this process says of itself. */
+function aboutOf({ engine, dataParallelSize }: ServeConfig, place: Place | undefined): About {
+  const about = { engine, engines: dataParallelSize * (place?.workers ?? 1), epochUs: epochUsOf(0) };
+  return place ? { ...about, worker: place.index } : about;
+}
+
+/** From now on others see what this process counts. */
+function showPage({ pages, index }: Place, held: Held, clock: Clock): Publisher {
+  const { shape, refreshes } = pages;
+  return new Publisher(new OwnPage(openPage(pages, index), pages), held, clock, shape.engines, refreshes);
+}
+
+function watched(accounts: Accounts, shown: Publisher): Accounting {
+  return {
+    opened() {
+      accounts.opened();
+      shown.moved();
+    },
+    settled(outcome) {
+      accounts.settled(outcome);
+      shown.moved();
+    },
+  };
+}
+
 const pause = (clock: Clock, us: number) => new Promise<void>((done) => clock.at(clock.now() + us, done));
 
 /** vLLM's line every ten seconds, unless nothing moved. */
-function logStatistics(clock: Clock, snapshot: () => Snapshot, log: (line: string) => void): void {
+function logStatistics(clock: Clock, snapshot: () => Snapshot, engineFirst: number, log: AppOptions["log"]): void {
   let state: LogState = [];
   const tick = () => {
-    const { lines, state: next } = logLines(state, snapshot(), STATS_INTERVAL_S, 0);
+    const { lines, state: next } = logLines(state, snapshot(), STATS_INTERVAL_S, engineFirst);
     state = next;
     for (const line of lines) log(line);
     clock.at(clock.now() + STATS_INTERVAL_S * 1e6, tick);

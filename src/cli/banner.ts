@@ -2,9 +2,11 @@
 import { version } from "../../package.json";
 import type { ServeConfig, Timing } from "../config/types.ts";
 
-export function describe(config: ServeConfig, url: string, startedMs: number): string {
+/** `pids`: of the workers, where there are several. */
+export function describe(config: ServeConfig, url: string, startedMs: number, pids: readonly number[] = []): string {
   const { engine, servedModelNames, dataParallelSize } = config;
-  const each = dataParallelSize > 1 ? ` in each of ${dataParallelSize} engines` : "";
+  const engines = dataParallelSize * Math.max(1, pids.length);
+  const each = engines > 1 ? ` in each of ${engines} engines` : "";
   const scheduling = [
     engine.asyncScheduling ? "asynchronous" : "synchronous",
     engine.schedulingPolicy,
@@ -22,6 +24,7 @@ export function describe(config: ServeConfig, url: string, startedMs: number): s
     `  scheduling  ${scheduling}; max_num_seqs ${engine.maxNumSeqs}, max_num_batched_tokens ${engine.maxNumBatchedTokens}, max_model_len ${engine.maxModelLen}`,
     `  KV cache    ${engine.numGpuBlocks} blocks of ${engine.blockSize} tokens${each}`,
     `  timing      ${timingText(engine.timing)}`,
+    ...(pids.length > 0 ? [`  workers     ${pids.length} processes: ${pids.join(", ")}`] : []),
     `  listening   ${url} after ${Math.round(startedMs)} ms`,
     `  try         curl -N ${url}/v1/chat/completions -H 'Content-Type: application/json'${auth(config)} -d '${body}'`,
   ].join("\n");

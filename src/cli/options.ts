@@ -20,6 +20,9 @@ import {
 const SLOTS = 65536;
 const ADAPTERS = 4096;
 
+/** Processes of one server. */
+const WORKERS_MAX = 64;
+
 const modelLen: Option<number> = {
   ...humanInteger(1),
   accepts: "a whole number of at least 1, also as 8k (8000) or 8K (8192), or auto (-1)",
@@ -114,6 +117,13 @@ export const serveOptions = {
     group: "Server",
     default: "64",
     about: "Largest request body in MiB; above it 413. vLLM has no limit.",
+    ours: true,
+  },
+  workers: {
+    ...integer(1, WORKERS_MAX),
+    group: "Server",
+    default: "1",
+    about: "Processes that serve on the port, each with engines of its own; Linux only: docs/workers.md.",
     ours: true,
   },
   "early-head": {

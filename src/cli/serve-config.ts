@@ -87,6 +87,7 @@ function server(values: Values, model: string) {
   return {
     model,
     dataParallelSize: values["data-parallel-size"] ?? 1,
+    workers: values.workers ?? 1,
     servedModelNames: values["served-model-name"] ?? [model],
     loraModules: readLoraModules(values["lora-modules"] ?? []),
     host: values.host ?? "127.0.0.1",

@@ -1,7 +1,7 @@
 /** `understudy serve`: resolves the configuration, starts the server, says what it is, and ends it in order on a signal. */
 import { readFileSync } from "node:fs";
 import { version } from "../../package.json";
-import { type App, createApp } from "../app.ts";
+import type { App, Place } from "../app.ts";
 import { wallUs } from "../clock.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { CoreTooLarge, CoreTrap } from "../core/core.ts";
@@ -12,9 +12,10 @@ import { openFileLimit } from "./limits.ts";
 import { resolveServeConfig } from "./serve-options.ts";
 
 const USAGE_ERROR = 2;
-const CORE_TRAPPED = 70;
+export const CORE_TRAPPED = 70;
 
-export async function run(argv: readonly string[]): Promise<void> {
+/** `platform` as Node names it. */
+export async function run(argv: readonly string[], platform: string = process.platform): Promise<void> {
   const resolved = resolveServeConfig(argv, process.env, (path) => readFileSync(path, "utf8"));
   if ("help" in resolved) {
     console.log(resolved.help);
@@ -26,38 +27,63 @@ export async function run(argv: readonly string[]): Promise<void> {
   if (ignored.length > 0) warn(`ignored, they mean nothing here: ${ignored.join(" ")}`);
   warnOfFileLimit(config);
 
-  const why = config.truthLog && unwritable(config.truthLog.file);
-  if (why) return refuse(`--truth-log ${config.truthLog!.file}: ${why}`);
-  const app = await start(config);
-  if (app === null) return;
+  if (config.workers > 1) {
+    const { serveWorkers } = await import("./serve-workers.ts");
+    return serveWorkers(config, platform, { refuse, warn });
+  }
+  const why = unwritableTruth(config);
+  if (why) return refuse(why);
+  const started = await start(config);
+  if ("refused" in started) return refuse(started.refused);
+  const { app } = started;
   console.log(describe(config, app.url, startedMs()));
   onTrap(config, app);
   endOnSignal(config, app);
 }
 
-async function start(config: ServeConfig): Promise<App | null> {
+/** Why the truth log cannot be written, if so. */
+export function unwritableTruth({ truthLog }: ServeConfig): string | undefined {
+  const why = truthLog && unwritable(truthLog.file);
+  return why ? `--truth-log ${truthLog.file}: ${why}` : undefined;
+}
+
+export interface NotStarted {
+  /** One line; exit code 2. */
+  readonly refused: string;
+  /** Of the system's error. */
+  readonly code: string | undefined;
+}
+
+/** The server, or why there is none. Throws what is a defect of ours. */
+export async function start(config: ServeConfig, place?: Place): Promise<{ readonly app: App } | NotStarted> {
+  const { createApp } = await import("../app.ts");
+  const stepLog = process.env.UNDERSTUDY_STEP_LOG;
   try {
-    return await createApp(config, {
+    const app = await createApp(config, {
       log: (line) => process.stdout.write(`${line}\n`),
-      stepLog: process.env.UNDERSTUDY_STEP_LOG,
+      stepLog: stepLog && place ? `${stepLog}.w${place.index}` : stepLog,
+      place,
     });
+    return { app };
   } catch (error) {
-    const { code } = error as { code?: string };
-    if (code === "EADDRINUSE")
-      refuse(`--port ${config.port}: ${config.host}:${config.port} is in use; choose another port`);
-    else if (code === "EACCES")
-      refuse(`--port ${config.port}: not allowed to listen there; ports above 1023 are free to use`);
-    else if (error instanceof CoreTooLarge)
-      refuse(`${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`);
-    else if (/getaddrinfo|ENOTFOUND|EADDRNOTAVAIL|Failed to listen|invalid host/i.test(String(error))) {
-      refuse(`--host ${config.host}: cannot listen there (${code ?? String(error)}); give an address of this machine`);
-    } else throw error;
-    return null;
+    const refused = refusalOf(config, error);
+    if (refused === undefined) throw error;
+    return { refused, code: (error as { code?: string }).code };
   }
 }
 
+/** One line for an error that the user can do something about. */
+export function refusalOf({ host, port }: ServeConfig, error: unknown): string | undefined {
+  const { code } = error as { code?: string };
+  if (code === "EADDRINUSE") return `--port ${port}: ${host}:${port} is in use; choose another port`;
+  if (code === "EACCES") return `--port ${port}: not allowed to listen there; ports above 1023 are free to use`;
+  if (error instanceof CoreTooLarge) return `${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`;
+  if (!/getaddrinfo|ENOTFOUND|EADDRNOTAVAIL|Failed to listen|invalid host/i.test(String(error))) return undefined;
+  return `--host ${host}: cannot listen there (${code ?? String(error)}); give an address of this machine`;
+}
+
 /** Milliseconds since the process was executed. */
-function startedMs(): number {
+export function startedMs(): number {
   return process.uptime() * 1000;
 }
 
@@ -80,7 +106,7 @@ function warnOfFileLimit({ engine }: ServeConfig): void {
 }
 
 /** A broken invariant: streams are cut, what is needed to look into it is written down, the process ends with 70. */
-function onTrap(config: ServeConfig, app: App): void {
+export function onTrap(config: ServeConfig, app: App): void {
   const end = (error: Error) => {
     if (!(error instanceof CoreTrap || error instanceof WebAssembly.RuntimeError)) {
       console.error(error);

@@ -80,6 +80,8 @@ export interface ServeConfig {
   readonly engine: EngineConfig;
   /** Engines of that configuration behind the server, at least 1. */
   readonly dataParallelSize: number;
+  /** Processes that serve on the port, each with that many engines; at least 1. */
+  readonly workers: number;
   readonly model: string;
   /** At least one; the first is the one that answers carry. */
   readonly servedModelNames: readonly string[];

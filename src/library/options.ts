@@ -33,8 +33,10 @@ const ENGINE = [
   "mean-output-tokens",
 ] as const satisfies readonly OptionName[];
 
-/** A file of options belongs to a command line, and the library writes no access log. */
-const NOT_HERE = ["config", "disable-uvicorn-access-log"] as const satisfies readonly OptionName[];
+/**
+ * A file of options belongs to a command line, the library writes no access log, and a server for tests is one process.
+ */
+const NOT_HERE = ["config", "disable-uvicorn-access-log", "workers"] as const satisfies readonly OptionName[];
 
 const SERVER = Object.keys(serveOptions).filter((name) => !(NOT_HERE as readonly string[]).includes(name));
 

@@ -2,6 +2,7 @@
 import type { FixName } from "../config/types.ts";
 import type { DialectName } from "./dialects.ts";
 import type { Shape } from "./flat.ts";
+import type { Pages } from "./shared.ts";
 import type { Refresh } from "./table.ts";
 import type { Labels } from "./text.ts";
 
@@ -28,4 +29,6 @@ export interface Setup {
   readonly shape: Shape;
   /** Classes of the copies, in their order. */
   readonly refreshes: readonly Refresh[];
+  /** Where the copies of several processes lie; `shape` is then that of all together. */
+  readonly pages?: Pages;
 }

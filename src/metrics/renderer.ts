@@ -22,7 +22,7 @@ interface Order {
 export class TooManyScrapes extends Error {}
 
 export class Renderer {
-  readonly #numbers: () => Float64Array;
+  readonly #numbers: () => Float64Array | null;
   readonly #setup: Setup;
   #worker: Worker | null = null;
   #running: Order | null = null;
@@ -30,8 +30,11 @@ export class Renderer {
   readonly #next = new Map<string, Order>();
   #waiting = 0;
 
-  /** `numbers` brings the held copies up to date and returns them; called once per page made. */
-  constructor(numbers: () => Float64Array, setup: Setup) {
+  /**
+   * `numbers` brings the held copies up to date and returns them, or null where the worker reads them in shared pages;
+   * called once per page made.
+   */
+  constructor(numbers: () => Float64Array | null, setup: Setup) {
     this.#numbers = numbers;
     this.#setup = setup;
   }
@@ -66,9 +69,10 @@ export class Renderer {
     this.#next.delete(keyOf(order.view, order.format));
     this.#running = order;
     try {
-      const numbers = Float64Array.from(this.#numbers());
+      const held = this.#numbers();
+      const numbers = held && Float64Array.from(held);
       this.#worker ??= this.#start();
-      this.#worker.postMessage({ view: order.view, format: order.format, numbers }, [numbers.buffer]);
+      this.#worker.postMessage({ view: order.view, format: order.format, numbers }, numbers ? [numbers.buffer] : []);
     } catch (reason) {
       this.#fail(reason);
     }

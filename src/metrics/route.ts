@@ -25,8 +25,8 @@ export const METRICS_METHODS: Readonly<Record<string, readonly string[]>> = Obje
   Object.keys(PATHS).map((path) => [path, ["GET"]]),
 );
 
-/** `numbers` is called once per page made, on the loop's thread; it returns the held copies as they have to be now. */
-export function metrics(numbers: () => Float64Array, setup: Setup) {
+/** `numbers` is called once per page made, on the loop's thread; it returns the held copies as they have to be now, or null: `Renderer`. */
+export function metrics(numbers: () => Float64Array | null, setup: Setup) {
   const renderer = new Renderer(numbers, setup);
   const app = new Elysia({ strictPath: true }).onStop(() => renderer.stop());
   for (const [path, view] of Object.entries(PATHS)) {

@@ -1,15 +1,18 @@
 /** What stands in a truth log? One JSON object per line; `docs/truth-log.md` describes it. A change of meaning changes SCHEMA. */
 import type { EngineConfig } from "../config/types.ts";
+import type { Outcome } from "../engine/types.ts";
 
 export const SCHEMA = 1;
 
 /** What the log says of itself at the head of each file. */
 export interface About {
   readonly engine: EngineConfig;
-  /** Engines of this process; rows carry the index of theirs. */
+  /** Engines of the server; rows carry the index of theirs. */
   readonly engines: number;
   /** Microseconds since 1970 at time 0 of the log's clock; null for virtual time. */
   readonly epochUs: number | null;
+  /** Which of several processes wrote it; absent where there is one. */
+  readonly worker?: number;
 }
 
 /** First line of each file. */
@@ -77,7 +80,32 @@ export interface EndLine {
   readonly dropped: { readonly run: number; readonly step: number; readonly request: number };
 }
 
-export type TruthLine = HeaderLine | StepLine | RequestLine | EndLine;
+/** Last line of a log whose process was killed, written by another one: what the metrics had counted of that process. */
+export interface DiedLine {
+  readonly type: "died";
+  readonly worker: number;
+  readonly exitCode: number | null;
+  readonly signal: string | null;
+  readonly engines: readonly DiedEngine[];
+  /** `understudy_requests_total`. */
+  readonly outcomes: Readonly<Record<Outcome, number>>;
+}
+
+/** Of one engine, rows that were written included. */
+export interface DiedEngine {
+  readonly engine: number;
+  readonly steps: number;
+  readonly finished: Readonly<Record<ReasonName, number>>;
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+  readonly outputTokens: number;
+  readonly preemptions: number;
+  /** Requests that ended with it; no row. */
+  readonly running: number;
+  readonly waiting: number;
+}
+
+export type TruthLine = HeaderLine | StepLine | RequestLine | EndLine | DiedLine;
 
 /** By `Finish`. */
 export const REASONS = ["stop", "length", "abort", "error", "repetition"] as const;

@@ -1,5 +1,6 @@
 /** What do the process that was started and its workers say to each other? Structured clones over the channel of their birth. */
 import type { ServeConfig } from "../config/types.ts";
+import type { Pages } from "../metrics/shared.ts";
 
 /** What acts on all engines, whichever worker was asked. */
 export type Command =
@@ -15,8 +16,8 @@ export interface WorkerSetup {
   readonly workers: number;
   /** Start of the server: seconds since 1970. */
   readonly startedS: number;
-  /** Folder of the shared pages. */
-  readonly folder: string;
+  /** They lie in the server's private folder. */
+  readonly pages: Pages;
   /** The others were paused before this one came. */
   readonly paused: boolean;
 }

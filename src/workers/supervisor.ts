@@ -131,12 +131,15 @@ export class Supervisor {
     place.listening = false;
     place.refused = null;
     place.ended = null;
+    const silent = Promise.withResolvers<void>();
     const child: Child = Bun.spawn([process.execPath, ...process.execArgv, entry, `--worker=${place.index}`], {
       stdio: ["ignore", "inherit", "inherit"],
       ipc: (message: FromWorker) => this.#take(place, child, message),
+      onDisconnect: () => silent.resolve(),
     });
     place.child = child;
-    void child.exited.then(() => this.#gone(place, child));
+    // Its last words may arrive after its end.
+    void Promise.all([child.exited, silent.promise]).then(() => this.#gone(place, child));
     send(child, { start: setup(place.index, this.#paused) });
   }
 

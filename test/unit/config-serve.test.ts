@@ -38,6 +38,7 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
   const { engine, ...server } = config;
   expect(server).toEqual({
     dataParallelSize: 1,
+    workers: 1,
     model: "meta-llama/Llama-3.1-8B-Instruct",
     servedModelNames: ["meta-llama/Llama-3.1-8B-Instruct"],
     loraModules: [],

@@ -13,8 +13,9 @@ import { validationErrors } from "./validate.ts";
 /** The engines, as these routes see them. */
 export interface EngineControl {
   /** Settles when nothing is left to do, and the caches are emptied if that was asked. */
-  pause(mode: "abort" | "wait" | "keep", clearCache: boolean): Promise<void>;
-  resume(): void;
+  pause(mode: "abort" | "wait" | "keep", clearCache: boolean): Promise<unknown>;
+  /** A promise where it takes a while. */
+  resume(): unknown;
   readonly paused: boolean;
   /** With `running`, requests that run lose their blocks first. False: blocks are in use. */
   resetPrefixCache(running: boolean): Promise<boolean>;
@@ -54,8 +55,8 @@ export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
     )
     .post(
       "/resume",
-      ({ request, server }) => {
-        engines.resume();
+      async ({ request, server }) => {
+        await engines.resume();
         return json({ request, server }, { status: "resumed" });
       },
       NO_PARSING,

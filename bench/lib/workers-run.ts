@@ -1,0 +1,254 @@
+/**
+ * What becomes of the counters of a server with several workers under load, when clients leave and a worker is killed? One
+ * run: requests of all kinds, scrapes on new connections all the while, one `kill -9`; then the metrics, the clients' own
+ * list and the truth logs.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Counted, type Life, livesOf, totalsOf } from "./counted.ts";
+import { root } from "./results.ts";
+
+export interface Plan {
+  readonly workers: number;
+  readonly requests: number;
+  readonly concurrency: number;
+  /** A worker is killed when half of the requests have begun. */
+  readonly kill: boolean;
+  readonly flags?: readonly string[];
+}
+
+/** How a request ended for its client. */
+export type Ending = "complete" | "left" | "refused" | "cut";
+
+/** A scrape, by series as printed. */
+export type Scrape = ReadonlyMap<string, number>;
+
+export interface Outcome {
+  readonly endings: Readonly<Record<Ending, number>>;
+  /** Ids of answers as their clients saw them end. */
+  readonly complete: ReadonlySet<string>;
+  readonly scrapes: number;
+  /** Counters that were smaller than in the scrape before. */
+  readonly fell: readonly string[];
+  readonly last: Scrape;
+  readonly lives: readonly Life[];
+  /** By engine: what the last scrape says, and what the logs add up to. */
+  readonly shown: ReadonlyMap<number, Counted>;
+  readonly counted: ReadonlyMap<number, Counted>;
+  /** What the server said on its standard error. */
+  readonly said: string;
+  readonly exitCode: number;
+}
+
+const TIMING = ["--timing", "linear:base=1ms,prefill=0.001ms,decode=0.01ms"];
+const QUIET = ["--disable-uvicorn-access-log"];
+const COUNTER = /(_total|_bucket|_count|_sum)(\{|$)/;
+const SCRAPE_EVERY_MS = 10;
+
+/** Strict enough to notice a torn page: every line is a comment or one series with a finite number, none twice. */
+export function parseScrape(text: string): Scrape {
+  const series = new Map<string, number>();
+  if (!text.endsWith("\n")) throw new Error("a scrape without an end");
+  for (const line of text.split("\n")) {
+    if (line === "" || line.startsWith("# ")) continue;
+    const at = line.lastIndexOf(" ");
+    const [name, value] = [line.slice(0, at), Number(line.slice(at + 1))];
+    if (Number.isNaN(value) || series.has(name)) throw new Error(`a wrong line: ${line}`);
+    series.set(name, value);
+  }
+  return series;
+}
+
+/** Counters of `after` that are below their value in `before`, or gone. */
+export function fallen(before: Scrape, after: Scrape): string[] {
+  return [...before].flatMap(([name, value]) => {
+    const now = after.get(name);
+    return COUNTER.test(name) && !(now! >= value) ? [`${name}: ${value}, then ${now}`] : [];
+  });
+}
+
+export async function workersRun({ workers, requests, concurrency, kill, flags = [] }: Plan): Promise<Outcome> {
+  const folder = mkdtempSync(join(tmpdir(), "understudy-workers-"));
+  try {
+    const file = join(folder, "truth.jsonl");
+    const server = await start([...TIMING, ...QUIET, ...flags], workers, file);
+    const load = new Load(server.url);
+    const watched = watch(server.url, load);
+    const killAt = kill ? Math.floor(requests / 2) : Number.POSITIVE_INFINITY;
+    let next = 0;
+    const client = async () => {
+      while (next < requests) {
+        const i = next++;
+        if (i === killAt) process.kill(server.pids[i % workers]!, "SIGKILL");
+        await load.one(i);
+      }
+    };
+    await Promise.all(Array.from({ length: concurrency }, client));
+    load.over = true;
+    const { scrapes, fell, before } = await watched;
+    const last = await atRest(server.url);
+    fell.push(...fallen(before, last));
+    const exitCode = await server.stop();
+    const lives = livesOf(file, workers);
+    return {
+      endings: load.endings,
+      complete: load.complete,
+      scrapes: scrapes + 1,
+      fell,
+      last,
+      lives,
+      shown: shownBy(last),
+      counted: totalsOf(lives, "counted"),
+      said: server.said(),
+      exitCode,
+    };
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+async function start(flags: readonly string[], workers: number, truth: string) {
+  const words = ["--served-model-name", "m", "--port", "0", "--workers", String(workers), "--truth-log", truth];
+  const child = Bun.spawn([process.execPath, `${root}src/main.ts`, "serve", ...words, ...flags], {
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  let said = "";
+  void (async () => {
+    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) said += chunk;
+  })();
+  let text = "";
+  const banner = Promise.withResolvers<void>();
+  void (async () => {
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+      text += chunk;
+      if (/\n {2}try /.test(text)) banner.resolve();
+    }
+    banner.reject(new Error(`the server ended:\n${text}${said}`));
+  })();
+  await banner.promise;
+  return {
+    url: /http:\/\/[\d.]+:\d+/.exec(text)![0],
+    pids: /workers +\d+ processes: ([\d, ]+)/.exec(text)![1]!.split(", ").map(Number),
+    said: () => said,
+    stop: () => {
+      child.kill("SIGTERM");
+      return child.exited;
+    },
+  };
+}
+
+/** The clients: most read to the end, some leave, some ask what is refused. */
+class Load {
+  readonly endings: Record<Ending, number> = { complete: 0, left: 0, refused: 0, cut: 0 };
+  readonly complete = new Set<string>();
+  over = false;
+
+  constructor(readonly url: string) {}
+
+  async one(i: number): Promise<void> {
+    const leaves = i % 10 === 3;
+    const stream = leaves || i % 3 !== 0;
+    const refused = i % 50 === 7;
+    const leave = new AbortController();
+    const body = {
+      model: "m",
+      // Some share their beginning.
+      prompt: `${"more words ".repeat(i % 40)} request ${i}`,
+      stream,
+      max_tokens: refused ? 0 : 1 + (leaves ? 200 : i % 40),
+      ignore_eos: true,
+    };
+    try {
+      const response = await fetch(`${this.url}/v1/completions`, {
+        method: "POST",
+        headers: { "content-type": "application/json", "x-request-id": `${i}` },
+        body: JSON.stringify(body),
+        signal: leave.signal,
+        // A new connection each: the kernel spreads them anew, and nothing is sent twice.
+        keepalive: false,
+      });
+      if (response.status === 400) {
+        await response.arrayBuffer();
+        this.endings.refused++;
+        return;
+      }
+      const decoder = new TextDecoder();
+      let text = "";
+      for await (const chunk of response.body!) {
+        text += decoder.decode(chunk as Uint8Array, { stream: true });
+        if (leaves) break; // takes the connection down
+      }
+      if (leaves) {
+        leave.abort();
+        this.endings.left++;
+        return;
+      }
+      if (response.status !== 200 || !(stream ? text.endsWith("data: [DONE]\n\n") : text.endsWith("}")))
+        throw new Error(`${response.status} ${text.slice(-100)}`);
+      this.endings.complete++;
+      this.complete.add(`cmpl-${i}-0`);
+    } catch {
+      this.endings.cut++;
+    }
+  }
+}
+
+/** Scrapes until the load is over; a scrape that no one answers is none. */
+async function watch(url: string, load: Load) {
+  let before: Scrape = new Map();
+  let scrapes = 0;
+  const fell: string[] = [];
+  while (!load.over) {
+    const now = await scrape(url).catch(unanswered);
+    if (now) {
+      fell.push(...fallen(before, now));
+      before = now;
+      scrapes++;
+    }
+    await Bun.sleep(SCRAPE_EVERY_MS);
+  }
+  return { scrapes, fell, before };
+}
+
+/** The worker was killed while it answered. */
+function unanswered(error: Error & { code?: string }): null {
+  if (error.code === "ECONNRESET" || error.code === "ConnectionRefused" || error.code === "ConnectionClosed")
+    return null;
+  throw error;
+}
+
+async function scrape(url: string): Promise<Scrape> {
+  const response = await fetch(`${url}/metrics`, { keepalive: false });
+  return parseScrape(await response.text());
+}
+
+/** The scrape after which nothing moves. */
+async function atRest(url: string): Promise<Scrape> {
+  const busy = /^(vllm:num_requests_(running|waiting)|understudy_streams_open)(\{|$)/;
+  for (let tries = 0; tries < 500; tries++) {
+    await Bun.sleep(20);
+    const now = await scrape(url);
+    if (![...now].some(([name, value]) => busy.test(name) && value > 0)) return now;
+  }
+  throw new Error("the server does not come to rest");
+}
+
+function shownBy(scrape: Scrape): Map<number, Counted> {
+  const shown = new Map<number, Counted>();
+  for (let engine = 0; scrape.has(`understudy_steps_total{engine="${engine}"}`); engine++) {
+    const of = (name: string, labels = "") => scrape.get(`${name}{engine="${engine}"${labels},model_name="m"}`)!;
+    const ended = (reason: string) => of("vllm:request_success_total", `,finished_reason="${reason}"`);
+    shown.set(engine, {
+      stop: ended("stop"),
+      length: ended("length"),
+      outputTokens: of("vllm:generation_tokens_total"),
+      promptTokens: of("vllm:prompt_tokens_total"),
+      cachedTokens: of("vllm:prompt_tokens_cached_total"),
+      steps: scrape.get(`understudy_steps_total{engine="${engine}"}`)!,
+    });
+  }
+  return shown;
+}

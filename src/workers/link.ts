@@ -1,0 +1,80 @@
+/** A worker's end of the channel to its parent. */
+import type { Command, FromWorker, ToWorker, WorkerSetup } from "./messages.ts";
+
+/** The engines of this process. */
+export interface OwnEngines {
+  pause(mode: "abort" | "wait" | "keep", clearCache: boolean): Promise<unknown>;
+  resume(): void;
+  readonly paused: boolean;
+  resetPrefixCache(running: boolean): Promise<boolean>;
+}
+
+export interface Tasks {
+  readonly start: (setup: WorkerSetup) => Promise<void>;
+  readonly end: (graceS: number) => Promise<void>;
+  /** The parent is gone. */
+  readonly orphaned: () => Promise<void>;
+}
+
+export class Link {
+  readonly #waiting = new Map<number, (answer: boolean) => void>();
+  #own: OwnEngines | null = null;
+  #asked = 0;
+
+  /** From now on messages are taken. Started by hand, without a parent, it is orphaned at once. */
+  constructor(tasks: Tasks) {
+    process.on("message", (message: ToWorker) => {
+      if ("start" in message) void tasks.start(message.start);
+      else if ("end" in message) void tasks.end(message.end);
+      else if ("order" in message) void this.#do(message.order, message.command);
+      else {
+        this.#waiting.get(message.done)?.(message.answer);
+        this.#waiting.delete(message.done);
+      }
+    });
+    process.on("disconnect", () => void tasks.orphaned());
+    if (!process.connected) queueMicrotask(() => void tasks.orphaned());
+  }
+
+  /** Settles when it is on its way; at once when nobody is there any more. */
+  say(message: FromWorker): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    if (process.connected) process.send!(message, () => resolve());
+    else resolve();
+    return promise;
+  }
+
+  /** Acts on the engines of all workers, these included. */
+  control(own: OwnEngines) {
+    this.#own = own;
+    return {
+      pause: (mode: "abort" | "wait" | "keep", clearCache: boolean) => this.#ask({ name: "pause", mode, clearCache }),
+      resume: () => this.#ask({ name: "resume" }),
+      get paused() {
+        return own.paused;
+      },
+      resetPrefixCache: (running: boolean) => this.#ask({ name: "resetPrefixCache", running }),
+    };
+  }
+
+  #ask(command: Command): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const ask = ++this.#asked;
+    this.#waiting.set(ask, resolve);
+    void this.say({ ask, command });
+    return promise;
+  }
+
+  async #do(order: number, command: Command): Promise<void> {
+    const answer = await this.#act(command);
+    await this.say({ did: order, answer });
+  }
+
+  async #act(command: Command): Promise<boolean> {
+    if (this.#own === null) return true;
+    if (command.name === "resetPrefixCache") return this.#own.resetPrefixCache(command.running);
+    if (command.name === "pause") await this.#own.pause(command.mode, command.clearCache);
+    else this.#own.resume();
+    return true;
+  }
+}
