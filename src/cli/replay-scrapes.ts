@@ -54,7 +54,7 @@ export class Scrapes {
 
   constructor(path: string, { host, port }: ServeConfig, dialects: readonly DialectName[], startS: number) {
     this.#file = new OutFile(path);
-    this.#history = new History(new FileSpool(path));
+    this.#history = new History(new FileSpool(path), () => Bun.gc(true));
     this.#dialects = dialects;
     this.#instance = `${host}:${port}`;
     this.#startS = startS;

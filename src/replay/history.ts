@@ -56,13 +56,16 @@ function ownSeries(scraped: number, added: number): string {
 export class History {
   readonly #spool: Spool;
   readonly #heldMost: number;
+  readonly #collect: () => void;
   readonly #families = new Map<string, Family>();
   readonly #metrics: Metric[] = [];
   readonly #series = new Map<string, Map<string, Series>>();
   #held = 0;
 
-  constructor(spool: Spool, heldMost = HELD_MOST) {
+  /** `collect` frees memory: the host would wait too long (see `ReplayOptions`). */
+  constructor(spool: Spool, collect: () => void = () => {}, heldMost = HELD_MOST) {
     this.#spool = spool;
+    this.#collect = collect;
     this.#heldMost = heldMost;
   }
 
@@ -77,12 +80,19 @@ export class History {
 
   /** The file's text in pieces, from its first line to `# EOF`. */
   *file(): Generator<string> {
+    let read = 0;
     for (const [name, { type, help, metrics }] of this.#families) {
       if (help !== undefined) yield `# HELP ${name} ${help}\n`;
       yield `# TYPE ${name} ${type}\n`;
       for (const { text, spooled } of metrics.values()) {
         for (let i = 0; i < spooled.length; i += 2) {
-          yield new TextDecoder().decode(this.#spool.read(spooled[i]!, spooled[i + 1]!));
+          const length = spooled[i + 1]!;
+          yield new TextDecoder().decode(this.#spool.read(spooled[i]!, length));
+          read += length;
+          if (read > this.#heldMost) {
+            read = 0;
+            this.#collect();
+          }
         }
         yield text;
       }
@@ -161,6 +171,7 @@ export class History {
       metric.text = "";
     }
     this.#held = 0;
+    this.#collect();
   }
 }
 

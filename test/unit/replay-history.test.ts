@@ -112,7 +112,7 @@ test("any pages: each metric together, its times rising, nothing lost, the same 
   fc.assert(
     fc.property(fc.array(scrape, { maxLength: 12 }), fc.nat(400), (scrapes, heldMost) => {
       const spool = memorySpool();
-      const [roomy, tight] = [new History(memorySpool()), new History(spool, heldMost)];
+      const [roomy, tight] = [new History(memorySpool()), new History(spool, undefined, heldMost)];
       const expected: string[] = [];
       scrapes.forEach(({ target, samples }, atS) => {
         const page = samples.toSorted((a, b) => a.family - b.family);
