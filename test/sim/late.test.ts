@@ -37,6 +37,8 @@ class LateClock implements Clock {
 function run(lateUs: () => number, asyncScheduling: boolean) {
   const clock = new LateClock(lateUs);
   const steps: { dueUs: number; startUs: number }[] = [];
+  /** What the truth log says of steps and requests, the times of writing apart. */
+  const truth: unknown[][] = [];
   const engine = new Engine({
     config: configOf({ asyncScheduling, numGpuBlocks: 40 }),
     clock,
@@ -45,13 +47,19 @@ function run(lateUs: () => number, asyncScheduling: boolean) {
     eosId: EOS,
     answers,
     onStep: (dueUs, startUs) => steps.push({ dueUs, startUs }),
+    observer: {
+      step: (step, plannedUs, dueUs, _, __, tokens, preemptions) =>
+        void truth.push([step, plannedUs, dueUs, tokens, preemptions]),
+      request: ({ watch: _, receiver: __, ...trail }) => void truth.push(Object.entries(trail).flat(2)),
+      idle() {},
+    },
   });
   for (let i = 0; i < 12; i++) {
     const promptIds = promptOf(10 + 13 * i, i % 3);
     engine.submit(generationOf({ promptIds, maxTokens: 5 + 9 * i, seed: i }), { onTokens() {} });
   }
   clock.inner.drain(1_000_000);
-  return { steps, snapshot: engine.snapshot(), lateness: engine.lateness() };
+  return { steps, truth, snapshot: engine.snapshot(), lateness: engine.lateness() };
 }
 
 describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => {
@@ -63,6 +71,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
       const late = run(() => draw() % most, asyncScheduling);
       expect(late.steps.map(({ dueUs }) => dueUs)).toEqual(punctual.steps.map(({ dueUs }) => dueUs));
       expect(late.snapshot).toEqual(punctual.snapshot);
+      expect(late.truth).toEqual(punctual.truth);
       expect(late.lateness.clockRebasedSeconds).toBe(0);
       for (const { dueUs, startUs } of late.steps) expect(startUs).toBeGreaterThanOrEqual(dueUs);
       const { count, sum } = late.lateness.stepStartLateness;
