@@ -21,15 +21,6 @@ export interface EngineControl {
   resetPrefixCache(running: boolean): Promise<boolean>;
 }
 
-export const DEV_METHODS: Readonly<Record<string, readonly string[]>> = {
-  "/pause": ["POST"],
-  "/resume": ["POST"],
-  "/is_paused": ["GET"],
-  "/reset_prefix_cache": ["POST"],
-  "/reset_mm_cache": ["POST"],
-  "/reset_encoder_cache": ["POST"],
-};
-
 const mode = literal("abort", "wait", "keep");
 
 /** Use it beside `openai`, whose `otherRoutes` must have `DEV_METHODS`. Bodies are not looked at. */

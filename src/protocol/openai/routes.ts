@@ -9,20 +9,8 @@ import { type Context, Http } from "./http.ts";
 import { seededLogprobs } from "./logprobs.ts";
 import { modelList } from "./models.ts";
 import type { Limits } from "./request.ts";
+import { METHODS } from "./served.ts";
 import { Tokenizer } from "./tokenize.ts";
-
-const METHODS: Readonly<Record<string, readonly string[]>> = {
-  "/v1/chat/completions": ["POST"],
-  "/v1/completions": ["POST"],
-  "/tokenize": ["POST"],
-  "/detokenize": ["POST"],
-  "/v1/models": ["GET"],
-  "/health": ["GET"],
-  "/ping": ["GET", "POST"],
-  "/version": ["GET"],
-  "/load": ["GET"],
-  "/kv_event_sources": ["GET"],
-};
 
 /** Bodies are read and checked here, by vLLM's rules. */
 const NO_PARSING = { parse: "none" } as const;
