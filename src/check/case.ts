@@ -1,7 +1,8 @@
 /** What does a law get to look at? One scrape, the one before it, and what is known of server and load. */
 
+import { type Dialect, type Groups, groupKey } from "./dialects.ts";
 import type { Exposition, Labels } from "./exposition.ts";
-import { minus, NotCheckable, type Term } from "./law.ts";
+import { type DialectName, minus, NotCheckable, type Term } from "./law.ts";
 import { type Histogram, Reading, type Where } from "./reading.ts";
 
 /** Flags of the server that no metric shows, by vLLM's names where it has one. */
@@ -48,6 +49,8 @@ export interface Truth {
 /** One look at the server, parsed. */
 export interface Look {
   readonly exposition: Exposition;
+  /** Engines and models of each dialect that it speaks. */
+  readonly groups: ReadonlyMap<DialectName, Groups>;
   /** Seconds, from any start. */
   readonly atS: number;
   readonly source: string;
@@ -71,16 +74,17 @@ export class Case {
   constructor(
     readonly look: Look,
     readonly lookBefore: Look | null,
-    prefix: string,
-    group: Labels,
+    dialect: Dialect | null,
+    /** Null: the whole page. */
+    group: Labels | null,
     readonly known: Known,
     /** Survives from scrape to scrape, for one law and group. */
     readonly memory: Map<string, unknown>,
     /** Why there is no scrape before. */
     readonly whyAlone: string,
   ) {
-    this.now = new Reading(look.exposition, prefix, group);
-    this.#before = lookBefore && new Reading(lookBefore.exposition, prefix, group);
+    this.now = reading(look, dialect, group);
+    this.#before = lookBefore && reading(lookBefore, dialect, group);
   }
 
   /** The scrape before, of the same process. */
@@ -91,7 +95,7 @@ export class Case {
 
   /** The whole page, without prefix and group. */
   get page(): Reading {
-    return new Reading(this.look.exposition, "", {});
+    return new Reading(this.look.exposition, "");
   }
 
   get rest(): boolean {
@@ -154,6 +158,14 @@ export class Case {
     if (before === undefined) throw new NotCheckable(this.whyAlone);
     return { value: now.value - before, text: `Δ truth.${name}` };
   }
+}
+
+/** An engine that was not there has no series. */
+function reading({ exposition, groups }: Look, dialect: Dialect | null, group: Labels | null): Reading {
+  const prefix = dialect?.prefix ?? "";
+  if (dialect === null || group === null) return new Reading(exposition, prefix);
+  const found = groups.get(dialect.name)?.all.get(groupKey(group));
+  return new Reading(exposition, prefix, group, found?.byName ?? new Map());
 }
 
 export function flagOf(name: keyof Parameters): string {

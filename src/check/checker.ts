@@ -3,7 +3,7 @@
  * any length takes the same memory. No clock, no I/O: runs anywhere.
  */
 import { Case, type Known, type Look, type Parameters, type Truth } from "./case.ts";
-import { type Dialect, groupsOf, recognise } from "./dialects.ts";
+import { type Dialect, groupKey, groupsOf, recognise } from "./dialects.ts";
 import type { Exposition, Labels } from "./exposition.ts";
 import { type Broken, type DialectName, type Law, NotCheckable, type Outcome, type Severity } from "./law.ts";
 import { isInProgress } from "./laws/catalogue.ts";
@@ -69,6 +69,8 @@ export interface Report {
   readonly dialects: readonly DialectName[];
   readonly scrapes: number;
   readonly restarts: number;
+  /** Engines or models that were too many to look at each. */
+  readonly leftOut: number;
   /** Scrapes of which nothing can be said, with their reason. */
   readonly unreadable: readonly { readonly source: string; readonly atS: number; readonly why: string }[];
   readonly laws: readonly LawResult[];
@@ -106,6 +108,7 @@ export class Checker {
   #last: Look | null = null;
   #scrapes = 0;
   #restarts = 0;
+  #leftOut = 0;
 
   constructor(options: CheckOptions = {}) {
     const { only } = options;
@@ -135,8 +138,10 @@ export class Checker {
     }
     this.#scrapes++;
     const { truth = null, tritonStats = null, rest = false } = scrape;
-    const look: Look = { exposition, atS, source, truth, tritonStats };
-    this.#look(look, rest);
+    const spoken = recognise(exposition);
+    const groups = new Map(spoken.map((dialect) => [dialect.name, groupsOf(exposition, dialect)]));
+    const look: Look = { exposition, groups, atS, source, truth, tritonStats };
+    this.#look(look, spoken, rest);
     this.#last = look;
   }
 
@@ -145,8 +150,8 @@ export class Checker {
     if (this.#unreadable.length < UNREADABLE_KEPT) this.#unreadable.push({ source, atS, why });
   }
 
-  #look(look: Look, saidRest: boolean): void {
-    const { exposition } = look;
+  #look(look: Look, spoken: readonly Dialect[], saidRest: boolean): void {
+    const { exposition, groups } = look;
     const before = this.#last;
     const restarted = before !== null && isRestart(exposition, before.exposition);
     if (restarted) this.#restarts++;
@@ -155,14 +160,16 @@ export class Checker {
       rest: saidRest || (before !== null && !restarted && provenRest(exposition, before.exposition)),
       clean: this.#clean && this.#restarts === 0,
     };
-    const spoken = recognise(exposition);
-    for (const { name } of spoken) this.#dialects.add(name);
-    const groups = new Map(spoken.map((dialect) => [dialect.name, groupsOf(exposition, dialect)]));
+    for (const { name } of spoken) {
+      this.#dialects.add(name);
+      this.#leftOut = Math.max(this.#leftOut, groups.get(name)!.leftOut);
+    }
     const whyAlone = restarted ? "the process restarted" : "needs two scrapes";
     for (const state of this.#states) {
-      const dialect = spoken.find(({ name }) => name === state.law.of);
-      if (dialect === undefined && state.law.of !== "any" && state.law.of !== "cross") continue;
-      const of = dialect && state.law.scope === "group" ? groups.get(dialect.name)! : [{}];
+      const dialect = spoken.find(({ name }) => name === state.law.of) ?? null;
+      if (dialect === null && state.law.of !== "any" && state.law.of !== "cross") continue;
+      const perGroup = dialect !== null && state.law.scope === "group";
+      const of = perGroup ? [...groups.get(dialect.name)!.all.values()].map(({ labels }) => labels) : [null];
       // A reset by halves shows only against the process before.
       const compared = restarted && state.law.id !== "G11" ? null : before;
       for (const group of of) this.#judge(state, dialect, group, look, compared, known, whyAlone);
@@ -171,20 +178,20 @@ export class Checker {
 
   #judge(
     state: State,
-    dialect: Dialect | undefined,
-    group: Labels,
+    dialect: Dialect | null,
+    group: Labels | null,
     look: Look,
     before: Look | null,
     known: Known,
     whyAlone: string,
   ): void {
-    const key = JSON.stringify(group);
+    const key = group === null ? "" : groupKey(group);
     let memory = state.memory.get(key);
     if (memory === undefined) {
       memory = new Map();
       state.memory.set(key, memory);
     }
-    const c = new Case(look, before, dialect?.prefix ?? "", group, known, memory, whyAlone);
+    const c = new Case(look, before, dialect, group, known, memory, whyAlone);
     let outcomes: readonly Outcome[];
     try {
       const outcome = state.law.check(c);
@@ -230,6 +237,7 @@ export class Checker {
       dialects: [...this.#dialects],
       scrapes: this.#scrapes,
       restarts: this.#restarts,
+      leftOut: this.#leftOut,
       unreadable: this.#unreadable,
       laws,
       violated,

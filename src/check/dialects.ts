@@ -1,5 +1,5 @@
 /** Whose metrics are these? A scrape may speak several dialects at once. */
-import type { Exposition, Labels } from "./exposition.ts";
+import { type Exposition, type Labels, labelKey, type Sample } from "./exposition.ts";
 import type { DialectName } from "./law.ts";
 
 export interface Dialect {
@@ -35,23 +35,64 @@ export function recognise({ byName }: Exposition): readonly Dialect[] {
   return dialects.filter(({ name }) => found.has(name));
 }
 
+/** Engines or models of one page that are looked at, each for itself; a page with more has something else in a label. */
+export const GROUPS_MOST = 256;
+
+/** One engine or model, and the series of all families that are its own or everybody's. */
+export interface Group {
+  readonly labels: Labels;
+  readonly byName: Exposition["byName"];
+}
+
+export interface Groups {
+  /** By `keyOf(labels)`. */
+  readonly all: ReadonlyMap<string, Group>;
+  readonly leftOut: number;
+}
+
+export const groupKey = (labels: Labels): string => labelKey(labels);
+
 /** The engines or models of a dialect, by the labels of its series. One empty group when no series has any. */
-export function groupsOf({ byName }: Exposition, { prefix, groupBy }: Dialect): readonly Labels[] {
+export function groupsOf({ byName }: Exposition, { prefix, groupBy }: Dialect): Groups {
+  const ownLabels = (labels: Labels): Labels => {
+    const own: Record<string, string> = {};
+    for (const label of groupBy) if (labels[label] !== undefined) own[label] = labels[label];
+    return own;
+  };
   const found = new Map<string, Labels>();
   for (const [name, samples] of byName) {
     if (!name.startsWith(prefix)) continue;
     for (const { labels } of samples) {
-      const group: Record<string, string> = {};
-      for (const label of groupBy) if (labels[label] !== undefined) group[label] = labels[label];
-      const key = JSON.stringify(group);
-      if (!found.has(key)) found.set(key, group);
+      const own = ownLabels(labels);
+      found.set(groupKey(own), own);
     }
   }
-  const all = [...found.values()];
-  const groups = all.filter((one) => !all.some((other) => other !== one && isPartOf(one, other)));
-  return groups.length > 0 ? groups : [{}];
+  const kept = [...found.values()].slice(0, GROUPS_MOST);
+  const groups = kept.filter((one) => !kept.some((other) => other !== one && isPartOf(one, other)));
+  const leftOut = found.size - kept.length;
+  const [only = {}] = groups;
+  if (groups.length < 2 && leftOut === 0)
+    return { all: new Map([[groupKey(only), { labels: only, byName }]]), leftOut };
+
+  const all = new Map(groups.map((labels) => [groupKey(labels), { labels, byName: new Map<string, Sample[]>() }]));
+  for (const [name, samples] of byName) {
+    for (const sample of samples) {
+      const own = ownLabels(sample.labels);
+      const exact = all.get(groupKey(own));
+      if (exact) add(exact.byName, name, sample);
+      else for (const group of all.values()) if (isPartOf(own, group.labels)) add(group.byName, name, sample);
+    }
+  }
+  return { all, leftOut };
 }
 
+function add(byName: Map<string, Sample[]>, name: string, sample: Sample): void {
+  const same = byName.get(name);
+  if (same) same.push(sample);
+  else byName.set(name, [sample]);
+}
+
+/** A series without a label belongs to all that have it. */
 function isPartOf(small: Labels, large: Labels): boolean {
   const names = Object.keys(small);
   return names.length < Object.keys(large).length && names.every((name) => small[name] === large[name]);

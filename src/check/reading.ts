@@ -13,19 +13,20 @@ export interface Histogram {
 }
 
 export class Reading {
-  /** `group`: the labels that tell this engine from the others; a series without such a label belongs to all. */
+  /** `group` is the engine or model whose series `byName` holds. */
   constructor(
     readonly exposition: Exposition,
     readonly prefix: string,
-    readonly group: Labels,
+    readonly group: Labels = {},
+    readonly byName: Exposition["byName"] = exposition.byName,
   ) {}
 
   /** The series of a family's sample name, without the prefix. */
   samples(name: string, where: Where = {}): readonly Sample[] {
-    const { byName } = this.exposition;
+    const { byName } = this;
     // Our own OpenMetrics output adds the suffix to Triton's counters, as the format demands.
     const all = byName.get(this.prefix + name) ?? byName.get(`${this.prefix}${name}_total`) ?? [];
-    return all.filter(({ labels }) => agrees(labels, this.group) && matches(labels, where));
+    return all.filter(({ labels }) => matches(labels, where));
   }
 
   /** Sum over the series; null when there is none. */
@@ -64,11 +65,6 @@ export class Reading {
       labels[label] = typeof value === "string" ? value : value.join("|");
     return seriesText(this.prefix + name, labels);
   }
-}
-
-function agrees(labels: Labels, group: Labels): boolean {
-  for (const label in group) if (labels[label] !== undefined && labels[label] !== group[label]) return false;
-  return true;
 }
 
 function matches(labels: Labels, where: Where): boolean {

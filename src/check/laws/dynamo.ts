@@ -1,6 +1,8 @@
 /** The laws of Dynamo's frontend, per model; families without the prefix `dynamo_frontend_`. */
 import { atLeast, atMost, equal, lawsOf, minus, NotCheckable, type Outcome, plus, term } from "../law.ts";
 
+import { indexOf, keyOf } from "./over-time.ts";
+
 const law = lawsOf("dynamo-frontend", "group");
 const page = lawsOf("dynamo-frontend", "page");
 
@@ -131,16 +133,14 @@ export const dynamo = [
           ) || name === "dynamo_component_total_blocks",
       );
       if (names.length === 0) throw new NotCheckable("no configuration of models here");
-      const before = c.before;
+      const before = indexOf(c.before.exposition);
       return names.flatMap((name) =>
-        c.page.samples(name).map(({ labels, value }) => {
-          const [same] = (before.exposition.byName.get(name) ?? []).filter(
-            (sample) => JSON.stringify(sample.labels) === JSON.stringify(labels),
-          );
+        c.page.samples(name).map((sample) => {
+          const same = before.get(keyOf(sample));
           // A rank's blocks stand at 0 until it reports.
           if (same === undefined || same.value === 0) return null;
-          const text = c.page.text(name, labels);
-          return equal(term(text, value), term(`${text} before`, same.value));
+          const text = c.page.text(name, sample.labels);
+          return equal(term(text, sample.value), term(`${text} before`, same.value));
         }),
       );
     },

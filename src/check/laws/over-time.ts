@@ -11,7 +11,7 @@ const CLOCK_SLACK_S = 60;
 /** Below it a time counts from any start, not from 1970. */
 const EPOCH_S = 1e9;
 
-const keyOf = ({ name, labels }: Sample): string => `${name}\u0000${labelKey(labels)}`;
+export const keyOf = ({ name, labels }: Sample): string => `${name}\u0000${labelKey(labels)}`;
 
 /** All series of a scrape by name and label set. */
 export function indexOf({ families }: Exposition): Map<string, Sample> {
@@ -118,8 +118,9 @@ export const overTime = [
     (c) => {
       const now = indexOf(c.look.exposition);
       const gone = [...indexOf(c.before.exposition).values()].filter((sample) => !now.has(keyOf(sample)));
+      const loaded = loadedModels(c.look.exposition);
       return gone.flatMap((sample): Broken[] => {
-        if (sample.labels.pid !== undefined || isUnloaded(sample, c.look.exposition)) return [];
+        if (sample.labels.pid !== undefined || isUnloaded(sample, loaded)) return [];
         return [{ left: term(`${text(sample)} (${sample.value} before)`, 0), relation: "is", right: term("there", 1) }];
       });
     },
@@ -209,12 +210,15 @@ export const overTime = [
   ),
 ];
 
+const modelOf = ({ labels: { model, version } }: Sample): string => JSON.stringify([model, version]);
+
+function loadedModels({ byName }: Exposition): ReadonlySet<string> {
+  return new Set((byName.get("nv_inference_request_success") ?? []).map(modelOf));
+}
+
 /** Triton drops a model's series when it is unloaded, all but the failures. */
-function isUnloaded({ name, labels }: Sample, now: Exposition): boolean {
-  const { model, version } = labels;
-  if (model === undefined || !name.startsWith("nv_")) return false;
-  const loaded = now.byName.get("nv_inference_request_success") ?? [];
-  return !loaded.some((sample) => sample.labels.model === model && sample.labels.version === version);
+function isUnloaded(sample: Sample, loaded: ReadonlySet<string>): boolean {
+  return sample.labels.model !== undefined && sample.name.startsWith("nv_") && !loaded.has(modelOf(sample));
 }
 
 /** Of the sample alone, without what its type adds; Triton's GPU series have one more. */

@@ -137,7 +137,7 @@ export const trtllm = [
       looksLike: "tensorrtllm_backend#582: failures stay 0 while clients get 5xx; #667",
     },
     (c) => {
-      const core = new Reading(c.look.exposition, "nv_", c.now.group);
+      const core = new Reading(c.look.exposition, "nv_", c.now.group, c.now.byName);
       const [input, output] = [core.get("llm_input_token_len_count"), core.get("llm_output_token_len_count")];
       const outcomes: Outcome[] = [atLeast(input, output)];
       const ended = core.maybe("inference_request_success");
