@@ -39,10 +39,10 @@ const config: EngineConfig = {
 };
 
 /** The release core with the answers that the server gives. */
-export async function loadDecoding(): Promise<Batch> {
+export async function loadDecoding(changed: Partial<EngineConfig> = {}): Promise<Batch> {
   const answers = loadAnswers(await Bun.file(`${root}build/answers.bin`).bytes());
   const bytes = await Bun.file(`${root}build/core.wasm`).bytes();
-  return new Batch(await loadCore(bytes, coreSetup(config, { eosId: EOS_ID, answers })));
+  return new Batch(await loadCore(bytes, coreSetup({ ...config, ...changed }, { eosId: EOS_ID, answers })));
 }
 
 export interface Decoded {

@@ -1,0 +1,90 @@
+/**
+ * Does a step cost the same in a large engine? 256 decoding sequences with 10,000 requests waiting against none, and with
+ * a pool of 1 M blocks against 10 k. Pairs of runs, one after the other in one process, so that a busy machine disturbs
+ * both; the figure is the median of their ratios.
+ *
+ *   bun run bench:scale [--pairs 101] [--realtime] [--no-save]
+ *
+ * The state is a running server's: each block of either pool has held content before, so that a new block first loses its
+ * old one, and no two requests are alike. A round decodes 480 tokens for each of the 256 sequences.
+ */
+
+import { median } from "../lib/numbers.ts";
+import { known, number } from "../lib/options.ts";
+import { bar, progress, table } from "../lib/report.ts";
+import { save } from "../lib/results.ts";
+import { loadDecoding } from "./decode.ts";
+import { Steady } from "./steady.ts";
+
+known(["--pairs", "--realtime", "--no-save"]);
+
+const SEQUENCES = 256;
+const STEPS = 480;
+const BLOCK = 16;
+const WAITING = 10_000;
+const POOLS = { small: 10_000, large: 1_000_000 };
+const BAR = { waiting: 1.2, pool: 1.3 };
+const pairs = number("--pairs", 101);
+
+/** One round: all start, decode and end; nanoseconds per step. */
+function round(engine: Steady, waiting: number): number {
+  engine.start(SEQUENCES, STEPS + 8);
+  engine.wait(waiting);
+  const ns = engine.run(STEPS) / STEPS;
+  engine.stop();
+  return ns;
+}
+
+/** Rounds until each block has had content at least `times` times. */
+function fill(engine: Steady, blocks: number, times: number): void {
+  const perRound = (SEQUENCES * STEPS) / BLOCK;
+  for (let used = 0; used < times * blocks; used += perRound) round(engine, 0);
+}
+
+interface Pair {
+  readonly plainNs: number;
+  readonly largeNs: number;
+  readonly ratio: number;
+}
+
+function compare(plain: () => number, large: () => number): Pair {
+  const samples = Array.from({ length: pairs }, (_, i) => {
+    const first = i % 2 === 0 ? plain() : Number.NaN;
+    const second = large();
+    return [i % 2 === 0 ? first : plain(), second] as const;
+  });
+  return {
+    plainNs: median(samples.map(([one]) => one)),
+    largeNs: median(samples.map(([, other]) => other)),
+    ratio: median(samples.map(([one, other]) => other / one)),
+  };
+}
+
+const engine = async (numGpuBlocks: number) =>
+  new Steady(await loadDecoding({ numGpuBlocks, maxNumSeqs: SEQUENCES, maxNumActiveSeqs: SEQUENCES }));
+
+progress("scale: filling the pools");
+const [small, large] = [await engine(POOLS.small), await engine(POOLS.large)];
+fill(small, POOLS.large, 2);
+fill(large, POOLS.large, 2);
+progress("scale: waiting requests");
+const waiting = compare(
+  () => round(small, 0),
+  () => round(small, WAITING),
+);
+progress("scale: size of the pool");
+const pool = compare(
+  () => round(small, 0),
+  () => round(large, 0),
+);
+
+table(`One step with ${SEQUENCES} decoding sequences`, [
+  ["", "ns per step", "ratio"],
+  ["none waiting", waiting.plainNs, ""],
+  [`${WAITING} waiting`, waiting.largeNs, waiting.ratio],
+  [`pool of ${POOLS.small} blocks`, pool.plainNs, ""],
+  [`pool of ${POOLS.large} blocks`, pool.largeNs, pool.ratio],
+]);
+console.log(`  ${bar("waiting", waiting.ratio, BAR.waiting, "times")}`);
+console.log(`  ${bar("size of the pool", pool.ratio, BAR.pool, "times")}`);
+save("scale", { sequences: SEQUENCES, waiting, pool });
