@@ -29,17 +29,21 @@ export function fedToken(slot: i32): i32 {
 }
 
 /** The id at `position`. Without tables (tests of the bare core) the draw itself, kept clear of special ids. */
-export function drawToken(requestSeed: i32, position: i32): i32 {
-  if (templateCount === 0) return 100 + <i32>(mix(requestSeed, position) % 100000);
+function drawToken(requestSeed: i32, position: i32): i32 {
+  if (templateCount === 0) return bare(requestSeed, position);
   return drawFrom(templateOf(requestSeed, position), requestSeed, position);
 }
 
-/** The same for a request in steady decode, whose row remembers the template of its block of 32. */
-export function drawCalm(r: Row, position: i32): i32 {
+/** The same for a request whose ids are drawn one after the other: its row remembers the template of its block of 32. */
+export function drawNext(r: Row, position: i32): i32 {
   const requestSeed = r.seed;
-  if (templateCount === 0) return drawToken(requestSeed, position);
+  if (templateCount === 0) return bare(requestSeed, position);
   if ((position & (TEMPLATE - 1)) === 0 || r.template === 0) r.template = templateOf(requestSeed, position) + 1;
   return drawFrom(r.template - 1, requestSeed, position);
+}
+
+function bare(requestSeed: i32, position: i32): i32 {
+  return 100 + <i32>(mix(requestSeed, position) % 100000);
 }
 
 function templateOf(requestSeed: i32, position: i32): i32 {

@@ -80,11 +80,14 @@ export function nextDetached(page: i32): i32 {
   return pageNext[page - 1];
 }
 
-export function appendHash(slot: i32, hash: u64): void {
+/** Its entry. */
+export function appendHash(slot: i32, hash: u64): i32 {
   const index = row(slot).hashCount;
   grow(slot, index);
-  pageHash[entry(slot, index)] = hash;
+  const at = entry(slot, index);
+  pageHash[at] = hash;
   row(slot).hashCount = index + 1;
+  return at;
 }
 
 export function appendBlock(slot: i32, block: i32): void {

@@ -2,7 +2,7 @@
 // Read by two compilers: asc builds the core from it, tsc reads memory through it. Constants and enums only.
 // A change of order changes ABI.
 
-export const ABI: i32 = 5;
+export const ABI: i32 = 6;
 export const NONE: i32 = -1;
 
 /** Requests that may exist at once, waiting ones included; a handle is generation << SLOT_BITS | slot. */
@@ -141,6 +141,11 @@ export enum Word {
   PageBlockAt,
   PageHashAt,
   BlocksAt,
+  /** The ring of free blocks, holes (0) among them: from head to before tail, masked. */
+  FreeQueueAt,
+  FreeQueueMask,
+  FreeQueueHead,
+  FreeQueueTail,
   PriorityAt,
   ArrivalAt,
   SequenceAt,
@@ -161,19 +166,29 @@ export enum Word {
   Count,
 }
 
-/** A request's row: what every step touches, side by side. Words of 32 bits; the first two fields have 64. */
+/**
+ * A request's row, words of 32 bits; the first two fields have 64. What a step of plain decodes touches fills the first
+ * cache line. `InFlight` and `Placeholders` are also moved as one word of 64.
+ */
 export const ROW_BYTES: i32 = 128;
 export enum Field {
   OpenHash,
   LastTokenUs = 2,
   Generation = 4,
+  Flags,
+  InFlight,
+  Placeholders,
+  Computed,
+  QuietUntil,
+  Outputs,
+  CalmUntil,
+  Seed,
+  Template,
+  FullAt,
+  StoreAt,
   Status,
   Prompt,
-  Outputs,
-  Computed,
-  Placeholders,
   Drafts,
-  InFlight,
   Stale,
   DropStale,
   IsChunk,
@@ -181,30 +196,20 @@ export enum Field {
   MinTokens,
   EosAt,
   LastOutput,
-  Seed,
-  Flags,
-  OpenLeft,
   TableCount,
   HashCount,
   CachedCount,
   FirstPage,
   LastPage,
   PageCount,
-  StoreAt,
-  Quiet,
-  Calm,
-  Template,
 }
 
-/** A block's row: words of 32 bits, the first field has 64. */
-export const BLOCK_BYTES: i32 = 32;
+/** The row of a block with content: words of 32 bits, the first field has 64. */
+export const BLOCK_BYTES: i32 = 16;
 export enum BlockField {
   Hash,
   Refs = 2,
-  FreeNext,
-  FreePrev,
-  SameNext,
-  SamePrev,
+  Place,
 }
 
 /** Cumulative counters, doubles that hold whole numbers. */

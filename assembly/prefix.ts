@@ -1,68 +1,123 @@
-// Which block holds this content? Open addressing from chained block hash to block; blocks of equal content form a ring
-// in order of entry, and look-up gives the oldest (vLLM 0.33 `v1/core/block_pool.py`, BlockHashToBlockMap).
-import { blockOf } from "./blocks";
-import { column } from "./column";
-import { numGpuBlocks } from "./config";
+// Which block holds this content? Open addressing from chained block hash to block; several blocks of equal content form a
+// ring in order of entry, and look-up gives the oldest (vLLM 0.33 `v1/core/block_pool.py`, BlockHashToBlockMap).
+import { hashOf } from "./blocks";
+import { column, column64 } from "./column";
+import { maxNumSeqs, numGpuBlocks } from "./config";
 
-/** Oldest block of a hash; 0 is empty. Linear probing, power of two, at most half full. */
-let table = changetype<StaticArray<i32>>(0);
+/**
+ * One word per content: the low half of its hash, which tells nearly all others apart without a look at their blocks;
+ * above it the oldest block, and in the top bit whether there are more. 0 is empty. Linear probing, power of two, at most
+ * half full.
+ */
+let table = changetype<StaticArray<u64>>(0);
 let mask: i32 = 0;
+const MORE: u64 = 1 << 63;
+/** Neighbours in the ring of equal blocks, where there are several. */
+let sameNext = changetype<StaticArray<i32>>(0);
+let samePrev = changetype<StaticArray<i32>>(0);
+
+/** Blocks that will be entered soon, and a cell for what `fetchExpected` read: a load without use would be no load. */
+let coming = changetype<StaticArray<u64>>(0);
+let comingBlock = changetype<StaticArray<i32>>(0);
+let comingCount: i32 = 0;
+const read: usize = memory.data(8);
 
 export function takePrefixes(): void {
   let size = 16;
   while (size < numGpuBlocks << 1) size <<= 1;
   mask = size - 1;
-  table = column(size);
+  table = column64(size);
+  sameNext = column(numGpuBlocks);
+  samePrev = column(numGpuBlocks);
+  coming = column64(maxNumSeqs);
+  comingBlock = column(maxNumSeqs);
 }
 
 /** The block entered first with this content, or 0. */
 export function find(hash: u64): i32 {
-  return table[placeOf(hash)];
+  return blockIn(table[placeOf(hash)]);
+}
+
+/** `block` will be entered with this content, after the next `fetchExpected`. */
+export function expect(block: i32, hash: u64): void {
+  if (comingCount === maxNumSeqs) return;
+  coming[comingCount] = hash;
+  comingBlock[comingCount++] = block;
+}
+
+/** Reads what is about to be written, so that it waits for memory side by side; see `fetchNext` in blocks.ts. */
+export function fetchExpected(): void {
+  let all: u64 = 0;
+  for (let i = 0; i < comingCount; i++) all |= table[<i32>coming[i] & mask] | hashOf(comingBlock[i]);
+  store<u64>(read, all);
+  comingCount = 0;
+}
+
+/** Is there an entry at the place where this content, being entered, makes one? */
+export function isEntered(hash: u64): bool {
+  return table[<i32>hash & mask] !== 0;
 }
 
 export function enter(block: i32, hash: u64): void {
   const place = placeOf(hash);
-  const oldest = table[place];
-  if (oldest === 0) {
-    table[place] = block;
-    blockOf(block).sameNext = block;
-    blockOf(block).samePrev = block;
+  const entry = table[place];
+  if (entry === 0) {
+    table[place] = entryOf(block, hash);
     return;
   }
-  const youngest = blockOf(oldest).samePrev;
-  blockOf(youngest).sameNext = block;
-  blockOf(block).samePrev = youngest;
-  blockOf(block).sameNext = oldest;
-  blockOf(oldest).samePrev = block;
+  const oldest = blockIn(entry);
+  const youngest = (entry & MORE) === 0 ? oldest : samePrev[oldest];
+  link(youngest, block);
+  link(block, oldest);
+  table[place] = entry | MORE;
 }
 
 /** The block's content is gone; equal blocks stay hittable. */
-export function forget(block: i32): void {
-  const place = placeOf(blockOf(block).hash);
-  const next = blockOf(block).sameNext;
-  if (next === block) {
+export function forget(block: i32, hash: u64): void {
+  let place = <i32>hash & mask;
+  while (!isOf(table[place], hash, block)) place = (place + 1) & mask;
+  const entry = table[place];
+  if ((entry & MORE) === 0) {
     empty(place);
     return;
   }
-  const prev = blockOf(block).samePrev;
-  blockOf(prev).sameNext = next;
-  blockOf(next).samePrev = prev;
-  if (table[place] === block) table[place] = next;
+  const next = sameNext[block];
+  const oldest = blockIn(entry) === block ? next : blockIn(entry);
+  link(samePrev[block], next);
+  table[place] = entryOf(oldest, hash) | (sameNext[oldest] === oldest ? 0 : MORE);
+}
+
+/** Is it the entry of `block`? An entry of one block says so itself, without a look at its row. */
+function isOf(entry: u64, hash: u64, block: i32): bool {
+  if (<u32>entry !== <u32>hash) return false;
+  return blockIn(entry) === block || ((entry & MORE) !== 0 && hashOf(blockIn(entry)) === hash);
+}
+
+function link(block: i32, next: i32): void {
+  sameNext[block] = next;
+  samePrev[next] = block;
 }
 
 export function clearPrefixes(): void {
-  memory.fill(changetype<usize>(table), 0, (<usize>mask + 1) << 2);
+  memory.fill(changetype<usize>(table), 0, (<usize>mask + 1) << 3);
 }
 
 /** Where the hash stands, or the empty place where it would. */
 function placeOf(hash: u64): i32 {
   let place = <i32>hash & mask;
-  let block = table[place];
-  while (block !== 0 && blockOf(block).hash !== hash) {
+  let entry = table[place];
+  while (entry !== 0 && (<u32>entry !== <u32>hash || hashOf(blockIn(entry)) !== hash)) {
     place = (place + 1) & mask;
-    block = table[place];
+    entry = table[place];
   }
   return place;
+}
+
+function entryOf(block: i32, hash: u64): u64 {
+  return ((<u64>block) << 32) | <u64>(<u32>hash);
+}
+function blockIn(entry: u64): i32 {
+  return <i32>((entry & ~MORE) >> 32);
 }
 
 /** Takes the place out and moves later ones of its run forward, so that no probe stops early. */
@@ -70,11 +125,11 @@ function empty(hole: i32): void {
   let place = hole;
   for (;;) {
     place = (place + 1) & mask;
-    const block = table[place];
-    if (block === 0) break;
-    const home = <i32>blockOf(block).hash & mask;
+    const entry = table[place];
+    if (entry === 0) break;
+    const home = <i32>entry & mask;
     if (((place - home) & mask) >= ((place - hole) & mask)) {
-      table[hole] = block;
+      table[hole] = entry;
       hole = place;
     }
   }

@@ -5,24 +5,38 @@ import { column, columnF } from "./column";
 import { setAddress, setWord } from "./header";
 import { FEED, Field, GENERATIONS, NONE, ROW_BYTES, SLOT_BITS, SLOTS, Status, Word } from "./layout";
 
-/** One request, fields in the order of Field; the compiler checks both ends. */
+/** One request, fields in the order of Field; the compiler checks both ends and the pair. */
 @unmanaged
 export class Row {
   /** Hash of the open block so far: parent and the tokens folded in. */
   openHash: u64;
   lastTokenUs: f64;
   generation: i32;
-  status: i32;
-  /** P and O: prompt tokens, output tokens appended so far. */
-  prompt: i32;
-  outputs: i32;
-  /** C: tokens whose KV is computed or scheduled. */
-  computed: i32;
+  /** SUBMIT_* bits. */
+  flags: i32;
+  inFlight: i32;
   /** H: output tokens expected from steps in flight (asynchronous scheduling). */
   placeholders: i32;
+  /** C: tokens whose KV is computed or scheduled. */
+  computed: i32;
+  /** Below so many computed tokens a plan is one plain decode: no block, no cache entry, no limit. */
+  quietUntil: i32;
+  /** O: output tokens appended so far. */
+  outputs: i32;
+  /** Below so many outputs the next is one plain token: no end, no feed, no full block, nothing stale. */
+  calmUntil: i32;
+  seed: i32;
+  /** Template of the default text's current block. */
+  template: i32;
+  /** Outputs with which the open block is full. */
+  fullAt: i32;
+  /** Computed tokens at which the next block is full: (cachedCount + 1) * block size. */
+  storeAt: i32;
+  status: i32;
+  /** P: prompt tokens. */
+  prompt: i32;
   /** S: draft tokens attached; zero without speculation. */
   drafts: i32;
-  inFlight: i32;
   /** Tokens that were in flight at preemption, and whether their output is to be dropped. */
   stale: i32;
   dropStale: i32;
@@ -34,11 +48,6 @@ export class Row {
   eosAt: i32;
   /** Output tokens after which it ends in any case: max_tokens, or the end of the context. */
   lastOutput: i32;
-  seed: i32;
-  /** SUBMIT_* bits. */
-  flags: i32;
-  /** Tokens that the open block still lacks. */
-  openLeft: i32;
   /** Blocks in the table, full blocks with a hash, blocks of the table entered into the prefix cache. */
   tableCount: i32;
   hashCount: i32;
@@ -47,17 +56,16 @@ export class Row {
   firstPage: i32;
   lastPage: i32;
   pageCount: i32;
-  /** Computed tokens at which the next block is full: (cachedCount + 1) * block size. */
-  storeAt: i32;
-  /** Steps that can be planned as one plain decode: no block, no cache entry, no limit within them. */
-  quiet: i32;
-  /** Outputs that can be taken in as one plain token: no end, no feed, nothing stale within them. */
-  calm: i32;
-  /** Template of the default text's current block. */
-  template: i32;
+
+  /** In flight and placeholders at once; neither half runs over into the other. */
+  moveInFlight(by: i64): void {
+    const at = changetype<usize>(this);
+    store<i64>(at, load<i64>(at, offsetof<Row>("inFlight")) + by, offsetof<Row>("inFlight"));
+  }
 }
-if (offsetof<Row>("generation") !== Field.Generation << 2) ERROR("Row and Field disagree");
-if (offsetof<Row>("template") !== Field.Template << 2) ERROR("Row and Field disagree");
+if (offsetof<Row>("inFlight") !== Field.InFlight << 2) ERROR("Row and Field disagree");
+if (offsetof<Row>("pageCount") !== Field.PageCount << 2) ERROR("Row and Field disagree");
+if (offsetof<Row>("placeholders") !== offsetof<Row>("inFlight") + 4) ERROR("in flight and placeholders are no pair");
 if (offsetof<Row>() > <usize>ROW_BYTES) ERROR("a row is larger than ROW_BYTES");
 
 let rowsAt: usize = 0;
@@ -150,8 +158,7 @@ export function acquireSlot(): i32 {
   row(slot).stale = 0;
   row(slot).dropStale = 0;
   row(slot).isChunk = 0;
-  row(slot).quiet = 0;
-  row(slot).calm = 0;
+  row(slot).quietUntil = 0;
   row(slot).template = 0;
   preemptions[slot] = 0;
   preemptionsTold[slot] = 0;
@@ -171,6 +178,8 @@ export function acquireSlot(): i32 {
 export function releaseSlot(slot: i32): void {
   assert(row(slot).status !== Status.Free, "slot released twice");
   row(slot).status = Status.Free;
+  // Rows of open steps may name this slot still, and the next request in it: they find their handle too old, not calm.
+  row(slot).calmUntil = 0;
   row(slot).generation = row(slot).generation === GENERATIONS ? 0 : row(slot).generation + 1;
   freeStack[freeCount++] = slot + 1;
   used--;

@@ -124,7 +124,7 @@ function hashPrompt(slot: i32, tokens: i32, words: i32, root: u64): void {
     }
     // What follows the hashed part is private: nothing of it is told, so it matches nothing.
     row(slot).openHash = fold(hash, handleOf(slot)) + <u64>sequence[slot];
-    row(slot).openLeft = blockSize - (tokens % blockSize);
+    row(slot).fullAt = blockSize - (tokens % blockSize);
     return;
   }
   let left = blockSize;
@@ -137,7 +137,7 @@ function hashPrompt(slot: i32, tokens: i32, words: i32, root: u64): void {
     }
   }
   row(slot).openHash = hash;
-  row(slot).openLeft = left;
+  row(slot).fullAt = left;
 }
 
 function keepStops(slot: i32, from: i32, stops: i32): void {

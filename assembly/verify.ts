@@ -1,7 +1,7 @@
 // Does everything in the core agree with everything else? Walks all structures; a contradiction is a trap with its name.
 import { adapterRunning, adapterWaiting, largestAdapter } from "./adapters";
 import { entry, entryBlock, entryHash, nextEntry } from "./arena";
-import { blockOf, blocksFree, freeAfter, freeBefore, refsOf } from "./blocks";
+import { blocksFree, freeAt, freeHashAt, freePlaces, hashOf, refsOf } from "./blocks";
 import { column } from "./column";
 import { blockSize, maxNumSeqs, numGpuBlocks, prefixCaching, priorityPolicy } from "./config";
 import { word } from "./header";
@@ -12,8 +12,9 @@ import { deferred, lora, row, tokensOf } from "./slots";
 
 /** Running, and above them waiting requests per adapter, as the queues say. */
 let adapters = changetype<StaticArray<i32>>(0);
-/** Holders per block as the tables say. */
+/** Holders per block as the tables say, or FREE: it is in the free queue. */
 let holders = changetype<StaticArray<i32>>(0);
+const FREE: i32 = -1;
 
 export function takeVerify(): void {
   holders = column(numGpuBlocks);
@@ -35,21 +36,26 @@ export function verify(): void {
 }
 
 function verifyFreeQueue(): void {
+  for (let block = 1; block < numGpuBlocks; block++) holders[block] = 0;
   let free = 0;
-  for (let block = freeAfter(0); block !== 0; block = freeAfter(block)) {
-    assert(refsOf(block) === 0, "a block in use is in the free queue");
-    assert(freeBefore(freeAfter(block)) === block, "the free queue's links disagree");
+  for (let i = 0; i < freePlaces(); i++) {
+    const block = freeAt(i);
+    if (block === 0) continue;
+    assert(holders[block] === 0, "a block is in the free queue twice");
+    holders[block] = FREE;
+    const hash = freeHashAt(i);
+    if (hash !== 0) {
+      assert(refsOf(block) === 0 && hashOf(block) === hash, "a free block and its place in the queue disagree");
+      assert(find(hash) !== 0, "a cached block cannot be found");
+    }
     free++;
   }
   assert(free === blocksFree(), "the count of free blocks is wrong");
-  for (let block = 1; block < numGpuBlocks; block++) {
-    holders[block] = 0;
-    if (blockOf(block).hash !== 0) assert(find(blockOf(block).hash) !== 0, "a cached block cannot be found");
-  }
 }
 
 function verifyRunning(): void {
   assert(runningLength() <= maxNumSeqs, "more requests run than max_num_seqs");
+  let used = 0;
   for (let i = 0; i < runningLength(); i++) {
     const slot = running[i];
     assert(row(slot).status === Status.Running, "a request on the running list does not run");
@@ -62,18 +68,28 @@ function verifyRunning(): void {
     for (let index = 0; index < held; index++) {
       const block = entryBlock(at);
       assert(block > 0 && block < numGpuBlocks, "a table holds no block");
+      assert(holders[block] >= 0, "a block in use is in the free queue");
+      if (holders[block] === 0) used++;
+      else assert(index < row(slot).cachedCount, "a block without content has several holders");
       holders[block] = holders[block] + 1;
-      if (index < row(slot).cachedCount)
-        assert(blockOf(block).hash === entryHash(at), "a cached block has other content");
+      if (index < row(slot).cachedCount) {
+        assert(hashOf(block) === entryHash(at), "a cached block has other content");
+        assert(find(hashOf(block)) !== 0, "a cached block cannot be found");
+      }
       if (index + 1 < held) at = nextEntry(at);
     }
   }
-  let used = 0;
-  for (let block = 1; block < numGpuBlocks; block++) {
-    assert(holders[block] === refsOf(block), "reference counts and block tables disagree");
-    if (refsOf(block) > 0) used++;
-  }
+  for (let i = 0; i < runningLength(); i++) verifyHolders(running[i]);
   assert(used + blocksFree() === numGpuBlocks - 1, "blocks used and free do not add up");
+}
+
+/** Once all tables are counted. */
+function verifyHolders(slot: i32): void {
+  const cached = row(slot).cachedCount;
+  for (let index = 0; index < cached; index++) {
+    const block = entryBlock(entry(slot, index));
+    assert(holders[block] === refsOf(block), "reference counts and block tables disagree");
+  }
 }
 
 function verifyWaiting(): void {

@@ -10,7 +10,7 @@ import {
   prevEntry,
   setCached,
 } from "../arena";
-import { acquireBlock, beginRelease, blocksFree, cacheBlock, refsOf, releaseBlock, touchBlock } from "../blocks";
+import { acquireBlock, blocksFree, cacheBlock, refsOf, releaseCached, releaseEmpty, touchBlock } from "../blocks";
 import { blockSize, kvEvents, maxModelLen, prefixCaching, reserveFullIsl, watermarkBlocks } from "../config";
 import { eventStored, storedHash } from "../events";
 import { NONE, SUBMIT_SKIP_READING } from "../layout";
@@ -92,16 +92,22 @@ export function store(slot: i32, tokens: i32): void {
   setCached(slot, full);
 }
 
-/** All blocks of the request go back, the youngest first. */
+/**
+ * All blocks of the request go back, the youngest first: those with content to the back of the queue, so that a chain
+ * loses its tail first, those without to the front as a group, the youngest at its head.
+ */
 export function freeBlocks(slot: i32): void {
   const held = row(slot).tableCount;
-  if (held > 0) {
-    beginRelease();
-    let at = entry(slot, held - 1);
-    for (let i = held - 1; i >= 0; i--) {
-      releaseBlock(entryBlock(at));
-      if (i > 0) at = prevEntry(at);
-    }
+  const cached = row(slot).cachedCount;
+  let at = held > cached ? entry(slot, cached) : 0;
+  for (let i = cached; i < held; i++) {
+    releaseEmpty(entryBlock(at));
+    if (i + 1 < held) at = nextEntry(at);
+  }
+  if (cached > 0) at = entry(slot, cached - 1);
+  for (let i = cached - 1; i >= 0; i--) {
+    releaseCached(entryBlock(at));
+    if (i > 0) at = prevEntry(at);
   }
   clearTable(slot);
 }

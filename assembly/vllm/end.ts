@@ -40,8 +40,8 @@ export function preempt(slot: i32, drop: bool): void {
   freeBlocks(slot);
   row(slot).status = Status.Preempted;
   row(slot).computed = 0;
-  row(slot).quiet = 0;
-  row(slot).calm = 0;
+  row(slot).quietUntil = 0;
+  row(slot).calmUntil = 0;
   row(slot).drafts = 0;
   if (drop || (row(slot).dropStale !== 0 && row(slot).stale > 0)) row(slot).dropStale = 1;
   else row(slot).dropStale = 0;

@@ -182,11 +182,12 @@ function planRunning(threshold: i32, deferPrefills: bool): void {
 
 /**
  * Plans a run of requests that decode and need nothing but the next position, which is nearly all of them nearly always;
- * the index of the first that needs more. It decides as the long way does: `quiet` says for how many steps.
+ * the index of the first that needs more. It decides as the long way does: `quietUntil` says how far.
  */
 function planQuiet(from: i32): i32 {
   const end = min(runningLength(), from + budget);
-  const held = <i32>asyncScheduling;
+  const ids = running;
+  const move: i64 = 1 | ((<i64>asyncScheduling) << 32);
   const first = (<usize>(base + rows)) << 2;
   let handleAt = changetype<usize>(rowHandle) + first;
   let tokensAt = changetype<usize>(rowTokens) + first;
@@ -194,15 +195,12 @@ function planQuiet(from: i32): i32 {
   let attended: i64 = 0;
   let i = from;
   for (; i < end; i++) {
-    const slot = running[i];
+    const slot = ids[i];
     const r = row(slot);
-    const quiet = r.quiet;
-    if (quiet === 0) break;
-    const done = r.computed + 1;
-    r.quiet = quiet - 1;
-    r.computed = done;
-    r.inFlight = r.inFlight + 1;
-    r.placeholders = r.placeholders + held;
+    const done = r.computed;
+    if (done >= r.quietUntil) break;
+    r.computed = done + 1;
+    r.moveInFlight(move);
     attended += done;
     store<i32>(handleAt, (r.generation << SLOT_BITS) | slot);
     store<i32>(tokensAt, 1);
@@ -214,17 +212,16 @@ function planQuiet(from: i32): i32 {
   const planned = i - from;
   rows += planned;
   budget -= planned;
-  addDecodes(planned, <f64>attended);
+  addDecodes(planned, <f64>(attended + planned));
   return i;
 }
 
-/** For how many steps from now a plan for this request is one token and nothing else. */
-function quietSteps(r: Row): i32 {
-  const done = r.computed;
-  let steps = min(r.tableCount * blockSize, maxModelLen - 1) - done;
-  if (asyncScheduling) steps = min(steps, r.prompt + r.maxTokens - 1 - done);
-  if (prefixCaching) steps = min(steps, r.storeAt - 1 - done);
-  return max(steps, 0);
+/** Up to how many computed tokens a plan for this request is one token and nothing else. */
+function quietUntil(r: Row): i32 {
+  let until = min(r.tableCount * blockSize, maxModelLen - 1);
+  if (asyncScheduling) until = min(until, r.prompt + r.maxTokens - 1);
+  if (prefixCaching) until = min(until, r.storeAt - 1);
+  return until;
 }
 
 /** Who loses its blocks: the last one (fcfs), or the first of those with the largest (priority, arrival). */
@@ -336,7 +333,7 @@ function plan(slot: i32, n: i32, done: i32, taken: i32): void {
   row(slot).inFlight = row(slot).inFlight + n;
   row(slot).isChunk = <i32>!samples;
   if (samples && asyncScheduling) row(slot).placeholders = held + 1;
-  row(slot).quiet = samples && row(slot).drafts === 0 ? quietSteps(row(slot)) : 0;
+  row(slot).quietUntil = samples && row(slot).drafts === 0 ? quietUntil(row(slot)) : 0;
   budget -= n;
   cost(slot, n, done, 1);
 }

@@ -1,7 +1,8 @@
 // What came out of the oldest open step? vLLM 0.33 `v1/core/sched/scheduler.py`, update_from_output, and
 // `async_scheduler.py`: tokens are drawn, ends found in vLLM's order, the outbox is filled, statistics move.
-import { drawCalm, drawToken, fedToken, redrawToken } from "../answers";
-import { appendHash, detachedWord, nextDetached } from "../arena";
+import { drawNext, fedToken, redrawToken } from "../answers";
+import { appendHash, detachedWord, entryBlock, nextDetached } from "../arena";
+import { fetchNext } from "../blocks";
 import { asyncScheduling, blockSize, eosId, prefixCaching } from "../config";
 import { fold, seal } from "../hashing";
 import { count } from "../header";
@@ -17,7 +18,6 @@ import {
   PAGE_BLOCKS,
   Reason,
   ROW_SAMPLES,
-  SLOT_BITS,
   SLOTS,
   Status,
   SUBMIT_FED,
@@ -37,6 +37,7 @@ import {
   outboxTokensEnd,
   sealOutbox,
 } from "../outbox";
+import { expect, fetchExpected } from "../prefix";
 import { pruneRunning } from "../queues";
 import {
   arrivalUs,
@@ -78,6 +79,8 @@ export function update(now: f64): i32 {
   }
   if (gaps > 0) observeMany(Histogram.InterTokenLatency, gapUs, gaps);
   if (ended) pruneRunning();
+  fetchExpected();
+  fetchNext();
   const emitted = outboxRows();
   if (emitted > 0) {
     count(Total.GenerationTokens, <f64>emitted);
@@ -88,53 +91,52 @@ export function update(now: f64): i32 {
 }
 
 /**
- * Takes in a run of rows that are one plain token each, which is nearly all of them; the index of the first that is more.
- * It does what `takeRow` does: `calm` says for how many outputs nothing else can happen.
+ * Takes in a run of rows that are one plain token each, as long after their last one, which is nearly all of them; the
+ * index of the first that is more. It does what `takeRow` does: `calmUntil` says how far nothing else can happen.
  */
 function takeCalm(from: i32, to: i32, now: f64): i32 {
-  let at = from;
+  if (from === to) return to;
+  const handles = rowHandle;
+  const lastUs = row(handles[from] & (SLOTS - 1)).lastTokenUs;
+  const move: i64 = -(1 | ((<i64>asyncScheduling) << 32));
   let outAt = outboxRowsEnd();
   let tokenAt = outboxTokensEnd();
-  let index = outboxTokens();
+  let out = (<u64>outboxTokens()) << 32;
+  let at = from;
   for (; at < to; at++) {
-    const handle = rowHandle[at];
-    const slot = handle & (SLOTS - 1);
+    const slot = handles[at] & (SLOTS - 1);
     const r = row(slot);
-    const calm = r.calm;
-    if (calm === 0 || r.generation !== handle >> SLOT_BITS) break;
     const position = r.outputs;
-    const token = (r.flags & SUBMIT_UNREAD) !== 0 ? NONE : drawCalm(r, position);
-    r.calm = calm - 1;
-    r.outputs = position + 1;
-    r.inFlight = r.inFlight - 1;
-    if (prefixCaching) extendHash(slot, r, token);
-    if (asyncScheduling) {
-      r.placeholders = r.placeholders - 1;
-      const computed = r.computed - r.inFlight;
-      if (prefixCaching && computed >= r.storeAt) storeBlocks(slot, computed);
+    if (position >= r.calmUntil || r.lastTokenUs !== lastUs) break;
+    let token = NONE;
+    if ((r.flags & SUBMIT_UNREAD) === 0) {
+      token = drawNext(r, position);
+      if (prefixCaching) r.openHash = fold(r.openHash, token);
     }
-    countGap(now - r.lastTokenUs);
+    r.outputs = position + 1;
+    r.moveInFlight(move);
     r.lastTokenUs = now;
-    store<i32>(outAt, slot);
-    store<i32>(outAt, index, 4);
-    store<i32>(outAt, 1, 8);
-    store<i32>(outAt, 0, 12);
+    store<u64>(outAt, out | <u64>slot);
+    store<u64>(outAt, 1, 8);
     store<i32>(tokenAt, token);
     outAt += OUT_WORDS << 2;
     tokenAt += 4;
-    index++;
+    out += (<u64>1) << 32;
   }
+  if (at > from) countGaps(now - lastUs, <f64>(at - from));
   advanceOutbox(at - from);
   return at;
 }
 
-/** How many outputs from now are plain. */
-function calmOutputs(slot: i32): i32 {
-  const r = row(slot);
-  r.template = 0;
+/** How many outputs there are before one that is not plain. */
+function calmUntil(r: Row): i32 {
   if ((r.flags & (SUBMIT_FED | SUBMIT_STOPS)) !== 0 || r.status !== Status.Running || r.stale > 0) return 0;
-  const end = r.eosAt > 0 ? min(r.eosAt, r.lastOutput) : r.lastOutput;
-  return max(end - r.outputs - 1, 0);
+  let until = (r.eosAt > 0 ? min(r.eosAt, r.lastOutput) : r.lastOutput) - 1;
+  if (prefixCaching) {
+    until = min(until, r.fullAt - 1);
+    if (asyncScheduling) until = min(until, r.outputs + r.storeAt - 1 - (r.computed - r.inFlight));
+  }
+  return until;
 }
 
 function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
@@ -143,32 +145,32 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
     if (samples) lose(handle);
     return;
   }
-  row(slot).inFlight = row(slot).inFlight - n;
-  const isStale = row(slot).stale > 0;
-  if (isStale) row(slot).stale = row(slot).stale - n;
+  const r = row(slot);
+  r.inFlight = r.inFlight - n;
+  const isStale = r.stale > 0;
+  if (isStale) r.stale = r.stale - n;
   if (!samples) return;
-  if (isStale && row(slot).dropStale !== 0) {
+  if (isStale && r.dropStale !== 0) {
     lose(handle);
     return;
   }
-  const how = row(slot).flags;
-  const token = draw(slot, how);
-  const have = row(slot).outputs + 1;
-  row(slot).outputs = have;
-  if (prefixCaching) extendHash(slot, row(slot), token);
+  const how = r.flags;
+  const token = draw(slot, r);
+  const have = r.outputs + 1;
+  r.outputs = have;
+  if (prefixCaching) extendHash(slot, r, token);
   let outFlags = endOf(slot, how, token, have);
-  if (asyncScheduling && !isStale && row(slot).placeholders > 0) {
-    row(slot).placeholders = row(slot).placeholders - 1;
-    if (row(slot).status === Status.Running && prefixCaching)
-      storeBlocks(slot, row(slot).computed - row(slot).inFlight);
+  if (asyncScheduling && !isStale && r.placeholders > 0) {
+    r.placeholders = r.placeholders - 1;
+    if (r.status === Status.Running && prefixCaching) storeBlocks(slot, r.computed - r.inFlight);
   }
   if (have === 1) {
     outFlags |= OUT_FIRST;
     countFirst(slot, now);
   } else {
-    countGap(now - row(slot).lastTokenUs);
+    countGaps(now - r.lastTokenUs, 1);
   }
-  row(slot).lastTokenUs = now;
+  r.lastTokenUs = now;
   if (preemptions[slot] !== preemptionsTold[slot]) tellPreemptions(slot);
   if (how !== 0 && (how & SUBMIT_FED) !== 0 && fed[slot] - have === FEED_HALF) outFlags |= OUT_FEED;
   emit(slot, token, outFlags);
@@ -177,22 +179,22 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
     countEnd(slot, <Reason>reason, have, now);
     release(slot);
     ended = true;
-  } else row(slot).calm = calmOutputs(slot);
+  } else r.calmUntil = calmUntil(r);
 }
 
 /** The next id; before `min_tokens` no id that would end the request (the real engine masks their logits). */
-function draw(slot: i32, how: i32): i32 {
-  const position = row(slot).outputs;
-  if (row(slot).eosAt === position + 1) return eosId;
-  if (how === 0) return drawToken(row(slot).seed, position);
+function draw(slot: i32, r: Row): i32 {
+  const position = r.outputs;
+  const how = r.flags;
+  if (r.eosAt === position + 1) return eosId;
   if ((how & SUBMIT_UNREAD) !== 0) return NONE;
   if ((how & SUBMIT_FED) !== 0) {
     assert(position < fed[slot], "a fed request ran dry");
     return fedToken(slot);
   }
-  let token = drawToken(row(slot).seed, position);
-  if ((how & SUBMIT_STOPS) !== 0 && position < row(slot).minTokens) {
-    for (let attempt = 1; isStopId(slot, token); attempt++) token = redrawToken(row(slot).seed, position, attempt);
+  let token = drawNext(r, position);
+  if ((how & SUBMIT_STOPS) !== 0 && position < r.minTokens) {
+    for (let attempt = 1; isStopId(slot, token); attempt++) token = redrawToken(r.seed, position, attempt);
   }
   return token;
 }
@@ -212,14 +214,14 @@ function tellPreemptions(slot: i32): void {
   preemptionsTold[slot] = preemptions[slot];
 }
 
-/** One more time between two tokens. */
-function countGap(us: f64): void {
+/** `times` more times between two tokens. */
+function countGaps(us: f64, times: f64): void {
   if (us !== gapUs) {
     if (gaps > 0) observeMany(Histogram.InterTokenLatency, gapUs, gaps);
     gaps = 0;
     gapUs = us;
   }
-  gaps += 1;
+  gaps += times;
 }
 
 function isStopId(slot: i32, token: i32): bool {
@@ -232,15 +234,15 @@ function isStopId(slot: i32, token: i32): bool {
   return false;
 }
 
-/** The open block takes one more token; a full one gets its hash. */
+/** The open block has taken one more token; a full one gets its hash. */
 function extendHash(slot: i32, r: Row, token: i32): void {
   let hash = token === NONE ? r.openHash : fold(r.openHash, token);
-  const left = r.openLeft - 1;
-  if (left === 0) {
+  if (r.outputs === r.fullAt) {
     hash = seal(hash);
-    appendHash(slot, hash);
-    r.openLeft = blockSize;
-  } else r.openLeft = left;
+    const at = appendHash(slot, hash);
+    if (r.hashCount <= r.tableCount) expect(entryBlock(at), hash);
+    r.fullAt = r.fullAt + blockSize;
+  }
   r.openHash = hash;
 }
 

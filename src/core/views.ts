@@ -3,8 +3,6 @@
  * A view of a per-step list (plan rows) starts at an address that the words give anew for each step.
  */
 import {
-  BLOCK_BYTES,
-  BlockField,
   FINE_WIDTH,
   Field,
   HISTOGRAM_WIDTH,
@@ -88,10 +86,13 @@ export class CoreViews {
 
   /** Free blocks, next to be taken first, copied; walks the whole queue. */
   freeQueue(): number[] {
-    const rows = (this.word(Word.BlocksAt) >>> 0) >> 2;
-    const next = (block: number) => this.i32[rows + block * (BLOCK_BYTES >> 2) + BlockField.FreeNext]!;
+    const from = (this.word(Word.FreeQueueAt) >>> 0) >> 2;
+    const [head, tail, mask] = [Word.FreeQueueHead, Word.FreeQueueTail, Word.FreeQueueMask].map((at) => this.word(at));
     const blocks: number[] = [];
-    for (let block = next(0); block !== 0; block = next(block)) blocks.push(block);
+    for (let at = head!; at !== tail!; at = (at + 1) | 0) {
+      const block = this.i32[from + (at & mask!)]!;
+      if (block !== 0) blocks.push(block);
+    }
     return blocks;
   }
 
