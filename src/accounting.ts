@@ -1,23 +1,47 @@
 /** What happened outside the core? Every generation request is counted exactly once by its outcome. */
-import type { FrontSnapshot, Outcome } from "./engine/types.ts";
+import { ALL_SECONDS } from "./config/http-counts.ts";
+import type { FrontSnapshot, FrontView, HttpView, Outcome } from "./engine/types.ts";
 
-export class Accounts implements FrontSnapshot {
+const NO_HTTP: HttpView = {
+  routes: [],
+  duration: { bounds: ALL_SECONDS, buckets: new Float64Array(ALL_SECONDS.length + 1), sum: 0, count: 0 },
+};
+
+export class Accounts implements FrontView {
   readonly outcomes: Record<Outcome, number> = { stop: 0, length: 0, abort: 0, refused: 0, error: 0 };
+  requestsOpen = 0;
   streamsOpen = 0;
+  bytesHeld = 0;
   readonly workerRestarts = 0;
 
+  /** `http`: what is counted per route, where there is HTTP. */
+  constructor(readonly http: HttpView = NO_HTTP) {}
+
   opened(): void {
-    this.streamsOpen++;
+    this.requestsOpen++;
   }
 
   settled(outcome: Outcome): void {
-    this.streamsOpen--;
+    this.requestsOpen--;
     this.outcomes[outcome]++;
+  }
+
+  /** An event stream began, or came to its end. */
+  stream(change: 1 | -1): void {
+    this.streamsOpen += change;
+  }
+
+  /** So many bytes more, or fewer, wait for clients that do not keep up. */
+  held(bytes: number): void {
+    this.bytesHeld += bytes;
   }
 
   /** A copy. */
   snapshot(): FrontSnapshot {
-    const { outcomes, streamsOpen, workerRestarts } = this;
-    return { outcomes: { ...outcomes }, streamsOpen, workerRestarts };
+    const { outcomes, requestsOpen, streamsOpen, bytesHeld, workerRestarts } = this;
+    const { routes, duration } = this.http;
+    const { bounds, buckets, sum, count } = duration;
+    const http = { routes: Array.from(routes), duration: { bounds, buckets: Array.from(buckets), sum, count } };
+    return { outcomes: { ...outcomes }, requestsOpen, streamsOpen, bytesHeld, workerRestarts, http };
   }
 }

@@ -3,6 +3,7 @@ import { Elysia } from "elysia";
 import { Accounts } from "./accounting.ts";
 import { createAlarm } from "./alarm.ts";
 import { type Clock, epochSeconds, epochUsOf, WallClock } from "./clock.ts";
+import { httpRoutes } from "./config/http-counts.ts";
 import type { ServeConfig } from "./config/types.ts";
 import { loadAnswers } from "./content/answers.ts";
 import { renderChat } from "./content/chat-template.ts";
@@ -11,6 +12,7 @@ import { loadVocabulary } from "./content/vocabulary.ts";
 import { Fleet } from "./engine/fleet.ts";
 import { Journal, type JournalText } from "./engine/journal.ts";
 import type { Snapshot } from "./engine/types.ts";
+import { HttpAccounts } from "./http-accounts.ts";
 import { Held, type Source } from "./metrics/held.ts";
 import { type LogState, logLines } from "./metrics/log-line.ts";
 import { Publisher } from "./metrics/publisher.ts";
@@ -20,7 +22,7 @@ import { OwnPage, openPage, type Pages, shapeOfAll } from "./metrics/shared.ts";
 import { devRoutes, type EngineControl } from "./protocol/openai/dev-routes.ts";
 import { type Accounting, accessLine, type OpenAiOptions } from "./protocol/openai/front.ts";
 import { openai } from "./protocol/openai/routes.ts";
-import { DEV_METHODS } from "./protocol/openai/served.ts";
+import { DEV_METHODS, METHODS } from "./protocol/openai/served.ts";
 import { randomSeed, seeded } from "./random.ts";
 import { Garbage, SpareTime } from "./spare-time.ts";
 import { StepLog } from "./step-log.ts";
@@ -30,6 +32,7 @@ import type { About } from "./truth/schema.ts";
 
 /** vLLM logs its statistics so often (VLLM_LOG_STATS_INTERVAL). */
 const STATS_INTERVAL_S = 10;
+const EVENT_LOOP_SAMPLE_US = 500_000;
 /** After an orderly end the last bytes get this long to leave. */
 const FLUSH_MS = 100;
 /** A disk that hangs must not hold the exit. */
@@ -110,7 +113,11 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     ...(place ? { moved: (idle: boolean) => shown?.moved(idle) } : {}),
     ...(truth ? { observer: (rank: number) => truth.observer(engineFirst + rank) } : {}),
   });
-  const accounts = new Accounts();
+  const routes = httpRoutes({ ...METHODS, ...(config.devMode ? DEV_METHODS : {}) });
+  // A worker may have started long after its server.
+  const sinceStartUs = place ? epochUsOf(0) - place.startedS * 1e6 : 0;
+  const httpAccounts = new HttpAccounts(routes, () => clock.now() + sinceStartUs);
+  const accounts = new Accounts(httpAccounts);
   const spare = new SpareTime(clock, LONG_WORK_US, LONG_WORK_PATIENCE_US);
   const garbage = new Garbage(new SpareTime(clock, COLLECTION_US, COLLECTION_PATIENCE_US), (now) => void Bun.gc(now));
   const snapshot = (): Snapshot => ({
@@ -119,7 +126,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     front: accounts.snapshot(),
     ...(truth ? { truth: truth.dropped() } : {}),
   });
-  const setup = setupOf(config, place?.startedS ?? epochUsOf(0) / 1e6);
+  const setup = setupOf(config, place?.startedS ?? epochUsOf(0) / 1e6, routes, place === undefined);
   const held = new Held(setup.shape, setup.refreshes, viewsOf(engines, accounts, truth), clock.now());
   const shown = place ? showPage(place, held, clock) : null;
   const front: OpenAiOptions = {
@@ -133,6 +140,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
       consumed: garbage.add,
     },
     accounting: shown ? watched(accounts, shown) : accounts,
+    httpAccounting: httpAccounts,
     renderChat,
     accessLog: config.disableAccessLog ? null : (access) => log(accessLine(access)),
     requestLog: config.enableLogRequests ? log : null,
@@ -167,6 +175,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
   app.listen({ hostname: config.host, port: config.port });
   const server = app.server!;
   if (!config.disableLogStats) logStatistics(clock, snapshot, engineFirst, log);
+  sampleEventLoop(clock, engines);
 
   return {
     url: `http://${server.hostname}:${server.port}`,
@@ -232,10 +241,29 @@ function watched(accounts: Accounts, shown: Publisher): Accounting {
       accounts.settled(outcome);
       shown.moved();
     },
+    stream(change) {
+      accounts.stream(change);
+      shown.moved();
+    },
+    held(bytes) {
+      accounts.held(bytes);
+      shown.moved();
+    },
   };
 }
 
 const pause = (clock: Clock, us: number) => new Promise<void>((done) => clock.at(clock.now() + us, done));
+
+/** How late the event loop is, twice a second. */
+function sampleEventLoop(clock: Clock, engines: Fleet): void {
+  const sample = (dueUs: number) =>
+    clock.at(dueUs, () => {
+      const nowUs = clock.now();
+      engines.delayed(nowUs - dueUs);
+      sample(nowUs + EVENT_LOOP_SAMPLE_US);
+    });
+  sample(clock.now() + EVENT_LOOP_SAMPLE_US);
+}
 
 /** vLLM's line every ten seconds, unless nothing moved. */
 function logStatistics(clock: Clock, snapshot: () => Snapshot, engineFirst: number, log: AppOptions["log"]): void {

@@ -29,6 +29,7 @@ const HEIGHT: Readonly<Record<string, number>> = {
   faults: 3,
   truth: 3,
   accounting: 3,
+  "http-accounts": 3,
   "step-log": 3,
   "spare-time": 3,
   engine: 2,

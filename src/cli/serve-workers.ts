@@ -4,8 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { epochUsOf, WallClock, wallUs } from "../clock.ts";
+import { httpRoutes } from "../config/http-counts.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { setupOf } from "../metrics/setup.ts";
+import { DEV_METHODS, METHODS } from "../protocol/openai/served.ts";
 import { fileOfWorker } from "../truth/worker-file.ts";
 import { Ledger } from "../workers/ledger.ts";
 import { reservePort } from "../workers/port.ts";
@@ -90,7 +92,8 @@ function configOf(config: ServeConfig, worker: number): ServeConfig {
 function openLedger(config: ServeConfig): Ledger {
   const parent = statSync(SHARED_MEMORY, { throwIfNoEntry: false })?.isDirectory() ? SHARED_MEMORY : tmpdir();
   const folder = mkdtempSync(join(parent, "understudy-"));
-  const { shape, refreshes } = setupOf(config, 0);
+  const routes = httpRoutes({ ...METHODS, ...(config.devMode ? DEV_METHODS : {}) });
+  const { shape, refreshes } = setupOf(config, 0, routes, false);
   const truthOf = (index: number) => config.truthLog && fileOfWorker(config.truthLog.file, index);
   return new Ledger(folder, config.workers, { shape, refreshes }, truthOf);
 }

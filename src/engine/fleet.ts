@@ -75,6 +75,11 @@ export class Fleet {
     return this.#lateness.snapshot();
   }
 
+  /** The event loop got to something so late. */
+  delayed(us: number): void {
+    this.#lateness.delayed(us);
+  }
+
   /** The same where the numbers live. */
   latenessView(): LoopView {
     return this.#lateness;

@@ -38,7 +38,10 @@ class Counts implements HistogramView {
 
 export class Lateness implements LoopView {
   readonly stepStartLateness = new Counts(LOOP_BOUNDS);
+  readonly stepEndLateness = new Counts(LOOP_BOUNDS);
   readonly stepWriteDuration = new Counts(LOOP_BOUNDS);
+  readonly stepHostTime = new Counts(LOOP_BOUNDS);
+  readonly eventLoopDelay = new Counts(LOOP_BOUNDS);
   stepsLate = 0;
   #rebasedUs = 0;
 
@@ -46,13 +49,20 @@ export class Lateness implements LoopView {
     return this.#rebasedUs / 1e6;
   }
 
-  /** A step's writing began `lateUs` after it was due. */
-  started(lateUs: number): void {
-    this.stepStartLateness.observe(lateUs);
-    if (lateUs > 1000) this.stepsLate++;
+  /** A step's writing began and ended so long after it was due. */
+  late(startUs: number, endUs: number): void {
+    this.stepStartLateness.observe(startUs);
+    this.stepEndLateness.observe(endUs);
+    if (startUs > 1000) this.stepsLate++;
   }
   wrote(durationUs: number): void {
     this.stepWriteDuration.observe(durationUs);
+  }
+  hosted(durationUs: number): void {
+    this.stepHostTime.observe(durationUs);
+  }
+  delayed(us: number): void {
+    this.eventLoopDelay.observe(us);
   }
   rebased(byUs: number): void {
     this.#rebasedUs += byUs;
@@ -61,7 +71,10 @@ export class Lateness implements LoopView {
   snapshot(): LoopSnapshot {
     return {
       stepStartLateness: this.stepStartLateness.snapshot(),
+      stepEndLateness: this.stepEndLateness.snapshot(),
       stepWriteDuration: this.stepWriteDuration.snapshot(),
+      stepHostTime: this.stepHostTime.snapshot(),
+      eventLoopDelay: this.eventLoopDelay.snapshot(),
       clockRebasedSeconds: this.clockRebasedSeconds,
       stepsLate: this.stepsLate,
     };

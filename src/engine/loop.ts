@@ -130,12 +130,13 @@ export class Loop {
     deliver();
     if (rows > 0) {
       const endUs = clock.now();
-      if (!free) lateness.started(startUs - dueUs);
+      if (!free) lateness.late(startUs - dueUs, endUs - dueUs);
       lateness.wrote(endUs - startUs);
       onStep?.(dueUs, startUs, endUs);
       watch?.took(dueUs, startUs, endUs);
     } else watch?.took(dueUs, startUs, startUs);
     this.#plan();
+    if (rows > 0) lateness.hosted(clock.now() - startUs);
     moved?.(this.idle);
     this.#wait();
   };

@@ -84,6 +84,7 @@ interface Moving {
 
 class CoreNumbers implements EngineView {
   readonly finished: Float64Array;
+  readonly coreMemoryBytes: number;
   readonly #totals: Float64Array;
 
   constructor(
@@ -94,6 +95,7 @@ class CoreNumbers implements EngineView {
     readonly adapters: readonly AdapterSnapshot[],
   ) {
     this.#totals = core.views.totals;
+    this.coreMemoryBytes = core.views.totals.buffer.byteLength;
     this.finished = this.#totals.subarray(Total.FinishedStop, Total.FinishedStop + Reason.Repetition + 1);
   }
 
@@ -184,6 +186,7 @@ function copyOf(view: EngineView): EngineSnapshot {
     blocksUsed: view.blocksUsed,
     blocksUsable: view.blocksUsable,
     steps: view.steps,
+    coreMemoryBytes: view.coreMemoryBytes,
     promptTokens: view.promptTokens,
     promptTokensCached: view.promptTokensCached,
     generationTokens: view.generationTokens,

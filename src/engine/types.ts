@@ -45,6 +45,8 @@ export interface Generation {
   readonly choices?: Choices;
   /** When the request reached the server; its TTFT counts from here. */
   readonly arrivalUs: number;
+  /** When making its prompt into ids began; absent: at its arrival. */
+  readonly encodedFromUs?: number;
   /** The whole answer when it is known beforehand (tests, scripted content); else the engine draws it. */
   readonly script?: Uint32Array;
 }
@@ -61,6 +63,8 @@ export interface Choices {
 export interface Receiver {
   /** Only the call with `finish` is wanted: the engine then does nothing per token. Without effect where there is a script. */
   readonly endsOnly?: boolean;
+  /** What it gets goes out token by token. */
+  readonly streams?: boolean;
   /** Bytes of the answer handed to the socket so far; the truth log reads it a turn of the event loop after the end. */
   readonly bytes?: number;
   /**
@@ -156,6 +160,8 @@ export interface EngineSnapshot {
   /** Blocks that requests can use: the pool without the null block. */
   readonly blocksUsable: number;
   readonly steps: number;
+  /** Of the core's linear memory. */
+  readonly coreMemoryBytes: number;
   readonly promptTokens: number;
   readonly promptTokensCached: number;
   readonly generationTokens: number;
@@ -182,21 +188,42 @@ export interface EngineView extends Omit<EngineSnapshot, "finished" | "histogram
 /** How punctual the loop is; seconds. Late = the wall time at which something happened minus when it was due. */
 export interface LoopSnapshot {
   readonly stepStartLateness: HistogramSnapshot;
+  /** Until the last row was written. */
+  readonly stepEndLateness: HistogramSnapshot;
   readonly stepWriteDuration: HistogramSnapshot;
+  /** What a step takes of the loop's thread: update, writing, the next plan. */
+  readonly stepHostTime: HistogramSnapshot;
+  /** How much later than asked for the event loop got to something. */
+  readonly eventLoopDelay: HistogramSnapshot;
   readonly clockRebasedSeconds: number;
   readonly stepsLate: number;
 }
 
 /** The same where the numbers live. */
-export interface LoopView extends Omit<LoopSnapshot, "stepStartLateness" | "stepWriteDuration"> {
-  readonly stepStartLateness: HistogramView;
-  readonly stepWriteDuration: HistogramView;
+export type LoopView = {
+  readonly [K in keyof LoopSnapshot]: LoopSnapshot[K] extends number ? number : HistogramView;
+};
+
+/** What HTTP middleware counts: `HTTP_WIDTH` numbers per route (config/http-counts.ts), and the time of all requests in seconds. */
+export interface HttpSnapshot {
+  readonly routes: ArrayLike<number>;
+  readonly duration: HistogramSnapshot;
+}
+/** The same where the numbers live. */
+export interface HttpView {
+  readonly routes: ArrayLike<number>;
+  readonly duration: HistogramView;
 }
 
 /** What happened outside the core: the front counts every request exactly once by its outcome. */
 export interface FrontSnapshot {
   readonly outcomes: Readonly<Record<Outcome, number>>;
+  /** Requests to generation routes that are being answered; event streams among them. */
+  readonly requestsOpen: number;
   readonly streamsOpen: number;
+  /** Of answers whose clients do not keep up: events that the socket has not taken, ids that wait for it. */
+  readonly bytesHeld: number;
+  readonly http: HttpSnapshot;
   /** Worker processes that were started in the place of dead ones; 0 in a process of its own. */
   readonly workerRestarts: number;
 }
@@ -219,10 +246,15 @@ export interface Snapshot {
   readonly truth?: TruthDropped;
 }
 
+/** The same where the numbers live. */
+export interface FrontView extends Omit<FrontSnapshot, "http"> {
+  readonly http: HttpView;
+}
+
 /** The same where the numbers live: what a held copy is written from. Any `Snapshot` is one. */
 export interface SnapshotView {
   readonly engines: readonly EngineView[];
   readonly loop: LoopView;
-  readonly front: FrontSnapshot;
+  readonly front: FrontView;
   readonly truth?: TruthDropped;
 }

@@ -1,7 +1,9 @@
 /** Which dialects are there? One line each: its table, how its server prints, and what that server calls its text. */
 
 import { refreshKey } from "./held.ts";
+import { http } from "./http.ts";
 import type { Identity } from "./identity.ts";
+import { ownProcess } from "./process.ts";
 import type { Refresh, Row } from "./table.ts";
 import { python, type Style } from "./text.ts";
 import { understudy } from "./understudy.ts";
@@ -17,13 +19,18 @@ const TEXT = "text/plain; version=0.0.4; charset=utf-8";
 
 export const dialects = {
   vllm: {
-    rows: ({ disableLogStats }) => (disableLogStats ? [] : vllm),
+    rows: vllmPage,
     style: python,
     // Recorded from vLLM 0.33 with prometheus_client 0.26.
     contentType: "text/plain; version=1.0.0; charset=utf-8",
   },
   understudy: { rows: () => understudy, style: python, contentType: TEXT },
 } as const satisfies Readonly<Record<string, Dialect>>;
+
+/** vLLM's page: its process, its own families, its HTTP middleware's. The first only where one process serves and prints. */
+function vllmPage({ ownProcess: own, disableLogStats }: Identity): readonly Row[] {
+  return [...(own ? ownProcess : []), ...(disableLogStats ? [] : vllm), ...http];
+}
 
 export type DialectName = keyof typeof dialects;
 export const dialectNames = Object.keys(dialects) as DialectName[];

@@ -3,6 +3,7 @@
  * fixed for a configuration: writing allocates nothing, and whoever has the shape can read it. Bounds of histograms are
  * part of the shape, not of the numbers.
  */
+import { ALL_SECONDS, HTTP_WIDTH } from "../config/http-counts.ts";
 import type {
   AdapterSnapshot,
   EngineSnapshot,
@@ -25,6 +26,8 @@ export interface Shape {
   readonly loopBounds: readonly number[];
   /** LoRA adapters that each engine knows. */
   readonly adapters: number;
+  /** HTTP routes that are counted. */
+  readonly httpRoutes: number;
   /** A truth log is written. */
   readonly truth: boolean;
 }
@@ -41,6 +44,7 @@ const ENGINE = keys({
   blocksUsed: true,
   blocksUsable: true,
   steps: true,
+  coreMemoryBytes: true,
   promptTokens: true,
   promptTokensCached: true,
   generationTokens: true,
@@ -70,8 +74,19 @@ const HISTOGRAMS = keys<HistogramName>({
 });
 const ADAPTER = keys({ running: true, waiting: true, heard: true } satisfies Numbers<AdapterSnapshot>);
 const LOOP = keys({ clockRebasedSeconds: true, stepsLate: true } satisfies Numbers<LoopSnapshot>);
-const LOOP_HISTOGRAMS = ["stepStartLateness", "stepWriteDuration"] as const satisfies readonly (keyof LoopSnapshot)[];
-const FRONT = keys({ streamsOpen: true, workerRestarts: true } satisfies Numbers<FrontSnapshot>);
+const LOOP_HISTOGRAMS = keys({
+  stepStartLateness: true,
+  stepEndLateness: true,
+  stepWriteDuration: true,
+  stepHostTime: true,
+  eventLoopDelay: true,
+} satisfies { [K in Exclude<keyof LoopSnapshot, (typeof LOOP)[number]>]: true });
+const FRONT = keys({
+  requestsOpen: true,
+  streamsOpen: true,
+  bytesHeld: true,
+  workerRestarts: true,
+} satisfies Numbers<FrontSnapshot>);
 const OUTCOMES = keys<Outcome>({ stop: true, length: true, abort: true, refused: true, error: true });
 const TRUTH = keys({ run: true, step: true, request: true } satisfies Numbers<TruthDropped>);
 const FINISHES = 5;
@@ -86,12 +101,12 @@ export class Layout {
   #at = 0;
 
   constructor(readonly shape: Shape) {
-    const { engines, bounds, loopBounds, adapters, truth } = shape;
+    const { engines, bounds, loopBounds, adapters, httpRoutes, truth } = shape;
     const histograms = HISTOGRAMS.reduce((sum, name) => sum + widthOf(bounds[name]), 0);
     this.length =
       engines * (ENGINE.length + FINISHES + histograms + adapters * ADAPTER.length) +
       (LOOP.length + LOOP_HISTOGRAMS.length * widthOf(loopBounds)) +
-      (FRONT.length + OUTCOMES.length) +
+      (FRONT.length + OUTCOMES.length + httpRoutes * HTTP_WIDTH + widthOf(ALL_SECONDS)) +
       (truth ? TRUTH.length : 0);
   }
 
@@ -104,6 +119,9 @@ export class Layout {
     for (const key of LOOP_HISTOGRAMS) this.#writeHistogram(loop[key]);
     for (const key of FRONT) this.#put(front[key]);
     for (const key of OUTCOMES) this.#put(front.outcomes[key]);
+    const { routes, duration } = front.http;
+    for (let i = 0; i < this.shape.httpRoutes * HTTP_WIDTH; i++) this.#put(routes[i]!);
+    this.#writeHistogram(duration);
     if (this.shape.truth) for (const key of TRUTH) this.#put(truth?.[key] ?? 0);
   }
 
@@ -122,7 +140,7 @@ export class Layout {
     });
     const histograms = <K extends string>(names: readonly K[], boundsOf: (name: K) => readonly number[]) =>
       Object.fromEntries(names.map((name) => [name, histogram(boundsOf(name))])) as Record<K, HistogramSnapshot>;
-    const { engines, bounds, loopBounds, adapters, truth } = this.shape;
+    const { engines, bounds, loopBounds, adapters, httpRoutes, truth } = this.shape;
     const engine = (): EngineSnapshot => ({
       ...record(ENGINE),
       finished: list(FINISHES) as unknown as EngineSnapshot["finished"],
@@ -132,7 +150,11 @@ export class Layout {
     return {
       engines: Array.from({ length: engines }, engine),
       loop: { ...record(LOOP), ...histograms(LOOP_HISTOGRAMS, () => loopBounds) },
-      front: { ...record(FRONT), outcomes: record(OUTCOMES) },
+      front: {
+        ...record(FRONT),
+        outcomes: record(OUTCOMES),
+        http: { routes: list(httpRoutes * HTTP_WIDTH), duration: histogram(ALL_SECONDS) },
+      },
       ...(truth ? { truth: record(TRUTH) } : {}),
     };
   }

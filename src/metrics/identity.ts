@@ -1,4 +1,5 @@
 /** Who answers a scrape? Constant for the life of the process, plain data so that it can be posted to a worker. */
+import type { HttpRoute } from "../config/http-counts.ts";
 import type { FixName } from "../config/types.ts";
 import type { DialectName } from "./dialects.ts";
 import type { Shape } from "./flat.ts";
@@ -17,6 +18,10 @@ export interface Identity {
   readonly startedS: number;
   /** Labels of `vllm:cache_config_info` but `engine`. */
   readonly cacheConfig: Labels;
+  /** Routes whose requests are counted, in the order of the snapshot's numbers. */
+  readonly http: readonly HttpRoute[];
+  /** The process that prints is the one that serves: its own families mean something. */
+  readonly ownProcess: boolean;
   /** Defects that are repaired. */
   readonly fixes: readonly FixName[];
   /** `--disable-log-stats`: vLLM then shows none of its own families. */

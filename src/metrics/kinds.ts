@@ -16,6 +16,7 @@ const ENGINE: Kinds<EngineSnapshot> = {
   blocksUsed: "gauge",
   blocksUsable: "gauge",
   steps: "counter",
+  coreMemoryBytes: "gauge",
   promptTokens: "counter",
   promptTokensCached: "counter",
   generationTokens: "counter",
@@ -27,7 +28,12 @@ const ENGINE: Kinds<EngineSnapshot> = {
 };
 const ADAPTER: Kinds<AdapterSnapshot> = { running: "gauge", waiting: "gauge", heard: "gauge" };
 const LOOP: Kinds<LoopSnapshot> = { clockRebasedSeconds: "counter", stepsLate: "counter" };
-const FRONT: Kinds<FrontSnapshot> = { streamsOpen: "gauge", workerRestarts: "counter" };
+const FRONT: Kinds<FrontSnapshot> = {
+  requestsOpen: "gauge",
+  streamsOpen: "gauge",
+  bytesHeld: "gauge",
+  workerRestarts: "counter",
+};
 
 /** One byte per number of a copy of that shape: 1 where it only rises. Histograms, outcomes and losses are counters. */
 export function countersOf(shape: Shape): Uint8Array {

@@ -1,18 +1,24 @@
 /** From the configuration to what a reader of held copies must know: the same in every process of a server. */
 import { histogramBounds, LOOP_BOUNDS } from "../config/buckets.ts";
+import type { HttpRoute } from "../config/http-counts.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { cacheConfigLabels } from "./cache-config.ts";
 import { refreshesOf } from "./dialects.ts";
 import type { Identity, Setup } from "./identity.ts";
 
-/** Of one process with all its engines; `startedS`: seconds since 1970. */
-export function setupOf(config: ServeConfig, startedS: number): Setup {
+/**
+ * Of one process with all its engines. `startedS`: seconds since 1970; `http`: the routes that are counted;
+ * `ownProcess`: it is the only one.
+ */
+export function setupOf(config: ServeConfig, startedS: number, http: readonly HttpRoute[], ownProcess: boolean): Setup {
   const identity: Identity = {
     role: "vllm",
     modelName: config.servedModelNames[0]!,
     engineFirst: 0,
     startedS,
     cacheConfig: cacheConfigLabels(config),
+    http,
+    ownProcess,
     fixes: config.engine.fixes ?? [],
     disableLogStats: config.disableLogStats,
   };
@@ -23,6 +29,7 @@ export function setupOf(config: ServeConfig, startedS: number): Setup {
       bounds: histogramBounds(config.engine.maxModelLen),
       loopBounds: LOOP_BOUNDS,
       adapters: config.loraModules.length,
+      httpRoutes: http.length,
       truth: config.truthLog !== null,
     },
     refreshes: refreshesOf(identity),

@@ -67,6 +67,27 @@ export const histogram: Constructor<HistogramSnapshot> = (refresh, name, help, r
   proof,
 });
 
+export interface SummarySnapshot {
+  readonly count: number;
+  readonly sum: number;
+  readonly quantiles: readonly (readonly [quantile: number, value: number])[];
+}
+
+/** Samples in the order of prometheus_client and prometheus-cpp: count, sum, quantiles. */
+export const summary: Constructor<SummarySnapshot> = (refresh, name, help, read, proof) => ({
+  name,
+  help,
+  type: "summary",
+  refresh,
+  samples: (snapshot, identity) =>
+    read(snapshot, identity).flatMap(([labels, { count, sum, quantiles }]) => [
+      { metricName: `${name}_count`, labels, value: count },
+      { metricName: `${name}_sum`, labels, value: sum },
+      ...quantiles.map(([quantile, value]) => ({ labels: { ...labels, quantile }, value })),
+    ]),
+  proof,
+});
+
 /** prometheus_client says of each series of a counter, histogram or summary when it came to be: here, with the process. */
 export function withCreated(rows: readonly Row[]): readonly Row[] {
   return rows.map((row) =>

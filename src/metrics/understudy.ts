@@ -1,16 +1,34 @@
 /** What do we say about ourselves? Every request exactly once, and how punctual the loop is. */
-import type { LoopSnapshot, Outcome, TruthDropped } from "../engine/types.ts";
-import { counter, gauge, histogram, type Row } from "./table.ts";
+import type {
+  EngineSnapshot,
+  FrontSnapshot,
+  HistogramSnapshot,
+  LoopSnapshot,
+  Outcome,
+  TruthDropped,
+} from "../engine/types.ts";
+import { counter, gauge, histogram, type Proof, type Read, type Row } from "./table.ts";
 
 const OUTCOMES = ["stop", "length", "abort", "refused", "error"] as const satisfies readonly Outcome[];
 
 const TRUTH = ["run", "step", "request"] as const satisfies readonly (keyof TruthDropped)[];
 
-/** Everything of ours is moved by requests to a server. */
-const BY_REQUESTS = { moves: "test/conformance/metrics-move.test.ts" };
+type Keys<T, V> = { [K in keyof T]: T[K] extends V ? K : never }[keyof T];
 
-const loopHistogram = (name: string, help: string, key: "stepStartLateness" | "stepWriteDuration") =>
-  histogram("now", name, help, ({ loop }: { loop: LoopSnapshot }) => [[{}, loop[key]]], BY_REQUESTS);
+/** Everything of ours is moved by requests to a server. */
+const BY_REQUESTS: Proof = { moves: "test/conformance/metrics-move.test.ts" };
+const IN_PAGES: Proof = { moves: "test/unit/metrics-page.test.ts" };
+
+const loopHistogram = (name: string, help: string, key: Keys<LoopSnapshot, HistogramSnapshot>) =>
+  histogram("now", name, help, ({ loop }) => [[{}, loop[key]]], BY_REQUESTS);
+
+const frontGauge = (name: string, help: string, key: Keys<FrontSnapshot, number>, proof = BY_REQUESTS) =>
+  gauge("now", name, help, ({ front }) => [[{}, front[key]]], proof);
+
+const each =
+  (pick: (engine: EngineSnapshot) => number): Read<number> =>
+  ({ engines }, { engineFirst }) =>
+    engines.map((engine, index) => [{ engine: `${engineFirst + index}` }, pick(engine)]);
 
 export const understudy: readonly Row[] = [
   counter(
@@ -20,12 +38,13 @@ export const understudy: readonly Row[] = [
     ({ front }) => OUTCOMES.map((outcome) => [{ outcome }, front.outcomes[outcome]]),
     BY_REQUESTS,
   ),
-  gauge(
-    "now",
-    "understudy_streams_open",
-    "Event streams that are open.",
-    ({ front }) => [[{}, front.streamsOpen]],
-    BY_REQUESTS,
+  frontGauge("understudy_requests_open", "Requests for generation that are being answered.", "requestsOpen"),
+  frontGauge("understudy_streams_open", "Event streams that are open.", "streamsOpen"),
+  frontGauge(
+    "understudy_held_bytes",
+    "Bytes of answers that wait for clients that do not keep up: events the socket has not taken, and token ids.",
+    "bytesHeld",
+    { moves: "test/conformance/metrics-slow.test.ts" },
   ),
   counter(
     "now",
@@ -38,7 +57,7 @@ export const understudy: readonly Row[] = [
     "now",
     "understudy_steps_total",
     "Engine steps that ended.",
-    ({ engines }, { engineFirst }) => engines.map(({ steps }, index) => [{ engine: `${engineFirst + index}` }, steps]),
+    each(({ steps }) => steps),
     BY_REQUESTS,
   ),
   loopHistogram(
@@ -46,19 +65,41 @@ export const understudy: readonly Row[] = [
     "How much later than due a step started.",
     "stepStartLateness",
   ),
+  loopHistogram(
+    "understudy_step_end_lateness_seconds",
+    "How much later than due the last row of a step was written.",
+    "stepEndLateness",
+  ),
   loopHistogram("understudy_step_write_seconds", "How long writing the rows of a step took.", "stepWriteDuration"),
+  loopHistogram(
+    "understudy_step_host_seconds",
+    "What a step took of the loop's thread: update, writing, the next plan.",
+    "stepHostTime",
+  ),
+  loopHistogram(
+    "understudy_event_loop_delay_seconds",
+    "How much later than asked for the event loop got to a timer; asked twice a second.",
+    "eventLoopDelay",
+  ),
   counter(
     "now",
     "understudy_clock_rebased_seconds_total",
     "Seconds by which engine time was set back because the host fell behind.",
     ({ loop }) => [[{}, loop.clockRebasedSeconds]],
-    { moves: "test/unit/metrics-page.test.ts" },
+    IN_PAGES,
+  ),
+  gauge(
+    "now",
+    "understudy_core_memory_bytes",
+    "Memory of an engine's core, taken once at the start; what it never touched costs nothing.",
+    each(({ coreMemoryBytes }) => coreMemoryBytes),
+    { still: "all of a core's memory is taken at the start" },
   ),
   counter(
     "now",
     "understudy_truth_dropped_total",
     "Runs of tokens, rows of steps and rows of requests that the truth log lost, to full buffers or to the disk.",
     ({ truth }) => TRUTH.map((kind) => [{ kind }, truth?.[kind] ?? 0]),
-    { moves: "test/unit/metrics-page.test.ts" },
+    IN_PAGES,
   ),
 ];

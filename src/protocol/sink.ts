@@ -15,6 +15,12 @@ export interface EventSink {
   reset(): void;
 }
 
+/** Told what waits for clients that do not keep up. */
+export interface HeldBytes {
+  /** So many bytes more, or fewer. */
+  held(bytes: number): void;
+}
+
 /** What a sink tells its owner. Each is called at most as often as it happens, `onGone` once. */
 export interface SinkEvents {
   onDrain(): void;

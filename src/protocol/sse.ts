@@ -7,7 +7,7 @@
  *
  * Bun completes the head only with the first byte of the body, the real server at once.
  */
-import type { EventSink, SinkEvents } from "./sink.ts";
+import type { EventSink, HeldBytes, SinkEvents } from "./sink.ts";
 
 const decoder = new TextDecoder();
 
@@ -24,13 +24,18 @@ export class SseStream implements EventSink, Bun.DirectUnderlyingSource<string |
   readonly type = "direct";
   full = false;
   readonly #owner: SinkEvents;
+  readonly #waiting: HeldBytes | null;
+  /** Bytes of the event that the socket has not taken. */
+  #held = 0;
   #out: ReadableStreamDirectController | null = null;
   /** Events from before the first `pull`. The sink calls itself full from the first one on, so they stay few. */
   #early: string[] | null = null;
   #state = State.Open;
 
-  constructor(owner: SinkEvents) {
+  /** `waiting` is told of events that the socket has not taken yet. */
+  constructor(owner: SinkEvents, waiting: HeldBytes | null = null) {
     this.#owner = owner;
+    this.#waiting = waiting;
   }
 
   body(): ReadableStream {
@@ -51,7 +56,7 @@ export class SseStream implements EventSink, Bun.DirectUnderlyingSource<string |
     // Pieces gather in Bun's buffer; the flush sends them as one chunk.
     out.write(before);
     out.write(piece);
-    return this.#sent(out, out.write(after));
+    return this.#sent(out, out.write(after), before.length + piece.length + after.length);
   }
 
   end(): void {
@@ -95,14 +100,15 @@ export class SseStream implements EventSink, Bun.DirectUnderlyingSource<string |
   }
 
   #send(out: ReadableStreamDirectController, event: string): boolean {
-    return this.#sent(out, out.write(event));
+    return this.#sent(out, out.write(event), event.length);
   }
 
   /** `taken`: what Bun says of the event's last piece. */
-  #sent(out: ReadableStreamDirectController, taken: number | Promise<number>): boolean {
+  #sent(out: ReadableStreamDirectController, taken: number | Promise<number>, length: number): boolean {
     out.flush();
     if (typeof taken === "number") return !this.full;
     this.full = true;
+    this.#waits(length);
     const settled = () => this.#drained();
     taken.then(settled, settled); // it also settles when the connection closes
     return false;
@@ -114,7 +120,13 @@ export class SseStream implements EventSink, Bun.DirectUnderlyingSource<string |
     else out.close();
   }
 
+  #waits(length: number): void {
+    this.#held += length;
+    this.#waiting?.held(length);
+  }
+
   #drained(): void {
+    this.#waits(-this.#held);
     if (!this.full) return;
     this.full = false;
     if (this.#state === State.Open) this.#owner.onDrain();

@@ -30,6 +30,8 @@ export class Pages {
       engineFirst: 0,
       startedS: startS,
       cacheConfig: cacheConfigLabels(config),
+      http: [],
+      ownProcess: false,
       fixes: config.engine.fixes ?? [],
       disableLogStats: config.disableLogStats,
     };
@@ -47,6 +49,7 @@ export class Pages {
       bounds: histogramBounds(config.engine.maxModelLen),
       loopBounds: LOOP_BOUNDS,
       adapters: 0,
+      httpRoutes: 0,
       truth: dropped !== null,
     };
     const refreshes = refreshesOf(identity);

@@ -42,10 +42,14 @@ const MOVE = [
   "vllm:request_prefill_time_seconds",
   "vllm:request_decode_time_seconds",
   "understudy_requests_total",
+  "understudy_requests_open",
   "understudy_streams_open",
   "understudy_steps_total",
   "understudy_step_start_lateness_seconds",
+  "understudy_step_end_lateness_seconds",
   "understudy_step_write_seconds",
+  "understudy_step_host_seconds",
+  "understudy_event_loop_delay_seconds",
 ] as const;
 
 async function families() {

@@ -134,6 +134,8 @@ class Served {
             consumed: () => {},
           },
           accounting: {
+            stream() {},
+            held() {},
             opened: () => {
               this.opened++;
             },

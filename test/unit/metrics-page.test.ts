@@ -65,12 +65,18 @@ test("an engine that did nothing shows every series at 0", async () => {
   const own = families.filter(({ name }) => name.startsWith("understudy_"));
   expect(own.map(({ name, type, samples }) => [name, type, samples.length])).toEqual([
     ["understudy_requests_total", "counter", 5],
+    ["understudy_requests_open", "gauge", 1],
     ["understudy_streams_open", "gauge", 1],
+    ["understudy_held_bytes", "gauge", 1],
     ["understudy_worker_restarts_total", "counter", 1],
     ["understudy_steps_total", "counter", 1],
     ["understudy_step_start_lateness_seconds", "histogram", 19],
+    ["understudy_step_end_lateness_seconds", "histogram", 19],
     ["understudy_step_write_seconds", "histogram", 19],
+    ["understudy_step_host_seconds", "histogram", 19],
+    ["understudy_event_loop_delay_seconds", "histogram", 19],
     ["understudy_clock_rebased_seconds_total", "counter", 1],
+    ["understudy_core_memory_bytes", "gauge", 1],
     ["understudy_truth_dropped_total", "counter", 3],
   ]);
   const moved = families.filter(({ samples }) => samples.some(({ value }) => value !== 0)).map(({ name }) => name);
@@ -91,10 +97,13 @@ test("two engines: a series each, in the order of the engines", async () => {
   );
 });
 
-test("--disable-log-stats leaves vLLM nothing to show, and us everything", async () => {
+test("--disable-log-stats leaves vLLM its HTTP middleware to show, and us everything", async () => {
   const render = pages({ ...identity, disableLogStats: true });
-  expect(await render("vllm", () => emptySnapshot())).toBe("");
-  expect(await render("role", () => emptySnapshot())).toBe(await render("understudy", () => emptySnapshot()));
+  const [role, vllm, own] = await Promise.all(
+    (["role", "vllm", "understudy"] as const).map((view) => render(view, () => emptySnapshot())),
+  );
+  expect(parseExposition(vllm!).every(({ name }) => name.startsWith("http_"))).toBe(true);
+  expect(role).toBe(vllm! + own!);
 });
 
 test("a row reads the copy of its refresh class; a name twice is refused", async () => {
@@ -148,6 +157,7 @@ test("OpenMetrics: the same numbers, counters named as it wants, created inside,
             gauge: [""],
             counter: ["_total", "_created"],
             histogram: ["_bucket", "_count", "_sum", "_created"],
+            summary: ["_count", "_sum", "_created"],
           };
           expect(line.startsWith(family.name)).toBe(true);
           expect(allowed[family.type as keyof typeof allowed]).toContain(suffix);

@@ -180,7 +180,8 @@ test("any history of movements, kills in the middle of a write, restarts and scr
       const copies = pages.refreshes.length;
       const one = new Layout(pages.shape);
       const all = new Layout(shapeOfAll(pages));
-      const counters = Uint8Array.from({ length: one.length * copies }, (_, i) => mask(pages)[i % one.length]!);
+      const ofOne = mask(pages);
+      const counters = Uint8Array.from({ length: one.length * copies }, (_, i) => ofOne[i % one.length]!);
       const restartsAt = Array.from({ length: copies }, (_, copy) => copy * one.length + restartAt(one));
       const places = Array.from({ length: count }, () => new Place(pages));
       const scraper = new AllPages(

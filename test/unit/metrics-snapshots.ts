@@ -1,6 +1,7 @@
 /** Snapshots for the tests of the metrics: an empty one, and any one. */
 import fc from "fast-check";
 import { histogramBounds, LOOP_BOUNDS } from "../../src/config/buckets.ts";
+import { ALL_SECONDS, HTTP_WIDTH, HttpWord, NO_HANDLER } from "../../src/config/http-counts.ts";
 import type { EngineSnapshot, HistogramName, HistogramSnapshot, Snapshot } from "../../src/engine/types.ts";
 import { refreshesOf } from "../../src/metrics/dialects.ts";
 import { Layout, type Shape } from "../../src/metrics/flat.ts";
@@ -12,6 +13,11 @@ export const identity: Identity = {
   engineFirst: 0,
   startedS: 1.7e9,
   cacheConfig: { block_size: "16", num_gpu_blocks: "100" },
+  http: [
+    { handler: "/v1/completions", method: "POST" },
+    { handler: NO_HANDLER, method: "GET" },
+  ],
+  ownProcess: false,
   fixes: [],
   disableLogStats: false,
 };
@@ -33,6 +39,7 @@ export function emptyEngine(maxModelLen = 4096): EngineSnapshot {
     blocksUsed: 0,
     blocksUsable: 99,
     steps: 0,
+    coreMemoryBytes: 0,
     promptTokens: 0,
     promptTokensCached: 0,
     generationTokens: 0,
@@ -53,20 +60,31 @@ export const emptySnapshot = (engines: readonly EngineSnapshot[] = [emptyEngine(
   engines,
   loop: {
     stepStartLateness: emptyHistogram(LOOP_BOUNDS),
+    stepEndLateness: emptyHistogram(LOOP_BOUNDS),
     stepWriteDuration: emptyHistogram(LOOP_BOUNDS),
+    stepHostTime: emptyHistogram(LOOP_BOUNDS),
+    eventLoopDelay: emptyHistogram(LOOP_BOUNDS),
     clockRebasedSeconds: 0,
     stepsLate: 0,
   },
-  front: { outcomes: { stop: 0, length: 0, abort: 0, refused: 0, error: 0 }, streamsOpen: 0, workerRestarts: 0 },
+  front: {
+    outcomes: { stop: 0, length: 0, abort: 0, refused: 0, error: 0 },
+    requestsOpen: 0,
+    streamsOpen: 0,
+    bytesHeld: 0,
+    workerRestarts: 0,
+    http: { routes: Array(identity.http.length * HTTP_WIDTH).fill(0), duration: emptyHistogram(ALL_SECONDS) },
+  },
 });
 
-export const shapeOf = ({ engines, loop, truth }: Snapshot): Shape => ({
+export const shapeOf = ({ engines, loop, front, truth }: Snapshot): Shape => ({
   engines: engines.length,
   bounds: Object.fromEntries(
     Object.entries(engines[0]!.histograms).map(([name, { bounds }]) => [name, bounds]),
   ) as Shape["bounds"],
   loopBounds: loop.stepStartLateness.bounds,
   adapters: engines[0]!.adapters.length,
+  httpRoutes: front.http.routes.length / HTTP_WIDTH,
   truth: truth !== undefined,
 });
 
@@ -109,6 +127,27 @@ const engineOf = (maxModelLen: number, adapters: number): fc.Arbitrary<EngineSna
   }) as unknown as fc.Arbitrary<EngineSnapshot>;
 };
 
+/** Routes that were asked for or not; a route's durations add up to its answers. */
+const httpNumbers = fc
+  .array(
+    fc.option(fc.record({ answers: fc.array(fc.nat(1e6), { minLength: 5, maxLength: 5 }), sinceS: fc.nat(1e6) })),
+    {
+      minLength: identity.http.length,
+      maxLength: identity.http.length,
+    },
+  )
+  .map((routes) =>
+    routes.flatMap((route) => {
+      const row = Array<number>(HTTP_WIDTH).fill(0);
+      route?.answers.forEach((count, status) => {
+        row[HttpWord.answers + status] = count;
+        row[HttpWord.since + status] = count > 0 ? 1 + route.sinceS + status : 0;
+        row[HttpWord.buckets + (count % 4)]! += count;
+      });
+      return row;
+    }),
+  );
+
 const withoutTruth = fc.record({
   // The engines of a server are alike.
   engines: fc
@@ -116,13 +155,19 @@ const withoutTruth = fc.record({
     .chain(([maxModelLen, adapters]) => fc.array(engineOf(maxModelLen, adapters), { minLength: 1, maxLength: 3 })),
   loop: fc.record({
     stepStartLateness: histogram(LOOP_BOUNDS),
+    stepEndLateness: histogram(LOOP_BOUNDS),
     stepWriteDuration: histogram(LOOP_BOUNDS),
+    stepHostTime: histogram(LOOP_BOUNDS),
+    eventLoopDelay: histogram(LOOP_BOUNDS),
     clockRebasedSeconds: fc.double({ min: 0, max: 1e9, noNaN: true }),
     stepsLate: count,
   }),
   front: fc.record({
     outcomes: fc.record({ stop: count, length: count, abort: count, refused: count, error: count }),
+    requestsOpen: count,
     streamsOpen: count,
+    bytesHeld: count,
+    http: fc.record({ routes: httpNumbers, duration: histogram(ALL_SECONDS) }),
     workerRestarts: count,
   }),
 });

@@ -65,6 +65,8 @@ class House {
             },
           },
           accounting: {
+            stream() {},
+            held() {},
             opened: () => {
               this.opened++;
             },
@@ -263,6 +265,7 @@ test("what the engine gets of a request", async () => {
     adapter: 0,
     skipReadingPrefixCache: false,
     arrivalUs: 5,
+    choices: { count: 2, left: 2, longest: 0 },
   };
   const ids = ["0_cmpl-a-0", "1_cmpl-a-0", "0_cmpl-a-1", "1_cmpl-a-1"];
   const seeds = house.running.map(({ generation: { promptIds: _, seed, ...rest } }, i) => {
@@ -270,5 +273,8 @@ test("what the engine gets of a request", async () => {
     return seed;
   });
   expect(seeds).toEqual([8, 9, 8, 9]);
+  // The choices of a prompt know of each other, and not of another prompt's.
+  const [a, b, c] = house.running.map(({ generation }) => generation.choices);
+  expect([a === b, b === c]).toEqual([true, false]);
   expect(prompts()).toEqual([[1, 2], [1, 2], [3], [3]]);
 });

@@ -1,11 +1,15 @@
 /** What do streamed and collected answers share? What the server says of itself, what is known of a request, usage. */
+
 import type { Vocabulary } from "../../content/types.ts";
 import { Finish, type Outcome, type Submission } from "../../engine/types.ts";
+import type { HeldBytes } from "../sink.ts";
 import { type LogprobSource, Logprobs } from "./logprobs.ts";
 import type { ChatRequest, CompletionRequest } from "./request.ts";
 
 /** The same for all answers of a server. */
 export interface Server {
+  /** Told of ids that wait for clients that do not keep up. */
+  readonly waiting?: HeldBytes;
   readonly vocabulary: Vocabulary;
   readonly logprobs: LogprobSource;
   /** null: answers carry no fingerprint. */

@@ -20,6 +20,24 @@ export interface Backend {
 export interface Accounting {
   opened(): void;
   settled(outcome: Outcome): void;
+  /** An event stream began, or came to its end. */
+  stream(change: 1 | -1): void;
+  /** So many bytes more, or fewer, wait for clients that do not keep up. */
+  held(bytes: number): void;
+}
+
+/** Counts every HTTP request as vLLM's middleware does. */
+export interface HttpAccounting {
+  /** A request came in. */
+  came(request: Request, path: string): void;
+  /** The request's visit, given once; undefined: it has been taken, or is not counted. */
+  take(request: Request): HttpVisit | undefined;
+}
+
+/** One request on its way. */
+export interface HttpVisit {
+  /** Its answer is complete; the first call counts. A stream has no `responseBytes`. */
+  done(status: number, responseBytes: number): void;
 }
 
 /** One line of the access log; `path` with its query, `client` as `127.0.0.1:54321`, "" if unknown. */
@@ -36,6 +54,8 @@ export interface OpenAiOptions {
   readonly encoder: Encoder;
   readonly backend: Backend;
   readonly accounting: Accounting;
+  /** Absent: HTTP requests are not counted. */
+  readonly httpAccounting?: HttpAccounting;
   readonly renderChat: typeof renderChat;
   /** null: none is written. */
   readonly accessLog: ((access: Access) => void) | null;

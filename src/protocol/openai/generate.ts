@@ -1,6 +1,6 @@
 /** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
 import { greedySeed, plannedLength } from "../../content/answers.ts";
-import type { Generation, Outcome, Receiver, Submission } from "../../engine/types.ts";
+import type { Choices, Generation, Outcome, Receiver, Submission } from "../../engine/types.ts";
 import { randomHex } from "../../random.ts";
 import { SseStream } from "../sse.ts";
 import {
@@ -26,7 +26,7 @@ import {
   paused,
   pausedInChatStream,
 } from "./errors.ts";
-import type { OpenAiOptions } from "./front.ts";
+import type { Accounting, HttpVisit, OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
 import { checkPrompt, checkPromptText, truncatePrompt } from "./limits.ts";
 import { readChat, readCompletion } from "./read.ts";
@@ -95,13 +95,14 @@ export class Generator {
     } catch (reason) {
       const left = context.request.signal.aborted; // reading the body fails then
       ticket.settle(left ? "abort" : "error");
+      if (left) this.#http.visitOf(context)?.done(500, 0);
       if (left) return new Response(null, { status: CLIENT_GONE });
       throw reason;
     }
   }
 
-  async #answer(context: Context, kind: Asking["kind"], ticket: Ticket): Promise<Response> {
-    const { config, backend } = this.#options;
+  async #answer(context: Context, kind: Asking["kind"], ticket: CountedOnce): Promise<Response> {
+    const { accounting, config, backend } = this.#options;
     const http = context.request;
     const refuse = (error: ErrorAnswer) => {
       ticket.settle(error === internalError ? "error" : "refused");
@@ -154,11 +155,12 @@ export class Generator {
     const asked = this.#asked(request, http, cut, ticket);
     if (request.stream) {
       const answer = new StreamedAnswer(asked);
-      const sink = new SseStream(answer);
+      const sink = new SseStream(answer, accounting);
       answer.sink = sink;
       const refused = this.#submit(asked, request, http, cut, arrivalUs, answer.choices);
       if (refused === "paused") return refuseLate(request.kind === "chat" ? pausedInChatStream : paused);
       if (refused !== null) return refuse(engineBusy);
+      ticket.streams(accounting, this.#http.visitOf(context));
       if (config.earlyHead) sink.write(EARLY);
       return this.#http.stream(context, sink.body());
     }
@@ -173,7 +175,11 @@ export class Generator {
     if (signal.aborted) answer.gone();
     else signal.addEventListener("abort", () => answer.gone(), { once: true });
     const body = await answer.answer;
-    if (body === null) return new Response(null, { status: CLIENT_GONE });
+    if (body === null) {
+      // The middleware's answer to a client that left is a 200 without a body.
+      this.#http.visitOf(context)?.done(200, 0);
+      return new Response(null, { status: CLIENT_GONE });
+    }
     return typeof body === "string" ? this.#http.json(context, body) : this.#http.error(context, body);
   }
 
@@ -260,11 +266,18 @@ export class Generator {
     const lora = adapter === 0 ? null : { ...this.#options.config.loraModules[adapter - 1]!, number: adapter };
     if (log)
       for (const [i, { maxTokens }] of cut.entries()) log(receivedLine(promptId(asked, i), request, maxTokens, lora));
+    let siblings: Choices | undefined;
     for (const [index, choice] of choices.entries()) {
       const at = Math.floor(index / request.n);
+      if (request.n > 1 && index % request.n === 0) siblings = { count: request.n, left: request.n, longest: 0 };
       const seed = (asked.prompts[at]!.seed + (index % request.n)) >>> 0;
       const id = engineId(promptId(asked, at), index % request.n, request.n);
-      const generation = { id, ...this.#generation(request, cut[at]!, seed), ...placed };
+      const generation = {
+        id,
+        ...this.#generation(request, cut[at]!, seed),
+        ...placed,
+        ...(siblings ? { choices: siblings } : {}),
+      };
       const submitted = this.#options.backend.submit(generation, choice);
       if ("refused" in submitted) {
         for (const earlier of choices.slice(0, index)) earlier.submission?.cancel();
@@ -310,6 +323,8 @@ export class Generator {
 /** No closure per request: one would hold the request's body as long as the stream lasts. */
 class CountedOnce implements Ticket {
   #settled: ((outcome: Outcome) => void) | null;
+  #accounting: Accounting | null = null;
+  #visit: HttpVisit | null = null;
 
   constructor(settled: (outcome: Outcome) => void) {
     this.#settled = settled;
@@ -319,6 +334,16 @@ class CountedOnce implements Ticket {
     const settled = this.#settled;
     this.#settled = null;
     settled?.(outcome);
+    this.#accounting?.stream(-1);
+    this.#accounting = null;
+    this.#visit?.done(200, 0);
+  }
+
+  /** The answer is an event stream from now on, complete when it is settled. */
+  streams(accounting: Accounting, visit: HttpVisit | null): void {
+    accounting.stream(1);
+    this.#accounting = accounting;
+    this.#visit = visit;
   }
 }
 

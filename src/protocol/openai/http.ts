@@ -4,7 +4,7 @@
  */
 import { randomHex } from "../../random.ts";
 import { methodNotAllowed, notFound, unauthorized } from "./errors.ts";
-import type { OpenAiOptions } from "./front.ts";
+import type { HttpVisit, OpenAiOptions } from "./front.ts";
 import type { ErrorAnswer } from "./request.ts";
 
 /** The part of Elysia's context that is used. */
@@ -40,6 +40,16 @@ export class Http {
     this.#options = options;
     this.#keys = new Set(options.config.apiKeys);
     this.#methods = new Map(Object.entries({ ...methods, ...options.otherRoutes }));
+  }
+
+  /** To be told of every request that no key kept out, before its route is. */
+  came({ request }: Context): void {
+    this.#options.httpAccounting?.came(request, pathOf(request.url));
+  }
+
+  /** The request's visit, which the caller ends from now on: when the answer is complete, not when it is made. */
+  visitOf({ request }: Context): HttpVisit | null {
+    return this.#options.httpAccounting?.take(request) ?? null;
   }
 
   json(context: Context, body: string): Response {
@@ -78,8 +88,10 @@ export class Http {
     const { request } = context;
     const path = pathOf(request.url);
     const headers = request.headers;
-    if (request.method === "OPTIONS" && headers.has("origin") && headers.has("access-control-request-method"))
+    if (request.method === "OPTIONS" && headers.has("origin") && headers.has("access-control-request-method")) {
+      this.visitOf(context); // answered outside the middleware that counts
       return this.#answer(context, 400, "Disallowed CORS origin", PREFLIGHT_HEADERS);
+    }
     const methods = this.#methods.get(path);
     if (methods !== undefined) return this.error(context, methodNotAllowed(methods.join(", ")));
     if (path.length > 1 && path.endsWith("/") && this.#methods.has(path.slice(0, -1))) {
@@ -97,6 +109,7 @@ export class Http {
     headers: Readonly<Record<string, string>>,
   ): Response {
     const { accessLog, config } = this.#options;
+    this.visitOf(context)?.done(status, typeof body === "string" ? Buffer.byteLength(body) : 0);
     if (accessLog !== null) this.#log(context, status, accessLog);
     if (!config.enableRequestIdHeaders) return new Response(body, { status, headers });
     const id = context.request.headers.get("x-request-id") ?? randomHex(16);

@@ -34,6 +34,7 @@ export function openai(options: OpenAiOptions) {
       .onRequest(({ request, server }) => {
         const context = { request, server };
         const refused = http.guard(context);
+        if (refused === undefined) http.came(context);
         // Elysia answers HEAD where there is GET; FastAPI does not.
         if (refused === undefined && context.request.method === "HEAD") return http.fallback(context);
         if (refused !== undefined && isGeneration(context.request)) {
@@ -88,6 +89,7 @@ function serverOf({ config, vocabulary, ...options }: OpenAiOptions): Server {
     promptTokensDetails: config.enablePromptTokensDetails,
     cacheBlockTokens: config.engine.enablePrefixCaching ? config.engine.blockSize : 0,
     requestLog: options.requestLog ?? null,
+    waiting: options.accounting,
   };
 }
 

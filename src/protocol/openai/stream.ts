@@ -15,6 +15,7 @@ import { logAborted } from "./request-log.ts";
 
 const encoder = new TextEncoder();
 const NOTHING = new Uint8Array();
+const ID_BYTES = 4;
 
 /** One stream: its choices write through it. Give it the sink, then a submission to each choice. */
 export class StreamedAnswer implements SinkEvents {
@@ -118,6 +119,8 @@ export class StreamedChoice implements Receiver {
   #tokensSent = 0;
   #charactersSent = 0;
   #done = false;
+  /** Of ids that wait for a client that does not keep up, as it was told. */
+  #bytesHeld = 0;
 
   constructor(answer: StreamedAnswer, index: number) {
     const { wishes, server } = answer.asked;
@@ -170,11 +173,15 @@ export class StreamedChoice implements Receiver {
   send(): void {
     if (this.#done || (this.finish === null && this.#text.ids.length === 0)) return;
     const chunks = this.#answer.begin();
-    if (this.#answer.sink.full) return;
+    if (this.#answer.sink.full) {
+      this.#hold(this.#text.ids.length * ID_BYTES);
+      return;
+    }
     const waiting = this.#text.tokens - this.#tokensSent;
     if (this.finish === null && this.#tokensSent > 0 && waiting < this.#answer.asked.wishes.streamInterval) return;
     // An answer that ended before its first token has no chunk.
     if (this.#text.tokens > 0) this.write(this.#chunk(chunks));
+    if (this.#bytesHeld > 0) this.#hold(0);
     this.#tokensSent = this.#text.tokens;
     if (this.finish !== null) {
       this.#done = true;
@@ -194,9 +201,15 @@ export class StreamedChoice implements Receiver {
   /** The client left, or another choice failed. */
   cancel(): void {
     if (this.finish === null) this.submission?.cancel();
+    if (this.#bytesHeld > 0) this.#hold(0);
     this.#done = true;
     this.#prefix = null;
     this.finish ??= Finish.Abort;
+  }
+
+  #hold(bytes: number): void {
+    this.#answer.asked.server.waiting?.held(bytes - this.#bytesHeld);
+    this.#bytesHeld = bytes;
   }
 
   #chunk(chunks: Chunks): string {

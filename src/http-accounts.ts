@@ -1,0 +1,96 @@
+/** What does vLLM's HTTP middleware count? Each request once, when its answer is complete, by the route that took it. */
+import {
+  ALL_SECONDS,
+  HTTP_WIDTH,
+  type HttpRoute,
+  HttpWord,
+  isExcluded,
+  NO_HANDLER,
+  ROUTE_SECONDS,
+} from "./config/http-counts.ts";
+import type { HistogramView, HttpView } from "./engine/types.ts";
+
+export class HttpAccounts implements HttpView {
+  readonly routes: Float64Array;
+  readonly duration = new Durations();
+  /** On their way, and not taken by whoever ends them. */
+  readonly #visits = new WeakMap<Request, HttpVisit>();
+  readonly #places = new Map<string, number>();
+  readonly #nowUs: () => number;
+
+  constructor(routes: readonly HttpRoute[], nowUs: () => number) {
+    this.routes = new Float64Array(routes.length * HTTP_WIDTH);
+    for (const [index, { handler, method }] of routes.entries()) this.#places.set(`${method} ${handler}`, index);
+    this.#nowUs = nowUs;
+  }
+
+  came(request: Request, path: string): void {
+    const { method, headers } = request;
+    const known = this.#places.get(`${method} ${path}`);
+    if (known === undefined && isExcluded(path)) return;
+    const place = known ?? this.#places.get(`${method} ${NO_HANDLER}`);
+    if (place === undefined) return;
+    const bytes = Number(headers.get("content-length") ?? 0) || 0;
+    this.#visits.set(request, new HttpVisit(this, place, this.#nowUs(), bytes));
+  }
+
+  take(request: Request): HttpVisit | undefined {
+    const visit = this.#visits.get(request);
+    if (visit) this.#visits.delete(request);
+    return visit;
+  }
+
+  /** For `HttpVisit`. */
+  count(place: number, cameUs: number, status: number, requestBytes: number, responseBytes: number): void {
+    const { routes } = this;
+    const at = place * HTTP_WIDTH;
+    const nowUs = this.#nowUs();
+    const seconds = (nowUs - cameUs) / 1e6;
+    const statusClass = Math.floor(status / 100) - 1;
+    routes[at + HttpWord.answers + statusClass]!++;
+    if (routes[at + HttpWord.since + statusClass] === 0) routes[at + HttpWord.since + statusClass] = nowUs / 1e6;
+    let bucket = 0;
+    while (bucket < ROUTE_SECONDS.length && seconds > ROUTE_SECONDS[bucket]!) bucket++;
+    routes[at + HttpWord.buckets + bucket]!++;
+    routes[at + HttpWord.seconds]! += seconds;
+    routes[at + HttpWord.requestBytes]! += requestBytes;
+    routes[at + HttpWord.responseBytes]! += responseBytes;
+    this.duration.observe(seconds);
+  }
+}
+
+/** One request on its way. */
+export class HttpVisit {
+  #accounts: HttpAccounts | null;
+
+  constructor(
+    accounts: HttpAccounts,
+    readonly place: number,
+    readonly cameUs: number,
+    readonly requestBytes: number,
+  ) {
+    this.#accounts = accounts;
+  }
+
+  /** Its answer is complete; the first call counts. `responseBytes` is 0 for a stream, which has no content-length. */
+  done(status: number, responseBytes: number): void {
+    const accounts = this.#accounts;
+    this.#accounts = null;
+    accounts?.count(this.place, this.cameUs, status, this.requestBytes, responseBytes);
+  }
+}
+
+class Durations implements HistogramView {
+  readonly bounds = ALL_SECONDS;
+  readonly buckets = new Float64Array(ALL_SECONDS.length + 1);
+  sum = 0;
+  count = 0;
+
+  observe(seconds: number): void {
+    let bucket = 0;
+    while (bucket < ALL_SECONDS.length && seconds > ALL_SECONDS[bucket]!) bucket++;
+    this.buckets[bucket]!++;
+    this.sum += seconds;
+    this.count++;
+  }
+}
