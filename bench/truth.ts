@@ -8,10 +8,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VirtualClock } from "../src/clock.ts";
-import type { EngineConfig } from "../src/config/types.ts";
 import { Engine } from "../src/engine/engine.ts";
 import type { Observer } from "../src/engine/observer.ts";
 import type { Generation } from "../src/engine/types.ts";
+import { engineConfig } from "../src/library/options.ts";
 import { createTruthLog, type TruthLog } from "../src/truth/log.ts";
 import { median } from "./lib/numbers.ts";
 import { known, number } from "./lib/options.ts";
@@ -28,27 +28,13 @@ const CASES = [
   { name: "16 tokens", promptTokens: 16, outputTokens: 16, requests: SEQUENCES * 200 },
 ] as const;
 
-const config: EngineConfig = {
+const { engine: config } = engineConfig({
   maxModelLen: 8192,
   maxNumSeqs: SEQUENCES,
-  maxNumActiveSeqs: SEQUENCES,
-  maxNumBatchedTokens: 8192,
-  maxNumScheduledTokens: 8192,
-  blockSize: 16,
-  numGpuBlocks: 100_000,
+  numGpuBlocksOverride: 100_000,
   enablePrefixCaching: false,
-  enableChunkedPrefill: true,
-  asyncScheduling: true,
-  schedulingPolicy: "fcfs",
-  longPrefillTokenThreshold: 0,
-  longPrefillTokenThresholdAdaptive: false,
-  prefillScheduleInterval: 1,
-  schedulerReserveFullIsl: true,
-  watermark: 0,
-  maxLoras: 0,
-  seed: 0,
-  timing: { kind: "linear", baseUs: 5000, prefillUs: 1, decodeUs: 1 },
-};
+  timing: "linear:base=5ms,prefill=1us,decode=1us",
+});
 const module = new WebAssembly.Module(readFileSync(`${root}build/core.wasm`));
 const folder = mkdtempSync(join(tmpdir(), "understudy-bench-"));
 const about = { engine: config, engines: 1, epochUs: null };

@@ -1,10 +1,10 @@
 /** The core under the scheduling calls of the live loop, without clock, sockets or text. Small enough for a test too. */
 import { Word } from "../../assembly/layout.ts";
-import type { EngineConfig } from "../../src/config/types.ts";
 import { loadAnswers } from "../../src/content/answers.ts";
 import { loadCore } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
+import { engineConfig } from "../../src/library/options.ts";
 import { root } from "../lib/results.ts";
 
 const PROMPT_TOKENS = 16;
@@ -15,28 +15,8 @@ export function tokensThatFit(sequences: number): number {
   return Math.min(1600, Math.floor((config.numGpuBlocks * config.blockSize) / sequences) - 64);
 }
 
-const config: EngineConfig = {
-  maxModelLen: 8192,
-  maxNumSeqs: 1024,
-  maxNumActiveSeqs: 1024,
-  maxNumBatchedTokens: 32_768,
-  maxNumScheduledTokens: 32_768,
-  blockSize: 16,
-  // The pool of the default preset; a colder one costs more per new block.
-  numGpuBlocks: 29_205,
-  enablePrefixCaching: true,
-  enableChunkedPrefill: true,
-  asyncScheduling: true,
-  schedulingPolicy: "fcfs",
-  longPrefillTokenThreshold: 0,
-  longPrefillTokenThresholdAdaptive: false,
-  prefillScheduleInterval: 1,
-  schedulerReserveFullIsl: true,
-  watermark: 0,
-  maxLoras: 0,
-  seed: 0,
-  timing: { kind: "none" },
-};
+/** The server's, with the pool of its default preset (a colder one costs more per new block), on a clock of our own. */
+const { engine: config } = engineConfig({ maxModelLen: 8192, maxNumBatchedTokens: 32_768, timing: "none" });
 
 /** The release core with the answers that the server gives. */
 export async function loadDecoding(changed: Partial<EngineConfig> = {}): Promise<Batch> {

@@ -5,6 +5,7 @@ import { Field, NONE, PAGE_BLOCKS, PAGES, Reason, SLOTS, Status, Word } from "..
 import { type Core, startCore } from "../../src/core/core.ts";
 import { Batch, type CoreRequest } from "../../src/engine/batch.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
+import { configOf } from "../sim/world.ts";
 import { builds, EOS } from "./pair.ts";
 
 setDefaultTimeout(60_000);
@@ -24,27 +25,16 @@ class Real {
     readonly blocks: number,
     module: WebAssembly.Module,
   ) {
-    const config = {
+    const config = configOf({
       maxModelLen: 1000,
       maxNumSeqs: 64,
-      maxNumActiveSeqs: 64,
       maxNumBatchedTokens: 5000,
-      maxNumScheduledTokens: 5000,
       blockSize: 1,
       numGpuBlocks: blocks + 1,
       enablePrefixCaching: false,
-      enableChunkedPrefill: true,
       asyncScheduling: false,
-      schedulingPolicy: "fcfs",
-      longPrefillTokenThreshold: 0,
-      longPrefillTokenThresholdAdaptive: false,
-      prefillScheduleInterval: 1,
-      schedulerReserveFullIsl: true,
-      watermark: 0,
-      maxLoras: 0,
-      seed: 0,
       timing: { kind: "none" },
-    } as const;
+    });
     this.core = startCore(module, coreSetup(config, { eosId: EOS }));
     this.batch = new Batch(this.core);
   }

@@ -5,16 +5,12 @@
  * of them while its request runs and is never found again, so then full blocks have N - 2.
  */
 import { expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { seeded } from "../../src/random.ts";
 import { Replay } from "../../src/replay/replay.ts";
 import { TRACE_BLOCK, type TraceRequest } from "../../src/traces/trace.ts";
-
-const bytes = (name: string) => readFileSync(new URL(`../../build/${name}`, import.meta.url));
-const release = new WebAssembly.Module(bytes("core.wasm"));
-const debug = new WebAssembly.Module(bytes("core.debug.wasm"));
+import { configOf, debug, release } from "../sim/world.ts";
 
 const LONGEST_BLOCKS = 60;
 
@@ -24,27 +20,15 @@ function config(
   asyncScheduling: boolean,
   longestBlocks = LONGEST_BLOCKS,
 ): EngineConfig {
-  return {
+  return configOf({
     maxModelLen: (longestBlocks + 1) * TRACE_BLOCK,
     maxNumSeqs: 1,
-    maxNumActiveSeqs: 1,
     maxNumBatchedTokens: 8192,
-    maxNumScheduledTokens: 8192,
     blockSize,
     numGpuBlocks,
-    enablePrefixCaching: true,
-    enableChunkedPrefill: true,
     asyncScheduling,
-    schedulingPolicy: "fcfs",
-    longPrefillTokenThreshold: 0,
-    longPrefillTokenThresholdAdaptive: false,
-    prefillScheduleInterval: 1,
-    schedulerReserveFullIsl: true,
-    watermark: 0,
-    maxLoras: 0,
-    seed: 0,
     timing: { kind: "none" },
-  };
+  });
 }
 
 /** Blocks found, over all requests. A Map keeps its keys in order of entry: the first is the one not used for longest. */

@@ -5,6 +5,7 @@ import { NONE, SLOTS, SUBMIT_HASHED, SUBMIT_SKIP_READING } from "../../assembly/
 import { type Core, startCore } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
+import { configOf } from "../sim/world.ts";
 import { builds, EOS } from "./pair.ts";
 import { type Block, Pool } from "./pool-model.ts";
 
@@ -52,27 +53,15 @@ class Real {
   #order = 0;
 
   constructor(blocks: number, module: WebAssembly.Module) {
-    const config = {
+    const config = configOf({
       maxModelLen: 200,
       maxNumSeqs: 8,
-      maxNumActiveSeqs: 8,
       maxNumBatchedTokens: 5000,
-      maxNumScheduledTokens: 5000,
       blockSize: BLOCK,
       numGpuBlocks: blocks + 1,
-      enablePrefixCaching: true,
-      enableChunkedPrefill: true,
       asyncScheduling: false,
-      schedulingPolicy: "fcfs",
-      longPrefillTokenThreshold: 0,
-      longPrefillTokenThresholdAdaptive: false,
-      prefillScheduleInterval: 1,
-      schedulerReserveFullIsl: true,
-      watermark: 0,
-      maxLoras: 0,
-      seed: 0,
       timing: { kind: "none" },
-    } as const;
+    });
     this.core = startCore(module, coreSetup(config, { eosId: EOS }));
     this.batch = new Batch(this.core);
   }

@@ -5,34 +5,13 @@ import { join } from "node:path";
 import { VirtualClock } from "../../src/clock.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import { type EngineSnapshot, Finish, type Generation, type Submission } from "../../src/engine/types.ts";
+import { type EngineSnapshot, Finish, type Submission } from "../../src/engine/types.ts";
 import { seeded } from "../../src/random.ts";
 import { createInlineTruthLog } from "../../src/truth/log.ts";
 import type { EndLine, HeaderLine, RequestLine, StepLine, TruthLine } from "../../src/truth/schema.ts";
+import { configOf, debug, EOS, generationOf } from "./world.ts";
 
-const module = new WebAssembly.Module(readFileSync(join(import.meta.dir, "../../build/core.debug.wasm")));
-
-export const small: EngineConfig = {
-  maxModelLen: 256,
-  maxNumSeqs: 8,
-  maxNumActiveSeqs: 8,
-  maxNumBatchedTokens: 64,
-  maxNumScheduledTokens: 64,
-  blockSize: 4,
-  numGpuBlocks: 66,
-  enablePrefixCaching: true,
-  enableChunkedPrefill: true,
-  asyncScheduling: true,
-  schedulingPolicy: "fcfs",
-  longPrefillTokenThreshold: 0,
-  longPrefillTokenThresholdAdaptive: false,
-  prefillScheduleInterval: 1,
-  schedulerReserveFullIsl: true,
-  watermark: 0,
-  maxLoras: 0,
-  seed: 0,
-  timing: { kind: "linear", baseUs: 1000, prefillUs: 10, decodeUs: 20 },
-};
+export const small = configOf({ maxModelLen: 256, maxNumBatchedTokens: 64, blockSize: 4, numGpuBlocks: 66 });
 
 export interface Plan {
   readonly seed: number;
@@ -58,19 +37,7 @@ export interface Run {
   readonly heard: ReadonlyMap<string, number[]>;
 }
 
-export const plain: Generation = {
-  promptIds: new Uint32Array([1]),
-  maxTokens: 8,
-  minTokens: 0,
-  ignoreEos: true,
-  plannedTokens: null,
-  stopTokenIds: [],
-  seed: 1,
-  priority: 0,
-  cacheSalt: "",
-  skipReadingPrefixCache: false,
-  arrivalUs: 0,
-};
+export const plain = generationOf({ promptIds: new Uint32Array([1]), ignoreEos: true });
 
 /** Requests of all kinds: some are cancelled, some end at a stop string, some are cancelled while another one is told. */
 export async function run(plan: Plan): Promise<Run> {
@@ -84,7 +51,7 @@ export async function run(plan: Plan): Promise<Run> {
     const log = createInlineTruthLog({ file, maxBytes, files: 1000 }, about, (line) => {
       throw new Error(line);
     });
-    const engine = new Engine({ config, clock, module, eosId: 200_002, observer: log.observer(0) });
+    const engine = new Engine({ config, clock, module: debug, eosId: EOS, observer: log.observer(0) });
     const heard = new Map<string, number[]>();
     if (plan.submit) plan.submit(engine, clock);
     else submitAll(plan, engine, clock, heard);

@@ -11,6 +11,7 @@ import type { Core } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { Finish, type Generation, type Receiver, type Submission } from "../../src/engine/types.ts";
+import { engineConfig } from "../../src/library/options.ts";
 
 const read = (name: string) => readFileSync(join(import.meta.dir, "../../build", name));
 export const release = new WebAssembly.Module(read("core.wasm"));
@@ -23,26 +24,19 @@ export const EOS = 200_002;
 /** More runs than the normal ones: FC_RUNS=10 is ten times as many. */
 export const times = (runs: number) => Math.ceil(runs * Number(process.env.FC_RUNS ?? 1));
 
+/** What the server has where nobody says otherwise. */
+const { engine: defaults } = engineConfig({});
+
+/** A small engine; the rest as the server's. */
 export function configOf(changes: Partial<EngineConfig> = {}): EngineConfig {
   return {
+    ...defaults,
     maxModelLen: 512,
     maxNumSeqs: 8,
     maxNumActiveSeqs: changes.maxNumSeqs ?? 8,
     maxNumBatchedTokens: 128,
     maxNumScheduledTokens: changes.maxNumBatchedTokens ?? 128,
-    blockSize: 16,
     numGpuBlocks: 129,
-    enablePrefixCaching: true,
-    enableChunkedPrefill: true,
-    asyncScheduling: true,
-    schedulingPolicy: "fcfs",
-    longPrefillTokenThreshold: 0,
-    longPrefillTokenThresholdAdaptive: false,
-    prefillScheduleInterval: 1,
-    schedulerReserveFullIsl: true,
-    watermark: 0,
-    maxLoras: 0,
-    seed: 0,
     timing: { kind: "linear", baseUs: 1000, prefillUs: 10, decodeUs: 20 },
     ...changes,
   };
