@@ -128,13 +128,14 @@ export class Checker {
     this.#clean = options.clean ?? false;
   }
 
-  add(scrape: Scrape): void {
+  /** False when it is no exposition. */
+  add(scrape: Scrape): boolean {
     const atS = scrape.atS ?? (this.#last === null ? 0 : this.#last.atS + 1);
     const source = scrape.source ?? `scrape ${this.#scrapes + 1}`;
     const exposition = parse(scrape.text, scrape);
     if ("unreadable" in exposition) {
       this.unreadable(source, atS, exposition.unreadable);
-      return;
+      return false;
     }
     this.#scrapes++;
     const { truth = null, tritonStats = null, rest = false } = scrape;
@@ -143,6 +144,7 @@ export class Checker {
     const look: Look = { exposition, groups, atS, source, truth, tritonStats };
     this.#look(look, spoken, rest);
     this.#last = look;
+    return true;
   }
 
   /** A scrape that did not come, or is none. */

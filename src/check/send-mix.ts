@@ -1,0 +1,93 @@
+/** Sends a mix to any server with OpenAI's completions, as its clients would, and says what became of it. */
+import { WallClock } from "../clock.ts";
+import type { Mix, MixRequest } from "./request-mixes.ts";
+
+export interface SendOptions {
+  /** Default: the server's own. */
+  readonly model?: string;
+  /** Beside `authorization` for a key, say. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Default 60: a request that takes longer is a failure. */
+  readonly timeoutS?: number;
+}
+
+/** Of one mix; the fields of `Truth` that a client can know. */
+export interface Sent {
+  readonly requests: number;
+  readonly finished: number;
+  readonly clientAborts: number;
+  /** Answers other than 200. */
+  readonly refused: number;
+}
+
+/** Resolves when every request has ended. Rejects when the server cannot be reached or a stream breaks off. */
+export async function sendMix(url: string, mix: Mix, options: SendOptions = {}): Promise<Sent> {
+  const clock = new WallClock();
+  try {
+    const startUs = clock.now();
+    const ends = await Promise.all(
+      mix.map(async (request) => {
+        await new Promise<void>((resolve) => clock.at(startUs + request.atMs * 1000, resolve));
+        return send(url, request, options, clock);
+      }),
+    );
+    const count = (end: End) => ends.filter((one) => one === end).length;
+    const [finished, clientAborts, refused] = [count("finished"), count("left"), count("refused")];
+    return { requests: mix.length, finished, clientAborts, refused };
+  } finally {
+    clock.close();
+  }
+}
+
+type End = "finished" | "left" | "refused";
+
+const DEFAULT_TIMEOUT_S = 60;
+
+async function send(url: string, request: MixRequest, options: SendOptions, clock: WallClock): Promise<End> {
+  const { prompt, maxTokens, leavesAfter, priority } = request;
+  const stop = new AbortController();
+  const timeoutS = options.timeoutS ?? DEFAULT_TIMEOUT_S;
+  const cancel = clock.at(clock.now() + timeoutS * 1e6, () => stop.abort(new Error(`no end within ${timeoutS} s`)));
+  const body = {
+    ...(options.model === undefined ? {} : { model: options.model }),
+    ...(priority === 0 ? {} : { priority }),
+    ...{ prompt, max_tokens: maxTokens, stream: true },
+  };
+  try {
+    const response = await fetch(new URL("/v1/completions", url), {
+      method: "POST",
+      headers: { "content-type": "application/json", ...options.headers },
+      body: JSON.stringify(body),
+      signal: stop.signal,
+    });
+    if (response.status !== 200 || response.body === null) {
+      await response.arrayBuffer();
+      return "refused";
+    }
+    if (leavesAfter === 0) return "left";
+    return await readStream(response.body, leavesAfter);
+  } finally {
+    cancel();
+    stop.abort();
+  }
+}
+
+async function readStream(stream: ReadableStream<Uint8Array>, leavesAfter: number | null): Promise<End> {
+  const decoder = new TextDecoder();
+  const reader = stream.getReader();
+  let [chunks, tail] = [0, ""];
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) throw new Error("the stream ended without [DONE]");
+    const events = (tail + decoder.decode(value, { stream: true })).split("\n\n");
+    tail = events.pop()!;
+    for (const event of events) {
+      if (event === "data: [DONE]") {
+        // The end of the body too, so that the server has counted the request.
+        while (!(await reader.read()).done);
+        return "finished";
+      }
+      if (event.startsWith("data:") && ++chunks === leavesAfter) return "left";
+    }
+  }
+}

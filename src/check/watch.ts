@@ -1,0 +1,84 @@
+/** Scrapes one server again and again and hands each page to a checker. */
+import type { Clock } from "../clock.ts";
+import { epochUsOf } from "../clock.ts";
+import type { Checker } from "./checker.ts";
+import { type FetchOptions, fetchPage } from "./fetch.ts";
+
+export interface WatchOptions extends FetchOptions {
+  readonly url: string;
+  readonly everyS: number;
+  /** 0: one scrape. */
+  readonly forS: number;
+  /** Base of Triton's HTTP service; its statistics come with each scrape. */
+  readonly tritonUrl: string | null;
+  /** The caller knows that nothing is under way at the last scrape. */
+  readonly rest: boolean;
+  /** Ends the watch before the next scrape. */
+  readonly stopped: () => boolean;
+  readonly onScrape: (done: number, of: number) => void;
+}
+
+/** A tick that comes while a scrape still runs is left out. Ends at once when the first scrape fails. */
+export async function watch(checker: Checker, clock: Clock, options: WatchOptions): Promise<void> {
+  const { url, everyS, forS } = options;
+  const ticks = Math.floor(forS / everyS) + 1;
+  const startUs = clock.now();
+  for (let tick = 0; tick < ticks; ) {
+    const atUs = clock.now();
+    const page = await fetchPage(url, clock, options);
+    const atS = epochUsOf(atUs) / 1e6;
+    if ("why" in page) {
+      checker.unreadable(url, atS, page.why);
+      if (tick === 0) return;
+    } else {
+      const { bytes: text, contentType } = page;
+      const { maxBytes } = options;
+      const next = nextTick(clock.now());
+      const rest = options.rest && (next >= ticks || options.stopped());
+      const isPage = checker.add({
+        text,
+        contentType,
+        maxBytes,
+        atS,
+        source: url,
+        rest,
+        tritonStats: await statistics(options, clock),
+      });
+      if (!isPage && tick === 0) return;
+    }
+    tick = nextTick(clock.now());
+    options.onScrape(Math.min(tick, ticks), ticks);
+    if (tick >= ticks || options.stopped()) return;
+    await until(clock, startUs + tick * everyS * 1e6, options.stopped);
+    if (options.stopped()) return;
+  }
+
+  function nextTick(nowUs: number): number {
+    return Math.floor((nowUs - startUs) / (everyS * 1e6)) + 1;
+  }
+}
+
+/** Null where they do not come: the law says then what it needs. */
+async function statistics({ tritonUrl, ...options }: WatchOptions, clock: Clock): Promise<unknown> {
+  if (tritonUrl === null) return null;
+  const page = await fetchPage(`${tritonUrl}/v2/models/stats`, clock, { ...options, accept: "application/json" });
+  if ("why" in page) return null;
+  try {
+    return JSON.parse(new TextDecoder().decode(page.bytes));
+  } catch {
+    return null;
+  }
+}
+
+/** How soon a watch notices that it shall stop. */
+const NOTICE_US = 100_000;
+
+function until(clock: Clock, dueUs: number, stopped: () => boolean): Promise<void> {
+  return new Promise((resolve) => {
+    const look = () => {
+      if (stopped() || clock.now() >= dueUs) resolve();
+      else clock.at(Math.min(dueUs, clock.now() + NOTICE_US), look);
+    };
+    look();
+  });
+}

@@ -1,0 +1,7 @@
+/**
+ * `import … from "llm-understudy/testing"`: the laws of metrics as a library, and loads to try them under. Needs fast-check
+ * beside it: the arbitraries must come from the fast-check that runs the property, so it is the user's own.
+ */
+export * from "../check/index.ts";
+export { type Mix, type MixOptions, type MixRequest, requestMixes } from "../check/request-mixes.ts";
+export { type SendOptions, type Sent, sendMix } from "../check/send-mix.ts";

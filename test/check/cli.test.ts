@@ -1,0 +1,195 @@
+/** Does `understudy check` say clearly what it saw, whatever it is pointed at, and end with the right code? */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const main = new URL("../../src/main.ts", import.meta.url).pathname;
+const recorded = new URL("recorded/", import.meta.url).pathname;
+const folder = mkdtempSync(join(tmpdir(), "understudy-check-"));
+const page = readFileSync(`${recorded}vllm-clean-99-rest1.txt`, "utf8");
+const running = 'vllm:num_requests_running{engine="0",model_name="m"} 0.0';
+
+async function check(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  const child = Bun.spawn([process.execPath, main, "check", ...args], { stdout: "pipe", stderr: "pipe" });
+  const [out, err] = await Promise.all([child.stdout.text(), child.stderr.text()]);
+  return { code: await child.exited, out, err };
+}
+
+function file(name: string, text: string | Uint8Array): string {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return path;
+}
+
+let scrapes = 0;
+const endless = () =>
+  new ReadableStream<Uint8Array>({
+    pull: (out) => out.enqueue(Buffer.from("# HELP a b\n".repeat(10_000))),
+  });
+const answers: Readonly<Record<string, () => Response | Promise<Response>>> = {
+  "/metrics": () => new Response(page, { headers: { "content-type": "text/plain; version=0.0.4" } }),
+  "/html": () => new Response("<html>hello</html>", { headers: { "content-type": "text/html" } }),
+  "/empty": () => new Response(""),
+  "/json": () => Response.json({ error: "no" }),
+  "/truncated": () => new Response(page.slice(0, 20_000)),
+  "/bytes": () => new Response(Buffer.concat([Buffer.from(page), Buffer.from([0x61, 0xff, 0x20, 0x31, 0x0a])])),
+  "/endless": () => new Response(endless()),
+  "/hangs": () => new Promise<Response>(() => undefined),
+  "/stops": () => new Response(new ReadableStream({ start: (out) => out.enqueue(Buffer.from("a 1\n")) })),
+  "/busy": () => new Response("busy", { status: 503 }),
+  "/grows": () => new Response(`# TYPE a_total counter\na_total ${scrapes++}\n`),
+  "/falls": () => new Response(`# TYPE a_total counter\na_total ${100 - scrapes++}\nb 1\n`),
+};
+let server: ReturnType<typeof Bun.serve>;
+let url = "";
+beforeAll(() => {
+  server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    idleTimeout: 0,
+    fetch: (request) => answers[new URL(request.url).pathname]?.() ?? new Response("no", { status: 404 }),
+  });
+  url = `http://127.0.0.1:${server.port}`;
+});
+afterAll(async () => {
+  await server.stop(true);
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test("a good page: code 0, dialect, a row per law, why what was not looked at", async () => {
+  const { code, out, err } = await check(url, "--max-num-seqs", "6");
+  expect({ code, err }).toEqual({ code: 0, err: "" });
+  expect(out).toContain(`${url}/metrics\n  dialect   vllm\n  scrapes   1\n`);
+  expect(out).toContain("  held      V15  e2e_request_latency_seconds_count = Σ request_success_total\n");
+  expect(out).toMatch(/ – +G10 .*\(needs two scrapes\)\n/);
+  expect(out).toMatch(/ – +V28 .*\(unknown: --max-model-len\)\n/);
+  expect(out).toMatch(/ – +N01–N12 {2}no triton metrics here\n/);
+  expect(out).toMatch(/\d+ held, 0 violated, 0 notes, \d+ not checkable\n$/);
+});
+
+test("a broken law: code 1, both values, the scrape, what it means and which bug looks like that", async () => {
+  const path = file("stuck.txt", page.replace(running, running.replace("0.0", "3.0")));
+  const { code, out } = await check(path, "--rest");
+  expect(code).toBe(1);
+  expect(out).toContain("  VIOLATED  G19");
+  expect(out).toContain(`E  ${running.replace(" 0.0", "")} = 3, must be = 0, at rest  [${path} at `);
+  expect(out).toContain("Looks like: vllm#22545");
+});
+
+const WITHOUT_PAGE: readonly (readonly [path: string, why: string])[] = [
+  ["/html", "HTML or XML, not an exposition"],
+  ["/empty", "an empty answer"],
+  ["/json", "JSON, not an exposition"],
+  ["/endless", "more than 1 MiB of text"],
+  ["/hangs", "no complete answer within 0.3 s"],
+  ["/stops", "no complete answer within 0.3 s"],
+  ["/busy", "answered 503"],
+  ["/nowhere", "answered 404"],
+];
+test.each(WITHOUT_PAGE)("%s: code 2 and one sentence", async (path, why) => {
+  const { code, out } = await check(url + path, "--timeout", "300ms", "--max-mb", "1", "--for", "1h");
+  expect(code).toBe(2);
+  expect(out).toContain(
+    `  could not look: ${why}`.replace("could not look: answered", `could not look: ${url}${path} answered`),
+  );
+  expect(out.trimEnd().split("\n")).toHaveLength(2);
+});
+
+test("a host that is down", async () => {
+  const { code, out } = await check("http://127.0.0.1:9/metrics");
+  expect(code).toBe(2);
+  expect(out).toMatch(/could not look: cannot reach http:\/\/127\.0\.0\.1:9\/metrics \(\w+\)/);
+});
+
+test.each([
+  ["/truncated", "cut off"],
+  ["/bytes", "bytes that are no UTF-8"],
+])("%s: a violation of G01 with its line", async (path, words) => {
+  const { code, out } = await check(url + path, "--only", "g01");
+  expect(code).toBe(1);
+  expect(out).toMatch(new RegExp(`VIOLATED +G01[\\s\\S]* line \\d+: [^\\n]*${words}`));
+});
+
+test("a watch sees what falls between scrapes, and several servers are told apart", async () => {
+  const { code, out } = await check(`${url}/falls`, `${url}/metrics`, "--every", "20ms", "--for", "100ms");
+  expect(code).toBe(1);
+  expect(out).toMatch(/\/falls\n {2}dialect {3}unknown: the general laws only\n {2}scrapes {3}[2-6]\n/);
+  expect(out).toContain("VIOLATED  G10");
+  expect(out).toMatch(/a_total = \d+, must be ≥ its value before = \d+ {2}\[.*\/falls, [\d:.]+ to [\d:.]+\]/);
+  const fine = out.slice(out.indexOf(`${url}/metrics\n`));
+  expect(fine).toContain("0 violated");
+});
+
+test("files are successive scrapes: times from @SECONDS or the files, or a second apart", async () => {
+  const [first, second] = [
+    file("a.txt", "# TYPE a_total counter\na_total 5\n"),
+    file("b.txt", "# TYPE a_total counter\na_total 4\n"),
+  ];
+  const named = await check(`${first}@10`, `${second}@25.5`, "--only", "G10");
+  expect(named.code).toBe(1);
+  expect(named.out).toContain(`2 files, from ${first}`);
+  expect(named.out).toContain(`[${second}, 10 s to 25.5 s]`);
+  for (const path of [first, second]) utimesSync(path, 1_700_000_000, 1_700_000_000);
+  expect((await check(first, second, "--only", "G10")).out).toContain(`[${second}, 0 s to 1 s]`);
+  utimesSync(second, 1_700_000_060, 1_700_000_060);
+  expect((await check(first, second, "--only", "G10")).out).toContain(`[${second}, 22:13:20.000 to 22:14:20.000]`);
+});
+
+test("a file that is not there beside one that is: looked at, and code 2", async () => {
+  const { code, out } = await check(join(folder, "none.txt"), `${recorded}vllm-clean-99-rest1.txt`);
+  expect(code).toBe(2);
+  expect(out).toContain('none.txt" (ENOENT)');
+  expect(out).toContain("0 violated");
+});
+
+test("--json and --junit", async () => {
+  const path = file("bad.txt", page.replace('"stop",model_name="m"} 67.0', '"stop",model_name="m"} 68.0'));
+  const [json, junit] = [join(folder, "out.json"), join(folder, "out.xml")];
+  expect((await check(path, "--json", json, "--junit", junit)).code).toBe(1);
+  const { schema, exitCode, targets } = JSON.parse(readFileSync(json, "utf8"));
+  expect({ schema, exitCode }).toEqual({ schema: "understudy-check/1", exitCode: 1 });
+  const law = targets[0].report.laws.find(({ id }: { id: string }) => id === "V15");
+  expect(law).toMatchObject({
+    verdict: "violated",
+    violationCount: 1,
+    violations: [{ left: { value: 165 }, right: { value: 166 } }],
+  });
+  const xml = readFileSync(junit, "utf8");
+  expect(xml.match(/<testcase /g)).toHaveLength(109);
+  const failures = xml.match(/<testcase [^>]*name="(\w+)[^>]*><failure/g)!.length;
+  expect(Number(/failures="(\d+)"/.exec(xml)![1])).toBe(failures);
+  expect(xml).toContain("must be = vllm:request_success_total");
+});
+
+test.each([
+  [["--every", "1y", "x"], '--every: takes a duration from 10ms to 24h, as in 500ms, 1s or 2m, not "1y"'],
+  [["--evry", "1s", "x"], "--evry: unknown flag"],
+  [[], "what is to be checked?"],
+  [["--only", "V99", "x"], "--only: takes ids of laws"],
+  [["x.txt", "--for", "10s"], "--for: files do not change"],
+  [["http://"], "is no URL"],
+  [["http://x", "--json", "/nowhere/x.json"], 'cannot write "/nowhere/x.json" (ENOENT)'],
+] as const)("bad flags %j: one line and code 2", async (args, words) => {
+  const { code, out, err } = await check(...args);
+  expect({ code, out }).toEqual({ code: 2, out: "" });
+  expect(err.trimEnd().split("\n")).toHaveLength(1);
+  expect(err).toContain(words);
+});
+
+test("--help names every option", async () => {
+  const { code, out } = await check("--help");
+  expect(code).toBe(0);
+  for (const flag of [
+    "--every",
+    "--for",
+    "--rest",
+    "--clean",
+    "--json",
+    "--junit",
+    "--max-num-seqs",
+    "--[no-]enable-prefix-caching",
+  ]) {
+    expect(out).toContain(`  ${flag}`);
+  }
+});
