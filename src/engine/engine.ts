@@ -3,6 +3,7 @@
  * requests that are held back before the queue; the loop owns time, the core every decision.
  */
 import {
+  Field,
   NONE,
   OUT_FEED,
   OUT_FIRST,
@@ -24,12 +25,13 @@ import { Batch } from "./batch.ts";
 import { Boundary } from "./boundary.ts";
 import { coreRequest } from "./core-request.ts";
 import { Holding } from "./holding.ts";
-import type { Journal } from "./journal.ts";
 import { Lateness } from "./lateness.ts";
 import { Live } from "./live.ts";
 import { Loop } from "./loop.ts";
-import { type Observer, Watch } from "./observer.ts";
-import { coreSetup, type SetupExtras } from "./setup.ts";
+import { Watch } from "./observer.ts";
+import type { EngineOptions, PauseMode } from "./options.ts";
+import type { Passages } from "./passage.ts";
+import { coreSetup } from "./setup.ts";
 import { type Fresh, Snapshots } from "./snapshot.ts";
 import {
   type EngineSnapshot,
@@ -44,35 +46,7 @@ import {
   type Submission,
 } from "./types.ts";
 
-export interface EngineOptions extends SetupExtras {
-  readonly config: EngineConfig;
-  readonly clock: Clock;
-  /** Compiled `build/core.wasm`, or the debug core, which checks itself after each call. */
-  readonly module: WebAssembly.Module;
-  /** LoRA adapters that the snapshot shows from the start, by their numbers from 1. */
-  readonly adapters?: number;
-  /** Free-running steps under `timing: none`; off, each lasts a microsecond (virtual time). */
-  readonly free?: boolean;
-  readonly onStep?: (dueUs: number, startUs: number, endUs: number) => void;
-  /** Told of every step and every generation; without one nothing is noted. */
-  readonly observer?: Observer;
-  /** Keeps what the core was told last, for the case that it breaks. */
-  readonly journal?: Journal;
-  /**
-   * Told how loaded the engine is wherever vLLM's engine publishes it: before each plan and after each update.
-   * `waiting` has the deferred in it; `kvUsage` is 0 to 1.
-   */
-  readonly onLoad?: (waiting: number, running: number, kvUsage: number) => void;
-  /** Shared by engines that count together. */
-  readonly lateness?: Lateness;
-  /** Called before each update with the time at which it is taken in: what held copies show of a period that ends here. */
-  readonly beforeUpdate?: (nowUs: number) => void;
-  /** Called after each update and plan; `idle`: no step is open. */
-  readonly moved?: (idle: boolean) => void;
-}
-
-/** What a pause does with those that run (vLLM's `/pause?mode=`). */
-export type PauseMode = "abort" | "wait" | "keep";
+export type { EngineOptions, PauseMode } from "./options.ts";
 
 const FINISHES = [Finish.Stop, Finish.Length, Finish.Abort, Finish.Error, Finish.Repetition] as const;
 
@@ -84,6 +58,7 @@ export class Engine {
   readonly #snapshots: Snapshots;
   readonly #holding: Holding<Live>;
   readonly #watch: Watch | null;
+  readonly #passages: Passages | null;
   readonly #lateness: Lateness;
   readonly #adapters: Adapters;
   readonly #boundary: Boundary;
@@ -111,6 +86,7 @@ export class Engine {
     this.#watch = options.observer
       ? new Watch(core, clock, options.observer, (slot) => this.#live[slot]?.trail ?? undefined)
       : null;
+    this.#passages = options.passages ?? null;
     const { timing } = config;
     const holdUs = timing.kind === "constant" ? Math.max(0, timing.ttftUs - timing.itlUs) : 0;
     this.#holding = new Holding(clock, holdUs, (live, dueUs) => {
@@ -118,6 +94,7 @@ export class Engine {
       live.ended = true;
       this.#watch?.ended(live.trail!, Finish.Error, 0, dueUs);
       live.receiver.onTokens(core.views.tokens, 0, 0, Finish.Error, NONE);
+      live.passed(Finish.Error, 0, dueUs, dueUs, clock.now());
     });
     this.#boundary = new Boundary({ idle: () => this.#loop.idle, hasWork: () => this.#batch.hasWork });
     this.#lateness = options.lateness ?? new Lateness();
@@ -155,6 +132,15 @@ export class Engine {
 
   /** Takes a generation, or says why not; `receiver` hears of each step that gave tokens. */
   submit(generation: Generation, receiver: Receiver): Submission | Refusal {
+    const startedUs = this.#passages === null ? 0 : this.#clock.now();
+    const taken = this.#take(generation, receiver);
+    if (this.#passages === null) return taken;
+    if ("refused" in taken) this.#passages.refused(generation, startedUs);
+    else taken.passage = this.#passages.begun(generation, receiver.streams === true, startedUs, this.#clock.now());
+    return taken;
+  }
+
+  #take(generation: Generation, receiver: Receiver): Live | Refusal {
     if (this.#refuses) return { refused: "paused" };
     if (this.#holding.size + this.#liveCount >= SLOTS) return { refused: "busy" };
     const unread = receiver.endsOnly === true && generation.stopTokenIds.length === 0 && !generation.script;
@@ -266,6 +252,10 @@ export class Engine {
     if (live.ended) return;
     live.ended = true;
     if (live.trail) this.#watch!.closed(live.trail, reason, tokens, this.#loop.boundaryUs);
+    if (live.passage !== null) {
+      const nowUs = this.#clock.now();
+      live.passed(reason, reason === Finish.Abort ? this.#outputsOf(live) : tokens, nowUs, nowUs, nowUs);
+    }
     if (live.handle === NONE) {
       this.#holding.drop(live);
       return;
@@ -323,6 +313,7 @@ export class Engine {
       if (live !== undefined && (flags & OUT_FIRST) !== 0) {
         live.cachedTokens = views.cachedPrompt[out[row]!]! - 1;
         this.#adapters.first(live);
+        live.passage?.first(this.#loop.boundaryUs);
       }
     }
     for (let row = 0, i = 0; row < end; row += OUT_WORDS, i++) {
@@ -349,13 +340,7 @@ export class Engine {
         this.#forget(live);
         live.counted(this.#batch, live.tokens);
         watch?.ended(live.trail!, FINISHES[reason]!, live.tokens, watch.dueUs);
-        live.receiver.onTokens(
-          tokens,
-          at,
-          count,
-          FINISHES[reason]!,
-          flags & OUT_STOP_ID ? tokens[at + count - 1]! : NONE,
-        );
+        this.#tell(live, row);
       }
     }
   }
@@ -363,7 +348,7 @@ export class Engine {
   /** The same where nobody wants more than ends: it looks at no other row. */
   #deliverEnds(): void {
     const { views } = this.#batch.core;
-    const { out, outEnds, tokens } = views;
+    const { out, outEnds } = views;
     const count = views.words[Word.OutEnds]!;
     for (let i = 0; i < count; i++) {
       const slot = out[outEnds[i]! * OUT_WORDS]!;
@@ -374,19 +359,34 @@ export class Engine {
     for (let i = 0; i < count; i++) {
       const live = this.#rows[i];
       if (live === undefined || live.ended) continue;
-      const row = outEnds[i]! * OUT_WORDS;
-      const last = out[row + 1]! + out[row + 2]! - 1;
-      const flags = out[row + 3]!;
       live.ended = true;
       this.#forget(live);
-      live.receiver.onTokens(
-        tokens,
-        out[row + 1]!,
-        out[row + 2]!,
-        FINISHES[(flags & OUT_REASON) - 1]!,
-        flags & OUT_STOP_ID ? tokens[last]! : NONE,
-      );
+      this.#tell(live, outEnds[i]! * OUT_WORDS);
     }
+  }
+
+  /** Tokens of a generation that is in the core, or has just left it; 0 before. */
+  #outputsOf({ handle }: Live): number {
+    return handle === NONE ? 0 : this.#batch.core.views.field(Field.Outputs, handle % SLOTS);
+  }
+
+  /** The last call of a receiver: its generation ended with that row of the outbox. */
+  #tell(live: Live, row: number): void {
+    const { out, tokens } = this.#batch.core.views;
+    const [at, count, flags] = [out[row + 1]!, out[row + 2]!, out[row + 3]!];
+    const finish = FINISHES[(flags & OUT_REASON) - 1]!;
+    const stopId = flags & OUT_STOP_ID ? tokens[at + count - 1]! : NONE;
+    const { passage } = live;
+    if (passage === null) {
+      live.receiver.onTokens(tokens, at, count, finish, stopId);
+      return;
+    }
+    // Before the receiver: it may submit, and so give the slot to another.
+    const outputs = this.#outputsOf(live);
+    const dueUs = this.#loop.boundaryUs;
+    const handedUs = this.#clock.now();
+    live.receiver.onTokens(tokens, at, count, finish, stopId);
+    live.passed(finish, outputs, dueUs, handedUs, this.#clock.now());
   }
 
   #forget(live: Live): void {

@@ -3,6 +3,7 @@ import { FEED, FEED_HALF, NONE } from "../../assembly/layout.ts";
 import type { Batch, CoreRequest } from "./batch.ts";
 import type { Engine } from "./engine.ts";
 import type { Trail } from "./observer.ts";
+import type { Passage } from "./passage.ts";
 import { type Choices, Finish, type Receiver, type Submission } from "./types.ts";
 
 export class Live implements Submission {
@@ -17,6 +18,8 @@ export class Live implements Submission {
   heard = false;
   /** While somebody observes the engine. */
   trail: Trail | null = null;
+  /** While somebody counts what passes. */
+  passage: Passage | null = null;
 
   constructor(
     readonly engine: Engine,
@@ -46,6 +49,12 @@ export class Live implements Submission {
     choices.longest = Math.max(choices.longest, tokens);
     choices.left--;
     if (choices.left === 0) batch.observeChoices(choices.count, choices.longest);
+  }
+
+  /** It ended, for whoever counts. */
+  passed(finish: Finish, outputTokens: number, dueUs: number, handedUs: number, nowUs: number): void {
+    this.passage?.ended(finish, outputTokens, dueUs, handedUs, nowUs);
+    this.passage = null;
   }
 
   /** The next ids that the core asked for; none at the script's end. */

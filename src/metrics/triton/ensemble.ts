@@ -1,0 +1,137 @@
+/**
+ * How would a Triton server with the TensorRT-LLM ensemble have counted the generations that pass here? Each is one
+ * request to `ensemble`, whose steps are `preprocessing`, `tensorrt_llm` and, once per response, `postprocessing`.
+ * Why each event counts as it does, with sources: docs/triton-metrics.md.
+ */
+import type { Passage, Passages } from "../../engine/passage.ts";
+import { Finish, type Generation } from "../../engine/types.ts";
+import { modelWidth } from "./model-numbers.ts";
+import { Model } from "./models.ts";
+import type { Target } from "./quantiles.ts";
+
+/** The models, in the order of their numbers. */
+export const ENSEMBLE = ["ensemble", "postprocessing", "preprocessing", "tensorrt_llm"] as const;
+type Models = Readonly<Record<(typeof ENSEMBLE)[number], Model>>;
+
+/** Numbers of an ensemble whose summaries have that many quantiles. */
+export const ensembleWidth = (quantiles: number) => ENSEMBLE.length * modelWidth(quantiles);
+
+export class Ensemble implements Passages {
+  readonly #numbers: Float64Array;
+  readonly #models: Models;
+  readonly #now: () => number;
+
+  /** `targets`: of the summaries; none where they are off. */
+  constructor(targets: readonly Target[], now: () => number) {
+    const width = modelWidth(targets.length);
+    this.#now = now;
+    this.#numbers = new Float64Array(ensembleWidth(targets.length));
+    const startUs = now();
+    const models = ENSEMBLE.map((name, index) => {
+      const numbers = this.#numbers.subarray(index * width, (index + 1) * width);
+      return [name, new Model(numbers, targets, startUs)] as const;
+    });
+    this.#models = Object.fromEntries(models) as Models;
+  }
+
+  get numbers(): Float64Array {
+    const nowUs = this.#now();
+    for (const name of ENSEMBLE) this.#models[name].refresh(nowUs);
+    return this.#numbers;
+  }
+
+  begun(generation: Generation, streams: boolean, submittedUs: number, takenUs: number): Passage {
+    this.#preprocessed(generation, submittedUs);
+    const promptTokens = generation.promptTokens ?? generation.promptIds.length;
+    return new Passing(this.#models, generation.arrivalUs, promptTokens, streams, submittedUs, takenUs);
+  }
+
+  /** `tensorrt_llm` answers with an error when it cannot enqueue, and reports nothing of that request. */
+  refused(generation: Generation, submittedUs: number): void {
+    this.#preprocessed(generation, submittedUs);
+    this.#models.tensorrt_llm.responded(0);
+    this.#models.ensemble.failed("OTHER", 2, false);
+    this.#models.ensemble.responded(submittedUs - generation.arrivalUs);
+  }
+
+  /** The prompt was made into ids. */
+  #preprocessed({ arrivalUs, encodedFromUs = arrivalUs }: Generation, endUs: number): void {
+    const { preprocessing } = this.#models;
+    preprocessing.succeeded(endUs, endUs - arrivalUs, encodedFromUs - arrivalUs, 0, endUs - encodedFromUs, 0);
+    preprocessing.responded(endUs - arrivalUs);
+  }
+}
+
+class Passing implements Passage {
+  readonly #models: Models;
+  readonly #arrivalUs: number;
+  readonly #promptTokens: number;
+  readonly #streams: boolean;
+  readonly #submittedUs: number;
+  readonly #takenUs: number;
+  #responded = false;
+
+  constructor(
+    models: Models,
+    arrivalUs: number,
+    promptTokens: number,
+    streams: boolean,
+    submittedUs: number,
+    takenUs: number,
+  ) {
+    this.#models = models;
+    this.#arrivalUs = arrivalUs;
+    this.#promptTokens = promptTokens;
+    this.#streams = streams;
+    this.#submittedUs = submittedUs;
+    this.#takenUs = takenUs;
+  }
+
+  first(dueUs: number): void {
+    if (this.#streams) this.#respond(dueUs, dueUs);
+  }
+
+  ended(finish: Finish, outputTokens: number, dueUs: number, handedUs: number, nowUs: number): void {
+    const { ensemble, postprocessing, tensorrt_llm: llm } = this.#models;
+    // On a late host, and where time is not simulated, a step may be due before its request was taken.
+    const endUs = Math.min(Math.max(dueUs, this.#takenUs), handedUs);
+    const responses = responsesOf(finish, outputTokens, this.#streams);
+    llm.lengths(this.#promptTokens, outputTokens);
+    this.#respond(endUs, nowUs);
+    if (finish === Finish.Error) {
+      llm.failed("BACKEND", 1, true);
+      postprocessing.passed(responses);
+      // By the error answer, and by the report of the request's end.
+      ensemble.failed("OTHER", 2, false);
+      return;
+    }
+    const input = this.#takenUs - this.#submittedUs;
+    const infer = endUs - this.#takenUs;
+    const output = handedUs - endUs;
+    const post = nowUs - handedUs;
+    llm.succeeded(handedUs, handedUs - this.#submittedUs, 0, input, infer, output);
+    postprocessing.passed(responses - 1);
+    postprocessing.succeeded(nowUs, post, 0, 0, post, 0);
+    postprocessing.responded(post);
+    const steps = this.#submittedUs - this.#arrivalUs + infer + post;
+    ensemble.succeeded(nowUs, nowUs - this.#arrivalUs, 0, input, steps, output);
+  }
+
+  /** The first response, if it is that one: of the engine, and of the ensemble. */
+  #respond(llmUs: number, ensembleUs: number): void {
+    if (this.#responded) return;
+    this.#responded = true;
+    this.#models.tensorrt_llm.responded(llmUs - this.#submittedUs);
+    this.#models.ensemble.responded(ensembleUs - this.#arrivalUs);
+  }
+}
+
+/**
+ * How often `postprocessing` ran: for each token of a stream, once for an answer in one piece. A cancelled stream ends
+ * with a response without tokens; an error has none.
+ */
+function responsesOf(finish: Finish, outputTokens: number, streams: boolean): number {
+  if (finish === Finish.Error) return streams ? outputTokens : 0;
+  if (!streams) return 1;
+  return finish === Finish.Abort ? outputTokens + 1 : Math.max(1, outputTokens);
+}

@@ -1,0 +1,89 @@
+/** What does a Triton server count of one model? As its core does: `infer_stats.cc`, `metric_model_reporter.cc` (2026). */
+import { FIRST_RESPONSE_MS, ModelWord, modelWidth, REASONS, type Reason, SPANS, TOKENS } from "./model-numbers.ts";
+import { Quantiles, type Target } from "./quantiles.ts";
+
+export class Model {
+  readonly #numbers: Float64Array;
+  readonly #targets: readonly Target[];
+  /** By span; empty where summaries are off. */
+  readonly #quantiles: readonly Quantiles[];
+  #stale = false;
+
+  /** `numbers` are the model's own, `modelWidth(targets.length)` of them. */
+  constructor(numbers: Float64Array, targets: readonly Target[], nowUs: number) {
+    if (numbers.length !== modelWidth(targets.length)) throw new Error("a model's numbers have another width");
+    this.#numbers = numbers;
+    this.#targets = targets;
+    this.#quantiles = targets.length === 0 ? [] : SPANS.map(() => new Quantiles(targets, nowUs));
+  }
+
+  /** A request that ended well at `nowUs`, by its spans in the order of `SPANS`; each is cut to whole microseconds. */
+  succeeded(nowUs: number, request: number, queue: number, input: number, infer: number, output: number): void {
+    this.#passed(1);
+    this.#took(0, request, nowUs);
+    this.#took(1, queue, nowUs);
+    this.#took(2, input, nowUs);
+    this.#took(3, infer, nowUs);
+    this.#took(4, output, nowUs);
+    this.#stale = true;
+  }
+
+  /** Requests that ended well, of which only the number is known: they took no time. */
+  passed(requests: number): void {
+    this.#passed(requests);
+    this.#add(ModelWord.firstResponse, requests);
+  }
+
+  /** `executed`: the backend reports a batch for it all the same. */
+  failed(reason: Reason, times: number, executed: boolean): void {
+    this.#add(ModelWord.failures + REASONS.indexOf(reason), times);
+    if (executed) this.#add(ModelWord.executions, 1);
+  }
+
+  /** The first response of a request, also an error, left so long after its start. */
+  responded(us: number): void {
+    this.#observe(ModelWord.firstResponse, FIRST_RESPONSE_MS, Math.max(0, Math.floor(us / 1000)));
+  }
+
+  lengths(inputTokens: number, outputTokens: number): void {
+    this.#observe(ModelWord.inputTokens, TOKENS, inputTokens);
+    this.#observe(ModelWord.outputTokens, TOKENS, outputTokens);
+  }
+
+  /** Brings the estimates up to date. */
+  refresh(nowUs: number): void {
+    for (const quantiles of this.#quantiles) if (quantiles.rotate(nowUs)) this.#stale = true;
+    if (!this.#stale) return;
+    this.#stale = false;
+    let at: number = ModelWord.quantiles;
+    for (const quantiles of this.#quantiles) {
+      for (const { quantile } of this.#targets) {
+        const value = quantiles.get(quantile);
+        this.#numbers[at++] = Number.isNaN(value) ? 0 : value + 1;
+      }
+    }
+  }
+
+  #passed(requests: number): void {
+    this.#add(ModelWord.success, requests);
+    this.#add(ModelWord.count, requests);
+    this.#add(ModelWord.executions, requests);
+  }
+
+  #took(span: number, durationUs: number, nowUs: number): void {
+    const us = Math.max(0, Math.floor(durationUs));
+    this.#add(ModelWord.durations + span, us);
+    if (this.#quantiles.length > 0) this.#quantiles[span]!.insert(us, nowUs);
+  }
+
+  #add(word: number, by: number): void {
+    this.#numbers[word]! += by;
+  }
+
+  #observe(word: number, bounds: readonly number[], value: number): void {
+    let at = 0;
+    while (at < bounds.length && value > bounds[at]!) at++;
+    this.#add(word + at, 1);
+    this.#add(word + bounds.length + 1, value);
+  }
+}
