@@ -27,7 +27,7 @@ const targets: readonly Target[] = [
 ];
 
 const library: Target = {
-  makes: ["dist/src/library/index.js", "dist/src/library/browser.js", "dist/src/library/replay-crash.js"],
+  makes: ["index", "browser", "replay-crash", "testing"].map((name) => `dist/src/library/${name}.js`),
   from: ["src", "assembly/layout.ts", "tsconfig.json", "tsconfig.build.json"],
   command: ["node_modules/.bin/tsc", "-p", "tsconfig.build.json"],
   replaces: "dist",

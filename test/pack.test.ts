@@ -81,6 +81,8 @@ test("the tarball holds what runs, and nothing else", () => {
     "dist/src/library/index.js",
     "dist/src/library/index.d.ts",
     "dist/src/library/browser.js",
+    "dist/src/library/testing.js",
+    "dist/src/library/testing.d.ts",
     "dist/src/library/replay-crash.js",
     "assembly/layout.ts",
     "LICENSE",
