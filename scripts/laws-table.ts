@@ -1,0 +1,12 @@
+/** Writes the list of laws into docs/check.md, between its two markers; `test/check/docs.test.ts` compares. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { lawsMarkdown } from "../src/check/markdown.ts";
+
+const page = new URL("../docs/check.md", import.meta.url);
+const text = readFileSync(page, "utf8");
+const between = /(<!-- laws -->\n)[\s\S]*?(\n<!-- \/laws -->)/;
+if (!between.test(text)) throw new Error("docs/check.md lacks the markers <!-- laws --> and <!-- /laws -->");
+writeFileSync(
+  page,
+  text.replace(between, (_, begin: string, end: string) => begin + lawsMarkdown() + end),
+);

@@ -1,0 +1,40 @@
+/** The laws as the documentation lists them: a table per dialect. `scripts/laws-table.ts` writes it, a test compares. */
+import type { Law } from "./law.ts";
+import { laws } from "./laws/index.ts";
+
+const TITLES: Readonly<Record<Law["of"], string>> = {
+  any: "Any exposition",
+  vllm: "vLLM (`vllm:` left out)",
+  trtllm: "TensorRT-LLM on Triton (`nv_trt_llm_` left out)",
+  "trtllm-serve": "trtllm-serve (`trtllm_` left out)",
+  triton: "Triton, per model and version (`nv_` left out)",
+  "dynamo-frontend": "Dynamo's frontend, per model (`dynamo_frontend_` left out)",
+  "dynamo-worker": "Dynamo's worker",
+  dcgm: "DCGM",
+  understudy: "Understudy",
+  sglang: "SGLang",
+  cross: "Several dialects of one engine, and the driver's books",
+};
+
+export function lawsMarkdown(): string {
+  return [...Map.groupBy(laws, ({ of }) => of)]
+    .map(([of, rows]) => {
+      const lines = rows.map(({ id, sentence, needs, tolerance, severity, looksLike }) =>
+        row([id, sentence, needs.join(", "), tolerance, severity, looksLike]),
+      );
+      return [
+        `### ${TITLES[of]}`,
+        "",
+        row(["", "Law", "Needs", "Tolerance", "", "Known bugs that break it"]),
+        HEAD,
+        ...lines,
+      ].join("\n");
+    })
+    .join("\n\n");
+}
+
+const HEAD = "|---|---|---|---|---|---|";
+
+function row(cells: readonly string[]): string {
+  return `| ${cells.map((cell) => cell.replaceAll("|", "\\|").replaceAll("<", "&lt;")).join(" | ")} |`;
+}
