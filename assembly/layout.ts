@@ -2,7 +2,7 @@
 // Read by two compilers: asc builds the core from it, tsc reads memory through it. Constants and enums only.
 // A change of order changes ABI.
 
-export const ABI: i32 = 6;
+export const ABI: i32 = 7;
 export const NONE: i32 = -1;
 
 /** Requests that may exist at once, waiting ones included; a handle is generation << SLOT_BITS | slot. */
@@ -163,6 +163,9 @@ export enum Word {
   /** Requests by adapter number, ADAPTERS each. */
   AdapterRunningAt,
   AdapterWaitingAt,
+  /** Of the last plan: rows that decode, prompt tokens in the others. */
+  PlanDecodes,
+  PlanPrefillTokens,
   Count,
 }
 

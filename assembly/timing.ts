@@ -1,7 +1,7 @@
 // How long does a step take? From sums that the scheduler keeps while it plans: O(1), rounded once per step, half up.
 // Forms and sources: src/config/types.ts (Timing); the formula of step-time presets is documented in src/config/profiles/.
 import { columnF } from "./column";
-import { setAddress, setting, settingI } from "./header";
+import { setAddress, setting, settingI, setWord } from "./header";
 import { Config, TimingKind, Word } from "./layout";
 
 /** New prompt tokens, their prefixes, their pairs, decoding sequences, their context. */
@@ -31,6 +31,12 @@ export function clearSums(): void {
   pairs = 0;
   decodes = 0;
   context = 0;
+}
+
+/** What the plan holds, for those who look at it. */
+export function publishSums(): void {
+  setWord(Word.PlanDecodes, <i32>decodes);
+  setWord(Word.PlanPrefillTokens, <i32>promptTokens);
 }
 
 /** `n` new prompt tokens after `prefix` computed ones; `sign` -1 takes them back. */

@@ -54,7 +54,7 @@ import {
   rowTokens,
   sealPlan,
 } from "../steps";
-import { addDecodes, addPrefill, clearSums, stepUs } from "../timing";
+import { addDecodes, addPrefill, clearSums, publishSums, stepUs } from "../timing";
 import { admit, grow, lookUp } from "./allocate";
 import { preempt } from "./end";
 
@@ -119,6 +119,7 @@ export function schedule(now: f64): f64 {
   if (rows > 0) executed += 1;
   if (prefillScheduleInterval > 1 && prefills) lastPrefill = executed;
   sealPlan(rows, admitted);
+  publishSums();
   count(Total.Steps, 1);
   if (rows > 0) return stepUs();
   return openSteps() === 1 && unfinished() > 0 ? 1000 : 0;

@@ -5,6 +5,7 @@
 import { NONE, type Pause, type Reason, SUBMIT_FED, Word } from "../../assembly/layout.ts";
 import type { Core } from "../core/core.ts";
 import type { Journal } from "./journal.ts";
+import { LastPlan } from "./last-plan.ts";
 
 /** A request as the core takes it: numbers only. */
 export interface CoreRequest {
@@ -36,6 +37,7 @@ export class Batch {
   readonly #blocksUsable: number;
   readonly #journal: Journal | null;
   #freeLeast: number;
+  readonly lastPlan: LastPlan;
 
   /** A new core: all its blocks are free. `journal` keeps the calls. */
   constructor(
@@ -46,6 +48,7 @@ export class Batch {
     journal?.of(core);
     this.#blocksUsable = core.views.word(Word.BlocksFree);
     this.#freeLeast = this.#blocksUsable;
+    this.lastPlan = new LastPlan(core);
   }
 
   /** Most blocks in use at once, right after a plan. */
@@ -101,12 +104,14 @@ export class Batch {
     const durationUs = this.core.exports.schedule(nowUs);
     const free = this.core.views.words[Word.BlocksFree]!;
     if (free < this.#freeLeast) this.#freeLeast = free;
+    this.lastPlan.planned(durationUs);
     return durationUs;
   }
 
   /** Takes in the oldest open step, which ended at `nowUs`; the number of outbox rows. */
   take(nowUs: number): number {
     this.#journal?.short("take", nowUs);
+    this.lastPlan.tookIn(nowUs);
     return this.core.exports.update(nowUs);
   }
 
@@ -125,6 +130,7 @@ export class Batch {
   flush(): void {
     this.#journal?.long("flush", []);
     this.core.exports.flush();
+    this.lastPlan.rested();
   }
 
   pause(state: Pause): void {

@@ -17,7 +17,6 @@ import {
   Word,
 } from "../../assembly/layout.ts";
 import type { Clock } from "../clock.ts";
-import { histogramBounds } from "../config/buckets.ts";
 import type { EngineConfig } from "../config/types.ts";
 import { startCore } from "../core/core.ts";
 import { Adapters } from "./adapters.ts";
@@ -81,12 +80,12 @@ export class Engine {
     this.#clock = clock;
     const core = startCore(module, coreSetup(config, options));
     this.#batch = new Batch(core, options.journal);
+    this.#passages = options.passages ?? null;
     this.#adapters = new Adapters(core, options.adapters ?? 0);
-    this.#snapshots = new Snapshots(core, config, histogramBounds(config.maxModelLen), this.#adapters.held);
+    this.#snapshots = new Snapshots(core, config, this.#adapters.held, this.#batch.lastPlan, this.#passages);
     this.#watch = options.observer
       ? new Watch(core, clock, options.observer, (slot) => this.#live[slot]?.trail ?? undefined)
       : null;
-    this.#passages = options.passages ?? null;
     const { timing } = config;
     const holdUs = timing.kind === "constant" ? Math.max(0, timing.ttftUs - timing.itlUs) : 0;
     this.#holding = new Holding(clock, holdUs, (live, dueUs) => {

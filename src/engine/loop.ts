@@ -106,6 +106,7 @@ export class Loop {
     const dueUs = this.#ends[0];
     const { clock, free, rest, watch } = this.#options;
     if (dueUs === undefined) {
+      this.#options.batch.lastPlan.rested();
       watch?.idle();
       rest();
       return;

@@ -4,8 +4,11 @@
  * gauges show as they stood then. All else moves at updates and ends only.
  */
 import { FINE_WIDTH, HISTOGRAM_WIDTH, Reason, Total, Word } from "../../assembly/layout.ts";
+import { histogramBounds } from "../config/buckets.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { Core } from "../core/core.ts";
+import type { LastPlan } from "./last-plan.ts";
+import type { Passages } from "./passage.ts";
 import { HISTOGRAMS } from "./setup.ts";
 import type {
   AdapterSnapshot,
@@ -24,6 +27,8 @@ export type Fresh = "now" | "step";
 const WORDS = [Word.Running, Word.Waiting, Word.Deferred, Word.BlocksFree] as const;
 const TOTALS = [Total.Preemptions, Total.PrefixQueries, Total.PrefixHits] as const;
 
+const NONE: ArrayLike<number> = [];
+
 export class Snapshots {
   readonly #core: Core;
   readonly #words = new Int32Array(WORDS.length);
@@ -33,9 +38,11 @@ export class Snapshots {
   constructor(
     core: Core,
     config: EngineConfig,
-    bounds: Readonly<Record<HistogramName, readonly number[]>>,
     adapters: readonly AdapterSnapshot[],
+    plan: LastPlan,
+    passages: Passages | null,
   ) {
+    const bounds = histogramBounds(config.maxModelLen);
     this.#core = core;
     const histograms = Object.fromEntries(
       HISTOGRAMS.map(({ name, unit }, index) => [name, new HistogramOf(core, index, bounds[name], unit)]),
@@ -48,8 +55,8 @@ export class Snapshots {
     };
     const live = { word: (word: Word) => words[word]!, total: (total: Total) => totals[total]! };
     this.#views = {
-      now: new CoreNumbers(core, histograms, usable, live, adapters),
-      step: new CoreNumbers(core, histograms, usable, held, adapters),
+      now: new CoreNumbers(core, histograms, usable, live, plan, adapters, passages),
+      step: new CoreNumbers(core, histograms, usable, held, plan, adapters, passages),
     };
     this.hold();
   }
@@ -92,7 +99,9 @@ class CoreNumbers implements EngineView {
     readonly histograms: EngineView["histograms"],
     readonly blocksUsable: number,
     readonly moving: Moving,
+    readonly plan: LastPlan,
     readonly adapters: readonly AdapterSnapshot[],
+    readonly counted: Passages | null,
   ) {
     this.#totals = core.views.totals;
     this.coreMemoryBytes = core.views.totals.buffer.byteLength;
@@ -116,6 +125,33 @@ class CoreNumbers implements EngineView {
   }
   get steps() {
     return this.#totals[Total.Steps]!;
+  }
+  get takenUs() {
+    return this.plan.takenUs;
+  }
+  get iterations() {
+    return this.plan.taken;
+  }
+  get busyUs() {
+    return this.plan.busyUs;
+  }
+  get planRequests() {
+    return this.plan.requests;
+  }
+  get planScheduled() {
+    return this.plan.scheduled;
+  }
+  get planPrefills() {
+    return this.plan.prefills;
+  }
+  get planPrefillTokens() {
+    return this.plan.prefillTokens;
+  }
+  get planPreempted() {
+    return this.plan.preempted;
+  }
+  get passages() {
+    return this.counted?.numbers ?? NONE;
   }
   get promptTokens() {
     return this.#totals[Total.PromptTokens]!;
@@ -186,6 +222,14 @@ function copyOf(view: EngineView): EngineSnapshot {
     blocksUsed: view.blocksUsed,
     blocksUsable: view.blocksUsable,
     steps: view.steps,
+    takenUs: view.takenUs,
+    iterations: view.iterations,
+    busyUs: view.busyUs,
+    planRequests: view.planRequests,
+    planScheduled: view.planScheduled,
+    planPrefills: view.planPrefills,
+    planPrefillTokens: view.planPrefillTokens,
+    planPreempted: view.planPreempted,
     coreMemoryBytes: view.coreMemoryBytes,
     promptTokens: view.promptTokens,
     promptTokensCached: view.promptTokensCached,
@@ -201,5 +245,6 @@ function copyOf(view: EngineView): EngineSnapshot {
       HistogramSnapshot
     >,
     adapters: view.adapters.map((adapter) => ({ ...adapter })),
+    passages: Array.from(view.passages),
   };
 }

@@ -160,6 +160,20 @@ export interface EngineSnapshot {
   /** Blocks that requests can use: the pool without the null block. */
   readonly blocksUsable: number;
   readonly steps: number;
+  /** When a step was taken in last, engine time; 0 before the first. */
+  readonly takenUs: number;
+  /** Steps that were taken in. */
+  readonly iterations: number;
+  /** Sum of the durations of all steps planned so far. */
+  readonly busyUs: number;
+  /** Requests that ran or waited when the last step was planned, those of them with tokens in it; 0 scheduled at rest. */
+  readonly planRequests: number;
+  readonly planScheduled: number;
+  /** Of the scheduled, those that compute their prompt, with so many tokens. */
+  readonly planPrefills: number;
+  readonly planPrefillTokens: number;
+  /** Preempted by that plan. */
+  readonly planPreempted: number;
   /** Of the core's linear memory. */
   readonly coreMemoryBytes: number;
   readonly promptTokens: number;
@@ -177,6 +191,8 @@ export interface EngineSnapshot {
   readonly histograms: Readonly<Record<HistogramName, HistogramSnapshot>>;
   /** By the adapter's number minus one. */
   readonly adapters: readonly AdapterSnapshot[];
+  /** What a server in front of it counts of the generations, in numbers that only their reader knows; empty without one. */
+  readonly passages: ArrayLike<number>;
 }
 
 /** The same where the numbers live: counters and histograms as they stand. */

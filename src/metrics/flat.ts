@@ -28,6 +28,8 @@ export interface Shape {
   readonly adapters: number;
   /** HTTP routes that are counted. */
   readonly httpRoutes: number;
+  /** Numbers of what a server in front of each engine counts. */
+  readonly passages: number;
   /** A truth log is written. */
   readonly truth: boolean;
 }
@@ -44,6 +46,14 @@ const ENGINE = keys({
   blocksUsed: true,
   blocksUsable: true,
   steps: true,
+  takenUs: true,
+  iterations: true,
+  busyUs: true,
+  planRequests: true,
+  planScheduled: true,
+  planPrefills: true,
+  planPrefillTokens: true,
+  planPreempted: true,
   coreMemoryBytes: true,
   promptTokens: true,
   promptTokensCached: true,
@@ -101,10 +111,10 @@ export class Layout {
   #at = 0;
 
   constructor(readonly shape: Shape) {
-    const { engines, bounds, loopBounds, adapters, httpRoutes, truth } = shape;
+    const { engines, bounds, loopBounds, adapters, httpRoutes, passages, truth } = shape;
     const histograms = HISTOGRAMS.reduce((sum, name) => sum + widthOf(bounds[name]), 0);
     this.length =
-      engines * (ENGINE.length + FINISHES + histograms + adapters * ADAPTER.length) +
+      engines * (ENGINE.length + FINISHES + histograms + adapters * ADAPTER.length + passages) +
       (LOOP.length + LOOP_HISTOGRAMS.length * widthOf(loopBounds)) +
       (FRONT.length + OUTCOMES.length + httpRoutes * HTTP_WIDTH + widthOf(ALL_SECONDS)) +
       (truth ? TRUTH.length : 0);
@@ -140,12 +150,13 @@ export class Layout {
     });
     const histograms = <K extends string>(names: readonly K[], boundsOf: (name: K) => readonly number[]) =>
       Object.fromEntries(names.map((name) => [name, histogram(boundsOf(name))])) as Record<K, HistogramSnapshot>;
-    const { engines, bounds, loopBounds, adapters, httpRoutes, truth } = this.shape;
+    const { engines, bounds, loopBounds, adapters, httpRoutes, passages, truth } = this.shape;
     const engine = (): EngineSnapshot => ({
       ...record(ENGINE),
       finished: list(FINISHES) as unknown as EngineSnapshot["finished"],
       histograms: histograms(HISTOGRAMS, (name) => bounds[name]),
       adapters: Array.from({ length: adapters }, () => record(ADAPTER)),
+      passages: list(passages),
     });
     return {
       engines: Array.from({ length: engines }, engine),
@@ -164,6 +175,7 @@ export class Layout {
     for (let i = 0; i < FINISHES; i++) this.#put(engine.finished[i]!);
     for (const name of HISTOGRAMS) this.#writeHistogram(engine.histograms[name]);
     for (let i = 0; i < this.shape.adapters; i++) for (const key of ADAPTER) this.#put(engine.adapters[i]![key]);
+    for (let i = 0; i < this.shape.passages; i++) this.#put(engine.passages[i]!);
   }
 
   #writeHistogram({ buckets, sum, count }: HistogramView): void {

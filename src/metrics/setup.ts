@@ -30,6 +30,7 @@ export function setupOf(config: ServeConfig, startedS: number, http: readonly Ht
       loopBounds: LOOP_BOUNDS,
       adapters: config.loraModules.length,
       httpRoutes: http.length,
+      passages: 0,
       truth: config.truthLog !== null,
     },
     refreshes: refreshesOf(identity),

@@ -50,6 +50,7 @@ export class Pages {
       loopBounds: LOOP_BOUNDS,
       adapters: 0,
       httpRoutes: 0,
+      passages: 0,
       truth: dropped !== null,
     };
     const refreshes = refreshesOf(identity);

@@ -39,6 +39,14 @@ export function emptyEngine(maxModelLen = 4096): EngineSnapshot {
     blocksUsed: 0,
     blocksUsable: 99,
     steps: 0,
+    takenUs: 0,
+    iterations: 0,
+    busyUs: 0,
+    planRequests: 0,
+    planScheduled: 0,
+    planPrefills: 0,
+    planPrefillTokens: 0,
+    planPreempted: 0,
     coreMemoryBytes: 0,
     promptTokens: 0,
     promptTokensCached: 0,
@@ -53,6 +61,7 @@ export function emptyEngine(maxModelLen = 4096): EngineSnapshot {
       bounds.map(([name, of]) => [name, emptyHistogram(of)]),
     ) as EngineSnapshot["histograms"],
     adapters: [],
+    passages: [],
   };
 }
 
@@ -84,6 +93,7 @@ export const shapeOf = ({ engines, loop, front, truth }: Snapshot): Shape => ({
   ) as Shape["bounds"],
   loopBounds: loop.stepStartLateness.bounds,
   adapters: engines[0]!.adapters.length,
+  passages: engines[0]!.passages.length,
   httpRoutes: front.http.routes.length / HTTP_WIDTH,
   truth: truth !== undefined,
 });
@@ -120,6 +130,7 @@ const engineOf = (maxModelLen: number, adapters: number): fc.Arbitrary<EngineSna
     kvUsage: fc.double({ min: 0, max: 1, noNaN: true }),
     finished: fc.tuple(count, count, count, count, count),
     histograms: fc.record(Object.fromEntries(histograms)),
+    passages: fc.constant([]),
     adapters: fc.array(fc.record({ running: count, waiting: count, heard: count }), {
       minLength: adapters,
       maxLength: adapters,
