@@ -1,5 +1,5 @@
 /**
- * What was the core told last? Every call that changes it, with its input, in memory of a fixed size; the oldest go first.
+ * What was the core told last? Every call that changes what it decides, with its input, in memory of a fixed size; the oldest go first.
  * Written per request and per step, never per token. Read once, when an invariant broke (`repeat.ts`, `cli/crash.ts`).
  */
 import { Field, NONE, SLOT_BITS, SLOTS, Status, SUBMIT_FED, SUBMIT_HASHED } from "../../assembly/layout.ts";
