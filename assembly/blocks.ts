@@ -8,9 +8,10 @@
 import { column, column64 } from "./column";
 import { kvEvents, numGpuBlocks } from "./config";
 import { eventCleared, eventRemoved } from "./events";
+import { fetchSoon, soon } from "./fetch";
 import { count, setAddress, setWord } from "./header";
 import { BLOCK_BYTES, BlockField, Total, Word } from "./layout";
-import { clearPrefixes, enter, forget, isEntered } from "./prefix";
+import { clearPrefixes, enter, expectEntry, forget } from "./prefix";
 
 /** A block with content, fields in the order of BlockField. One without has a single holder or none, and no row. */
 @unmanaged
@@ -43,9 +44,9 @@ let head: i32 = 0;
 let tail: i32 = 0;
 let free: i32 = 0;
 
-/** Places from `head` on that `fetchNext` has seen, and how far it sees. */
+/** Places from `head` on that `expectNext` has seen, and how far it sees. */
 let seen: i32 = 0;
-const AHEAD: i32 = 256;
+const AHEAD: i32 = 64;
 
 export function takeBlocks(): void {
   blocksAt = changetype<usize>(column64(numGpuBlocks * (BLOCK_BYTES >> 3)));
@@ -98,7 +99,10 @@ export function acquireBlock(): i32 {
   assert(free > 0, "no block is free");
   let at = 0;
   do {
-    if (seen === 0) fetchNext();
+    if (seen === 0) {
+      expectNext();
+      fetchSoon();
+    }
     seen--;
     at = head++ & mask;
   } while (ring[at] === 0);
@@ -112,18 +116,19 @@ export function acquireBlock(): i32 {
   return block;
 }
 
-/**
- * Looks where the cache has the contents that go next. The loads of one loop wait for memory side by side; those of one
- * `acquireBlock` after the other would not. Called with each update, together with `fetchExpected` (prefix.ts).
- */
-export function fetchNext(): void {
+/** Notes where the cache has the contents that go next. */
+export function expectNext(): void {
   const until = min(AHEAD, tail - head);
-  let entered = true;
   for (; seen < until; seen++) {
     const at = (head + seen) & mask;
-    entered = entered && (ring[at] === 0 || ringHash[at] === 0 || isEntered(ringHash[at]));
+    if (ring[at] !== 0 && ringHash[at] !== 0) expectEntry(ringHash[at]);
   }
-  assert(entered, "the cache does not know what a free block holds");
+}
+
+/** Notes what this block's getting this content will write. */
+export function expectCached(block: i32, hash: u64): void {
+  soon(changetype<usize>(blockOf(block)));
+  expectEntry(hash);
 }
 
 /** One holder more of a block with content; without holders it leaves the free queue from the middle. */

@@ -7,6 +7,7 @@ import { initBlocks, resetCache, takeBlocks } from "./blocks";
 import { measure, measuredBytes } from "./column";
 import { maxNumSeqs, readConfig } from "./config";
 import { clearEvents, publishEvents, takeEvents } from "./events";
+import { takeFetch } from "./fetch";
 import { configAt, setTotal, setting, setWord, totalsAt, wordsAt } from "./header";
 import { publishHistograms, takeHistograms } from "./histogram";
 import { ABI, Config, Reason, SLOTS, Total, Word } from "./layout";
@@ -68,6 +69,7 @@ function takeAll(): void {
   takeArena();
   takeBlocks();
   takePrefixes();
+  takeFetch();
   takeQueues();
   takeSteps();
   takeOutbox();

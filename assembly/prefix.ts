@@ -2,7 +2,8 @@
 // ring in order of entry, and look-up gives the oldest (vLLM 0.33 `v1/core/block_pool.py`, BlockHashToBlockMap).
 import { hashOf } from "./blocks";
 import { column, column64 } from "./column";
-import { maxNumSeqs, numGpuBlocks } from "./config";
+import { numGpuBlocks } from "./config";
+import { soon } from "./fetch";
 
 /**
  * One word per content: the low half of its hash, which tells nearly all others apart without a look at their blocks;
@@ -16,12 +17,6 @@ const MORE: u64 = 1 << 63;
 let sameNext = changetype<StaticArray<i32>>(0);
 let samePrev = changetype<StaticArray<i32>>(0);
 
-/** Blocks that will be entered soon, and a cell for what `fetchExpected` read: a load without use would be no load. */
-let coming = changetype<StaticArray<u64>>(0);
-let comingBlock = changetype<StaticArray<i32>>(0);
-let comingCount: i32 = 0;
-const read: usize = memory.data(8);
-
 export function takePrefixes(): void {
   let size = 16;
   while (size < numGpuBlocks << 1) size <<= 1;
@@ -29,8 +24,6 @@ export function takePrefixes(): void {
   table = column64(size);
   sameNext = column(numGpuBlocks);
   samePrev = column(numGpuBlocks);
-  coming = column64(maxNumSeqs);
-  comingBlock = column(maxNumSeqs);
 }
 
 /** The block entered first with this content, or 0. */
@@ -38,24 +31,12 @@ export function find(hash: u64): i32 {
   return blockIn(table[placeOf(hash)]);
 }
 
-/** `block` will be entered with this content, after the next `fetchExpected`. */
-export function expect(block: i32, hash: u64): void {
-  if (comingCount === maxNumSeqs) return;
-  coming[comingCount] = hash;
-  comingBlock[comingCount++] = block;
-}
-
-/** Reads what is about to be written, so that it waits for memory side by side; see `fetchNext` in blocks.ts. */
-export function fetchExpected(): void {
-  let all: u64 = 0;
-  for (let i = 0; i < comingCount; i++) all |= table[<i32>coming[i] & mask] | hashOf(comingBlock[i]);
-  store<u64>(read, all);
-  comingCount = 0;
-}
-
-/** Is there an entry at the place where this content, being entered, makes one? */
-export function isEntered(hash: u64): bool {
-  return table[<i32>hash & mask] !== 0;
+/** Notes the place at which this content has its entry, or will have it. */
+export function expectEntry(hash: u64): void {
+  const home = <i32>hash & mask;
+  soon(changetype<usize>(table) + ((<usize>home) << 3));
+  // Few probe farther than this; it may be another line of the cache.
+  if ((home & 7) > 4) soon(changetype<usize>(table) + ((<usize>((home + 3) & mask)) << 3));
 }
 
 export function enter(block: i32, hash: u64): void {

@@ -2,8 +2,9 @@
 // `async_scheduler.py`: tokens are drawn, ends found in vLLM's order, the outbox is filled, statistics move.
 import { drawNext, fedToken, redrawToken } from "../answers";
 import { appendHash, detachedWord, entryBlock, nextDetached } from "../arena";
-import { fetchNext } from "../blocks";
+import { expectCached, expectNext } from "../blocks";
 import { asyncScheduling, blockSize, eosId, prefixCaching } from "../config";
+import { fetchSoon } from "../fetch";
 import { fold, seal } from "../hashing";
 import { count } from "../header";
 import { observe, observeMany } from "../histogram";
@@ -37,7 +38,6 @@ import {
   outboxTokensEnd,
   sealOutbox,
 } from "../outbox";
-import { expect, fetchExpected } from "../prefix";
 import { pruneRunning } from "../queues";
 import {
   arrivalUs,
@@ -79,8 +79,8 @@ export function update(now: f64): i32 {
   }
   if (gaps > 0) observeMany(Histogram.InterTokenLatency, gapUs, gaps);
   if (ended) pruneRunning();
-  fetchExpected();
-  fetchNext();
+  expectNext();
+  fetchSoon();
   const emitted = outboxRows();
   if (emitted > 0) {
     count(Total.GenerationTokens, <f64>emitted);
@@ -240,7 +240,7 @@ function extendHash(slot: i32, r: Row, token: i32): void {
   if (r.outputs === r.fullAt) {
     hash = seal(hash);
     const at = appendHash(slot, hash);
-    if (r.hashCount <= r.tableCount) expect(entryBlock(at), hash);
+    if (r.hashCount <= r.tableCount) expectCached(entryBlock(at), hash);
     r.fullAt = r.fullAt + blockSize;
   }
   r.openHash = hash;
