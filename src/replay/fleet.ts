@@ -27,7 +27,7 @@ export interface FleetOptions {
   readonly engines: number;
   readonly clients: ClientOptions;
   /** A request ended: error when the engine had no room for it after all, abort when its client left. */
-  readonly onEnd: (reason: Finish) => void;
+  readonly onEnd: (reason: Finish, arrivalUs: number) => void;
   /** A step's outcome is handed out and the next is not planned yet: what is submitted now belongs to that one. */
   readonly onStep: () => void;
   /** Of the engine with this index, where somebody keeps the truth. */
@@ -40,9 +40,7 @@ export class Fleet {
   readonly #ranks: Ranks;
   readonly #config: EngineConfig;
   readonly #clock: VirtualClock;
-  readonly #onEnd: (reason: Finish) => void;
-  /** Of all whose clients wait. */
-  readonly #receiver: Receiver;
+  readonly #onEnd: (reason: Finish, arrivalUs: number) => void;
   readonly #client: () => Client;
   readonly #hashes: PromptHashes;
   /** Requests are held back before the queue, and with them their prompts. */
@@ -74,7 +72,6 @@ export class Fleet {
     });
     this.#client = clients(options);
     this.#onEnd = onEnd;
-    this.#receiver = { endsOnly: true, onTokens: (_ids, _at, _count, finish) => this.#ended(finish!) };
   }
 
   get engines(): readonly Engine[] {
@@ -97,7 +94,8 @@ export class Fleet {
     const words = this.#hashes.of(request, order);
     const { stops, leavesAfterUs } = this.#client();
     const ends = stops && outputTokens <= room;
-    const timed = leavesAfterUs === Number.POSITIVE_INFINITY ? null : new Timed(this.#ended);
+    const arrivalUs = this.#clock.now();
+    const stream = new Stream(this.#ended, arrivalUs);
     const answer = this.#ranks.submit(
       {
         promptIds: this.#keeps ? words.slice() : words,
@@ -112,13 +110,13 @@ export class Fleet {
         cacheSalt: "",
         adapter: request.adapter ?? 0,
         skipReadingPrefixCache: false,
-        arrivalUs: this.#clock.now(),
+        arrivalUs,
       },
-      timed ?? this.#receiver,
+      stream,
     );
     if ("refused" in answer) return "busy";
     this.#live++;
-    timed?.leaveAt(this.#clock.now() + leavesAfterUs, answer, this.#clock);
+    if (leavesAfterUs < Number.POSITIVE_INFINITY) stream.leaveAt(arrivalUs + leavesAfterUs, answer, this.#clock);
     return outputTokens > room ? "cut" : true;
   }
 
@@ -136,31 +134,34 @@ export class Fleet {
     return this.#ranks.views(fresh);
   }
 
-  readonly #ended = (reason: Finish): void => {
+  readonly #ended = (reason: Finish, arrivalUs: number): void => {
     this.#live--;
-    this.#onEnd(reason);
+    this.#onEnd(reason, arrivalUs);
   };
 }
 
-/** The receiver of a client that leaves when it has waited too long. */
-class Timed implements Receiver {
+/** A client's end of its answer. */
+class Stream implements Receiver {
   readonly endsOnly = true;
-  readonly #ended: (reason: Finish) => void;
+  readonly #ended: (reason: Finish, arrivalUs: number) => void;
+  readonly #arrivalUs: number;
   #stay: Cancel | null = null;
 
-  constructor(ended: (reason: Finish) => void) {
+  constructor(ended: (reason: Finish, arrivalUs: number) => void, arrivalUs: number) {
     this.#ended = ended;
+    this.#arrivalUs = arrivalUs;
   }
 
+  /** Unless it ends before. */
   leaveAt(dueUs: number, answer: Submission, clock: VirtualClock): void {
     this.#stay = clock.at(dueUs, () => {
       answer.cancel();
-      this.#ended(Finish.Abort);
+      this.#ended(Finish.Abort, this.#arrivalUs);
     });
   }
 
   onTokens(_ids: Int32Array, _at: number, _count: number, finish: Finish | null): void {
     this.#stay?.();
-    this.#ended(finish!);
+    this.#ended(finish!, this.#arrivalUs);
   }
 }

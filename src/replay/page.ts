@@ -1,13 +1,11 @@
 /** What would a scrape show at an instant of a replay? The server's pages over the server's held copies. */
-import { histogramBounds, LOOP_BOUNDS } from "../config/buckets.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { TruthDropped } from "../engine/types.ts";
-import { cacheConfigLabels } from "../metrics/cache-config.ts";
-import { refreshesOf, type View } from "../metrics/dialects.ts";
+import type { View } from "../metrics/dialects.ts";
 import { Held, heldReader, type Source } from "../metrics/held.ts";
-import type { Identity } from "../metrics/identity.ts";
 import { pages } from "../metrics/page.ts";
-import type { Replay } from "./replay.ts";
+import { setupOf } from "../metrics/setup.ts";
+import { HTTP_ROUTES, type Replay } from "./replay.ts";
 
 export interface PagesOptions {
   readonly config: ServeConfig;
@@ -24,18 +22,9 @@ export class Pages {
   readonly text: (view: View) => Promise<string>;
 
   constructor(replay: Replay, { config, startS, dropped }: PagesOptions) {
-    const identity: Identity = {
-      role: "vllm",
-      modelName: config.servedModelNames[0]!,
-      engineFirst: 0,
-      startedS: startS,
-      cacheConfig: cacheConfigLabels(config),
-      http: [],
-      ownProcess: false,
-      fixes: config.engine.fixes ?? [],
-      disableLogStats: config.disableLogStats,
-    };
     const { fleet, accounts } = replay;
+    const ranks = { ...config, dataParallelSize: fleet.engines.length };
+    const { identity, shape, refreshes } = setupOf(ranks, startS, HTTP_ROUTES, false);
     const views = { now: fleet.views("now"), step: fleet.views("step") };
     const loop = fleet.lateness();
     const source: Source = (fresh) => ({
@@ -44,16 +33,6 @@ export class Pages {
       front: accounts.snapshot(),
       ...(dropped ? { truth: dropped() } : {}),
     });
-    const shape = {
-      engines: fleet.engines.length,
-      bounds: histogramBounds(config.engine.maxModelLen),
-      loopBounds: LOOP_BOUNDS,
-      adapters: 0,
-      httpRoutes: 0,
-      passages: 0,
-      truth: dropped !== null,
-    };
-    const refreshes = refreshesOf(identity);
     const held = new Held(shape, refreshes, source, replay.nowUs);
     const read = heldReader(shape, refreshes);
     const print = pages(identity);

@@ -4,9 +4,11 @@
  */
 import { Accounts } from "../accounting.ts";
 import { VirtualClock } from "../clock.ts";
+import type { HttpRoute } from "../config/http-counts.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { Observer } from "../engine/observer.ts";
 import { type EngineSnapshot, Finish } from "../engine/types.ts";
+import { HttpAccounts } from "../http-accounts.ts";
 import type { Pace, TraceRequest } from "../traces/trace.ts";
 import { type ClientOptions, PATIENT } from "./clients.ts";
 import { Fleet } from "./fleet.ts";
@@ -17,6 +19,12 @@ const STEPS_PER_REQUEST = 16;
 
 /** So much simulated time passes between two calls of `onProgress`, at most. */
 const SLICE_US = 100_000;
+
+/** Requests are streams of completions, and vLLM's middleware counts each answer whole, by its first line. */
+export const HTTP_ROUTES: readonly HttpRoute[] = [{ handler: "/v1/completions", method: "POST" }];
+const OK = 200;
+const BAD_REQUEST = 400;
+const UNAVAILABLE = 503;
 
 /** What an end counts as here, and in the server's outcomes; an error is a request that found no room after all. */
 const COUNTED = {
@@ -75,10 +83,11 @@ export interface Counts {
 export class Replay {
   readonly counts: Counts = { arrived: 0, finished: 0, left: 0, cut: 0, tooLong: 0, busy: 0 };
   /** By outcome, as the server's front counts. */
-  readonly accounts = new Accounts();
+  readonly accounts: Accounts;
   readonly fleet: Fleet;
   readonly #clock = new VirtualClock();
   readonly #options: ReplayOptions;
+  readonly #http = new HttpAccounts(HTTP_ROUTES, () => this.#clock.now());
   /** Concurrency of a closed loop; Infinity in an open one. */
   readonly #most: number;
   #next: TraceRequest | undefined;
@@ -91,6 +100,7 @@ export class Replay {
 
   constructor(options: ReplayOptions) {
     this.#options = options;
+    this.accounts = new Accounts(this.#http);
     this.#most = options.pace.kind === "closed" ? options.pace.concurrency : Number.POSITIVE_INFINITY;
     this.#rowUs = options.series?.intervalUs ?? Number.POSITIVE_INFINITY;
     this.#scrapeUs = options.scrapes ? 0 : Number.POSITIVE_INFINITY;
@@ -194,8 +204,11 @@ export class Replay {
     if (outcome === "tooLong" || outcome === "busy") {
       counts[outcome]++;
       this.accounts.settled("refused");
+      const nowUs = this.#clock.now();
+      this.#http.count(0, nowUs, outcome === "tooLong" ? BAD_REQUEST : UNAVAILABLE, 0, 0);
       return;
     }
+    this.accounts.stream(1);
     this.#live++;
     if (outcome === "cut") counts.cut++;
   }
@@ -205,8 +218,10 @@ export class Replay {
     this.#next = done ? undefined : value;
   }
 
-  readonly #ended = (reason: Finish): void => {
+  readonly #ended = (reason: Finish, arrivalUs: number): void => {
     this.#live--;
+    this.accounts.stream(-1);
+    this.#http.count(0, arrivalUs, OK, 0, 0);
     this.#lastEndUs = this.#clock.now();
     this.counts[COUNTED[reason]]++;
     this.accounts.settled(OUTCOMES[reason]);

@@ -70,6 +70,11 @@ describe("a load with every kind of end", () => {
     expect(outcome("length")).toBeGreaterThan(0);
     expect(outcome("stop") + outcome("length")).toBe(finished);
     expect([outcome("abort"), outcome("refused")]).toEqual([left, refused.too_long + refused.busy]);
+    const http = (status: string) =>
+      Number(new RegExp(`^http_requests_total\\{.*status="${status}"\\} (\\S+)$`, "m").exec(page)?.[1] ?? 0);
+    expect([http("2xx"), http("4xx"), http("5xx")]).toEqual([finished + left, refused.too_long, refused.busy]);
+    expect(page).toContain("\nunderstudy_requests_open 0.0\n");
+    expect(page).toContain("\nunderstudy_streams_open 0.0\n");
   });
 
   test("a scrape every 15 s from the start to the first one at rest, of each dialect", () => {
