@@ -4,9 +4,11 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stringify } from "yaml";
+import { dashboards } from "../../scripts/dashboard-panels.ts";
 import { type DialectName, dialectNames, dialects } from "../../src/metrics/dialects.ts";
 import { eventually, type Server, serve } from "../server.ts";
 import { identity } from "../unit/metrics-snapshots.ts";
+import { expressions, LIVE_ONLY, promql } from "./asked.ts";
 import { Prometheus } from "./prometheus.ts";
 
 setDefaultTimeout(120_000);
@@ -98,7 +100,7 @@ interface Metadata {
 
 /** Name, type and help of each family that the tables have. A counter's `_created` is a family of its own in the text format. */
 function ofTheTables({ dialects: names, format }: Job): string[][] {
-  const rows = names.flatMap((name) => dialects[name].rows(identity));
+  const rows = names.flatMap((name) => dialects[name].rows({ ...identity, ownProcess: true }));
   return rows.flatMap(({ name, type, help, created }) => {
     const base = type === "counter" ? name.replace(/_total$/, "") : name;
     if (format === "openmetrics") return [[base, type, help]];
@@ -164,4 +166,16 @@ test("counters never fall, and what the load moves has moved", async () => {
   }
   const outcomes = await prometheus.query('sum by (outcome) (understudy_requests_total{job="understudy-text"}) > 0');
   expect(outcomes.map(({ metric }) => metric.outcome).sort()).toEqual(["abort", "length", "refused"]);
+});
+
+test("what only a process of its own can show, for dashboards and those who ask", async () => {
+  const lines = dashboards.flatMap(({ sections }) =>
+    sections.flatMap(({ panels }) => panels.flatMap((panel) => panel.lines.map(([expr]) => expr))),
+  );
+  const asked = [...lines, ...expressions.map(({ expr }) => expr)].filter((expr) => LIVE_ONLY.test(expr));
+  expect(asked.length).toBeGreaterThan(1);
+  for (const expr of asked) {
+    const answer = await prometheus.query(promql(expr.replace(/\$(job|instance)/g, ".*")));
+    expect([expr, answer.length > 0]).toEqual([expr, true]);
+  }
 });
