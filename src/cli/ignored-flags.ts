@@ -37,7 +37,7 @@ const ONE = `
   pt-load-map-location quantization quantization-config reasoning-config reasoning-effort-map reasoning-parser
   reasoning-parser-plugin renderer-num-workers replayssm-buffer-len response-role revision root-path runner
   safetensors-load-strategy safetensors-prefetch-block-size safetensors-prefetch-num-threads scheduler-cls
-  show-hidden-metrics-for-version sleep-mode-backend sparse-indexer-topk-backend spec-method spec-model
+  sleep-mode-backend sparse-indexer-topk-backend spec-method spec-model
   spec-tokens speculative-config sse-keep-alive-interval ssl-ca-certs ssl-cert-reqs ssl-certfile ssl-ciphers
   ssl-keyfile structured-outputs-config tensor-parallel-size tokenizer tokenizer-mode tokenizer-revision
   tool-call-parser tool-parser-plugin tool-server tool-strict-level ubatch-size uds uvicorn-log-level

@@ -74,6 +74,19 @@ export function choice<const T extends string>(...values: readonly T[]): Option<
   };
 }
 
+/** One or more of some names. */
+export function namesOf<const T extends string>(values: readonly T[]): Option<readonly T[]> {
+  return {
+    arity: "list",
+    accepts: `one or more of ${values.join(", ")}`,
+    metavar: "NAME",
+    read: (texts) => {
+      const known = texts.filter((text): text is T => (values as readonly string[]).includes(text));
+      return known.length === texts.length ? known : undefined;
+    },
+  };
+}
+
 export function text(metavar: string, accepts: string): Option<string> {
   return { arity: "one", accepts, metavar, read: ([value]) => value || undefined };
 }

@@ -1,12 +1,15 @@
 /** What can `understudy serve` be told? The one table behind flags, environment, file, help and documentation. */
 
+import { CURRENT, PROFILES, profileName } from "../config/metrics-profiles.ts";
 import { TIMING_FORMS } from "../config/parse-timing.ts";
 import { DEFAULT_PRESET } from "../config/presets.ts";
+import { FIX_NAMES } from "../config/types.ts";
 import { loraModules } from "./lora-modules.ts";
 import {
   choice,
   humanInteger,
   integer,
+  namesOf,
   number,
   type Option,
   onlyOn,
@@ -27,6 +30,11 @@ const modelLen: Option<number> = {
   ...humanInteger(1),
   accepts: "a whole number of at least 1, also as 8k (8000) or 8K (8192), or auto (-1)",
   read: (texts) => (/^(-1|auto)$/i.test(texts[0] ?? "") ? -1 : humanInteger(1).read(texts)),
+};
+
+const version: Option<string> = {
+  ...text("VERSION", "a version, as 0.11"),
+  read: ([text = ""]) => (/^\d+(\.\d+)*$/.test(text) ? text : undefined),
 };
 
 /** Names and defaults without `ours` are those of `vllm serve` 0.33. */
@@ -82,6 +90,12 @@ export const serveOptions = {
   },
   "disable-uvicorn-access-log": { ...toggle, group: "Server", default: "false", about: "No line per HTTP request." },
   "disable-log-stats": { ...onlyOn, group: "Server", default: "false", about: "No line of statistics every 10 s." },
+  "show-hidden-metrics-for-version": {
+    ...version,
+    group: "Server",
+    default: "none",
+    about: "Show metrics hidden since this version, if it is the minor version before the profile's. 0.33 has none.",
+  },
   "enable-log-requests": {
     ...toggle,
     group: "Server",
@@ -268,6 +282,21 @@ export const serveOptions = {
     group: "Stand-in",
     default: "vllm",
     about: "The server to stand in for; this version knows vllm.",
+    ours: true,
+  },
+  "metrics-profile": {
+    ...choice(...PROFILES.map(profileName)),
+    metavar: "VERSION",
+    group: "Stand-in",
+    default: profileName(CURRENT),
+    about: "The version of vLLM whose metrics are shown, names and labels: docs/metrics.md.",
+    ours: true,
+  },
+  fix: {
+    ...namesOf(FIX_NAMES),
+    group: "Stand-in",
+    default: "none",
+    about: "Known defects of the real server's metrics to repair: docs/metrics.md.",
     ours: true,
   },
   "truth-log": {

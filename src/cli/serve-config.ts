@@ -1,5 +1,6 @@
 /** From what was said to a complete configuration: defaults of vLLM 0.33, of the preset's model and of its GPU. */
 import { BLOCK_SIZE, batchDefaults, GPU_MEMORY_UTILIZATION, poolBlocks } from "../config/defaults.ts";
+import { CURRENT, PROFILES, profileName, showsHidden } from "../config/metrics-profiles.ts";
 import { models } from "../config/models.ts";
 import { parseTiming, TIMING_FORMS } from "../config/parse-timing.ts";
 import { DEFAULT_PRESET, findPreset, presetNames } from "../config/presets.ts";
@@ -71,6 +72,7 @@ function engineConfig(values: Values, timing: Timing, profile: Profile, modelLen
     maxLoras: values["enable-lora"] ? (values["max-loras"] ?? 1) : 0,
     seed: values.seed ?? 0,
     timing,
+    ...(values.fix ? { fixes: values.fix } : {}),
   };
 }
 
@@ -100,6 +102,7 @@ function server(values: Values, model: string) {
     enableRequestIdHeaders: values["enable-request-id-headers"] ?? false,
     disableAccessLog: values["disable-uvicorn-access-log"] ?? false,
     disableLogStats: values["disable-log-stats"] ?? false,
+    ...metrics(values),
     enablePromptTokensDetails: values["enable-prompt-tokens-details"] ?? false,
     enableForceIncludeUsage: values["enable-force-include-usage"] ?? false,
     enableLogRequests: values["enable-log-requests"] ?? false,
@@ -109,6 +112,11 @@ function server(values: Values, model: string) {
     devMode: false,
     ignoredFlags: [],
   };
+}
+
+function metrics(values: Values) {
+  const metricsProfile = PROFILES.find((one) => profileName(one) === values["metrics-profile"]) ?? CURRENT;
+  return { metricsProfile, showHiddenMetrics: showsHidden(metricsProfile, values["show-hidden-metrics-for-version"]) };
 }
 
 /** Shared with `replay`, which writes the same log. */

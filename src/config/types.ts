@@ -1,5 +1,7 @@
 /** Configuration as the rest of the house reads it: resolved, validated, every default filled in. Types only. */
 
+import type { Profile } from "./metrics-profiles.ts";
+
 /** How long a step takes. Sources and forms: the compiled presets in `profiles/`. All times in microseconds. */
 export type Timing =
   | { readonly kind: "none" }
@@ -97,6 +99,9 @@ export interface ServeConfig {
   readonly enableRequestIdHeaders: boolean;
   readonly disableAccessLog: boolean;
   readonly disableLogStats: boolean;
+  /** Whose names `/metrics` shows, and whether the hidden ones among them too. */
+  readonly metricsProfile: Profile;
+  readonly showHiddenMetrics: boolean;
   readonly enablePromptTokensDetails: boolean;
   readonly enableForceIncludeUsage: boolean;
   readonly enableLogRequests: boolean;

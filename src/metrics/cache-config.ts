@@ -9,7 +9,8 @@ const bool = (value: boolean) => (value ? "True" : "False");
  * All labels but `engine`. Fields that only the engine's process resolves (`kv_cache_layout`, `hash_block_size`,
  * `cache_hit_alignment_tokens`, `num_cpu_blocks`) stay None, as in the API server's process.
  */
-export function cacheConfigLabels({ engine, gpuMemoryUtilization, numGpuBlocksOverride }: ServeConfig): Labels {
+export function cacheConfigLabels(config: ServeConfig): Labels {
+  const { engine, dataParallelSize, workers, gpuMemoryUtilization, numGpuBlocksOverride } = config;
   const { blockSize, numGpuBlocks, maxModelLen, enablePrefixCaching } = engine;
   return {
     _block_size_resolved: "True",
@@ -36,7 +37,8 @@ export function cacheConfigLabels({ engine, gpuMemoryUtilization, numGpuBlocksOv
     mamba_page_size_padded: "None",
     mamba_ssm_cache_dtype: "auto",
     num_cpu_blocks: "None",
-    num_gpu_blocks: `${numGpuBlocks}`,
+    // Of all engines of the server together, unlike the other numbers.
+    num_gpu_blocks: `${numGpuBlocks * dataParallelSize * workers}`,
     num_gpu_blocks_override: numGpuBlocksOverride === null ? "None" : `${numGpuBlocksOverride}`,
     prefix_cache_retention_interval: "0",
     prefix_caching_hash_algo: "sha256",

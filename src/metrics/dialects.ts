@@ -7,7 +7,7 @@ import { ownProcess } from "./process.ts";
 import type { Refresh, Row } from "./table.ts";
 import { python, type Style } from "./text.ts";
 import { understudy } from "./understudy.ts";
-import { vllm } from "./vllm.ts";
+import { vllmAt } from "./vllm-history.ts";
 
 export interface Dialect {
   readonly rows: (identity: Identity) => readonly Row[];
@@ -28,8 +28,10 @@ export const dialects = {
 } as const satisfies Readonly<Record<string, Dialect>>;
 
 /** vLLM's page: its process, its own families, its HTTP middleware's. The first only where one process serves and prints. */
-function vllmPage({ ownProcess: own, disableLogStats }: Identity): readonly Row[] {
-  return [...(own ? ownProcess : []), ...(disableLogStats ? [] : vllm), ...http];
+function vllmPage({ ownProcess: own, disableLogStats, profile, showHidden, maxLoras }: Identity): readonly Row[] {
+  const engine = disableLogStats ? [] : vllmAt(profile, showHidden);
+  const shown = engine.filter(({ name }) => maxLoras > 0 || name !== "vllm:lora_requests_info");
+  return [...(own ? ownProcess : []), ...shown, ...http];
 }
 
 export type DialectName = keyof typeof dialects;

@@ -1,5 +1,6 @@
 /** Who answers a scrape? Constant for the life of the process, plain data so that it can be posted to a worker. */
 import type { HttpRoute } from "../config/http-counts.ts";
+import type { Profile } from "../config/metrics-profiles.ts";
 import type { FixName } from "../config/types.ts";
 import type { DialectName } from "./dialects.ts";
 import type { Shape } from "./flat.ts";
@@ -22,6 +23,12 @@ export interface Identity {
   readonly http: readonly HttpRoute[];
   /** The process that prints is the one that serves: its own families mean something. */
   readonly ownProcess: boolean;
+  /** The version whose page vLLM's dialect is, and whether what it has hidden is shown. */
+  readonly profile: Profile;
+  readonly showHidden: boolean;
+  /** 0: there is no LoRA. Names of the adapters, in the order of their numbers. */
+  readonly maxLoras: number;
+  readonly adapters: readonly string[];
   /** Defects that are repaired. */
   readonly fixes: readonly FixName[];
   /** `--disable-log-stats`: vLLM then shows none of its own families. */

@@ -19,6 +19,10 @@ export function setupOf(config: ServeConfig, startedS: number, http: readonly Ht
     cacheConfig: cacheConfigLabels(config),
     http,
     ownProcess,
+    profile: config.metricsProfile,
+    showHidden: config.showHiddenMetrics,
+    maxLoras: config.engine.maxLoras,
+    adapters: config.loraModules.map(({ name }) => name),
     fixes: config.engine.fixes ?? [],
     disableLogStats: config.disableLogStats,
   };

@@ -8,7 +8,7 @@ import type { Identity } from "./identity.ts";
 import { counter, gauge, histogram, type Proof, type Read, type Row, withCreated } from "./table.ts";
 
 /** Each engine's number under vLLM's two labels. */
-const each =
+export const each =
   (pick: (engine: EngineSnapshot) => number): Read<number> =>
   ({ engines }, identity) =>
     engines.map((engine, index) => [engineLabels(identity, index), pick(engine)]);
@@ -31,14 +31,14 @@ const engineLabels = (identity: Identity, index: number) => ({
   model_name: identity.modelName,
 });
 
-const zero = () => 0;
+export const zero = () => 0;
 const one = () => 1;
 const MOVED: Proof = { moves: "test/conformance/metrics-move.test.ts" };
-const gaugeOf = (name: string, help: string, read: Read<number>, proof: Proof = MOVED) =>
+export const gaugeOf = (name: string, help: string, read: Read<number>, proof: Proof = MOVED) =>
   gauge("step", `vllm:${name}`, help, read, proof);
-const counterOf = (name: string, help: string, read: Read<number>, proof: Proof = MOVED) =>
+export const counterOf = (name: string, help: string, read: Read<number>, proof: Proof = MOVED) =>
   counter("step", `vllm:${name}`, help, read, proof);
-const histogramOf = (name: string, help: string, key: HistogramName) =>
+export const histogramOf = (name: string, help: string, key: HistogramName) =>
   histogram(
     "step",
     `vllm:${name}`,
@@ -205,6 +205,21 @@ export const vllm: readonly Row[] = withCreated([
     "request_prefill_kv_computed_tokens",
     "Histogram of new KV tokens computed during prefill (excluding cached tokens).",
     "prefillComputed",
+  ),
+  gauge(
+    "step",
+    "vllm:lora_requests_info",
+    "Running stats on lora requests.",
+    ({ engines }, { adapters, maxLoras, startedS }) => {
+      // vLLM 0.33 writes the adapters that it has heard of into both labels, the first heard first.
+      const heard = engines.flatMap((engine) => engine.adapters.map(({ heard }, index) => ({ heard, index })));
+      const names = heard.filter(({ heard }) => heard > 0).sort((a, b) => a.heard - b.heard);
+      const list = [...new Set(names.map(({ index }) => adapters[index] ?? ""))].join(",");
+      const takenUs = Math.max(...engines.map(({ takenUs }) => takenUs));
+      const labels = { max_lora: `${maxLoras}`, running_lora_adapters: list, waiting_lora_adapters: list };
+      return maxLoras > 0 && takenUs > 0 ? [[labels, startedS + takenUs / 1e6]] : [];
+    },
+    { moves: "test/conformance/metrics-lora.test.ts" },
   ),
   gaugeOf(
     "cache_config_info",

@@ -93,6 +93,8 @@ test("cache_config_info has the server's labels, resolved fields of the engine's
   // `--block-size 16 --num-gpu-blocks-override 512`, max_model_len 1024, engine and server in one process.
   const config = {
     engine: { blockSize: 16, numGpuBlocks: 512, maxModelLen: 1024, enablePrefixCaching: true },
+    dataParallelSize: 1,
+    workers: 1,
     gpuMemoryUtilization: 0.92,
     numGpuBlocksOverride: 512,
   } as ServeConfig;

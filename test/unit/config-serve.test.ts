@@ -52,6 +52,8 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
     enableRequestIdHeaders: false,
     disableAccessLog: false,
     disableLogStats: false,
+    metricsProfile: 33,
+    showHiddenMetrics: false,
     enablePromptTokensDetails: false,
     enableForceIncludeUsage: false,
     enableLogRequests: false,

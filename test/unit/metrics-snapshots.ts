@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { histogramBounds, LOOP_BOUNDS } from "../../src/config/buckets.ts";
 import { ALL_SECONDS, HTTP_WIDTH, HttpWord, NO_HANDLER } from "../../src/config/http-counts.ts";
+import { CURRENT } from "../../src/config/metrics-profiles.ts";
 import type { EngineSnapshot, HistogramName, HistogramSnapshot, Snapshot } from "../../src/engine/types.ts";
 import { refreshesOf } from "../../src/metrics/dialects.ts";
 import { Layout, type Shape } from "../../src/metrics/flat.ts";
@@ -18,6 +19,10 @@ export const identity: Identity = {
     { handler: NO_HANDLER, method: "GET" },
   ],
   ownProcess: false,
+  profile: CURRENT,
+  showHidden: false,
+  maxLoras: 0,
+  adapters: [],
   fixes: [],
   disableLogStats: false,
 };
