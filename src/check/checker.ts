@@ -204,7 +204,7 @@ export class Checker {
       return;
     }
     state.looks++;
-    if (known.clean && known.rest) state.whole = true;
+    if (known.clean && (known.rest || !state.law.needs.includes("rest"))) state.whole = true;
     for (const broken of outcomes) if (broken !== null) this.#record(state, broken, look, before);
   }
 

@@ -11,50 +11,61 @@ const REASONS = ["stop", "length", "abort", "error", "repetition"];
 const SAMPLES_LEAST = 200;
 const SAMPLED_TOLERANCE = 0.05;
 
-/** ∫ of a gauge over a window that starts and ends with nothing under way. */
+/** ∫ of a gauge over a window that starts and ends with nothing under way; it may be idle in between. */
 interface Window {
-  startQueueS: number;
-  startInferenceS: number;
-  startPreemptions: number;
+  readonly startQueueS: number;
+  readonly startInferenceS: number;
+  readonly startPreemptions: number;
   lastAtS: number;
   last: number;
   integral: number;
+  /** While something was under way, with their sum and the sum of their squares. */
   samples: number;
+  sum: number;
+  squares: number;
 }
 
 /** Adds this scrape; the window when it has just ended and was sampled often enough. */
 function windowEnding(c: Case, gauge: number): Window | null {
   const underway = c.now.get("num_requests_running").value + c.now.get("num_requests_waiting").value;
-  const open = c.memory.get("window") as Window | undefined;
-  if (c.lookBefore === null) c.memory.delete("window");
-  else if (open) {
+  const open = c.lookBefore === null ? undefined : (c.memory.get("window") as Window | undefined);
+  if (open) {
     // The gauge moves between scrapes: the mean of both ends.
     open.integral += ((open.last + gauge) / 2) * (c.look.atS - open.lastAtS);
     open.lastAtS = c.look.atS;
     open.last = gauge;
-    open.samples++;
-  }
+    if (underway > 0) open.samples++;
+    open.sum += gauge;
+    open.squares += gauge * gauge;
+  } else c.memory.delete("window");
   if (underway > 0) return null;
+  const isLong = open !== undefined && open.samples >= SAMPLES_LEAST;
+  if (open && !isLong && open.integral > 0) return null;
   c.memory.set("window", {
     startQueueS: c.now.get("request_queue_time_seconds_sum").value,
     startInferenceS: c.now.get("request_inference_time_seconds_sum").value,
     startPreemptions: c.now.get("num_preemptions_total").value,
-    lastAtS: c.look.atS,
-    last: 0,
-    integral: 0,
-    samples: 0,
+    ...{ lastAtS: c.look.atS, last: 0, integral: 0, samples: 0, sum: 0, squares: 0 },
   } satisfies Window);
-  if (open === undefined || c.lookBefore === null || open.integral === 0) return null;
-  return open.samples >= SAMPLES_LEAST ? open : null;
+  return isLong ? open : null;
 }
 
 const NO_WINDOW = `no window of ${SAMPLES_LEAST} scrapes from rest to rest`;
+const LITTLES_TOLERANCE = `5 %, or three standard errors of the samples, with at least ${SAMPLES_LEAST} busy scrapes`;
 
 /** Larger than the left side is always wrong, smaller only where nobody left: their time reaches no histogram. */
-function littles(left: Term, right: Term, smallerIsWrong: boolean): Outcome {
-  const tolerance = SAMPLED_TOLERANCE * Math.max(left.value, right.value);
-  const short = atLeast(left, right, tolerance);
-  return short ?? (smallerIsWrong ? equal(left, right, tolerance) : null);
+function littles(
+  { integral, samples, sum, squares }: Window,
+  what: string,
+  right: Term,
+  smallerIsWrong: boolean,
+): Outcome {
+  const left = term(what, integral);
+  const mean = sum / samples;
+  const spread = Math.sqrt(Math.max(0, squares / samples - mean * mean));
+  const sampled = mean === 0 ? 0 : (3 * spread) / mean / Math.sqrt(samples);
+  const tolerance = Math.max(SAMPLED_TOLERANCE, sampled) * Math.max(left.value, right.value);
+  return atLeast(left, right, tolerance) ?? (smallerIsWrong ? equal(left, right, tolerance) : null);
 }
 
 export const whole = [
@@ -250,7 +261,7 @@ export const whole = [
     {
       severity: "W",
       needs: ["window", "clean"],
-      tolerance: "5 % with at least 200 scrapes",
+      tolerance: LITTLES_TOLERANCE,
       means:
         "Time of requests reached no histogram, or the gauges are stale. (Clients that left make the left side larger.)",
       looksLike: "sglang#4244: stale gauges",
@@ -262,7 +273,7 @@ export const whole = [
       const queueS = c.now.get("request_queue_time_seconds_sum").value - window.startQueueS;
       const inferenceS = c.now.get("request_inference_time_seconds_sum").value - window.startInferenceS;
       const counted = term("Δ queue + Δ inference seconds", queueS + inferenceS);
-      return littles(term("∫ (running + waiting) dt", window.integral), counted, c.clean);
+      return littles(window, "∫ (running + waiting) dt", counted, c.clean);
     },
   ),
   group(
@@ -271,7 +282,7 @@ export const whole = [
     {
       severity: "W",
       needs: ["window", "clean"],
-      tolerance: "5 % with at least 200 scrapes",
+      tolerance: LITTLES_TOLERANCE,
       means: "Requests ran without being counted as running, or the other way round.",
     },
     (c) => {
@@ -280,7 +291,7 @@ export const whole = [
       if (c.now.get("num_preemptions_total").value > window.startPreemptions)
         throw new NotCheckable("requests were preempted");
       const inferenceS = c.now.get("request_inference_time_seconds_sum").value - window.startInferenceS;
-      return littles(term("∫ running dt", window.integral), term("Δ inference seconds", inferenceS), c.clean);
+      return littles(window, "∫ running dt", term("Δ inference seconds", inferenceS), c.clean);
     },
   ),
   group(
