@@ -14,11 +14,15 @@ import { Journal, type JournalText } from "./engine/journal.ts";
 import type { Snapshot } from "./engine/types.ts";
 import { HttpAccounts } from "./http-accounts.ts";
 import { Held, type Source } from "./metrics/held.ts";
+import type { Identity } from "./metrics/identity.ts";
 import { type LogState, logLines } from "./metrics/log-line.ts";
 import { Publisher } from "./metrics/publisher.ts";
+import { Renderer } from "./metrics/renderer.ts";
 import { METRICS_METHODS, metrics } from "./metrics/route.ts";
 import { setupOf } from "./metrics/setup.ts";
 import { OwnPage, openPage, type Pages, shapeOfAll } from "./metrics/shared.ts";
+import { Ensemble } from "./metrics/triton/ensemble.ts";
+import { tritonListener } from "./metrics/triton/listener.ts";
 import { devRoutes, type EngineControl } from "./protocol/openai/dev-routes.ts";
 import { type Accounting, accessLine, type OpenAiOptions } from "./protocol/openai/front.ts";
 import { openai } from "./protocol/openai/routes.ts";
@@ -70,6 +74,8 @@ export interface Place {
 
 export interface App {
   readonly url: string;
+  /** Where Triton's metrics have a port of their own. */
+  readonly tritonUrl: string | null;
   readonly engines: Fleet;
   snapshot(): Snapshot;
   /** The end-of-sequence id, and by engine what its core was told last: with the configuration, all that repeating it takes. */
@@ -112,6 +118,9 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     beforeUpdate: (nowUs) => held.before(nowUs),
     ...(place ? { moved: (idle: boolean) => shown?.moved(idle) } : {}),
     ...(truth ? { observer: (rank: number) => truth.observer(engineFirst + rank) } : {}),
+    ...(config.triton.metrics
+      ? { passages: () => new Ensemble(config.triton.quantiles, () => clock.now(), epochUsOf(0)) }
+      : {}),
   });
   const routes = httpRoutes({ ...METHODS, ...(config.devMode ? DEV_METHODS : {}) });
   // A worker may have started long after its server.
@@ -126,7 +135,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     front: accounts.snapshot(),
     ...(truth ? { truth: truth.dropped() } : {}),
   });
-  const setup = setupOf(config, place?.startedS ?? epochUsOf(0) / 1e6, routes, place === undefined);
+  const setup = setupOf(config, place?.startedS ?? epochUsOf(0) / 1e6, routes, place === undefined, clock.now() / 1e6);
   const held = new Held(setup.shape, setup.refreshes, viewsOf(engines, accounts, truth), clock.now());
   const shown = place ? showPage(place, held, clock) : null;
   const front: OpenAiOptions = {
@@ -150,6 +159,16 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     alive: () => true,
     otherRoutes: { ...METRICS_METHODS, ...(config.devMode ? DEV_METHODS : {}) },
   };
+  const renderer =
+    place && shown
+      ? new Renderer(
+          () => {
+            shown.now();
+            return null;
+          },
+          { ...setup, shape: shapeOfAll(place.pages), pages: place.pages },
+        )
+      : new Renderer(() => held.refresh(clock.now()), setup);
   const app = new Elysia({
     strictPath: true,
     // Elysia would share the port with any process: a port in use must be an error.
@@ -159,26 +178,18 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
       maxRequestBodySize: config.maxBodyBytes + 1024,
     },
   })
-    .use(
-      place && shown
-        ? metrics(
-            () => {
-              shown.now();
-              return null;
-            },
-            { ...setup, shape: shapeOfAll(place.pages), pages: place.pages },
-          )
-        : metrics(() => held.refresh(clock.now()), setup),
-    )
+    .use(metrics(renderer, setup.identity))
     .use(openai(front));
   if (config.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
   app.listen({ hostname: config.host, port: config.port });
   const server = app.server!;
+  const tritonPort = listenAsTriton(config, renderer, setup.identity, place !== undefined);
   if (!config.disableLogStats) logStatistics(clock, snapshot, engineFirst, log);
   sampleEventLoop(clock, engines);
 
   return {
     url: `http://${server.hostname}:${server.port}`,
+    tritonUrl: tritonPort && `http://${tritonPort.hostname}:${tritonPort.port}`,
     engines,
     snapshot,
     eosId: vocabulary.eosId,
@@ -189,7 +200,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
       while (engines.live > 0 && clock.now() < untilUs) await pause(clock, 10_000);
       engines.abortAll();
       await Promise.race([stopped, pause(clock, FLUSH_MS * 1000)]);
-      await server.stop(true);
+      await Promise.all([server.stop(true), tritonPort?.stop(true)]);
       engines.stop();
       shown?.stop();
       if (truth) await Promise.race([truth.close(), pause(clock, TRUTH_CLOSE_MS * 1000)]);
@@ -198,6 +209,13 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
       steps?.write();
     },
   };
+}
+
+/** Triton's metrics port; null: none is wanted. */
+function listenAsTriton({ triton }: ServeConfig, renderer: Renderer, identity: Identity, shared: boolean) {
+  if (triton.listen === null) return null;
+  const { host, port } = triton.listen;
+  return tritonListener(renderer, identity, shared).listen({ hostname: host, port }).server!;
 }
 
 /** A core that trapped is unusable: that must end the process, and not one request with an error. */

@@ -18,6 +18,7 @@ import {
   toggle,
   type ValueOf,
 } from "./option.ts";
+import { tritonOptions } from "./triton-options.ts";
 
 /** Bounds of the core: requests that can be running, and numbers of LoRA adapters. */
 const SLOTS = 65536;
@@ -326,6 +327,7 @@ export const serveOptions = {
     default: "none",
     about: "YAML file with these options as keys, without the dashes in front.",
   },
+  ...tritonOptions,
 } as const;
 
 export type OptionName = keyof typeof serveOptions;

@@ -10,6 +10,9 @@ import type { EngineConfig, ServeConfig, Timing, TruthLogConfig } from "../confi
 import type { Given, Refused } from "./given.ts";
 import { brokenLora, readLoraModules } from "./lora-modules.ts";
 import type { Values } from "./options.ts";
+import { tritonMetrics } from "./triton-options.ts";
+
+const DEFAULT_HOST = "127.0.0.1";
 
 interface Made {
   readonly config: ServeConfig;
@@ -33,13 +36,16 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   const broken = brokenRule(engine, at);
   if (broken !== undefined) return { error: broken };
 
+  const triton = tritonMetrics(values, values.host ?? DEFAULT_HOST, values.workers ?? 1);
+  if ("error" in triton) return triton;
+
   const name = values.model ?? profile.hub ?? model.hub;
   const served = server(values, name);
   const brokenAdapters = brokenLora(served.loraModules, engine.maxLoras > 0, served.servedModelNames);
   if (brokenAdapters !== undefined) return { error: `${at("lora-modules")}: ${brokenAdapters}` };
-  const notices = [doubtful(engine), tooLong(engine, name, profile, model.maxModelLen)];
+  const notices = [...triton.notices, doubtful(engine), tooLong(engine, name, profile, model.maxModelLen)];
   return {
-    config: { ...served, engine, ...pool(values, profile) },
+    config: { ...served, engine, triton: triton.config, ...pool(values, profile) },
     notices: notices.filter((one) => one !== undefined),
   };
 }
@@ -92,7 +98,7 @@ function server(values: Values, model: string) {
     workers: values.workers ?? 1,
     servedModelNames: values["served-model-name"] ?? [model],
     loraModules: readLoraModules(values["lora-modules"] ?? []),
-    host: values.host ?? "127.0.0.1",
+    host: values.host ?? DEFAULT_HOST,
     port: values.port ?? 8000,
     apiKeys: values["api-key"] ?? [],
     streamInterval: values["stream-interval"] ?? 1,

@@ -1,6 +1,7 @@
 /** Configuration as the rest of the house reads it: resolved, validated, every default filled in. Types only. */
 
 import type { Profile } from "./metrics-profiles.ts";
+import type { TritonMetricsConfig } from "./triton-metrics.ts";
 
 /** How long a step takes. Sources and forms: the compiled presets in `profiles/`. All times in microseconds. */
 export type Timing =
@@ -116,6 +117,8 @@ export interface ServeConfig {
   /** As given, for `cache_config_info`; `engine.numGpuBlocks` already follows it. */
   readonly numGpuBlocksOverride: number | null;
   readonly truthLog: TruthLogConfig | null;
+  /** What the Triton and TensorRT-LLM dialects show, and whether they have a port of their own. */
+  readonly triton: TritonMetricsConfig;
   /** Routes that change how the server runs: pause, resume, cache resets. */
   readonly devMode: boolean;
   /** Flags of `vllm serve` that were given and mean nothing here. */

@@ -5,6 +5,7 @@ import { Engine, type EngineOptions, type PauseMode } from "./engine.ts";
 import type { Journal } from "./journal.ts";
 import { Lateness } from "./lateness.ts";
 import type { Observer } from "./observer.ts";
+import type { Passages } from "./passage.ts";
 import type { Fresh } from "./snapshot.ts";
 import type {
   EngineSnapshot,
@@ -17,11 +18,12 @@ import type {
   Submission,
 } from "./types.ts";
 
-export interface FleetOptions extends Omit<EngineOptions, "observer" | "journal" | "onLoad" | "lateness"> {
+export interface FleetOptions extends Omit<EngineOptions, "observer" | "passages" | "journal" | "onLoad" | "lateness"> {
   /** Number of engines, at least 1; an engine's place is its rank. */
   readonly engines: number;
   /** Of the engine with this rank. */
   readonly observer?: (rank: number) => Observer;
+  readonly passages?: (rank: number) => Passages;
   readonly journal?: (rank: number) => Journal;
 }
 
@@ -32,7 +34,7 @@ export class Fleet {
   /** null: there is nothing to choose. */
   readonly #balance: Balance | null;
 
-  constructor({ engines, observer, journal, ...options }: FleetOptions) {
+  constructor({ engines, observer, passages, journal, ...options }: FleetOptions) {
     const { clock } = options;
     const balance = engines > 1 ? new Balance(engines, clock.now()) : null;
     this.#clock = clock;
@@ -44,6 +46,7 @@ export class Fleet {
           ...options,
           lateness: this.#lateness,
           ...(observer ? { observer: observer(rank) } : {}),
+          ...(passages ? { passages: passages(rank) } : {}),
           ...(journal ? { journal: journal(rank) } : {}),
           ...(balance
             ? {

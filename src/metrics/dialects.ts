@@ -6,6 +6,9 @@ import type { Identity } from "./identity.ts";
 import { ownProcess } from "./process.ts";
 import type { Refresh, Row } from "./table.ts";
 import { python, type Style } from "./text.ts";
+import { prometheusCpp } from "./triton/style.ts";
+import { triton } from "./triton/table.ts";
+import { trtllm } from "./triton/trtllm.ts";
 import { understudy } from "./understudy.ts";
 import { vllmAt } from "./vllm-history.ts";
 
@@ -15,6 +18,7 @@ export interface Dialect {
   readonly contentType: string;
 }
 
+const TRITON_TEXT = "text/plain; charset=utf-8";
 const TEXT = "text/plain; version=0.0.4; charset=utf-8";
 
 export const dialects = {
@@ -24,6 +28,8 @@ export const dialects = {
     // Recorded from vLLM 0.33 with prometheus_client 0.26.
     contentType: "text/plain; version=1.0.0; charset=utf-8",
   },
+  triton: { rows: triton, style: prometheusCpp, contentType: TRITON_TEXT },
+  trtllm: { rows: trtllm, style: prometheusCpp, contentType: TRITON_TEXT },
   understudy: { rows: () => understudy, style: python, contentType: TEXT },
 } as const satisfies Readonly<Record<string, Dialect>>;
 
@@ -37,17 +43,22 @@ function vllmPage({ ownProcess: own, disableLogStats, profile, showHidden, maxLo
 export type DialectName = keyof typeof dialects;
 export const dialectNames = Object.keys(dialects) as DialectName[];
 
-/** `role` is what `/metrics` shows: the dialect of the role, then our own families; `all` is every dialect. */
-export type View = DialectName | "role" | "all";
-export const views: readonly View[] = ["role", "all", ...dialectNames];
+/**
+ * `role` is what `/metrics` shows: the dialect of the role, then our own families; `all` is every dialect; `tritonserver`
+ * is the page of Triton's own metrics port.
+ */
+export type View = DialectName | "role" | "all" | "tritonserver";
+export const views: readonly View[] = ["role", "all", "tritonserver", ...dialectNames];
 
 export function dialectsOf(view: View, { role }: Identity): readonly DialectName[] {
   if (view === "all") return dialectNames;
+  if (view === "tritonserver") return ["triton", "trtllm"];
   return view === "role" ? [...new Set<DialectName>([role, "understudy"])] : [view];
 }
 
 /** A page of several dialects has no server to imitate. */
 export function contentTypeOf(view: View, { role }: Identity): string {
+  if (view === "tritonserver") return TRITON_TEXT;
   return view === "all" ? TEXT : dialects[view === "role" ? role : view].contentType;
 }
 

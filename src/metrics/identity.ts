@@ -7,6 +7,7 @@ import type { Shape } from "./flat.ts";
 import type { Pages } from "./shared.ts";
 import type { Refresh } from "./table.ts";
 import type { Labels } from "./text.ts";
+import type { TritonIdentity } from "./triton/identity.ts";
 
 export interface Identity {
   /** The dialect of `/metrics`. */
@@ -29,6 +30,7 @@ export interface Identity {
   /** 0: there is no LoRA. Names of the adapters, in the order of their numbers. */
   readonly maxLoras: number;
   readonly adapters: readonly string[];
+  readonly triton: TritonIdentity;
   /** Defects that are repaired. */
   readonly fixes: readonly FixName[];
   /** `--disable-log-stats`: vLLM then shows none of its own families. */

@@ -4,6 +4,7 @@
  */
 import type { AdapterSnapshot, EngineSnapshot, FrontSnapshot, LoopSnapshot, Snapshot } from "../engine/types.ts";
 import { Layout, type Shape } from "./flat.ts";
+import { ensembleGauges } from "./triton/ensemble.ts";
 
 type Kind = "counter" | "gauge";
 type Kinds<T> = { readonly [K in keyof T as T[K] extends number ? K : never]: Kind };
@@ -53,6 +54,7 @@ export function countersOf(shape: Shape): Uint8Array {
       ...engine,
       ...ones(ENGINE),
       adapters: engine.adapters.map((adapter) => ({ ...adapter, ...ones(ADAPTER) })),
+      passages: ensembleGauges(engine.passages.length),
     })),
     loop: { ...zero.loop, ...ones(LOOP) },
     front: { ...zero.front, ...ones(FRONT) },

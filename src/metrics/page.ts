@@ -7,6 +7,9 @@ import { printOpenMetrics } from "./openmetrics.ts";
 import { type Collected, type Refresh, register } from "./table.ts";
 import { printFamily } from "./text.ts";
 
+/** In Triton's order. */
+const TYPES = ["counter", "gauge", "histogram", "summary"] as const;
+
 export type Format = "text" | "openmetrics";
 export type HeldCopies = (refresh: Refresh) => Snapshot;
 
@@ -17,12 +20,18 @@ export function pages(identity: Identity): (view: View, held: HeldCopies, format
   const registryOf = (view: View) => {
     const registry = new Registry();
     const names = new Set<string>();
-    for (const name of dialectsOf(view, identity)) {
-      const { rows, style } = dialects[name];
-      // Of a family that two dialects have, the first one's.
-      const table = rows(identity).filter((row) => !names.has(row.name));
-      for (const row of table) names.add(row.name);
-      register(table, registry, (refresh) => copies(refresh), identity, style);
+    const tables = dialectsOf(view, identity).map((name) => ({
+      ...dialects[name],
+      rows: dialects[name].rows(identity),
+    }));
+    // One registry of prometheus-cpp prints by type, whoever registered a family.
+    for (const type of view === "tritonserver" ? TYPES : [null]) {
+      for (const { rows, style } of tables) {
+        // Of a family that two dialects have, the first one's.
+        const table = rows.filter((row) => !names.has(row.name) && (type === null || row.type === type));
+        for (const row of table) names.add(row.name);
+        register(table, registry, (refresh) => copies(refresh), identity, style);
+      }
     }
     registries.set(view, registry);
     return registry;

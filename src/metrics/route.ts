@@ -6,9 +6,9 @@
  */
 import { Elysia } from "elysia";
 import { contentTypeOf, dialectNames, type View } from "./dialects.ts";
-import type { Setup } from "./identity.ts";
+import type { Identity } from "./identity.ts";
 import type { Format } from "./page.ts";
-import { Renderer, TooManyScrapes } from "./renderer.ts";
+import { type Renderer, TooManyScrapes } from "./renderer.ts";
 
 const OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN = "text/plain; version=0.0.4; charset=utf-8";
@@ -25,15 +25,14 @@ export const METRICS_METHODS: Readonly<Record<string, readonly string[]>> = Obje
   Object.keys(PATHS).map((path) => [path, ["GET"]]),
 );
 
-/** `numbers` is called once per page made, on the loop's thread; it returns the held copies as they have to be now, or null: `Renderer`. */
-export function metrics(numbers: () => Float64Array | null, setup: Setup) {
-  const renderer = new Renderer(numbers, setup);
+/** The pages are the renderer's, who ends with these routes. */
+export function metrics(renderer: Renderer, identity: Identity) {
   const app = new Elysia({ strictPath: true }).onStop(() => renderer.stop());
   for (const [path, view] of Object.entries(PATHS)) {
     app.get(path, async ({ request }) => {
       // Elysia gives `/metrics` and `/metrics/` to one handler.
       const plain = /\/metrics(\?|$)/.test(request.url);
-      const contentType = view === "role" && !plain ? PLAIN : contentTypeOf(view, setup.identity);
+      const contentType = view === "role" && !plain ? PLAIN : contentTypeOf(view, identity);
       const format = formatOf(request, !plain);
       try {
         const page = await renderer.page(view, format);

@@ -5,12 +5,20 @@ import type { ServeConfig } from "../config/types.ts";
 import { cacheConfigLabels } from "./cache-config.ts";
 import { refreshesOf } from "./dialects.ts";
 import type { Identity, Setup } from "./identity.ts";
+import { ensembleWidth } from "./triton/ensemble.ts";
+import { tritonIdentity } from "./triton/identity.ts";
 
 /**
  * Of one process with all its engines. `startedS`: seconds since 1970; `http`: the routes that are counted;
- * `ownProcess`: it is the only one.
+ * `ownProcess`: it is the only one; `loadS`: how long its start took.
  */
-export function setupOf(config: ServeConfig, startedS: number, http: readonly HttpRoute[], ownProcess: boolean): Setup {
+export function setupOf(
+  config: ServeConfig,
+  startedS: number,
+  http: readonly HttpRoute[],
+  ownProcess: boolean,
+  loadS = 0,
+): Setup {
   const identity: Identity = {
     role: "vllm",
     modelName: config.servedModelNames[0]!,
@@ -23,6 +31,7 @@ export function setupOf(config: ServeConfig, startedS: number, http: readonly Ht
     showHidden: config.showHiddenMetrics,
     maxLoras: config.engine.maxLoras,
     adapters: config.loraModules.map(({ name }) => name),
+    triton: tritonIdentity(config, loadS),
     fixes: config.engine.fixes ?? [],
     disableLogStats: config.disableLogStats,
   };
@@ -34,7 +43,7 @@ export function setupOf(config: ServeConfig, startedS: number, http: readonly Ht
       loopBounds: LOOP_BOUNDS,
       adapters: config.loraModules.length,
       httpRoutes: http.length,
-      passages: 0,
+      passages: config.triton.metrics ? ensembleWidth(config.triton.quantiles.length) : 0,
       truth: config.truthLog !== null,
     },
     refreshes: refreshesOf(identity),

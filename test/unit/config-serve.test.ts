@@ -5,6 +5,7 @@ import { ignoredOptions, shortFlags } from "../../src/cli/ignored-flags.ts";
 import { serveOptions } from "../../src/cli/options.ts";
 import { resolveServeConfig } from "../../src/cli/serve-options.ts";
 import { presetNames } from "../../src/config/presets.ts";
+import { DEFAULT_TRITON_METRICS } from "../../src/config/triton-metrics.ts";
 import type { EngineConfig, ServeConfig } from "../../src/config/types.ts";
 
 type Env = Record<string, string>;
@@ -59,6 +60,7 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
     enableLogRequests: false,
     earlyHead: false,
     truthLog: null,
+    triton: DEFAULT_TRITON_METRICS,
     devMode: false,
     meanOutputTokens: 128,
     preset: "llama-3.1-8b-bf16-h100-tp1-vllm",

@@ -9,7 +9,7 @@ import { emptyEngine, emptySnapshot, heldOf, identity, setup } from "./metrics-s
 
 let scrapes = 0;
 const numbers = () => heldOf(emptySnapshot([{ ...emptyEngine(), steps: ++scrapes }]));
-const app = new Elysia({ strictPath: true }).use(metrics(numbers, setup));
+const app = new Elysia({ strictPath: true }).use(metrics(new Renderer(numbers, setup), setup.identity));
 const get = async (path: string) => await app.handle(new Request(`http://localhost${path}`));
 const renderers: Renderer[] = [];
 const renderer = () => {

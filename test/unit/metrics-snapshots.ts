@@ -3,10 +3,21 @@ import fc from "fast-check";
 import { histogramBounds, LOOP_BOUNDS } from "../../src/config/buckets.ts";
 import { ALL_SECONDS, HTTP_WIDTH, HttpWord, NO_HANDLER } from "../../src/config/http-counts.ts";
 import { CURRENT } from "../../src/config/metrics-profiles.ts";
+import { DEFAULT_PRESET } from "../../src/config/presets.ts";
+import { DEFAULT_TRITON_METRICS } from "../../src/config/triton-metrics.ts";
 import type { EngineSnapshot, HistogramName, HistogramSnapshot, Snapshot } from "../../src/engine/types.ts";
 import { refreshesOf } from "../../src/metrics/dialects.ts";
 import { Layout, type Shape } from "../../src/metrics/flat.ts";
 import type { Identity, Setup } from "../../src/metrics/identity.ts";
+import { tritonIdentity } from "../../src/metrics/triton/identity.ts";
+
+/** What Triton's side of an identity is made from. */
+const SERVED = {
+  triton: { ...DEFAULT_TRITON_METRICS, cpu: false },
+  engine: { blockSize: 16, maxNumSeqs: 256 },
+  preset: DEFAULT_PRESET,
+  gpuMemoryUtilization: 0.9,
+};
 
 export const identity: Identity = {
   role: "vllm",
@@ -23,6 +34,7 @@ export const identity: Identity = {
   showHidden: false,
   maxLoras: 0,
   adapters: [],
+  triton: tritonIdentity(SERVED, 1.5),
   fixes: [],
   disableLogStats: false,
 };

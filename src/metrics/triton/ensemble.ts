@@ -5,7 +5,7 @@
  */
 import type { Passage, Passages } from "../../engine/passage.ts";
 import { Finish, type Generation } from "../../engine/types.ts";
-import { modelWidth } from "./model-numbers.ts";
+import { ModelWord, modelWidth, Passed } from "./model-numbers.ts";
 import { Model } from "./models.ts";
 import type { Target } from "./quantiles.ts";
 
@@ -14,21 +14,35 @@ export const ENSEMBLE = ["ensemble", "postprocessing", "preprocessing", "tensorr
 type Models = Readonly<Record<(typeof ENSEMBLE)[number], Model>>;
 
 /** Numbers of an ensemble whose summaries have that many quantiles. */
-export const ensembleWidth = (quantiles: number) => ENSEMBLE.length * modelWidth(quantiles);
+export const ensembleWidth = (quantiles: number) => Passed.models + ENSEMBLE.length * modelWidth(quantiles);
+
+/** Which of so many numbers of an ensemble do not only rise: 1 for those. */
+export function ensembleGauges(width: number): Uint8Array {
+  const gauges = new Uint8Array(width);
+  if (width === 0) return gauges;
+  gauges[Passed.epochUs] = 1;
+  const model = (width - Passed.models) / ENSEMBLE.length;
+  for (let i = Passed.models; i < width; i++) {
+    if ((i - Passed.models) % model >= ModelWord.quantiles) gauges[i] = 1;
+  }
+  return gauges;
+}
 
 export class Ensemble implements Passages {
   readonly #numbers: Float64Array;
   readonly #models: Models;
   readonly #now: () => number;
 
-  /** `targets`: of the summaries; none where they are off. */
-  constructor(targets: readonly Target[], now: () => number) {
+  /** `targets`: of the summaries, none where they are off; `epochUs`: microseconds since 1970 at the clock's 0. */
+  constructor(targets: readonly Target[], now: () => number, epochUs: number) {
     const width = modelWidth(targets.length);
     this.#now = now;
     this.#numbers = new Float64Array(ensembleWidth(targets.length));
+    this.#numbers[Passed.epochUs] = epochUs;
     const startUs = now();
     const models = ENSEMBLE.map((name, index) => {
-      const numbers = this.#numbers.subarray(index * width, (index + 1) * width);
+      const from = Passed.models + index * width;
+      const numbers = this.#numbers.subarray(from, from + width);
       return [name, new Model(numbers, targets, startUs)] as const;
     });
     this.#models = Object.fromEntries(models) as Models;
@@ -36,6 +50,7 @@ export class Ensemble implements Passages {
 
   get numbers(): Float64Array {
     const nowUs = this.#now();
+    this.#numbers[Passed.aliveUs] = nowUs;
     for (const name of ENSEMBLE) this.#models[name].refresh(nowUs);
     return this.#numbers;
   }

@@ -32,3 +32,12 @@ export const ModelWord = {
 
 /** Numbers of a model with that many quantiles per span; 0 where summaries are off. */
 export const modelWidth = (quantiles: number) => ModelWord.quantiles + SPANS.length * quantiles;
+
+/** Numbers of an engine's passages before those of the models. */
+export const Passed = {
+  /** Since the engine's clock began. */
+  aliveUs: 0,
+  /** When that was: microseconds since 1970. */
+  epochUs: 1,
+  models: 2,
+} as const;

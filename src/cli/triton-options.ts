@@ -1,0 +1,90 @@
+/** Which options of `tritonserver` are there, and what comes of them? Names, syntax and defaults as Triton's. */
+import {
+  DEFAULT_INTERVAL_MS,
+  parseMetricsConfig,
+  readTritonBoolean,
+  type TritonMetricsConfig,
+} from "../config/triton-metrics.ts";
+import { integer, type Option, text, texts } from "./option.ts";
+
+const boolean: Option<boolean> = {
+  arity: "one",
+  accepts: "true, on, 1, false, off or 0",
+  metavar: "BOOLEAN",
+  read: ([value = ""]) => readTritonBoolean(value),
+};
+
+const group = "Triton's metrics";
+
+export const tritonOptions = {
+  "allow-metrics": {
+    ...boolean,
+    group,
+    default: "true",
+    about: "The metrics of a Triton server, and of TensorRT-LLM's backend in it.",
+    ours: true,
+  },
+  "allow-gpu-metrics": {
+    ...boolean,
+    group,
+    default: "true",
+    about: "Those of the preset's GPUs, made up.",
+    ours: true,
+  },
+  "allow-cpu-metrics": { ...boolean, group, default: "true", about: "Those of this machine.", ours: true },
+  "metrics-port": {
+    ...integer(0, 65535),
+    group,
+    default: "none",
+    about: "Port of their own, as Triton's 8002, with nothing but these metrics. 0 takes a free one.",
+    ours: true,
+  },
+  "metrics-address": {
+    ...text("ADDRESS", "an address"),
+    group,
+    default: "--host",
+    about: "Address of that port.",
+    ours: true,
+  },
+  "metrics-interval-ms": {
+    ...integer(1),
+    group,
+    default: `${DEFAULT_INTERVAL_MS}`,
+    about: "Values of GPUs and machine change every half of this.",
+    ours: true,
+  },
+  "metrics-config": {
+    ...texts("SETTING=VALUE", "settings, each as SETTING=VALUE"),
+    group,
+    default: "none",
+    about:
+      "counter_latencies=false, histogram_latencies=true, summary_latencies=true, summary_quantiles=0.5:0.05,0.9:0.01: as tritonserver takes them.",
+    ours: true,
+  },
+} as const;
+
+type Values = { readonly [K in keyof typeof tritonOptions]?: ReturnType<(typeof tritonOptions)[K]["read"]> };
+
+/** `host` is the server's; several `workers` cannot each take a free port. */
+export function tritonMetrics(
+  values: Values,
+  host: string,
+  workers: number,
+): { readonly config: TritonMetricsConfig; readonly notices: readonly string[] } | { readonly error: string } {
+  const settings = parseMetricsConfig(values["metrics-config"] ?? []);
+  if ("error" in settings) return settings;
+  const port = values["metrics-port"];
+  if (port === 0 && workers > 1)
+    return { error: "--metrics-port 0: with several --workers it must be a port's number" };
+  const metrics = values["allow-metrics"] ?? true;
+  const { notices, ...shown } = settings;
+  const config: TritonMetricsConfig = {
+    ...shown,
+    metrics,
+    gpu: metrics && (values["allow-gpu-metrics"] ?? true),
+    cpu: metrics && (values["allow-cpu-metrics"] ?? true),
+    intervalMs: values["metrics-interval-ms"] ?? DEFAULT_INTERVAL_MS,
+    listen: metrics && port !== undefined ? { host: values["metrics-address"] ?? host, port } : null,
+  };
+  return { config, notices };
+}

@@ -1,0 +1,102 @@
+/**
+ * What do Triton's metrics options say? Syntax, defaults and error texts of `tritonserver`: `command_line_parser.cc`,
+ * `metric_model_reporter.cc` (2026); the errors of the option's form were seen on 2.51.0, too.
+ */
+
+/** A quantile of the summaries and the error that its estimate may have. */
+export interface Quantile {
+  readonly quantile: number;
+  readonly error: number;
+}
+
+export interface TritonMetricsConfig {
+  /** `--allow-metrics`, `--allow-gpu-metrics`, `--allow-cpu-metrics`; without the first there are none. */
+  readonly metrics: boolean;
+  readonly gpu: boolean;
+  readonly cpu: boolean;
+  /** `counter_latencies`: false takes the duration counters away and freezes all others, as the real server does. */
+  readonly counters: boolean;
+  /** `histogram_latencies`. */
+  readonly histograms: boolean;
+  /** `summary_quantiles`; none unless `summary_latencies` is true. */
+  readonly quantiles: readonly Quantile[];
+  /** Values of GPU, CPU and pinned memory change so often. */
+  readonly intervalMs: number;
+  /** A listener of its own, as Triton's; null: none. */
+  readonly listen: { readonly host: string; readonly port: number } | null;
+}
+
+export const DEFAULT_INTERVAL_MS = 2000;
+const DEFAULT_QUANTILES: readonly Quantile[] = [
+  { quantile: 0.5, error: 0.05 },
+  { quantile: 0.9, error: 0.01 },
+  { quantile: 0.95, error: 0.001 },
+  { quantile: 0.99, error: 0.001 },
+  { quantile: 0.999, error: 0.001 },
+];
+/** More would not fit a summary that anybody reads. */
+const QUANTILES_MAX = 32;
+
+export const DEFAULT_TRITON_METRICS: TritonMetricsConfig = {
+  metrics: true,
+  gpu: true,
+  cpu: true,
+  counters: true,
+  histograms: false,
+  quantiles: [],
+  intervalMs: DEFAULT_INTERVAL_MS,
+  listen: null,
+};
+
+type Settings = Pick<TritonMetricsConfig, "counters" | "histograms" | "quantiles">;
+
+/**
+ * Values of `--metrics-config`, in order. As the real server, it takes unknown settings and other values than true and
+ * false without a word; pieces of `summary_quantiles` that are none it logs and leaves out: those are the notices.
+ */
+export function parseMetricsConfig(
+  texts: readonly string[],
+): (Settings & { readonly notices: readonly string[] }) | { readonly error: string } {
+  let [counters, histograms, summaries] = [true, false, false];
+  let quantiles = DEFAULT_QUANTILES;
+  const notices: string[] = [];
+  for (const text of texts) {
+    const [, setting, value] = /^([^,=]+)=(.+)$/s.exec(text) ?? [];
+    if (setting === undefined || value === undefined)
+      return { error: `--metrics-config option format is <setting>=<value>. Got ${text}` };
+    if (setting === "counter_latencies" && value === "false") counters = false;
+    if (setting === "histogram_latencies" && value === "true") histograms = true;
+    if (setting === "summary_latencies" && value === "true") summaries = true;
+    if (setting === "summary_quantiles") {
+      const read = readQuantiles(value);
+      notices.push(...read.notices);
+      if (read.quantiles.length > QUANTILES_MAX)
+        return { error: `--metrics-config summary_quantiles: more than ${QUANTILES_MAX} quantiles` };
+      if (read.quantiles.length > 0) quantiles = read.quantiles;
+    }
+  }
+  return { counters, histograms, quantiles: summaries ? quantiles : [], notices };
+}
+
+function readQuantiles(text: string): { quantiles: Quantile[]; notices: string[] } {
+  const quantiles: Quantile[] = [];
+  const notices: string[] = [];
+  for (const pair of text.split(",")) {
+    const at = pair.indexOf(":");
+    const [quantile, error] = [number(pair.slice(0, at)), number(pair.slice(at + 1))];
+    if (at < 0)
+      notices.push(`Invalid option: [${pair}]. No ':' delimiter found. Expected format is <quantile>:<error>`);
+    else if (Number.isNaN(quantile) || Number.isNaN(error)) notices.push(`Invalid option: [${pair}]. Error: stod`);
+    else quantiles.push({ quantile, error });
+  }
+  return { quantiles, notices };
+}
+
+/** C++'s `stod`: the number that the text begins with. */
+const number = (text: string) => Number.parseFloat(text);
+
+/** Triton's booleans; undefined for anything else. */
+export function readTritonBoolean(text: string): boolean | undefined {
+  if (/^(true|on|1)$/i.test(text)) return true;
+  return /^(false|off|0)$/i.test(text) ? false : undefined;
+}

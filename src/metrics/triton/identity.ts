@@ -1,0 +1,69 @@
+/** Which Triton server do the tables describe? Constant for the life of the process, plain data. */
+import { wattsOf } from "../../config/gpus.ts";
+import { findPreset } from "../../config/presets.ts";
+import type { ServeConfig } from "../../config/types.ts";
+import { ENSEMBLE } from "./ensemble.ts";
+
+/** A model that is loaded; its numbers have its place in the list. */
+export interface ModelIdentity {
+  readonly name: string;
+  readonly version: string;
+}
+
+export interface TritonIdentity {
+  readonly models: readonly ModelIdentity[];
+  /** The one that owns the executor. */
+  readonly llm: ModelIdentity;
+  readonly metrics: boolean;
+  readonly cpu: boolean;
+  readonly counters: boolean;
+  readonly histograms: boolean;
+  /** None: no summaries. */
+  readonly quantiles: readonly number[];
+  readonly intervalMs: number;
+  /** How long the models took to load, seconds. */
+  readonly loadS: number;
+  readonly tokensPerBlock: number;
+  /** Of one engine. */
+  readonly requestsMax: number;
+  /** Of one engine; empty where GPUs are not shown. */
+  readonly gpus: readonly GpuIdentity[];
+  /** What one engine holds of its GPUs' memory from load on. */
+  readonly gpuBytesHeld: number;
+}
+
+export interface GpuIdentity {
+  readonly totalBytes: number;
+  readonly usedBytes: number;
+  readonly watts: { readonly limit: number; readonly idle: number; readonly atWork: number };
+}
+
+const MIB = 2 ** 20;
+const wholeMib = (bytes: number) => Math.floor(bytes / MIB) * MIB;
+
+/** What of a configuration it follows from. */
+type Served = Pick<ServeConfig, "triton" | "preset" | "gpuMemoryUtilization"> & {
+  readonly engine: Pick<ServeConfig["engine"], "blockSize" | "maxNumSeqs">;
+};
+
+export function tritonIdentity(config: Served, loadS: number): TritonIdentity {
+  const { triton, engine, preset, gpuMemoryUtilization } = config;
+  const { gpu, gpuMemoryBytes, tp } = findPreset(preset)!;
+  const usedBytes = wholeMib(gpuMemoryBytes * gpuMemoryUtilization);
+  const one: GpuIdentity = { totalBytes: wholeMib(gpuMemoryBytes), usedBytes, watts: wattsOf(gpu) };
+  return {
+    models: ENSEMBLE.map((name) => ({ name, version: "1" })),
+    llm: { name: "tensorrt_llm", version: "1" },
+    metrics: triton.metrics,
+    cpu: triton.cpu,
+    counters: triton.counters,
+    histograms: triton.histograms,
+    quantiles: triton.quantiles.map(({ quantile }) => quantile),
+    intervalMs: triton.intervalMs,
+    loadS,
+    tokensPerBlock: engine.blockSize,
+    requestsMax: engine.maxNumSeqs,
+    gpus: triton.gpu ? Array.from({ length: tp }, () => one) : [],
+    gpuBytesHeld: tp * usedBytes,
+  };
+}

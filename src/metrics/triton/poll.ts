@@ -1,0 +1,93 @@
+/**
+ * What does Triton's polling thread find? GPU, CPU and pinned memory, every half of `--metrics-interval-ms` (`metrics.cc`,
+ * `StartPollingThread`); between two polls nothing of it moves. Here a scrape polls, when the time has come: what is a
+ * share of time is one of the time since the poll before. Runs in the thread that prints.
+ */
+import { readFileSync } from "node:fs";
+import type { Snapshot } from "../../engine/types.ts";
+import type { TritonIdentity } from "./identity.ts";
+import { Passed } from "./model-numbers.ts";
+
+export interface Host {
+  readonly cpuUtilization: number;
+  readonly memoryTotalBytes: number;
+  readonly memoryUsedBytes: number;
+}
+export interface EnginePoll {
+  /** Share of the time in which a step ran. */
+  readonly utilization: number;
+  readonly aliveS: number;
+  readonly busyS: number;
+}
+export interface Polled {
+  /** The first poll comes after the first half interval; all is 0 until then. */
+  readonly polled: boolean;
+  readonly host: Host;
+  readonly engines: readonly EnginePoll[];
+}
+
+const NOTHING: Host = { cpuUtilization: 0, memoryTotalBytes: 0, memoryUsedBytes: 0 };
+
+export class Poller {
+  readonly #read: (file: string) => string;
+  #turn = 0;
+  #cpu: readonly [busy: number, idle: number] = [0, 0];
+  #last: Polled = { polled: false, host: NOTHING, engines: [] };
+
+  /** `read` gives a file of /proc, or throws. */
+  constructor(read: (file: string) => string = (file) => readFileSync(`/proc/${file}`, "latin1")) {
+    this.#read = read;
+  }
+
+  take({ engines }: Snapshot, { intervalMs, cpu }: TritonIdentity): Polled {
+    const now = engines.map(({ passages, busyUs }) => ({ aliveUs: passages[Passed.aliveUs] ?? 0, busyUs }));
+    const turn = Math.floor(Math.max(0, ...now.map(({ aliveUs }) => aliveUs)) / (intervalMs * 500));
+    if (turn === this.#turn && this.#last.engines.length === now.length) return this.#last;
+    this.#turn = turn;
+    const before = this.#last.engines;
+    this.#last = {
+      polled: turn > 0,
+      host: cpu && turn > 0 ? this.#host() : NOTHING,
+      engines: now.map(({ aliveUs, busyUs }, index) => {
+        const [aliveS, busyS] = [aliveUs / 1e6, busyUs / 1e6];
+        const { aliveS: thenS, busyS: wasS } = before[index] ?? { aliveS: 0, busyS: 0 };
+        const share = aliveS > thenS ? (busyS - wasS) / (aliveS - thenS) : 0;
+        return { utilization: turn > 0 ? Math.min(1, Math.max(0, share)) : 0, aliveS, busyS };
+      }),
+    };
+    return this.#last;
+  }
+
+  /** All 0 where there is no /proc, as in the real server. */
+  #host(): Host {
+    try {
+      const [, user, nice, system, idle, iowait, irq, softirq, steal] = this.#read("stat")
+        .slice(0, 400)
+        .split("\n", 1)[0]!
+        .split(/\s+/)
+        .map(Number) as number[];
+      const [busyTicks, idleTicks] = [user! + nice! + system! + irq! + softirq! + steal!, idle! + iowait!];
+      const [busy, rest] = [busyTicks - this.#cpu[0], idleTicks - this.#cpu[1]];
+      this.#cpu = [busyTicks, idleTicks];
+      const memory = this.#read("meminfo");
+      const bytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(memory)![1]) * 1024;
+      const memoryTotalBytes = bytes("MemTotal");
+      return {
+        cpuUtilization: busy + rest > 0 ? busy / (busy + rest) : 0,
+        memoryTotalBytes,
+        memoryUsedBytes: memoryTotalBytes - bytes("MemAvailable"),
+      };
+    } catch {
+      return NOTHING;
+    }
+  }
+}
+
+const pollers = new WeakMap<TritonIdentity, Poller>();
+
+/** One poller per server that is printed. */
+export function poll(snapshot: Snapshot, identity: TritonIdentity): Polled {
+  const poller = pollers.get(identity) ?? new Poller();
+  pollers.set(identity, poller);
+  return poller.take(snapshot, identity);
+}

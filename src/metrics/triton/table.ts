@@ -1,0 +1,265 @@
+/**
+ * What does a Triton server show of its models, its GPUs and its host? Its core's families in its own order (counters,
+ * gauges, histograms, summaries): `metrics.cc`, `metric_model_reporter.cc` (2026). Left out are the families of the
+ * response cache: no model here has one.
+ */
+import type { Snapshot } from "../../engine/types.ts";
+import type { Identity } from "../identity.ts";
+import {
+  counter,
+  gauge,
+  type Proof,
+  type Read,
+  type Row,
+  type Series,
+  type SummarySnapshot,
+  summary,
+} from "../table.ts";
+import type { Labels, Sample } from "../text.ts";
+import type { GpuIdentity, ModelIdentity } from "./identity.ts";
+import { FIRST_RESPONSE_MS, ModelWord, modelWidth, Passed, REASONS, SPANS } from "./model-numbers.ts";
+import { type EnginePoll, type Host, type Polled, poll } from "./poll.ts";
+
+const BY_REQUESTS: Proof = { moves: "test/conformance/triton-metrics.test.ts" };
+const BY_POLLS: Proof = { moves: "test/unit/triton-poll.test.ts" };
+/** The pool of `--pinned-memory-pool-byte-size` when nothing is said. */
+const PINNED_BYTES = 268_435_456;
+
+export const labelsOf = ({ name, version }: ModelIdentity): Labels => ({ model: name, version });
+
+/** A number of the model with that index, over all engines. */
+export function sumOf({ engines }: Snapshot, { triton }: Identity, model: number, word: number): number {
+  const at = Passed.models + model * modelWidth(triton.quantiles.length) + word;
+  return engines.reduce((sum, { passages }) => sum + (passages[at] ?? 0), 0);
+}
+
+/** One series per model. */
+const each =
+  <Value>(read: (number: (word: number) => number, model: number, snapshot: Snapshot, identity: Identity) => Value) =>
+  (snapshot: Snapshot, identity: Identity): readonly Series<Value>[] =>
+    identity.triton.models.map((model, index) => {
+      const number = (word: number) => sumOf(snapshot, identity, index, word);
+      return [labelsOf(model), read(number, index, snapshot, identity)];
+    });
+
+/** Without `counter_latencies` the real server counts nothing any more. */
+const counted = (word: number) => each((number, _model, _snapshot, { triton }) => (triton.counters ? number(word) : 0));
+
+const ofModels = (name: string, help: string, word: number) =>
+  counter("now", `nv_inference_${name}`, help, counted(word), BY_REQUESTS);
+
+const DURATIONS = [
+  "Cumulative inference request duration in microseconds (includes cached requests)",
+  "Cumulative inference queuing duration in microseconds (includes cached requests)",
+  "Cumulative compute input duration in microseconds (does not include cached requests)",
+  "Cumulative compute inference duration in microseconds (does not include cached requests)",
+  "Cumulative inference compute output duration in microseconds (does not include cached requests)",
+] as const;
+
+const SUMMARIES = [
+  "Summary of inference request duration in microseconds (includes cached requests)",
+  "Summary of inference queuing duration in microseconds (includes cached requests)",
+  ...DURATIONS.slice(2),
+];
+
+const counters: readonly Row[] = [
+  ofModels("request_success", "Number of successful inference requests, all batch sizes", ModelWord.success),
+  counter(
+    "now",
+    "nv_inference_request_failure",
+    "Number of failed inference requests, all batch sizes",
+    (snapshot, identity) =>
+      REASONS.flatMap((reason, index) =>
+        counted(ModelWord.failures + index)(snapshot, identity).map(
+          ([labels, value]) => [{ ...labels, reason }, value] as const,
+        ),
+      ),
+    BY_REQUESTS,
+  ),
+  ofModels("count", "Number of inferences performed (does not include cached requests)", ModelWord.count),
+  ofModels(
+    "exec_count",
+    "Number of model executions performed (does not include cached requests)",
+    ModelWord.executions,
+  ),
+];
+
+const durations: readonly Row[] = SPANS.map((span, index) =>
+  ofModels(`${span}_duration_us`, DURATIONS[index]!, ModelWord.durations + index),
+);
+
+const ofEachModel: readonly Row[] = [
+  gauge(
+    "now",
+    "nv_inference_pending_request_count",
+    "Instantaneous number of pending requests awaiting execution per-model.",
+    each(() => 0),
+    {
+      still:
+        "an ensemble has none, the TensorRT-LLM backend takes requests in at once and queues them itself, and what waits for the tokenizer shows in the queue time of preprocessing",
+    },
+  ),
+  gauge(
+    "now",
+    "nv_model_load_duration_secs",
+    "Model load time in seconds",
+    each((_number, _model, _snapshot, { triton }) => triton.loadS),
+    { still: "a model is loaded once" },
+  ),
+];
+
+const polled = (name: string, help: string, read: (found: Polled) => number, proof: Proof) =>
+  gauge("now", name, help, (snapshot, { triton }) => [[{}, read(poll(snapshot, triton))]], proof);
+
+const pinned: readonly Row[] = [
+  polled(
+    "nv_pinned_memory_pool_total_bytes",
+    "Pinned memory pool total memory size, in bytes",
+    (found) => (found.polled ? PINNED_BYTES : 0),
+    BY_POLLS,
+  ),
+  polled("nv_pinned_memory_pool_used_bytes", "Pinned memory pool used memory size, in bytes", () => 0, {
+    still: "TensorRT-LLM's backend runs on KIND_CPU instances, whose tensors are not pinned",
+  }),
+];
+
+/** A made-up name: engine and GPU of it. */
+const uuidOf = (engine: number, gpu: number) =>
+  `GPU-${engine.toString(16).padStart(8, "0")}-0000-4000-8000-${gpu.toString(16).padStart(12, "0")}`;
+
+type OfGpu = (gpu: GpuIdentity, found: EnginePoll) => number;
+/** All 0 before the first poll. */
+const ofGpus =
+  (read: OfGpu): Read<number> =>
+  (snapshot, { triton, engineFirst }) => {
+    const { polled: begun, engines } = poll(snapshot, triton);
+    return engines.flatMap((engine, rank) =>
+      triton.gpus.map((gpu, index) => [{ gpu_uuid: uuidOf(engineFirst + rank, index) }, begun ? read(gpu, engine) : 0]),
+    );
+  };
+
+/** While it computes a GPU draws `atWork`, else `idle`. */
+const power: OfGpu = ({ watts }, { utilization }) => watts.idle + utilization * (watts.atWork - watts.idle);
+const energy: OfGpu = ({ watts }, { aliveS, busyS }) =>
+  watts.idle * aliveS + (watts.atWork - watts.idle) * Math.min(busyS, aliveS);
+
+const gpuEnergy: readonly Row[] = [
+  counter(
+    "now",
+    "nv_energy_consumption",
+    "GPU energy consumption in joules since the Triton Server started",
+    ofGpus(energy),
+    BY_POLLS,
+  ),
+];
+
+const ofGpu = (name: string, help: string, read: OfGpu, proof: Proof) =>
+  gauge("now", `nv_gpu_${name}`, help, ofGpus(read), proof);
+
+const gpus: readonly Row[] = [
+  ofGpu("utilization", "GPU utilization rate [0.0 - 1.0)", (_, { utilization }) => utilization, BY_POLLS),
+  ofGpu("memory_total_bytes", "GPU total memory, in bytes", ({ totalBytes }) => totalBytes, BY_POLLS),
+  ofGpu("memory_used_bytes", "GPU used memory, in bytes", ({ usedBytes }) => usedBytes, BY_POLLS),
+  ofGpu("power_usage", "GPU power usage in watts", power, BY_POLLS),
+  ofGpu("power_limit", "GPU power management limit in watts", ({ watts }) => watts.limit, BY_POLLS),
+];
+
+const ofHost = (name: string, help: string, read: (host: Host) => number) =>
+  polled(`nv_cpu_${name}`, help, ({ host }) => read(host), BY_POLLS);
+
+const host: readonly Row[] = [
+  ofHost("utilization", "CPU utilization rate [0.0 - 1.0]", ({ cpuUtilization }) => cpuUtilization),
+  ofHost("memory_total_bytes", "CPU total memory (RAM), in bytes", ({ memoryTotalBytes }) => memoryTotalBytes),
+  ofHost("memory_used_bytes", "CPU used memory (RAM), in bytes", ({ memoryUsedBytes }) => memoryUsedBytes),
+];
+
+/** A histogram in prometheus-cpp's order: count, sum, buckets. `buckets` are not cumulative, one more than bounds. */
+export function histogramSamples(
+  name: string,
+  labels: Labels,
+  bounds: readonly number[],
+  buckets: readonly number[],
+  sum: number,
+): readonly Sample[] {
+  let below = 0;
+  const cumulative = buckets.map((bucket, index) => {
+    below += bucket;
+    return { metricName: `${name}_bucket`, labels: { ...labels, le: bounds[index] ?? Infinity }, value: below };
+  });
+  return [
+    { metricName: `${name}_count`, labels, value: below },
+    { metricName: `${name}_sum`, labels, value: sum },
+    ...cumulative,
+  ];
+}
+
+/** The histogram whose buckets begin at `word`, one series per model given. */
+export function modelHistogram(
+  name: string,
+  help: string,
+  bounds: readonly number[],
+  word: number,
+  of: (identity: Identity) => readonly (readonly [Labels, number])[],
+  proof: Proof,
+): Row {
+  return {
+    name,
+    help,
+    type: "histogram",
+    refresh: "now",
+    samples: (snapshot, identity) =>
+      of(identity).flatMap(([labels, model]) => {
+        const buckets = Array.from({ length: bounds.length + 1 }, (_, i) => sumOf(snapshot, identity, model, word + i));
+        const sum = sumOf(snapshot, identity, model, word + bounds.length + 1);
+        return histogramSamples(name, labels, bounds, buckets, sum);
+      }),
+    proof,
+  };
+}
+
+const firstResponse = modelHistogram(
+  "nv_inference_first_response_histogram_ms",
+  "Duration from request to first response in milliseconds",
+  FIRST_RESPONSE_MS,
+  ModelWord.firstResponse,
+  ({ triton }) => triton.models.map((model, index) => [labelsOf(model), index] as const),
+  BY_REQUESTS,
+);
+
+/** Of several engines the largest estimate: one server has one. */
+function summaryOf(span: number): Read<SummarySnapshot> {
+  return each((number, model, { engines }, { triton }) => {
+    const { quantiles } = triton;
+    const first = Passed.models + model * modelWidth(quantiles.length) + ModelWord.quantiles + span * quantiles.length;
+    const estimate = (index: number) => Math.max(0, ...engines.map(({ passages }) => passages[first + index] ?? 0)) - 1;
+    return {
+      count: number(ModelWord.success),
+      sum: number(ModelWord.durations + span),
+      quantiles: quantiles.map((quantile, index) => {
+        const value = estimate(index);
+        return [quantile, value < 0 ? Number.NaN : value] as const;
+      }),
+    };
+  });
+}
+
+const summaries: readonly Row[] = SPANS.map((span, index) =>
+  summary("now", `nv_inference_${span}_summary_us`, SUMMARIES[index]!, summaryOf(index), BY_REQUESTS),
+);
+
+/** A family that is off has no series, and such the real server does not print. */
+export function triton({ triton: server }: Identity): readonly Row[] {
+  if (!server.metrics) return [];
+  const shown = server.gpus.length > 0;
+  return [
+    ...counters,
+    ...(server.counters ? durations : []),
+    ...(shown ? gpuEnergy : []),
+    ...ofEachModel,
+    ...pinned,
+    ...(shown ? gpus : []),
+    ...(server.cpu ? host : []),
+    ...(server.histograms ? [firstResponse] : []),
+    ...(server.quantiles.length > 0 ? summaries : []),
+  ];
+}

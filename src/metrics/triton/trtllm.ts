@@ -1,0 +1,136 @@
+/**
+ * What does TensorRT-LLM's Triton backend show of its executor? `custom_metrics_reporter.cc` and `model_instance_state.cc`
+ * of the 1.2 line: in-flight batching, every 100 ms the last iteration's statistics. The scheduler here is vLLM's; which
+ * of its numbers stands for which is said in docs/triton-metrics.md.
+ */
+import type { EngineSnapshot } from "../../engine/types.ts";
+import type { Identity } from "../identity.ts";
+import { counter, gauge, type Proof, type Read, type Row } from "../table.ts";
+import { ModelWord, Passed, TOKENS } from "./model-numbers.ts";
+import { labelsOf, modelHistogram } from "./table.ts";
+
+/** `stats_check_period_ms`. */
+const EVERY = { everyMs: 100 } as const;
+const BY_REQUESTS: Proof = { moves: "test/conformance/triton-metrics.test.ts" };
+
+interface Numbers {
+  readonly engines: readonly EngineSnapshot[];
+  readonly identity: Identity;
+  readonly sum: (pick: (engine: EngineSnapshot) => number) => number;
+}
+
+/** One series per value of a label. All are 0 until an iteration has ended. */
+function group(label: string, values: Readonly<Record<string, (numbers: Numbers) => number>>): Read<number> {
+  return ({ engines }, identity) => {
+    const begun = engines.filter(({ iterations }) => iterations > 0);
+    const sum = (pick: (engine: EngineSnapshot) => number) => begun.reduce((total, engine) => total + pick(engine), 0);
+    const numbers = { engines: begun, identity, sum };
+    return Object.entries(values).map(([value, read]) => [
+      { ...labelsOf(identity.triton.llm), [label]: value },
+      begun.length === 0 ? 0 : read(numbers),
+    ]);
+  };
+}
+
+/** Requests beyond the limit are still the executor's. */
+const active = ({ sum, identity }: Numbers) =>
+  sum(({ planRequests }) => Math.min(planRequests, identity.triton.requestsMax));
+const scheduled = ({ sum }: Numbers) => sum(({ planScheduled }) => planScheduled);
+const used = ({ sum }: Numbers) => sum(({ blocksUsed }) => blocksUsed);
+const usable = ({ sum }: Numbers) => sum(({ blocksUsable }) => blocksUsable);
+
+/** As the backend writes it into JSON, C's `%f`. */
+const sixDecimals = (value: number) => Number(value.toFixed(6));
+
+const gauges: readonly Row[] = [
+  gauge(
+    EVERY,
+    "nv_trt_llm_request_metrics",
+    "TRT LLM request metrics",
+    group("request_type", {
+      active,
+      max: ({ engines, identity }) => engines.length * identity.triton.requestsMax,
+      scheduled,
+      context: ({ sum }) => sum(({ planPrefills }) => planPrefills),
+      waiting: (numbers) => active(numbers) - scheduled(numbers),
+    }),
+    BY_REQUESTS,
+  ),
+  gauge(
+    EVERY,
+    "nv_trt_llm_runtime_memory_metrics",
+    "TRT LLM runtime memory metrics",
+    group("memory_type", {
+      cpu: () => 0,
+      gpu: ({ engines, identity }) => engines.length * identity.triton.gpuBytesHeld,
+      pinned: () => 0,
+    }),
+    BY_REQUESTS,
+  ),
+  gauge(
+    EVERY,
+    "nv_trt_llm_kv_cache_block_metrics",
+    "TRT LLM KV cache block metrics",
+    group("kv_cache_block_type", {
+      max: usable,
+      free: (numbers) => usable(numbers) - used(numbers),
+      used,
+      tokens_per: ({ identity }) => identity.triton.tokensPerBlock,
+      reused: ({ sum, identity }) => sum(({ prefixHits }) => Math.floor(prefixHits / identity.triton.tokensPerBlock)),
+      fraction: (numbers) => sixDecimals(used(numbers) / usable(numbers)),
+    }),
+    BY_REQUESTS,
+  ),
+  gauge(
+    EVERY,
+    "nv_trt_llm_inflight_batcher_metrics",
+    "TRT LLM inflight_batcher-specific metrics",
+    group("inflight_batcher_specific_metric", {
+      total_context_tokens: ({ sum }) => sum(({ planPrefillTokens }) => planPrefillTokens),
+      generation_requests: ({ sum }) => sum(({ planScheduled, planPrefills }) => planScheduled - planPrefills),
+      micro_batch_id: () => 0,
+      paused_requests: ({ sum }) => sum(({ planPreempted }) => planPreempted),
+    }),
+    BY_REQUESTS,
+  ),
+  gauge(
+    EVERY,
+    "nv_trt_llm_general_metrics",
+    "General TRT LLM metrics",
+    group("general_type", {
+      timestamp: ({ engines }) =>
+        Math.max(...engines.map(({ passages, takenUs }) => Math.round((passages[Passed.epochUs] ?? 0) + takenUs))),
+      iteration_counter: ({ sum }) => sum(({ iterations }) => iterations),
+    }),
+    BY_REQUESTS,
+  ),
+];
+
+const disaggregated = counter(
+  EVERY,
+  "nv_trt_llm_disaggregated_serving_metrics",
+  "TRT LLM disaggregated serving metrics",
+  group("disaggregated_serving_type", { kv_cache_transfer_ms: () => 0, request_count: () => 0 }),
+  { still: "prompts and answers are computed by the same engine" },
+);
+
+const lengths = (what: "input" | "output", word: number) =>
+  modelHistogram(
+    `nv_llm_${what}_token_len`,
+    "TRT LLM response metrics",
+    TOKENS,
+    word,
+    ({ triton: { models, llm } }) => [
+      [
+        { ...labelsOf(llm), response_metric_type: `total_${what}_tokens` },
+        models.findIndex(({ name }) => name === llm.name),
+      ],
+    ],
+    BY_REQUESTS,
+  );
+
+/** In the backend's order of registration within each type. */
+export function trtllm({ triton: { metrics } }: Identity): readonly Row[] {
+  if (!metrics) return [];
+  return [disaggregated, ...gauges, lengths("output", ModelWord.outputTokens), lengths("input", ModelWord.inputTokens)];
+}
