@@ -1,5 +1,6 @@
 /** The core under the scheduling calls of the live loop, without clock, sockets or text. Small enough for a test too. */
 import { Word } from "../../assembly/layout.ts";
+import type { EngineConfig } from "../../src/config/types.ts";
 import { loadAnswers } from "../../src/content/answers.ts";
 import { loadCore } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
