@@ -1,0 +1,18 @@
+/** Are the tables of docs/metrics.md those of the program, and is every fix in it? */
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { metricsTables, tableIn } from "../../scripts/metrics-tables.ts";
+import { FIX_NAMES } from "../../src/config/types.ts";
+
+const docs = readFileSync(new URL("../../docs/metrics.md", import.meta.url), "utf8");
+
+test.each(Object.entries(metricsTables()))(
+  "the table of %s (bun scripts/metrics-tables.ts writes it)",
+  (marker, table) => {
+    expect(tableIn(docs, marker)).toBe(table);
+  },
+);
+
+test.each(FIX_NAMES)("--fix %s is described", (fix) => {
+  expect(docs).toContain(`| \`${fix}\` |`);
+});
