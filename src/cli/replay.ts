@@ -9,6 +9,7 @@ import type { ServeConfig } from "../config/types.ts";
 import { loadAnswers } from "../content/answers.ts";
 import { CoreTooLarge, CoreTrap } from "../core/core.ts";
 import { dialectNames } from "../metrics/dialects.ts";
+import { Ensemble } from "../metrics/triton/ensemble.ts";
 import type { ClientOptions } from "../replay/clients.ts";
 import { Pages } from "../replay/page.ts";
 import { Replay } from "../replay/replay.ts";
@@ -133,6 +134,9 @@ async function runTrace(trace: Trace, name: string, values: ReplayValues, config
             onScrape: (atUs) => scrapes.take(pages!, atUs),
           },
         }),
+    ...(config.triton.metrics && (scrapes !== null || files.metrics !== null)
+      ? { passages: (now: () => number) => new Ensemble(config.triton.quantiles, now, Math.round(startS * 1e6)) }
+      : {}),
     ...(truth === null ? {} : { observer: (engine: number) => truth.observer(engine) }),
     ...(files.series === null ? {} : { series: seriesInto(files.series, values["series-interval"] ?? 1) }),
     ...(process.stderr.isTTY ? { onProgress: progress.show } : {}),

@@ -297,7 +297,7 @@ export class Engine {
     this.#closing = 0;
     this.#snapshots.hold();
     const watch = this.#watch;
-    if (this.#listening === 0 && watch === null) {
+    if (this.#listening === 0 && watch === null && this.#passages === null) {
       this.#deliverEnds();
       return;
     }

@@ -4,6 +4,7 @@ import type { EngineConfig } from "../config/types.ts";
 import type { Engine } from "../engine/engine.ts";
 import { Fleet as Ranks } from "../engine/fleet.ts";
 import type { Observer } from "../engine/observer.ts";
+import type { Passages } from "../engine/passage.ts";
 import type { Fresh } from "../engine/snapshot.ts";
 import {
   type EngineSnapshot,
@@ -32,6 +33,8 @@ export interface FleetOptions {
   readonly onStep: () => void;
   /** Of the engine with this index, where somebody keeps the truth. */
   readonly observer: ((engine: number) => Observer) | null;
+  /** Of the engine with this index, where somebody counts what passes. */
+  readonly passages: ((engine: number) => Passages) | null;
   /** Called before each update with its time. */
   readonly beforeUpdate: ((nowUs: number) => void) | null;
 }
@@ -57,6 +60,7 @@ export class Fleet {
     onEnd,
     onStep,
     observer,
+    passages,
     beforeUpdate,
   }: FleetOptions) {
     this.#config = config;
@@ -68,6 +72,7 @@ export class Fleet {
     this.#ranks = new Ranks({
       ...common,
       ...(observer ? { observer } : {}),
+      ...(passages ? { passages } : {}),
       ...(beforeUpdate ? { beforeUpdate } : {}),
     });
     this.#client = clients(options);
@@ -143,6 +148,7 @@ export class Fleet {
 /** A client's end of its answer. */
 class Stream implements Receiver {
   readonly endsOnly = true;
+  readonly streams = true;
   readonly #ended: (reason: Finish, arrivalUs: number) => void;
   readonly #arrivalUs: number;
   #stay: Cancel | null = null;

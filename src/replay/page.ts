@@ -24,8 +24,11 @@ export class Pages {
   constructor(replay: Replay, { config, startS, dropped }: PagesOptions) {
     const { fleet, accounts } = replay;
     const ranks = { ...config, dataParallelSize: fleet.engines.length };
-    const { identity, shape, refreshes } = setupOf(ranks, startS, HTTP_ROUTES, false);
     const views = { now: fleet.views("now"), step: fleet.views("step") };
+    // Without what counts for Triton it has no page, and this machine has no place in simulated time.
+    const counted = config.triton.metrics && views.now.every(({ passages }) => passages.length > 0);
+    const triton = { ...config.triton, metrics: counted, cpu: false };
+    const { identity, shape, refreshes } = setupOf({ ...ranks, triton }, startS, HTTP_ROUTES, false);
     const loop = fleet.lateness();
     const source: Source = (fresh) => ({
       engines: views[fresh],

@@ -7,6 +7,7 @@ import { VirtualClock } from "../clock.ts";
 import type { HttpRoute } from "../config/http-counts.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { Observer } from "../engine/observer.ts";
+import type { Passages } from "../engine/passage.ts";
 import { type EngineSnapshot, Finish } from "../engine/types.ts";
 import { HttpAccounts } from "../http-accounts.ts";
 import type { Pace, TraceRequest } from "../traces/trace.ts";
@@ -63,6 +64,8 @@ export interface ReplayOptions {
   readonly beforeUpdate?: (nowUs: number) => void;
   /** Of the engine with this index: told of every step and request. */
   readonly observer?: (engine: number) => Observer;
+  /** The same for what is counted of requests as they begin and end; `now` is the replay's time. */
+  readonly passages?: (now: () => number) => Passages;
   /** Frees memory. The host's own collector takes the core's memory, most of it never touched, for live data and so waits too long. */
   readonly collect?: () => void;
   readonly onProgress?: (atUs: number, counts: Counts) => void;
@@ -104,7 +107,7 @@ export class Replay {
     this.#most = options.pace.kind === "closed" ? options.pace.concurrency : Number.POSITIVE_INFINITY;
     this.#rowUs = options.series?.intervalUs ?? Number.POSITIVE_INFINITY;
     this.#scrapeUs = options.scrapes ? 0 : Number.POSITIVE_INFINITY;
-    const { config, module, engines, clients = PATIENT, observer = null, beforeUpdate = null } = options;
+    const { config, module, engines, clients = PATIENT, observer = null, passages, beforeUpdate = null } = options;
     this.fleet = new Fleet({
       config,
       clock: this.#clock,
@@ -114,6 +117,7 @@ export class Replay {
       onEnd: this.#ended,
       onStep: this.#stepped,
       observer,
+      passages: passages ? () => passages(() => this.#clock.now()) : null,
       beforeUpdate,
     });
     this.#advance();

@@ -48,6 +48,9 @@ interface Cut {
   readonly maxTokens: number;
 }
 
+/** When a request came, and when its prompt went to the encoder. */
+type Stamps = Required<Pick<Generation, "arrivalUs" | "encodedFromUs">>;
+
 const RANK_HEADER = "x-data-parallel-rank";
 /** Wins over the body. */
 const PRIORITY_HEADER = "x-vllm-priority";
@@ -117,6 +120,7 @@ export class Generator {
     if ("error" in read) return refuse(read.error);
     const { request } = read;
 
+    const encodedFromUs = backend.nowUs();
     const encoding = this.#encode(request);
     if ("error" in encoding) return refuse(encoding.error);
     let prompts: Uint32Array[] | null = null;
@@ -153,11 +157,12 @@ export class Generator {
     if (wrong !== null) return refuseLate(wrong);
 
     const asked = this.#asked(request, http, cut, ticket);
+    const stamps = { arrivalUs, encodedFromUs };
     if (request.stream) {
       const answer = new StreamedAnswer(asked);
       const sink = new SseStream(answer, accounting);
       answer.sink = sink;
-      const refused = this.#submit(asked, request, http, cut, arrivalUs, answer.choices);
+      const refused = this.#submit(asked, request, http, cut, stamps, answer.choices);
       if (refused === "paused") return refuseLate(request.kind === "chat" ? pausedInChatStream : paused);
       if (refused !== null) return refuse(engineBusy);
       ticket.streams(accounting, this.#http.visitOf(context));
@@ -165,7 +170,7 @@ export class Generator {
       return this.#http.stream(context, sink.body());
     }
     const answer = new CollectedAnswer(asked);
-    const refused = this.#submit(asked, request, http, cut, arrivalUs, answer.choices);
+    const refused = this.#submit(asked, request, http, cut, stamps, answer.choices);
     if (refused !== null) return refuse(refused === "paused" ? paused : engineBusy);
     return this.#collect(context, answer);
   }
@@ -254,13 +259,13 @@ export class Generator {
     request: Asking,
     http: Request,
     cut: readonly Cut[],
-    arrivalUs: number,
+    stamps: Stamps,
     choices: readonly Choice[],
   ): "busy" | "paused" | null {
     // A header that is no number says nothing.
     const priority = Number(headerInt(http.headers.get(PRIORITY_HEADER)) ?? request.priority);
     const rank = headerInt(http.headers.get(RANK_HEADER));
-    const placed = { priority, arrivalUs, ...(rank === null ? {} : { rank: Number(rank) }) };
+    const placed = { priority, ...stamps, ...(rank === null ? {} : { rank: Number(rank) }) };
     const log = this.#server.requestLog;
     const adapter = this.#adapter(request);
     const lora = adapter === 0 ? null : { ...this.#options.config.loraModules[adapter - 1]!, number: adapter };
@@ -288,7 +293,7 @@ export class Generator {
     return null;
   }
 
-  #generation(request: Asking, { ids, maxTokens }: Cut, seed: number): Omit<Generation, "priority" | "arrivalUs"> {
+  #generation(request: Asking, { ids, maxTokens }: Cut, seed: number): Omit<Generation, "priority" | keyof Stamps> {
     const planned = request.maxTokens === null && !request.ignoreEos;
     return {
       promptIds: ids,

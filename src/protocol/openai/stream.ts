@@ -102,6 +102,7 @@ export class StreamedAnswer implements SinkEvents {
 
 /** One choice of a stream. */
 export class StreamedChoice implements Receiver {
+  readonly streams = true;
   readonly index: number;
   submission: Submission | null = null;
   finish: Finish | null = null;
