@@ -27,6 +27,8 @@ export interface Parameters {
   readonly ensembles?: readonly string[];
   /** No request has a batch of more than one, in Triton. */
   readonly batchOfOne?: boolean;
+  /** All dialects of a page show one instant: gauges are compared under load too. */
+  readonly oneInstant?: boolean;
   /** TensorRT-LLM's `GUARANTEED_NO_EVICT`. */
   readonly noEvict?: boolean;
 }

@@ -9,7 +9,8 @@ import { type CheckOptions, checkScrapes, type Report } from "../../src/check/in
 
 const folder = new URL("recorded/", import.meta.url);
 const read = (name: string) => readFileSync(new URL(name, folder), "utf8");
-const names = readdirSync(folder).sort();
+const files = readdirSync(folder).sort();
+const names = files.filter((name) => name.endsWith(".txt"));
 const parameters = { maxNumSeqs: 6, maxModelLen: 512, enablePrefixCaching: true };
 const violated = (report: Report) => report.violated.map(({ id, violations }) => [id, violations[0]!.left.text]);
 const ids = (report: Report, verdict: string) =>
@@ -54,6 +55,13 @@ describe("pages of real servers", () => {
     expect(report.dialects).toEqual(["triton"]);
   });
 
+  test.each(files.filter((name) => name.endsWith(".json")))("%s: Triton's pages one after the other", (name) => {
+    const pages = pagesOf(JSON.parse(read(name)));
+    const report = checkScrapes(pages);
+    expect(violated(report)).toEqual([]);
+    expect(report.scrapes).toBe(pages.length);
+  });
+
   test("dialects", () => {
     const spoken = (name: string) => checkScrapes([read(name)]).dialects.join();
     expect(spoken("vllm-clean-99-rest1.txt")).toBe("vllm");
@@ -62,6 +70,42 @@ describe("pages of real servers", () => {
     expect(spoken("dynamo-1.6.1-mocker-worker-after-2-requests.txt")).toBe("vllm,dynamo-worker");
   });
 });
+
+type Recorded = number | "NaN" | { readonly recorded: number };
+interface Recording {
+  readonly steps: readonly {
+    readonly scrape?: string;
+    readonly expect?: {
+      readonly families?: readonly {
+        readonly name: string;
+        readonly help: string;
+        readonly type: string;
+        readonly samples: readonly {
+          readonly name?: string;
+          readonly labels: Record<string, string>;
+          readonly value: Recorded;
+        }[];
+      }[];
+    };
+  }[];
+}
+
+/** The recording has families and samples, times as measured; texts of labels as escaped. */
+function pagesOf({ steps }: Recording): string[] {
+  return steps.flatMap(({ scrape, expect: answer }) => {
+    if (scrape === undefined || answer?.families === undefined) return [];
+    const lines = answer.families.flatMap(({ name, help, type, samples }) => [
+      `# HELP ${name} ${help}`,
+      `# TYPE ${name} ${type}`,
+      ...samples.map((sample) => {
+        const labels = Object.entries(sample.labels).map(([label, text]) => `${label}="${text}"`);
+        const value = typeof sample.value === "object" ? sample.value.recorded : sample.value;
+        return `${sample.name ?? name}{${labels.join(",")}} ${value}`;
+      }),
+    ]);
+    return [`${lines.join("\n")}\n`];
+  });
+}
 
 /** Adds to a value; the series is its name and its labels beside engine and model. */
 type Change = readonly [series: string, by: number | "minus the queue" | ((value: number) => number)];

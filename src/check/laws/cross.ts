@@ -36,13 +36,16 @@ function tritonEnds({ page }: Case): Term | null {
 export const cross = [
   law(
     "X01",
-    "queue, running requests and the share of used blocks are equal in all dialects",
+    "queue, running requests and the share of used blocks are equal in all dialects while nothing moves",
     {
+      needs: ["rest"],
       tolerance: "2e-6 for the share",
       means: "Two dialects of one engine show different moments, or one of them is made up.",
     },
     (c) => {
       needTwo(c);
+      // TensorRT-LLM's gauges are as old as the last poll of its statistics, vLLM's as old as the last step.
+      if (c.known.parameters.oneInstant !== true) c.needRest();
       const { page } = c;
       const vllm = (name: string) => page.maybe(`vllm:${name}`);
       const requests = (type: string) => page.maybe("nv_trt_llm_request_metrics", { request_type: type });

@@ -48,7 +48,7 @@ export const trtllm = [
   ),
   law(
     "T04",
-    "KV blocks used + free = max; max and tokens_per do not change",
+    "KV blocks used + free = max; max and tokens_per do not change once they are there",
     {
       needs: ["one scrape", "two scrapes"],
       means: "Blocks were lost, or are counted twice.",
@@ -59,7 +59,8 @@ export const trtllm = [
       if (c.lookBefore === null) return whole;
       const constant = ["max", "tokens_per"].map((type) => {
         const before = c.before.get("kv_cache_block_metrics", { kv_cache_block_type: type });
-        return equal(blocks(c, type), { ...before, text: `${before.text} before` });
+        // 0 until the first poll of the statistics.
+        return before.value === 0 ? null : equal(blocks(c, type), { ...before, text: `${before.text} before` });
       });
       return [whole, ...constant];
     },

@@ -130,6 +130,13 @@ export const cross: readonly Example[] = [
     law: "X01",
     pages: ['vllm:num_requests_waiting 2\nnv_trt_llm_request_metrics{request_type="waiting"} 2\n'],
     change: ['"waiting"} 2', '"waiting"} 3'],
+    options: { parameters: { oneInstant: true } },
+  },
+  {
+    law: "X01",
+    pages: ['vllm:kv_cache_usage_perc 0\nnv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"} 0\n'],
+    change: ['"fraction"} 0', '"fraction"} 0.5'],
+    last: { rest: true },
   },
   {
     law: "X02",
