@@ -265,6 +265,7 @@ test("what the engine gets of a request", async () => {
     adapter: 0,
     skipReadingPrefixCache: false,
     arrivalUs: 5,
+    encodedFromUs: 5,
     choices: { count: 2, left: 2, longest: 0 },
   };
   const ids = ["0_cmpl-a-0", "1_cmpl-a-0", "0_cmpl-a-1", "1_cmpl-a-1"];

@@ -12,16 +12,28 @@ export function printG16(value: number): string {
   if (Number.isNaN(value)) return "Nan";
   if (!Number.isFinite(value)) return value < 0 ? "-Inf" : "+Inf";
   if (Number.isSafeInteger(value) && Math.abs(value) < 1e15) return Object.is(value, -0) ? "-0" : `${value}`;
-  const [mantissa, power] = value.toExponential(DIGITS - 1).split("e") as [string, string];
+  const [mantissa, power] = rounded(value).split("e") as [string, string];
   const exponent = Number(power);
   if (exponent < -4 || exponent >= DIGITS) {
     const sign = exponent < 0 ? "-" : "+";
     return `${withoutZeros(mantissa)}e${sign}${`${Math.abs(exponent)}`.padStart(2, "0")}`;
   }
-  return withoutZeros(value.toFixed(Math.max(0, DIGITS - 1 - exponent)));
+  const sign = mantissa.startsWith("-") ? "-" : "";
+  const digits = mantissa.replace(/[-.]/g, "");
+  const text =
+    exponent < 0
+      ? `0.${"0".repeat(-exponent - 1)}${digits}`
+      : `${digits.slice(0, exponent + 1)}.${digits.slice(exponent + 1)}`;
+  return sign + withoutZeros(text);
 }
 
-const withoutZeros = (text: string) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+/** To 16 digits; where the value lies in the middle of two C takes the even one, JavaScript the larger. */
+function rounded(value: number): string {
+  const middle = /^(-?\d\.\d{14}[02468])50*(e.*)$/.exec(value.toExponential(50));
+  return middle ? middle[1]! + middle[2]! : value.toExponential(DIGITS - 1);
+}
+
+const withoutZeros = (text: string) => (text.includes(".") ? text.replace(/\.?0*$/, "") : text);
 
 function labelNames(labels: Labels): readonly string[] {
   const names = Object.keys(labels);
