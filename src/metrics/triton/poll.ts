@@ -28,6 +28,8 @@ export interface Polled {
 
 const NOTHING: Host = { cpuUtilization: 0, memoryTotalBytes: 0, memoryUsedBytes: 0 };
 
+const REST: EnginePoll = { utilization: 0, aliveS: 0, busyS: 0 };
+
 export class Poller {
   readonly #read: (file: string) => string;
   #turn = 0;
@@ -42,17 +44,18 @@ export class Poller {
   take({ engines }: Snapshot, { intervalMs, cpu }: TritonIdentity): Polled {
     const now = engines.map(({ passages, busyUs }) => ({ aliveUs: passages[Passed.aliveUs] ?? 0, busyUs }));
     const turn = Math.floor(Math.max(0, ...now.map(({ aliveUs }) => aliveUs)) / (intervalMs * 500));
+    if (turn === 0) return { polled: false, host: NOTHING, engines: now.map(() => REST) };
     if (turn === this.#turn && this.#last.engines.length === now.length) return this.#last;
     this.#turn = turn;
     const before = this.#last.engines;
     this.#last = {
-      polled: turn > 0,
-      host: cpu && turn > 0 ? this.#host() : NOTHING,
+      polled: true,
+      host: cpu ? this.#host() : NOTHING,
       engines: now.map(({ aliveUs, busyUs }, index) => {
         const [aliveS, busyS] = [aliveUs / 1e6, busyUs / 1e6];
-        const { aliveS: thenS, busyS: wasS } = before[index] ?? { aliveS: 0, busyS: 0 };
-        const share = aliveS > thenS ? (busyS - wasS) / (aliveS - thenS) : 0;
-        return { utilization: turn > 0 ? Math.min(1, Math.max(0, share)) : 0, aliveS, busyS };
+        const then = before[index] ?? REST;
+        const share = aliveS > then.aliveS ? (busyS - then.busyS) / (aliveS - then.aliveS) : 0;
+        return { utilization: Math.min(1, Math.max(0, share)), aliveS, busyS };
       }),
     };
     return this.#last;
