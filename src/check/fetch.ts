@@ -27,12 +27,12 @@ export async function fetchPage(
   });
   try {
     const response = await fetch(url, { headers: { accept }, signal: stop.signal });
-    if (!response.ok) return { why: `${url} answered ${response.status} ${response.statusText}`.trimEnd() };
+    if (!response.ok) return { why: `it answered ${response.status} ${response.statusText}`.trimEnd() };
     const bytes = await readAtMost(response, maxBytes);
     if (bytes === null) return { why: `more than ${maxBytes / 2 ** 20} MiB of text; --max-mb reads more` };
     return { bytes, contentType: response.headers.get("content-type") };
   } catch (failure) {
-    return { why: timedOut ? `no complete answer within ${timeoutS} s` : `cannot reach ${url} (${reasonOf(failure)})` };
+    return { why: timedOut ? `no complete answer within ${timeoutS} s` : `cannot reach it (${reasonOf(failure)})` };
   } finally {
     cancel();
     stop.abort();

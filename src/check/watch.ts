@@ -6,6 +6,8 @@ import { type FetchOptions, fetchPage } from "./fetch.ts";
 
 export interface WatchOptions extends FetchOptions {
   readonly url: string;
+  /** For the report: the URL without its password. */
+  readonly name: string;
   readonly everyS: number;
   /** 0: one scrape. */
   readonly forS: number;
@@ -20,7 +22,7 @@ export interface WatchOptions extends FetchOptions {
 
 /** A tick that comes while a scrape still runs is left out. Ends at once when the first scrape fails. */
 export async function watch(checker: Checker, clock: Clock, options: WatchOptions): Promise<void> {
-  const { url, everyS, forS } = options;
+  const { url, name, everyS, forS } = options;
   const ticks = Math.floor(forS / everyS) + 1;
   const startUs = clock.now();
   for (let tick = 0; tick < ticks; ) {
@@ -28,7 +30,7 @@ export async function watch(checker: Checker, clock: Clock, options: WatchOption
     const page = await fetchPage(url, clock, options);
     const atS = epochUsOf(atUs) / 1e6;
     if ("why" in page) {
-      checker.unreadable(url, atS, page.why);
+      checker.unreadable(name, atS, page.why);
       if (tick === 0) return;
     } else {
       const { bytes: text, contentType } = page;
@@ -40,7 +42,7 @@ export async function watch(checker: Checker, clock: Clock, options: WatchOption
         contentType,
         maxBytes,
         atS,
-        source: url,
+        source: name,
         rest,
         tritonStats: await statistics(options, clock),
       });

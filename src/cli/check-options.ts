@@ -45,7 +45,7 @@ export const checkOptions = {
   for: { ...duration, group: "Watch", default: "one scrape", about: "How long to watch." },
   timeout: { ...duration, group: "Watch", default: "10s", about: "How long one scrape may take." },
   "max-mb": {
-    ...number(0, 1024, "min"),
+    ...number(0, 256, "min"),
     group: "Watch",
     default: "16",
     about: "Largest page in MiB; more is not read.",

@@ -61,6 +61,13 @@ function withPath(written: string): string {
   return url.href;
 }
 
+function withoutPassword(url: string): string {
+  const shown = new URL(url);
+  shown.username = "";
+  shown.password = "";
+  return shown.href;
+}
+
 function optionsOf(values: CheckValues): CheckOptions {
   const parameters: Record<string, unknown> = {};
   for (const [name, row] of Object.entries(checkOptions)) {
@@ -90,8 +97,10 @@ async function scraped(urls: readonly string[], values: CheckValues, options: Ch
   const targets = await Promise.all(
     urls.map(async (url, i): Promise<Target> => {
       const checker = new Checker(options);
+      const name = withoutPassword(url);
       await watch(checker, clock, {
         url,
+        name,
         everyS: values.every ?? DEFAULT_EVERY_S,
         forS: values.for ?? 0,
         timeoutS: values.timeout ?? DEFAULT_TIMEOUT_S,
@@ -105,7 +114,7 @@ async function scraped(urls: readonly string[], values: CheckValues, options: Ch
           if (of > 1) progress(Math.min(...done), of, values.every ?? DEFAULT_EVERY_S);
         },
       });
-      return { name: url, report: checker.report() };
+      return { name, report: checker.report() };
     }),
   );
   if (process.stderr.isTTY) process.stderr.write("\r\x1b[K");

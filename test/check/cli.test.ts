@@ -84,22 +84,20 @@ const WITHOUT_PAGE: readonly (readonly [path: string, why: string])[] = [
   ["/endless", "more than 1 MiB of text"],
   ["/hangs", "no complete answer within 0.3 s"],
   ["/stops", "no complete answer within 0.3 s"],
-  ["/busy", "answered 503"],
-  ["/nowhere", "answered 404"],
+  ["/busy", "it answered 503"],
+  ["/nowhere", "it answered 404"],
 ];
 test.each(WITHOUT_PAGE)("%s: code 2 and one sentence", async (path, why) => {
   const { code, out } = await check(url + path, "--timeout", "300ms", "--max-mb", "1", "--for", "1h");
   expect(code).toBe(2);
-  expect(out).toContain(
-    `  could not look: ${why}`.replace("could not look: answered", `could not look: ${url}${path} answered`),
-  );
+  expect(out).toContain(`  could not look: ${why}`);
   expect(out.trimEnd().split("\n")).toHaveLength(2);
 });
 
 test("a host that is down", async () => {
   const { code, out } = await check("http://127.0.0.1:9/metrics");
   expect(code).toBe(2);
-  expect(out).toMatch(/could not look: cannot reach http:\/\/127\.0\.0\.1:9\/metrics \(\w+\)/);
+  expect(out).toMatch(/could not look: cannot reach it \(\w+\)/);
 });
 
 test.each([
