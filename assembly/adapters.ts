@@ -11,6 +11,8 @@ let waitingOf = changetype<StaticArray<i32>>(0);
 /** Adapters with a running request; the largest number that came. */
 let active: i32 = 0;
 let largest: i32 = 0;
+/** `active` has changed since it was asked for. */
+let moved = false;
 
 export function takeAdapters(): void {
   runningOf = column(ADAPTERS);
@@ -34,9 +36,23 @@ export function moveAdapter(slot: i32, running: i32, waiting: i32): void {
   const before = runningOf[adapter];
   runningOf[adapter] = before + running;
   waitingOf[adapter] = waitingOf[adapter] + waiting;
-  if (before === 0 && running > 0) active++;
-  if (before === 1 && running < 0) active--;
+  if (before === 0 && running > 0) {
+    active++;
+    moved = true;
+  }
+  if (before === 1 && running < 0) {
+    active--;
+    moved = true;
+  }
   largest = max(largest, adapter);
+}
+
+/** Others may lack their adapter now than when this was last noted. */
+export function adaptersMoved(): bool {
+  return moved;
+}
+export function noteAdapters(): void {
+  moved = false;
 }
 
 export function largestAdapter(): i32 {

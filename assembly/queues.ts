@@ -5,7 +5,7 @@ import { column } from "./column";
 import { maxNumSeqs, priorityPolicy } from "./config";
 import { setAddress, setWord } from "./header";
 import { NONE, SLOTS, Status, Word } from "./layout";
-import { arrivalUs, deferred, priority, row, sequence } from "./slots";
+import { arrivalUs, deferred, lora, priority, row, sequence } from "./slots";
 
 export let running = changetype<StaticArray<i32>>(0);
 let runningCount: i32 = 0;
@@ -18,6 +18,8 @@ let tail: i32 = 0;
 /** The heap of slots and each slot's place in it. */
 let heap = changetype<StaticArray<i32>>(0);
 let heapPlace = changetype<StaticArray<i32>>(0);
+/** The first so many are the heap; behind them lie, in no order, those set aside: no scan need look at them. */
+let ready: i32 = 0;
 let waitingCount: i32 = 0;
 let deferredTotal: i32 = 0;
 
@@ -127,7 +129,7 @@ export function removeWaiting(slot: i32): void {
 
 /** Next to be admitted, or NONE. */
 export function firstWaiting(): i32 {
-  if (priorityPolicy) return waitingCount > 0 ? heap[0] : NONE;
+  if (priorityPolicy) return ready > 0 ? heap[0] : NONE;
   return head - 1;
 }
 /** fcfs only: the one behind. */
@@ -147,14 +149,47 @@ function before(a: i32, b: i32): bool {
   return sequence[a] < sequence[b];
 }
 
+/** Out of the heap until `recall`: it could not be admitted, and will not be before something else has moved. By priority only. */
+export function setAside(slot: i32): void {
+  leaveHeap(heapPlace[slot]);
+}
+/** Back into the heap, if it was set aside. */
+export function recall(slot: i32): void {
+  if (!priorityPolicy || heapPlace[slot] < ready) return;
+  place(heap[ready], heapPlace[slot]);
+  place(slot, ready);
+  rise(ready++);
+}
+/** All that were set aside and have an adapter. */
+export function recallAdapters(): void {
+  for (let at = ready; at < waitingCount; at++) if (lora[heap[at]] !== 0) recall(heap[at]);
+}
+/** Places from this one on hold those set aside. */
+export function asideFrom(): i32 {
+  return ready;
+}
+
 function heapPush(slot: i32): void {
-  place(slot, waitingCount);
-  rise(waitingCount);
+  if (ready < waitingCount) place(heap[ready], waitingCount);
+  place(slot, ready);
+  rise(ready++);
 }
 
 function heapRemove(at: i32): void {
-  const last = heap[waitingCount - 1];
-  if (at === waitingCount - 1) return;
+  if (at < ready) {
+    leaveHeap(at);
+    at = ready;
+  }
+  if (at < waitingCount - 1) place(heap[waitingCount - 1], at);
+}
+
+/** The entry stands right behind the heap then. */
+function leaveHeap(at: i32): void {
+  ready--;
+  const slot = heap[at];
+  const last = heap[ready];
+  place(slot, ready);
+  if (at === ready) return;
   place(last, at);
   rise(at);
   sink(heapPlace[last]);
@@ -171,9 +206,8 @@ function rise(at: i32): void {
   place(slot, at);
 }
 
-/** The heap without its last entry, which `heapRemove` has just moved. */
 function sink(at: i32): void {
-  const length = waitingCount - 1;
+  const length = ready;
   const slot = heap[at];
   for (;;) {
     let child = 2 * at + 1;

@@ -20,7 +20,7 @@ import {
   Total,
   Word,
 } from "./layout";
-import { pushWaiting, setDeferred } from "./queues";
+import { pushWaiting, recall, setDeferred } from "./queues";
 import {
   acquireSlot,
   arrivalUs,
@@ -157,7 +157,9 @@ function keepStops(slot: i32, from: i32, stops: i32): void {
 
 /** What it waited for is there. It stays deferred until it is admitted or ends, as in the real engine. */
 export function unblock(slot: i32): void {
+  if ((row(slot).flags & SUBMIT_BLOCKED) === 0) return;
   row(slot).flags = row(slot).flags & ~SUBMIT_BLOCKED;
+  recall(slot);
 }
 
 /** `ids` more fed tokens, from the start of the input buffer. The ring takes at most FEED ahead of what was used. */

@@ -1,5 +1,5 @@
 // Does everything in the core agree with everything else? Walks all structures; a contradiction is a trap with its name.
-import { adapterRunning, adapterWaiting, largestAdapter } from "./adapters";
+import { adapterRunning, adaptersMoved, adapterWaiting, lacksAdapter, largestAdapter } from "./adapters";
 import { entry, entryBlock, entryHash, nextEntry } from "./arena";
 import { blocksFree, freeAt, freeHashAt, freePlaces, hashOf, refsOf } from "./blocks";
 import { column } from "./column";
@@ -7,7 +7,16 @@ import { blockSize, maxNumSeqs, numGpuBlocks, prefixCaching, priorityPolicy } fr
 import { word } from "./header";
 import { ADAPTERS, NONE, SLOTS, Status, SUBMIT_BLOCKED, Word } from "./layout";
 import { find } from "./prefix";
-import { afterWaiting, deferredLength, firstWaiting, heapAt, running, runningLength, waitingLength } from "./queues";
+import {
+  afterWaiting,
+  asideFrom,
+  deferredLength,
+  firstWaiting,
+  heapAt,
+  running,
+  runningLength,
+  waitingLength,
+} from "./queues";
 import { deferred, lora, row, tokensOf } from "./slots";
 
 /** Running, and above them waiting requests per adapter, as the queues say. */
@@ -96,7 +105,13 @@ function verifyWaiting(): void {
   let waiting = 0;
   let late = 0;
   if (priorityPolicy) {
-    for (; waiting < waitingLength(); waiting++) late += verifyWaiter(heapAt(waiting));
+    for (; waiting < waitingLength(); waiting++) {
+      const slot = heapAt(waiting);
+      late += verifyWaiter(slot);
+      if (waiting < asideFrom()) continue;
+      const lacks = (row(slot).flags & SUBMIT_BLOCKED) !== 0 || lacksAdapter(slot) || adaptersMoved();
+      assert(deferred[slot] === 1 && lacks, "a request that could be admitted is set aside");
+    }
   } else {
     for (let slot = firstWaiting(); slot !== NONE; slot = afterWaiting(slot)) {
       late += verifyWaiter(slot);

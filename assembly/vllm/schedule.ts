@@ -1,7 +1,7 @@
 // What does the next step compute? vLLM 0.33 `v1/core/sched/scheduler.py`, schedule(): first those that run, in order of
 // admission, then those that wait; preemption by recompute when blocks run out. This file is the whole control flow.
 
-import { lacksAdapter, moveAdapter } from "../adapters";
+import { adaptersMoved, lacksAdapter, moveAdapter, noteAdapters } from "../adapters";
 import { column } from "../column";
 import {
   asyncScheduling,
@@ -35,10 +35,12 @@ import {
   firstWaiting,
   prependWaiting,
   pushRunning,
+  recallAdapters,
   removeRunningAt,
   removeWaiting,
   running,
   runningLength,
+  setAside,
   setDeferred,
   waitingLength,
 } from "../queues";
@@ -265,16 +267,23 @@ function undo(slot: i32): void {
 function admitWaiting(now: f64, threshold: i32, deferPrefills: bool): void {
   if (pauseState !== Pause.Unpaused) return;
   let skips = 0;
+  if (priorityPolicy && adaptersMoved()) recallAdapters();
+  noteAdapters();
   let slot = firstWaiting();
   while (slot !== NONE && budget > 0 && runningLength() < maxNumActiveSeqs) {
     if (mustSkip(slot)) {
       setDeferred(slot, 1);
-      // A skipped request keeps its place: the linked queue is read past it, the heap gets it back after the scan.
-      if (priorityPolicy) {
+      // A skipped request keeps its place: the linked queue is read past it, the heap gets it back: after the scan where
+      // output is in flight, else when what it lacks may be there.
+      if (!priorityPolicy) {
+        slot = afterWaiting(slot);
+        continue;
+      }
+      if (row(slot).stale > 0) {
         removeWaiting(slot);
         skipped[skips++] = slot;
-        slot = firstWaiting();
-      } else slot = afterWaiting(slot);
+      } else setAside(slot);
+      slot = firstWaiting();
       continue;
     }
     const hits = lookUp(slot);
