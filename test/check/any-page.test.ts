@@ -60,7 +60,7 @@ test("any pages: a verdict per law, the same again, and a report that can be wri
       expect(JSON.parse(json(targets)).targets).toHaveLength(1);
       expect(junit(targets).match(/<testcase /g)).toHaveLength(laws.length);
     }),
-    { numRuns: 60 },
+    { numRuns: 30 },
   );
 }, 60_000);
 

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { eventually } from "../server.ts";
 
 const main = new URL("../../src/main.ts", import.meta.url).pathname;
 const recorded = new URL("recorded/", import.meta.url).pathname;
@@ -117,6 +118,17 @@ test("a watch sees what falls between scrapes, and several servers are told apar
   expect(out).toMatch(/a_total = \d+, must be ≥ its value before = \d+ {2}\[.*\/falls, [\d:.]+ to [\d:.]+\]/);
   const fine = out.slice(out.indexOf(`${url}/metrics\n`));
   expect(fine).toContain("0 violated");
+});
+
+test("Ctrl-C ends a watch with what was seen so far", async () => {
+  const before = scrapes;
+  const child = Bun.spawn([process.execPath, main, "check", `${url}/grows`, "--every", "20ms", "--for", "1h"], {
+    stdout: "pipe",
+  });
+  await eventually(() => scrapes > before + 3);
+  child.kill("SIGINT");
+  expect(await child.stdout.text()).toMatch(/ {2}scrapes {3}\d+\n[\s\S]* held {6}G10[\s\S]* 0 violated/);
+  expect(await child.exited).toBe(0);
 });
 
 test("files are successive scrapes: times from @SECONDS or the files, or a second apart", async () => {
