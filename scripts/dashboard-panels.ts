@@ -298,7 +298,11 @@ const understudy: Dashboard = {
         panel("Requests that ended", "reqps", [
           [`sum by (outcome) (rate(understudy_requests_total${P}${RATE}))`, "{{outcome}}"],
         ]),
-        panel("Open streams", "short", [[`understudy_streams_open${P}`, "{{instance}}"]]),
+        panel("Open", "short", [
+          [`understudy_requests_open${P}`, "requests"],
+          [`understudy_streams_open${P}`, "of them streams"],
+        ]),
+        panel("Held for clients that read slowly", "bytes", [[`understudy_held_bytes${P}`, "{{instance}}"]]),
         panel("Steps", "ops", [[`sum by (engine) (rate(understudy_steps_total${P}${RATE}))`, "engine {{engine}}"]]),
       ],
     },
@@ -311,9 +315,18 @@ const understudy: Dashboard = {
           quantiles("understudy_step_start_lateness_seconds", P),
           "Latencies that clients measure are too long by as much.",
         ),
-        panel("Writing the rows of a step", "s", quantiles("understudy_step_write_seconds", P)),
+        panel("How late the last row of a step is written", "s", quantiles("understudy_step_end_lateness_seconds", P)),
+        panel("The loop's own time per step", "s", [
+          mean("understudy_step_host_seconds", P, "whole step"),
+          mean("understudy_step_write_seconds", P, "writing rows"),
+        ]),
+        panel("Event loop delay", "s", quantiles("understudy_event_loop_delay_seconds", P)),
         panel("Engine time set back", "s", [
           [`increase(understudy_clock_rebased_seconds_total${P}${RATE})`, "{{instance}}"],
+        ]),
+        panel("Memory of the cores", "bytes", [[`understudy_core_memory_bytes${P}`, "engine {{engine}}"]]),
+        panel("Worker processes started again", "short", [
+          [`increase(understudy_worker_restarts_total${P}${RATE})`, "{{instance}}"],
         ]),
         panel("Rows that the truth log lost", "short", [
           [`increase(understudy_truth_dropped_total${P}${RATE})`, "{{kind}}"],

@@ -10,6 +10,8 @@ export interface Asked {
   readonly id: string;
   readonly expr: string;
   readonly must: Must;
+  /** The last version of vLLM whose page answers it (`--metrics-profile`); later ones must not. */
+  readonly profile?: string;
   /** Each value must lie in it; null is open. */
   readonly range?: readonly [least: number | null, most: number | null];
 }
@@ -29,8 +31,8 @@ export const expressions: readonly Asked[] = (read("expressions.json") as Omit<A
 }));
 export const notYet: readonly NotYet[] = read("not-yet.json");
 
-/** A replay is no server process, so these are asked of a live one. */
-export const LIVE_ONLY = /\bprocess_/;
+/** A replay has no server process, no machine of its own and no event loop, so these are asked of a live server. */
+export const LIVE_ONLY = /\b(process|nv_cpu|understudy_event_loop)_/;
 
 /** What Grafana puts in for an hour on a screen and a scrape every 15 s; $__interval is the panels' smallest step. */
 const VARIABLES: Readonly<Record<string, string>> = {
@@ -39,7 +41,7 @@ const VARIABLES: Readonly<Record<string, string>> = {
   $__range: "1h",
   $model_name: "meta-llama/Llama-3.1-8B-Instruct",
   $Deployment_id: "meta-llama/.*",
-  $model: "preprocessing",
+  $model: "tensorrt_llm",
   $llm: "tensorrt_llm",
   $version: "1",
   $ensemble: "ensemble",
