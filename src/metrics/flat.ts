@@ -101,8 +101,8 @@ const OUTCOMES = keys<Outcome>({ stop: true, length: true, abort: true, refused:
 const TRUTH = keys({ run: true, step: true, request: true } satisfies Numbers<TruthDropped>);
 const FINISHES = 5;
 
-/** Numbers of a histogram: one bucket more than bounds, sum, count. */
-const widthOf = (bounds: readonly number[]) => bounds.length + 3;
+/** Numbers of a histogram: one bucket more than bounds, and the sum; the count is that of the buckets. */
+const widthOf = (bounds: readonly number[]) => bounds.length + 2;
 
 export class Layout {
   /** Doubles that `write` writes, whatever they are. */
@@ -130,7 +130,7 @@ export class Layout {
     for (const key of FRONT) this.#put(front[key]);
     for (const key of OUTCOMES) this.#put(front.outcomes[key]);
     const { routes, duration } = front.http;
-    for (let i = 0; i < this.shape.httpRoutes * HTTP_WIDTH; i++) this.#put(routes[i]!);
+    this.#putAll(routes);
     this.#writeHistogram(duration);
     if (this.shape.truth) for (const key of TRUTH) this.#put(truth?.[key] ?? 0);
   }
@@ -142,12 +142,10 @@ export class Layout {
     const list = (length: number) => Array.from({ length }, next);
     const record = <K extends string>(names: readonly K[]) =>
       Object.fromEntries(names.map((name) => [name, next()])) as Record<K, number>;
-    const histogram = (bounds: readonly number[]): HistogramSnapshot => ({
-      bounds,
-      buckets: list(bounds.length + 1),
-      sum: next(),
-      count: next(),
-    });
+    const histogram = (bounds: readonly number[]): HistogramSnapshot => {
+      const buckets = list(bounds.length + 1);
+      return { bounds, buckets, sum: next(), count: buckets.reduce((count, bucket) => count + bucket, 0) };
+    };
     const histograms = <K extends string>(names: readonly K[], boundsOf: (name: K) => readonly number[]) =>
       Object.fromEntries(names.map((name) => [name, histogram(boundsOf(name))])) as Record<K, HistogramSnapshot>;
     const { engines, bounds, loopBounds, adapters, httpRoutes, passages, truth } = this.shape;
@@ -172,16 +170,20 @@ export class Layout {
 
   #writeEngine(engine: EngineView): void {
     for (const key of ENGINE) this.#put(engine[key]);
-    for (let i = 0; i < FINISHES; i++) this.#put(engine.finished[i]!);
+    this.#putAll(engine.finished);
     for (const name of HISTOGRAMS) this.#writeHistogram(engine.histograms[name]);
     for (let i = 0; i < this.shape.adapters; i++) for (const key of ADAPTER) this.#put(engine.adapters[i]![key]);
-    for (let i = 0; i < this.shape.passages; i++) this.#put(engine.passages[i]!);
+    this.#putAll(engine.passages);
   }
 
-  #writeHistogram({ buckets, sum, count }: HistogramView): void {
-    for (let i = 0; i < buckets.length; i++) this.#put(buckets[i]!);
+  #writeHistogram({ buckets, sum }: HistogramView): void {
+    this.#putAll(buckets);
     this.#put(sum);
-    this.#put(count);
+  }
+
+  #putAll(values: ArrayLike<number>): void {
+    this.#into.set(values, this.#at);
+    this.#at += values.length;
   }
 
   #put(value: number): void {

@@ -70,7 +70,7 @@ export class Renderer {
     this.#running = order;
     try {
       const held = this.#numbers();
-      const numbers = held && Float64Array.from(held);
+      const numbers = held && held.slice();
       this.#worker ??= this.#start();
       this.#worker.postMessage({ view: order.view, format: order.format, numbers }, numbers ? [numbers.buffer] : []);
     } catch (reason) {
