@@ -70,7 +70,7 @@ export class Renderer {
     this.#running = order;
     try {
       const held = this.#numbers();
-      const numbers = held && held.slice();
+      const numbers = held?.slice() ?? null;
       this.#worker ??= this.#start();
       this.#worker.postMessage({ view: order.view, format: order.format, numbers }, numbers ? [numbers.buffer] : []);
     } catch (reason) {
