@@ -16,11 +16,11 @@ import { HttpAccounts } from "./http-accounts.ts";
 import { Held, type Source } from "./metrics/held.ts";
 import type { Identity } from "./metrics/identity.ts";
 import { type LogState, logLines } from "./metrics/log-line.ts";
-import { Publisher } from "./metrics/publisher.ts";
+import type { Publisher } from "./metrics/publisher.ts";
 import { Renderer } from "./metrics/renderer.ts";
 import { METRICS_METHODS, metrics } from "./metrics/route.ts";
 import { setupOf } from "./metrics/setup.ts";
-import { OwnPage, openPage, type Pages, shapeOfAll } from "./metrics/shared.ts";
+import type { Pages } from "./metrics/shared.ts";
 import { Ensemble } from "./metrics/triton/ensemble.ts";
 import { tritonListener } from "./metrics/triton/listener.ts";
 import { devRoutes, type EngineControl } from "./protocol/openai/dev-routes.ts";
@@ -65,8 +65,6 @@ export interface Place {
   /** From 0. */
   readonly index: number;
   readonly workers: number;
-  /** Start of the server: seconds since 1970. */
-  readonly startedS: number;
   readonly pages: Pages;
   /** What acts on the engines of all processes. */
   readonly control: (own: Fleet) => EngineControl;
@@ -97,6 +95,8 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     throw new Error("build/ is not complete: bun run build");
   });
   const clock = new WallClock(createAlarm);
+  // The clock of a worker began with its server.
+  const beganUs = place ? clock.now() : 0;
   const vocabulary = loadVocabulary(vocabularyBytes);
   const encoder = createEncoder(vocabularyBytes);
   const steps = stepLog ? new StepLog(stepLog) : null;
@@ -123,9 +123,11 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
       : {}),
   });
   const routes = httpRoutes({ ...METHODS, ...(config.devMode ? DEV_METHODS : {}) });
-  // A worker may have started long after its server.
-  const sinceStartUs = place ? epochUsOf(0) - place.startedS * 1e6 : 0;
-  const httpAccounts = new HttpAccounts(routes, () => clock.now() + sinceStartUs);
+  const httpAccounts = new HttpAccounts(
+    routes,
+    () => clock.now(),
+    () => shown?.moved(),
+  );
   const accounts = new Accounts(httpAccounts);
   const spare = new SpareTime(clock, LONG_WORK_US, LONG_WORK_PATIENCE_US);
   const garbage = new Garbage(new SpareTime(clock, COLLECTION_US, COLLECTION_PATIENCE_US), (now) => void Bun.gc(now));
@@ -135,9 +137,11 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     front: accounts.snapshot(),
     ...(truth ? { truth: truth.dropped() } : {}),
   });
-  const setup = setupOf(config, place?.startedS ?? epochUsOf(0) / 1e6, routes, place === undefined, clock.now() / 1e6);
+  const setup = setupOf(config, epochUsOf(0) / 1e6, routes, place === undefined, (clock.now() - beganUs) / 1e6);
   const held = new Held(setup.shape, setup.refreshes, viewsOf(engines, accounts, truth), clock.now());
-  const shown = place ? showPage(place, held, clock) : null;
+  const shown = place
+    ? (await import("./metrics/publisher.ts")).publisherAt(place.pages, place.index, held, clock)
+    : null;
   const front: OpenAiOptions = {
     config,
     vocabulary,
@@ -166,7 +170,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
             shown.now();
             return null;
           },
-          { ...setup, shape: shapeOfAll(place.pages), pages: place.pages },
+          { ...setup, shape: { ...setup.shape, engines: place.workers * setup.shape.engines }, pages: place.pages },
         )
       : new Renderer(() => held.refresh(clock.now()), setup);
   const app = new Elysia({
@@ -185,7 +189,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
   const server = app.server!;
   const tritonPort = listenAsTriton(config, renderer, setup.identity, place !== undefined);
   if (!config.disableLogStats) logStatistics(clock, snapshot, engineFirst, log);
-  sampleEventLoop(clock, engines);
+  sampleEventLoop(clock, engines, () => shown?.moved());
 
   return {
     url: `http://${server.hostname}:${server.port}`,
@@ -243,12 +247,6 @@ function aboutOf({ engine, dataParallelSize }: ServeConfig, place: Place | undef
   return place ? { ...about, worker: place.index } : about;
 }
 
-/** From now on others see what this process counts. */
-function showPage({ pages, index }: Place, held: Held, clock: Clock): Publisher {
-  const { shape, refreshes } = pages;
-  return new Publisher(new OwnPage(openPage(pages, index), pages), held, clock, shape.engines, refreshes);
-}
-
 function watched(accounts: Accounts, shown: Publisher): Accounting {
   return {
     opened() {
@@ -273,11 +271,12 @@ function watched(accounts: Accounts, shown: Publisher): Accounting {
 const pause = (clock: Clock, us: number) => new Promise<void>((done) => clock.at(clock.now() + us, done));
 
 /** How late the event loop is, twice a second. */
-function sampleEventLoop(clock: Clock, engines: Fleet): void {
+function sampleEventLoop(clock: Clock, engines: Fleet, moved: () => void): void {
   const sample = (dueUs: number) =>
     clock.at(dueUs, () => {
       const nowUs = clock.now();
       engines.delayed(nowUs - dueUs);
+      moved();
       sample(nowUs + EVENT_LOOP_SAMPLE_US);
     });
   sample(clock.now() + EVENT_LOOP_SAMPLE_US);

@@ -31,9 +31,17 @@ interface Entry {
   wake: (() => void) | null;
 }
 
-const originMs = performance.timeOrigin + performance.now();
+let originMs = performance.timeOrigin + performance.now();
 
-/** Microseconds since this module was loaded. */
+/**
+ * Time 0 becomes this moment, in milliseconds since 1970: in a process of a server that started earlier. Called before
+ * anything looks at the time.
+ */
+export function countFrom(epochMs: number): void {
+  originMs = epochMs;
+}
+
+/** Microseconds since this module was loaded, or since the moment that `countFrom` was given. */
 export function wallUs(): number {
   return Math.round((performance.timeOrigin + performance.now() - originMs) * 1000);
 }

@@ -17,11 +17,14 @@ export class HttpAccounts implements HttpView {
   readonly #visits = new WeakMap<Request, HttpVisit>();
   readonly #places = new Map<string, number>();
   readonly #nowUs: () => number;
+  readonly #counted: () => void;
 
-  constructor(routes: readonly HttpRoute[], nowUs: () => number) {
+  /** `counted` is called after each request that counts. */
+  constructor(routes: readonly HttpRoute[], nowUs: () => number, counted: () => void = () => {}) {
     this.routes = new Float64Array(routes.length * HTTP_WIDTH);
     for (const [index, { handler, method }] of routes.entries()) this.#places.set(`${method} ${handler}`, index);
     this.#nowUs = nowUs;
+    this.#counted = counted;
   }
 
   came(request: Request, path: string): void {
@@ -56,6 +59,7 @@ export class HttpAccounts implements HttpView {
     routes[at + HttpWord.requestBytes]! += requestBytes;
     routes[at + HttpWord.responseBytes]! += responseBytes;
     this.duration.observe(seconds);
+    this.#counted();
   }
 }
 

@@ -2,6 +2,7 @@
 import { rmSync } from "node:fs";
 import { dirname } from "node:path";
 import type { App, Place } from "../app.ts";
+import { countFrom } from "../clock.ts";
 import { Link } from "../workers/link.ts";
 import type { WorkerSetup } from "../workers/messages.ts";
 import { onTrap, start } from "./serve.ts";
@@ -16,9 +17,10 @@ let ending = false;
 
 async function serve(setup: WorkerSetup): Promise<void> {
   const { config, index, workers, startedS, pages, paused } = setup;
+  countFrom(startedS * 1000);
   graceS = config.shutdownTimeoutS;
   folder = dirname(pages.files[0]!);
-  const place: Place = { index, workers, startedS, pages, control: (own) => link.control(own) };
+  const place: Place = { index, workers, pages, control: (own) => link.control(own) };
   const started = await start(config, place);
   if ("refused" in started) {
     await link.say({ refused: started.refused, code: started.code });

@@ -10,7 +10,7 @@ import { setupOf } from "../metrics/setup.ts";
 import { DEV_METHODS, METHODS } from "../protocol/openai/served.ts";
 import { fileOfWorker } from "../truth/worker-file.ts";
 import { Ledger } from "../workers/ledger.ts";
-import { reservePort } from "../workers/port.ts";
+import { type Reservation, reservePort } from "../workers/port.ts";
 import { StartRefused, Supervisor } from "../workers/supervisor.ts";
 import { describe } from "./banner.ts";
 import { refusalOf, startedMs, unwritableTruth } from "./serve.ts";
@@ -59,9 +59,11 @@ export async function serveWorkers(config: ServeConfig, platform: string, { refu
 
   for (let tries = 1; ; tries++) {
     try {
-      const reserved = reservePort(config.host, config.port);
-      port = reserved.port;
-      const url = await supervisor.start().finally(reserved.release);
+      const reserved = reservePorts(config);
+      port = reserved[0]!.port;
+      const url = await supervisor.start().finally(() => {
+        for (const { release } of reserved) release();
+      });
       const pids = supervisor.pids.filter((pid) => pid !== null);
       console.log(describe(config, url, startedMs(), pids));
       break;
@@ -81,6 +83,18 @@ export async function serveWorkers(config: ServeConfig, platform: string, { refu
   const code = await supervisor.exited;
   signals.done(supervisor.open);
   process.exit(code);
+}
+
+/** The server's port, and Triton's where there is one. */
+function reservePorts({ host, port, triton }: ServeConfig): Reservation[] {
+  const first = reservePort(host, port);
+  if (triton.listen === null) return [first];
+  try {
+    return [first, reservePort(triton.listen.host, triton.listen.port)];
+  } catch (error) {
+    first.release();
+    throw error;
+  }
 }
 
 /** A worker's files are its own. */

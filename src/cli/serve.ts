@@ -73,10 +73,13 @@ export async function start(config: ServeConfig, place?: Place): Promise<{ reado
 }
 
 /** One line for an error that the user can do something about. */
-export function refusalOf({ host, port }: ServeConfig, error: unknown): string | undefined {
+export function refusalOf({ host, port, triton }: ServeConfig, error: unknown): string | undefined {
   const { code } = error as { code?: string };
-  if (code === "EADDRINUSE") return `--port ${port}: ${host}:${port} is in use; choose another port`;
-  if (code === "EACCES") return `--port ${port}: not allowed to listen there; ports above 1023 are free to use`;
+  const { listen } = triton;
+  const ofTriton = listen !== null && listen.port !== port && String(error).includes(` ${listen.port} `);
+  const [flag, at] = ofTriton ? ["--metrics-port", listen] : ["--port", { host, port }];
+  if (code === "EADDRINUSE") return `${flag} ${at.port}: ${at.host}:${at.port} is in use; choose another port`;
+  if (code === "EACCES") return `${flag} ${at.port}: not allowed to listen there; ports above 1023 are free to use`;
   if (error instanceof CoreTooLarge) return `${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`;
   if (!/getaddrinfo|ENOTFOUND|EADDRNOTAVAIL|Failed to listen|invalid host/i.test(String(error))) return undefined;
   return `--host ${host}: cannot listen there (${code ?? String(error)}); give an address of this machine`;

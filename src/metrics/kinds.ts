@@ -1,7 +1,8 @@
 /**
- * Which numbers of a held copy only rise? Those are kept when their process is gone; all others are what it holds at the
+ * Which numbers of a held copy only rise? Those are kept when their process is gone; most others are what it holds at the
  * moment, and a dead process holds nothing. The compiler finds a number of a snapshot that is missing here.
  */
+import { HTTP_WIDTH, HttpWord, STATUS_CLASSES } from "../config/http-counts.ts";
 import type { AdapterSnapshot, EngineSnapshot, FrontSnapshot, LoopSnapshot, Snapshot } from "../engine/types.ts";
 import { Layout, type Shape } from "./flat.ts";
 import { ensembleGauges } from "./triton/ensemble.ts";
@@ -44,10 +45,21 @@ const FRONT: Kinds<FrontSnapshot> = {
   workerRestarts: "counter",
 };
 
-/** One byte per number of a copy of that shape: 1 where it only rises. Histograms, outcomes and losses are counters. */
-export function countersOf(shape: Shape): Uint8Array {
+/** What becomes of a number when its process is gone, and how those of several processes are taken together. */
+export enum NumberKind {
+  /** Is 0 then; a sum. */
+  Gauge = 0,
+  /** Stays, and the next process adds to it; a sum. Histograms, outcomes and losses too. */
+  Counter = 1,
+  /** When something first happened, 0 for never: stays; the earliest. */
+  First = 2,
+}
+
+/** One `NumberKind` per number of a copy of that shape. */
+export function kindsOf(shape: Shape): Uint8Array {
   const layout = new Layout(shape);
   const zero = layout.read(new Float64Array(layout.length));
+  const { front } = zero;
   const gauges = marked(layout, {
     ...zero,
     engines: zero.engines.map((engine) => ({
@@ -57,10 +69,14 @@ export function countersOf(shape: Shape): Uint8Array {
       passages: ensembleGauges(engine.passages.length),
     })),
     loop: { ...zero.loop, ...ones(LOOP) },
-    front: { ...zero.front, ...ones(FRONT) },
+    front: { ...front, ...ones(FRONT) },
   });
-  return gauges.map((gauge) => 1 - gauge);
+  const routes = Array.from(front.http.routes, (_, i) => Number(isSince(i % HTTP_WIDTH)));
+  const firsts = marked(layout, { ...zero, front: { ...front, http: { ...front.http, routes } } });
+  return gauges.map((gauge, i) => (gauge ? NumberKind.Gauge : firsts[i] ? NumberKind.First : NumberKind.Counter));
 }
+
+const isSince = (word: number) => word >= HttpWord.since && word < HttpWord.since + STATUS_CLASSES.length;
 
 /** The same for the number of restarts alone. */
 export function restartsOf(shape: Shape): Uint8Array {

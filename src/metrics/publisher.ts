@@ -4,13 +4,18 @@
  */
 import type { Cancel, Clock } from "../clock.ts";
 import type { Held } from "./held.ts";
-import type { OwnPage } from "./shared.ts";
-import type { Refresh } from "./table.ts";
+import { OwnPage, openPage, type Pages } from "./shared.ts";
 
-/** At least so long between two, per engine: a copy of 256 engines takes a while. */
+/** At least so long between two, for each four engines: a copy of one takes 10 µs, of 64 engines 0.8 ms. */
 const GAP_US = 1000;
+const GAP_ENGINES = 4;
 /** What nothing follows is shown after this. */
 const LATER_US = 5000;
+
+/** From now on others see what this process counts. */
+export function publisherAt(pages: Pages, place: number, held: Held, clock: Clock): Publisher {
+  return new Publisher(new OwnPage(openPage(pages, place), pages), held, clock, pages);
+}
 
 export class Publisher {
   readonly #page: OwnPage;
@@ -25,11 +30,11 @@ export class Publisher {
   #later: Cancel | null = null;
   #settle: Cancel | null = null;
 
-  constructor(page: OwnPage, held: Held, clock: Clock, engines: number, refreshes: readonly Refresh[]) {
+  constructor(page: OwnPage, held: Held, clock: Clock, { shape, refreshes }: Omit<Pages, "files">) {
     this.#page = page;
     this.#held = held;
     this.#clock = clock;
-    this.#gapUs = GAP_US * Math.ceil(engines / 8);
+    this.#gapUs = GAP_US * Math.ceil(shape.engines / GAP_ENGINES);
     this.#settleUs = Math.max(0, ...refreshes.map((one) => (typeof one === "string" ? 0 : one.everyMs * 1000)));
     this.now();
   }
@@ -42,11 +47,12 @@ export class Publisher {
     this.#stale = false;
   }
 
-  /** Something moved; `last`: nothing follows soon, so it is shown at once. */
+  /** Something moved; `last`: nothing follows soon, so it is shown at once where that costs little. */
   readonly moved = (last = false): void => {
     this.#movedUs = this.#clock.now();
     this.#stale = true;
-    if (last || this.#movedUs - this.#shownUs >= this.#gapUs) this.now();
+    const soonUs = last && this.#gapUs === GAP_US ? 0 : this.#gapUs;
+    if (this.#movedUs - this.#shownUs >= soonUs) this.now();
     else this.#later ??= this.#clock.at(this.#shownUs + Math.max(this.#gapUs, LATER_US), this.#late);
     if (this.#settleUs > 0) this.#settle ??= this.#clock.at(this.#movedUs + this.#settleUs, this.#rest);
   };

@@ -5,7 +5,7 @@
  */
 import type { Snapshot } from "../engine/types.ts";
 import { Layout, type Shape } from "./flat.ts";
-import { countersOf, restartsOf } from "./kinds.ts";
+import { kindsOf, NumberKind, restartsOf } from "./kinds.ts";
 import { SharedPage } from "./shared-page.ts";
 import type { Refresh } from "./table.ts";
 
@@ -31,16 +31,16 @@ export function openPage(pages: Pages, place: number): SharedPage {
 /** The page of the process that lives at a place. */
 export class OwnPage {
   readonly #page: SharedPage;
-  /** What the processes before left; 0 where there is a gauge. */
+  /** What the processes before left, with 0 where there is a gauge: they were retired. */
   readonly #base: Float64Array;
+  readonly #kinds: Uint8Array;
   #numbers: Float64Array = new Float64Array();
 
   constructor(page: SharedPage, pages: Pages) {
-    const counters = everyCopy(countersOf(pages.shape), pages);
     this.#page = page;
+    this.#kinds = everyCopy(kindsOf(pages.shape), pages);
     this.#base = new Float64Array(page.length);
     page.read(this.#base);
-    for (let i = 0; i < counters.length; i++) this.#base[i]! *= counters[i]!;
   }
 
   /** Shows the held copies of this process. Allocates nothing. */
@@ -51,19 +51,20 @@ export class OwnPage {
 
   readonly #fill = (into: Float64Array): void => {
     const base = this.#base;
+    const kinds = this.#kinds;
     const numbers = this.#numbers;
-    for (let i = 0; i < base.length; i++) into[i] = base[i]! + numbers[i]!;
+    for (let i = 0; i < base.length; i++) into[i] = together(kinds[i]!, base[i]!, numbers[i]!);
   };
 }
 
 /** The process of this page is gone: gauges become 0, and a restart is counted. */
 export function retire(page: SharedPage, pages: Pages): void {
-  const counters = everyCopy(countersOf(pages.shape), pages);
+  const kinds = everyCopy(kindsOf(pages.shape), pages);
   const restarts = everyCopy(restartsOf(pages.shape), pages);
   const left = new Float64Array(page.length);
   page.read(left);
   page.write((into) => {
-    for (let i = 0; i < into.length; i++) into[i] = left[i]! * counters[i]! + restarts[i]!;
+    for (let i = 0; i < into.length; i++) into[i] = kinds[i] === NumberKind.Gauge ? 0 : left[i]! + restarts[i]!;
   });
 }
 
@@ -83,17 +84,19 @@ export class AllPages {
   /** Numbers of a copy of one process, and those of them that belong to its engines. */
   readonly #length: number;
   readonly #engines: number;
+  readonly #kinds: Uint8Array;
 
   constructor(pages: Pages, open = pages.files.map((_, place) => openPage(pages, place))) {
     const { shape, refreshes } = pages;
     this.#open = open;
     this.#copies = refreshes.length;
     this.#length = new Layout(shape).length;
+    this.#kinds = kindsOf(shape);
     this.#engines = (new Layout({ ...shape, engines: shape.engines + 1 }).length - this.#length) * shape.engines;
     this.#one = new Float64Array(this.#length * this.#copies);
   }
 
-  /** Held copies as of one process with all engines: engines side by side, everything else summed. */
+  /** Held copies as of one process with all engines: engines side by side, everything else taken together. */
   read(): Float64Array {
     const [length, engines] = [this.#length, this.#engines];
     const rest = length - engines;
@@ -106,11 +109,19 @@ export class AllPages {
         const to = copy * lengthOfAll;
         all.set(this.#one.subarray(from, from + engines), to + place * engines);
         const restAt = to + this.#open.length * engines;
-        for (let i = 0; i < rest; i++) all[restAt + i]! += this.#one[from + engines + i]!;
+        for (let i = 0; i < rest; i++) {
+          const kind = this.#kinds[engines + i]!;
+          all[restAt + i] = together(kind, all[restAt + i]!, this.#one[from + engines + i]!);
+        }
       }
     });
     return all;
   }
+}
+
+function together(kind: NumberKind, a: number, b: number): number {
+  if (kind !== NumberKind.First) return a + b;
+  return a === 0 ? b : b === 0 ? a : Math.min(a, b);
 }
 
 function everyCopy(mask: Uint8Array, { refreshes }: Pages): Uint8Array {

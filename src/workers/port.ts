@@ -19,9 +19,18 @@ export function reservePort(hostname: string, port: number): Reservation {
   const alone = Bun.serve({ hostname, port, reusePort: false, fetch: () => new Response(null, { status: 503 }) });
   try {
     const found = alone.port!;
-    const name = Bun.listen({ unix: `\0understudy-port-${found}`, socket: { data() {} } });
+    const name = nameOf(found);
     return { port: found, release: () => name.stop(true) };
   } finally {
     void alone.stop(true);
+  }
+}
+
+function nameOf(port: number) {
+  try {
+    return Bun.listen({ unix: `\0understudy-port-${port}`, socket: { data() {} } });
+  } catch (error) {
+    const { code } = error as { code?: string };
+    throw Object.assign(new Error(`Is port ${port} in use? Another server starts there.`), { code });
   }
 }

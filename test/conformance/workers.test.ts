@@ -31,8 +31,8 @@ const ask = (server: Server, body: object = {}) =>
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ model: "m", prompt: "Hello", max_tokens: 4, ignore_eos: true, ...body }),
   });
-const scrape = async (server: Server): Promise<Scrape> => {
-  const text = await (await fresh(`${server.url}/metrics`)).text();
+const scrape = async (server: Server, path = "/metrics"): Promise<Scrape> => {
+  const text = await (await fresh(server.url + path)).text();
   parseExposition(text);
   return parseScrape(text);
 };
@@ -173,6 +173,27 @@ describe("the port", () => {
     await Promise.all([alone.stop(true), sharing.stop(true)]);
   });
 
+  test("Triton's own port is shared and watched over in the same way", async () => {
+    const free = async () => {
+      const probe = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("") });
+      const { port: found } = probe;
+      await probe.stop(true);
+      return `${found}`;
+    };
+    const metricsPort = await free();
+    const server = await several(2, ["--metrics-port", metricsPort]);
+    await (await ask(server)).text();
+    for (let i = 0; i < 6; i++) {
+      const page = await (await fresh(`http://127.0.0.1:${metricsPort}/metrics`)).text();
+      expect(page).toMatch(/^nv_inference_count\{model="tensorrt_llm",version="1"\} 1$/m);
+    }
+    const { code, lines } = await refused(["--workers", "2", "--port", "0", "--metrics-port", metricsPort]);
+    expect([code, lines]).toEqual([
+      2,
+      [`understudy serve: --metrics-port ${metricsPort}: 127.0.0.1:${metricsPort} is in use; choose another port`],
+    ]);
+  });
+
   test("of two that start at the same time on one port, at most one serves, and the other is told", async () => {
     const probe = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("") });
     const free = probe.port!;
@@ -241,7 +262,8 @@ describe("one truth", () => {
     const fell: string[] = [];
     let scrapes = 0;
     const look = async () => {
-      const now = await scrape(server).catch(() => null); // the worker that was asked was killed
+      // Every dialect; null: the worker that was asked was killed.
+      const now = await scrape(server, "/metrics/all").catch(() => null);
       if (!now) return;
       fell.push(...fallen(before, now));
       before = now;

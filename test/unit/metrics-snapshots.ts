@@ -13,6 +13,7 @@ import { tritonIdentity } from "../../src/metrics/triton/identity.ts";
 
 /** What Triton's side of an identity is made from. */
 const SERVED = {
+  workers: 1,
   triton: { ...DEFAULT_TRITON_METRICS, cpu: false },
   engine: { blockSize: 16, maxNumSeqs: 256 },
   preset: DEFAULT_PRESET,

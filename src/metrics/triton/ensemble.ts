@@ -32,6 +32,7 @@ export class Ensemble implements Passages {
   readonly #numbers: Float64Array;
   readonly #models: Models;
   readonly #now: () => number;
+  readonly #startUs: number;
 
   /** `targets`: of the summaries, none where they are off; `epochUs`: microseconds since 1970 at the clock's 0. */
   constructor(targets: readonly Target[], now: () => number, epochUs: number) {
@@ -40,6 +41,7 @@ export class Ensemble implements Passages {
     this.#numbers = new Float64Array(ensembleWidth(targets.length));
     this.#numbers[Passed.epochUs] = epochUs;
     const startUs = now();
+    this.#startUs = startUs;
     const models = ENSEMBLE.map((name, index) => {
       const from = Passed.models + index * width;
       const numbers = this.#numbers.subarray(from, from + width);
@@ -50,7 +52,7 @@ export class Ensemble implements Passages {
 
   get numbers(): Float64Array {
     const nowUs = this.#now();
-    this.#numbers[Passed.aliveUs] = nowUs;
+    this.#numbers[Passed.aliveUs] = nowUs - this.#startUs;
     for (const name of ENSEMBLE) this.#models[name].refresh(nowUs);
     return this.#numbers;
   }

@@ -21,6 +21,8 @@ export interface TritonIdentity {
   /** None: no summaries. */
   readonly quantiles: readonly number[];
   readonly intervalMs: number;
+  /** Several processes answer, and each polls for itself. */
+  readonly several: boolean;
   /** How long the models took to load, seconds. */
   readonly loadS: number;
   readonly tokensPerBlock: number;
@@ -42,12 +44,12 @@ const MIB = 2 ** 20;
 const wholeMib = (bytes: number) => Math.floor(bytes / MIB) * MIB;
 
 /** What of a configuration it follows from. */
-type Served = Pick<ServeConfig, "triton" | "preset" | "gpuMemoryUtilization"> & {
+type Served = Pick<ServeConfig, "triton" | "workers" | "preset" | "gpuMemoryUtilization"> & {
   readonly engine: Pick<ServeConfig["engine"], "blockSize" | "maxNumSeqs">;
 };
 
 export function tritonIdentity(config: Served, loadS: number): TritonIdentity {
-  const { triton, engine, preset, gpuMemoryUtilization } = config;
+  const { triton, workers, engine, preset, gpuMemoryUtilization } = config;
   const { gpu, gpuMemoryBytes, tp } = findPreset(preset)!;
   const usedBytes = wholeMib(gpuMemoryBytes * gpuMemoryUtilization);
   const one: GpuIdentity = { totalBytes: wholeMib(gpuMemoryBytes), usedBytes, watts: wattsOf(gpu) };
@@ -60,6 +62,7 @@ export function tritonIdentity(config: Served, loadS: number): TritonIdentity {
     histograms: triton.histograms,
     quantiles: triton.quantiles.map(({ quantile }) => quantile),
     intervalMs: triton.intervalMs,
+    several: workers > 1,
     loadS,
     tokensPerBlock: engine.blockSize,
     requestsMax: engine.maxNumSeqs,

@@ -35,9 +35,9 @@ export const modelWidth = (quantiles: number) => ModelWord.quantiles + SPANS.len
 
 /** Numbers of an engine's passages before those of the models. */
 export const Passed = {
-  /** Since the engine's clock began. */
+  /** Since the engine came to be. */
   aliveUs: 0,
-  /** When that was: microseconds since 1970. */
+  /** When its clock began: microseconds since 1970. */
   epochUs: 1,
   models: 2,
 } as const;

@@ -41,11 +41,13 @@ export class Poller {
     this.#read = read;
   }
 
-  take({ engines }: Snapshot, { intervalMs, cpu }: TritonIdentity): Polled {
+  take({ engines }: Snapshot, { intervalMs, several, cpu }: TritonIdentity): Polled {
     const now = engines.map(({ passages, busyUs }) => ({ aliveUs: passages[Passed.aliveUs] ?? 0, busyUs }));
     const turn = Math.floor(Math.max(0, ...now.map(({ aliveUs }) => aliveUs)) / (intervalMs * 500));
     if (turn === 0) return { polled: false, host: NOTHING, engines: now.map(() => REST) };
-    if (turn === this.#turn && this.#last.engines.length === now.length) return this.#last;
+    if (turn === this.#turn && this.#last.engines.length === now.length) {
+      return several ? { ...this.#last, engines: this.#last.engines.map(upToDate(now)) } : this.#last;
+    }
     this.#turn = turn;
     const before = this.#last.engines;
     this.#last = {
@@ -94,3 +96,12 @@ export function poll(snapshot: Snapshot, identity: TritonIdentity): Polled {
   pollers.set(identity, poller);
   return poller.take(snapshot, identity);
 }
+
+/** Polls of different processes fall together in no way: what only rises has to be as of now, or it would fall. */
+const upToDate =
+  (now: readonly { readonly aliveUs: number; readonly busyUs: number }[]) =>
+  (engine: EnginePoll, index: number): EnginePoll => ({
+    ...engine,
+    aliveS: now[index]!.aliveUs / 1e6,
+    busyS: now[index]!.busyUs / 1e6,
+  });
