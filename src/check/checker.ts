@@ -82,6 +82,9 @@ export interface Report {
 /** Of each law. */
 const VIOLATIONS_KEPT = 5;
 const UNREADABLE_KEPT = 20;
+/** Gauges of what is under way may be so late (TensorRT-LLM's): nearer scrapes prove no rest. */
+const LATE_S = 0.1;
+
 const ONE_SIDED = "one-sided: the whole law needs a clean server at rest";
 /** A step's worth of tokens where several processes answer and nobody says max_num_seqs. */
 const DEFAULT_STEP_TOKENS = 1024;
@@ -159,7 +162,9 @@ export class Checker {
     if (restarted) this.#restarts++;
     const known: Known = {
       parameters: this.#parameters,
-      rest: saidRest || (before !== null && !restarted && provenRest(exposition, before.exposition)),
+      rest:
+        saidRest ||
+        (before !== null && !restarted && look.atS - before.atS >= LATE_S && provenRest(exposition, before.exposition)),
       clean: this.#clean && this.#restarts === 0,
     };
     for (const { name } of spoken) {

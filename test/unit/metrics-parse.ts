@@ -65,6 +65,7 @@ function parseSample(line: string, family: ParsedFamily): ParsedSample {
 
 function parseNumber(text: string): number {
   if (text === "+Inf") return Number.POSITIVE_INFINITY;
+  if (text === "Nan") return Number.NaN; // an empty quantile of Triton's
   const value = Number(text);
   if (Number.isNaN(value)) throw new Error(`not a number: ${text}`);
   return value;

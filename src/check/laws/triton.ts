@@ -195,11 +195,8 @@ export const triton = [
       const first = c.now.of("inference_first_response_histogram_ms").count;
       const ended = plus(successes(c), failures(c));
       if (c.rest || isDecoupled(c)) return atMost(first, ended);
-      // A response may be out before its request is counted: only at rest is nothing between the two.
-      const underway = c.now.orZero("inference_pending_request_count");
-      return c.lookBefore !== null && c.delta("inference_request_success").value === 0
-        ? atMost(first, plus(ended, underway))
-        : null;
+      // A response may be out before its request is counted, and an LLM's backend has taken that off the pending count.
+      return null;
     },
   ),
   law(

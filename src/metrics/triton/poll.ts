@@ -16,8 +16,8 @@ export interface Host {
 export interface EnginePoll {
   /** Share of the time in which a step ran. */
   readonly utilization: number;
-  readonly aliveS: number;
-  readonly busyS: number;
+  readonly aliveUs: number;
+  readonly busyUs: number;
 }
 export interface Polled {
   /** The first poll comes after the first half interval; all is 0 until then. */
@@ -28,7 +28,7 @@ export interface Polled {
 
 const NOTHING: Host = { cpuUtilization: 0, memoryTotalBytes: 0, memoryUsedBytes: 0 };
 
-const REST: EnginePoll = { utilization: 0, aliveS: 0, busyS: 0 };
+const REST: EnginePoll = { utilization: 0, aliveUs: 0, busyUs: 0 };
 
 export class Poller {
   readonly #read: (file: string) => string;
@@ -54,10 +54,9 @@ export class Poller {
       polled: true,
       host: cpu ? this.#host() : NOTHING,
       engines: now.map(({ aliveUs, busyUs }, index) => {
-        const [aliveS, busyS] = [aliveUs / 1e6, busyUs / 1e6];
         const then = before[index] ?? REST;
-        const share = aliveS > then.aliveS ? (busyS - then.busyS) / (aliveS - then.aliveS) : 0;
-        return { utilization: Math.min(1, Math.max(0, share)), aliveS, busyS };
+        const share = aliveUs > then.aliveUs ? (busyUs - then.busyUs) / (aliveUs - then.aliveUs) : 0;
+        return { utilization: Math.min(1, Math.max(0, share)), aliveUs, busyUs };
       }),
     };
     return this.#last;
@@ -102,6 +101,5 @@ const upToDate =
   (now: readonly { readonly aliveUs: number; readonly busyUs: number }[]) =>
   (engine: EnginePoll, index: number): EnginePoll => ({
     ...engine,
-    aliveS: now[index]!.aliveUs / 1e6,
-    busyS: now[index]!.busyUs / 1e6,
+    ...now[index]!,
   });

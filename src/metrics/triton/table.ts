@@ -140,8 +140,8 @@ const ofGpus =
 
 /** While it computes a GPU draws `atWork`, else `idle`. */
 const power: OfGpu = ({ watts }, { utilization }) => watts.idle + utilization * (watts.atWork - watts.idle);
-const energy: OfGpu = ({ watts }, { aliveS, busyS }) =>
-  watts.idle * aliveS + (watts.atWork - watts.idle) * Math.min(busyS, aliveS);
+const energy: OfGpu = ({ watts }, { aliveUs, busyUs }) =>
+  (watts.idle * aliveUs + (watts.atWork - watts.idle) * Math.min(busyUs, aliveUs)) / 1e6;
 
 const gpuEnergy: readonly Row[] = [
   counter(
