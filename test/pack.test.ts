@@ -116,6 +116,18 @@ test("npx understudy serve answers, and ends on SIGTERM", async () => {
   }
 });
 
+test("several workers, started and ended through npx", async () => {
+  const { child, url } = serve("--port", "0", "--timing", "none", "--workers", "2", "packed/model");
+  const ended = new Promise((resolve) => child.on("close", resolve));
+  try {
+    const page = await (await fetch(`${await url}/metrics`)).text();
+    expect(page.match(/^vllm:num_requests_running\{/gm)).toHaveLength(2);
+  } finally {
+    if (child.exitCode === null) process.kill(-child.pid!, "SIGTERM");
+    await ended;
+  }
+});
+
 test("the version, and a command that is not there yet", async () => {
   const { version } = JSON.parse(readFileSync(`${root}package.json`, "utf8"));
   expect(await understudy("--version")).toMatchObject({ code: 0, out: `${version}\n` });

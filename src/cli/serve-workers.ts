@@ -13,7 +13,7 @@ import { Ledger } from "../workers/ledger.ts";
 import { type Reservation, reservePort } from "../workers/port.ts";
 import { StartRefused, Supervisor } from "../workers/supervisor.ts";
 import { describe } from "./banner.ts";
-import { refusalOf, startedMs, unwritableTruth } from "./serve.ts";
+import { refusalOf, SAME_SIGNAL_US, startedMs, unwritableTruth } from "./serve.ts";
 
 /** A free port may be taken by another program before the first worker listens there. */
 const PORT_TRIES = 5;
@@ -37,6 +37,7 @@ export async function serveWorkers(config: ServeConfig, platform: string, { refu
   const why = unbalanced(platform) ?? configs.map(unwritableTruth).find(Boolean);
   if (why) return refuse(why);
   const ledger = openLedger(config);
+  if ("refused" in ledger) return refuse(ledger.refused);
   // Also where an error of ours ends the process.
   process.on("exit", () => rmSync(ledger.folder, { recursive: true, force: true }));
   const clock = new WallClock();
@@ -103,13 +104,16 @@ function configOf(config: ServeConfig, worker: number): ServeConfig {
   return truthLog ? { ...config, truthLog: { ...truthLog, file: fileOfWorker(truthLog.file, worker) } } : config;
 }
 
-function openLedger(config: ServeConfig): Ledger {
+function openLedger(config: ServeConfig): Ledger | { readonly refused: string } {
   const parent = statSync(SHARED_MEMORY, { throwIfNoEntry: false })?.isDirectory() ? SHARED_MEMORY : tmpdir();
-  const folder = mkdtempSync(join(parent, "understudy-"));
   const routes = httpRoutes({ ...METHODS, ...(config.devMode ? DEV_METHODS : {}) });
   const { shape, refreshes } = setupOf(config, 0, routes, false);
   const truthOf = (index: number) => config.truthLog && fileOfWorker(config.truthLog.file, index);
-  return new Ledger(folder, config.workers, { shape, refreshes }, truthOf);
+  try {
+    return new Ledger(mkdtempSync(join(parent, "understudy-")), config.workers, { shape, refreshes }, truthOf);
+  } catch (error) {
+    return { refused: `--workers: cannot write to ${parent} (${(error as { code?: string }).code ?? String(error)})` };
+  }
 }
 
 /** The first signal ends in order, the second at once. */
@@ -124,6 +128,7 @@ function endOnSignal(config: ServeConfig, supervisor: () => Supervisor) {
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.on(signal, () => {
       if (state.received !== null) {
+        if (wallUs() - state.sinceUs <= SAME_SIGNAL_US) return;
         supervisor().kill();
         process.exit(signal === "SIGINT" ? 130 : 143);
       }

@@ -13,6 +13,8 @@ import { resolveServeConfig } from "./serve-options.ts";
 
 const USAGE_ERROR = 2;
 export const CORE_TRAPPED = 70;
+/** Ctrl-C reaches `bin/understudy` as well, which passes it on: what comes so soon is no second wish. */
+export const SAME_SIGNAL_US = 200_000;
 
 /** `platform` as Node names it. */
 export async function run(argv: readonly string[], platform: string = process.platform): Promise<void> {
@@ -125,11 +127,13 @@ export function onTrap(config: ServeConfig, app: App): void {
 }
 
 function endOnSignal(config: ServeConfig, app: App): void {
-  let ending = false;
+  let sinceUs: number | null = null;
   const end = async (signal: NodeJS.Signals) => {
-    if (ending) process.exit(signal === "SIGINT" ? 130 : 143);
-    ending = true;
-    const sinceUs = wallUs();
+    if (sinceUs !== null) {
+      if (wallUs() - sinceUs > SAME_SIGNAL_US) process.exit(signal === "SIGINT" ? 130 : 143);
+      return;
+    }
+    sinceUs = wallUs();
     const open = app.engines.live;
     await app.close(config.shutdownTimeoutS);
     if (open > 0) console.log(`ended with ${open} requests open, after ${((wallUs() - sinceUs) / 1e6).toFixed(1)} s`);

@@ -135,7 +135,7 @@ describe("one server", () => {
     );
     await eventually(async () => sum(by(await scrape(server), "vllm:num_requests_running")) === 1);
     process.kill(server.pid, "SIGINT");
-    await Bun.sleep(100);
+    await Bun.sleep(400); // so soon after the first it would be taken for the same
     expect(await server.stop("SIGINT")).toBe(130);
     await eventually(() => pidsOf(server).filter(lives).length === 0);
     await cut;
