@@ -2,8 +2,14 @@
 import { version } from "../../package.json";
 import type { ServeConfig, Timing } from "../config/types.ts";
 
-/** `pids`: of the workers, where there are several. */
-export function describe(config: ServeConfig, url: string, startedMs: number, pids: readonly number[] = []): string {
+/** `triton`: the URL of Triton's metrics port, if there is one; `pids`: of the workers, where there are several. */
+export function describe(
+  config: ServeConfig,
+  url: string,
+  startedMs: number,
+  pids: readonly number[] = [],
+  triton: string | null = tritonUrl(config),
+): string {
   const { engine, servedModelNames, dataParallelSize } = config;
   const engines = dataParallelSize * Math.max(1, pids.length);
   const each = engines > 1 ? ` in each of ${engines} engines` : "";
@@ -26,8 +32,14 @@ export function describe(config: ServeConfig, url: string, startedMs: number, pi
     `  timing      ${timingText(engine.timing)}`,
     ...(pids.length > 0 ? [`  workers     ${pids.length} processes: ${pids.join(", ")}`] : []),
     `  listening   ${url} after ${Math.round(startedMs)} ms`,
+    ...(triton === null ? [] : [`  metrics     Triton's metrics on ${triton}`]),
     `  try         curl -N ${url}/v1/chat/completions -H 'Content-Type: application/json'${auth(config)} -d '${body}'`,
   ].join("\n");
+}
+
+/** As configured. */
+function tritonUrl({ triton: { listen } }: ServeConfig): string | null {
+  return listen && `http://${listen.host}:${listen.port}`;
 }
 
 function auth({ apiKeys }: ServeConfig): string {

@@ -38,7 +38,7 @@ export async function run(argv: readonly string[], platform: string = process.pl
   const started = await start(config);
   if ("refused" in started) return refuse(started.refused);
   const { app } = started;
-  console.log(describe(config, app.url, startedMs()));
+  console.log(describe(config, app.url, startedMs(), [], app.tritonUrl));
   onTrap(config, app);
   endOnSignal(config, app);
 }
