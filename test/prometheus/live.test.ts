@@ -9,7 +9,7 @@ import { type DialectName, dialectNames, dialects } from "../../src/metrics/dial
 import { eventually, type Server, serve } from "../server.ts";
 import { identity } from "../unit/metrics-snapshots.ts";
 import { expressions, LIVE_ONLY, promql, queries } from "./asked.ts";
-import { Prometheus } from "./prometheus.ts";
+import { checkMetrics, Prometheus } from "./prometheus.ts";
 
 setDefaultTimeout(120_000);
 
@@ -131,6 +131,18 @@ test.each(jobs.map((job) => [job.name, job] as const))(
     expect(known.map(({ metric, type, help }) => [metric, type, help]).sort()).toEqual(expected.sort());
   },
 );
+
+test("promtool reads every page, and dislikes of vLLM's what it dislikes of the real one's", async () => {
+  const page = async (path: string) => (await fetch(`${server.url}${path}?format=text`)).text();
+  for (const name of dialectNames)
+    expect([name, (await checkMetrics(await page(`/metrics/${name}`))).code]).not.toEqual([name, 1]);
+  const recorded = new URL("../conformance/recorded/vllm-0.33-server-exposition.txt", import.meta.url);
+  const [ours, real] = [await page("/metrics/vllm"), await Bun.file(recorded).text()];
+  const { code, findings } = await checkMetrics(real);
+  const shown = findings.filter((finding) => ours.includes(`# TYPE ${finding.split(" ")[0]} `));
+  expect(shown.length).toBeGreaterThan(60);
+  expect(await checkMetrics(ours)).toEqual({ code, findings: shown });
+});
 
 test("no sample is lost: none twice, none late, none out of order", async () => {
   const own = await (await fetch(`${prometheus.url}/metrics`)).text();

@@ -18,11 +18,29 @@ export interface Ran {
 
 /** promtool with these arguments, from the folder `deploy/`. */
 export async function promtool(...args: readonly string[]): Promise<Ran> {
-  return run([found("promtool"), ...args], deploy);
+  return run([found("promtool"), ...args], { cwd: deploy });
 }
 
-export async function run(command: readonly string[], cwd?: string): Promise<Ran> {
-  const child = Bun.spawn([...command], { stdout: "pipe", stderr: "pipe", ...(cwd === undefined ? {} : { cwd }) });
+/** What promtool finds wrong with a page: code 1 where it cannot read it, 3 where it only dislikes it. */
+export async function checkMetrics(
+  page: string,
+): Promise<{ readonly code: number; readonly findings: readonly string[] }> {
+  const { code, output } = await run([found("promtool"), "check", "metrics"], { stdin: page });
+  return { code, findings: output.split("\n").filter(Boolean).sort() };
+}
+
+interface RunOptions {
+  readonly cwd?: string;
+  readonly stdin?: string;
+}
+
+export async function run(command: readonly string[], { cwd, stdin }: RunOptions = {}): Promise<Ran> {
+  const child = Bun.spawn([...command], {
+    stdin: stdin === undefined ? "ignore" : new Blob([stdin]),
+    stdout: "pipe",
+    stderr: "pipe",
+    ...(cwd === undefined ? {} : { cwd }),
+  });
   const [out, err, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
   return { code, output: out + err };
 }

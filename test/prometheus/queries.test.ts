@@ -46,7 +46,7 @@ const former = [...queries, ...expressions].filter(({ profile }) => profile !== 
 test.each([...new Set(former.map(({ profile }) => profile!))])(
   "names that only %s and before had are there with its profile",
   async (profile) => {
-    const old = await hour("--metrics-profile", profile, "--dialects", "vllm");
+    const old = await hour("--metrics-profile", profile, "--dialects", "vllm", "--allow-metrics", "false");
     try {
       const asked = former.filter((one) => one.profile === profile).map((one) => ({ ...one, must: "filled" as const }));
       expect(asked.length).toBeGreaterThan(1);
@@ -80,6 +80,17 @@ test("the load raises the alerts that it must, and at rest there are none", asyn
   const all = await raised("1h", END_S);
   expect(RAISED.filter((name) => !all.includes(name))).toEqual([]);
   expect((await raised("2m", REST_S)).filter((name) => !AT_REST.includes(name))).toEqual([]);
+});
+
+test("what autoscalers are told to ask has a value", async () => {
+  const { spec } = parse(readFileSync(`${deploy}keda/scaledobject.yaml`, "utf8"));
+  const asked = spec.triggers.map(({ metadata }: { metadata: { query: string } }) => metadata.query);
+  asked.push('sum(nv_trt_llm_request_metrics{request_type="waiting"}) or vector(0)');
+  for (const query of asked) {
+    const under = await loaded.prometheus.query(query, 700);
+    const rest = await loaded.prometheus.query(query, REST_S);
+    expect([query, under.map(({ value }) => value > 0), rest.map(({ value }) => value)]).toEqual([query, [true], [0]]);
+  }
 });
 
 test("what is not there yet has a reason, and is asked for", () => {
