@@ -160,6 +160,8 @@ class Load {
       stream,
       max_tokens: refused ? 0 : 1 + (leaves ? 200 : i % 40),
       ignore_eos: true,
+      // Ends the answer sooner or later, for most of those that ask.
+      ...(i % 7 === 2 ? { stop: ["and", "the"] } : {}),
     };
     try {
       const response = await fetch(`${this.url}/v1/completions`, {
