@@ -23,8 +23,9 @@ interface Job {
   readonly dialects: readonly DialectName[];
   readonly format?: (typeof FORMATS)[number];
 }
-/** Each dialect in each format, and `/metrics` as Prometheus finds it by itself. */
+/** Each dialect in each format, `/metrics` as Prometheus finds it by itself, and what stands on Triton's own port. */
 const jobs: readonly Job[] = [
+  { name: "tritonserver", path: "/metrics", dialects: ["triton", "trtllm"] },
   { name: "role", path: "/metrics", dialects: ["vllm", "understudy"] },
   ...dialectNames.flatMap((name) =>
     FORMATS.map((format) => ({ name: `${name}-${format}`, path: `/metrics/${name}`, dialects: [name], format })),
@@ -41,13 +42,17 @@ beforeAll(async () => {
   server = await serve([
     ...["--timing", "linear:base=4ms,prefill=0.01ms,decode=0.05ms", "--disable-uvicorn-access-log"],
     ...["--metrics-config", "summary_latencies=true", "--metrics-config", "histogram_latencies=true"],
+    ...["--metrics-port", "0"],
   ]);
-  const targets = [{ targets: [server.url.replace("http://", "")] }];
+  const banner = /Triton's metrics on http:\/\/(\S+)\s/;
+  await eventually(() => banner.test(server.output()));
+  const triton = banner.exec(server.output())![1]!;
+  const address = server.url.replace("http://", "");
   const scrape_configs = jobs.map(({ name, path, format }) => ({
     job_name: name,
     metrics_path: path,
     ...(format ? { params: { format: [format] } } : {}),
-    static_configs: targets,
+    static_configs: [{ targets: [name === "tritonserver" ? triton : address] }],
   }));
   const config = join(folder, "prometheus.yml");
   writeFileSync(config, stringify({ global: { scrape_interval: "2s", scrape_timeout: "2s" }, scrape_configs }));
