@@ -2,12 +2,15 @@
 import { FIRST_RESPONSE_MS, ModelWord, modelWidth, REASONS, type Reason, SPANS, TOKENS } from "./model-numbers.ts";
 import { Quantiles, type Target } from "./quantiles.ts";
 
+const REFRESH_US = 1_000_000;
+
 export class Model {
   readonly #numbers: Float64Array;
   readonly #targets: readonly Target[];
   /** By span; empty where summaries are off. */
   readonly #quantiles: readonly Quantiles[];
   #stale = false;
+  #refreshedUs = Number.NEGATIVE_INFINITY;
 
   /** `numbers` are the model's own, `modelWidth(targets.length)` of them. */
   constructor(numbers: Float64Array, targets: readonly Target[], nowUs: number) {
@@ -50,11 +53,12 @@ export class Model {
     this.#observe(ModelWord.outputTokens, TOKENS, outputTokens);
   }
 
-  /** Brings the estimates up to date. */
+  /** Brings the estimates up to date, at most once a second: with many values that takes milliseconds. */
   refresh(nowUs: number): void {
     for (const quantiles of this.#quantiles) if (quantiles.rotate(nowUs)) this.#stale = true;
-    if (!this.#stale) return;
+    if (!this.#stale || nowUs - this.#refreshedUs < REFRESH_US) return;
     this.#stale = false;
+    this.#refreshedUs = nowUs;
     let at: number = ModelWord.quantiles;
     for (const quantiles of this.#quantiles) {
       for (const { quantile } of this.#targets) {

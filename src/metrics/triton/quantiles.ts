@@ -12,18 +12,50 @@ export interface Target {
 /** Values wait here until they are merged in: so many at most. */
 const BUFFER = 500;
 
+/** The kept samples, rising: `gains` is by how many ranks each lies above the one before, `slacks` how unsure that is. */
+class Samples {
+  length = 0;
+  values = new Float64Array(BUFFER);
+  gains = new Int32Array(BUFFER);
+  slacks = new Int32Array(BUFFER);
+
+  push(value: number, gain: number, slack: number): void {
+    const at = this.length++;
+    if (at === this.values.length) this.#grow();
+    this.values[at] = value;
+    this.gains[at] = gain;
+    this.slacks[at] = slack;
+  }
+
+  /** To half as much again; what is kept grows with the logarithm of what came. */
+  #grow(): void {
+    const { values, gains, slacks } = this;
+    const size = Math.ceil(values.length * 1.5);
+    this.values = new Float64Array(size);
+    this.gains = new Int32Array(size);
+    this.slacks = new Int32Array(size);
+    this.values.set(values);
+    this.gains.set(gains);
+    this.slacks.set(slacks);
+  }
+}
+
 class Estimator {
   readonly #targets: readonly Target[];
+  /** By target: ranks that an answer may be wrong, per rank above and below it. */
+  readonly #above: Float64Array;
+  readonly #below: Float64Array;
   readonly #buffer = new Float64Array(BUFFER);
   #buffered = 0;
   #count = 0;
-  /** The kept samples, rising; `#gains` is by how many ranks each lies above the one before, `#slacks` how unsure that is. */
-  #values: number[] = [];
-  #gains: number[] = [];
-  #slacks: number[] = [];
+  #samples = new Samples();
+  /** Takes the next state of the samples, then changes places with them. */
+  #spare = new Samples();
 
   constructor(targets: readonly Target[]) {
     this.#targets = targets;
+    this.#above = Float64Array.from(targets, ({ quantile, error }) => (2 * error) / (1 - quantile));
+    this.#below = Float64Array.from(targets, ({ quantile, error }) => (2 * error) / quantile);
   }
 
   insert(value: number): void {
@@ -37,81 +69,95 @@ class Estimator {
   get(quantile: number): number {
     this.#merge();
     this.#compress();
-    const values = this.#values;
-    if (values.length === 0) return Number.NaN;
+    const { length, values, gains, slacks } = this.#samples;
+    if (length === 0) return Number.NaN;
     const wanted = Math.trunc(quantile * this.#count);
-    const bound = wanted + this.#allowed(wanted) / 2;
+    const bound = wanted + this.#allowed(wanted, length) / 2;
     let rank = 0;
-    for (let i = 1; i < values.length; i++) {
-      rank += this.#gains[i - 1]!;
-      if (rank + this.#gains[i]! + this.#slacks[i]! > bound) return values[i - 1]!;
+    for (let i = 1; i < length; i++) {
+      rank += gains[i - 1]!;
+      if (rank + gains[i]! + slacks[i]! > bound) return values[i - 1]!;
     }
-    return values.at(-1)!;
+    return values[length - 1]!;
   }
 
   reset(): void {
     this.#count = 0;
     this.#buffered = 0;
-    this.#values = [];
-    this.#gains = [];
-    this.#slacks = [];
+    this.#samples.length = 0;
   }
 
   /** By how many ranks an answer may be wrong there. The library takes the number of samples for the number of values. */
-  #allowed(rank: number): number {
-    const size = this.#values.length;
+  #allowed(rank: number, size: number): number {
     let least = size + 1;
-    for (const { quantile, error } of this.#targets) {
-      const allowed =
-        rank <= quantile * size ? ((2 * error) / (1 - quantile)) * (size - rank) : ((2 * error) / quantile) * rank;
+    for (let i = 0; i < this.#targets.length; i++) {
+      const below = rank <= this.#targets[i]!.quantile * size;
+      const allowed = below ? this.#above[i]! * (size - rank) : this.#below[i]! * rank;
       if (allowed < least) least = allowed;
     }
     return least;
   }
 
+  /** In one pass; where a value goes, and how unsure its rank is, as if each were inserted by itself. */
   #merge(): void {
     if (this.#buffered === 0) return;
     const incoming = this.#buffer.subarray(0, this.#buffered).sort();
-    const values = this.#values;
-    let from = 0;
-    if (values.length === 0) {
-      this.#put(0, incoming[0]!, 0);
-      from = 1;
+    const old = this.#samples;
+    const into = this.#spare;
+    into.length = 0;
+    let next = 0; // of the old ones
+    let from = 0; // of the incoming ones
+    if (old.length === 0) into.push(incoming[from++]!, 1, 0);
+    else into.push(old.values[0]!, old.gains[0]!, old.slacks[next++]!);
+    this.#count += incoming.length;
+    for (; from < incoming.length; from++) {
+      const value = incoming[from]!;
+      while (next < old.length && into.values[into.length - 1]! < value) {
+        into.push(old.values[next]!, old.gains[next]!, old.slacks[next]!);
+        next++;
+      }
+      if (into.values[into.length - 1]! > value) {
+        into.length--;
+        next--;
+      }
+      const at = into.length;
+      const size = at + old.length - next;
+      const edge = at === 1 || at + 1 === size;
+      into.push(value, 1, edge ? 0 : Math.floor(this.#allowed(at + 1, size)) + 1);
     }
-    let before = 0;
-    let at = 1;
-    for (let i = from; i < incoming.length; i++) {
-      const value = incoming[i]!;
-      while (at < values.length && values[before]! < value) before = at++;
-      if (values[before]! > value) at--;
-      const edge = at === 1 || at + 1 === values.length;
-      this.#put(at, value, edge ? 0 : Math.floor(this.#allowed(at + 1)) + 1);
-      before = at++;
-    }
+    for (; next < old.length; next++) into.push(old.values[next]!, old.gains[next]!, old.slacks[next]!);
     this.#buffered = 0;
-  }
-
-  #put(at: number, value: number, slack: number): void {
-    this.#values.splice(at, 0, value);
-    this.#gains.splice(at, 0, 1);
-    this.#slacks.splice(at, 0, slack);
-    this.#count++;
+    this.#samples = into;
+    this.#spare = old;
   }
 
   /** Drops samples that no target needs. After a drop the next pair begins one further, as in the library. */
   #compress(): void {
-    const gains = this.#gains;
-    const slacks = this.#slacks;
-    let next = 0;
-    for (let at = 1; at < this.#values.length; ) {
-      const before = next;
-      next = at++;
-      if (gains[before]! + gains[next]! + slacks[next]! > this.#allowed(at - 1)) continue;
-      gains[next]! += gains[before]!;
-      this.#values.splice(before, 1);
-      gains.splice(before, 1);
-      slacks.splice(before, 1);
+    const samples = this.#samples;
+    const { values, gains, slacks } = samples;
+    const before = samples.length;
+    let dropped = 0;
+    let pair = 0; // the first of two, where it was
+    while (pair + 1 < before) {
+      const other = pair + 1;
+      const together = gains[pair]! + gains[other]! + slacks[other]!;
+      const drop = together <= this.#allowed(other - dropped, before - dropped);
+      // Or it stays, at its new place; so does the other one of a pair that became one.
+      const kept = drop ? other : pair;
+      const gain = drop ? gains[pair]! + gains[other]! : gains[pair]!;
+      const place = pair - dropped;
+      values[place] = values[kept]!;
+      slacks[place] = slacks[kept]!;
+      gains[place] = gain;
+      if (drop) dropped++;
+      pair += drop ? 2 : 1;
     }
+    if (pair < before) {
+      values[pair - dropped] = values[pair]!;
+      gains[pair - dropped] = gains[pair]!;
+      slacks[pair - dropped] = slacks[pair]!;
+    }
+    samples.length = before - dropped;
   }
 }
 
