@@ -13,6 +13,8 @@ import { Fleet } from "./engine/fleet.ts";
 import { Journal, type JournalText } from "./engine/journal.ts";
 import type { Snapshot } from "./engine/types.ts";
 import { HttpAccounts } from "./http-accounts.ts";
+import { stuck } from "./metrics/bugs/stuck.ts";
+import { bugs } from "./metrics/bugs/table.ts";
 import { Held, type Source } from "./metrics/held.ts";
 import type { Identity } from "./metrics/identity.ts";
 import { type LogState, logLines } from "./metrics/log-line.ts";
@@ -115,7 +117,10 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     answers: loadAnswers(answers),
     adapters: config.loraModules.length,
     ...(steps ? { onStep: steps.add } : {}),
-    beforeUpdate: (nowUs) => held.before(nowUs),
+    beforeUpdate: (nowUs) => {
+      sticking?.observe();
+      held.before(nowUs);
+    },
     ...(place ? { moved: (idle: boolean) => shown?.moved(idle) } : {}),
     ...(truth ? { observer: (rank: number) => truth.observer(engineFirst + rank) } : {}),
     ...(config.triton.metrics
@@ -138,7 +143,9 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     ...(truth ? { truth: truth.dropped() } : {}),
   });
   const setup = setupOf(config, epochUsOf(0) / 1e6, routes, place === undefined, (clock.now() - beganUs) / 1e6);
-  const held = new Held(setup.shape, setup.refreshes, viewsOf(engines, accounts, truth), clock.now());
+  const source = viewsOf(engines, accounts, truth);
+  const sticking = stuck(config.bugs, source);
+  const held = new Held(setup.shape, setup.refreshes, sticking?.source ?? source, clock.now());
   const shown = place
     ? (await import("./metrics/publisher.ts")).publisherAt(place.pages, place.index, held, clock)
     : null;
@@ -164,7 +171,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     otherRoutes: { ...METRICS_METHODS, ...(config.devMode ? DEV_METHODS : {}) },
   };
   const renderer =
-    place && shown
+    place && shown && !config.bugs.some((name) => bugs[name].alone)
       ? new Renderer(
           () => {
             shown.now();

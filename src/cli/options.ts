@@ -3,7 +3,7 @@
 import { CURRENT, PROFILES, profileName } from "../config/metrics-profiles.ts";
 import { TIMING_FORMS } from "../config/parse-timing.ts";
 import { DEFAULT_PRESET } from "../config/presets.ts";
-import { FIX_NAMES } from "../config/types.ts";
+import { BUG_NAMES, FIX_NAMES } from "../config/types.ts";
 import { loraModules } from "./lora-modules.ts";
 import {
   choice,
@@ -298,6 +298,13 @@ export const serveOptions = {
     group: "Stand-in",
     default: "none",
     about: "Known defects of the real server's metrics to repair: docs/metrics.md.",
+    ours: true,
+  },
+  bug: {
+    ...namesOf(BUG_NAMES),
+    group: "Stand-in",
+    default: "none",
+    about: "Defects that the metrics get on purpose, so that a checker finds them: docs/bug-modes.md.",
     ours: true,
   },
   "truth-log": {

@@ -109,6 +109,7 @@ function server(values: Values, model: string) {
     disableAccessLog: values["disable-uvicorn-access-log"] ?? false,
     disableLogStats: values["disable-log-stats"] ?? false,
     ...metrics(values),
+    bugs: values.bug ?? [],
     enablePromptTokensDetails: values["enable-prompt-tokens-details"] ?? false,
     enableForceIncludeUsage: values["enable-force-include-usage"] ?? false,
     enableLogRequests: values["enable-log-requests"] ?? false,

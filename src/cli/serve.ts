@@ -28,6 +28,12 @@ export async function run(argv: readonly string[], platform: string = process.pl
   for (const notice of notices) warn(notice);
   if (ignored.length > 0) warn(`ignored, they mean nothing here: ${ignored.join(" ")}`);
   warnOfFileLimit(config);
+  if (config.bugs.length > 0) {
+    const { whyNotShown } = await import("../metrics/bugs/shown.ts");
+    const why = whyNotShown(config);
+    if (why) return refuse(why);
+    warn(`wrong on purpose: --bug ${config.bugs.join(" ")} (docs/bug-modes.md)`);
+  }
 
   if (config.workers > 1) {
     const { serveWorkers } = await import("./serve-workers.ts");

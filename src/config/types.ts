@@ -33,6 +33,25 @@ export type Timing =
 export const FIX_NAMES = ["abort-counted", "abort-times", "preemptions-at-once"] as const;
 export type FixName = (typeof FIX_NAMES)[number];
 
+/** Documented defects of other versions and servers, each of which `--bug` brings back: `metrics/bugs/`. */
+export const BUG_NAMES = [
+  "stuck-kv-usage",
+  "stuck-requests",
+  "recomputed-hits",
+  "repeated-first-tokens",
+  "negative-delta",
+  "ensemble-pending",
+  "failures-succeed",
+  "gauge-total",
+  "counter-gauge",
+  "stale-gauges",
+  "open-leak",
+  "worker-saw-tooth",
+  "duplicate-series",
+  "fraction-blocks",
+] as const;
+export type BugName = (typeof BUG_NAMES)[number];
+
 /** The scheduler's options under vLLM's names. */
 export interface EngineConfig {
   readonly maxModelLen: number;
@@ -103,6 +122,8 @@ export interface ServeConfig {
   /** Whose names `/metrics` shows, and whether the hidden ones among them too. */
   readonly metricsProfile: Profile;
   readonly showHiddenMetrics: boolean;
+  /** Defects that the metrics have on purpose. */
+  readonly bugs: readonly BugName[];
   readonly enablePromptTokensDetails: boolean;
   readonly enableForceIncludeUsage: boolean;
   readonly enableLogRequests: boolean;

@@ -25,7 +25,13 @@ export type Fresh = "now" | "step";
 
 /** What moves between an update and the next, held after each: words, then totals. */
 const WORDS = [Word.Running, Word.Waiting, Word.Deferred, Word.BlocksFree] as const;
-const TOTALS = [Total.Preemptions, Total.PrefixQueries, Total.PrefixHits] as const;
+const TOTALS = [
+  Total.Preemptions,
+  Total.PrefixQueries,
+  Total.PrefixHits,
+  Total.PreemptedQueries,
+  Total.PreemptedHits,
+] as const;
 
 const NONE: ArrayLike<number> = [];
 
@@ -177,6 +183,12 @@ class CoreNumbers implements EngineView {
   get prefixHits() {
     return this.moving.total(Total.PrefixHits);
   }
+  get preemptedQueries() {
+    return this.moving.total(Total.PreemptedQueries);
+  }
+  get preemptedHits() {
+    return this.moving.total(Total.PreemptedHits);
+  }
 }
 
 class HistogramOf implements HistogramView {
@@ -239,6 +251,8 @@ function copyOf(view: EngineView): EngineSnapshot {
     abortedByEngine: view.abortedByEngine,
     prefixQueries: view.prefixQueries,
     prefixHits: view.prefixHits,
+    preemptedQueries: view.preemptedQueries,
+    preemptedHits: view.preemptedHits,
     finished: Array.from(view.finished) as unknown as EngineSnapshot["finished"],
     histograms: Object.fromEntries(HISTOGRAMS.map(({ name }) => [name, histogram(view.histograms[name])])) as Record<
       HistogramName,

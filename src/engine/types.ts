@@ -184,6 +184,9 @@ export interface EngineSnapshot {
   readonly preemptionsTold: number;
   readonly prefixQueries: number;
   readonly prefixHits: number;
+  /** The same for preempted requests that came back: vLLM keeps them apart and shows them nowhere. */
+  readonly preemptedQueries: number;
+  readonly preemptedHits: number;
   /** By `Finish`; aborts are all counted here, whoever decided them. */
   readonly finished: readonly [number, number, number, number, number];
   /** Of the aborts, those that the engine decided (a pause); the others are clients that left. */

@@ -63,6 +63,8 @@ const ENGINE = keys({
   abortedByEngine: true,
   prefixQueries: true,
   prefixHits: true,
+  preemptedQueries: true,
+  preemptedHits: true,
 } satisfies Numbers<EngineSnapshot>);
 const HISTOGRAMS = keys<HistogramName>({
   timeToFirstToken: true,

@@ -1,7 +1,7 @@
 /** Who answers a scrape? Constant for the life of the process, plain data so that it can be posted to a worker. */
 import type { HttpRoute } from "../config/http-counts.ts";
 import type { Profile } from "../config/metrics-profiles.ts";
-import type { FixName } from "../config/types.ts";
+import type { BugName, FixName } from "../config/types.ts";
 import type { DialectName } from "./dialects.ts";
 import type { Shape } from "./flat.ts";
 import type { Pages } from "./shared.ts";
@@ -33,6 +33,8 @@ export interface Identity {
   readonly triton: TritonIdentity;
   /** Defects that are repaired. */
   readonly fixes: readonly FixName[];
+  /** Defects that it has on purpose. */
+  readonly bugs: readonly BugName[];
   /** `--disable-log-stats`: vLLM then shows none of its own families. */
   readonly disableLogStats: boolean;
 }

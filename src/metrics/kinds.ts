@@ -35,6 +35,8 @@ const ENGINE: Kinds<EngineSnapshot> = {
   abortedByEngine: "counter",
   prefixQueries: "counter",
   prefixHits: "counter",
+  preemptedQueries: "counter",
+  preemptedHits: "counter",
 };
 const ADAPTER: Kinds<AdapterSnapshot> = { running: "gauge", waiting: "gauge", heard: "gauge" };
 const LOOP: Kinds<LoopSnapshot> = { clockRebasedSeconds: "counter", stepsLate: "counter" };

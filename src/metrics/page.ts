@@ -1,6 +1,7 @@
 /** Which tables make up a page, and what is its text? Runs in the worker: nothing on the loop's thread imports this. */
 import Registry from "prom-client/lib/registry.js";
 import type { Snapshot } from "../engine/types.ts";
+import { withBugs } from "./bugs/rows.ts";
 import { dialects, dialectsOf, type View } from "./dialects.ts";
 import type { Identity } from "./identity.ts";
 import { printOpenMetrics } from "./openmetrics.ts";
@@ -22,7 +23,7 @@ export function pages(identity: Identity): (view: View, held: HeldCopies, format
     const names = new Set<string>();
     const tables = dialectsOf(view, identity).map((name) => ({
       ...dialects[name],
-      rows: dialects[name].rows(identity),
+      rows: withBugs(dialects[name].rows(identity), identity),
     }));
     // One registry of prometheus-cpp prints by type, whoever registered a family.
     for (const type of view === "tritonserver" ? TYPES : [null]) {

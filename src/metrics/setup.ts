@@ -33,6 +33,7 @@ export function setupOf(
     adapters: config.loraModules.map(({ name }) => name),
     triton: tritonIdentity(config, loadS),
     fixes: config.engine.fixes ?? [],
+    bugs: config.bugs,
     disableLogStats: config.disableLogStats,
   };
   return {

@@ -1,6 +1,7 @@
 /** What would a scrape show at an instant of a replay? The server's pages over the server's held copies. */
 import type { ServeConfig } from "../config/types.ts";
 import type { TruthDropped } from "../engine/types.ts";
+import { stuck } from "../metrics/bugs/stuck.ts";
 import type { View } from "../metrics/dialects.ts";
 import { Held, heldReader, type Source } from "../metrics/held.ts";
 import { pages } from "../metrics/page.ts";
@@ -36,10 +37,14 @@ export class Pages {
       front: accounts.snapshot(),
       ...(dropped ? { truth: dropped() } : {}),
     });
-    const held = new Held(shape, refreshes, source, replay.nowUs);
+    const sticking = stuck(config.bugs, source);
+    const held = new Held(shape, refreshes, sticking?.source ?? source, replay.nowUs);
     const read = heldReader(shape, refreshes);
     const print = pages(identity);
-    this.before = (nowUs) => held.before(nowUs);
+    this.before = (nowUs) => {
+      sticking?.observe();
+      held.before(nowUs);
+    };
     this.text = (view) => print(view, read(held.refresh(replay.nowUs)));
   }
 }

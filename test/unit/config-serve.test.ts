@@ -55,6 +55,7 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
     disableLogStats: false,
     metricsProfile: 33,
     showHiddenMetrics: false,
+    bugs: [],
     enablePromptTokensDetails: false,
     enableForceIncludeUsage: false,
     enableLogRequests: false,

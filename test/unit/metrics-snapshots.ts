@@ -37,6 +37,7 @@ export const identity: Identity = {
   adapters: [],
   triton: tritonIdentity(SERVED, 1.5),
   fixes: [],
+  bugs: [],
   disableLogStats: false,
 };
 
@@ -74,6 +75,8 @@ export function emptyEngine(maxModelLen = 4096): EngineSnapshot {
     abortedByEngine: 0,
     prefixQueries: 0,
     prefixHits: 0,
+    preemptedQueries: 0,
+    preemptedHits: 0,
     finished: [0, 0, 0, 0, 0],
     histograms: Object.fromEntries(
       bounds.map(([name, of]) => [name, emptyHistogram(of)]),

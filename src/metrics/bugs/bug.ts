@@ -1,0 +1,44 @@
+/**
+ * What is a bug mode? A defect that a real engine has or had, brought back on purpose in families of ours, so that whoever
+ * writes checks for metrics has input that is known to be bad. `table.ts` has them all.
+ */
+import type { ServeConfig } from "../../config/types.ts";
+import type { EngineSnapshot } from "../../engine/types.ts";
+import type { Row } from "../table.ts";
+
+/** What finding it takes, beside `understudy check` and the page: the words of docs/bug-modes.md. */
+export type Takes = "one scrape" | "two scrapes" | "rest" | "clean, rest";
+
+/** A law of `src/check/laws/` that finds it. */
+export interface Found {
+  readonly law: string;
+  readonly takes: Takes;
+}
+
+/** Numbers of an engine that do not move any more once nothing runs or waits. */
+export interface Sticks {
+  readonly fields: readonly (keyof EngineSnapshot & string)[];
+  /** Which way the last request has to end for that. */
+  readonly after: "abort" | "any end";
+}
+
+export interface Bug {
+  /** Where it is spoken of. */
+  readonly thread: string;
+  /** What the real one did. */
+  readonly there: string;
+  /** What it is here. */
+  readonly here: string;
+  /** Of ours, in which it shows; none: in all. */
+  readonly families: readonly string[];
+  readonly finds: readonly Found[];
+  /** What has to happen to the server. */
+  readonly load: string;
+  /** A family's row as it is with the defect. */
+  readonly row?: (row: Row) => Row;
+  readonly sticks?: Sticks;
+  /** Each process shows its own numbers in place of everybody's. */
+  readonly alone?: true;
+  /** What is missing for it to show, if so: the end of a sentence that begins with "needs". */
+  readonly lacks?: (config: ServeConfig) => string | undefined;
+}

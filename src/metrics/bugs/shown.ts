@@ -1,0 +1,19 @@
+/** Can the bug modes of a configuration show at all? */
+import type { ServeConfig } from "../../config/types.ts";
+import { dialectNames, dialects } from "../dialects.ts";
+import { setupOf } from "../setup.ts";
+import { bugs } from "./table.ts";
+
+/** One line on the first that cannot. */
+export function whyNotShown(config: ServeConfig): string | undefined {
+  const { identity } = setupOf(config, 0, [], true);
+  const shown = new Set(dialectNames.flatMap((name) => dialects[name].rows(identity).map((row) => row.name)));
+  for (const name of config.bugs) {
+    const { families, lacks } = bugs[name];
+    const missing = families.find((family) => !shown.has(family));
+    if (missing !== undefined) return `--bug ${name}: nothing of it shows: these options leave ${missing} out`;
+    const needed = lacks?.(config);
+    if (needed !== undefined) return `--bug ${name}: nothing of it shows: it needs ${needed}`;
+  }
+  return undefined;
+}

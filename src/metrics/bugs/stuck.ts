@@ -1,0 +1,82 @@
+/**
+ * What do gauges show that stick when nothing is under way any more? What stood there before the update that ended the
+ * last request. Only what follows updates sticks: the numbers as they stand stay true.
+ */
+import type { BugName } from "../../config/types.ts";
+import { type EngineView, Finish } from "../../engine/types.ts";
+import type { Source } from "../held.ts";
+import type { Sticks } from "./bug.ts";
+import { bugs } from "./table.ts";
+
+export interface Stuck {
+  readonly source: Source;
+  /** To be called before each update. */
+  observe(): void;
+}
+
+/** Null where no bug of these sticks. */
+export function stuck(names: readonly BugName[], source: Source): Stuck | null {
+  const on = names.flatMap((name) => bugs[name].sticks ?? []);
+  if (on.length === 0) return null;
+  const now = source("now").engines;
+  const kept = source("step").engines.map((view, rank) => on.map((sticks) => new Kept(view, now[rank]!, sticks)));
+  const engines = source("step").engines.map((view, rank) => overlaid(view, kept[rank]!));
+  return {
+    source: (fresh) => (fresh === "now" ? source(fresh) : { ...source(fresh), engines }),
+    observe() {
+      for (const of of kept) for (const one of of) one.observe();
+    },
+  };
+}
+
+const underway = ({ running, waiting, deferred }: EngineView) => running + waiting + deferred;
+
+/** The numbers of one engine that one bug keeps. */
+class Kept {
+  readonly #view: EngineView;
+  readonly #now: EngineView;
+  readonly #sticks: Sticks;
+  readonly #values: Float64Array;
+  #holds = false;
+  #aborts = 0;
+
+  constructor(view: EngineView, now: EngineView, sticks: Sticks) {
+    this.#view = view;
+    this.#now = now;
+    this.#sticks = sticks;
+    this.#values = new Float64Array(sticks.fields.length);
+  }
+
+  observe(): void {
+    if (underway(this.#view) > 0) {
+      this.#sticks.fields.forEach((field, i) => {
+        this.#values[i] = this.#view[field] as number;
+      });
+      this.#aborts = this.#view.finished[Finish.Abort]!;
+      this.#holds = true;
+    } else if (this.#sticks.after === "abort" && (!this.shows || underway(this.#now) > 0)) this.#holds = false;
+  }
+
+  get shows(): boolean {
+    if (!this.#holds || underway(this.#view) > 0) return false;
+    return this.#sticks.after === "any end" || this.#view.finished[Finish.Abort]! > this.#aborts;
+  }
+
+  /** The number that stands in place of the field's, if one does. */
+  of(field: PropertyKey): number | undefined {
+    const at = this.#sticks.fields.indexOf(field as Sticks["fields"][number]);
+    return at >= 0 && this.shows ? this.#values[at] : undefined;
+  }
+}
+
+function overlaid(view: EngineView, kept: readonly Kept[]): EngineView {
+  return new Proxy(view, {
+    get(target, field) {
+      for (const one of kept) {
+        const value = one.of(field);
+        if (value !== undefined) return value;
+      }
+      return Reflect.get(target, field, target);
+    },
+  });
+}

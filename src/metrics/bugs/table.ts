@@ -1,0 +1,233 @@
+/** Which bug modes are there? One row each; `understudy serve --bug NAME` turns it on, test/bugmodes/ shows that it is found. */
+import type { BugName, ServeConfig } from "../../config/types.ts";
+import type { EngineSnapshot, Snapshot } from "../../engine/types.ts";
+import type { Identity } from "../identity.ts";
+import type { Row } from "../table.ts";
+import type { Sample } from "../text.ts";
+import { ENSEMBLE } from "../triton/ensemble.ts";
+import { ModelWord, REASONS } from "../triton/model-numbers.ts";
+import { sumOf } from "../triton/table.ts";
+import type { Bug } from "./bug.ts";
+
+type Value = (sample: Sample, snapshot: Snapshot, identity: Identity) => number;
+
+/** The same samples with other values. */
+const valued =
+  (value: Value) =>
+  (row: Row): Row => ({
+    ...row,
+    samples: (snapshot, identity) =>
+      row.samples(snapshot, identity).map((sample) => ({ ...sample, value: value(sample, snapshot, identity) })),
+  });
+
+/** The number of the engine that the sample is of. */
+const ofEngine = (
+  { labels }: Sample,
+  { engines }: Snapshot,
+  { engineFirst }: Identity,
+  pick: (engine: EngineSnapshot) => number,
+): number => pick(engines[Number(labels.engine) - engineFirst]!);
+
+const underway = ({ engines }: Snapshot) =>
+  engines.reduce((sum, { running, waiting, deferred }) => sum + running + waiting + deferred, 0);
+
+function failures({ labels }: Sample, snapshot: Snapshot, identity: Identity): number {
+  const { models, counters } = identity.triton;
+  const model = models.findIndex(({ name }) => name === labels.model);
+  if (!counters) return 0;
+  return REASONS.reduce((sum, _, i) => sum + sumOf(snapshot, identity, model, ModelWord.failures + i), 0);
+}
+
+/** TensorRT-LLM's shares become numbers of blocks. */
+function blocksAsFraction(row: Row): Row {
+  return {
+    ...row,
+    samples: (snapshot, identity) => {
+      const samples = row.samples(snapshot, identity);
+      const blocks = (type: string) => samples.find(({ labels }) => labels.kv_cache_block_type === type)!.value;
+      return samples.map((sample) =>
+        sample.labels.kv_cache_block_type === "fraction"
+          ? { ...sample, value: blocks("max") - blocks("used") }
+          : sample,
+      );
+    },
+  };
+}
+
+const lacksCache = ({ engine }: ServeConfig) => (engine.enablePrefixCaching ? undefined : "--enable-prefix-caching");
+const PREEMPTION = "a preempted request comes back and finds its blocks in the cache";
+
+export const bugs: Readonly<Record<BugName, Bug>> = {
+  "stuck-kv-usage": {
+    thread: "vllm#29928",
+    there: "When all requests are cancelled no step follows, and the gauges keep what the last one left.",
+    here: "After the last client left, the share of KV blocks stays where it was until the next step with a request.",
+    families: ["vllm:kv_cache_usage_perc"],
+    finds: [
+      { law: "V04", takes: "one scrape" },
+      { law: "G19", takes: "rest" },
+    ],
+    load: "all that run are cancelled at once",
+    sticks: { fields: ["kvUsage"], after: "abort" },
+  },
+  "stuck-requests": {
+    thread: "vllm#22545",
+    there: "After a load test whose requests were all aborted, running and waiting requests stay in the statistics.",
+    here: "After the last client left, running and waiting stay where they were until the next step with a request.",
+    families: ["vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:num_requests_waiting_by_reason"],
+    finds: [
+      { law: "V05", takes: "one scrape" },
+      { law: "G19", takes: "rest" },
+    ],
+    load: "all that run are cancelled at once",
+    sticks: { fields: ["running", "waiting", "deferred"], after: "abort" },
+  },
+  "recomputed-hits": {
+    thread: "vllm#25780",
+    there: "A preempted request finds its own blocks again, and that counted as hits of the prefix cache.",
+    here: "The lookups of requests that come back after a preemption count as all others.",
+    families: ["vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total"],
+    finds: [
+      { law: "V11", takes: "one scrape" },
+      { law: "V08", takes: "clean, rest" },
+    ],
+    load: PREEMPTION,
+    row: (row) => {
+      const again = (engine: EngineSnapshot) =>
+        row.name === "vllm:prefix_cache_hits_total" ? engine.preemptedHits : engine.preemptedQueries;
+      return valued((sample, ...at) => sample.value + ofEngine(sample, ...at, again))(row);
+    },
+    lacks: lacksCache,
+  },
+  "repeated-first-tokens": {
+    thread: "vllm#8115",
+    there: "8,060 first tokens stand against 3,918 finished requests.",
+    here: "Each first token is observed twice.",
+    families: ["vllm:time_to_first_token_seconds"],
+    finds: [
+      { law: "V24", takes: "one scrape" },
+      { law: "V25", takes: "clean, rest" },
+    ],
+    load: "any request",
+    row: valued(({ value }) => 2 * value),
+  },
+  "negative-delta": {
+    thread: "LMCache#2912, vllm#37354",
+    there:
+      "A request that comes back after a preemption reports more tokens from outside than are cached, and the difference, below 0, is added to a counter.",
+    here: "What a preempted request finds again is taken off the prompt tokens that came from the cache.",
+    families: ["vllm:prompt_tokens_by_source_total"],
+    finds: [
+      { law: "G10", takes: "two scrapes" },
+      { law: "V10", takes: "one scrape" },
+    ],
+    load: PREEMPTION,
+    row: valued((sample, ...at) => {
+      const lost = sample.labels.source === "local_cache_hit" ? ofEngine(sample, ...at, (e) => e.preemptedHits) : 0;
+      return sample.value - lost;
+    }),
+    lacks: lacksCache,
+  },
+  "ensemble-pending": {
+    thread: "triton-inference-server/server#6494",
+    there: "In an ensemble the pending requests are those of the wrong models.",
+    here: "The ensemble, which has no queue, shows the requests that its steps have under way as pending.",
+    families: ["nv_inference_pending_request_count"],
+    finds: [{ law: "N06", takes: "one scrape" }],
+    load: "any request, while it runs",
+    row: valued(({ labels, value }, snapshot) => (labels.model === ENSEMBLE[0] ? underway(snapshot) : value)),
+  },
+  "failures-succeed": {
+    thread: "triton-inference-server/server#8521",
+    there: "A model answers with an error, and the request counts as a success.",
+    here: "Failures count as successes, of every model.",
+    families: ["nv_inference_request_success", "nv_inference_request_failure"],
+    finds: [{ law: "N01", takes: "one scrape" }],
+    load: "a request that the engine refuses, as after `/pause`",
+    row: (row) =>
+      row.name === "nv_inference_request_failure"
+        ? valued(() => 0)(row)
+        : valued((sample, ...at) => sample.value + failures(sample, ...at))(row),
+    lacks: ({ triton }) => (triton.counters ? undefined : "--metrics-config counter_latencies=true"),
+  },
+  "gauge-total": {
+    thread: "dynamo#3035",
+    there: "The gauge of requests in flight was to be called dynamo_component_inflight_requests_total.",
+    here: "The gauge of open streams is called understudy_streams_open_total.",
+    families: ["understudy_streams_open"],
+    finds: [{ law: "G18", takes: "one scrape" }],
+    load: "none",
+    row: (row) => ({ ...row, name: `${row.name}_total` }),
+  },
+  "counter-gauge": {
+    thread: "sglang#10672",
+    there: "Numbers that only rise are exported as gauges.",
+    here: "The number of preemptions is a gauge.",
+    families: ["vllm:num_preemptions_total"],
+    finds: [{ law: "G18", takes: "one scrape" }],
+    load: "none",
+    row: ({ created: _, ...row }) => ({ ...row, type: "gauge" }),
+  },
+  "stale-gauges": {
+    thread: "sglang#4244",
+    there: "The throughput keeps its last value when nothing runs any more.",
+    here: "TensorRT-LLM's gauges of requests and blocks keep what they were before the last request ended.",
+    families: [
+      "nv_trt_llm_request_metrics",
+      "nv_trt_llm_kv_cache_block_metrics",
+      "nv_trt_llm_inflight_batcher_metrics",
+    ],
+    finds: [
+      { law: "T12", takes: "rest" },
+      { law: "G19", takes: "rest" },
+    ],
+    load: "any request that runs for two steps, and its end",
+    sticks: {
+      fields: ["planRequests", "planScheduled", "planPrefills", "planPrefillTokens", "planPreempted", "blocksUsed"],
+      after: "any end",
+    },
+  },
+  "open-leak": {
+    thread: "dynamo#2576",
+    there: "A request that returns early is never taken off the requests in flight.",
+    here: "Requests that were refused stay open.",
+    families: ["understudy_requests_open"],
+    finds: [{ law: "G19", takes: "rest" }],
+    load: "a request that is refused",
+    row: valued(({ value }, { front }) => value + front.outcomes.refused),
+  },
+  "worker-saw-tooth": {
+    thread: "geolens#1240",
+    there: "Each of several processes behind one port keeps its own metrics, and any of them answers a scrape.",
+    here: "Each worker shows its own numbers under the labels of the first.",
+    families: [],
+    finds: [{ law: "G10", takes: "two scrapes" }],
+    load: "requests to more than one worker; scrapes over new connections",
+    alone: true,
+    lacks: ({ workers }) => (workers > 1 ? undefined : "--workers of at least 2"),
+  },
+  "duplicate-series": {
+    thread: "gpustack#6218",
+    there: "The `_created` series of some families stand twice, and Prometheus drops the scrape.",
+    here: "The times at which the ends of requests began to be counted stand twice.",
+    families: ["vllm:request_success_total"],
+    finds: [{ law: "G02", takes: "one scrape" }],
+    load: "none",
+    row: ({ created, ...row }) => ({
+      ...row,
+      created: (...at) => [...(created?.(...at) ?? []), ...(created?.(...at) ?? [])],
+    }),
+  },
+  "fraction-blocks": {
+    thread: "a proposal for the endpoint picker of the Gateway API",
+    there: "The fraction of KV blocks in use was to be max − used, a number of blocks.",
+    here: "The fraction of TensorRT-LLM's KV blocks is max − used.",
+    families: ["nv_trt_llm_kv_cache_block_metrics"],
+    finds: [
+      { law: "T05", takes: "one scrape" },
+      { law: "G15", takes: "one scrape" },
+    ],
+    load: "any request, once",
+    row: blocksAsFraction,
+  },
+};
