@@ -5,13 +5,13 @@ import { withBugs } from "./bugs/rows.ts";
 import { dialects, dialectsOf, type View } from "./dialects.ts";
 import type { Identity } from "./identity.ts";
 import { printOpenMetrics } from "./openmetrics.ts";
+import type { Format } from "./order.ts";
 import { type Collected, type Refresh, register } from "./table.ts";
 import { printFamily } from "./text.ts";
 
 /** In Triton's order. */
 const TYPES = ["counter", "gauge", "histogram", "summary"] as const;
 
-export type Format = "text" | "openmetrics";
 export type HeldCopies = (refresh: Refresh) => Snapshot;
 
 /** Returns a renderer: one registry per view, all families of a page from the copies given. */

@@ -7,7 +7,7 @@
 import { Elysia } from "elysia";
 import { contentTypeOf, dialectNames, type View } from "./dialects.ts";
 import type { Identity } from "./identity.ts";
-import type { Format } from "./page.ts";
+import type { Format } from "./order.ts";
 import { type Renderer, TooManyScrapes } from "./renderer.ts";
 
 const OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8";

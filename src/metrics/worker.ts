@@ -1,39 +1,30 @@
-/** The thread that collects and prints. First message: the setup; then one message per page wanted, answered in order. */
+/** The thread that collects and prints. One message with the setup; then orders through shared memory, answered in order. */
 import { readlinkSync } from "node:fs";
 import { setPriority } from "node:os";
-import type { View } from "./dialects.ts";
+import { views } from "./dialects.ts";
 import { heldReader } from "./held.ts";
-import type { Setup } from "./identity.ts";
-import { type Format, pages } from "./page.ts";
+import { FORMATS, OrderWord, type WorkerSetup } from "./order.ts";
+import { pages } from "./page.ts";
 import { AllPages } from "./shared.ts";
-
-export interface PageOrder {
-  readonly view: View;
-  readonly format: Format;
-  /** The held copies; null: in the shared pages. */
-  readonly numbers: Float64Array | null;
-}
 
 declare const self: Worker;
 
 /** Of this thread: on a busy machine a page waits for the streams, and not they for it. */
 const NICE = 10;
 
-const encoder = new TextEncoder();
-let read: ReturnType<typeof heldReader>;
-let render: ReturnType<typeof pages>;
-let shared: AllPages | null = null;
-
-self.onmessage = async ({ data }: MessageEvent<Setup | PageOrder>) => {
-  if ("identity" in data) {
-    stepBack();
-    read = heldReader(data.shape, data.refreshes);
-    render = pages(data.identity);
-    if (data.pages) shared = new AllPages(data.pages);
-    return;
+self.onmessage = async ({ data: { setup, order, copies } }: MessageEvent<WorkerSetup>) => {
+  stepBack();
+  const encoder = new TextEncoder();
+  const read = heldReader(setup.shape, setup.refreshes);
+  const render = pages(setup.identity);
+  const shared = setup.pages ? new AllPages(setup.pages) : null;
+  for (let turn = 0; ; ) {
+    Atomics.wait(order, OrderWord.Turn, turn);
+    turn = Atomics.load(order, OrderWord.Turn);
+    const [view, format] = [views[order[OrderWord.View]!]!, FORMATS[order[OrderWord.Format]!]!];
+    const bytes = encoder.encode(await render(view, read(shared?.read() ?? copies), format));
+    self.postMessage(bytes, [bytes.buffer]);
   }
-  const bytes = encoder.encode(await render(data.view, read(data.numbers ?? shared!.read()), data.format));
-  self.postMessage(bytes, [bytes.buffer]);
 };
 
 /** Where threads have priorities of their own; elsewhere it would be the whole process's. */

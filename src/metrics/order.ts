@@ -1,0 +1,18 @@
+/** How is a page ordered from the thread that makes it? Through shared memory: one order at a time, counted by its turn. */
+import type { Setup } from "./identity.ts";
+
+export const FORMATS = ["text", "openmetrics"] as const;
+export type Format = (typeof FORMATS)[number];
+
+/** Words of an order. `View` and `Format` are places in `views` and `FORMATS`. */
+export const OrderWord = { Turn: 0, View: 1, Format: 2 } as const;
+export const ORDER_WORDS = 3;
+
+/** The one message to the thread. */
+export interface WorkerSetup {
+  readonly setup: Setup;
+  /** Shared; the thread waits until `Turn` moves, and answers each order with a message. */
+  readonly order: Int32Array;
+  /** Shared: the held copies, as they are to be printed; empty where they lie in the pages of several processes. */
+  readonly copies: Float64Array;
+}
