@@ -131,6 +131,7 @@ export class Generator {
         return all.some((ids) => ids.length > LONG_PROMPT_TOKENS) ? backend.spare() : undefined;
       });
       await this.#arrivals.pass(ready);
+      if (http.signal.aborted) return this.#left(context, ticket);
       if (prompts === null) return refuse(internalError); // the encoder died
     } else {
       prompts = encoding.prompts as Uint32Array[];
@@ -180,12 +181,15 @@ export class Generator {
     if (signal.aborted) answer.gone();
     else signal.addEventListener("abort", () => answer.gone(), { once: true });
     const body = await answer.answer;
-    if (body === null) {
-      // The middleware's answer to a client that left is a 200 without a body.
-      this.#http.visitOf(context)?.done(200, 0);
-      return new Response(null, { status: CLIENT_GONE });
-    }
+    if (body === null) return this.#left(context, answer.asked.ticket);
     return typeof body === "string" ? this.#http.json(context, body) : this.#http.error(context, body);
+  }
+
+  /** The middleware's answer to a client that left is a 200 without a body. */
+  #left(context: Context, ticket: Ticket): Response {
+    ticket.settle("abort");
+    this.#http.visitOf(context)?.done(200, 0);
+    return new Response(null, { status: CLIENT_GONE });
   }
 
   /** The prompts' ids, or promises of them; or what is wrong with a text. */

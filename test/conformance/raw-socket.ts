@@ -1,0 +1,57 @@
+/** A client that leaves when and how it is told, and counts what had come until then. */
+import net from "node:net";
+
+/** FIN from a client that closes, FIN from one that would still read, RST. */
+export const WAYS = ["fin", "half", "rst"] as const;
+export type Way = (typeof WAYS)[number];
+
+export class RawSocket {
+  /** Everything that came. */
+  text = "";
+  closed = false;
+  readonly #socket: net.Socket;
+
+  private constructor(socket: net.Socket) {
+    this.#socket = socket;
+    socket.on("data", (data) => {
+      this.text += data.toString("latin1");
+    });
+    socket.on("close", () => {
+      this.closed = true;
+    });
+    socket.on("error", () => {});
+  }
+
+  static connect(port: number, { paused = false } = {}): Promise<RawSocket> {
+    const { promise, resolve, reject } = Promise.withResolvers<RawSocket>();
+    const socket = net.connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+    socket.once("error", reject);
+    socket.once("connect", () => {
+      const client = new RawSocket(socket);
+      if (paused) socket.pause();
+      resolve(client);
+    });
+    return promise;
+  }
+
+  write(text: string): void {
+    this.#socket.write(text);
+  }
+
+  leave(how: Way): void {
+    if (how === "rst") this.#socket.resetAndDestroy();
+    else if (how === "fin") this.#socket.destroy();
+    else this.#socket.end();
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+}
+
+/** A request with JSON, as one text. */
+export function posted(path: string, body: unknown, more: readonly string[] = []): string {
+  const text = JSON.stringify(body);
+  const lines = ["Host: x", "Content-Type: application/json", `Content-Length: ${Buffer.byteLength(text)}`, ...more];
+  return `POST ${path} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n${text}`;
+}
