@@ -107,7 +107,7 @@ export const takeReplayOptions = (argv: readonly string[]) => takeOptions(replay
 export function replayHelp(): string {
   return [
     "understudy replay TRACE [options]",
-    "understudy replay --format synthetic:isl=1000,osl=200,concurrency=256 [options]",
+    "understudy replay synthetic:isl=1000,osl=200,concurrency=256 [options]",
     "",
     "Runs a trace through the server's engine in simulated time, as fast as the machine can.",
     "Same trace, seed and options: same results.",

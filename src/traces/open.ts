@@ -14,8 +14,9 @@ const SHAREGPT_PACE: Pace = { kind: "closed", concurrency: 256 };
 
 export const FORMATS = `mooncake, azure, truth, sharegpt[:concurrency=N|rate=R], ${SYNTHETIC_FORM}`;
 
-/** `path` null: a made-up trace. `format` null: guessed. Throws a TraceError that says in one line what is wrong. */
+/** `path` null, or what would be its format: a made-up trace. `format` null: guessed. Throws a TraceError that says in one line what is wrong. */
 export function openTrace(path: string | null, format: string | null): Trace {
+  if (format === null && path?.startsWith("synthetic:")) return openTrace(null, path);
   const [name = "", rest = ""] = split(format ?? "");
   if (name === "synthetic") {
     if (path !== null)

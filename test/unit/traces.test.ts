@@ -131,6 +131,7 @@ describe("formats", () => {
     expect(closed.found.length).toBe(500);
     expect(new Set(closed.found.map((one) => one.promptTokens))).toEqual(new Set([10]));
     expect(new Set(closed.found.map((one) => one.outputTokens))).toEqual(new Set([20, 21, 22]));
+    expect(read("synthetic:isl=10,osl=20-22,concurrency=3,requests=500")).toEqual(closed);
     const open = read(null, { format: "synthetic:isl=10,osl=1,rate=20,requests=4000" });
     expect(open.found.at(-1)!.arrivalUs / 4000).toBeWithin(46_000, 54_000);
     const other = read(null, { format: "synthetic:isl=10,osl=1,rate=20,requests=4000,seed=6" });
