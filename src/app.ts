@@ -67,6 +67,8 @@ export interface Place {
   /** From 0. */
   readonly index: number;
   readonly workers: number;
+  /** How long the server took to start, seconds. */
+  readonly loadS: number;
   readonly pages: Pages;
   /** What acts on the engines of all processes. */
   readonly control: (own: Fleet) => EngineControl;
@@ -97,8 +99,6 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     throw new Error("build/ is not complete: bun run build");
   });
   const clock = new WallClock(createAlarm);
-  // The clock of a worker began with its server.
-  const beganUs = place ? clock.now() : 0;
   const vocabulary = loadVocabulary(vocabularyBytes);
   const encoder = createEncoder(vocabularyBytes);
   const steps = stepLog ? new StepLog(stepLog) : null;
@@ -142,7 +142,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     front: accounts.snapshot(),
     ...(truth ? { truth: truth.dropped() } : {}),
   });
-  const setup = setupOf(config, epochUsOf(0) / 1e6, routes, place === undefined, (clock.now() - beganUs) / 1e6);
+  const setup = setupOf(config, epochUsOf(0) / 1e6, routes, place === undefined, place?.loadS ?? clock.now() / 1e6);
   const source = viewsOf(engines, accounts, truth);
   const sticking = stuck(config.bugs, source);
   const held = new Held(setup.shape, setup.refreshes, sticking?.source ?? source, clock.now());

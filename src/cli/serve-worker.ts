@@ -16,11 +16,11 @@ let folder: string | null = null;
 let ending = false;
 
 async function serve(setup: WorkerSetup): Promise<void> {
-  const { config, index, workers, startedS, pages, paused } = setup;
+  const { config, index, workers, startedS, loadS, pages, paused } = setup;
   countFrom(startedS * 1000);
   graceS = config.shutdownTimeoutS;
   folder = dirname(pages.files[0]!);
-  const place: Place = { index, workers, pages, control: (own) => link.control(own) };
+  const place: Place = { index, workers, loadS, pages, control: (own) => link.control(own) };
   const started = await start(config, place);
   if ("refused" in started) {
     await link.say({ refused: started.refused, code: started.code });

@@ -42,6 +42,7 @@ export async function serveWorkers(config: ServeConfig, platform: string, { refu
   process.on("exit", () => rmSync(ledger.folder, { recursive: true, force: true }));
   const clock = new WallClock();
   const startedS = epochUsOf(0) / 1e6;
+  const loadS = startedMs() / 1000;
   let port = config.port;
   const newSupervisor = () =>
     new Supervisor({
@@ -51,7 +52,8 @@ export async function serveWorkers(config: ServeConfig, platform: string, { refu
       say: warn,
       setup: (index, paused) => {
         const { workers } = config;
-        return { config: { ...configs[index]!, port }, index, workers, startedS, pages: ledger.pages, paused };
+        const { pages } = ledger;
+        return { config: { ...configs[index]!, port }, index, workers, startedS, loadS, pages, paused };
       },
       retire: (index, death) => ledger.retire(index, death),
     });

@@ -16,6 +16,8 @@ export interface WorkerSetup {
   readonly workers: number;
   /** Start of the server: seconds since 1970. */
   readonly startedS: number;
+  /** How long the server took until it started workers, seconds: the same for all. */
+  readonly loadS: number;
   /** They lie in the server's private folder. */
   readonly pages: Pages;
   /** The others were paused before this one came. */

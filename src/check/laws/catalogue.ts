@@ -83,6 +83,7 @@ const IN_PROGRESS: readonly RegExp[] = [
   /^dynamo_frontend_router_queue_pending_\w+$/,
   /^dynamo_component_inflight_requests$/,
   /^dynamo_(engine_request|request_queue|work_handler_(queue_depth|pool_active_tasks)|request_plane_inflight_requests)$/,
+  /^understudy_((requests|streams)_open|held_bytes)$/,
   /^sglang:(num_(running|queue|used|\w+_queue)_(reqs|tokens)|num_(running|queue)_reqs|gen_throughput|token_usage)$/,
 ];
 

@@ -27,6 +27,12 @@ function isDecoupled({ now, known }: Case): boolean {
 const isEnsemble = ({ now, known }: Case): boolean =>
   (known.parameters.ensembles ?? ["ensemble"]).includes(now.group.model ?? "");
 
+/** The model whose backend is TensorRT-LLM's. */
+const ownsExecutor = ({ page, now }: Case): boolean =>
+  page.samples("nv_trt_llm_request_metrics").some(({ labels }) => labels.model === now.group.model);
+const UNREPORTED =
+  "tensorrtllm_backend#582: a request that the executor does not take is answered with an error, and neither a success nor a failure";
+
 /** `counter_latencies=false` freezes the other counters, too. */
 function needCounters(c: Case): void {
   if (c.now.samples(REQUEST_DURATION).length === 0)
@@ -197,7 +203,8 @@ export const triton = [
       const ended = plus(successes(c), failures(c));
       // A response may be out before its request is counted, and an LLM's backend has taken that off the pending count.
       if (!isDecoupled(c)) c.needRest();
-      return atMost(first, ended);
+      const broken = atMost(first, ended);
+      return broken && ownsExecutor(c) ? { ...broken, known: UNREPORTED } : broken;
     },
   ),
   law(

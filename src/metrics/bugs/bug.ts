@@ -18,8 +18,8 @@ export interface Found {
 /** Numbers of an engine that do not move any more once nothing runs or waits. */
 export interface Sticks {
   readonly fields: readonly (keyof EngineSnapshot & string)[];
-  /** Which way the last request has to end for that. */
-  readonly after: "abort" | "any end";
+  /** How the last request has to end for that; from outside: its client left, or the front found a stop string. */
+  readonly after: "an end from outside" | "any end";
 }
 
 export interface Bug {

@@ -3,7 +3,7 @@
  * last request. Only what follows updates sticks: the numbers as they stand stay true.
  */
 import type { BugName } from "../../config/types.ts";
-import { type EngineView, Finish } from "../../engine/types.ts";
+import type { EngineView } from "../../engine/types.ts";
 import type { Source } from "../held.ts";
 import type { Sticks } from "./bug.ts";
 import { bugs } from "./table.ts";
@@ -38,7 +38,7 @@ class Kept {
   readonly #sticks: Sticks;
   readonly #values: Float64Array;
   #holds = false;
-  #aborts = 0;
+  #tokens = 0;
 
   constructor(view: EngineView, now: EngineView, sticks: Sticks) {
     this.#view = view;
@@ -52,14 +52,15 @@ class Kept {
       this.#sticks.fields.forEach((field, i) => {
         this.#values[i] = this.#view[field] as number;
       });
-      this.#aborts = this.#view.finished[Finish.Abort]!;
+      this.#tokens = this.#view.generationTokens;
       this.#holds = true;
-    } else if (this.#sticks.after === "abort" && (!this.shows || underway(this.#now) > 0)) this.#holds = false;
+    } else if (this.#sticks.after !== "any end" && (!this.shows || underway(this.#now) > 0)) this.#holds = false;
   }
 
   get shows(): boolean {
     if (!this.#holds || underway(this.#view) > 0) return false;
-    return this.#sticks.after === "any end" || this.#view.finished[Finish.Abort]! > this.#aborts;
+    // An end in a step comes with a token; who is ended from outside just goes.
+    return this.#sticks.after === "any end" || this.#view.generationTokens === this.#tokens;
   }
 
   /** The number that stands in place of the field's, if one does. */

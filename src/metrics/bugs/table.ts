@@ -68,7 +68,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
       { law: "G19", takes: "rest" },
     ],
     load: "all that run are cancelled at once",
-    sticks: { fields: ["kvUsage"], after: "abort" },
+    sticks: { fields: ["kvUsage"], after: "an end from outside" },
   },
   "stuck-requests": {
     thread: "vllm#22545",
@@ -80,7 +80,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
       { law: "G19", takes: "rest" },
     ],
     load: "all that run are cancelled at once",
-    sticks: { fields: ["running", "waiting", "deferred"], after: "abort" },
+    sticks: { fields: ["running", "waiting", "deferred"], after: "an end from outside" },
   },
   "recomputed-hits": {
     thread: "vllm#25780",

@@ -22,12 +22,14 @@ interface Numbers {
 /** One series per value of a label. All are 0 until an iteration has ended. */
 function group(label: string, values: Readonly<Record<string, (numbers: Numbers) => number>>): Read<number> {
   return ({ engines }, identity) => {
-    const begun = engines.filter(({ iterations }) => iterations > 0);
-    const sum = (pick: (engine: EngineSnapshot) => number) => begun.reduce((total, engine) => total + pick(engine), 0);
-    const numbers = { engines: begun, identity, sum };
+    const sum = (pick: (engine: EngineSnapshot) => number) =>
+      engines.reduce((total, engine) => total + pick(engine), 0);
+    const numbers = { engines, identity, sum };
+    // Of all engines from the first iteration of any on: what they can hold does not change then.
+    const begun = engines.some(({ iterations }) => iterations > 0);
     return Object.entries(values).map(([value, read]) => [
       { ...labelsOf(identity.triton.llm), [label]: value },
-      begun.length === 0 ? 0 : read(numbers),
+      begun ? read(numbers) : 0,
     ]);
   };
 }
