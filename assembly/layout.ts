@@ -2,7 +2,7 @@
 // Read by two compilers: asc builds the core from it, tsc reads memory through it. Constants and enums only.
 // A change of order changes ABI.
 
-export const ABI: i32 = 7;
+export const ABI: i32 = 8;
 export const NONE: i32 = -1;
 
 /** Requests that may exist at once, waiting ones included; a handle is generation << SLOT_BITS | slot. */
@@ -18,6 +18,9 @@ export const PAGES: i32 = 131072;
 /** Ids fed ahead per request; the outbox asks for more when half is used. */
 export const FEED: i32 = 64;
 export const FEED_HALF: i32 = 32;
+/** Bit of a fed id: the id after it comes in the same step. At most STEP_TOKENS ids make a step. */
+export const FED_MORE: i32 = -2147483648;
+export const STEP_TOKENS: i32 = 32;
 
 /** Steps that may be open at once, rounded up to a power of two; the real engine has two. */
 export const RING: i32 = 4;

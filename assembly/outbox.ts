@@ -3,7 +3,7 @@
 import { column } from "./column";
 import { maxNumSeqs } from "./config";
 import { setAddress, setWord } from "./header";
-import { OUT_REASON, OUT_WORDS, Word } from "./layout";
+import { OUT_REASON, OUT_WORDS, STEP_TOKENS, Word } from "./layout";
 
 let rows = changetype<StaticArray<i32>>(0);
 let tokens = changetype<StaticArray<i32>>(0);
@@ -17,7 +17,7 @@ let lostCount: i32 = 0;
 
 export function takeOutbox(): void {
   rows = column(maxNumSeqs * OUT_WORDS);
-  tokens = column(maxNumSeqs);
+  tokens = column(maxNumSeqs * STEP_TOKENS);
   lost = column(maxNumSeqs);
   ends = column(maxNumSeqs);
 }
@@ -35,16 +35,20 @@ export function clearOutbox(): void {
   lostCount = 0;
 }
 
-/** One sampled token of a request, with its OUT_* flags. */
-export function emit(slot: i32, token: i32, flags: i32): void {
+/** One sampled token of the request whose row comes next. */
+export function putToken(token: i32): void {
+  tokens[tokenCount++] = token;
+}
+
+/** The row of a request whose last `count` tokens were put, with its OUT_* flags. */
+export function emit(slot: i32, count: i32, flags: i32): void {
   const at = rowCount * OUT_WORDS;
   rows[at] = slot;
-  rows[at + 1] = tokenCount;
-  rows[at + 2] = 1;
+  rows[at + 1] = tokenCount - count;
+  rows[at + 2] = count;
   rows[at + 3] = flags;
   if ((flags & OUT_REASON) !== 0) ends[endCount++] = rowCount;
   rowCount++;
-  tokens[tokenCount++] = token;
 }
 
 /** Sampled, but thrown away: the request had ended, or its output was marked to be dropped. */

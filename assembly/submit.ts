@@ -162,7 +162,7 @@ export function unblock(slot: i32): void {
   recall(slot);
 }
 
-/** `ids` more fed tokens, from the start of the input buffer. The ring takes at most FEED ahead of what was used. */
+/** `ids` more fed tokens, with FED_MORE bits, from the start of the input buffer. The ring takes at most FEED ahead of what was used. */
 export function feed(slot: i32, ids: i32): void {
   assert((row(slot).flags & SUBMIT_FED) !== 0 && ids <= FEED, "feed without a feed");
   const have = fed[slot];

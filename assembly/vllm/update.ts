@@ -9,6 +9,7 @@ import { fold, seal } from "../hashing";
 import { count } from "../header";
 import { observe, observeMany } from "../histogram";
 import {
+  FED_MORE,
   FEED_HALF,
   Histogram,
   NONE,
@@ -36,6 +37,7 @@ import {
   outboxRowsEnd,
   outboxTokens,
   outboxTokensEnd,
+  putToken,
   sealOutbox,
 } from "../outbox";
 import { pruneRunning } from "../queues";
@@ -83,8 +85,8 @@ export function update(now: f64): i32 {
   fetchSoon();
   const emitted = outboxRows();
   if (emitted > 0) {
-    count(Total.GenerationTokens, <f64>emitted);
-    observe(Histogram.IterationTokens, promptComputed + <f64>emitted);
+    count(Total.GenerationTokens, <f64>outboxTokens());
+    observe(Histogram.IterationTokens, promptComputed + <f64>outboxTokens());
   }
   sealOutbox();
   return emitted;
@@ -155,16 +157,25 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
     return;
   }
   const how = r.flags;
-  const token = draw(slot, r);
-  const have = r.outputs + 1;
-  r.outputs = have;
-  if (prefixCaching) extendHash(slot, r, token);
-  let outFlags = endOf(slot, how, token, have);
+  const before = r.outputs;
+  let have = before;
+  let outFlags = 0;
+  for (let more = true; more && outFlags === 0; ) {
+    let token = draw(slot, r);
+    more = token < NONE;
+    if (more) token ^= FED_MORE;
+    r.outputs = ++have;
+    if (prefixCaching) extendHash(slot, r, token);
+    outFlags = endOf(slot, how, token, have);
+    putToken(token);
+  }
+  // More than the next plan reckons with: it has to look.
+  if (have - before > 1) r.quietUntil = 0;
   if (asyncScheduling && !isStale && r.placeholders > 0) {
     r.placeholders = r.placeholders - 1;
     if (r.status === Status.Running && prefixCaching) storeBlocks(slot, r.computed - r.inFlight);
   }
-  if (have === 1) {
+  if (before === 0) {
     outFlags |= OUT_FIRST;
     countFirst(slot, now);
   } else {
@@ -172,8 +183,10 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
   }
   r.lastTokenUs = now;
   if (preemptions[slot] !== preemptionsTold[slot]) tellPreemptions(slot);
-  if (how !== 0 && (how & SUBMIT_FED) !== 0 && fed[slot] - have === FEED_HALF) outFlags |= OUT_FEED;
-  emit(slot, token, outFlags);
+  if (how !== 0 && (how & SUBMIT_FED) !== 0 && fed[slot] - before > FEED_HALF && fed[slot] - have <= FEED_HALF) {
+    outFlags |= OUT_FEED;
+  }
+  emit(slot, have - before, outFlags);
   const reason = (outFlags & 7) - 1;
   if (reason >= 0) {
     countEnd(slot, <Reason>reason, have, now);
@@ -182,7 +195,10 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
   } else r.calmUntil = calmUntil(r);
 }
 
-/** The next id; before `min_tokens` no id that would end the request (the real engine masks their logits). */
+/**
+ * The next id; before `min_tokens` no id that would end the request (the real engine masks their logits). FED_MORE marks
+ * an id of a script that another of the same step follows.
+ */
 function draw(slot: i32, r: Row): i32 {
   const position = r.outputs;
   const how = r.flags;

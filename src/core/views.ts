@@ -56,8 +56,8 @@ export class CoreViews {
     this.sums = new Float64Array(buffer, at(Word.SumsAt), Histogram.Count);
     this.fine = new Float64Array(buffer, at(Word.FineAt), Histogram.Count * FINE_WIDTH);
     this.out = column(Word.OutAt, this.#lengthOf(Word.OutAt));
-    this.tokens = column(Word.TokensAt, this.out.length / OUT_WORDS);
-    this.outEnds = column(Word.OutEndsAt, this.tokens.length);
+    this.tokens = column(Word.TokensAt, this.#lengthOf(Word.TokensAt));
+    this.outEnds = column(Word.OutEndsAt, this.out.length / OUT_WORDS);
     this.cachedPrompt = column(Word.CachedPromptAt);
     this.createdPrompt = column(Word.CreatedPromptAt);
     this.deferred = column(Word.DeferredAt);

@@ -12,6 +12,10 @@ export enum Finish {
   Repetition = 4,
 }
 
+/** Bit of a script's id, and how many ids one step may give: FED_MORE and STEP_TOKENS of the core. */
+export const SAME_STEP = 2 ** 31;
+export const STEP_TOKENS_MAX = 32;
+
 /** One sequence to generate, free of any dialect. A request with `n` choices is `n` generations. */
 export interface Generation {
   /** The request's name in the truth log, when there is one; the order of submission else. */
@@ -47,7 +51,10 @@ export interface Generation {
   readonly arrivalUs: number;
   /** When making its prompt into ids began; absent: at its arrival. */
   readonly encodedFromUs?: number;
-  /** The whole answer when it is known beforehand (tests, scripted content); else the engine draws it. */
+  /**
+   * The whole answer when it is known beforehand (tests, scripted content); else the engine draws it. An id with the bit
+   * SAME_STEP comes in one step with the id after it; at most STEP_TOKENS_MAX ids make a step.
+   */
   readonly script?: Uint32Array;
 }
 

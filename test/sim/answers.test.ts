@@ -2,7 +2,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { nextToken } from "../../src/content/answers.ts";
-import { Finish } from "../../src/engine/types.ts";
+import { Finish, SAME_STEP, STEP_TOKENS_MAX } from "../../src/engine/types.ts";
 import { anyConfig, anyLife, run } from "./history.ts";
 import { answers, configOf, debug, EOS, promptOf, release, times, World } from "./world.ts";
 
@@ -152,6 +152,30 @@ describe("scripts", () => {
       },
     );
     fc.assert(property, { numRuns: times(30) });
+  });
+
+  test("of several ids a step are the same ids in as many steps, in any mode, with any end", () => {
+    const sizes = fc.array(fc.integer({ min: 1, max: STEP_TOKENS_MAX }), { minLength: 1, maxLength: 40 });
+    const property = fc.property(fc.boolean(), sizes, fc.integer({ min: 1, max: 900 }), (async, list, maxTokens) => {
+      const world = new World(configOf({ asyncScheduling: async, maxModelLen: 4096, numGpuBlocks: 300 }));
+      const ids = scriptOf(list.reduce((sum, size) => sum + size, 0));
+      const script = ids.slice();
+      let at = 0;
+      for (const size of list) {
+        for (let i = at; i < at + size - 1; i++) script[i]! += SAME_STEP;
+        at += size;
+      }
+      const heard = world.submit({ script, maxTokens })!;
+      world.clock.drain();
+      const all = [...ids, EOS].slice(0, maxTokens);
+      const steps: number[] = [];
+      for (let left = all.length, i = 0; left > 0; left -= steps[i++]!) steps.push(Math.min(left, list[i] ?? 1));
+      expect(heard.ids).toEqual(all);
+      expect(heard.events.map(({ ids }) => ids.length)).toEqual(steps);
+      expect(world.engine.snapshot().generationTokens).toBe(all.length);
+      expect(world.engine.snapshot().blocksUsed).toBe(0);
+    });
+    fc.assert(property, { numRuns: times(40) });
   });
 
   test("an empty one is the end of sequence alone", () => {
