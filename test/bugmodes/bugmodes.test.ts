@@ -1,0 +1,177 @@
+/**
+ * Is every bug mode found on a live server, by the laws and with the means that its row names, and is a clean server under
+ * the same load accused of nothing? `npx bun run test:bugmodes` runs this table alone.
+ */
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { type CheckOptions, checkScrapes, type Scrape, type Violation } from "../../src/check/index.ts";
+import { BUG_NAMES, type BugName } from "../../src/config/types.ts";
+import type { Found, Takes } from "../../src/metrics/bugs/bug.ts";
+import { bugs } from "../../src/metrics/bugs/table.ts";
+import { type Server, serve } from "../server.ts";
+import { drive, ENVIRONMENT, FLAGS, PARAMETERS, type Scrapes } from "./load.ts";
+
+setDefaultTimeout(60_000);
+
+const main = new URL("../../src/main.ts", import.meta.url).pathname;
+/** Servers at a time; their time is simulated, so they take little of the machine. */
+const AT_ONCE = 4;
+
+const queue: (() => Promise<void>)[] = [];
+let running = 0;
+function turn(): void {
+  while (running < AT_ONCE && queue.length > 0) {
+    running++;
+    void queue.shift()!().finally(() => {
+      running--;
+      turn();
+    });
+  }
+}
+
+/** Under the load, then what `see` makes of the server. Begins at once or when there is room. */
+function driven<T>(flags: readonly string[], see: (server: Server, scrapes: Scrapes) => Promise<T> | T): Promise<T> {
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  promise.catch(() => {}); // the test that awaits it hears of it
+  queue.push(async () => {
+    try {
+      const server = await serve([...FLAGS, ...flags], ENVIRONMENT);
+      started.push(server);
+      resolve(await see(server, await drive(server)));
+      await server.stop();
+    } catch (error) {
+      reject(error);
+    }
+  });
+  turn();
+  return promise;
+}
+const started: Server[] = [];
+afterAll(async () => void (await Promise.all(started.map((server) => server.stop()))));
+
+const violations = (scrapes: readonly Scrape[], options: CheckOptions): readonly Violation[] =>
+  checkScrapes(scrapes, { parameters: PARAMETERS, ...options }).violated.flatMap((law) => law.violations);
+
+/** Every choice of scrapes that is no more than a law takes. */
+const CHOICES: Readonly<Record<Takes, (of: Scrapes) => readonly (readonly Scrape[])[]>> = {
+  "one scrape": ({ all }) => all.map((one) => [{ ...one, rest: false }]),
+  "two scrapes": ({ all }) => all.slice(1).map((one, i) => [all[i]!, one].map((each) => ({ ...each, rest: false }))),
+  rest: ({ all }) => all.filter(({ rest }) => rest).map((one) => [one]),
+  "clean, rest": ({ clean }) => clean.filter(({ rest }) => rest).map((one) => [one]),
+};
+
+/** What the law says of some choice of scrapes. */
+function said({ law, takes }: Found, scrapes: Scrapes): readonly Violation[] {
+  const clean = takes === "clean, rest";
+  return CHOICES[takes](scrapes).flatMap((chosen) => violations(chosen, { only: [law], clean }));
+}
+
+/** … and of a family of the bug: any, where it is in all. */
+const names = (name: BugName, all: readonly Violation[]) =>
+  all.some(({ left, right }) => {
+    const { families } = bugs[name];
+    return families.length === 0 || families.some((family) => `${left.text} ${right.text}`.includes(stem(family)));
+  });
+/** A counter's `_created` series, too. */
+const stem = (family: string) => family.replace(/_total$/, "");
+
+describe("found", () => {
+  const flagsOf = (name: BugName) => ["--bug", name, ...(bugs[name].alone ? ["--workers", "2"] : [])];
+  const runs = new Map(BUG_NAMES.map((name) => [name, driven(flagsOf(name), (_, scrapes) => scrapes)]));
+
+  test.each(BUG_NAMES)("%s", async (name) => {
+    const scrapes = await runs.get(name)!;
+    for (const found of bugs[name].finds) {
+      const all = said(found, scrapes);
+      expect({ ...found, found: names(name, all) }).toEqual({ ...found, found: true });
+    }
+  });
+});
+
+describe("several at once", () => {
+  const together = BUG_NAMES.filter((name) => !bugs[name].alone);
+  const run = driven(["--bug", together[0]!, "--bug", ...together.slice(1)], (_, scrapes) => scrapes);
+
+  test.each(together)("%s is found among the others", async (name) => {
+    const scrapes = await run;
+    expect(bugs[name].finds.filter((found) => names(name, said(found, scrapes)))).not.toEqual([]);
+  });
+});
+
+describe("accused of nothing", () => {
+  const kinds: readonly (readonly string[])[] = [
+    [],
+    ["--workers", "2"],
+    ["--data-parallel-size", "2", "--no-async-scheduling"],
+    ["--no-enable-prefix-caching"],
+    ["--fix", "abort-counted", "abort-times", "preemptions-at-once"],
+  ];
+  const runs = kinds.map((flags) => [flags.join(" "), driven(flags, (_, scrapes) => scrapes)] as const);
+
+  test.each(runs)("a clean server, %s", async (_, run) => {
+    const { clean, all } = await run;
+    expect(violations(clean, { clean: true })).toEqual([]);
+    expect(violations(all, {})).toEqual([]);
+  });
+
+  test("the load does all that the modes need", async () => {
+    const [, run] = runs[0]!;
+    const page = `${(await run).all.at(-1)!.text}`;
+    const moved = [
+      "vllm:num_preemptions_total{",
+      'nv_inference_request_failure{model="ensemble",reason="OTHER"',
+      'understudy_requests_total{outcome="refused"',
+      'understudy_requests_total{outcome="abort"',
+      "vllm:prompt_tokens_cached_total{",
+    ];
+    const shown = (series: string) =>
+      Number(
+        page
+          .split("\n")
+          .find((line) => line.startsWith(series))!
+          .split(" ")
+          .at(-1),
+      );
+    expect(moved.filter((series) => !(shown(series) > 0))).toEqual([]);
+  });
+});
+
+describe("on the command line", () => {
+  const check = async ({ url }: Server) => {
+    const child = Bun.spawn([process.execPath, main, "check", `${url}/metrics/all`], {
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    const [code, out] = await Promise.all([child.exited, child.stdout.text()]);
+    return { code, out };
+  };
+  const wrong = driven(["--bug", "fraction-blocks"], check);
+  const clean = driven([], check);
+
+  test("understudy check accuses the server with a bug by its law, and the clean one of nothing", async () => {
+    const { code, out } = await wrong;
+    expect([code, /^.*\bT05\b.*$/m.test(out)]).toEqual([1, true]);
+    expect(await clean).toMatchObject({ code: 0 });
+  });
+
+  const refused: readonly (readonly [flags: string, says: readonly string[]])[] = [
+    ["--bug stuck", ['"stuck"', ...BUG_NAMES]],
+    ["--bug worker-saw-tooth", ["--bug worker-saw-tooth", "--workers of at least 2"]],
+    ["--bug recomputed-hits --no-enable-prefix-caching", ["--bug recomputed-hits", "--enable-prefix-caching"]],
+    ["--bug stale-gauges --allow-metrics false", ["--bug stale-gauges", "nv_trt_llm_request_metrics"]],
+    ["--bug stuck-kv-usage --metrics-profile vllm-0.8", ["vllm:kv_cache_usage_perc"]],
+    ["--bug counter-gauge --disable-log-stats", ["vllm:num_preemptions_total"]],
+    [
+      "--bug failures-succeed --metrics-config counter_latencies=false",
+      ["--bug failures-succeed", "counter_latencies"],
+    ],
+  ];
+  test.each(refused)("%s: one line, exit code 2", async (flags, says) => {
+    const child = Bun.spawn([process.execPath, main, "serve", "--port", "0", ...flags.split(" ")], {
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    const [code, out, err] = await Promise.all([child.exited, child.stdout.text(), child.stderr.text()]);
+    expect([code, out, err.trimEnd().split("\n").length]).toEqual([2, "", 1]);
+    for (const part of says) expect(err).toContain(part);
+  });
+});

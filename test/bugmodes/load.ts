@@ -1,0 +1,107 @@
+/**
+ * What happens to a server under test, and what is scraped meanwhile? Every mode gets the same: preemptions, a refusal of
+ * each kind, rests, and clients that all leave at once.
+ */
+import type { Scrape } from "../../src/check/index.ts";
+import { eventually, type Server } from "../server.ts";
+
+/** A pool for two answers and a half, so that some are preempted; steps of at least 2 ms, so that scrapes see them run. */
+export const FLAGS: readonly string[] = [
+  ...["--served-model-name", "m", "--timing", "linear:base=2ms,prefill=0ms,decode=0ms"],
+  ...["--num-gpu-blocks-override", "24", "--max-model-len", "256", "--max-num-seqs", "4"],
+  ...["--metrics-config", "histogram_latencies=true", "summary_latencies=true"],
+  ...["--disable-uvicorn-access-log"],
+];
+/** What a checker cannot know of it. */
+export const PARAMETERS = { maxNumSeqs: 4, maxModelLen: 256 } as const;
+/** `/pause`, after which generations are refused by the engine. */
+export const ENVIRONMENT: Readonly<Record<string, string>> = { VLLM_SERVER_DEV_MODE: "1" };
+
+/** TensorRT-LLM's gauges are that old at most. */
+const POLLED_MS = 120;
+const JSON_TYPE = { "content-type": "application/json" };
+
+export interface Scrapes {
+  /** From the start to the first rest: nobody left, nothing failed. */
+  readonly clean: readonly Scrape[];
+  /** All, those among them. */
+  readonly all: readonly Scrape[];
+}
+
+export async function drive(server: Server): Promise<Scrapes> {
+  const all: Scrape[] = [];
+  /** `rest`: nothing is under way, nor was since the scrape before. */
+  const look = async (rest = false) => void all.push(await scrape(server, rest));
+  // Each on a connection of its own, so that several workers share them.
+  const post = (path: string, body: object = {}, init: RequestInit = {}) =>
+    fetch(server.url + path, {
+      method: "POST",
+      headers: JSON_TYPE,
+      body: JSON.stringify(body),
+      keepalive: false,
+      ...init,
+    });
+  const generate = (body: object, init?: RequestInit) =>
+    post("/v1/completions", { model: "m", ignore_eos: true, ...body }, init);
+  const ended = async (of: Promise<Response>) => void (await (await of).text());
+
+  await look(true);
+  const answers = Array.from({ length: 10 }, (_, i) =>
+    ended(generate({ prompt: `${i % 7} two three `.repeat(12), max_tokens: 40 + 15 * i, stream: i % 2 === 0 })),
+  );
+  await whileOpen(Promise.all(answers), () => look());
+  await atRest(server);
+  for (const since of [false, true]) await look(since);
+  const clean = [...all];
+
+  await ended(generate({ prompt: "long ", max_tokens: 1000 }));
+  await post("/pause?mode=wait");
+  await ended(generate({ prompt: "one", max_tokens: 4 }));
+  await post("/resume");
+  await look();
+
+  const leave = new AbortController();
+  const streams = Array.from({ length: 6 }, (_, i) =>
+    generate({ prompt: `${i} gone `.repeat(12), max_tokens: 180, stream: true }, { signal: leave.signal }),
+  );
+  // The first two have their heads: they run.
+  await Promise.all(streams.slice(0, 2));
+  await look();
+  leave.abort();
+  await Promise.allSettled(streams);
+  await atRest(server);
+  for (const since of [false, true]) await look(since);
+  return { clean, all };
+}
+
+async function scrape(server: Server, rest: boolean): Promise<Scrape> {
+  const answer = await fetch(`${server.url}/metrics/all`, { keepalive: false });
+  const text = await answer.text();
+  const atS = (performance.timeOrigin + performance.now()) / 1000;
+  return { text, contentType: answer.headers.get("content-type") ?? "", atS, rest };
+}
+
+/** No engine steps any more, and all gauges that are late have caught up. */
+async function atRest({ url }: Server): Promise<void> {
+  const steps = async () => {
+    const page = await (await fetch(`${url}/metrics/understudy`, { keepalive: false })).text();
+    return page.match(/^understudy_steps_total.*$/gm)!.join();
+  };
+  await eventually(async () => {
+    const before = await steps();
+    await Bun.sleep(POLLED_MS);
+    return (await steps()) === before;
+  });
+}
+
+async function whileOpen(work: Promise<unknown>, look: () => Promise<void>): Promise<void> {
+  let open = true;
+  const done = work.finally(() => {
+    open = false;
+  });
+  while (open) {
+    await look();
+    await Bun.sleep(30);
+  }
+  await done;
+}
