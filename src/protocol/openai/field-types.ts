@@ -9,12 +9,14 @@ import { anything, bool, FAIL, int, list, literal, nullable, object, type Type, 
 /** `null` means the same as an absent `top_logprobs`. */
 export const topLogprobs: Type<Int> = {
   name: "integer, null",
+  schema: nullable(int()).schema,
   check: (value, state) => (value === null ? 0 : int().check(value, state)),
 };
 
 /** Refuses before the other errors of the body are collected; -1 is null. */
 export const thinkingTokenBudget: Type<Int | null> = {
   name: "integer ≥ 0 or -1, null",
+  schema: nullable(int({ ge: -1 })).schema,
   check(value, state) {
     if (value === null) return null;
     // 5.0 is refused, and the fast parser cannot tell it from 5.

@@ -15,6 +15,7 @@ import {
   list,
   literal,
   nullable,
+  object,
   type State,
   type Type,
   text,
@@ -28,6 +29,7 @@ interface Lazy extends Type<unknown> {
 function lazy(item: Type<unknown>): Lazy {
   return {
     name: `list of ${item.name}`,
+    schema: list(item).schema,
     item,
     check: (value, state) =>
       iterate(value) === undefined ? state.fail("iterable_type", "Input should be iterable", value) : value,
@@ -80,6 +82,7 @@ const url = (name: string) => required(typedDict(name, { url: required(text) }))
 /** No JSON value is a picture object. */
 const picture: Type<PythonValue> = {
   name: "Image",
+  schema: { not: {} },
   check: (value, state) =>
     state.fail("is_instance_of", "Input should be an instance of Image", value, { class: "Image" }),
 };
@@ -220,7 +223,7 @@ const SHAPES: readonly Shape[] = [
               typedDict("FunctionDefinition", {
                 name: required(text),
                 description: optional(text),
-                parameters: optional(dict({ name: "any", check: (value) => value })),
+                parameters: optional(object),
                 strict: optional(nullable(bool)),
               }),
             ),
@@ -278,6 +281,7 @@ const PLAIN: MessageShape = { harmony: false };
 /** `ChatCompletionMessageParam`. */
 export const message: Type<MessageShape> = {
   name: "message",
+  schema: { anyOf: SHAPES.map(({ type }) => type.schema) },
   check(value: PythonValue, state: State) {
     if (isPlain(value)) return PLAIN;
     const { index } = pick(SHAPES, value, state);

@@ -1,7 +1,7 @@
 /** Does an object fit its fields? Models, typed dictionaries, dataclasses and unions of pydantic 2.14. */
 
 import { get, isDict, type PythonDict, type PythonValue } from "./python-value.ts";
-import { type Checked, FAIL, type State, type Type } from "./types.ts";
+import { alternatives, type Checked, FAIL, type Schema, type State, type Type } from "./types.ts";
 
 export interface Member {
   readonly type: Type<unknown>;
@@ -45,10 +45,22 @@ function checkMembers(members: Members, value: PythonDict, state: State, checked
   return fits;
 }
 
+function schemaOf(title: string, members: Members): Schema {
+  const entries = Object.entries(members).map(([name, member]) => ({ key: member.alias ?? name, ...member }));
+  const needed = entries.filter(({ optional }) => !optional).map(({ key }) => key);
+  return {
+    type: "object",
+    title,
+    properties: Object.fromEntries(entries.map(({ key, type }) => [key, type.schema])),
+    ...(needed.length > 0 ? { required: needed } : {}),
+  };
+}
+
 /** A `TypedDict`. The value is handed on as it came. */
 export function typedDict(name: string, members: Members): Type<PythonDict> {
   return {
     name,
+    schema: schemaOf(name, members),
     check(value, state) {
       if (!isDict(value)) return state.fail("dict_type", "Input should be a valid dictionary", value);
       return checkMembers(members, value, state) ? value : FAIL;
@@ -60,6 +72,7 @@ export function typedDict(name: string, members: Members): Type<PythonDict> {
 export function model(name: string, members: Members): Type<PythonDict> {
   return {
     name,
+    schema: schemaOf(name, members),
     check(value, state) {
       if (!isDict(value)) {
         const message = "Input should be a valid dictionary or object to extract fields from";
@@ -75,6 +88,7 @@ export function record(name: string, members: Members): Type<ReadonlyMap<string,
   const raw = model(name, {});
   return {
     name,
+    schema: schemaOf(name, members),
     check(value, state) {
       if (!isDict(value)) return raw.check(value, state) as typeof FAIL;
       const checked = new Map<string, unknown>();
@@ -91,6 +105,7 @@ export function dataclass(
 ): Type<ReadonlyMap<string, unknown>> {
   return {
     name,
+    schema: schemaOf(name, members),
     check(value, state) {
       if (!isDict(value)) {
         const message = `Input should be a dictionary or an instance of ${name}`;
@@ -160,6 +175,7 @@ export function union<V>(...branches: (Branch<V> | Type<V>)[]): Type<V> {
   const all = branches.map((branch) => ("type" in branch ? branch : { type: branch }));
   return {
     name: all.map((branch) => branch.type.name).join(" or "),
+    schema: { anyOf: all.flatMap((branch) => alternatives(branch.type.schema)) },
     check: (value, state) => pick(all, value, state).value,
   };
 }

@@ -58,23 +58,30 @@ export class State {
   }
 }
 
+/** A JSON Schema (2020-12); bounds may be bigints. */
+export type Schema = Readonly<Record<string, unknown>>;
+
 export interface Type<V> {
   /** How the docs name it. */
   readonly name: string;
+  /** The same for the OpenAPI page: what is taken without a coercion. */
+  readonly schema: Schema;
   check(value: PythonValue, state: State): Checked<V>;
 }
 
 export const text: Type<string> = {
   name: "string",
+  schema: { type: "string" },
   check: (value, state) =>
     typeof value === "string" ? value : state.fail("string_type", "Input should be a valid string", value),
 };
 
-export const anything: Type<PythonValue> = { name: "any", check: (value) => value };
+export const anything: Type<PythonValue> = { name: "any", schema: {}, check: (value) => value };
 
 /** `bytes` read from JSON: any text. */
 export const bytes: Type<string> = {
   name: "base64 text",
+  schema: { type: "string", format: "binary" },
   check: (value, state) =>
     typeof value === "string" ? value : state.fail("bytes_type", "Input should be a valid bytes", value),
 };
@@ -84,6 +91,7 @@ const FALSE = new Set(["0", "f", "n", "no", "off", "false"]);
 
 export const bool: Type<boolean> = {
   name: "boolean",
+  schema: { type: "boolean" },
   check(value, state) {
     if (typeof value === "boolean") return value;
     state.exact = false;
@@ -107,6 +115,7 @@ export const bool: Type<boolean> = {
 /** `float`. Ints beyond the range of a double are refused, NaN and infinities pass. */
 export const float: Type<number> = {
   name: "number",
+  schema: { type: "number" },
   check(value, state) {
     if (value instanceof PythonFloat) return value.value;
     if (typeof value === "number") {
@@ -153,6 +162,11 @@ export function int(limits: { readonly ge?: Int; readonly le?: Int } = {}): Type
   const bounds = [ge === undefined ? "" : ` ≥ ${ge}`, le === undefined ? "" : ` ≤ ${le}`].join("");
   return {
     name: `integer${bounds}`,
+    schema: {
+      type: "integer",
+      ...(ge === undefined ? {} : { minimum: ge }),
+      ...(le === undefined ? {} : { maximum: le }),
+    },
     check(value, state) {
       const number = typeof value === "number" && Number.isSafeInteger(value) ? value : coerceInt(value, state);
       if (number === FAIL) return FAIL;
@@ -207,6 +221,7 @@ export function literal<W extends string>(...words: W[]): Type<W> {
   const list = expected(words);
   return {
     name: list,
+    schema: { type: "string", enum: words },
     check: (value, state) =>
       words.includes(value as W)
         ? (value as W)
@@ -219,6 +234,7 @@ export function enumeration(...words: string[]): Type<string> {
   const list = expected(words);
   return {
     name: list,
+    schema: { type: "string", enum: words },
     check: (value, state) =>
       words.includes(value as string)
         ? (value as string)
@@ -226,13 +242,27 @@ export function enumeration(...words: string[]): Type<string> {
   };
 }
 
+/** The members of a union, or the one type. */
+export function alternatives(schema: Schema): readonly Schema[] {
+  return (schema.anyOf as readonly Schema[] | undefined) ?? [schema];
+}
+
 export function nullable<V>(type: Type<V>): Type<V | null> {
-  return { name: `${type.name}, null`, check: (value, state) => (value === null ? null : type.check(value, state)) };
+  return {
+    name: `${type.name}, null`,
+    schema: { anyOf: [...alternatives(type.schema), { type: "null" }] },
+    check: (value, state) => (value === null ? null : type.check(value, state)),
+  };
 }
 
 export function list<V>(item: Type<V>, maxLength = Number.POSITIVE_INFINITY): Type<V[]> {
   return {
     name: `list of ${item.name}${maxLength === Number.POSITIVE_INFINITY ? "" : `, at most ${maxLength}`}`,
+    schema: {
+      type: "array",
+      items: item.schema,
+      ...(maxLength === Number.POSITIVE_INFINITY ? {} : { maxItems: maxLength }),
+    },
     check(value, state) {
       if (!isList(value)) return state.fail("list_type", "Input should be a valid list", value);
       if (value.length > maxLength) {
@@ -264,6 +294,7 @@ export function list<V>(item: Type<V>, maxLength = Number.POSITIVE_INFINITY): Ty
 export function dict<V>(item: Type<V>): Type<Map<string, V>> {
   return {
     name: `object of ${item.name}`,
+    schema: { type: "object", additionalProperties: item.schema },
     check(value, state) {
       if (!isDict(value)) return state.fail("dict_type", "Input should be a valid dictionary", value);
       const items = new Map<string, V>();
@@ -283,6 +314,7 @@ export function dict<V>(item: Type<V>): Type<Map<string, V>> {
 /** `dict[str, Any]`: taken as it is. */
 export const object: Type<PythonDict> = {
   name: "object",
+  schema: { type: "object", additionalProperties: true },
   check: (value, state) =>
     isDict(value) ? value : state.fail("dict_type", "Input should be a valid dictionary", value),
 };
