@@ -50,6 +50,7 @@ export async function drive(server: Server): Promise<Scrapes> {
     ended(generate({ prompt: `${i % 7} two three `.repeat(12), max_tokens: 40 + 15 * i, stream: i % 2 === 0 })),
   );
   await whileOpen(Promise.all(answers), () => look());
+  for (let i = 0; i < 2; i++) await ended(generate({ prompt: "again and ".repeat(24), max_tokens: 4 }));
   await atRest(server);
   for (const since of [false, true]) await look(since);
   const clean = [...all];
