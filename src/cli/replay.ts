@@ -8,6 +8,7 @@ import { wallUs } from "../clock.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { loadAnswers } from "../content/answers.ts";
 import { CoreTooLarge, CoreTrap } from "../core/core.ts";
+import { whyNotShown } from "../metrics/bugs/shown.ts";
 import { dialectNames } from "../metrics/dialects.ts";
 import { Ensemble } from "../metrics/triton/ensemble.ts";
 import type { ClientOptions } from "../replay/clients.ts";
@@ -69,6 +70,9 @@ async function replay(argv: readonly string[]): Promise<void> {
   }
   if (trace.adapters > 0 && config.engine.maxLoras === 0)
     return refuse(`--format ${values.format}: adapters need --enable-lora`);
+  // There is one process, whatever --workers says.
+  const why = whyNotShown({ ...config, workers: 1 });
+  if (why !== undefined) return refuse(why);
   await runTrace(trace, path ?? values.format!, values, config);
 }
 
