@@ -98,6 +98,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
   ]).catch(() => {
     throw new Error("build/ is not complete: bun run build");
   });
+  const tables = loadAnswers(answers);
   const clock = new WallClock(createAlarm);
   const vocabulary = loadVocabulary(vocabularyBytes);
   const encoder = createEncoder(vocabularyBytes);
@@ -114,7 +115,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     clock,
     module: new WebAssembly.Module(core),
     eosId: vocabulary.eosId,
-    answers: loadAnswers(answers),
+    answers: tables,
     adapters: config.loraModules.length,
     ...(steps ? { onStep: steps.add } : {}),
     beforeUpdate: (nowUs) => {
@@ -162,6 +163,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     accounting: shown ? watched(accounts, shown) : accounts,
     httpAccounting: httpAccounts,
     renderChat,
+    answers: tables,
     accessLog: config.disableAccessLog ? null : (access) => log(accessLine(access)),
     requestLog: config.enableLogRequests ? log : null,
     epochSeconds,

@@ -4,7 +4,7 @@ import type { Batch, CoreRequest } from "./batch.ts";
 import type { Engine } from "./engine.ts";
 import type { Trail } from "./observer.ts";
 import type { Passage } from "./passage.ts";
-import { type Choices, Finish, type Receiver, type Submission } from "./types.ts";
+import { type Choices, Finish, type Receiver, type Script, type Submission } from "./types.ts";
 
 export class Live implements Submission {
   handle: number = NONE;
@@ -12,6 +12,7 @@ export class Live implements Submission {
   tokens = 0;
   #fed = FEED;
   cachedTokens = 0;
+  scheduledUs = 0;
   readonly endsOnly: boolean;
   /** Number of its LoRA adapter, and whether a front end like vLLM's has heard of it by now. */
   readonly adapter: number;
@@ -26,7 +27,7 @@ export class Live implements Submission {
     /** Until it is in the core's queue. */
     public request: CoreRequest | null,
     readonly receiver: Receiver,
-    readonly script: Uint32Array | undefined,
+    readonly script: Script | undefined,
     /** Where it is one of several of a prompt. */
     readonly choices: Choices | undefined,
   ) {

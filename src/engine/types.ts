@@ -55,7 +55,13 @@ export interface Generation {
    * The whole answer when it is known beforehand (tests, scripted content); else the engine draws it. An id with the bit
    * SAME_STEP comes in one step with the id after it; at most STEP_TOKENS_MAX ids make a step.
    */
-  readonly script?: Uint32Array;
+  readonly script?: Script;
+}
+
+/** Ids that are read from front to back, a few at a time; a list of them, or something that makes them then. */
+export interface Script {
+  readonly length: number;
+  subarray(from: number, to: number): Uint32Array;
 }
 
 /** The choices that are made of one prompt, shared by their generations: counted as one when the last has ended. */
@@ -92,6 +98,8 @@ export interface Submission {
   release(): void;
   /** Prompt tokens found in the prefix cache at first admission; known once the first token came. */
   readonly cachedTokens: number;
+  /** When it was first scheduled; likewise. */
+  readonly scheduledUs?: number;
 }
 
 /** Why the engine did not take a generation: nothing was kept. */

@@ -247,18 +247,28 @@ const SAMPLING = [
   { frequency_penalty: 2 },
   { presence_penalty: 2 },
   { repetition_penalty: 2 },
-  { logit_bias: { 5: 100 } },
   { top_p: 0.1 },
   { top_k: 1 },
   { min_p: 0.9 },
-  { bad_words: ["the"] },
-  { allowed_token_ids: [5] },
 ];
 row("sampling fields are checked and have no effect", async () => {
   const plain = texts(await complete());
   for (const fields of SAMPLING) expect([fields, texts(await complete(fields))]).toEqual([fields, plain]);
   for (const fields of [{ presence_penalty: 3 }, { top_p: 0 }, { logit_bias: { x: 1 } }, { allowed_token_ids: [] }])
     expect([fields, (await complete(fields)).status]).toEqual([fields, 400]);
+});
+
+row("a logit bias forces or forbids, or is nothing", async () => {
+  const ids = async (fields: object) => {
+    const { json } = await complete({ return_token_ids: true, ...fields });
+    return (json.choices[0] as unknown as { readonly token_ids: readonly number[] }).token_ids;
+  };
+  const plain = await ids({});
+  expect(await ids({ logit_bias: { [plain[0]!]: -99, 5: 99 } })).toEqual(plain);
+  expect(new Set(await ids({ logit_bias: { 5: 100, 7: 120 } }))).toEqual(new Set([5, 7]));
+  const without = await ids({ logit_bias: { [plain[3]!]: -100 } });
+  expect(without).not.toContain(plain[3]!);
+  expect(without.slice(0, 3)).toEqual(plain.slice(0, 3));
 });
 
 row("structured outputs: prose comes, also for a grammar that cannot be built", async () => {

@@ -175,7 +175,7 @@ export function answerOf(generation: Generation, maxModelLen: number): { ids: nu
   const ids: number[] = [];
   for (;;) {
     const position = ids.length;
-    let id = script?.[position] ?? nextToken(answers, seed, position);
+    let id = script?.subarray(position, position + 1)[0] ?? nextToken(answers, seed, position);
     for (let again = 1; !script && position < minTokens && stopTokenIds.includes(id); again++) {
       id = nextToken(answers, (seed + again) | 0, position);
     }

@@ -49,6 +49,8 @@ export interface Wishes {
   readonly lastMessage: string;
   /** Candidates per token, -1 for all; null: no log probabilities. */
   readonly logprobs: number | null;
+  /** `logprob_token_ids`; null: the likeliest are the candidates. */
+  readonly logprobIds: readonly number[] | null;
   readonly promptLogprobs: number | null;
   readonly returnTokenIds: boolean;
   readonly returnTokensAsTokenIds: boolean;
@@ -80,6 +82,7 @@ export function wishesOf(request: ChatRequest | CompletionRequest, server: Serve
     role,
     lastMessage: chat ? lastMessage(request, role) : "",
     logprobs,
+    logprobIds: request.sampling.logprobTokenIds?.length ? request.sampling.logprobTokenIds.map(Number) : null,
     promptLogprobs: promptLogprobCount(request),
     returnTokenIds: request.returnTokenIds,
     returnTokensAsTokenIds: request.returnTokensAsTokenIds,
@@ -154,7 +157,8 @@ export function outcomeOf(finishes: readonly Finish[]): Outcome {
 export function logprobsOf({ server, wishes, prompts }: Asked, index: number): Logprobs | null {
   if (wishes.logprobs === null) return null;
   const seed = prompts[Math.floor(index / wishes.n)]!.seed + (index % wishes.n);
-  return new Logprobs(server.logprobs, seed, server.vocabulary, wishes.logprobs, wishes.returnTokensAsTokenIds);
+  const { logprobs, logprobIds, returnTokensAsTokenIds } = wishes;
+  return new Logprobs(server.logprobs, seed, server.vocabulary, logprobs, returnTokensAsTokenIds, logprobIds);
 }
 
 /** JSON of `prompt_logprobs`. Needs the prompt's ids. */

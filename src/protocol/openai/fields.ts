@@ -23,14 +23,11 @@ export interface Field<V> {
   readonly type: Type<V>;
   /** Value when the body does not name the field; a required field has none. */
   readonly default?: V;
-  /** Checked and accepted as by the real server, without effect on the answer here. */
-  readonly ignored?: true;
 }
 export type Fields = Readonly<Record<string, Field<unknown>>>;
 export type Values<F> = { readonly [K in keyof F]: F[K] extends Field<infer V> ? V : never };
 
 const field = <V>(type: Type<V>, value: V): Field<V> => ({ type, default: value });
-const ignored = <V>(type: Type<V>, value: V): Field<V> => ({ type, default: value, ignored: true });
 
 const INT64 = { ge: -(2n ** 63n), le: 2n ** 63n - 1n };
 /** vLLM's VLLM_MAX_STOP_STRINGS. */
@@ -45,22 +42,22 @@ const scalar = () => union<string | Int>(text, int(), float);
 /** Fields that stand in both tables under one definition, but not beside each other; each table keeps vLLM's order. */
 const common = {
   model: field(words, null),
-  presence_penalty: ignored(number, null),
-  response_format: ignored(nullable(responseFormat), null),
+  presence_penalty: field(number, null),
+  response_format: field(nullable(responseFormat), null),
   temperature: field(number, null),
-  top_p: ignored(number, null),
-  thinking_token_budget: ignored(thinkingTokenBudget, null),
+  top_p: field(number, null),
+  thinking_token_budget: field(thinkingTokenBudget, null),
   prompt_logprobs: field(integer, null),
   logprob_token_ids: field(tokenIds, null),
-  allowed_token_ids: ignored(tokenIds, null),
-  bad_words: ignored<string[]>(list(text), []),
+  allowed_token_ids: field(tokenIds, null),
+  bad_words: field<string[]>(list(text), []),
   stream_interval: field(nullable(int({ ge: 1 })), null),
 } as const;
 
 /** Runs of fields that stand in both tables in this order. */
 const head = {
-  frequency_penalty: ignored(number, null),
-  logit_bias: ignored(nullable(dict(float)), null),
+  frequency_penalty: field(number, null),
+  logit_bias: field(nullable(dict(float)), null),
 } as const;
 const delivery = {
   seed: field(nullable(int(INT64)), null),
@@ -69,41 +66,41 @@ const delivery = {
   stream_options: field(nullable(streamOptions), null),
 } as const;
 const sampling = {
-  user: ignored(words, null),
-  use_beam_search: ignored(bool, false),
-  top_k: ignored(integer, null),
-  min_p: ignored(number, null),
-  repetition_penalty: ignored(number, null),
-  watermarking: ignored(flag, null),
-  length_penalty: ignored(float, 1),
+  user: field(words, null),
+  use_beam_search: field(bool, false),
+  top_k: field(integer, null),
+  min_p: field(number, null),
+  repetition_penalty: field(number, null),
+  watermarking: field(flag, null),
+  length_penalty: field(float, 1),
   stop_token_ids: field(tokenIds, null),
   include_stop_str_in_output: field(bool, false),
   ignore_eos: field(bool, false),
   min_tokens: field<Int>(int(), 0),
   skip_special_tokens: field(flag, null),
-  spaces_between_special_tokens: ignored(bool, true),
+  spaces_between_special_tokens: field(bool, true),
   truncate_prompt_tokens: field(nullable(int({ ge: -1, le: INT64.le })), null),
   truncation_side: field(nullable(literal("left", "right")), null),
 } as const;
 const handling = {
-  structured_outputs: ignored(nullable(structuredOutputs), null),
+  structured_outputs: field(nullable(structuredOutputs), null),
   priority: field<Int>(int(INT64), 0),
   request_id: field<string | null>(text, null),
-  session_id: ignored(words, null),
+  session_id: field(words, null),
   return_tokens_as_token_ids: field(flag, null),
   return_token_ids: field(flag, null),
-  return_weight_versions: ignored(bool, false),
-  routed_experts_prompt_start: ignored<Int>(int({ ge: 0 }), 0),
-  return_token_offsets: ignored(flag, false),
+  return_weight_versions: field(bool, false),
+  routed_experts_prompt_start: field<Int>(int({ ge: 0 }), 0),
+  return_token_offsets: field(flag, false),
 } as const;
 const transfer = {
-  mm_payload: ignored<string>(literal("tensors", "none"), "tensors"),
-  return_mm_kwargs: ignored(flag, null),
+  mm_payload: field<string>(literal("tensors", "none"), "tensors"),
+  return_mm_kwargs: field(flag, null),
   cache_salt: field(words, null),
-  kv_transfer_params: ignored(nullable(object), null),
-  ec_transfer_params: ignored(nullable(object), null),
-  vllm_xargs: ignored(nullable(dict(union<unknown>(scalar(), list(scalar())))), null),
-  repetition_detection: ignored(nullable(repetitionDetection), null),
+  kv_transfer_params: field(nullable(object), null),
+  ec_transfer_params: field(nullable(object), null),
+  vllm_xargs: field(nullable(dict(union<unknown>(scalar(), list(scalar())))), null),
+  repetition_detection: field(nullable(repetitionDetection), null),
 } as const;
 
 export const chatFields = {
@@ -122,10 +119,10 @@ export const chatFields = {
   top_p: common.top_p,
   tools: field(nullable(list(tool)), null),
   tool_choice: field(nullable(toolChoice), "none"),
-  reasoning_effort: ignored(nullable(literal("none", "minimal", "low", "medium", "high", "xhigh", "max")), null),
+  reasoning_effort: field(nullable(literal("none", "minimal", "low", "medium", "high", "xhigh", "max")), null),
   thinking_token_budget: common.thinking_token_budget,
-  include_reasoning: ignored(bool, true),
-  parallel_tool_calls: ignored(flag, true),
+  include_reasoning: field(bool, true),
+  parallel_tool_calls: field(flag, true),
   ...sampling,
   prompt_logprobs: common.prompt_logprobs,
   logprob_token_ids: common.logprob_token_ids,
@@ -135,11 +132,11 @@ export const chatFields = {
   add_generation_prompt: field(bool, true),
   continue_final_message: field(bool, false),
   add_special_tokens: field(bool, false),
-  documents: ignored(nullable(list(dict(text))), null),
-  chat_template: ignored(words, null),
-  chat_template_kwargs: ignored(nullable(object), null),
-  media_io_kwargs: ignored(nullable(dict(object)), null),
-  mm_processor_kwargs: ignored(nullable(object), null),
+  documents: field(nullable(list(dict(text))), null),
+  chat_template: field(words, null),
+  chat_template_kwargs: field(nullable(object), null),
+  media_io_kwargs: field(nullable(dict(object)), null),
+  mm_processor_kwargs: field(nullable(object), null),
   ...handling,
   return_prompt_text: field(flag, null),
   ...transfer,
@@ -161,7 +158,7 @@ export const completionFields = {
   n: field<Int>(int(), 1),
   presence_penalty: common.presence_penalty,
   ...delivery,
-  suffix: ignored(words, null),
+  suffix: field(words, null),
   temperature: common.temperature,
   top_p: common.top_p,
   ...sampling,
@@ -169,7 +166,7 @@ export const completionFields = {
   prompt_logprobs: common.prompt_logprobs,
   logprob_token_ids: common.logprob_token_ids,
   bad_words: common.bad_words,
-  prompt_embeds: ignored(nullable(union<string | string[]>(bytes, list(bytes))), null),
+  prompt_embeds: field(nullable(union<string | string[]>(bytes, list(bytes))), null),
   add_special_tokens: field(bool, true),
   response_format: common.response_format,
   ...handling,

@@ -1,5 +1,6 @@
 /** What do the OpenAI routes need of the house? Everything is handed in; nothing here knows the engine or a clock. */
 import type { ServeConfig } from "../../config/types.ts";
+import type { AnswerTables } from "../../content/answers.ts";
 import type { renderChat } from "../../content/chat-template.ts";
 import type { Encoder, Vocabulary } from "../../content/types.ts";
 import type { Generation, Outcome, Receiver, Refusal, Submission } from "../../engine/types.ts";
@@ -69,6 +70,8 @@ export interface OpenAiOptions {
   /** Paths of other rooms on the same server and their methods, so that other methods there get 405: `/metrics`. */
   readonly otherRoutes?: Readonly<Record<string, readonly string[]>>;
   readonly logprobs?: LogprobSource;
+  /** What the engine draws answers from; absent: tokens are neither forced nor forbidden. */
+  readonly answers?: AnswerTables;
   /** null: answers carry no fingerprint; absent: made from the configuration. */
   readonly fingerprint?: string | null;
   readonly responseRole?: string;

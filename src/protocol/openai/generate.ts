@@ -1,5 +1,6 @@
 /** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
 import { greedySeed, plannedLength } from "../../content/answers.ts";
+import { SteeredAnswer, type Steering } from "../../content/steered.ts";
 import type { Choices, Generation, Outcome, Receiver, Submission } from "../../engine/types.ts";
 import { randomHex } from "../../random.ts";
 import { SseStream } from "../sse.ts";
@@ -33,6 +34,7 @@ import { readChat, readCompletion } from "./read.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
 import { receivedLine } from "./request-log.ts";
 import { checkDataParallelRank, checkSampling, headerInt, isGreedy } from "./sampling.ts";
+import { checkBadWords, encodeBadWords, steeredLength, steeringOf } from "./steering.ts";
 import { StreamedAnswer } from "./stream.ts";
 
 type Asking = ChatRequest | CompletionRequest;
@@ -123,10 +125,13 @@ export class Generator {
     const encodedFromUs = backend.nowUs();
     const encoding = this.#encode(request);
     if ("error" in encoding) return refuse(encoding.error);
+    const banned = encodeBadWords(request, this.#options.encoder);
+    let badWords: readonly Uint32Array[] | null = null;
     let prompts: Uint32Array[] | null = null;
-    if (encoding.pending || !this.#arrivals.clear) {
-      const ready = Promise.all(encoding.prompts).then((all) => {
+    if (encoding.pending || banned !== null || !this.#arrivals.clear) {
+      const ready = Promise.all([Promise.all(encoding.prompts), banned]).then(([all, sequences]) => {
         prompts = all;
+        badWords = sequences;
         // Hashing a long prompt takes its time too.
         return all.some((ids) => ids.length > LONG_PROMPT_TOKENS) ? backend.spare() : undefined;
       });
@@ -151,19 +156,20 @@ export class Generator {
       return this.#brokenStream(context, request, error);
     };
     for (const { ids } of cut) {
-      const wrong = checkSampling(request, this.#limits, ids.length);
+      const wrong = checkSampling(request, this.#limits, ids.length) ?? checkBadWords(request, badWords);
       if (wrong !== null) return refuseLate(wrong);
     }
     const wrong = checkDataParallelRank(http.headers.get(RANK_HEADER), config.dataParallelSize);
     if (wrong !== null) return refuseLate(wrong);
 
+    const steering = steeringOf(request, badWords, this.#options.vocabulary.eosId);
     const asked = this.#asked(request, http, cut, ticket);
     const stamps = { arrivalUs, encodedFromUs };
     if (request.stream) {
       const answer = new StreamedAnswer(asked);
       const sink = new SseStream(answer, accounting);
       answer.sink = sink;
-      const refused = this.#submit(asked, request, http, cut, stamps, answer.choices);
+      const refused = this.#submit(asked, request, http, cut, steering, stamps, answer.choices);
       if (refused === "paused") return refuseLate(request.kind === "chat" ? pausedInChatStream : paused);
       if (refused !== null) return refuse(engineBusy);
       ticket.streams(accounting, this.#http.visitOf(context));
@@ -171,7 +177,7 @@ export class Generator {
       return this.#http.stream(context, sink.body());
     }
     const answer = new CollectedAnswer(asked);
-    const refused = this.#submit(asked, request, http, cut, stamps, answer.choices);
+    const refused = this.#submit(asked, request, http, cut, steering, stamps, answer.choices);
     if (refused !== null) return refuse(refused === "paused" ? paused : engineBusy);
     return this.#collect(context, answer);
   }
@@ -263,6 +269,7 @@ export class Generator {
     request: Asking,
     http: Request,
     cut: readonly Cut[],
+    steering: Steering | null,
     stamps: Stamps,
     choices: readonly Choice[],
   ): "busy" | "paused" | null {
@@ -283,7 +290,7 @@ export class Generator {
       const id = engineId(promptId(asked, at), index % request.n, request.n);
       const generation = {
         id,
-        ...this.#generation(request, cut[at]!, seed),
+        ...this.#generation(request, cut[at]!, seed, steering),
         ...placed,
         ...(siblings ? { choices: siblings } : {}),
       };
@@ -297,19 +304,28 @@ export class Generator {
     return null;
   }
 
-  #generation(request: Asking, { ids, maxTokens }: Cut, seed: number): Omit<Generation, "priority" | keyof Stamps> {
-    const planned = request.maxTokens === null && !request.ignoreEos;
+  #generation(
+    request: Asking,
+    { ids, maxTokens }: Cut,
+    seed: number,
+    steering: Steering | null,
+  ): Omit<Generation, "priority" | keyof Stamps> {
+    const { answers, config, vocabulary } = this.#options;
+    const ends = request.maxTokens === null && !request.ignoreEos;
+    const plannedTokens = ends ? plannedLength(seed, config.meanOutputTokens, request.minTokens) : null;
+    const length = steering === null ? 0 : steeredLength(steering, plannedTokens, maxTokens, vocabulary.eosId);
     return {
       promptIds: ids,
       maxTokens,
       minTokens: request.minTokens,
       ignoreEos: request.ignoreEos,
-      plannedTokens: planned ? plannedLength(seed, this.#options.config.meanOutputTokens, request.minTokens) : null,
+      plannedTokens,
       stopTokenIds: request.stopTokenIds,
       seed,
       cacheSalt: request.cacheSalt ?? "",
       adapter: this.#adapter(request),
       skipReadingPrefixCache: promptLogprobCount(request) !== null,
+      ...(steering && answers ? { script: new SteeredAnswer(answers, seed, length, steering, vocabulary.size) } : {}),
     };
   }
 

@@ -2,6 +2,7 @@
  * Which log probabilities does an answer carry? There is no model: values are made from seed and position, so that the
  * same request gets the same numbers. Their shape is vLLM 0.33's (`v1/engine/logprobs.py`, the serving classes).
  */
+import { mix } from "../../content/answers.ts";
 import { Detokenizer } from "../../content/detokenizer.ts";
 import type { Vocabulary } from "../../content/types.ts";
 import { escapeJson } from "../../content/vocabulary.ts";
@@ -45,6 +46,9 @@ export function seededLogprobs(vocabularySize: number): LogprobSource {
 
 /** Values below are shown as this: JSON has no -Infinity. */
 const FLOOR = -9999;
+/** How far the tokens of `logprob_token_ids` are behind the sampled one, at least and at most beyond that. */
+const MARGIN = 0.5;
+const SPREAD = 12;
 /** Tokens before a broken one that may belong to the same character. */
 const CONTEXT = 3;
 
@@ -62,11 +66,23 @@ export class Logprobs {
   readonly #vocabulary: Vocabulary;
   readonly #count: number;
   readonly #asIds: boolean;
+  readonly #chosen: readonly number[] | null;
   /** The last tokens, which a token that is no whole character may complete. */
   readonly #recent: number[] = [];
 
-  /** `count`: candidates beside the sampled token; -1: the whole vocabulary. `asIds`: tokens as `token_id:7`. */
-  constructor(source: LogprobSource, seed: number, vocabulary: Vocabulary, count: number, asIds: boolean) {
+  /**
+   * `count`: candidates beside the sampled token; -1: the whole vocabulary. `asIds`: tokens as `token_id:7`. `chosen`:
+   * these are the candidates of output tokens instead, all of them.
+   */
+  constructor(
+    source: LogprobSource,
+    seed: number,
+    vocabulary: Vocabulary,
+    count: number,
+    asIds: boolean,
+    chosen: readonly number[] | null = null,
+  ) {
+    this.#chosen = chosen;
     this.#source = source;
     this.#seed = seed;
     this.#vocabulary = vocabulary;
@@ -100,7 +116,7 @@ export class Logprobs {
       add(id, i === 0 ? null : this.#entries(id, i));
     });
     ids.forEach((id, i) => {
-      add(id, this.#entries(id, position + i));
+      add(id, this.#outputs(id, position + i));
     });
     return `{"text_offset":[${offsets}],"token_logprobs":[${values}],"tokens":[${tokens}],"top_logprobs":[${tops}]}`;
   }
@@ -116,10 +132,10 @@ export class Logprobs {
   }
 
   #chatEntry(id: number, position: number): string {
-    const entries = this.#entries(id, position);
+    const entries = this.#outputs(id, position);
     this.#remember(id);
     const { text, logprob } = entries[0]!;
-    const top = entries.slice(0, this.#count).map((entry) => {
+    const top = entries.slice(0, this.#chosen === null ? this.#count : entries.length).map((entry) => {
       const shown = this.#shown(entry.id, entry.text);
       return `{"token":${quote(shown)},"logprob":${number(entry.logprob)},"bytes":${bytesOf(shown)}}`;
     });
@@ -139,6 +155,19 @@ export class Logprobs {
         `"${id}":{"logprob":${number(logprob)},"rank":${rank},"decoded_token":${quote(text)}}`,
     );
     return `{${items}}`;
+  }
+
+  /** `#entries` of an output token. */
+  #outputs(id: number, position: number): Entry[] {
+    if (this.#chosen === null) return this.#entries(id, position);
+    const { logprob, rank } = this.#source(this.#seed, id, position, 0);
+    const entries = [{ id, text: this.#textOf(id), logprob, rank }];
+    for (const other of new Set(this.#chosen)) {
+      if (other === id) continue;
+      const behind = MARGIN + (SPREAD * mix(this.#seed ^ other, position)) / 2 ** 32;
+      entries.push({ id: other, text: this.#textOf(other), logprob: Math.fround(logprob - behind), rank: 0 });
+    }
+    return entries;
   }
 
   /** The sampled token, then the candidates that are not the sampled one. */
