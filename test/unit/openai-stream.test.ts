@@ -54,6 +54,7 @@ const plain: Wishes = {
   role: "",
   lastMessage: "",
   logprobs: null,
+  logprobIds: null,
   promptLogprobs: null,
   returnTokenIds: false,
   returnTokensAsTokenIds: false,

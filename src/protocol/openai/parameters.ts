@@ -265,11 +265,11 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
     refused: "x",
   },
   continue_final_message: {
-    limits: "not with `add_generation_prompt`",
+    limits: "not both true when both are given",
     effect: seen("the last message stays open in the prompt"),
     taken: true,
     beside: { add_generation_prompt: false },
-    refused: true,
+    refused: "x",
   },
   add_special_tokens: {
     effect: here("special tokens in front of the prompt; the built-in vocabulary has none to put there"),

@@ -1,0 +1,98 @@
+/** Writes docs/parameters.md from the field tables; `test/conformance/parameters.test.ts` compares. */
+import { writeFileSync } from "node:fs";
+import { chatFields, completionFields, type Field, type Fields } from "../src/protocol/openai/fields.ts";
+import { checkPrompt } from "../src/protocol/openai/limits.ts";
+import {
+  type Effect,
+  type Kind,
+  type Parameter,
+  parameterOf,
+  type parameters,
+} from "../src/protocol/openai/parameters.ts";
+import { readChat, readCompletion } from "../src/protocol/openai/read.ts";
+import type { ErrorAnswer, Limits } from "../src/protocol/openai/request.ts";
+import { checkSampling } from "../src/protocol/openai/sampling.ts";
+
+export const FIELDS: Readonly<Record<Kind, Fields>> = { chat: chatFields, completions: completionFields };
+export const PATHS: Readonly<Record<Kind, string>> = { chat: "/v1/chat/completions", completions: "/v1/completions" };
+/** The request that a row's values are put into. */
+export const PLAIN: Readonly<Record<Kind, object>> = {
+  chat: {
+    messages: [{ role: "user", content: "Hello there, how are you today?" }],
+    model: "m",
+    max_tokens: 12,
+    seed: 5,
+  },
+  completions: { prompt: "Hello there, how are you today?", model: "m", max_tokens: 12, seed: 5 },
+};
+export const namesOf = (kind: Kind) => Object.keys(FIELDS[kind]) as (keyof typeof parameters)[];
+
+/** What a server with the built-in vocabulary and a context of 4,096 tokens says to the row's `refused`; null: it takes it. */
+export function refusalOf(kind: Kind, name: keyof typeof parameters): ErrorAnswer | null {
+  const body = { ...PLAIN[kind], [name]: parameterOf(kind, name).refused };
+  const bytes = new TextEncoder().encode(JSON.stringify(body));
+  const read = (kind === "chat" ? readChat : readCompletion)(bytes, "application/json", LIMITS);
+  if ("error" in read) return read.error;
+  const checked = checkPrompt(read.request, 8, true, LIMITS);
+  return "error" in checked ? checked.error : checkSampling(read.request, LIMITS, 8);
+}
+
+const LIMITS: Limits = {
+  maxModelLen: 4096,
+  maxLogprobs: 20,
+  vocabularySize: 201_088,
+  maxTokenCharacters: 128,
+  servedModelNames: ["m"],
+  loraNames: [],
+};
+
+export function parametersPage(): string {
+  return `${HEAD}\n${(["chat", "completions"] as const).map(section).join("\n\n")}\n`;
+}
+
+const HEAD = `# Parameters of chat and completions
+
+All that vLLM 0.33 accepts, in its order; what it does not know it ignores, and so do we. Values are coerced as pydantic does it (\`"5"\` and \`5.0\` are integers, \`"yes"\` is true). The errors are those of the values that stand in front of them; the server's context is 4,096 tokens in them. \`npx bun scripts/parameters-table.ts\` writes this page from the table that requests are checked with, and a test tries every line on a live server. The same as OpenAPI: \`/openapi.json\`, \`/docs\`.
+
+**Effect** says what a client sees. *None in vLLM either*: its answer is the same with and without. *None here*: vLLM's may change, ours does not, and why.
+`;
+
+function section(kind: Kind): string {
+  const lines = namesOf(kind).map((name) => line(kind, name, FIELDS[kind][name]!, parameterOf(kind, name)));
+  const head = ["Field", "Type", "Default", "Limits", "An error", "Effect"];
+  return [`## POST ${PATHS[kind]}`, "", row(head), row(head.map(() => "---")), ...lines].join("\n");
+}
+
+function line(kind: Kind, name: keyof typeof parameters, field: Field<unknown>, parameter: Parameter): string {
+  return row([
+    `\`${name}\``,
+    plain(field.type.name),
+    field.default === undefined ? "required" : code(field.default),
+    plain(parameter.limits ?? ""),
+    error(kind, name, parameter),
+    plain(effect(parameter.effect)),
+  ]);
+}
+
+function error(kind: Kind, name: keyof typeof parameters, { refused }: Parameter): string {
+  if (refused === undefined) return "";
+  const refusal = refusalOf(kind, name);
+  if (refusal === null) throw new Error(`${kind}: ${name} ${JSON.stringify(refused)} is not refused`);
+  const text = (JSON.parse(refusal.body) as { error: { message: string } }).error.message;
+  // Of pydantic's entries the first: what is wrong, and where.
+  const [, type, place, , message] =
+    /'type': '(\w+)', 'loc': '([^']*)', 'msg': (['"])(.*?)\3, 'input'/.exec(text) ?? [];
+  return `${code(refused)}: ${plain(type === undefined ? text : `${type}, ${place}: ${message}`)}`;
+}
+
+function effect(what: Effect): string {
+  if ("seen" in what) return what.seen;
+  return "neither" in what ? `*None in vLLM either:* ${what.neither}` : `*None here:* ${what.here}`;
+}
+
+const row = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+const code = (value: unknown) => `\`${JSON.stringify(value).replaceAll("|", "\\|")}\``;
+const plain = (text: string) =>
+  text.replace(/[|<]/g, (character) => (character === "|" ? "\\|" : "&lt;")).replaceAll("\n", " ");
+
+if (import.meta.main) writeFileSync(new URL("../docs/parameters.md", import.meta.url), parametersPage());
