@@ -102,7 +102,7 @@ async function whileOpen(work: Promise<unknown>, look: () => Promise<void>): Pro
   });
   while (open) {
     await look();
-    await Bun.sleep(30);
+    await Bun.sleep(60);
   }
   await done;
 }

@@ -51,11 +51,11 @@ const IMPATIENT: Load = {
     { seconds: 15, perSecond: 8, promptMost: 150, outputMost: 1500 },
   ],
   clients: { stopShare: 0, patienceUs: [500_000, 4_000_000], seed: 1 },
-  intervalS: 1.5,
+  intervalS: 4,
   seed: 3,
 };
-/** The last client has left by then. */
-const QUIET_FROM_S = START_S + 20 + 5;
+/** The last client has left before the scrape before. */
+const QUIET_FROM_S = START_S + 20 + 5 + IMPATIENT.intervalS;
 
 /** Where a simulation has one process, and an engine that refuses nothing. */
 const SHOWN = BUG_NAMES.filter((name) => name !== "worker-saw-tooth" && name !== "failures-succeed");

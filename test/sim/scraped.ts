@@ -18,7 +18,7 @@ const QUIET_S = 20;
 export const LEAST_S = 115;
 
 /** Of a load, about: reading a page takes longer than simulating what it shows. */
-const SCRAPES_MOST = 24;
+const SCRAPES_MOST = 16;
 
 /** Some seconds of requests at one rate. */
 export interface Phase {
@@ -41,45 +41,47 @@ export interface Load {
 
 const MODEL_LEN = 2048;
 
-export const anyLoad: fc.Arbitrary<Load> = fc.record({
-  options: fc.record({
-    maxModelLen: fc.constant(MODEL_LEN),
-    maxNumSeqs: fc.integer({ min: 2, max: 48 }),
-    maxNumBatchedTokens: fc.constantFrom(256, 512, 2048),
-    // From what one request takes at most on.
-    numGpuBlocksOverride: fc.integer({ min: MODEL_LEN / 16 + 1, max: 600 }),
-    asyncScheduling: fc.boolean(),
-    enablePrefixCaching: fc.oneof({ arbitrary: fc.constant(true), weight: 3 }, fc.constant(false)),
-    schedulingPolicy: fc.constantFrom("fcfs" as const, "priority" as const),
-    schedulerReserveFullIsl: fc.boolean(),
-    prefillScheduleInterval: fc.constantFrom(1, 1, 3),
-    timing: fc.constantFrom(
-      "llama-3.1-8b-bf16-a100-tp1-vllm",
-      "linear:base=8ms,prefill=0.01ms,decode=0.1ms",
-      "constant:ttft=120ms,itl=15ms",
-    ),
-  }),
-  engines: fc.constantFrom(1, 1, 1, 2, 3),
-  fixes: fc.subarray(["abort-counted", "abort-times", "preemptions-at-once"] as const),
-  summaries: fc.boolean(),
-  phases: fc.array(
-    fc.record({
-      seconds: fc.integer({ min: 1, max: 40 }),
-      perSecond: fc.constantFrom(0, 0, 0.3, 2, 8, 20),
-      // Some are longer than the context, and refused.
-      promptMost: fc.constantFrom(40, 700, MODEL_LEN + 200),
-      outputMost: fc.constantFrom(1, 60, 400),
+export const anyLoad: fc.Arbitrary<Load> = fc
+  .record({
+    options: fc.record({
+      maxModelLen: fc.constant(MODEL_LEN),
+      maxNumSeqs: fc.integer({ min: 2, max: 48 }),
+      maxNumBatchedTokens: fc.constantFrom(256, 512, 2048),
+      // From what one request takes at most on.
+      numGpuBlocksOverride: fc.integer({ min: MODEL_LEN / 16 + 1, max: 600 }),
+      asyncScheduling: fc.boolean(),
+      enablePrefixCaching: fc.oneof({ arbitrary: fc.constant(true), weight: 3 }, fc.constant(false)),
+      schedulingPolicy: fc.constantFrom("fcfs" as const, "priority" as const),
+      schedulerReserveFullIsl: fc.boolean(),
+      prefillScheduleInterval: fc.constantFrom(1, 1, 3),
+      timing: fc.constantFrom(
+        "llama-3.1-8b-bf16-a100-tp1-vllm",
+        "linear:base=8ms,prefill=0.01ms,decode=0.1ms",
+        "constant:ttft=120ms,itl=15ms",
+      ),
     }),
-    { minLength: 3, maxLength: 12 },
-  ),
-  clients: fc.record({
-    stopShare: fc.constantFrom(0, 0.5, 1),
-    patienceUs: fc.constantFrom(null, [50_000, 4_000_000] as const, [2_000_000, 30_000_000] as const),
-    seed: fc.nat(1000),
-  }),
-  intervalS: fc.constantFrom(0.37, 1, 5, 15),
-  seed: fc.nat(1_000_000),
-});
+    engines: fc.constantFrom(1, 1, 1, 2, 3),
+    fixes: fc.subarray(["abort-counted", "abort-times", "preemptions-at-once"] as const),
+    summaries: fc.boolean(),
+    phases: fc.array(
+      fc.record({
+        seconds: fc.integer({ min: 1, max: 40 }),
+        perSecond: fc.constantFrom(0, 0, 0.3, 2, 8, 20),
+        // Some are longer than the context, and refused.
+        promptMost: fc.constantFrom(40, 700, MODEL_LEN + 200),
+        outputMost: fc.constantFrom(1, 60, 400),
+      }),
+      { minLength: 3, maxLength: 12 },
+    ),
+    clients: fc.record({
+      stopShare: fc.constantFrom(0, 0.5, 1),
+      patienceUs: fc.constantFrom(null, [50_000, 4_000_000] as const, [2_000_000, 30_000_000] as const),
+      seed: fc.nat(1000),
+    }),
+    intervalS: fc.constantFrom(0.37, 1, 5, 15),
+    seed: fc.nat(1_000_000),
+  })
+  .map((load) => ({ ...load, intervalS: Math.max(load.intervalS, secondsOf(load) / SCRAPES_MOST) }));
 
 export interface Scraped {
   readonly scrapes: readonly Scrape[];
@@ -103,7 +105,7 @@ export async function scraped(load: Load, bugs: readonly BugName[] = []): Promis
     beforeUpdate: (nowUs) => pages?.before(nowUs),
     passages: (now) => new Ensemble(config.triton.quantiles, now, START_S * 1e6),
     scrapes: {
-      intervalUs: 1e6 * Math.max(load.intervalS, secondsOf(load) / SCRAPES_MOST),
+      intervalUs: 1e6 * load.intervalS,
       onScrape: async (atUs) => void scrapes.push({ text: await pages!.text("all"), atS: START_S + atUs / 1e6 }),
     },
   });
@@ -114,7 +116,7 @@ export async function scraped(load: Load, bugs: readonly BugName[] = []): Promis
 }
 
 /** Until the last request. */
-const secondsOf = ({ phases }: Load) =>
+const secondsOf = ({ phases }: Pick<Load, "phases">) =>
   Math.max(
     LEAST_S,
     phases.reduce((sum, { seconds }) => sum + seconds, QUIET_S),
