@@ -90,7 +90,12 @@ export const serveOptions = {
     about: "Answers carry X-Request-Id.",
   },
   "disable-uvicorn-access-log": { ...toggle, group: "Server", default: "false", about: "No line per HTTP request." },
-  "disable-log-stats": { ...onlyOn, group: "Server", default: "false", about: "No line of statistics every 10 s." },
+  "disable-log-stats": {
+    ...onlyOn,
+    group: "Server",
+    default: "false",
+    about: "No line of statistics every 10 s, and none of vLLM's engine metrics, as there.",
+  },
   "show-hidden-metrics-for-version": {
     ...version,
     group: "Server",

@@ -58,7 +58,7 @@ export const tritonOptions = {
     group,
     default: "none",
     about:
-      "counter_latencies=false, histogram_latencies=true, summary_latencies=true, summary_quantiles=0.5:0.05,0.9:0.01: as tritonserver takes them.",
+      "One setting per value, as tritonserver takes them: counter_latencies=false, histogram_latencies=true, summary_latencies=true or summary_quantiles=0.5:0.05,0.9:0.01.",
     ours: true,
   },
 } as const;

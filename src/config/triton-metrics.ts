@@ -48,11 +48,14 @@ export const DEFAULT_TRITON_METRICS: TritonMetricsConfig = {
   listen: null,
 };
 
+const SWITCHES = ["counter_latencies", "histogram_latencies", "summary_latencies"];
+const SETTINGS = `each value is one setting: ${SWITCHES.join(", ")} =true or =false, summary_quantiles=0.5:0.05,0.9:0.01`;
+
 type Settings = Pick<TritonMetricsConfig, "counters" | "histograms" | "quantiles">;
 
 /**
- * Values of `--metrics-config`, in order. As the real server, it takes unknown settings and other values than true and
- * false without a word; pieces of `summary_quantiles` that are none it logs and leaves out: those are the notices.
+ * Values of `--metrics-config`, in order. As to the real server, unknown settings and other values than true and false
+ * mean nothing; it says no word, a notice does. Pieces of `summary_quantiles` that are none it logs and leaves out.
  */
 export function parseMetricsConfig(
   texts: readonly string[],
@@ -64,6 +67,8 @@ export function parseMetricsConfig(
     const [, setting, value] = /^([^,=]+)=(.+)$/s.exec(text) ?? [];
     if (setting === undefined || value === undefined)
       return { error: `--metrics-config option format is <setting>=<value>. Got ${text}` };
+    if (!(setting === "summary_quantiles" || (SWITCHES.includes(setting) && /^(true|false)$/.test(value))))
+      notices.push(`--metrics-config ${text} means nothing, to tritonserver too; ${SETTINGS}`);
     if (setting === "counter_latencies" && value === "false") counters = false;
     if (setting === "histogram_latencies" && value === "true") histograms = true;
     if (setting === "summary_latencies" && value === "true") summaries = true;

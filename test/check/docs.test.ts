@@ -21,4 +21,5 @@ test("its ten lines are those of the example", async () => {
   const code = lines.split("\n").filter((line) => line.trim() !== "");
   expect(code.length).toBeGreaterThan(8);
   for (const line of code) expect(example).toContain(line);
+  for (const name of ["createServer", "requestMixes", "sendMix", "checkScrapes"]) expect(lines).toContain(`${name}(`);
 });

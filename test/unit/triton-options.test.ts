@@ -21,13 +21,18 @@ describe("--metrics-config", () => {
     if (text !== "") expect(errorOf(`--metrics-config=${text}`)).toBe(error);
   });
 
-  test("settings that it does not know, and values that are neither true nor false, mean nothing there", () => {
-    const { notices, ...settings } = parseMetricsConfig(["nonsense=1", "counter_latencies=maybe"]) as never as {
-      notices: string[];
-    };
-    expect(settings).toEqual({ counters: true, histograms: false, quantiles: [] } as never);
-    expect(notices).toEqual([]);
-  });
+  test.each(["nonsense=1", "counter_latencies=maybe", "summary_latencies=true,histogram_latencies=true"])(
+    "%p means nothing, as there, and a notice says so",
+    (text) => {
+      const read = parseMetricsConfig([text]);
+      expect(read).toMatchObject({ counters: true, histograms: false, quantiles: [] });
+      expect("notices" in read && read.notices).toEqual([
+        expect.stringContaining(
+          `--metrics-config ${text} means nothing, to tritonserver too; each value is one setting`,
+        ),
+      ]);
+    },
+  );
 
   test("all settings, given together or one by one", () => {
     const one =
@@ -37,6 +42,7 @@ describe("--metrics-config", () => {
       { quantile: 0.9, error: 0.01 },
     ];
     expect(tritonOf(one)).toMatchObject({ counters: false, histograms: true, quantiles });
+    expect(resolve(one)).toMatchObject({ notices: [] });
     expect(
       tritonOf("--metrics-config=summary_latencies=true --metrics-config=summary_quantiles=0.9:0.1"),
     ).toMatchObject({
