@@ -1,0 +1,99 @@
+/** Is what /openapi.json says a valid document, of all that is served, and of what requests are checked with? */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import Ajv from "ajv/dist/2020.js";
+import { FIELDS, namesOf } from "../../scripts/parameters-table.ts";
+import { openApi, printed } from "../../src/protocol/openai/openapi.ts";
+import { type Kind, parameterOf } from "../../src/protocol/openai/parameters.ts";
+import { LORA_METHODS, servedBy } from "../../src/protocol/openai/served.ts";
+import { FAIL, type Schema, State } from "../../src/protocol/openai/types.ts";
+import { type Server, serve } from "../server.ts";
+
+setDefaultTimeout(30_000);
+
+let server: Server;
+beforeAll(async () => {
+  server = await serve(["--timing", "none"], { VLLM_SERVER_DEV_MODE: "1" });
+});
+afterAll(() => server.stop());
+
+const get = async (path: string) => {
+  const response = await fetch(server.url + path);
+  return { status: response.status, type: response.headers.get("content-type"), text: await response.text() };
+};
+const everything = servedBy({ devMode: true, runtimeLora: true, disableFastapiDocs: false });
+
+test("the document is valid OpenAPI 3.1, and every reference in it is answered", async () => {
+  const { status, type, text } = await get("/openapi.json");
+  expect([status, type]).toEqual([200, "application/json"]);
+  for (const document of [text, printed(openApi(everything))]) {
+    const { valid, errors } = await new Validator().validate(JSON.parse(document));
+    expect([errors, valid]).toEqual([undefined, true]);
+    const { schemas } = JSON.parse(document).components;
+    const wanted = new Set([...document.matchAll(/"#\/components\/schemas\/([^"]+)"/g)].map(([, name]) => name!));
+    expect([...wanted].toSorted()).toEqual(Object.keys(schemas).toSorted());
+  }
+});
+
+test("it has every path that is served and its methods, and no other", async () => {
+  const named = Object.entries(openApi(everything).paths).map(([path, methods]) => [
+    path,
+    Object.keys(methods).map((method) => method.toUpperCase()),
+  ]);
+  expect(Object.fromEntries(named)).toEqual(everything);
+  const { paths } = JSON.parse((await get("/openapi.json")).text) as { paths: object };
+  expect(Object.keys(paths)).toContain("/metrics");
+  expect(Object.keys(paths)).toContain("/pause");
+  expect(Object.keys(paths)).not.toContain(Object.keys(LORA_METHODS)[0]!);
+});
+
+const ajv = new Ajv({ strict: false, formats: { binary: true } });
+/** Bounds of 64 bits become doubles, which is near enough here. */
+const validates = (schema: Schema, value: unknown): boolean =>
+  ajv.validate(
+    JSON.parse(JSON.stringify(schema, (_, item) => (typeof item === "bigint" ? Number(item) : item))),
+    value,
+  );
+
+test("each field's schema takes what the validator takes, and a field's other limits do not stand in its way", () => {
+  for (const kind of ["chat", "completions"] as const satisfies Kind[]) {
+    for (const name of namesOf(kind)) {
+      const { taken } = parameterOf(kind, name);
+      const { type, default: value } = FIELDS[kind][name]!;
+      expect([name, validates(type.schema, taken)]).toEqual([name, true]);
+      expect(type.check(taken as never, new State(true))).not.toBe(FAIL);
+      if (value !== undefined && name !== "request_id")
+        expect([name, validates(type.schema, value)]).toEqual([name, true]);
+    }
+  }
+});
+
+test("limits of 64 bits keep their digits", async () => {
+  const { text } = await get("/openapi.json");
+  expect(text).toContain('"minimum":-9223372036854775808,"maximum":9223372036854775807');
+});
+
+test("/docs and /redoc are one page that loads nothing", async () => {
+  const { status, type, text } = await get("/docs");
+  expect([status, type]).toEqual([200, "text/html; charset=utf-8"]);
+  expect((await get("/redoc")).text).toBe(text);
+  expect(text).not.toMatch(/<script|<link|<img|src=|https?:/);
+  for (const path of Object.keys(everything)) {
+    if (path in LORA_METHODS) continue;
+    expect(text).toContain(` ${path} <small>`);
+  }
+  for (const kind of ["chat", "completions"] as const)
+    for (const name of namesOf(kind)) expect(text).toContain(`<code>${name}</code>`);
+});
+
+test("--disable-fastapi-docs: none of them", async () => {
+  const without = await serve(["--timing", "none", "--disable-fastapi-docs"]);
+  try {
+    for (const path of ["/openapi.json", "/docs", "/redoc"]) {
+      const response = await fetch(without.url + path);
+      expect([path, response.status, await response.text()]).toEqual([path, 404, '{"detail":"Not Found"}']);
+    }
+  } finally {
+    await without.stop();
+  }
+});
