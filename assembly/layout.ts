@@ -169,6 +169,8 @@ export enum Word {
   /** Of the last plan: rows that decode, prompt tokens in the others. */
   PlanDecodes,
   PlanPrefillTokens,
+  /** When each slot's request was first scheduled, doubles. */
+  ScheduledAt,
   Count,
 }
 

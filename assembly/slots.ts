@@ -139,6 +139,7 @@ export function publishSlots(): void {
   setAddress(Word.PriorityAt, changetype<usize>(priority));
   setAddress(Word.ArrivalAt, changetype<usize>(arrivalUs));
   setAddress(Word.SequenceAt, changetype<usize>(sequence));
+  setAddress(Word.ScheduledAt, changetype<usize>(scheduledUs));
 }
 
 /** A free slot with all counters at zero, or NONE: the table is full. */

@@ -1,17 +1,16 @@
 /** Who knows whom? The only place that wires everything together: one server, its engines, their metrics. */
+import { readFileSync } from "node:fs";
 import { Elysia } from "elysia";
 import { Accounts } from "./accounting.ts";
 import { createAlarm } from "./alarm.ts";
 import { type Clock, epochSeconds, epochUsOf, WallClock } from "./clock.ts";
 import { httpRoutes } from "./config/http-counts.ts";
-import type { ServeConfig } from "./config/types.ts";
-import { loadAnswers } from "./content/answers.ts";
-import { renderChat } from "./content/chat-template.ts";
-import { createEncoder } from "./content/encoder.ts";
-import { loadVocabulary } from "./content/vocabulary.ts";
+import type { ServeConfig, WireConfig } from "./config/types.ts";
+import { NO_PLAYS, type Plays, readPlays } from "./content/script.ts";
+import { builtInText, folderText } from "./content/text-model.ts";
 import { Fleet } from "./engine/fleet.ts";
 import { Journal, type JournalText } from "./engine/journal.ts";
-import type { Snapshot } from "./engine/types.ts";
+import type { EngineView, Snapshot } from "./engine/types.ts";
 import { HttpAccounts } from "./http-accounts.ts";
 import { stuck } from "./metrics/bugs/stuck.ts";
 import { bugs } from "./metrics/bugs/table.ts";
@@ -26,9 +25,10 @@ import type { Pages } from "./metrics/shared.ts";
 import { Ensemble } from "./metrics/triton/ensemble.ts";
 import { tritonListener } from "./metrics/triton/listener.ts";
 import { devRoutes, type EngineControl } from "./protocol/openai/dev-routes.ts";
+import { docsRoutes } from "./protocol/openai/docs-routes.ts";
 import { type Accounting, accessLine, type OpenAiOptions } from "./protocol/openai/front.ts";
 import { openai } from "./protocol/openai/routes.ts";
-import { DEV_METHODS, METHODS } from "./protocol/openai/served.ts";
+import { DEV_METHODS, DOCS_METHODS, servedBy } from "./protocol/openai/served.ts";
 import { randomSeed, seeded } from "./random.ts";
 import { Garbage, SpareTime } from "./spare-time.ts";
 import { StepLog } from "./step-log.ts";
@@ -51,6 +51,8 @@ const LONG_WORK_PATIENCE_US = 200_000;
 /** A whole collection with 10,000 open streams takes 25 to 45 ms. */
 const COLLECTION_US = 60_000;
 const COLLECTION_PATIENCE_US = 2_000_000;
+/** vLLM looks so often whether its engine still lives, and ends when it does not. */
+const WATCHDOG_US = 5_000_000;
 /** Idle keep-alive connections are closed after this, as uvicorn does. */
 const KEEP_ALIVE_S = 5;
 
@@ -83,6 +85,8 @@ export interface App {
   /** The end-of-sequence id, and by engine what its core was told last: with the configuration, all that repeating it takes. */
   readonly eosId: number;
   journals(): JournalText[];
+  /** Settles some seconds after a script has had the engine die: the server is to end. */
+  readonly died: Promise<void>;
   /** Ends in order: waits up to `graceS` for those that run, then ends them with reason abort. */
   close(graceS: number): Promise<void>;
 }
@@ -98,10 +102,11 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
   ]).catch(() => {
     throw new Error("build/ is not complete: bun run build");
   });
-  const tables = loadAnswers(answers);
   const clock = new WallClock(createAlarm);
-  const vocabulary = loadVocabulary(vocabularyBytes);
-  const encoder = createEncoder(vocabularyBytes);
+  const wire = config.wire ?? {};
+  const text = wire.tokenizer ? await folderText(wire.tokenizer) : builtInText(vocabularyBytes, answers);
+  const { vocabulary, encoder } = text;
+  const plays = wire.script ? playsOf(wire.script) : NO_PLAYS;
   const steps = stepLog ? new StepLog(stepLog) : null;
   const engineFirst = (place?.index ?? 0) * config.dataParallelSize;
   const truth = config.truthLog
@@ -115,7 +120,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     clock,
     module: new WebAssembly.Module(core),
     eosId: vocabulary.eosId,
-    answers: tables,
+    answers: text.answers,
     adapters: config.loraModules.length,
     ...(steps ? { onStep: steps.add } : {}),
     beforeUpdate: (nowUs) => {
@@ -128,7 +133,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
       ? { passages: () => new Ensemble(config.triton.quantiles, () => clock.now(), epochUsOf(0)) }
       : {}),
   });
-  const routes = httpRoutes({ ...METHODS, ...(config.devMode ? DEV_METHODS : {}) });
+  const routes = httpRoutes(servedBy(config));
   const httpAccounts = new HttpAccounts(
     routes,
     () => clock.now(),
@@ -150,6 +155,14 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
   const shown = place
     ? (await import("./metrics/publisher.ts")).publisherAt(place.pages, place.index, held, clock)
     : null;
+  let dead = false;
+  const died = Promise.withResolvers<void>();
+  const die = () => {
+    if (dead) return;
+    dead = true;
+    engines.die();
+    clock.at(clock.now() + WATCHDOG_US, died.resolve);
+  };
   const front: OpenAiOptions = {
     config,
     vocabulary,
@@ -159,18 +172,37 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
       nowUs: () => clock.now(),
       spare: async () => void (await spare.pass()),
       consumed: garbage.add,
+      inFlight: () => engines.live,
+      load: () => {
+        const now = engines.views("now");
+        const sum = (numberOf: (view: EngineView) => number) => now.reduce((all, view) => all + numberOf(view), 0);
+        return { waiting: sum(({ waiting }) => waiting), kvUsage: sum(({ kvUsage }) => kvUsage) / now.length };
+      },
+      standStill: (still) => engines.standStill(still),
+      die: () => clock.soon(die),
+      after: (us, act) => clock.at(clock.now() + us, act),
     },
     accounting: shown ? watched(accounts, shown) : accounts,
     httpAccounting: httpAccounts,
-    renderChat,
-    answers: tables,
+    renderChat: text.renderChat,
+    endIds: text.endIds,
+    generation: text.generation,
+    plays,
+    responseRole: wire.responseRole ?? "assistant",
+    trackServerLoad: wire.trackServerLoad === true,
+    ...fingerprint(wire),
+    answers: text.answers,
     accessLog: config.disableAccessLog ? null : (access) => log(accessLine(access)),
     requestLog: config.enableLogRequests ? log : null,
     epochSeconds,
     // --seed makes unseeded requests repeat from one start to the next, in order of arrival.
     nextSeed: config.engine.seed === 0 ? randomSeed : seeded(config.engine.seed + engineFirst),
-    alive: () => true,
-    otherRoutes: { ...METRICS_METHODS, ...(config.devMode ? DEV_METHODS : {}) },
+    alive: () => !dead,
+    otherRoutes: {
+      ...METRICS_METHODS,
+      ...(config.disableFastapiDocs ? {} : DOCS_METHODS),
+      ...(config.devMode ? DEV_METHODS : {}),
+    },
   };
   const renderer =
     place && shown && !config.bugs.some((name) => bugs[name].alone)
@@ -194,6 +226,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     .use(metrics(renderer, setup.identity))
     .use(openai(front));
   if (config.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
+  if (!config.disableFastapiDocs) app.use(docsRoutes(front));
   app.listen({ hostname: config.host, port: config.port });
   const server = app.server!;
   const tritonPort = listenAsTriton(config, renderer, setup.identity, place !== undefined);
@@ -207,6 +240,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     snapshot,
     eosId: vocabulary.eosId,
     journals: () => journals.map((journal) => journal.text()),
+    died: died.promise,
     async close(graceS) {
       const untilUs = clock.now() + graceS * 1e6;
       const stopped = server.stop();
@@ -229,6 +263,25 @@ function listenAsTriton({ triton }: ServeConfig, renderer: Renderer, identity: I
   if (triton.listen === null) return null;
   const { host, port } = triton.listen;
   return tritonListener(renderer, identity, shared).listen({ hostname: host, port }).server!;
+}
+
+function playsOf(file: string): Plays {
+  try {
+    return readPlays(readFileSync(file, "utf8"));
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string };
+    throw new UnusableScript(code ? `cannot be read (${code})` : message);
+  }
+}
+
+/** The file that a user named cannot be played: one line. */
+export class UnusableScript extends Error {
+  override readonly name = "UnusableScript";
+}
+
+function fingerprint({ fingerprintMode, fingerprintValue }: WireConfig): { readonly fingerprint?: string | null } {
+  if (fingerprintMode === "none") return { fingerprint: null };
+  return fingerprintMode === "custom" ? { fingerprint: fingerprintValue ?? "" } : {};
 }
 
 /** A core that trapped is unusable: that must end the process, and not one request with an error. */

@@ -82,8 +82,9 @@ export function countEnd(slot: i32, reason: Reason, tokens: i32, now: f64): void
   if (reason === Reason.Abort && (fixes & FIX_ABORT_COUNTED) === 0) return;
   if (reason === Reason.EngineAbort) {
     count(Total.FinishedAbort, 1);
-    countAbortOutput(slot, now);
+    countEmptyOutput(slot, now);
   }
+  if (reason === Reason.Error) countEmptyOutput(slot, now);
   const unheard = row(slot).outputs === 0;
   observe(Histogram.E2eLatency, now - arrivalUs[slot]);
   observe(Histogram.PromptTokens, <f64>row(slot).prompt);
@@ -118,8 +119,8 @@ export function observeChoices(choices: i32, longest: i32): void {
   observe(Histogram.LongestChoice, <f64>longest);
 }
 
-/** The engine's abort is an output without tokens, and vLLM takes its time as it does any output's. */
-function countAbortOutput(slot: i32, now: f64): void {
+/** The engine's abort or error is an output without tokens, and vLLM takes its time as it does any output's. */
+function countEmptyOutput(slot: i32, now: f64): void {
   abortsSent = true;
   if (row(slot).outputs === 0) observe(Histogram.TimeToFirstToken, now - arrivalUs[slot]);
   else {

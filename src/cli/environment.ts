@@ -12,6 +12,8 @@ export interface FromEnvironment {
   readonly fallback: readonly Given[];
   /** vLLM's `VLLM_SERVER_DEV_MODE`. */
   readonly devMode: boolean;
+  /** vLLM's `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. */
+  readonly runtimeLora: boolean;
   readonly notices: readonly string[];
 }
 
@@ -49,6 +51,7 @@ export function fromEnvironment(env: Environment): FromEnvironment | Refused {
     given: said,
     fallback: key ? [given(lookup("api-key")!, [key], "VLLM_API_KEY")] : [],
     devMode: Number(mode) !== 0,
+    runtimeLora: /^\s*(1|true)\s*$/i.test(env.VLLM_ALLOW_RUNTIME_LORA_UPDATING ?? ""),
     notices,
   };
 }

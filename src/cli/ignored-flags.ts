@@ -6,7 +6,7 @@ import type { Option } from "./option.ts";
 
 /** One value. */
 const ONE = `
-  additional-config all2all-backend allowed-headers allowed-local-media-path allowed-methods allowed-origins
+  additional-config all2all-backend allowed-local-media-path 
   anthropic-disabled-thinking-effort api-server-count attention-backend attention-config aux-output-config
   chat-template chat-template-content-format code-revision cohere-format compilation-config config-format
   convert cp-kv-cache-interleave-size cpu-distributed-timeout-seconds cpu-offload-gb custom-histogram-buckets
@@ -17,29 +17,29 @@ const ONE = `
   distributed-executor-backend distributed-timeout-seconds download-dir dp-supervisor-probe-failure-threshold
   dp-supervisor-probe-interval-s dp-supervisor-probe-timeout-s dp-sync-interval dtype ec-manager-config
   ec-transfer-config elastic-ep-max-dp-size engram-config eplb-config expert-placement-strategy
-  fault-tolerance-config fingerprint-mode fingerprint-value gdn-prefill-backend generation-config grpc-port
+  fault-tolerance-config gdn-prefill-backend generation-config grpc-port
   h11-max-header-count h11-max-incomplete-event-size hf-config-path hf-overrides io-processor-plugin
   ir-op-priority jit-monitor-mode kda-decode-backend kda-prefill-backend kernel-config kv-cache-dtype
   kv-cache-memory-bytes kv-cache-metrics-sample kv-events-config kv-offloading-backend kv-offloading-size
   kv-transfer-config limit-mm-per-prompt linear-backend load-format log-config-file log-level logging-config
   logprobs-mode lora-dtype mamba-backend mamba-block-size mamba-cache-dtype mamba-cache-mode
   mamba-cache-philox-rounds mamba-ssm-cache-dtype mamba-ssu-algorithm master-addr master-port max-cpu-loras
-  max-cudagraph-capture-size max-log-len max-lora-cls-labels max-lora-rank  max-num-queued-reqs
-  max-num-queued-tokens max-parallel-loading-workers media-io-kwargs middleware mm-encoder-attn-backend
+  max-cudagraph-capture-size max-log-len max-lora-cls-labels max-lora-rank  
+  max-parallel-loading-workers media-io-kwargs middleware mm-encoder-attn-backend
   mm-encoder-attn-dtype mm-encoder-fp8-scale-path mm-encoder-fp8-scale-save-margin
   mm-encoder-fp8-scale-save-path mm-encoder-tp-mode mm-hasher-algorithm mm-ipc-gpu-memory-gb
   mm-processor-cache-gb mm-processor-cache-type mm-processor-device mm-processor-kwargs
   mm-shm-cache-max-object-size-mb mm-tensor-ipc model-class-overrides model-impl model-loader-extra-config
   moe-backend nnodes node-rank offload-backend offload-group-size offload-num-in-group offload-prefetch-step
-  optimization-level otlp-traces-endpoint override-generation-config per-request-spec-decode-metrics
+  optimization-level otlp-traces-endpoint per-request-spec-decode-metrics
   performance-mode pipeline-parallel-size pooler-config prefill-context-parallel-size
   prefix-cache-retention-interval prefix-caching-hash-algo prefix-match-unit profiler-config
   pt-load-map-location quantization quantization-config reasoning-config reasoning-effort-map reasoning-parser
-  reasoning-parser-plugin renderer-num-workers replayssm-buffer-len response-role revision root-path runner
+  reasoning-parser-plugin renderer-num-workers replayssm-buffer-len revision root-path runner
   safetensors-load-strategy safetensors-prefetch-block-size safetensors-prefetch-num-threads scheduler-cls
   sleep-mode-backend sparse-indexer-topk-backend spec-method spec-model
-  spec-tokens speculative-config sse-keep-alive-interval ssl-ca-certs ssl-cert-reqs ssl-certfile ssl-ciphers
-  ssl-keyfile structured-outputs-config tensor-parallel-size tokenizer tokenizer-mode tokenizer-revision
+  spec-tokens speculative-config ssl-ca-certs ssl-cert-reqs ssl-certfile ssl-ciphers
+  ssl-keyfile structured-outputs-config tensor-parallel-size tokenizer-mode tokenizer-revision
   tool-call-parser tool-parser-plugin tool-server tool-strict-level ubatch-size uds uvicorn-log-level
   video-pruning-method video-pruning-rate watchdog-config watermark-config weight-transfer-config worker-cls
   worker-extension-cls
@@ -48,7 +48,7 @@ const ONE = `
 /** One value or more. */
 const LIST = `
   allowed-media-domains collect-detailed-traces cpu-offload-params cudagraph-capture-sizes ignore-patterns
-  kv-cache-dtype-skip-layers logits-processors  lora-target-modules numa-bind-cpus numa-bind-nodes
+  kv-cache-dtype-skip-layers logits-processors lora-target-modules numa-bind-cpus numa-bind-nodes
   offload-params sleep-preserve-parameter-names
 `;
 
@@ -59,17 +59,17 @@ const OPTIONAL = `
 
 /** --x and --no-x. */
 const TOGGLE = `
-  allow-credentials allow-deprecated-quantization cohere-is-reasoning-model cudagraph-metrics
+  allow-deprecated-quantization cohere-is-reasoning-model cudagraph-metrics
   data-parallel-external-lb data-parallel-hybrid-lb dcp-q-replicate disable-cascade-attn
-  disable-chunked-mm-input disable-custom-all-reduce disable-fastapi-docs disable-hybrid-kv-cache-manager
+  disable-chunked-mm-input disable-custom-all-reduce disable-hybrid-kv-cache-manager
   disable-nccl-for-dp-synchronization disable-sliding-window enable-auto-tool-choice
   enable-batch-sharded-sampling enable-cumem-allocator enable-dbo enable-elastic-ep enable-ep-weight-filter
   enable-eplb enable-expert-parallel enable-fault-tolerance enable-flash-late-interaction
   enable-flashinfer-autotune enable-hc-sp enable-layerwise-nvtx-tracing enable-log-deltas enable-log-outputs
-  enable-logging-iteration-details  enable-mamba-cache-stochastic-rounding
+  enable-logging-iteration-details enable-mamba-cache-stochastic-rounding
   enable-mamba-shared-prefix-checkpoint enable-mfu-metrics enable-mixed-moe-lora-format enable-mm-embeds
-  enable-moe-shared-loras enable-nccl-comm-suspend enable-offline-docs enable-per-request-metrics
-  enable-prompt-embeds enable-return-routed-experts enable-scale-out enable-server-load-tracking
+  enable-moe-shared-loras enable-nccl-comm-suspend enable-offline-docs 
+  enable-prompt-embeds enable-return-routed-experts enable-scale-out 
   enable-shm-tensor-arena enable-sleep-mode enable-ssl-refresh enable-tokenizer-info-endpoint
   enable-tower-connector-lora enable-trace-replay enforce-eager exclude-tools-when-tool-choice-none
   fail-on-environ-validation fully-sharded-loras interleave-mm-strings jit-monitor-verbose kv-cache-metrics

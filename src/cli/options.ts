@@ -19,6 +19,7 @@ import {
   type ValueOf,
 } from "./option.ts";
 import { tritonOptions } from "./triton-options.ts";
+import { wireOptions } from "./wire-options.ts";
 
 /** Bounds of the core: requests that can be running, and numbers of LoRA adapters. */
 const SLOTS = 65536;
@@ -90,6 +91,12 @@ export const serveOptions = {
     about: "Answers carry X-Request-Id.",
   },
   "disable-uvicorn-access-log": { ...toggle, group: "Server", default: "false", about: "No line per HTTP request." },
+  "disable-fastapi-docs": {
+    ...toggle,
+    group: "Server",
+    default: "false",
+    about: "No /openapi.json, /docs and /redoc.",
+  },
   "disable-log-stats": {
     ...onlyOn,
     group: "Server",
@@ -339,6 +346,7 @@ export const serveOptions = {
     default: "none",
     about: "YAML file with these options as keys, without the dashes in front.",
   },
+  ...wireOptions,
   ...tritonOptions,
 } as const;
 

@@ -11,6 +11,7 @@ import type { Given, Refused } from "./given.ts";
 import { brokenLora, readLoraModules } from "./lora-modules.ts";
 import type { Values } from "./options.ts";
 import { tritonMetrics } from "./triton-options.ts";
+import { wireConfig } from "./wire-config.ts";
 
 const DEFAULT_HOST = "127.0.0.1";
 
@@ -45,7 +46,7 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   if (brokenAdapters !== undefined) return { error: `${at("lora-modules")}: ${brokenAdapters}` };
   const notices = [...triton.notices, doubtful(engine), tooLong(engine, name, profile, model.maxModelLen)];
   return {
-    config: { ...served, engine, triton: triton.config, ...pool(values, profile) },
+    config: { ...served, ...wireConfig(values), engine, triton: triton.config, ...pool(values, profile) },
     notices: notices.filter((one) => one !== undefined),
   };
 }
@@ -107,6 +108,7 @@ function server(values: Values, model: string) {
     maxLogprobs: values["max-logprobs"] ?? 20,
     enableRequestIdHeaders: values["enable-request-id-headers"] ?? false,
     disableAccessLog: values["disable-uvicorn-access-log"] ?? false,
+    disableFastapiDocs: values["disable-fastapi-docs"] ?? false,
     disableLogStats: values["disable-log-stats"] ?? false,
     ...metrics(values),
     bugs: values.bug ?? [],

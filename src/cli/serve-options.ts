@@ -51,7 +51,12 @@ export function resolveFlags(
   if ("error" in made) return made;
   const ignored = [...all.values()].filter((one) => one.ignored).map((one) => `--${one.name}`);
   return {
-    config: { ...made.config, devMode: environment.devMode, ignoredFlags: ignored },
+    config: {
+      ...made.config,
+      devMode: environment.devMode,
+      ...(environment.runtimeLora ? { runtimeLora: true } : {}),
+      ignoredFlags: ignored,
+    },
     ignored,
     notices: [...environment.notices, ...made.notices],
   };

@@ -7,7 +7,7 @@ import { epochUsOf, WallClock, wallUs } from "../clock.ts";
 import { httpRoutes } from "../config/http-counts.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { setupOf } from "../metrics/setup.ts";
-import { DEV_METHODS, METHODS } from "../protocol/openai/served.ts";
+import { servedBy } from "../protocol/openai/served.ts";
 import { fileOfWorker } from "../truth/worker-file.ts";
 import { Ledger } from "../workers/ledger.ts";
 import { type Reservation, reservePort } from "../workers/port.ts";
@@ -108,7 +108,7 @@ function configOf(config: ServeConfig, worker: number): ServeConfig {
 
 function openLedger(config: ServeConfig): Ledger | { readonly refused: string } {
   const parent = statSync(SHARED_MEMORY, { throwIfNoEntry: false })?.isDirectory() ? SHARED_MEMORY : tmpdir();
-  const routes = httpRoutes({ ...METHODS, ...(config.devMode ? DEV_METHODS : {}) });
+  const routes = httpRoutes(servedBy(config));
   const { shape, refreshes } = setupOf(config, 0, routes, false);
   const truthOf = (index: number) => config.truthLog && fileOfWorker(config.truthLog.file, index);
   try {

@@ -13,6 +13,7 @@ import { resolveServeConfig } from "./serve-options.ts";
 
 const USAGE_ERROR = 2;
 export const CORE_TRAPPED = 70;
+const ENGINE_DEAD = 1;
 /** Ctrl-C reaches `bin/understudy` as well, which passes it on: what comes so soon is no second wish. */
 export const SAME_SIGNAL_US = 200_000;
 
@@ -47,6 +48,11 @@ export async function run(argv: readonly string[], platform: string = process.pl
   console.log(describe(config, app.url, startedMs(), [], app.tritonUrl));
   onTrap(config, app);
   endOnSignal(config, app);
+  void app.died.then(async () => {
+    console.error("understudy serve: the engine is dead, as its script wanted");
+    await app.close(0);
+    process.exit(ENGINE_DEAD);
+  });
 }
 
 /** Why the truth log cannot be written, if so. */
@@ -81,13 +87,16 @@ export async function start(config: ServeConfig, place?: Place): Promise<{ reado
 }
 
 /** One line for an error that the user can do something about. */
-export function refusalOf({ host, port, triton }: ServeConfig, error: unknown): string | undefined {
+export function refusalOf({ host, port, triton, wire }: ServeConfig, error: unknown): string | undefined {
   const { code } = error as { code?: string };
   const { listen } = triton;
   const ofTriton = listen !== null && listen.port !== port && String(error).includes(` ${listen.port} `);
   const [flag, at] = ofTriton ? ["--metrics-port", listen] : ["--port", { host, port }];
   if (code === "EADDRINUSE") return `${flag} ${at.port}: ${at.host}:${at.port} is in use; choose another port`;
   if (code === "EACCES") return `${flag} ${at.port}: not allowed to listen there; ports above 1023 are free to use`;
+  if (error instanceof Error && error.name === "UnusableFolder")
+    return `--tokenizer ${wire?.tokenizer}: ${error.message}`;
+  if (error instanceof Error && error.name === "UnusableScript") return `--script ${wire?.script}: ${error.message}`;
   if (error instanceof CoreTooLarge) return `${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`;
   if (!/getaddrinfo|ENOTFOUND|EADDRNOTAVAIL|Failed to listen|invalid host/i.test(String(error))) return undefined;
   return `--host ${host}: cannot listen there (${code ?? String(error)}); give an address of this machine`;

@@ -98,6 +98,34 @@ export interface TruthLogConfig {
   readonly files: number;
 }
 
+/** What shapes answers on the wire; each absent means vLLM's default. */
+export interface WireConfig {
+  /** A model's folder, for its tokenizer. */
+  readonly tokenizer?: string;
+  /** A file of scripted answers. */
+  readonly script?: string;
+  readonly responseRole?: string;
+  readonly fingerprintMode?: "full" | "hash" | "custom" | "none";
+  readonly fingerprintValue?: string;
+  readonly trackServerLoad?: boolean;
+  readonly perRequestMetrics?: boolean;
+  /** Seconds; 0: never. */
+  readonly keepAliveS?: number;
+  readonly cors?: CorsConfig;
+  readonly maxNumQueuedReqs?: number;
+  readonly maxNumQueuedTokens?: number;
+  /** `--override-generation-config`. */
+  readonly generation?: Readonly<Record<string, unknown>>;
+}
+
+/** Of Starlette's CORS middleware; "*" stands for all. */
+export interface CorsConfig {
+  readonly origins: readonly string[];
+  readonly methods: readonly string[];
+  readonly headers: readonly string[];
+  readonly credentials: boolean;
+}
+
 export interface ServeConfig {
   readonly engine: EngineConfig;
   /** Engines of that configuration behind the server, at least 1. */
@@ -118,6 +146,8 @@ export interface ServeConfig {
   readonly maxLogprobs: number;
   readonly enableRequestIdHeaders: boolean;
   readonly disableAccessLog: boolean;
+  /** No `/openapi.json`, `/docs`, `/redoc`. */
+  readonly disableFastapiDocs: boolean;
   readonly disableLogStats: boolean;
   /** Whose names `/metrics` shows, and whether the hidden ones among them too. */
   readonly metricsProfile: Profile;
@@ -142,6 +172,9 @@ export interface ServeConfig {
   readonly triton: TritonMetricsConfig;
   /** Routes that change how the server runs: pause, resume, cache resets. */
   readonly devMode: boolean;
+  /** Adapters may be loaded and unloaded by request. */
+  readonly runtimeLora?: boolean;
+  readonly wire?: WireConfig;
   /** Flags of `vllm serve` that were given and mean nothing here. */
   readonly ignoredFlags: readonly string[];
 }

@@ -13,6 +13,22 @@ export interface TemplateMessage {
   readonly role: string;
   readonly content: string | null;
   readonly toolCalls?: readonly unknown[] | null;
+  /** Only templates of models read these. */
+  readonly name?: string | null;
+  readonly toolCallId?: string | null;
+}
+
+/** Throws `TemplateRefusal`. */
+export type RenderChat = (
+  messages: readonly TemplateMessage[],
+  addGenerationPrompt: boolean,
+  continueFinalMessage: boolean,
+  tools: readonly unknown[] | null,
+) => PromptPart[];
+
+/** A model's template refused the conversation, or it has none. */
+export class TemplateRefusal extends Error {
+  override readonly name = "TemplateRefusal";
 }
 
 /** Tokens of a message beside its content, when its role is one token: start, role, message, end. */

@@ -6,6 +6,7 @@
  */
 import { BpeEncoder } from "./bpe.ts";
 import type { EncoderReply, EncoderRequest, EncoderStart } from "./encoder-worker.ts";
+import type { ModelFolder } from "./model-folder.ts";
 import type { Encoder, PromptPart } from "./types.ts";
 
 /** Encodes in a worker thread. `vocabulary`: the packed file. `script`: the thread's program; only tests give another. */
@@ -16,6 +17,20 @@ export function createEncoder(
   return new WorkerEncoder(vocabulary, script);
 }
 
+/**
+ * Encodes with the tokenizer of a Hugging Face folder, in a worker thread that is started at once, and says what the folder
+ * holds. Rejects with what is wrong with it.
+ */
+export async function openFolder(path: string): Promise<{ readonly encoder: Encoder; readonly folder: ModelFolder }> {
+  const encoder = new WorkerEncoder({ folder: path }, new URL("./encoder-worker.ts", import.meta.url));
+  try {
+    return { encoder, folder: await encoder.open() };
+  } catch (error) {
+    encoder.close();
+    throw error;
+  }
+}
+
 /** Encodes in the calling thread, for tests and tools. */
 export function createInlineEncoder(vocabulary: Uint8Array): Encoder {
   const bpe = new BpeEncoder(vocabulary);
@@ -23,12 +38,17 @@ export function createInlineEncoder(vocabulary: Uint8Array): Encoder {
 }
 
 interface Waiting {
-  resolve(ids: Uint32Array): void;
+  resolve(ids: never): void;
   reject(error: Error): void;
 }
 
+/** What the thread says it cannot do. */
+export class EncoderFailure extends Error {
+  override readonly name = "EncoderFailure";
+}
+
 class WorkerEncoder implements Encoder {
-  readonly #vocabulary: Uint8Array;
+  readonly #first: EncoderStart;
   readonly #script: URL;
   #worker: Worker | undefined;
   #closed = false;
@@ -36,18 +56,30 @@ class WorkerEncoder implements Encoder {
   #waiting: Waiting[] = [];
   #answered = 0;
 
-  constructor(vocabulary: Uint8Array, script: URL) {
-    this.#vocabulary = vocabulary;
+  constructor(first: EncoderStart, script: URL) {
+    this.#first = first;
     this.#script = script;
   }
 
-  encode(parts: readonly PromptPart[], allowSpecial: boolean): Promise<Uint32Array> {
-    if (this.#closed) return Promise.reject(new Error("the encoder is closed"));
+  async encode(parts: readonly PromptPart[], allowSpecial: boolean, addSpecial = false): Promise<Uint32Array> {
+    if (this.#closed) throw new Error("the encoder is closed");
+    // A thread that takes the place of a dead one reads the folder again; its answer comes before this one's.
+    if (this.#worker === undefined && !(this.#first instanceof Uint8Array)) void this.open().catch(() => {});
     this.#worker ??= this.#start();
-    const { promise, resolve, reject } = Promise.withResolvers<Uint32Array>();
-    if (this.#answered === this.#waiting.length) this.#worker.ref(); // the process stays while an answer is due
+    return this.#ask<Uint32Array>(this.#worker, [allowSpecial, addSpecial, ...parts] satisfies EncoderRequest);
+  }
+
+  /** For a folder: starts the thread, and says what it read. */
+  open(): Promise<ModelFolder> {
+    this.#worker = this.#start();
+    return this.#ask<ModelFolder>(this.#worker, this.#first);
+  }
+
+  #ask<T>(worker: Worker, message: EncoderRequest | EncoderStart): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    if (this.#answered === this.#waiting.length) worker.ref(); // the process stays while an answer is due
     this.#waiting.push({ resolve, reject });
-    this.#worker.postMessage([allowSpecial, ...parts] satisfies EncoderRequest);
+    worker.postMessage(message);
     return promise;
   }
 
@@ -67,7 +99,7 @@ class WorkerEncoder implements Encoder {
     };
     worker.onerror = ({ message }) => died(`the encoder thread failed: ${message}`);
     worker.addEventListener("close", () => died("the encoder thread ended"));
-    worker.postMessage(this.#vocabulary satisfies EncoderStart);
+    if (this.#first instanceof Uint8Array) worker.postMessage(this.#first);
     return worker;
   }
 
@@ -78,8 +110,8 @@ class WorkerEncoder implements Encoder {
       this.#answered = 0;
       worker.unref();
     }
-    if (reply instanceof Uint32Array) resolve(reply);
-    else reject(new Error(`the prompt could not be encoded: ${reply.failed}`));
+    if ("failed" in reply) reject(new EncoderFailure(reply.failed));
+    else resolve(reply as never);
   }
 
   #fail(why: string): void {

@@ -33,8 +33,9 @@ export type PromptPart = string | number;
 export interface Encoder {
   /**
    * The ids of the parts, one after the other. With `allowSpecial` spellings of special tokens inside the text become
-   * their ids; else they are plain text. Rejects when the encoder was closed or its thread died.
+   * their ids; else they are plain text. Rejects when the encoder was closed or its thread died. A model's own tokenizer
+   * always allows them, as transformers does, and with `addSpecial` puts its tokens around the text; the built-in one has none.
    */
-  encode(parts: readonly PromptPart[], allowSpecial: boolean): Promise<Uint32Array>;
+  encode(parts: readonly PromptPart[], allowSpecial: boolean, addSpecial?: boolean): Promise<Uint32Array>;
   close(): void;
 }

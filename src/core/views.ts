@@ -37,6 +37,8 @@ export class CoreViews {
   readonly cachedPrompt: Int32Array;
   readonly createdPrompt: Int32Array;
   readonly deferred: Int32Array;
+  /** When each slot's request was first scheduled. */
+  readonly scheduledUs: Float64Array;
   /** The input buffer: prompts, stop ids, fed ids. */
   readonly input: Int32Array;
 
@@ -61,6 +63,7 @@ export class CoreViews {
     this.cachedPrompt = column(Word.CachedPromptAt);
     this.createdPrompt = column(Word.CreatedPromptAt);
     this.deferred = column(Word.DeferredAt);
+    this.scheduledUs = new Float64Array(buffer, at(Word.ScheduledAt), SLOTS);
     this.input = column(Word.InputAt, this.#lengthOf(Word.InputAt));
   }
 

@@ -190,15 +190,15 @@ export class Engine {
   }
 
   /**
-   * `abort`: all end with reason abort; `wait`: those that run drain; `keep`: everything freezes. Until `resume`.
+   * `abort`: all end with reason abort; `wait`: those that run drain; `keep`, `still`: everything freezes. Until `resume`.
    * Takes effect `between` steps; new generations are refused (or, with `keep`, queued) from now on.
    */
   pause(mode: PauseMode): void {
-    this.#paused = true;
-    this.#refuses = mode !== "keep";
+    if (mode !== "still") this.#paused = true;
+    if (mode !== "still") this.#refuses = mode !== "keep";
     this.between(() => {
       if (mode === "abort") this.abortAll();
-      this.#batch.pause(mode === "keep" ? Pause.PausedAll : Pause.PausedNew);
+      this.#batch.pause(mode === "keep" || mode === "still" ? Pause.PausedAll : Pause.PausedNew);
     });
   }
 
@@ -228,13 +228,13 @@ export class Engine {
     return done;
   }
 
-  /** Ends everything with reason abort, and tells the receivers. */
-  abortAll(): void {
+  /** Ends everything for this reason, abort or error, and tells the receivers. */
+  abortAll(why = Finish.Abort): void {
     const ids = this.#batch.core.views.tokens;
     for (const live of [...this.#holding.clear(), ...this.#live]) {
       if (!live || live.ended) continue;
-      this.end(live, Finish.Abort, live.tokens, Reason.EngineAbort);
-      live.receiver.onTokens(ids, 0, 0, Finish.Abort, NONE);
+      this.end(live, why, live.tokens, why === Finish.Abort ? Reason.EngineAbort : Reason.Error);
+      live.receiver.onTokens(ids, 0, 0, why, NONE);
     }
   }
 
@@ -311,6 +311,7 @@ export class Engine {
       this.#rows[i] = live;
       if (live !== undefined && (flags & OUT_FIRST) !== 0) {
         live.cachedTokens = views.cachedPrompt[out[row]!]! - 1;
+        live.scheduledUs = views.scheduledUs[out[row]!]!;
         this.#adapters.first(live);
         live.passage?.first(this.#loop.boundaryUs);
       }

@@ -7,15 +7,16 @@ import { Lateness } from "./lateness.ts";
 import type { Observer } from "./observer.ts";
 import type { Passages } from "./passage.ts";
 import type { Fresh } from "./snapshot.ts";
-import type {
-  EngineSnapshot,
-  EngineView,
-  Generation,
-  LoopSnapshot,
-  LoopView,
-  Receiver,
-  Refusal,
-  Submission,
+import {
+  type EngineSnapshot,
+  type EngineView,
+  Finish,
+  type Generation,
+  type LoopSnapshot,
+  type LoopView,
+  type Receiver,
+  type Refusal,
+  type Submission,
 } from "./types.ts";
 
 export interface FleetOptions extends Omit<EngineOptions, "observer" | "passages" | "journal" | "onLoad" | "lateness"> {
@@ -115,6 +116,22 @@ export class Fleet {
 
   resume(): void {
     for (const engine of this.engines) engine.resume();
+  }
+
+  /** Between two steps everything stops, or goes on: nobody is told, and a pause stays one. */
+  standStill(still: boolean): void {
+    for (const engine of this.engines) {
+      if (still) engine.pause("still");
+      else if (!engine.paused) engine.resume();
+    }
+  }
+
+  /** What runs ends with an error, and no step is planned any more. */
+  die(): void {
+    for (const engine of this.engines) {
+      engine.abortAll(Finish.Error);
+      engine.stop();
+    }
   }
 
   /** Between two steps of each engine; false while blocks are in use anywhere. */

@@ -36,5 +36,5 @@ export interface EngineOptions extends SetupExtras {
   readonly moved?: (idle: boolean) => void;
 }
 
-/** What a pause does with those that run (vLLM's `/pause?mode=`). */
-export type PauseMode = "abort" | "wait" | "keep";
+/** What a pause does with those that run (vLLM's `/pause?mode=`). `still`: as `keep`, and nobody is told. */
+export type PauseMode = "abort" | "wait" | "keep" | "still";

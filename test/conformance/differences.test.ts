@@ -180,11 +180,10 @@ row("routes that are not served are unknown paths", async () => {
   expect(paths).toContain("/v1/responses");
   await unknownPaths(paths);
 });
-row("adapters are loaded at the start only", () => unknownPaths(named("Adapters loaded while it runs")));
+row("without the variable no adapter is loaded by request", () => unknownPaths(["/v1/load_lora_adapter"]));
 row("routes of dev mode that are not served are unknown paths", async () => {
-  expect((await fetch(`${server.url}/is_paused`)).status).toBe(200);
   const paths = named("Other routes of `VLLM_SERVER_DEV_MODE`");
-  expect(paths).toContain("/sleep");
+  expect(paths).toContain("/collective_rpc");
   await unknownPaths(paths);
 });
 

@@ -3,8 +3,9 @@
 import type { Vocabulary } from "../../content/types.ts";
 import { Finish, type Outcome, type Submission } from "../../engine/types.ts";
 import type { HeldBytes } from "../sink.ts";
+import { engineDead, internalError } from "./errors.ts";
 import { type LogprobSource, Logprobs } from "./logprobs.ts";
-import type { ChatRequest, CompletionRequest } from "./request.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer } from "./request.ts";
 
 /** The same for all answers of a server. */
 export interface Server {
@@ -21,6 +22,17 @@ export interface Server {
   /** Tokens per block of the prefix cache; 0 without one. */
   readonly cacheBlockTokens: number;
   readonly requestLog?: ((line: string) => void) | null;
+  /** The engine has died: what it gave up ends with another error. */
+  readonly dead?: () => boolean;
+  /** `--enable-per-request-metrics`: the engine's clock. */
+  readonly clockUs?: (() => number) | null;
+  /** `--sse-keep-alive-interval`, and what waits so long; null: never. */
+  readonly keepAlive?: { readonly us: number; readonly after: (us: number, act: () => void) => () => void } | null;
+}
+
+/** Why the engine gave a generation up. */
+export function engineError(server: Server): ErrorAnswer {
+  return server.dead?.() === true ? engineDead : internalError;
 }
 
 /** One prompt of a request. */
@@ -125,6 +137,10 @@ export interface Asked {
   /** Chat with `return_prompt_text`. */
   readonly promptText: string | null;
   readonly ticket: Ticket;
+  /** Log probabilities by choice, where a script brings its own. */
+  readonly logprobs?: (index: number) => LogprobSource;
+  /** When the request came; the engine's clock. */
+  readonly arrivalUs?: number;
 }
 
 /** What vLLM calls the prompt at `index` in logs (`completion/serving.py`); its engine adds a random suffix, which is left out here. */
@@ -154,17 +170,19 @@ export function outcomeOf(finishes: readonly Finish[]): Outcome {
 }
 
 /** Log probabilities of one choice; null: none asked for. */
-export function logprobsOf({ server, wishes, prompts }: Asked, index: number): Logprobs | null {
+export function logprobsOf({ server, wishes, prompts, logprobs: own }: Asked, index: number): Logprobs | null {
   if (wishes.logprobs === null) return null;
   const seed = prompts[Math.floor(index / wishes.n)]!.seed + (index % wishes.n);
   const { logprobs, logprobIds, returnTokensAsTokenIds } = wishes;
-  return new Logprobs(server.logprobs, seed, server.vocabulary, logprobs, returnTokensAsTokenIds, logprobIds);
+  const source = own?.(index) ?? server.logprobs;
+  return new Logprobs(source, seed, server.vocabulary, logprobs, returnTokensAsTokenIds, logprobIds);
 }
 
 /** JSON of `prompt_logprobs`. Needs the prompt's ids. */
-export function promptLogprobs({ server, wishes }: Asked, { ids, seed }: Prompt): string {
+export function promptLogprobs({ server, wishes, logprobs }: Asked, { ids, seed }: Prompt): string {
   if (wishes.promptLogprobs === null || ids === null) return "null";
-  return new Logprobs(server.logprobs, seed, server.vocabulary, wishes.promptLogprobs, false).prompt(ids);
+  const source = logprobs?.(0) ?? server.logprobs;
+  return new Logprobs(source, seed, server.vocabulary, wishes.promptLogprobs, false).prompt(ids);
 }
 
 /** What `--enable-prompt-tokens-details` tells: of the last prompt, as vLLM does. */

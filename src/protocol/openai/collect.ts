@@ -4,9 +4,17 @@
  */
 import { escapeJson } from "../../content/vocabulary.ts";
 import { Finish, type Outcome, type Receiver, type Submission } from "../../engine/types.ts";
-import { type Asked, cacheUse, FINISH_NAMES, logprobsOf, outcomeOf, promptLogprobs, stopReason } from "./answer.ts";
+import {
+  type Asked,
+  cacheUse,
+  engineError,
+  FINISH_NAMES,
+  logprobsOf,
+  outcomeOf,
+  promptLogprobs,
+  stopReason,
+} from "./answer.ts";
 import { AnswerText } from "./answer-text.ts";
-import { internalError } from "./errors.ts";
 import type { ErrorAnswer } from "./request.ts";
 import { logAborted } from "./request-log.ts";
 
@@ -33,7 +41,7 @@ export class CollectedAnswer {
     this.#running--;
     if (this.#settled) return;
     if (finish === Finish.Error) {
-      this.#settle(internalError, "error");
+      this.#settle(engineError(this.asked.server), "error");
     } else if (this.#running === 0) {
       const body = bodyOf(this);
       choice.bytes = Buffer.byteLength(body);

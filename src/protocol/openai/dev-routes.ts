@@ -1,13 +1,13 @@
 /**
- * Which routes does a server with VLLM_SERVER_DEV_MODE=1 have besides? Pause, resume and cache resets, as vLLM 0.33
- * answers them (`entrypoints/rl/online/api_router.py`, `entrypoints/serve/dev/cache/api_router.py`). Without the variable
+ * Which routes does a server with VLLM_SERVER_DEV_MODE=1 have besides? Pause, sleep and cache resets, as vLLM 0.33
+ * answers them (`entrypoints/rl/online/api_router.py`, `entrypoints/serve/dev/{cache,sleep,server_info}/api_router.py`). Without the variable
  * they are unknown paths. They need no API key.
  */
 import { Elysia } from "elysia";
 import type { OpenAiOptions } from "./front.ts";
 import { type Context, Http } from "./http.ts";
 import type { ErrorAnswer } from "./request.ts";
-import { bool, FAIL, literal, State, type Type } from "./types.ts";
+import { bool, FAIL, int, literal, State, type Type } from "./types.ts";
 import { validationErrors } from "./validate.ts";
 
 /** The engines, as these routes see them. */
@@ -22,11 +22,14 @@ export interface EngineControl {
 }
 
 const mode = literal("abort", "wait", "keep");
+/** What sleeps, and wakes one by one. */
+const TAGS = ["weights", "kv_cache"] as const;
 
 /** Use it beside `openai`, whose `otherRoutes` must have `DEV_METHODS`. Bodies are not looked at. */
 export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
   const http = new Http(options, {});
   const json = (context: Context, body: object) => http.json(context, JSON.stringify(body));
+  let asleep = new Set<string>();
   return new Elysia({ strictPath: true })
     .post(
       "/pause",
@@ -52,6 +55,44 @@ export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
       },
       NO_PARSING,
     )
+    .post(
+      "/sleep",
+      async ({ request, server }) => {
+        const context = { request, server };
+        const query = new Query(request.url);
+        const level = query.read("level", int({ ge: 0, le: 2 }), 1);
+        const how = query.read("mode", mode, "abort");
+        const wrong = query.wrong();
+        if (wrong !== null) return http.error(context, wrong);
+        server?.timeout(request, 0);
+        await engines.pause(how, level > 0);
+        asleep = new Set(TAGS);
+        return json(context, { status: "sleeping", level });
+      },
+      NO_PARSING,
+    )
+    .post(
+      "/wake_up",
+      async ({ request, server }) => {
+        const given = new URL(request.url).searchParams.getAll("tags");
+        for (const tag of given.length > 0 ? given : TAGS) asleep.delete(tag);
+        if (asleep.size === 0) await engines.resume();
+        const tags = given.length > 0 ? given : null;
+        return json({ request, server }, { status: asleep.size > 0 ? "sleeping" : "awake", tags });
+      },
+      NO_PARSING,
+    )
+    .get("/is_sleeping", ({ request, server }) => json({ request, server }, { is_sleeping: asleep.size > 0 }))
+    .get("/server_info", ({ request, server }) => {
+      const context = { request, server };
+      const query = new Query(request.url);
+      const format = query.read("config_format", literal("text", "json"), "text");
+      const wrong = query.wrong();
+      if (wrong !== null) return http.error(context, wrong);
+      const { engine, model } = options.config;
+      const shown = format === "json" ? { model, ...engine } : JSON.stringify({ model, ...engine });
+      return json(context, { vllm_config: shown, vllm_env: {}, system_env: {} });
+    })
     .get("/is_paused", ({ request, server }) => json({ request, server }, { is_paused: engines.paused }))
     .post(
       "/reset_prefix_cache",

@@ -1,7 +1,8 @@
 /** What do the OpenAI routes need of the house? Everything is handed in; nothing here knows the engine or a clock. */
 import type { ServeConfig } from "../../config/types.ts";
 import type { AnswerTables } from "../../content/answers.ts";
-import type { renderChat } from "../../content/chat-template.ts";
+import type { RenderChat } from "../../content/chat-template.ts";
+import type { Plays } from "../../content/script.ts";
 import type { Encoder, Vocabulary } from "../../content/types.ts";
 import type { Generation, Outcome, Receiver, Refusal, Submission } from "../../engine/types.ts";
 import type { LogprobSource } from "./logprobs.ts";
@@ -15,6 +16,16 @@ export interface Backend {
   consumed(bytes: number): void;
   /** The engine's clock; arrivals are stamped with it. */
   nowUs(): number;
+  /** Generations that have not ended. */
+  inFlight?(): number;
+  /** Those that wait, and the share of the KV pool that is in use. */
+  load?(): { readonly waiting: number; readonly kvUsage: number };
+  /** For scripts: no step is planned from the next boundary on, or again. */
+  standStill?(still: boolean): void;
+  /** For scripts: at the end of this turn the engine dies. */
+  die?(): void;
+  /** Runs `act` so much later; gives what takes it back. */
+  after?(us: number, act: () => void): () => void;
 }
 
 /** Who counts. Each request to a generation route is opened and settled exactly once, whatever becomes of it. */
@@ -57,7 +68,13 @@ export interface OpenAiOptions {
   readonly accounting: Accounting;
   /** Absent: HTTP requests are not counted. */
   readonly httpAccounting?: HttpAccounting;
-  readonly renderChat: typeof renderChat;
+  readonly renderChat: RenderChat;
+  /** Ids that end an answer besides the end of sequence, unless it is to be ignored. */
+  readonly endIds?: readonly number[];
+  /** The model's sampling defaults, under the names of `generation_config.json`. */
+  readonly generation?: Readonly<Record<string, unknown>>;
+  /** The scripts of `--script`. */
+  readonly plays?: Plays;
   /** null: none is written. */
   readonly accessLog: ((access: Access) => void) | null;
   /** Takes the lines of `--enable-log-requests`; absent: none is written. */

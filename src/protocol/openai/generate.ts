@@ -1,9 +1,11 @@
 /** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
 import { greedySeed, plannedLength } from "../../content/answers.ts";
+import type { Script } from "../../content/script.ts";
 import { SteeredAnswer, type Steering } from "../../content/steered.ts";
 import type { Choices, Generation, Outcome, Receiver, Submission } from "../../engine/types.ts";
 import { randomHex } from "../../random.ts";
 import { SseStream } from "../sse.ts";
+import type { Adapters } from "./adapters.ts";
 import {
   type Asked,
   engineId,
@@ -15,6 +17,7 @@ import {
   wishesOf,
 } from "./answer.ts";
 import { Arrivals } from "./arrivals.ts";
+import { invoked, readBatch } from "./batch.ts";
 import { readBody } from "./body.ts";
 import { DONE } from "./chunks.ts";
 import { CollectedAnswer } from "./collect.ts";
@@ -23,21 +26,28 @@ import {
   chatStreamError,
   completionStreamError,
   engineBusy,
+  engineDead,
   internalError,
   paused,
   pausedInChatStream,
 } from "./errors.ts";
-import type { Accounting, HttpVisit, OpenAiOptions } from "./front.ts";
+import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
-import { checkPrompt, checkPromptText, truncatePrompt } from "./limits.ts";
-import { readChat, readCompletion } from "./read.ts";
+import { checkPrompt, truncatePrompt } from "./limits.ts";
+import { Orders } from "./orders.ts";
+import { encodePrompts } from "./prompts.ts";
+import { Queue } from "./queue.ts";
+import { type Read, readChat, readCompletion } from "./read.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
 import { receivedLine } from "./request-log.ts";
 import { checkDataParallelRank, checkSampling, headerInt, isGreedy } from "./sampling.ts";
 import { checkBadWords, encodeBadWords, steeredLength, steeringOf } from "./steering.ts";
 import { StreamedAnswer } from "./stream.ts";
+import { CountedOnce } from "./ticket.ts";
 
 type Asking = ChatRequest | CompletionRequest;
+/** What a route takes. */
+export type Entry = Asking["kind"] | "batch" | "invocation";
 
 /** A choice that waits for what the engine says of it. */
 interface Choice extends Receiver {
@@ -48,6 +58,13 @@ interface Choice extends Receiver {
 interface Cut {
   readonly ids: Uint32Array;
   readonly maxTokens: number;
+}
+
+/** What else the engine is told of all generations of a request. */
+interface How {
+  readonly steering: Steering | null;
+  readonly script: Script | null;
+  readonly stamps: Stamps;
 }
 
 /** When a request came, and when its prompt went to the encoder. */
@@ -70,17 +87,23 @@ export class Generator {
   readonly #server: Server;
   readonly #limits: Limits;
   readonly #arrivals = new Arrivals();
+  readonly #adapters: Adapters;
+  readonly #orders: Orders;
+  readonly #queue: Queue;
   #open = 0;
   readonly #settled = (outcome: Outcome): void => {
     this.#open--;
     this.#options.accounting.settled(outcome);
   };
 
-  constructor(options: OpenAiOptions, http: Http, server: Server, limits: Limits) {
+  constructor(options: OpenAiOptions, http: Http, server: Server, limits: Limits, adapters: Adapters) {
     this.#options = options;
     this.#http = http;
     this.#server = server;
     this.#limits = limits;
+    this.#adapters = adapters;
+    this.#orders = new Orders(options);
+    this.#queue = new Queue(options.config.wire ?? {}, options.backend);
   }
 
   /** Requests that are being served. */
@@ -89,14 +112,14 @@ export class Generator {
   }
 
   /** Answers one request; it is counted once, whatever becomes of it. */
-  async answer(context: Context, kind: Asking["kind"]): Promise<Response> {
+  async answer(context: Context, entry: Entry): Promise<Response> {
     this.#open++;
     this.#options.accounting.opened();
     // Neither a long wait nor a silent stream may be cut off.
     context.server?.timeout(context.request, 0);
     const ticket = new CountedOnce(this.#settled);
     try {
-      return await this.#answer(context, kind, ticket);
+      return await this.#answer(context, entry, ticket);
     } catch (reason) {
       const left = context.request.signal.aborted; // reading the body fails then
       ticket.settle(left ? "abort" : "error");
@@ -106,7 +129,7 @@ export class Generator {
     }
   }
 
-  async #answer(context: Context, kind: Asking["kind"], ticket: CountedOnce): Promise<Response> {
+  async #answer(context: Context, entry: Entry, ticket: CountedOnce): Promise<Response> {
     const { accounting, config, backend } = this.#options;
     const http = context.request;
     const refuse = (error: ErrorAnswer) => {
@@ -118,20 +141,29 @@ export class Generator {
     const arrivalUs = backend.nowUs();
     backend.consumed(body.length);
     if (body.length > LARGE_BODY_BYTES) await backend.spare();
-    const read = (kind === "chat" ? readChat : readCompletion)(body, http.headers.get("content-type"), this.#limits);
+    const read = readerOf(entry, body)(body, http.headers.get("content-type"), this.#limits);
     if ("error" in read) return refuse(read.error);
     const { request } = read;
+    if (!this.#options.alive()) return refuse(engineDead);
+    const count = (request.kind === "chat" ? (request.conversations?.length ?? 1) : request.prompts.length) * request.n;
+    const full = this.#queue.refuses(count);
+    if (full !== null) return refuse(full);
+    const ordered = this.#orders.of(http, request);
+    if (ordered !== null && "error" in ordered) return refuse(ordered.error);
 
     const encodedFromUs = backend.nowUs();
-    const encoding = this.#encode(request);
+    const encoding = encodePrompts(request, this.#options, this.#limits);
     if ("error" in encoding) return refuse(encoding.error);
+    const said = ordered === null || ordered.text === null ? null : this.#options.encoder.encode([ordered.text], false);
+    let answerIds: Uint32Array | null = null;
     const banned = encodeBadWords(request, this.#options.encoder);
     let badWords: readonly Uint32Array[] | null = null;
     let prompts: Uint32Array[] | null = null;
-    if (encoding.pending || banned !== null || !this.#arrivals.clear) {
-      const ready = Promise.all([Promise.all(encoding.prompts), banned]).then(([all, sequences]) => {
+    if (encoding.pending || banned !== null || said !== null || !this.#arrivals.clear) {
+      const ready = Promise.all([Promise.all(encoding.prompts), banned, said]).then(([all, sequences, ids]) => {
         prompts = all;
         badWords = sequences;
+        answerIds = ids;
         // Hashing a long prompt takes its time too.
         return all.some((ids) => ids.length > LONG_PROMPT_TOKENS) ? backend.spare() : undefined;
       });
@@ -163,13 +195,17 @@ export class Generator {
     if (wrong !== null) return refuseLate(wrong);
 
     const steering = steeringOf(request, badWords, this.#options.vocabulary.eosId);
-    const asked = this.#asked(request, http, cut, ticket);
-    const stamps = { arrivalUs, encodedFromUs };
+    const script = ordered && this.#orders.script(ordered, answerIds, prompts, request.n);
+    const own = script && this.#orders.logprobs(script);
+    const asked = { ...this.#asked(request, http, cut, ticket), arrivalUs, ...(own ? { logprobs: own } : {}) };
+    const how = { steering, script, stamps: { arrivalUs, encodedFromUs } };
+    const late = this.#queue.refuses(count);
+    if (late !== null) return refuse(late);
     if (request.stream) {
       const answer = new StreamedAnswer(asked);
       const sink = new SseStream(answer, accounting);
       answer.sink = sink;
-      const refused = this.#submit(asked, request, http, cut, steering, stamps, answer.choices);
+      const refused = this.#submit(asked, request, http, cut, how, answer.choices);
       if (refused === "paused") return refuseLate(request.kind === "chat" ? pausedInChatStream : paused);
       if (refused !== null) return refuse(engineBusy);
       ticket.streams(accounting, this.#http.visitOf(context));
@@ -177,7 +213,7 @@ export class Generator {
       return this.#http.stream(context, sink.body());
     }
     const answer = new CollectedAnswer(asked);
-    const refused = this.#submit(asked, request, http, cut, steering, stamps, answer.choices);
+    const refused = this.#submit(asked, request, http, cut, how, answer.choices);
     if (refused !== null) return refuse(refused === "paused" ? paused : engineBusy);
     return this.#collect(context, answer);
   }
@@ -196,34 +232,6 @@ export class Generator {
     ticket.settle("abort");
     this.#http.visitOf(context)?.done(200, 0);
     return new Response(null, { status: CLIENT_GONE });
-  }
-
-  /** The prompts' ids, or promises of them; or what is wrong with a text. */
-  #encode(
-    request: Asking,
-  ):
-    | { readonly prompts: readonly (Uint32Array | Promise<Uint32Array>)[]; readonly pending: boolean }
-    | { readonly error: ErrorAnswer } {
-    const { encoder, renderChat } = this.#options;
-    const truncated = request.truncatePromptTokens !== null;
-    if (request.kind === "chat") {
-      const { messages, addGenerationPrompt, continueFinalMessage, tools } = request;
-      const parts = renderChat(messages, addGenerationPrompt, continueFinalMessage, tools);
-      const text = parts.filter((part) => typeof part === "string").join("");
-      const error = checkPromptText(text, this.#limits, truncated);
-      return error === null ? { prompts: [encoder.encode(parts, false)], pending: true } : { error };
-    }
-    let pending = false;
-    for (const prompt of request.prompts) {
-      if (typeof prompt !== "string") continue;
-      pending = true;
-      const error = checkPromptText(prompt, this.#limits, truncated);
-      if (error !== null) return { error };
-    }
-    const prompts = request.prompts.map((prompt) =>
-      typeof prompt === "string" ? encoder.encode([prompt], true) : prompt,
-    );
-    return { prompts, pending };
   }
 
   #asked(request: Asking, http: Request, cut: readonly Cut[], ticket: Ticket): Asked {
@@ -269,8 +277,7 @@ export class Generator {
     request: Asking,
     http: Request,
     cut: readonly Cut[],
-    steering: Steering | null,
-    stamps: Stamps,
+    { steering, script, stamps }: How,
     choices: readonly Choice[],
   ): "busy" | "paused" | null {
     // A header that is no number says nothing.
@@ -279,9 +286,10 @@ export class Generator {
     const placed = { priority, ...stamps, ...(rank === null ? {} : { rank: Number(rank) }) };
     const log = this.#server.requestLog;
     const adapter = this.#adapter(request);
-    const lora = adapter === 0 ? null : { ...this.#options.config.loraModules[adapter - 1]!, number: adapter };
+    const lora = adapter === 0 ? null : { ...this.#adapters.byNumber(adapter), number: adapter };
     if (log)
       for (const [i, { maxTokens }] of cut.entries()) log(receivedLine(promptId(asked, i), request, maxTokens, lora));
+    if (script) this.#orders.begins(script);
     let siblings: Choices | undefined;
     for (const [index, choice] of choices.entries()) {
       const at = Math.floor(index / request.n);
@@ -294,7 +302,11 @@ export class Generator {
         ...placed,
         ...(siblings ? { choices: siblings } : {}),
       };
-      const submitted = this.#options.backend.submit(generation, choice);
+      const { backend } = this.#options;
+      const played = script && this.#orders.play(script, index, request, generation, choice);
+      const submitted = this.#queue.submit(cut[at]!.ids.length, played?.receiver ?? choice, (receiver) =>
+        backend.submit(played?.generation ?? generation, receiver),
+      );
       if ("refused" in submitted) {
         for (const earlier of choices.slice(0, index)) earlier.submission?.cancel();
         return submitted.refused;
@@ -320,13 +332,20 @@ export class Generator {
       minTokens: request.minTokens,
       ignoreEos: request.ignoreEos,
       plannedTokens,
-      stopTokenIds: request.stopTokenIds,
+      stopTokenIds: this.#stopIds(request),
       seed,
       cacheSalt: request.cacheSalt ?? "",
       adapter: this.#adapter(request),
       skipReadingPrefixCache: promptLogprobCount(request) !== null,
       ...(steering && answers ? { script: new SteeredAnswer(answers, seed, length, steering, vocabulary.size) } : {}),
     };
+  }
+
+  /** A model may have several ends of sequence: all but the first are stop ids of every request. */
+  #stopIds({ stopTokenIds, ignoreEos }: Asking): readonly number[] {
+    const { endIds } = this.#options;
+    if (endIds === undefined || endIds.length === 0 || ignoreEos) return stopTokenIds;
+    return [...new Set([...stopTokenIds, ...endIds])];
   }
 
   /** The head is out when vLLM finds this: status 200, the error as the only frame. */
@@ -345,31 +364,10 @@ export class Generator {
   }
 }
 
-/** No closure per request: one would hold the request's body as long as the stream lasts. */
-class CountedOnce implements Ticket {
-  #settled: ((outcome: Outcome) => void) | null;
-  #accounting: Accounting | null = null;
-  #visit: HttpVisit | null = null;
-
-  constructor(settled: (outcome: Outcome) => void) {
-    this.#settled = settled;
-  }
-
-  settle(outcome: Outcome): void {
-    const settled = this.#settled;
-    this.#settled = null;
-    settled?.(outcome);
-    this.#accounting?.stream(-1);
-    this.#accounting = null;
-    this.#visit?.done(200, 0);
-  }
-
-  /** The answer is an event stream from now on, complete when it is settled. */
-  streams(accounting: Accounting, visit: HttpVisit | null): void {
-    accounting.stream(1);
-    this.#accounting = accounting;
-    this.#visit = visit;
-  }
+function readerOf(entry: Entry, body: Uint8Array): (...given: Parameters<typeof readChat>) => Read<Asking> {
+  if (entry === "batch") return readBatch;
+  const kind = entry === "invocation" ? invoked(body) : entry;
+  return kind === "chat" ? readChat : readCompletion;
 }
 
 /** 32 of a seed's 64 bits, all of them mixed in. */

@@ -2,7 +2,9 @@
  * What stands around every answer? Headers, request id, access log, API key, and the answers of FastAPI for paths and
  * methods that are not served (vLLM 0.33 over FastAPI 0.136, uvicorn, Starlette's CORS middleware without origins).
  */
+import { createHash, timingSafeEqual } from "node:crypto";
 import { randomHex } from "../../random.ts";
+import { Cors } from "./cors.ts";
 import { methodNotAllowed, notFound, unauthorized } from "./errors.ts";
 import type { HttpVisit, OpenAiOptions } from "./front.ts";
 import type { ErrorAnswer } from "./request.ts";
@@ -17,28 +19,24 @@ export interface Context {
 }
 
 const JSON_HEADERS = { server: "uvicorn", "content-type": "application/json", vary: "Origin" };
+const HTML_HEADERS = { ...JSON_HEADERS, "content-type": "text/html; charset=utf-8" };
 const EMPTY_HEADERS = { server: "uvicorn", vary: "Origin" };
 const STREAM_HEADERS = { server: "uvicorn", "content-type": "text/event-stream; charset=utf-8", vary: "Origin" };
-/** Starlette's middleware without allowed origins. */
-const PREFLIGHT_HEADERS = {
-  server: "uvicorn",
-  vary: "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, Access-Control-Request-Private-Network",
-  "access-control-allow-methods": "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, QUERY",
-  "access-control-max-age": "600",
-  "content-type": "text/plain; charset=utf-8",
-};
+const TEXT_HEADERS = { server: "uvicorn", vary: "Origin" };
 
 const GUARDED = ["/v1", "/v2", "/inference", "/cohere"];
 
 export class Http {
   readonly #options: OpenAiOptions;
-  readonly #keys: ReadonlySet<string>;
+  readonly #keys: readonly Uint8Array[];
+  readonly #cors: Cors;
   readonly #methods: ReadonlyMap<string, readonly string[]>;
 
   /** `methods`: what is served under each path. */
   constructor(options: OpenAiOptions, methods: Readonly<Record<string, readonly string[]>>) {
     this.#options = options;
-    this.#keys = new Set(options.config.apiKeys);
+    this.#keys = options.config.apiKeys.map(digest);
+    this.#cors = new Cors(options.config.wire?.cors);
     this.#methods = new Map(Object.entries({ ...methods, ...options.otherRoutes }));
   }
 
@@ -52,12 +50,21 @@ export class Http {
     return this.#options.httpAccounting?.take(request) ?? null;
   }
 
-  json(context: Context, body: string): Response {
-    return this.#answer(context, 200, body, JSON_HEADERS);
+  json(context: Context, body: string, more?: Readonly<Record<string, string>>): Response {
+    return this.#answer(context, 200, body, more ? { ...JSON_HEADERS, ...more } : JSON_HEADERS);
+  }
+
+  /** A text without a type of its own. */
+  text(context: Context, body: string): Response {
+    return this.#answer(context, 200, body, TEXT_HEADERS);
   }
 
   empty(context: Context, status: number): Response {
     return this.#answer(context, status, null, EMPTY_HEADERS);
+  }
+
+  html(context: Context, body: string): Response {
+    return this.#answer(context, 200, body, HTML_HEADERS);
   }
 
   stream(context: Context, body: ReadableStream): Response {
@@ -70,12 +77,12 @@ export class Http {
 
   /** The 401 of a guarded path without a key that fits; undefined: go on. */
   guard(context: Context): Response | undefined {
-    if (this.#keys.size === 0) return undefined;
+    if (this.#keys.length === 0) return undefined;
     const { request } = context;
     const path = pathOf(request.url);
     if (request.method === "OPTIONS" || !GUARDED.some((prefix) => path.startsWith(prefix))) return undefined;
     const [scheme = "", key = ""] = split(request.headers.get("authorization") ?? "", " ");
-    if (scheme.toLowerCase() === "bearer" && this.#keys.has(key)) return undefined;
+    if (scheme.toLowerCase() === "bearer" && this.#fits(key)) return undefined;
     // The key is looked at outside the CORS middleware: no `vary`.
     return this.#answer(context, unauthorized.status, unauthorized.body, {
       server: "uvicorn",
@@ -83,14 +90,23 @@ export class Http {
     });
   }
 
+  /** Every key is looked at, each in the same time whatever it holds. */
+  #fits(key: string): boolean {
+    const given = digest(key);
+    let fits = false;
+    for (const known of this.#keys) fits = timingSafeEqual(given, known) || fits;
+    return fits;
+  }
+
   /** For what no route took. */
   fallback(context: Context): Response {
     const { request } = context;
     const path = pathOf(request.url);
     const headers = request.headers;
-    if (request.method === "OPTIONS" && headers.has("origin") && headers.has("access-control-request-method")) {
+    const preflight = this.#cors.preflight(request);
+    if (preflight !== null) {
       this.visitOf(context); // answered outside the middleware that counts
-      return this.#answer(context, 400, "Disallowed CORS origin", PREFLIGHT_HEADERS);
+      return this.#answer(context, preflight.status, preflight.body, preflight.headers);
     }
     const methods = this.#methods.get(path);
     if (methods !== undefined) return this.error(context, methodNotAllowed(methods.join(", ")));
@@ -111,9 +127,13 @@ export class Http {
     const { accessLog, config } = this.#options;
     this.visitOf(context)?.done(status, typeof body === "string" ? Buffer.byteLength(body) : 0);
     if (accessLog !== null) this.#log(context, status, accessLog);
-    if (!config.enableRequestIdHeaders) return new Response(body, { status, headers });
-    const id = context.request.headers.get("x-request-id") ?? randomHex(16);
-    return new Response(body, { status, headers: { ...headers, "x-request-id": id } });
+    if (!config.enableRequestIdHeaders && this.#cors.off) return new Response(body, { status, headers });
+    const more: Record<string, string> = {};
+    if (status !== unauthorized.status && headers.vary === "Origin")
+      Object.assign(more, this.#cors.headersFor(context.request));
+    if (config.enableRequestIdHeaders)
+      more["x-request-id"] = context.request.headers.get("x-request-id") ?? randomHex(16);
+    return new Response(body, { status, headers: { ...headers, ...more } });
   }
 
   #log({ request, server }: Context, status: number, log: NonNullable<OpenAiOptions["accessLog"]>): void {
@@ -121,6 +141,11 @@ export class Http {
     const client = from === null ? "" : `${from.address}:${from.port}`;
     log({ client, method: request.method, path: request.url.slice(pathAt(request.url)), status });
   }
+}
+
+/** Of one length, so that comparing tells nothing of the key's. */
+function digest(key: string): Uint8Array {
+  return createHash("sha256").update(key).digest();
 }
 
 /** Where the path begins in an absolute URL. */

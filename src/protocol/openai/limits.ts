@@ -85,7 +85,7 @@ export function checkPrompt(
   const count = fromText ? Math.min(kept, most + 1) : kept;
   if (count > most) return { error: promptTooLong(count, most) };
   const given = request.sampling.maxTokens;
-  const rest = most - count;
+  const rest = Math.min(most - count, limits.maxNewTokens ?? most);
   let maxTokens: Int = given === null || given > rest ? rest : given;
   // One token is made and thrown away when only the prompt is wanted back.
   if (request.kind === "completion" && request.echo && given === 0) maxTokens = 1;

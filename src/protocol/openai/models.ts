@@ -1,5 +1,5 @@
 /** Which models does the server say it has? vLLM 0.33, `openai/models/serving.py`: a card per served name, then one per adapter. */
-import type { ServeConfig } from "../../config/types.ts";
+import type { LoraModule, ServeConfig } from "../../config/types.ts";
 import { randomHex } from "../../random.ts";
 
 interface Card {
@@ -11,7 +11,11 @@ interface Card {
 }
 
 /** Body of `/v1/models`. `created` (Unix seconds) and the permission ids change with each call. */
-export function modelList({ servedModelNames, model, engine, loraModules }: ServeConfig, created: number): string {
+export function modelList(
+  { servedModelNames, model, engine }: ServeConfig,
+  loraModules: readonly LoraModule[],
+  created: number,
+): string {
   const cards: Card[] = [
     ...servedModelNames.map((id) => ({ id, root: model, parent: null, maxModelLen: engine.maxModelLen })),
     ...loraModules.map(({ name, path, baseModelName }) => ({

@@ -39,7 +39,7 @@ const chat: Dialect<typeof chatFields, ChatRequest> = {
 const completion: Dialect<typeof completionFields, CompletionRequest> = {
   validator: validator(completionFields),
   rules: applyCompletionRules,
-  translate: (values, _, limits, exact) => toCompletion(values as CompletionValues, limits, exact),
+  translate: (values, body, limits, exact) => toCompletion(values as CompletionValues, body, limits, exact),
 };
 
 /** Body of `/v1/chat/completions`: a request with every default filled in, or the answer that vLLM gives before it renders and tokenizes. */

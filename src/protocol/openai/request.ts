@@ -70,7 +70,17 @@ export interface CommonRequest {
   readonly requestId: string | null;
   /** `add_special_tokens`: completions true, chat false unless asked. */
   readonly addSpecialTokens: boolean;
+  /** The field `understudy`, as sent; null: absent. */
+  readonly order: unknown;
+  readonly repetition: Repetition | null;
   readonly sampling: SamplingFields;
+}
+
+/** `repetition_detection`: the output ends in a pattern of so many tokens that comes so often in a row. */
+export interface Repetition {
+  readonly minPattern: number;
+  readonly maxPattern: number;
+  readonly minCount: number;
 }
 
 export interface ChatMessage {
@@ -94,6 +104,8 @@ export interface ChatRequest extends CommonRequest {
   readonly continueFinalMessage: boolean;
   /** `return_prompt_text`. */
   readonly returnPromptText: boolean;
+  /** Of a batch: all its conversations; `messages` is the first. */
+  readonly conversations?: readonly (readonly ChatMessage[])[];
 }
 
 export interface CompletionRequest extends CommonRequest {
@@ -122,4 +134,6 @@ export interface Limits {
   readonly servedModelNames: readonly string[];
   /** Names of LoRA adapters, which stand for a model as well; an adapter's number is its place, from 1. */
   readonly loraNames: readonly string[];
+  /** The server's own limit of output tokens (`max_new_tokens` of the generation configuration); absent: none. */
+  readonly maxNewTokens?: number;
 }

@@ -1,15 +1,17 @@
 /** Which routes does the OpenAI dialect of vLLM 0.33 have, and who answers them? */
 import { Elysia } from "elysia";
 import type { ServeConfig } from "../../config/types.ts";
+import { Adapters } from "./adapters.ts";
 import type { Server } from "./answer.ts";
 import { internalError } from "./errors.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { Generator } from "./generate.ts";
 import { type Context, Http } from "./http.ts";
 import { seededLogprobs } from "./logprobs.ts";
+import { loraRoutes } from "./lora-routes.ts";
 import { modelList } from "./models.ts";
 import type { Limits } from "./request.ts";
-import { METHODS } from "./served.ts";
+import { LORA_METHODS, METHODS } from "./served.ts";
 import { Tokenizer } from "./tokenize.ts";
 
 /** Bodies are read and checked here, by vLLM's rules. */
@@ -21,12 +23,14 @@ const NO_PARSING = { parse: "none" } as const;
  */
 export function openai(options: OpenAiOptions) {
   const { config, alive, epochSeconds } = options;
-  const http = new Http(options, METHODS);
-  const limits = limitsOf(options);
-  const generator = new Generator(options, http, serverOf(options), limits);
+  const http = new Http(options, config.runtimeLora ? { ...METHODS, ...LORA_METHODS } : METHODS);
+  const adapters = new Adapters(config.loraModules);
+  const limits = limitsOf(options, adapters);
+  const generator = new Generator(options, http, serverOf(options), limits, adapters);
   const tokenizer = new Tokenizer(options, http, limits);
   const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
-  const models = () => modelList(config, Math.floor(epochSeconds()));
+  const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()));
+  const lora = config.runtimeLora ? loraRoutes(options, http, adapters) : new Elysia();
   const load = () => `{"server_load":${options.trackServerLoad === true ? generator.open : 0}}`;
   return (
     new Elysia({ strictPath: true })
@@ -48,6 +52,12 @@ export function openai(options: OpenAiOptions) {
       )
       // Elysia makes of the context what a handler names.
       .post("/v1/chat/completions", ({ request, server }) => generator.answer({ request, server }, "chat"), NO_PARSING)
+      .post(
+        "/v1/chat/completions/batch",
+        ({ request, server }) => generator.answer({ request, server }, "batch"),
+        NO_PARSING,
+      )
+      .post("/invocations", ({ request, server }) => generator.answer({ request, server }, "invocation"), NO_PARSING)
       .post("/v1/completions", ({ request, server }) => generator.answer({ request, server }, "completion"), NO_PARSING)
       .post("/tokenize", ({ request, server }) => tokenizer.tokenize({ request, server }), NO_PARSING)
       .post("/detokenize", ({ request, server }) => tokenizer.detokenize({ request, server }), NO_PARSING)
@@ -57,6 +67,7 @@ export function openai(options: OpenAiOptions) {
       .post("/ping", ({ request, server }) => health({ request, server }), NO_PARSING)
       .get("/version", ({ request, server }) => http.json({ request, server }, `{"version":"${VERSION}"}`))
       .get("/load", ({ request, server }) => http.json({ request, server }, load()))
+      .use(lora)
       .get("/kv_event_sources", ({ request, server }) => http.json({ request, server }, "{}"))
   );
 }
@@ -64,21 +75,24 @@ export function openai(options: OpenAiOptions) {
 const VERSION = "0.33.0";
 
 function isGeneration({ method, url }: Request): boolean {
-  return method === "POST" && /^[^?]*\/v1\/(?:chat\/)?completions(?:\?|$)/.test(url);
+  return method === "POST" && /^[^?]*\/(?:v1\/(?:chat\/)?completions(?:\/batch)?|invocations)(?:\?|$)/.test(url);
 }
 
-function limitsOf({ config, vocabulary }: OpenAiOptions): Limits {
+function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: Adapters): Limits {
+  const most = { ...generation, ...config.wire?.generation }.max_new_tokens;
   return {
+    ...(typeof most === "number" ? { maxNewTokens: most } : {}),
     maxModelLen: config.engine.maxModelLen,
     maxLogprobs: config.maxLogprobs,
     vocabularySize: vocabulary.size,
     maxTokenCharacters: vocabulary.maxTokenBytes,
     servedModelNames: config.servedModelNames,
-    loraNames: config.loraModules.map(({ name }) => name),
+    loraNames: adapters.names,
   };
 }
 
-function serverOf({ config, vocabulary, ...options }: OpenAiOptions): Server {
+function serverOf(options: OpenAiOptions): Server {
+  const { config, vocabulary } = options;
   return {
     vocabulary,
     logprobs: options.logprobs ?? seededLogprobs(vocabulary.size),
@@ -89,8 +103,16 @@ function serverOf({ config, vocabulary, ...options }: OpenAiOptions): Server {
     promptTokensDetails: config.enablePromptTokensDetails,
     cacheBlockTokens: config.engine.enablePrefixCaching ? config.engine.blockSize : 0,
     requestLog: options.requestLog ?? null,
+    dead: () => !options.alive(),
+    clockUs: config.wire?.perRequestMetrics ? options.backend.nowUs : null,
+    keepAlive: keepAliveOf(options),
     waiting: options.accounting,
   };
+}
+
+function keepAliveOf({ config, backend }: OpenAiOptions): Server["keepAlive"] {
+  const us = (config.wire?.keepAliveS ?? 0) * 1e6;
+  return us > 0 && backend.after ? { us, after: backend.after } : null;
 }
 
 /** As vLLM's, a hash of what the server runs with: the same in all answers of equal servers. */

@@ -4,7 +4,9 @@ type Served = Readonly<Record<string, readonly string[]>>;
 
 export const METHODS: Served = {
   "/v1/chat/completions": ["POST"],
+  "/v1/chat/completions/batch": ["POST"],
   "/v1/completions": ["POST"],
+  "/invocations": ["POST"],
   "/tokenize": ["POST"],
   "/detokenize": ["POST"],
   "/v1/models": ["GET"],
@@ -23,4 +25,31 @@ export const DEV_METHODS: Served = {
   "/reset_prefix_cache": ["POST"],
   "/reset_mm_cache": ["POST"],
   "/reset_encoder_cache": ["POST"],
+  "/sleep": ["POST"],
+  "/wake_up": ["POST"],
+  "/is_sleeping": ["GET"],
+  "/server_info": ["GET"],
 };
+
+/** Without --disable-fastapi-docs. */
+export const DOCS_METHODS: Served = {
+  "/openapi.json": ["GET"],
+  "/docs": ["GET"],
+  "/redoc": ["GET"],
+};
+
+/** With VLLM_ALLOW_RUNTIME_LORA_UPDATING=1. */
+export const LORA_METHODS: Served = {
+  "/v1/load_lora_adapter": ["POST"],
+  "/v1/unload_lora_adapter": ["POST"],
+};
+
+/** All that a server of this configuration serves of this dialect. */
+export function servedBy(config: { devMode: boolean; runtimeLora?: boolean; disableFastapiDocs: boolean }): Served {
+  return {
+    ...METHODS,
+    ...(config.disableFastapiDocs ? {} : DOCS_METHODS),
+    ...(config.runtimeLora ? LORA_METHODS : {}),
+    ...(config.devMode ? DEV_METHODS : {}),
+  };
+}

@@ -4,10 +4,10 @@
  */
 import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
 import type { EventSink, SinkEvents } from "../sink.ts";
-import { type Asked, cacheUse, FINISH_NAMES, logprobsOf, outcomeOf, stopReason } from "./answer.ts";
+import { type Asked, cacheUse, engineError, FINISH_NAMES, logprobsOf, outcomeOf, stopReason } from "./answer.ts";
 import { AnswerText } from "./answer-text.ts";
 import { ChatChunks, type Chunks, CompletionChunks, DONE, type Extras } from "./chunks.ts";
-import { chatStreamError, completionStreamError, internalError } from "./errors.ts";
+import { chatStreamError, completionStreamError } from "./errors.ts";
 import type { Logprobs } from "./logprobs.ts";
 import { codePoints } from "./python-value.ts";
 import type { ErrorAnswer } from "./request.ts";
@@ -161,7 +161,7 @@ export class StreamedChoice implements Receiver {
       this.#stopReason = stopReason(ended, stop, stopTokenId);
       if (ended === Finish.Error) {
         this.#done = true;
-        this.#answer.fail(this, internalError);
+        this.#answer.fail(this, engineError(this.#answer.asked.server));
         return;
       }
     } else if (count === 0) {

@@ -2,10 +2,12 @@
  * Which ids is a text, and which text are ids? POST `/tokenize` and `/detokenize` of vLLM 0.33
  * (`entrypoints/serve/tokenize/protocol.py`, `serving.py`). No request of these reaches the engine.
  */
+import { byteCharacters } from "../../content/byte-characters.ts";
+import { TemplateRefusal } from "../../content/chat-template.ts";
 import type { PromptPart } from "../../content/types.ts";
 import { readBody } from "./body.ts";
 import { readMessages } from "./content.ts";
-import { bodyTooLarge, Refused, validationRefusal } from "./errors.ts";
+import { badRequest, bodyTooLarge, Refused, validationRefusal } from "./errors.ts";
 import { tool } from "./field-types.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
@@ -19,14 +21,14 @@ import { bool, dict, FAIL, int, list, nullable, object, State, type Type, text }
 import { validationErrors } from "./validate.ts";
 
 type Checked = ReadonlyMap<string, unknown>;
-type Part = { readonly parts: readonly PromptPart[]; readonly allowSpecial: boolean };
+type Part = { readonly parts: readonly PromptPart[]; readonly allowSpecial: boolean; readonly addSpecial: boolean };
 
 const shared = {
   model: optional(nullable(text)),
   add_special_tokens: optional(bool),
   return_token_strs: optional(nullable(bool)),
 };
-const tokenizeBody: Type<Checked> = union(
+export const tokenizeBody: Type<Checked> = union(
   record("TokenizeCompletionRequest", { ...shared, prompt: required(text) }),
   record("TokenizeChatRequest", {
     ...shared,
@@ -40,7 +42,7 @@ const tokenizeBody: Type<Checked> = union(
     tools: optional(nullable(list(tool))),
   }),
 );
-const detokenizeBody: Type<Checked> = record("DetokenizeRequest", {
+export const detokenizeBody: Type<Checked> = record("DetokenizeRequest", {
   model: optional(nullable(text)),
   tokens: required(list(int({ ge: 0 }))),
 });
@@ -61,8 +63,8 @@ export class Tokenizer {
 
   tokenize(context: Context): Promise<Response> {
     return this.#answer(context, tokenizeBody, async (checked, body) => {
-      const { parts, allowSpecial } = this.#prompt(checked, body);
-      const ids = await this.#options.encoder.encode(parts, allowSpecial);
+      const { parts, allowSpecial, addSpecial } = this.#prompt(checked, body);
+      const ids = await this.#options.encoder.encode(parts, allowSpecial, addSpecial);
       const strings = checked.get("return_token_strs") === true ? JSON.stringify(this.#strings(ids)) : "null";
       return `{"count":${ids.length},"max_model_len":${this.#limits.maxModelLen},"tokens":[${ids.join()}],"token_strs":${strings}}`;
     });
@@ -95,6 +97,7 @@ export class Tokenizer {
       return this.#http.json(context, await made(checked, read.value as PythonDict));
     } catch (refusal) {
       if (refusal instanceof Refused) return this.#http.error(context, refusal.answer);
+      if (refusal instanceof TemplateRefusal) return this.#http.error(context, badRequest(refusal.message));
       throw refusal;
     }
   }
@@ -102,7 +105,8 @@ export class Tokenizer {
   /** Throws `Refused`. */
   #prompt(checked: Checked, body: PythonDict): Part {
     const prompt = checked.get("prompt");
-    if (prompt !== undefined) return { parts: [prompt as string], allowSpecial: true };
+    const given = checked.get("add_special_tokens") as boolean | undefined;
+    if (prompt !== undefined) return { parts: [prompt as string], allowSpecial: true, addSpecial: given ?? true };
     const orNull = <V>(name: string) => (checked.get(name) ?? null) as V | null;
     checkTemplate({
       chat_template: orNull("chat_template"),
@@ -115,7 +119,7 @@ export class Tokenizer {
     const tools = orNull<PythonDict[]>("tools")?.map(toPlain) ?? null;
     const generation = checked.get("add_generation_prompt") !== false;
     const parts = this.#options.renderChat(messages, generation, checked.get("continue_final_message") === true, tools);
-    return { parts, allowSpecial: false };
+    return { parts, allowSpecial: false, addSpecial: given ?? false };
   }
 
   /** As the vocabulary file of a byte-level BPE spells tokens; special ones stand as they are. */
@@ -140,11 +144,4 @@ function fitting(type: Type<Checked>, body: PythonValue): Checked {
   throw new Refused(validationErrors(state.errors!) satisfies ErrorAnswer);
 }
 
-/** GPT-2's spelling of bytes: those that print as Latin-1 stand for themselves, the others follow from U+0100 on. */
-const BYTE_CHARACTERS: readonly string[] = (() => {
-  let next = 256;
-  return Array.from({ length: 256 }, (_, byte) => {
-    const prints = (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
-    return String.fromCodePoint(prints ? byte : next++);
-  });
-})();
+const BYTE_CHARACTERS = byteCharacters();

@@ -20,7 +20,7 @@ import {
   toPlain,
   truthy,
 } from "./python-value.ts";
-import type { ChatRequest, CommonRequest, CompletionRequest, Limits, SamplingFields } from "./request.ts";
+import type { ChatRequest, CommonRequest, CompletionRequest, Limits, Repetition, SamplingFields } from "./request.ts";
 
 /** `exact`: the body comes from the exact parser, so that texts may quote it. */
 export function toChat(values: ChatValues, body: PythonDict, limits: Limits, exact: boolean): ChatRequest {
@@ -46,7 +46,7 @@ export function toChat(values: ChatValues, body: PythonDict, limits: Limits, exa
   if (tooLong !== null) throw new Refused(tooLong);
   return {
     kind: "chat",
-    ...common(values, sampling),
+    ...common(values, body, sampling),
     messages: readMessages(values.messages, messages, limits),
     tools: values.tools?.map(toPlain) ?? null,
     logprobs: wantsLogprobs,
@@ -103,7 +103,12 @@ export function checkTemplate(
     );
 }
 
-export function toCompletion(values: CompletionValues, limits: Limits, exact: boolean): CompletionRequest {
+export function toCompletion(
+  values: CompletionValues,
+  body: PythonDict,
+  limits: Limits,
+  exact: boolean,
+): CompletionRequest {
   if (values.stream === true && values.use_beam_search)
     throw new Refused(badRequest("Streaming is not currently supported with beam search"));
   checkModel(values.model, limits);
@@ -128,7 +133,7 @@ export function toCompletion(values: CompletionValues, limits: Limits, exact: bo
   if (prompts.length === 0) throw validationRefusal("You must pass at least one prompt", "prompt");
   return {
     kind: "completion",
-    ...common(values, sampling),
+    ...common(values, body, sampling),
     prompts,
     echo,
     logprobs: values.logprobs === null ? null : Number(values.logprobs),
@@ -220,7 +225,7 @@ function resolve(given: StructuredOutputs | null, format: PythonDict | null, exa
 const NO_IDS: readonly number[] = [];
 const NO_STOP: readonly string[] = [];
 
-function common(values: ChatValues | CompletionValues, sampling: SamplingFields): CommonRequest {
+function common(values: ChatValues | CompletionValues, body: PythonDict, sampling: SamplingFields): CommonRequest {
   const { stop, stream_options: options } = values;
   const includeUsage = options?.get("include_usage") === true;
   const orNull = (value: Int | null) => (value === null ? null : Number(value));
@@ -249,8 +254,17 @@ function common(values: ChatValues | CompletionValues, sampling: SamplingFields)
     truncationSide: values.truncation_side,
     requestId: values.request_id,
     addSpecialTokens: values.add_special_tokens,
+    order: toPlain(get(body, "understudy") ?? null),
+    repetition: repetitionOf(values.repetition_detection),
     sampling,
   };
+}
+
+function repetitionOf(given: ReadonlyMap<string, unknown> | null): Repetition | null {
+  if (given === null) return null;
+  const size = (name: string) => Number(given.get(name) ?? 0);
+  const [maxPattern, minPattern, minCount] = [size("max_pattern_size"), size("min_pattern_size"), size("min_count")];
+  return maxPattern === 0 || minCount < 2 ? null : { maxPattern, minPattern, minCount };
 }
 
 /** Ends the fast path: the exact parser decides. */

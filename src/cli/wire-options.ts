@@ -1,0 +1,111 @@
+/** Which options shape what stands on the wire: tokenizer, content on order, CORS, queue limits, what answers carry. */
+import { choice, integer, number, type Option, text, toggle } from "./option.ts";
+
+/** A JSON list of texts, as vLLM takes it. */
+function jsonTexts(what: string): Option<readonly string[]> {
+  return {
+    arity: "one",
+    accepts: `a JSON list of ${what}, as ["*"]`,
+    metavar: "JSON",
+    read: ([given = ""]) => {
+      const value = json(given);
+      return Array.isArray(value) && value.every((one) => typeof one === "string") ? value : undefined;
+    },
+  };
+}
+
+const jsonObject: Option<Readonly<Record<string, unknown>>> = {
+  arity: "one",
+  accepts: 'a JSON object, as {"temperature": 0.2, "max_new_tokens": 100}',
+  metavar: "JSON",
+  read: ([given = ""]) => {
+    const value = json(given);
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+    return value as Readonly<Record<string, unknown>>;
+  },
+};
+
+function json(given: string): unknown {
+  try {
+    return JSON.parse(given);
+  } catch {
+    return undefined;
+  }
+}
+
+const group = "Server";
+
+export const wireOptions = {
+  tokenizer: {
+    ...text("DIR", "a Hugging Face folder with tokenizer.json and tokenizer_config.json"),
+    group: "Model",
+    default: "the built-in vocabulary",
+    about:
+      "The model's own tokenizer and chat template: counts, prompts, cache hits and pieces are those of the model.",
+  },
+  "override-generation-config": {
+    ...jsonObject,
+    group: "Model",
+    default: "{}",
+    about: "Sampling defaults, and with max_new_tokens the most output tokens.",
+  },
+  script: {
+    ...text("FILE", "a file of scripted answers"),
+    group: "Stand-in",
+    default: "none",
+    about: "Answers on order: docs/scripts.md.",
+    ours: true,
+  },
+  "response-role": {
+    ...text("ROLE", "a role"),
+    group,
+    default: "assistant",
+    about: "Who speaks in chat answers.",
+  },
+  "fingerprint-mode": {
+    ...choice("full", "hash", "custom", "none"),
+    group,
+    default: "full",
+    about: "What system_fingerprint says: version and hash, the hash alone, fingerprint-value, or nothing.",
+  },
+  "fingerprint-value": {
+    ...text("TEXT", "a text"),
+    group,
+    default: "none",
+    about: "The system_fingerprint with --fingerprint-mode custom.",
+  },
+  "enable-server-load-tracking": { ...toggle, group, default: "false", about: "/load counts what is being served." },
+  "enable-per-request-metrics": {
+    ...toggle,
+    group,
+    default: "false",
+    about: "Answers with one choice carry their own times.",
+  },
+  "sse-keep-alive-interval": {
+    ...number(0, 86_400),
+    group,
+    default: "0",
+    about: "Streams that are silent for so many seconds get a comment; 0 is never.",
+  },
+  "allowed-origins": {
+    ...jsonTexts("origins"),
+    group,
+    default: "[]",
+    about: "Web pages that may call the server (CORS).",
+  },
+  "allowed-methods": { ...jsonTexts("methods"), group, default: '["*"]', about: "Methods that such pages may use." },
+  "allowed-headers": { ...jsonTexts("header names"), group, default: '["*"]', about: "Headers that they may send." },
+  "allow-credentials": { ...toggle, group, default: "false", about: "They may send cookies." },
+  "max-num-queued-reqs": {
+    ...integer(0),
+    group: "Scheduler",
+    default: "none",
+    about: "Most requests in the engine, running or waiting; beyond it 503.",
+  },
+  "max-num-queued-tokens": {
+    ...integer(0),
+    group: "Scheduler",
+    default: "none",
+    about: "Prompt tokens not yet computed at which further requests get 503.",
+  },
+} as const;

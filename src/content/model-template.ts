@@ -1,0 +1,70 @@
+/**
+ * How does a model's own chat template write a conversation? With `@huggingface/jinja`, as transformers'
+ * `apply_chat_template` does: the special tokens by name, tool arguments as objects, no blanks of its own.
+ */
+import { Template } from "@huggingface/jinja";
+import { type RenderChat, type TemplateMessage, TemplateRefusal } from "./chat-template.ts";
+import type { ModelFolder } from "./model-folder.ts";
+
+/** Marks where the last message is left open; no text of a user's holds it but by intent. */
+const OPEN = "\u{10fffd}continue\u{10fffd}";
+
+/** Throws a `SyntaxError` where the template is none. */
+export function modelTemplate({ chatTemplate, specials }: Pick<ModelFolder, "chatTemplate" | "specials">): RenderChat {
+  if (chatTemplate === null)
+    return () => {
+      throw new TemplateRefusal(
+        "As of transformers v4.44, default chat template is no longer allowed, so you must provide a chat template if the tokenizer does not define one.",
+      );
+    };
+  const template = new Template(chatTemplate);
+  return (messages, addGenerationPrompt, continueFinalMessage, tools) => {
+    const given = messages.map(plainMessage);
+    const last = given.at(-1);
+    if (continueFinalMessage && last) last.content = `${last.content ?? ""}${OPEN}`;
+    const text = render(template, {
+      ...specials,
+      messages: given,
+      tools: tools ?? null,
+      documents: null,
+      add_generation_prompt: addGenerationPrompt,
+    });
+    const open = continueFinalMessage ? text.lastIndexOf(OPEN) : -1;
+    return [open < 0 ? text : text.slice(0, open)];
+  };
+}
+
+function render(template: Template, context: Record<string, unknown>): string {
+  try {
+    return template.render(context);
+  } catch (error) {
+    throw new TemplateRefusal((error as Error).message);
+  }
+}
+
+interface Plain {
+  role: string;
+  content: string | null;
+  name?: string;
+  tool_calls?: unknown[];
+  tool_call_id?: string;
+}
+
+function plainMessage({ role, content, name, toolCalls, toolCallId }: TemplateMessage): Plain {
+  const plain: Plain = { role, content };
+  if (name) plain.name = name;
+  if (toolCallId) plain.tool_call_id = toolCallId;
+  if (toolCalls?.length) plain.tool_calls = toolCalls.map(withObjects);
+  return plain;
+}
+
+/** Arguments come as text, and templates want what it says. */
+function withObjects(call: unknown): unknown {
+  const { function: called, ...rest } = call as { function?: { arguments?: unknown } };
+  if (typeof called?.arguments !== "string") return call;
+  try {
+    return { ...rest, function: { ...called, arguments: JSON.parse(called.arguments) } };
+  } catch {
+    return call;
+  }
+}

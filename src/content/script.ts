@@ -1,0 +1,187 @@
+/**
+ * What has somebody ordered as an answer, token by token? The form of a script (docs/scripts.md), in a request or in the
+ * file of `--script`. Reading checks everything: a script that is taken can be played.
+ */
+
+/** What one generation says. */
+export interface Sequence {
+  /** Ids by step of the engine, each of 1 to 32; after the last one the end of sequence. */
+  readonly steps: readonly (readonly number[])[];
+  /** After its last step the engine gives it up. */
+  readonly fails: boolean;
+  /** Output positions, from 0, whose log probability is minus infinity. */
+  readonly minusInfinityAt: readonly number[];
+}
+
+/** One request's answers: prompts in their order, and of each its choices in theirs. */
+export interface Script {
+  readonly sequences: readonly Sequence[];
+  /** All steps reach the client's side at once, and are merged. */
+  readonly burst: boolean;
+  /** The engine stands still after so many steps of this request, for so many seconds or until it is released; null: never. */
+  readonly holdAfter: number | null;
+  readonly releaseAfterS: number | null;
+  /** The engine dies in this step, from 0; null: never. */
+  readonly diesAtStep: number | null;
+  /** Log probabilities by the formula of docs/scripts.md, in place of made-up ones. */
+  readonly ranked: boolean;
+}
+
+/** What a request asks for. */
+export interface Order {
+  readonly kind: "echo" | "text" | "script" | "play" | "none";
+  /** The text, or the name of a script of the file. */
+  readonly text: string;
+  readonly script: Script | null;
+  /** When this request has been answered, an engine that a script made stand still goes on. */
+  readonly releases: boolean;
+}
+
+/** The scripts of a file. */
+export interface Plays {
+  readonly named: ReadonlyMap<string, Script>;
+  /** Those without a name: for requests without an order, one each as they come. */
+  readonly queue: readonly Script[];
+}
+
+/** What is wrong, and where in it. */
+export class BrokenScript extends Error {
+  override readonly name = "BrokenScript";
+}
+
+export const NO_PLAYS: Plays = { named: new Map(), queue: [] };
+
+const STEP_IDS_MAX = 32;
+const ID_MAX = 2 ** 31 - 1;
+/** As long as any context. */
+const STEPS_MAX = 2 ** 20;
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** The file's text. Throws `BrokenScript`. */
+export function readPlays(text: string): Plays {
+  const { scripts } = object(parse(text), "the file", ["scripts"]);
+  if (!Array.isArray(scripts)) throw new BrokenScript('"scripts" must be a list');
+  const named = new Map<string, Script>();
+  const queue: Script[] = [];
+  for (const [at, entry] of scripts.entries()) {
+    const where = `scripts[${at}]`;
+    const { name, ...rest } = object(entry, where, ["name", ...SCRIPT_KEYS]);
+    const script = readScript(rest, where);
+    if (name === undefined) queue.push(script);
+    else if (typeof name !== "string" || name === "") throw new BrokenScript(`${where}.name must be a text`);
+    else if (named.has(name)) throw new BrokenScript(`${where}.name: "${name}" is there twice`);
+    else named.set(name, script);
+  }
+  return { named, queue };
+}
+
+/** An order, from the JSON text of a header. Throws `BrokenScript`. */
+export function parseOrder(text: string): Order {
+  return readOrder(parse(text));
+}
+
+/** An order as it stands in a body. Throws `BrokenScript`. */
+export function readOrder(value: unknown): Order {
+  const { echo, script, play, release } = object(value, "the order", ["echo", "script", "play", "release"]);
+  if ([echo, script, play].filter((one) => one !== undefined && one !== false).length > 1)
+    throw new BrokenScript('only one of "echo", "script" and "play" can be ordered');
+  const releases = flag(release, "release");
+  const none = { text: "", script: null, releases };
+  if (flag(echo, "echo")) return { ...none, kind: "echo" };
+  if (typeof play === "string") return { ...none, kind: "play", text: play };
+  if (play !== undefined) throw new BrokenScript('"play" must be the name of a script');
+  if (script === undefined) return { ...none, kind: "none" };
+  if (typeof script === "string") return { ...none, kind: "text", text: script };
+  const whole = Array.isArray(script) ? { sequences: [{ steps: script }] } : script;
+  return { ...none, kind: "script", script: readScript(whole, "script") };
+}
+
+/** A script of one sequence, a token a step. */
+export function plainScript(ids: ArrayLike<number>, sequences: number): Script {
+  const steps = Array.from(ids, (id) => [id]);
+  const sequence = { steps, fails: false, minusInfinityAt: [] };
+  return {
+    sequences: Array.from({ length: sequences }, () => sequence),
+    burst: false,
+    holdAfter: null,
+    releaseAfterS: null,
+    diesAtStep: null,
+    ranked: false,
+  };
+}
+
+const SCRIPT_KEYS = [
+  "sequences",
+  "expected",
+  "burst",
+  "hold_after",
+  "release_after_s",
+  "engine_dies_at_step",
+  "logprobs",
+];
+
+function readScript(value: unknown, where: string): Script {
+  const given = object(value, where, SCRIPT_KEYS);
+  const { sequences, logprobs } = given;
+  if (!Array.isArray(sequences)) throw new BrokenScript(`${where}.sequences must be a list`);
+  if (logprobs !== undefined && logprobs !== "ranked") throw new BrokenScript(`${where}.logprobs takes "ranked"`);
+  const whole = (name: string) => count(given[name], `${where}.${name}`);
+  const release = given.release_after_s;
+  if (release !== undefined && !(typeof release === "number" && release >= 0 && release <= 86_400))
+    throw new BrokenScript(`${where}.release_after_s must be a number of seconds, up to 86400`);
+  return {
+    sequences: sequences.map((sequence, i) => readSequence(sequence, `${where}.sequences[${i}]`)),
+    burst: flag(given.burst, `${where}.burst`),
+    holdAfter: whole("hold_after"),
+    releaseAfterS: (release as number | undefined) ?? null,
+    diesAtStep: whole("engine_dies_at_step"),
+    ranked: logprobs === "ranked",
+  };
+}
+
+function readSequence(value: unknown, where: string): Sequence {
+  const {
+    steps,
+    finish,
+    minus_infinity_at: positions = [],
+  } = object(value, where, ["steps", "finish", "minus_infinity_at"]);
+  if (!Array.isArray(steps) || steps.length > STEPS_MAX) throw new BrokenScript(`${where}.steps must be a list`);
+  for (const [at, step] of steps.entries()) {
+    const fits = Array.isArray(step) && step.length > 0 && step.length <= STEP_IDS_MAX && step.every(isId);
+    if (!fits) throw new BrokenScript(`${where}.steps[${at}] must be a list of 1 to ${STEP_IDS_MAX} token ids`);
+  }
+  if (finish !== undefined && finish !== "error") throw new BrokenScript(`${where}.finish takes "error"`);
+  if (!Array.isArray(positions) || !positions.every(isId))
+    throw new BrokenScript(`${where}.minus_infinity_at must be a list of positions`);
+  return { steps, fails: finish === "error", minusInfinityAt: positions };
+}
+
+const isId = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= ID_MAX;
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new BrokenScript(`no JSON: ${(error as Error).message}`);
+  }
+}
+
+function object(value: unknown, where: string, keys: readonly string[]): Json {
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw new BrokenScript(`${where} must be an object`);
+  const other = Object.keys(value).find((key) => !keys.includes(key));
+  if (other !== undefined) throw new BrokenScript(`${where}: "${other}" is not known; it takes ${keys.join(", ")}`);
+  return value as Json;
+}
+
+function flag(value: unknown, where: string): boolean {
+  if (value === undefined || typeof value === "boolean") return value === true;
+  throw new BrokenScript(`${where} must be true or false`);
+}
+
+function count(value: unknown, where: string): number | null {
+  if (value === undefined) return null;
+  if (!isId(value)) throw new BrokenScript(`${where} must be a whole number`);
+  return value as number;
+}

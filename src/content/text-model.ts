@@ -1,0 +1,55 @@
+/** What is the text of a server made of? The built-in vocabulary, or that of a model's folder, behind one interface. */
+import { type AnswerTables, loadAnswers } from "./answers.ts";
+import { type RenderChat, renderChat } from "./chat-template.ts";
+import { createEncoder, EncoderFailure, openFolder } from "./encoder.ts";
+import type { Encoder, Vocabulary } from "./types.ts";
+import { loadVocabulary } from "./vocabulary.ts";
+import { wordTables } from "./word-tables.ts";
+
+export interface TextModel {
+  readonly vocabulary: Vocabulary;
+  readonly encoder: Encoder;
+  readonly renderChat: RenderChat;
+  /** Tables of default text. */
+  readonly answers: AnswerTables;
+  /** Ids that end an answer besides the end of sequence. */
+  readonly endIds: readonly number[];
+  /** What the model's `generation_config.json` says; empty for the built-in one. */
+  readonly generation: Readonly<Record<string, unknown>>;
+}
+
+/** The folder that a user named cannot be used: one line. */
+export class UnusableFolder extends Error {
+  override readonly name = "UnusableFolder";
+}
+
+/** From the two files of the build. */
+export function builtInText(vocabulary: Uint8Array, answers: Uint8Array): TextModel {
+  return {
+    vocabulary: loadVocabulary(vocabulary),
+    encoder: createEncoder(vocabulary),
+    renderChat,
+    answers: loadAnswers(answers),
+    endIds: [],
+    generation: {},
+  };
+}
+
+/** Throws `UnusableFolder`. */
+export async function folderText(path: string): Promise<TextModel> {
+  const { encoder, folder } = await openFolder(path).catch((error: Error) => {
+    if (error instanceof EncoderFailure) throw new UnusableFolder(error.message);
+    throw error;
+  });
+  const vocabulary = loadVocabulary(folder.vocabulary);
+  const { endIds, generation } = folder;
+  try {
+    // Loaded where a folder is given, and only there.
+    const { modelTemplate } = await import("./model-template.ts");
+    const template = modelTemplate(folder);
+    return { vocabulary, encoder, renderChat: template, answers: wordTables(vocabulary), endIds, generation };
+  } catch (error) {
+    encoder.close();
+    throw new UnusableFolder(`the chat template cannot be read: ${(error as Error).message}`);
+  }
+}

@@ -1,0 +1,140 @@
+/**
+ * Has somebody ordered what this request is to be answered with? In the header `X-Understudy` or the body's field
+ * `understudy` (docs/scripts.md), or in the file of `--script`.
+ */
+import {
+  BrokenScript,
+  NO_PLAYS,
+  type Order,
+  type Plays,
+  parseOrder,
+  plainScript,
+  readOrder,
+  type Script,
+  type Sequence,
+} from "../../content/script.ts";
+import type { Generation, Receiver } from "../../engine/types.ts";
+import { badRequest } from "./errors.ts";
+import type { OpenAiOptions } from "./front.ts";
+import type { LogprobSource } from "./logprobs.ts";
+import { type Played, PlayedReceiver, rankedLogprobs, type Stage, scriptIds } from "./play.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer } from "./request.ts";
+
+export const ORDER_HEADER = "x-understudy";
+
+type Asking = ChatRequest | CompletionRequest;
+
+/** An order that can be played once its text is encoded. */
+export interface Ordered {
+  readonly order: Order;
+  /** What must be encoded first; null: nothing. */
+  readonly text: string | null;
+}
+
+const SILENT: Sequence = { steps: [], fails: false, minusInfinityAt: [] };
+
+export class Orders {
+  readonly #options: OpenAiOptions;
+  readonly #plays: Plays;
+  readonly #stage: Stage;
+  #next = 0;
+
+  constructor(options: OpenAiOptions) {
+    const { backend, plays = NO_PLAYS } = options;
+    this.#options = options;
+    this.#plays = plays;
+    this.#stage = {
+      standStill: (still) => backend.standStill?.(still),
+      releaseIn: (seconds) => void backend.after?.(seconds * 1e6, () => backend.standStill?.(false)),
+      die: () => backend.die?.(),
+    };
+  }
+
+  /** What the request orders; null: nothing. */
+  of(http: Request, request: Asking): Ordered | { readonly error: ErrorAnswer } | null {
+    const header = http.headers.get(ORDER_HEADER);
+    if (header === null && request.order === null) return this.#queued();
+    try {
+      const order = header === null ? readOrder(request.order) : parseOrder(header);
+      if (order.kind === "none") return this.#queued();
+      if (order.kind === "play") return { order: { ...order, script: this.#named(order.text) }, text: null };
+      if (order.kind === "echo") return { order, text: request.kind === "chat" ? lastContent(request) : null };
+      if (order.kind === "text") return { order, text: order.text };
+      this.#check(order.script!);
+      return { order, text: null };
+    } catch (error) {
+      if (error instanceof BrokenScript) return { error: badRequest(`understudy: ${error.message}`, "understudy") };
+      throw error;
+    }
+  }
+
+  /** The script of an order whose text has these ids; a completion's echo is each prompt itself. */
+  script({ order, text }: Ordered, ids: Uint32Array | null, prompts: readonly Uint32Array[], n: number): Script {
+    if (order.script !== null) return order.script;
+    if (text !== null) return plainScript(ids!, prompts.length * n);
+    const { vocabulary } = this.#options;
+    const plain = plainScript([], 0);
+    const sequences = prompts.flatMap((prompt) => {
+      const said = Array.from(prompt).filter((id) => !vocabulary.isSpecial(id));
+      return plainScript(said, n).sequences;
+    });
+    return { ...plain, sequences };
+  }
+
+  /** Before the first generation is handed to the engine. */
+  begins({ holdAfter, releaseAfterS, diesAtStep }: Script): void {
+    if (holdAfter === 0) this.#stage.standStill(true);
+    if (holdAfter === 0 && releaseAfterS !== null) this.#stage.releaseIn(releaseAfterS);
+    if (diesAtStep === 0) this.#stage.die();
+  }
+
+  /** The generation with its ids, and who listens to it. */
+  play(
+    script: Script,
+    index: number,
+    request: Asking,
+    generation: Generation,
+    choice: Played,
+  ): { readonly generation: Generation; readonly receiver: Receiver } {
+    const sequence = script.sequences[index] ?? SILENT;
+    const ids = scriptIds(sequence, generation, this.#options.vocabulary.eosId);
+    return {
+      generation: { ...generation, plannedTokens: null, script: ids },
+      receiver: new PlayedReceiver(choice, script, sequence, this.#stage, request.repetition),
+    };
+  }
+
+  /** Log probabilities of a choice. */
+  logprobs(script: Script): ((index: number) => LogprobSource) | undefined {
+    if (!script.ranked) return undefined;
+    const { size } = this.#options.vocabulary;
+    return (index) => rankedLogprobs(size, script.sequences[index]?.minusInfinityAt ?? []);
+  }
+
+  #queued(): Ordered | null {
+    const script = this.#plays.queue[this.#next];
+    if (script === undefined) return null;
+    this.#next++;
+    return { order: { kind: "script", text: "", script, releases: false }, text: null };
+  }
+
+  #named(name: string): Script {
+    const script = this.#plays.named.get(name);
+    if (script !== undefined) return script;
+    throw new BrokenScript(`no script of --script is named "${name}"`);
+  }
+
+  #check({ sequences }: Script): void {
+    const { size } = this.#options.vocabulary;
+    for (const { steps } of sequences) {
+      const wrong = steps.flat().find((id) => id >= size);
+      if (wrong !== undefined) throw new BrokenScript(`token id ${wrong} is out of vocabulary (${size} ids)`);
+    }
+  }
+}
+
+/** What the user said last, or whoever spoke last. */
+function lastContent({ messages }: ChatRequest): string {
+  const last = messages.findLast(({ role }) => role === "user") ?? messages.at(-1);
+  return last?.content ?? "";
+}

@@ -1,0 +1,134 @@
+/**
+ * How is an ordered answer played? The core gets its ids step by step; what happens around them, as in the engine behind the
+ * recordings, happens here: errors of the engine, outputs that pile up, an engine that stands still or dies, repetition.
+ */
+import type { Script, Sequence } from "../../content/script.ts";
+import { Finish, type Generation, type Receiver, SAME_STEP, type Submission } from "../../engine/types.ts";
+import type { LogprobSource } from "./logprobs.ts";
+import type { Repetition } from "./request.ts";
+
+/** What a script may do to the engine. */
+export interface Stage {
+  standStill(still: boolean): void;
+  /** The engine goes on after so long. */
+  releaseIn(seconds: number): void;
+  die(): void;
+}
+
+/** A choice that is played. */
+export interface Played extends Receiver {
+  submission: Submission | null;
+}
+
+/** Its ids for the core: to be followed by ends of sequence where these do not end it. */
+export function scriptIds(
+  { steps }: Sequence,
+  { maxTokens, minTokens, ignoreEos }: Pick<Generation, "maxTokens" | "minTokens" | "ignoreEos">,
+  eosId: number,
+): Uint32Array {
+  const ids: number[] = [];
+  for (const step of steps) {
+    for (let i = 0; i < step.length - 1; i++) ids.push(step[i]! + SAME_STEP);
+    ids.push(step.at(-1)!);
+  }
+  const least = ignoreEos ? maxTokens : Math.min(minTokens, maxTokens);
+  while (ids.length < least || ids.length === 0) ids.push(eosId);
+  return Uint32Array.from(ids);
+}
+
+/** Stands between the engine and a choice of a request with a script. */
+export class PlayedReceiver implements Receiver {
+  readonly #choice: Played;
+  readonly #sequence: Sequence;
+  readonly #script: Script;
+  readonly #stage: Stage;
+  readonly #repetition: Repetition | null;
+  readonly #said: number[] = [];
+  #steps = 0;
+  #over = false;
+
+  constructor(choice: Played, script: Script, sequence: Sequence, stage: Stage, repetition: Repetition | null) {
+    this.#choice = choice;
+    this.#script = script;
+    this.#sequence = sequence;
+    this.#stage = stage;
+    this.#repetition = repetition;
+  }
+
+  get streams(): boolean {
+    return this.#choice.streams === true;
+  }
+
+  get bytes(): number {
+    return this.#choice.bytes ?? 0;
+  }
+
+  onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
+    if (this.#over) return;
+    const from = this.#said.length;
+    for (let i = at; i < at + count; i++) this.#said.push(ids[i]!);
+    this.#steps++;
+    const repeated = finish === null ? this.#repeatedAfter(from) : null;
+    if (repeated !== null) this.#said.length = repeated;
+    const end = repeated === null ? finish : Finish.Repetition;
+    if (!this.#script.burst) this.#choice.onTokens(ids, at, this.#said.length - from, end, stopTokenId);
+    else if (end !== null) this.#choice.onTokens(Int32Array.from(this.#said), 0, this.#said.length, end, stopTokenId);
+    if (repeated !== null) this.#end(Finish.Repetition);
+    if (end !== null) this.#over = true;
+    else this.#after();
+  }
+
+  /** What the script wants between this step and the next. */
+  #after(): void {
+    const { holdAfter, releaseAfterS, diesAtStep } = this.#script;
+    if (this.#sequence.fails && this.#steps >= this.#sequence.steps.length) {
+      this.#over = true;
+      this.#end(Finish.Error);
+      this.#choice.onTokens(new Int32Array(0), 0, 0, Finish.Error, -1);
+      return;
+    }
+    if (this.#steps === diesAtStep) this.#stage.die();
+    if (this.#steps !== holdAfter) return;
+    this.#stage.standStill(true);
+    if (releaseAfterS !== null) this.#stage.releaseIn(releaseAfterS);
+  }
+
+  #end(reason: Finish): void {
+    this.#choice.submission?.finish(reason, this.#said.length);
+  }
+
+  /** How many tokens there are when the pattern is complete, of those since `from`. */
+  #repeatedAfter(from: number): number | null {
+    if (this.#repetition === null) return null;
+    for (let length = from + 1; length <= this.#said.length; length++) {
+      if (repeats(this.#said, length, this.#repetition)) return length;
+    }
+    return null;
+  }
+}
+
+/** `check_sequence_repetition` of vLLM 0.33 (`v1/core/sched/utils.py`). */
+function repeats(ids: readonly number[], length: number, { minPattern, maxPattern, minCount }: Repetition): boolean {
+  for (let pattern = Math.max(1, minPattern); pattern <= maxPattern; pattern++) {
+    const from = length - pattern * minCount;
+    if (from < 0) return false;
+    let same = true;
+    for (let i = from + pattern; i < length && same; i++) same = ids[i] === ids[i - pattern];
+    if (same) return true;
+  }
+  return false;
+}
+
+/**
+ * Log probabilities by a formula that a test can compute: at position p the token t has rank 2 if p mod 3 is 2, else 0; the
+ * j-th most likely is t + 7 (j - rank), modulo the vocabulary, with -0.5 (j + 1) - 0.125 (p mod 4). Ranks count from 0 here.
+ */
+export function rankedLogprobs(vocabularySize: number, minusInfinityAt: readonly number[]): LogprobSource {
+  return (_seed, id, position, count) => {
+    const rank = position % 3 === 2 ? 2 : 0;
+    const scoreOf = (j: number) => -0.5 * (j + 1) - 0.125 * (position % 4);
+    const logprob = minusInfinityAt.includes(position) ? Number.NEGATIVE_INFINITY : scoreOf(rank);
+    const ids = Array.from({ length: count }, (_, j) => (id + 7 * (j - rank) + 7 * vocabularySize) % vocabularySize);
+    return { logprob, rank: rank + 1, ids, logprobs: ids.map((_, j) => scoreOf(j)) };
+  };
+}

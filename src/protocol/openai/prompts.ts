@@ -1,0 +1,57 @@
+/** Which texts does a request give the encoder, and what is wrong with them before that? */
+import { TemplateRefusal } from "../../content/chat-template.ts";
+import type { PromptPart } from "../../content/types.ts";
+import { badRequest } from "./errors.ts";
+import type { OpenAiOptions } from "./front.ts";
+import { checkPromptText } from "./limits.ts";
+import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
+
+export type Encoding =
+  | { readonly prompts: readonly (Uint32Array | Promise<Uint32Array>)[]; readonly pending: boolean }
+  | { readonly error: ErrorAnswer };
+
+/** The prompts' ids, or promises of them; or what is wrong with a text. */
+export function encodePrompts(
+  request: ChatRequest | CompletionRequest,
+  { encoder, renderChat }: Pick<OpenAiOptions, "encoder" | "renderChat">,
+  limits: Limits,
+): Encoding {
+  const truncated = request.truncatePromptTokens !== null;
+  const addSpecial = request.addSpecialTokens;
+  if (request.kind === "chat") {
+    const conversations: PromptPart[][] = [];
+    for (const messages of request.conversations ?? [request.messages]) {
+      const parts = rendered(request, messages, renderChat);
+      if ("error" in parts) return parts;
+      const text = parts.filter((part) => typeof part === "string").join("");
+      const error = checkPromptText(text, limits, truncated);
+      if (error !== null) return { error };
+      conversations.push(parts);
+    }
+    return { prompts: conversations.map((parts) => encoder.encode(parts, false, addSpecial)), pending: true };
+  }
+  let pending = false;
+  for (const prompt of request.prompts) {
+    if (typeof prompt !== "string") continue;
+    pending = true;
+    const error = checkPromptText(prompt, limits, truncated);
+    if (error !== null) return { error };
+  }
+  const prompts = request.prompts.map((prompt) =>
+    typeof prompt === "string" ? encoder.encode([prompt], true, addSpecial) : prompt,
+  );
+  return { prompts, pending };
+}
+
+function rendered(
+  { addGenerationPrompt, continueFinalMessage, tools }: ChatRequest,
+  messages: readonly ChatMessage[],
+  renderChat: OpenAiOptions["renderChat"],
+): PromptPart[] | { readonly error: ErrorAnswer } {
+  try {
+    return renderChat(messages, addGenerationPrompt, continueFinalMessage, tools);
+  } catch (error) {
+    if (error instanceof TemplateRefusal) return { error: badRequest(error.message) };
+    throw error;
+  }
+}

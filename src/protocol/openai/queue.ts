@@ -1,0 +1,101 @@
+/**
+ * Does the server take one more request? vLLM's `--max-num-queued-reqs` and `--max-num-queued-tokens`: requests in the
+ * engine, waiting or running, and tokens of prompts that have given no output yet. Without limits it costs nothing.
+ */
+import type { WireConfig } from "../../config/types.ts";
+import type { Finish, Receiver, Submission } from "../../engine/types.ts";
+import { engineBusy, prefillBacklog } from "./errors.ts";
+import type { Backend } from "./front.ts";
+import type { ErrorAnswer } from "./request.ts";
+
+export class Queue {
+  readonly #requests: number;
+  readonly #tokens: number;
+  readonly #backend: Backend;
+  #backlog = 0;
+
+  constructor({ maxNumQueuedReqs, maxNumQueuedTokens }: WireConfig, backend: Backend) {
+    this.#requests = maxNumQueuedReqs ?? Number.POSITIVE_INFINITY;
+    this.#tokens = maxNumQueuedTokens ?? Number.POSITIVE_INFINITY;
+    this.#backend = backend;
+  }
+
+  /** The refusal of a request of `count` generations; null: it may come in. */
+  refuses(count: number): ErrorAnswer | null {
+    if (this.#requests !== Number.POSITIVE_INFINITY && (this.#backend.inFlight?.() ?? 0) + count > this.#requests)
+      return engineBusy;
+    return this.#backlog >= this.#tokens ? prefillBacklog : null;
+  }
+
+  /** Gives a prompt of so many tokens to the engine by `submit`, and has it counted until its first output or its end. */
+  submit<R>(tokens: number, receiver: Receiver, submit: (receiver: Receiver) => Submission | R): Submission | R {
+    if (this.#tokens === Number.POSITIVE_INFINITY) return submit(receiver);
+    const waiting = new Waiting(receiver, () => {
+      this.#backlog -= tokens;
+    });
+    this.#backlog += tokens;
+    const taken = submit(waiting);
+    if (!isSubmission(taken)) {
+      waiting.over();
+      return taken;
+    }
+    waiting.submission = taken;
+    return waiting;
+  }
+}
+
+function isSubmission<R>(taken: Submission | R): taken is Submission {
+  return typeof taken === "object" && taken !== null && "cancel" in taken;
+}
+
+/** Between the engine and a choice, in both directions. */
+class Waiting implements Receiver, Submission {
+  submission!: Submission;
+  readonly #receiver: Receiver;
+  #left: (() => void) | null;
+
+  constructor(receiver: Receiver, left: () => void) {
+    this.#receiver = receiver;
+    this.#left = left;
+  }
+
+  over(): void {
+    this.#left?.();
+    this.#left = null;
+  }
+
+  get streams(): boolean {
+    return this.#receiver.streams === true;
+  }
+
+  get bytes(): number {
+    return this.#receiver.bytes ?? 0;
+  }
+
+  onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
+    this.over();
+    this.#receiver.onTokens(ids, at, count, finish, stopTokenId);
+  }
+
+  cancel(): void {
+    this.over();
+    this.submission.cancel();
+  }
+
+  finish(reason: Finish, tokens: number): void {
+    this.over();
+    this.submission.finish(reason, tokens);
+  }
+
+  release(): void {
+    this.submission.release();
+  }
+
+  get cachedTokens(): number {
+    return this.submission.cachedTokens;
+  }
+
+  get scheduledUs(): number {
+    return this.submission.scheduledUs ?? 0;
+  }
+}
