@@ -9,7 +9,7 @@ import type { EngineConfig } from "../../src/config/types.ts";
 import { loadAnswers, nextToken } from "../../src/content/answers.ts";
 import type { Core } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
-import { Engine } from "../../src/engine/engine.ts";
+import { Engine, type EngineOptions } from "../../src/engine/engine.ts";
 import { Finish, type Generation, type Receiver, type Submission } from "../../src/engine/types.ts";
 import { engineConfig } from "../../src/library/options.ts";
 
@@ -128,6 +128,8 @@ export interface WorldOptions {
   readonly countersFrom?: number;
   /** The receivers want to hear of ends alone. */
   readonly endsOnly?: boolean;
+  /** Who else listens to the engine. */
+  readonly more?: (clock: VirtualClock) => Pick<EngineOptions, "passages" | "beforeUpdate">;
 }
 
 export class World {
@@ -139,11 +141,13 @@ export class World {
 
   constructor(
     readonly config: EngineConfig,
-    { module = debug, startUs = 0, countersFrom = 0, endsOnly = false }: WorldOptions = {},
+    { module = debug, startUs = 0, countersFrom = 0, endsOnly = false, more = () => ({}) }: WorldOptions = {},
   ) {
     this.#endsOnly = endsOnly;
     this.clock = new VirtualClock(startUs);
-    this.engine = new Engine({ config, clock: this.clock, module, free: false, eosId: EOS, answers, countersFrom });
+    const { clock } = this;
+    const own = { config, clock, module, free: false, eosId: EOS, answers, countersFrom };
+    this.engine = new Engine({ ...own, ...more(clock) });
   }
 
   /** Arrives now; null when it was refused. */

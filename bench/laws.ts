@@ -1,0 +1,136 @@
+/**
+ * Does a live server break a law of metrics under a random load? Mixes of requests with shared beginnings, clients that
+ * leave, preemptions, prompts that are too long, pauses of the engine and rests; every page of all dialects is checked
+ * against all laws.
+ *
+ *   bun run bench:laws [--seconds 120] [--every 0.25] [--seed 1] [--workers 1] [--no-save]
+ */
+import fc from "fast-check";
+import { Checker } from "../src/check/index.ts";
+import { requestMixes } from "../src/check/request-mixes.ts";
+import { sendMix } from "../src/check/send-mix.ts";
+import { known, number } from "./lib/options.ts";
+import { serverCommand, start } from "./lib/process.ts";
+import { bar, progress, table } from "./lib/report.ts";
+import { save } from "./lib/results.ts";
+
+known(["--seconds", "--every", "--seed", "--workers", "--no-save"]);
+
+const seconds = number("--seconds", 120);
+const everyMs = 1000 * number("--every", 0.25);
+const seed = number("--seed", 1);
+const workers = number("--workers", 1);
+
+/** A pool that is too small for what may run, so that requests are preempted. */
+const PARAMETERS = { maxNumSeqs: 16, maxModelLen: 512 } as const;
+const flags = [
+  ...["--timing", "linear:base=4ms,prefill=0.01ms,decode=0.05ms", "--num-gpu-blocks-override", "90"],
+  ...["--max-num-seqs", `${PARAMETERS.maxNumSeqs}`, "--max-model-len", `${PARAMETERS.maxModelLen}`],
+  ...["--metrics-config", "histogram_latencies=true", "summary_latencies=true"],
+  ...["--disable-uvicorn-access-log", ...(workers > 1 ? ["--workers", `${workers}`] : [])],
+];
+/** Some prompts are longer than the context. */
+const mixes = requestMixes({ maxRequests: 60, maxPromptLength: 560, maxOutputTokens: 250, maxGapMs: 60 });
+/** Between two mixes; every third rest is long enough for two scrapes of it. */
+const RESTS_MS = [0, 200, 1500];
+/** Every so many mixes the engine is paused, which refuses what comes. */
+const PAUSE_EVERY = 5;
+/** Gauges that are refreshed at times of their own have caught up. */
+const SETTLED_MS = 500;
+
+const server = await start(serverCommand(flags), { env: { VLLM_SERVER_DEV_MODE: "1" } });
+const url = `http://127.0.0.1:${server.port}`;
+const checker = new Checker({ parameters: PARAMETERS });
+const epochS = () => (performance.timeOrigin + performance.now()) / 1000;
+const totals = { mixes: 0, requests: 0, finished: 0, clientAborts: 0, refused: 0, scrapes: 0 };
+
+async function scrape(rest = false): Promise<string> {
+  const answer = await fetch(`${url}/metrics/all`, { keepalive: false });
+  const text = await answer.text();
+  checker.add({ text, contentType: answer.headers.get("content-type") ?? "", atS: epochS(), rest });
+  totals.scrapes++;
+  return text;
+}
+
+const post = (path: string) => fetch(`${url}${path}`, { method: "POST", keepalive: false });
+const endMs = performance.now() + 1000 * seconds;
+
+async function load(): Promise<void> {
+  for (let n = 0; performance.now() < endMs; n++) {
+    const [mix] = fc.sample(mixes, { numRuns: 1, seed: seed + n });
+    const sent = sendMix(url, mix!);
+    if (n % PAUSE_EVERY === PAUSE_EVERY - 1) {
+      await Bun.sleep(300);
+      await post("/pause?mode=abort");
+      await Bun.sleep(100);
+      await post("/resume");
+    }
+    // A stream that the engine aborts ends without its last line for a client that wants all.
+    const ends = await sent.catch(() => null);
+    totals.mixes++;
+    if (ends) for (const [name, count] of Object.entries(ends)) totals[name as keyof typeof ends] += count;
+    await Bun.sleep(RESTS_MS[n % RESTS_MS.length]!);
+  }
+}
+
+async function look(): Promise<void> {
+  while (performance.now() < endMs) {
+    await scrape();
+    progress(
+      `${totals.mixes} mixes, ${totals.scrapes} scrapes, ${Math.ceil((endMs - performance.now()) / 1000)} s left`,
+    );
+    await Bun.sleep(everyMs);
+  }
+}
+
+await Promise.all([load(), look()]);
+await Bun.sleep(SETTLED_MS);
+await scrape();
+const last = await scrape(true);
+await server.stop();
+
+const report = checker.report();
+const value = (series: string) =>
+  last
+    .split("\n")
+    .filter((line) => line.startsWith(series))
+    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
+const preemptions = value("vllm:num_preemptions_total");
+const refused = value('understudy_requests_total{outcome="refused"}');
+const aborted = value('understudy_requests_total{outcome="abort"}');
+const verdicts = Map.groupBy(report.laws, ({ verdict }) => verdict);
+const violations = report.violated.map(({ id, violationCount, violations: [first] }) => ({
+  id,
+  violationCount,
+  first,
+}));
+
+table(`${seconds} s of random load, ${workers} process${workers > 1 ? "es" : ""}: what the laws say`, [
+  ["", "count"],
+  ["mixes of requests", totals.mixes],
+  ["preemptions", preemptions],
+  ["refused", refused],
+  ["ended by a client or a pause", aborted],
+  ["scrapes", totals.scrapes],
+  ["laws held", verdicts.get("held")?.length ?? 0],
+  ["laws with a note", verdicts.get("note")?.length ?? 0],
+  ["laws not checkable here", verdicts.get("not checkable")?.length ?? 0],
+]);
+for (const { id, violationCount, first } of violations) {
+  const { left, relation, right } = first!;
+  console.log(
+    `${id}, ${violationCount} times: ${left.text} (${left.value}) ${relation} ${right.text} (${right.value})`,
+  );
+}
+console.log(bar("laws violated", violations.length + report.unreadable.length, 0, "laws"));
+save("laws", {
+  seconds,
+  workers,
+  seed,
+  ...totals,
+  preemptions,
+  refused,
+  aborted,
+  violations: violations.map(({ id }) => id),
+});
+process.exit(violations.length + report.unreadable.length > 0 ? 1 : 0);
