@@ -200,8 +200,10 @@ const row = (name: string, windows: readonly Window[]) => [
   mean(windows, ({ writeMeanUs }) => writeMeanUs),
 ];
 const scrapesPerSecond = mean(busy.on, ({ scrapes }) => scrapes / seconds);
-// The least of each window: between collections memory rises and falls by ten megabytes.
-const growthMb = slope(busy.on.map(({ residentMb }) => Math.min(...residentMb))) * (60 / seconds);
+/** The least of each window: between collections memory rises and falls by ten megabytes. Windows come in turns of two. */
+const growthOf = (windows: readonly Window[]) =>
+  slope(windows.map(({ residentMb }) => Math.min(...residentMb))) * (60 / (2 * seconds));
+const growthMb = growthOf(idle.on);
 table(`${streams} streams, a token every ${PERIOD_MS} ms; ${rate} scrapes a second of ${PATH}`, [
   ["", "loop %", "late mean us", "late p99 us", "write mean us"],
   row("without scrapes", busy.off),
@@ -213,9 +215,19 @@ console.log(
 );
 console.log(`  ${bar("loop's thread per scrape, beside streams", busy.perScrapeUs, BAR.loopUs, "us")}`);
 console.log(`  ${bar("loop's thread per scrape, alone", idle.perScrapeUs, BAR.loopUs, "us")}`);
-console.log(`  ${bar("growth of memory while scraped", growthMb, BAR.mbPerMinute, "MB a minute")}`);
+console.log(`  ${bar("growth of memory while scraped, alone", growthMb, BAR.mbPerMinute, "MB a minute")}`);
 console.log(`  ${((100 * observing) / all).toFixed(2)} % of ${all} samples of the loop's thread in files that count`);
-save("scrape", { streams, rate, seconds, rounds, busy, idle, growthMb, observingShare: observing / all });
+save("scrape", {
+  streams,
+  rate,
+  seconds,
+  rounds,
+  busy,
+  idle,
+  growthMb,
+  growthBesideStreamsMb: growthOf(busy.on),
+  observingShare: observing / all,
+});
 if (!has("--no-save")) {
   const text = `${JSON.stringify({ streams, periodMs: PERIOD_MS, scrapes: 0, observing, all, samples }, null, 1)}\n`;
   writeFileSync(`${root}bench/results/scrape-profile.json`, text);
