@@ -4,6 +4,7 @@ import { Elysia } from "elysia";
 import { Accounts } from "./accounting.ts";
 import { createAlarm } from "./alarm.ts";
 import { type Clock, epochSeconds, epochUsOf, WallClock } from "./clock.ts";
+import { readTls } from "./config/certificates.ts";
 import { httpRoutes } from "./config/http-counts.ts";
 import type { ServeConfig, WireConfig } from "./config/types.ts";
 import { NO_PLAYS, type Plays, readPlays } from "./content/script.ts";
@@ -95,6 +96,8 @@ export interface App {
 const built = (name: string) => Bun.file(new URL(`../build/${name}`, import.meta.url));
 
 export async function createApp(config: ServeConfig, { log, stepLog, place }: AppOptions): Promise<App> {
+  const tls = config.tls && readTls(config.tls);
+  if (tls && "error" in tls) throw new Error(tls.error);
   const [core, vocabularyBytes, answers] = await Promise.all([
     built("core.wasm").arrayBuffer(),
     built("vocabulary.bin").bytes(),
@@ -220,6 +223,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     serve: {
       reusePort: place !== undefined,
       idleTimeout: KEEP_ALIVE_S,
+      ...(tls ? { tls } : {}),
       maxRequestBodySize: config.maxBodyBytes + 1024,
     },
   })
@@ -234,7 +238,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
   sampleEventLoop(clock, engines, () => shown?.moved());
 
   return {
-    url: `http://${server.hostname}:${server.port}`,
+    url: `${tls ? "https" : "http"}://${server.hostname}:${server.port}`,
     tritonUrl: tritonPort && `http://${tritonPort.hostname}:${tritonPort.port}`,
     engines,
     snapshot,

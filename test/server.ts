@@ -24,7 +24,7 @@ export async function serve(flags: readonly string[] = [], env: Record<string, s
     const decoder = new TextDecoder();
     for await (const chunk of stream) {
       text += decoder.decode(chunk, { stream: true });
-      const url = /http:\/\/127\.0\.0\.1:\d+/.exec(text)?.[0];
+      const url = /https?:\/\/127\.0\.0\.1:\d+/.exec(text)?.[0];
       if (url) ready.resolve(url);
     }
   };

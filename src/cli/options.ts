@@ -4,6 +4,7 @@ import { CURRENT, PROFILES, profileName } from "../config/metrics-profiles.ts";
 import { TIMING_FORMS } from "../config/parse-timing.ts";
 import { DEFAULT_PRESET } from "../config/presets.ts";
 import { BUG_NAMES, FIX_NAMES } from "../config/types.ts";
+import { doorOptions } from "./door-options.ts";
 import { loraModules } from "./lora-modules.ts";
 import {
   choice,
@@ -84,6 +85,7 @@ export const serveOptions = {
     default: "none",
     about: "Requests to /v1 and the like must carry one of these keys. Also taken from VLLM_API_KEY.",
   },
+  ...doorOptions,
   "enable-request-id-headers": {
     ...toggle,
     group: "Server",

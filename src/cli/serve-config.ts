@@ -7,6 +7,7 @@ import { DEFAULT_PRESET, findPreset, presetNames } from "../config/presets.ts";
 import type { Profile } from "../config/profile.ts";
 import { brokenRule, doubtful } from "../config/rules.ts";
 import type { EngineConfig, ServeConfig, Timing, TruthLogConfig } from "../config/types.ts";
+import { tlsConfig } from "./door-options.ts";
 import type { Given, Refused } from "./given.ts";
 import { brokenLora, readLoraModules } from "./lora-modules.ts";
 import type { Values } from "./options.ts";
@@ -40,8 +41,11 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   const triton = tritonMetrics(values, values.host ?? DEFAULT_HOST, values.workers ?? 1);
   if ("error" in triton) return triton;
 
+  const tls = tlsConfig(values, at);
+  if ("error" in tls) return tls;
+
   const name = values.model ?? profile.hub ?? model.hub;
-  const served = server(values, name);
+  const served = { ...server(values, name), ...tls };
   const brokenAdapters = brokenLora(served.loraModules, engine.maxLoras > 0, served.servedModelNames);
   if (brokenAdapters !== undefined) return { error: `${at("lora-modules")}: ${brokenAdapters}` };
   const notices = [...triton.notices, doubtful(engine), tooLong(engine, name, profile, model.maxModelLen)];

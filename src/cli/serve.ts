@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { version } from "../../package.json";
 import type { App, Place } from "../app.ts";
 import { wallUs } from "../clock.ts";
+import { readTls } from "../config/certificates.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { CoreTooLarge, CoreTrap } from "../core/core.ts";
 import { unwritable } from "../truth/log.ts";
@@ -35,6 +36,9 @@ export async function run(argv: readonly string[], platform: string = process.pl
     if (why) return refuse(why);
     warn(`wrong on purpose: --bug ${config.bugs.join(" ")} (docs/bug-modes.md)`);
   }
+
+  const tls = config.tls && readTls(config.tls);
+  if (tls && "error" in tls) return refuse(tls.error);
 
   if (config.workers > 1) {
     const { serveWorkers } = await import("./serve-workers.ts");

@@ -1,5 +1,6 @@
 /** Configuration as the rest of the house reads it: resolved, validated, every default filled in. Types only. */
 
+import type { TlsConfig } from "./door.ts";
 import type { Profile } from "./metrics-profiles.ts";
 import type { TritonMetricsConfig } from "./triton-metrics.ts";
 
@@ -140,6 +141,8 @@ export interface ServeConfig {
   readonly host: string;
   readonly port: number;
   readonly apiKeys: readonly string[];
+  /** Absent: plain HTTP. */
+  readonly tls?: TlsConfig;
   readonly streamInterval: number;
   readonly shutdownTimeoutS: number;
   readonly maxBodyBytes: number;

@@ -1,0 +1,176 @@
+/**
+ * Does the server speak HTTPS with `--ssl-…`, and is what does not fit said in one line? Keys and certificates lie in
+ * `tls/`: made for these tests (openssl, EC P-256, valid until 2126), of no use elsewhere.
+ */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import net from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import tls from "node:tls";
+import OpenAI from "openai";
+import { resolveServeConfig } from "../../src/cli/serve-options.ts";
+import { eventually, type Server, serve } from "../server.ts";
+import { posted } from "./raw-socket.ts";
+
+setDefaultTimeout(30_000);
+
+const file = (name: string) => new URL(`tls/${name}`, import.meta.url).pathname;
+const pem = (name: string) => readFileSync(file(name), "utf8");
+const ca = pem("ca.pem");
+const FLAGS = ["--served-model-name", "m", "--timing", "linear:base=5ms,prefill=0ms,decode=0ms"];
+const PAIR = ["--ssl-certfile", file("server.pem"), "--ssl-keyfile", file("server.key")];
+
+const folder = mkdtempSync(join(tmpdir(), "understudy-tls-"));
+const both = join(folder, "both.pem");
+writeFileSync(both, pem("server.pem") + pem("server.key"));
+
+let server: Server;
+beforeAll(async () => {
+  server = await serve([...FLAGS, ...PAIR]);
+});
+afterAll(async () => {
+  await server.stop();
+  rmSync(folder, { recursive: true });
+});
+const portOf = ({ url }: Server) => Number(new URL(url).port);
+const get = (url: string, more: object = {}) => fetch(url, { tls: { ca, ...more } });
+
+test("the URL, the answers and the official client", async () => {
+  expect(server.url).toStartWith("https://127.0.0.1:");
+  expect(server.output()).toContain(`curl -N ${server.url}/v1/chat/completions`);
+  expect((await get(`${server.url}/health`)).status).toBe(200);
+  const client = new OpenAI({ apiKey: "x", baseURL: `${server.url}/v1`, fetchOptions: { tls: { ca } } as object });
+  const stream = await client.chat.completions.create({
+    model: "m",
+    messages: [{ role: "user", content: "Hello" }],
+    max_tokens: 5,
+    stream: true,
+  });
+  let chunks = 0;
+  for await (const _ of stream) chunks++;
+  expect(chunks).toBeGreaterThan(5);
+});
+
+test("a certificate that nobody vouches for is refused by the client", async () => {
+  expect(fetch(`${server.url}/health`)).rejects.toThrow(/certificate/i);
+});
+
+test("a client that speaks plain HTTP gets nothing", async () => {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const socket = net.connect(portOf(server), "127.0.0.1");
+  let text = "";
+  socket.on("data", (data) => {
+    text += data.toString("latin1");
+  });
+  socket.on("close", () => resolve(text));
+  socket.on("error", () => {});
+  socket.write("GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+  expect(await promise).toBe("");
+});
+
+test.each(["end", "destroy"] as const)("a client that leaves is noticed: %s", async (how) => {
+  const https = { port: portOf(server), host: "127.0.0.1", ca };
+  const aborts = async () => Number(/outcome="abort"\S* (\d+)/.exec(await page())?.[1] ?? Number.NaN);
+  const page = async () => (await get(`${server.url}/metrics`)).text();
+  const before = await aborts();
+  const socket = tls.connect(https);
+  socket.on("error", () => {});
+  const first = new Promise((done) => socket.once("data", done));
+  socket.write(
+    posted("/v1/completions", { model: "m", prompt: "x", max_tokens: 4000, ignore_eos: true, stream: true }),
+  );
+  await first;
+  socket[how]();
+  await eventually(async () => (await aborts()) === before + 1);
+  await eventually(async () => /vllm:num_requests_running\{\S* 0/.test(await page()));
+});
+
+test("--ssl-cert-reqs takes 0 or 2", () => {
+  const taken = (value: number) => {
+    const argv = [...PAIR, "--ssl-ca-certs", file("ca.pem"), "--ssl-cert-reqs", String(value)];
+    return "config" in resolveServeConfig(argv, {}, () => "");
+  };
+  expect([0, 1, 2, 3].map(taken)).toEqual([true, false, true, false]);
+});
+
+test("one file may hold both; several workers", async () => {
+  const several = await serve([...FLAGS, "--workers", "2", "--ssl-certfile", both]);
+  try {
+    expect(several.url).toStartWith("https://");
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => get(`${several.url}/version`, { keepalive: false })),
+    );
+    expect(answers.map(({ status }) => status)).toEqual(Array(8).fill(200));
+  } finally {
+    await several.stop();
+  }
+});
+
+test("a client certificate, where one is required", async () => {
+  const strict = await serve([...FLAGS, ...PAIR, "--ssl-ca-certs", file("ca.pem"), "--ssl-cert-reqs", "2"]);
+  try {
+    const ask = (name: string | null) =>
+      new Promise<string>((done) => {
+        const own = name === null ? {} : { cert: pem(`${name}.pem`), key: pem(`${name}.key`) };
+        const socket = tls.connect({ port: portOf(strict), host: "127.0.0.1", ca, ...own });
+        let text = "";
+        socket.on("data", (data) => {
+          text += data.toString("latin1");
+        });
+        socket.on("close", () => done(text.slice(0, 15)));
+        socket.on("error", () => done("refused"));
+        socket.write("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+      });
+    expect(await ask("server")).toBe("HTTP/1.1 200 OK");
+    for (const name of [null, "other"]) expect(["", "refused"]).toContain(await ask(name));
+  } finally {
+    await strict.stop();
+  }
+});
+
+const notPem = join(folder, "text.pem");
+writeFileSync(notPem, "no certificate\n");
+const REFUSED: readonly (readonly [flags: string, line: string])[] = [
+  [`--ssl-keyfile ${file("server.key")}`, "--ssl-keyfile: there is no TLS without --ssl-certfile"],
+  ["--ssl-cert-reqs 2", "--ssl-cert-reqs: there is no TLS without --ssl-certfile"],
+  [
+    `${PAIR.join(" ")} --ssl-cert-reqs 1`,
+    '--ssl-cert-reqs: takes 0 (no client certificate) or 2 (one is required), not "1"',
+  ],
+  [
+    `${PAIR.join(" ")} --ssl-cert-reqs 2`,
+    "--ssl-cert-reqs: client certificates cannot be checked without --ssl-ca-certs",
+  ],
+  [`--ssl-certfile ${folder}/none.pem`, `--ssl-certfile ${folder}/none.pem: cannot be read (ENOENT)`],
+  [`--ssl-certfile ${folder}`, `--ssl-certfile ${folder}: cannot be read (EISDIR)`],
+  [`--ssl-certfile ${notPem}`, `--ssl-certfile ${notPem}: is no certificate; it takes a PEM file`],
+  [
+    `--ssl-certfile ${file("server.pem")}`,
+    `--ssl-certfile ${file("server.pem")}: holds no private key beside the certificate; give --ssl-keyfile`,
+  ],
+  [
+    `--ssl-certfile ${file("server.pem")} --ssl-keyfile ${notPem}`,
+    `--ssl-keyfile ${notPem}: is no private key; it takes a PEM file`,
+  ],
+  [
+    `--ssl-certfile ${file("server.pem")} --ssl-keyfile ${file("encrypted.key")}`,
+    `--ssl-keyfile ${file("encrypted.key")}: is encrypted, and vllm serve has no option for its password; it takes a PEM file`,
+  ],
+  [
+    `--ssl-certfile ${file("server.pem")} --ssl-keyfile ${file("other.key")}`,
+    `--ssl-keyfile ${file("other.key")}: does not belong to the certificate`,
+  ],
+  [
+    `${PAIR.join(" ")} --ssl-ca-certs ${notPem} --ssl-cert-reqs 2`,
+    `--ssl-ca-certs ${notPem}: is no certificate; it takes a PEM file`,
+  ],
+];
+const main = new URL("../../src/main.ts", import.meta.url).pathname;
+test.each(REFUSED)("%s: one line, exit 2", (flags, line) => {
+  for (const workers of ["1", "2"]) {
+    const words = [process.execPath, main, "serve", "--port", "0", "--workers", workers, ...flags.split(" ")];
+    const { exitCode, stderr, stdout } = Bun.spawnSync(words, { env: { ...process.env } });
+    expect([exitCode, stderr.toString(), stdout.toString()]).toEqual([2, `understudy serve: ${line}\n`, ""]);
+  }
+});
