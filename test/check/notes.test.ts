@@ -1,0 +1,57 @@
+/** What real engines of today do: a note with its source where it can be that, and a violation where it cannot. */
+import { expect, test } from "bun:test";
+import { checkScrapes } from "../../src/check/index.ts";
+import { page } from "./examples/example.ts";
+
+const verdictOf = (law: string, text: string, rest = false) =>
+  checkScrapes([{ text, rest }], { only: [law] }).laws[0]!.verdict;
+
+const ends = (stop: number, abort: number) =>
+  page(`
+    vllm:request_success_total{finished_reason="stop"} ${stop}
+    vllm:request_success_total{finished_reason="abort"} ${abort}
+    vllm:request_success_total{finished_reason="error"} 0
+  `);
+
+test.each([
+  ["nobody was aborted by the engine: queue and inference are within the latency", 0, 4, "held"],
+  ["… and are not", 0, 6, "violated"],
+  ["the engine aborted one before its first token: its times since the clock's zero", 1, 90_000, "note"],
+])("V18: %s", (_, aborted, inferenceS, verdict) => {
+  const text = page(`
+    vllm:request_queue_time_seconds_sum 0.5
+    vllm:request_inference_time_seconds_sum ${inferenceS}
+    vllm:e2e_request_latency_seconds_sum 5
+    vllm:e2e_request_latency_seconds_count 3
+  `);
+  expect(verdictOf("V18", ends(3 - aborted, aborted) + text)).toBe(verdict);
+});
+
+test.each([
+  [0, 100, "held"],
+  [0, 101, "violated"],
+  [2, 102, "held"],
+  [2, 103, "violated"],
+  [2, 99, "violated"],
+])("V24: %i aborted by the engine, %i observed of 100 tokens: %s", (aborted, observed, verdict) => {
+  const text = page(`
+    vllm:time_to_first_token_seconds_count 5
+    vllm:inter_token_latency_seconds_count ${observed - 5}
+    vllm:generation_tokens_total 100
+  `);
+  expect(verdictOf("V24", ends(5, aborted) + text)).toBe(verdict);
+});
+
+test.each([
+  ["", 4, "held"],
+  ["", 5, "violated"],
+  ['nv_trt_llm_request_metrics{model="m",version="1",request_type="active"} 0\n', 5, "note"],
+])("N09: with %j, %i first responses of 4 requests: %s", (more, responses, verdict) => {
+  const text = page(`
+    nv_inference_request_success{model="m",version="1"} 3
+    nv_inference_request_failure{model="m",version="1",reason="BACKEND"} 1
+    nv_inference_first_response_histogram_ms_count{model="m",version="1"} ${responses}
+    nv_inference_first_response_histogram_ms_sum{model="m",version="1"} 9
+  `);
+  expect(verdictOf("N09", more + text, true)).toBe(verdict);
+});
