@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { checkScrapes } from "../../src/check/index.ts";
 import { page } from "./examples/example.ts";
 
-const verdictOf = (law: string, text: string, rest = false) =>
+const verdictOf = (law: string, text: string, rest = false): string =>
   checkScrapes([{ text, rest }], { only: [law] }).laws[0]!.verdict;
 
 const ends = (stop: number, abort: number) =>
