@@ -9,7 +9,7 @@ import { column, column64 } from "./column";
 import { kvEvents, numGpuBlocks } from "./config";
 import { eventCleared, eventRemoved } from "./events";
 import { fetchSoon, soon } from "./fetch";
-import { count, setAddress, setWord } from "./header";
+import { count, setAddress, setWord, word } from "./header";
 import { BLOCK_BYTES, BlockField, Total, Word } from "./layout";
 import { clearPrefixes, enter, expectEntry, forget } from "./prefix";
 
@@ -61,6 +61,7 @@ export function initBlocks(): void {
   for (let block = 1; block < numGpuBlocks; block++) ring[block - 1] = block;
   tail = numGpuBlocks - 1;
   setFree(numGpuBlocks - 1);
+  setWord(Word.BlocksFreeLeast, free);
   setAddress(Word.BlocksAt, blocksAt);
   setAddress(Word.FreeQueueAt, changetype<usize>(ring));
   setWord(Word.FreeQueueMask, mask);
@@ -85,6 +86,11 @@ export function freeAt(index: i32): i32 {
 }
 export function freeHashAt(index: i32): u64 {
   return ringHash[(head + index) & mask];
+}
+
+/** A plan is done: is this the least that was ever free? */
+export function noteFree(): void {
+  if (free < word(Word.BlocksFreeLeast)) setWord(Word.BlocksFreeLeast, free);
 }
 
 function setFree(value: i32): void {

@@ -4,8 +4,9 @@ import { publishAdapters, takeAdapters } from "./adapters";
 import { publishAnswers, takeAnswers } from "./answers";
 import { publishArena, takeArena } from "./arena";
 import { initBlocks, resetCache, takeBlocks } from "./blocks";
+import { coast as coastOn, publishCoast } from "./coast";
 import { measure, measuredBytes } from "./column";
-import { maxNumSeqs, readConfig } from "./config";
+import { readConfig } from "./config";
 import { clearEvents, publishEvents, takeEvents } from "./events";
 import { takeFetch } from "./fetch";
 import { configAt, setTotal, setting, setWord, totalsAt, wordsAt } from "./header";
@@ -18,7 +19,7 @@ import { publishSlots, slotOf, takeSlots } from "./slots";
 import { clearPreempted, openSteps, publishSteps, sealPreempted, takeSteps } from "./steps";
 import { feed as feedSlot, publishInput, submit as submitRequest, takeInput, unblock as unblockSlot } from "./submit";
 import { publishTiming, takeTiming } from "./timing";
-import { takeVerify, verify as verifyAll } from "./verify";
+import { check, takeVerify, verify as verifyAll } from "./verify";
 import {
   applyClosed,
   closedPending,
@@ -50,6 +51,7 @@ export function init(): void {
   publishAdapters();
   publishAnswers();
   publishArena();
+  publishCoast();
   publishEvents();
   publishHistograms();
   publishInput();
@@ -169,6 +171,11 @@ export function update(nowUs: f64): i32 {
   return rows;
 }
 
+/** Plans and takes in while nobody outside is concerned, see coast.ts; the number of steps taken in. */
+export function coast(limitUs: f64, leastUs: f64, most: i32): i32 {
+  return coastOn(limitUs, leastUs, most);
+}
+
 export function open(): i32 {
   return openSteps();
 }
@@ -200,8 +207,4 @@ export function drainEvents(): void {
 /** All invariants; a broken one is a trap that names it. The debug core checks after every call. */
 export function verify(): void {
   verifyAll();
-}
-
-function check(): void {
-  if (isDefined(VERIFY) && VERIFY === 1 && maxNumSeqs > 0) verifyAll();
 }

@@ -171,6 +171,10 @@ export enum Word {
   PlanPrefillTokens,
   /** When each slot's request was first scheduled, doubles. */
   ScheduledAt,
+  /** Requests that ran or waited when the plan was done; the fewest free blocks after any plan. */
+  PlanRequests,
+  BlocksFreeLeast,
+  CoastAt,
   Count,
 }
 
@@ -210,6 +214,17 @@ export enum Field {
   FirstPage,
   LastPage,
   PageCount,
+}
+
+/** What `coast` is given and gives, doubles: times, then what it planned and how many of the steps taken in gave tokens. */
+export enum Coast {
+  BoundaryUs,
+  NextEndUs,
+  LastEndUs,
+  BusyUs,
+  Plans,
+  Given,
+  Count,
 }
 
 /** The row of a block with content: words of 32 bits, the first field has 64. */

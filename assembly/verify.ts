@@ -30,6 +30,11 @@ export function takeVerify(): void {
   adapters = column(2 * ADAPTERS);
 }
 
+/** The debug core's look at everything after each call. */
+export function check(): void {
+  if (isDefined(VERIFY) && VERIFY === 1 && maxNumSeqs > 0) verify();
+}
+
 export function verify(): void {
   for (let adapter = 0; adapter <= largestAdapter(); adapter++) {
     adapters[adapter] = 0;

@@ -12,6 +12,12 @@ export interface Clock {
   at(dueUs: number, wake: () => void): Cancel;
   /** When the earliest pending `at` is due; Infinity when none is. */
   nextUs(): number;
+  /**
+   * Of simulated time: nothing else happens before this time, so who is woken may go on by itself to any time before it,
+   * and says so with `skip`. -Infinity: nowhere.
+   */
+  freeUntil?(): number;
+  skip?(us: number): void;
   /** Calls `run` in the next turn of the event loop: sockets are served in between. */
   turn(run: () => void): void;
   /** Calls `run` at the end of the current turn, before any other event. */
@@ -158,6 +164,8 @@ export class VirtualClock implements Clock {
   readonly #pending: Entry[] = [];
   readonly #turns: (() => void)[] = [];
   #nowUs: number;
+  /** Where `until` ends, while it runs. */
+  #limitUs = Number.NEGATIVE_INFINITY;
 
   constructor(startUs = 0) {
     this.#nowUs = startUs;
@@ -179,6 +187,14 @@ export class VirtualClock implements Clock {
 
   nextUs(): number {
     return this.#pending[0]?.dueUs ?? Number.POSITIVE_INFINITY;
+  }
+
+  freeUntil(): number {
+    return this.#turns.length > 0 ? Number.NEGATIVE_INFINITY : Math.min(this.#limitUs, this.nextUs());
+  }
+
+  skip(us: number): void {
+    this.#nowUs = us;
   }
 
   turn(run: () => void): void {
@@ -207,8 +223,9 @@ export class VirtualClock implements Clock {
     this.#nowUs = Math.max(this.#nowUs, untilUs);
   }
 
-  /** Runs everything that is due before `us`; then it is that time, and what is due then has not run. */
+  /** Runs everything that is due before `us`; then it is that time, if it is finite, and what is due then has not run. */
   until(us: number): void {
+    this.#limitUs = us;
     for (;;) {
       const run = this.#turns.shift();
       if (run) {
@@ -222,7 +239,8 @@ export class VirtualClock implements Clock {
       this.#nowUs = next.dueUs;
       next.wake();
     }
-    this.#nowUs = Math.max(this.#nowUs, us);
+    this.#limitUs = Number.NEGATIVE_INFINITY;
+    if (us < Number.POSITIVE_INFINITY) this.#nowUs = Math.max(this.#nowUs, us);
   }
 
   /** Runs what comes next, one turn or one wake-up; false when nothing is pending. */

@@ -87,7 +87,7 @@ export function code(text: string): string {
 
 /** There is one scheduler: whoever else calls it would be a second one. */
 export function schedules(text: string): boolean {
-  return /\.schedule\(/.test(code(text));
+  return /\.(schedule|exports\.coast)\(/.test(code(text));
 }
 
 const inRoom = (rooms: readonly string[]) => (path: string) => path.startsWith("src/") && rooms.includes(roomOf(path));

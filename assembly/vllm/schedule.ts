@@ -2,6 +2,7 @@
 // admission, then those that wait; preemption by recompute when blocks run out. This file is the whole control flow.
 
 import { adaptersMoved, lacksAdapter, moveAdapter, noteAdapters } from "../adapters";
+import { noteFree } from "../blocks";
 import { column } from "../column";
 import {
   asyncScheduling,
@@ -122,6 +123,8 @@ export function schedule(now: f64): f64 {
   if (prefillScheduleInterval > 1 && prefills) lastPrefill = executed;
   sealPlan(rows, admitted);
   publishSums();
+  setWord(Word.PlanRequests, runningLength() + waitingLength());
+  noteFree();
   count(Total.Steps, 1);
   if (rows > 0) return stepUs();
   return openSteps() === 1 && unfinished() > 0 ? 1000 : 0;

@@ -33,6 +33,7 @@ import {
   clearOutbox,
   emit,
   lose,
+  muted,
   outboxRows,
   outboxRowsEnd,
   outboxTokens,
@@ -99,6 +100,7 @@ export function update(now: f64): i32 {
 function takeCalm(from: i32, to: i32, now: f64): i32 {
   if (from === to) return to;
   const handles = rowHandle;
+  const silent = muted;
   const lastUs = row(handles[from] & (SLOTS - 1)).lastTokenUs;
   const move: i64 = -(1 | ((<i64>asyncScheduling) << 32));
   let outAt = outboxRowsEnd();
@@ -118,6 +120,7 @@ function takeCalm(from: i32, to: i32, now: f64): i32 {
     r.outputs = position + 1;
     r.moveInFlight(move);
     r.lastTokenUs = now;
+    if (silent) continue;
     store<u64>(outAt, out | <u64>slot);
     store<u64>(outAt, 1, 8);
     store<i32>(tokenAt, token);

@@ -129,7 +129,7 @@ async function runTrace(trace: Trace, name: string, values: ReplayValues, config
     untilUs,
     clients: clientsOf(values, config.engine.seed),
     collect: () => Bun.gc(true),
-    beforeUpdate: (nowUs) => pages?.before(nowUs),
+    ...(scrapes === null && files.metrics === null ? {} : { beforeUpdate: (nowUs: number) => pages?.before(nowUs) }),
     ...(scrapes === null
       ? {}
       : {

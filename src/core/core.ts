@@ -37,6 +37,7 @@ export interface CoreExports {
   flush(): void;
   schedule(nowUs: number): number;
   update(nowUs: number): number;
+  coast(limitUs: number, leastUs: number, most: number): number;
   open(): number;
   hasWork(): number;
   pause(state: number): void;

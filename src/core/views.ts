@@ -3,6 +3,7 @@
  * A view of a per-step list (plan rows) starts at an address that the words give anew for each step.
  */
 import {
+  Coast,
   FINE_WIDTH,
   Field,
   HISTOGRAM_WIDTH,
@@ -39,6 +40,8 @@ export class CoreViews {
   readonly deferred: Int32Array;
   /** When each slot's request was first scheduled. */
   readonly scheduledUs: Float64Array;
+  /** What `coast` is given and gives. */
+  readonly coast: Float64Array;
   /** The input buffer: prompts, stop ids, fed ids. */
   readonly input: Int32Array;
 
@@ -53,6 +56,7 @@ export class CoreViews {
     const at = (word: Word) => this.word(word) >>> 0;
     this.#rowsAt = at(Word.RowsAt) >> 2;
     const column = (word: Word, length = SLOTS) => new Int32Array(buffer, at(word), length);
+    this.coast = new Float64Array(buffer, at(Word.CoastAt), Coast.Count);
     this.bounds = new Float64Array(buffer, at(Word.BoundsAt), Histogram.Count * HISTOGRAM_WIDTH);
     this.buckets = new Float64Array(buffer, at(Word.BucketsAt), Histogram.Count * HISTOGRAM_WIDTH);
     this.sums = new Float64Array(buffer, at(Word.SumsAt), Histogram.Count);

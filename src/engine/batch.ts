@@ -2,7 +2,7 @@
  * Which calls make up the life of a batch? The only place that calls the core's `schedule` and `update`:
  * the live loop, replay and the golden runner all go through here, so there is no second scheduler.
  */
-import { NONE, type Pause, type Reason, SUBMIT_FED, Word } from "../../assembly/layout.ts";
+import { Coast, NONE, type Pause, type Reason, SUBMIT_FED, Word } from "../../assembly/layout.ts";
 import type { Core } from "../core/core.ts";
 import type { Journal } from "./journal.ts";
 import { LastPlan } from "./last-plan.ts";
@@ -33,10 +33,12 @@ export interface CoreRequest {
   readonly fed?: ArrayLike<number>;
 }
 
+/** Steps of one coast: some milliseconds, after which others have their turn. */
+const COAST_MOST = 4096;
+
 export class Batch {
   readonly #blocksUsable: number;
   readonly #journal: Journal | null;
-  #freeLeast: number;
   readonly lastPlan: LastPlan;
 
   /** A new core: all its blocks are free. `journal` keeps the calls. */
@@ -47,13 +49,12 @@ export class Batch {
     this.#journal = journal;
     journal?.of(core);
     this.#blocksUsable = core.views.word(Word.BlocksFree);
-    this.#freeLeast = this.#blocksUsable;
     this.lastPlan = new LastPlan(core);
   }
 
   /** Most blocks in use at once, right after a plan. */
   get blocksPeak(): number {
-    return this.#blocksUsable - this.#freeLeast;
+    return this.#blocksUsable - this.core.views.word(Word.BlocksFreeLeast);
   }
 
   /** The request's handle, or NONE when slots or arena are full. */
@@ -102,8 +103,6 @@ export class Batch {
   plan(nowUs: number): number {
     this.#journal?.short("plan", nowUs);
     const durationUs = this.core.exports.schedule(nowUs);
-    const free = this.core.views.words[Word.BlocksFree]!;
-    if (free < this.#freeLeast) this.#freeLeast = free;
     this.lastPlan.planned(durationUs);
     return durationUs;
   }
@@ -113,6 +112,23 @@ export class Batch {
     this.#journal?.short("take", nowUs);
     this.lastPlan.tookIn(nowUs);
     return this.core.exports.update(nowUs);
+  }
+
+  /**
+   * Plans and takes in, in this order, while steps end before `untilUs` and end no request; how many were taken in, and in
+   * how many tokens came is `course[Coast.Given]`. `course` holds the boundary, the end of the open step (Infinity: none)
+   * and that of the last one planned, before and after. The journal keeps no such calls, and plain rows are not in the outbox.
+   */
+  coast(untilUs: number, leastUs: number): number {
+    const { course } = this;
+    const steps = this.core.exports.coast(untilUs, leastUs, COAST_MOST);
+    if (course[Coast.Plans]! > 0) this.lastPlan.planned(course[Coast.BusyUs]!);
+    if (steps > 0) this.lastPlan.tookIn(course[Coast.BoundaryUs]!, steps);
+    return steps;
+  }
+
+  get course(): Float64Array {
+    return this.core.views.coast;
   }
 
   /** Ends a request from outside; freed at the next `take` or `flush`. False when it is gone already. */

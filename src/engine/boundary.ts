@@ -28,6 +28,11 @@ export class Boundary {
     if (this.#state.idle()) this.rested();
   }
 
+  /** No command waits. */
+  get clear(): boolean {
+    return this.#commands.length === 0;
+  }
+
   /** An update was taken in and handed out. */
   reached(): void {
     if (this.#commands.length === 0) return;

@@ -28,7 +28,7 @@ import { Lateness } from "./lateness.ts";
 import { Live } from "./live.ts";
 import { Loop } from "./loop.ts";
 import { Watch } from "./observer.ts";
-import type { EngineOptions, PauseMode } from "./options.ts";
+import { type EngineOptions, hooksOf, isAlone, type PauseMode } from "./options.ts";
 import type { Passages } from "./passage.ts";
 import { coreSetup } from "./setup.ts";
 import { type Fresh, Snapshots } from "./snapshot.ts";
@@ -122,10 +122,9 @@ export class Engine {
               onLoad(words[Word.Waiting]!, words[Word.Running]!, 1 - words[Word.BlocksFree]! / blocksUsable),
           }
         : {}),
-      ...(options.onStep ? { onStep: options.onStep } : {}),
-      ...(options.beforeUpdate ? { beforeUpdate: options.beforeUpdate } : {}),
-      ...(options.moved ? { moved: options.moved } : {}),
+      ...hooksOf(options),
       ...(this.#watch ? { watch: this.#watch } : {}),
+      ...(isAlone(options) ? { coasts: () => this.#listening + this.#holding.size === 0 && this.#boundary.clear } : {}),
     });
   }
 

@@ -25,7 +25,7 @@ export class LastPlan {
   planned(durationUs: number): void {
     const words = this.#words;
     const rows = words[Word.PlanRows]!;
-    this.requests = words[Word.Running]! + words[Word.Waiting]!;
+    this.requests = words[Word.PlanRequests]!;
     this.scheduled = rows;
     this.prefills = rows - words[Word.PlanDecodes]!;
     this.prefillTokens = words[Word.PlanPrefillTokens]!;
@@ -33,8 +33,9 @@ export class LastPlan {
     this.busyUs += durationUs;
   }
 
-  tookIn(nowUs: number): void {
-    this.taken++;
+  /** `steps` of them, the last one at `nowUs`. */
+  tookIn(nowUs: number, steps = 1): void {
+    this.taken += steps;
     this.takenUs = nowUs;
   }
 

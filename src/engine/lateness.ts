@@ -21,13 +21,13 @@ class Counts implements HistogramView {
     return this.#count;
   }
 
-  observe(us: number): void {
+  observe(us: number, times = 1): void {
     const bounds = this.#boundsUs;
     let at = 0;
     while (at < bounds.length && us > bounds[at]!) at++;
-    this.buckets[at]!++;
-    this.#sumUs += us;
-    this.#count++;
+    this.buckets[at]! += times;
+    this.#sumUs += us * times;
+    this.#count += times;
   }
 
   snapshot(): HistogramSnapshot {
@@ -54,6 +54,12 @@ export class Lateness implements LoopView {
     this.stepStartLateness.observe(startUs);
     this.stepEndLateness.observe(endUs);
     if (startUs > 1000) this.stepsLate++;
+  }
+  /** So many steps in simulated time, which has no host that could be late. */
+  punctual(steps: number): void {
+    for (const counts of [this.stepStartLateness, this.stepEndLateness, this.stepWriteDuration, this.stepHostTime]) {
+      counts.observe(0, steps);
+    }
   }
   wrote(durationUs: number): void {
     this.stepWriteDuration.observe(durationUs);

@@ -4,6 +4,7 @@
  * clock, so a late host does not change what is decided. Order of calls as vLLM 0.33 `v1/engine/core.py`,
  * `step` and `step_with_batch_queue`.
  */
+import { Coast, Word } from "../../assembly/layout.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Batch } from "./batch.ts";
 import type { Lateness } from "./lateness.ts";
@@ -37,6 +38,8 @@ export interface LoopOptions {
   readonly watch?: Watch;
   /** Called before each plan and after each update: the points at which vLLM's engine publishes how loaded it is. */
   readonly publish?: () => void;
+  /** Does nobody look at a step that ends no request? Then many of them are one call of the core, where the clock allows. */
+  readonly coasts?: () => boolean;
   /** Called whenever planning leaves no step open. */
   readonly rest: () => void;
   /** Shared by loops that count together. */
@@ -120,13 +123,18 @@ export class Loop {
   readonly #end = (): void => {
     if (this.#stopped) return;
     const { batch, beforeUpdate, clock, deliver, free, lateness, moved, onStep, publish, watch } = this.#options;
-    const startUs = clock.now();
+    let startUs = clock.now();
     beforeUpdate?.(startUs);
     const plannedUs = this.#ends.shift()!;
-    const dueUs = free ? startUs : this.#rebase(plannedUs, startUs);
+    let dueUs = free ? startUs : this.#rebase(plannedUs, startUs);
     this.#boundaryUs = dueUs;
     if (free) this.#lastEndUs = dueUs;
-    const rows = batch.take(dueUs);
+    let rows = batch.take(dueUs);
+    if (this.#coast(rows)) {
+      dueUs = this.#boundaryUs;
+      startUs = dueUs;
+      rows = batch.core.views.words[Word.OutRows]!;
+    }
     publish?.();
     deliver();
     if (rows > 0) {
@@ -141,6 +149,29 @@ export class Loop {
     moved?.(this.idle);
     this.#wait();
   };
+
+  /** Goes on through steps that concern nobody; the last of them is then as if it were the one just taken in. `rows` as of that one. */
+  #coast(rows: number): boolean {
+    const { batch, clock, coasts, free, lateness, leastUs } = this.#options;
+    const nextUs = this.#ends[0];
+    if (coasts === undefined || free || nextUs === undefined || this.#ends.length > 1) return false;
+    const untilUs = clock.freeUntil?.() ?? Number.NEGATIVE_INFINITY;
+    if (nextUs >= untilUs || !coasts()) return false;
+    const { course } = batch;
+    course[Coast.BoundaryUs] = this.#boundaryUs;
+    course[Coast.NextEndUs] = nextUs;
+    course[Coast.LastEndUs] = this.#lastEndUs;
+    if (batch.coast(untilUs, leastUs) === 0) return false;
+    this.#boundaryUs = course[Coast.BoundaryUs]!;
+    this.#lastEndUs = course[Coast.LastEndUs]!;
+    this.#ends.length = 0;
+    if (course[Coast.NextEndUs]! < Number.POSITIVE_INFINITY) this.#ends.push(course[Coast.NextEndUs]!);
+    clock.skip!(this.#boundaryUs);
+    // The last one is counted with what follows.
+    const last = batch.core.views.words[Word.OutRows]! > 0 ? 1 : 0;
+    lateness.punctual((rows > 0 ? 1 : 0) + course[Coast.Given]! - last);
+    return true;
+  }
 
   /** The boundary's time: when it was due, unless the host has fallen too far behind. */
   #rebase(dueUs: number, nowUs: number): number {

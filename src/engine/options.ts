@@ -1,4 +1,4 @@
-/** What does an engine take when it is made? Types only. */
+/** What does an engine take when it is made, and who looks at its steps? */
 import type { Clock } from "../clock.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { Journal } from "./journal.ts";
@@ -16,6 +16,7 @@ export interface EngineOptions extends SetupExtras {
   readonly adapters?: number;
   /** Free-running steps under `timing: none`; off, each lasts a microsecond (virtual time). */
   readonly free?: boolean;
+  /** Of a step that gave tokens, or in simulated time of the last of several that ended no request. */
   readonly onStep?: (dueUs: number, startUs: number, endUs: number) => void;
   /** Told of every step and every generation; without one nothing is noted. */
   readonly observer?: Observer;
@@ -34,6 +35,16 @@ export interface EngineOptions extends SetupExtras {
   readonly beforeUpdate?: (nowUs: number) => void;
   /** Called after each update and plan; `idle`: no step is open. */
   readonly moved?: (idle: boolean) => void;
+}
+
+/** Those of the loop's calls that are asked for. */
+export function hooksOf({ onStep, beforeUpdate, moved }: EngineOptions) {
+  return { ...(onStep ? { onStep } : {}), ...(beforeUpdate ? { beforeUpdate } : {}), ...(moved ? { moved } : {}) };
+}
+
+/** Nobody looks at every single step. */
+export function isAlone({ observer, passages, journal, onLoad, beforeUpdate, moved }: EngineOptions): boolean {
+  return ![observer, passages, journal, onLoad, beforeUpdate, moved].some((someone) => someone !== undefined);
 }
 
 /** What a pause does with those that run (vLLM's `/pause?mode=`). `still`: as `keep`, and nobody is told. */

@@ -14,12 +14,9 @@ import type { Pace, TraceRequest } from "../traces/trace.ts";
 import { type ClientOptions, PATIENT } from "./clients.ts";
 import { Fleet } from "./fleet.ts";
 
-/** Work between two calls of `collect`: requests, and steps at so many for a request. */
+/** Work between two calls of `collect`: requests, and steps that were looked at, at so many for a request. */
 const COLLECT_EVERY = 40_000;
 const STEPS_PER_REQUEST = 16;
-
-/** So much simulated time passes between two calls of `onProgress`, at most. */
-const SLICE_US = 100_000;
 
 /** Requests are streams of completions, and vLLM's middleware counts each answer whole, by its first line. */
 export const HTTP_ROUTES: readonly HttpRoute[] = [{ handler: "/v1/completions", method: "POST" }];
@@ -157,16 +154,14 @@ export class Replay {
 
   /** As far as nothing comes from outside. */
   #slice(): void {
-    const { untilUs, onProgress } = this.#options;
+    const { untilUs } = this.#options;
     const clock = this.#clock;
     const arrivalUs =
       this.#next !== undefined && this.#live < this.#most ? this.#next.arrivalUs : Number.POSITIVE_INFINITY;
-    const sliceUs = this.#live > 0 ? clock.now() + SLICE_US : Number.POSITIVE_INFINITY;
-    clock.until(Math.min(arrivalUs, sliceUs, this.#rowUs, this.#scrapeUs, untilUs));
+    clock.until(Math.min(arrivalUs, this.#rowUs, this.#scrapeUs, untilUs));
     if (clock.now() >= this.#rowUs) this.#row();
     if (clock.now() >= untilUs) return;
     this.#fill();
-    onProgress?.(clock.now(), this.counts);
   }
 
   #end(): number {
@@ -235,6 +230,7 @@ export class Replay {
   readonly #stepped = (): void => {
     this.#steps++;
     this.#collect();
+    this.#options.onProgress?.(this.#clock.now(), this.counts);
     if (this.#live < this.#most && this.#most !== Number.POSITIVE_INFINITY) this.#fill();
   };
 
