@@ -17,6 +17,7 @@ import { NONE, SUBMIT_SKIP_READING } from "../layout";
 import { find } from "../prefix";
 import { runningLength } from "../queues";
 import { row, tokensOf } from "../slots";
+import { calmUntil } from "./plain";
 
 /** Blocks for `n` tokens more of a running request with `computed` ones; the number of new blocks, or NONE. */
 export function grow(slot: i32, n: i32, computed: i32): i32 {
@@ -90,6 +91,7 @@ export function store(slot: i32, tokens: i32): void {
     if (i + 1 < full) at = nextEntry(at);
   }
   setCached(slot, full);
+  if (row(slot).calmUntil > 0) row(slot).calmUntil = calmUntil(row(slot));
 }
 
 /**

@@ -60,6 +60,7 @@ import {
 import { addDecodes, addPrefill, clearSums, publishSums, stepUs } from "../timing";
 import { admit, grow, lookUp } from "./allocate";
 import { preempt } from "./end";
+import { quietUntil } from "./plain";
 
 const NEVER: f64 = -1;
 
@@ -140,9 +141,11 @@ function defersPrefills(): bool {
 function planRunning(threshold: i32, deferPrefills: bool): void {
   let i = 0;
   while (i < runningLength() && budget > 0) {
-    i = planQuiet(i);
-    if (i === runningLength() || budget === 0) break;
     const slot = running[i];
+    if (isQuiet(row(slot))) {
+      i = planQuiet(i);
+      continue;
+    }
     const held = row(slot).placeholders;
     const done = row(slot).computed;
     // Asynchronous: the step in flight reaches max_tokens, one more would be wasted.
@@ -188,7 +191,7 @@ function planRunning(threshold: i32, deferPrefills: bool): void {
 
 /**
  * Plans a run of requests that decode and need nothing but the next position, which is nearly all of them nearly always;
- * the index of the first that needs more. It decides as the long way does: `quietUntil` says how far.
+ * the index of the first that needs more. It decides as the long way does: `quietUntil` says how far. The first is quiet.
  */
 function planQuiet(from: i32): i32 {
   const end = min(runningLength(), from + budget);
@@ -203,8 +206,8 @@ function planQuiet(from: i32): i32 {
   for (; i < end; i++) {
     const slot = ids[i];
     const r = row(slot);
+    if (!isQuiet(r)) break;
     const done = r.computed;
-    if (done >= r.quietUntil) break;
     r.computed = done + 1;
     r.moveInFlight(move);
     attended += done;
@@ -222,12 +225,9 @@ function planQuiet(from: i32): i32 {
   return i;
 }
 
-/** Up to how many computed tokens a plan for this request is one token and nothing else. */
-function quietUntil(r: Row): i32 {
-  let until = min(r.tableCount * blockSize, maxModelLen - 1);
-  if (asyncScheduling) until = min(until, r.prompt + r.maxTokens - 1);
-  if (prefixCaching) until = min(until, r.storeAt - 1);
-  return until;
+/** Asynchronous: with nothing in flight a block may be full whose content is known, and is entered now. */
+function isQuiet(r: Row): bool {
+  return r.computed < r.quietUntil && (!asyncScheduling || r.inFlight > 0);
 }
 
 /** Who loses its blocks: the last one (fcfs), or the first of those with the largest (priority, arrival). */

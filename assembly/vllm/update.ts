@@ -59,6 +59,7 @@ import {
 import { closeStep, firstRow, rowFlags, rowHandle, rowsOf, rowTokens } from "../steps";
 import { store as storeBlocks } from "./allocate";
 import { applyClosed, countEnd, release } from "./end";
+import { calmUntil } from "./plain";
 
 /** Prompt tokens computed for requests whose first token came in this step. */
 let promptComputed: f64 = 0;
@@ -77,8 +78,12 @@ export function update(now: f64): i32 {
   gaps = 0;
   const from = firstRow(step);
   const to = from + rowsOf(step);
-  for (let at = takeCalm(from, to, now); at < to; at = takeCalm(at + 1, to, now)) {
-    takeRow(rowHandle[at], rowTokens[at], (rowFlags[at] & ROW_SAMPLES) !== 0, now);
+  for (let at = from; at < to; ) {
+    if (isCalm(row(rowHandle[at] & (SLOTS - 1)))) at = takeCalm(at, to, now);
+    else {
+      takeRow(rowHandle[at], rowTokens[at], (rowFlags[at] & ROW_SAMPLES) !== 0, now);
+      at++;
+    }
   }
   if (gaps > 0) observeMany(Histogram.InterTokenLatency, gapUs, gaps);
   if (ended) pruneRunning();
@@ -95,10 +100,10 @@ export function update(now: f64): i32 {
 
 /**
  * Takes in a run of rows that are one plain token each, as long after their last one, which is nearly all of them; the
- * index of the first that is more. It does what `takeRow` does: `calmUntil` says how far nothing else can happen.
+ * index of the first that is more. It does what `takeRow` does: `calmUntil` says how far nothing else can happen. The first
+ * row is calm.
  */
 function takeCalm(from: i32, to: i32, now: f64): i32 {
-  if (from === to) return to;
   const handles = rowHandle;
   const silent = muted;
   const lastUs = row(handles[from] & (SLOTS - 1)).lastTokenUs;
@@ -111,7 +116,7 @@ function takeCalm(from: i32, to: i32, now: f64): i32 {
     const slot = handles[at] & (SLOTS - 1);
     const r = row(slot);
     const position = r.outputs;
-    if (position >= r.calmUntil || r.lastTokenUs !== lastUs) break;
+    if (!isCalm(r) || r.lastTokenUs !== lastUs) break;
     let token = NONE;
     if ((r.flags & SUBMIT_UNREAD) === 0) {
       token = drawNext(r, position);
@@ -128,20 +133,13 @@ function takeCalm(from: i32, to: i32, now: f64): i32 {
     tokenAt += 4;
     out += (<u64>1) << 32;
   }
-  if (at > from) countGaps(now - lastUs, <f64>(at - from));
+  countGaps(now - lastUs, <f64>(at - from));
   advanceOutbox(at - from);
   return at;
 }
 
-/** How many outputs there are before one that is not plain. */
-function calmUntil(r: Row): i32 {
-  if ((r.flags & (SUBMIT_FED | SUBMIT_STOPS)) !== 0 || r.status !== Status.Running || r.stale > 0) return 0;
-  let until = (r.eosAt > 0 ? min(r.eosAt, r.lastOutput) : r.lastOutput) - 1;
-  if (prefixCaching) {
-    until = min(until, r.fullAt - 1);
-    if (asyncScheduling) until = min(until, r.outputs + r.storeAt - 1 - (r.computed - r.inFlight));
-  }
-  return until;
+function isCalm(r: Row): bool {
+  return r.outputs < r.calmUntil;
 }
 
 function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
