@@ -55,3 +55,19 @@ test.each([
   `);
   expect(verdictOf("N09", more + text, true)).toBe(verdict);
 });
+
+test.each([
+  [1, 5, 1, "held"],
+  [1, 5, 0, "violated"],
+  [2, 5, 0, "held"],
+  [2, 0, 1, "violated"],
+])("T07: of %i engines, %i iterations and %i µs more: %s", (engines, iterations, us, verdict) => {
+  const at = (iteration: number, timestamp: number) =>
+    page(`
+      nv_trt_llm_general_metrics{model="m",version="1",general_type="iteration_counter"} ${iteration}
+      nv_trt_llm_general_metrics{model="m",version="1",general_type="timestamp"} ${1.79e15 + timestamp}
+      ${Array.from({ length: engines }, (_, i) => `vllm:kv_cache_usage_perc{engine="${i}"} 0`).join("\n")}
+    `);
+  const { laws } = checkScrapes([at(7, 100), at(7 + iterations, 100 + us)], { only: ["T07"] });
+  expect(`${laws[0]!.verdict}`).toBe(verdict);
+});
