@@ -7,7 +7,7 @@ import { type Clock, epochSeconds, epochUsOf, WallClock } from "./clock.ts";
 import { readTls } from "./config/certificates.ts";
 import { httpRoutes } from "./config/http-counts.ts";
 import type { ServeConfig, WireConfig } from "./config/types.ts";
-import { NO_PLAYS, type Plays, readPlays } from "./content/script.ts";
+import { type Plays, readPlays } from "./content/script.ts";
 import { builtInText, folderText } from "./content/text-model.ts";
 import { Fleet } from "./engine/fleet.ts";
 import { Journal, type JournalText } from "./engine/journal.ts";
@@ -109,7 +109,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
   const wire = config.wire ?? {};
   const text = wire.tokenizer ? await folderText(wire.tokenizer) : builtInText(vocabularyBytes, answers);
   const { vocabulary, encoder } = text;
-  const plays = wire.script ? playsOf(wire.script) : NO_PLAYS;
+  const plays = wire.script ? { plays: playsOf(wire.script) } : {};
   const steps = stepLog ? new StepLog(stepLog) : null;
   const engineFirst = (place?.index ?? 0) * config.dataParallelSize;
   const truth = config.truthLog
@@ -190,7 +190,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     renderChat: text.renderChat,
     endIds: text.endIds,
     generation: text.generation,
-    plays,
+    ...plays,
     responseRole: wire.responseRole ?? "assistant",
     trackServerLoad: wire.trackServerLoad === true,
     ...fingerprint(wire),

@@ -7,6 +7,7 @@ import { randomHex } from "../../random.ts";
 import { Cors } from "./cors.ts";
 import { methodNotAllowed, notFound, unauthorized } from "./errors.ts";
 import type { HttpVisit, OpenAiOptions } from "./front.ts";
+import { ORDER_HEADER } from "./order-header.ts";
 import type { ErrorAnswer } from "./request.ts";
 
 /** The part of Elysia's context that is used. */
@@ -23,6 +24,9 @@ const HTML_HEADERS = { ...JSON_HEADERS, "content-type": "text/html; charset=utf-
 const EMPTY_HEADERS = { server: "uvicorn", vary: "Origin" };
 const STREAM_HEADERS = { server: "uvicorn", "content-type": "text/event-stream; charset=utf-8", vary: "Origin" };
 const TEXT_HEADERS = { server: "uvicorn", vary: "Origin" };
+
+/** The answer leaves first. */
+const RELEASE_US = 20_000;
 
 const GUARDED = ["/v1", "/v2", "/inference", "/cohere"];
 
@@ -127,6 +131,7 @@ export class Http {
     const { accessLog, config } = this.#options;
     this.visitOf(context)?.done(status, typeof body === "string" ? Buffer.byteLength(body) : 0);
     if (accessLog !== null) this.#log(context, status, accessLog);
+    if (this.#options.plays !== undefined) this.#release(context);
     if (!config.enableRequestIdHeaders && this.#cors.off) return new Response(body, { status, headers });
     const more: Record<string, string> = {};
     if (status !== unauthorized.status && headers.vary === "Origin")
@@ -134,6 +139,13 @@ export class Http {
     if (config.enableRequestIdHeaders)
       more["x-request-id"] = context.request.headers.get("x-request-id") ?? randomHex(16);
     return new Response(body, { status, headers: { ...headers, ...more } });
+  }
+
+  /** An engine that a script made stand still goes on after the answer to a request that wants it. */
+  #release({ request }: Context): void {
+    const { backend } = this.#options;
+    if (request.headers.get(ORDER_HEADER)?.includes('"release":true'))
+      backend.after?.(RELEASE_US, () => backend.standStill?.(false));
   }
 
   #log({ request, server }: Context, status: number, log: NonNullable<OpenAiOptions["accessLog"]>): void {

@@ -17,10 +17,9 @@ import type { Generation, Receiver } from "../../engine/types.ts";
 import { badRequest } from "./errors.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { LogprobSource } from "./logprobs.ts";
+import { ORDER_HEADER } from "./order-header.ts";
 import { type Played, PlayedReceiver, rankedLogprobs, type Stage, scriptIds } from "./play.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "./request.ts";
-
-export const ORDER_HEADER = "x-understudy";
 
 type Asking = ChatRequest | CompletionRequest;
 

@@ -1,0 +1,101 @@
+/** What stands in a folder of recorded exchanges? The format is that of `test/conformance/recorded/README.md`. */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { compact, type Slice, slice } from "./json-slices.ts";
+
+export interface Request {
+  readonly method: string;
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string | null>>;
+  readonly body?: unknown;
+  readonly body_text?: string;
+  readonly body_base64?: string;
+  /** `body` as it is sent. */
+  readonly sent?: string;
+}
+
+export interface Response {
+  readonly status: number;
+  readonly status_line: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+  readonly chunks?: number;
+  readonly frames?: readonly string[];
+  readonly frames_per_chunk?: readonly number[];
+  readonly connection_closed_early?: boolean;
+}
+
+export interface Exchange {
+  readonly request: Request;
+  readonly script?: Readonly<Record<string, unknown>> | null;
+  readonly hold_after?: number;
+  readonly release_after_s?: number;
+  readonly save?: Readonly<Record<string, string>>;
+  readonly response: Response;
+}
+
+export interface Case extends Exchange {
+  readonly name: string;
+  readonly server_flags?: readonly string[];
+  readonly server_env?: Readonly<Record<string, string>>;
+  readonly exchanges?: readonly Exchange[];
+  readonly background?: Exchange;
+  readonly free_order?: boolean;
+}
+
+export type Clean = (text: string) => string;
+
+export interface Folder {
+  readonly cases: readonly Case[];
+  /** The model's folder. */
+  readonly model: string;
+  readonly clean: Clean;
+}
+
+const OURS = new URL("../", import.meta.url).pathname;
+
+/** `dir` holds the cases, or a folder `cases` and beside it `model` and `placeholders.json`; where those lack, ours stand for them. */
+export function readFolder(dir: string, only: ReadonlySet<string> | null): Folder {
+  const inside = existsSync(join(dir, "cases")) ? join(dir, "cases") : dir;
+  const beside = (name: string, fallback: string) =>
+    [join(dir, name), join(inside, "..", name)].find((path) => existsSync(path)) ?? join(OURS, fallback);
+  const cases = readdirSync(inside)
+    .filter((file) => file.endsWith(".json") && file !== "placeholders.json")
+    .sort()
+    .map((file) => readCase(readFileSync(join(inside, file), "utf8")))
+    .filter((one) => one.name !== undefined && (only === null || only.has(one.name)));
+  return {
+    cases,
+    model: beside("model", "model"),
+    clean: cleaner(readFileSync(beside("placeholders.json", "recorded-streams/placeholders.json"), "utf8")),
+  };
+}
+
+/** One case; its bodies in the spelling of the text. */
+export function readCase(text: string): Case {
+  const found: Case = JSON.parse(text);
+  const whole = slice(text);
+  const sent = (one: Exchange, where: Slice | undefined): Exchange => {
+    const body = where?.members.get("request")?.members.get("body");
+    if (!body) return one;
+    return { ...one, request: { ...one.request, sent: compact(text.slice(body.from, body.to)) } };
+  };
+  const { exchanges, background } = found;
+  return {
+    ...(sent(found, whole) as Case),
+    ...(exchanges ? { exchanges: exchanges.map((one, i) => sent(one, whole.members.get("exchanges")!.items[i])) } : {}),
+    ...(background ? { background: sent(background, whole.members.get("background")) } : {}),
+  };
+}
+
+function cleaner(text: string): Clean {
+  const list: { pattern: string; replacement: string }[] = JSON.parse(text);
+  const all = list.map(({ pattern, replacement }) => [new RegExp(pattern, "g"), replacement] as const);
+  return (body) => all.reduce((before, [pattern, to]) => before.replace(pattern, to), body);
+}
+
+/** All exchanges of a case, its background first. */
+export function exchangesOf(one: Case): readonly Exchange[] {
+  if (one.exchanges) return one.exchanges;
+  return one.background ? [one.background, one] : [one];
+}

@@ -1,0 +1,58 @@
+/** Would a wrong byte be noticed? Changes one thing in what was recorded. */
+import type { Case, Exchange, Response } from "./cases.ts";
+
+/** The case with one exchange changed, as the seed draws it. */
+export function mutated(one: Case, seed: number): Case {
+  const draw = draws(seed ^ hash(one.name));
+  if (one.exchanges) {
+    const at = draw(one.exchanges.length);
+    return { ...one, exchanges: one.exchanges.map((each, i) => (i === at ? changed(each, draw) : each)) };
+  }
+  if (one.background && draw(2) === 0) return { ...one, background: changed(one.background, draw) };
+  return { ...one, ...changed(one, draw) };
+}
+
+function changed<T extends Exchange>(one: T, draw: (below: number) => number): T {
+  const { response } = one;
+  const ways: (() => Partial<Response>)[] = [
+    () => ({ status: response.status + 1 }),
+    () => ({ status_line: `${response.status_line}!` }),
+    () => ({ headers: headersChanged(response.headers, draw) }),
+  ];
+  const { body, frames } = response;
+  if (body) ways.push(...Array(4).fill(() => ({ body: textChanged(body, draw) })));
+  if (frames && frames.length > 0) {
+    const at = draw(frames.length);
+    ways.push(...Array(3).fill(() => ({ frames: frames.map((f, i) => (i === at ? textChanged(f, draw) : f)) })));
+    ways.push(() => ({ frames: frames.filter((_, i) => i !== at) }));
+    ways.push(() => ({ frames_per_chunk: [...response.frames_per_chunk!, 1] }));
+  }
+  return { ...one, response: { ...response, ...ways[draw(ways.length)]!() } };
+}
+
+function headersChanged(headers: Readonly<Record<string, string>>, draw: (below: number) => number) {
+  const names = Object.keys(headers);
+  const name = names[draw(names.length)]!;
+  const { [name]: value, ...others } = headers;
+  return draw(2) === 0 ? others : { ...headers, [name]: `${value}x` };
+}
+
+/** One character is another. */
+function textChanged(text: string, draw: (below: number) => number): string {
+  const at = draw(text.length);
+  return `${text.slice(0, at)}${text[at] === "~" ? "!" : "~"}${text.slice(at + 1)}`;
+}
+
+function draws(seed: number): (below: number) => number {
+  let state = seed >>> 0;
+  return (below) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+function hash(text: string): number {
+  let sum = 0x811c9dc5;
+  for (const character of text) sum = Math.imul(sum ^ character.charCodeAt(0), 0x01000193);
+  return sum;
+}

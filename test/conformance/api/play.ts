@@ -1,0 +1,143 @@
+/** Are recorded exchanges repeated by a live server? One server per group of flags, each case over sockets of its own. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Server, serve } from "../../server.ts";
+import { type Case, type Clean, type Exchange, exchangesOf, type Folder } from "./cases.ts";
+import { difference, Ids } from "./compare.ts";
+import { exchange, type Played } from "./wire.ts";
+
+/** As the recordings' server was started, and what a stand-in needs besides. */
+const BASE = [
+  ..."--model model --no-async-scheduling --max-num-batched-tokens 4096 --max-num-seqs 64 --block-size 16".split(" "),
+  ..."--num-gpu-blocks-override 512 --timing none --disable-uvicorn-access-log --disable-log-stats".split(" "),
+];
+/** How long a request gets to reach the engine, after the encoder has seen it. */
+const SETTLE_MS = 60;
+const RELEASE = { release: true };
+
+export interface Verdict {
+  readonly name: string;
+  /** What differs; null: nothing. */
+  readonly wrong: string | null;
+}
+
+/** All cases, one after the other; `told` hears of each. */
+export async function playAll({ cases, model, clean }: Folder, told: (verdict: Verdict) => void): Promise<void> {
+  const ids = new Ids();
+  for (const group of groupsOf(cases)) {
+    const folder = mkdtempSync(join(tmpdir(), "understudy-api-"));
+    let server: Server | null = null;
+    try {
+      const script = join(folder, "scripts.json");
+      writeFileSync(script, JSON.stringify({ scripts: group.flatMap(scriptsOf) }));
+      server = await serve(flagsOf(group[0]!, model, script), group[0]!.server_env ?? {});
+      const port = Number(new URL(server.url).port);
+      for (const one of group) {
+        const wrong = await new Player(port, clean, ids).play(one).catch((error: Error) => error.message);
+        told({ name: one.name, wrong });
+      }
+    } catch (error) {
+      for (const { name } of group) told({ name, wrong: `no server: ${(error as Error).message}` });
+    } finally {
+      await server?.stop("SIGKILL");
+      rmSync(folder, { recursive: true });
+    }
+  }
+}
+
+/** Cases with the same flags; who kills the engine is alone. */
+function groupsOf(cases: readonly Case[]): Case[][] {
+  const groups = new Map<string, Case[]>();
+  for (const one of cases) {
+    const kills = exchangesOf(one).some(({ script }) => script && "engine_dies_at_step" in script);
+    const key = JSON.stringify([one.server_flags ?? [], one.server_env ?? {}, kills ? one.name : ""]);
+    groups.set(key, [...(groups.get(key) ?? []), one]);
+  }
+  return [...groups.values()];
+}
+
+function flagsOf({ server_flags: flags = [] }: Case, model: string, script: string): string[] {
+  const named = flags.includes("--served-model-name") ? [] : ["--served-model-name", "golden"];
+  const { max_position_embeddings: length } = JSON.parse(readFileSync(join(model, "config.json"), "utf8"));
+  return [...BASE, "--max-model-len", String(length), "--tokenizer", model, "--script", script, ...named, ...flags];
+}
+
+const playName = (name: string, at: number) => `${name}#${at}`;
+
+function scriptsOf(one: Case): object[] {
+  return exchangesOf(one).flatMap((each, at) => {
+    if (!each.script) return [];
+    const held = each === one.background ? { hold_after: each.hold_after ?? 1 } : {};
+    const released = each.release_after_s === undefined ? {} : { release_after_s: each.release_after_s };
+    return [{ name: playName(one.name, at), logprobs: "ranked", ...each.script, ...held, ...released }];
+  });
+}
+
+class Player {
+  readonly #port: number;
+  readonly #clean: Clean;
+  readonly #ids: Ids;
+
+  constructor(port: number, clean: Clean, ids: Ids) {
+    this.#port = port;
+    this.#clean = clean;
+    this.#ids = ids;
+  }
+
+  /** What is wrong; null: nothing. */
+  async play(one: Case): Promise<string | null> {
+    if (one.background) return this.#playBehind(one, one.background);
+    const saved = new Map<string, string>();
+    for (const [at, each] of exchangesOf(one).entries()) {
+      const played = await this.#send(filled(each, saved), order(one, each, at));
+      const wrong = this.#wrong(each, played, one.free_order === true);
+      if (wrong !== null) return one.exchanges ? `exchange ${at}, ${each.request.path}: ${wrong}` : wrong;
+      for (const [name, pattern] of Object.entries(each.save ?? {}))
+        saved.set(name, new RegExp(pattern).exec(played.body)?.[1] ?? "");
+    }
+    return null;
+  }
+
+  /** A request that comes while another one is being served. */
+  async #playBehind(one: Case, background: Exchange): Promise<string | null> {
+    let frames = 0;
+    const behind = this.#send(background, order(one, background, 0), (text) => {
+      frames = text.split("data: ").length - 1;
+    });
+    behind.catch(() => {}); // looked at below
+    // What has come of it so far: the role, and a frame per step.
+    const steps = background.hold_after ?? 1;
+    const wanted = background.response.frames && steps > 0 ? steps : 0;
+    for (let i = 0; i < 500 && frames < wanted; i++) await Bun.sleep(10);
+    await this.#send({ request: barrier, response: one.response }, {});
+    await Bun.sleep(SETTLE_MS);
+    const played = await this.#send(one, { ...order(one, one, 1), ...RELEASE });
+    const wrong = this.#wrong(one, played, false);
+    const late = this.#wrong(background, await behind, false);
+    return wrong ?? (late === null ? null : `in the background: ${late}`);
+  }
+
+  #send({ request }: Exchange, ordered: object, seen?: (text: string) => void): Promise<Played> {
+    const more = Object.keys(ordered).length === 0 ? {} : { "X-Understudy": JSON.stringify(ordered) };
+    return exchange(request, this.#port, this.#clean, more as Record<string, string>, seen);
+  }
+
+  #wrong({ response }: Exchange, played: Played, freeOrder: boolean): string | null {
+    return difference(response, played.response, freeOrder) ?? this.#ids.wrong(played);
+  }
+}
+
+/** Answered after all prompts before it went to the engine. */
+const barrier = { method: "POST", path: "/tokenize", body: {}, sent: '{"prompt":"x"}' };
+
+function order(one: Case, each: Exchange, at: number): object {
+  return each.script ? { play: playName(one.name, at) } : {};
+}
+
+/** What earlier answers gave stands where it is named. */
+function filled(each: Exchange, saved: ReadonlyMap<string, string>): Exchange {
+  const fill = (text: string) => text.replace(/\{\{(\w+)\}\}/g, (_, name: string) => saved.get(name) ?? "");
+  const { path, sent, ...request } = each.request;
+  return { ...each, request: { ...request, path: fill(path), ...(sent === undefined ? {} : { sent: fill(sent) }) } };
+}
