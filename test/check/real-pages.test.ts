@@ -48,6 +48,14 @@ describe("pages of real servers", () => {
     expect(violated(wrongly).map(([id]) => id)).toContain("V22");
   });
 
+  test("vLLM's API server after steps of three tokens, refusals, failures and clients that left", () => {
+    const page = new URL("../conformance/recorded/vllm-0.33-server-exposition.txt", import.meta.url);
+    const served = { maxNumSeqs: 64, maxModelLen: 1024, numSpeculativeTokens: 2 };
+    const report = checkScrapes([readFileSync(page, "utf8")], { parameters: served });
+    expect(violated(report)).toEqual([]);
+    expect(ids(report, "held").length).toBeGreaterThan(40);
+  });
+
   test("Triton before and after its requests", () => {
     const [after, before] = names.filter((name) => name.includes("summary_default")).map(read);
     const report = checkScrapes([before!, after!], { parameters: { batchOfOne: true } });
@@ -188,6 +196,14 @@ describe("changes of a page of the real vLLM at clean rest break their laws", ()
     expect(text).not.toBe(page);
     const broken = atRest(text).violated.map(({ id }) => id);
     expect(laws.filter((id) => !broken.includes(id))).toEqual([]);
+  });
+
+  test("a failure in the engine comes as an output without tokens", () => {
+    const observed = changed(page, last("inter_token_latency_seconds", 1));
+    const failed = changed(observed, [['request_success_total{finished_reason="error"}', 1]]);
+    const only = ["V24"];
+    expect(checkScrapes([observed], { only }).violated.map(({ id }) => id)).toEqual(only);
+    expect(checkScrapes([failed], { only }).violated).toEqual([]);
   });
 
   test("any one of the counters off by one breaks a law", () => {

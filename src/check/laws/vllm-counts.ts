@@ -162,7 +162,7 @@ export const counts = [
   ),
   law(
     "V24",
-    "time_to_first_token_seconds_count + inter_token_latency_seconds_count ≤ generation_tokens_total; = without speculation; one more per request that the engine aborted",
+    "time_to_first_token_seconds_count + inter_token_latency_seconds_count ≤ generation_tokens_total; = without speculation; up to one more per request that failed or that the engine aborted",
     {
       means: "Each output is a first one or has a latency to the one before: some are observed twice, or not at all.",
       looksLike: "vllm#42661: tokens that share a chunk; stream intervals leaking into the engine's counts",
@@ -172,10 +172,14 @@ export const counts = [
       const tokens = c.now.get("generation_tokens_total");
       const speculates =
         c.now.samples("spec_decode_num_drafts_total").length > 0 || (c.known.parameters.numSpeculativeTokens ?? 0) > 0;
-      // An abort by the engine comes as an output without tokens; those of clients, where they are counted, do not.
-      const aborts = c.now.orZero("request_success_total", { finished_reason: "abort" });
-      if (speculates || aborts.value > 0) {
-        return [atMost(observed, plus(tokens, aborts)), speculates ? null : atLeast(observed, tokens)];
+      // A failure in the engine and an abort by it come as an output without tokens; failures that the scheduler finds,
+      // and aborts by clients, where they are counted, do not.
+      const without = plus(
+        c.now.orZero("request_success_total", { finished_reason: "abort" }),
+        c.now.orZero("request_success_total", { finished_reason: "error" }),
+      );
+      if (speculates || without.value > 0) {
+        return [atMost(observed, plus(tokens, without)), speculates ? null : atLeast(observed, tokens)];
       }
       return equal(observed, tokens);
     },
