@@ -1,12 +1,16 @@
 /** A server in this process: Bun only. */
 import { createApp } from "../app.ts";
 import type { ServeConfig } from "../config/types.ts";
+import { whyNotShown } from "../metrics/bugs/shown.ts";
 import { type ServerOptions, serverConfig } from "./options.ts";
 import { type Running, type Server, StartingServer } from "./server.ts";
 
 /** `understudy serve` on a free port, without a log. Throws a TypeError for a wrong option. */
 export function createServer(options: ServerOptions = {}): Server {
-  return new StartingServer(start(serverConfig(options)));
+  const config = serverConfig(options);
+  const why = whyNotShown(config);
+  if (why !== undefined) throw new TypeError(why);
+  return new StartingServer(start(config));
 }
 
 async function start(config: ServeConfig): Promise<Running> {

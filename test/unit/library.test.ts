@@ -241,6 +241,7 @@ test.each<[object, string]>([
 
 test("a server takes the flags that an engine has, and refuses a file of them", () => {
   expect(() => createServer({ maxNumSeqs: 0 })).toThrow("maxNumSeqs: takes");
+  expect(() => createServer({ bug: ["worker-saw-tooth"] })).toThrow("--workers of at least 2");
   expect(() => createServer({ config: "x.yaml" } as ServerOptions)).toThrow("config: no such option");
 });
 

@@ -6,6 +6,7 @@ import { bugs } from "./table.ts";
 
 /** One line on the first that cannot. */
 export function whyNotShown(config: ServeConfig): string | undefined {
+  if (config.bugs.length === 0) return undefined;
   const { identity } = setupOf(config, 0, [], true);
   const shown = new Set(dialectNames.flatMap((name) => dialects[name].rows(identity).map((row) => row.name)));
   for (const name of config.bugs) {
