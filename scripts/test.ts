@@ -1,6 +1,6 @@
 /**
  * Does everything hold? Build, lint, types, tests, then those that need a real Prometheus; the last line is the runner's
- * own count: "N passed, N failed". Paths of test files as arguments run those alone.
+ * own count: "N passed, N failed". Paths of test files as arguments run those alone, with `--only-tests` after the build alone.
  */
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 
@@ -8,6 +8,7 @@ const root = new URL("../", import.meta.url).pathname;
 /** The tests that need Prometheus; `--without-prometheus` leaves them out. */
 const PROMETHEUS = "test/prometheus";
 const WITHOUT = "--without-prometheus";
+const ONLY_TESTS = "--only-tests";
 
 /** True when it succeeded. */
 async function step(name: string, command: readonly string[]): Promise<boolean> {
@@ -59,14 +60,16 @@ async function counts(junit: string, succeeded: boolean): Promise<{ passed: numb
   return { passed: count("tests") - count("failures") - count("skipped"), failed };
 }
 
-const chosen = process.argv.slice(2).filter((argument) => argument !== WITHOUT);
+const chosen = process.argv.slice(2).filter((argument) => ![WITHOUT, ONLY_TESTS].includes(argument));
 const withPrometheus = chosen.length === 0 && !process.argv.includes(WITHOUT);
 
 let broken = 0;
 if (!(await step("build", ["scripts/build.ts", "--library"]))) broken++;
-if (!(await step("lint", ["run", "lint"]))) broken++;
-if (!(await step("types", ["run", "types"]))) broken++;
-if (pythonIsMissing()) broken++;
+if (!process.argv.includes(ONLY_TESTS)) {
+  if (!(await step("lint", ["run", "lint"]))) broken++;
+  if (!(await step("types", ["run", "types"]))) broken++;
+  if (pythonIsMissing()) broken++;
+}
 
 const results = [await tests("tests", chosen.length > 0 ? chosen : ["--path-ignore-patterns", `${PROMETHEUS}/**`])];
 if (withPrometheus && prometheusIsMissing()) broken++;
