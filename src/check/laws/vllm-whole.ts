@@ -1,6 +1,7 @@
 /** vLLM: configuration, adapters, speculation, refusals, HTTP, several engines, and the flow over time. V32–V43. */
 import type { Case } from "../case.ts";
 import { atLeast, atMost, equal, lawsOf, NotCheckable, type Outcome, plus, type Term, term } from "../law.ts";
+import { noEngineAborts } from "./vllm-counts.ts";
 import { engines } from "./vllm-gauges.ts";
 
 const group = lawsOf("vllm", "group");
@@ -50,6 +51,8 @@ function windowEnding(c: Case, gauge: number): Window | null {
   return isLong ? open : null;
 }
 
+/** V18 says where. */
+const SINCE_ZERO = "the engine aborted requests, whose times may count from the zero of the machine's clock";
 const NO_WINDOW = `no window of ${SAMPLES_LEAST} scrapes from rest to rest`;
 const LITTLES_TOLERANCE = `5 %, or three standard errors of the samples, with at least ${SAMPLES_LEAST} busy scrapes`;
 
@@ -270,6 +273,7 @@ export const whole = [
       const gauge = c.now.get("num_requests_running").value + c.now.get("num_requests_waiting").value;
       const window = windowEnding(c, gauge);
       if (window === null) throw new NotCheckable(NO_WINDOW);
+      if (!noEngineAborts(c)) throw new NotCheckable(SINCE_ZERO);
       const queueS = c.now.get("request_queue_time_seconds_sum").value - window.startQueueS;
       const inferenceS = c.now.get("request_inference_time_seconds_sum").value - window.startInferenceS;
       const counted = term("Δ queue + Δ inference seconds", queueS + inferenceS);
@@ -288,6 +292,7 @@ export const whole = [
     (c) => {
       const window = windowEnding(c, c.now.get("num_requests_running").value);
       if (window === null) throw new NotCheckable(NO_WINDOW);
+      if (!noEngineAborts(c)) throw new NotCheckable(SINCE_ZERO);
       if (c.now.get("num_preemptions_total").value > window.startPreemptions)
         throw new NotCheckable("requests were preempted");
       const inferenceS = c.now.get("request_inference_time_seconds_sum").value - window.startInferenceS;
