@@ -71,3 +71,22 @@ test.each([
   const { laws } = checkScrapes([at(7, 100), at(7 + iterations, 100 + us)], { only: ["T07"] });
   expect(`${laws[0]!.verdict}`).toBe(verdict);
 });
+
+test.each([
+  ["V41", 0, "violated"],
+  ["V41", 1, "not checkable"],
+  ["V42", 0, "violated"],
+  ["V42", 1, "not checkable"],
+])("%s: a window without its time, %i aborted by the engine in it: %s", (law, aborted, verdict) => {
+  const at = (running: number, inferenceS: number, ended: number) =>
+    page(`
+      vllm:num_requests_running ${running}
+      vllm:num_requests_waiting 0
+      vllm:request_queue_time_seconds_sum 0
+      vllm:request_inference_time_seconds_sum ${inferenceS}
+      vllm:num_preemptions_total 0
+    `) + ends(0, ended);
+  const busy = Array.from({ length: 220 }, () => at(10, 0, 0));
+  const pages = [at(0, 0, 0), ...busy, at(0, 10_000, aborted)].map((text, i) => ({ text, atS: i * 0.05 }));
+  expect(`${checkScrapes(pages, { only: [law] }).laws[0]!.verdict}`).toBe(verdict);
+});
