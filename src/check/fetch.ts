@@ -25,14 +25,17 @@ export async function fetchPage(
     timedOut = true;
     stop.abort();
   });
+  let answered = false;
   try {
     const response = await fetch(url, { headers: { accept }, signal: stop.signal });
+    answered = true;
     if (!response.ok) return { why: `it answered ${response.status} ${response.statusText}`.trimEnd() };
     const bytes = await readAtMost(response, maxBytes);
     if (bytes === null) return { why: `more than ${maxBytes / 2 ** 20} MiB of text; --max-mb reads more` };
     return { bytes, contentType: response.headers.get("content-type") };
   } catch (failure) {
-    return { why: timedOut ? `no complete answer within ${timeoutS} s` : `cannot reach it (${reasonOf(failure)})` };
+    if (timedOut) return { why: `no complete answer within ${timeoutS} s` };
+    return { why: `${answered ? "the answer broke off" : "cannot reach it"} (${reasonOf(failure)})` };
   } finally {
     cancel();
     stop.abort();

@@ -46,6 +46,7 @@ export type Outcome = Broken | null;
 
 export interface Broken {
   readonly left: Term;
+  /** Empty: `left.text` is a whole sentence, and there is no other side. */
   readonly relation: string;
   readonly right: Term;
   /** In place of the law's own. */
@@ -79,6 +80,11 @@ export function atLeast(left: Term, right: Term, tolerance = 0): Outcome {
 
 export function term(text: string, value: number): Term {
   return { text, value };
+}
+
+/** What is not a comparison of two numbers, as one sentence. */
+export function complaint(sentence: string, value: number): Broken {
+  return { left: term(sentence, value), relation: "", right: term("", 0) };
 }
 
 export function plus(...terms: readonly Term[]): Term {

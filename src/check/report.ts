@@ -79,7 +79,7 @@ function detailsOf({ violations, violationCount, notes, means, looksLike }: LawR
   return lines;
 }
 
-/** `left = 3, must be ≤ right = 2`; a complaint of the parser is a sentence already. */
+/** `left = 3, must be ≤ right = 2`; a complaint is a sentence already. */
 export function comparison({ left, relation, right }: Pick<Violation, "left" | "relation" | "right">): string {
   if (relation === "") return left.text;
   return `${side(left)}, must be ${relation} ${side(right)}`;

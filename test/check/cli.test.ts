@@ -101,6 +101,19 @@ test("a host that is down", async () => {
   expect(out).toMatch(/could not look: cannot reach it \(\w+\)/);
 });
 
+test("an answer that breaks off before its length", async () => {
+  const head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\n";
+  const short = Bun.listen({
+    hostname: "127.0.0.1",
+    port: 0,
+    socket: { data: (socket) => void socket.end(`${head}a 1\n`) },
+  });
+  const { code, out } = await check(`http://127.0.0.1:${short.port}/metrics`);
+  short.stop(true);
+  expect(code).toBe(2);
+  expect(out).toMatch(/could not look: the answer broke off \(\w+\)/);
+});
+
 test.each([
   ["/truncated", "cut off"],
   ["/bytes", "bytes that are no UTF-8"],

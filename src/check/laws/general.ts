@@ -2,7 +2,7 @@
 import type { Case } from "../case.ts";
 import type { Family, FaultKind, Sample } from "../exposition.ts";
 import { numberText, seriesText } from "../exposition.ts";
-import { atLeast, atMost, type Broken, equal, lawsOf, type Outcome, term } from "../law.ts";
+import { atLeast, atMost, type Broken, complaint, equal, lawsOf, type Outcome, term } from "../law.ts";
 import { type HistogramSeries, histogramsOf } from "../shapes.ts";
 import { countersWithoutTotal, knownBounds, totalsThatAreNone } from "./catalogue.ts";
 
@@ -12,11 +12,7 @@ const law = lawsOf("any", "page");
 function faults(c: Case, ...kinds: readonly FaultKind[]): Broken[] {
   return c.look.exposition.faults
     .filter(({ kind }) => kinds.includes(kind))
-    .map(({ line, message }) => ({
-      left: term(`line ${line}: ${message}`, line),
-      relation: "",
-      right: term("", 0),
-    }));
+    .map(({ line, message }) => complaint(`line ${line}: ${message}`, line));
 }
 
 const families = (c: Case): readonly Family[] => [...c.look.exposition.families.values()];
@@ -99,7 +95,7 @@ export const general = [
           : families(c).flatMap((family) => {
               const before = c.lookBefore!.exposition.families.get(family.name);
               if (!before || (before.type === family.type && before.help === family.help)) return [];
-              return [{ left: term(`TYPE or HELP of ${family.name}`, 1), relation: "=", right: term("as before", 0) }];
+              return [complaint(`TYPE or HELP of ${family.name} is not that of the scrape before`, 1)];
             });
       return [...faults(c, "family"), ...changed];
     },
@@ -114,7 +110,7 @@ export const general = [
           if (Number.isFinite(sample.value)) return [];
           if (family.type === "summary" && sample.labels.quantile !== undefined && Number.isNaN(sample.value))
             return [];
-          return [{ left: value(sample), relation: "is", right: term("a number", 0) }];
+          return [complaint(`${value(sample).text} is ${numberText(sample.value)}`, sample.value)];
         }),
       ),
   ),
@@ -215,15 +211,8 @@ export const general = [
         const known = counter
           ? countersWithoutTotal.some((pattern) => pattern.test(name))
           : totalsThatAreNone.includes(name);
-        return known
-          ? []
-          : [
-              {
-                left: term(`${type} ${name}`, 1),
-                relation: counter ? "ends in" : "does not end in",
-                right: term("_total", 0),
-              },
-            ];
+        if (known) return [];
+        return [complaint(`${name} is a ${type}, and its name ${counter ? "does not end" : "ends"} in _total`, 1)];
       }),
   ),
 ];
@@ -234,9 +223,7 @@ function boundsOf(family: Family, c: Case): Outcome[] {
   const text = (series: HistogramSeries) => series.buckets.map(({ le }) => numberText(le)).join(" ");
   const own = text(first);
   const differ = (what: string, severity?: "W"): Broken => ({
-    left: term(`bounds of ${family.name} (${own})`, 1),
-    relation: "=",
-    right: term(what, 0),
+    ...complaint(`the bounds of ${family.name} (${own}) are not ${what}`, 1),
     ...(severity ? { severity } : {}),
   });
   const outcomes: Outcome[] = others

@@ -1,7 +1,7 @@
 /** What holds for every exposition from scrape to scrape and at rest. G10–G13, G16, G17, G19, G20. */
 import type { Case } from "../case.ts";
 import { type Exposition, type Family, labelKey, type Sample, seriesText } from "../exposition.ts";
-import { atLeast, atMost, type Broken, equal, lawsOf, NotCheckable, type Outcome, term } from "../law.ts";
+import { atLeast, atMost, type Broken, complaint, equal, lawsOf, NotCheckable, type Outcome, term } from "../law.ts";
 import { isAmbient, isInProgress } from "./catalogue.ts";
 import { fellTogether, startOf } from "./restart.ts";
 
@@ -100,11 +100,11 @@ export const overTime = [
         return atMost(term("times that all counters fell together", falls), term("1, a restart", 1));
       }
       if (fell.length === 0 || stayed.length === 0 || start !== startBefore || start === null) return null;
-      return {
-        left: term(`counters that fell (${fell.slice(0, 3).join(", ")})`, fell.length),
-        relation: "are all or none of",
-        right: term("counters", fell.length + stayed.length),
-      };
+      const all = fell.length + stayed.length;
+      return complaint(
+        `${fell.length} of ${all} counters fell, not all or none: ${fell.slice(0, 3).join(", ")}`,
+        fell.length,
+      );
     },
   ),
   law(
@@ -121,7 +121,7 @@ export const overTime = [
       const loaded = loadedModels(c.look.exposition);
       return gone.flatMap((sample): Broken[] => {
         if (sample.labels.pid !== undefined || isUnloaded(sample, loaded)) return [];
-        return [{ left: term(`${text(sample)} (${sample.value} before)`, 0), relation: "is", right: term("there", 1) }];
+        return [complaint(`${text(sample)} is gone; it was ${sample.value}`, 0)];
       });
     },
   ),
@@ -236,17 +236,12 @@ function labelsOf(family: Family, c: Case): Outcome[] {
   const odd = family.samples.find(({ labels }) => ownLabels(labels) !== own);
   // Tags of a Triton model are labels of that model alone.
   if (odd && !family.name.startsWith("nv_")) {
-    outcomes.push({ left: term(text(odd), 1), relation: "has the labels", right: term(own || "(none)", 0) });
+    outcomes.push(complaint(`${text(odd)} has other labels than the first of its family: ${own || "none"}`, 1));
   }
   const id = family.samples.find(({ labels }) =>
     Object.entries(labels).some(([name, label]) => !IDENTITY.test(name) && LIKE_AN_ID.test(label)),
   );
-  if (id)
-    outcomes.push({
-      left: term(`a label of ${text(id)}`, 1),
-      relation: "is not",
-      right: term("an id of a request", 0),
-    });
+  if (id) outcomes.push(complaint(`a label of ${text(id)} looks like the id of a request`, 1));
   const before = c.lookBefore?.exposition.families.get(family.name);
   if (!before || before.samples.length === 0 || !COMPLETE.test(family.name)) return outcomes;
   const identities = (samples: readonly Sample[]) =>

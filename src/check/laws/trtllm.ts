@@ -1,7 +1,19 @@
 /** The laws of TensorRT-LLM's batch manager on Triton's endpoint; families without the prefix `nv_trt_llm_`. */
 
 import type { Case } from "../case.ts";
-import { atLeast, atMost, equal, lawsOf, minus, NotCheckable, type Outcome, plus, type Term, term } from "../law.ts";
+import {
+  atLeast,
+  atMost,
+  complaint,
+  equal,
+  lawsOf,
+  minus,
+  NotCheckable,
+  type Outcome,
+  plus,
+  type Term,
+  term,
+} from "../law.ts";
 import { Reading, type Where } from "../reading.ts";
 
 const law = lawsOf("trtllm", "group");
@@ -10,6 +22,7 @@ const requests = ({ now }: Case, type: string): Term => now.get("request_metrics
 const blocks = ({ now }: Case, type: string): Term => now.get("kv_cache_block_metrics", { kv_cache_block_type: type });
 const inflight = ({ now }: Case, metric: string): Term =>
   now.get("inflight_batcher_metrics", { inflight_batcher_specific_metric: metric });
+const asText = ({ text, value }: Term): string => `${text} = ${value}`;
 const general = (type: string): Where => ({ general_type: type });
 
 /** Every value that a group has (`custom_metrics_reporter.cc`). */
@@ -108,7 +121,9 @@ export const trtllm = [
       return [
         atLeast(iterations, term("0", 0)),
         atLeast(timestamp, term("0", 0)),
-        together ? null : { left: timestamp, relation: "moves with", right: iterations },
+        together
+          ? null
+          : complaint(`only one of the two moved: ${asText(iterations)}, ${asText(timestamp)}`, timestamp.value),
         now.value === 0 ? null : atLeast(now, term("1e14, a time in µs", 1e14)),
       ];
     },

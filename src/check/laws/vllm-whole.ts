@@ -1,6 +1,17 @@
 /** vLLM: configuration, adapters, speculation, refusals, HTTP, several engines, and the flow over time. V32–V43. */
 import type { Case } from "../case.ts";
-import { atLeast, atMost, equal, lawsOf, NotCheckable, type Outcome, plus, type Term, term } from "../law.ts";
+import {
+  atLeast,
+  atMost,
+  complaint,
+  equal,
+  lawsOf,
+  NotCheckable,
+  type Outcome,
+  plus,
+  type Term,
+  term,
+} from "../law.ts";
 import { noEngineAborts } from "./vllm-counts.ts";
 import { engines } from "./vllm-gauges.ts";
 
@@ -121,9 +132,7 @@ export const whole = [
       const text = c.now.text("cache_config_info");
       const numbers = ["block_size", "num_gpu_blocks"].map((label) => {
         const whole = /^\d+$/.test(infos[0]!.labels[label] ?? "");
-        return whole
-          ? null
-          : { left: term(`${label} of ${text}`, Number.NaN), relation: "is", right: term("a whole number", 1) };
+        return whole ? null : complaint(`${label} of ${text} is no whole number`, Number.NaN);
       });
       const labels = JSON.stringify(Object.entries(infos[0]!.labels).sort());
       const before = c.memory.get("labels");
@@ -133,7 +142,7 @@ export const whole = [
         equal(term(`series of ${text}`, infos.length), term("one", 1)),
         ...infos.map(({ value }) => equal(term(text, value), term("1", 1))),
         ...numbers,
-        same ? null : { left: term(`labels of ${text} now`, 1), relation: "=", right: term("labels before", 0) },
+        same ? null : complaint(`the labels of ${text} are not those of the scrape before`, 1),
       ];
     },
   ),
