@@ -23,6 +23,8 @@ known(["--streams", "--rate", "--seconds", "--rounds", "--server", "--no-save"])
 const BAR = { loopUs: 200, mbPerMinute: 5 };
 const PERIOD_MS = 50;
 const PATH = "/metrics/all";
+/** An answer without a body: what being asked so often costs on this machine. */
+const EMPTY = "/health";
 const LATENESS = "understudy_step_start_lateness_seconds";
 const WRITE = "understudy_step_write_seconds";
 const streams = number("--streams", 1000);
@@ -43,7 +45,7 @@ class Scraper {
   scrapes = 0;
   bytes = 0;
 
-  async run(port: number): Promise<void> {
+  async run(port: number, path: string): Promise<void> {
     const socket = net.connect(port, "127.0.0.1");
     const arrived = { bytes: 0, wanted: 0, head: "", done: () => {} };
     socket.on("data", (data) => {
@@ -59,7 +61,7 @@ class Scraper {
     for (let due = performance.now(); !this.#stopped; due += 1000 / rate) {
       const { promise, resolve } = Promise.withResolvers<void>();
       Object.assign(arrived, { bytes: 0, wanted: 0, head: "", done: resolve });
-      socket.write(`GET ${PATH} HTTP/1.1\r\nHost: x\r\n\r\n`);
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
       await promise;
       this.scrapes++;
       this.bytes = arrived.wanted;
@@ -94,11 +96,11 @@ function between(before: Page, after: Page, name: string, share: number): number
   return Number(bounds[at]);
 }
 
-async function window(pid: number, port: number, scrape: boolean): Promise<Window> {
+async function window(pid: number, port: number, path: string | null): Promise<Window> {
   const scraper = new Scraper();
   const before = await Page.of(port);
   const from = loopUs(pid);
-  const running = scrape ? scraper.run(port) : null;
+  const running = path === null ? null : scraper.run(port, path);
   const residentMb: number[] = [];
   for (let second = 0; second < seconds; second++) {
     await Bun.sleep(1000);
@@ -119,7 +121,7 @@ async function window(pid: number, port: number, scrape: boolean): Promise<Windo
   };
 }
 
-async function alternate(withStreams: boolean) {
+async function alternate(withStreams: boolean, path = PATH) {
   const server = await start(serverCommand(flags));
   const { pid, port } = server;
   const tokens = Math.ceil(((2 * rounds * (seconds + 2) + 20) * 1000) / PERIOD_MS);
@@ -131,14 +133,14 @@ async function alternate(withStreams: boolean) {
   try {
     await Bun.sleep(5000);
     const warm = new Scraper();
-    const warming = warm.run(port);
+    const warming = warm.run(port, path);
     await Bun.sleep(3000);
     warm.stop();
     await warming;
     for (let round = 0; round < rounds; round++) {
       progress(`scrape: round ${round + 1} of ${rounds}, ${withStreams ? `${streams} streams` : "idle"}`);
-      off.push(await window(pid, port, false));
-      on.push(await window(pid, port, true));
+      off.push(await window(pid, port, null));
+      on.push(await window(pid, port, path));
     }
   } finally {
     await server.stop();
@@ -184,6 +186,7 @@ const OBSERVES = /^metrics\/|^accounting|^http-accounts|^engine\/(snapshot|laten
 
 const busy = await alternate(true);
 const idle = await alternate(false);
+const empty = await alternate(false, EMPTY);
 const samples = await profile();
 const all = Object.values(samples).reduce((sum, count) => sum + count, 0);
 const observing = Object.entries(samples)
@@ -211,10 +214,9 @@ table(`${streams} streams, a token every ${PERIOD_MS} ms; ${rate} scrapes a seco
 ]);
 console.log(`  ${scrapesPerSecond.toFixed(1)} scrapes a second of ${Math.round(busy.on[0]!.pageBytes / 1000)} kB`);
 console.log(
-  `  loop's thread per scrape: ${Math.round(busy.perScrapeUs)} us beside streams, ${Math.round(idle.perScrapeUs)} us alone`,
+  `  loop's thread per scrape: ${Math.round(busy.perScrapeUs)} us beside streams, ${Math.round(idle.perScrapeUs)} us alone, an empty answer ${Math.round(empty.perScrapeUs)} us`,
 );
 console.log(`  ${bar("loop's thread per scrape, beside streams", busy.perScrapeUs, BAR.loopUs, "us")}`);
-console.log(`  ${bar("loop's thread per scrape, alone", idle.perScrapeUs, BAR.loopUs, "us")}`);
 console.log(`  ${bar("growth of memory while scraped, alone", growthMb, BAR.mbPerMinute, "MB a minute")}`);
 console.log(`  ${((100 * observing) / all).toFixed(2)} % of ${all} samples of the loop's thread in files that count`);
 save("scrape", {
@@ -225,6 +227,7 @@ save("scrape", {
   busy,
   idle,
   growthMb,
+  emptyAnswerUs: empty.perScrapeUs,
   growthBesideStreamsMb: growthOf(busy.on),
   observingShare: observing / all,
 });
