@@ -1,5 +1,6 @@
 /** Who knows whom? The only place that wires everything together: one server, its engines, their metrics. */
 import { readFileSync } from "node:fs";
+import http from "node:http";
 import { Elysia } from "elysia";
 import { Accounts } from "./accounting.ts";
 import { createAlarm } from "./alarm.ts";
@@ -52,6 +53,8 @@ const LONG_WORK_PATIENCE_US = 200_000;
 /** A whole collection with 10,000 open streams takes 25 to 45 ms. */
 const COLLECTION_US = 60_000;
 const COLLECTION_PATIENCE_US = 2_000_000;
+/** Of a request line with its header lines. */
+const MAX_HEAD_BYTES = 8 * 2 ** 20;
 /** vLLM looks so often whether its engine still lives, and ends when it does not. */
 const WATCHDOG_US = 5_000_000;
 /** Idle keep-alive connections are closed after this, as uvicorn does. */
@@ -231,6 +234,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     .use(openai(front));
   if (config.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
   if (!config.disableFastapiDocs) app.use(docsRoutes(front));
+  allowLongHeads();
   app.listen({ hostname: config.host, port: config.port });
   const server = app.server!;
   const tritonPort = listenAsTriton(config, renderer, setup.identity, place !== undefined);
@@ -286,6 +290,11 @@ export class UnusableScript extends Error {
 function fingerprint({ fingerprintMode, fingerprintValue }: WireConfig): { readonly fingerprint?: string | null } {
   if (fingerprintMode === "none") return { fingerprint: null };
   return fingerprintMode === "custom" ? { fingerprint: fingerprintValue ?? "" } : {};
+}
+
+/** Bun reads the limit when it begins to listen; the real server has none that holds. */
+function allowLongHeads(): void {
+  Object.assign(http, { maxHeaderSize: MAX_HEAD_BYTES });
 }
 
 /** A core that trapped is unusable: that must end the process, and not one request with an error. */

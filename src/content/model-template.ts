@@ -51,20 +51,27 @@ interface Plain {
 }
 
 function plainMessage({ role, content, name, toolCalls, toolCallId }: TemplateMessage): Plain {
-  const plain: Plain = { role, content };
+  // vLLM hands developers to templates as the system.
+  const plain: Plain = { role: role === "developer" ? "system" : role, content };
   if (name) plain.name = name;
   if (toolCallId) plain.tool_call_id = toolCallId;
   if (toolCalls?.length) plain.tool_calls = toolCalls.map(withObjects);
   return plain;
 }
 
-/** Arguments come as text, and templates want what it says. */
+/** Arguments come as text, and templates want what it says; keys in the order of OpenAI's own types. */
 function withObjects(call: unknown): unknown {
-  const { function: called, ...rest } = call as { function?: { arguments?: unknown } };
-  if (typeof called?.arguments !== "string") return call;
+  const { id, function: called, ...rest } = call as { id?: unknown; function?: Record<string, unknown> };
+  if (called === undefined) return call;
+  const { arguments: given, name, ...more } = called;
+  return { id, function: { arguments: parsed(given), name, ...more }, ...rest };
+}
+
+function parsed(given: unknown): unknown {
+  if (typeof given !== "string") return given;
   try {
-    return { ...rest, function: { ...called, arguments: JSON.parse(called.arguments) } };
+    return JSON.parse(given);
   } catch {
-    return call;
+    return given;
   }
 }

@@ -178,7 +178,8 @@ for (const stream of [true, false])
         await until(() => house.outcomes.length > 0, "outcome");
         await Bun.sleep(10);
         expect(house.outcomes).toEqual(["abort"]);
-        expect(house.running.map(({ cancelled }) => cancelled)).toEqual([true, true]);
+        const reached = when === "while its prompt is encoded" ? [] : [true, true];
+        expect(house.running.map(({ cancelled }) => cancelled)).toEqual(reached);
         socket.destroy();
       });
 

@@ -6,6 +6,7 @@ import type { HeldBytes } from "../sink.ts";
 import { engineDead, internalError } from "./errors.ts";
 import { type LogprobSource, Logprobs } from "./logprobs.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "./request.ts";
+import { OutputTimes } from "./request-metrics.ts";
 
 /** The same for all answers of a server. */
 export interface Server {
@@ -160,6 +161,11 @@ export function stopReason(finish: Finish, stop: string | null, stopTokenId: num
   if (stop !== null) return JSON.stringify(stop);
   if (finish === Finish.Repetition) return '"repetition_detected"';
   return stopTokenId >= 0 ? String(stopTokenId) : "null";
+}
+
+/** Where the answer is to say when its outputs came: of one choice alone. */
+export function timesOf({ server, wishes, prompts }: Asked): OutputTimes | null {
+  return server.clockUs && wishes.n * prompts.length === 1 ? new OutputTimes() : null;
 }
 
 /** A request counts once: as what most went wrong with its choices. */

@@ -27,8 +27,8 @@ export interface Chunks {
   chunk(index: number, text: string, extras: Extras): string;
   /** The part of a chunk for `continuous_usage_stats`. */
   usage(promptTokens: number, completionTokens: number): string;
-  /** The last one, with `include_usage`. `details`: JSON of `prompt_tokens_details` or "". */
-  usageChunk(promptTokens: number, completionTokens: number, details: string): string;
+  /** The last one, with `include_usage`. `details`: JSON of `prompt_tokens_details` or ""; `metrics`: of its times, likewise. */
+  usageChunk(promptTokens: number, completionTokens: number, details: string, metrics: string): string;
 }
 
 const encoder = new TextEncoder();
@@ -85,8 +85,8 @@ export class ChatChunks implements Chunks {
     return `,"usage":{${counts(promptTokens, completionTokens)},"completion_tokens_details":null}`;
   }
 
-  usageChunk(promptTokens: number, completionTokens: number, details: string): string {
-    return usageChunk(this.#head, promptTokens, completionTokens, details, this.#identity);
+  usageChunk(promptTokens: number, completionTokens: number, details: string, metrics: string): string {
+    return usageChunk(this.#head, promptTokens, completionTokens, details, this.#identity, metrics);
   }
 }
 
@@ -117,8 +117,8 @@ export class CompletionChunks implements Chunks {
     return `,"usage":{${counts(promptTokens, completionTokens)}}`;
   }
 
-  usageChunk(promptTokens: number, completionTokens: number, details: string): string {
-    return usageChunk(this.#head, promptTokens, completionTokens, details, this.#identity);
+  usageChunk(promptTokens: number, completionTokens: number, details: string, metrics: string): string {
+    return usageChunk(this.#head, promptTokens, completionTokens, details, this.#identity, metrics);
   }
 }
 
@@ -126,9 +126,16 @@ function headOf(object: string, { id, created, model }: Identity): string {
   return `data: {"id":${JSON.stringify(id)},"object":"${object}","created":${created},"model":${JSON.stringify(model)},"choices":[`;
 }
 
-function usageChunk(head: string, prompt: number, completion: number, details: string, identity: Identity): string {
+function usageChunk(
+  head: string,
+  prompt: number,
+  completion: number,
+  details: string,
+  identity: Identity,
+  metrics: string,
+): string {
   const inner = details === "" ? "" : `,"prompt_tokens_details":${details}`;
-  return `${head}],"usage":{${counts(prompt, completion)}${inner}}${fingerprintOf(identity)}}\n\n`;
+  return `${head}],"usage":{${counts(prompt, completion)}${inner}}${fingerprintOf(identity)}${metrics === "" ? "" : `,"metrics":${metrics}`}}\n\n`;
 }
 
 function counts(prompt: number, completion: number): string {

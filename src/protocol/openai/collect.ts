@@ -13,10 +13,12 @@ import {
   outcomeOf,
   promptLogprobs,
   stopReason,
+  timesOf,
 } from "./answer.ts";
 import { AnswerText } from "./answer-text.ts";
 import type { ErrorAnswer } from "./request.ts";
 import { logAborted } from "./request-log.ts";
+import type { OutputTimes } from "./request-metrics.ts";
 
 /** Collects the choices of a request; `answer` settles when all have ended, or the client left. */
 export class CollectedAnswer {
@@ -78,12 +80,14 @@ export class CollectedChoice implements Receiver {
   bytes = 0;
   /** JSON. */
   stopReason = "null";
+  readonly times: OutputTimes | null;
   readonly #answer: CollectedAnswer;
   readonly #text: AnswerText;
 
   constructor(answer: CollectedAnswer, index: number) {
     this.#answer = answer;
     this.index = index;
+    this.times = timesOf(answer.asked);
     this.#text = new AnswerText(answer.asked.server.vocabulary, answer.asked.wishes.text);
   }
 
@@ -102,6 +106,7 @@ export class CollectedChoice implements Receiver {
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     if (this.finish !== null) return;
+    if (this.times !== null) this.times.came(this.#answer.asked.server.clockUs!());
     const stop = this.#text.accept(ids, at, count, finish);
     const ended = stop !== null ? Finish.Stop : finish;
     if (ended === null) return;
@@ -133,7 +138,9 @@ function bodyOf({ asked, choices }: CollectedAnswer): string {
   }
   const usage = `{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens + completionTokens},"completion_tokens":${completionTokens},"prompt_tokens_details":${details},"completion_tokens_details":null}`;
   const prompt = chat ? promptFields(asked) : "";
-  return `${head},"choices":[${list}],"service_tier":null,"system_fingerprint":${fingerprint},"usage":${usage}${prompt},"kv_transfer_params":null,"ec_transfer_params":null,"metrics":null}`;
+  const { times: own, submission } = choices[0]!;
+  const times = own?.text(asked.arrivalUs ?? 0, completionTokens, submission, true) ?? "null";
+  return `${head},"choices":[${list}],"service_tier":null,"system_fingerprint":${fingerprint},"usage":${usage}${prompt},"kv_transfer_params":null,"ec_transfer_params":null,"metrics":${times}}`;
 }
 
 function promptFields(asked: Asked): string {

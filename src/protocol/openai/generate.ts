@@ -36,6 +36,7 @@ import type { Context, Http } from "./http.ts";
 import { checkPrompt, truncatePrompt } from "./limits.ts";
 import { Orders } from "./orders.ts";
 import { encodePrompts } from "./prompts.ts";
+import { reprFloat } from "./python-repr.ts";
 import { Queue } from "./queue.ts";
 import { type Read, readChat, readCompletion } from "./read.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
@@ -224,7 +225,21 @@ export class Generator {
     else signal.addEventListener("abort", () => answer.gone(), { once: true });
     const body = await answer.answer;
     if (body === null) return this.#left(context, answer.asked.ticket);
-    return typeof body === "string" ? this.#http.json(context, body) : this.#http.error(context, body);
+    if (typeof body !== "string") return this.#http.error(context, body);
+    return this.#http.json(context, body, answer.asked.wishes.chat ? this.#load(context.request) : undefined);
+  }
+
+  /** `endpoint-load-metrics-format`, of plain chats: how loaded the engine is, in Python's spelling. */
+  #load({ headers }: Request): Record<string, string> | undefined {
+    const format = headers.get("endpoint-load-metrics-format")?.toUpperCase();
+    if (format !== "TEXT" && format !== "JSON") return undefined;
+    const { waiting, kvUsage } = this.#options.backend.load?.() ?? { waiting: 0, kvUsage: 0 };
+    const [queue, cache] = [reprFloat(waiting), reprFloat(kvUsage)];
+    const text =
+      format === "JSON"
+        ? `JSON {"named_metrics": {"num_requests_waiting": ${queue}, "kv_cache_usage_perc": ${cache}}}`
+        : `TEXT named_metrics.num_requests_waiting=${queue}, named_metrics.kv_cache_usage_perc=${cache}`;
+    return { "endpoint-load-metrics": text };
   }
 
   /** The middleware's answer to a client that left is a 200 without a body. */

@@ -25,9 +25,6 @@ const EMPTY_HEADERS = { server: "uvicorn", vary: "Origin" };
 const STREAM_HEADERS = { server: "uvicorn", "content-type": "text/event-stream; charset=utf-8", vary: "Origin" };
 const TEXT_HEADERS = { server: "uvicorn", vary: "Origin" };
 
-/** The answer leaves first. */
-const RELEASE_US = 20_000;
-
 const GUARDED = ["/v1", "/v2", "/inference", "/cohere"];
 
 export class Http {
@@ -60,7 +57,15 @@ export class Http {
 
   /** A text without a type of its own. */
   text(context: Context, body: string): Response {
-    return this.#answer(context, 200, body, TEXT_HEADERS);
+    // Bun gives texts and bytes a type, and streams none; one that ends at once has its length too.
+    const bytes = new TextEncoder().encode(body);
+    const stream = new ReadableStream({
+      start(out) {
+        out.enqueue(bytes);
+        out.close();
+      },
+    });
+    return this.#answer(context, 200, stream, TEXT_HEADERS, bytes.length);
   }
 
   empty(context: Context, status: number): Response {
@@ -127,9 +132,10 @@ export class Http {
     status: number,
     body: string | ReadableStream | null,
     headers: Readonly<Record<string, string>>,
+    bytes = typeof body === "string" ? Buffer.byteLength(body) : 0,
   ): Response {
     const { accessLog, config } = this.#options;
-    this.visitOf(context)?.done(status, typeof body === "string" ? Buffer.byteLength(body) : 0);
+    this.visitOf(context)?.done(status, bytes);
     if (accessLog !== null) this.#log(context, status, accessLog);
     if (this.#options.plays !== undefined) this.#release(context);
     if (!config.enableRequestIdHeaders && this.#cors.off) return new Response(body, { status, headers });
@@ -144,8 +150,7 @@ export class Http {
   /** An engine that a script made stand still goes on after the answer to a request that wants it. */
   #release({ request }: Context): void {
     const { backend } = this.#options;
-    if (request.headers.get(ORDER_HEADER)?.includes('"release":true'))
-      backend.after?.(RELEASE_US, () => backend.standStill?.(false));
+    if (request.headers.get(ORDER_HEADER)?.includes('"release":true')) backend.standStill?.(false);
   }
 
   #log({ request, server }: Context, status: number, log: NonNullable<OpenAiOptions["accessLog"]>): void {

@@ -71,6 +71,11 @@ export class PlayedReceiver implements Receiver {
     const repeated = finish === null ? this.#repeatedAfter(from) : null;
     if (repeated !== null) this.#said.length = repeated;
     const end = repeated === null ? finish : Finish.Repetition;
+    // The error overtakes what its step gave, as it does in vLLM, where both wait for the client's side.
+    if (end === null && this.#sequence.fails && this.#steps >= this.#sequence.steps.length) {
+      this.#fail();
+      return;
+    }
     if (!this.#script.burst) this.#choice.onTokens(ids, at, this.#said.length - from, end, stopTokenId);
     else if (end !== null) this.#choice.onTokens(Int32Array.from(this.#said), 0, this.#said.length, end, stopTokenId);
     if (repeated !== null) this.#end(Finish.Repetition);
@@ -81,16 +86,16 @@ export class PlayedReceiver implements Receiver {
   /** What the script wants between this step and the next. */
   #after(): void {
     const { holdAfter, releaseAfterS, diesAtStep } = this.#script;
-    if (this.#sequence.fails && this.#steps >= this.#sequence.steps.length) {
-      this.#over = true;
-      this.#end(Finish.Error);
-      this.#choice.onTokens(new Int32Array(0), 0, 0, Finish.Error, -1);
-      return;
-    }
     if (this.#steps === diesAtStep) this.#stage.die();
     if (this.#steps !== holdAfter) return;
     this.#stage.standStill(true);
     if (releaseAfterS !== null) this.#stage.releaseIn(releaseAfterS);
+  }
+
+  #fail(): void {
+    this.#over = true;
+    this.#end(Finish.Error);
+    this.#choice.onTokens(new Int32Array(0), 0, 0, Finish.Error, -1);
   }
 
   #end(reason: Finish): void {

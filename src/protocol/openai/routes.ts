@@ -104,7 +104,7 @@ function serverOf(options: OpenAiOptions): Server {
     cacheBlockTokens: config.engine.enablePrefixCaching ? config.engine.blockSize : 0,
     requestLog: options.requestLog ?? null,
     dead: () => !options.alive(),
-    clockUs: config.wire?.perRequestMetrics ? options.backend.nowUs : null,
+    clockUs: config.wire?.perRequestMetrics ? () => options.backend.nowUs() : null,
     keepAlive: keepAliveOf(options),
     waiting: options.accounting,
   };

@@ -4,7 +4,16 @@
  */
 import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
 import type { EventSink, SinkEvents } from "../sink.ts";
-import { type Asked, cacheUse, engineError, FINISH_NAMES, logprobsOf, outcomeOf, stopReason } from "./answer.ts";
+import {
+  type Asked,
+  cacheUse,
+  engineError,
+  FINISH_NAMES,
+  logprobsOf,
+  outcomeOf,
+  stopReason,
+  timesOf,
+} from "./answer.ts";
 import { AnswerText } from "./answer-text.ts";
 import { ChatChunks, type Chunks, CompletionChunks, DONE, type Extras } from "./chunks.ts";
 import { chatStreamError, completionStreamError } from "./errors.ts";
@@ -12,10 +21,14 @@ import type { Logprobs } from "./logprobs.ts";
 import { codePoints } from "./python-value.ts";
 import type { ErrorAnswer } from "./request.ts";
 import { logAborted } from "./request-log.ts";
+import type { OutputTimes } from "./request-metrics.ts";
 
 const encoder = new TextEncoder();
 const NOTHING = new Uint8Array();
 const ID_BYTES = 4;
+const KEEP_ALIVE = ": keep-alive\n\n";
+/** In the time after which a silent stream gets a comment. */
+const LOOKS = 20;
 
 /** One stream: its choices write through it. Give it the sink, then a submission to each choice. */
 export class StreamedAnswer implements SinkEvents {
@@ -29,6 +42,7 @@ export class StreamedAnswer implements SinkEvents {
     this.asked = asked;
     this.#running = asked.prompts.length * asked.wishes.n;
     this.choices = Array.from({ length: this.#running }, (_, index) => new StreamedChoice(this, index));
+    if (asked.server.keepAlive) this.#watchSilence(asked.server.keepAlive);
   }
 
   /** The frames' maker. The first call, with the first token of any choice, sends chat's role chunks. */
@@ -73,6 +87,24 @@ export class StreamedAnswer implements SinkEvents {
     this.asked.ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
   }
 
+  /** Looks now and then, so that a token costs nothing; a comment comes up to a look later than it might. */
+  #watchSilence({ us, after }: NonNullable<Asked["server"]["keepAlive"]>): void {
+    let bytes = -1;
+    let silent = 0;
+    const look = () => {
+      if (this.choices.every(({ done }) => done)) return;
+      const sent = this.choices.reduce((sum, choice) => sum + choice.bytes, 0);
+      silent = sent === bytes ? silent + 1 : 0;
+      bytes = sent;
+      if (silent >= LOOKS) {
+        silent = 0;
+        if (!this.sink.full) this.sink.write(KEEP_ALIVE);
+      }
+      after(us / LOOKS, look);
+    };
+    look();
+  }
+
   #open(): Chunks {
     const { id, created, model, server, wishes, prompts, promptText } = this.asked;
     const identity = { id, created, model, fingerprint: server.fingerprint, includeUsage: wishes.includeUsage };
@@ -96,7 +128,9 @@ export class StreamedAnswer implements SinkEvents {
       const { cached, made } = cacheUse(this.asked, this.choices.at(-wishes.n)!.submission);
       details = `{"cached_tokens":${cached}${wishes.chat ? `,"created_cache_tokens":${made}` : ""}}`;
     }
-    return this.begin().usageChunk(promptTokens, completionTokens, details);
+    const first = this.choices[0]!;
+    const times = first.times?.text(this.asked.arrivalUs ?? 0, completionTokens, first.submission, false) ?? "";
+    return this.begin().usageChunk(promptTokens, completionTokens, details, times);
   }
 }
 
@@ -111,6 +145,7 @@ export class StreamedChoice implements Receiver {
   readonly #answer: StreamedAnswer;
   readonly #text: AnswerText;
   readonly #logprobs: Logprobs | null;
+  readonly times: OutputTimes | null;
   /** Before and after the text of a chunk that carries nothing else; null until there is one, or when none is so plain. */
   #prefix: Uint8Array | null = null;
   #suffix: Uint8Array = NOTHING;
@@ -129,6 +164,7 @@ export class StreamedChoice implements Receiver {
     this.#answer = answer;
     this.#text = new AnswerText(server.vocabulary, wishes.text);
     this.#logprobs = logprobsOf(answer.asked, index);
+    this.times = timesOf(answer.asked);
   }
 
   /** Its last chunk was sent, or it was taken back. */
@@ -142,6 +178,7 @@ export class StreamedChoice implements Receiver {
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     const text = this.#text;
+    if (this.times !== null) this.times.came(this.#answer.asked.server.clockUs!());
     // The hot path: one plain token for a client that keeps up.
     if (this.#prefix !== null && count === 1 && finish === null && !this.#answer.sink.full && text.idle) {
       const piece = text.plain(ids[at]!);

@@ -1,4 +1,8 @@
-/** What stands in a folder of recorded exchanges? The format is that of `test/conformance/recorded/README.md`. */
+/**
+ * What stands in a folder of recorded exchanges? A JSON file per case: a request, what the engine was to say, the answer; in
+ * place of them `exchanges`, several in a row, or beside them a `background` that is being served meanwhile. Values that
+ * change from run to run were replaced by the patterns of `placeholders.json`.
+ */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { compact, type Slice, slice } from "./json-slices.ts";

@@ -34,6 +34,8 @@ export async function playAll({ cases, model, clean }: Folder, told: (verdict: V
       server = await serve(flagsOf(group[0]!, model, script), group[0]!.server_env ?? {});
       const port = Number(new URL(server.url).port);
       for (const one of group) {
+        // Recordings may leave the engine paused, and were made in another order.
+        if (one.server_env?.VLLM_SERVER_DEV_MODE) await fetch(`${server.url}/resume`, { method: "POST" });
         const wrong = await new Player(port, clean, ids).play(one).catch((error: Error) => error.message);
         told({ name: one.name, wrong });
       }

@@ -1,0 +1,68 @@
+/** Does a live server repeat what the real one was recorded to say, and would a wrong byte be noticed? */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { readdirSync, readFileSync } from "node:fs";
+import { readFolder } from "./api/cases.ts";
+import { compact, slice } from "./api/json-slices.ts";
+import { mutated } from "./api/mutate.ts";
+import { playAll, type Verdict } from "./api/play.ts";
+
+setDefaultTimeout(240_000);
+
+const here = new URL("./", import.meta.url).pathname;
+const namesIn = (list: string) =>
+  readFileSync(`${here}lists/${list}.txt`, "utf8").replace(/#.*$/gm, "").split(/\s+/).filter(Boolean);
+const openai = namesIn("openai");
+
+/** What Bun answers before we see it: rows of docs/differences.md. A case that passes by now must leave the list. */
+const BUNS: Readonly<Record<string, string>> = {
+  "err-300-headers": "Size of the head",
+  "err-bad-chunk-size": "What is not HTTP",
+  "err-bad-method": "What is not HTTP",
+  "err-no-host": "No `Host` line",
+};
+
+async function verdicts(names: ReadonlySet<string>, seed: number | null): Promise<Verdict[]> {
+  const folder = readFolder(`${here}recorded`, names);
+  const cases = seed === null ? folder.cases : folder.cases.map((one) => mutated(one, seed));
+  const all: Verdict[] = [];
+  await playAll({ ...folder, cases }, (verdict) => all.push(verdict));
+  return all;
+}
+
+test("every listed case is repeated to the byte by a live server, but for what is Bun's", async () => {
+  const all = await verdicts(new Set(openai), null);
+  expect(all.map(({ name }) => name).sort()).toEqual([...openai].sort());
+  expect(all.filter(({ name, wrong }) => wrong !== null && !(name in BUNS))).toEqual([]);
+  expect(
+    all
+      .filter(({ wrong }) => wrong !== null)
+      .map(({ name }) => name)
+      .sort(),
+  ).toEqual(Object.keys(BUNS).sort());
+  const document = readFileSync(new URL("../../docs/differences.md", import.meta.url), "utf8");
+  for (const row of Object.values(BUNS)) expect(document).toContain(`| ${row} |`);
+});
+
+test("with one thing of each recording changed, no case passes", async () => {
+  // A part of them: what is compared is the same for all.
+  const some = openai.filter((_, i) => i % 8 === 0);
+  const all = await verdicts(new Set(some), 1);
+  expect(all.length).toBe(some.length);
+  expect(all.filter(({ wrong }) => wrong === null)).toEqual([]);
+});
+
+test("a case is in one list, and what is recorded here is in a list", () => {
+  const others = namesIn("dialects-and-tools");
+  expect(openai.filter((name) => others.includes(name))).toEqual([]);
+  expect(new Set([...openai, ...others]).size).toBe(468);
+  const recorded = readdirSync(`${here}recorded`).filter((file) => file.endsWith(".json"));
+  const known = new Set([...openai, ...others]);
+  const strange = recorded.map((file) => file.slice(0, -5)).filter((name) => !known.has(name));
+  expect(strange.filter((name) => !name.startsWith("vllm-0.33-"))).toEqual([]);
+});
+
+test("a body is sent in the spelling of its recording", () => {
+  const text = '{ "request": { "body": { "b": 1.0, "10": [ 1e3, "a \\" : , b" ], "2": 9223372036854775808 } } }';
+  const body = slice(text).members.get("request")!.members.get("body")!;
+  expect(compact(text.slice(body.from, body.to))).toBe('{"b":1.0,"10":[1e3,"a \\" : , b"],"2":9223372036854775808}');
+});
