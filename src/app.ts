@@ -237,7 +237,11 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
   allowLongHeads();
   app.listen({ hostname: config.host, port: config.port });
   const server = app.server!;
-  const tritonPort = listenAsTriton(config, renderer, setup.identity, place !== undefined);
+  const tritonPort = await listenAsTriton(config, renderer, setup.identity, place !== undefined).catch(async (why) => {
+    // A server that is left listening would keep the process alive.
+    await server.stop(true);
+    throw why;
+  });
   if (!config.disableLogStats) logStatistics(clock, snapshot, engineFirst, log);
   sampleEventLoop(clock, engines, () => shown?.moved());
 
@@ -267,7 +271,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
 }
 
 /** Triton's metrics port; null: none is wanted. */
-function listenAsTriton({ triton }: ServeConfig, renderer: Renderer, identity: Identity, shared: boolean) {
+async function listenAsTriton({ triton }: ServeConfig, renderer: Renderer, identity: Identity, shared: boolean) {
   if (triton.listen === null) return null;
   const { host, port } = triton.listen;
   return tritonListener(renderer, identity, shared).listen({ hostname: host, port }).server!;

@@ -46,6 +46,9 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
 
   const name = values.model ?? profile.hub ?? model.hub;
   const served = { ...server(values, name), ...tls };
+  const { listen } = triton.config;
+  if (listen !== null && listen.port !== 0 && listen.port === served.port && listen.host === served.host)
+    return { error: `${at("metrics-port")}: ${listen.port} is the server's own port; Triton's metrics take another` };
   const brokenAdapters = brokenLora(served.loraModules, engine.maxLoras > 0, served.servedModelNames);
   if (brokenAdapters !== undefined) return { error: `${at("lora-modules")}: ${brokenAdapters}` };
   const notices = [...triton.notices, doubtful(engine), tooLong(engine, name, profile, model.maxModelLen)];

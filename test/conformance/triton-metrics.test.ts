@@ -148,3 +148,11 @@ test("--allow-metrics=false: no port, no families, and the server serves", async
     await quiet.stop();
   }
 });
+
+test("a port that is in use ends the start: one line, exit code 2, and nothing is left listening", async () => {
+  const taken = new URL(port).port;
+  const start = serve(["--metrics-port", taken]);
+  await expect(start).rejects.toThrow(
+    `the server ended with 2:\nunderstudy serve: --metrics-port ${taken}: 127.0.0.1:${taken} is in use; choose another port\n`,
+  );
+});

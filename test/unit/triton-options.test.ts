@@ -99,6 +99,7 @@ test.each([
   ["--metrics-port 70000", "a whole number from 0 to 65535"],
   ["--metrics-interval-ms 0", "a whole number from 1"],
   ["--metrics-port 0 --workers 2", "must be a port's number"],
+  ["--metrics-port 8000", "8000 is the server's own port"],
 ])("%s is one line that says what is accepted", (line, accepted) => {
   expect(errorOf(line)).toContain(accepted);
   expect(errorOf(line)).not.toContain("\n");
