@@ -12,6 +12,8 @@ export class Accounts implements FrontView {
   requestsOpen = 0;
   streamsOpen = 0;
   bytesHeld = 0;
+  rejectedByRequests = 0;
+  rejectedByTokens = 0;
   readonly workerRestarts = 0;
 
   /** `http`: what is counted per route, where there is HTTP. */
@@ -36,12 +38,20 @@ export class Accounts implements FrontView {
     this.bytesHeld += bytes;
   }
 
+  /** A queue limit kept a request out. */
+  rejected(by: "requests" | "tokens"): void {
+    if (by === "requests") this.rejectedByRequests++;
+    else this.rejectedByTokens++;
+  }
+
   /** A copy. */
   snapshot(): FrontSnapshot {
     const { outcomes, requestsOpen, streamsOpen, bytesHeld, workerRestarts } = this;
+    const { rejectedByRequests, rejectedByTokens } = this;
     const { routes, duration } = this.http;
     const { bounds, buckets, sum, count } = duration;
     const http = { routes: Array.from(routes), duration: { bounds, buckets: Array.from(buckets), sum, count } };
-    return { outcomes: { ...outcomes }, requestsOpen, streamsOpen, bytesHeld, workerRestarts, http };
+    const counts = { requestsOpen, streamsOpen, bytesHeld, workerRestarts, rejectedByRequests, rejectedByTokens };
+    return { outcomes: { ...outcomes }, ...counts, http };
   }
 }

@@ -340,6 +340,10 @@ function watched(accounts: Accounts, shown: Publisher): Accounting {
       accounts.stream(change);
       shown.moved();
     },
+    rejected(by) {
+      accounts.rejected(by);
+      shown.moved();
+    },
     held(bytes) {
       accounts.held(bytes);
       shown.moved();

@@ -257,6 +257,9 @@ export interface FrontSnapshot {
   readonly streamsOpen: number;
   /** Of answers whose clients do not keep up: events that the socket has not taken, ids that wait for it. */
   readonly bytesHeld: number;
+  /** Requests that a queue limit kept out: that of requests, that of prompt tokens. */
+  readonly rejectedByRequests: number;
+  readonly rejectedByTokens: number;
   readonly http: HttpSnapshot;
   /** Worker processes that were started in the place of dead ones; 0 in a process of its own. */
   readonly workerRestarts: number;

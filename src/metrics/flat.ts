@@ -97,6 +97,8 @@ const FRONT = keys({
   requestsOpen: true,
   streamsOpen: true,
   bytesHeld: true,
+  rejectedByRequests: true,
+  rejectedByTokens: true,
   workerRestarts: true,
 } satisfies Numbers<FrontSnapshot>);
 const OUTCOMES = keys<Outcome>({ stop: true, length: true, abort: true, refused: true, error: true });

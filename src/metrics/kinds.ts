@@ -44,6 +44,8 @@ const FRONT: Kinds<FrontSnapshot> = {
   requestsOpen: "gauge",
   streamsOpen: "gauge",
   bytesHeld: "gauge",
+  rejectedByRequests: "counter",
+  rejectedByTokens: "counter",
   workerRestarts: "counter",
 };
 

@@ -78,7 +78,7 @@ export const vllm: readonly Row[] = withCreated([
     "engine_sleep_state",
     "Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is awake; weights_offloaded = 1 means sleep level 1; discard_all = 1 means sleep level 2.",
     eachBy("sleep_state", { awake: one, weights_offloaded: zero, discard_all: zero }),
-    { still: "the server never sleeps: there is no --enable-sleep-mode" },
+    { still: "the server never sleeps: /sleep of dev mode pauses it" },
   ),
   gaugeOf(
     "kv_cache_usage_perc",
@@ -164,11 +164,11 @@ export const vllm: readonly Row[] = withCreated([
   counterOf(
     "admission_rejections_total",
     "Number of admission attempts rejected by a queue limit, by reason.",
-    (_, { modelName }) => [
-      [{ model_name: modelName, reason: "max_num_queued_reqs" }, 0],
-      [{ model_name: modelName, reason: "max_num_queued_tokens" }, 0],
+    ({ front }, { modelName }) => [
+      [{ model_name: modelName, reason: "max_num_queued_reqs" }, front.rejectedByRequests],
+      [{ model_name: modelName, reason: "max_num_queued_tokens" }, front.rejectedByTokens],
     ],
-    { still: "there is no queue limit: --max-num-queued-reqs and --max-num-queued-tokens are not taken" },
+    { moves: "test/conformance/metrics-live.test.ts" },
   ),
   histogramOf("request_prompt_tokens", "Number of prefill tokens processed.", "promptTokens"),
   histogramOf("request_generation_tokens", "Number of generation tokens processed.", "generationTokens"),

@@ -243,6 +243,27 @@ describe("what they do", () => {
   });
 });
 
+test("sleep pauses until all is awake again", async () => {
+  expect(await post("/sleep?level=1&mode=keep")).toEqual([200, '{"status":"sleeping","level":1}']);
+  expect(await isPaused()).toEqual({ is_paused: true });
+  expect(await sample(server.url, 'vllm:engine_sleep_state{engine="0",model_name="golden",sleep_state="awake"}')).toBe(
+    1,
+  );
+  let done = false;
+  const waits = answer(generate({ prompt: "Here", max_tokens: 2 })).finally(() => {
+    done = true;
+  });
+  expect(await post("/wake_up?tags=weights")).toEqual([200, '{"status":"sleeping","tags":["weights"]}']);
+  await Bun.sleep(50);
+  expect(done).toBe(false);
+  expect(await post("/wake_up?tags=kv_cache")).toEqual([200, '{"status":"awake","tags":["kv_cache"]}']);
+  expect((await waits).usage.completion_tokens).toBe(2);
+  expect(await isPaused()).toEqual({ is_paused: false });
+  const info = (await (await fetch(`${server.url}/server_info?config_format=json`)).json()) as Record<string, object>;
+  expect(Object.keys(info)).toEqual(["vllm_config", "vllm_env", "system_env"]);
+  expect(info.vllm_config).toMatchObject({ numGpuBlocks: 512 });
+});
+
 test("without the variable, or with 0, the routes are unknown paths", async () => {
   const plain = await serve(["--timing", "none"], { VLLM_SERVER_DEV_MODE: "0" });
   try {

@@ -103,6 +103,8 @@ export const emptySnapshot = (engines: readonly EngineSnapshot[] = [emptyEngine(
     streamsOpen: 0,
     bytesHeld: 0,
     workerRestarts: 0,
+    rejectedByRequests: 0,
+    rejectedByTokens: 0,
     http: { routes: Array(identity.http.length * HTTP_WIDTH).fill(0), duration: emptyHistogram(ALL_SECONDS) },
   },
 });
@@ -201,6 +203,8 @@ const withoutTruth = fc.record({
     bytesHeld: count,
     http: fc.record({ routes: httpNumbers, duration: histogram(ALL_SECONDS) }),
     workerRestarts: count,
+    rejectedByRequests: count,
+    rejectedByTokens: count,
   }),
 });
 

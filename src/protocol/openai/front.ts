@@ -36,6 +36,8 @@ export interface Accounting {
   stream(change: 1 | -1): void;
   /** So many bytes more, or fewer, wait for clients that do not keep up. */
   held(bytes: number): void;
+  /** A queue limit kept a request out. */
+  rejected?(by: "requests" | "tokens"): void;
 }
 
 /** Counts every HTTP request as vLLM's middleware does. */

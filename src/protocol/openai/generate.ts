@@ -104,7 +104,7 @@ export class Generator {
     this.#limits = limits;
     this.#adapters = adapters;
     this.#orders = new Orders(options);
-    this.#queue = new Queue(options.config.wire ?? {}, options.backend);
+    this.#queue = new Queue(options.config.wire ?? {}, options.backend, options.accounting);
   }
 
   /** Requests that are being served. */

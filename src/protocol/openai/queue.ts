@@ -5,16 +5,18 @@
 import type { WireConfig } from "../../config/types.ts";
 import type { Finish, Receiver, Submission } from "../../engine/types.ts";
 import { engineBusy, prefillBacklog } from "./errors.ts";
-import type { Backend } from "./front.ts";
+import type { Accounting, Backend } from "./front.ts";
 import type { ErrorAnswer } from "./request.ts";
 
 export class Queue {
   readonly #requests: number;
   readonly #tokens: number;
   readonly #backend: Backend;
+  readonly #accounting: Accounting;
   #backlog = 0;
 
-  constructor({ maxNumQueuedReqs, maxNumQueuedTokens }: WireConfig, backend: Backend) {
+  constructor({ maxNumQueuedReqs, maxNumQueuedTokens }: WireConfig, backend: Backend, accounting: Accounting) {
+    this.#accounting = accounting;
     this.#requests = maxNumQueuedReqs ?? Number.POSITIVE_INFINITY;
     this.#tokens = maxNumQueuedTokens ?? Number.POSITIVE_INFINITY;
     this.#backend = backend;
@@ -22,9 +24,13 @@ export class Queue {
 
   /** The refusal of a request of `count` generations; null: it may come in. */
   refuses(count: number): ErrorAnswer | null {
-    if (this.#requests !== Number.POSITIVE_INFINITY && (this.#backend.inFlight?.() ?? 0) + count > this.#requests)
+    if (this.#requests !== Number.POSITIVE_INFINITY && (this.#backend.inFlight?.() ?? 0) + count > this.#requests) {
+      this.#accounting.rejected?.("requests");
       return engineBusy;
-    return this.#backlog >= this.#tokens ? prefillBacklog : null;
+    }
+    if (this.#backlog < this.#tokens) return null;
+    this.#accounting.rejected?.("tokens");
+    return prefillBacklog;
   }
 
   /** Gives a prompt of so many tokens to the engine by `submit`, and has it counted until its first output or its end. */
