@@ -2,7 +2,7 @@
  * Does each action change the metrics of a live server as it changed those of vLLM 0.33? The recorded sequence is played
  * over raw sockets with the recordings' tokenizer and tokens; after each action every sample of `/metrics` that does not
  * hang on time or on the machine must have moved as there, and no other.
- * Moves admission_rejections_total.
+ * Moves vllm:admission_rejections_total.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
