@@ -7,6 +7,7 @@ import { createAlarm } from "./alarm.ts";
 import { type Clock, epochSeconds, epochUsOf, WallClock } from "./clock.ts";
 import { readTls } from "./config/certificates.ts";
 import { httpRoutes } from "./config/http-counts.ts";
+import { TritonPortError } from "./config/triton-metrics.ts";
 import type { ServeConfig, WireConfig } from "./config/types.ts";
 import { type Plays, readPlays } from "./content/script.ts";
 import { builtInText, folderText } from "./content/text-model.ts";
@@ -240,7 +241,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
   const tritonPort = await listenAsTriton(config, renderer, setup.identity, place !== undefined).catch(async (why) => {
     // A server that is left listening would keep the process alive.
     await server.stop(true);
-    throw why;
+    throw new TritonPortError(why);
   });
   if (!config.disableLogStats) logStatistics(clock, snapshot, engineFirst, log);
   sampleEventLoop(clock, engines, () => shown?.moved());

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { epochUsOf, WallClock, wallUs } from "../clock.ts";
 import { httpRoutes } from "../config/http-counts.ts";
+import { TritonPortError } from "../config/triton-metrics.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { setupOf } from "../metrics/setup.ts";
 import { servedBy } from "../protocol/openai/served.ts";
@@ -96,7 +97,7 @@ function reservePorts({ host, port, triton }: ServeConfig): Reservation[] {
     return [first, reservePort(triton.listen.host, triton.listen.port)];
   } catch (error) {
     first.release();
-    throw error;
+    throw new TritonPortError(error);
   }
 }
 

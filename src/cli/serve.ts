@@ -4,6 +4,7 @@ import { version } from "../../package.json";
 import type { App, Place } from "../app.ts";
 import { wallUs } from "../clock.ts";
 import { readTls } from "../config/certificates.ts";
+import { TritonPortError } from "../config/triton-metrics.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { CoreTooLarge, CoreTrap } from "../core/core.ts";
 import { unwritable } from "../truth/log.ts";
@@ -90,20 +91,26 @@ export async function start(config: ServeConfig, place?: Place): Promise<{ reado
   }
 }
 
+/** A name that nobody knows is EINVAL to Bun where there is no name server. */
+const UNLISTENABLE =
+  /getaddrinfo|ENOTFOUND|EADDRNOTAVAIL|EAFNOSUPPORT|EINVAL: invalid argument, listen|Failed to listen|invalid host/i;
+
 /** One line for an error that the user can do something about. */
 export function refusalOf({ host, port, triton, wire }: ServeConfig, error: unknown): string | undefined {
   const { code } = error as { code?: string };
   const { listen } = triton;
-  const ofTriton = listen !== null && listen.port !== port && String(error).includes(` ${listen.port} `);
-  const [flag, at] = ofTriton ? ["--metrics-port", listen] : ["--port", { host, port }];
+  const ofTriton = listen !== null && error instanceof TritonPortError;
+  const [flag, hostFlag, at] = ofTriton
+    ? ["--metrics-port", "--metrics-address", listen]
+    : ["--port", "--host", { host, port }];
   if (code === "EADDRINUSE") return `${flag} ${at.port}: ${at.host}:${at.port} is in use; choose another port`;
   if (code === "EACCES") return `${flag} ${at.port}: not allowed to listen there; ports above 1023 are free to use`;
   if (error instanceof Error && error.name === "UnusableFolder")
     return `--tokenizer ${wire?.tokenizer}: ${error.message}`;
   if (error instanceof Error && error.name === "UnusableScript") return `--script ${wire?.script}: ${error.message}`;
   if (error instanceof CoreTooLarge) return `${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`;
-  if (!/getaddrinfo|ENOTFOUND|EADDRNOTAVAIL|Failed to listen|invalid host/i.test(String(error))) return undefined;
-  return `--host ${host}: cannot listen there (${code ?? String(error)}); give an address of this machine`;
+  if (!UNLISTENABLE.test(String(error))) return undefined;
+  return `${hostFlag} ${at.host}: cannot listen there (${code ?? String(error)}); give an address of this machine`;
 }
 
 /** Milliseconds since the process was executed. */

@@ -26,6 +26,16 @@ export interface TritonMetricsConfig {
   readonly listen: { readonly host: string; readonly port: number } | null;
 }
 
+/** Triton's own port cannot be opened: the system's error, told apart from that of the server's port. */
+export class TritonPortError extends Error {
+  override readonly name = "TritonPortError";
+  readonly code: string | undefined;
+  constructor(cause: unknown) {
+    super(String(cause), { cause });
+    this.code = (cause as { code?: string }).code;
+  }
+}
+
 export const DEFAULT_INTERVAL_MS = 2000;
 const DEFAULT_QUANTILES: readonly Quantile[] = [
   { quantile: 0.5, error: 0.05 },

@@ -215,10 +215,21 @@ describe("the port", () => {
     });
   });
 
-  test("what cannot listen is refused in one line", async () => {
-    const { code, lines } = await refused(["--workers", "2", "--port", "0", "--host", "192.0.2.1"]);
+  test.each([
+    ["--host", ["--workers", "2", "--host", "192.0.2.1"]],
+    ["--host", ["--host", "192.0.2.1"]],
+    ["--metrics-address", ["--workers", "2", "--metrics-port", "8002", "--metrics-address", "192.0.2.1"]],
+    ["--metrics-address", ["--metrics-port", "8002", "--metrics-address", "192.0.2.1"]],
+  ])("what cannot listen is refused in one line that names %s", async (flag, options) => {
+    const { code, lines } = await refused(["--port", "0", ...options]);
     expect([code, lines.length]).toEqual([2, 1]);
-    expect(lines[0]).toStartWith("understudy serve: --host 192.0.2.1: cannot listen there");
+    expect(lines[0]).toStartWith(`understudy serve: ${flag} 192.0.2.1: cannot listen there`);
+  });
+
+  test("a host name that is none is refused in one line", async () => {
+    const { code, lines } = await refused(["--port", "0", "--host", "nowhere.invalid"]);
+    expect([code, lines.length]).toEqual([2, 1]);
+    expect(lines[0]).toStartWith("understudy serve: --host nowhere.invalid: cannot listen there");
   });
 
   test.each(["darwin", "win32", "freebsd"])(
