@@ -8,7 +8,7 @@ import { soon } from "./fetch";
 /**
  * One word per content: the low half of its hash, which tells nearly all others apart without a look at their blocks;
  * above it the oldest block, and in the top bit whether there are more. 0 is empty. Linear probing, power of two, at most
- * half full.
+ * a third full: nearly every probe then ends where it begins, which the processor can guess.
  */
 let table = changetype<StaticArray<u64>>(0);
 let mask: i32 = 0;
@@ -19,7 +19,7 @@ let samePrev = changetype<StaticArray<i32>>(0);
 
 export function takePrefixes(): void {
   let size = 16;
-  while (size < numGpuBlocks << 1) size <<= 1;
+  while (size < numGpuBlocks * 3) size <<= 1;
   mask = size - 1;
   table = column64(size);
   sameNext = column(numGpuBlocks);

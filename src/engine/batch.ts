@@ -57,13 +57,13 @@ export class Batch {
     return this.#blocksUsable - this.core.views.word(Word.BlocksFreeLeast);
   }
 
-  /** The request's handle, or NONE when slots or arena are full. */
-  add(request: CoreRequest): number {
+  /** The request's handle, or NONE when slots or arena are full. `queuedUs` where it is known only now. */
+  add(request: CoreRequest, queuedUs = request.queuedUs): number {
     const { exports, views } = this.core;
     const { prompt, stopTokenIds, fed } = request;
-    this.#journal?.add(request);
+    this.#journal?.add({ ...request, queuedUs });
     views.input.set(prompt);
-    views.input.set(stopTokenIds, prompt.length);
+    if (stopTokenIds.length > 0) views.input.set(stopTokenIds, prompt.length);
     const handle = exports.submit(
       request.promptTokens,
       prompt.length,
@@ -79,7 +79,7 @@ export class Batch {
       fed ? request.flags | SUBMIT_FED : request.flags,
       request.order,
       request.arrivalUs,
-      request.queuedUs,
+      queuedUs,
     );
     this.#journal?.added(handle);
     if (handle !== NONE && fed) this.feed(handle, fed);

@@ -23,7 +23,7 @@ export function coreRequest(generation: Generation, unread: boolean, order: numb
   // A script is all there is: neither min_tokens nor ignore_eos can ask for more.
   const minTokens = script ? Math.min(generation.minTokens, script.length) : generation.minTokens;
   const noEos = generation.ignoreEos && script?.length !== 0;
-  return {
+  const request = {
     prompt: generation.promptIds,
     promptTokens: generation.promptTokens ?? generation.promptIds.length,
     maxTokens: script && noEos ? Math.min(generation.maxTokens, script.length) : generation.maxTokens,
@@ -44,6 +44,7 @@ export function coreRequest(generation: Generation, unread: boolean, order: numb
     order,
     arrivalUs: generation.arrivalUs,
     queuedUs: 0,
-    ...(script ? { fed: script.subarray(0, FEED) } : {}),
   };
+  // Copied only where it must be: a short replay's time goes into what is done once per request.
+  return script ? { ...request, fed: script.subarray(0, FEED) } : request;
 }

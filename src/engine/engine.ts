@@ -279,7 +279,7 @@ export class Engine {
 
   /** Into the queue; false when the core is full. */
   #enqueue(live: Live, queuedUs: number): boolean {
-    const handle = this.#batch.add({ ...live.request!, queuedUs });
+    const handle = this.#batch.add(live.request!, queuedUs);
     live.request = null;
     if (handle === NONE) return false;
     live.handle = handle;
