@@ -64,7 +64,8 @@ export function unwritable(file: string): string | undefined {
     if (found) accessSync(file, constants.W_OK);
     return undefined;
   } catch (error) {
-    return (error as { code?: string }).code ?? String(error);
+    const { code } = error as { code?: string };
+    return code === "ENOENT" ? `there is no folder ${dirname(file)}` : `not allowed there (${code ?? String(error)})`;
   }
 }
 

@@ -75,7 +75,7 @@ test.skipIf(process.platform !== "linux")(
 );
 
 test.each([
-  ["/proc/none/truth.jsonl", "ENOENT"],
+  ["/proc/none/truth.jsonl", "there is no folder /proc/none"],
   [tmpdir(), "it is a folder"],
 ])("--truth-log %s: one line and exit code 2 before anything starts", (file, why) => {
   const main = new URL("../../src/main.ts", import.meta.url).pathname;

@@ -254,7 +254,10 @@ describe("the port", () => {
 
   test("a truth log that cannot be written is refused before anything starts", async () => {
     const { code, lines } = await refused(["--workers", "2", "--port", "0", "--truth-log", "/nowhere/truth.jsonl"]);
-    expect([code, lines]).toEqual([2, ["understudy serve: --truth-log /nowhere/truth.w0.jsonl: ENOENT"]]);
+    expect([code, lines]).toEqual([
+      2,
+      ["understudy serve: --truth-log /nowhere/truth.w0.jsonl: there is no folder /nowhere"],
+    ]);
   });
 });
 
