@@ -70,13 +70,23 @@ function readMessage(shape: MessageShape, message: PythonValue, limits: Limits):
   const name = get(message, "name");
   const calls = get(message, "tool_calls");
   const id = get(message, "tool_call_id");
+  const content = readContent(shape, get(message, "content") ?? null, limits);
+  if (shape.calls !== undefined && isList(calls)) checkEach(shape.calls, calls);
   return {
     role: get(message, "role") as string,
-    content: readContent(shape, get(message, "content") ?? null, limits),
+    content,
     name: typeof name === "string" ? name : null,
     toolCalls: isList(calls) ? calls.map(toPlain) : null,
     toolCallId: typeof id === "string" ? id : null,
   };
+}
+
+/** Items of a list that pydantic only walks: where `checkToolCalls` has not looked (`/tokenize`), the renderer finds what is wrong. */
+function checkEach(type: Type<unknown>, items: readonly PythonValue[]): void {
+  for (const [i, item] of items.entries()) {
+    const errors = errorsOf(type, item);
+    if (errors !== null) throw new Refused(badRequest(iteratorErrors(errors, i)));
+  }
 }
 
 function checkCallTypes(calls: readonly unknown[]): void {

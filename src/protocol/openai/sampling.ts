@@ -117,7 +117,7 @@ export function checkSampling(
     checkLogprobs(request, limits) ??
     checkTokenIds(request, limits) ??
     checkEngineFeatures(request) ??
-    checkPromptIds(request, limits) ??
+    checkPromptIds(request, limits, promptTokens) ??
     checkRoutedExperts(request, promptTokens)
   );
 }
@@ -173,11 +173,19 @@ function checkEngineFeatures({ sampling }: ChatRequest | CompletionRequest): Err
   );
 }
 
-function checkPromptIds(request: ChatRequest | CompletionRequest, limits: Limits): ErrorAnswer | null {
+/** No text, no ids, or nothing left of them by `truncate_prompt_tokens`: the engine has nothing to begin with. */
+const emptyPrompt = badRequest("The decoder prompt cannot be empty");
+
+function checkPromptIds(
+  request: ChatRequest | CompletionRequest,
+  limits: Limits,
+  promptTokens: number,
+): ErrorAnswer | null {
+  if (promptTokens === 0) return emptyPrompt;
   if (request.kind === "chat") return null;
   for (const prompt of request.prompts) {
     if (typeof prompt === "string") continue;
-    if (prompt.length === 0) return badRequest("The decoder prompt cannot be empty");
+    if (prompt.length === 0) return emptyPrompt;
     let largest: Int = 0;
     for (const id of prompt) if (id > largest) largest = id;
     if (largest < limits.vocabularySize) continue;
