@@ -20,8 +20,11 @@ export interface Client {
   readonly leavesAfterUs: number;
 }
 
+const PATIENT_CLIENT: Client = { stops: false, leavesAfterUs: Number.POSITIVE_INFINITY };
+
 /** A draw per request, in their order. */
 export function clients({ stopShare, patienceUs, seed }: ClientOptions): () => Client {
+  if (stopShare === 0 && patienceUs === null) return () => PATIENT_CLIENT;
   const random = seeded(seed ^ OWN_STREAM);
   const share = () => random() / 2 ** 32;
   const [least, most] = patienceUs ?? [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];

@@ -82,11 +82,12 @@ export interface Counts {
 
 export class Replay {
   readonly counts: Counts = { arrived: 0, finished: 0, left: 0, cut: 0, tooLong: 0, busy: 0 };
-  /** By outcome, as the server's front counts. */
+  /** By outcome, as the server's front counts; empty without `beforeUpdate`, since only pages show it. */
   readonly accounts: Accounts;
   readonly fleet: Fleet;
   readonly #clock = new VirtualClock();
   readonly #options: ReplayOptions;
+  readonly #isShown: boolean;
   readonly #http = new HttpAccounts(HTTP_ROUTES, () => this.#clock.now());
   /** Concurrency of a closed loop; Infinity in an open one. */
   readonly #most: number;
@@ -100,6 +101,7 @@ export class Replay {
 
   constructor(options: ReplayOptions) {
     this.#options = options;
+    this.#isShown = options.beforeUpdate !== undefined;
     this.accounts = new Accounts(this.#http);
     this.#most = options.pace.kind === "closed" ? options.pace.concurrency : Number.POSITIVE_INFINITY;
     this.#rowUs = options.series?.intervalUs ?? Number.POSITIVE_INFINITY;
@@ -198,16 +200,17 @@ export class Replay {
   #submit(request: TraceRequest): void {
     const { counts } = this;
     counts.arrived++;
-    this.accounts.opened();
+    if (this.#isShown) this.accounts.opened();
     const outcome = this.fleet.submit(request);
     if (outcome === "tooLong" || outcome === "busy") {
       counts[outcome]++;
+      if (!this.#isShown) return;
       this.accounts.settled("refused");
       const nowUs = this.#clock.now();
       this.#http.count(0, nowUs, outcome === "tooLong" ? BAD_REQUEST : UNAVAILABLE, 0, 0);
       return;
     }
-    this.accounts.stream(1);
+    if (this.#isShown) this.accounts.stream(1);
     this.#live++;
     if (outcome === "cut") counts.cut++;
   }
@@ -219,10 +222,11 @@ export class Replay {
 
   readonly #ended = (reason: Finish, arrivalUs: number): void => {
     this.#live--;
-    this.accounts.stream(-1);
-    this.#http.count(0, arrivalUs, OK, 0, 0);
     this.#lastEndUs = this.#clock.now();
     this.counts[COUNTED[reason]]++;
+    if (!this.#isShown) return;
+    this.accounts.stream(-1);
+    this.#http.count(0, arrivalUs, OK, 0, 0);
     this.accounts.settled(OUTCOMES[reason]);
   };
 
