@@ -8,7 +8,7 @@ import { watch } from "../check/watch.ts";
 import { WallClock } from "../clock.ts";
 import { TraceError } from "../traces/trace.ts";
 import { type CheckValues, checkHelp, checkOptions } from "./check-options.ts";
-import { OutFile } from "./out-file.ts";
+import { OutFile, overwritten } from "./out-file.ts";
 import { takeOptions } from "./take-options.ts";
 
 const USAGE_ERROR = 2;
@@ -31,6 +31,9 @@ export async function run(argv: readonly string[]): Promise<void> {
   const files = rest.filter((word) => !isUrl(word));
   for (const url of urls) if (!URL.canParse(url)) return refuse(`"${url}": is no URL`);
   if (urls.length === 0 && values.for !== undefined) return refuse("--for: files do not change; only a URL is watched");
+  const inputs = files.flatMap((word) => [word, word.replace(/@[^@]*$/, "")]);
+  const why = overwritten(inputs, { "--json": values.json, "--junit": values.junit });
+  if (why !== undefined) return refuse(why);
   try {
     await check(urls.map(withPath), files, values);
   } catch (failure) {

@@ -25,7 +25,7 @@ import { readCrash, repeatCrash } from "./crash.ts";
 import { parseFlags } from "./flags.ts";
 import { type Given, given } from "./given.ts";
 import { lookup } from "./lookup.ts";
-import { OutFile } from "./out-file.ts";
+import { OutFile, overwritten } from "./out-file.ts";
 import { REPLAY, type ReplayValues, replayHelp, takeReplayOptions } from "./replay-options.ts";
 import { Progress } from "./replay-progress.ts";
 import { SCRAPE_INTERVAL_S, Scrapes } from "./replay-scrapes.ts";
@@ -71,9 +71,19 @@ async function replay(argv: readonly string[]): Promise<void> {
   if (trace.adapters > 0 && config.engine.maxLoras === 0)
     return refuse(`--format ${values.format}: adapters need --enable-lora`);
   // There is one process, whatever --workers says.
-  const why = whyNotShown({ ...config, workers: 1 });
+  const why = whyNotShown({ ...config, workers: 1 }) ?? wouldOverwrite(path, values, config);
   if (why !== undefined) return refuse(why);
   await runTrace(trace, path ?? values.format!, values, config);
+}
+
+function wouldOverwrite(path: string | null, values: ReplayValues, { truthLog }: ServeConfig): string | undefined {
+  return overwritten(path === null ? [] : [path], {
+    "--json": values.json,
+    "--metrics": values.metrics,
+    "--series": values.series,
+    "--openmetrics": values.openmetrics,
+    "--truth-log": truthLog?.file,
+  });
 }
 
 async function replayCrash(path: string, words: number): Promise<void> {

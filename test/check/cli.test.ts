@@ -193,6 +193,8 @@ test.each([
   [["x.txt", "--for", "10s"], "--for: files do not change"],
   [["http://"], "is no URL"],
   [["http://x", "--json", "/nowhere/x.json"], 'cannot write "/nowhere/x.json" (ENOENT)'],
+  [["x.txt@5", "--json", "x.txt"], "--json x.txt: would overwrite the file that is read"],
+  [["x.txt", "--json", "y", "--junit", "./y"], "--junit ./y: would overwrite what --json writes"],
 ] as const)("bad flags %j: one line and code 2", async (args, words) => {
   const { code, out, err } = await check(...args);
   expect({ code, out }).toEqual({ code: 2, out: "" });
