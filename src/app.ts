@@ -193,6 +193,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     httpAccounting: httpAccounts,
     renderChat: text.renderChat,
     endIds: text.endIds,
+    blanks: text.blanks,
     generation: text.generation,
     ...plays,
     responseRole: wire.responseRole ?? "assistant",

@@ -18,6 +18,8 @@ export interface ModelFolder {
   readonly chatTemplate: string | null;
   /** `bos_token` and the like, for the template. */
   readonly specials: Readonly<Record<string, string>>;
+  /** Tokens are spelled with a mark for each blank, and bytes as `<0xNN>`, in place of GPT-2's characters. */
+  readonly blanks: boolean;
   /** `generation_config.json`. */
   readonly generation: Readonly<Record<string, unknown>>;
 }
@@ -71,6 +73,7 @@ export function readModelFolder(path: string): {
       endIds: ends.filter((id) => id !== eosId),
       chatTemplate: templateOf(path, config),
       specials,
+      blanks: !parts(tokenizer).includes("ByteLevel"),
       generation,
     },
   };
@@ -128,25 +131,30 @@ function tokenTexts({ model }: Json, added: readonly Added[]): string[] {
 
 /** How this vocabulary spells bytes: GPT-2's characters, or SentencePiece's text with single bytes as `<0xNN>`. */
 function speller(tokenizer: Json): (text: string) => Uint8Array {
-  const parts = [tokenizer.decoder, tokenizer.pre_tokenizer, tokenizer.normalizer].flatMap(kinds);
+  const all = parts(tokenizer);
   const utf8 = new TextEncoder();
-  if (parts.includes("ByteLevel")) {
+  if (all.includes("ByteLevel")) {
     const bytes = new Map(byteCharacters().map((character, byte) => [character, byte]));
     return (text) => {
-      const all = Array.from(text, (character) => bytes.get(character));
+      const spelled = Array.from(text, (character) => bytes.get(character));
       // An ordinary token that is written as it is read.
-      return all.includes(undefined) ? utf8.encode(text) : Uint8Array.from(all as number[]);
+      return spelled.includes(undefined) ? utf8.encode(text) : Uint8Array.from(spelled as number[]);
     };
   }
-  if (parts.includes("ByteFallback") || parts.includes("Metaspace")) {
+  if (all.includes("ByteFallback") || all.includes("Metaspace")) {
     return (text) => {
       const byte = /^<0x([0-9A-Fa-f]{2})>$/.exec(text);
       return byte ? Uint8Array.of(Number.parseInt(byte[1]!, 16)) : utf8.encode(text.replaceAll("▁", " "));
     };
   }
   throw new BrokenFolder(
-    `tokenizer.json: pieces of this kind (${[...new Set(parts)].join(", ") || "no decoder"}) are not known; ByteLevel, ByteFallback and Metaspace are`,
+    `tokenizer.json: pieces of this kind (${[...new Set(all)].join(", ") || "no decoder"}) are not known; ByteLevel, ByteFallback and Metaspace are`,
   );
+}
+
+/** The types of all that the tokenizer is put together from. */
+function parts({ decoder, pre_tokenizer, normalizer }: Json): string[] {
+  return [decoder, pre_tokenizer, normalizer].flatMap(kinds);
 }
 
 /** The types of a part and of those inside it. */

@@ -14,6 +14,8 @@ export interface TextModel {
   readonly answers: AnswerTables;
   /** Ids that end an answer besides the end of sequence. */
   readonly endIds: readonly number[];
+  /** Tokens are spelled with a mark for each blank, as SentencePiece does, in place of GPT-2's characters for bytes. */
+  readonly blanks: boolean;
   /** What the model's `generation_config.json` says; empty for the built-in one. */
   readonly generation: Readonly<Record<string, unknown>>;
 }
@@ -31,6 +33,7 @@ export function builtInText(vocabulary: Uint8Array, answers: Uint8Array): TextMo
     renderChat,
     answers: loadAnswers(answers),
     endIds: [],
+    blanks: false,
     generation: {},
   };
 }
@@ -42,12 +45,13 @@ export async function folderText(path: string): Promise<TextModel> {
     throw error;
   });
   const vocabulary = loadVocabulary(folder.vocabulary);
-  const { endIds, generation } = folder;
+  const { endIds, generation, blanks } = folder;
   try {
     // Loaded where a folder is given, and only there.
     const { modelTemplate } = await import("./model-template.ts");
     const template = modelTemplate(folder);
-    return { vocabulary, encoder, renderChat: template, answers: wordTables(vocabulary), endIds, generation };
+    const answers = wordTables(vocabulary);
+    return { vocabulary, encoder, renderChat: template, answers, endIds, blanks, generation };
   } catch (error) {
     encoder.close();
     throw new UnusableFolder(`the chat template cannot be read: ${(error as Error).message}`);

@@ -73,6 +73,8 @@ export interface OpenAiOptions {
   readonly renderChat: RenderChat;
   /** Ids that end an answer besides the end of sequence, unless it is to be ignored. */
   readonly endIds?: readonly number[];
+  /** Tokens are spelled with a mark for each blank, and bytes as `<0xNN>`. */
+  readonly blanks?: boolean;
   /** The model's sampling defaults, under the names of `generation_config.json`. */
   readonly generation?: Readonly<Record<string, unknown>>;
   /** The scripts of `--script`. */

@@ -136,4 +136,6 @@ export interface Limits {
   readonly loraNames: readonly string[];
   /** The server's own limit of output tokens (`max_new_tokens` of the generation configuration); absent: none. */
   readonly maxNewTokens?: number;
+  /** The temperature of requests that say none; absent: 1. */
+  readonly temperature?: number;
 }

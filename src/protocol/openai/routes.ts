@@ -79,9 +79,10 @@ function isGeneration({ method, url }: Request): boolean {
 }
 
 function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: Adapters): Limits {
-  const most = { ...generation, ...config.wire?.generation }.max_new_tokens;
+  const { max_new_tokens: most, temperature } = { ...generation, ...config.wire?.generation };
   return {
     ...(typeof most === "number" ? { maxNewTokens: most } : {}),
+    ...(typeof temperature === "number" ? { temperature } : {}),
     maxModelLen: config.engine.maxModelLen,
     maxLogprobs: config.maxLogprobs,
     vocabularySize: vocabulary.size,

@@ -122,13 +122,15 @@ export class Tokenizer {
     return { parts, allowSpecial: false, addSpecial: given ?? false };
   }
 
-  /** As the vocabulary file of a byte-level BPE spells tokens; special ones stand as they are. */
+  /** As the vocabulary file spells tokens; special ones stand as they are. */
   #strings(ids: Uint32Array): string[] {
-    const { vocabulary } = this.#options;
+    const { vocabulary, blanks } = this.#options;
     return Array.from(ids, (id) => {
       const bytes = vocabulary.bytesOf(id);
       if (vocabulary.isSpecial(id)) return Buffer.from(bytes).toString();
-      return Array.from(bytes, (byte) => BYTE_CHARACTERS[byte]).join("");
+      if (!blanks) return Array.from(bytes, (byte) => BYTE_CHARACTERS[byte]).join("");
+      const piece = vocabulary.piece(id);
+      return piece?.replaceAll(" ", "▁") ?? `<0x${bytes[0]!.toString(16).toUpperCase().padStart(2, "0")}>`;
     });
   }
 }

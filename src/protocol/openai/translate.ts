@@ -46,7 +46,7 @@ export function toChat(values: ChatValues, body: PythonDict, limits: Limits, exa
   if (tooLong !== null) throw new Refused(tooLong);
   return {
     kind: "chat",
-    ...common(values, body, sampling),
+    ...common(values, body, limits, sampling),
     messages: readMessages(values.messages, messages, limits),
     tools: values.tools?.map(toPlain) ?? null,
     logprobs: wantsLogprobs,
@@ -133,7 +133,7 @@ export function toCompletion(
   if (prompts.length === 0) throw validationRefusal("You must pass at least one prompt", "prompt");
   return {
     kind: "completion",
-    ...common(values, body, sampling),
+    ...common(values, body, limits, sampling),
     prompts,
     echo,
     logprobs: values.logprobs === null ? null : Number(values.logprobs),
@@ -225,14 +225,19 @@ function resolve(given: StructuredOutputs | null, format: PythonDict | null, exa
 const NO_IDS: readonly number[] = [];
 const NO_STOP: readonly string[] = [];
 
-function common(values: ChatValues | CompletionValues, body: PythonDict, sampling: SamplingFields): CommonRequest {
+function common(
+  values: ChatValues | CompletionValues,
+  body: PythonDict,
+  limits: Limits,
+  sampling: SamplingFields,
+): CommonRequest {
   const { stop, stream_options: options } = values;
   const includeUsage = options?.get("include_usage") === true;
   const orNull = (value: Int | null) => (value === null ? null : Number(value));
   return {
     model: values.model,
     n: Number(sampling.n),
-    temperature: values.temperature ?? 1,
+    temperature: values.temperature ?? limits.temperature ?? 1,
     maxTokens: orNull(sampling.maxTokens),
     minTokens: Number(values.min_tokens),
     stop: stop === null ? NO_STOP : typeof stop === "string" ? [stop] : stop,
