@@ -58,12 +58,14 @@ const validates = (schema: Schema, value: unknown): boolean =>
 test("each field's schema takes what the validator takes, and a field's other limits do not stand in its way", () => {
   for (const kind of ["chat", "completions"] as const satisfies Kind[]) {
     for (const name of namesOf(kind)) {
-      const { taken } = parameterOf(kind, name);
+      const { bounds, refused, taken } = parameterOf(kind, name);
       const { type, default: value } = FIELDS[kind][name]!;
-      expect([name, validates(type.schema, taken)]).toEqual([name, true]);
+      const schema = { ...type.schema, ...bounds };
+      expect([name, validates(schema, taken)]).toEqual([name, true]);
+      if (bounds !== undefined && name !== "logprob_token_ids")
+        expect([name, validates(schema, refused)]).toEqual([name, false]);
       expect(type.check(taken as never, new State(true))).not.toBe(FAIL);
-      if (value !== undefined && name !== "request_id")
-        expect([name, validates(type.schema, value)]).toEqual([name, true]);
+      if (value !== undefined && name !== "request_id") expect([name, validates(schema, value)]).toEqual([name, true]);
     }
   }
 });

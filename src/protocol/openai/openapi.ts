@@ -3,7 +3,8 @@
  * that requests are checked with, answers as they are written. vLLM 0.33 has FastAPI make one, from its own models.
  */
 import { chatFields, completionFields, type Field } from "./fields.ts";
-import { type Effect, type Kind, parameterOf, type parameters } from "./parameters.ts";
+import type { Effect } from "./parameter.ts";
+import { type Kind, parameterOf, type parameters } from "./parameters.ts";
 import { detokenizeBody, tokenizeBody } from "./tokenize.ts";
 import type { Schema } from "./types.ts";
 
@@ -76,9 +77,9 @@ const text = (schema: unknown) =>
 function bodyOf(kind: Kind, title: string): Schema {
   const fields = (kind === "chat" ? chatFields : completionFields) as Readonly<Record<string, Field<unknown>>>;
   const properties = Object.entries(fields).map(([name, { type, default: value }]) => {
-    const { limits, effect } = parameterOf(kind, name as keyof typeof parameters);
+    const { limits, bounds, effect } = parameterOf(kind, name as keyof typeof parameters);
     const description = [limits && `${capital(limits)}.`, `${capital(effectText(effect))}.`].filter(Boolean).join(" ");
-    return [name, { ...type.schema, ...(value === undefined ? {} : { default: value }), description }];
+    return [name, { ...type.schema, ...bounds, ...(value === undefined ? {} : { default: value }), description }];
   });
   const required = Object.keys(fields).filter((name) => fields[name]!.default === undefined);
   return {

@@ -4,36 +4,7 @@
  * come from both; `test/conformance/parameters.test.ts` tries every row on a live server.
  */
 import type { chatFields, completionFields } from "./fields.ts";
-
-export type Effect =
-  /** What changes in the answer, or in who gets it when. */
-  | { readonly seen: string }
-  /** vLLM takes it, and its answer is the same as without, on a server as this one stands in for. */
-  | { readonly neither: string }
-  /** Checked as there; vLLM's answer may change, ours does not. */
-  | { readonly here: string };
-
-export interface Parameter {
-  /** Limits beyond the type, and what else refuses the request. */
-  readonly limits?: string;
-  readonly effect: Effect;
-  /** A value that is taken; with an effect, one that shows it. */
-  readonly taken: unknown;
-  /** What has to stand beside it. */
-  readonly beside?: Readonly<Record<string, unknown>>;
-  /** A value that is refused; absent: anything of the type is taken, and a wrong type has pydantic's text. */
-  readonly refused?: unknown;
-}
-
-/** Where the two differ, or only one has the field. */
-interface Row extends Parameter {
-  readonly chat?: Partial<Parameter>;
-  readonly completions?: Partial<Parameter>;
-}
-
-const seen = (text: string): Effect => ({ seen: text });
-const neither = (text: string): Effect => ({ neither: text });
-const here = (text: string): Effect => ({ here: text });
+import { here, neither, type Parameter, type Row, seen } from "./parameter.ts";
 
 const NO_SAMPLER = here("changes what is sampled; answers are drawn without a model");
 const RENDER_ONLY = neither("for the render routes; ignored where an answer is generated");
@@ -43,12 +14,14 @@ const INT64 = "64 bits, signed";
 export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof completionFields, Row>> = {
   messages: {
     limits: "at least one",
+    bounds: { minItems: 1 },
     effect: seen("the prompt: template, token count, blocks in the prefix cache"),
     taken: [{ role: "user", content: "Something longer than before" }],
     refused: [],
   },
   prompt: {
     limits: "not empty; at most 1,024 prompts; ids inside the vocabulary",
+    bounds: { minItems: 1, minLength: 1, maxItems: 1024 },
     effect: seen("the prompt, or several, each with its own choices"),
     taken: ["Hello", "Something longer than before"],
     refused: "",
@@ -69,9 +42,27 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
       effect: seen("the prompt stands in front of the answer; with `max_tokens` 0 it is the answer"),
     },
   },
-  frequency_penalty: { limits: "-2 to 2", effect: NO_SAMPLER, taken: 1.5, refused: 3 },
-  presence_penalty: { limits: "-2 to 2", effect: NO_SAMPLER, taken: 1.5, refused: 3 },
-  repetition_penalty: { limits: "finite, above 0", effect: NO_SAMPLER, taken: 1.5, refused: 0 },
+  frequency_penalty: {
+    limits: "-2 to 2",
+    bounds: { minimum: -2, maximum: 2 },
+    effect: NO_SAMPLER,
+    taken: 1.5,
+    refused: 3,
+  },
+  presence_penalty: {
+    limits: "-2 to 2",
+    bounds: { minimum: -2, maximum: 2 },
+    effect: NO_SAMPLER,
+    taken: 1.5,
+    refused: 3,
+  },
+  repetition_penalty: {
+    limits: "finite, above 0",
+    bounds: { exclusiveMinimum: 0 },
+    effect: NO_SAMPLER,
+    taken: 1.5,
+    refused: 0,
+  },
   logit_bias: {
     limits: "keys are token ids inside the vocabulary; values are cut to -100 to 100",
     effect: seen("100 leaves only the tokens that have it, -100 removes its token; what lies between is nothing"),
@@ -83,10 +74,11 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
     effect: seen("log probabilities of the answer's tokens; made up, the same for the same request"),
     taken: true,
     refused: "x",
-    completions: { taken: 2, refused: -2 },
+    completions: { bounds: { minimum: -1 }, taken: 2, refused: -2 },
   },
   top_logprobs: {
     limits: "needs `logprobs`; at most `--max-logprobs`; -1 is the whole vocabulary",
+    bounds: { minimum: -1 },
     effect: seen("so many candidates per token, the sampled one first"),
     taken: 3,
     beside: { logprobs: true },
@@ -94,22 +86,26 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
   },
   max_tokens: {
     limits: "1 to the model's context; cut without a word to what the prompt leaves",
+    bounds: { minimum: 1 },
     effect: seen("tokens of the answer at most; without it the length is drawn (`--mean-output-tokens`)"),
     taken: 3,
     refused: -1,
     completions: {
       limits: "1 to the model's context, or 0 with `echo`; cut without a word to what the prompt leaves",
+      bounds: { minimum: 0 },
       effect: seen("tokens of the answer at most"),
     },
   },
   max_completion_tokens: {
     limits: "as `max_tokens`, which it overrules",
+    bounds: { minimum: 1 },
     effect: seen("tokens of the answer at most"),
     taken: 3,
     refused: 0,
   },
   n: {
     limits: "1 to 16,384; 1 at temperature 0",
+    bounds: { minimum: 1, maximum: 16_384 },
     effect: seen("so many choices, each a request of the engine with a seed of its own"),
     taken: 2,
     refused: 0,
@@ -137,16 +133,24 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
   },
   temperature: {
     limits: "0 to 2",
+    bounds: { minimum: 0, maximum: 2 },
     effect: seen("0 without `seed`: the prompt decides the text; else none"),
     taken: 0,
     beside: { seed: null },
     refused: -1,
   },
-  top_p: { limits: "above 0, at most 1", effect: NO_SAMPLER, taken: 0.5, refused: 0 },
-  top_k: { limits: "-1 or more; 0 and -1 are off", effect: NO_SAMPLER, taken: 3, refused: -2 },
-  min_p: { limits: "0 to 1", effect: NO_SAMPLER, taken: 0.5, refused: 2 },
+  top_p: {
+    limits: "above 0, at most 1",
+    bounds: { exclusiveMinimum: 0, maximum: 1 },
+    effect: NO_SAMPLER,
+    taken: 0.5,
+    refused: 0,
+  },
+  top_k: { limits: "-1 or more; 0 and -1 are off", bounds: { minimum: -1 }, effect: NO_SAMPLER, taken: 3, refused: -2 },
+  min_p: { limits: "0 to 1", bounds: { minimum: 0, maximum: 1 }, effect: NO_SAMPLER, taken: 0.5, refused: 2 },
   tools: {
     limits: "400 with `tool_choice` other than `none`, as on a server without a tool parser",
+    bounds: { minItems: 1 },
     effect: seen("stand in the prompt"),
     taken: [{ type: "function", function: { name: "weather" } }],
     beside: { tool_choice: "none" },
@@ -205,6 +209,7 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
   },
   min_tokens: {
     limits: "0 to `max_tokens`",
+    bounds: { minimum: 0 },
     effect: seen("no end, stop string or stop token before"),
     taken: 8,
     beside: { stop: " " },
@@ -235,12 +240,14 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
   },
   prompt_logprobs: {
     limits: "not with `stream`; at most `--max-logprobs`; -1 is the whole vocabulary",
+    bounds: { minimum: -1 },
     effect: seen("log probabilities of the prompt, made up; its blocks are not looked up in the prefix cache"),
     taken: 1,
     refused: -2,
   },
   logprob_token_ids: {
     limits: "needs `logprobs`; at most 128, inside the vocabulary; not with beam search",
+    bounds: { maxItems: 128 },
     effect: seen("these tokens are the candidates beside the sampled one, all of them"),
     taken: [5, 7],
     beside: { logprobs: true },
@@ -249,6 +256,7 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
   },
   allowed_token_ids: {
     limits: "not empty, inside the vocabulary",
+    bounds: { minItems: 1 },
     effect: seen("the answer has no other tokens"),
     taken: [5, 7],
     refused: [],
@@ -345,6 +353,7 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
   return_mm_kwargs: { effect: RENDER_ONLY, taken: false, refused: "x" },
   cache_salt: {
     limits: "1 to 128 characters, none of `@`, `/`, `\\`, NUL",
+    bounds: { minLength: 1, maxLength: 128, pattern: "^[^@/\\\\\\x00]+$" },
     effect: seen("requests share blocks of the prefix cache only with those of the same salt"),
     taken: "pepper",
     refused: "",

@@ -1,0 +1,34 @@
+/** What is said of a field besides its type: what a client sees of it, limits, values that show both. */
+import type { Schema } from "./types.ts";
+
+export type Effect =
+  /** What changes in the answer, or in who gets it when. */
+  | { readonly seen: string }
+  /** vLLM takes it, and its answer is the same as without, on a server as this one stands in for. */
+  | { readonly neither: string }
+  /** Checked as there; vLLM's answer may change, ours does not. */
+  | { readonly here: string };
+
+export interface Parameter {
+  /** Limits beyond the type, and what else refuses the request. */
+  readonly limits?: string;
+  /** Those of them that JSON Schema has words for. */
+  readonly bounds?: Schema;
+  readonly effect: Effect;
+  /** A value that is taken; with an effect, one that shows it. */
+  readonly taken: unknown;
+  /** What has to stand beside it. */
+  readonly beside?: Readonly<Record<string, unknown>>;
+  /** A value that is refused; absent: anything of the type is taken, and a wrong type has pydantic's text. */
+  readonly refused?: unknown;
+}
+
+/** Where the two differ, or only one has the field. */
+export interface Row extends Parameter {
+  readonly chat?: Partial<Parameter>;
+  readonly completions?: Partial<Parameter>;
+}
+
+export const seen = (text: string): Effect => ({ seen: text });
+export const neither = (text: string): Effect => ({ neither: text });
+export const here = (text: string): Effect => ({ here: text });
