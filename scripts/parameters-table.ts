@@ -2,13 +2,8 @@
 import { writeFileSync } from "node:fs";
 import { chatFields, completionFields, type Field, type Fields } from "../src/protocol/openai/fields.ts";
 import { checkPrompt } from "../src/protocol/openai/limits.ts";
-import {
-  type Effect,
-  type Kind,
-  type Parameter,
-  parameterOf,
-  type parameters,
-} from "../src/protocol/openai/parameters.ts";
+import type { Effect, Parameter } from "../src/protocol/openai/parameter.ts";
+import { type Kind, parameterOf, type parameters } from "../src/protocol/openai/parameters.ts";
 import { readChat, readCompletion } from "../src/protocol/openai/read.ts";
 import type { ErrorAnswer, Limits } from "../src/protocol/openai/request.ts";
 import { checkSampling } from "../src/protocol/openai/sampling.ts";

@@ -32,3 +32,9 @@ export interface Row extends Parameter {
 export const seen = (text: string): Effect => ({ seen: text });
 export const neither = (text: string): Effect => ({ neither: text });
 export const here = (text: string): Effect => ({ here: text });
+
+/** Said of several fields. */
+export const NO_SAMPLER = here("changes what is sampled; answers are drawn without a model");
+export const RENDER_ONLY = neither("for the render routes; ignored where an answer is generated");
+export const TEMPLATE = here("a variable of the model's chat template; the built-in template has none");
+export const INT64 = "64 bits, signed";

@@ -4,12 +4,17 @@
  * come from both; `test/conformance/parameters.test.ts` tries every row on a live server.
  */
 import type { chatFields, completionFields } from "./fields.ts";
-import { here, neither, type Parameter, type Row, seen } from "./parameter.ts";
-
-const NO_SAMPLER = here("changes what is sampled; answers are drawn without a model");
-const RENDER_ONLY = neither("for the render routes; ignored where an answer is generated");
-const TEMPLATE = here("a variable of the model's chat template; the built-in template has none");
-const INT64 = "64 bits, signed";
+import {
+  here,
+  INT64,
+  NO_SAMPLER,
+  neither,
+  type Parameter,
+  RENDER_ONLY,
+  type Row,
+  seen,
+  TEMPLATE,
+} from "./parameter.ts";
 
 export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof completionFields, Row>> = {
   messages: {
