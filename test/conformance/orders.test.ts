@@ -1,0 +1,116 @@
+/** Does a live server answer as it was ordered to: by header, by body, from the file; with which tokens, times, refusals? */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Server, serve } from "../server.ts";
+
+setDefaultTimeout(30_000);
+
+let server: Server;
+let folder: string;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "understudy-orders-"));
+  const scripts = [
+    { sequences: [{ steps: [[13225]] }] },
+    { name: "named", sequences: [{ steps: [[13225, 2375]] }, { steps: [[2375]] }] },
+    { sequences: [{ steps: [[2375]] }] },
+  ];
+  writeFileSync(join(folder, "scripts.json"), JSON.stringify({ scripts }));
+  const flags = "--timing none --served-model-name m --disable-uvicorn-access-log --max-logprobs 5".split(" ");
+  server = await serve([...flags, "--script", join(folder, "scripts.json")]);
+});
+afterAll(async () => {
+  await server.stop();
+  rmSync(folder, { recursive: true });
+});
+
+interface Answer {
+  readonly choices: readonly {
+    readonly text: string;
+    readonly message: { readonly content: string };
+    readonly finish_reason: string;
+  }[];
+  readonly usage: { readonly completion_tokens: number };
+  readonly error: { readonly message: string; readonly param: string };
+}
+async function post(path: string, body: object, headers: Record<string, string> = {}): Promise<Answer> {
+  const response = await fetch(server.url + path, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headers },
+    body: JSON.stringify(body),
+  });
+  return (await response.json()) as Answer;
+}
+const complete = (body: object, headers?: Record<string, string>) =>
+  post("/v1/completions", { prompt: "Well", ...body }, headers);
+const texts = ({ choices }: Answer) => choices.map(({ text }) => text);
+
+test("the file's scripts without a name answer the first requests, one each; later ones get the default text", async () => {
+  const answers: Answer[] = [];
+  for (let i = 0; i < 3; i++) answers.push(await complete({ max_tokens: 9, seed: 5 }));
+  const [first, second, third] = answers.map(texts);
+  expect(answers.map(({ choices }) => choices[0]!.finish_reason)).toEqual(["stop", "stop", "length"]);
+  expect(answers.map(({ usage }) => usage.completion_tokens)).toEqual([2, 2, 9]);
+  expect(first).not.toEqual(second!);
+  expect((await complete({ max_tokens: 9, seed: 5 })).choices[0]!.text).toBe(third![0]!);
+});
+
+test("echo: what the user said last, or the prompt; for every choice", async () => {
+  const messages = [
+    { role: "user", content: "First" },
+    { role: "assistant", content: "Yes" },
+    { role: "user", content: "Say 🦔 this" },
+    { role: "system", content: "Now" },
+  ];
+  const chat = await post("/v1/chat/completions", { messages, n: 2, understudy: { echo: true } });
+  expect(chat.choices.map(({ message }) => message.content)).toEqual(["Say 🦔 this", "Say 🦔 this"]);
+  expect(texts(await complete({ prompt: ["One two", "Three"], n: 2, understudy: { echo: true } }))).toEqual([
+    "One two",
+    "One two",
+    "Three",
+    "Three",
+  ]);
+});
+
+test("a text: limits and stop strings cut it as any other", async () => {
+  const understudy = { script: "The answer is 42. END of it" };
+  expect(texts(await complete({ understudy, max_tokens: 100 }))).toEqual(["The answer is 42. END of it"]);
+  const stopped = await complete({ understudy, stop: [" END"], max_tokens: 100 });
+  expect([texts(stopped), stopped.choices[0]!.finish_reason]).toEqual([["The answer is 42."], "stop"]);
+  const cut = await complete({ understudy, max_tokens: 2 });
+  expect([texts(cut), cut.choices[0]!.finish_reason]).toEqual([["The answer"], "length"]);
+});
+
+test("the header counts before the body, and names scripts of the file; each sequence is a choice's", async () => {
+  const header = { "X-Understudy": '{"play":"named"}' };
+  const answer = await complete({ n: 3, understudy: { script: "no" } }, header);
+  expect(texts(answer).map((text) => text.length > 0)).toEqual([true, true, false]);
+  expect(answer.usage.completion_tokens).toBe(3 + 2 + 1);
+});
+
+test("several tokens of a step are one chunk", async () => {
+  const response = await fetch(`${server.url}/v1/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({
+      prompt: "x",
+      stream: true,
+      return_token_ids: true,
+      understudy: { script: [[13225], [2375, 13225, 2375], [13225]] },
+    }),
+  });
+  const frames = (await response.text()).split("\n\n").filter((frame) => frame.startsWith("data: {"));
+  const ids = frames.map((frame) => JSON.parse(frame.slice("data: ".length)).choices[0].token_ids.length);
+  expect(ids).toEqual([1, 3, 1, 1]);
+});
+
+test.each([
+  [{ script: [[300_000]] }, "understudy: token id 300000 is out of vocabulary (201088 ids)"],
+  [{ play: "nobody" }, 'understudy: no script of --script is named "nobody"'],
+  [{ script: "x", echo: true }, 'understudy: only one of "echo", "script" and "play" can be ordered'],
+  ["x", "understudy: the order must be an object"],
+])("%j is refused", async (understudy, wanted) => {
+  const { error } = await complete({ understudy });
+  expect([error.message, error.param]).toEqual([wanted, "understudy"]);
+});
