@@ -29,9 +29,12 @@ export const LEFT_OUT: readonly (readonly [names: string, reason: string])[] = [
   ["vllm:simple_kv_offload_* vllm:kv_offload_*", "needs KV offloading, which is not simulated"],
 ];
 
+/** Options without which some families are not shown. */
+const EVERY_FAMILY = ["--enable-lora", "--metrics-config", "histogram_latencies=true", "summary_latencies=true"];
+
 /** By the name of the marker. */
 export function metricsTables(): Readonly<Record<string, string>> {
-  const resolved = resolveServeConfig(["--enable-lora", "--served-model-name", "m"], {}, () => "");
+  const resolved = resolveServeConfig([...EVERY_FAMILY, "--served-model-name", "m"], {}, () => "");
   if (!("config" in resolved)) throw new Error("the defaults are refused");
   const { identity } = setupOf(resolved.config, 0, httpRoutes(METHODS), true);
   const families = dialectNames.map((name) => {

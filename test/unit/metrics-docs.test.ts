@@ -16,3 +16,12 @@ test.each(Object.entries(metricsTables()))(
 test.each(FIX_NAMES)("--fix %s is described", (fix) => {
   expect(docs).toContain(`| \`${fix}\` |`);
 });
+
+test("families that take an option stand in the table, too", () => {
+  const opted = [
+    "vllm:lora_requests_info",
+    "nv_inference_first_response_histogram_ms",
+    "nv_inference_queue_summary_us",
+  ];
+  for (const name of opted) expect(docs).toContain(`| \`${name}\` |`);
+});
