@@ -32,6 +32,13 @@ export interface Row extends Parameter {
 export const seen = (text: string): Effect => ({ seen: text });
 export const neither = (text: string): Effect => ({ neither: text });
 export const here = (text: string): Effect => ({ here: text });
+/** Of a field that is only taken when it is null or empty. */
+export const refusing = (limits: string, refused: unknown): Row => ({
+  limits,
+  effect: seen("the refusal"),
+  taken: null,
+  refused,
+});
 
 /** Said of several fields. */
 export const NO_SAMPLER = here("changes what is sampled; answers are drawn without a model");

@@ -12,6 +12,7 @@ import {
   type Parameter,
   RENDER_ONLY,
   type Row,
+  refusing,
   seen,
   TEMPLATE,
 } from "./parameter.ts";
@@ -291,30 +292,15 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
     completions: { taken: false },
   },
   documents: { effect: TEMPLATE, taken: [{ title: "x", text: "y" }], refused: 1 },
-  chat_template: {
-    limits: "400: needs a server that trusts its clients' templates",
-    effect: seen("the refusal"),
-    taken: null,
-    refused: "{{ messages }}",
-  },
+  chat_template: refusing("400: needs a server that trusts its clients' templates", "{{ messages }}"),
   chat_template_kwargs: {
     limits: "no `chat_template` inside",
     effect: TEMPLATE,
     taken: { enable_thinking: false },
     refused: { chat_template: "x" },
   },
-  media_io_kwargs: {
-    limits: "400 unless empty: needs a server that trusts its clients",
-    effect: seen("the refusal"),
-    taken: null,
-    refused: { image: { x: 1 } },
-  },
-  mm_processor_kwargs: {
-    limits: "400 unless empty: needs a server that trusts its clients",
-    effect: seen("the refusal"),
-    taken: null,
-    refused: { x: 1 },
-  },
+  media_io_kwargs: refusing("400 unless empty: needs a server that trusts its clients", { image: { x: 1 } }),
+  mm_processor_kwargs: refusing("400 unless empty: needs a server that trusts its clients", { x: 1 }),
   structured_outputs: {
     limits: "exactly one of `json`, `regex`, `choice`, `grammar`, `json_object`, `structural_tag`",
     effect: here("a grammar for the answer; here prose comes"),
@@ -388,18 +374,8 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
     beside: { stream: true },
     refused: 0,
   },
-  suffix: {
-    limits: "400: only models that fill in the middle take it",
-    effect: seen("the refusal"),
-    taken: null,
-    refused: "the end",
-  },
-  prompt_embeds: {
-    limits: "400 without `--enable-prompt-embeds`",
-    effect: seen("the refusal"),
-    taken: null,
-    refused: "AAAA",
-  },
+  suffix: refusing("400: only models that fill in the middle take it", "the end"),
+  prompt_embeds: refusing("400 without `--enable-prompt-embeds`", "AAAA"),
 };
 
 export type Kind = "chat" | "completions";
