@@ -6,6 +6,7 @@ import { Accounts } from "./accounting.ts";
 import { createAlarm } from "./alarm.ts";
 import { type Clock, epochSeconds, epochUsOf, WallClock } from "./clock.ts";
 import { readTls } from "./config/certificates.ts";
+import { doorOf } from "./config/door.ts";
 import { httpRoutes } from "./config/http-counts.ts";
 import { TritonPortError } from "./config/triton-metrics.ts";
 import type { ServeConfig, WireConfig } from "./config/types.ts";
@@ -54,12 +55,8 @@ const LONG_WORK_PATIENCE_US = 200_000;
 /** A whole collection with 10,000 open streams takes 25 to 45 ms. */
 const COLLECTION_US = 60_000;
 const COLLECTION_PATIENCE_US = 2_000_000;
-/** Of a request line with its header lines. */
-const MAX_HEAD_BYTES = 8 * 2 ** 20;
 /** vLLM looks so often whether its engine still lives, and ends when it does not. */
 const WATCHDOG_US = 5_000_000;
-/** Idle keep-alive connections are closed after this, as uvicorn does. */
-const KEEP_ALIVE_S = 5;
 
 export interface AppOptions {
   readonly log: (line: string) => void;
@@ -227,16 +224,17 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     // Elysia would share the port with any process: a port in use must be an error.
     serve: {
       reusePort: place !== undefined,
-      idleTimeout: KEEP_ALIVE_S,
+      idleTimeout: doorOf(config).keepAliveS,
       ...(tls ? { tls } : {}),
-      maxRequestBodySize: config.maxBodyBytes + 1024,
+      // Bodies have their limit where they are read, with an answer of ours.
+      maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     },
   })
     .use(metrics(renderer, setup.identity))
     .use(openai(front));
   if (config.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
   if (!config.disableFastapiDocs) app.use(docsRoutes(front));
-  allowLongHeads();
+  allowLongHeads(doorOf(config).headBytes);
   app.listen({ hostname: config.host, port: config.port });
   const server = app.server!;
   const tritonPort = await listenAsTriton(config, renderer, setup.identity, place !== undefined).catch(async (why) => {
@@ -299,8 +297,8 @@ function fingerprint({ fingerprintMode, fingerprintValue }: WireConfig): { reado
 }
 
 /** Bun reads the limit when it begins to listen; the real server has none that holds. */
-function allowLongHeads(): void {
-  Object.assign(http, { maxHeaderSize: MAX_HEAD_BYTES });
+function allowLongHeads(bytes: number): void {
+  Object.assign(http, { maxHeaderSize: bytes });
 }
 
 /** A core that trapped is unusable: that must end the process, and not one request with an error. */

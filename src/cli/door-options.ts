@@ -1,6 +1,6 @@
 /** Which options guard the server's door: TLS, the sizes and times that it allows? */
-import type { TlsConfig } from "../config/door.ts";
-import { integer, type Option, text } from "./option.ts";
+import { DOOR, type DoorConfig, RETRY_AFTER_FORMS, type TlsConfig } from "../config/door.ts";
+import { choice, integer, namesOf, number, type Option, text } from "./option.ts";
 
 const group = "Server";
 
@@ -35,6 +35,68 @@ export const doorOptions = {
     default: "0",
     about: "Client certificates: 0 none, 2 one of --ssl-ca-certs is required. vLLM's 1 (optional) is not built.",
   },
+  "h11-max-incomplete-event-size": {
+    ...integer(1024, 2 ** 30),
+    group,
+    default: String(DOOR.headBytes),
+    about: "Largest head of a request in bytes; above it 431. In vLLM, which uses another parser, it has no effect.",
+  },
+  "timeout-keep-alive": {
+    ...integer(1, 255),
+    group,
+    default: String(DOOR.keepAliveS),
+    about: "Seconds after which an idle connection is closed. Also taken from VLLM_HTTP_TIMEOUT_KEEP_ALIVE.",
+    ours: true,
+  },
+  "body-timeout": {
+    ...number(0, 86_400),
+    group,
+    default: String(DOOR.bodyTimeoutS),
+    about: "Seconds that a request's body may take to arrive; then 408. 0 is no limit, as in vLLM.",
+    ours: true,
+  },
+  "request-timeout": {
+    ...number(0, 86_400),
+    group,
+    default: "0",
+    about: "Seconds that an answer may take; then 504, or an error as the last event of its stream. 0 is no limit.",
+    ours: true,
+  },
+  "limit-concurrency": {
+    ...integer(0),
+    group,
+    default: "0",
+    about: "Most generation requests that are served at once; beyond it as --overload-status says. 0 is no limit.",
+    ours: true,
+  },
+  "max-streams": {
+    ...integer(0),
+    group,
+    default: "0",
+    about: "Most event streams at once, likewise. 0 is no limit.",
+    ours: true,
+  },
+  "overload-status": {
+    ...choice("503", "429"),
+    group,
+    default: String(DOOR.overloadStatus),
+    about: "Status of refusals because the server is full: docs/admission.md.",
+    ours: true,
+  },
+  "retry-after": {
+    ...number(0, 86_400),
+    group,
+    default: "none",
+    about: "These refusals say that the client should come again after so many seconds.",
+    ours: true,
+  },
+  "retry-after-form": {
+    ...namesOf(RETRY_AFTER_FORMS),
+    group,
+    default: "seconds",
+    about: "How they say it: Retry-After in seconds or as a date, or retry-after-ms.",
+    ours: true,
+  },
 } as const;
 
 type Values = { readonly [K in keyof typeof doorOptions]?: ReturnType<(typeof doorOptions)[K]["read"]> };
@@ -54,4 +116,20 @@ export function tlsConfig(
   if (certReqs === 2 && caCerts === undefined)
     return { error: `${at("ssl-cert-reqs")}: client certificates cannot be checked without --ssl-ca-certs` };
   return { tls: { certfile, keyfile: keyfile ?? null, caCerts: caCerts ?? null, certReqs } };
+}
+
+export function doorConfig(values: Values): { readonly door?: DoorConfig } {
+  const seconds = values["retry-after"];
+  const said = {
+    headBytes: values["h11-max-incomplete-event-size"],
+    keepAliveS: values["timeout-keep-alive"],
+    bodyTimeoutS: values["body-timeout"],
+    requestTimeoutS: values["request-timeout"],
+    requests: values["limit-concurrency"],
+    streams: values["max-streams"],
+    overloadStatus: values["overload-status"] && (values["overload-status"] === "429" ? 429 : 503),
+    retryAfter: seconds === undefined ? undefined : { seconds, forms: values["retry-after-form"] ?? ["seconds"] },
+  } as const;
+  const given = Object.entries(said).filter(([, value]) => value !== undefined);
+  return given.length === 0 ? {} : { door: { ...DOOR, ...(Object.fromEntries(given) as Partial<DoorConfig>) } };
 }

@@ -8,7 +8,7 @@ const PREFIX = "UNDERSTUDY_";
 
 export interface FromEnvironment {
   readonly given: readonly Given[];
-  /** vLLM's `VLLM_API_KEY`, which counts when no other place names a key. */
+  /** vLLM's `VLLM_API_KEY` and `VLLM_HTTP_TIMEOUT_KEEP_ALIVE`, which count when no other place says something else. */
   readonly fallback: readonly Given[];
   /** vLLM's `VLLM_SERVER_DEV_MODE`. */
   readonly devMode: boolean;
@@ -45,11 +45,15 @@ export function fromEnvironment(env: Environment): FromEnvironment | Refused {
     }
   }
   const key = env.VLLM_API_KEY;
+  const keepAlive = env.VLLM_HTTP_TIMEOUT_KEEP_ALIVE;
   const mode = env.VLLM_SERVER_DEV_MODE ?? "0";
   if (!/^\s*[+-]?\d+\s*$/.test(mode)) return wrongValue("VLLM_SERVER_DEV_MODE", "0 or 1", mode);
   return {
     given: said,
-    fallback: key ? [given(lookup("api-key")!, [key], "VLLM_API_KEY")] : [],
+    fallback: [
+      ...(key ? [given(lookup("api-key")!, [key], "VLLM_API_KEY")] : []),
+      ...(keepAlive ? [given(lookup("timeout-keep-alive")!, [keepAlive], "VLLM_HTTP_TIMEOUT_KEEP_ALIVE")] : []),
+    ],
     devMode: Number(mode) !== 0,
     runtimeLora: /^\s*(1|true)\s*$/i.test(env.VLLM_ALLOW_RUNTIME_LORA_UPDATING ?? ""),
     notices,

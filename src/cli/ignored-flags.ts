@@ -18,7 +18,7 @@ const ONE = `
   dp-supervisor-probe-interval-s dp-supervisor-probe-timeout-s dp-sync-interval dtype ec-manager-config
   ec-transfer-config elastic-ep-max-dp-size engram-config eplb-config expert-placement-strategy
   fault-tolerance-config gdn-prefill-backend generation-config grpc-port
-  h11-max-header-count h11-max-incomplete-event-size hf-config-path hf-overrides io-processor-plugin
+  h11-max-header-count hf-config-path hf-overrides io-processor-plugin
   ir-op-priority jit-monitor-mode kda-decode-backend kda-prefill-backend kernel-config kv-cache-dtype
   kv-cache-memory-bytes kv-cache-metrics-sample kv-events-config kv-offloading-backend kv-offloading-size
   kv-transfer-config limit-mm-per-prompt linear-backend load-format log-config-file log-level logging-config

@@ -7,7 +7,7 @@ import { DEFAULT_PRESET, findPreset, presetNames } from "../config/presets.ts";
 import type { Profile } from "../config/profile.ts";
 import { brokenRule, doubtful } from "../config/rules.ts";
 import type { EngineConfig, ServeConfig, Timing, TruthLogConfig } from "../config/types.ts";
-import { tlsConfig } from "./door-options.ts";
+import { doorConfig, tlsConfig } from "./door-options.ts";
 import type { Given, Refused } from "./given.ts";
 import { brokenLora, readLoraModules } from "./lora-modules.ts";
 import type { Values } from "./options.ts";
@@ -45,7 +45,7 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   if ("error" in tls) return tls;
 
   const name = values.model ?? profile.hub ?? model.hub;
-  const served = { ...server(values, name), ...tls };
+  const served = { ...server(values, name), ...tls, ...doorConfig(values) };
   const { listen } = triton.config;
   if (listen !== null && listen.port !== 0 && listen.port === served.port && listen.host === served.host)
     return { error: `${at("metrics-port")}: ${listen.port} is the server's own port; Triton's metrics take another` };

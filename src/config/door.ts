@@ -1,4 +1,5 @@
-/** What guards the server's door? Types only. */
+/** What guards the server's door? Sizes, times and numbers that it allows, and what it says when it is full. */
+import type { ServeConfig } from "./types.ts";
 
 /** `--ssl-…`: paths of PEM files. */
 export interface TlsConfig {
@@ -8,4 +9,43 @@ export interface TlsConfig {
   readonly caCerts: string | null;
   /** Of a client, as Python's `ssl.VerifyMode`: 0 none, 2 a certificate is required. */
   readonly certReqs: 0 | 2;
+}
+
+/** Forms of `Retry-After`: whole seconds, an HTTP date, and `retry-after-ms` as Azure's and OpenAI's clients read it. */
+export const RETRY_AFTER_FORMS = ["seconds", "date", "ms"] as const;
+export type RetryAfterForm = (typeof RETRY_AFTER_FORMS)[number];
+
+/** Every 0 is: no limit. */
+export interface DoorConfig {
+  /** Request line and header lines; bytes. */
+  readonly headBytes: number;
+  /** From the head of a request to the end of its body. */
+  readonly bodyTimeoutS: number;
+  /** From the end of the body to the end of the answer. */
+  readonly requestTimeoutS: number;
+  /** Silence on a connection without a request. */
+  readonly keepAliveS: number;
+  /** Generation requests that are being served. */
+  readonly requests: number;
+  /** Of those, streams. */
+  readonly streams: number;
+  /** Status of refusals because the server is full. */
+  readonly overloadStatus: 429 | 503;
+  /** What these refusals say of a better time; null: nothing. */
+  readonly retryAfter: { readonly seconds: number; readonly forms: readonly RetryAfterForm[] } | null;
+}
+
+export const DOOR: DoorConfig = {
+  headBytes: 4_194_304,
+  bodyTimeoutS: 300,
+  requestTimeoutS: 0,
+  keepAliveS: 5,
+  requests: 0,
+  streams: 0,
+  overloadStatus: 503,
+  retryAfter: null,
+};
+
+export function doorOf({ door }: ServeConfig): DoorConfig {
+  return door ?? DOOR;
 }

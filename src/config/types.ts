@@ -1,6 +1,6 @@
 /** Configuration as the rest of the house reads it: resolved, validated, every default filled in. Types only. */
 
-import type { TlsConfig } from "./door.ts";
+import type { DoorConfig, TlsConfig } from "./door.ts";
 import type { Profile } from "./metrics-profiles.ts";
 import type { TritonMetricsConfig } from "./triton-metrics.ts";
 
@@ -143,6 +143,8 @@ export interface ServeConfig {
   readonly apiKeys: readonly string[];
   /** Absent: plain HTTP. */
   readonly tls?: TlsConfig;
+  /** Absent: the defaults of `config/door.ts`. */
+  readonly door?: DoorConfig;
   readonly streamInterval: number;
   readonly shutdownTimeoutS: number;
   readonly maxBodyBytes: number;

@@ -1,7 +1,6 @@
 /** Do we differ from vLLM 0.33 where docs/differences.md says so, and is every row of it shown by a test? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import net from "node:net";
 import { type Server, serve } from "../server.ts";
 import { exchange } from "./raw-client.ts";
 
@@ -19,51 +18,15 @@ const row = (name: string, show: () => Promise<void> | void) => {
 };
 
 let server: Server;
-/** Seconds until the server closes a connection that has had its answer. Runs beside the other tests. */
-let idleSeconds: Promise<number>;
 beforeAll(async () => {
   server = await serve(["--served-model-name", "m", "--timing", "none", "--api-key", "a", "--api-key", "b"], {
     VLLM_SERVER_DEV_MODE: "1",
   });
-  idleSeconds = idle();
 });
 afterAll(async () => {
   await server.stop();
 });
 const portOf = ({ url }: Server) => Number(new URL(url).port);
-
-interface Piece {
-  readonly text: string;
-  readonly atMs: number;
-}
-
-/** Everything that comes back until the server closes, piece by piece, with the time since sending. */
-function wire(text: string, port = portOf(server)): Promise<readonly Piece[]> {
-  const { promise, resolve, reject } = Promise.withResolvers<readonly Piece[]>();
-  const pieces: Piece[] = [];
-  const socket = net.connect(port, "127.0.0.1");
-  const start = performance.now();
-  socket.on("data", (data) => pieces.push({ text: data.toString("latin1"), atMs: performance.now() - start }));
-  socket.on("close", () => resolve(pieces));
-  socket.on("error", reject);
-  socket.write(text);
-  return promise;
-}
-const joined = (pieces: readonly Piece[]) => pieces.map(({ text }) => text).join("");
-const sent = async (text: string) => joined(await wire(text));
-const EMPTY_400 = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
-
-/** Time at which this text was complete. */
-function arrivalMs(pieces: readonly Piece[], text: string): number {
-  for (let i = 1; i <= pieces.length; i++) if (joined(pieces.slice(0, i)).includes(text)) return pieces[i - 1]!.atMs;
-  throw new Error(`${JSON.stringify(text)} did not come`);
-}
-
-async function idle(): Promise<number> {
-  const start = performance.now();
-  expect(await sent("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")).toStartWith("HTTP/1.1 200 OK\r\n");
-  return (performance.now() - start) / 1000;
-}
 
 const headers = { "Content-Type": "application/json", Authorization: "Bearer a" };
 async function post(path: string, body: object): Promise<{ status: number; json: Answer }> {
@@ -88,78 +51,6 @@ const messages = [{ role: "user", content: "Hello" }];
 const chat = (fields: object = {}) => post("/v1/chat/completions", { ...FIXED, messages, ...fields });
 const texts = ({ json }: { json: Answer }) => json.choices.map(({ text }) => text);
 const contents = ({ json }: { json: Answer }) => json.choices.map(({ message }) => message.content);
-
-row("the head of a stream leaves with its first byte, or at once with --early-head", async () => {
-  const flags = ["--served-model-name", "m", "--timing", "constant:ttft=500ms,itl=1ms"];
-  const body = JSON.stringify({ model: "m", prompt: "Hello", max_tokens: 2, ignore_eos: true, stream: true });
-  const text = [
-    "POST /v1/completions HTTP/1.1",
-    "Host: x",
-    "Connection: close",
-    "Content-Type: application/json",
-    `Content-Length: ${body.length}\r\n\r\n${body}`,
-  ].join("\r\n");
-  for (const [more, early] of [
-    [[], false],
-    [["--early-head"], true],
-  ] as const) {
-    const slow = await serve([...flags, ...more]);
-    try {
-      const pieces = await wire(text, portOf(slow));
-      const [status, head, token] = ["HTTP/1.1 200 OK\r\n", "\r\n\r\n", "data: {"].map((part) =>
-        arrivalMs(pieces, part),
-      );
-      expect(token).toBeGreaterThan(450);
-      expect(status).toBeLessThan(token!);
-      // Either with the first token, or as long before it as the token takes.
-      expect(head! < token!).toBe(early);
-      expect(joined(pieces).includes(": understudy\n\n")).toBe(early);
-    } finally {
-      await slow.stop();
-    }
-  }
-});
-
-row("order and case of header lines", async () => {
-  const head = (await sent("GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).split("\r\n\r\n")[0]!;
-  const names = head
-    .split("\r\n")
-    .slice(1)
-    .map((line) => line.slice(0, line.indexOf(":")))
-    .filter((name) => name !== "Connection");
-  expect(names).toEqual(["Content-Type", "Vary", "server", "Date", "Content-Length"]);
-  expect(head).toContain("server: uvicorn\r\n");
-});
-
-row("a large head gets 431", async () => {
-  const get = (lines: string) => sent(`GET /version HTTP/1.1\r\nHost: x\r\n${lines}Connection: close\r\n\r\n`);
-  const refused = "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n\r\n";
-  expect(await get(`X: ${"x".repeat(5_000_000)}\r\n`)).toStartWith("HTTP/1.1 200 OK\r\n");
-  expect(await get(`X: ${"x".repeat(8_500_000)}\r\n`)).toBe(refused);
-  const many = (count: number) => Array.from({ length: count }, (_, i) => `X${i}: 1\r\n`).join("");
-  expect(await get(many(150))).toStartWith("HTTP/1.1 200 OK\r\n");
-  expect(await get(many(250))).toBe(refused);
-});
-
-row("what is not HTTP gets an empty 400, or nothing", async () => {
-  const upload =
-    "POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a\r\nTransfer-Encoding: chunked\r\n";
-  expect(await sent("nonsense\r\n\r\n")).toBe(EMPTY_400);
-  expect(await sent(`${upload}\r\nzz\r\nabc\r\n0\r\n\r\n`)).toBe(EMPTY_400);
-  expect(await sent(`${upload}Content-Length: 3\r\n\r\n3\r\nabc\r\n0\r\n\r\n`)).toBe(EMPTY_400);
-  expect(await sent("FOO /health HTTP/1.1\r\nHost: x\r\n\r\n")).toBe("");
-});
-
-row("a request without Host gets 400", async () => {
-  expect(await sent("GET /health HTTP/1.1\r\n\r\n")).toBe(EMPTY_400);
-});
-
-row("HTTP/1.0 is answered as 1.1 and closed", async () => {
-  const answer = await sent("GET /version?ten HTTP/1.0\r\nHost: x\r\n\r\n");
-  expect(answer).toStartWith("HTTP/1.1 200 OK\r\n");
-  expect(answer.toLowerCase()).not.toContain("connection: close");
-  expect(server.output()).toContain('"GET /version?ten HTTP/1.1" 200 OK');
-});
 
 const named = (line: string) => {
   const found = read(DOCUMENT)
@@ -380,10 +271,6 @@ row("an adapter changes who runs, not what is said", async () => {
   expect(adapted.choices[0]!.text).toBe(plain.choices[0]!.text);
 });
 
-row("an idle connection is closed after 5 s or a little more", async () => {
-  expect(await idleSeconds).toBeGreaterThan(4.5);
-});
-
 test("every row names a test that exists, and every test here has its row", () => {
   const rows = read(DOCUMENT)
     .split("\n")
@@ -394,7 +281,7 @@ test("every row names a test that exists, and every test here has its row", () =
     const [, name, file] = /\| `([^`|]+)`(?: \(`([^`]+)`\))? \|$/.exec(line) ?? [];
     if (name === undefined) throw new Error(`no test in: ${line}`);
     if (file === undefined) here.push(name);
-    else expect(read(file), line).toContain(`test(${JSON.stringify(name)}`);
+    else expect(read(file).replaceAll("row(", "test("), line).toContain(`test(${JSON.stringify(name)}`);
   }
   expect(here.toSorted()).toEqual(shown.toSorted());
 });

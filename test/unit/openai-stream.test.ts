@@ -71,6 +71,7 @@ function asked(wishes: Partial<Wishes>, outcomes: Outcome[]): Asked {
       streamInterval: 1,
       forceIncludeUsage: false,
       promptTokensDetails: false,
+      timedOut: { status: 504, body: "{}" },
       cacheBlockTokens: 16,
     },
     wishes: { ...plain, ...wishes },

@@ -10,6 +10,8 @@ import { OutputTimes } from "./request-metrics.ts";
 
 /** The same for all answers of a server. */
 export interface Server {
+  /** The end of one that took too long. */
+  readonly timedOut: ErrorAnswer;
   /** Told of ids that wait for clients that do not keep up. */
   readonly waiting?: HeldBytes;
   readonly vocabulary: Vocabulary;

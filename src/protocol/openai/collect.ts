@@ -59,6 +59,11 @@ export class CollectedAnswer {
     this.#settle(null, "abort");
   }
 
+  /** Its time is over. */
+  expire(): void {
+    if (!this.#settled) this.#settle(this.asked.server.timedOut, "error");
+  }
+
   /** Takes back what still runs. */
   cancel(): void {
     for (const choice of this.choices) choice.cancel();

@@ -88,6 +88,17 @@ export function bodyTooLarge(maxBytes: number): ErrorAnswer {
   );
 }
 
+/** Ours: vLLM waits for ever (`--body-timeout`). The rest of the body has no reader, so the connection ends. */
+export function bodyTooSlow(seconds: number): ErrorAnswer {
+  const { status, body } = errorAnswer(
+    `Request body did not arrive within ${seconds} s (--body-timeout).`,
+    "RequestTimeout",
+    null,
+    408,
+  );
+  return { status, body, headers: { connection: "close" } };
+}
+
 // ---- before generation
 
 /** `Valid aliases` are the served names; adapters are not listed. */
@@ -116,6 +127,17 @@ export const prefillBacklog: ErrorAnswer = errorAnswer(
   null,
   503,
 );
+
+/** Ours: the same refusal under another status (`--overload-status`). */
+export function overloaded({ body }: ErrorAnswer, status: 429 | 503): ErrorAnswer {
+  const { error } = JSON.parse(body) as { error: { message: string } };
+  return errorAnswer(error.message, status === 429 ? "Too Many Requests" : "Service Unavailable", null, status);
+}
+
+/** Ours: `--request-timeout`. */
+export function requestTimedOut(seconds: number): ErrorAnswer {
+  return errorAnswer(`Request took longer than ${seconds} s (--request-timeout).`, "GatewayTimeout", null, 504);
+}
 
 /** Paused with mode abort or wait; plain answers and the completions stream. */
 export const paused: ErrorAnswer = errorAnswer(

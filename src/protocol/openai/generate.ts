@@ -1,8 +1,9 @@
 /** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
+
 import { greedySeed, plannedLength } from "../../content/answers.ts";
 import type { Script } from "../../content/script.ts";
 import { SteeredAnswer, type Steering } from "../../content/steered.ts";
-import type { Choices, Generation, Outcome, Receiver, Submission } from "../../engine/types.ts";
+import type { Choices, Generation, Receiver, Submission } from "../../engine/types.ts";
 import { randomHex } from "../../random.ts";
 import { SseStream } from "../sse.ts";
 import type { Adapters } from "./adapters.ts";
@@ -18,11 +19,10 @@ import {
 } from "./answer.ts";
 import { Arrivals } from "./arrivals.ts";
 import { invoked, readBatch } from "./batch.ts";
-import { readBody } from "./body.ts";
 import { DONE } from "./chunks.ts";
 import { CollectedAnswer } from "./collect.ts";
+import { Door } from "./door.ts";
 import {
-  bodyTooLarge,
   chatStreamError,
   completionStreamError,
   engineBusy,
@@ -44,7 +44,7 @@ import { receivedLine } from "./request-log.ts";
 import { checkDataParallelRank, checkSampling, headerInt, isGreedy } from "./sampling.ts";
 import { checkBadWords, encodeBadWords, steeredLength, steeringOf } from "./steering.ts";
 import { StreamedAnswer } from "./stream.ts";
-import { CountedOnce } from "./ticket.ts";
+import type { CountedOnce } from "./ticket.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 /** What a route takes. */
@@ -91,11 +91,7 @@ export class Generator {
   readonly #adapters: Adapters;
   readonly #orders: Orders;
   readonly #queue: Queue;
-  #open = 0;
-  readonly #settled = (outcome: Outcome): void => {
-    this.#open--;
-    this.#options.accounting.settled(outcome);
-  };
+  readonly #door: Door;
 
   constructor(options: OpenAiOptions, http: Http, server: Server, limits: Limits, adapters: Adapters) {
     this.#options = options;
@@ -105,20 +101,17 @@ export class Generator {
     this.#adapters = adapters;
     this.#orders = new Orders(options);
     this.#queue = new Queue(options.config.wire ?? {}, options.backend, options.accounting);
+    this.#door = new Door(options);
   }
 
   /** Requests that are being served. */
   get open(): number {
-    return this.#open;
+    return this.#door.open;
   }
 
   /** Answers one request; it is counted once, whatever becomes of it. */
   async answer(context: Context, entry: Entry): Promise<Response> {
-    this.#open++;
-    this.#options.accounting.opened();
-    // Neither a long wait nor a silent stream may be cut off.
-    context.server?.timeout(context.request, 0);
-    const ticket = new CountedOnce(this.#settled);
+    const ticket = this.#door.enter();
     try {
       return await this.#answer(context, entry, ticket);
     } catch (reason) {
@@ -135,10 +128,10 @@ export class Generator {
     const http = context.request;
     const refuse = (error: ErrorAnswer) => {
       ticket.settle(error === internalError ? "error" : "refused");
-      return this.#http.error(context, error);
+      return this.#http.error(context, this.#door.shown(error));
     };
-    const body = await readBody(http, config.maxBodyBytes);
-    if (body === null) return refuse(bodyTooLarge(config.maxBodyBytes));
+    const body = await this.#door.read(context);
+    if ("status" in body) return refuse(body);
     const arrivalUs = backend.nowUs();
     backend.consumed(body.length);
     if (body.length > LARGE_BODY_BYTES) await backend.spare();
@@ -149,6 +142,8 @@ export class Generator {
     const count = (request.kind === "chat" ? (request.conversations?.length ?? 1) : request.prompts.length) * request.n;
     const full = this.#queue.refuses(count);
     if (full !== null) return refuse(full);
+    const streams = request.stream ? this.#door.refusesStream() : null;
+    if (streams !== null) return refuse(streams);
     const ordered = this.#orders.of(http, request);
     if (ordered !== null && "error" in ordered) return refuse(ordered.error);
 
@@ -209,13 +204,14 @@ export class Generator {
       const refused = this.#submit(asked, request, http, cut, how, answer.choices);
       if (refused === "paused") return refuseLate(request.kind === "chat" ? pausedInChatStream : paused);
       if (refused !== null) return refuse(engineBusy);
-      ticket.streams(accounting, this.#http.visitOf(context));
+      this.#door.answers(ticket, answer, this.#http.visitOf(context));
       if (config.earlyHead) sink.write(EARLY);
       return this.#http.stream(context, sink.body());
     }
     const answer = new CollectedAnswer(asked);
     const refused = this.#submit(asked, request, http, cut, how, answer.choices);
     if (refused !== null) return refuse(refused === "paused" ? paused : engineBusy);
+    this.#door.answers(ticket, answer);
     return this.#collect(context, answer);
   }
 

@@ -1,8 +1,7 @@
 /** How are LoRA adapters loaded and unloaded while the server runs? POST `/v1/load_lora_adapter` and `/v1/unload_lora_adapter` of vLLM 0.33. */
 import { Elysia } from "elysia";
 import type { Adapters } from "./adapters.ts";
-import { readBody } from "./body.ts";
-import { bodyTooLarge } from "./errors.ts";
+import { Bodies } from "./body.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
 import { readJson } from "./read.ts";
@@ -24,10 +23,11 @@ const unloadBody = record("UnloadLoRAAdapterRequest", {
 });
 const NO_PARSING = { parse: "none" } as const;
 
-export function loraRoutes({ config }: OpenAiOptions, http: Http, adapters: Adapters) {
+export function loraRoutes(options: OpenAiOptions, http: Http, adapters: Adapters) {
+  const bodies = new Bodies(options);
   const answer = async (context: Context, type: Type<Checked>, act: (body: Checked) => ErrorAnswer | string) => {
-    const bytes = await readBody(context.request, config.maxBodyBytes);
-    if (bytes === null) return http.error(context, bodyTooLarge(config.maxBodyBytes));
+    const bytes = await bodies.read(context);
+    if ("status" in bytes) return http.error(context, bytes);
     const read = readJson(bytes, context.request.headers.get("content-type"));
     if ("error" in read) return http.error(context, read.error);
     const state = new State(true);

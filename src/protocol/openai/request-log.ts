@@ -16,7 +16,7 @@ export function receivedLine(
   lora: (LoraModule & { readonly number: number }) | null,
 ): string {
   const params = `SamplingParams(${parameters(request, maxTokens)})`;
-  return `Received request ${id}: params: ${params}, lora_request: ${lora === null ? "None" : loraRequest(lora)}.`;
+  return `Received request ${printable(id)}: params: ${params}, lora_request: ${lora === null ? "None" : loraRequest(lora)}.`;
 }
 
 function loraRequest({ name, number, path, baseModelName }: LoraModule & { readonly number: number }): string {
@@ -30,10 +30,19 @@ export function logAborted(asked: Asked, runs: (prompt: number) => boolean): voi
   if (!log) return;
   for (let i = 0; i < asked.prompts.length; i++) {
     if (!runs(i)) continue;
-    const id = promptId(asked, i);
+    const id = printable(promptId(asked, i));
     log(`Aborted request(s) ${id}.`);
     log(`Request ${id} aborted.`);
   }
+}
+
+/** Ids come from clients: no more than this of one stands in a line. */
+const ID_CHARACTERS = 512;
+
+/** On one line, and nothing that a terminal would obey. vLLM writes ids as they are. */
+function printable(id: string): string {
+  const quoted = repr(id.slice(0, ID_CHARACTERS)).slice(1, -1);
+  return id.length > ID_CHARACTERS ? `${quoted}...` : quoted;
 }
 
 function parameters(request: ChatRequest | CompletionRequest, maxTokens: number): string {

@@ -1,9 +1,10 @@
 /** Which routes does the OpenAI dialect of vLLM 0.33 have, and who answers them? */
 import { Elysia } from "elysia";
+import { doorOf } from "../../config/door.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { Adapters } from "./adapters.ts";
 import type { Server } from "./answer.ts";
-import { internalError } from "./errors.ts";
+import { internalError, requestTimedOut } from "./errors.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { Generator } from "./generate.ts";
 import { type Context, Http } from "./http.ts";
@@ -107,6 +108,7 @@ function serverOf(options: OpenAiOptions): Server {
     dead: () => !options.alive(),
     clockUs: config.wire?.perRequestMetrics ? () => options.backend.nowUs() : null,
     keepAlive: keepAliveOf(options),
+    timedOut: requestTimedOut(doorOf(config).requestTimeoutS),
     waiting: options.accounting,
   };
 }

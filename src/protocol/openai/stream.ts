@@ -70,6 +70,18 @@ export class StreamedAnswer implements SinkEvents {
     this.sink.end();
   }
 
+  /** Its time is over: the stream ends with an error, or is broken off where nobody would read that. */
+  expire(): void {
+    const { sink, choices, asked } = this;
+    if (!sink.full) {
+      this.fail(choices.find(({ done }) => !done) ?? choices[0]!, asked.server.timedOut);
+      return;
+    }
+    this.cancel();
+    asked.ticket.settle("error");
+    sink.reset();
+  }
+
   /** Takes back what still runs. */
   cancel(): void {
     for (const choice of this.choices) choice.cancel();

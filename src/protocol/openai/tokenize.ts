@@ -5,9 +5,9 @@
 import { byteCharacters } from "../../content/byte-characters.ts";
 import { TemplateRefusal } from "../../content/chat-template.ts";
 import type { PromptPart } from "../../content/types.ts";
-import { readBody } from "./body.ts";
+import { Bodies } from "./body.ts";
 import { readMessages } from "./content.ts";
-import { badRequest, bodyTooLarge, Refused, validationRefusal } from "./errors.ts";
+import { badRequest, Refused, validationRefusal } from "./errors.ts";
 import { tool } from "./field-types.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
@@ -54,11 +54,13 @@ export class Tokenizer {
   readonly #options: OpenAiOptions;
   readonly #http: Http;
   readonly #limits: Limits;
+  readonly #bodies: Bodies;
 
   constructor(options: OpenAiOptions, http: Http, limits: Limits) {
     this.#options = options;
     this.#http = http;
     this.#limits = limits;
+    this.#bodies = new Bodies(options);
   }
 
   tokenize(context: Context): Promise<Response> {
@@ -84,10 +86,10 @@ export class Tokenizer {
     type: Type<Checked>,
     made: (checked: Checked, body: PythonDict) => string | Promise<string>,
   ): Promise<Response> {
-    const { config, backend } = this.#options;
+    const { backend } = this.#options;
     const { request } = context;
-    const bytes = await readBody(request, config.maxBodyBytes);
-    if (bytes === null) return this.#http.error(context, bodyTooLarge(config.maxBodyBytes));
+    const bytes = await this.#bodies.read(context);
+    if ("status" in bytes) return this.#http.error(context, bytes);
     if (bytes.length > LARGE_BODY_BYTES) await backend.spare();
     const read = readJson(bytes, request.headers.get("content-type"));
     if ("error" in read) return this.#http.error(context, read.error);

@@ -1,0 +1,54 @@
+/** What has taken too long? All that is watched gets the same time, so the oldest is due first and one alarm is enough. */
+import type { Backend } from "./front.ts";
+
+export interface Expiring {
+  /** Once, when its time is over. */
+  expire(): void;
+}
+
+export class Deadlines {
+  readonly #afterUs: number;
+  readonly #backend: Required<Pick<Backend, "nowUs" | "after">>;
+  /** With the time at which each is due; in order of that. */
+  readonly #watched = new Map<Expiring, number>();
+  #armed = false;
+
+  constructor(afterUs: number, backend: Required<Pick<Backend, "nowUs" | "after">>) {
+    this.#afterUs = afterUs;
+    this.#backend = backend;
+  }
+
+  watch(one: Expiring): void {
+    this.#watched.set(one, this.#backend.nowUs() + this.#afterUs);
+    this.#arm();
+  }
+
+  /** It ended in time. */
+  forget(one: Expiring): void {
+    this.#watched.delete(one);
+  }
+
+  #arm(): void {
+    if (this.#armed) return;
+    const { value: dueUs } = this.#watched.values().next();
+    if (dueUs === undefined) return;
+    this.#armed = true;
+    this.#backend.after(Math.max(0, dueUs - this.#backend.nowUs()), this.#ring);
+  }
+
+  readonly #ring = (): void => {
+    this.#armed = false;
+    const nowUs = this.#backend.nowUs();
+    for (const [one, dueUs] of this.#watched) {
+      if (dueUs > nowUs) break;
+      this.#watched.delete(one);
+      one.expire();
+    }
+    this.#arm();
+  };
+}
+
+/** null: there is no limit, or nothing that could wake us. */
+export function deadlines(seconds: number, { nowUs, after }: Backend): Deadlines | null {
+  return seconds > 0 && after !== undefined ? new Deadlines(seconds * 1e6, { nowUs, after }) : null;
+}

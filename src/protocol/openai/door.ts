@@ -1,0 +1,65 @@
+/** Who is let in, how many are inside, and for how long may they stay? Generation requests, between head and answer's end. */
+import { doorOf } from "../../config/door.ts";
+import type { Outcome } from "../../engine/types.ts";
+import { Bodies } from "./body.ts";
+import { type Deadlines, deadlines, type Expiring } from "./deadlines.ts";
+import type { Accounting, HttpVisit, OpenAiOptions } from "./front.ts";
+import type { Context } from "./http.ts";
+import { Overload } from "./overload.ts";
+import type { ErrorAnswer } from "./request.ts";
+import { CountedOnce } from "./ticket.ts";
+
+export class Door {
+  /** Requests that are being served. */
+  open = 0;
+  #streams = 0;
+  readonly #accounting: Accounting;
+  readonly #overload: Overload;
+  readonly #bodies: Bodies;
+  readonly #deadlines: Deadlines | null;
+  readonly #settled = (outcome: Outcome): void => {
+    this.open--;
+    this.#accounting.settled(outcome);
+  };
+
+  constructor(options: OpenAiOptions) {
+    this.#accounting = options.accounting;
+    this.#overload = new Overload(options);
+    this.#bodies = new Bodies(options);
+    this.#deadlines = deadlines(doorOf(options.config).requestTimeoutS, options.backend);
+  }
+
+  /** One more; settling its ticket counts it and lets it out. */
+  enter(): CountedOnce {
+    this.open++;
+    this.#accounting.opened();
+    return new CountedOnce(this.#settled);
+  }
+
+  /** The body of one that has entered, or its refusal. Rejected when the client leaves. */
+  read(context: Context): Promise<Uint8Array | ErrorAnswer> | ErrorAnswer {
+    return this.#overload.refuses(this.open) ?? this.#bodies.read(context);
+  }
+
+  /** The refusal of one more stream; null: it may begin. */
+  refusesStream(): ErrorAnswer | null {
+    return this.#overload.refusesStream(this.#streams + 1);
+  }
+
+  /** A refusal as it is sent. */
+  shown(refusal: ErrorAnswer): ErrorAnswer {
+    return this.#overload.shown(refusal);
+  }
+
+  /** The answer begins, and has its time from now on; `visit` where it is a stream. */
+  answers(ticket: CountedOnce, answer: Expiring, visit?: HttpVisit | null): void {
+    if (visit !== undefined) ticket.streams(this, visit);
+    ticket.within(this.#deadlines, answer);
+  }
+
+  /** For tickets: an event stream began, or came to its end. */
+  stream(change: 1 | -1): void {
+    this.#streams += change;
+    this.#accounting.stream(change);
+  }
+}
