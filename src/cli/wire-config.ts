@@ -1,5 +1,5 @@
 /** From the options of the wire to their configuration: what was not said stays away. */
-import type { WireConfig } from "../config/types.ts";
+import type { CorsConfig, WireConfig } from "../config/types.ts";
 import type { Values } from "./options.ts";
 
 const ALL = ["*"];
@@ -17,13 +17,24 @@ export function wireConfig(values: Values): { readonly wire?: WireConfig } {
     maxNumQueuedReqs: values["max-num-queued-reqs"],
     maxNumQueuedTokens: values["max-num-queued-tokens"],
     generation: values["override-generation-config"],
-    cors: values["allowed-origins"] && {
-      origins: values["allowed-origins"],
-      methods: values["allowed-methods"] ?? ALL,
-      headers: values["allowed-headers"] ?? ALL,
-      credentials: values["allow-credentials"] ?? false,
-    },
+    cors: cors(values),
   };
   const said = Object.entries(config).filter(([, value]) => value !== undefined);
   return said.length === 0 ? {} : { wire: Object.fromEntries(said) };
+}
+
+function cors(values: Values): CorsConfig | undefined {
+  const {
+    "allowed-origins": origins,
+    "allowed-methods": methods,
+    "allowed-headers": headers,
+    "allow-credentials": credentials,
+  } = values;
+  if (!origins && !methods && !headers && !credentials) return undefined;
+  return {
+    origins: origins ?? [],
+    methods: methods ?? ALL,
+    headers: headers ?? ALL,
+    credentials: credentials ?? false,
+  };
 }

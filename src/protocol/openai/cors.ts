@@ -10,9 +10,9 @@ const MAX_AGE_S = "600";
 /** Of every preflight. */
 const PREFLIGHT = {
   server: "uvicorn",
+  "content-type": "text/plain; charset=utf-8",
   vary: "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, Access-Control-Request-Private-Network",
 };
-const TEXT = { "content-type": "text/plain; charset=utf-8" };
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -42,19 +42,18 @@ export class Cors {
 
   /** No answer gets anything. */
   get off(): boolean {
-    return this.#origins.length === 0;
+    return this.#origins.length === 0 && !this.#credentials;
   }
 
-  /** What an answer to this request gets besides. */
+  /** What an answer to this request gets besides; null: nothing. Credentials are named to any origin, as there. */
   headersFor(request: Request): Headers | null {
     const origin = request.headers.get("origin");
     if (origin === null || this.off) return null;
-    const credentials: Headers = this.#credentials ? { "access-control-allow-credentials": "true" } : {};
-    if (this.#anyOrigin) {
-      const named = this.#credentials && request.headers.has("cookie");
-      return { ...credentials, "access-control-allow-origin": named ? origin : "*" };
-    }
-    return this.#origins.includes(origin) ? { ...credentials, "access-control-allow-origin": origin } : null;
+    const answer: Record<string, string> = {};
+    if (this.#anyOrigin) answer["access-control-allow-origin"] = this.#credentials ? origin : "*";
+    else if (this.#origins.includes(origin)) answer["access-control-allow-origin"] = origin;
+    if (this.#credentials) answer["access-control-allow-credentials"] = "true";
+    return answer;
   }
 
   /** The answer to a preflight; null: the request is none. */
@@ -64,23 +63,25 @@ export class Cors {
     if (method !== "OPTIONS" || origin === null || wanted === null) return null;
     const asked = headers.get("access-control-request-headers");
     const failures: string[] = [];
-    const answer: Record<string, string> = { ...PREFLIGHT };
-    if (this.#anyOrigin || this.#origins.includes(origin))
-      answer["access-control-allow-origin"] = this.#anyOrigin && !this.#credentials ? "*" : origin;
-    else failures.push("origin");
-    answer["access-control-allow-methods"] = this.#methods.join(", ");
-    answer["access-control-max-age"] = MAX_AGE_S;
+    const answer: Record<string, string> = {
+      ...PREFLIGHT,
+      "access-control-allow-methods": this.#methods.join(", "),
+      "access-control-max-age": MAX_AGE_S,
+    };
     if (!this.#anyHeader) answer["access-control-allow-headers"] = this.#headers.join(", ");
     if (this.#credentials) answer["access-control-allow-credentials"] = "true";
+    if (this.#anyOrigin) answer["access-control-allow-origin"] = this.#credentials ? origin : "*";
+    else if (this.#origins.includes(origin)) answer["access-control-allow-origin"] = origin;
+    else failures.push("origin");
     if (!this.#methods.includes(wanted)) failures.push("method");
-    if (asked !== null) {
-      const known = new Set(this.#headers.map((name) => name.toLowerCase()));
-      if (this.#anyHeader) answer["access-control-allow-headers"] = asked;
-      else if (asked.split(",").some((name) => !known.has(name.trim().toLowerCase()))) failures.push("headers");
-    }
-    if (this.off) delete answer["access-control-allow-headers"];
-    Object.assign(answer, TEXT);
-    if (failures.length === 0) return { status: 200, body: "OK", headers: answer };
-    return { status: 400, body: `Disallowed CORS ${failures.join(", ")}`, headers: answer };
+    if (asked !== null && this.#anyHeader) answer["access-control-allow-headers"] = asked;
+    else if (asked !== null && asked.split(",").some((name) => !this.#knows(name))) failures.push("headers");
+    if (headers.has("access-control-request-private-network")) failures.push("private-network");
+    const [status, body] = failures.length === 0 ? [200, "OK"] : [400, `Disallowed CORS ${failures.join(", ")}`];
+    return { status, body, headers: answer };
+  }
+
+  #knows(name: string): boolean {
+    return this.#headers.some((known) => known.toLowerCase() === name.toLowerCase().trim());
   }
 }
