@@ -53,7 +53,7 @@ export interface ParseOptions {
 export function parse(input: string | Uint8Array, options: ParseOptions = {}): Exposition | Unreadable {
   const maxBytes = options.maxBytes ?? DEFAULT_MAX_BYTES;
   if (input.length > maxBytes) {
-    return { unreadable: `${megabytes(input.length)} of text; more than ${megabytes(maxBytes)} is not read` };
+    return { unreadable: `more than ${megabytes(maxBytes)} of text: not read` };
   }
   const { text, badByteLine } = decode(input);
   const why = notAnExposition(text, options.contentType ?? "");

@@ -159,7 +159,7 @@ export function checkHelp(): string {
     "understudy check URL-or-FILE... [options]",
     "",
     "Do anybody's metrics keep their laws? Each URL is a server (/metrics unless it has a path); the files together are",
-    "successive scrapes of one more. FILE@SECONDS says when a file was taken; otherwise the times are those of the",
+    "successive scrapes of one more; - is standard input. FILE@SECONDS says when a file was taken; otherwise the times are those of the",
     "files, or a second apart where these do not rise. docs/check.md lists the laws.",
     "",
     "Exit code: 0 no law of severity E is violated, 1 one is, 2 it could not look.",

@@ -1,5 +1,5 @@
 /** `understudy check`: scrapes servers or reads files, looks at the laws, prints the table, writes the files. */
-import { closeSync, openSync, readSync, statSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 import type { Parameters } from "../check/case.ts";
 import { Checker, type CheckOptions } from "../check/checker.ts";
 import { DEFAULT_MAX_BYTES } from "../check/parse.ts";
@@ -157,19 +157,22 @@ interface FileRead {
   readonly why: string;
 }
 
-/** `FILE@SECONDS` unless a file has that very name. Reads one byte more than is allowed, so that the parser says so. */
+/** `FILE@SECONDS` unless a file has that very name; `-` is standard input. Reads at most one byte more than is allowed. */
 function readFile(written: string, maxBytes: number): FileRead {
   const [, named, seconds] = /^(.*)@(\d+(?:\.\d+)?)$/.exec(written) ?? [];
   const path = named !== undefined && !exists(written) ? named : written;
   try {
-    const { mtimeMs, size } = statSync(path);
-    const bytes = new Uint8Array(Math.min(size, maxBytes + 1));
-    const file = openSync(path, "r");
+    const file = openSync(path === "-" ? "/dev/stdin" : path, "r");
+    const stat = fstatSync(file);
+    // A pipe does not know its size.
+    const bytes = new Uint8Array(stat.isFile() ? Math.min(stat.size, maxBytes + 1) : maxBytes + 1);
     let length = 0;
     for (let more = 1; more > 0 && length < bytes.length; length += more)
       more = readSync(file, bytes, length, bytes.length - length, null);
     closeSync(file);
-    const atS = path === written ? mtimeMs / 1000 : Number(seconds);
+    const atS = path === written ? stat.mtimeMs / 1000 : Number(seconds);
+    if (length > maxBytes)
+      return { path, atS, bytes: null, why: `more than ${maxBytes / 2 ** 20} MiB of text; --max-mb reads more` };
     return { path, atS, bytes: bytes.subarray(0, length), why: "" };
   } catch (failure) {
     const why = `cannot read "${path}" (${(failure as { code?: string }).code ?? failure})`;

@@ -95,6 +95,22 @@ test.each(WITHOUT_PAGE)("%s: code 2 and one sentence", async (path, why) => {
   expect(out.trimEnd().split("\n")).toHaveLength(2);
 });
 
+test("a file that is too long, and one that is none", async () => {
+  const long = file("long.txt", "a 1\n".repeat(400_000));
+  const { code, out } = await check(long, "--max-mb", "1");
+  expect([code, out]).toEqual([2, `${long}\n  could not look: more than 1 MiB of text; --max-mb reads more\n`]);
+  expect((await check(tmpdir())).out).toContain("could not look: cannot read");
+});
+
+test("- is standard input", async () => {
+  const child = Bun.spawn([process.execPath, main, "check", "-"], {
+    stdin: new Blob([page]),
+    stdout: "pipe",
+  });
+  expect(await child.stdout.text()).toStartWith("-\n  dialect   vllm\n  scrapes   1\n");
+  expect(await child.exited).toBe(0);
+});
+
 test("a host that is down", async () => {
   const { code, out } = await check("http://127.0.0.1:9/metrics");
   expect(code).toBe(2);
