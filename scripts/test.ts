@@ -1,6 +1,6 @@
 /**
- * Does everything hold? Build, lint, types, tests, then those that need a real Prometheus; the last line is the runner's
- * own count: "N passed, N failed". Paths of test files as arguments run those alone, with `--only-tests` after the build alone.
+ * Does everything hold? Build, lint, types, tests, then those that need a real Prometheus, in CI a minute of the long ones
+ * (`test:long`); the last line is the runner's own count: "N passed, N failed". Paths of test files as arguments run those alone, with `--only-tests` after the build alone.
  */
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 
@@ -8,6 +8,9 @@ const root = new URL("../", import.meta.url).pathname;
 /** The tests that need Prometheus; `--without-prometheus` leaves them out. */
 const PROMETHEUS = "test/prometheus";
 const WITHOUT = "--without-prometheus";
+/** The tests that take as long as they are told; and how long that is in CI: a minute in all. */
+const LONG = "test/long";
+const SAMPLE_SECONDS = "22";
 const ONLY_TESTS = "--only-tests";
 
 /** True when it succeeded. */
@@ -71,9 +74,16 @@ if (!process.argv.includes(ONLY_TESTS)) {
   if (pythonIsMissing()) broken++;
 }
 
-const results = [await tests("tests", chosen.length > 0 ? chosen : ["--path-ignore-patterns", `${PROMETHEUS}/**`])];
+const results = [
+  await tests("tests", chosen.length > 0 ? chosen : ["--path-ignore-patterns", `{${PROMETHEUS},${LONG}}/**`]),
+];
 if (withPrometheus && prometheusIsMissing()) broken++;
 else if (withPrometheus) results.push(await tests("prometheus", [PROMETHEUS]));
+
+if (chosen.length === 0 && process.env.CI) {
+  process.env.UNDERSTUDY_LONG_SECONDS ??= SAMPLE_SECONDS;
+  results.push(await tests("long", [LONG]));
+}
 
 const sum = (key: "passed" | "failed") => results.reduce((total, result) => total + result[key], 0);
 const failed = sum("failed") + broken;

@@ -199,7 +199,7 @@ const plain = (summary: string, ok: Answer, more: Operation["responses"] = {}): 
 });
 const streamed = (schema: Schema): Answer => ({
   description: "The answer; with `stream` its events, `data: [DONE]` the last",
-  content: { ...json(schema), "text/event-stream": { schema: string } },
+  content: { ...json(schema), "text/event-stream": { schema: {} } },
 });
 const flag = (name: string) => object(`Answer_${name}`, { [name]: { type: "boolean" } });
 const status = object("Status", { status: string });

@@ -1,0 +1,122 @@
+/**
+ * What does schemathesis find with our OpenAPI document? Requests that fit it and requests that do not, against a live
+ * server: no status, content type or body that the document does not have, and no 5xx but those of `wrongWith`.
+ */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { type Server, serve } from "../server.ts";
+import { holding, underWay, wrongWith } from "./fuzz.ts";
+import { seconds, seed } from "./plan.ts";
+
+setDefaultTimeout(3_600_000);
+
+const program = new URL("../../.venv/bin/schemathesis", import.meta.url).pathname;
+const folder = new URL("../../build/schemathesis/", import.meta.url).pathname;
+const FLAGS = [
+  ...["--served-model-name", "golden", "--timing", "none", "--disable-uvicorn-access-log", "--mean-output-tokens", "8"],
+  ...["--max-model-len", "1024", "--num-gpu-blocks-override", "4096"],
+];
+const CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance";
+
+interface Failure {
+  readonly check: string;
+  readonly message: string;
+  readonly status: number;
+  readonly body: string;
+}
+
+/** `share` of the time; the document as a file, so that it may be narrowed. */
+async function run(server: Server, name: string, document: string, share: number): Promise<Failure[]> {
+  mkdirSync(folder, { recursive: true });
+  const [schema, report] = [`${folder}${name}.json`, `${folder}${name}.ndjson`];
+  writeFileSync(schema, document);
+  const flags = [
+    ...["--url", server.url, "--no-color", "--seed", String(seed), "--max-time", String(Math.ceil(seconds * share))],
+    ...["--phases", "coverage,fuzzing", "--checks", CHECKS, "--max-examples", "10000", "--no-shrink"],
+    ...["--continue-on-failure", "--generation-database", "none", "--suppress-health-check", "all"],
+    ...["--report", "ndjson", "--report-ndjson-path", report],
+  ];
+  const child = Bun.spawn([program, "run", schema, ...flags], { cwd: folder, stdout: "pipe", stderr: "inherit" });
+  const [said, code] = await Promise.all([child.stdout.text(), child.exited]);
+  // 1: it found something, which is judged here.
+  expect([code, said.slice(-3000)]).toEqual([code === 1 ? 1 : 0, expect.any(String)]);
+  console.log(/Test cases:\n.*/.exec(said)?.[0]);
+  return failuresIn(readFileSync(report, "utf8"));
+}
+
+interface Event {
+  readonly ScenarioFinished?: {
+    readonly recorder: {
+      readonly checks: Readonly<
+        Record<
+          string,
+          readonly {
+            readonly name: string;
+            readonly status: string;
+            readonly failure_info?: { readonly failure: { readonly message: string } };
+          }[]
+        >
+      >;
+      readonly interactions: Readonly<
+        Record<
+          string,
+          {
+            readonly response: {
+              readonly status_code: number;
+              readonly content?: { readonly $base64: string } | null;
+            } | null;
+          }
+        >
+      >;
+    };
+  };
+}
+
+function failuresIn(report: string): Failure[] {
+  const failures: Failure[] = [];
+  for (const line of report.split("\n").filter(Boolean)) {
+    const { recorder } = (JSON.parse(line) as Event).ScenarioFinished ?? {};
+    for (const [id, checks] of Object.entries(recorder?.checks ?? {})) {
+      const response = recorder!.interactions[id]?.response;
+      for (const { name, status, failure_info: info } of checks)
+        if (status === "failure")
+          failures.push({
+            check: name,
+            message: info?.failure.message ?? "",
+            status: response?.status_code ?? 0,
+            body: Buffer.from(response?.content?.$base64 ?? "", "base64").toString("latin1"),
+          });
+    }
+  }
+  return failures;
+}
+
+test.skipIf(!existsSync(program) && !process.env.CI)(`schemathesis, seed ${seed}`, async () => {
+  const server = await serve(FLAGS);
+  try {
+    const document = await (await fetch(`${server.url}/openapi.json`)).text();
+    // A model that is served, and fields that are not refused whatever they hold: then requests get further.
+    const narrowed = document
+      .replaceAll(/"model":\{[^{}]*"anyOf":\[[^\]]*\]/g, '"model":{"enum":["golden",null]')
+      .replaceAll(
+        /"(suffix|prompt_embeds|chat_template|thinking_token_budget)":\{"anyOf":\[[^\]]*\]/g,
+        '"$1":{"type":"null"',
+      );
+    expect(narrowed).not.toBe(document);
+    const failures = [
+      ...(await run(server, "document", document, 0.4)),
+      ...(await run(server, "narrowed", narrowed, 0.6)),
+    ];
+    console.log(failures.length, JSON.stringify(failures.slice(0, 3)));
+    expect(
+      failures.filter(
+        ({ check, status, body }) => check !== "not_a_server_error" || wrongWith({ status, body }) !== null,
+      ),
+    ).toEqual([]);
+    expect((await fetch(`${server.url}/health`)).status).toBe(200);
+    expect(await underWay(server.url)).toBe(0);
+    expect(holding(server.pid).descriptors).toBeGreaterThan(0);
+  } finally {
+    await server.stop();
+  }
+});
