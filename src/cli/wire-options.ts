@@ -1,5 +1,5 @@
 /** Which options shape what stands on the wire: tokenizer, content on order, CORS, queue limits, what answers carry. */
-import { choice, integer, number, type Option, text, toggle } from "./option.ts";
+import { choice, integer, type Option, text, toggle } from "./option.ts";
 
 /** A JSON list of texts, as vLLM takes it. */
 function jsonTexts(what: string): Option<readonly string[]> {
@@ -66,7 +66,8 @@ export const wireOptions = {
     ...choice("full", "hash", "custom", "none"),
     group,
     default: "full",
-    about: "What system_fingerprint says: version and hash, the hash alone, fingerprint-value, or nothing.",
+    about:
+      "What system_fingerprint says: version, parallelism and hash; the same without parallelism; fingerprint-value; nothing.",
   },
   "fingerprint-value": {
     ...text("TEXT", "a text"),
@@ -82,7 +83,7 @@ export const wireOptions = {
     about: "Answers with one choice carry their own times.",
   },
   "sse-keep-alive-interval": {
-    ...number(0, 86_400),
+    ...integer(0, 86_400),
     group,
     default: "0",
     about: "Streams that are silent for so many seconds get a comment; 0 is never.",

@@ -18,12 +18,13 @@ export interface TemplateMessage {
   readonly toolCallId?: string | null;
 }
 
-/** Throws `TemplateRefusal`. */
+/** Throws `TemplateRefusal`. `more`: names that a model's template may read besides. */
 export type RenderChat = (
   messages: readonly TemplateMessage[],
   addGenerationPrompt: boolean,
   continueFinalMessage: boolean,
   tools: readonly unknown[] | null,
+  more?: Readonly<Record<string, unknown>>,
 ) => PromptPart[];
 
 /** A model's template refused the conversation, or it has none. */

@@ -18,8 +18,10 @@ export function modelTemplate({ chatTemplate, specials }: Pick<ModelFolder, "cha
       );
     };
   const template = new Template(chatTemplate);
-  return (messages, addGenerationPrompt, continueFinalMessage, tools) => {
-    const given = messages.map(plainMessage);
+  const knowsDevelopers = /"developer"|'developer'/.test(chatTemplate);
+  return (messages, addGenerationPrompt, continueFinalMessage, tools, more = {}) => {
+    const plain = messages.map(plainMessage);
+    const given = knowsDevelopers ? plain : withoutDevelopers(plain);
     const last = given.at(-1);
     if (continueFinalMessage && last) last.content = `${last.content ?? ""}${OPEN}`;
     const text = render(template, {
@@ -27,6 +29,7 @@ export function modelTemplate({ chatTemplate, specials }: Pick<ModelFolder, "cha
       messages: given,
       tools: tools ?? null,
       documents: null,
+      ...more,
       add_generation_prompt: addGenerationPrompt,
     });
     const open = continueFinalMessage ? text.lastIndexOf(OPEN) : -1;
@@ -51,12 +54,22 @@ interface Plain {
 }
 
 function plainMessage({ role, content, name, toolCalls, toolCallId }: TemplateMessage): Plain {
-  // vLLM hands developers to templates as the system.
-  const plain: Plain = { role: role === "developer" ? "system" : role, content };
+  const plain: Plain = { role, content };
   if (name) plain.name = name;
   if (toolCallId) plain.tool_call_id = toolCallId;
   if (toolCalls?.length) plain.tool_calls = toolCalls.map(withObjects);
   return plain;
+}
+
+/** A template that does not know developers gets what they say from the system: all in one message, in front (vLLM 0.33, `renderers/hf.py`). */
+function withoutDevelopers(messages: readonly Plain[]): Plain[] {
+  if (!messages.some(({ role }) => role === "developer")) return [...messages];
+  const isSystem = ({ role }: Plain) => role === "developer" || role === "system";
+  const systems = messages.filter(isSystem);
+  if (systems.length === 1 && isSystem(messages[0]!))
+    return [{ ...messages[0]!, role: "system" }, ...messages.slice(1)];
+  const content = systems.flatMap((one) => one.content || []).join("\n\n");
+  return [{ role: "system", content }, ...messages.filter((one) => !isSystem(one))];
 }
 
 /** Arguments come as text, and templates want what it says; keys in the order of OpenAI's own types. */

@@ -145,10 +145,25 @@ test("a template gets what it wants to read, and its refusal is the request's", 
       [{}],
     ),
   ).toEqual(["<s>user:bob;assistant:1;1"]);
+  const names = template("{{ enable_thinking }}{{ documents[0].text if documents }}{{ tools is none }}");
+  expect(names([], true, false, null, { enable_thinking: false, documents: [{ text: "d" }] })).toEqual(["falsedtrue"]);
   expect(() => template("{{ raise_exception('no system') }}")([], true, false, null)).toThrow(
     new TemplateRefusal("no system"),
   );
   expect(() => template(null)([], true, false, null)).toThrow(TemplateRefusal);
+});
+
+test("developers are the system where the template does not know them: one message, in front", () => {
+  const each = "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}";
+  const [plain, knowing] = [each, `${each}{# 'developer' #}`].map((chatTemplate) =>
+    modelTemplate({ chatTemplate, specials: {} }),
+  );
+  const said = (...list: [string, string][]) => list.map(([role, content]) => ({ role, content }));
+  const spoken = said(["user", "a"], ["developer", "b"], ["system", "c"], ["assistant", "d"]);
+  expect(plain!(spoken, true, false, null)).toEqual(["system:b\n\nc;user:a;assistant:d;"]);
+  expect(knowing!(spoken, true, false, null)).toEqual(["user:a;developer:b;system:c;assistant:d;"]);
+  expect(plain!(said(["developer", "b"], ["user", "a"]), true, false, null)).toEqual(["system:b;user:a;"]);
+  expect(plain!(said(["user", "a"], ["system", "c"]), true, false, null)).toEqual(["user:a;system:c;"]);
 });
 
 const { eos_token: _, ...endless } = config;

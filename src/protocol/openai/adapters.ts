@@ -13,8 +13,11 @@ export class Adapters {
   /** By number minus one; "" where one was unloaded: numbers are not used twice. */
   readonly names: string[];
   readonly #modules: (LoraModule | null)[];
+  readonly #served: readonly string[];
 
-  constructor(modules: readonly LoraModule[]) {
+  /** `served`: names of the model. */
+  constructor(modules: readonly LoraModule[], served: readonly string[]) {
+    this.#served = served;
     this.#modules = [...modules];
     this.names = modules.map(({ name }) => name);
   }
@@ -30,6 +33,7 @@ export class Adapters {
 
   load({ name, path, inPlace }: { name: string; path: string; inPlace: boolean }): ErrorAnswer | string {
     if (name === "" || path === "") return wrong("Both 'lora_name' and 'lora_path' must be provided.");
+    if (this.#served.includes(name)) return wrong(`The lora adapter '${name}' conflicts with a served base model.`);
     const at = this.names.indexOf(name);
     if (at >= 0 && !inPlace)
       return wrong(

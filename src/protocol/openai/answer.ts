@@ -142,8 +142,8 @@ export interface Asked {
   readonly ticket: Ticket;
   /** Log probabilities by choice, where a script brings its own. */
   readonly logprobs?: (index: number) => LogprobSource;
-  /** When the request came; the engine's clock. */
-  readonly arrivalUs?: number;
+  /** When it was handed to the engine; the engine's clock. */
+  readonly queuedUs?: number;
 }
 
 /** What vLLM calls the prompt at `index` in logs (`completion/serving.py`); its engine adds a random suffix, which is left out here. */

@@ -144,7 +144,7 @@ function bodyOf({ asked, choices }: CollectedAnswer): string {
   const usage = `{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens + completionTokens},"completion_tokens":${completionTokens},"prompt_tokens_details":${details},"completion_tokens_details":null}`;
   const prompt = chat ? promptFields(asked) : "";
   const { times: own, submission } = choices[0]!;
-  const times = own?.text(asked.arrivalUs ?? 0, completionTokens, submission, true) ?? "null";
+  const times = own?.text(asked.queuedUs ?? 0, completionTokens, submission, true) ?? "null";
   return `${head},"choices":[${list}],"service_tier":null,"system_fingerprint":${fingerprint},"usage":${usage}${prompt},"kv_transfer_params":null,"ec_transfer_params":null,"metrics":${times}}`;
 }
 

@@ -77,8 +77,8 @@ export class Cors {
     if (asked !== null && this.#anyHeader) answer["access-control-allow-headers"] = asked;
     else if (asked !== null && asked.split(",").some((name) => !this.#knows(name))) failures.push("headers");
     if (headers.has("access-control-request-private-network")) failures.push("private-network");
-    const [status, body] = failures.length === 0 ? [200, "OK"] : [400, `Disallowed CORS ${failures.join(", ")}`];
-    return { status, body, headers: answer };
+    if (failures.length === 0) return { status: 200, body: "OK", headers: answer };
+    return { status: 400, body: `Disallowed CORS ${failures.join(", ")}`, headers: answer };
   }
 
   #knows(name: string): boolean {

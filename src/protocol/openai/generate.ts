@@ -18,7 +18,7 @@ import {
   wishesOf,
 } from "./answer.ts";
 import { Arrivals } from "./arrivals.ts";
-import { invoked, readBatch } from "./batch.ts";
+import { readBatch, readInvocation } from "./batch.ts";
 import { DONE } from "./chunks.ts";
 import { CollectedAnswer } from "./collect.ts";
 import { Door } from "./door.ts";
@@ -135,7 +135,7 @@ export class Generator {
     const arrivalUs = backend.nowUs();
     backend.consumed(body.length);
     if (body.length > LARGE_BODY_BYTES) await backend.spare();
-    const read = readerOf(entry, body)(body, http.headers.get("content-type"), this.#limits);
+    const read = READERS[entry](body, http.headers.get("content-type"), this.#limits);
     if ("error" in read) return refuse(read.error);
     const { request } = read;
     if (!this.#options.alive()) return refuse(engineDead);
@@ -193,7 +193,8 @@ export class Generator {
     const steering = steeringOf(request, badWords, this.#options.vocabulary.eosId);
     const script = ordered && this.#orders.script(ordered, answerIds, prompts, request.n);
     const own = script && this.#orders.logprobs(script);
-    const asked = { ...this.#asked(request, http, cut, ticket), arrivalUs, ...(own ? { logprobs: own } : {}) };
+    const queuedUs = backend.nowUs();
+    const asked = { ...this.#asked(request, http, cut, ticket), queuedUs, ...(own ? { logprobs: own } : {}) };
     const how = { steering, script, stamps: { arrivalUs, encodedFromUs } };
     const late = this.#queue.refuses(count);
     if (late !== null) return refuse(late);
@@ -375,11 +376,12 @@ export class Generator {
   }
 }
 
-function readerOf(entry: Entry, body: Uint8Array): (...given: Parameters<typeof readChat>) => Read<Asking> {
-  if (entry === "batch") return readBatch;
-  const kind = entry === "invocation" ? invoked(body) : entry;
-  return kind === "chat" ? readChat : readCompletion;
-}
+const READERS: Readonly<Record<Entry, (...given: Parameters<typeof readChat>) => Read<Asking>>> = {
+  chat: readChat,
+  completion: readCompletion,
+  batch: readBatch,
+  invocation: readInvocation,
+};
 
 /** 32 of a seed's 64 bits, all of them mixed in. */
 function fold(seed: number): number {

@@ -16,6 +16,7 @@ const loadBody = record("LoadLoRAAdapterRequest", {
   lora_name: required(text),
   lora_path: required(text),
   load_inplace: optional(bool),
+  is_3d_lora_weight: optional(bool),
 });
 const unloadBody = record("UnloadLoRAAdapterRequest", {
   lora_name: required(text),

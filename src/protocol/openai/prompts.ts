@@ -44,12 +44,12 @@ export function encodePrompts(
 }
 
 function rendered(
-  { addGenerationPrompt, continueFinalMessage, tools }: ChatRequest,
+  { addGenerationPrompt, continueFinalMessage, tools, templateNames }: ChatRequest,
   messages: readonly ChatMessage[],
   renderChat: OpenAiOptions["renderChat"],
 ): PromptPart[] | { readonly error: ErrorAnswer } {
   try {
-    return renderChat(messages, addGenerationPrompt, continueFinalMessage, tools);
+    return renderChat(messages, addGenerationPrompt, continueFinalMessage, tools, templateNames ?? undefined);
   } catch (error) {
     if (error instanceof TemplateRefusal) return { error: badRequest(error.message) };
     throw error;

@@ -1,4 +1,7 @@
-/** What does an answer say of its own times? `--enable-per-request-metrics` of vLLM 0.33 (`entrypoints/generate/base/serving.py`): one choice, in milliseconds. */
+/**
+ * What does an answer say of its own times? `--enable-per-request-metrics` of vLLM 0.33 (`build_per_request_timing_metrics`
+ * in `entrypoints/generate/base/serving.py`): of one choice, in milliseconds, counted from when it was scheduled.
+ */
 import type { Submission } from "../../engine/types.ts";
 import { reprFloat } from "./python-repr.ts";
 
@@ -12,20 +15,24 @@ export class OutputTimes {
     this.#lastUs = nowUs;
   }
 
-  /** JSON. `whole`: a collected answer, whose fields are all written. */
-  text(arrivalUs: number, tokens: number, submission: Submission | null, whole: boolean): string {
-    const generationMs = Math.max(0, this.#lastUs - this.#firstUs) / 1000;
-    const scheduledUs = submission?.scheduledUs ?? arrivalUs;
-    const gaps = Math.max(1, tokens - 1);
-    const wholeS = (this.#lastUs - arrivalUs) / 1e6;
+  /** JSON. `whole`: a collected answer, which writes nulls too; a stream leaves them out. */
+  text(queuedUs: number, tokens: number, submission: Submission | null, whole: boolean): string {
+    const scheduledUs = submission?.scheduledUs ?? queuedUs;
+    const ms = (fromUs: number, toUs: number) => Math.max(0, toUs - fromUs) / 1000;
+    const decodeMs = ms(this.#firstUs, this.#lastUs);
+    const inferenceMs = ms(scheduledUs, this.#lastUs);
     const values = {
-      time_to_first_token_ms: (this.#firstUs - arrivalUs) / 1000,
-      generation_time_ms: generationMs,
-      queue_time_ms: Math.max(0, scheduledUs - arrivalUs) / 1000,
-      mean_itl_ms: generationMs / gaps,
-      tokens_per_second: wholeS > 0 ? tokens / wholeS : 0,
+      time_to_first_token_ms: ms(scheduledUs, this.#firstUs),
+      generation_time_ms: decodeMs,
+      queue_time_ms: ms(queuedUs, scheduledUs),
+      mean_itl_ms: tokens > 1 ? decodeMs / (tokens - 1) : null,
+      tokens_per_second: inferenceMs > 0 ? (tokens / inferenceMs) * 1000 : null,
+      speculative_decoding: null,
     };
-    const fields = Object.entries(values).map(([name, value]) => `"${name}":${reprFloat(value)}`);
-    return `{${fields.join()}${whole ? ',"speculative_decoding":null' : ""}}`;
+    const fields = Object.entries(values).flatMap(([name, value]) => {
+      if (value === null) return whole ? [`"${name}":null`] : [];
+      return [`"${name}":${reprFloat(value)}`];
+    });
+    return `{${fields.join()}}`;
   }
 }

@@ -102,6 +102,8 @@ export interface ChatRequest extends CommonRequest {
   readonly echo: boolean;
   readonly addGenerationPrompt: boolean;
   readonly continueFinalMessage: boolean;
+  /** What a model's template may read: `chat_template_kwargs`, `documents`, `reasoning_effort`; null: nothing. */
+  readonly templateNames: Readonly<Record<string, unknown>> | null;
   /** `return_prompt_text`. */
   readonly returnPromptText: boolean;
   /** Of a batch: all its conversations; `messages` is the first. */

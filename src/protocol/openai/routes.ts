@@ -25,7 +25,7 @@ const NO_PARSING = { parse: "none" } as const;
 export function openai(options: OpenAiOptions) {
   const { config, alive, epochSeconds } = options;
   const http = new Http(options, config.runtimeLora ? { ...METHODS, ...LORA_METHODS } : METHODS);
-  const adapters = new Adapters(config.loraModules);
+  const adapters = new Adapters(config.loraModules, config.servedModelNames);
   const limits = limitsOf(options, adapters);
   const generator = new Generator(options, http, serverOf(options), limits, adapters);
   const tokenizer = new Tokenizer(options, http, limits);
@@ -118,9 +118,10 @@ function keepAliveOf({ config, backend }: OpenAiOptions): Server["keepAlive"] {
   return us > 0 && backend.after ? { us, after: backend.after } : null;
 }
 
-/** As vLLM's, a hash of what the server runs with: the same in all answers of equal servers. */
-function fingerprintOf({ model, engine }: ServeConfig): string {
+/** As vLLM's, a hash of what the server runs with: the same in all answers of equal servers; by default with its ranks. */
+function fingerprintOf({ model, engine, dataParallelSize, wire }: ServeConfig): string {
+  const ranks = dataParallelSize > 1 && wire?.fingerprintMode !== "hash" ? `-dp${dataParallelSize}` : "";
   let hash = 0x811c9dc5;
   for (const character of JSON.stringify([model, engine])) hash = Math.imul(hash ^ character.charCodeAt(0), 0x01000193);
-  return `vllm-${VERSION}-${(hash >>> 0).toString(16).padStart(8, "0")}`;
+  return `vllm-${VERSION}${ranks}-${(hash >>> 0).toString(16).padStart(8, "0")}`;
 }

@@ -120,7 +120,14 @@ export class Tokenizer {
     const messages = readMessages(shapes, get(body, "messages") as PythonValue[], this.#limits);
     const tools = orNull<PythonDict[]>("tools")?.map(toPlain) ?? null;
     const generation = checked.get("add_generation_prompt") !== false;
-    const parts = this.#options.renderChat(messages, generation, checked.get("continue_final_message") === true, tools);
+    const names = orNull<PythonDict>("chat_template_kwargs");
+    const parts = this.#options.renderChat(
+      messages,
+      generation,
+      checked.get("continue_final_message") === true,
+      tools,
+      names === null ? undefined : (toPlain(names) as Record<string, unknown>),
+    );
     return { parts, allowSpecial: false, addSpecial: given ?? false };
   }
 

@@ -54,7 +54,20 @@ export function toChat(values: ChatValues, body: PythonDict, limits: Limits, exa
     echo: values.echo,
     addGenerationPrompt: values.add_generation_prompt,
     continueFinalMessage: values.continue_final_message,
+    templateNames: templateNames(values),
     returnPromptText: values.return_prompt_text === true,
+  };
+}
+
+/** As `build_chat_params` puts them together; asking for reasoning asks for thinking too. */
+function templateNames(values: ChatValues): Record<string, unknown> | null {
+  const { chat_template_kwargs: given, documents, reasoning_effort: effort } = values;
+  if (given === null && documents === null && effort === null) return null;
+  const names = given === null ? {} : (toPlain(given) as Record<string, unknown>);
+  return {
+    ...(effort === null ? {} : { enable_thinking: effort !== "none", reasoning_effort: effort }),
+    ...(documents === null ? {} : { documents: documents.map((one) => Object.fromEntries(one)) }),
+    ...names,
   };
 }
 
