@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import net from "node:net";
+import { holding } from "../long/fuzz.ts";
 import { type Server, serve } from "../server.ts";
 
 interface Found {
@@ -50,6 +51,16 @@ test.each([
   const [status, text] = await ask(builtIn, "/v1/completions", body);
   expect([status, JSON.parse(text).error.type]).toEqual([400, "BadRequestError"]);
   expect((await fetch(`${builtIn.url}/health`)).status).toBe(200);
+});
+
+test("more choices than there are places: 503 at once", async () => {
+  const body = (n: number) => ({ prompt: Array(1024).fill("a"), n, max_tokens: 1 });
+  const before = holding(builtIn.pid).residentMb;
+  const [status, text] = await ask(builtIn, "/v1/completions", body(16_384));
+  expect([status, JSON.parse(text).error.type]).toEqual([503, "Service Unavailable"]);
+  // It took 3 GB to find that out.
+  expect(holding(builtIn.pid).residentMb).toBeLessThan(before + 200);
+  expect((await ask(builtIn, "/v1/completions", body(2)))[0]).toBe(200);
 });
 
 /** All that the server says to these bytes until it closes. */

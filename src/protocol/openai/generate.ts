@@ -76,6 +76,8 @@ const RANK_HEADER = "x-data-parallel-rank";
 const PRIORITY_HEADER = "x-vllm-priority";
 /** Comment in front of a stream, with `--early-head`: Bun sends the head with the first byte of the body. */
 const EARLY = ": understudy\n\n";
+/** Prompts times `n`: the core has no place for more, and choices that are made to be refused take gigabytes. */
+const CHOICES_MOST = 65_536;
 /** Work on less than this is too short to be seen in a step's lateness. */
 const LARGE_BODY_BYTES = 65_536;
 const LONG_PROMPT_TOKENS = 16_384;
@@ -190,6 +192,7 @@ export class Generator {
     const wrong = checkDataParallelRank(http.headers.get(RANK_HEADER), config.dataParallelSize);
     if (wrong !== null) return refuseLate(wrong);
 
+    if (cut.length * request.n > CHOICES_MOST) return refuse(engineBusy);
     const steering = steeringOf(request, badWords, this.#options.vocabulary.eosId);
     const script = ordered && this.#orders.script(ordered, answerIds, prompts, request.n);
     const own = script && this.#orders.logprobs(script);
