@@ -9,7 +9,7 @@ const CHOICE_SALT = 0x3c6ef372;
 /** New draws for a forbidden token before the next id up is taken. */
 const DRAWS = 64;
 
-export interface Steering {
+export interface Wishes {
   /** Only these, at least one; null: any. */
   readonly only: readonly number[] | null;
   /** None of these; of no effect on `only`. */
@@ -21,30 +21,36 @@ export interface Steering {
   readonly endsFrom: number;
 }
 
+/** Wishes as all choices of a request draw by them. */
+export interface Steering extends Wishes {
+  /** `only` before `endsFrom`. */
+  readonly onlyFirst: readonly number[] | null;
+  readonly vocabularySize: number;
+}
+
+/** Looks at the lists once: they may hold the whole vocabulary, and a request may have thousands of choices. */
+export function steer(wishes: Wishes, vocabularySize: number): Steering {
+  const only = left(wishes, vocabularySize);
+  return { ...wishes, only, onlyFirst: only && orAll(only, (id) => !wishes.ends.has(id)), vocabularySize };
+}
+
 /** A whole answer of `length` tokens, made while it is read from front to back. */
 export class SteeredAnswer {
   readonly length: number;
   readonly #tables: AnswerTables;
   readonly #seed: number;
   readonly #steering: Steering;
-  readonly #vocabularySize: number;
-  /** What is left to draw from, and before `endsFrom`; null: the usual draw. */
-  readonly #only: readonly number[] | null;
-  readonly #onlyFirst: readonly number[] | null;
   /** The last ids before `#at`, as many as the longest sequence looks back. */
   #recent: number[] = [];
   readonly #lookBack: number;
   #at = 0;
 
-  constructor(tables: AnswerTables, seed: number, length: number, steering: Steering, vocabularySize: number) {
+  constructor(tables: AnswerTables, seed: number, length: number, steering: Steering) {
     this.length = length;
     this.#tables = tables;
     this.#seed = seed;
     this.#steering = steering;
-    this.#vocabularySize = vocabularySize;
     this.#lookBack = Math.max(0, ...steering.neverAfter.map((words) => words.length - 1));
-    this.#only = left(steering, vocabularySize);
-    this.#onlyFirst = this.#only && orAll(this.#only, (id) => !steering.ends.has(id));
   }
 
   /** The ids from `from` up to `to`, or the end. Reading goes on where it stopped, or starts again. */
@@ -70,15 +76,15 @@ export class SteeredAnswer {
   }
 
   #draw(position: number): number {
-    const { endsFrom } = this.#steering;
-    const only = position < endsFrom ? this.#onlyFirst : this.#only;
+    const { endsFrom, vocabularySize } = this.#steering;
+    const only = position < endsFrom ? this.#steering.onlyFirst : this.#steering.only;
     let id = this.#candidate(only, 0, position);
     for (let draw = 1; draw <= DRAWS && this.#forbidden(id, position); draw++)
       id = this.#candidate(only, draw, position);
     if (only !== null) return id;
     const last = id;
     while (this.#forbidden(id, position)) {
-      id = (id + 1) % this.#vocabularySize;
+      id = (id + 1) % vocabularySize;
       if (id === last) return id; // all of them are forbidden
     }
     return id;
@@ -107,7 +113,7 @@ export class SteeredAnswer {
 }
 
 /** The few that are left, when they are few; of tokens that are forced those that are not forbidden. */
-function left({ only, never }: Steering, vocabularySize: number): readonly number[] | null {
+function left({ only, never }: Wishes, vocabularySize: number): readonly number[] | null {
   if (only !== null) return orAll(only, (id) => !never.has(id));
   if (never.size < vocabularySize / 2) return null;
   const rest = Array.from({ length: vocabularySize }, (_, id) => id).filter((id) => !never.has(id));

@@ -193,7 +193,7 @@ export class Generator {
     if (wrong !== null) return refuseLate(wrong);
 
     if (cut.length * request.n > CHOICES_MOST) return refuse(engineBusy);
-    const steering = steeringOf(request, badWords, this.#options.vocabulary.eosId);
+    const steering = steeringOf(request, badWords, this.#options.vocabulary);
     const script = ordered && this.#orders.script(ordered, answerIds, prompts, request.n);
     const own = script && this.#orders.logprobs(script);
     const queuedUs = backend.nowUs();
@@ -352,7 +352,7 @@ export class Generator {
       cacheSalt: request.cacheSalt ?? "",
       adapter: this.#adapter(request),
       skipReadingPrefixCache: promptLogprobCount(request) !== null,
-      ...(steering && answers ? { script: new SteeredAnswer(answers, seed, length, steering, vocabulary.size) } : {}),
+      ...(steering && answers ? { script: new SteeredAnswer(answers, seed, length, steering) } : {}),
     };
   }
 

@@ -3,8 +3,8 @@
  * logits: a bias of 100 leaves only the tokens that have it, one of -100 removes its token, what lies between is nothing.
  * vLLM 0.33: `sampling_params.py` (`from_optional`, `update_from_tokenizer`).
  */
-import type { Steering } from "../../content/steered.ts";
-import type { Encoder } from "../../content/types.ts";
+import { type Steering, steer } from "../../content/steered.ts";
+import type { Encoder, Vocabulary } from "../../content/types.ts";
 import { validationError } from "./errors.ts";
 import { repr } from "./python-repr.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "./request.ts";
@@ -45,7 +45,11 @@ export function checkBadWords({ sampling }: Asking, sequences: readonly Uint32Ar
 }
 
 /** Null: nothing is forced or forbidden. */
-export function steeringOf(request: Asking, badWords: readonly Uint32Array[] | null, eosId: number): Steering | null {
+export function steeringOf(
+  request: Asking,
+  badWords: readonly Uint32Array[] | null,
+  { eosId, size }: Vocabulary,
+): Steering | null {
   const { allowedTokenIds, logitBias } = request.sampling;
   const allowed = allowedTokenIds === null ? null : new Set(allowedTokenIds.map(Number));
   const forced: number[] = [];
@@ -58,13 +62,8 @@ export function steeringOf(request: Asking, badWords: readonly Uint32Array[] | n
   const kept = allowed === null ? forced : forced.filter((id) => allowed.has(id));
   const only = kept.length > 0 ? kept : allowed && [...allowed];
   if (only === null && never.size === 0 && (badWords ?? []).length === 0) return null;
-  return {
-    only,
-    never,
-    neverAfter: badWords ?? [],
-    ends: new Set([...request.stopTokenIds, ...(request.ignoreEos ? [] : [eosId])]),
-    endsFrom: request.minTokens,
-  };
+  const ends = new Set([...request.stopTokenIds, ...(request.ignoreEos ? [] : [eosId])]);
+  return steer({ only, never, neverAfter: badWords ?? [], ends, endsFrom: request.minTokens }, size);
 }
 
 /** How long the answer is before the end that was planned for it: to its limit where the end itself is forced or forbidden. */
