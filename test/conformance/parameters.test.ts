@@ -267,6 +267,12 @@ const LOOKS: Readonly<Partial<Record<Name, Shown>>> = {
     expect(await cached(`${salt}, other`)).toBe(0);
   },
   priority: ["test/conformance/options.test.ts", "who waits is served in the order of the policy"],
+  repetition_detection: (without, with_) => {
+    expect([without.json.usage.completion_tokens, without.json.choices[0]!.finish_reason]).toEqual([12, "length"]);
+    const [choice] = with_.json.choices;
+    expect([choice!.finish_reason, choice!.stop_reason]).toEqual(["repetition", "repetition_detected"]);
+    expect(with_.json.usage.completion_tokens).toBe(3);
+  },
   chat_template: refusalOnly,
   media_io_kwargs: refusalOnly,
   mm_processor_kwargs: refusalOnly,

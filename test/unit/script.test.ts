@@ -189,7 +189,7 @@ describe("playing", () => {
     expect(play({}, { diesAtStep: 2 }).asked).toEqual(["die"]);
   });
   test("repetition ends it where the pattern is complete, inside a step too", () => {
-    const repetition = { minPattern: 1, maxPattern: 2, minCount: 3 };
+    const repetition = { minPattern: 1, maxPattern: 2, minCount: 3, minTokens: 0 };
     expect(play({ steps: [[5], [6, 7, 6, 7, 6, 7, 8], [9]] }, {}, repetition)).toEqual({
       heard: [
         [[5], null],

@@ -39,6 +39,7 @@ import { encodePrompts } from "./prompts.ts";
 import { reprFloat } from "./python-repr.ts";
 import { Queue } from "./queue.ts";
 import { type Read, readChat, readCompletion } from "./read.ts";
+import { watched } from "./repetition.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
 import { receivedLine } from "./request-log.ts";
 import { checkDataParallelRank, checkSampling, headerInt, isGreedy } from "./sampling.ts";
@@ -319,8 +320,10 @@ export class Generator {
       };
       const { backend } = this.#options;
       const played = script && this.#orders.play(script, index, request, generation, choice);
-      const submitted = this.#queue.submit(cut[at]!.ids.length, played?.receiver ?? choice, (receiver) =>
-        backend.submit(played?.generation ?? generation, receiver),
+      const submitted = this.#queue.submit(
+        cut[at]!.ids.length,
+        played?.receiver ?? watched(request, choice),
+        (receiver) => backend.submit(played?.generation ?? generation, receiver),
       );
       if ("refused" in submitted) {
         for (const earlier of choices.slice(0, index)) earlier.submission?.cancel();

@@ -363,8 +363,9 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
   },
   repetition_detection: {
     limits: "sizes 0 or more, the smallest not above the largest; `min_count` 2 or more",
-    effect: here("may end an answer with `repetition`; no answer of ours repeats itself"),
-    taken: { max_pattern_size: 4, min_count: 2 },
+    effect: seen("an answer that repeats itself ends, `repetition`; ours do so where tokens are forced or ordered"),
+    taken: { max_pattern_size: 4, min_count: 3 },
+    beside: { logit_bias: { "5": 100 } },
     refused: { max_pattern_size: 4, min_count: 1 },
   },
   stream_interval: {

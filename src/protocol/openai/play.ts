@@ -5,6 +5,7 @@
 import type { Script, Sequence } from "../../content/script.ts";
 import { Finish, type Generation, type Receiver, SAME_STEP, type Submission } from "../../engine/types.ts";
 import type { LogprobSource } from "./logprobs.ts";
+import { repeatedAfter } from "./repetition.ts";
 import type { Repetition } from "./request.ts";
 
 /** What a script may do to the engine. */
@@ -68,7 +69,8 @@ export class PlayedReceiver implements Receiver {
     const from = this.#said.length;
     for (let i = at; i < at + count; i++) this.#said.push(ids[i]!);
     this.#steps++;
-    const repeated = finish === null ? this.#repeatedAfter(from) : null;
+    const watched = finish === null ? this.#repetition : null;
+    const repeated = watched && repeatedAfter(this.#said, from, watched);
     if (repeated !== null) this.#said.length = repeated;
     const end = repeated === null ? finish : Finish.Repetition;
     // The error overtakes what its step gave, as it does in vLLM, where both wait for the client's side.
@@ -101,27 +103,6 @@ export class PlayedReceiver implements Receiver {
   #end(reason: Finish): void {
     this.#choice.submission?.finish(reason, this.#said.length);
   }
-
-  /** How many tokens there are when the pattern is complete, of those since `from`. */
-  #repeatedAfter(from: number): number | null {
-    if (this.#repetition === null) return null;
-    for (let length = from + 1; length <= this.#said.length; length++) {
-      if (repeats(this.#said, length, this.#repetition)) return length;
-    }
-    return null;
-  }
-}
-
-/** `check_sequence_repetition` of vLLM 0.33 (`v1/core/sched/utils.py`). */
-function repeats(ids: readonly number[], length: number, { minPattern, maxPattern, minCount }: Repetition): boolean {
-  for (let pattern = Math.max(1, minPattern); pattern <= maxPattern; pattern++) {
-    const from = length - pattern * minCount;
-    if (from < 0) return false;
-    let same = true;
-    for (let i = from + pattern; i < length && same; i++) same = ids[i] === ids[i - pattern];
-    if (same) return true;
-  }
-  return false;
 }
 
 /**

@@ -81,6 +81,8 @@ export interface Repetition {
   readonly minPattern: number;
   readonly maxPattern: number;
   readonly minCount: number;
+  /** Not before so many tokens. */
+  readonly minTokens: number;
 }
 
 export interface ChatMessage {

@@ -273,16 +273,16 @@ function common(
     requestId: values.request_id,
     addSpecialTokens: values.add_special_tokens,
     order: toPlain(get(body, "understudy") ?? null),
-    repetition: repetitionOf(values.repetition_detection),
+    repetition: repetitionOf(values.repetition_detection, values.min_tokens),
     sampling,
   };
 }
 
-function repetitionOf(given: ReadonlyMap<string, unknown> | null): Repetition | null {
+function repetitionOf(given: ReadonlyMap<string, unknown> | null, least: Int): Repetition | null {
   if (given === null) return null;
   const size = (name: string) => Number(given.get(name) ?? 0);
   const [maxPattern, minPattern, minCount] = [size("max_pattern_size"), size("min_pattern_size"), size("min_count")];
-  return maxPattern === 0 || minCount < 2 ? null : { maxPattern, minPattern, minCount };
+  return maxPattern === 0 || minCount < 2 ? null : { maxPattern, minPattern, minCount, minTokens: Number(least) };
 }
 
 /** Ends the fast path: the exact parser decides. */
