@@ -217,7 +217,7 @@ function shared(
     truncatePromptTokens: values.truncate_prompt_tokens,
     beamSearch: values.use_beam_search,
     extraArgsTooLarge: [values.vllm_xargs, values.kv_transfer_params, values.ec_transfer_params].some(
-      (args) => args !== null && hasHugeInt(args as PythonValue),
+      (args) => args !== null && hasHugeInt(args as PythonValue, exact),
     ),
     ...constraints,
   };
@@ -289,14 +289,14 @@ function repetitionOf(given: ReadonlyMap<string, unknown> | null, least: Int): R
 class Ambiguous {}
 
 /** An int that MessagePack cannot carry. */
-function hasHugeInt(value: PythonValue): boolean {
+function hasHugeInt(value: PythonValue, exact: boolean): boolean {
   if (typeof value === "bigint") return value < -(2n ** 63n) || value >= 2n ** 64n;
   if (typeof value === "number") {
-    // Only the fast parser gives such a number, and cannot say whether it was an int.
-    if (Number.isInteger(value) && !Number.isSafeInteger(value)) throw new Ambiguous();
+    // The exact parser gives such a number for a float alone; the fast one cannot say whether it was an int.
+    if (!exact && Number.isInteger(value) && !Number.isSafeInteger(value)) throw new Ambiguous();
     return false;
   }
-  if (isList(value)) return value.some(hasHugeInt);
+  if (isList(value)) return value.some((item) => hasHugeInt(item, exact));
   if (value instanceof PythonFloat || !isDict(value)) return false;
-  return (value instanceof Map ? [...value.values()] : Object.values(value)).some(hasHugeInt);
+  return (value instanceof Map ? [...value.values()] : Object.values(value)).some((item) => hasHugeInt(item, exact));
 }
