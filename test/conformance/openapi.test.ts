@@ -79,6 +79,7 @@ test("/docs and /redoc are one page that loads nothing", async () => {
   const { status, type, text } = await get("/docs");
   expect([status, type]).toEqual([200, "text/html; charset=utf-8"]);
   expect((await get("/redoc")).text).toBe(text);
+  expect((await fetch(`${server.url}/docs`, { method: "HEAD" })).status).toBe(405);
   expect(text).not.toMatch(/<script|<link|<img|src=|https?:/);
   for (const path of Object.keys(everything)) {
     if (path in LORA_METHODS) continue;

@@ -34,7 +34,7 @@ async function beside<T>(server: Server, load: Promise<T>): Promise<readonly [T,
   return [done, JSON.parse(await child.stdout.text())];
 }
 
-async function check(url: string, args: readonly string[]) {
+function check(url: string, args: readonly string[]) {
   const child = Bun.spawn([process.execPath, program, "check", `${url}/metrics`, ...args], {
     stdout: "pipe",
     stderr: "pipe",
@@ -54,8 +54,8 @@ async function settled(value: () => number | Promise<number>, wanted: (value: nu
 
 test(`fuzzing, seed ${seed}: nothing but what vLLM would answer, no crash, no leak, streams beside it on time`, async () => {
   const server = await serve(FLAGS);
+  const watch = check(server.url, ["--for", "24h", "--max-model-len", "1024", "--max-num-seqs", "1024"]);
   try {
-    const watch = await check(server.url, ["--for", "24h", "--max-model-len", "1024", "--max-num-seqs", "1024"]);
     const control = fuzz(server, { seed, inputs: Math.ceil(inputs / 10), seconds: seconds / 5, plain: true });
     const [plain, usual] = await beside(server, control);
     expect(plain.wrong).toEqual([]);
@@ -93,9 +93,10 @@ test(`fuzzing, seed ${seed}: nothing but what vLLM would answer, no crash, no le
 
     watch.child.kill("SIGINT");
     expect([await watch.child.exited, await watch.said]).toEqual([0, expect.any(String)]);
-    const rest = await check(server.url, ["--rest", "--max-model-len", "1024", "--max-num-seqs", "1024"]);
+    const rest = check(server.url, ["--rest", "--max-model-len", "1024", "--max-num-seqs", "1024"]);
     expect([await rest.child.exited, await rest.said]).toEqual([0, expect.any(String)]);
   } finally {
+    watch.child.kill("SIGKILL"); // without effect where it has ended
     await server.stop();
   }
 });
