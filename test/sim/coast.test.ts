@@ -90,8 +90,8 @@ test("a replay is the same whether somebody looks at each step or nobody does", 
   });
   try {
     for (const [module, runs] of [
-      [debug, 60],
-      [release, 150],
+      [debug, 20],
+      [release, 40],
     ] as const) {
       coasted = 0;
       const property = fc.property(way, (one) => {
