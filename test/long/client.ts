@@ -19,11 +19,15 @@ export interface Outcome {
 }
 
 const KEPT_BYTES = 200_000;
-/** A client that waits gives up after a silence of this, or of all in all. */
-const SILENCE_MS = 150;
-const WAIT_MS = 1500;
+/** A client that waits gives up after a silence of this, and in the end. */
+export interface Patience {
+  readonly silenceMs: number;
+  readonly allMs: number;
+}
+export const HASTY: Patience = { silenceMs: 150, allMs: 1500 };
+export const PATIENT: Patience = { silenceMs: 20_000, allMs: 20_000 };
 
-export function send(port: number, input: Input): Promise<Outcome> {
+export function send(port: number, input: Input, { silenceMs, allMs }: Patience): Promise<Outcome> {
   const { promise, resolve } = Promise.withResolvers<Outcome>();
   const socket = net.connect({ port, host: "127.0.0.1", allowHalfOpen: true });
   let text = "";
@@ -40,10 +44,10 @@ export function send(port: number, input: Input): Promise<Outcome> {
     socket.resetAndDestroy();
     resolve({ answers: answersIn(text), text, closed, refused });
   };
-  const most = setTimeout(finish, WAIT_MS);
+  const most = setTimeout(finish, allMs);
   const quiet = () => {
     clearTimeout(silence);
-    silence = setTimeout(finish, SILENCE_MS);
+    silence = setTimeout(finish, silenceMs);
   };
   socket.on("data", (data) => {
     if (text.length < KEPT_BYTES) text += data.toString("latin1");

@@ -56,6 +56,8 @@ test(`fuzzing, seed ${seed}: nothing but what vLLM would answer, no crash, no le
   const server = await serve(FLAGS);
   const watch = check(server.url, ["--for", "24h", "--max-model-len", "1024", "--max-num-seqs", "1024"]);
   try {
+    const asked = await fuzz(server, { seed, inputs: 300, seconds: 60, plain: true, patient: true });
+    expect([asked.sent, asked.wrong]).toEqual([300, []]);
     const control = fuzz(server, { seed, inputs: Math.ceil(inputs / 10), seconds: seconds / 5, plain: true });
     const [plain, usual] = await beside(server, control);
     expect(plain.wrong).toEqual([]);
