@@ -74,6 +74,8 @@ export class CoreTooLarge extends Error {
 const PAGE_BYTES = 65_536;
 /** The core's own data lies below this. */
 const HEAP_BEGIN_BYTES = 65_536;
+/** Their table of contents is three times as long, a power of two, and a column of the core is less than 1 GiB. */
+const BLOCKS_MOST = Math.floor(2 ** 26 / 3);
 const LARGEST_BYTES = 4 * 2 ** 30 - 2 ** 26;
 
 /** Compiles and starts a core. `bytes`: `build/core.wasm` or `build/core.debug.wasm`; each entry point brings them. */
@@ -115,6 +117,8 @@ export class Core {
     config[Config.Templates] = (setup.answers?.templates.length ?? 0) / TEMPLATE;
     config[Config.Categories] = (setup.answers?.categoryStart.length ?? 1) - 1;
     config[Config.AnswerIds] = setup.answers?.ids.length ?? 0;
+    const blocks = setup.config[Config.NumGpuBlocks] ?? 0;
+    if (blocks > BLOCKS_MOST) throw new CoreTooLarge(`the core holds at most ${BLOCKS_MOST} KV blocks, not ${blocks}`);
     const needed = exports.bytesNeeded();
     if (needed > LARGEST_BYTES) {
       throw new CoreTooLarge(`the core would need ${mib(needed)} MiB, the most is ${mib(LARGEST_BYTES)} MiB`);

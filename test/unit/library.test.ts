@@ -239,6 +239,11 @@ test.each<[object, string]>([
   await expect(createEngine(options)).rejects.toBeInstanceOf(TypeError);
 });
 
+test.each([22_369_622, 400_000_000, 2_147_483_647])("a pool of %p blocks is refused at once", async (blocks) => {
+  const engine = createEngine({ numGpuBlocksOverride: blocks, maxNumSeqs: 1 });
+  await expect(engine).rejects.toThrow(`the core holds at most 22369621 KV blocks, not ${blocks}`);
+});
+
 test("a server takes the flags that an engine has, and refuses a file of them", () => {
   expect(() => createServer({ maxNumSeqs: 0 })).toThrow("maxNumSeqs: takes");
   expect(() => createServer({ bug: ["worker-saw-tooth"] })).toThrow("--workers of at least 2");
