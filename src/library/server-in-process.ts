@@ -2,6 +2,7 @@
 import { createApp } from "../app.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { whyNotShown } from "../metrics/bugs/shown.ts";
+import { unwritable } from "../truth/log.ts";
 import { type ServerOptions, serverConfig } from "./options.ts";
 import { type Running, type Server, StartingServer } from "./server.ts";
 
@@ -14,6 +15,9 @@ export function createServer(options: ServerOptions = {}): Server {
 }
 
 async function start(config: ServeConfig): Promise<Running> {
+  const { truthLog } = config;
+  const why = truthLog && unwritable(truthLog.file);
+  if (why) throw new Error(`truthLog ${truthLog.file}: ${why}`);
   const app = await createApp(config, { log: () => {} });
   return { url: app.url, close: () => app.close(config.shutdownTimeoutS) };
 }

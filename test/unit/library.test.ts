@@ -244,6 +244,11 @@ test.each([22_369_622, 400_000_000, 2_147_483_647])("a pool of %p blocks is refu
   await expect(engine).rejects.toThrow(`the core holds at most 22369621 KV blocks, not ${blocks}`);
 });
 
+test("a truth log that cannot be written rejects `ready`, as nothing is printed", async () => {
+  const server = createServer({ truthLog: "/nowhere/truth.jsonl" });
+  await expect(server.ready).rejects.toThrow("truthLog /nowhere/truth.jsonl: there is no folder /nowhere");
+});
+
 test("a server takes the flags that an engine has, and refuses a file of them", () => {
   expect(() => createServer({ maxNumSeqs: 0 })).toThrow("maxNumSeqs: takes");
   expect(() => createServer({ bug: ["worker-saw-tooth"] })).toThrow("--workers of at least 2");
