@@ -6,7 +6,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { chatFields, completionFields } from "../../src/protocol/openai/fields.ts";
 import { type Random, seeded } from "../../src/random.ts";
-import { HEADERS, METHODS, PATHS, VALUES } from "./strange.ts";
+import { HEADERS, METHODS, ORDERS, PATHS, VALUES } from "./strange.ts";
 
 export interface Input {
   readonly bytes: Uint8Array;
@@ -102,7 +102,10 @@ function spoiledJson(body: string, path: string, draw: Draw): string {
   const names = Object.keys(path.endsWith("chat/completions") ? chatFields : completionFields);
   for (let change = draw.of([0, 0, 0, 1, 2, 4]); change >= 0; change--) {
     const kind = draw.below(10);
-    if (kind < 5) (value as Record<string, unknown>)[draw.of(names)] = wild();
+    if (draw.chance(4)) {
+      raw.push(draw.of(ORDERS));
+      (value as Record<string, unknown>).understudy = `@@${raw.length - 1}@@`;
+    } else if (kind < 5) (value as Record<string, unknown>)[draw.of(names)] = wild();
     else if (kind < 6) delete (value as Record<string, unknown>)[draw.of(Object.keys(value))];
     else replace(value, draw, wild);
   }

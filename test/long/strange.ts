@@ -1,5 +1,30 @@
 /** What has surprised parsers and servers before? Pieces that the fuzzer puts where others are expected. */
 
+/** What a request may order for an answer, in the body's `understudy`; nothing that stops or ends the engine. */
+export const ORDERS = [
+  ...[
+    '{"echo":true}',
+    '{"echo":true,"script":"x"}',
+    '{"script":"Hello"}',
+    '{"script":""}',
+    '{"script":[[5,6],[7]]}',
+    '{"script":[]}',
+  ],
+  ...[
+    '{"script":[[]]}',
+    '{"script":[[-1]]}',
+    '{"script":[[1e9]]}',
+    '{"script":[[4294967296]]}',
+    '{"play":"x"}',
+    '{"release":true}',
+  ],
+  ...[
+    '{"script":{"sequences":[]}}',
+    '{"script":{"sequences":[{"steps":[[5]]},{"steps":[]}]}}',
+    `{"script":[[${"5,".repeat(40)}5]]}`,
+  ],
+];
+
 /** Texts of JSON values that have surprised parsers. */
 export const VALUES = [
   ...[
