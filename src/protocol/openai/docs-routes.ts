@@ -3,27 +3,27 @@
  * `--disable-fastapi-docs` says no. FastAPI's pages load a viewer from a CDN; ours is text and needs nothing.
  */
 import { Elysia } from "elysia";
-import { docsPage } from "./docs-page.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { Http } from "./http.ts";
-import { openApi, printed } from "./openapi.ts";
 import { servedBy } from "./served.ts";
 
 /** Use it beside `openai`, whose `otherRoutes` must have `DOCS_METHODS`. */
 export function docsRoutes(options: OpenAiOptions) {
   const http = new Http(options, {});
-  let json = "";
-  let page = "";
-  const document = () => openApi({ ...servedBy(options.config), "/metrics": ["GET"] });
-  const html = () => {
-    page ||= docsPage(document());
-    return page;
+  let made: Promise<{ readonly json: string; readonly html: string }> | undefined;
+  const texts = () => {
+    made ??= describe({ ...servedBy(options.config), "/metrics": ["GET"] });
+    return made;
   };
   return new Elysia({ strictPath: true })
-    .get("/openapi.json", ({ request, server }) => {
-      json ||= printed(document());
-      return http.json({ request, server }, json);
-    })
-    .get("/docs", ({ request, server }) => http.html({ request, server }, html()))
-    .get("/redoc", ({ request, server }) => http.html({ request, server }, html()));
+    .get("/openapi.json", async ({ request, server }) => http.json({ request, server }, (await texts()).json))
+    .get("/docs", async ({ request, server }) => http.html({ request, server }, (await texts()).html))
+    .get("/redoc", async ({ request, server }) => http.html({ request, server }, (await texts()).html));
+}
+
+/** Loaded when somebody asks: most servers never describe themselves. */
+async function describe(served: Readonly<Record<string, readonly string[]>>) {
+  const [{ openApi, printed }, { docsPage }] = await Promise.all([import("./openapi.ts"), import("./docs-page.ts")]);
+  const document = openApi(served);
+  return { json: printed(document), html: docsPage(document) };
 }
