@@ -73,7 +73,7 @@ const TOGGLE = `
   enable-tower-connector-lora enable-trace-replay enforce-eager exclude-tools-when-tool-choice-none
   fail-on-environ-validation fully-sharded-loras interleave-mm-strings jit-monitor-verbose kv-cache-metrics
   kv-sharing-fast-prefill language-model-only log-error-stack mm-device-do-normalize mm-encoder-only monokernel
-  numa-bind ray-workers-use-nsight return-sampling-mask return-tokens-as-token-ids skip-mm-profiling
+  numa-bind ray-workers-use-nsight return-sampling-mask skip-mm-profiling
   skip-tokenizer-init sleep-mode-offload-cudagraph specialize-active-lora swa-bounded-replay tokens-only
   trust-remote-code trust-request-chat-template trust-request-mm-kwargs use-fp64-gumbel use-replayssm
   use-tqdm-on-load

@@ -13,6 +13,7 @@ export function wireConfig(values: Values): { readonly wire?: WireConfig } {
     fingerprintValue: values["fingerprint-value"],
     trackServerLoad: values["enable-server-load-tracking"],
     perRequestMetrics: values["enable-per-request-metrics"],
+    tokensAsIds: values["return-tokens-as-token-ids"],
     keepAliveS: values["sse-keep-alive-interval"],
     maxNumQueuedReqs: values["max-num-queued-reqs"],
     maxNumQueuedTokens: values["max-num-queued-tokens"],

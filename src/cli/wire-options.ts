@@ -75,6 +75,12 @@ export const wireOptions = {
     default: "none",
     about: "The system_fingerprint with --fingerprint-mode custom.",
   },
+  "return-tokens-as-token-ids": {
+    ...toggle,
+    group,
+    default: "false",
+    about: "Log probabilities name tokens by id where the request does not say.",
+  },
   "enable-server-load-tracking": { ...toggle, group, default: "false", about: "/load counts what is being served." },
   "enable-per-request-metrics": {
     ...toggle,

@@ -110,6 +110,7 @@ export interface WireConfig {
   readonly fingerprintValue?: string;
   readonly trackServerLoad?: boolean;
   readonly perRequestMetrics?: boolean;
+  readonly tokensAsIds?: boolean;
   /** Seconds; 0: never. */
   readonly keepAliveS?: number;
   readonly cors?: CorsConfig;

@@ -82,6 +82,7 @@ function withObjects(call: unknown): unknown {
 
 function parsed(given: unknown): unknown {
   if (typeof given !== "string") return given;
+  if (given === "") return {};
   try {
     return JSON.parse(given);
   } catch {

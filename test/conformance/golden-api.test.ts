@@ -21,8 +21,8 @@ const BUNS: Readonly<Record<string, string>> = {
   "err-no-host": "No `Host` line",
 };
 
-async function verdicts(names: ReadonlySet<string>, seed: number | null): Promise<Verdict[]> {
-  const folder = readFolder(`${here}recorded`, names);
+async function verdicts(names: ReadonlySet<string> | null, seed: number | null, dir = "recorded"): Promise<Verdict[]> {
+  const folder = readFolder(`${here}${dir}`, names);
   const cases = seed === null ? folder.cases : folder.cases.map((one) => mutated(one, seed));
   const all: Verdict[] = [];
   await playAll({ ...folder, cases }, (verdict) => all.push(verdict));
@@ -41,6 +41,13 @@ test("every listed case is repeated to the byte by a live server, but for what i
   ).toEqual(Object.keys(BUNS).sort());
   const document = readFileSync(new URL("../../docs/differences.md", import.meta.url), "utf8");
   for (const row of Object.values(BUNS)) expect(document).toContain(`| ${row} |`);
+});
+
+// Made with the recorder of the other recordings, of the same server, where what we did had to be guessed.
+test("corners: batches, invocations, stops inside steps, bursts, CORS, sleep, adapters, death", async () => {
+  const all = await verdicts(null, null, "recorded-corners");
+  expect(all.length).toBe(232);
+  expect(all.filter(({ wrong }) => wrong !== null)).toEqual([]);
 });
 
 test("with one thing of each recording changed, no case passes", async () => {

@@ -10,7 +10,7 @@ import {
   type Sequence,
 } from "../../src/content/script.ts";
 import { Finish, SAME_STEP } from "../../src/engine/types.ts";
-import { PlayedReceiver, rankedLogprobs, scriptIds } from "../../src/protocol/openai/play.ts";
+import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../src/protocol/openai/play.ts";
 import type { Repetition } from "../../src/protocol/openai/request.ts";
 
 const FULL = {
@@ -128,9 +128,8 @@ test("whatever JSON comes, it is an order or a broken one", () => {
 test("ids for the core: a bit on those that another of the step follows, ends of sequence where it has to go on", () => {
   const sequence: Sequence = { steps: [[5], [6, 7, 8]], fails: false, minusInfinityAt: [] };
   const ids = [5, 6 + SAME_STEP, 7 + SAME_STEP, 8];
-  const plain = { maxTokens: 100, minTokens: 0, ignoreEos: false };
+  const plain = { maxTokens: 100, ignoreEos: false };
   expect([...scriptIds(sequence, plain, 1)]).toEqual(ids);
-  expect([...scriptIds(sequence, { ...plain, minTokens: 6 }, 1)]).toEqual([...ids, 1, 1]);
   expect([...scriptIds(sequence, { ...plain, ignoreEos: true, maxTokens: 5 }, 1)]).toEqual([...ids, 1]);
   expect([...scriptIds({ ...sequence, steps: [] }, plain, 1)]).toEqual([1]);
 });
@@ -161,7 +160,14 @@ describe("playing", () => {
       die: () => void asked.push("die"),
     };
     const whole = { fails: false, minusInfinityAt: [], ...sequence, steps };
-    const player = new PlayedReceiver(choice, { ...plainScript([], 0), ...script }, whole, stage, repetition);
+    const player = new PlayedReceiver(
+      choice,
+      { ...plainScript([], 0), ...script },
+      whole,
+      stage,
+      repetition,
+      script.burst ? new Together(1) : null,
+    );
     for (const step of steps) player.onTokens(Int32Array.from([0, ...step]), 1, step.length, null, -1);
     player.onTokens(Int32Array.of(1), 0, 1, Finish.Stop, -1);
     return { heard, asked };

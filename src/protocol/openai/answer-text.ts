@@ -52,7 +52,13 @@ export class AnswerText {
     const skipped = finish === Finish.Stop && !this.#showStop ? 1 : 0;
     const pieces: string[] = [];
     for (let i = at; i < at + count - skipped; i++) pieces.push(this.#decode(ids[i]!));
-    return this.#stops.push(pieces, before, skipped);
+    const stop = this.#stops.push(pieces, before, skipped);
+    if (stop === null) return null;
+    // Tokens of the same step after the one that completed it are as if they had not come.
+    const surplus = count - this.#stops.kept;
+    (this.ids as number[]).length -= surplus;
+    this.tokens -= surplus;
+    return stop;
   }
 
   /** The text that may be sent now. `finish`: how the answer ended, null while it runs. Empties `ids`. */

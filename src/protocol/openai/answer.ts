@@ -19,6 +19,8 @@ export interface Server {
   /** null: answers carry no fingerprint. */
   readonly fingerprint: string | null;
   readonly responseRole: string;
+  /** `--return-tokens-as-token-ids`. */
+  readonly tokensAsIds?: boolean;
   readonly streamInterval: number;
   readonly forceIncludeUsage: boolean;
   readonly promptTokensDetails: boolean;
@@ -100,7 +102,7 @@ export function wishesOf(request: ChatRequest | CompletionRequest, server: Serve
     logprobIds: request.sampling.logprobTokenIds?.length ? request.sampling.logprobTokenIds.map(Number) : null,
     promptLogprobs: promptLogprobCount(request),
     returnTokenIds: request.returnTokenIds,
-    returnTokensAsTokenIds: request.returnTokensAsTokenIds,
+    returnTokensAsTokenIds: request.returnTokensAsTokenIds ?? server.tokensAsIds === true,
     text: { skipSpecialTokens, includeStopStrInOutput, stop, minTokens },
   };
 }
@@ -142,6 +144,8 @@ export interface Asked {
   readonly ticket: Ticket;
   /** Log probabilities by choice, where a script brings its own. */
   readonly logprobs?: (index: number) => LogprobSource;
+  /** Several conversations in one request: what belongs to one prompt is not shown. */
+  readonly batch?: boolean;
   /** When it was handed to the engine; the engine's clock. */
   readonly queuedUs?: number;
 }

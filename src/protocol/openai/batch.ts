@@ -3,9 +3,12 @@
  * `/invocations` of SageMaker, which is whichever of the two a body is (vLLM 0.33, `chat_completion/batch_serving.py`,
  * `entrypoints/serve/sagemaker/api_router.py`).
  */
-import { badRequest, validationError } from "./errors.ts";
-import { type Read, readChat, readCompletion } from "./read.ts";
+import { badRequest, errorAnswer, validationError } from "./errors.ts";
+import type { PythonValue } from "./python-value.ts";
+import { jsonFailure, type Read, readChat, readCompletion } from "./read.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
+import type { LineError } from "./types.ts";
+import { validationErrors } from "./validate.ts";
 
 /** Most conversations of one batch; vLLM has no such limit. */
 const MOST = 1024;
@@ -14,9 +17,10 @@ const MOST = 1024;
 export function readBatch(body: Uint8Array, contentType: string | null, limits: Limits): Read<ChatRequest> {
   const parsed = plain(body);
   const lists = parsed?.messages;
-  // Whatever is no list of conversations is what chat says of it.
-  if (!Array.isArray(lists) || lists.length === 0 || !lists.every(Array.isArray))
-    return readChat(body, contentType, limits);
+  // Whatever is no list is what chat says of it.
+  if (!Array.isArray(lists)) return readChat(body, contentType, limits);
+  const misshapen = shapeErrors(lists);
+  if (misshapen.length > 0) return { error: validationErrors(misshapen) };
   if (lists.length > MOST) return { error: badRequest(`at most ${MOST} conversations make a batch`, "messages") };
   const wrong = limitsOfBatch(parsed!);
   if (wrong !== null) return { error: wrong };
@@ -32,6 +36,24 @@ export function readBatch(body: Uint8Array, contentType: string | null, limits: 
   return { request: { ...first!, conversations } };
 }
 
+/** At least one conversation, of at least one message each. */
+function shapeErrors(lists: readonly unknown[]): LineError[] {
+  const empty = (loc: (string | number)[]): LineError => ({
+    type: "too_short",
+    loc,
+    message: "List should have at least 1 item after validation, not 0",
+    input: [],
+    context: { field_type: "List", min_length: 1, actual_length: 0 },
+  });
+  if (lists.length === 0) return [empty(["body", "messages"])];
+  return lists.flatMap((list, i): LineError[] => {
+    const loc = ["body", "messages", i];
+    if (!Array.isArray(list))
+      return [{ type: "list_type", loc, message: "Input should be a valid list", input: list as PythonValue }];
+    return list.length === 0 ? [empty(loc)] : [];
+  });
+}
+
 /** What the batch's own validator refuses; it knows no streams, and passes over what asks for them. */
 function limitsOfBatch({ use_beam_search: beams, n = 1 }: Record<string, unknown>): ErrorAnswer | null {
   if (beams)
@@ -43,16 +65,38 @@ function limitsOfBatch({ use_beam_search: beams, n = 1 }: Record<string, unknown
   return validationError("Batch chat completions do not support `n > 1`. Please set `n` to 1.", "n", String(n));
 }
 
-/** What a body for `/invocations` is read as: the first kind of request that it fits. */
+/**
+ * What a body for `/invocations` is read as: the first kind of request whose fields it fits. A model is not looked at:
+ * SageMaker names adapters in a header of its own.
+ */
 export function readInvocation(
   body: Uint8Array,
   contentType: string | null,
   limits: Limits,
 ): Read<ChatRequest | CompletionRequest> {
   const parsed = plain(body);
-  if (parsed?.messages !== undefined) return readChat(body, contentType, limits);
-  if (parsed !== null && parsed.prompt === undefined && parsed.prompt_embeds === undefined) return { error: noHandler };
-  return readCompletion(body, contentType, limits);
+  if (parsed === null) return unreadable(body, contentType, limits);
+  const { model: _, ...rest } = parsed;
+  const given = Buffer.from(JSON.stringify(rest));
+  for (const read of [readChat, readCompletion]) {
+    const request = read(given, contentType, limits);
+    if (!("error" in request) || !request.error.body.includes(OF_FIELDS)) return request;
+  }
+  return { error: noHandler };
+}
+
+/** How the type of errors in single fields is called. */
+const OF_FIELDS = '"type":"Bad Request"';
+
+function unreadable(body: Uint8Array, contentType: string | null, limits: Limits): Read<ChatRequest> {
+  const failure = jsonFailure(body);
+  const other = readChat(body, contentType, limits);
+  if (failure === null || !("error" in other) || !other.error.body.includes("json_invalid")) return other;
+  const before = [...new TextDecoder().decode(body)].slice(0, failure.position);
+  const line = before.filter((character) => character === "\n").length + 1;
+  const column = failure.position - before.lastIndexOf("\n");
+  const where = `line ${line} column ${column} (char ${failure.position})`;
+  return { error: errorAnswer(`JSON decode error: ${failure.message}: ${where}`, "Bad Request", null, 400) };
 }
 
 const noHandler = badRequest(

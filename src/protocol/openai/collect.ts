@@ -150,7 +150,7 @@ function bodyOf({ asked, choices }: CollectedAnswer): string {
 
 function promptFields(asked: Asked): string {
   const prompt = asked.prompts[0]!;
-  const ids = asked.wishes.returnTokenIds ? JSON.stringify(prompt.ids) : "null";
+  const ids = asked.wishes.returnTokenIds && !asked.batch ? JSON.stringify(prompt.ids) : "null";
   const text = asked.promptText === null ? "null" : JSON.stringify(asked.promptText);
   return `,"prompt_logprobs":${promptLogprobs(asked, prompt)},"prompt_token_ids":${ids},"prompt_text":${text}`;
 }

@@ -227,10 +227,10 @@ export class Generator {
     const body = await answer.answer;
     if (body === null) return this.#left(context, answer.asked.ticket);
     if (typeof body !== "string") return this.#http.error(context, body);
-    return this.#http.json(context, body, answer.asked.wishes.chat ? this.#load(context.request) : undefined);
+    return this.#http.json(context, body, this.#load(context.request));
   }
 
-  /** `endpoint-load-metrics-format`, of plain chats: how loaded the engine is, in Python's spelling. */
+  /** `endpoint-load-metrics-format`, of whole answers: how loaded the engine is, in Python's spelling. */
   #load({ headers }: Request): Record<string, string> | undefined {
     const format = headers.get("endpoint-load-metrics-format")?.toUpperCase();
     if (format !== "TEXT" && format !== "JSON") return undefined;
@@ -274,6 +274,7 @@ export class Generator {
       model: this.#adapter(request) > 0 ? request.model! : config.servedModelNames[0]!,
       promptText,
       ticket,
+      ...(request.kind === "chat" && request.conversations ? { batch: true } : {}),
     };
   }
 
@@ -305,7 +306,7 @@ export class Generator {
     const lora = adapter === 0 ? null : { ...this.#adapters.byNumber(adapter), number: adapter };
     if (log)
       for (const [i, { maxTokens }] of cut.entries()) log(receivedLine(promptId(asked, i), request, maxTokens, lora));
-    if (script) this.#orders.begins(script);
+    const together = script && this.#orders.begins(script, choices.length);
     let siblings: Choices | undefined;
     for (const [index, choice] of choices.entries()) {
       const at = Math.floor(index / request.n);
@@ -319,7 +320,7 @@ export class Generator {
         ...(siblings ? { choices: siblings } : {}),
       };
       const { backend } = this.#options;
-      const played = script && this.#orders.play(script, index, request, generation, choice);
+      const played = script && this.#orders.play(script, index, request, generation, choice, together);
       const submitted = this.#queue.submit(
         cut[at]!.ids.length,
         played?.receiver ?? watched(request, choice),

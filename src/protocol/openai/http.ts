@@ -118,7 +118,7 @@ export class Http {
       return this.#answer(context, preflight.status, preflight.body, preflight.headers);
     }
     const methods = this.#methods.get(path);
-    if (methods !== undefined) return this.error(context, methodNotAllowed(methods.join(", ")));
+    if (methods !== undefined) return this.error(context, methodNotAllowed(methods[0]!));
     if (path.length > 1 && path.endsWith("/") && this.#methods.has(path.slice(0, -1))) {
       const { protocol, search } = new URL(request.url);
       const location = `${protocol}//${headers.get("host") ?? ""}${path.slice(0, -1)}${search}`;

@@ -3,7 +3,6 @@
  * same request gets the same numbers. Their shape is vLLM 0.33's (`v1/engine/logprobs.py`, the serving classes).
  */
 import { mix } from "../../content/answers.ts";
-import { Detokenizer } from "../../content/detokenizer.ts";
 import type { Vocabulary } from "../../content/types.ts";
 import { escapeJson } from "../../content/vocabulary.ts";
 import { reprFloat } from "./python-repr.ts";
@@ -50,7 +49,8 @@ const FLOOR = -9999;
 const MARGIN = 0.5;
 const SPREAD = 12;
 /** Tokens before a broken one that may belong to the same character. */
-const CONTEXT = 3;
+const CONTEXT = 4;
+const REPLACEMENT = "\ufffd";
 
 interface Entry {
   readonly id: number;
@@ -184,17 +184,27 @@ export class Logprobs {
     return this.#asIds ? `token_id:${id}` : text;
   }
 
-  /** A token that is no whole character has the text that it completes, or none. */
+  /** A token that is no whole character has the text that it completes, or none (vLLM 0.33, `v1/engine/logprobs.py`). */
   #textOf(id: number): string {
     const piece = this.#vocabulary.piece(id);
     if (piece !== undefined) return piece;
-    const detokenizer = new Detokenizer(this.#vocabulary, false);
-    for (const before of this.#recent) detokenizer.push(before);
-    return detokenizer.push(id);
+    for (let count = 1; count <= this.#recent.length; count++) {
+      const context = this.#recent.slice(-count);
+      const whole = this.#decode([...context, id]);
+      if (whole.endsWith(REPLACEMENT)) continue;
+      // Tokens right before it that are no whole characters had no text of their own: it is this one's.
+      let clean = context.length;
+      while (clean > 0 && this.#decode([context[clean - 1]!]).endsWith(REPLACEMENT)) clean--;
+      return whole.slice(this.#decode(context.slice(0, clean)).length);
+    }
+    return "";
+  }
+
+  #decode(ids: readonly number[]): string {
+    return Buffer.concat(ids.map((id) => this.#vocabulary.bytesOf(id).slice())).toString();
   }
 
   #remember(id: number): void {
-    if (this.#vocabulary.piece(id) !== undefined) this.#recent.length = 0;
     this.#recent.push(id);
     if (this.#recent.length > CONTEXT) this.#recent.shift();
   }

@@ -18,7 +18,7 @@ import { badRequest } from "./errors.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { LogprobSource } from "./logprobs.ts";
 import { ORDER_HEADER } from "./order-header.ts";
-import { type Played, PlayedReceiver, rankedLogprobs, type Stage, scriptIds } from "./play.ts";
+import { type Played, PlayedReceiver, rankedLogprobs, type Stage, scriptIds, Together } from "./play.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "./request.ts";
 
 type Asking = ChatRequest | CompletionRequest;
@@ -80,11 +80,12 @@ export class Orders {
     return { ...plain, sequences };
   }
 
-  /** Before the first generation is handed to the engine. */
-  begins({ holdAfter, releaseAfterS, diesAtStep }: Script): void {
+  /** Before the first generation is handed to the engine; what gathers their outputs where they are to pile up. */
+  begins({ holdAfter, releaseAfterS, diesAtStep, burst }: Script, choices: number): Together | null {
     if (holdAfter === 0) this.#stage.standStill(true);
     if (holdAfter === 0 && releaseAfterS !== null) this.#stage.releaseIn(releaseAfterS);
     if (diesAtStep === 0) this.#stage.die();
+    return burst ? new Together(choices) : null;
   }
 
   /** The generation with its ids, and who listens to it. */
@@ -94,12 +95,14 @@ export class Orders {
     request: Asking,
     generation: Generation,
     choice: Played,
+    together: Together | null,
   ): { readonly generation: Generation; readonly receiver: Receiver } {
     const sequence = script.sequences[index] ?? SILENT;
     const ids = scriptIds(sequence, generation, this.#options.vocabulary.eosId);
     return {
-      generation: { ...generation, plannedTokens: null, script: ids },
-      receiver: new PlayedReceiver(choice, script, sequence, this.#stage, request.repetition),
+      // The real scheduler leaves `min_tokens` to the sampler: what a model says in spite of it ends the answer.
+      generation: { ...generation, minTokens: 0, plannedTokens: null, script: ids },
+      receiver: new PlayedReceiver(choice, script, sequence, this.#stage, request.repetition, together),
     };
   }
 

@@ -24,7 +24,7 @@ export interface Played extends Receiver {
 /** Its ids for the core: to be followed by ends of sequence where these do not end it. */
 export function scriptIds(
   { steps }: Sequence,
-  { maxTokens, minTokens, ignoreEos }: Pick<Generation, "maxTokens" | "minTokens" | "ignoreEos">,
+  { maxTokens, ignoreEos }: Pick<Generation, "maxTokens" | "ignoreEos">,
   eosId: number,
 ): Uint32Array {
   const ids: number[] = [];
@@ -32,9 +32,30 @@ export function scriptIds(
     for (let i = 0; i < step.length - 1; i++) ids.push(step[i]! + SAME_STEP);
     ids.push(step.at(-1)!);
   }
-  const least = ignoreEos ? maxTokens : Math.min(minTokens, maxTokens);
-  while (ids.length < least || ids.length === 0) ids.push(eosId);
+  const least = ignoreEos ? maxTokens : 1;
+  while (ids.length < least) ids.push(eosId);
   return Uint32Array.from(ids);
+}
+
+/** Outputs that pile up before the client's side takes them: all choices of a request hear in one go, in their order. */
+export class Together {
+  readonly #tellers: ((() => void) | undefined)[] = [];
+  readonly #choices: number;
+  #places = 0;
+  #ended = 0;
+
+  constructor(choices: number) {
+    this.#choices = choices;
+  }
+
+  place(): number {
+    return this.#places++;
+  }
+
+  ended(place: number, tell: () => void): void {
+    this.#tellers[place] = tell;
+    if (++this.#ended === this.#choices) for (const teller of this.#tellers) teller?.();
+  }
 }
 
 /** Stands between the engine and a choice of a request with a script. */
@@ -44,11 +65,23 @@ export class PlayedReceiver implements Receiver {
   readonly #script: Script;
   readonly #stage: Stage;
   readonly #repetition: Repetition | null;
+  readonly #together: Together | null;
+  readonly #place: number;
   readonly #said: number[] = [];
   #steps = 0;
   #over = false;
 
-  constructor(choice: Played, script: Script, sequence: Sequence, stage: Stage, repetition: Repetition | null) {
+  /** `together`: outputs are kept back until those of all choices are there. */
+  constructor(
+    choice: Played,
+    script: Script,
+    sequence: Sequence,
+    stage: Stage,
+    repetition: Repetition | null,
+    together: Together | null,
+  ) {
+    this.#place = together?.place() ?? 0;
+    this.#together = together;
     this.#choice = choice;
     this.#script = script;
     this.#sequence = sequence;
@@ -78,8 +111,11 @@ export class PlayedReceiver implements Receiver {
       this.#fail();
       return;
     }
-    if (!this.#script.burst) this.#choice.onTokens(ids, at, this.#said.length - from, end, stopTokenId);
-    else if (end !== null) this.#choice.onTokens(Int32Array.from(this.#said), 0, this.#said.length, end, stopTokenId);
+    if (this.#together === null) this.#choice.onTokens(ids, at, this.#said.length - from, end, stopTokenId);
+    else if (end !== null) {
+      const said = Int32Array.from(this.#said);
+      this.#together.ended(this.#place, () => this.#choice.onTokens(said, 0, said.length, end, stopTokenId));
+    }
     if (repeated !== null) this.#end(Finish.Repetition);
     if (end !== null) this.#over = true;
     else this.#after();
@@ -97,7 +133,9 @@ export class PlayedReceiver implements Receiver {
   #fail(): void {
     this.#over = true;
     this.#end(Finish.Error);
-    this.#choice.onTokens(new Int32Array(0), 0, 0, Finish.Error, -1);
+    const tell = () => this.#choice.onTokens(new Int32Array(0), 0, 0, Finish.Error, -1);
+    if (this.#together === null) tell();
+    else this.#together.ended(this.#place, tell);
   }
 
   #end(reason: Finish): void {

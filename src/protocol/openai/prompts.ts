@@ -43,11 +43,19 @@ export function encodePrompts(
   return { prompts, pending };
 }
 
+/** What transformers says of the two together, where a request names one and leaves the other at its default. */
+export const incompatible: ErrorAnswer = badRequest(
+  "continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when you want the model to " +
+    "continue the final message, and add_generation_prompt when you want to add a header that will prompt it to start a new " +
+    "assistant message instead.",
+);
+
 function rendered(
   { addGenerationPrompt, continueFinalMessage, tools, templateNames }: ChatRequest,
   messages: readonly ChatMessage[],
   renderChat: OpenAiOptions["renderChat"],
 ): PromptPart[] | { readonly error: ErrorAnswer } {
+  if (addGenerationPrompt && continueFinalMessage) return { error: incompatible };
   try {
     return renderChat(messages, addGenerationPrompt, continueFinalMessage, tools, templateNames ?? undefined);
   } catch (error) {

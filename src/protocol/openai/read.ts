@@ -126,6 +126,17 @@ function isError(value: object): value is { readonly error: ErrorAnswer } {
   return Object.hasOwn(value, "error");
 }
 
+/** Why a body is no JSON, as Python says it; null: it is, or is not even text. */
+export function jsonFailure(bytes: Uint8Array): PythonJsonError | null {
+  const text = decodeBody(bytes);
+  try {
+    if (text !== null) parsePython(text);
+  } catch (failure) {
+    if (failure instanceof PythonJsonError) return failure;
+  }
+  return null;
+}
+
 /** An empty body is Python's None. */
 function parse(bytes: Uint8Array): { readonly value: PythonValue } | { readonly error: ErrorAnswer } {
   if (bytes.length === 0) return { value: null };

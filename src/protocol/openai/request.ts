@@ -64,7 +64,8 @@ export interface CommonRequest {
   /** `prompt_logprobs` asked for; such a request does not read the prefix cache. */
   readonly promptLogprobs: number | null;
   readonly returnTokenIds: boolean;
-  readonly returnTokensAsTokenIds: boolean;
+  /** null: as the server has it. */
+  readonly returnTokensAsTokenIds: boolean | null;
   readonly truncatePromptTokens: number | null;
   readonly truncationSide: "left" | "right" | null;
   readonly requestId: string | null;

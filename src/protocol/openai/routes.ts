@@ -100,6 +100,7 @@ function serverOf(options: OpenAiOptions): Server {
     logprobs: options.logprobs ?? seededLogprobs(vocabulary.size),
     fingerprint: options.fingerprint === undefined ? fingerprintOf(config) : options.fingerprint,
     responseRole: options.responseRole ?? "assistant",
+    tokensAsIds: config.wire?.tokensAsIds === true,
     streamInterval: config.streamInterval,
     forceIncludeUsage: config.enableForceIncludeUsage,
     promptTokensDetails: config.enablePromptTokensDetails,

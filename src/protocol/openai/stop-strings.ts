@@ -18,6 +18,8 @@ export class StopStrings {
   /** Where in `#text` the unsent part begins. */
   #unsent = 0;
   #ended = false;
+  /** Of the tokens of the last `push`, those up to the one that completed a stop string. */
+  kept = 0;
 
   /** `include`: the stop string stays in the text, and nothing is held back. `minTokens`: none counts up to there. */
   constructor(stop: readonly string[], include: boolean, minTokens: number) {
@@ -35,13 +37,16 @@ export class StopStrings {
   push(pieces: readonly string[], tokens: number, skipped: number): string | null {
     this.#forget();
     let searchFrom = this.#text.length;
+    const ends: number[] = [];
     let count = tokens;
     for (const piece of pieces) {
       this.#text += piece;
+      ends.push(this.#text.length);
       if (++count <= this.#minTokens) searchFrom = this.#text.length;
     }
+    this.kept = pieces.length + skipped;
     if (count + skipped <= this.#minTokens || searchFrom === this.#text.length) return null;
-    return this.#search(searchFrom);
+    return this.#search(searchFrom, ends);
   }
 
   /** The text that may be sent now; all of it once the answer has ended. */
@@ -53,7 +58,7 @@ export class StopStrings {
     return text;
   }
 
-  #search(searchFrom: number): string | null {
+  #search(searchFrom: number, ends: readonly number[]): string | null {
     let found: string | null = null;
     let foundEnd = Number.POSITIVE_INFINITY;
     for (const stop of this.#stop) {
@@ -64,6 +69,7 @@ export class StopStrings {
     }
     if (found === null) return null;
     this.#ended = true;
+    this.kept = ends.findIndex((end) => end >= foundEnd) + 1;
     this.#text = this.#text.slice(0, this.#include ? foundEnd : foundEnd - found.length);
     return found;
   }

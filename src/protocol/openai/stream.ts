@@ -137,7 +137,7 @@ export class StreamedAnswer implements SinkEvents {
     const completionTokens = this.choices.reduce((sum, { tokens }) => sum + tokens, 0);
     let details = "";
     if (server.promptTokensDetails) {
-      const { cached, made } = cacheUse(this.asked, this.choices.at(-wishes.n)!.submission);
+      const { cached, made } = cacheUse(this.asked, this.choices[0]!.submission);
       details = `{"cached_tokens":${cached}${wishes.chat ? `,"created_cache_tokens":${made}` : ""}}`;
     }
     const first = this.choices[0]!;

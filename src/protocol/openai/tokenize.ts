@@ -12,6 +12,7 @@ import { tool } from "./field-types.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
 import { type MessageShape, message } from "./message-types.ts";
+import { incompatible } from "./prompts.ts";
 import { get, type Int, isDict, type PythonDict, type PythonValue, toPlain, truthy } from "./python-value.ts";
 import { readJson } from "./read.ts";
 import type { ErrorAnswer, Limits } from "./request.ts";
@@ -120,6 +121,7 @@ export class Tokenizer {
     const messages = readMessages(shapes, get(body, "messages") as PythonValue[], this.#limits);
     const tools = orNull<PythonDict[]>("tools")?.map(toPlain) ?? null;
     const generation = checked.get("add_generation_prompt") !== false;
+    if (generation && checked.get("continue_final_message") === true) throw new Refused(incompatible);
     const names = orNull<PythonDict>("chat_template_kwargs");
     const parts = this.#options.renderChat(
       messages,

@@ -267,7 +267,7 @@ function common(
     cacheSalt: values.cache_salt,
     promptLogprobs: orNull(sampling.promptLogprobs),
     returnTokenIds: values.return_token_ids === true,
-    returnTokensAsTokenIds: values.return_tokens_as_token_ids === true,
+    returnTokensAsTokenIds: values.return_tokens_as_token_ids,
     truncatePromptTokens: orNull(values.truncate_prompt_tokens),
     truncationSide: values.truncation_side,
     requestId: values.request_id,

@@ -2,17 +2,18 @@
 import type { Response } from "./cases.ts";
 import type { Played } from "./wire.ts";
 
+/** What tells most comes first: a length that differs says little. */
 const FIELDS = [
   "status",
-  "status_line",
-  "headers",
   "frames",
   "body",
+  "status_line",
+  "headers",
   "frames_per_chunk",
   "chunks",
   "connection_closed_early",
 ] as const;
-const AROUND = 60;
+const AROUND = 80;
 
 /** The first difference in words; null: there is none. `freeOrder`: only the order of the frames of one choice counts. */
 export function difference(wanted: Response, got: Response, freeOrder: boolean): string | null {

@@ -15,6 +15,7 @@ const BASE = [
 /** How long a request gets to reach the engine, after the encoder has seen it. */
 const SETTLE_MS = 60;
 const RELEASE = { release: true };
+const SILENCE = { script: { sequences: [], logprobs: "ranked" } };
 
 export interface Verdict {
   readonly name: string;
@@ -133,8 +134,10 @@ class Player {
 /** Answered after all prompts before it went to the engine. */
 const barrier = { method: "POST", path: "/tokenize", body: {}, sent: '{"prompt":"x"}' };
 
+/** Where nothing is played the recordings' engine says the end of sequence. */
 function order(one: Case, each: Exchange, at: number): object {
-  return each.script ? { play: playName(one.name, at) } : {};
+  if (each.script) return { play: playName(one.name, at) };
+  return each.request.method === "POST" ? SILENCE : {};
 }
 
 /** What earlier answers gave stands where it is named. */
