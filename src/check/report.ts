@@ -22,8 +22,12 @@ export function exitCode(targets: readonly Target[]): number {
 }
 
 export function table(targets: readonly Target[]): string {
-  return targets.map(tableOf).join("\n\n");
+  return targets.map(tableOf).join("\n\n").replace(UNPRINTABLE, shown);
 }
+
+/** Labels are somebody else's text: no control character of theirs reaches the terminal. */
+const UNPRINTABLE = /(?!\n)[\p{Cc}\p{Cf}]/gu;
+const shown = (char: string) => `\\u{${char.codePointAt(0)!.toString(16)}}`;
 
 function tableOf({ name, report }: Target): string {
   const { scrapes, dialects, restarts, leftOut, unreadable } = report;
