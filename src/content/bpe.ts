@@ -5,7 +5,7 @@
  * quadratic in the longest piece (100 ms for 16 KB of punctuation); a test holds us to its ids.
  */
 import { Merger } from "./merge.ts";
-import { NO_ID, TokenIds } from "./token-ids.ts";
+import { NO_ID, TokenIds, type TokenIndex } from "./token-ids.ts";
 import type { PromptPart } from "./types.ts";
 import { readTable, SPECIAL, type VocabularyTable } from "./vocabulary-table.ts";
 
@@ -23,13 +23,17 @@ export class BpeEncoder {
     this.#out[this.#count++] = id;
   };
 
-  /** Over a packed vocabulary that has a split pattern. */
-  constructor(vocabulary: Uint8Array) {
+  /** Over a packed vocabulary that has a split pattern; `index` as another encoder over it made it. */
+  constructor(vocabulary: Uint8Array, index?: TokenIndex) {
     const table = readTable(vocabulary);
-    this.#ids = new TokenIds(table);
+    this.#ids = new TokenIds(table, index);
     this.#merger = new Merger(this.#ids);
     this.#split = new RegExp(table.splitPattern, "uy");
     this.#specials = new Specials(table);
+  }
+
+  get index(): TokenIndex {
+    return this.#ids.index;
   }
 
   /** The ids of the parts, one after the other, in an array of its own. Contract as `Encoder.encode`. */

@@ -113,6 +113,7 @@ describe("parts", () => {
 });
 
 describe("thread", () => {
+  const inlineBpe = new BpeEncoder(file);
   const encoder = createEncoder(file);
   afterAll(() => encoder.close());
   const script = (source: string) => new URL(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
@@ -133,6 +134,23 @@ describe("thread", () => {
     );
     expect(order).toEqual(prompts.map((_, at) => at));
     for (const [at, ids] of answers.entries()) expect(ids).toEqual(await inline.encode(prompts[at]!, false));
+  });
+
+  test("encodes short texts at once when it has answered, the same", async () => {
+    const fresh = createEncoder(file);
+    const parts = [200006, "a short text, <|end|> and é", 200007];
+    expect(fresh.short!(parts, false)).toBeNull();
+    const ids = await fresh.encode(parts, false);
+    expect(fresh.short!(parts, false)).toEqual(ids);
+    expect(fresh.short!(["<|end|>"], true)).toEqual(await fresh.encode(["<|end|>"], true));
+    expect(fresh.short!(["x".repeat(257)], false)).toBeNull();
+    fc.assert(
+      fc.property(fc.string({ unit: "binary", maxLength: 100 }), fc.boolean(), (text, special) => {
+        expect(fresh.short!([text], special)).toEqual(inlineBpe.encode([text], special));
+      }),
+    );
+    fresh.close();
+    expect(fresh.short!(parts, false)).toBeNull();
   });
 
   test("runs at low priority where the system has that", async () => {

@@ -6,16 +6,15 @@ import { Detokenizer } from "../../content/detokenizer.ts";
 import type { Vocabulary } from "../../content/types.ts";
 import { Finish } from "../../engine/types.ts";
 import type { TextWishes } from "./answer.ts";
+import { HeldIds } from "./held-ids.ts";
 import { StopStrings } from "./stop-strings.ts";
 
-const NONE: readonly number[] = [];
 const EMPTY = new Uint8Array();
 
 export class AnswerText {
-  /** Tokens since the last `take`. */
-  ids: readonly number[] = NONE;
   /** Output tokens so far. */
   tokens = 0;
+  readonly #held = new HeldIds();
   readonly #vocabulary: Vocabulary;
   readonly #skipSpecial: boolean;
   readonly #showStop: boolean;
@@ -31,9 +30,19 @@ export class AnswerText {
       wishes.stop.length > 0 ? new StopStrings(wishes.stop, wishes.includeStopStrInOutput, wishes.minTokens) : null;
   }
 
+  /** Tokens since the last `take`; a copy. */
+  get ids(): readonly number[] {
+    return this.#held.toArray();
+  }
+
+  /** How many these are. */
+  get waiting(): number {
+    return this.#held.length;
+  }
+
   /** Nothing waits, and the next token's text depends on that token alone. */
   get idle(): boolean {
-    return this.ids.length === 0 && this.#stops === null && (this.#detokenizer === null || this.#detokenizer.idle);
+    return this.#held.length === 0 && this.#stops === null && (this.#detokenizer === null || this.#detokenizer.idle);
   }
 
   /** The JSON-escaped text of a token when `idle`, as UTF-8; undefined: it needs `accept`. */
@@ -44,8 +53,7 @@ export class AnswerText {
 
   /** Takes the tokens of one step; `finish` as the engine says. Returns the stop string that ended the answer, or null. */
   accept(ids: Int32Array, at: number, count: number, finish: Finish | null): string | null {
-    if (this.ids === NONE) this.ids = [];
-    for (let i = at; i < at + count; i++) (this.ids as number[]).push(ids[i]!);
+    for (let i = at; i < at + count; i++) this.#held.push(ids[i]!);
     const before = this.tokens;
     this.tokens += count;
     if (this.#stops === null || count === 0) return null;
@@ -61,16 +69,16 @@ export class AnswerText {
     return stop;
   }
 
-  /** The text that may be sent now. `finish`: how the answer ended, null while it runs. Empties `ids`. */
+  /** The text that may be sent now. `finish`: how the answer ended, null while it runs. None waits then. */
   take(finish: Finish | null): string {
     let text = "";
     if (this.#stops !== null) {
       text = this.#stops.take(finish !== null);
     } else {
-      const count = this.ids.length - (finish === Finish.Stop && !this.#showStop ? 1 : 0);
-      for (let i = 0; i < count; i++) text += this.#decode(this.ids[i]!);
+      const count = this.#held.length - (finish === Finish.Stop && !this.#showStop ? 1 : 0);
+      for (let i = 0; i < count; i++) text += this.#decode(this.#held.at(i));
     }
-    this.ids = NONE;
+    this.#held.clear();
     return text;
   }
 

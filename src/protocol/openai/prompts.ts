@@ -28,19 +28,25 @@ export function encodePrompts(
       if (error !== null) return { error };
       conversations.push(parts);
     }
-    return { prompts: conversations.map((parts) => encoder.encode(parts, false, addSpecial)), pending: true };
+    return encoding(
+      conversations.map((parts) => encoder.short?.(parts, false) ?? encoder.encode(parts, false, addSpecial)),
+    );
   }
-  let pending = false;
   for (const prompt of request.prompts) {
     if (typeof prompt !== "string") continue;
-    pending = true;
     const error = checkPromptText(prompt, limits, truncated);
     if (error !== null) return { error };
   }
-  const prompts = request.prompts.map((prompt) =>
-    typeof prompt === "string" ? encoder.encode([prompt], true, addSpecial) : prompt,
+  return encoding(
+    request.prompts.map((prompt) => {
+      if (typeof prompt !== "string") return prompt;
+      return encoder.short?.([prompt], true) ?? encoder.encode([prompt], true, addSpecial);
+    }),
   );
-  return { prompts, pending };
+}
+
+function encoding(prompts: readonly (Uint32Array | Promise<Uint32Array>)[]): Encoding {
+  return { prompts, pending: prompts.some((ids) => ids instanceof Promise) };
 }
 
 /** What transformers says of the two together, where a request names one and leaves the other at its default. */

@@ -17,6 +17,7 @@ import {
 import { AnswerText } from "./answer-text.ts";
 import { ChatChunks, type Chunks, CompletionChunks, DONE, type Extras } from "./chunks.ts";
 import { chatStreamError, completionStreamError } from "./errors.ts";
+import { ID_BYTES } from "./held-ids.ts";
 import type { Logprobs } from "./logprobs.ts";
 import { codePoints } from "./python-value.ts";
 import type { ErrorAnswer } from "./request.ts";
@@ -25,7 +26,6 @@ import type { OutputTimes } from "./request-metrics.ts";
 
 const encoder = new TextEncoder();
 const NOTHING = new Uint8Array();
-const ID_BYTES = 4;
 const KEEP_ALIVE = ": keep-alive\n\n";
 /** In the time after which a silent stream gets a comment. */
 const LOOKS = 20;
@@ -221,10 +221,10 @@ export class StreamedChoice implements Receiver {
 
   /** Sends what waits, unless the client or the stream interval wants it later. */
   send(): void {
-    if (this.#done || (this.finish === null && this.#text.ids.length === 0)) return;
+    if (this.#done || (this.finish === null && this.#text.waiting === 0)) return;
     const chunks = this.#answer.begin();
     if (this.#answer.sink.full) {
-      this.#hold(this.#text.ids.length * ID_BYTES);
+      this.#hold(this.#text.waiting * ID_BYTES);
       return;
     }
     const waiting = this.#text.tokens - this.#tokensSent;
