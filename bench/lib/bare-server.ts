@@ -1,13 +1,18 @@
 /**
- * The control of `bench:notice`: nothing but `Bun.serve` on the port after `--port`. POST `/stream` sends an event every
- * `--tick-ms`, `/flood` as many as the socket takes; both wait for the body first. GET `/gone` gives and forgets when
- * the clients left, by their X-Request-Id; microseconds since 1970.
+ * What does a bare `Bun.serve` take? The control of `bench:notice` and `bench:short`, on the port after `--port`. POST
+ * `/stream` sends an event every `--tick-ms`, `/flood` as many as the socket takes; both wait for the body first. GET
+ * `/gone` gives and forgets when the clients left, by their X-Request-Id; microseconds since 1970. Any other POST parses
+ * its body and answers the JSON of the file `--answer`.
  */
-import { number } from "./options.ts";
+import { readFileSync } from "node:fs";
+import { number, text } from "./options.ts";
 
 const port = number("--port", 0);
 const tickMs = number("--tick-ms", 20);
 const EVENT = `data: ${"x".repeat(230)}\n\n`;
+
+const answerFile = text("--answer", "");
+const answer: unknown = answerFile === "" ? {} : JSON.parse(readFileSync(answerFile, "utf8"));
 
 const gone = new Map<string, number>();
 const left = (id: string) => gone.set(id, (performance.timeOrigin + performance.now()) * 1000);
@@ -52,6 +57,10 @@ Bun.serve({
       const times = [...gone];
       gone.clear();
       return Response.json(times);
+    }
+    if (pathname !== "/stream" && pathname !== "/flood") {
+      const body = (await request.json()) as { messages: unknown[] };
+      return body.messages.length > 0 ? Response.json(answer) : new Response(null, { status: 400 });
     }
     try {
       await request.bytes();
