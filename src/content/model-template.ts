@@ -80,12 +80,13 @@ function withObjects(call: unknown): unknown {
   return { id, function: { arguments: parsed(given), name, ...more }, ...rest };
 }
 
+/** What is no object is an empty one, as in vLLM. */
 function parsed(given: unknown): unknown {
   if (typeof given !== "string") return given;
-  if (given === "") return {};
   try {
-    return JSON.parse(given);
+    const value: unknown = JSON.parse(given);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
   } catch {
-    return given;
+    return {};
   }
 }

@@ -59,6 +59,8 @@ const plain: Wishes = {
   logprobIds: null,
   promptLogprobs: null,
   returnTokenIds: false,
+  weightVersions: false,
+  beam: false,
   returnTokensAsTokenIds: false,
   text: { skipSpecialTokens: true, includeStopStrInOutput: false, stop: [], minTokens: 0 },
 };

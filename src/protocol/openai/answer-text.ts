@@ -64,7 +64,7 @@ export class AnswerText {
     if (stop === null) return null;
     // Tokens of the same step after the one that completed it are as if they had not come.
     const surplus = count - this.#stops.kept;
-    (this.ids as number[]).length -= surplus;
+    this.#held.drop(surplus);
     this.tokens -= surplus;
     return stop;
   }

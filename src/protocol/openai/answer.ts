@@ -70,6 +70,8 @@ export interface Wishes {
   readonly logprobIds: readonly number[] | null;
   readonly promptLogprobs: number | null;
   readonly returnTokenIds: boolean;
+  readonly weightVersions: boolean;
+  readonly beam: boolean;
   readonly returnTokensAsTokenIds: boolean;
   readonly text: TextWishes;
 }
@@ -102,6 +104,8 @@ export function wishesOf(request: ChatRequest | CompletionRequest, server: Serve
     logprobIds: request.sampling.logprobTokenIds?.length ? request.sampling.logprobTokenIds.map(Number) : null,
     promptLogprobs: promptLogprobCount(request),
     returnTokenIds: request.returnTokenIds,
+    weightVersions: request.weightVersions,
+    beam: request.sampling.beamSearch,
     returnTokensAsTokenIds: request.returnTokensAsTokenIds ?? server.tokensAsIds === true,
     text: { skipSpecialTokens, includeStopStrInOutput, stop, minTokens },
   };
@@ -172,6 +176,11 @@ export function stopReason(finish: Finish, stop: string | null, stopTokenId: num
 /** Where the answer is to say when its outputs came: of one choice alone. */
 export function timesOf({ server, wishes, prompts }: Asked): OutputTimes | null {
   return server.clockUs && wishes.n * prompts.length === 1 ? new OutputTimes() : null;
+}
+
+/** JSON of `weight_versions` of a choice that has ended: its weights were those of the start. */
+export function weightVersions({ wishes }: Asked, tokens: number): string {
+  return wishes.weightVersions ? `[{"version":"default","start":0,"end":${tokens}}]` : "null";
 }
 
 /** A request counts once: as what most went wrong with its choices. */

@@ -15,6 +15,8 @@ export interface Extras {
   /** `"stop"` …, null while the choice runs. */
   readonly finishReason: string | null;
   readonly stopReason: string;
+  /** With the last chunk of a choice. */
+  readonly weightVersions: string;
   /** Continuous usage: `usage(...)`, else "". */
   readonly usage: string;
 }
@@ -74,11 +76,11 @@ export class ChatChunks implements Chunks {
   }
 
   chunk(index: number, text: string, extras: Extras): string {
-    const { logprobs, tokenIds, finishReason, stopReason, usage } = extras;
+    const { logprobs, tokenIds, finishReason, stopReason, usage, weightVersions } = extras;
     const choice = `${this.prefix(index)}${escapeJson(text)}"},"logprobs":${logprobs}`;
     if (finishReason === null)
       return `${choice},"finish_reason":null,"token_ids":${tokenIds}}]${usage},"kv_transfer_params":null}\n\n`;
-    return `${choice},"finish_reason":"${finishReason}","stop_reason":${stopReason},"token_ids":${tokenIds},"weight_versions":null}]${usage}${lastFingerprint(this.#identity)},"kv_transfer_params":null}\n\n`;
+    return `${choice},"finish_reason":"${finishReason}","stop_reason":${stopReason},"token_ids":${tokenIds},"weight_versions":${weightVersions}}]${usage}${lastFingerprint(this.#identity)},"kv_transfer_params":null}\n\n`;
   }
 
   usage(promptTokens: number, completionTokens: number): string {
@@ -107,10 +109,10 @@ export class CompletionChunks implements Chunks {
   }
 
   chunk(index: number, text: string, extras: Extras): string {
-    const { logprobs, tokenIds, promptTokenIds, finishReason, stopReason, usage } = extras;
+    const { logprobs, tokenIds, promptTokenIds, finishReason, stopReason, usage, weightVersions } = extras;
     const reason = finishReason === null ? "null" : `"${finishReason}"`;
     const fingerprint = finishReason === null ? "" : lastFingerprint(this.#identity);
-    return `${this.prefix(index)}${escapeJson(text)}","logprobs":${logprobs},"finish_reason":${reason},"stop_reason":${stopReason},"prompt_token_ids":${promptTokenIds},"token_ids":${tokenIds},"weight_versions":null}]${usage}${fingerprint},"kv_transfer_params":null}\n\n`;
+    return `${this.prefix(index)}${escapeJson(text)}","logprobs":${logprobs},"finish_reason":${reason},"stop_reason":${stopReason},"prompt_token_ids":${promptTokenIds},"token_ids":${tokenIds},"weight_versions":${weightVersions}}]${usage}${fingerprint},"kv_transfer_params":null}\n\n`;
   }
 
   usage(promptTokens: number, completionTokens: number): string {

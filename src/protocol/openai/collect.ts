@@ -14,6 +14,7 @@ import {
   promptLogprobs,
   stopReason,
   timesOf,
+  weightVersions,
 } from "./answer.ts";
 import { AnswerText } from "./answer-text.ts";
 import type { ErrorAnswer } from "./request.ts";
@@ -116,7 +117,10 @@ export class CollectedChoice implements Receiver {
     const ended = stop !== null ? Finish.Stop : finish;
     if (ended === null) return;
     this.finish = ended;
-    this.stopReason = stopReason(ended, stop, stopTokenId);
+    const { wishes, server } = this.#answer.asked;
+    // Beams name the end of sequence like any stop id.
+    const named = wishes.beam && ended === Finish.Stop && stopTokenId < 0 ? server.vocabulary.eosId : stopTokenId;
+    this.stopReason = stopReason(ended, stop, named);
     if (finish === null) this.submission?.finish(ended, this.tokens);
     this.#answer.choiceDone(this, ended);
   }
@@ -156,8 +160,8 @@ function promptFields(asked: Asked): string {
 }
 
 /** What both kinds of choice end with. */
-function ending(choice: CollectedChoice, tokenIds: string, prompt: string): string {
-  return `"finish_reason":"${FINISH_NAMES[choice.finish!]}","stop_reason":${choice.stopReason},"token_ids":${tokenIds}${prompt},"routed_experts":null,"weight_versions":null}`;
+function ending(asked: Asked, choice: CollectedChoice, tokenIds: string, prompt: string): string {
+  return `"finish_reason":"${FINISH_NAMES[choice.finish!]}","stop_reason":${choice.stopReason},"token_ids":${tokenIds}${prompt},"routed_experts":null,"weight_versions":${weightVersions(asked, choice.tokens)}}`;
 }
 
 function chatChoice(asked: Asked, choice: CollectedChoice): string {
@@ -167,7 +171,7 @@ function chatChoice(asked: Asked, choice: CollectedChoice): string {
   const logprobs = logprobsOf(asked, choice.index)?.chat(ids, 0) ?? "null";
   const message = `{"role":${JSON.stringify(role)},"content":"${escapeJson(content)}","refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null}`;
   const tokenIds = returnTokenIds ? JSON.stringify(ids) : "null";
-  return `{"index":${choice.index},"message":${message},"logprobs":${logprobs},${ending(choice, tokenIds, "")}`;
+  return `{"index":${choice.index},"message":${message},"logprobs":${logprobs},${ending(asked, choice, tokenIds, "")}`;
 }
 
 function completionChoice(asked: Asked, choice: CollectedChoice): string {
@@ -182,5 +186,5 @@ function completionChoice(asked: Asked, choice: CollectedChoice): string {
   const tokenIds = returnTokenIds ? JSON.stringify(ids) : "null";
   const promptIds = returnTokenIds ? JSON.stringify(prompt.ids) : "null";
   const promptPart = `,"prompt_logprobs":${promptLogprobs(asked, prompt)},"prompt_token_ids":${promptIds}`;
-  return `{"index":${choice.index},"text":"${escapeJson(text)}","logprobs":${logprobs},${ending(choice, tokenIds, promptPart)}`;
+  return `{"index":${choice.index},"text":"${escapeJson(text)}","logprobs":${logprobs},${ending(asked, choice, tokenIds, promptPart)}`;
 }

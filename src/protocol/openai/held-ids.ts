@@ -39,6 +39,11 @@ export class HeldIds {
     return Array.from({ length: this.length }, (_, index) => this.at(index));
   }
 
+  /** The last `count` are as if they had not come. Nothing may be pushed before the next `clear`. */
+  drop(count: number): void {
+    this.length -= count;
+  }
+
   clear(): void {
     this.length = 0;
     this.#pages.length = 0;

@@ -138,8 +138,9 @@ export class Http {
     this.visitOf(context)?.done(status, bytes);
     if (accessLog !== null) this.#log(context, status, accessLog);
     if (this.#options.plays !== undefined) this.#release(context);
-    if (!config.enableRequestIdHeaders && this.#cors.off) return new Response(body, { status, headers });
-    const more: Record<string, string> = {};
+    const closes = context.request.headers.get("connection")?.toLowerCase() === "close";
+    if (!closes && !config.enableRequestIdHeaders && this.#cors.off) return new Response(body, { status, headers });
+    const more: Record<string, string> = closes ? { connection: "close" } : {};
     if (status !== unauthorized.status && headers.vary === "Origin")
       Object.assign(more, this.#cors.headersFor(context.request));
     if (config.enableRequestIdHeaders)

@@ -30,6 +30,8 @@ export interface SamplingFields {
   readonly beamSearch: boolean;
   /** An integer beyond 64 bits in `vllm_xargs` or the transfer parameters. */
   readonly extraArgsTooLarge: boolean;
+  /** An integer that MessagePack cannot carry reaches the engine's door. */
+  readonly tooLargeForEngine: boolean;
   /** The refusal of two constraints at once, or none, across `structured_outputs` and `response_format`. */
   readonly constraintRefusal: ErrorAnswer | null;
   /** What the engine will say of the structured output; null: nothing. */
@@ -66,6 +68,8 @@ export interface CommonRequest {
   readonly returnTokenIds: boolean;
   /** null: as the server has it. */
   readonly returnTokensAsTokenIds: boolean | null;
+  /** `return_weight_versions`. */
+  readonly weightVersions: boolean;
   readonly truncatePromptTokens: number | null;
   readonly truncationSide: "left" | "right" | null;
   readonly requestId: string | null;

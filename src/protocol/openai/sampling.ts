@@ -118,7 +118,8 @@ export function checkSampling(
     checkTokenIds(request, limits) ??
     checkEngineFeatures(request) ??
     checkPromptIds(request, limits, promptTokens) ??
-    checkRoutedExperts(request, promptTokens)
+    checkRoutedExperts(request, promptTokens) ??
+    (request.sampling.tooLargeForEngine ? unserializable : null)
   );
 }
 
@@ -193,6 +194,9 @@ function checkPromptIds(
   }
   return null;
 }
+
+/** What is raised there has no text. */
+const unserializable = errorAnswer("", "InternalServerError", null, 500);
 
 function checkRoutedExperts({ sampling }: ChatRequest | CompletionRequest, promptTokens: number): ErrorAnswer | null {
   const start = sampling.routedExpertsPromptStart;

@@ -13,6 +13,7 @@ import {
   outcomeOf,
   stopReason,
   timesOf,
+  weightVersions,
 } from "./answer.ts";
 import { AnswerText } from "./answer-text.ts";
 import { ChatChunks, type Chunks, CompletionChunks, DONE, type Extras } from "./chunks.ts";
@@ -277,6 +278,7 @@ export class StreamedChoice implements Receiver {
       promptTokenIds: first && (wishes.echo || wishes.returnTokenIds) ? JSON.stringify(prompt.ids) : "null",
       finishReason: this.finish === null ? null : FINISH_NAMES[this.finish],
       stopReason: this.#stopReason,
+      weightVersions: this.finish === null ? "null" : weightVersions(this.#answer.asked, this.#text.tokens),
       usage: wishes.continuousUsage ? chunks.usage(prompt.tokens, this.#text.tokens) : "",
     };
     this.#charactersSent += codePoints(text);

@@ -216,6 +216,9 @@ function shared(
     routedExpertsPromptStart: values.routed_experts_prompt_start,
     truncatePromptTokens: values.truncate_prompt_tokens,
     beamSearch: values.use_beam_search,
+    tooLargeForEngine: [values.top_k, values.stream_interval].some(
+      (value) => typeof value === "bigint" && hasHugeInt(value, exact),
+    ),
     extraArgsTooLarge: [values.vllm_xargs, values.kv_transfer_params, values.ec_transfer_params].some(
       (args) => args !== null && hasHugeInt(args as PythonValue, exact),
     ),
@@ -268,6 +271,7 @@ function common(
     promptLogprobs: orNull(sampling.promptLogprobs),
     returnTokenIds: values.return_token_ids === true,
     returnTokensAsTokenIds: values.return_tokens_as_token_ids,
+    weightVersions: values.return_weight_versions,
     truncatePromptTokens: orNull(values.truncate_prompt_tokens),
     truncationSide: values.truncation_side,
     requestId: values.request_id,
