@@ -19,7 +19,14 @@ export interface Candidates {
 }
 
 /** `position` counts output tokens from 0; for prompt tokens it is the place in the prompt. */
-export type LogprobSource = (seed: number, id: number, position: number, count: number) => Candidates;
+export type LogprobSource = (
+  seed: number,
+  id: number,
+  position: number,
+  count: number,
+  /** The token is one of the prompt. */
+  prompt?: boolean,
+) => Candidates;
 
 /** Values as a confident model gives them: the sampled token ranks first, the others fall off behind it. */
 export function seededLogprobs(vocabularySize: number): LogprobSource {
@@ -62,6 +69,8 @@ interface Entry {
 /** Log probabilities of one choice, token by token. */
 export class Logprobs {
   readonly #source: LogprobSource;
+  /** Characters of all tokens shown so far, as they are shown. */
+  #offset = 0;
   readonly #seed: number;
   readonly #vocabulary: Vocabulary;
   readonly #count: number;
@@ -95,25 +104,24 @@ export class Logprobs {
     return `{"content":[${ids.map((id, i) => this.#chatEntry(id, position + i)).join(",")}]}`;
   }
 
-  /** The value of completions' `logprobs`. `offset`: characters of text before. `prompt`: echoed prompt tokens in front. */
-  completion(ids: readonly number[], position: number, offset: number, prompt: readonly number[] = []): string {
+  /** The value of completions' `logprobs`; offsets go on from the tokens shown before. `prompt`: echoed prompt tokens in front. */
+  completion(ids: readonly number[], position: number, prompt: readonly number[] = []): string {
     const tokens: string[] = [];
     const offsets: number[] = [];
     const values: string[] = [];
     const tops: string[] = [];
-    let at = offset;
     const add = (id: number, entries: readonly Entry[] | null) => {
       const token = entries === null ? this.#textOf(id) : entries[0]!.text;
       const shown = this.#shown(id, token);
       tokens.push(quote(shown));
-      offsets.push(at);
-      at += codePoints(shown);
+      offsets.push(this.#offset);
+      this.#offset += codePoints(shown);
       values.push(entries === null ? "null" : number(entries[0]!.logprob));
       tops.push(entries === null ? "null" : this.#topObject(entries));
       this.#remember(id);
     };
     prompt.forEach((id, i) => {
-      add(id, i === 0 ? null : this.#entries(id, i));
+      add(id, i === 0 ? null : this.#entries(id, i, true));
     });
     ids.forEach((id, i) => {
       add(id, this.#outputs(id, position + i));
@@ -124,7 +132,7 @@ export class Logprobs {
   /** The value of `prompt_logprobs`: nothing for the first token. */
   prompt(ids: readonly number[]): string {
     const entries = ids.map((id, i) => {
-      const text = i === 0 ? "null" : this.#promptObject(this.#entries(id, i));
+      const text = i === 0 ? "null" : this.#promptObject(this.#entries(id, i, true));
       this.#remember(id);
       return text;
     });
@@ -171,8 +179,8 @@ export class Logprobs {
   }
 
   /** The sampled token, then the candidates that are not the sampled one. */
-  #entries(id: number, position: number): Entry[] {
-    const { logprob, rank, ids, logprobs } = this.#source(this.#seed, id, position, this.#count);
+  #entries(id: number, position: number, prompt = false): Entry[] {
+    const { logprob, rank, ids, logprobs } = this.#source(this.#seed, id, position, this.#count, prompt);
     const entries = [{ id, text: this.#textOf(id), logprob, rank }];
     ids.forEach((other, i) => {
       if (other !== id) entries.push({ id: other, text: this.#textOf(other), logprob: logprobs[i]!, rank: i + 1 });

@@ -148,10 +148,10 @@ export class PlayedReceiver implements Receiver {
  * j-th most likely is t + 7 (j - rank), modulo the vocabulary, with -0.5 (j + 1) - 0.125 (p mod 4). Ranks count from 0 here.
  */
 export function rankedLogprobs(vocabularySize: number, minusInfinityAt: readonly number[]): LogprobSource {
-  return (_seed, id, position, count) => {
+  return (_seed, id, position, count, prompt) => {
     const rank = position % 3 === 2 ? 2 : 0;
     const scoreOf = (j: number) => -0.5 * (j + 1) - 0.125 * (position % 4);
-    const logprob = minusInfinityAt.includes(position) ? Number.NEGATIVE_INFINITY : scoreOf(rank);
+    const logprob = !prompt && minusInfinityAt.includes(position) ? Number.NEGATIVE_INFINITY : scoreOf(rank);
     const ids = Array.from({ length: count }, (_, j) => (id + 7 * (j - rank) + 7 * vocabularySize) % vocabularySize);
     return { logprob, rank: rank + 1, ids, logprobs: ids.map((_, j) => scoreOf(j)) };
   };

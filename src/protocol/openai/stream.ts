@@ -20,7 +20,6 @@ import { ChatChunks, type Chunks, CompletionChunks, DONE, type Extras } from "./
 import { chatStreamError, completionStreamError } from "./errors.ts";
 import { ID_BYTES } from "./held-ids.ts";
 import type { Logprobs } from "./logprobs.ts";
-import { codePoints } from "./python-value.ts";
 import type { ErrorAnswer } from "./request.ts";
 import { logAborted } from "./request-log.ts";
 import type { OutputTimes } from "./request-metrics.ts";
@@ -164,9 +163,8 @@ export class StreamedChoice implements Receiver {
   #suffix: Uint8Array = NOTHING;
   #frameBytes = 0;
   #stopReason = "null";
-  /** Tokens in chunks so far, and characters of text. */
+  /** Tokens in chunks so far. */
   #tokensSent = 0;
-  #charactersSent = 0;
   #done = false;
   /** Of ids that wait for a client that does not keep up, as it was told. */
   #bytesHeld = 0;
@@ -281,14 +279,13 @@ export class StreamedChoice implements Receiver {
       weightVersions: this.finish === null ? "null" : weightVersions(this.#answer.asked, this.#text.tokens),
       usage: wishes.continuousUsage ? chunks.usage(prompt.tokens, this.#text.tokens) : "",
     };
-    this.#charactersSent += codePoints(text);
     return chunks.chunk(this.index, text, extras);
   }
 
   #logprobsOf(ids: readonly number[], prompt: readonly number[]): string {
     if (this.#logprobs === null) return "null";
     if (this.#answer.asked.wishes.chat) return this.#logprobs.chat(ids, this.#tokensSent);
-    return this.#logprobs.completion(ids, this.#tokensSent, this.#charactersSent, prompt);
+    return this.#logprobs.completion(ids, this.#tokensSent, prompt);
   }
 
   #isPlain(): boolean {
