@@ -1,0 +1,80 @@
+/**
+ * What does a short answer in one piece cost? CPU per request against a bare `Bun.serve` that parses the same body and
+ * answers the same JSON, in turns, in the same run.
+ *
+ *   bun run bench:short [--rounds 7] [--requests 16000] [--no-save]
+ */
+import { rmSync } from "node:fs";
+import { median } from "./lib/numbers.ts";
+import { known, number } from "./lib/options.ts";
+import { cpuOf, type Running, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { read } from "./lib/reader.ts";
+import { bar, progress, table } from "./lib/report.ts";
+import { root, save } from "./lib/results.ts";
+
+known(["--rounds", "--requests", "--no-save"]);
+
+const BAR = 3;
+const CONNECTIONS = 8;
+const rounds = number("--rounds", 7);
+const requests = number("--requests", 16_000);
+const flags = ["--served-model-name", "m", "--timing", "none"];
+const QUIET = "--disable-uvicorn-access-log";
+const body = { model: "m", messages: [{ role: "user", content: "Is this short?" }], max_tokens: 8 };
+const answerFile = `${root}build/bench/answer-${process.pid}.json`;
+
+/** CPU of the server per request, microseconds. */
+async function cost({ pid, port }: Running): Promise<number> {
+  const before = cpuOf(pid);
+  const each = requests / CONNECTIONS;
+  const seen = await read({ port, body, streams: CONNECTIONS, requests: each, path: "/v1/chat/completions" });
+  if (seen.completed !== requests || seen.refused > 0) throw new Error(JSON.stringify(seen));
+  const after = cpuOf(pid);
+  return (after.userUs + after.systemUs - before.userUs - before.systemUs) / requests;
+}
+
+const servers: Running[] = [];
+const run = async (command: readonly string[]) => {
+  const server = await start(command, { core: SERVER_CORE });
+  servers.push(server);
+  return server;
+};
+const costs: Record<"bare" | "ours" | "logging", number[]> = { bare: [], ours: [], logging: [] };
+let answerBytes = 0;
+try {
+  const ours = await run(serverCommand([...flags, QUIET]));
+  const logging = await run(serverCommand(flags));
+  const headers = { "content-type": "application/json" };
+  const url = `http://127.0.0.1:${ours.port}/v1/chat/completions`;
+  const answer = await (await fetch(url, { method: "POST", headers, body: JSON.stringify(body) })).text();
+  answerBytes = answer.length;
+  await Bun.write(answerFile, answer);
+  const bare = await run([process.execPath, "bench/lib/bare-server.ts", "--answer", answerFile]);
+  for (let round = -1; round < rounds; round++) {
+    progress(`short: round ${round + 1} of ${rounds}`);
+    for (const [name, server] of Object.entries({ bare, ours, logging })) {
+      const us = await cost(server);
+      if (round >= 0) costs[name as keyof typeof costs].push(us); // the first one warms up
+    }
+  }
+} finally {
+  for (const server of servers) await server.stop();
+  rmSync(answerFile, { force: true });
+}
+
+const times = (name: keyof typeof costs) => median(costs[name].map((us, i) => us / costs.bare[i]!));
+table(`${requests} requests on ${CONNECTIONS} connections, answers of ${answerBytes} bytes`, [
+  ["CPU of the server", "us a request", "times bare"],
+  ["bare Bun.serve", median(costs.bare), 1],
+  ["ours", median(costs.ours), times("ours")],
+  ["ours, with its access log", median(costs.logging), times("logging")],
+]);
+console.log(`  ${bar("CPU against the bare server", times("ours"), BAR, "times")}`);
+save("short", {
+  requests,
+  connections: CONNECTIONS,
+  answerBytes,
+  costs,
+  times: times("ours"),
+  logging: times("logging"),
+});
