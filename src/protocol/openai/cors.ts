@@ -75,7 +75,7 @@ export class Cors {
     else failures.push("origin");
     if (!this.#methods.includes(wanted)) failures.push("method");
     if (asked !== null && this.#anyHeader) answer["access-control-allow-headers"] = asked;
-    else if (asked !== null && asked.split(",").some((name) => !this.#knows(name))) failures.push("headers");
+    else if (asked?.split(",").some((name) => !this.#knows(name))) failures.push("headers");
     if (headers.has("access-control-request-private-network")) failures.push("private-network");
     if (failures.length === 0) return { status: 200, body: "OK", headers: answer };
     return { status: 400, body: `Disallowed CORS ${failures.join(", ")}`, headers: answer };
