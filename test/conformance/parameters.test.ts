@@ -245,6 +245,11 @@ const LOOKS: Readonly<Partial<Record<Name, Shown>>> = {
     expect(without.json.choices[0]!.token_ids).toBeNull();
     expect([idsOf(with_).length, promptOf(with_).length]).toEqual([12, with_.json.usage.prompt_tokens]);
   },
+  return_weight_versions: (without, with_) => {
+    expect(without.raw).toContain('"weight_versions":null');
+    expect(with_.raw).toMatch(/"weight_versions":\[\{[^}]*\}\]/);
+    expect(textOf(with_)).toBe(textOf(without));
+  },
   return_tokens_as_token_ids: (without, with_) => {
     expect(without.raw).not.toContain("token_id:");
     expect(with_.raw.match(/"token_id:\d+"/g)!.length).toBeGreaterThanOrEqual(12);

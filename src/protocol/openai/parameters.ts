@@ -328,7 +328,7 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
   },
   return_token_ids: { effect: seen("ids of prompt and answer stand in the answer"), taken: true, refused: "x" },
   return_weight_versions: {
-    effect: neither("null until weights are updated while the server runs"),
+    effect: seen("`weight_versions`: the version of the weights for each run of tokens; here always one"),
     taken: true,
     refused: "x",
   },
