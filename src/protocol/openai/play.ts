@@ -102,8 +102,7 @@ export class PlayedReceiver implements Receiver {
     const from = this.#said.length;
     for (let i = at; i < at + count; i++) this.#said.push(ids[i]!);
     this.#steps++;
-    const watched = finish === null ? this.#repetition : null;
-    const repeated = watched && repeatedAfter(this.#said, from, watched);
+    const repeated = this.#repetition && repeatedAfter(this.#said, from, this.#repetition, finish !== null);
     if (repeated !== null) this.#said.length = repeated;
     const end = repeated === null ? finish : Finish.Repetition;
     // The error overtakes what its step gave, as it does in vLLM, where both wait for the client's side.

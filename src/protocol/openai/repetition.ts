@@ -2,9 +2,15 @@
 import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
 import type { Repetition } from "./request.ts";
 
-/** How many ids there are when a pattern is complete, of those since `from`; null: none is. */
-export function repeatedAfter(ids: readonly number[], from: number, repetition: Repetition): number | null {
-  for (let length = Math.max(from + 1, repetition.minTokens); length <= ids.length; length++)
+/** How many ids there are when a pattern is complete, of those since `from`; null: none is. `ended`: the last one ended the answer in another way, which counts. */
+export function repeatedAfter(
+  ids: readonly number[],
+  from: number,
+  repetition: Repetition,
+  ended: boolean,
+): number | null {
+  const until = ids.length - Number(ended);
+  for (let length = Math.max(from + 1, repetition.minTokens); length <= until; length++)
     if (repeats(ids, length, repetition)) return length;
   return null;
 }
@@ -51,7 +57,7 @@ class RepetitionWatch implements Receiver {
     if (this.#over) return;
     const from = this.#said.length;
     for (let i = at; i < at + count; i++) this.#said.push(ids[i]!);
-    const repeated = finish === null ? repeatedAfter(this.#said, from, this.#repetition) : null;
+    const repeated = repeatedAfter(this.#said, from, this.#repetition, finish !== null);
     this.#over = finish !== null || repeated !== null;
     if (repeated === null) {
       this.#choice.onTokens(ids, at, count, finish, stopTokenId);
