@@ -17,7 +17,13 @@ const ONLY_TESTS = "--only-tests";
 async function step(name: string, command: readonly string[]): Promise<boolean> {
   const start = performance.now();
   // This Bun, since `bun` may not be on the path.
-  const child = Bun.spawn([process.execPath, ...command], { cwd: root, stdout: "inherit", stderr: "inherit" });
+  // The environment has to be named: what is set in it here would not be passed on.
+  const child = Bun.spawn([process.execPath, ...command], {
+    cwd: root,
+    env: process.env,
+    stdout: "inherit",
+    stderr: "inherit",
+  });
   const ok = (await child.exited) === 0;
   console.log(`${name}: ${ok ? "ok" : "FAILED"} (${((performance.now() - start) / 1000).toFixed(1)} s)`);
   return ok;
