@@ -198,7 +198,7 @@ export class Generator {
     const script = ordered && this.#orders.script(ordered, answerIds, prompts, request.n);
     const own = script && this.#orders.logprobs(script);
     const queuedUs = backend.nowUs();
-    const asked = { ...this.#asked(request, http, cut, ticket), queuedUs, ...(own ? { logprobs: own } : {}) };
+    const asked = Object.assign(this.#asked(request, http, cut, ticket), { queuedUs }, own ? { logprobs: own } : null);
     const how = { steering, script, stamps: { arrivalUs, encodedFromUs } };
     const late = this.#queue.refuses(count);
     if (late !== null) return refuse(late);
