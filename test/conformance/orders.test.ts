@@ -105,6 +105,17 @@ test("several tokens of a step are one chunk", async () => {
   expect(ids).toEqual([1, 3, 1, 1]);
 });
 
+test("escapes in a path are not read", async () => {
+  expect((await fetch(`${server.url}/v1%2Fmodels`)).status).toBe(404);
+});
+
+test("a batch that asks for a stream gets whole answers", async () => {
+  const messages = [[{ role: "user", content: "One two" }], [{ role: "user", content: "Three" }]];
+  const body = { messages, stream: true, understudy: { script: "Well then" } };
+  const { choices } = await post("/v1/chat/completions/batch", body);
+  expect(choices.map(({ message }) => message.content)).toEqual(["Well then", "Well then"]);
+});
+
 test.each([
   [{ script: [[300_000]] }, "understudy: token id 300000 is out of vocabulary (201088 ids)"],
   [{ play: "nobody" }, 'understudy: no script of --script is named "nobody"'],
