@@ -37,10 +37,11 @@ const STATUSES = new Set([200, 307, 400, 401, 404, 405, 413, 431, 500, 505]);
 
 /**
  * 500 is Python's text where vLLM asks a value for something that its type does not have: `structured_outputs` that is
- * no object, a tool without `function` or `name`. (503, and 500 for an engine that failed, need a full queue, a pause or a
+ * no object, a tool without `function` or `name`; and no text at all for an integer that does not fit the message to the
+ * engine (recordings p-top-k-64, p-interval-70-stream). (503, and 500 for an engine that failed, need a full queue, a pause or a
  * failure: recordings queue-*, dev-pause-*, err-engine-error*, engine-dies-*. The fuzzed server has none of them.)
  */
-const PYTHON_ERRORS = /^'(?:\w+' object has no attribute 'get|function|name)'$/;
+const PYTHON_ERRORS = /^(?:'(?:\w+' object has no attribute 'get|function|name)')?$/;
 
 /** Null: vLLM might have answered so, or it stands in docs/differences.md. */
 export function wrongWith({ status, body }: Answer): string | null {
@@ -56,7 +57,7 @@ export function wrongWith({ status, body }: Answer): string | null {
     return status === 400 && body.startsWith("Disallowed CORS") ? null : `${status}: not JSON: ${body.slice(0, 200)}`;
   }
   if (status === 500) {
-    const message = typeof json.error === "object" ? json.error.message : "";
+    const message = typeof json.error === "object" ? json.error.message : "no object";
     return PYTHON_ERRORS.test(message) ? null : `500: ${body.slice(0, 300)}`;
   }
   if (typeof json.error === "object" && json.error.code !== status) return `${status}: ${body.slice(0, 200)}`;
