@@ -10,6 +10,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import options from "../bin/replay-options.json";
 import { mooncakeTrace } from "./lib/mooncake.ts";
 import { median } from "./lib/numbers.ts";
 import { has, known, number, text } from "./lib/options.ts";
@@ -20,6 +21,8 @@ import { root, save } from "./lib/results.ts";
 known(["--rounds", "--dynamo", "--realtime", "--no-save"]);
 
 const BAR = { nsPerToken: 20, dynamoTimes: 4, mooncakeS: 5, mooncakeMb: 300 };
+/** A first round alone varies by a tenth. */
+const NEW_PROCESSES = 5;
 const rounds = number("--rounds", 8);
 const folder = mkdtempSync(join(tmpdir(), "understudy-bench-"));
 const moon = join(folder, "mooncake.jsonl");
@@ -49,7 +52,9 @@ async function measure(name: keyof typeof CASES, times: number): Promise<Measure
   progress(`replay: ${name}`);
   const script = `${root}bench/lib/replay-rounds.ts`;
   const command = pinned(SERVER_CORE, [process.execPath, script, String(times), ...CASES[name]]);
-  const child = Bun.spawn(command, { stdout: "pipe", stderr: "inherit" });
+  // As the command starts it.
+  const env = { ...options, ...process.env };
+  const child = Bun.spawn(command, { stdout: "pipe", stderr: "inherit", env });
   const out = await new Response(child.stdout).text();
   if ((await child.exited) !== 0) throw new Error(`${name} failed`);
   return { ...JSON.parse(out), peakBytes: child.resourceUsage()!.maxRSS };
@@ -76,6 +81,8 @@ async function dynamo(): Promise<number | null> {
 
 const decode = await measure("decode", rounds);
 const ours = await measure("dynamo", rounds);
+const anew: number[] = [];
+for (let i = 0; i < NEW_PROCESSES; i++) anew.push((await measure("dynamo", 1)).rounds[0]!);
 const theirs = await dynamo();
 const mooncake = await measure("mooncake", 1);
 rmSync(folder, { recursive: true });
@@ -98,12 +105,10 @@ console.log(`  ${bar("their process at its largest", mooncake.peakBytes / 1e6, B
 const times = (seconds: number) => (theirs === null ? Number.NaN : ours.requests / seconds / theirs);
 if (theirs !== null) {
   console.log(
-    `  Dynamo's mocker: ${figure(theirs)} requests/s; ours ${figure(ours.requests / ours.rounds[0]!)} in a new process`,
+    `  Dynamo's mocker: ${figure(theirs)} requests/s; ours ${figure(ours.requests / median(anew))} in a new process`,
   );
-  const verdict = times(ours.rounds[0]!) >= BAR.dynamoTimes ? "holds " : "MISSED";
-  console.log(
-    `  ${verdict}  times as fast in a new process: ${figure(times(ours.rounds[0]!))} (bar ${BAR.dynamoTimes})`,
-  );
+  const verdict = times(median(anew)) >= BAR.dynamoTimes ? "holds " : "MISSED";
+  console.log(`  ${verdict}  times as fast in a new process: ${figure(times(median(anew)))} (bar ${BAR.dynamoTimes})`);
   console.log(`  times as fast in later rounds: ${figure(times(later(ours.rounds)))}`);
 }
-save("replay", { decode, dynamo: ours, dynamoRequestsPerSecond: theirs, mooncake });
+save("replay", { decode, dynamo: { ...ours, anew }, dynamoRequestsPerSecond: theirs, mooncake });

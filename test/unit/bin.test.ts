@@ -1,0 +1,41 @@
+/** How does the command on the path start Bun? A replay gets the compiler's options that are measured to be best for it. */
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import options from "../../bin/replay-options.json";
+import { eventually } from "../server.ts";
+
+// The environment of another process is in Linux's /proc alone.
+const linux = process.platform === "linux";
+const bin = new URL("../../bin/understudy", import.meta.url).pathname;
+
+/** Environment of the Bun that the command has started, while it waits for its input. */
+async function environmentOf(args: readonly string[], env: Record<string, string> = {}): Promise<string[]> {
+  const command = Bun.spawn(["node", bin, ...args], {
+    stdin: "pipe",
+    stdout: "ignore",
+    stderr: "ignore",
+    env: { ...process.env, ...env },
+  });
+  try {
+    const { pid } = command;
+    const child = () => readFileSync(`/proc/${pid}/task/${pid}/children`, "latin1").trim();
+    await eventually(() => child() !== "" && readFileSync(`/proc/${child()}/cmdline`, "latin1").includes("main.ts"));
+    return readFileSync(`/proc/${child()}/environ`, "latin1").split("\0");
+  } finally {
+    command.stdin.end();
+    await command.exited;
+  }
+}
+
+test.skipIf(!linux)("a replay's own options, below the user's", async () => {
+  const all = Object.entries(options).map(([name, value]) => `${name}=${value}`);
+  expect(all.length).toBeGreaterThan(0);
+  expect(await environmentOf(["replay", "-"])).toEqual(expect.arrayContaining(all));
+  const [first] = Object.keys(options);
+  expect(await environmentOf(["replay", "-"], { [first!]: "1" })).toContain(`${first}=1`);
+});
+
+test.skipIf(!linux)("other commands are started as they are", async () => {
+  const environment = await environmentOf(["check", "-"]);
+  for (const name of Object.keys(options)) expect(environment.some((one) => one.startsWith(`${name}=`))).toBe(false);
+});
