@@ -3,7 +3,7 @@ import { Word } from "../../assembly/layout.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { loadAnswers } from "../../src/content/answers.ts";
 import { loadCore } from "../../src/core/core.ts";
-import { Batch } from "../../src/engine/batch.ts";
+import { Batch, PLAIN } from "../../src/engine/batch.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
 import { engineConfig } from "../../src/library/options.ts";
 import { root } from "../lib/results.ts";
@@ -63,18 +63,11 @@ export function decode(batch: Batch, sequences: number, tokens: number): Decoded
 function submit(batch: Batch, i: number, tokens: number): void {
   const prompt = Array.from({ length: PROMPT_TOKENS }, (_, k) => (Math.imul(i + 1, 7919) + k) & 0xffff);
   batch.add({
+    ...PLAIN,
     prompt,
     promptTokens: PROMPT_TOKENS,
     maxTokens: tokens,
-    minTokens: 0,
-    eosAt: 0,
-    stopTokenIds: [],
     seed: i + 1,
-    priority: 0,
-    adapter: 0,
-    saltLo: 0,
-    saltHi: 0,
-    flags: 0,
     order: order++,
     arrivalUs: nowUs,
     queuedUs: nowUs,

@@ -1,6 +1,6 @@
 /** A batch that decodes and does nothing else, as a running server's does between two arrivals: steps to be timed. */
 import { NONE, Word } from "../../assembly/layout.ts";
-import type { Batch } from "../../src/engine/batch.ts";
+import { type Batch, PLAIN } from "../../src/engine/batch.ts";
 
 /** Prompts of 16 to 31 tokens: a request's block is full in another step than its neighbour's. */
 const PROMPT_TOKENS = 16;
@@ -53,18 +53,11 @@ export class Steady {
     const promptTokens = PROMPT_TOKENS + (order % PHASES);
     const prompt = Array.from({ length: promptTokens }, (_, k) => (Math.imul(order + 1, 7919) + k) & 0xffff);
     const handle = this.batch.add({
+      ...PLAIN,
       prompt,
       promptTokens,
       maxTokens: tokens,
-      minTokens: 0,
-      eosAt: 0,
-      stopTokenIds: [],
       seed: order,
-      priority: 0,
-      adapter: 0,
-      saltLo: 0,
-      saltHi: 0,
-      flags: 0,
       order,
       arrivalUs: this.#nowUs,
       queuedUs: this.#nowUs,

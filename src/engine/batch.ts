@@ -33,6 +33,18 @@ export interface CoreRequest {
   readonly fed?: ArrayLike<number>;
 }
 
+/** What a request has that asks for nothing special. */
+export const PLAIN = {
+  minTokens: 0,
+  eosAt: 0,
+  stopTokenIds: [],
+  priority: 0,
+  adapter: 0,
+  saltLo: 0,
+  saltHi: 0,
+  flags: 0,
+} as const satisfies Partial<CoreRequest>;
+
 /** Steps of one coast: some milliseconds, after which others have their turn. */
 const COAST_MOST = 4096;
 

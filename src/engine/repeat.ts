@@ -2,7 +2,7 @@
 import { NONE, type Pause, type Reason, SUBMIT_HASHED, SUBMIT_IGNORE_EOS } from "../../assembly/layout.ts";
 import type { EngineConfig } from "../config/types.ts";
 import { startCore } from "../core/core.ts";
-import { Batch } from "./batch.ts";
+import { Batch, PLAIN } from "./batch.ts";
 import { type Command, type JournalText, type Remembered, requestOf } from "./journal.ts";
 import { coreSetup, type SetupExtras } from "./setup.ts";
 
@@ -50,13 +50,9 @@ function again(
   startUs: number,
 ): number {
   return batch.add({
+    ...PLAIN,
     ...numbers,
     prompt: [],
-    stopTokenIds: [],
-    priority: 0,
-    adapter: 0,
-    saltLo: 0,
-    saltHi: 0,
     flags: SUBMIT_HASHED | (numbers.eosAt === 0 ? SUBMIT_IGNORE_EOS : 0),
     order: -1 - i,
     arrivalUs: startUs,

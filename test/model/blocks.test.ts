@@ -3,7 +3,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Field, NONE, PAGE_BLOCKS, PAGES, Reason, SLOTS, Status, Word } from "../../assembly/layout.ts";
 import { type Core, startCore } from "../../src/core/core.ts";
-import { Batch, type CoreRequest } from "../../src/engine/batch.ts";
+import { Batch, type CoreRequest, PLAIN } from "../../src/engine/batch.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
 import { configOf } from "../sim/world.ts";
 import { builds, EOS } from "./pair.ts";
@@ -54,18 +54,11 @@ class Real {
 
 function requestOf(tokens: number, order: number): CoreRequest {
   return {
+    ...PLAIN,
     prompt: Array.from({ length: tokens }, (_, i) => i),
     promptTokens: tokens,
     maxTokens: 500,
-    minTokens: 0,
-    eosAt: 0,
-    stopTokenIds: [],
     seed: order,
-    priority: 0,
-    adapter: 0,
-    saltLo: 0,
-    saltHi: 0,
-    flags: 0,
     order,
     arrivalUs: order,
     queuedUs: order,
