@@ -1,15 +1,19 @@
 /**
- * What does a scrape cost the streams? CPU of the loop's thread per scrape of all dialects, and how late steps start, with
- * 1,000 streams and 60 scrapes a second; the same without scrapes in between; memory over the run. Then a profile of
- * streams that nobody scrapes: what counting takes of the loop's thread.
+ * What does a scrape cost the streams? With 1,000 streams and 60 scrapes a second of all dialects:
  *
- * The server has all cores, as it has in use: pages are made in a thread beside the loop's.
+ * - CPU of the loop's thread per scrape: short windows with and without scrapes in turns (off, on, on, off, …), so that
+ *   what else the machine does falls on both; the mean of the pairs' differences, and its standard error;
+ * - how late steps start in the same windows, with and without;
+ * - memory over one whole stretch of scrapes after the same stretch without.
  *
- *   bun run bench:scrape [--streams 1000] [--rate 60] [--seconds 20] [--rounds 3] [--server "command"] [--no-save]
+ * Then the same alone, an empty answer, and a profile of streams that nobody scrapes: what counting takes of the loop's
+ * thread. The server has all cores, as it has in use: pages are made in a thread beside the loop's.
+ *
+ *   bun run bench:scrape [--streams 1000] [--rate 60] [--seconds 60] [--pairs 30] [--server "command"] [--no-save]
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";
-import { median, slope } from "./lib/numbers.ts";
+import { meanAndError, median, slope } from "./lib/numbers.ts";
 import { has, known, number } from "./lib/options.ts";
 import { Page } from "./lib/page.ts";
 import { residentBytes, serverCommand, start } from "./lib/process.ts";
@@ -18,7 +22,7 @@ import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 
-known(["--streams", "--rate", "--seconds", "--rounds", "--server", "--no-save"]);
+known(["--streams", "--rate", "--seconds", "--pairs", "--server", "--no-save"]);
 
 const BAR = { loopUs: 200, mbPerMinute: 5 };
 const PERIOD_MS = 50;
@@ -29,8 +33,11 @@ const LATENESS = "understudy_step_start_lateness_seconds";
 const WRITE = "understudy_step_write_seconds";
 const streams = number("--streams", 1000);
 const rate = number("--rate", 60);
-const seconds = number("--seconds", 20);
-const rounds = number("--rounds", 3);
+const seconds = number("--seconds", 60);
+const pairs = number("--pairs", 30);
+const WINDOW_S = 2;
+/** Alone there is less to average over. */
+const alonePairs = Math.ceil(pairs / 3);
 const flags = [
   ...["--timing", `constant:ttft=200ms,itl=${PERIOD_MS}ms`, "--max-num-seqs", String(streams)],
   ...["--max-model-len", "16384", "--num-gpu-blocks-override", "1100000", "--disable-uvicorn-access-log"],
@@ -80,29 +87,37 @@ interface Window {
   readonly pageBytes: number;
   readonly loopUs: number;
   readonly lateMeanUs: number;
-  readonly lateP99Us: number;
+  /** Observations at most as late as each bound, seconds. */
+  readonly lateness: ReadonlyMap<number, number>;
   readonly writeMeanUs: number;
   readonly residentMb: readonly number[];
 }
 
-/** Quantile of what a histogram has observed between two pages: the bound of its bucket. */
-function between(before: Page, after: Page, name: string, share: number): number {
+/** Observations of a histogram between two pages, cumulative by bound. */
+function between(before: Page, after: Page, name: string): Map<number, number> {
   const bounds = [...after.text.matchAll(new RegExp(`^${name}_bucket\\{le="([^"]+)"\\}`, "gm"))].map(([, le]) => le!);
-  const below = bounds.map((le) => {
-    const label = `le="${le}"`;
-    return after.value(`${name}_bucket`, label) - before.value(`${name}_bucket`, label);
-  });
-  const at = below.findIndex((count) => count >= share * below.at(-1)!);
-  return Number(bounds[at]);
+  return new Map(
+    bounds.map((le) => {
+      const label = `le="${le}"`;
+      return [Number(le), after.value(`${name}_bucket`, label) - before.value(`${name}_bucket`, label)];
+    }),
+  );
 }
 
-async function window(pid: number, port: number, path: string | null): Promise<Window> {
+/** Quantile of several windows together: the bound of its bucket. */
+function pooled(windows: readonly Window[], share: number): number {
+  const bounds = [...windows[0]!.lateness.keys()];
+  const below = bounds.map((le) => windows.reduce((sum, { lateness }) => sum + lateness.get(le)!, 0));
+  return bounds[below.findIndex((count) => count >= share * below.at(-1)!)]! * 1e6;
+}
+
+async function window(pid: number, port: number, path: string | null, lengthS: number): Promise<Window> {
   const scraper = new Scraper();
   const before = await Page.of(port);
   const from = loopUs(pid);
   const running = path === null ? null : scraper.run(port, path);
   const residentMb: number[] = [];
-  for (let second = 0; second < seconds; second++) {
+  for (let second = 0; second < lengthS; second++) {
     await Bun.sleep(1000);
     residentMb.push(residentBytes(pid) / 1e6);
   }
@@ -115,21 +130,22 @@ async function window(pid: number, port: number, path: string | null): Promise<W
     pageBytes: scraper.bytes,
     loopUs: used,
     lateMeanUs: after.since(before, LATENESS).mean * 1e6,
-    lateP99Us: between(before, after, LATENESS, 0.99) * 1e6,
+    lateness: between(before, after, LATENESS),
     writeMeanUs: after.since(before, WRITE).mean * 1e6,
     residentMb,
   };
 }
 
-async function alternate(withStreams: boolean, path = PATH) {
+async function alternate(withStreams: boolean, count: number, stretchS: number, path = PATH) {
   const server = await start(serverCommand(flags));
   const { pid, port } = server;
-  const tokens = Math.ceil(((2 * rounds * (seconds + 2) + 20) * 1000) / PERIOD_MS);
-  const body = chat("Tell me about the weather.", tokens, { seed: 1 });
-  const durationMs = (2 * rounds * (seconds + 1) + 15) * 1000;
+  const durationMs = (2 * count * (WINDOW_S + 0.2) + 2 * (stretchS + 1) + 15) * 1000;
+  const body = chat("Tell me about the weather.", Math.ceil((durationMs + 5000) / PERIOD_MS), { seed: 1 });
   const reading = withStreams ? read({ port, body, streams, together: true, durationMs }) : null;
   const on: Window[] = [];
   const off: Window[] = [];
+  const stretch: { off?: Window; on?: Window } = {};
+  const what = withStreams ? `${streams} streams` : "idle";
   try {
     await Bun.sleep(5000);
     const warm = new Scraper();
@@ -137,17 +153,24 @@ async function alternate(withStreams: boolean, path = PATH) {
     await Bun.sleep(3000);
     warm.stop();
     await warming;
-    for (let round = 0; round < rounds; round++) {
-      progress(`scrape: round ${round + 1} of ${rounds}, ${withStreams ? `${streams} streams` : "idle"}`);
-      off.push(await window(pid, port, null));
-      on.push(await window(pid, port, path));
+    for (let pair = 0; pair < count; pair++) {
+      progress(`scrape: pair ${pair + 1} of ${count}, ${what}, ${path}`);
+      const offFirst = pair % 2 === 0;
+      if (offFirst) off.push(await window(pid, port, null, WINDOW_S));
+      on.push(await window(pid, port, path, WINDOW_S));
+      if (!offFirst) off.push(await window(pid, port, null, WINDOW_S));
+    }
+    if (stretchS > 0) {
+      progress(`scrape: ${stretchS} s without scrapes, ${stretchS} s with, ${what}`);
+      stretch.off = await window(pid, port, null, stretchS);
+      stretch.on = await window(pid, port, path, stretchS);
     }
   } finally {
     await server.stop();
     await reading;
   }
-  const perScrapeUs = median(on.map((one, i) => (one.loopUs - off[i]!.loopUs) / one.scrapes));
-  return { on, off, perScrapeUs };
+  const perScrapeUs = on.map((one, i) => (one.loopUs - off[i]!.loopUs) / one.scrapes);
+  return { on, off, stretch, cost: meanAndError(perScrapeUs) };
 }
 
 /** Samples of the loop's thread by the file that was running, streams alone, nobody scrapes. */
@@ -184,9 +207,9 @@ interface Profile {
 /** Files whose work is counting: they run per step, per request or per scrape, never per token. */
 const OBSERVES = /^metrics\/|^accounting|^http-accounts|^engine\/(snapshot|lateness)/;
 
-const busy = await alternate(true);
-const idle = await alternate(false);
-const empty = await alternate(false, EMPTY);
+const busy = await alternate(true, pairs, seconds);
+const idle = await alternate(false, alonePairs, 0);
+const empty = await alternate(false, alonePairs, 0, EMPTY);
 const samples = await profile();
 const all = Object.values(samples).reduce((sum, count) => sum + count, 0);
 const observing = Object.entries(samples)
@@ -195,41 +218,44 @@ const observing = Object.entries(samples)
 
 const mean = (windows: readonly Window[], pick: (one: Window) => number) =>
   windows.reduce((sum, one) => sum + pick(one), 0) / windows.length;
-const row = (name: string, windows: readonly Window[]) => [
-  name,
-  mean(windows, ({ loopUs }) => loopUs / seconds / 10_000),
-  mean(windows, ({ lateMeanUs }) => lateMeanUs),
-  mean(windows, ({ lateP99Us }) => lateP99Us),
-  mean(windows, ({ writeMeanUs }) => writeMeanUs),
-];
-const scrapesPerSecond = mean(busy.on, ({ scrapes }) => scrapes / seconds);
-/** The least of each window: between collections memory rises and falls by ten megabytes. Windows come in turns of two. */
-const growthOf = (windows: readonly Window[]) =>
-  slope(windows.map(({ residentMb }) => Math.min(...residentMb))) * (60 / (2 * seconds));
-const growthMb = growthOf(idle.on);
+const summary = (windows: readonly Window[], lengthS: number) => ({
+  loopPercent: mean(windows, ({ loopUs }) => loopUs / lengthS / 10_000),
+  lateMeanUs: mean(windows, ({ lateMeanUs }) => lateMeanUs),
+  lateMedianUs: median(windows.map(({ lateMeanUs }) => lateMeanUs)),
+  lateP99Us: pooled(windows, 0.99),
+  writeMeanUs: mean(windows, ({ writeMeanUs }) => writeMeanUs),
+});
+const figures = {
+  without: summary(busy.off, WINDOW_S),
+  with: summary(busy.on, WINDOW_S),
+  stretchWithout: summary([busy.stretch.off!], seconds),
+  stretchWith: summary([busy.stretch.on!], seconds),
+};
+const row = (name: string, one: ReturnType<typeof summary>) => [name, ...Object.values(one)];
+const growth = (one: Window) => slope(one.residentMb) * 60;
+const growthMb = growth(busy.stretch.on!);
+const growthWithoutMb = growth(busy.stretch.off!);
 table(`${streams} streams, a token every ${PERIOD_MS} ms; ${rate} scrapes a second of ${PATH}`, [
-  ["", "loop %", "late mean us", "late p99 us", "write mean us"],
-  row("without scrapes", busy.off),
-  row("with scrapes", busy.on),
+  ["", "loop %", "late mean us", "late median us", "late p99 us", "write mean us"],
+  row(`windows of ${WINDOW_S} s in turns, without`, figures.without),
+  row("with", figures.with),
+  row(`${seconds} s without`, figures.stretchWithout),
+  row(`${seconds} s with`, figures.stretchWith),
 ]);
+const scrapesPerSecond = busy.stretch.on!.scrapes / seconds;
 console.log(`  ${scrapesPerSecond.toFixed(1)} scrapes a second of ${Math.round(busy.on[0]!.pageBytes / 1000)} kB`);
+const cost = ({ mean, error }: { mean: number; error: number }) => `${Math.round(mean)} ± ${Math.round(error)} us`;
 console.log(
-  `  loop's thread per scrape: ${Math.round(busy.perScrapeUs)} us beside streams, ${Math.round(idle.perScrapeUs)} us alone, an empty answer ${Math.round(empty.perScrapeUs)} us`,
+  `  loop's thread per scrape: ${cost(busy.cost)} beside streams, ${cost(idle.cost)} alone, an empty answer ${cost(empty.cost)}`,
 );
-console.log(`  ${bar("loop's thread per scrape, beside streams", busy.perScrapeUs, BAR.loopUs, "us")}`);
-console.log(`  ${bar("growth of memory while scraped, alone", growthMb, BAR.mbPerMinute, "MB a minute")}`);
+console.log(`  ${bar("loop's thread per scrape, beside streams", busy.cost.mean, BAR.loopUs, "us")}`);
+console.log(`  ${bar("growth of memory while scraped", growthMb, BAR.mbPerMinute, "MB a minute")}`);
+console.log(`  growth of memory without: ${growthWithoutMb.toFixed(2)} MB a minute`);
 console.log(`  ${((100 * observing) / all).toFixed(2)} % of ${all} samples of the loop's thread in files that count`);
 save("scrape", {
-  streams,
-  rate,
-  seconds,
-  rounds,
-  busy,
-  idle,
-  growthMb,
-  emptyAnswerUs: empty.perScrapeUs,
-  growthBesideStreamsMb: growthOf(busy.on),
-  observingShare: observing / all,
+  ...{ streams, rate, seconds, pairs, figures },
+  ...{ besideStreamsUs: busy.cost, aloneUs: idle.cost, emptyAnswerUs: empty.cost },
+  ...{ growthMb, growthWithoutMb, residentMb: busy.stretch.on!.residentMb, observingShare: observing / all },
 });
 if (!has("--no-save")) {
   const text = `${JSON.stringify({ streams, periodMs: PERIOD_MS, scrapes: 0, observing, all, samples }, null, 1)}\n`;

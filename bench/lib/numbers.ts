@@ -25,3 +25,10 @@ export function slope(samples: readonly number[]): number {
   }
   return above / below;
 }
+
+/** Mean of samples and its standard error. */
+export function meanAndError(samples: readonly number[]): { readonly mean: number; readonly error: number } {
+  const mean = samples.reduce((sum, value) => sum + value, 0) / samples.length;
+  const variance = samples.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (samples.length - 1);
+  return { mean, error: Math.sqrt(variance / samples.length) };
+}

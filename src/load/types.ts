@@ -1,0 +1,72 @@
+/** What is sent, and what came of it? The types that datasets, client, measures and reports share. */
+import type { BadLine } from "../traces/trace.ts";
+
+export interface ChatMessage {
+  readonly role: string;
+  readonly content: string;
+}
+
+/** One request as a dataset gives it. */
+export interface Turn {
+  /** Turns of one conversation are sent one after the other, each `thinkUs` after the answer before it. Null: it stands alone. */
+  readonly conversation: string | null;
+  /** Text, token ids (completions only), or messages. In a conversation's later turns: what is new, put behind all turns and answers so far. */
+  readonly prompt: string | readonly number[] | readonly ChatMessage[];
+  /** As the dataset states them; null: unknown, the server's usage says. */
+  readonly inputTokens: number | null;
+  readonly outputTokens: number | null;
+  /** Microseconds from the dataset's first request; null: it has no times of its own. */
+  readonly arrivalUs: number | null;
+  readonly thinkUs: number;
+  /** Further fields of the request's body, merged last. */
+  readonly extra: Readonly<Record<string, unknown>>;
+}
+
+export interface Dataset {
+  readonly name: string;
+  /** How many turns there are; null: as many as asked for. */
+  readonly total: number | null;
+  /** In order of arrival where there are times. The seed is for what is made up. */
+  turns(seed: number): Iterable<Turn | BadLine>;
+  close(): void;
+}
+
+/** Why a request gave no complete answer. */
+export type FailureClass =
+  | "connect"
+  | "timeout"
+  | "status"
+  | "mid-stream end"
+  | "error event"
+  | "malformed"
+  | "no token"
+  | "cancelled";
+
+/** What came of one request. Times are microseconds on the run's clock, which starts at 0; NaN: it never came so far. */
+export interface RequestRecord {
+  readonly index: number;
+  /** The `X-Request-Id` sent, by which a server's own truth is found. */
+  readonly requestId: string;
+  /** The schedule's time (open loop), or when a slot came free (closed loop). */
+  readonly intendedUs: number;
+  /** First byte handed to the kernel. */
+  readonly sendUs: number;
+  /** First and last chunk with generated output. */
+  readonly firstUs: number;
+  readonly lastUs: number;
+  /** End of the body. */
+  readonly endUs: number;
+  /** Arrival of each chunk with generated output, and how many tokens it carried (0: not said). */
+  readonly chunkUs: Float64Array;
+  readonly chunkTokens: Int32Array;
+  /** From usage; where it is missing the dataset's length and the number of chunks, and `usage` is false. */
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly usage: boolean;
+  /** What was asked for; null: no limit was sent. */
+  readonly wantedTokens: number | null;
+  readonly cachedTokens: number;
+  /** HTTP status, 0: none came. */
+  readonly status: number;
+  readonly failure: { readonly kind: FailureClass; readonly message: string } | null;
+}
