@@ -1,12 +1,13 @@
 /** Writes docs/parameters.md from the field tables; `test/conformance/parameters.test.ts` compares. */
 import { writeFileSync } from "node:fs";
-import { chatFields, completionFields, type Field, type Fields } from "../src/protocol/openai/fields.ts";
+import { chatFields, completionFields } from "../src/protocol/openai/fields.ts";
 import { checkPrompt } from "../src/protocol/openai/limits.ts";
-import type { Effect, Parameter } from "../src/protocol/openai/parameter.ts";
 import { type Kind, parameterOf, type parameters } from "../src/protocol/openai/parameters.ts";
 import { readChat, readCompletion } from "../src/protocol/openai/read.ts";
-import type { ErrorAnswer, Limits } from "../src/protocol/openai/request.ts";
 import { checkSampling } from "../src/protocol/openai/sampling.ts";
+import type { Effect, Parameter } from "../src/protocol/parameter.ts";
+import type { ErrorAnswer, Limits } from "../src/protocol/request.ts";
+import type { Field, Fields } from "../src/protocol/validate.ts";
 
 export const FIELDS: Readonly<Record<Kind, Fields>> = { chat: chatFields, completions: completionFields };
 export const PATHS: Readonly<Record<Kind, string>> = { chat: "/v1/chat/completions", completions: "/v1/completions" };

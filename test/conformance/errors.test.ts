@@ -5,11 +5,11 @@
 
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
-import * as errors from "../../src/protocol/openai/errors.ts";
+import * as errors from "../../src/protocol/errors.ts";
 import { checkPrompt, checkPromptText, truncatePrompt } from "../../src/protocol/openai/limits.ts";
 import { readChat, readCompletion } from "../../src/protocol/openai/read.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../src/protocol/openai/request.ts";
 import { checkDataParallelRank, checkSampling } from "../../src/protocol/openai/sampling.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../src/protocol/request.ts";
 
 interface Recorded {
   readonly request: {

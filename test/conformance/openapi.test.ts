@@ -6,7 +6,7 @@ import { FIELDS, namesOf } from "../../scripts/parameters-table.ts";
 import { openApi, printed } from "../../src/protocol/openai/openapi.ts";
 import { type Kind, parameterOf } from "../../src/protocol/openai/parameters.ts";
 import { LORA_METHODS, servedBy } from "../../src/protocol/openai/served.ts";
-import { FAIL, type Schema, State } from "../../src/protocol/openai/types.ts";
+import { FAIL, type Schema, State } from "../../src/protocol/types.ts";
 import { type Server, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);

@@ -1,16 +1,10 @@
 /** Does our JSON parser read what CPython reads, fail where it fails, and print what it prints? Tables made by CPython 3.11. */
 
 import { describe, expect, test } from "bun:test";
-import { decodeBody } from "../../src/protocol/openai/body-text.ts";
-import {
-  MAX_DEPTH,
-  PythonJsonError,
-  PythonJsonFailure,
-  parsePython,
-  tooDeep,
-} from "../../src/protocol/openai/python-json.ts";
-import { repr } from "../../src/protocol/openai/python-repr.ts";
-import { codePoints } from "../../src/protocol/openai/python-value.ts";
+import { decodeBody } from "../../src/protocol/body-text.ts";
+import { MAX_DEPTH, PythonJsonError, PythonJsonFailure, parsePython, tooDeep } from "../../src/protocol/python-json.ts";
+import { repr } from "../../src/protocol/python-repr.ts";
+import { codePoints } from "../../src/protocol/python-value.ts";
 
 /** Document, and `repr(json.loads(document))`. */
 const READ: readonly (readonly [string, string])[] = [

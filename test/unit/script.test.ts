@@ -11,7 +11,7 @@ import {
 } from "../../src/content/script.ts";
 import { Finish, SAME_STEP } from "../../src/engine/types.ts";
 import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../src/protocol/openai/play.ts";
-import type { Repetition } from "../../src/protocol/openai/request.ts";
+import type { Repetition } from "../../src/protocol/request.ts";
 
 const FULL = {
   sequences: [{ steps: [[5], [6, 7]], finish: "error", minus_infinity_at: [1] }, { steps: [] }],

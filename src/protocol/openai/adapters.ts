@@ -3,8 +3,8 @@
  * requests load and unload (vLLM 0.33, `openai/models/serving.py`, `serve/lora/api_router.py`).
  */
 import type { LoraModule } from "../../config/types.ts";
-import { errorAnswer } from "./errors.ts";
-import type { ErrorAnswer } from "./request.ts";
+import { errorAnswer } from "../errors.ts";
+import type { ErrorAnswer } from "../request.ts";
 
 /** The core's numbers end there. */
 const MOST = 4095;

@@ -2,10 +2,10 @@
 
 import type { Vocabulary } from "../../content/types.ts";
 import { Finish, type Outcome, type Submission } from "../../engine/types.ts";
+import { engineDead, internalError } from "../errors.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request.ts";
 import type { HeldBytes } from "../sink.ts";
-import { engineDead, internalError } from "./errors.ts";
 import { type LogprobSource, Logprobs } from "./logprobs.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer } from "./request.ts";
 import { OutputTimes } from "./request-metrics.ts";
 
 /** The same for all answers of a server. */

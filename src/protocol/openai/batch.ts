@@ -3,12 +3,13 @@
  * `/invocations` of SageMaker, which is whichever of the two a body is (vLLM 0.33, `chat_completion/batch_serving.py`,
  * `entrypoints/serve/sagemaker/api_router.py`).
  */
-import { badRequest, errorAnswer, validationError } from "./errors.ts";
-import type { PythonValue } from "./python-value.ts";
-import { jsonFailure, type Read, readChat, readCompletion } from "./read.ts";
-import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
-import type { LineError } from "./types.ts";
-import { validationErrors } from "./validate.ts";
+import { badRequest, errorAnswer, validationError } from "../errors.ts";
+import type { PythonValue } from "../python-value.ts";
+import { jsonFailure, type Read } from "../read-body.ts";
+import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
+import type { LineError } from "../types.ts";
+import { validationErrors } from "../validate.ts";
+import { readChat, readCompletion } from "./read.ts";
 
 /** Most conversations of one batch; vLLM has no such limit. */
 const MOST = 1024;

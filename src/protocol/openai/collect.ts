@@ -4,6 +4,7 @@
  */
 import { escapeJson } from "../../content/vocabulary.ts";
 import { Finish, type Outcome, type Receiver, type Submission } from "../../engine/types.ts";
+import type { ErrorAnswer } from "../request.ts";
 import {
   type Asked,
   cacheUse,
@@ -17,7 +18,6 @@ import {
   weightVersions,
 } from "./answer.ts";
 import { AnswerText } from "./answer-text.ts";
-import type { ErrorAnswer } from "./request.ts";
 import { logAborted } from "./request-log.ts";
 import type { OutputTimes } from "./request-metrics.ts";
 

@@ -4,8 +4,8 @@
  * not found here.
  */
 
+import { get, isDict, isList, keysOf, type PythonDict, type PythonValue } from "../python-value.ts";
 import { checkOneConstraint, type StructuredOutputs } from "./field-types.ts";
-import { get, isDict, isList, keysOf, type PythonDict, type PythonValue } from "./python-value.ts";
 
 const MAX_NESTING = 64;
 /** A structural tag wraps its schemas in levels of its own. */

@@ -3,13 +3,13 @@
  * (vLLM 0.33, `renderers/chat_utils/chat_message.py`). Throws `Refused`.
  */
 
-import { badRequest, Refused, validationRefusal } from "./errors.ts";
+import { badRequest, Refused, validationRefusal } from "../errors.ts";
+import { repr } from "../python-repr.ts";
+import { get, isDict, isList, iterate, type PythonDict, type PythonValue, toPlain } from "../python-value.ts";
+import type { ChatMessage, Limits } from "../request.ts";
+import { FAIL, type LineError, State, type Type } from "../types.ts";
+import { iteratorErrors, validationErrors } from "../validate.ts";
 import type { MessageShape } from "./message-types.ts";
-import { repr } from "./python-repr.ts";
-import { get, isDict, isList, iterate, type PythonDict, type PythonValue, toPlain } from "./python-value.ts";
-import type { ChatMessage, Limits } from "./request.ts";
-import { FAIL, type LineError, State, type Type } from "./types.ts";
-import { iteratorErrors, validationErrors } from "./validate.ts";
 
 /** Part types whose text goes into the prompt, and the key that holds it. */
 const TEXT_KEYS: Readonly<Record<string, string>> = {

@@ -4,11 +4,11 @@
  * they are unknown paths. They need no API key.
  */
 import { Elysia } from "elysia";
+import type { ErrorAnswer } from "../request.ts";
+import { bool, FAIL, int, literal, State, type Type } from "../types.ts";
+import { validationErrors } from "../validate.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { type Context, Http } from "./http.ts";
-import type { ErrorAnswer } from "./request.ts";
-import { bool, FAIL, int, literal, State, type Type } from "./types.ts";
-import { validationErrors } from "./validate.ts";
 
 /** The engines, as these routes see them. */
 export interface EngineControl {

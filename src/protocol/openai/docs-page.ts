@@ -1,6 +1,7 @@
 /** What does the API look like to a reader? The OpenAPI document as one HTML page: no script, nothing to load. */
+
+import type { Schema } from "../types.ts";
 import type { Document, Operation } from "./openapi.ts";
-import type { Schema } from "./types.ts";
 
 export function docsPage(document: Document): string {
   const { title, version, description } = document.info;

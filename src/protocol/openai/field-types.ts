@@ -1,10 +1,10 @@
 /** The types that only one or two fields have: their own rules and texts (vLLM 0.33, `sampling_params.py`, `generate/base/protocol.py`). */
 
-import { validationRefusal } from "./errors.ts";
-import { repr, str } from "./python-repr.ts";
-import type { Int, PythonDict, PythonValue } from "./python-value.ts";
-import { dataclass, model, optional, record, required, union } from "./structures.ts";
-import { anything, bool, FAIL, int, list, literal, nullable, object, type Type, text } from "./types.ts";
+import { validationRefusal } from "../errors.ts";
+import { repr, str } from "../python-repr.ts";
+import type { Int, PythonDict, PythonValue } from "../python-value.ts";
+import { dataclass, model, optional, record, required, union } from "../structures.ts";
+import { anything, bool, FAIL, int, list, literal, nullable, object, type Type, text } from "../types.ts";
 
 /** `null` means the same as an absent `top_logprobs`. */
 export const topLogprobs: Type<Int> = {

@@ -4,6 +4,10 @@
  * protocol.py`. Rules that tie fields together: `rules.ts`; values that only the sampler refuses: `sampling.ts`.
  */
 
+import type { Int } from "../python-value.ts";
+import { union } from "../structures.ts";
+import { bool, bytes, dict, float, int, list, literal, nullable, object, text } from "../types.ts";
+import { field, type Values } from "../validate.ts";
 import {
   repetitionDetection,
   responseFormat,
@@ -15,19 +19,6 @@ import {
   topLogprobs,
 } from "./field-types.ts";
 import { message } from "./message-types.ts";
-import type { Int } from "./python-value.ts";
-import { union } from "./structures.ts";
-import { bool, bytes, dict, float, int, list, literal, nullable, object, type Type, text } from "./types.ts";
-
-export interface Field<V> {
-  readonly type: Type<V>;
-  /** Value when the body does not name the field; a required field has none. */
-  readonly default?: V;
-}
-export type Fields = Readonly<Record<string, Field<unknown>>>;
-export type Values<F> = { readonly [K in keyof F]: F[K] extends Field<infer V> ? V : never };
-
-const field = <V>(type: Type<V>, value: V): Field<V> => ({ type, default: value });
 
 const INT64 = { ge: -(2n ** 63n), le: 2n ** 63n - 1n };
 /** vLLM's VLLM_MAX_STOP_STRINGS. */

@@ -5,6 +5,18 @@ import type { Script } from "../../content/script.ts";
 import { SteeredAnswer, type Steering } from "../../content/steered.ts";
 import type { Choices, Generation, Receiver, Submission } from "../../engine/types.ts";
 import { randomHex } from "../../random.ts";
+import {
+  chatStreamError,
+  completionStreamError,
+  engineBusy,
+  engineDead,
+  internalError,
+  paused,
+  pausedInChatStream,
+} from "../errors.ts";
+import { reprFloat } from "../python-repr.ts";
+import type { Read } from "../read-body.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import { SseStream } from "../sse.ts";
 import type { Adapters } from "./adapters.ts";
 import {
@@ -22,25 +34,14 @@ import { readBatch, readInvocation } from "./batch.ts";
 import { DONE } from "./chunks.ts";
 import { CollectedAnswer } from "./collect.ts";
 import { Door } from "./door.ts";
-import {
-  chatStreamError,
-  completionStreamError,
-  engineBusy,
-  engineDead,
-  internalError,
-  paused,
-  pausedInChatStream,
-} from "./errors.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
 import { checkPrompt, truncatePrompt } from "./limits.ts";
 import { Orders } from "./orders.ts";
 import { encodePrompts } from "./prompts.ts";
-import { reprFloat } from "./python-repr.ts";
 import { Queue } from "./queue.ts";
-import { type Read, readChat, readCompletion } from "./read.ts";
+import { readChat, readCompletion } from "./read.ts";
 import { watched } from "./repetition.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
 import { receivedLine } from "./request-log.ts";
 import { checkDataParallelRank, checkSampling, headerInt, isGreedy } from "./sampling.ts";
 import { checkBadWords, encodeBadWords, steeredLength, steeringOf } from "./steering.ts";

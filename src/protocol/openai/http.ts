@@ -4,11 +4,11 @@
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { randomHex } from "../../random.ts";
+import { methodNotAllowed, notFound, unauthorized } from "../errors.ts";
+import type { ErrorAnswer } from "../request.ts";
 import { Cors } from "./cors.ts";
-import { methodNotAllowed, notFound, unauthorized } from "./errors.ts";
 import type { HttpVisit, OpenAiOptions } from "./front.ts";
 import { ORDER_HEADER } from "./order-header.ts";
-import type { ErrorAnswer } from "./request.ts";
 
 /** The part of Elysia's context that is used. */
 export interface Context {

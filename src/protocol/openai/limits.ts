@@ -4,9 +4,9 @@
  * stream: they are known before its head.
  */
 
-import { badRequest, validationError } from "./errors.ts";
-import { codePoints, type Int } from "./python-value.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits, SamplingFields } from "./request.ts";
+import { badRequest, validationError } from "../errors.ts";
+import { codePoints, type Int } from "../python-value.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits, SamplingFields } from "../request.ts";
 import { checkParameters } from "./sampling.ts";
 
 /** Limits that need no prompt: output tokens and truncation against the context. `translate.ts` calls it. */

@@ -5,8 +5,8 @@
 import { mix } from "../../content/answers.ts";
 import type { Vocabulary } from "../../content/types.ts";
 import { escapeJson } from "../../content/vocabulary.ts";
-import { reprFloat } from "./python-repr.ts";
-import { codePoints } from "./python-value.ts";
+import { reprFloat } from "../python-repr.ts";
+import { codePoints } from "../python-value.ts";
 
 /** The most likely tokens at one position. */
 export interface Candidates {

@@ -1,14 +1,14 @@
 /** How are LoRA adapters loaded and unloaded while the server runs? POST `/v1/load_lora_adapter` and `/v1/unload_lora_adapter` of vLLM 0.33. */
 import { Elysia } from "elysia";
+import { readJson } from "../read-body.ts";
+import type { ErrorAnswer } from "../request.ts";
+import { optional, record, required } from "../structures.ts";
+import { bool, FAIL, int, nullable, State, type Type, text } from "../types.ts";
+import { validationErrors } from "../validate.ts";
 import type { Adapters } from "./adapters.ts";
 import { Bodies } from "./body.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
-import { readJson } from "./read.ts";
-import type { ErrorAnswer } from "./request.ts";
-import { optional, record, required } from "./structures.ts";
-import { bool, FAIL, int, nullable, State, type Type, text } from "./types.ts";
-import { validationErrors } from "./validate.ts";
 
 type Checked = ReadonlyMap<string, unknown>;
 

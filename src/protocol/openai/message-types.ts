@@ -3,8 +3,8 @@
  * `renderers/chat_utils/types.py` and the harmony `Message`, in the order in which pydantic tries and reports them.
  */
 
-import { isDict, iterate, type PythonValue } from "./python-value.ts";
-import { type Branch, type Members, model, optional, pick, required, typedDict, union } from "./structures.ts";
+import { isDict, iterate, type PythonValue } from "../python-value.ts";
+import { type Branch, type Members, model, optional, pick, required, typedDict, union } from "../structures.ts";
 import {
   bool,
   dict,
@@ -19,7 +19,7 @@ import {
   type State,
   type Type,
   text,
-} from "./types.ts";
+} from "../types.ts";
 
 /** `Iterable[...]`: pydantic only looks whether it can be walked; each item is checked when the renderer takes it. */
 interface Lazy extends Type<unknown> {

@@ -2,11 +2,13 @@
  * What does the API look like to a machine? One OpenAPI 3.1 document: fields, types, defaults and limits from the table
  * that requests are checked with, answers as they are written. vLLM 0.33 has FastAPI make one, from its own models.
  */
-import { chatFields, completionFields, type Field } from "./fields.ts";
-import type { Effect } from "./parameter.ts";
+
+import type { Effect } from "../parameter.ts";
+import type { Schema } from "../types.ts";
+import type { Field } from "../validate.ts";
+import { chatFields, completionFields } from "./fields.ts";
 import { type Kind, parameterOf, type parameters } from "./parameters.ts";
 import { detokenizeBody, tokenizeBody } from "./tokenize.ts";
-import type { Schema } from "./types.ts";
 
 export interface Operation {
   readonly summary: string;

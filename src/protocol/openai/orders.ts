@@ -14,12 +14,12 @@ import {
   type Sequence,
 } from "../../content/script.ts";
 import type { Generation, Receiver } from "../../engine/types.ts";
-import { badRequest } from "./errors.ts";
+import { badRequest } from "../errors.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { LogprobSource } from "./logprobs.ts";
 import { ORDER_HEADER } from "./order-header.ts";
 import { type Played, PlayedReceiver, rankedLogprobs, type Stage, scriptIds, Together } from "./play.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer } from "./request.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 

@@ -3,9 +3,9 @@
  * one also answer 429, and say when to come again, in one of three ways.
  */
 import { type DoorConfig, doorOf } from "../../config/door.ts";
-import { engineBusy, overloaded, prefillBacklog } from "./errors.ts";
+import { engineBusy, overloaded, prefillBacklog } from "../errors.ts";
+import type { ErrorAnswer } from "../request.ts";
 import type { OpenAiOptions } from "./front.ts";
-import type { ErrorAnswer } from "./request.ts";
 
 /** Refusals that another moment would not have met. */
 const FULL: readonly ErrorAnswer[] = [engineBusy, prefillBacklog];

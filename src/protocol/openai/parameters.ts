@@ -3,7 +3,7 @@
  * with: an effect, no effect in vLLM 0.33 either, or no effect here and why. `docs/parameters.md` and the OpenAPI page
  * come from both; `test/conformance/parameters.test.ts` tries every row on a live server.
  */
-import type { chatFields, completionFields } from "./fields.ts";
+
 import {
   here,
   INT64,
@@ -15,7 +15,8 @@ import {
   refusing,
   seen,
   TEMPLATE,
-} from "./parameter.ts";
+} from "../parameter.ts";
+import type { chatFields, completionFields } from "./fields.ts";
 
 export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof completionFields, Row>> = {
   messages: {

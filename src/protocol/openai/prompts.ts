@@ -1,10 +1,10 @@
 /** Which texts does a request give the encoder, and what is wrong with them before that? */
 import { TemplateRefusal } from "../../content/chat-template.ts";
 import type { PromptPart } from "../../content/types.ts";
-import { badRequest } from "./errors.ts";
+import { badRequest } from "../errors.ts";
+import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { checkPromptText } from "./limits.ts";
-import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
 
 export type Encoding =
   | { readonly prompts: readonly (Uint32Array | Promise<Uint32Array>)[]; readonly pending: boolean }

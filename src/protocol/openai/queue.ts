@@ -4,9 +4,9 @@
  */
 import type { WireConfig } from "../../config/types.ts";
 import type { Finish, Receiver, Submission } from "../../engine/types.ts";
-import { engineBusy, prefillBacklog } from "./errors.ts";
+import { engineBusy, prefillBacklog } from "../errors.ts";
+import type { ErrorAnswer } from "../request.ts";
 import type { Accounting, Backend } from "./front.ts";
-import type { ErrorAnswer } from "./request.ts";
 
 export class Queue {
   readonly #requests: number;

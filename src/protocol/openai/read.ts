@@ -1,42 +1,18 @@
-/**
- * Is this body a request, and which one? `JSON.parse` and the field table on the fast path; when anything is not plainly
- * right, the body is read once more with Python's rules, and that reading decides (vLLM 0.33 over FastAPI 0.136).
- */
+/** Which bodies are chat, which completions? */
 
-import { decodeBody } from "./body-text.ts";
-import { invalidJson, Refused, unparsableBody, unsupportedMediaType } from "./errors.ts";
-import {
-  type ChatValues,
-  type CompletionValues,
-  chatFields,
-  completionFields,
-  type Fields,
-  type Values,
-} from "./fields.ts";
-import { PythonJsonError, PythonJsonFailure, parsePython, tooDeep } from "./python-json.ts";
-import { isDict, type PythonDict, type PythonValue } from "./python-value.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
+import { type Kind, type Read, readBody } from "../read-body.ts";
+import type { ChatRequest, CompletionRequest, Limits } from "../request.ts";
+import { validator } from "../validate.ts";
+import { type ChatValues, type CompletionValues, chatFields, completionFields } from "./fields.ts";
 import { applyChatRules, applyCompletionRules } from "./rules.ts";
 import { toChat, toCompletion } from "./translate.ts";
-import { FAIL } from "./types.ts";
-import { type Validator, validationErrors, validator } from "./validate.ts";
 
-export type Read<R> = { readonly request: R } | { readonly error: ErrorAnswer };
-
-interface Dialect<F extends Fields, R> {
-  readonly validator: Validator<F>;
-  /** May change the body as vLLM's validators do. Throws `Refused`. */
-  readonly rules: (body: PythonDict) => void;
-  /** Throws `Refused`. */
-  readonly translate: (values: Values<F>, body: PythonDict, limits: Limits, exact: boolean) => R;
-}
-
-const chat: Dialect<typeof chatFields, ChatRequest> = {
+const chat: Kind<typeof chatFields, ChatRequest> = {
   validator: validator(chatFields),
   rules: applyChatRules,
   translate: (values, body, limits, exact) => toChat(values as ChatValues, body, limits, exact),
 };
-const completion: Dialect<typeof completionFields, CompletionRequest> = {
+const completion: Kind<typeof completionFields, CompletionRequest> = {
   validator: validator(completionFields),
   rules: applyCompletionRules,
   translate: (values, body, limits, exact) => toCompletion(values as CompletionValues, body, limits, exact),
@@ -44,109 +20,10 @@ const completion: Dialect<typeof completionFields, CompletionRequest> = {
 
 /** Body of `/v1/chat/completions`: a request with every default filled in, or the answer that vLLM gives before it renders and tokenizes. */
 export function readChat(body: Uint8Array, contentType: string | null, limits: Limits): Read<ChatRequest> {
-  return read(chat, body, contentType, limits);
+  return readBody(chat, body, contentType, limits);
 }
 
 /** Body of `/v1/completions`, likewise. */
 export function readCompletion(body: Uint8Array, contentType: string | null, limits: Limits): Read<CompletionRequest> {
-  return read(completion, body, contentType, limits);
-}
-
-function read<F extends Fields, R>(
-  dialect: Dialect<F, R>,
-  body: Uint8Array,
-  contentType: string | null,
-  limits: Limits,
-): Read<R> {
-  if (!isJson(contentType)) return { error: mediaTypeError(body, contentType) };
-  const request = readFast(dialect, body, limits);
-  return request === null ? readExactly(dialect, body, limits) : { request };
-}
-
-/** A body by Python's rules, or the answer of FastAPI and vLLM before they look into it. */
-export function readJson(
-  body: Uint8Array,
-  contentType: string | null,
-): { readonly value: PythonValue } | { readonly error: ErrorAnswer } {
-  if (!isJson(contentType)) return { error: mediaTypeError(body, contentType) };
-  const parsed = parse(body);
-  return "value" in parsed && parsed.value === null ? { error: missingBody() } : parsed;
-}
-
-function isJson(contentType: string | null): boolean {
-  return contentType === "application/json" || contentType?.toLowerCase().split(";", 1)[0] === "application/json";
-}
-
-/** FastAPI parses what calls itself JSON before vLLM looks at the type. */
-function mediaTypeError(body: Uint8Array, contentType: string | null): ErrorAnswer {
-  if (body.length > 0 && /^\s*application\/(?:json|[^;]*\+json)\s*(?:;|$)/i.test(contentType ?? "")) {
-    const parsed = parse(body);
-    if ("error" in parsed) return parsed.error;
-  }
-  return unsupportedMediaType;
-}
-
-function missingBody(): ErrorAnswer {
-  return validationErrors([{ type: "missing", loc: ["body"], message: "Field required", input: null }]);
-}
-
-const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-/** Null: not plainly right. */
-function readFast<F extends Fields, R>(dialect: Dialect<F, R>, bytes: Uint8Array, limits: Limits): R | null {
-  try {
-    const text = utf8.decode(bytes);
-    const body = JSON.parse(text) as PythonValue;
-    if (!isDict(body) || tooDeep(text)) return null;
-    dialect.rules(body);
-    const values = dialect.validator.fast(body);
-    return values === FAIL ? null : dialect.translate(values, body, limits, false);
-  } catch {
-    return null;
-  }
-}
-
-function readExactly<F extends Fields, R>(dialect: Dialect<F, R>, bytes: Uint8Array, limits: Limits): Read<R> {
-  const parsed = parse(bytes);
-  if ("error" in parsed) return parsed;
-  const body = parsed.value;
-  if (body === null) return { error: missingBody() };
-  try {
-    if (isDict(body)) dialect.rules(body);
-    const values = dialect.validator.exact(body);
-    if (isError(values)) return values;
-    return { request: dialect.translate(values, body as PythonDict, limits, true) };
-  } catch (refusal) {
-    if (refusal instanceof Refused) return { error: refusal.answer };
-    throw refusal;
-  }
-}
-
-function isError(value: object): value is { readonly error: ErrorAnswer } {
-  return Object.hasOwn(value, "error");
-}
-
-/** Why a body is no JSON, as Python says it; null: it is, or is not even text. */
-export function jsonFailure(bytes: Uint8Array): PythonJsonError | null {
-  const text = decodeBody(bytes);
-  try {
-    if (text !== null) parsePython(text);
-  } catch (failure) {
-    if (failure instanceof PythonJsonError) return failure;
-  }
-  return null;
-}
-
-/** An empty body is Python's None. */
-function parse(bytes: Uint8Array): { readonly value: PythonValue } | { readonly error: ErrorAnswer } {
-  if (bytes.length === 0) return { value: null };
-  const text = decodeBody(bytes);
-  if (text === null) return { error: unparsableBody };
-  try {
-    return { value: parsePython(text) };
-  } catch (failure) {
-    if (failure instanceof PythonJsonError) return { error: invalidJson(failure.message, failure.position) };
-    if (failure instanceof PythonJsonFailure) return { error: unparsableBody };
-    throw failure;
-  }
+  return readBody(completion, body, contentType, limits);
 }

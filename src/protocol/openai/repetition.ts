@@ -1,6 +1,6 @@
 /** Does an answer repeat itself? `repetition_detection`: vLLM 0.33, `check_stop` and `check_sequence_repetition` of `v1/core/sched/utils.py`. */
 import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
-import type { Repetition } from "./request.ts";
+import type { Repetition } from "../request.ts";
 
 /** How many ids there are when a pattern is complete, of those since `from`; null: none is. `ended`: the last one ended the answer in another way, which counts. */
 export function repeatedAfter(

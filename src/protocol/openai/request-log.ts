@@ -3,9 +3,9 @@
  * `v1/engine/async_llm.py`, `SamplingParams.__repr__`), one per prompt; `docs/request-log.md` says where they differ.
  */
 import type { LoraModule } from "../../config/types.ts";
+import { repr, reprFloat } from "../python-repr.ts";
+import type { ChatRequest, CompletionRequest } from "../request.ts";
 import { type Asked, promptId } from "./answer.ts";
-import { repr, reprFloat } from "./python-repr.ts";
-import type { ChatRequest, CompletionRequest } from "./request.ts";
 import { isGreedy, usedTemperature } from "./sampling.ts";
 
 /** Before the engine gets the prompt; `maxTokens` as resolved for it. */

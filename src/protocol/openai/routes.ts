@@ -2,16 +2,16 @@
 import { Elysia } from "elysia";
 import { doorOf } from "../../config/door.ts";
 import type { ServeConfig } from "../../config/types.ts";
+import { internalError, requestTimedOut } from "../errors.ts";
+import type { Limits } from "../request.ts";
 import { Adapters } from "./adapters.ts";
 import type { Server } from "./answer.ts";
-import { internalError, requestTimedOut } from "./errors.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { Generator } from "./generate.ts";
 import { type Context, Http } from "./http.ts";
 import { seededLogprobs } from "./logprobs.ts";
 import { loraRoutes } from "./lora-routes.ts";
 import { modelList } from "./models.ts";
-import type { Limits } from "./request.ts";
 import { LORA_METHODS, METHODS } from "./served.ts";
 import { Tokenizer } from "./tokenize.ts";
 

@@ -4,9 +4,8 @@
  * `completion/protocol.py`). All of them throw `Refused`.
  */
 
-import { badRequest, Refused, unexpectedError, validationRefusal } from "./errors.ts";
-import { anyStructuralTag } from "./field-types.ts";
-import { repr, str } from "./python-repr.ts";
+import { badRequest, Refused, unexpectedError, validationRefusal } from "../errors.ts";
+import { repr, str } from "../python-repr.ts";
 import {
   codePoints,
   get,
@@ -20,8 +19,9 @@ import {
   set,
   truthy,
   typeName,
-} from "./python-value.ts";
-import { FAIL, State } from "./types.ts";
+} from "../python-value.ts";
+import { FAIL, State } from "../types.ts";
+import { anyStructuralTag } from "./field-types.ts";
 
 /** vLLM's VLLM_MAX_COMPLETION_PROMPTS. */
 const MAX_PROMPTS = 1024;

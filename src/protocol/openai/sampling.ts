@@ -4,10 +4,10 @@
  * when the engine takes the request, which in a stream is after the head.
  */
 
-import { badRequest, errorAnswer, validationError } from "./errors.ts";
-import { repr, reprFloat } from "./python-repr.ts";
-import { type Int, toInt } from "./python-value.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
+import { badRequest, errorAnswer, validationError } from "../errors.ts";
+import { repr, reprFloat } from "../python-repr.ts";
+import { type Int, toInt } from "../python-value.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 
 /** vLLM's VLLM_MAX_N_SEQUENCES. */
 const MAX_SEQUENCES = 16384;

@@ -5,9 +5,9 @@
  */
 import { type Steering, steer } from "../../content/steered.ts";
 import type { Encoder, Vocabulary } from "../../content/types.ts";
-import { validationError } from "./errors.ts";
-import { repr } from "./python-repr.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer } from "./request.ts";
+import { validationError } from "../errors.ts";
+import { repr } from "../python-repr.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 

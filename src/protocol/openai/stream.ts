@@ -3,6 +3,8 @@
  * the merging of `v1/engine/output_processor.py`: while the client is slow, tokens wait as ids and leave as one chunk.
  */
 import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
+import { chatStreamError, completionStreamError } from "../errors.ts";
+import type { ErrorAnswer } from "../request.ts";
 import type { EventSink, SinkEvents } from "../sink.ts";
 import {
   type Asked,
@@ -17,10 +19,8 @@ import {
 } from "./answer.ts";
 import { AnswerText } from "./answer-text.ts";
 import { ChatChunks, type Chunks, CompletionChunks, DONE, type Extras } from "./chunks.ts";
-import { chatStreamError, completionStreamError } from "./errors.ts";
 import { ID_BYTES } from "./held-ids.ts";
 import type { Logprobs } from "./logprobs.ts";
-import type { ErrorAnswer } from "./request.ts";
 import { logAborted } from "./request-log.ts";
 import type { OutputTimes } from "./request-metrics.ts";
 

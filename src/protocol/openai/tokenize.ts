@@ -5,21 +5,21 @@
 import { byteCharacters } from "../../content/byte-characters.ts";
 import { TemplateRefusal } from "../../content/chat-template.ts";
 import type { PromptPart } from "../../content/types.ts";
+import { badRequest, Refused, validationRefusal } from "../errors.ts";
+import { get, type Int, isDict, type PythonDict, type PythonValue, toPlain, truthy } from "../python-value.ts";
+import { readJson } from "../read-body.ts";
+import type { ErrorAnswer, Limits } from "../request.ts";
+import { optional, record, required, union } from "../structures.ts";
+import { bool, dict, FAIL, int, list, nullable, object, State, type Type, text } from "../types.ts";
+import { validationErrors } from "../validate.ts";
 import { Bodies } from "./body.ts";
 import { readMessages } from "./content.ts";
-import { badRequest, Refused, validationRefusal } from "./errors.ts";
 import { tool } from "./field-types.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
 import { type MessageShape, message } from "./message-types.ts";
 import { incompatible } from "./prompts.ts";
-import { get, type Int, isDict, type PythonDict, type PythonValue, toPlain, truthy } from "./python-value.ts";
-import { readJson } from "./read.ts";
-import type { ErrorAnswer, Limits } from "./request.ts";
-import { optional, record, required, union } from "./structures.ts";
 import { checkModel, checkTemplate } from "./translate.ts";
-import { bool, dict, FAIL, int, list, nullable, object, State, type Type, text } from "./types.ts";
-import { validationErrors } from "./validate.ts";
 
 type Checked = ReadonlyMap<string, unknown>;
 type Part = { readonly parts: readonly PromptPart[]; readonly allowSpecial: boolean; readonly addSpecial: boolean };

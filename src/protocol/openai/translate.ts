@@ -3,12 +3,7 @@
  * order (vLLM 0.33, `renderers/online_renderer.py`, `chat_completion/serving.py`, `completion/serving.py`). Throws `Refused`.
  */
 
-import { constraintError, resolveConstraints } from "./constraints.ts";
-import { checkToolCalls, readMessages } from "./content.ts";
-import { badRequest, Refused, unknownModel, validationRefusal } from "./errors.ts";
-import type { StructuredOutputs } from "./field-types.ts";
-import type { ChatValues, CompletionValues } from "./fields.ts";
-import { checkContext } from "./limits.ts";
+import { badRequest, Refused, unknownModel, validationRefusal } from "../errors.ts";
 import {
   get,
   type Int,
@@ -19,8 +14,13 @@ import {
   type PythonValue,
   toPlain,
   truthy,
-} from "./python-value.ts";
-import type { ChatRequest, CommonRequest, CompletionRequest, Limits, Repetition, SamplingFields } from "./request.ts";
+} from "../python-value.ts";
+import type { ChatRequest, CommonRequest, CompletionRequest, Limits, Repetition, SamplingFields } from "../request.ts";
+import { constraintError, resolveConstraints } from "./constraints.ts";
+import { checkToolCalls, readMessages } from "./content.ts";
+import type { StructuredOutputs } from "./field-types.ts";
+import type { ChatValues, CompletionValues } from "./fields.ts";
+import { checkContext } from "./limits.ts";
 
 /** `exact`: the body comes from the exact parser, so that texts may quote it. */
 export function toChat(values: ChatValues, body: PythonDict, limits: Limits, exact: boolean): ChatRequest {

@@ -1,11 +1,22 @@
 /** How does a body become values? Walks a field table; failures print as vLLM prints pydantic's list of errors. */
 
 import { errorAnswer } from "./errors.ts";
-import type { Fields, Values } from "./fields.ts";
 import { repr, str } from "./python-repr.ts";
 import { codePoints, get, isDict, isList, type PythonValue, sizeOf, typeName } from "./python-value.ts";
 import type { ErrorAnswer } from "./request.ts";
-import { FAIL, type LineError, State } from "./types.ts";
+import { FAIL, type LineError, State, type Type } from "./types.ts";
+
+export interface Field<V> {
+  readonly type: Type<V>;
+  /** Value when the body does not name the field; a required field has none. */
+  readonly default?: V;
+}
+/** A field table: one per kind of request. */
+export type Fields = Readonly<Record<string, Field<unknown>>>;
+export type Values<F> = { readonly [K in keyof F]: F[K] extends Field<infer V> ? V : never };
+
+/** A field with a default. */
+export const field = <V>(type: Type<V>, value: V): Field<V> => ({ type, default: value });
 
 /** A field table made ready: the defaults are the prototype of every set of values, so absent fields cost nothing. */
 export interface Validator<F extends Fields> {

@@ -1,0 +1,123 @@
+/**
+ * Is this body a request, and which one? `JSON.parse` and the field table on the fast path; when anything is not plainly
+ * right, the body is read once more with Python's rules, and that reading decides (vLLM 0.33 over FastAPI 0.136).
+ */
+
+import { decodeBody } from "./body-text.ts";
+import { invalidJson, Refused, unparsableBody, unsupportedMediaType } from "./errors.ts";
+import { PythonJsonError, PythonJsonFailure, parsePython, tooDeep } from "./python-json.ts";
+import { isDict, type PythonDict, type PythonValue } from "./python-value.ts";
+import type { ErrorAnswer, Limits } from "./request.ts";
+import { FAIL } from "./types.ts";
+import { type Fields, type Validator, type Values, validationErrors } from "./validate.ts";
+
+export type Read<R> = { readonly request: R } | { readonly error: ErrorAnswer };
+
+/** How one kind of request is read. */
+export interface Kind<F extends Fields, R> {
+  readonly validator: Validator<F>;
+  /** May change the body as vLLM's validators do. Throws `Refused`. */
+  readonly rules: (body: PythonDict) => void;
+  /** Throws `Refused`. */
+  readonly translate: (values: Values<F>, body: PythonDict, limits: Limits, exact: boolean) => R;
+}
+
+/** A request with every default filled in, or the answer that vLLM gives before it renders and tokenizes. */
+export function readBody<F extends Fields, R>(
+  kind: Kind<F, R>,
+  body: Uint8Array,
+  contentType: string | null,
+  limits: Limits,
+): Read<R> {
+  if (!isJson(contentType)) return { error: mediaTypeError(body, contentType) };
+  const request = readFast(kind, body, limits);
+  return request === null ? readExactly(kind, body, limits) : { request };
+}
+
+/** A body by Python's rules, or the answer of FastAPI and vLLM before they look into it. */
+export function readJson(
+  body: Uint8Array,
+  contentType: string | null,
+): { readonly value: PythonValue } | { readonly error: ErrorAnswer } {
+  if (!isJson(contentType)) return { error: mediaTypeError(body, contentType) };
+  const parsed = parse(body);
+  return "value" in parsed && parsed.value === null ? { error: missingBody() } : parsed;
+}
+
+function isJson(contentType: string | null): boolean {
+  return contentType === "application/json" || contentType?.toLowerCase().split(";", 1)[0] === "application/json";
+}
+
+/** FastAPI parses what calls itself JSON before vLLM looks at the type. */
+function mediaTypeError(body: Uint8Array, contentType: string | null): ErrorAnswer {
+  if (body.length > 0 && /^\s*application\/(?:json|[^;]*\+json)\s*(?:;|$)/i.test(contentType ?? "")) {
+    const parsed = parse(body);
+    if ("error" in parsed) return parsed.error;
+  }
+  return unsupportedMediaType;
+}
+
+function missingBody(): ErrorAnswer {
+  return validationErrors([{ type: "missing", loc: ["body"], message: "Field required", input: null }]);
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** Null: not plainly right. */
+function readFast<F extends Fields, R>(kind: Kind<F, R>, bytes: Uint8Array, limits: Limits): R | null {
+  try {
+    const text = utf8.decode(bytes);
+    const body = JSON.parse(text) as PythonValue;
+    if (!isDict(body) || tooDeep(text)) return null;
+    kind.rules(body);
+    const values = kind.validator.fast(body);
+    return values === FAIL ? null : kind.translate(values, body, limits, false);
+  } catch {
+    return null;
+  }
+}
+
+function readExactly<F extends Fields, R>(kind: Kind<F, R>, bytes: Uint8Array, limits: Limits): Read<R> {
+  const parsed = parse(bytes);
+  if ("error" in parsed) return parsed;
+  const body = parsed.value;
+  if (body === null) return { error: missingBody() };
+  try {
+    if (isDict(body)) kind.rules(body);
+    const values = kind.validator.exact(body);
+    if (isError(values)) return values;
+    return { request: kind.translate(values, body as PythonDict, limits, true) };
+  } catch (refusal) {
+    if (refusal instanceof Refused) return { error: refusal.answer };
+    throw refusal;
+  }
+}
+
+function isError(value: object): value is { readonly error: ErrorAnswer } {
+  return Object.hasOwn(value, "error");
+}
+
+/** Why a body is no JSON, as Python says it; null: it is, or is not even text. */
+export function jsonFailure(bytes: Uint8Array): PythonJsonError | null {
+  const text = decodeBody(bytes);
+  try {
+    if (text !== null) parsePython(text);
+  } catch (failure) {
+    if (failure instanceof PythonJsonError) return failure;
+  }
+  return null;
+}
+
+/** An empty body is Python's None. */
+function parse(bytes: Uint8Array): { readonly value: PythonValue } | { readonly error: ErrorAnswer } {
+  if (bytes.length === 0) return { value: null };
+  const text = decodeBody(bytes);
+  if (text === null) return { error: unparsableBody };
+  try {
+    return { value: parsePython(text) };
+  } catch (failure) {
+    if (failure instanceof PythonJsonError) return { error: invalidJson(failure.message, failure.position) };
+    if (failure instanceof PythonJsonFailure) return { error: unparsableBody };
+    throw failure;
+  }
+}
