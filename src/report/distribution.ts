@@ -1,0 +1,68 @@
+/** How are so many values distributed? Exact moments and percentiles, and a histogram that is fine enough to draw. */
+import type { Distribution, Histogram } from "./result.ts";
+
+/** Buckets per factor of ten: neighbours are 2.3 % apart. */
+const PER_DECADE = 100;
+/** From a microsecond, where the unit is a millisecond, to 10⁹. */
+const LEAST = 1e-3;
+const MOST_BUCKETS = 12 * PER_DECADE;
+
+/** Linear between neighbours, as numpy's default; `sorted` rises and is not empty; `q` from 0 to 100. */
+export function percentile(sorted: ArrayLike<number>, q: number): number {
+  const at = (q / 100) * (sorted.length - 1);
+  const below = Math.floor(at);
+  const low = sorted[below]!;
+  const high = sorted[Math.min(below + 1, sorted.length - 1)]!;
+  return low + (high - low) * (at - below);
+}
+
+/** `values` in any order, none of them NaN; they are sorted in place. The standard deviation is the population's (numpy's default). */
+export function distributionOf(values: Float64Array, percentiles: readonly number[]): Distribution {
+  const count = values.length;
+  if (count === 0) return { count, mean: null, std: null, min: null, max: null };
+  values.sort();
+  let sum = 0;
+  for (let i = 0; i < count; i++) sum += values[i]!;
+  const mean = sum / count;
+  let squares = 0;
+  for (let i = 0; i < count; i++) squares += (values[i]! - mean) ** 2;
+  return {
+    count,
+    mean,
+    std: Math.sqrt(squares / count),
+    min: values[0]!,
+    max: values[count - 1]!,
+    ...Object.fromEntries(percentiles.map((q) => [`p${q}`, percentile(values, q)])),
+    histogram: histogramOf(values),
+  };
+}
+
+/**
+ * Of rising values. Buckets are even in the logarithm on both sides of zero, with one from −LEAST to LEAST; those without
+ * a value are left out. The last bound is the greatest value.
+ */
+export function histogramOf(sorted: ArrayLike<number>): Histogram {
+  const bounds: number[] = [];
+  const counts: number[] = [];
+  for (let i = 0; i < sorted.length; ) {
+    const bound = boundOf(sorted[i]!);
+    const from = i;
+    do i++;
+    while (i < sorted.length && sorted[i]! <= bound);
+    bounds.push(bound);
+    counts.push(i - from);
+  }
+  if (bounds.length > 0) bounds[bounds.length - 1] = sorted[sorted.length - 1]!;
+  return { bounds, counts };
+}
+
+/** The bound of the bucket that a value is in. */
+function boundOf(value: number): number {
+  const size = Math.abs(value);
+  if (size <= LEAST) return LEAST;
+  const place = Math.log10(size / LEAST) * PER_DECADE;
+  const step = value > 0 ? Math.ceil(place - 1e-9) : Math.ceil(place - 1e-9) - 1;
+  const bound = LEAST * 10 ** (Math.min(step, MOST_BUCKETS) / PER_DECADE);
+  if (step > MOST_BUCKETS) return value > 0 ? Number.MAX_VALUE : -bound;
+  return value > 0 ? Math.max(bound, value) : Math.min(-bound, -LEAST);
+}
