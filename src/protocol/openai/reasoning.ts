@@ -1,0 +1,213 @@
+/**
+ * Which part of an answer is thinking? The parsers `deepseek_r1` and `qwen3` of vLLM 0.33: `reasoning/basic_parsers.py`,
+ * `reasoning/deepseek_r1_reasoning_parser.py`, `parser/qwen3.py` over `parser/engine/`. Both look for the tokens `<think>`
+ * and `</think>`; they differ in how they cut a step of several tokens, and in what they count.
+ */
+import type { Vocabulary } from "../../content/types.ts";
+import type { Delta } from "../delta.ts";
+
+export const REASONING_PARSERS = ["deepseek_r1", "qwen3"] as const;
+export type ReasoningName = (typeof REASONING_PARSERS)[number];
+
+const START = "<think>";
+const END = "</think>";
+const TOOL_START = "<tool_call>";
+
+/** A parser ready for a vocabulary. */
+export interface ReasoningSetup {
+  readonly name: ReasoningName;
+  readonly startId: number;
+  readonly endId: number;
+  /** A token that ends thinking without `</think>` for qwen3; -1: the vocabulary has none. */
+  readonly toolStartId: number;
+  /** Where a turn of the prompt begins or ends, for qwen3. */
+  readonly turnIds: ReadonlySet<number>;
+}
+
+/** One answer's thinking, a step at a time. */
+export interface ReasoningParser {
+  /** It was over after the last step. */
+  readonly ended: boolean;
+  /** What a step's text is; `content` is what follows the end. null: nothing to be sent. */
+  step(text: string, ids: readonly number[]): Delta | null;
+  /** What was kept back, when the answer ends. */
+  rest(): string;
+  /** Of a whole text. */
+  split(text: string): { readonly reasoning: string | null; readonly content: string | null };
+}
+
+/** The parser's tokens in a vocabulary; null: it lacks one. */
+export function reasoningSetup(name: ReasoningName, vocabulary: Vocabulary): ReasoningSetup | null {
+  const found = tokensOf(vocabulary, [START, END, TOOL_START, "<|im_start|>", "<|im_end|>"]);
+  const [startId = -1, endId = -1, toolStartId = -1, ...turns] = found;
+  if (startId < 0 || endId < 0) return null;
+  return { name, startId, endId, toolStartId, turnIds: new Set(turns.filter((id) => id >= 0)) };
+}
+
+/** Ids of tokens with these texts, -1 for none. */
+function tokensOf(vocabulary: Vocabulary, texts: readonly string[]): number[] {
+  const ids = texts.map(() => -1);
+  const wanted = texts.map((text) => Buffer.from(text));
+  for (let id = 0; id < vocabulary.size; id++) {
+    const bytes = vocabulary.bytesOf(id);
+    if (bytes.length < START.length || bytes[0] !== 0x3c) continue;
+    const at = wanted.findIndex((text) => text.length === bytes.length && text.equals(bytes));
+    if (at >= 0) ids[at] = id;
+  }
+  return ids;
+}
+
+/** Whether the prompt leaves no thinking to be done: it ends it itself, or the request switches it off. */
+export function thinkingIsOver(
+  { name, startId, endId, toolStartId, turnIds }: ReasoningSetup,
+  promptIds: ArrayLike<number>,
+  thinks: boolean,
+): boolean {
+  const qwen = name === "qwen3";
+  for (let i = promptIds.length - 1; i >= 0; i--) {
+    const id = promptIds[i]!;
+    if (id === endId || (qwen && id === toolStartId)) return true;
+    if (id === startId) return qwen && !thinks;
+    if (qwen && turnIds.has(id)) break;
+  }
+  return qwen && !thinks;
+}
+
+export function reasoningParser(setup: ReasoningSetup, thinks: boolean): ReasoningParser {
+  return setup.name === "qwen3" ? new Qwen3(setup, thinks) : new DeepSeekR1(setup);
+}
+
+/** Tokens of thinking so far. */
+export class ReasoningCount {
+  tokens = 0;
+  readonly #setup: ReasoningSetup;
+  /** Open `<think>`s; qwen3 has none, it is in its thinking or after it. */
+  #depth: number;
+
+  constructor(setup: ReasoningSetup, over: boolean) {
+    this.#setup = setup;
+    this.#depth = setup.name === "qwen3" && !over ? 1 : 0;
+  }
+
+  add(ids: ArrayLike<number>, from: number, to: number): void {
+    const { name, startId, endId, toolStartId } = this.#setup;
+    const qwen = name === "qwen3";
+    for (let i = from; i < to; i++) {
+      const id = ids[i]!;
+      if (id === startId) this.#depth += qwen ? 0 : 1;
+      else if (id === endId || (qwen && id === toolStartId)) this.#depth = Math.max(0, this.#depth - 1);
+      else if (this.#depth > 0) this.tokens++;
+    }
+  }
+}
+
+class DeepSeekR1 implements ReasoningParser {
+  ended = false;
+  readonly #setup: ReasoningSetup;
+  #started = false;
+
+  constructor(setup: ReasoningSetup) {
+    this.#setup = setup;
+  }
+
+  step(text: string, ids: readonly number[]): Delta | null {
+    const { startId, endId } = this.#setup;
+    const starts = ids.includes(startId);
+    const ends = ids.includes(endId);
+    const startedBefore = this.#started;
+    this.#started ||= starts;
+    this.ended = ends;
+    if (ids.length === 1 && (starts || ends)) return null;
+    if (!ends) return { reasoning: text };
+    // Python's slices count -1, for what was not found, from the end; so do these.
+    const end = text.indexOf(END);
+    const from = starts && !startedBefore ? text.indexOf(START) + START.length : 0;
+    const content = text.slice(end + END.length);
+    return content === ""
+      ? { reasoning: text.slice(from, end), content: null }
+      : { reasoning: text.slice(from, end), content };
+  }
+
+  rest(): string {
+    return "";
+  }
+
+  split(text: string) {
+    const start = text.indexOf(START);
+    const output = start < 0 ? text : text.slice(start + START.length);
+    const end = output.indexOf(END);
+    if (end < 0) return { reasoning: output, content: null };
+    return { reasoning: output.slice(0, end), content: output.slice(end + END.length) || null };
+  }
+}
+
+/** What the lexer waits for: text that may be the beginning of one of these is kept back. */
+const LITERALS = [START, END, TOOL_START, "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>"];
+
+class Qwen3 implements ReasoningParser {
+  ended = false;
+  readonly #setup: ReasoningSetup;
+  readonly #thinks: boolean;
+  #held = "";
+  /** Tags that came as tokens, and whose text is still to be passed over. */
+  #tags: string[] = [];
+
+  constructor(setup: ReasoningSetup, thinks: boolean) {
+    this.#setup = setup;
+    this.#thinks = thinks;
+  }
+
+  step(text: string, ids: readonly number[]): Delta | null {
+    const { startId, endId, toolStartId } = this.#setup;
+    for (const id of ids) {
+      if (id === startId) this.#tags.push(START);
+      else if (id === endId) this.#tags.push(END);
+      else if (id === toolStartId) this.#tags.push(TOOL_START);
+    }
+    let left = this.#held + text;
+    let reasoning = "";
+    while (this.#tags.length > 0) {
+      const tag = this.#tags[0]!;
+      const at = left.indexOf(tag);
+      if (at < 0) break;
+      reasoning += left.slice(0, at);
+      left = left.slice(at + tag.length);
+      this.#tags.shift();
+      if (tag === START) continue;
+      this.ended = true;
+      this.#held = "";
+      // The call begins what follows the thinking.
+      return piece(reasoning, tag === TOOL_START ? tag + left : left);
+    }
+    const kept = keptBack(left);
+    this.#held = left.slice(left.length - kept);
+    return piece(reasoning + left.slice(0, left.length - kept), "");
+  }
+
+  rest(): string {
+    const held = this.#held;
+    this.#held = "";
+    return held;
+  }
+
+  split(text: string) {
+    if (!this.#thinks) return { reasoning: null, content: text };
+    const end = text.search(/<\/think>|<tool_call>/);
+    const thought = end < 0 ? text : text.slice(0, end);
+    const after = end < 0 ? "" : text.slice(end);
+    return { reasoning: thought.replaceAll(START, "") || null, content: after.replaceAll(END, "") || null };
+  }
+}
+
+function piece(reasoning: string, content: string): Delta | null {
+  if (reasoning === "" && content === "") return null;
+  return { ...(content === "" ? {} : { content }), ...(reasoning === "" ? {} : { reasoning }) };
+}
+
+/** How much of a text's end may be the beginning of a tag. */
+function keptBack(text: string): number {
+  const at = text.lastIndexOf("<");
+  if (at < 0) return 0;
+  const tail = text.slice(at);
+  return LITERALS.some((literal) => literal.length > tail.length && literal.startsWith(tail)) ? tail.length : 0;
+}
