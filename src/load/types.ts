@@ -40,7 +40,9 @@ export type FailureClass =
   | "error event"
   | "malformed"
   | "no token"
-  | "cancelled";
+  | "cancelled"
+  /** The run ended first. */
+  | "unfinished";
 
 /** What came of one request. Times are microseconds on the run's clock, which starts at 0; NaN: it never came so far. */
 export interface RequestRecord {
@@ -69,4 +71,8 @@ export interface RequestRecord {
   /** HTTP status, 0: none came. */
   readonly status: number;
   readonly failure: { readonly kind: FailureClass; readonly message: string } | null;
+  /** What was done to it on purpose; its times are nobody's latencies. Null: nothing. */
+  readonly disturbed: "cancelled" | "slow reader" | null;
+  /** False: the stream ended well, but without `[DONE]`. */
+  readonly done: boolean;
 }

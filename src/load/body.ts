@@ -1,0 +1,89 @@
+/** What does a request's body say? One table of fields per dialect, from a turn, what was said before it, and the options. */
+import { TraceError } from "../traces/trace.ts";
+import type { Dialect } from "./answer.ts";
+import type { ChatMessage, Turn } from "./types.ts";
+
+/** How much is asked of `stream_options`: what a server refuses is left out from then on. */
+export enum UsageAsked {
+  EachChunk,
+  AtEnd,
+  Nothing,
+}
+
+export interface BodyOptions {
+  readonly dialect: Dialect;
+  readonly model: string;
+  readonly stream: boolean;
+  readonly legacyMaxTokens: boolean;
+  readonly ignoreEos: boolean;
+  readonly minTokens: number | null;
+  readonly temperature: number | null;
+  /** Merged over everything but the dataset's own `extra`. */
+  readonly extra: Readonly<Record<string, unknown>>;
+}
+
+/** `history`: the turns and answers of its conversation before it. Throws a TraceError for a prompt that the dialect cannot carry. */
+export function bodyOf(
+  turn: Turn,
+  history: readonly ChatMessage[],
+  options: BodyOptions,
+  asked: UsageAsked,
+): Record<string, unknown> {
+  const fields = { ...FIELDS[options.dialect](turn, history, options), ...options.extra, ...turn.extra };
+  if (!options.stream || options.dialect === "triton-generate" || asked === UsageAsked.Nothing) return fields;
+  const usage = asked === UsageAsked.EachChunk ? { continuous_usage_stats: true } : {};
+  return { stream_options: { include_usage: true, ...usage }, ...fields };
+}
+
+type Fields = (turn: Turn, history: readonly ChatMessage[], options: BodyOptions) => Record<string, unknown>;
+
+const FIELDS: Readonly<Record<Dialect, Fields>> = {
+  "openai-chat": (turn, history, options) => ({
+    model: options.model,
+    messages: [...history, ...messagesOf(turn)],
+    ...given(options.legacyMaxTokens ? "max_tokens" : "max_completion_tokens", turn.outputTokens),
+    ...common(options),
+  }),
+  openai: (turn, history, options) => ({
+    model: options.model,
+    prompt: typeof turn.prompt === "string" || isMessages(turn.prompt) ? textOf(turn, history) : turn.prompt,
+    ...given("max_tokens", turn.outputTokens),
+    ...common(options),
+  }),
+  // TensorRT-LLM's ensemble; the length below which it does not end has this name there.
+  "triton-generate": (turn, history, { stream, ignoreEos, minTokens, temperature }) => ({
+    text_input: textOf(turn, history),
+    ...given("max_tokens", turn.outputTokens),
+    ...given("min_length", ignoreEos ? turn.outputTokens : minTokens),
+    ...given("temperature", temperature),
+    stream,
+  }),
+};
+
+const common = ({ stream, ignoreEos, minTokens, temperature }: BodyOptions): Record<string, unknown> => ({
+  stream,
+  ...(ignoreEos ? { ignore_eos: true } : {}),
+  ...given("min_tokens", minTokens),
+  ...given("temperature", temperature),
+});
+
+const given = (name: string, value: number | null): Record<string, number> => (value === null ? {} : { [name]: value });
+
+/** What a turn adds to its conversation. */
+export function messagesOf({ prompt }: Turn): readonly ChatMessage[] {
+  if (typeof prompt === "string") return [{ role: "user", content: prompt }];
+  if (isMessages(prompt)) return prompt;
+  throw new TraceError("the dataset gives token ids, which a chat cannot carry; take --backend openai");
+}
+
+const isMessages = (prompt: Turn["prompt"]): prompt is readonly ChatMessage[] =>
+  typeof prompt === "object" && typeof prompt[0] === "object";
+
+function textOf({ prompt }: Turn, history: readonly ChatMessage[]): string {
+  if (typeof prompt === "string" && history.length === 0) return prompt;
+  if (typeof prompt !== "string" && !isMessages(prompt)) {
+    throw new TraceError("the dataset gives token ids, which --backend triton-generate cannot carry");
+  }
+  const added = typeof prompt === "string" ? [prompt] : prompt.map(({ content }) => content);
+  return [...history.map(({ content }) => content), ...added].join("\n\n");
+}

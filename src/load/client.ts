@@ -1,0 +1,231 @@
+/** Who sends requests and keeps their deadlines? Builds each one's bytes, gives it to a connection, makes its record. */
+import type { Cancel, Clock } from "../clock.ts";
+import { type Dialect, Patterns } from "./answer.ts";
+import { type BodyOptions, bodyOf, UsageAsked } from "./body.ts";
+import { Connections, type Sending, type Target } from "./connections.ts";
+import { Exchange } from "./exchange.ts";
+import type { ChatMessage, RequestRecord, Turn } from "./types.ts";
+
+export interface ClientOptions {
+  readonly target: Target;
+  /** Value of the Host header. */
+  readonly host: string;
+  readonly path: string;
+  readonly body: BodyOptions;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly pooled: boolean;
+  readonly timeoutUs: number;
+  readonly userAgent: string;
+}
+
+export type Disturbance =
+  | { readonly kind: "cancelled"; readonly afterUs: number }
+  | { readonly kind: "slow reader"; readonly pauseUs: number };
+
+/** A request that is about to be sent. */
+export interface Order {
+  readonly index: number;
+  readonly requestId: string;
+  readonly intendedUs: number;
+  readonly turn: Turn;
+  readonly history: readonly ChatMessage[];
+  /** The answer's text is wanted, for the next turn. */
+  readonly keepText: boolean;
+  readonly disturb: Disturbance | null;
+  /** Bytes made ahead with `prepare`; null: they are made now. */
+  readonly prepared: Prepared | null;
+}
+
+export interface Prepared {
+  readonly text: string;
+  readonly asked: UsageAsked;
+}
+
+interface Flight {
+  readonly order: Order;
+  readonly startUs: number;
+  asked: UsageAsked;
+  exchange: Exchange;
+  sending: Sending;
+  readonly ended: (record: RequestRecord, text: string) => void;
+  cancels: Cancel | null;
+}
+
+/** How often deadlines are looked at. */
+const SWEEP_US = 50_000;
+
+export class Client {
+  /** What is asked of `stream_options` by now. */
+  asked = UsageAsked.EachChunk;
+  readonly connections: Connections;
+  readonly #options: ClientOptions;
+  readonly #clock: Clock;
+  readonly #head: string;
+  readonly #patterns = new Patterns();
+  /** In the order of their start. */
+  readonly #flights = new Set<Flight>();
+  #sweeps = false;
+
+  constructor(options: ClientOptions, clock: Clock) {
+    this.#options = options;
+    this.#clock = clock;
+    this.connections = new Connections(options.target, options.pooled, () => clock.now());
+    const headers: Record<string, string> = {
+      Host: options.host,
+      "User-Agent": options.userAgent,
+      Accept: options.body.stream ? "text/event-stream" : "application/json",
+      "Content-Type": "application/json",
+      ...(options.pooled ? {} : { Connection: "close" }),
+      ...options.headers,
+    };
+    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+    this.#head = `POST ${options.path} HTTP/1.1\r\n${lines.join("")}`;
+  }
+
+  get running(): number {
+    return this.#flights.size;
+  }
+
+  get dialect(): Dialect {
+    return this.#options.body.dialect;
+  }
+
+  /** The body of a request that has no history, before its time has come. */
+  prepare(turn: Turn): Prepared {
+    return { text: JSON.stringify(bodyOf(turn, [], this.#options.body, this.asked)), asked: this.asked };
+  }
+
+  send(order: Order, ended: (record: RequestRecord, text: string) => void): void {
+    const flight: Flight = {
+      order,
+      startUs: this.#clock.now(),
+      asked: this.asked,
+      exchange: null as unknown as Exchange,
+      sending: null as unknown as Sending,
+      ended,
+      cancels: null,
+    };
+    this.#flights.add(flight);
+    this.#launch(flight);
+    if (!this.#sweeps) this.#sweep();
+    const { disturb } = order;
+    if (disturb?.kind === "cancelled") {
+      flight.cancels = this.#clock.at(this.#clock.now() + disturb.afterUs, () =>
+        this.#stop(flight, "cancelled", "by --cancel-rate"),
+      );
+    } else if (disturb?.kind === "slow reader") this.#dawdle(flight, disturb.pauseUs);
+  }
+
+  /** Ends everything under way. */
+  cutAll(why: string): void {
+    for (const flight of [...this.#flights]) this.#stop(flight, "unfinished", why);
+  }
+
+  close(): void {
+    this.cutAll("closed");
+    this.connections.close();
+  }
+
+  #launch(flight: Flight): void {
+    const { order } = flight;
+    const { body: options } = this.#options;
+    flight.asked = this.asked;
+    const { prepared } = order;
+    const body =
+      prepared?.asked === this.asked
+        ? prepared.text
+        : JSON.stringify(bodyOf(order.turn, order.history, options, this.asked));
+    const length = Buffer.byteLength(body);
+    const request = Buffer.from(
+      `${this.#head}X-Request-Id: ${order.requestId}\r\nContent-Length: ${length}\r\n\r\n${body}`,
+    );
+    flight.exchange = new Exchange(
+      {
+        dialect: options.dialect,
+        stream: options.stream,
+        patterns: this.#patterns,
+        expected: order.turn.outputTokens ?? 64,
+        keepText: order.keepText,
+      },
+      () => this.#ended(flight),
+    );
+    flight.sending = this.connections.send(request, flight.exchange);
+  }
+
+  #ended(flight: Flight): void {
+    const { exchange, order } = flight;
+    if (this.#asksTooMuch(flight)) {
+      if (this.asked === flight.asked) this.asked++;
+      this.#launch(flight);
+      return;
+    }
+    this.#flights.delete(flight);
+    flight.cancels?.();
+    const { answer } = exchange;
+    const { turn } = order;
+    const count = answer.chunks;
+    flight.ended(
+      {
+        index: order.index,
+        requestId: order.requestId,
+        intendedUs: order.intendedUs,
+        sendUs: exchange.sendUs,
+        firstUs: count > 0 ? answer.chunkUs[0]! : Number.NaN,
+        lastUs: count > 0 ? answer.chunkUs[count - 1]! : Number.NaN,
+        endUs: exchange.endUs,
+        chunkUs: answer.chunkUs.slice(0, count),
+        chunkTokens: answer.chunkTokens.slice(0, count),
+        inputTokens: answer.promptTokens >= 0 ? answer.promptTokens : (turn.inputTokens ?? 0),
+        outputTokens: answer.outputTokens >= 0 ? answer.outputTokens : count,
+        usage: answer.outputTokens >= 0,
+        wantedTokens: turn.outputTokens,
+        cachedTokens: answer.cachedTokens,
+        status: exchange.status,
+        failure: answer.failure,
+        disturbed: order.disturb?.kind ?? null,
+        done: answer.done,
+      },
+      answer.text,
+    );
+  }
+
+  /** A server that knows less of `stream_options` says so with 400 or 422: the request is sent again without. */
+  #asksTooMuch({ exchange: { status, errorText }, asked }: Flight): boolean {
+    if ((status !== 400 && status !== 422) || asked === UsageAsked.Nothing || !this.#options.body.stream) return false;
+    return /continuous_usage_stats|stream_options|include_usage/.test(errorText);
+  }
+
+  #stop(flight: Flight, kind: "timeout" | "connect" | "cancelled" | "unfinished", message: string): void {
+    flight.sending.cut();
+    flight.exchange.stop(kind, message, this.#clock.now());
+    flight.exchange.settle();
+  }
+
+  /** All have the same time, so those that started first are over it first. */
+  #sweep(): void {
+    this.#sweeps = this.#flights.size > 0;
+    if (!this.#sweeps) return;
+    this.#clock.at(this.#clock.now() + SWEEP_US, () => {
+      const beforeUs = this.#clock.now() - this.#options.timeoutUs;
+      for (const flight of this.#flights) {
+        if (flight.startUs > beforeUs) break;
+        const isSent = flight.exchange.sendUs >= 0;
+        const after = `after ${this.#options.timeoutUs / 1e6} s`;
+        if (isSent) this.#stop(flight, "timeout", `no end ${after}`);
+        else this.#stop(flight, "connect", `no connection ${after}`);
+      }
+      this.#sweep();
+    });
+  }
+
+  /** Reads for a turn of the loop, then nothing for the pause, and so on. */
+  #dawdle(flight: Flight, pauseUs: number): void {
+    flight.sending.pause();
+    flight.cancels = this.#clock.at(this.#clock.now() + pauseUs, () => {
+      flight.sending.resume();
+      this.#clock.turn(() => {
+        if (this.#flights.has(flight)) this.#dawdle(flight, pauseUs);
+      });
+    });
+  }
+}

@@ -1,0 +1,219 @@
+/**
+ * Who carries a request to the server? Sockets of `Bun.connect`, kept alive and used again, last used first, or one per
+ * request. Not `fetch`: it runs 256 requests at most, and its events come later and cost more.
+ */
+import { readFileSync } from "node:fs";
+import type { Socket } from "bun";
+
+export interface Target {
+  readonly hostname: string;
+  readonly port: number;
+  readonly tls: boolean;
+  /** Certificates are not checked. */
+  readonly insecure: boolean;
+  /** A file of certificates to trust beside those of the system; null: none. */
+  readonly caFile: string | null;
+}
+
+/** Whoever waits for a response. Times come from the clock that `Connections` was given. */
+export interface Receiver {
+  /** The next call hands the request's first byte to the kernel. */
+  sent(nowUs: number): void;
+  data(bytes: Uint8Array, nowUs: number): void;
+  /** The response is complete; whether the connection may carry another request. */
+  readonly over: boolean;
+  readonly keepAlive: boolean;
+  /** Whether any byte of the response has come. */
+  readonly begun: boolean;
+  /** The connection is gone before `over`; or there was none (`unreachable`). */
+  lost(nowUs: number, why: string): void;
+  unreachable(nowUs: number, why: string): void;
+  /** It is over, and its connection is free again: now the next request may be sent. */
+  settle(): void;
+}
+
+/** A request under way. */
+export interface Sending {
+  /** Nobody wants the rest: the connection is closed, the receiver hears nothing more. */
+  cut(): void;
+  pause(): void;
+  resume(): void;
+}
+
+class Connection implements Sending {
+  socket: Socket<Connection> | null = null;
+  receiver: Receiver | null;
+  /** What the kernel has not taken yet. */
+  rest: Uint8Array | null = null;
+  request: Uint8Array;
+  reused = false;
+  ready = false;
+  dropped = false;
+  /** After a stale connection the request goes on over another one. */
+  next: Connection | null = null;
+
+  constructor(request: Uint8Array, receiver: Receiver) {
+    this.request = request;
+    this.receiver = receiver;
+  }
+
+  cut(): void {
+    if (this.next !== null) {
+      this.next.cut();
+      return;
+    }
+    this.receiver = null;
+    this.dropped = true;
+    this.socket?.terminate();
+  }
+
+  pause(): void {
+    if (this.next !== null) this.next.pause();
+    else if (!this.dropped) this.socket?.pause();
+  }
+
+  resume(): void {
+    if (this.next !== null) this.next.resume();
+    else if (!this.dropped) this.socket?.resume();
+  }
+
+  write(): void {
+    const bytes = this.rest!;
+    const written = this.socket!.write(bytes);
+    if (written < 0) return;
+    this.rest = written < bytes.length ? bytes.subarray(written) : null;
+  }
+}
+
+export class Connections {
+  /** Connections opened, and requests sent again because the server had closed an idle connection. */
+  opened = 0;
+  resent = 0;
+  readonly #target: Target;
+  readonly #pooled: boolean;
+  readonly #now: () => number;
+  readonly #tls: false | { readonly rejectUnauthorized: boolean; readonly serverName: string; readonly ca?: string };
+  readonly #idle: Connection[] = [];
+
+  constructor(target: Target, pooled: boolean, now: () => number) {
+    this.#target = target;
+    this.#pooled = pooled;
+    this.#now = now;
+    const ca = target.caFile === null ? {} : { ca: readFileSync(target.caFile, "utf8") };
+    this.#tls = target.tls && { rejectUnauthorized: !target.insecure, serverName: target.hostname, ...ca };
+  }
+
+  send(request: Uint8Array, receiver: Receiver): Sending {
+    const idle = this.#idle.pop();
+    if (idle === undefined) return this.#open(request, receiver);
+    // A connection has one life as a `Sending` per request: whoever holds an old one must not cut the new one.
+    const connection = new Connection(request, receiver);
+    connection.socket = idle.socket!;
+    connection.socket.data = connection;
+    connection.reused = true;
+    connection.ready = true;
+    this.#transmit(connection);
+    return connection;
+  }
+
+  close(): void {
+    for (const { socket } of this.#idle.splice(0)) socket?.end();
+  }
+
+  #open(request: Uint8Array, receiver: Receiver): Connection {
+    const connection = new Connection(request, receiver);
+    this.opened++;
+    const { hostname, port } = this.#target;
+    const tls = this.#tls === false ? {} : { tls: this.#tls };
+    Bun.connect({ hostname, port, ...tls, data: connection, socket: this.#handlers }).catch((failure: unknown) =>
+      this.#unreachable(connection, failure),
+    );
+    return connection;
+  }
+
+  #transmit(connection: Connection): void {
+    connection.rest = connection.request;
+    connection.receiver!.sent(this.#now());
+    connection.write();
+  }
+
+  #opened(connection: Connection): void {
+    if (connection.ready) return;
+    connection.ready = true;
+    if (connection.dropped) connection.socket!.terminate();
+    else this.#transmit(connection);
+  }
+
+  #unreachable(connection: Connection, failure: unknown): void {
+    const { receiver } = connection;
+    if (receiver === null) return;
+    connection.receiver = null;
+    connection.dropped = true;
+    const { code, message } = failure as { code?: string; message?: string };
+    receiver.unreachable(this.#now(), code ?? message ?? String(failure));
+    receiver.settle();
+  }
+
+  #data(connection: Connection, bytes: Uint8Array): void {
+    const { receiver } = connection;
+    // Bytes that belong to no request: the connection is of no use.
+    if (receiver === null) {
+      connection.cut();
+      return;
+    }
+    receiver.data(bytes, this.#now());
+    if (!receiver.over) return;
+    connection.receiver = null;
+    if (this.#pooled && receiver.keepAlive && connection.rest === null && !connection.dropped) {
+      this.#idle.push(connection);
+    } else {
+      connection.dropped = true;
+      connection.socket?.end();
+    }
+    receiver.settle();
+  }
+
+  #closed(connection: Connection, why: string): void {
+    const { receiver } = connection;
+    const idle = receiver === null && !connection.dropped ? this.#idle.indexOf(connection) : -1;
+    if (idle >= 0) this.#idle.splice(idle, 1);
+    connection.receiver = null;
+    connection.dropped = true;
+    if (receiver === null || receiver.over) return;
+    // The server had closed it while it was idle, and the request crossed that on its way.
+    if (connection.reused && !receiver.begun) {
+      this.resent++;
+      connection.next = this.#open(connection.request, receiver);
+      return;
+    }
+    if (connection.ready) receiver.lost(this.#now(), why);
+    else receiver.unreachable(this.#now(), why);
+    receiver.settle();
+  }
+
+  readonly #handlers = {
+    binaryType: "buffer" as const,
+    open: (socket: Socket<Connection>): void => {
+      socket.data.socket = socket;
+      socket.setNoDelay(true);
+      if (this.#tls === false) this.#opened(socket.data);
+    },
+    handshake: (socket: Socket<Connection>, ok: boolean, why: Error | null): void => {
+      if (!ok || (why !== null && !this.#target.insecure)) {
+        this.#unreachable(socket.data, why ?? { code: "TLS handshake failed" });
+        socket.terminate();
+      } else this.#opened(socket.data);
+    },
+    data: (socket: Socket<Connection>, bytes: Uint8Array): void => this.#data(socket.data, bytes),
+    drain: (socket: Socket<Connection>): void => {
+      if (socket.data.rest !== null && !socket.data.dropped) socket.data.write();
+    },
+    end: (socket: Socket<Connection>): void => {
+      socket.end();
+    },
+    close: (socket: Socket<Connection>, failure?: unknown): void =>
+      this.#closed(socket.data, (failure as { code?: string } | undefined)?.code ?? "the server closed the connection"),
+    error: (_: Socket<Connection>, __: Error): void => {},
+    connectError: (socket: Socket<Connection>, failure: Error): void => this.#unreachable(socket.data, failure),
+  };
+}
