@@ -65,7 +65,9 @@ export interface ReasoningParser {
   /** What was held back, at the end of a stream or of the reasoning. */
   finish(): Delta | null;
   extract(text: string): { readonly reasoning: string | null; readonly content: string | null };
-  /** Of the ids so far. */
+  /** Ids of one output: tokens are counted apart from their text, a stop token has none. */
+  count(ids: readonly number[]): void;
+  /** Of the ids counted so far. */
   readonly reasoningTokens: number;
 }
 

@@ -3,8 +3,8 @@
  * `reasoning/deepseek_r1_reasoning_parser.py`, `parser/qwen3.py` over `parser/engine/`. Both look for the tokens `<think>`
  * and `</think>`; they differ in how they cut a step of several tokens, and in what they count.
  */
-import type { Vocabulary } from "../../content/types.ts";
-import type { Delta } from "../delta.ts";
+import type { Vocabulary } from "../content/types.ts";
+import type { Delta, ReasoningParser } from "./output.ts";
 
 export const REASONING_PARSERS = ["deepseek_r1", "qwen3"] as const;
 export type ReasoningName = (typeof REASONING_PARSERS)[number];
@@ -22,18 +22,6 @@ export interface ReasoningSetup {
   readonly toolStartId: number;
   /** Where a turn of the prompt begins or ends, for qwen3. */
   readonly turnIds: ReadonlySet<number>;
-}
-
-/** One answer's thinking, a step at a time. */
-export interface ReasoningParser {
-  /** It was over after the last step. */
-  readonly ended: boolean;
-  /** What a step's text is; `content` is what follows the end. null: nothing to be sent. */
-  step(text: string, ids: readonly number[]): Delta | null;
-  /** What was kept back, when the answer ends. */
-  rest(): string;
-  /** Of a whole text. */
-  split(text: string): { readonly reasoning: string | null; readonly content: string | null };
 }
 
 /** The parser's tokens in a vocabulary; null: it lacks one. */
@@ -73,44 +61,35 @@ export function thinkingIsOver(
   return qwen && !thinks;
 }
 
-export function reasoningParser(setup: ReasoningSetup, thinks: boolean): ReasoningParser {
-  return setup.name === "qwen3" ? new Qwen3(setup, thinks) : new DeepSeekR1(setup);
-}
-
-/** Tokens of thinking so far. */
-export class ReasoningCount {
-  tokens = 0;
-  readonly #setup: ReasoningSetup;
-  /** Open `<think>`s; qwen3 has none, it is in its thinking or after it. */
-  #depth: number;
-
-  constructor(setup: ReasoningSetup, over: boolean) {
-    this.#setup = setup;
-    this.#depth = setup.name === "qwen3" && !over ? 1 : 0;
-  }
-
-  add(ids: ArrayLike<number>, from: number, to: number): void {
-    const { name, startId, endId, toolStartId } = this.#setup;
-    const qwen = name === "qwen3";
-    for (let i = from; i < to; i++) {
-      const id = ids[i]!;
-      if (id === startId) this.#depth += qwen ? 0 : 1;
-      else if (id === endId || (qwen && id === toolStartId)) this.#depth = Math.max(0, this.#depth - 1);
-      else if (this.#depth > 0) this.tokens++;
-    }
-  }
+/** `over`: nothing of the answer is thinking. */
+export function reasoningParser(setup: ReasoningSetup, thinks: boolean, over: boolean): ReasoningParser {
+  return setup.name === "qwen3" ? new Qwen3(setup, thinks, over) : new DeepSeekR1(setup, over);
 }
 
 class DeepSeekR1 implements ReasoningParser {
-  ended = false;
+  readonly engineBased = false;
+  ended: boolean;
+  reasoningTokens = 0;
   readonly #setup: ReasoningSetup;
   #started = false;
+  /** Open `<think>`s: without one nothing counts, whatever it is shown as. */
+  #depth = 0;
 
-  constructor(setup: ReasoningSetup) {
+  constructor(setup: ReasoningSetup, over: boolean) {
     this.#setup = setup;
+    this.ended = over;
   }
 
-  step(text: string, ids: readonly number[]): Delta | null {
+  count(ids: readonly number[]): void {
+    const { startId, endId } = this.#setup;
+    for (const id of ids) {
+      if (id === startId) this.#depth++;
+      else if (id === endId) this.#depth = Math.max(0, this.#depth - 1);
+      else if (this.#depth > 0) this.reasoningTokens++;
+    }
+  }
+
+  push(text: string, ids: readonly number[]): Delta | null {
     const { startId, endId } = this.#setup;
     const starts = ids.includes(startId);
     const ends = ids.includes(endId);
@@ -118,21 +97,19 @@ class DeepSeekR1 implements ReasoningParser {
     this.#started ||= starts;
     this.ended = ends;
     if (ids.length === 1 && (starts || ends)) return null;
-    if (!ends) return { reasoning: text };
+    if (!ends) return { reasoning: text, calls: [] };
     // Python's slices count -1, for what was not found, from the end; so do these.
     const end = text.indexOf(END);
     const from = starts && !startedBefore ? text.indexOf(START) + START.length : 0;
     const content = text.slice(end + END.length);
-    return content === ""
-      ? { reasoning: text.slice(from, end), content: null }
-      : { reasoning: text.slice(from, end), content };
+    return { content: content === "" ? null : content, reasoning: text.slice(from, end), calls: [] };
   }
 
-  rest(): string {
-    return "";
+  finish(): null {
+    return null;
   }
 
-  split(text: string) {
+  extract(text: string) {
     const start = text.indexOf(START);
     const output = start < 0 ? text : text.slice(start + START.length);
     const end = output.indexOf(END);
@@ -145,19 +122,32 @@ class DeepSeekR1 implements ReasoningParser {
 const LITERALS = [START, END, TOOL_START, "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>"];
 
 class Qwen3 implements ReasoningParser {
-  ended = false;
+  readonly engineBased = true;
+  ended: boolean;
+  reasoningTokens = 0;
   readonly #setup: ReasoningSetup;
   readonly #thinks: boolean;
+  #counts: boolean;
   #held = "";
   /** Tags that came as tokens, and whose text is still to be passed over. */
   #tags: string[] = [];
 
-  constructor(setup: ReasoningSetup, thinks: boolean) {
+  constructor(setup: ReasoningSetup, thinks: boolean, over: boolean) {
     this.#setup = setup;
     this.#thinks = thinks;
+    this.ended = over;
+    this.#counts = !over;
   }
 
-  step(text: string, ids: readonly number[]): Delta | null {
+  count(ids: readonly number[]): void {
+    const { startId, endId, toolStartId } = this.#setup;
+    for (const id of ids) {
+      if (id === endId || id === toolStartId) this.#counts = false;
+      else if (this.#counts && id !== startId) this.reasoningTokens++;
+    }
+  }
+
+  push(text: string, ids: readonly number[]): Delta | null {
     const { startId, endId, toolStartId } = this.#setup;
     for (const id of ids) {
       if (id === startId) this.#tags.push(START);
@@ -184,13 +174,13 @@ class Qwen3 implements ReasoningParser {
     return piece(reasoning + left.slice(0, left.length - kept), "");
   }
 
-  rest(): string {
+  finish(): Delta | null {
     const held = this.#held;
     this.#held = "";
-    return held;
+    return piece(held, "");
   }
 
-  split(text: string) {
+  extract(text: string) {
     if (!this.#thinks) return { reasoning: null, content: text };
     const end = text.search(/<\/think>|<tool_call>/);
     const thought = end < 0 ? text : text.slice(0, end);
@@ -201,7 +191,7 @@ class Qwen3 implements ReasoningParser {
 
 function piece(reasoning: string, content: string): Delta | null {
   if (reasoning === "" && content === "") return null;
-  return { ...(content === "" ? {} : { content }), ...(reasoning === "" ? {} : { reasoning }) };
+  return { ...(content === "" ? {} : { content }), ...(reasoning === "" ? {} : { reasoning }), calls: [] };
 }
 
 /** How much of a text's end may be the beginning of a tag. */
