@@ -67,7 +67,7 @@ function pick(draw: u32, count: u32): u32 {
 }
 
 /** 32-bit mix of seed and position; src/content/answers.ts has the same. */
-function mix(requestSeed: i32, position: i32): u32 {
+export function mix(requestSeed: i32, position: i32): u32 {
   let h: u32 = <u32>(requestSeed ^ ((position + 1) * 0x9e3779b9)) * 0x85ebca6b;
   h ^= h >> 13;
   h *= 0xc2b2ae35;

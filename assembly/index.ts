@@ -12,6 +12,7 @@ import { takeFetch } from "./fetch";
 import { configAt, setTotal, setting, setWord, totalsAt, wordsAt } from "./header";
 import { publishHistograms, takeHistograms } from "./histogram";
 import { ABI, Config, Reason, SLOTS, Total, Word } from "./layout";
+import { initNoise } from "./noise";
 import { publishOutbox, takeOutbox } from "./outbox";
 import { takePrefixes } from "./prefix";
 import { publishQueues, removeRunningAt, running, runningLength, takeQueues } from "./queues";
@@ -48,6 +49,7 @@ export function init(): void {
   takeAll();
   initBlocks();
   initScheduler();
+  initNoise();
   publishAdapters();
   publishAnswers();
   publishArena();

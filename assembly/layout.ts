@@ -2,7 +2,7 @@
 // Read by two compilers: asc builds the core from it, tsc reads memory through it. Constants and enums only.
 // A change of order changes ABI.
 
-export const ABI: i32 = 8;
+export const ABI: i32 = 9;
 export const NONE: i32 = -1;
 
 /** Requests that may exist at once, waiting ones included; a handle is generation << SLOT_BITS | slot. */
@@ -79,12 +79,22 @@ export enum Config {
   Fixes,
   /** Cumulative counters start here (tests start just below 2^31 and 2^32). */
   CountersFrom,
+  /** How steps stray from their formula, 0 where they do not: see noise.ts. Times in whole microseconds. */
+  NoiseSeed,
+  JitterSigma,
+  TailShare,
+  TailAlpha,
+  PauseEveryUs,
+  PauseUs,
   Count,
 }
 
 /** Defects of vLLM's statistics that are repaired: clients that left are counted; aborts of requests without output have no times from the clock's zero. */
 export const FIX_ABORT_COUNTED: i32 = 1;
 export const FIX_ABORT_TIMES: i32 = 2;
+
+/** Longest step of the heavy tail, as a multiple of what it would have been. */
+export const TAIL_MOST: i32 = 1000;
 
 export enum TimingKind {
   None,

@@ -57,7 +57,7 @@ export function addDecodes(sequences: i32, tokens: f64): void {
 export function stepUs(): f64 {
   const kind = settingI(Config.TimingKind);
   if (kind === TimingKind.None) return 0;
-  if (kind === TimingKind.Constant) return Math.floor(setting(Config.LinearBaseUs) + 0.5);
+  if (kind === TimingKind.Constant) return whole(setting(Config.LinearBaseUs));
   let us: f64;
   if (kind === TimingKind.Linear) {
     us =
@@ -81,7 +81,12 @@ export function stepUs(): f64 {
     }
     us = setting(Config.Scale) * (us + base) + setting(Config.OverheadUs);
   }
-  return Math.floor(us + 0.5);
+  return whole(us);
+}
+
+/** A step that computes something takes a microsecond at least. */
+function whole(us: f64): f64 {
+  return Math.max(1, Math.floor(us + 0.5));
 }
 
 function linear(tokens: f64): f64 {

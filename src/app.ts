@@ -119,6 +119,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
   const journals = Array.from({ length: config.dataParallelSize }, () => new Journal());
   const engines = new Fleet({
     engines: config.dataParallelSize,
+    rank: engineFirst,
     journal: (rank) => journals[rank]!,
     config: config.engine,
     clock,

@@ -30,6 +30,7 @@ import {
   Total,
   Word,
 } from "../layout";
+import { strayed } from "../noise";
 import {
   afterWaiting,
   deferredLength,
@@ -127,7 +128,7 @@ export function schedule(now: f64): f64 {
   setWord(Word.PlanRequests, runningLength() + waitingLength());
   noteFree();
   count(Total.Steps, 1);
-  if (rows > 0) return stepUs();
+  if (rows > 0) return strayed(stepUs(), now);
   return openSteps() === 1 && unfinished() > 0 ? 1000 : 0;
 }
 

@@ -1,6 +1,6 @@
 /** How long does a step take? The formula in plain TypeScript; the core computes the same from its running sums. */
 import type { TableTiming } from "./profile.ts";
-import type { Timing } from "./types.ts";
+import type { StepNoise, Timing } from "./types.ts";
 
 /** One step as sums over its requests; whole numbers. */
 export interface StepLoad {
@@ -16,18 +16,18 @@ export interface StepLoad {
   readonly context: number;
 }
 
-/** Whole microseconds, rounded once, half up. 0 for an empty step and for `none`, whose steps end when the loop gets there. */
+/** Whole microseconds, rounded once, half up, at least 1. 0 for an empty step and for `none`, whose steps end when the loop gets there. */
 export function stepUs(timing: Timing, load: StepLoad): number {
   if (load.promptTokens === 0 && load.decodes === 0) return 0;
   switch (timing.kind) {
     case "none":
       return 0;
     case "constant":
-      return timing.itlUs;
+      return whole(timing.itlUs);
     case "linear":
-      return halfUp(timing.baseUs + timing.prefillUs * load.promptTokens + timing.decodeUs * load.decodes);
+      return whole(timing.baseUs + timing.prefillUs * load.promptTokens + timing.decodeUs * load.decodes);
     case "table":
-      return halfUp(tableUs(timing, load));
+      return whole(tableUs(timing, load));
   }
 }
 
@@ -58,6 +58,50 @@ function interpolate(xs: readonly number[], ys: readonly number[], x: number): n
   return y0 + ((y1 - y0) * (x - x0)) / (x1 - x0);
 }
 
-function halfUp(us: number): number {
-  return Math.floor(us + 0.5);
+function whole(us: number): number {
+  return Math.max(1, Math.floor(us + 0.5));
+}
+
+/** How long a request is held back before the queue: what is no part of any step. Whole microseconds. */
+export function holdUs(timing: Timing): number {
+  if (timing.kind === "none") return 0;
+  if (timing.kind === "constant") return Math.max(0, timing.ttftUs - timing.itlUs);
+  return Math.floor((timing.requestOverheadUs ?? 0) + 0.5);
+}
+
+/** The same engine, `speed` times as fast. */
+export function faster(timing: Timing, speed: number): Timing {
+  if (speed === 1) return timing;
+  switch (timing.kind) {
+    case "none":
+      return timing;
+    case "constant":
+      return { ...timing, ttftUs: Math.round(timing.ttftUs / speed), itlUs: Math.round(timing.itlUs / speed) };
+    case "linear":
+      return {
+        ...timing,
+        baseUs: timing.baseUs / speed,
+        prefillUs: timing.prefillUs / speed,
+        decodeUs: timing.decodeUs / speed,
+        ...requestFaster(timing, speed),
+      };
+    case "table":
+      return {
+        ...timing,
+        scale: timing.scale / speed,
+        overheadUs: timing.overheadUs / speed,
+        ...requestFaster(timing, speed),
+      };
+  }
+}
+
+function requestFaster({ requestOverheadUs }: { readonly requestOverheadUs?: number }, speed: number) {
+  return requestOverheadUs === undefined ? {} : { requestOverheadUs: requestOverheadUs / speed };
+}
+
+/** The same for what strays: shares and factors stay. */
+export function noiseFaster({ pause, ...noise }: StepNoise, speed: number): StepNoise {
+  if (pause === undefined) return noise;
+  const everyUs = Math.max(1, Math.round(pause.everyUs / speed));
+  return { ...noise, pause: { everyUs, forUs: Math.round(pause.forUs / speed) } };
 }

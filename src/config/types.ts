@@ -8,7 +8,13 @@ import type { TritonMetricsConfig } from "./triton-metrics.ts";
 export type Timing =
   | { readonly kind: "none" }
   | { readonly kind: "constant"; readonly ttftUs: number; readonly itlUs: number }
-  | { readonly kind: "linear"; readonly baseUs: number; readonly prefillUs: number; readonly decodeUs: number }
+  | {
+      readonly kind: "linear";
+      readonly baseUs: number;
+      readonly prefillUs: number;
+      readonly decodeUs: number;
+      readonly requestOverheadUs?: number;
+    }
   | {
       readonly kind: "table";
       readonly name: string;
@@ -27,8 +33,23 @@ export type Timing =
       /** Mixed steps pay max(prefill base, decode base) once instead of both (form constant+new+pairs+…). */
       readonly sharedBase: boolean;
       readonly scale: number;
+      /** Of each step. */
       readonly overheadUs: number;
+      /**
+       * What API server, tokenizer and the like take of each request: it has arrived and does not wait yet. Absent: nothing.
+       */
+      readonly requestOverheadUs?: number;
     };
+
+/** How steps stray from their formula, drawn from the seed. Each absent: not at all. */
+export interface StepNoise {
+  /** Each step is multiplied by a log-normal factor of mean 1: the standard deviation of its logarithm. */
+  readonly jitterSigma?: number;
+  /** This share of the steps is multiplied by a Pareto factor (least 1, at most 1000) with this exponent. */
+  readonly tail?: { readonly share: number; readonly alpha: number };
+  /** A step that goes on at a multiple of `everyUs` since the first one takes so much longer. */
+  readonly pause?: { readonly everyUs: number; readonly forUs: number };
+}
 
 /** Known defects of the real server's metrics, each of which `--fix` repairs. */
 export const FIX_NAMES = ["abort-counted", "abort-times", "preemptions-at-once"] as const;
@@ -78,6 +99,9 @@ export interface EngineConfig {
   readonly maxLoras: number;
   readonly seed: number;
   readonly timing: Timing;
+  readonly noise?: StepNoise;
+  /** All times of `timing` and `noise` are divided by it. Absent: 1. */
+  readonly speed?: number;
   /** Defects of vLLM's metrics that are repaired. */
   readonly fixes?: readonly FixName[];
 }

@@ -17,6 +17,7 @@ import {
   Word,
 } from "../../assembly/layout.ts";
 import type { Clock } from "../clock.ts";
+import { faster, holdUs } from "../config/timing.ts";
 import type { EngineConfig } from "../config/types.ts";
 import { startCore } from "../core/core.ts";
 import { Adapters } from "./adapters.ts";
@@ -87,8 +88,7 @@ export class Engine {
       ? new Watch(core, clock, options.observer, (slot) => this.#live[slot]?.trail ?? undefined)
       : null;
     const { timing } = config;
-    const holdUs = timing.kind === "constant" ? Math.max(0, timing.ttftUs - timing.itlUs) : 0;
-    this.#holding = new Holding(clock, holdUs, (live, dueUs) => {
+    this.#holding = new Holding(clock, holdUs(faster(timing, config.speed ?? 1)), (live, dueUs) => {
       if (this.#enqueue(live, dueUs)) return;
       live.ended = true;
       this.#watch?.ended(live.trail!, Finish.Error, 0, dueUs);
@@ -124,7 +124,7 @@ export class Engine {
         : {}),
       ...hooksOf(options),
       ...(this.#watch ? { watch: this.#watch } : {}),
-      ...(isAlone(options) ? { coasts: () => this.#listening + this.#holding.size === 0 && this.#boundary.clear } : {}),
+      ...(isAlone(options) ? { coasts: () => this.#listening === 0 && this.#boundary.clear } : {}),
     });
   }
 

@@ -45,6 +45,7 @@ export class Fleet {
       (_, rank) =>
         new Engine({
           ...options,
+          rank: (options.rank ?? 0) + rank,
           lateness: this.#lateness,
           ...(observer ? { observer: observer(rank) } : {}),
           ...(passages ? { passages: passages(rank) } : {}),

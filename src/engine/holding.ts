@@ -1,4 +1,4 @@
-/** Who has arrived but does not wait yet? Requests held back for a fixed time before they enter the queue (`--timing constant`). */
+/** Who has arrived but does not wait yet? Requests held back for a fixed time before they enter the queue (request overhead). */
 import type { Cancel, Clock } from "../clock.ts";
 
 interface Held<T> {

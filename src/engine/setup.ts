@@ -1,7 +1,8 @@
 /** From the user's configuration to the core's words and tables. */
 import { Config, FIX_ABORT_COUNTED, FIX_ABORT_TIMES, Histogram, TimingKind } from "../../assembly/layout.ts";
 import { histogramBounds } from "../config/buckets.ts";
-import type { EngineConfig, FixName, Timing } from "../config/types.ts";
+import { faster, noiseFaster } from "../config/timing.ts";
+import type { EngineConfig, FixName, StepNoise, Timing } from "../config/types.ts";
 import type { CoreSetup } from "../core/core.ts";
 import type { HistogramName } from "./types.ts";
 
@@ -38,13 +39,20 @@ export interface SetupExtras {
   readonly answers?: CoreSetup["answers"];
   /** Record changes of the prefix cache. */
   readonly kvEvents?: boolean;
+  /** Place among engines of one configuration: each strays by draws of its own. */
+  readonly rank?: number;
   /** First value of every counter. */
   readonly countersFrom?: number;
 }
 
-export function coreSetup(config: EngineConfig, { eosId, answers, kvEvents, countersFrom }: SetupExtras): CoreSetup {
+export function coreSetup(
+  config: EngineConfig,
+  { eosId, answers, kvEvents, rank, countersFrom }: SetupExtras,
+): CoreSetup {
   const bounds = histogramBounds(config.maxModelLen);
-  const table = config.timing.kind === "table" ? config.timing : null;
+  const speed = config.speed ?? 1;
+  const timing = faster(config.timing, speed);
+  const table = timing.kind === "table" ? timing : null;
   return {
     config: {
       [Config.MaxModelLen]: config.maxModelLen,
@@ -70,13 +78,31 @@ export function coreSetup(config: EngineConfig, { eosId, answers, kvEvents, coun
       [Config.InputLength]: (config.blockSize === 1 ? 2 : 1) * config.maxModelLen + 8192,
       [Config.Fixes]: (config.fixes ?? []).reduce((bits, fix) => bits | FIXES[fix], 0),
       [Config.CountersFrom]: countersFrom ?? 0,
-      ...timingWords(config.timing),
+      ...timingWords(timing),
+      // Steps without a time have none to stray from.
+      ...(config.noise && timing.kind !== "none"
+        ? noiseWords(noiseFaster(config.noise, speed), config.seed, rank ?? 0)
+        : {}),
     },
     ...(table ? { linearTokens: table.linearTokens, linearUs: table.linearUs } : {}),
     bounds: Object.fromEntries(
       HISTOGRAMS.map(({ name, unit }, i) => [i, bounds[name].map((bound) => bound * unit)]),
     ) as CoreSetup["bounds"] & {},
     ...(answers ? { answers } : {}),
+  };
+}
+
+/** Ranks are far apart in the generator's input. */
+const RANK_STRIDE = 0x632be5ab;
+
+function noiseWords({ jitterSigma, tail, pause }: StepNoise, seed: number, rank: number) {
+  return {
+    [Config.NoiseSeed]: seed ^ Math.imul(rank, RANK_STRIDE),
+    [Config.JitterSigma]: jitterSigma ?? 0,
+    [Config.TailShare]: tail?.share ?? 0,
+    [Config.TailAlpha]: tail?.alpha ?? 0,
+    [Config.PauseEveryUs]: pause?.everyUs ?? 0,
+    [Config.PauseUs]: pause?.forUs ?? 0,
   };
 }
 

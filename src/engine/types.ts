@@ -20,7 +20,7 @@ export const STEP_TOKENS_MAX = 32;
 export interface Generation {
   /** The request's name in the truth log, when there is one; the order of submission else. */
   readonly id?: string;
-  /** Token ids of the prompt, at least one. Not kept after `submit` returns, but where requests are held back (`--timing constant`). */
+  /** Token ids of the prompt, at least one. Not kept after `submit` returns, but where requests are held back (request overhead). */
   readonly promptIds: Uint32Array;
   /** When given, the prompt's length: `promptIds` then holds two words (low, high) per full block, what identifies its content. */
   readonly promptTokens?: number;

@@ -1,5 +1,6 @@
 /** How does a request of a trace reach the engines? Its length is checked as the front would, its content becomes hashes. */
 import type { Cancel, VirtualClock } from "../clock.ts";
+import { holdUs } from "../config/timing.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { Engine } from "../engine/engine.ts";
 import { Fleet as Ranks } from "../engine/fleet.ts";
@@ -66,7 +67,7 @@ export class Fleet {
     this.#config = config;
     this.#clock = clock;
     this.#hashes = new PromptHashes(config.blockSize);
-    this.#keeps = config.timing.kind === "constant";
+    this.#keeps = holdUs(config.timing) > 0;
     // Drawn ids stay clear of 0, so nothing ends before its traced length.
     const common = { engines, config, clock, module, eosId: 0, free: false, onStep };
     this.#ranks = new Ranks({

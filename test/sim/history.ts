@@ -1,6 +1,6 @@
 /** How do random lives look? Requests with arrivals, lengths, endings and a front end that stops or leaves at any moment. */
 import fc from "fast-check";
-import type { EngineConfig, Timing } from "../../src/config/types.ts";
+import type { EngineConfig, StepNoise, Timing } from "../../src/config/types.ts";
 import { answers, configOf, type Heard, promptOf, type World } from "./world.ts";
 
 export const anyTiming: fc.Arbitrary<Timing> = fc.oneof(
@@ -9,6 +9,7 @@ export const anyTiming: fc.Arbitrary<Timing> = fc.oneof(
     .record({ itlUs: fc.integer({ min: 1, max: 3000 }), moreUs: fc.nat(9000) })
     .map(({ itlUs, moreUs }): Timing => ({ kind: "constant", ttftUs: itlUs + moreUs, itlUs })),
   fc.constant<Timing>({ kind: "linear", baseUs: 900, prefillUs: 7.3, decodeUs: 11.9 }),
+  fc.constant<Timing>({ kind: "linear", baseUs: 900, prefillUs: 7.3, decodeUs: 11.9, requestOverheadUs: 4000 }),
   fc.constant<Timing>({
     kind: "table",
     name: "test",
@@ -19,7 +20,17 @@ export const anyTiming: fc.Arbitrary<Timing> = fc.oneof(
     sharedBase: true,
     scale: 1.1,
     overheadUs: 150,
+    requestOverheadUs: 1234.5,
   }),
+);
+
+const anyNoise: fc.Arbitrary<StepNoise> = fc.record(
+  {
+    jitterSigma: fc.constantFrom(0.05, 0.5),
+    tail: fc.constant({ share: 0.05, alpha: 1.5 }),
+    pause: fc.constantFrom({ everyUs: 10_000, forUs: 3000 }, { everyUs: 777, forUs: 1 }),
+  },
+  { requiredKeys: [] },
 );
 
 /** Every pool takes one request of `maxModelLen`, as the server's start checks. */
@@ -37,6 +48,7 @@ export const anyConfig: fc.Arbitrary<EngineConfig> = fc
     prefillScheduleInterval: fc.constantFrom(1, 1, 3),
     watermark: fc.constantFrom(0, 0, 0.05),
     timing: anyTiming,
+    noise: fc.oneof(fc.constant({}), anyNoise),
   })
   .map(({ moreBlocks, budget, ...rest }) => {
     const maxModelLen = 256;

@@ -1,0 +1,66 @@
+// How far does a step stray from its formula? Scatter, a heavy tail and pauses, all drawn from the seed and the number of
+// the step, so that the same steps take the same times wherever they run
+// (test/sim/noise.test.ts has the draws once more). Nothing is drawn unless something is asked for.
+import { mix } from "./answers";
+import { setting, settingI } from "./header";
+import { Config, TAIL_MOST } from "./layout";
+
+/** Draws that have nothing to do with each other. */
+const BELL: i32 = 0x1f83d9ab;
+const TAIL: i32 = 0x5be0cd19;
+const LENGTH: i32 = 0x137e2179;
+/** Of the polar method, each of which fails one time in five: after these the draw is the middle. */
+const ATTEMPTS: i32 = 16;
+
+let noisy = false;
+let seed: i32 = 0;
+/** Steps that computed something. */
+let steps: i32 = 0;
+/** When the first of them was planned, and the end of the last, as far as the core can know. */
+let originUs: f64 = -1;
+let endUs: f64 = 0;
+
+export function initNoise(): void {
+  seed = settingI(Config.NoiseSeed);
+  noisy = setting(Config.JitterSigma) > 0 || setting(Config.TailShare) > 0 || setting(Config.PauseEveryUs) > 0;
+}
+
+/** The length of a step planned at `nowUs` that would take `us`; whole microseconds, at least one. */
+export function strayed(us: f64, nowUs: f64): f64 {
+  if (!noisy) return us;
+  const step = steps++;
+  const sigma = setting(Config.JitterSigma);
+  let factor: f64 = 1;
+  // The mean of the factor is 1: jitter alone moves no average.
+  if (sigma > 0) factor = Math.exp(sigma * normal(step) - sigma * sigma * 0.5);
+  if (setting(Config.TailShare) > 0 && unit(TAIL, step) < setting(Config.TailShare)) {
+    factor *= Math.min(<f64>TAIL_MOST, Math.exp(-Math.log(unit(LENGTH, step)) / setting(Config.TailAlpha)));
+  }
+  let lasts = Math.max(1, Math.floor(us * factor + 0.5));
+  // Planned while another runs, it begins at that one's end.
+  const beginUs = Math.max(nowUs, endUs);
+  if (originUs < 0) originUs = nowUs;
+  const every = setting(Config.PauseEveryUs);
+  const sinceUs = beginUs - originUs;
+  if (every > 0 && Math.floor((sinceUs + lasts) / every) > Math.floor(sinceUs / every)) {
+    lasts += setting(Config.PauseUs);
+  }
+  endUs = beginUs + lasts;
+  return lasts;
+}
+
+/** Normally distributed, by Marsaglia's polar method. */
+function normal(step: i32): f64 {
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    const x = 2 * unit(BELL + 2 * attempt, step) - 1;
+    const y = 2 * unit(BELL + 2 * attempt + 1, step) - 1;
+    const square = x * x + y * y;
+    if (square < 1 && square > 0) return x * Math.sqrt((-2 * Math.log(square)) / square);
+  }
+  return 0;
+}
+
+/** Evenly between 0 and 1, neither included. */
+function unit(stream: i32, step: i32): f64 {
+  return (<f64>mix(seed ^ (stream * 0x9e3779b9), step) + 0.5) / 4294967296.0;
+}
