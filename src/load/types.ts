@@ -18,6 +18,8 @@ export interface Turn {
   /** Microseconds from the dataset's first request; null: it has no times of its own. */
   readonly arrivalUs: number | null;
   readonly thinkUs: number;
+  /** The prompt is the whole conversation so far, as the dataset has it: no turns and answers go before it. */
+  readonly whole?: true;
   /** Further fields of the request's body, merged last. */
   readonly extra: Readonly<Record<string, unknown>>;
 }

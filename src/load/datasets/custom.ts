@@ -1,0 +1,48 @@
+/** What does a line of somebody's own dataset order? JSON: `prompt` or `messages`, and whatever else is known. */
+import type { Line } from "../../traces/lines.ts";
+import { type BadLine, isCount } from "../../traces/trace.ts";
+import type { Turn } from "../types.ts";
+import { type Dated, isMessages, isMs, isTokens, jsonLines } from "./rows.ts";
+
+const EXPECTED = 'a JSON object such as {"prompt": "Why is the sky blue?", "output_tokens": 100}';
+
+export interface CustomShape {
+  /** False: completions, which take ids, and no messages. */
+  readonly chat: boolean;
+  /** Where a line does not say; null: no limit is sent. */
+  readonly outputTokens: number | null;
+}
+
+/** `prompt` is what is new in a turn of a `session`; `messages` are the whole conversation so far, as in aiperf's traces. */
+export function custom(lines: Iterable<Line>, { chat, outputTokens }: CustomShape): Generator<Dated | BadLine> {
+  return jsonLines(lines, EXPECTED, (row): Turn | string => {
+    const { prompt, messages, output_tokens: output = outputTokens, timestamp = null, delay = 0, extra = {} } = row;
+    const session = row.session ?? row.session_id ?? null;
+    if ((prompt === undefined) === (messages === undefined)) return '"prompt" or "messages"';
+    if (output !== null && !isTokens(output, 1)) return '"output_tokens": a whole number of at least 1';
+    if (session !== null && typeof session !== "string") return '"session": a text';
+    if (timestamp !== null && !isMs(timestamp)) return '"timestamp": milliseconds, a number of at least 0';
+    if (!isMs(delay)) return '"delay": milliseconds, a number of at least 0';
+    if (typeof extra !== "object" || extra === null || Array.isArray(extra)) return '"extra": a JSON object';
+    const turn = {
+      conversation: session,
+      inputTokens: null,
+      outputTokens: output,
+      arrivalUs: timestamp === null ? null : Math.round(timestamp * 1000),
+      thinkUs: Math.round(delay * 1000),
+      extra: extra as Turn["extra"],
+    };
+    if (messages !== undefined) {
+      if (!chat) return '"prompt": completions take no messages';
+      return isMessages(messages)
+        ? { ...turn, prompt: messages, whole: true }
+        : '"messages": an array of messages, each with a role';
+    }
+    if (typeof prompt === "string" && prompt !== "") return { ...turn, prompt };
+    if (chat) return '"prompt": a text; chat takes no token ids';
+    if (!Array.isArray(prompt) || prompt.length === 0 || !prompt.every((id) => isCount(id, 0))) {
+      return '"prompt": a text or token ids';
+    }
+    return { ...turn, prompt, inputTokens: prompt.length };
+  });
+}

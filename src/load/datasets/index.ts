@@ -1,0 +1,192 @@
+/** Which dataset is meant, and which requests are in it? By vLLM's and aiperf's names; what is not said has vLLM's defaults. */
+import { azure } from "../../traces/azure.ts";
+import { burstgpt } from "../../traces/burstgpt.ts";
+import { TraceFile } from "../../traces/lines.ts";
+import { type BadLine, TRACE_BLOCK, TraceError, type TraceItem } from "../../traces/trace.ts";
+import type { Dataset, Turn } from "../types.ts";
+import { custom } from "./custom.ts";
+import { mooncake } from "./mooncake.ts";
+import { type Dated, inOrder, isBad } from "./rows.ts";
+import { sharegpt } from "./sharegpt.ts";
+import { alone, conversations, prefixRepetition, type Range, random, rangeOf, shuffle } from "./synthetic.ts";
+import { type Count, type Measure, measure, PromptWriter, Streams, UNMEASURED } from "./text.ts";
+import type { ThinkTime } from "./think.ts";
+
+export type { Range } from "./synthetic.ts";
+export type { Count } from "./text.ts";
+export { parseThinkTime, THINK_FORM, type ThinkTime } from "./think.ts";
+
+/** Those that are made up, and those that are read. */
+export const SYNTHETIC = ["random", "prefix_repetition", "multi_turn"] as const;
+export const FROM_FILES = ["sharegpt", "mooncake", "azure", "burstgpt", "custom"] as const;
+export const DATASET_NAMES = [...SYNTHETIC, ...FROM_FILES] as const;
+export type DatasetName = (typeof DATASET_NAMES)[number];
+
+/** What is left out has its default; what a dataset does not know is refused by name. */
+export interface DatasetOptions {
+  readonly name: DatasetName;
+  /** `-` is standard input, which can be read once. */
+  readonly path?: string | undefined;
+  /** Chat needs text; completions get token ids where a prompt is made up. */
+  readonly chat: boolean;
+  /** How the server counts; null: it has no `/tokenize`, and words stand for tokens. */
+  readonly count: Count | null;
+  /** For what is drawn from a file; made-up prompts take the seed of `turns`. */
+  readonly seed: number;
+  /** How many requests will be asked for; null: nobody knows. */
+  readonly limit: number | null;
+  /** Tokens: of random and multi_turn the prompt's (1024), of a turn in multi_turn what is new. */
+  readonly inputLen?: number | undefined;
+  /** Tokens (128); of sharegpt and custom those that the file would say. */
+  readonly outputLen?: number | undefined;
+  /** Of random and multi_turn: lengths are drawn evenly from len·(1−r) to len·(1+r). From 0 to below 1. */
+  readonly rangeRatio?: number | undefined;
+  /** Tokens that all prompts (random, multi_turn: 0), or those of one prefix (prefix_repetition: 256), begin with. */
+  readonly prefixLen?: number | undefined;
+  /** Of prefix_repetition: tokens behind the prefix (256), and how many prefixes there are (10). */
+  readonly suffixLen?: number | undefined;
+  readonly numPrefixes?: number | undefined;
+  /** Of mooncake: tokens per hash id (512). */
+  readonly blockSize?: number | undefined;
+  /** Of multi_turn: turns of a conversation, drawn evenly (2 to 6). */
+  readonly turns?: Range | undefined;
+  /** Of multi_turn: the pause before each turn but the first (exponential, 5 s on average). */
+  readonly think?: ThinkTime | undefined;
+}
+
+/** With prompts for warming up: endless, and none has a beginning in common with those that are measured. */
+export interface LoadDataset extends Dataset {
+  warmUp(seed: number): Iterable<Turn>;
+  /** How long a made-up prompt is on the server: counted there, as ids, or by words that are one token in common vocabularies. */
+  readonly lengths: "counted" | "ids" | "estimated";
+}
+
+type Knob = Exclude<keyof DatasetOptions, "name" | "path" | "chat" | "count" | "seed" | "limit">;
+
+const KNOBS: Readonly<Record<DatasetName, readonly Knob[]>> = {
+  random: ["inputLen", "outputLen", "rangeRatio", "prefixLen"],
+  prefix_repetition: ["outputLen", "prefixLen", "suffixLen", "numPrefixes"],
+  multi_turn: ["inputLen", "outputLen", "rangeRatio", "prefixLen", "turns", "think"],
+  sharegpt: ["outputLen"],
+  mooncake: ["blockSize"],
+  azure: [],
+  burstgpt: [],
+  custom: ["outputLen"],
+};
+
+/** As users type them, for messages. */
+const FLAGS: Readonly<Record<Knob, string>> = {
+  inputLen: "--input-len",
+  outputLen: "--output-len",
+  rangeRatio: "--random-range-ratio",
+  prefixLen: "--random-prefix-len or --prefix-repetition-prefix-len",
+  suffixLen: "--prefix-repetition-suffix-len",
+  numPrefixes: "--prefix-repetition-num-prefixes",
+  blockSize: "--block-size",
+  turns: "--turns",
+  think: "--think-time",
+};
+
+/** Warm-up prompts of a dataset from a file. */
+const WARM_UP_INPUT = 512;
+const WARM_UP_OUTPUT = 32;
+
+/** Opens it, and asks the server for its tokens where texts are made up. Throws a TraceError that says in one line what is wrong. */
+export async function dataset(options: DatasetOptions): Promise<LoadDataset> {
+  const { name, path, chat, count } = options;
+  refuseStrangers(options);
+  const isMadeUp = (SYNTHETIC as readonly string[]).includes(name);
+  if (isMadeUp && path !== undefined)
+    throw new TraceError(`--dataset-name ${name} is made up; --dataset-path ${path} is for the others`);
+  if (!isMadeUp && path === undefined) throw new TraceError(`--dataset-name ${name} needs --dataset-path FILE`);
+  const measured: Measure | null = chat ? (count ? await measure(count) : UNMEASURED) : null;
+  const writer = new PromptWriter(measured);
+  const lengths = measured === null ? "ids" : measured.measured ? "counted" : "estimated";
+  const close = () => {};
+  if (isMadeUp) {
+    const make = madeUp(options, writer);
+    return {
+      name,
+      total: null,
+      turns: (seed) => make(new Streams(seed)),
+      warmUp: (seed) => make(new Streams(seed, true)),
+      lengths,
+      close,
+    };
+  }
+  const warmUp = (seed: number) =>
+    random(
+      writer,
+      { input: exactly(WARM_UP_INPUT), output: exactly(WARM_UP_OUTPUT), prefixLen: 0 },
+      new Streams(seed, true),
+    );
+  if (name === "sharegpt") {
+    const shape = { outputTokens: options.outputLen ?? null, limit: options.limit, count };
+    const { turns, bad } = await sharegpt(path!, shape, new Streams(options.seed));
+    const shuffled = (seed: number): (Turn | BadLine)[] => {
+      const order = [...turns];
+      if (seed !== options.seed) shuffle(order, new Streams(seed).of("order"));
+      return [...bad, ...order];
+    };
+    return { name, total: turns.length, turns: shuffled, warmUp, lengths, close };
+  }
+  // Now, so that a path that cannot be read is told before anything is sent.
+  if (path !== "-") new TraceFile(path!).close();
+  return { name, total: null, turns: (seed) => fromFile(options, writer, new Streams(seed)), warmUp, lengths, close };
+}
+
+function refuseStrangers(options: DatasetOptions): void {
+  const known = KNOBS[options.name];
+  for (const knob of Object.keys(FLAGS) as Knob[]) {
+    if (options[knob] === undefined || known.includes(knob)) continue;
+    const takes = known.length > 0 ? `it takes ${known.map((one) => FLAGS[one]).join(", ")}` : "it takes no lengths";
+    throw new TraceError(`${FLAGS[knob]} is not for --dataset-name ${options.name}; ${takes}`);
+  }
+}
+
+const exactly = (length: number): Range => ({ least: length, most: length });
+
+function madeUp(options: DatasetOptions, writer: PromptWriter): (streams: Streams) => Iterable<Turn> {
+  const { name, inputLen = 1024, outputLen = 128, rangeRatio = 0 } = options;
+  if (!(rangeRatio >= 0 && rangeRatio < 1)) {
+    throw new TraceError(`--random-range-ratio ${rangeRatio}: takes a number from 0 to below 1`);
+  }
+  if (name === "prefix_repetition") {
+    const { prefixLen = 256, suffixLen = 256, numPrefixes: prefixes = 10 } = options;
+    if (prefixLen + suffixLen < 1)
+      throw new TraceError("--dataset-name prefix_repetition: a prompt needs at least one token");
+    return (streams) => prefixRepetition(writer, { prefixLen, suffixLen, prefixes, outputTokens: outputLen }, streams);
+  }
+  const { prefixLen = 0, turns = { least: 2, most: 6 }, think = { kind: "exponential", meanUs: 5e6 } } = options;
+  const input = rangeOf(inputLen, rangeRatio, name === "random" && prefixLen > 0 ? 0 : 1);
+  const shape = { input, output: rangeOf(outputLen, rangeRatio, 1), prefixLen };
+  if (name === "random") return (streams) => random(writer, shape, streams);
+  return (streams) => conversations(writer, { ...shape, turns, think }, streams);
+}
+
+function* fromFile(options: DatasetOptions, writer: PromptWriter, streams: Streams): Generator<Turn | BadLine> {
+  const { name, chat, path, blockSize = TRACE_BLOCK, outputLen = null } = options;
+  const file = new TraceFile(path!);
+  try {
+    if (name === "mooncake") yield* inOrder(mooncake(file.lines(), writer, { blockSize, chat }, streams));
+    else if (name === "custom") yield* inOrder(custom(file.lines(), { chat, outputTokens: outputLen }));
+    else {
+      const items = name === "azure" ? azure(file.lines()) : burstgpt(file.lines(), () => {});
+      yield* inOrder(fromTrace(items, writer, streams));
+    }
+  } finally {
+    file.close();
+  }
+}
+
+/** Lengths and times alone: each prompt is its own. */
+function* fromTrace(items: Iterable<TraceItem>, writer: PromptWriter, streams: Streams): Generator<Dated | BadLine> {
+  for (const item of items) {
+    if (isBad(item)) yield item;
+    else {
+      const { line, arrivalUs, promptTokens, outputTokens } = item;
+      const prompt = writer.write(streams.of("own", line), promptTokens);
+      yield { line, turn: { ...alone(prompt, promptTokens, outputTokens), arrivalUs } };
+    }
+  }
+}
