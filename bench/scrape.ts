@@ -13,10 +13,11 @@
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";
+import { cpus } from "node:os";
 import { meanAndError, median, slope } from "./lib/numbers.ts";
 import { has, known, number } from "./lib/options.ts";
 import { Page } from "./lib/page.ts";
-import { residentBytes, serverCommand, start } from "./lib/process.ts";
+import { CLIENT_CORE, residentBytes, serverCommand, start } from "./lib/process.ts";
 import { chat } from "./lib/prompt.ts";
 import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
@@ -38,6 +39,8 @@ const pairs = number("--pairs", 30);
 const WINDOW_S = 2;
 /** Alone there is less to average over. */
 const alonePairs = Math.ceil(pairs / 3);
+/** The server's, though this process keeps to one. */
+const ALL_CORES = ["taskset", "-c", `0-${cpus().length - 1}`];
 const flags = [
   ...["--timing", `constant:ttft=200ms,itl=${PERIOD_MS}ms`, "--max-num-seqs", String(streams)],
   ...["--max-model-len", "16384", "--num-gpu-blocks-override", "1100000", "--disable-uvicorn-access-log"],
@@ -137,7 +140,7 @@ async function window(pid: number, port: number, path: string | null, lengthS: n
 }
 
 async function alternate(withStreams: boolean, count: number, stretchS: number, path = PATH) {
-  const server = await start(serverCommand(flags));
+  const server = await start(serverCommand(flags), { under: ALL_CORES });
   const { pid, port } = server;
   const durationMs = (2 * count * (WINDOW_S + 0.2) + 2 * (stretchS + 1) + 15) * 1000;
   const body = chat("Tell me about the weather.", Math.ceil((durationMs + 5000) / PERIOD_MS), { seed: 1 });
@@ -207,6 +210,8 @@ interface Profile {
 /** Files whose work is counting: they run per step, per request or per scrape, never per token. */
 const OBSERVES = /^metrics\/|^accounting|^http-accounts|^engine\/(snapshot|lateness)/;
 
+// Whoever scrapes would be another machine: here it shares a core with the reader of the streams.
+Bun.spawnSync(["taskset", "-a", "-c", "-p", String(CLIENT_CORE), String(process.pid)]);
 const busy = await alternate(true, pairs, seconds);
 const idle = await alternate(false, alonePairs, 0);
 const empty = await alternate(false, alonePairs, 0, EMPTY);
