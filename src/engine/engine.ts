@@ -76,7 +76,7 @@ export class Engine {
   #closing = 0;
 
   constructor(options: EngineOptions) {
-    const { config, clock, module } = options;
+    const { config, clock, module, onLoad } = options;
     this.config = config;
     this.#clock = clock;
     const core = startCore(module, coreSetup(config, options));
@@ -97,7 +97,6 @@ export class Engine {
     });
     this.#boundary = new Boundary({ idle: () => this.#loop.idle, hasWork: () => this.#batch.hasWork });
     this.#lateness = options.lateness ?? new Lateness();
-    const { onLoad } = options;
     const { words } = core.views;
     const blocksUsable = words[Word.BlocksFree]!;
     this.#loop = new Loop({
@@ -331,6 +330,7 @@ export class Engine {
       if (reason < 0) {
         if (live.endsOnly) continue;
         live.receiver.onTokens(tokens, at, count, null, NONE);
+        if (watch !== null && ((flags & OUT_FIRST) !== 0 || live.ended)) watch.handed(live.trail!);
         if ((flags & OUT_FEED) === 0) continue;
         const more = live.moreOfScript();
         if (more.length > 0 && !live.ended) this.#batch.feed(live.handle, more);
@@ -340,6 +340,7 @@ export class Engine {
         live.counted(this.#batch, live.tokens);
         watch?.ended(live.trail!, FINISHES[reason]!, live.tokens, watch.dueUs);
         this.#tell(live, row);
+        watch?.handed(live.trail!);
       }
     }
   }

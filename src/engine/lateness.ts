@@ -1,5 +1,6 @@
 /** How punctual is the loop? Counts how late each step's writing began, how long it took, and every re-base of the clock. */
 import { LOOP_BOUNDS } from "../config/buckets.ts";
+import { LATE_US } from "./causes.ts";
 import type { HistogramSnapshot, HistogramView, LoopSnapshot, LoopView } from "./types.ts";
 
 class Counts implements HistogramView {
@@ -53,7 +54,7 @@ export class Lateness implements LoopView {
   late(startUs: number, endUs: number): void {
     this.stepStartLateness.observe(startUs);
     this.stepEndLateness.observe(endUs);
-    if (startUs > 1000) this.stepsLate++;
+    if (startUs > LATE_US) this.stepsLate++;
   }
   /** So many steps in simulated time, which has no host that could be late. */
   punctual(steps: number): void {

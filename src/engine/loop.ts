@@ -7,6 +7,7 @@
 import { Coast, Word } from "../../assembly/layout.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Batch } from "./batch.ts";
+import { type Cause, LATE_US } from "./causes.ts";
 import type { Lateness } from "./lateness.ts";
 import type { Watch } from "./observer.ts";
 
@@ -40,10 +41,20 @@ export interface LoopOptions {
   readonly publish?: () => void;
   /** Does nobody look at a step that ends no request? Then many of them are one call of the core, where the clock allows. */
   readonly coasts?: () => boolean;
+  /** Told of late steps, and when the thread was a step's. */
+  readonly lateWatch?: LateWatch;
   /** Called whenever planning leaves no step open. */
   readonly rest: () => void;
   /** Shared by loops that count together. */
   readonly lateness: Lateness;
+}
+
+/** Who wants to know of steps that began late. */
+export interface LateWatch {
+  /** A step that gave tokens, or whose boundary was moved: what held it up? `rebasedUs`: engine time moves on by so much. */
+  late(dueUs: number, startUs: number, rebasedUs: number): Cause;
+  /** A step was taken in, written and followed by its plan. */
+  stepped(fromUs: number, untilUs: number): void;
 }
 
 export class Loop {
@@ -122,11 +133,13 @@ export class Loop {
 
   readonly #end = (): void => {
     if (this.#stopped) return;
-    const { batch, beforeUpdate, clock, deliver, free, lateness, moved, onStep, publish, watch } = this.#options;
+    const { batch, beforeUpdate, clock, deliver, free, lateness, lateWatch, moved, onStep, publish, watch } =
+      this.#options;
     let startUs = clock.now();
     beforeUpdate?.(startUs);
     const plannedUs = this.#ends.shift()!;
     let dueUs = free ? startUs : this.#rebase(plannedUs, startUs);
+    const rebasedUs = free ? 0 : dueUs - plannedUs;
     this.#boundaryUs = dueUs;
     if (free) this.#lastEndUs = dueUs;
     let rows = batch.take(dueUs);
@@ -136,6 +149,9 @@ export class Loop {
       rows = batch.core.views.words[Word.OutRows]!;
     }
     publish?.();
+    const late = !free && (rebasedUs > 0 || (rows > 0 && startUs - dueUs > LATE_US));
+    const cause = late && lateWatch ? lateWatch.late(plannedUs, startUs, rebasedUs) : 0;
+    watch?.starts(late ? startUs - dueUs : 0, rebasedUs, cause);
     deliver();
     if (rows > 0) {
       const endUs = clock.now();
@@ -145,7 +161,11 @@ export class Loop {
       watch?.took(dueUs, startUs, endUs);
     } else watch?.took(dueUs, startUs, startUs);
     this.#plan();
-    if (rows > 0) lateness.hosted(clock.now() - startUs);
+    if (rows > 0) {
+      const doneUs = clock.now();
+      lateness.hosted(doneUs - startUs);
+      lateWatch?.stepped(startUs, doneUs);
+    }
     moved?.(this.idle);
     this.#wait();
   };

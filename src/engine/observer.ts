@@ -7,6 +7,7 @@ import { Field, SLOTS, Word } from "../../assembly/layout.ts";
 import type { Clock } from "../clock.ts";
 import type { Core } from "../core/core.ts";
 import type { CoreRequest } from "./batch.ts";
+import type { Cause } from "./causes.ts";
 import { Finish, type Receiver } from "./types.ts";
 
 /** Runs and preemptions that one generation may hold, and all that are alive may; more are counted, not kept. */
@@ -19,7 +20,8 @@ export interface Observer {
   /**
    * A step ended and its rows were handed out, in order of steps from 1. `plannedUs`: when it was planned; `dueUs`: its
    * end; `startUs` to `endUs`: when its tokens were written, NaN all three where the engine was stopped before.
-   * `tokens`: what it gave; `preemptions`: by its planning.
+   * `tokens`: what it gave; `preemptions`: by its planning. `rebasedUs`: by how much engine time was moved on before it;
+   * `cause`: why it began late, as far as it did.
    */
   step(
     step: number,
@@ -29,6 +31,8 @@ export interface Observer {
     endUs: number,
     tokens: number,
     preemptions: number,
+    rebasedUs: number,
+    cause: Cause,
   ): void;
   /** A generation ended, one turn of the event loop after its end: what the front had to write is written. */
   request(trail: Trail): void;
@@ -45,6 +49,13 @@ export class Trail {
   /** Due time of the first token's step. */
   prefillEndUs = Number.NaN;
   endUs = Number.NaN;
+  /** When its first and its last token had been given to the receiver; of one that was cut off no last one. */
+  firstWrittenUs = Number.NaN;
+  lastWrittenUs = Number.NaN;
+  /** Late steps of the engine while it gave tokens, the sum of their lateness; by how much engine time was moved on in its life. */
+  lateSteps = 0;
+  lateUs = 0;
+  rebasedUs = 0;
   /** Null: the engine was stopped before it ended. */
   reason: Finish | null = null;
   /** As counted at the end; a stop string cuts it below the tokens of the runs. */
@@ -62,6 +73,10 @@ export class Trail {
   #from = 0;
   #next = 0;
   #width = 0;
+  /** What had been late when its first token came, and when it arrived. */
+  #stepsBefore = Number.NaN;
+  #lateBeforeUs = 0;
+  readonly #rebasedBeforeUs: number;
 
   constructor(
     readonly watch: Watch,
@@ -71,7 +86,9 @@ export class Trail {
     readonly arrivalUs: number,
     readonly promptTokens: number,
     readonly receiver: Receiver,
-  ) {}
+  ) {
+    this.#rebasedBeforeUs = watch.rebasedUs;
+  }
 
   /** `step` gave `count` tokens. */
   took(step: number, count: number): void {
@@ -89,11 +106,25 @@ export class Trail {
   }
 
   #open(step: number, count: number): void {
-    if (this.#next === 0) this.prefillEndUs = this.watch.dueUs;
+    if (this.#next === 0) {
+      const { watch } = this;
+      this.prefillEndUs = watch.dueUs;
+      this.#stepsBefore = watch.lateSteps - (watch.stepLateUs > 0 ? 1 : 0);
+      this.#lateBeforeUs = watch.lateUs - watch.stepLateUs;
+    }
     this.closeRun();
     this.#from = step;
     this.#next = step + 1;
     this.#width = count;
+  }
+
+  /** It ends here: what was late in its time? */
+  settleLate(): void {
+    const { watch } = this;
+    this.rebasedUs = watch.rebasedUs - this.#rebasedBeforeUs;
+    if (Number.isNaN(this.#stepsBefore)) return;
+    this.lateSteps = watch.lateSteps - this.#stepsBefore;
+    this.lateUs = watch.lateUs - this.#lateBeforeUs;
   }
 
   /** The open run joins the others. */
@@ -110,6 +141,13 @@ export class Trail {
 export class Watch {
   /** Due time of the step whose rows are being handed out. */
   dueUs = 0;
+  /** Late steps so far and the sum of their lateness; that of the step at hand; by how much engine time was moved on. */
+  lateSteps = 0;
+  lateUs = 0;
+  stepLateUs = 0;
+  rebasedUs = 0;
+  #rebasedNowUs = 0;
+  #cause: Cause = 0;
   #taken = 0;
   /** Open steps, oldest first: when each was planned, and its preemptions. */
   readonly #planned: number[] = [];
@@ -193,6 +231,16 @@ export class Watch {
     this.#between += this.preempted(this.clock.now());
   }
 
+  /** A step begins, `lateUs` after it was due; 0 where that is little. */
+  starts(lateUs: number, rebasedUs: number, cause: Cause): void {
+    this.stepLateUs = lateUs;
+    this.#rebasedNowUs = rebasedUs;
+    this.#cause = cause;
+    if (lateUs > 0) this.lateSteps++;
+    this.lateUs += lateUs;
+    this.rebasedUs += rebasedUs;
+  }
+
   /** The rows of the next step are about to be handed out; its number. */
   begin(dueUs: number): number {
     this.#tell();
@@ -204,7 +252,8 @@ export class Watch {
   took(dueUs: number, startUs: number, endUs: number): void {
     const tokens = this.core.views.word(Word.OutTokens);
     const [plannedUs, preemptions] = this.#planned.splice(0, 2) as [number, number];
-    this.observer.step(this.#taken, plannedUs, dueUs, startUs, endUs, tokens, preemptions);
+    const { observer } = this;
+    observer.step(this.#taken, plannedUs, dueUs, startUs, endUs, tokens, preemptions, this.#rebasedNowUs, this.#cause);
   }
 
   /** A row for a generation that another one's receiver has just ended: computed and counted, but nobody heard it. */
@@ -221,16 +270,23 @@ export class Watch {
 
   /** The front ended it: at the boundary that the core's times count to; one that was cut off, now. */
   closed(trail: Trail, reason: Finish, tokens: number, boundaryUs: number): void {
-    const cut = reason === Finish.Abort || reason === Finish.Error;
-    this.ended(trail, reason, tokens, cut ? this.clock.now() : boundaryUs);
+    this.ended(trail, reason, tokens, cutOff(reason) ? this.clock.now() : boundaryUs);
   }
 
   ended(trail: Trail, reason: Finish, tokens: number, nowUs: number): void {
     trail.reason = reason;
     trail.outputTokens = tokens;
     trail.endUs = nowUs;
+    trail.settleLate();
     this.#ended.push(trail);
     this.#turn();
+  }
+
+  /** Its receiver has its first token, or its last. */
+  handed(trail: Trail): void {
+    const nowUs = this.clock.now();
+    if (Number.isNaN(trail.firstWrittenUs)) trail.firstWrittenUs = nowUs;
+    if (trail.reason !== null && !cutOff(trail.reason)) trail.lastWrittenUs = nowUs;
   }
 
   idle(): void {
@@ -239,11 +295,15 @@ export class Watch {
 
   /** The engine stops: open steps and those that are alive are told as they stand. */
   stop(alive: Iterable<{ readonly trail: Trail | null } | undefined>): void {
-    for (const live of alive) if (live?.trail) this.#ended.push(live.trail);
+    for (const live of alive) {
+      if (!live?.trail) continue;
+      live.trail.settleLate();
+      this.#ended.push(live.trail);
+    }
     this.#tell();
     const never = Number.NaN;
     for (let [at, planned] = [0, this.#planned]; at < planned.length; at += 2) {
-      this.observer.step(++this.#taken, planned[at]!, never, never, never, 0, planned[at + 1]!);
+      this.observer.step(++this.#taken, planned[at]!, never, never, never, 0, planned[at + 1]!, 0, 0);
     }
     this.#planned.length = 0;
     this.observer.idle();
@@ -274,4 +334,8 @@ export class Watch {
       this.observer.request(trail);
     }
   }
+}
+
+function cutOff(reason: Finish): boolean {
+  return reason === Finish.Abort || reason === Finish.Error;
 }

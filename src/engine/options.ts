@@ -3,6 +3,7 @@ import type { Clock } from "../clock.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { Journal } from "./journal.ts";
 import type { Lateness } from "./lateness.ts";
+import type { LateWatch } from "./loop.ts";
 import type { Observer } from "./observer.ts";
 import type { Passages } from "./passage.ts";
 import type { SetupExtras } from "./setup.ts";
@@ -31,6 +32,8 @@ export interface EngineOptions extends SetupExtras {
   readonly onLoad?: (waiting: number, running: number, kvUsage: number) => void;
   /** Shared by engines that count together. */
   readonly lateness?: Lateness;
+  /** Told of late steps. */
+  readonly lateWatch?: LateWatch;
   /** Called before each update with the time at which it is taken in: what held copies show of a period that ends here. */
   readonly beforeUpdate?: (nowUs: number) => void;
   /** Called after each update and plan; `idle`: no step is open. */
@@ -38,8 +41,13 @@ export interface EngineOptions extends SetupExtras {
 }
 
 /** Those of the loop's calls that are asked for. */
-export function hooksOf({ onStep, beforeUpdate, moved }: EngineOptions) {
-  return { ...(onStep ? { onStep } : {}), ...(beforeUpdate ? { beforeUpdate } : {}), ...(moved ? { moved } : {}) };
+export function hooksOf({ onStep, beforeUpdate, moved, lateWatch }: EngineOptions) {
+  return {
+    ...(onStep ? { onStep } : {}),
+    ...(beforeUpdate ? { beforeUpdate } : {}),
+    ...(moved ? { moved } : {}),
+    ...(lateWatch ? { lateWatch } : {}),
+  };
 }
 
 /** Nobody looks at every single step. */

@@ -1,8 +1,18 @@
 /** How does a page become lines? A pure function of the page: the same rows are the same bytes, whoever writes them. */
-import { Kind, type Page } from "./page.ts";
+import { CAUSE_NAMES } from "../engine/causes.ts";
+import { Kind, type Page, REQUEST_WORDS } from "./page.ts";
 import { REASONS } from "./schema.ts";
 
 const decoder = new TextDecoder();
+
+/** The id of a generation: the choice's number where there are several, the kind, the request's own, in completions the prompt's index. */
+const GENERATION_ID = /^(?:\d+_)?(?:chatcmpl-(.*)|cmpl-(.*)-\d+)$/s;
+
+/** What the client called its request, from a generation's id; null: of another form. */
+export function requestIdOf(id: string): string | null {
+  const found = GENERATION_ID.exec(id);
+  return found ? (found[1] ?? found[2]!) : null;
+}
 
 /** Calls `line` for each row of the page with its text, plain ASCII without the line's end, and the runs in it. */
 export function formatPage({ words, used }: Page, line: (text: string, kind: Kind, runs: number) => void): void {
@@ -12,19 +22,24 @@ export function formatPage({ words, used }: Page, line: (text: string, kind: Kin
   }
 }
 
+/** The id of a request's row whose fields begin at `at`. */
+export function idOf(w: Float64Array, at: number): string {
+  return decoder.decode(new Uint8Array(w.buffer, w.byteOffset + (at + REQUEST_WORDS - 2) * 8, w[at + 15]!));
+}
+
 function stepText(w: Float64Array, at: number): string {
   return (
     `{"type":"step","engine":${w[at]},"step":${w[at + 1]},"plannedUs":${w[at + 2]},"dueUs":${known(w[at + 3]!)}` +
-    `,"writeStartUs":${known(w[at + 4]!)},"writeEndUs":${known(w[at + 5]!)},"tokens":${w[at + 6]},"preemptions":${w[at + 7]}}`
+    `,"writeStartUs":${known(w[at + 4]!)},"writeEndUs":${known(w[at + 5]!)},"tokens":${w[at + 6]},"preemptions":${w[at + 7]}` +
+    `${w[at + 8]! > 0 ? `,"rebasedUs":${w[at + 8]}` : ""}${w[at + 9]! > 0 ? `,"cause":"${CAUSE_NAMES[w[at + 9]! - 1]}"` : ""}}`
   );
 }
 
 function requestText(w: Float64Array, at: number): string {
-  const idBytes = w[at + 15]!;
-  const idAt = at + 19;
-  const preemptedAt = idAt + Math.ceil(idBytes / 8);
+  const preemptedAt = at + REQUEST_WORDS - 2 + Math.ceil(w[at + 15]! / 8);
   const runsAt = preemptedAt + w[at + 16]!;
-  const id = decoder.decode(new Uint8Array(w.buffer, w.byteOffset + idAt * 8, idBytes));
+  const id = idOf(w, at);
+  const requestId = requestIdOf(id);
   const reason = w[at + 7]!;
   return (
     `{"type":"request","engine":${w[at]},"order":${w[at + 1]},"id":${quoted(id)},"arrivalUs":${w[at + 2]}` +
@@ -32,6 +47,8 @@ function requestText(w: Float64Array, at: number): string {
     `,"endUs":${known(w[at + 6]!)},"reason":${reason < 0 ? "null" : `"${REASONS[reason]}"`}` +
     `,"promptTokens":${w[at + 8]},"cachedTokens":${w[at + 9]},"computedTokens":${w[at + 18]}` +
     `,"recomputedTokens":${w[at + 10]},"outputTokens":${w[at + 11]},"bytes":${w[at + 12]}` +
+    `,"requestId":${requestId === null ? "null" : quoted(requestId)},"firstWrittenUs":${known(w[at + 19]!)}` +
+    `,"lastWrittenUs":${known(w[at + 20]!)},"late":{"steps":${w[at + 21]},"us":${w[at + 22]},"rebasedUs":${w[at + 23]}}` +
     `,"preemptions":${w[at + 13]},"preempted":[${preempted(w, preemptedAt, runsAt)}]` +
     `,"runs":[${runs(w, runsAt, runsAt + w[at + 17]!)}],"droppedRuns":${w[at + 14]}}`
   );

@@ -15,8 +15,8 @@ export enum Kind {
 }
 
 /** Words of a row before its lists; order as they are written below. */
-export const STEP_WORDS = 10;
-export const REQUEST_WORDS = 21;
+export const STEP_WORDS = 12;
+export const REQUEST_WORDS = 26;
 
 const encoder = new TextEncoder();
 const idBytes = new Uint8Array(ID_BYTES);
@@ -53,6 +53,8 @@ export class Page {
     endUs: number,
     tokens: number,
     preemptions: number,
+    rebasedUs: number,
+    cause: number,
   ): void {
     const { words } = this;
     let at = this.used;
@@ -66,6 +68,8 @@ export class Page {
     words[at++] = endUs;
     words[at++] = tokens;
     words[at++] = preemptions;
+    words[at++] = rebasedUs;
+    words[at++] = cause;
     this.used = at;
     this.steps++;
   }
@@ -99,6 +103,11 @@ export class Page {
     words[at++] = preempted.length;
     words[at++] = runs.length;
     words[at++] = Number.isNaN(trail.scheduledUs) ? 0 : trail.promptTokens - trail.cachedTokens;
+    words[at++] = trail.firstWrittenUs;
+    words[at++] = trail.lastWrittenUs;
+    words[at++] = trail.lateSteps;
+    words[at++] = trail.lateUs;
+    words[at++] = trail.rebasedUs;
     new Uint8Array(words.buffer, at * 8, id).set(idBytes.subarray(0, id));
     at += Math.ceil(id / 8);
     for (let i = 0; i < preempted.length; i++) words[at++] = preempted[i]!;

@@ -35,10 +35,10 @@ export class Ring {
 
   observer(engine: number): Observer {
     return {
-      step: (step, plannedUs, dueUs, startUs, endUs, tokens, preemptions) => {
+      step: (step, plannedUs, dueUs, startUs, endUs, tokens, preemptions, rebasedUs, cause) => {
         if (this.#room(STEP_WORDS, this.#limits.pages)) {
           if (this.#page.used === 0) this.#sinceUs = endUs;
-          this.#page.step(engine, step, plannedUs, dueUs, startUs, endUs, tokens, preemptions);
+          this.#page.step(engine, step, plannedUs, dueUs, startUs, endUs, tokens, preemptions, rebasedUs, cause);
         } else this.dropped.step++;
         if (endUs - this.#sinceUs >= this.#limits.lingerUs) this.flush();
       },

@@ -1,5 +1,6 @@
 /** What stands in a truth log? One JSON object per line; `docs/truth-log.md` describes it. A change of meaning changes SCHEMA. */
 import type { EngineConfig } from "../config/types.ts";
+import type { CauseName } from "../engine/causes.ts";
 import type { Outcome } from "../engine/types.ts";
 
 export const SCHEMA = 1;
@@ -37,6 +38,10 @@ export interface StepLine {
   readonly tokens: number;
   /** Requests that lost their blocks when it was planned. */
   readonly preemptions: number;
+  /** Engine time was moved on by so much before `dueUs`; absent: it was not. */
+  readonly rebasedUs?: number;
+  /** Why it began late; absent: it did not. */
+  readonly cause?: CauseName;
 }
 
 /** A generation that ended. Null: it never came so far. */
@@ -59,6 +64,13 @@ export interface RequestLine {
   readonly recomputedTokens: number;
   readonly outputTokens: number;
   readonly bytes: number;
+  /** What the client called its request; null: the id is of another form. */
+  readonly requestId: string | null;
+  /** When the receiver had its first and its last token. */
+  readonly firstWrittenUs: number | null;
+  readonly lastWrittenUs: number | null;
+  /** Late steps of the engine from its first token to its last, their lateness, and by how much engine time moved on in its life. */
+  readonly late: { readonly steps: number; readonly us: number; readonly rebasedUs: number };
   readonly preemptions: number;
   readonly preempted: readonly PreemptedEntry[];
   /** Tokens came in steps `first` to `first + steps - 1`, one each, or `width` each. */
@@ -105,7 +117,20 @@ export interface DiedEngine {
   readonly waiting: number;
 }
 
-export type TruthLine = HeaderLine | StepLine | RequestLine | EndLine | DiedLine;
+/** Last line of an answer of a running server about its last requests. */
+export interface PageLine {
+  readonly type: "page";
+  readonly requests: number;
+  readonly steps: number;
+  /** The cursor to go on with. */
+  readonly next: string;
+  readonly more: boolean;
+  readonly missed: number;
+  /** Workers that did not answer; absent: all did. */
+  readonly unreachable?: readonly number[];
+}
+
+export type TruthLine = HeaderLine | StepLine | RequestLine | EndLine | DiedLine | PageLine;
 
 /** By `Finish`. */
 export const REASONS = ["stop", "length", "abort", "error", "repetition"] as const;

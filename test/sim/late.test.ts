@@ -1,36 +1,20 @@
 /** Does a late host change what is decided? Wake-ups that come late: the same steps at the same due times, up to a limit. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import type { Cancel, Clock } from "../../src/clock.ts";
-import { VirtualClock } from "../../src/clock.ts";
+import { LATE_US } from "../../src/engine/causes.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { seeded } from "../../src/random.ts";
+import { LateClock } from "./late-clock.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf, times } from "./world.ts";
 
 setDefaultTimeout(60_000);
 
-/** Wakes `lateUs()` after the time asked for. */
-class LateClock implements Clock {
-  readonly inner = new VirtualClock();
-  constructor(readonly lateUs: () => number) {}
-  now(): number {
-    return this.inner.now();
-  }
-  at(dueUs: number, wake: () => void): Cancel {
-    return this.inner.at(Math.max(dueUs, this.inner.now()) + this.lateUs(), wake);
-  }
-  nextUs(): number {
-    return this.inner.nextUs();
-  }
-  turn(run: () => void): void {
-    this.inner.turn(run);
-  }
-  soon(run: () => void): void {
-    this.inner.soon(run);
-  }
-  close(): void {
-    this.inner.close();
-  }
+interface LateRow {
+  readonly trail: { readonly prefillEndUs: number; readonly endUs: number; readonly rebasedUs: number };
+  readonly firstWrittenUs: number;
+  readonly lastWrittenUs: number;
+  readonly lateSteps: number;
+  readonly lateUs: number;
 }
 
 /** Requests at time 0; what each step was due, when it started, and what the engine counted. */
@@ -39,6 +23,8 @@ function run(lateUs: () => number, asyncScheduling: boolean) {
   const steps: { dueUs: number; startUs: number }[] = [];
   /** What the truth log says of steps and requests, the times of writing apart. */
   const truth: unknown[][] = [];
+  /** What it says of lateness. */
+  const lateRows: LateRow[] = [];
   const engine = new Engine({
     config: configOf({ asyncScheduling, numGpuBlocks: 40 }),
     clock,
@@ -50,7 +36,10 @@ function run(lateUs: () => number, asyncScheduling: boolean) {
     observer: {
       step: (step, plannedUs, dueUs, _, __, tokens, preemptions) =>
         void truth.push([step, plannedUs, dueUs, tokens, preemptions]),
-      request: ({ watch: _, receiver: __, ...trail }) => void truth.push(Object.entries(trail).flat(2)),
+      request: ({ watch: _, receiver: __, firstWrittenUs, lastWrittenUs, lateSteps, lateUs, ...trail }) => {
+        lateRows.push({ trail, firstWrittenUs, lastWrittenUs, lateSteps, lateUs });
+        truth.push(Object.entries(trail).flat(2));
+      },
       idle() {},
     },
   });
@@ -59,7 +48,17 @@ function run(lateUs: () => number, asyncScheduling: boolean) {
     engine.submit(generationOf({ promptIds, maxTokens: 5 + 9 * i, seed: i }), { onTokens() {} });
   }
   clock.inner.drain(1_000_000);
-  return { steps, truth, snapshot: engine.snapshot(), lateness: engine.lateness() };
+  return { steps, truth, lateRows, snapshot: engine.snapshot(), lateness: engine.lateness() };
+}
+
+/** What a request's row says of late steps is what the steps of its time say. */
+function expectLate(row: LateRow, steps: readonly { dueUs: number; startUs: number }[]): void {
+  const { prefillEndUs, endUs, rebasedUs } = row.trail;
+  const own = steps.filter(({ dueUs }) => dueUs >= prefillEndUs && dueUs <= endUs);
+  const lateUs = own.map(({ dueUs, startUs }) => startUs - dueUs).filter((us) => us > LATE_US);
+  expect([row.lateSteps, row.lateUs]).toEqual([lateUs.length, lateUs.reduce((sum, us) => sum + us, 0)]);
+  expect([row.firstWrittenUs, row.lastWrittenUs]).toEqual([own[0]!.startUs, own.at(-1)!.startUs]);
+  expect(rebasedUs).toBe(0);
 }
 
 describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => {
@@ -78,6 +77,8 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
       expect(count).toBe(late.steps.length);
       const wantedUs = late.steps.reduce((total, { dueUs, startUs }) => total + startUs - dueUs, 0);
       expect(sum).toBeCloseTo(wantedUs / 1e6, 6);
+      expect(late.lateRows).toHaveLength(12);
+      for (const row of late.lateRows) expectLate(row, late.steps);
     });
     fc.assert(property, { numRuns: times(30) });
   });
@@ -86,6 +87,8 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     let calls = 0;
     const late = run(() => (++calls === 7 ? 3_000_000 : 0), asyncScheduling);
     expect(late.lateness.clockRebasedSeconds).toBe(3);
+    // Only those that were there at that time have it in their rows.
+    expect(new Set(late.lateRows.map(({ trail }) => trail.rebasedUs))).toEqual(new Set([0, 3_000_000]));
     const gap = (steps: readonly { dueUs: number }[]) => steps.slice(1).map(({ dueUs }, i) => dueUs - steps[i]!.dueUs);
     const [ours, theirs] = [gap(late.steps), gap(punctual.steps)];
     // One gap is larger, and no burst follows it.

@@ -34,7 +34,7 @@ const never = (line: string) => {
 };
 
 /** Keeps every run and preemption. */
-const watch = { keep: () => true, dueUs: 500 } as Watch;
+const watch = { keep: () => true, dueUs: 500, lateSteps: 0, lateUs: 0, stepLateUs: 0, rebasedUs: 0 } as Watch;
 function trailOf(id: string, tokens: readonly (readonly [step: number, count: number])[] = []): Trail {
   const trail = new Trail(watch, id, 7, 100, 50, { onTokens() {}, bytes: 1234 });
   trail.queued(1, 110);
@@ -71,6 +71,10 @@ describe("rows", () => {
       recomputedTokens: 0,
       outputTokens: 0,
       bytes: 1234,
+      requestId: null,
+      firstWrittenUs: null,
+      lastWrittenUs: null,
+      late: { steps: 0, us: 0, rebasedUs: 0 },
       preemptions: 0,
       preempted: [],
       runs: [],
@@ -227,7 +231,7 @@ describe("a writer that is behind", () => {
     const sent: Page[] = [];
     const ring = new Ring(limits, (page) => sent.push(page));
     const observer = ring.observer(0);
-    const step = (n: number) => observer.step(n, 1, 2, 3, 4, 5, 6);
+    const step = (n: number) => observer.step(n, 1, 2, 3, 4, 5, 6, 0, 0);
     let steps = 0;
     while (ring.dropped.step === 0) step(++steps);
     expect(sent.length).toBe(1);
@@ -268,19 +272,19 @@ describe("a writer that is behind", () => {
     const sent: Page[] = [];
     const ring = new Ring(limits, (page) => sent.push(page));
     const observer = ring.observer(0);
-    observer.step(1, 0, 0, 0, 0, 0, 0);
+    observer.step(1, 0, 0, 0, 0, 0, 0, 0, 0);
     observer.idle();
     expect(sent.length).toBe(1);
-    observer.step(2, 0, 0, 0, 100, 0, 0);
-    observer.step(3, 0, 0, 0, 1100, 0, 0);
+    observer.step(2, 0, 0, 0, 100, 0, 0, 0, 0);
+    observer.step(3, 0, 0, 0, 1100, 0, 0, 0, 0);
     expect(sent.length).toBe(1);
     ring.returned(sent[0]!);
     expect(sent.length).toBe(2);
     ring.returned(sent[1]!);
-    observer.step(4, 0, 0, 0, 2000, 0, 0);
-    observer.step(5, 0, 0, 0, 2999, 0, 0);
+    observer.step(4, 0, 0, 0, 2000, 0, 0, 0, 0);
+    observer.step(5, 0, 0, 0, 2999, 0, 0, 0, 0);
     expect(sent.length).toBe(2);
-    observer.step(6, 0, 0, 0, 3000, 0, 0);
+    observer.step(6, 0, 0, 0, 3000, 0, 0, 0, 0);
     expect(sent.length).toBe(3);
   });
 
@@ -308,7 +312,7 @@ describe("the writing thread", () => {
     const log = createTruthLog(where, about, never);
     const observer = log.observer(3);
     for (let n = 1; n <= 10_000; n++) {
-      observer.step(n, n, n + 1, n + 2, n + 3, 1, 0);
+      observer.step(n, n, n + 1, n + 2, n + 3, 1, 0, 0, 0);
       if (n % 10 === 0) observer.request(trailOf(`r${n}`, [[n, 1]]));
       if (n % 1000 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
@@ -333,7 +337,7 @@ describe("the writing thread", () => {
     const log = createTruthLog(config({ file: "/dev/full" }), about, (line) => warnings.push(line));
     const observer = log.observer(0);
     for (let n = 1; n <= 5000; n++) {
-      observer.step(n, n, n, n, n, 1, 0);
+      observer.step(n, n, n, n, n, 1, 0, 0, 0);
       observer.request(trailOf(`r${n}`, [[n, 1]]));
       if (n % 500 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
     }

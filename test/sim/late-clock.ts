@@ -1,0 +1,26 @@
+/** What is a late host to the engine? A virtual clock that wakes later than it was asked to. */
+import { type Cancel, type Clock, VirtualClock } from "../../src/clock.ts";
+
+/** Wakes `lateUs()` after the time asked for. */
+export class LateClock implements Clock {
+  readonly inner = new VirtualClock();
+  constructor(readonly lateUs: () => number) {}
+  now(): number {
+    return this.inner.now();
+  }
+  at(dueUs: number, wake: () => void): Cancel {
+    return this.inner.at(Math.max(dueUs, this.inner.now()) + this.lateUs(), wake);
+  }
+  nextUs(): number {
+    return this.inner.nextUs();
+  }
+  turn(run: () => void): void {
+    this.inner.turn(run);
+  }
+  soon(run: () => void): void {
+    this.inner.soon(run);
+  }
+  close(): void {
+    this.inner.close();
+  }
+}
