@@ -3,7 +3,7 @@ import { findPreset } from "./presets.ts";
 import type { Timing } from "./types.ts";
 
 export const TIMING_FORMS =
-  "none, constant:ttft=200ms,itl=20ms, linear:base=4ms,prefill=0.02ms,decode=0.03ms, or a preset";
+  "none, constant:ttft=200ms,itl=20ms, linear:base=4ms,prefill=0.02ms,decode=0.03ms, or a preset; the last two also with overhead=10ms (outside the steps, once per request)";
 
 /** A step this long is a mistake in the unit. */
 const LIMIT_US = 3_600_000_000;
@@ -24,26 +24,35 @@ export function parseTiming(text: string): Timing | Refused {
     return { kind: "constant", ttftUs, itlUs };
   }
   if (form === "linear") {
-    const read = durations(form, rest, ["base", "prefill", "decode"]);
+    const read = durations(form, rest, ["base", "prefill", "decode"], ["overhead"]);
     if ("error" in read) return read;
     const { us } = read;
     if (us.base! < 1) return { error: "base must be at least 1us; for no time at all there is none" };
-    return { kind: "linear", baseUs: us.base!, prefillUs: us.prefill!, decodeUs: us.decode! };
+    return { kind: "linear", baseUs: us.base!, prefillUs: us.prefill!, decodeUs: us.decode!, ...overhead(us) };
   }
-  const preset = findPreset(text);
-  return preset ? preset.timing : { error: "no such preset" };
+  const preset = findPreset(form);
+  if (preset === undefined) return { error: "no such preset" };
+  if (colon < 0) return preset.timing;
+  const read = durations("a preset", rest, [], ["overhead"]);
+  return "error" in read ? read : { ...preset.timing, ...overhead(read.us) };
 }
 
-/** `a=1ms,b=2us` -> microseconds by name; every name once. */
-function durations(
+function overhead(us: Readonly<Record<string, number>>): { readonly requestOverheadUs?: number } {
+  return us.overhead === undefined ? {} : { requestOverheadUs: us.overhead };
+}
+
+/** `a=1ms,b=2us` -> microseconds by name; every name once, and all but `more`. */
+export function durations(
   form: string,
   text: string,
   names: readonly string[],
+  more: readonly string[] = [],
 ): Refused | { readonly us: Record<string, number> } {
   const found: Record<string, number> = {};
   for (const part of text.split(",")) {
     const [name = "", duration = ""] = part.split("=", 2).map((side) => side.trim());
-    if (!names.includes(name)) return { error: `${form} has ${names.join(", ")}, not "${name}"` };
+    if (!names.includes(name) && !more.includes(name))
+      return { error: `${form} has ${[...names, ...more].join(", ")}, not "${name}"` };
     if (name in found) return { error: `${name} is given twice` };
     const us = durationUs(duration);
     if (us === undefined)

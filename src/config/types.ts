@@ -1,5 +1,6 @@
 /** Configuration as the rest of the house reads it: resolved, validated, every default filled in. Types only. */
 
+import type { ReasoningName } from "./parsers.ts";
 import type { DoorConfig, TlsConfig } from "./door.ts";
 import type { Profile } from "./metrics-profiles.ts";
 import type { TritonMetricsConfig } from "./triton-metrics.ts";
@@ -129,6 +130,13 @@ export interface WireConfig {
   readonly tokenizer?: string;
   /** A file of scripted answers. */
   readonly script?: string;
+  readonly reasoningParser?: ReasoningName;
+  /** Mean tokens of thinking; absent: 64. */
+  readonly meanReasoningTokens?: number;
+  /** Of each image; absent: images are refused. */
+  readonly imageTokens?: number;
+  /** Responses that are kept; absent or 0: none. */
+  readonly responseStore?: number;
   readonly responseRole?: string;
   readonly fingerprintMode?: "full" | "hash" | "custom" | "none";
   readonly fingerprintValue?: string;

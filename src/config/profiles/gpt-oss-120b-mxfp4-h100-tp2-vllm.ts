@@ -4,6 +4,7 @@
  * systems/data/h100_sxm/{gemm,attention,comm,moe}/vllm/0.24.0/*.parquet, model config openai--gpt-oss-120b.
  * Mixed steps are within 1.1 % of the source (mean 0.4 %); calibrated on 13 measured points (TPOT); uncalibrated, TPOT was 0.958 and TTFT 0.518 of the measured, median.
  * KV: half of the layers use a 128-token window: a hybrid allocator needs about half of bytes_per_token at long context.
+ * Request overhead: of 0 to 15 ms what brings TTFT nearest to the measured points (docs/timing.md).
  */
 import type { Profile } from "../profile.ts";
 import { LINEAR_TOKENS } from "./grid.ts";
@@ -34,5 +35,6 @@ export const profile: Profile = {
     sharedBase: false,
     scale: 1.061,
     overheadUs: 0,
+    requestOverheadUs: 15000,
   },
 };

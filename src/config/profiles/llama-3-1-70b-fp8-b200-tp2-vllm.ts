@@ -3,6 +3,7 @@
  * Source: aiconfigurator-core 0.12.0 (operator database),
  * systems/data/b200_sxm/{gemm,attention,comm,moe}/vllm/0.24.0/*.parquet, model config meta-llama--Meta-Llama-3.1-70B.
  * Mixed steps are within 2.5 % of the source (mean 1.0 %); calibrated on 10 measured points (TPOT); uncalibrated, TPOT was 1.118 and TTFT 0.71 of the measured, median.
+ * Request overhead: of 0 to 15 ms what brings TTFT nearest to the measured points (docs/timing.md).
  */
 import type { Profile } from "../profile.ts";
 import { LINEAR_TOKENS } from "./grid.ts";
@@ -34,5 +35,6 @@ export const profile: Profile = {
     sharedBase: false,
     scale: 0.8972,
     overheadUs: 0,
+    requestOverheadUs: 15000,
   },
 };

@@ -3,6 +3,7 @@
  * Source: aiconfigurator-core 0.12.0 (operator database),
  * systems/data/h100_sxm/{gemm,attention,comm,moe}/vllm/0.24.0/*.parquet, model config meta-llama--Meta-Llama-3.1-70B.
  * Mixed steps are within 1.1 % of the source (mean 0.5 %); calibrated on 8 measured points (TPOT); uncalibrated, TPOT was 0.98 and TTFT 0.835 of the measured, median.
+ * Request overhead: of 0 to 15 ms what brings TTFT nearest to the measured points (docs/timing.md).
  */
 import type { Profile } from "../profile.ts";
 import { LINEAR_TOKENS } from "./grid.ts";
@@ -34,5 +35,6 @@ export const profile: Profile = {
     sharedBase: false,
     scale: 1.014,
     overheadUs: 0,
+    requestOverheadUs: 12000,
   },
 };

@@ -3,6 +3,7 @@
  * Source: aiconfigurator-core 0.12.0 (operator database),
  * systems/data/h100_sxm/{gemm,attention,comm,moe}/vllm/0.24.0/*.parquet, model config meta-llama--Meta-Llama-3.1-70B.
  * Mixed steps are within 2.3 % of the source (mean 1.1 %); calibrated on 10 measured points (TPOT); uncalibrated, TPOT was 0.906 and TTFT 0.913 of the measured, median.
+ * Request overhead: of 0 to 15 ms what brings TTFT nearest to the measured points (docs/timing.md).
  */
 import type { Profile } from "../profile.ts";
 import { LINEAR_TOKENS } from "./grid.ts";
@@ -33,5 +34,6 @@ export const profile: Profile = {
     sharedBase: false,
     scale: 1.0491,
     overheadUs: 609,
+    requestOverheadUs: 0,
   },
 };

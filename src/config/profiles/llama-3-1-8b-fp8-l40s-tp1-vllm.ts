@@ -3,6 +3,7 @@
  * Source: aiconfigurator-core 0.12.0 (operator database),
  * systems/data/l40s/{gemm,attention,comm,moe}/vllm/0.24.0/*.parquet, model config meta-llama--Meta-Llama-3.1-8B.
  * Mixed steps are within 4.2 % of the source (mean 1.6 %); not calibrated: no measured points.
+ * Request overhead: not measured here; what such an engine's API server and tokenizer take elsewhere (docs/timing.md).
  */
 import type { Profile } from "../profile.ts";
 import { LINEAR_TOKENS } from "./grid.ts";
@@ -34,5 +35,6 @@ export const profile: Profile = {
     sharedBase: false,
     scale: 1,
     overheadUs: 0,
+    requestOverheadUs: 12000,
   },
 };

@@ -3,6 +3,7 @@
  * Source: aiconfigurator-core 0.12.0 (operator database),
  * systems/data/h200_sxm/{gemm,attention,comm,moe}/vllm/0.24.0/*.parquet, model config Qwen--Qwen3-32B.
  * Mixed steps are within 2.4 % of the source (mean 1.0 %); not calibrated: no measured points.
+ * Request overhead: not measured here; what such an engine's API server and tokenizer take elsewhere (docs/timing.md).
  */
 import type { Profile } from "../profile.ts";
 import { LINEAR_TOKENS } from "./grid.ts";
@@ -34,5 +35,6 @@ export const profile: Profile = {
     sharedBase: false,
     scale: 1,
     overheadUs: 0,
+    requestOverheadUs: 12000,
   },
 };
