@@ -1,6 +1,6 @@
 /** What does the server say at its start? What it emulates, where it listens, how long it took, one line to try. */
 import { version } from "../../package.json";
-import type { ServeConfig, Timing } from "../config/types.ts";
+import type { EngineConfig, ServeConfig, Timing } from "../config/types.ts";
 
 /** `triton`: the URL of Triton's metrics port, if there is one; `pids`: of the workers, where there are several. */
 export function describe(
@@ -29,7 +29,7 @@ export function describe(
     `understudy ${version} stands in for vLLM 0.33.0 serving ${servedModelNames.join(", ")}`,
     `  scheduling  ${scheduling}; max_num_seqs ${engine.maxNumSeqs}, max_num_batched_tokens ${engine.maxNumBatchedTokens}, max_model_len ${engine.maxModelLen}`,
     `  KV cache    ${engine.numGpuBlocks} blocks of ${engine.blockSize} tokens${each}`,
-    `  timing      ${timingText(engine.timing)}`,
+    `  timing      ${timingText(engine.timing)}${strayText(engine)}`,
     ...(pids.length > 0 ? [`  workers     ${pids.length} processes: ${pids.join(", ")}`] : []),
     `  listening   ${url} after ${Math.round(startedMs)} ms`,
     ...(triton === null ? [] : [`  metrics     Triton's metrics on ${triton}`]),
@@ -46,8 +46,21 @@ function auth({ apiKeys }: ServeConfig): string {
   return apiKeys.length > 0 ? " -H 'Authorization: Bearer <key>'" : "";
 }
 
+const ms = (us: number) => `${us / 1000} ms`;
+
+function strayText({ timing, noise = {}, speed = 1 }: EngineConfig): string {
+  const overheadUs = timing.kind === "linear" || timing.kind === "table" ? (timing.requestOverheadUs ?? 0) : 0;
+  const { jitterSigma, tail, pause } = noise;
+  return [
+    overheadUs > 0 ? `, ${ms(overheadUs)} a request before the queue` : "",
+    jitterSigma ? `, jitter ${jitterSigma}` : "",
+    tail ? `, Pareto tail of ${tail.share} with exponent ${tail.alpha}` : "",
+    pause ? `, a pause of ${ms(pause.forUs)} every ${pause.everyUs / 1e6} s` : "",
+    speed === 1 ? "" : `, ${speed} times as fast`,
+  ].join("");
+}
+
 function timingText(timing: Timing): string {
-  const ms = (us: number) => `${us / 1000} ms`;
   switch (timing.kind) {
     case "none":
       return "none: as fast as the machine";

@@ -1,8 +1,6 @@
 /** What can `understudy serve` be told? The one table behind flags, environment, file, help and documentation. */
 
 import { CURRENT, PROFILES, profileName } from "../config/metrics-profiles.ts";
-import { TIMING_FORMS } from "../config/parse-timing.ts";
-import { DEFAULT_PRESET } from "../config/presets.ts";
 import { BUG_NAMES, FIX_NAMES } from "../config/types.ts";
 import { doorOptions } from "./door-options.ts";
 import { loraModules } from "./lora-modules.ts";
@@ -19,6 +17,7 @@ import {
   toggle,
   type ValueOf,
 } from "./option.ts";
+import { stepOptions } from "./step-options.ts";
 import { tritonOptions } from "./triton-options.ts";
 import { wireOptions } from "./wire-options.ts";
 
@@ -278,13 +277,7 @@ export const serveOptions = {
     default: "none",
     about: "Adapters as name=path or JSON; a request names one in place of the model. The path need not exist.",
   },
-  timing: {
-    ...text("TIMING", TIMING_FORMS),
-    group: "Stand-in",
-    default: DEFAULT_PRESET,
-    about: `How long steps take: ${TIMING_FORMS}. A preset also sets the defaults of its model and GPU.`,
-    ours: true,
-  },
+  ...stepOptions,
   "mean-output-tokens": {
     ...integer(1, 1_000_000),
     group: "Stand-in",

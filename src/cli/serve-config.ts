@@ -11,6 +11,7 @@ import { doorConfig, tlsConfig } from "./door-options.ts";
 import type { Given, Refused } from "./given.ts";
 import { brokenLora, readLoraModules } from "./lora-modules.ts";
 import type { Values } from "./options.ts";
+import { stepConfig } from "./step-options.ts";
 import { tritonMetrics } from "./triton-options.ts";
 import { wireConfig } from "./wire-config.ts";
 
@@ -34,7 +35,9 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   }
   const profile = findPreset(timing.kind === "table" ? timing.name : DEFAULT_PRESET)!;
   const model = models[profile.model]!;
-  const engine = engineConfig(values, timing, profile, model.maxModelLen);
+  const steps = stepConfig(values, timing.kind !== "none", at);
+  if ("error" in steps) return steps;
+  const engine = { ...engineConfig(values, timing, profile, model.maxModelLen), ...steps };
   const broken = brokenRule(engine, at);
   if (broken !== undefined) return { error: broken };
 

@@ -3,7 +3,7 @@ import { findPreset } from "./presets.ts";
 import type { Timing } from "./types.ts";
 
 export const TIMING_FORMS =
-  "none, constant:ttft=200ms,itl=20ms, linear:base=4ms,prefill=0.02ms,decode=0.03ms, or a preset; the last two also with overhead=10ms (outside the steps, once per request)";
+  "none, constant:ttft=200ms,itl=20ms, linear:base=4ms,prefill=0.02ms,decode=0.03ms, or a preset";
 
 /** A step this long is a mistake in the unit. */
 const LIMIT_US = 3_600_000_000;

@@ -30,6 +30,10 @@ const ENGINE = [
   "enable-lora",
   "max-loras",
   "timing",
+  "jitter",
+  "jitter-tail",
+  "slow-steps",
+  "speed",
   "mean-output-tokens",
 ] as const satisfies readonly OptionName[];
 

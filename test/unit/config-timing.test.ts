@@ -4,6 +4,7 @@ import { parseTiming } from "../../src/config/parse-timing.ts";
 import { DEFAULT_PRESET, findPreset, presetNames } from "../../src/config/presets.ts";
 import { holdUs, type StepLoad, stepUs } from "../../src/config/timing.ts";
 import type { Timing } from "../../src/config/types.ts";
+import { engineConfig } from "../../src/library/options.ts";
 import { examples } from "./timing-examples.ts";
 
 const preset = (name: string) => findPreset(name)!.timing;
@@ -128,4 +129,35 @@ test.each([
 ])("--timing %s is refused", (text, why) => {
   const read = parseTiming(text);
   expect("error" in read && read.error).toContain(why);
+});
+
+test("how steps stray, and how fast time goes", () => {
+  const { noise, speed } = engineConfig({
+    jitter: 0.1,
+    jitterTail: "share=0.01,alpha=2",
+    slowSteps: "every=10s,for=200ms",
+    speed: 10,
+  }).engine;
+  expect(noise).toEqual({
+    jitterSigma: 0.1,
+    tail: { share: 0.01, alpha: 2 },
+    pause: { everyUs: 10_000_000, forUs: 200_000 },
+  });
+  expect(speed).toBe(10);
+  const plain = engineConfig({ jitter: 0, speed: 1 }).engine;
+  expect([plain.noise, plain.speed]).toEqual([undefined, undefined]);
+});
+
+test.each([
+  [{ jitter: -1 }, "jitter: takes a number from 0 to 2, not -1"],
+  [{ jitterTail: "share=0,alpha=2" }, "jitterTail: takes share=X,alpha=Y, as in share=0.01,alpha=2"],
+  [{ jitterTail: "share=0.1,alpha=1" }, "an exponent above 1 to 100"],
+  [{ jitterTail: "0.1" }, "jitterTail: takes share=X,alpha=Y"],
+  [{ slowSteps: "every=1s,for=1s" }, "the pause shorter than its interval"],
+  [{ slowSteps: "every=10,for=1s" }, "slowSteps: takes every=TIME,for=TIME, as in every=10s,for=200ms"],
+  [{ speed: 0 }, "speed: takes a number from 0.001 to 1000, not 0"],
+  [{ timing: "none", speed: 2 }, "speed: with --timing none steps have no times"],
+  [{ timing: "none", jitter: 0 }, "jitter: with --timing none steps have no times"],
+])("%p is refused", (options, why) => {
+  expect(() => engineConfig(options)).toThrow(why);
 });
