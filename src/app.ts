@@ -1,5 +1,4 @@
 /** Who knows whom? The only place that wires everything together: one server, its engines, their metrics. */
-import { readFileSync } from "node:fs";
 import http from "node:http";
 import { Elysia } from "elysia";
 import { Accounts } from "./accounting.ts";
@@ -10,7 +9,7 @@ import { doorOf } from "./config/door.ts";
 import { httpRoutes } from "./config/http-counts.ts";
 import { TritonPortError } from "./config/triton-metrics.ts";
 import type { ServeConfig, WireConfig } from "./config/types.ts";
-import { type Plays, readPlays } from "./content/script.ts";
+import { laidDown } from "./content/laid-down.ts";
 import { builtInText, folderText } from "./content/text-model.ts";
 import { Fleet } from "./engine/fleet.ts";
 import { Journal, type JournalText } from "./engine/journal.ts";
@@ -110,7 +109,8 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
   const wire = config.wire ?? {};
   const text = wire.tokenizer ? await folderText(wire.tokenizer) : builtInText(vocabularyBytes, answers);
   const { vocabulary, encoder } = text;
-  const plays = wire.script ? { plays: playsOf(wire.script) } : {};
+  // Several processes read the same folder; the first one speaks.
+  const laid = await laidDown(wire, vocabulary.size, (place?.index ?? 0) === 0 ? log : () => {});
   const steps = stepLog ? new StepLog(stepLog) : null;
   const engineFirst = (place?.index ?? 0) * config.dataParallelSize;
   const truth = config.truthLog
@@ -193,7 +193,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     endIds: text.endIds,
     blanks: text.blanks,
     generation: text.generation,
-    ...plays,
+    ...laid,
     responseRole: wire.responseRole ?? "assistant",
     trackServerLoad: wire.trackServerLoad === true,
     ...fingerprint(wire),
@@ -264,6 +264,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
       engines.stop();
       shown?.stop();
       if (truth) await Promise.race([truth.close(), pause(clock, TRUTH_CLOSE_MS * 1000)]);
+      laid.fixtures?.close();
       encoder.close();
       clock.close();
       steps?.write();
@@ -276,20 +277,6 @@ async function listenAsTriton({ triton }: ServeConfig, renderer: Renderer, ident
   if (triton.listen === null) return null;
   const { host, port } = triton.listen;
   return tritonListener(renderer, identity, shared).listen({ hostname: host, port }).server!;
-}
-
-function playsOf(file: string): Plays {
-  try {
-    return readPlays(readFileSync(file, "utf8"));
-  } catch (error) {
-    const { code, message } = error as { code?: string; message: string };
-    throw new UnusableScript(code ? `cannot be read (${code})` : message);
-  }
-}
-
-/** The file that a user named cannot be played: one line. */
-export class UnusableScript extends Error {
-  override readonly name = "UnusableScript";
 }
 
 function fingerprint({ fingerprintMode, fingerprintValue }: WireConfig): { readonly fingerprint?: string | null } {

@@ -8,6 +8,8 @@ export function wireConfig(values: Values): { readonly wire?: WireConfig } {
   const config = {
     tokenizer: values.tokenizer,
     script: values.script,
+    fixtures: values.fixtures,
+    requestOrders: values["allow-request-orders"],
     responseRole: values["response-role"],
     fingerprintMode: values["fingerprint-mode"],
     fingerprintValue: values["fingerprint-value"],

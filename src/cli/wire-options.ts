@@ -1,4 +1,5 @@
 /** Which options shape what stands on the wire: tokenizer, content on order, CORS, queue limits, what answers carry. */
+import { DEFAULT_REQUEST_ORDERS, REQUEST_ORDERS } from "../config/request-orders.ts";
 import { choice, integer, type Option, text, toggle } from "./option.ts";
 
 /** A JSON list of texts, as vLLM takes it. */
@@ -54,6 +55,21 @@ export const wireOptions = {
     group: "Stand-in",
     default: "none",
     about: "Answers on order: docs/scripts.md.",
+    ours: true,
+  },
+  fixtures: {
+    ...text("DIR", "a folder of YAML files"),
+    group: "Stand-in",
+    default: "none",
+    about: "Answers to the requests that match, read anew when a file changes: docs/fixtures.md.",
+    ours: true,
+  },
+  "allow-request-orders": {
+    ...choice(...REQUEST_ORDERS),
+    group: "Stand-in",
+    default: DEFAULT_REQUEST_ORDERS,
+    about:
+      "What a request may order: nothing; its own answer; also an engine that stands still or dies: docs/scripts.md.",
     ours: true,
   },
   "response-role": {

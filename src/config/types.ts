@@ -1,8 +1,9 @@
 /** Configuration as the rest of the house reads it: resolved, validated, every default filled in. Types only. */
 
-import type { ReasoningName } from "./parsers.ts";
 import type { DoorConfig, TlsConfig } from "./door.ts";
 import type { Profile } from "./metrics-profiles.ts";
+import type { ReasoningName } from "./parsers.ts";
+import type { RequestOrders } from "./request-orders.ts";
 import type { TritonMetricsConfig } from "./triton-metrics.ts";
 
 /** How long a step takes. Sources and forms: the compiled presets in `profiles/`. All times in microseconds. */
@@ -137,6 +138,9 @@ export interface WireConfig {
   readonly imageTokens?: number;
   /** Responses that are kept; absent or 0: none. */
   readonly responseStore?: number;
+  /** A folder of answers to requests of some kind. */
+  readonly fixtures?: string;
+  readonly requestOrders?: RequestOrders;
   readonly responseRole?: string;
   readonly fingerprintMode?: "full" | "hash" | "custom" | "none";
   readonly fingerprintValue?: string;

@@ -7,8 +7,8 @@
 export interface Sequence {
   /** Ids by step of the engine, each of 1 to 32; after the last one the end of sequence. */
   readonly steps: readonly (readonly number[])[];
-  /** After its last step the engine gives it up. */
-  readonly fails: boolean;
+  /** What becomes of it after its last step: the end of sequence follows, its limit is reached, or the engine gives it up. */
+  readonly finish: "stop" | "length" | "error";
   /** Output positions, from 0, whose log probability is minus infinity. */
   readonly minusInfinityAt: readonly number[];
 }
@@ -32,6 +32,7 @@ export interface Order {
   readonly kind: "echo" | "text" | "script" | "play" | "none";
   /** The text, or the name of a script of the file. */
   readonly text: string;
+  /** With a text or an echo: how it is played; its first sequence says what becomes of each. null: plainly. */
   readonly script: Script | null;
   /** When this request has been answered, an engine that a script made stand still goes on. */
   readonly releases: boolean;
@@ -100,7 +101,7 @@ export function readOrder(value: unknown): Order {
 /** A script of one sequence, a token a step. */
 export function plainScript(ids: ArrayLike<number>, sequences: number): Script {
   const steps = Array.from(ids, (id) => [id]);
-  const sequence = { steps, fails: false, minusInfinityAt: [] };
+  const sequence: Sequence = { steps, finish: "stop", minusInfinityAt: [] };
   return {
     sequences: Array.from({ length: sequences }, () => sequence),
     burst: false,
@@ -111,7 +112,15 @@ export function plainScript(ids: ArrayLike<number>, sequences: number): Script {
   };
 }
 
-const SCRIPT_KEYS = [
+/** The same tokens, played as `shape` says. */
+export function shapedScript({ sequences }: Script, shape: Script): Script {
+  return { ...shape, sequences: sequences.map(({ steps }) => ({ ...shape.sequences[0]!, steps })) };
+}
+
+/** Does it reach other requests too? Then it is not for every client to send. */
+export const touchesEngine = ({ holdAfter, diesAtStep }: Script): boolean => holdAfter !== null || diesAtStep !== null;
+
+export const SCRIPT_KEYS = [
   "sequences",
   "expected",
   "burst",
@@ -121,7 +130,8 @@ const SCRIPT_KEYS = [
   "logprobs",
 ];
 
-function readScript(value: unknown, where: string): Script {
+/** A script; `where` it stands, for messages. Throws `BrokenScript`. */
+export function readScript(value: unknown, where: string): Script {
   const given = object(value, where, SCRIPT_KEYS);
   const { sequences, logprobs } = given;
   if (!Array.isArray(sequences)) throw new BrokenScript(`${where}.sequences must be a list`);
@@ -151,11 +161,14 @@ function readSequence(value: unknown, where: string): Sequence {
     const fits = Array.isArray(step) && step.length > 0 && step.length <= STEP_IDS_MAX && step.every(isId);
     if (!fits) throw new BrokenScript(`${where}.steps[${at}] must be a list of 1 to ${STEP_IDS_MAX} token ids`);
   }
-  if (finish !== undefined && finish !== "error") throw new BrokenScript(`${where}.finish takes "error"`);
+  if (finish !== undefined && !isFinish(finish)) throw new BrokenScript(`${where}.finish takes ${FINISHES.join(", ")}`);
   if (!Array.isArray(positions) || !positions.every(isId))
     throw new BrokenScript(`${where}.minus_infinity_at must be a list of positions`);
-  return { steps, fails: finish === "error", minusInfinityAt: positions };
+  return { steps, finish: finish ?? "stop", minusInfinityAt: positions };
 }
+
+const FINISHES = ["stop", "length", "error"] as const;
+const isFinish = (value: unknown): value is Sequence["finish"] => FINISHES.some((finish) => finish === value);
 
 const isId = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= ID_MAX;
 

@@ -101,6 +101,14 @@ export function bodyTooSlow(seconds: number): ErrorAnswer {
 
 // ---- before generation
 
+/** Ours: `--allow-request-orders`. */
+export const orderNotAllowed: ErrorAnswer = errorAnswer(
+  "understudy: hold_after and engine_dies_at_step reach other requests too: a request may order them only with --allow-request-orders all",
+  "PermissionDeniedError",
+  "understudy",
+  403,
+);
+
 /** `Valid aliases` are the served names; adapters are not listed. */
 export function unknownModel(model: string, limits: Limits): ErrorAnswer {
   const aliases = limits.servedModelNames.join(", ");

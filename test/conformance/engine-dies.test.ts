@@ -5,7 +5,9 @@ import { eventually, serve } from "../server.ts";
 setDefaultTimeout(60_000);
 
 test("every request ends with an error, new ones are refused, health says so, and the server ends with 1", async () => {
-  const server = await serve("--timing constant:ttft=5ms,itl=20ms --served-model-name m".split(" "));
+  const server = await serve(
+    "--timing constant:ttft=5ms,itl=20ms --served-model-name m --allow-request-orders all".split(" "),
+  );
   const ask = (path: string, body: object) =>
     fetch(`${server.url}/v1/${path}`, {
       method: "POST",

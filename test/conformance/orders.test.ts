@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Server, serve } from "../server.ts";
+import { eventually, type Server, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
@@ -114,6 +114,57 @@ test("a batch that asks for a stream gets whole answers", async () => {
   const body = { messages, stream: true, understudy: { script: "Well then" } };
   const { choices } = await post("/v1/chat/completions/batch", body);
   expect(choices.map(({ message }) => message.content)).toEqual(["Well then", "Well then"]);
+});
+
+/** What each level makes of an order for the answer, and of one that stops the engine for a moment. */
+test.each([
+  ["none", "default", "default"],
+  ["answers", "ordered", 403],
+  ["all", "ordered", "ordered"],
+])("--allow-request-orders %s", async (level, answers, engine) => {
+  const server = await serve(["--timing", "none", "--seed", "3", "--allow-request-orders", level]);
+  const ask = async (understudy: object, header: boolean) => {
+    const body = { prompt: "Well", max_tokens: 5, ignore_eos: true, seed: 1, return_token_ids: true };
+    const response = await fetch(`${server.url}/v1/completions`, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        ...(header ? { "x-understudy": JSON.stringify(understudy) } : {}),
+      },
+      body: JSON.stringify(header ? body : { ...body, understudy }),
+    });
+    if (response.status !== 200) return response.status;
+    const { choices } = (await response.json()) as { choices: { token_ids: number[] }[] };
+    return choices[0]!.token_ids[0] === 2375 ? "ordered" : "default";
+  };
+  const sequences = [{ steps: [[2375]] }];
+  for (const header of [true, false]) {
+    expect(await ask({ script: { sequences } }, header)).toBe(answers as string);
+    expect(await ask({ script: { sequences, hold_after: 1, release_after_s: 0.01 } }, header)).toBe(engine as string);
+    const dies = { script: { sequences, engine_dies_at_step: 100 } };
+    expect(await ask(dies, header)).toBe(engine as string);
+  }
+  expect(await ask({ script: "x", skript: 1 }, true)).toBe(level === "none" ? "default" : 400);
+  expect((await fetch(`${server.url}/health`)).status).toBe(200);
+  await server.stop();
+});
+
+test("with all, an engine that a request made stand still goes on when another asks for it", async () => {
+  const server = await serve(["--timing", "none", "--allow-request-orders", "all"]);
+  const script = { sequences: [{ steps: [[2375], [2375]] }], hold_after: 1 };
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify({ prompt: "x", understudy: { script } });
+  const held = fetch(`${server.url}/v1/completions`, { method: "POST", headers, body });
+  let done = false;
+  void held.then(() => {
+    done = true;
+  });
+  await eventually(async () => {
+    await fetch(`${server.url}/health`, { headers: { "x-understudy": '{"release":true}' } });
+    return done;
+  });
+  expect((await held).status).toBe(200);
+  await server.stop();
 });
 
 test.each([

@@ -7,6 +7,7 @@ import {
   plainScript,
   readOrder,
   readPlays,
+  type Script,
   type Sequence,
 } from "../../src/content/script.ts";
 import { Finish, SAME_STEP } from "../../src/engine/types.ts";
@@ -22,10 +23,10 @@ const FULL = {
   engine_dies_at_step: 3,
   logprobs: "ranked",
 };
-const READ = {
+const READ: Script = {
   sequences: [
-    { steps: [[5], [6, 7]], fails: true, minusInfinityAt: [1] },
-    { steps: [], fails: false, minusInfinityAt: [] },
+    { steps: [[5], [6, 7]], finish: "error", minusInfinityAt: [1] },
+    { steps: [], finish: "stop", minusInfinityAt: [] },
   ],
   burst: true,
   holdAfter: 0,
@@ -73,7 +74,7 @@ test.each([
   [() => readOrder({ script: { sequences: {} } }), "script.sequences must be a list"],
   [
     () => readOrder({ script: { sequences: [{ steps: [], finish: "x" }] } }),
-    'script.sequences[0].finish takes "error"',
+    "script.sequences[0].finish takes stop, length, error",
   ],
   [() => readOrder({ script: { sequences: [], hold_after: -1 } }), "script.hold_after must be a whole number"],
   [
@@ -126,7 +127,7 @@ test("whatever JSON comes, it is an order or a broken one", () => {
 });
 
 test("ids for the core: a bit on those that another of the step follows, ends of sequence where it has to go on", () => {
-  const sequence: Sequence = { steps: [[5], [6, 7, 8]], fails: false, minusInfinityAt: [] };
+  const sequence: Sequence = { steps: [[5], [6, 7, 8]], finish: "stop", minusInfinityAt: [] };
   const ids = [5, 6 + SAME_STEP, 7 + SAME_STEP, 8];
   const plain = { maxTokens: 100, ignoreEos: false };
   expect([...scriptIds(sequence, plain, 1)]).toEqual(ids);
@@ -159,7 +160,7 @@ describe("playing", () => {
       releaseIn: (seconds: number) => void asked.push(`release in ${seconds}`),
       die: () => void asked.push("die"),
     };
-    const whole = { fails: false, minusInfinityAt: [], ...sequence, steps };
+    const whole: Sequence = { finish: "stop", minusInfinityAt: [], ...sequence, steps };
     const player = new PlayedReceiver(
       choice,
       { ...plainScript([], 0), ...script },
@@ -181,7 +182,7 @@ describe("playing", () => {
     expect(play({}, { burst: true }).heard).toEqual([[[5, 6, 7, 1], Finish.Stop]]);
   });
   test("an error takes the place of the last step", () => {
-    expect(play({ fails: true }, {})).toEqual({
+    expect(play({ finish: "error" }, {})).toEqual({
       heard: [
         [[5], null],
         [[6], null],
@@ -189,6 +190,17 @@ describe("playing", () => {
       ],
       asked: [`finish ${Finish.Error} 3`],
     });
+  });
+  test("a limit: the last step is all there is", () => {
+    expect(play({ finish: "length" }, {})).toEqual({
+      heard: [
+        [[5], null],
+        [[6], null],
+        [[7], Finish.Length],
+      ],
+      asked: [`finish ${Finish.Length} 3`],
+    });
+    expect(play({ finish: "length" }, { burst: true }).heard).toEqual([[[5, 6, 7], Finish.Length]]);
   });
   test("the engine stands still, goes on, dies", () => {
     expect(play({}, { holdAfter: 2, releaseAfterS: 1.5 }).asked).toEqual(["still true", "release in 1.5"]);

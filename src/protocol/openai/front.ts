@@ -1,7 +1,9 @@
 /** What do the OpenAI routes need of the house? Everything is handed in; nothing here knows the engine or a clock. */
+import { STATUS_CODES } from "node:http";
 import type { ServeConfig } from "../../config/types.ts";
 import type { AnswerTables } from "../../content/answers.ts";
 import type { RenderChat } from "../../content/chat-template.ts";
+import type { Fixtures } from "../../content/fixtures/fixtures.ts";
 import type { Plays } from "../../content/script.ts";
 import type { Encoder, Vocabulary } from "../../content/types.ts";
 import type { Generation, Outcome, Receiver, Refusal, Submission } from "../../engine/types.ts";
@@ -79,6 +81,8 @@ export interface OpenAiOptions {
   readonly generation?: Readonly<Record<string, unknown>>;
   /** The scripts of `--script`. */
   readonly plays?: Plays;
+  /** What is in the folder of `--fixtures`. */
+  readonly fixtures?: Pick<Fixtures, "answerTo">;
   /** null: none is written. */
   readonly accessLog: ((access: Access) => void) | null;
   /** Takes the lines of `--enable-log-requests`; absent: none is written. */
@@ -102,18 +106,11 @@ export interface OpenAiOptions {
 
 /** The line as uvicorn writes it. */
 export function accessLine({ client, method, path, status }: Access): string {
-  return `INFO:     ${client} - "${method} ${path} HTTP/1.1" ${status} ${PHRASES[status] ?? ""}`;
+  return `INFO:     ${client} - "${method} ${path} HTTP/1.1" ${status} ${PHRASES[status] ?? STATUS_CODES[status] ?? ""}`;
 }
 
-/** Python's `http.HTTPStatus`, as far as it is answered here. */
+/** Phrases of Python's `http.HTTPStatus` that are not Node's. */
 const PHRASES: Readonly<Record<number, string>> = {
-  200: "OK",
-  307: "Temporary Redirect",
-  400: "Bad Request",
-  401: "Unauthorized",
-  404: "Not Found",
-  405: "Method Not Allowed",
   413: "Request Entity Too Large",
-  500: "Internal Server Error",
-  503: "Service Unavailable",
+  416: "Requested Range Not Satisfiable",
 };

@@ -148,7 +148,7 @@ export class Generator {
     if (full !== null) return refuse(full);
     const streams = request.stream ? this.#door.refusesStream() : null;
     if (streams !== null) return refuse(streams);
-    const ordered = this.#orders.of(http, request);
+    const ordered = this.#orders.of(http, request, body);
     if (ordered !== null && "error" in ordered) return refuse(ordered.error);
 
     const encodedFromUs = backend.nowUs();

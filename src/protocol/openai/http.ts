@@ -3,6 +3,7 @@
  * methods that are not served (vLLM 0.33 over FastAPI 0.136, uvicorn, Starlette's CORS middleware without origins).
  */
 import { createHash, timingSafeEqual } from "node:crypto";
+import { requestOrdersOf } from "../../config/request-orders.ts";
 import { randomHex } from "../../random.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../errors.ts";
 import type { ErrorAnswer } from "../request.ts";
@@ -36,11 +37,16 @@ export class Http {
   readonly #options: OpenAiOptions;
   readonly #keys: readonly Uint8Array[];
   readonly #cors: Cors;
+  /** Something may have made the engine stand still. */
+  readonly #releases: boolean;
   readonly #methods: ReadonlyMap<string, readonly string[]>;
 
   /** `methods`: what is served under each path. */
   constructor(options: OpenAiOptions, methods: Readonly<Record<string, readonly string[]>>) {
     this.#options = options;
+    const allowed = requestOrdersOf(options.config);
+    const ours = options.plays !== undefined || options.fixtures !== undefined;
+    this.#releases = allowed === "all" || (allowed === "answers" && ours);
     this.#keys = options.config.apiKeys.map(digest);
     this.#cors = new Cors(options.config.wire?.cors);
     this.#methods = new Map(Object.entries({ ...methods, ...options.otherRoutes }));
@@ -142,7 +148,7 @@ export class Http {
     const { accessLog, config } = this.#options;
     this.visitOf(context)?.done(status, bytes);
     if (accessLog !== null) this.#log(context, status, accessLog);
-    if (this.#options.plays !== undefined) this.#release(context);
+    if (this.#releases) this.#release(context);
     const closes = context.request.headers.get("connection")?.toLowerCase() === "close";
     if (!closes && !config.enableRequestIdHeaders && this.#cors.off)
       return new Response(body, { status, headers: READY.get(headers) ?? headers });

@@ -1,7 +1,9 @@
 /**
  * Has somebody ordered what this request is to be answered with? In the header `X-Understudy` or the body's field
- * `understudy` (docs/scripts.md), or in the file of `--script`.
+ * `understudy`, in a fixture (docs/fixtures.md), or in the file of `--script` (docs/scripts.md); the first of these counts.
  */
+
+import { type RequestOrders, requestOrdersOf } from "../../config/request-orders.ts";
 import {
   BrokenScript,
   NO_PLAYS,
@@ -12,10 +14,13 @@ import {
   readOrder,
   type Script,
   type Sequence,
+  shapedScript,
+  touchesEngine,
 } from "../../content/script.ts";
 import type { Generation, Receiver } from "../../engine/types.ts";
-import { badRequest } from "../errors.ts";
+import { badRequest, orderNotAllowed } from "../errors.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request.ts";
+import { httpError, lastContent, questionOf } from "./fixtures.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { LogprobSource } from "./logprobs.ts";
 import { ORDER_HEADER } from "./order-header.ts";
@@ -30,11 +35,13 @@ export interface Ordered {
   readonly text: string | null;
 }
 
-const SILENT: Sequence = { steps: [], fails: false, minusInfinityAt: [] };
+const SILENT: Sequence = { steps: [], finish: "stop", minusInfinityAt: [] };
 
 export class Orders {
   readonly #options: OpenAiOptions;
   readonly #plays: Plays;
+  /** What clients may order. */
+  readonly #allowed: RequestOrders;
   readonly #stage: Stage;
   #next = 0;
 
@@ -42,6 +49,7 @@ export class Orders {
     const { backend, plays = NO_PLAYS } = options;
     this.#options = options;
     this.#plays = plays;
+    this.#allowed = requestOrdersOf(options.config);
     this.#stage = {
       standStill: (still) => backend.standStill?.(still),
       releaseIn: (seconds) => void backend.after?.(seconds * 1e6, () => backend.standStill?.(false)),
@@ -49,18 +57,19 @@ export class Orders {
     };
   }
 
-  /** What the request orders; null: nothing. */
-  of(http: Request, request: Asking): Ordered | { readonly error: ErrorAnswer } | null {
-    const header = http.headers.get(ORDER_HEADER);
-    if (header === null && request.order === null) return this.#queued();
+  /** What the request, whose bytes are `body`, is to be answered with; null: nothing is ordered. */
+  of(http: Request, request: Asking, body: Uint8Array): Ordered | { readonly error: ErrorAnswer } | null {
+    const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
+    if (header === null && (request.order === null || this.#allowed === "none"))
+      return this.#unasked(http, request, body);
     try {
       const order = header === null ? readOrder(request.order) : parseOrder(header);
-      if (order.kind === "none") return this.#queued();
-      if (order.kind === "play") return { order: { ...order, script: this.#named(order.text) }, text: null };
-      if (order.kind === "echo") return { order, text: request.kind === "chat" ? lastContent(request) : null };
-      if (order.kind === "text") return { order, text: order.text };
-      this.#check(order.script!);
-      return { order, text: null };
+      if (order.kind === "none") return this.#unasked(http, request, body);
+      if (order.script !== null) {
+        this.#check(order.script);
+        if (this.#allowed !== "all" && touchesEngine(order.script)) return { error: orderNotAllowed };
+      }
+      return this.#ordered(order, request);
     } catch (error) {
       if (error instanceof BrokenScript) return { error: badRequest(`understudy: ${error.message}`, "understudy") };
       throw error;
@@ -69,8 +78,12 @@ export class Orders {
 
   /** The script of an order whose text has these ids; a completion's echo is each prompt itself. */
   script({ order, text }: Ordered, ids: Uint32Array | null, prompts: readonly Uint32Array[], n: number): Script {
-    if (order.script !== null) return order.script;
-    if (text !== null) return plainScript(ids!, prompts.length * n);
+    if (order.kind === "script" || order.kind === "play") return order.script!;
+    const plain = text === null ? this.#echoes(prompts, n) : plainScript(ids!, prompts.length * n);
+    return order.script === null ? plain : shapedScript(plain, order.script);
+  }
+
+  #echoes(prompts: readonly Uint32Array[], n: number): Script {
     const { vocabulary } = this.#options;
     const plain = plainScript([], 0);
     const sequences = prompts.flatMap((prompt) => {
@@ -113,6 +126,20 @@ export class Orders {
     return (index) => rankedLogprobs(size, script.sequences[index]?.minusInfinityAt ?? []);
   }
 
+  #ordered(order: Order, request: Asking): Ordered {
+    if (order.kind === "play") return { order: { ...order, script: this.#named(order.text) }, text: null };
+    if (order.kind === "echo") return { order, text: request.kind === "chat" ? lastContent(request) : null };
+    return { order, text: order.kind === "text" ? order.text : null };
+  }
+
+  /** A request that orders nothing itself. */
+  #unasked(http: Request, request: Asking, body: Uint8Array): Ordered | { readonly error: ErrorAnswer } | null {
+    const { fixtures, vocabulary } = this.#options;
+    const answer = fixtures?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
+    if (answer === null) return this.#queued();
+    return "error" in answer ? { error: httpError(answer.error) } : this.#ordered(answer.order, request);
+  }
+
   #queued(): Ordered | null {
     const script = this.#plays.queue[this.#next];
     if (script === undefined) return null;
@@ -133,10 +160,4 @@ export class Orders {
       if (wrong !== undefined) throw new BrokenScript(`token id ${wrong} is out of vocabulary (${size} ids)`);
     }
   }
-}
-
-/** What the user said last, or whoever spoke last. */
-function lastContent({ messages }: ChatRequest): string {
-  const last = messages.findLast(({ role }) => role === "user") ?? messages.at(-1);
-  return last?.content ?? "";
 }

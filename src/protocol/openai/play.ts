@@ -104,18 +104,21 @@ export class PlayedReceiver implements Receiver {
     this.#steps++;
     const repeated = this.#repetition && repeatedAfter(this.#said, from, this.#repetition, finish !== null);
     if (repeated !== null) this.#said.length = repeated;
-    const end = repeated === null ? finish : Finish.Repetition;
+    const wanted = this.#steps >= this.#sequence.steps.length ? this.#sequence.finish : "stop";
     // The error overtakes what its step gave, as it does in vLLM, where both wait for the client's side.
-    if (end === null && this.#sequence.fails && this.#steps >= this.#sequence.steps.length) {
+    if (finish === null && repeated === null && wanted === "error") {
       this.#fail();
       return;
     }
+    const cut = finish === null && wanted === "length" ? Finish.Length : null;
+    const ended = repeated === null ? cut : Finish.Repetition;
+    const end = ended ?? finish;
     if (this.#together === null) this.#choice.onTokens(ids, at, this.#said.length - from, end, stopTokenId);
     else if (end !== null) {
       const said = Int32Array.from(this.#said);
       this.#together.ended(this.#place, () => this.#choice.onTokens(said, 0, said.length, end, stopTokenId));
     }
-    if (repeated !== null) this.#end(Finish.Repetition);
+    if (ended !== null) this.#end(ended);
     if (end !== null) this.#over = true;
     else this.#after();
   }

@@ -1,0 +1,194 @@
+/** Does a live server answer as its folder of fixtures says, as it stands at the moment, and what goes before them? */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { cpSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { eventually, type Server, serve } from "../server.ts";
+
+setDefaultTimeout(60_000);
+
+const EXAMPLES = new URL("../../examples/fixtures", import.meta.url).pathname;
+const FLAGS = ["--timing", "none", "--served-model-name", "m", "echo", "--disable-uvicorn-access-log"];
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "understudy-fixtures-"));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+interface Body {
+  readonly choices: readonly {
+    readonly text?: string;
+    readonly message?: { readonly content: string };
+    readonly finish_reason: string;
+  }[];
+}
+function post(server: Server, path: string, body: object, headers: Record<string, string> = {}): Promise<Response> {
+  return fetch(server.url + path, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headers },
+    body: JSON.stringify(body),
+  });
+}
+async function ask(server: Server, path: string, body: object, headers?: Record<string, string>): Promise<string> {
+  const { choices } = (await (await post(server, path, body, headers)).json()) as Body;
+  const said = choices[0]!.text ?? choices[0]!.message!.content;
+  return `${said} (${choices[0]!.finish_reason})`;
+}
+const chat = (server: Server, content: string, more: object = {}, headers?: Record<string, string>) =>
+  ask(server, "/v1/chat/completions", { messages: [{ role: "user", content }], max_tokens: 50, ...more }, headers);
+
+describe("the folder of examples", () => {
+  let server: Server;
+  beforeAll(async () => {
+    server = await serve([...FLAGS, "--fixtures", EXAMPLES]);
+  });
+  afterAll(() => server.stop());
+
+  test("texts by what the user says and by what the system says", async () => {
+    expect(await chat(server, "How is the WEATHER in Rome?")).toBe("It is 21 °C and sunny. (stop)");
+    const messages = [
+      { role: "system", content: "You are a pirate." },
+      { role: "user", content: "The weather?" },
+    ];
+    expect(await ask(server, "/v1/chat/completions", { messages })).toBe("Arr, a storm be coming. (stop)");
+  });
+
+  test("by path, to the limit; by model, an echo", async () => {
+    const prompt = "Once upon a time";
+    expect(await ask(server, "/v1/completions", { prompt })).toBe("there was a server that had no GPU (length)");
+    expect(await chat(server, "Say this", { model: "echo" })).toBe("Say this (stop)");
+    expect(await ask(server, "/v1/completions", { model: "echo", prompt: [13225, 2375] })).toBe("Hello world (stop)");
+  });
+
+  test("errors: as often as said, with the header; whole bodies of others", async () => {
+    const body = { prompt: "x", user: "busy", max_tokens: 1 };
+    const answers: Response[] = [];
+    for (let i = 0; i < 3; i++) answers.push(await post(server, "/v1/completions", body));
+    expect(answers.map(({ status }) => status)).toEqual([429, 429, 200]);
+    expect(answers[0]!.headers.get("retry-after")).toBe("1");
+    expect(await answers[0]!.json()).toEqual({
+      error: { message: "Too many requests", type: "Too Many Requests", param: null, code: 429 },
+    });
+    const gateway = await post(server, "/v1/completions", { prompt: "x" }, { "X-Scenario": "bad-gateway" });
+    expect([gateway.status, gateway.headers.get("content-type"), await gateway.text()]).toEqual([
+      502,
+      "text/html",
+      "<h1>502 Bad Gateway</h1>",
+    ]);
+  });
+
+  test("an engine that gives up: 500 for a whole answer, a frame in a stream that has begun", async () => {
+    const body = { messages: [{ role: "user", content: "Fail after a start" }] };
+    expect((await post(server, "/v1/chat/completions", body)).status).toBe(500);
+    const frames = await (await post(server, "/v1/chat/completions", { ...body, stream: true })).text();
+    expect(frames).toContain('"content":"Hello"');
+    expect(frames).toContain('data: {"error":{"message":"Internal server error"');
+  });
+
+  test("what matches nothing, and what is no request, is answered as ever", async () => {
+    expect(await chat(server, "Well?", { max_tokens: 3 })).toEndWith("(length)");
+    expect((await post(server, "/v1/completions", { prompt: "x", n: 0, user: "busy" })).status).toBe(400);
+  });
+
+  test("a stream is one chunk per step", async () => {
+    const body = { messages: [{ role: "user", content: "weather" }], stream: true, return_token_ids: true };
+    const frames = (await (await post(server, "/v1/chat/completions", body)).text()).split("\n\n");
+    const deltas = frames
+      .filter((frame) => frame.startsWith("data: {"))
+      .map((frame) => JSON.parse(frame.slice("data: ".length)).choices[0].delta.content)
+      .filter(Boolean);
+    expect(deltas.length).toBeGreaterThan(5);
+    expect(deltas.join("")).toBe("It is 21 °C and sunny.");
+  });
+});
+
+test("header, then body, then fixtures, then the scripts without a name, then the ordinary answer", async () => {
+  const own = join(folder, "order");
+  cpSync(EXAMPLES, own, { recursive: true });
+  writeFileSync(join(own, "0.yaml"), "match: { user: play }\nanswer: { play: greeting }");
+  const scripts = join(folder, "scripts.json");
+  const script = (id: number) => ({ sequences: [{ steps: [[id]] }] });
+  writeFileSync(scripts, JSON.stringify({ scripts: [{ name: "greeting", ...script(13225) }, script(2375)] }));
+  const server = await serve([...FLAGS, "--fixtures", own, "--script", scripts]);
+  const body = { model: "echo", understudy: { script: "from the body" } };
+  const header = { "X-Understudy": '{"script":"from the header"}' };
+  expect(await chat(server, "Said", body, header)).toBe("from the header (stop)");
+  expect(await chat(server, "Said", body)).toBe("from the body (stop)");
+  expect(await chat(server, "Said", { model: "echo", understudy: {} })).toBe("Said (stop)");
+  expect(await chat(server, "play")).toBe("Hello (stop)");
+  expect(await chat(server, "else")).toBe(" world (stop)");
+  expect(await chat(server, "else", { max_tokens: 1 })).toEndWith("(length)");
+  await server.stop();
+});
+
+describe("while the server runs", () => {
+  const write = (name: string, text: string) => {
+    writeFileSync(join(folder, ".new"), text);
+    renameSync(join(folder, ".new"), join(folder, name));
+  };
+  const both = (answer: string) =>
+    `fixtures: [{match: {user: x}, answer: ${answer} x}, {match: {user: y}, answer: ${answer} y}]`;
+
+  test.each([1, 2])("changes are seen, a bad file is named and skipped, with %d worker(s)", async (workers) => {
+    write("a.yaml", both("first"));
+    const server = await serve([...FLAGS, "--workers", String(workers), "--fixtures", folder]);
+    expect(await chat(server, "x")).toBe("first x (stop)");
+    // Each connection may meet another worker.
+    const all = async (wanted: string) => {
+      const said = await Promise.all(Array.from({ length: 8 }, () => chat(server, "y", {}, { connection: "close" })));
+      return said.every((one) => one.startsWith(wanted));
+    };
+    write("a.yaml", both("second"));
+    await eventually(() => all("second y"));
+    write("0.yml", "match: { user: y }\nanswer: { text: zeroth, finish: never }");
+    await eventually(() =>
+      server.output().includes("fixtures: 0.yml:2: answer: finish takes stop, length, error; the file is skipped"),
+    );
+    expect(await all("second y")).toBe(true);
+    write("0.yml", "match: { user: y }\nanswer: zeroth");
+    await eventually(() => all("zeroth"));
+    rmSync(join(folder, "0.yml"));
+    await eventually(() => all("second y"));
+    expect(server.output().match(/0\.yml:2/g)).toHaveLength(1);
+    expect(await server.stop()).toBe(0);
+  });
+
+  test("no request falls between two sets: from old to new once, and never to none", async () => {
+    write("a.yaml", both("v0"));
+    const server = await serve([...FLAGS, "--fixtures", folder]);
+    let version = 0;
+    let asking = true;
+    const asker = async (user: string) => {
+      let seen = 0;
+      while (asking) {
+        const said = await chat(server, user);
+        const [, now] = /^v(\d+) . \(stop\)$/.exec(said) ?? [];
+        expect(Number(now)).toBeGreaterThanOrEqual(seen);
+        seen = Number(now);
+      }
+      return seen;
+    };
+    const askers = ["x", "y", "x", "y"].map(asker);
+    while (version < 5) {
+      write("a.yaml", both(`v${++version}`));
+      await eventually(async () => (await chat(server, "x")) === `v${version} x (stop)`);
+    }
+    asking = false;
+    expect((await Promise.all(askers)).every((seen) => seen >= version - 1)).toBe(true);
+    await server.stop();
+  });
+});
+
+test("a folder that is none ends the start with one line", async () => {
+  const nowhere = join(folder, "nowhere");
+  for (const workers of ["1", "2"]) {
+    const refused = serve([...FLAGS, "--workers", workers, "--fixtures", nowhere]);
+    await expect(refused).rejects.toThrow(
+      new RegExp(
+        `ended with 2:\n.*understudy serve: --fixtures ${nowhere}: cannot be read \\(ENOENT\\); a folder of YAML`,
+        "s",
+      ),
+    );
+  }
+});
