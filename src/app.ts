@@ -107,7 +107,9 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
   });
   const clock = new WallClock(createAlarm);
   const wire = config.wire ?? {};
-  const text = wire.tokenizer ? await folderText(wire.tokenizer) : builtInText(vocabularyBytes, answers);
+  const text = wire.tokenizer
+    ? await folderText(wire.tokenizer)
+    : builtInText(vocabularyBytes, answers, wire.reasoningParser !== undefined);
   const { vocabulary, encoder } = text;
   // Several processes read the same folder; the first one speaks.
   const laid = await laidDown(wire, vocabulary.size, (place?.index ?? 0) === 0 ? log : () => {});

@@ -6,9 +6,12 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 const PREFIX = "UNDERSTUDY_";
 
+/** vLLM keeps all of them for ever. */
+const STORED_RESPONSES = "10000";
+
 export interface FromEnvironment {
   readonly given: readonly Given[];
-  /** vLLM's `VLLM_API_KEY` and `VLLM_HTTP_TIMEOUT_KEEP_ALIVE`, which count when no other place says something else. */
+  /** vLLM's `VLLM_API_KEY` and `VLLM_HTTP_TIMEOUT_KEEP_ALIVE`, and so on, which count when no other place says something else. */
   readonly fallback: readonly Given[];
   /** vLLM's `VLLM_SERVER_DEV_MODE`. */
   readonly devMode: boolean;
@@ -47,12 +50,17 @@ export function fromEnvironment(env: Environment): FromEnvironment | Refused {
   const key = env.VLLM_API_KEY;
   const keepAlive = env.VLLM_HTTP_TIMEOUT_KEEP_ALIVE;
   const mode = env.VLLM_SERVER_DEV_MODE ?? "0";
+  const stores = env.VLLM_ENABLE_RESPONSES_API_STORE ?? "0";
   if (!/^\s*[+-]?\d+\s*$/.test(mode)) return wrongValue("VLLM_SERVER_DEV_MODE", "0 or 1", mode);
+  if (!/^\s*[+-]?\d+\s*$/.test(stores)) return wrongValue("VLLM_ENABLE_RESPONSES_API_STORE", "0 or 1", stores);
   return {
     given: said,
     fallback: [
       ...(key ? [given(lookup("api-key")!, [key], "VLLM_API_KEY")] : []),
       ...(keepAlive ? [given(lookup("timeout-keep-alive")!, [keepAlive], "VLLM_HTTP_TIMEOUT_KEEP_ALIVE")] : []),
+      ...(Number(stores) === 0
+        ? []
+        : [given(lookup("response-store")!, [STORED_RESPONSES], "VLLM_ENABLE_RESPONSES_API_STORE")]),
     ],
     devMode: Number(mode) !== 0,
     runtimeLora: /^\s*(1|true)\s*$/i.test(env.VLLM_ALLOW_RUNTIME_LORA_UPDATING ?? ""),

@@ -34,7 +34,7 @@ const ONE = `
   optimization-level otlp-traces-endpoint per-request-spec-decode-metrics
   performance-mode pipeline-parallel-size pooler-config prefill-context-parallel-size
   prefix-cache-retention-interval prefix-caching-hash-algo prefix-match-unit profiler-config
-  pt-load-map-location quantization quantization-config reasoning-config reasoning-effort-map reasoning-parser
+  pt-load-map-location quantization quantization-config reasoning-config reasoning-effort-map
   reasoning-parser-plugin renderer-num-workers replayssm-buffer-len revision root-path runner
   safetensors-load-strategy safetensors-prefetch-block-size safetensors-prefetch-num-threads scheduler-cls
   sleep-mode-backend sparse-indexer-topk-backend spec-method spec-model

@@ -8,6 +8,10 @@ export function wireConfig(values: Values): { readonly wire?: WireConfig } {
   const config = {
     tokenizer: values.tokenizer,
     script: values.script,
+    reasoningParser: values["reasoning-parser"],
+    meanReasoningTokens: values["mean-reasoning-tokens"],
+    imageTokens: values["image-tokens"],
+    responseStore: values["response-store"],
     fixtures: values.fixtures,
     requestOrders: values["allow-request-orders"],
     responseRole: values["response-role"],

@@ -1,4 +1,5 @@
 /** Which options shape what stands on the wire: tokenizer, content on order, CORS, queue limits, what answers carry. */
+import { REASONING_PARSERS } from "../config/parsers.ts";
 import { DEFAULT_REQUEST_ORDERS, REQUEST_ORDERS } from "../config/request-orders.ts";
 import { choice, integer, type Option, text, toggle } from "./option.ts";
 
@@ -55,6 +56,33 @@ export const wireOptions = {
     group: "Stand-in",
     default: "none",
     about: "Answers on order: docs/scripts.md.",
+    ours: true,
+  },
+  "reasoning-parser": {
+    ...choice(...REASONING_PARSERS),
+    group,
+    default: "none",
+    about: "Answers begin with thinking, which is split off as this parser does: docs/reasoning.md.",
+  },
+  "mean-reasoning-tokens": {
+    ...integer(0, 1_000_000),
+    group: "Stand-in",
+    default: "64",
+    about: "Mean length of the thinking with --reasoning-parser.",
+    ours: true,
+  },
+  "image-tokens": {
+    ...integer(1, 100_000),
+    group: "Stand-in",
+    default: "none: images are refused, as by a model of text",
+    about: "Images are taken, and each counts as so many tokens of its prompt.",
+    ours: true,
+  },
+  "response-store": {
+    ...integer(0, 1_000_000),
+    group: "Stand-in",
+    default: "0, or 10000 with VLLM_ENABLE_RESPONSES_API_STORE=1",
+    about: "Most responses of /v1/responses that are kept, the oldest go first; 0 keeps none.",
     ours: true,
   },
   fixtures: {

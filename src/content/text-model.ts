@@ -3,7 +3,7 @@ import { type AnswerTables, loadAnswers } from "./answers.ts";
 import { type RenderChat, renderChat } from "./chat-template.ts";
 import { createEncoder, EncoderFailure, openFolder } from "./encoder.ts";
 import type { Encoder, Vocabulary } from "./types.ts";
-import { loadVocabulary } from "./vocabulary.ts";
+import { loadThinkingVocabulary, loadVocabulary } from "./vocabulary.ts";
 import { wordTables } from "./word-tables.ts";
 
 export interface TextModel {
@@ -25,10 +25,10 @@ export class UnusableFolder extends Error {
   override readonly name = "UnusableFolder";
 }
 
-/** From the two files of the build. */
-export function builtInText(vocabulary: Uint8Array, answers: Uint8Array): TextModel {
+/** From the two files of the build. `thinks`: with tokens around what is thought. */
+export function builtInText(vocabulary: Uint8Array, answers: Uint8Array, thinks = false): TextModel {
   return {
-    vocabulary: loadVocabulary(vocabulary),
+    vocabulary: thinks ? loadThinkingVocabulary(vocabulary) : loadVocabulary(vocabulary),
     encoder: createEncoder(vocabulary),
     renderChat,
     answers: loadAnswers(answers),

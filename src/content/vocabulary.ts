@@ -15,6 +15,22 @@ export function loadVocabulary(bytes: Uint8Array): Vocabulary {
   return new PackedVocabulary(readTable(bytes));
 }
 
+/** The same with `<think>` and `</think>`, which o200k_harmony lacks, in place of its last two reserved ids. */
+export function loadThinkingVocabulary(bytes: Uint8Array): Vocabulary {
+  const table = readTable(bytes);
+  const start = table.size - 2;
+  const from = table.offsets[start]!;
+  const [offsets, flags] = [table.offsets.slice(), table.flags.slice()];
+  offsets.set([from + THINK.length, from + 2 * THINK.length + 1], start + 1);
+  flags.fill(COMPLETE, start);
+  const texts = new Uint8Array(from + 2 * THINK.length + 1);
+  texts.set(table.bytes.subarray(0, from));
+  texts.set(new TextEncoder().encode(`${THINK}</think>`), from);
+  return new PackedVocabulary({ ...table, offsets, flags, bytes: texts });
+}
+
+const THINK = "<think>";
+
 /** A vocabulary given token by token, for small ones. */
 export function vocabularyOf(tokens: readonly Uint8Array[], specials: ReadonlySet<number>, eosId: number): Vocabulary {
   return loadVocabulary(packTable(tokens, specials, eosId, ""));

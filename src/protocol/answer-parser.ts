@@ -2,8 +2,14 @@
  * What of an answer is thinking, what text, what calls? One parser per choice, fed with each chunk as it would be sent: first
  * thinking, then, where the server has a tool parser, calls. vLLM 0.33: `parser/abstract_parser.py`, DelegatingParser.
  */
-import type { Delta, Message, ReasoningParser, ToolParser } from "./output.ts";
+import type { Delta, Message, ReasoningParser } from "./output.ts";
 import { type ReasoningSetup, reasoningParser } from "./reasoning.ts";
+
+/** What takes apart the text behind the thinking: calls, as `output-parser.ts` finds them. */
+export interface CallFinder {
+  push(text: string, ids: readonly number[], finished: boolean): Delta | null;
+  message(text: string): Message;
+}
 
 /** How the answers of one request are taken apart. */
 export interface ParserSetup {
@@ -14,13 +20,13 @@ export interface ParserSetup {
   /** `include_reasoning`. */
   readonly includeReasoning: boolean;
   /** One for each choice; null: the server has no tool parser. */
-  readonly tools: (() => ToolParser) | null;
+  readonly tools: (() => CallFinder) | null;
 }
 
 export class AnswerParser {
   readonly #setup: ParserSetup;
   readonly #reasoning: ReasoningParser | null;
-  readonly #tools: ToolParser | null;
+  readonly #tools: CallFinder | null;
 
   /** `thinkingIsOver`: the prompt ends the thinking itself. */
   constructor(setup: ParserSetup, thinkingIsOver: boolean) {
@@ -35,28 +41,25 @@ export class AnswerParser {
     return this.#reasoning?.reasoningTokens ?? null;
   }
 
-  /** What a chunk's text is; null: there is nothing to send. */
-  push(given: string, ids: readonly number[], finished: boolean): Delta | null {
-    const reasoning = this.#reasoning;
-    reasoning?.count(ids);
-    let text = given;
-    let delta: Delta | null = null;
-    let justEnded = false;
-    const thinking = reasoning !== null && !reasoning.ended;
-    if (thinking) {
-      delta = reasoning.push(text, ids);
-      justEnded = reasoning.ended;
-      if (justEnded) text = delta?.content ?? "";
-    }
-    if (!thinking || justEnded) {
-      if (this.#tools !== null) {
-        const thoughts = delta?.reasoning;
-        delta = this.#tools.push(text, ids);
-        if (thoughts && !delta?.reasoning) delta = { calls: [], ...delta, reasoning: thoughts };
-      } else if (delta === null && !justEnded) delta = { content: text, calls: [] };
-    }
-    if (finished) delta = this.#ended(delta);
+  /** What a chunk's text is; null: there is nothing to send. `finished`: it is the last. */
+  push(text: string, ids: readonly number[], finished: boolean): Delta | null {
+    this.#reasoning?.count(ids);
+    const delta = this.#parse(text, ids, finished);
     return this.#setup.includeReasoning ? delta : withoutReasoning(delta);
+  }
+
+  #parse(text: string, ids: readonly number[], finished: boolean): Delta | null {
+    const reasoning = this.#reasoning;
+    if (reasoning === null || reasoning.ended) return this.#behind(text, ids, finished);
+    const thoughts = reasoning.push(text, ids);
+    if (!reasoning.ended) return finished ? joined(thoughts, reasoning.finish()) : thoughts;
+    if (this.#tools === null) return thoughts;
+    const delta = this.#tools.push(thoughts?.content ?? "", ids, finished);
+    return thoughts?.reasoning ? { calls: [], ...delta, reasoning: thoughts.reasoning } : delta;
+  }
+
+  #behind(text: string, ids: readonly number[], finished: boolean): Delta | null {
+    return this.#tools === null ? { content: text, calls: [] } : this.#tools.push(text, ids, finished);
   }
 
   /** A whole answer. */
@@ -65,32 +68,20 @@ export class AnswerParser {
     const { reasoning, content } = this.#reasoning?.extract(text) ?? { reasoning: null, content: text };
     const shown = this.#setup.includeReasoning ? reasoning : null;
     if (this.#tools === null) return { reasoning: shown, content, calls: [] };
-    const found = this.#tools.extract(content ?? "");
-    if (found.called)
-      return { reasoning: shown, content: found.content?.trim() ? found.content : null, calls: found.calls };
-    return { reasoning: shown, content: this.#tools.engineBased ? found.content || null : content, calls: [] };
-  }
-
-  #ended(delta: Delta | null): Delta | null {
-    const last = delta?.calls.at(-1);
-    if (last !== undefined) last.arguments = (last.arguments ?? "") + (this.#tools?.unstreamed() ?? "");
-    const { ended = true } = this.#reasoning ?? {};
-    const held = [ended ? null : this.#reasoning?.finish(), this.#tools?.engineBased ? this.#tools.finish() : null];
-    return held.reduce<Delta | null>((all, more) => (more ? joined(all, more) : all), delta);
+    const message = this.#tools.message(content ?? "");
+    // Where thinking left no text, none was found either.
+    const nothing = content === null && message.content === "" && message.calls.length === 0;
+    return { ...message, reasoning: shown, content: nothing ? null : message.content };
   }
 }
 
-function joined(all: Delta | null, { content, reasoning, calls }: Delta): Delta {
-  if (all === null) return { content, reasoning, calls };
-  if (content) all.content = (all.content ?? "") + content;
-  if (reasoning) all.reasoning = (all.reasoning ?? "") + reasoning;
-  all.calls.push(...calls);
-  return all;
+function joined(all: Delta | null, more: Delta | null): Delta | null {
+  if (all === null || more === null) return all ?? more;
+  return { ...all, reasoning: (all.reasoning ?? "") + (more.reasoning ?? "") };
 }
 
 /** With `include_reasoning` false: what carries nothing else is not sent, the rest says that there is none. */
 function withoutReasoning(delta: Delta | null): Delta | null {
   if (delta === null || (!delta.content && delta.calls.length === 0)) return null;
-  delta.reasoning = null;
-  return delta;
+  return { ...delta, reasoning: null };
 }

@@ -3,11 +3,9 @@
  * `reasoning/deepseek_r1_reasoning_parser.py`, `parser/qwen3.py` over `parser/engine/`. Both look for the tokens `<think>`
  * and `</think>`; they differ in how they cut a step of several tokens, and in what they count.
  */
+import type { ReasoningName } from "../config/parsers.ts";
 import type { Vocabulary } from "../content/types.ts";
 import type { Delta, ReasoningParser } from "./output.ts";
-
-export const REASONING_PARSERS = ["deepseek_r1", "qwen3"] as const;
-export type ReasoningName = (typeof REASONING_PARSERS)[number];
 
 const START = "<think>";
 const END = "</think>";

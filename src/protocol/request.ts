@@ -111,6 +111,9 @@ export interface ChatRequest extends CommonRequest {
   readonly continueFinalMessage: boolean;
   /** What a model's template may read: `chat_template_kwargs`, `documents`, `reasoning_effort`; null: nothing. */
   readonly templateNames: Readonly<Record<string, unknown>> | null;
+  /** `enable_thinking` of the template is not off. */
+  readonly thinks: boolean;
+  readonly includeReasoning: boolean;
   /** `return_prompt_text`. */
   readonly returnPromptText: boolean;
   /** Of a batch: all its conversations; `messages` is the first. */
@@ -147,4 +150,6 @@ export interface Limits {
   readonly maxNewTokens?: number;
   /** The temperature of requests that say none; absent: 1. */
   readonly temperature?: number;
+  /** There is a reasoning parser. */
+  readonly reasons?: boolean;
 }

@@ -54,6 +54,8 @@ const plain: Wishes = {
   onlyEcho: false,
   echo: false,
   role: "",
+  chatEcho: false,
+  parser: null,
   lastMessage: "",
   logprobs: null,
   logprobIds: null,

@@ -2,7 +2,9 @@
 
 import type { Vocabulary } from "../../content/types.ts";
 import { Finish, type Outcome, type Submission } from "../../engine/types.ts";
+import { AnswerParser, type ParserSetup } from "../answer-parser.ts";
 import { engineDead, internalError } from "../errors.ts";
+import type { ReasoningSetup } from "../reasoning.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request.ts";
 import type { HeldBytes } from "../sink.ts";
 import { type LogprobSource, Logprobs } from "./logprobs.ts";
@@ -26,6 +28,8 @@ export interface Server {
   readonly promptTokensDetails: boolean;
   /** Tokens per block of the prefix cache; 0 without one. */
   readonly cacheBlockTokens: number;
+  /** `--reasoning-parser`; null or absent: none. */
+  readonly reasoning?: ReasoningSetup | null;
   readonly requestLog?: ((line: string) => void) | null;
   /** The engine has died: what it gave up ends with another error. */
   readonly dead?: () => boolean;
@@ -49,6 +53,8 @@ export interface Prompt {
   readonly echo: string | null;
   /** Seed of its first choice; the next ones count on. */
   readonly seed: number;
+  /** A reasoning parser finds that nothing of the answer is thinking. */
+  readonly thinkingIsOver?: boolean;
 }
 
 /** What of a request shapes its answer: thousands wait at a time, so messages and checked fields are let go. */
@@ -64,6 +70,8 @@ export interface Wishes {
   /** Chat: who speaks, and what it said before. */
   readonly role: string;
   readonly lastMessage: string;
+  /** Chat's `echo`: content is a text even where there is none. */
+  readonly chatEcho: boolean;
   /** Candidates per token, -1 for all; null: no log probabilities. */
   readonly logprobs: number | null;
   /** `logprob_token_ids`; null: the likeliest are the candidates. */
@@ -74,6 +82,8 @@ export interface Wishes {
   readonly beam: boolean;
   readonly returnTokensAsTokenIds: boolean;
   readonly text: TextWishes;
+  /** null: the text is shown as it is. */
+  readonly parser: ParserSetup | null;
 }
 
 /** What makes text of tokens. */
@@ -85,7 +95,7 @@ export interface TextWishes {
 }
 
 export function wishesOf(request: ChatRequest | CompletionRequest, server: Server): Wishes {
-  const { n, stop, skipSpecialTokens, includeStopStrInOutput, minTokens } = request;
+  const { n, stop, includeStopStrInOutput, minTokens } = request;
   const chat = request.kind === "chat";
   const includeUsage = request.includeUsage || server.forceIncludeUsage;
   const role = chat ? roleOf(request, server) : "";
@@ -100,6 +110,7 @@ export function wishesOf(request: ChatRequest | CompletionRequest, server: Serve
     echo: !chat && request.echo,
     role,
     lastMessage: chat ? lastMessage(request, role) : "",
+    chatEcho: chat && request.echo,
     logprobs,
     logprobIds: request.sampling.logprobTokenIds?.length ? request.sampling.logprobTokenIds.map(Number) : null,
     promptLogprobs: promptLogprobCount(request),
@@ -107,8 +118,30 @@ export function wishesOf(request: ChatRequest | CompletionRequest, server: Serve
     weightVersions: request.weightVersions,
     beam: request.sampling.beamSearch,
     returnTokensAsTokenIds: request.returnTokensAsTokenIds ?? server.tokensAsIds === true,
-    text: { skipSpecialTokens, includeStopStrInOutput, stop, minTokens },
+    text: { skipSpecialTokens: shownSpecials(request, server), includeStopStrInOutput, stop, minTokens },
+    parser: parserOf(request, server),
   };
+}
+
+/** qwen3's parser reads special tokens, and so they are part of the text (`parser_engine.py`, adjust_request). */
+function shownSpecials(request: ChatRequest | CompletionRequest, { reasoning }: Server): boolean {
+  return request.skipSpecialTokens && !(request.kind === "chat" && reasoning?.name === "qwen3");
+}
+
+function parserOf(request: ChatRequest | CompletionRequest, { reasoning = null }: Server): ParserSetup | null {
+  if (request.kind !== "chat" || reasoning === null) return null;
+  return { reasoning, thinks: request.thinks, includeReasoning: request.includeReasoning, tools: null };
+}
+
+/** What takes the answer of a choice apart; null: nothing does. */
+export function answerParser({ wishes, prompts }: Asked, index: number): AnswerParser | null {
+  const prompt = prompts[Math.floor(index / wishes.n)]!;
+  return wishes.parser && new AnswerParser(wishes.parser, prompt.thinkingIsOver === true);
+}
+
+/** Without `include_reasoning` neither log probabilities nor ids are shown: they would tell. */
+export function hidesTokens({ parser }: Wishes): boolean {
+  return parser !== null && !parser.includeReasoning;
 }
 
 /** Who speaks: with `add_generation_prompt` false it is the last message's role. */

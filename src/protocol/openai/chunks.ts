@@ -5,6 +5,7 @@
  * `prefix` and `suffix` are made once per choice, so that a plain token costs no more than its own text.
  */
 import { escapeJson } from "../../content/vocabulary.ts";
+import type { CallDelta, Delta } from "../output.ts";
 
 /** What a chunk may carry beside its text. Strings are JSON. */
 export interface Extras {
@@ -27,10 +28,16 @@ export interface Chunks {
   /** UTF-8. */
   readonly suffix: Uint8Array;
   chunk(index: number, text: string, extras: Extras): string;
-  /** The part of a chunk for `continuous_usage_stats`. */
-  usage(promptTokens: number, completionTokens: number): string;
+  /** The part of a chunk for `continuous_usage_stats`. `reasoningTokens`: null without a reasoning parser. */
+  usage(promptTokens: number, completionTokens: number, reasoningTokens: number | null): string;
   /** The last one, with `include_usage`. `details`: JSON of `prompt_tokens_details` or ""; `metrics`: of its times, likewise. */
-  usageChunk(promptTokens: number, completionTokens: number, details: string, metrics: string): string;
+  usageChunk(
+    promptTokens: number,
+    completionTokens: number,
+    reasoningTokens: number | null,
+    details: string,
+    metrics: string,
+  ): string;
 }
 
 const encoder = new TextEncoder();
@@ -76,19 +83,34 @@ export class ChatChunks implements Chunks {
   }
 
   chunk(index: number, text: string, extras: Extras): string {
+    return this.#chunk(`${this.prefix(index)}${escapeJson(text)}"}`, extras);
+  }
+
+  /** What a parser made of a text. */
+  delta(index: number, delta: Delta, extras: Extras): string {
+    return this.#chunk(`${this.#head}{"index":${index},"delta":${deltaJson(delta)}`, extras);
+  }
+
+  #chunk(opening: string, extras: Extras): string {
     const { logprobs, tokenIds, finishReason, stopReason, usage, weightVersions } = extras;
-    const choice = `${this.prefix(index)}${escapeJson(text)}"},"logprobs":${logprobs}`;
+    const choice = `${opening},"logprobs":${logprobs}`;
     if (finishReason === null)
       return `${choice},"finish_reason":null,"token_ids":${tokenIds}}]${usage},"kv_transfer_params":null}\n\n`;
     return `${choice},"finish_reason":"${finishReason}","stop_reason":${stopReason},"token_ids":${tokenIds},"weight_versions":${weightVersions}}]${usage}${lastFingerprint(this.#identity)},"kv_transfer_params":null}\n\n`;
   }
 
-  usage(promptTokens: number, completionTokens: number): string {
-    return `,"usage":{${counts(promptTokens, completionTokens)},"completion_tokens_details":null}`;
+  usage(promptTokens: number, completionTokens: number, reasoningTokens: number | null): string {
+    return `,"usage":{${counts(promptTokens, completionTokens)},"completion_tokens_details":${completionDetails(reasoningTokens)}}`;
   }
 
-  usageChunk(promptTokens: number, completionTokens: number, details: string, metrics: string): string {
-    return usageChunk(this.#head, promptTokens, completionTokens, details, this.#identity, metrics);
+  usageChunk(prompt: number, completion: number, reasoning: number | null, details: string, metrics: string): string {
+    const more = reasoning === null ? "" : `,"completion_tokens_details":${completionDetails(reasoning)}`;
+    return usageChunk(
+      this.#head,
+      `${counts(prompt, completion)}${promptDetails(details)}${more}`,
+      this.#identity,
+      metrics,
+    );
   }
 }
 
@@ -119,8 +141,8 @@ export class CompletionChunks implements Chunks {
     return `,"usage":{${counts(promptTokens, completionTokens)}}`;
   }
 
-  usageChunk(promptTokens: number, completionTokens: number, details: string, metrics: string): string {
-    return usageChunk(this.#head, promptTokens, completionTokens, details, this.#identity, metrics);
+  usageChunk(prompt: number, completion: number, _reasoning: null, details: string, metrics: string): string {
+    return usageChunk(this.#head, `${counts(prompt, completion)}${promptDetails(details)}`, this.#identity, metrics);
   }
 }
 
@@ -128,16 +150,38 @@ function headOf(object: string, { id, created, model }: Identity): string {
   return `data: {"id":${JSON.stringify(id)},"object":"${object}","created":${created},"model":${JSON.stringify(model)},"choices":[`;
 }
 
-function usageChunk(
-  head: string,
-  prompt: number,
-  completion: number,
-  details: string,
-  identity: Identity,
-  metrics: string,
-): string {
-  const inner = details === "" ? "" : `,"prompt_tokens_details":${details}`;
-  return `${head}],"usage":{${counts(prompt, completion)}${inner}}${fingerprintOf(identity)}${metrics === "" ? "" : `,"metrics":${metrics}`}}\n\n`;
+function usageChunk(head: string, counted: string, identity: Identity, metrics: string): string {
+  return `${head}],"usage":{${counted}}${fingerprintOf(identity)}${metrics === "" ? "" : `,"metrics":${metrics}`}}\n\n`;
+}
+
+function promptDetails(details: string): string {
+  return details === "" ? "" : `,"prompt_tokens_details":${details}`;
+}
+
+/** JSON of `completion_tokens_details`. */
+export function completionDetails(reasoningTokens: number | null): string {
+  return reasoningTokens === null ? "null" : `{"reasoning_tokens":${reasoningTokens}}`;
+}
+
+function deltaJson({ content, reasoning, calls }: Delta): string {
+  const members: string[] = [];
+  const text = (value: string | null) => (value === null ? "null" : `"${escapeJson(value)}"`);
+  if (content !== undefined) members.push(`"content":${text(content)}`);
+  if (reasoning !== undefined) members.push(`"reasoning":${text(reasoning)}`);
+  if (calls.length > 0) members.push(`"tool_calls":[${calls.map(callJson)}]`);
+  return `{${members}}`;
+}
+
+function callJson({ id, typed, index, name, arguments: more }: CallDelta): string {
+  const members: string[] = [];
+  if (id !== undefined) members.push(`"id":"${escapeJson(id)}"`);
+  if (typed) members.push('"type":"function"');
+  members.push(`"index":${index}`);
+  const called: string[] = [];
+  if (name !== undefined) called.push(`"name":"${escapeJson(name)}"`);
+  if (more !== undefined) called.push(`"arguments":"${escapeJson(more)}"`);
+  if (called.length > 0) members.push(`"function":{${called}}`);
+  return `{${members}}`;
 }
 
 function counts(prompt: number, completion: number): string {

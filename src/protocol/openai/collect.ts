@@ -4,12 +4,15 @@
  */
 import { escapeJson } from "../../content/vocabulary.ts";
 import { Finish, type Outcome, type Receiver, type Submission } from "../../engine/types.ts";
+import type { Call, Message } from "../output.ts";
 import type { ErrorAnswer } from "../request.ts";
 import {
   type Asked,
+  answerParser,
   cacheUse,
   engineError,
   FINISH_NAMES,
+  hidesTokens,
   logprobsOf,
   outcomeOf,
   promptLogprobs,
@@ -18,6 +21,7 @@ import {
   weightVersions,
 } from "./answer.ts";
 import { AnswerText } from "./answer-text.ts";
+import { completionDetails } from "./chunks.ts";
 import { logAborted } from "./request-log.ts";
 import type { OutputTimes } from "./request-metrics.ts";
 
@@ -82,6 +86,8 @@ export class CollectedChoice implements Receiver {
   readonly index: number;
   submission: Submission | null = null;
   finish: Finish | null = null;
+  /** Once its message was made; null without a reasoning parser. */
+  reasoningTokens: number | null = null;
   /** Of the whole body, with the choice that ended last. */
   bytes = 0;
   /** JSON. */
@@ -103,6 +109,17 @@ export class CollectedChoice implements Receiver {
 
   get ids(): readonly number[] {
     return this.#text.ids;
+  }
+
+  /** What the whole text is; once, at the end. */
+  message(): Message {
+    const ids = this.ids;
+    const text = this.takeText();
+    const parser = answerParser(this.#answer.asked, this.index);
+    if (parser === null) return { content: text, reasoning: null, calls: [] };
+    const message = parser.extract(text, ids);
+    this.reasoningTokens = parser.reasoningTokens;
+    return message;
   }
 
   /** The whole text; once, at the end, after `ids` was read. */
@@ -140,12 +157,13 @@ function bodyOf({ asked, choices }: CollectedAnswer): string {
   const fingerprint = server.fingerprint === null ? "null" : JSON.stringify(server.fingerprint);
   const promptTokens = prompts.reduce((sum, { tokens }) => sum + tokens, 0);
   const completionTokens = choices.reduce((sum, { tokens }) => sum + tokens, 0);
+  const thoughts = wishes.parser?.reasoning ? choices.reduce((sum, one) => sum + (one.reasoningTokens ?? 0), 0) : null;
   let details = "null";
   if (server.promptTokensDetails) {
     const { cached, made } = cacheUse(asked, choices.at(-wishes.n)!.submission);
     details = `{"cached_tokens":${cached},"created_cache_tokens":${chat ? made : null},"multimodal_tokens":null}`;
   }
-  const usage = `{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens + completionTokens},"completion_tokens":${completionTokens},"prompt_tokens_details":${details},"completion_tokens_details":null}`;
+  const usage = `{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens + completionTokens},"completion_tokens":${completionTokens},"prompt_tokens_details":${details},"completion_tokens_details":${completionDetails(thoughts)}}`;
   const prompt = chat ? promptFields(asked) : "";
   const { times: own, submission } = choices[0]!;
   const times = own?.text(asked.queuedUs ?? 0, completionTokens, submission, true) ?? "null";
@@ -165,13 +183,22 @@ function ending(asked: Asked, choice: CollectedChoice, tokenIds: string, prompt:
 }
 
 function chatChoice(asked: Asked, choice: CollectedChoice): string {
-  const { role, lastMessage, returnTokenIds } = asked.wishes;
+  const { role, lastMessage, returnTokenIds, chatEcho: echo } = asked.wishes;
   const ids = choice.ids;
-  const content = lastMessage + choice.takeText();
-  const logprobs = logprobsOf(asked, choice.index)?.chat(ids, 0) ?? "null";
-  const message = `{"role":${JSON.stringify(role)},"content":"${escapeJson(content)}","refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null}`;
-  const tokenIds = returnTokenIds ? JSON.stringify(ids) : "null";
+  const { content, reasoning, calls } = choice.message();
+  const hidden = hidesTokens(asked.wishes);
+  const logprobs = (hidden ? null : logprobsOf(asked, choice.index)?.chat(ids, 0)) ?? "null";
+  const said = content === null && !echo ? "null" : quoted(lastMessage + (content ?? ""));
+  const called = calls.length === 0 ? "" : `,"tool_calls":[${calls.map(callJson)}]`;
+  const message = `{"role":${JSON.stringify(role)},"content":${said},"refusal":null,"annotations":null,"audio":null,"function_call":null${called},"reasoning":${reasoning === null ? "null" : quoted(reasoning)}}`;
+  const tokenIds = returnTokenIds && !hidden ? JSON.stringify(ids) : "null";
   return `{"index":${choice.index},"message":${message},"logprobs":${logprobs},${ending(asked, choice, tokenIds, "")}`;
+}
+
+const quoted = (text: string) => `"${escapeJson(text)}"`;
+
+function callJson({ id, name, arguments: given }: Call): string {
+  return `{"id":${quoted(id)},"type":"function","function":{"name":${quoted(name)},"arguments":${quoted(given)}}}`;
 }
 
 function completionChoice(asked: Asked, choice: CollectedChoice): string {

@@ -1,8 +1,8 @@
 /** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
 
-import { greedySeed, plannedLength } from "../../content/answers.ts";
+import { greedySeed } from "../../content/answers.ts";
 import type { Script } from "../../content/script.ts";
-import { SteeredAnswer, type Steering } from "../../content/steered.ts";
+import type { Steering } from "../../content/steered.ts";
 import type { Choices, Generation, Receiver, Submission } from "../../engine/types.ts";
 import { randomHex } from "../../random.ts";
 import {
@@ -35,6 +35,7 @@ import { DONE } from "./chunks.ts";
 import { CollectedAnswer } from "./collect.ts";
 import { Door } from "./door.ts";
 import type { OpenAiOptions } from "./front.ts";
+import { type Cut, generationOf } from "./generation.ts";
 import type { Context, Http } from "./http.ts";
 import { checkPrompt, truncatePrompt } from "./limits.ts";
 import { Orders } from "./orders.ts";
@@ -44,8 +45,9 @@ import { readChat, readCompletion } from "./read.ts";
 import { watched } from "./repetition.ts";
 import { receivedLine } from "./request-log.ts";
 import { checkDataParallelRank, checkSampling, headerInt, isGreedy } from "./sampling.ts";
-import { checkBadWords, encodeBadWords, steeredLength, steeringOf } from "./steering.ts";
+import { checkBadWords, encodeBadWords, steeringOf } from "./steering.ts";
 import { StreamedAnswer } from "./stream.ts";
+import { isOver } from "./thinking.ts";
 import type { CountedOnce } from "./ticket.ts";
 
 type Asking = ChatRequest | CompletionRequest;
@@ -55,12 +57,6 @@ export type Entry = Asking["kind"] | "batch" | "invocation";
 /** A choice that waits for what the engine says of it. */
 interface Choice extends Receiver {
   submission: Submission | null;
-}
-
-/** A prompt as the engine gets it, and how long its answers may be. */
-interface Cut {
-  readonly ids: Uint32Array;
-  readonly maxTokens: number;
 }
 
 /** What else the engine is told of all generations of a request. */
@@ -263,6 +259,7 @@ export class Generator {
         ids: keepIds ? [...ids] : null,
         echo: !echoes ? null : typeof given === "string" ? given : this.#decode(ids),
         seed: this.#seed(request, ids),
+        thinkingIsOver: isOver(this.#server, request, ids),
       };
     });
     const promptText = request.kind === "chat" && request.returnPromptText ? this.#decode(cut[0]!.ids) : null;
@@ -316,7 +313,8 @@ export class Generator {
       const id = engineId(promptId(asked, at), index % request.n, request.n);
       const generation = {
         id,
-        ...this.#generation(request, cut[at]!, seed, steering),
+        ...generationOf(this.#options, this.#server, request, cut[at]!, seed, steering),
+        adapter,
         ...placed,
         ...(siblings ? { choices: siblings } : {}),
       };
@@ -334,38 +332,6 @@ export class Generator {
       choice.submission = submitted;
     }
     return null;
-  }
-
-  #generation(
-    request: Asking,
-    { ids, maxTokens }: Cut,
-    seed: number,
-    steering: Steering | null,
-  ): Omit<Generation, "priority" | keyof Stamps> {
-    const { answers, config, vocabulary } = this.#options;
-    const ends = request.maxTokens === null && !request.ignoreEos;
-    const plannedTokens = ends ? plannedLength(seed, config.meanOutputTokens, request.minTokens) : null;
-    const length = steering === null ? 0 : steeredLength(steering, plannedTokens, maxTokens, vocabulary.eosId);
-    return {
-      promptIds: ids,
-      maxTokens,
-      minTokens: request.minTokens,
-      ignoreEos: request.ignoreEos,
-      plannedTokens,
-      stopTokenIds: this.#stopIds(request),
-      seed,
-      cacheSalt: request.cacheSalt ?? "",
-      adapter: this.#adapter(request),
-      skipReadingPrefixCache: promptLogprobCount(request) !== null,
-      ...(steering && answers ? { script: new SteeredAnswer(answers, seed, length, steering) } : {}),
-    };
-  }
-
-  /** A model may have several ends of sequence: all but the first are stop ids of every request. */
-  #stopIds({ stopTokenIds, ignoreEos }: Asking): readonly number[] {
-    const { endIds } = this.#options;
-    if (endIds === undefined || endIds.length === 0 || ignoreEos) return stopTokenIds;
-    return [...new Set([...stopTokenIds, ...endIds])];
   }
 
   /** The head is out when vLLM finds this: status 200, the error as the only frame. */

@@ -2,7 +2,9 @@
 import { Elysia } from "elysia";
 import { doorOf } from "../../config/door.ts";
 import type { ServeConfig } from "../../config/types.ts";
+import { UnusableFolder } from "../../content/text-model.ts";
 import { internalError, requestTimedOut } from "../errors.ts";
+import { reasoningSetup } from "../reasoning.ts";
 import type { Limits } from "../request.ts";
 import { Adapters } from "./adapters.ts";
 import type { Server } from "./answer.ts";
@@ -90,6 +92,7 @@ function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: A
     maxTokenCharacters: vocabulary.maxTokenBytes,
     servedModelNames: config.servedModelNames,
     loraNames: adapters.names,
+    reasons: config.wire?.reasoningParser !== undefined,
   };
 }
 
@@ -109,9 +112,19 @@ function serverOf(options: OpenAiOptions): Server {
     dead: () => !options.alive(),
     clockUs: config.wire?.perRequestMetrics ? () => options.backend.nowUs() : null,
     keepAlive: keepAliveOf(options),
+    reasoning: reasoningOf(options),
     timedOut: requestTimedOut(doorOf(config).requestTimeoutS),
     waiting: options.accounting,
   };
+}
+
+/** Throws `UnusableFolder` where the tokenizer lacks what the parser looks for. */
+function reasoningOf({ config, vocabulary }: OpenAiOptions): Server["reasoning"] {
+  const name = config.wire?.reasoningParser;
+  if (name === undefined) return null;
+  const setup = reasoningSetup(name, vocabulary);
+  if (setup !== null) return setup;
+  throw new UnusableFolder(`no tokens <think> and </think>, which --reasoning-parser ${name} looks for`);
 }
 
 function keepAliveOf({ config, backend }: OpenAiOptions): Server["keepAlive"] {

@@ -116,7 +116,7 @@ export function checkSampling(
   return (
     checkLogprobs(request, limits) ??
     checkTokenIds(request, limits) ??
-    checkEngineFeatures(request) ??
+    checkEngineFeatures(request, limits) ??
     checkPromptIds(request, limits, promptTokens) ??
     checkRoutedExperts(request, promptTokens) ??
     (request.sampling.tooLargeForEngine ? unserializable : null)
@@ -165,9 +165,9 @@ function outside(name: string, ids: readonly Int[], size: number): ErrorAnswer |
   return validationError(message, name, repr(wrong));
 }
 
-function checkEngineFeatures({ sampling }: ChatRequest | CompletionRequest): ErrorAnswer | null {
+function checkEngineFeatures({ sampling }: ChatRequest | CompletionRequest, { reasons }: Limits): ErrorAnswer | null {
   if (sampling.constraintError !== null) return badRequest(sampling.constraintError);
-  if (sampling.thinkingTokenBudget === null) return null;
+  if (sampling.thinkingTokenBudget === null || reasons === true) return null;
   return badRequest(
     "thinking_token_budget is set but reasoning_config is not configured. " +
       "Please set --reasoning-parser and/or --reasoning-config to use thinking_token_budget.",

@@ -3,14 +3,17 @@
  * the merging of `v1/engine/output_processor.py`: while the client is slow, tokens wait as ids and leave as one chunk.
  */
 import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
+import type { AnswerParser } from "../answer-parser.ts";
 import { chatStreamError, completionStreamError } from "../errors.ts";
 import type { ErrorAnswer } from "../request.ts";
 import type { EventSink, SinkEvents } from "../sink.ts";
 import {
   type Asked,
+  answerParser,
   cacheUse,
   engineError,
   FINISH_NAMES,
+  hidesTokens,
   logprobsOf,
   outcomeOf,
   stopReason,
@@ -26,6 +29,7 @@ import type { OutputTimes } from "./request-metrics.ts";
 
 const encoder = new TextEncoder();
 const NOTHING = new Uint8Array();
+const NO_DELTA = { calls: [] };
 const KEEP_ALIVE = ": keep-alive\n\n";
 /** In the time after which a silent stream gets a comment. */
 const LOOKS = 20;
@@ -122,7 +126,7 @@ export class StreamedAnswer implements SinkEvents {
     const identity = { id, created, model, fingerprint: server.fingerprint, includeUsage: wishes.includeUsage };
     if (!wishes.chat) return new CompletionChunks(identity);
     const chunks = new ChatChunks(identity);
-    const usage = wishes.continuousUsage ? chunks.usage(prompts[0]!.tokens, 0) : "";
+    const usage = wishes.continuousUsage ? chunks.usage(prompts[0]!.tokens, 0, this.#reasoningTokens()) : "";
     const ids = wishes.returnTokenIds ? JSON.stringify(prompts[0]!.ids) : "null";
     const text = promptText === null ? "null" : JSON.stringify(promptText);
     for (const choice of this.choices) choice.write(chunks.role(choice.index, wishes.role, usage, ids, text));
@@ -142,7 +146,13 @@ export class StreamedAnswer implements SinkEvents {
     }
     const first = this.choices[0]!;
     const times = first.times?.text(this.asked.queuedUs ?? 0, completionTokens, first.submission, false) ?? "";
-    return this.begin().usageChunk(promptTokens, completionTokens, details, times);
+    return this.begin().usageChunk(promptTokens, completionTokens, this.#reasoningTokens(), details, times);
+  }
+
+  /** Of all choices; null without a reasoning parser. */
+  #reasoningTokens(): number | null {
+    if (!this.asked.wishes.parser?.reasoning) return null;
+    return this.choices.reduce((sum, { reasoningTokens }) => sum + (reasoningTokens ?? 0), 0);
   }
 }
 
@@ -157,6 +167,7 @@ export class StreamedChoice implements Receiver {
   readonly #answer: StreamedAnswer;
   readonly #text: AnswerText;
   readonly #logprobs: Logprobs | null;
+  readonly #parser: AnswerParser | null;
   readonly times: OutputTimes | null;
   /** Before and after the text of a chunk that carries nothing else; null until there is one, or when none is so plain. */
   #prefix: Uint8Array | null = null;
@@ -174,7 +185,8 @@ export class StreamedChoice implements Receiver {
     this.index = index;
     this.#answer = answer;
     this.#text = new AnswerText(server.vocabulary, wishes.text);
-    this.#logprobs = logprobsOf(answer.asked, index);
+    this.#logprobs = hidesTokens(wishes) ? null : logprobsOf(answer.asked, index);
+    this.#parser = answerParser(answer.asked, index);
     this.times = timesOf(answer.asked);
   }
 
@@ -185,6 +197,10 @@ export class StreamedChoice implements Receiver {
 
   get tokens(): number {
     return this.#text.tokens;
+  }
+
+  get reasoningTokens(): number | null {
+    return this.#parser?.reasoningTokens ?? null;
   }
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
@@ -229,7 +245,8 @@ export class StreamedChoice implements Receiver {
     const waiting = this.#text.tokens - this.#tokensSent;
     if (this.finish === null && this.#tokensSent > 0 && waiting < this.#answer.asked.wishes.streamInterval) return;
     // An answer that ended before its first token has no chunk.
-    if (this.#text.tokens > 0) this.write(this.#chunk(chunks));
+    const chunk = this.#text.tokens > 0 ? this.#chunk(chunks) : null;
+    if (chunk !== null) this.write(chunk);
     if (this.#bytesHeld > 0) this.#hold(0);
     this.#tokensSent = this.#text.tokens;
     if (this.finish !== null) {
@@ -261,7 +278,8 @@ export class StreamedChoice implements Receiver {
     this.#bytesHeld = bytes;
   }
 
-  #chunk(chunks: Chunks): string {
+  /** null: its tokens say nothing yet. */
+  #chunk(chunks: Chunks): string | null {
     const { wishes, prompts } = this.#answer.asked;
     const prompt = prompts[Math.floor(this.index / wishes.n)]!;
     const first = this.#tokensSent === 0;
@@ -270,15 +288,19 @@ export class StreamedChoice implements Receiver {
     let text = this.#text.take(this.finish);
     if (wishes.onlyEcho) text = "";
     if (echoes && !wishes.returnTokenIds) text = (prompt.echo ?? "") + text;
+    const delta = this.#parser?.push(text, ids, this.finish !== null);
+    const shown = wishes.returnTokenIds && !hidesTokens(wishes);
+    if (delta === null && this.finish === null && this.#logprobs === null && !shown) return null;
     const extras: Extras = {
       logprobs: this.#logprobsOf(ids, echoes ? (prompt.ids ?? []) : []),
-      tokenIds: wishes.returnTokenIds ? JSON.stringify(ids) : "null",
+      tokenIds: shown ? JSON.stringify(ids) : "null",
       promptTokenIds: first && (wishes.echo || wishes.returnTokenIds) ? JSON.stringify(prompt.ids) : "null",
       finishReason: this.finish === null ? null : FINISH_NAMES[this.finish],
       stopReason: this.#stopReason,
       weightVersions: this.finish === null ? "null" : weightVersions(this.#answer.asked, this.#text.tokens),
-      usage: wishes.continuousUsage ? chunks.usage(prompt.tokens, this.#text.tokens) : "",
+      usage: wishes.continuousUsage ? chunks.usage(prompt.tokens, this.#text.tokens, this.reasoningTokens) : "",
     };
+    if (delta !== undefined && chunks instanceof ChatChunks) return chunks.delta(this.index, delta ?? NO_DELTA, extras);
     return chunks.chunk(this.index, text, extras);
   }
 
@@ -292,6 +314,7 @@ export class StreamedChoice implements Receiver {
     const { wishes } = this.#answer.asked;
     return (
       this.#logprobs === null &&
+      this.#parser === null &&
       !wishes.returnTokenIds &&
       !wishes.continuousUsage &&
       wishes.streamInterval === 1 &&

@@ -44,6 +44,7 @@ export function toChat(values: ChatValues, body: PythonDict, limits: Limits, exa
   };
   const tooLong = checkContext(sampling, limits);
   if (tooLong !== null) throw new Refused(tooLong);
+  const names = templateNames(values);
   return {
     kind: "chat",
     ...common(values, body, limits, sampling),
@@ -54,7 +55,9 @@ export function toChat(values: ChatValues, body: PythonDict, limits: Limits, exa
     echo: values.echo,
     addGenerationPrompt: values.add_generation_prompt,
     continueFinalMessage: values.continue_final_message,
-    templateNames: templateNames(values),
+    templateNames: names,
+    thinks: names === null || !("enable_thinking" in names) || truthyPlain(names.enable_thinking),
+    includeReasoning: values.include_reasoning,
     returnPromptText: values.return_prompt_text === true,
   };
 }
@@ -69,6 +72,12 @@ function templateNames(values: ChatValues): Record<string, unknown> | null {
     ...(documents === null ? {} : { documents: documents.map((one) => Object.fromEntries(one)) }),
     ...names,
   };
+}
+
+/** Python's truth of a JSON value. */
+function truthyPlain(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return Boolean(value);
+  return Array.isArray(value) ? value.length > 0 : Object.keys(value).length > 0;
 }
 
 export function checkModel(model: string | null, limits: Limits): void {
