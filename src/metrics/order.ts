@@ -4,9 +4,9 @@ import type { Setup } from "./identity.ts";
 export const FORMATS = ["text", "openmetrics"] as const;
 export type Format = (typeof FORMATS)[number];
 
-/** Words of an order. `View` and `Format` are places in `views` and `FORMATS`. */
-export const OrderWord = { Turn: 0, View: 1, Format: 2 } as const;
-export const ORDER_WORDS = 3;
+/** Words of an order. `View` and `Format` are places in `views` and `FORMATS`; `RestUs`: so long to wait before it is begun. */
+export const OrderWord = { Turn: 0, View: 1, Format: 2, RestUs: 3 } as const;
+export const ORDER_WORDS = 4;
 
 /** The one message to the thread. */
 export interface WorkerSetup {

@@ -10,6 +10,13 @@ import { FORMATS, type Format, ORDER_WORDS, OrderWord, type WorkerSetup } from "
 /** Scrapes that may wait at a time; one more is refused. */
 export const WAITING_MAX = 256;
 
+/**
+ * A page that would still be made when the next step is due is begun behind it: on a machine whose cores are all busy the
+ * system would let the thread go on for a millisecond while the loop wants its core. Microseconds.
+ */
+const PAGE_US = 2000;
+const BEHIND_US = 200;
+
 type Bytes = Uint8Array<ArrayBuffer>;
 interface Order {
   readonly view: View;
@@ -25,6 +32,7 @@ export class TooManyScrapes extends Error {}
 export class Renderer {
   readonly #numbers: () => Float64Array | null;
   readonly #setup: Setup;
+  readonly #leftUs: () => number;
   #worker: Worker | null = null;
   /** What the worker waits on, and where it finds the held copies. */
   #order: Int32Array = new Int32Array();
@@ -36,9 +44,10 @@ export class Renderer {
 
   /**
    * `numbers` brings the held copies up to date and returns them, or null where the worker reads them in shared pages;
-   * called once per page made.
+   * called once per page made. `leftUs`: until the next step is due.
    */
-  constructor(numbers: () => Float64Array | null, setup: Setup) {
+  constructor(numbers: () => Float64Array | null, setup: Setup, leftUs: () => number = () => Number.POSITIVE_INFINITY) {
+    this.#leftUs = leftUs;
     this.#numbers = numbers;
     this.#setup = setup;
   }
@@ -79,6 +88,7 @@ export class Renderer {
       if (numbers) this.#copies.set(numbers);
       this.#order[OrderWord.View] = views.indexOf(order.view);
       this.#order[OrderWord.Format] = FORMATS.indexOf(order.format);
+      this.#order[OrderWord.RestUs] = restUs(this.#leftUs());
       Atomics.add(this.#order, OrderWord.Turn, 1);
       Atomics.notify(this.#order, OrderWord.Turn);
     } catch (reason) {
@@ -118,6 +128,9 @@ export class Renderer {
     for (const order of orders) order.reject(reason);
   }
 }
+
+/** How long a page waits that is ordered so long before a step is due. */
+export const restUs = (leftUs: number): number => (leftUs < PAGE_US ? Math.max(0, leftUs) + BEHIND_US : 0);
 
 const keyOf = (view: View, format: Format) => `${view} ${format}`;
 

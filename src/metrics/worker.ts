@@ -21,6 +21,8 @@ self.onmessage = async ({ data: { setup, order, copies } }: MessageEvent<WorkerS
   for (let turn = 0; ; ) {
     Atomics.wait(order, OrderWord.Turn, turn);
     turn = Atomics.load(order, OrderWord.Turn);
+    // Nothing else moves `Turn` before this order is answered.
+    if (order[OrderWord.RestUs]! > 0) Atomics.wait(order, OrderWord.Turn, turn, order[OrderWord.RestUs]! / 1000);
     const [view, format] = [views[order[OrderWord.View]!]!, FORMATS[order[OrderWord.Format]!]!];
     const bytes = encoder.encode(await render(view, read(shared?.read() ?? copies), format));
     self.postMessage(bytes, [bytes.buffer]);

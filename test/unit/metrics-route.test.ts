@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Elysia } from "elysia";
 import type { View } from "../../src/metrics/dialects.ts";
 import { pages } from "../../src/metrics/page.ts";
-import { Renderer, TooManyScrapes, WAITING_MAX } from "../../src/metrics/renderer.ts";
+import { Renderer, restUs, TooManyScrapes, WAITING_MAX } from "../../src/metrics/renderer.ts";
 import { metrics } from "../../src/metrics/route.ts";
 import { emptyEngine, emptySnapshot, heldOf, identity, setup } from "./metrics-snapshots.ts";
 
@@ -12,8 +12,8 @@ const numbers = () => heldOf(emptySnapshot([{ ...emptyEngine(), steps: ++scrapes
 const app = new Elysia({ strictPath: true }).use(metrics(new Renderer(numbers, setup), setup.identity));
 const get = async (path: string) => await app.handle(new Request(`http://localhost${path}`));
 const renderers: Renderer[] = [];
-const renderer = () => {
-  const made = new Renderer(numbers, setup);
+const renderer = (leftUs?: () => number) => {
+  const made = new Renderer(numbers, setup, leftUs);
   renderers.push(made);
   return made;
 };
@@ -54,6 +54,18 @@ test.each([
   expect([answer.status, answer.headers.get("content-type")]).toEqual([200, contentType]);
   const held = () => emptySnapshot([{ ...emptyEngine(), steps: scrapes }]);
   expect(await answer.text()).toBe(await pages(identity)(view, held, format));
+});
+
+test.each([
+  [Number.POSITIVE_INFINITY, 0],
+  [2000, 0],
+  [1999, 2199],
+  [1, 201],
+  [-50, 200],
+])("%d us before a step a page waits %d us, and is made", async (leftUs, waitedUs) => {
+  expect(restUs(leftUs)).toBe(waitedUs);
+  const one = renderer(() => leftUs);
+  expect(steps(await one.page("understudy"))).toBe(scrapes);
 });
 
 test("a scrape that comes while a page is made shares the next one, which is not older than the scrape", async () => {
