@@ -1,6 +1,7 @@
 /** Which options shape what stands on the wire: tokenizer, content on order, CORS, queue limits, what answers carry. */
 import { REASONING_PARSERS } from "../config/parsers.ts";
 import { DEFAULT_REQUEST_ORDERS, REQUEST_ORDERS } from "../config/request-orders.ts";
+import { SAMPLING_DEFAULTS, soundDefaults } from "../config/sampling-defaults.ts";
 import { choice, integer, type Option, text, toggle } from "./option.ts";
 
 /** A JSON list of texts, as vLLM takes it. */
@@ -16,13 +17,14 @@ function jsonTexts(what: string): Option<readonly string[]> {
   };
 }
 
-const jsonObject: Option<Readonly<Record<string, unknown>>> = {
+const generationConfig: Option<Readonly<Record<string, unknown>>> = {
   arity: "one",
-  accepts: 'a JSON object, as {"temperature": 0.2, "max_new_tokens": 100}',
+  accepts: `a JSON object, as {"temperature": 0.2, "max_new_tokens": 100}, with numbers for ${SAMPLING_DEFAULTS.join(", ")}`,
   metavar: "JSON",
   read: ([given = ""]) => {
     const value = json(given);
     if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+    if (!soundDefaults(value as Readonly<Record<string, unknown>>)) return undefined;
     return value as Readonly<Record<string, unknown>>;
   },
 };
@@ -46,10 +48,10 @@ export const wireOptions = {
       "The model's own tokenizer and chat template: counts, prompts, cache hits and pieces are those of the model.",
   },
   "override-generation-config": {
-    ...jsonObject,
+    ...generationConfig,
     group: "Model",
     default: "{}",
-    about: "Sampling defaults, and with max_new_tokens the most output tokens.",
+    about: `Sampling defaults (${SAMPLING_DEFAULTS.slice(1).join(", ")}), and with max_new_tokens the most output tokens.`,
   },
   script: {
     ...text("FILE", "a file of scripted answers"),

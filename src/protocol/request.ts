@@ -1,5 +1,7 @@
 /** A request after validation: every field with its default, nothing left to check but what needs the prompt's length. Types only. */
 
+import type { SamplingDefaults } from "../config/sampling-defaults.ts";
+
 /** An integer of the body: a bigint beyond 2^53, so that error texts quote it exactly. */
 export type Int = number | bigint;
 
@@ -138,7 +140,7 @@ export interface ErrorAnswer {
 }
 
 /** What validation needs to know of the server. */
-export interface Limits {
+export interface Limits extends SamplingDefaults {
   readonly maxModelLen: number;
   readonly maxLogprobs: number;
   readonly vocabularySize: number;
@@ -146,10 +148,6 @@ export interface Limits {
   readonly servedModelNames: readonly string[];
   /** Names of LoRA adapters, which stand for a model as well; an adapter's number is its place, from 1. */
   readonly loraNames: readonly string[];
-  /** The server's own limit of output tokens (`max_new_tokens` of the generation configuration); absent: none. */
-  readonly maxNewTokens?: number;
-  /** The temperature of requests that say none; absent: 1. */
-  readonly temperature?: number;
   /** There is a reasoning parser. */
   readonly reasons?: boolean;
 }

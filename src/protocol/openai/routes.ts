@@ -1,6 +1,7 @@
 /** Which routes does the OpenAI dialect of vLLM 0.33 have, and who answers them? */
 import { Elysia } from "elysia";
 import { doorOf } from "../../config/door.ts";
+import { samplingDefaults } from "../../config/sampling-defaults.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { UnusableFolder } from "../../content/text-model.ts";
 import { internalError, requestTimedOut } from "../errors.ts";
@@ -82,10 +83,8 @@ function isGeneration({ method, url }: Request): boolean {
 }
 
 function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: Adapters): Limits {
-  const { max_new_tokens: most, temperature } = { ...generation, ...config.wire?.generation };
   return {
-    ...(typeof most === "number" ? { maxNewTokens: most } : {}),
-    ...(typeof temperature === "number" ? { temperature } : {}),
+    ...samplingDefaults(generation, config.wire?.generation),
     maxModelLen: config.engine.maxModelLen,
     maxLogprobs: config.maxLogprobs,
     vocabularySize: vocabulary.size,

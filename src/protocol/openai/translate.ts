@@ -34,7 +34,7 @@ export function toChat(values: ChatValues, body: PythonDict, limits: Limits, exa
   const byId = (values.logprob_token_ids ?? []).length > 0;
   const preferred = values.max_completion_tokens;
   const sampling: SamplingFields = {
-    ...shared(values, exact),
+    ...shared(values, limits, exact),
     n: values.n ?? 1,
     maxTokens: preferred ?? values.max_tokens,
     maxTokensParam: preferred === null ? "max_tokens" : "max_completion_tokens",
@@ -139,7 +139,7 @@ export function toCompletion(
   const byId = (values.logprob_token_ids ?? []).length > 0;
   const { prompts, oversized } = readPrompts(values.prompt);
   const sampling: SamplingFields = {
-    ...shared(values, exact),
+    ...shared(values, limits, exact),
     n: values.n,
     maxTokens: values.max_tokens,
     maxTokensParam: "max_tokens",
@@ -204,18 +204,19 @@ function readPrompts(prompt: CompletionValues["prompt"]): { prompts: (string | U
 /** What both kinds hand on to the later checks. */
 function shared(
   values: ChatValues | CompletionValues,
+  limits: Limits,
   exact: boolean,
 ): Omit<SamplingFields, "n" | "maxTokens" | "maxTokensParam" | "logprobs" | "promptLogprobs" | "oversizedTokenId"> {
   const { structured_outputs: structured, response_format: format } = values;
   const constraints = structured === null && format === null ? NO_CONSTRAINTS : resolve(structured, format, exact);
   return {
     minTokens: values.min_tokens,
-    topP: values.top_p ?? 1,
-    topK: values.top_k ?? 0,
-    minP: values.min_p ?? 0,
+    topP: values.top_p ?? limits.topP ?? 1,
+    topK: values.top_k ?? limits.topK ?? 0,
+    minP: values.min_p ?? limits.minP ?? 0,
     presencePenalty: values.presence_penalty ?? 0,
     frequencyPenalty: values.frequency_penalty ?? 0,
-    repetitionPenalty: values.repetition_penalty ?? 1,
+    repetitionPenalty: values.repetition_penalty ?? limits.repetitionPenalty ?? 1,
     logitBias: values.logit_bias,
     stopTokenIds: values.stop_token_ids === null ? NO_IDS : [...new Set(values.stop_token_ids)],
     allowedTokenIds: values.allowed_token_ids,
