@@ -1,0 +1,72 @@
+/** How near do the presets come to what was measured? Tables for docs/timing.md, from replays of every measured point. */
+import { findPreset } from "../../src/config/presets.ts";
+import { MEASURED, type Point, type Simulated, simulate } from "./measured.ts";
+import { median } from "./numbers.ts";
+
+/** The preset whose pool was too small for its load, with the point that a bar is set on. */
+export const POOLED = "llama-3.1-70b-fp8-h100-tp2-vllm";
+export const POOLED_POINTS: readonly Point[] = MEASURED[POOLED]!.filter(
+  ([isl, concurrency]) => concurrency === 64 || (isl === 8192 && concurrency >= 16),
+);
+export const POOLS = [256_557, 230_000, 210_000] as const;
+
+/** Queues for KV blocks decide about these: they say what the pool was, not how good the preset is. */
+export const isQueued = (point: Point) => point[2] > 6000;
+
+export interface Ratios {
+  readonly preset: string;
+  readonly points: number;
+  /** Simulated by measured, one per point. */
+  readonly tpot: readonly number[];
+  readonly ttft: readonly number[];
+  /** With no request overhead. */
+  readonly ttftBare: readonly number[];
+}
+
+export function ratiosOf(preset: string): Ratios {
+  const points = MEASURED[preset]!.filter((point) => !isQueued(point));
+  const full = points.map((point) => simulate(preset, point));
+  const bare = points.map((point) => simulate(`${preset}:overhead=0ms`, point));
+  const ttft = (simulated: readonly Simulated[]) => simulated.map(({ ttftMs }, i) => ttftMs / points[i]![2]);
+  return {
+    preset,
+    points: points.length,
+    tpot: full.map(({ tpotMs }, i) => tpotMs / points[i]![3]),
+    ttft: ttft(full),
+    ttftBare: ttft(bare),
+  };
+}
+
+const range = (ratios: readonly number[]) =>
+  `${median([...ratios]).toFixed(2)} (${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)})`;
+
+export function ratiosMarkdown(): string {
+  const rows = Object.keys(MEASURED).map((preset) => {
+    const { points, tpot, ttft, ttftBare } = ratiosOf(preset);
+    const overheadMs = (findPreset(preset)!.timing.requestOverheadUs ?? 0) / 1000;
+    const cells = [`\`${preset}\``, points, range(tpot), `${overheadMs} ms`, range(ttft), range(ttftBare)];
+    return `| ${cells.join(" | ")} |`;
+  });
+  return [
+    "| Preset | Points | TPOT ÷ measured, median (least–most) | Overhead | TTFT ÷ measured | … without overhead |",
+    "|---|---|---|---|---|---|",
+    ...rows,
+  ].join("\n");
+}
+
+export function pooledMarkdown(): string {
+  const cell = ({ ttftMs, tpotMs, preemptions }: Simulated) =>
+    `${Math.round(ttftMs).toLocaleString("en")}, ${tpotMs.toFixed(1)} (${preemptions})`;
+  const rows = POOLED_POINTS.map((point) => {
+    const [isl, concurrency, ttftMs, tpotMs] = point;
+    const measured = `${Math.round(ttftMs).toLocaleString("en")}, ${tpotMs.toFixed(1)}`;
+    const cells = POOLS.map((pool) => cell(simulate(POOLED, point, pool)));
+    return `| ${[`${isl} / 1024 × ${concurrency}`, measured, ...cells].join(" | ")} |`;
+  });
+  const heads = POOLS.map((pool) => `pool ${pool.toLocaleString("en")}`);
+  return [
+    `| Prompt / answer × at once | measured TTFT, TPOT ms | ${heads.join(" | ")} |`,
+    `|---|---|${heads.map(() => "---|").join("")}`,
+    ...rows,
+  ].join("\n");
+}
