@@ -1,5 +1,4 @@
 /** Who knows whom? The only place that wires everything together: one server, its engines, their metrics. */
-import http from "node:http";
 import { Elysia } from "elysia";
 import { Accounts } from "./accounting.ts";
 import { createAlarm } from "./alarm.ts";
@@ -27,6 +26,7 @@ import { setupOf } from "./metrics/setup.ts";
 import type { Pages } from "./metrics/shared.ts";
 import { Ensemble } from "./metrics/triton/ensemble.ts";
 import { tritonListener } from "./metrics/triton/listener.ts";
+import { listen } from "./protocol/http1/listen.ts";
 import { devRoutes, type EngineControl } from "./protocol/openai/dev-routes.ts";
 import { docsRoutes } from "./protocol/openai/docs-routes.ts";
 import { type Accounting, accessLine, type OpenAiOptions } from "./protocol/openai/front.ts";
@@ -222,24 +222,18 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
           { ...setup, shape: { ...setup.shape, engines: place.workers * setup.shape.engines }, pages: place.pages },
         )
       : new Renderer(() => held.refresh(clock.now()), setup);
-  const app = new Elysia({
-    strictPath: true,
-    // Elysia would share the port with any process: a port in use must be an error.
-    serve: {
-      reusePort: place !== undefined,
-      idleTimeout: doorOf(config).keepAliveS,
-      ...(tls ? { tls } : {}),
-      // Bodies have their limit where they are read, with an answer of ours.
-      maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    },
-  })
-    .use(metrics(renderer, setup.identity))
-    .use(openai(front));
+  const app = new Elysia({ strictPath: true }).use(metrics(renderer, setup.identity)).use(openai(front));
   if (config.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
   if (!config.disableFastapiDocs) app.use(docsRoutes(front));
-  allowLongHeads(doorOf(config).headBytes);
-  app.listen({ hostname: config.host, port: config.port });
-  const server = app.server!;
+  const server = await listen(app, {
+    hostname: config.host,
+    port: config.port,
+    tls,
+    reusePort: place !== undefined,
+    door: doorOf(config),
+    timer: front.backend,
+    epochSeconds,
+  });
   const tritonPort = await listenAsTriton(config, renderer, setup.identity, place !== undefined).catch(async (why) => {
     // A server that is left listening would keep the process alive.
     await server.stop(true);
@@ -284,11 +278,6 @@ async function listenAsTriton({ triton }: ServeConfig, renderer: Renderer, ident
 function fingerprint({ fingerprintMode, fingerprintValue }: WireConfig): { readonly fingerprint?: string | null } {
   if (fingerprintMode === "none") return { fingerprint: null };
   return fingerprintMode === "custom" ? { fingerprint: fingerprintValue ?? "" } : {};
-}
-
-/** Bun reads the limit when it begins to listen; the real server has none that holds. */
-function allowLongHeads(bytes: number): void {
-  Object.assign(http, { maxHeaderSize: bytes });
 }
 
 /** A core that trapped is unusable: that must end the process, and not one request with an error. */

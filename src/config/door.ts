@@ -15,8 +15,13 @@ export interface TlsConfig {
 export const RETRY_AFTER_FORMS = ["seconds", "date", "ms"] as const;
 export type RetryAfterForm = (typeof RETRY_AFTER_FORMS)[number];
 
+/** What speaks HTTP under the routes: Bun's server, or ours on its sockets, which answers as uvicorn does. */
+export const HTTP_SERVERS = ["bun", "socket"] as const;
+export type HttpServerKind = (typeof HTTP_SERVERS)[number];
+
 /** Every 0 is: no limit. */
 export interface DoorConfig {
+  readonly httpServer: HttpServerKind;
   /** Request line and header lines; bytes. */
   readonly headBytes: number;
   /** From the head of a request to the end of its body. */
@@ -36,6 +41,7 @@ export interface DoorConfig {
 }
 
 export const DOOR: DoorConfig = {
+  httpServer: "bun",
   headBytes: 4_194_304,
   bodyTimeoutS: 300,
   requestTimeoutS: 0,

@@ -27,3 +27,15 @@ export interface SinkEvents {
   /** The client left (FIN, RST) before `end` was called. */
   onGone(): void;
 }
+
+/** A front that takes answers as they are, where `Bun.serve` takes a `Response`. The `Response`s it gives are to be handed on. */
+export interface DirectFront {
+  /** `headers` in their order; the front adds date, length and what ends the connection. null: no body. */
+  answer(request: Request, status: number, headers: Readonly<Record<string, string>>, body: string | null): Response;
+  /** A stream that holds what is written to it until `begin`. `waiting` is told of events that the socket has not taken. */
+  open(request: Request, owner: SinkEvents, waiting: HeldBytes | null): EventSink;
+  /** Sends the head of an answer whose body is the request's stream. */
+  begin(request: Request, status: number, headers: Readonly<Record<string, string>>): Response;
+  /** "1.1", or what the client speaks. */
+  version(request: Request): string;
+}

@@ -1,8 +1,8 @@
 /** How is a request's body read without holding more than is allowed, or waiting longer? */
 import { doorOf } from "../../config/door.ts";
+import { type Deadlines, deadlines, type Expiring } from "../deadlines.ts";
 import { bodyTooLarge, bodyTooSlow } from "../errors.ts";
 import type { ErrorAnswer } from "../request.ts";
-import { type Deadlines, deadlines, type Expiring } from "./deadlines.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context } from "./http.ts";
 

@@ -7,10 +7,9 @@ import type { CorsConfig } from "../../config/types.ts";
 const ALL_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, QUERY";
 const SAFE_HEADERS = ["Accept", "Accept-Language", "Content-Language", "Content-Type"];
 const MAX_AGE_S = "600";
-/** Of every preflight. */
+/** Of every preflight; headers here stand in Starlette's order. */
 const PREFLIGHT = {
   server: "uvicorn",
-  "content-type": "text/plain; charset=utf-8",
   vary: "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, Access-Control-Request-Private-Network",
 };
 
@@ -51,8 +50,8 @@ export class Cors {
     if (origin === null || this.off) return null;
     const answer: Record<string, string> = {};
     if (this.#anyOrigin) answer["access-control-allow-origin"] = this.#credentials ? origin : "*";
-    else if (this.#origins.includes(origin)) answer["access-control-allow-origin"] = origin;
     if (this.#credentials) answer["access-control-allow-credentials"] = "true";
+    if (!this.#anyOrigin && this.#origins.includes(origin)) answer["access-control-allow-origin"] = origin;
     return answer;
   }
 
@@ -65,20 +64,21 @@ export class Cors {
     const failures: string[] = [];
     const answer: Record<string, string> = {
       ...PREFLIGHT,
+      ...(this.#anyOrigin && !this.#credentials ? { "access-control-allow-origin": "*" } : {}),
       "access-control-allow-methods": this.#methods.join(", "),
       "access-control-max-age": MAX_AGE_S,
     };
     if (!this.#anyHeader) answer["access-control-allow-headers"] = this.#headers.join(", ");
     if (this.#credentials) answer["access-control-allow-credentials"] = "true";
-    if (this.#anyOrigin) answer["access-control-allow-origin"] = this.#credentials ? origin : "*";
-    else if (this.#origins.includes(origin)) answer["access-control-allow-origin"] = origin;
-    else failures.push("origin");
+    if (!this.#anyOrigin && !this.#origins.includes(origin)) failures.push("origin");
+    else if (!this.#anyOrigin || this.#credentials) answer["access-control-allow-origin"] = origin;
     if (!this.#methods.includes(wanted)) failures.push("method");
     if (asked !== null && this.#anyHeader) answer["access-control-allow-headers"] = asked;
     else if (asked?.split(",").some((name) => !this.#knows(name))) failures.push("headers");
     if (headers.has("access-control-request-private-network")) failures.push("private-network");
-    if (failures.length === 0) return { status: 200, body: "OK", headers: answer };
-    return { status: 400, body: `Disallowed CORS ${failures.join(", ")}`, headers: answer };
+    const whole = { ...answer, "content-type": "text/plain; charset=utf-8" };
+    if (failures.length === 0) return { status: 200, body: "OK", headers: whole };
+    return { status: 400, body: `Disallowed CORS ${failures.join(", ")}`, headers: whole };
   }
 
   #knows(name: string): boolean {

@@ -1,9 +1,9 @@
 /** Who is let in, how many are inside, and for how long may they stay? Generation requests, between head and answer's end. */
 import { doorOf } from "../../config/door.ts";
 import type { Outcome } from "../../engine/types.ts";
+import { type Deadlines, deadlines, type Expiring } from "../deadlines.ts";
 import type { ErrorAnswer } from "../request.ts";
 import { Bodies } from "./body.ts";
-import { type Deadlines, deadlines, type Expiring } from "./deadlines.ts";
 import type { Accounting, HttpVisit, OpenAiOptions } from "./front.ts";
 import type { Context } from "./http.ts";
 import { Overload } from "./overload.ts";

@@ -62,6 +62,8 @@ export interface Access {
   readonly method: string;
   readonly path: string;
   readonly status: number;
+  /** Of HTTP: "1.1". */
+  readonly version: string;
 }
 
 export interface OpenAiOptions {
@@ -105,8 +107,8 @@ export interface OpenAiOptions {
 }
 
 /** The line as uvicorn writes it. */
-export function accessLine({ client, method, path, status }: Access): string {
-  return `INFO:     ${client} - "${method} ${path} HTTP/1.1" ${status} ${PHRASES[status] ?? STATUS_CODES[status] ?? ""}`;
+export function accessLine({ client, method, path, status, version }: Access): string {
+  return `INFO:     ${client} - "${method} ${path} HTTP/${version}" ${status} ${PHRASES[status] ?? STATUS_CODES[status] ?? ""}`;
 }
 
 /** Phrases of Python's `http.HTTPStatus` that are not Node's. */

@@ -17,7 +17,6 @@ import {
 import { reprFloat } from "../python-repr.ts";
 import type { Read } from "../read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
-import { SseStream } from "../sse.ts";
 import type { Adapters } from "./adapters.ts";
 import {
   type Asked,
@@ -201,14 +200,14 @@ export class Generator {
     if (late !== null) return refuse(late);
     if (request.stream) {
       const answer = new StreamedAnswer(asked);
-      const sink = new SseStream(answer, accounting);
+      const sink = this.#http.open(context, answer, accounting);
       answer.sink = sink;
       const refused = this.#submit(asked, request, http, cut, how, answer.choices);
       if (refused === "paused") return refuseLate(request.kind === "chat" ? pausedInChatStream : paused);
       if (refused !== null) return refuse(engineBusy);
       this.#door.answers(ticket, answer, this.#http.visitOf(context));
       if (config.earlyHead) sink.write(EARLY);
-      return this.#http.stream(context, sink.body());
+      return this.#http.stream(context, sink);
     }
     const answer = new CollectedAnswer(asked);
     const refused = this.#submit(asked, request, http, cut, how, answer.choices);
@@ -336,11 +335,11 @@ export class Generator {
 
   /** The head is out when vLLM finds this: status 200, the error as the only frame. */
   #brokenStream(context: Context, request: Asking, error: ErrorAnswer): Response {
-    const sink = new SseStream({ onDrain() {}, onGone() {} });
+    const sink = this.#http.open(context, { onDrain() {}, onGone() {} });
     sink.write((request.kind === "chat" ? chatStreamError : completionStreamError)(error));
     sink.write(DONE);
     sink.end();
-    return this.#http.stream(context, sink.body());
+    return this.#http.stream(context, sink);
   }
 
   #decode(ids: Uint32Array): string {

@@ -7,6 +7,8 @@ import { requestOrdersOf } from "../../config/request-orders.ts";
 import { randomHex } from "../../random.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../errors.ts";
 import type { ErrorAnswer } from "../request.ts";
+import type { DirectFront, EventSink, HeldBytes, SinkEvents } from "../sink.ts";
+import { SseStream } from "../sse.ts";
 import { Cors } from "./cors.ts";
 import type { HttpVisit, OpenAiOptions } from "./front.ts";
 import { ORDER_HEADER } from "./order-header.ts";
@@ -17,6 +19,8 @@ export interface Context {
   readonly server: {
     timeout(request: Request, seconds: number): void;
     requestIP(request: Request): { readonly address: string; readonly port: number } | null;
+    /** Absent: answers are `Response`s. */
+    readonly direct?: DirectFront;
   } | null;
 }
 
@@ -63,20 +67,12 @@ export class Http {
   }
 
   json(context: Context, body: string, more?: Readonly<Record<string, string>>): Response {
-    return this.#answer(context, 200, body, more ? { ...JSON_HEADERS, ...more } : JSON_HEADERS);
+    return this.#answer(context, 200, body, more ? { ...more, ...JSON_HEADERS } : JSON_HEADERS);
   }
 
   /** A text without a type of its own. */
   text(context: Context, body: string): Response {
-    // Bun gives texts and bytes a type, and streams none; one that ends at once has its length too.
-    const bytes = new TextEncoder().encode(body);
-    const stream = new ReadableStream({
-      start(out) {
-        out.enqueue(bytes);
-        out.close();
-      },
-    });
-    return this.#answer(context, 200, stream, TEXT_HEADERS, bytes.length);
+    return this.#answer(context, 200, body, TEXT_HEADERS);
   }
 
   empty(context: Context, status: number): Response {
@@ -87,12 +83,18 @@ export class Http {
     return this.#answer(context, 200, body, HTML_HEADERS);
   }
 
-  stream(context: Context, body: ReadableStream): Response {
-    return this.#answer(context, 200, body, STREAM_HEADERS);
+  /** Where the request's stream goes; `waiting` is told of events that the socket has not taken. */
+  open({ request, server }: Context, owner: SinkEvents, waiting: HeldBytes | null = null): EventSink {
+    return server?.direct?.open(request, owner, waiting) ?? new SseStream(owner, waiting);
+  }
+
+  /** The answer whose body is what `open` gave. */
+  stream(context: Context, sink: EventSink): Response {
+    return this.#answer(context, 200, sink, STREAM_HEADERS);
   }
 
   error(context: Context, { status, body, headers }: ErrorAnswer): Response {
-    return this.#answer(context, status, body, headers === undefined ? JSON_HEADERS : { ...JSON_HEADERS, ...headers });
+    return this.#answer(context, status, body, headers === undefined ? JSON_HEADERS : { ...headers, ...JSON_HEADERS });
   }
 
   /** The 401 of a guarded path without a key that fits; undefined: go on. */
@@ -133,7 +135,7 @@ export class Http {
     if (path.length > 1 && path.endsWith("/") && this.#methods.has(path.slice(0, -1))) {
       const { protocol, search } = new URL(request.url);
       const location = `${protocol}//${headers.get("host") ?? ""}${path.slice(0, -1)}${search}`;
-      return this.#answer(context, 307, null, { ...EMPTY_HEADERS, location });
+      return this.#answer(context, 307, null, { location, ...EMPTY_HEADERS });
     }
     return this.error(context, notFound);
   }
@@ -141,23 +143,27 @@ export class Http {
   #answer(
     context: Context,
     status: number,
-    body: string | ReadableStream | null,
+    body: string | EventSink | null,
     headers: Readonly<Record<string, string>>,
-    bytes = typeof body === "string" ? Buffer.byteLength(body) : 0,
   ): Response {
     const { accessLog, config } = this.#options;
-    this.visitOf(context)?.done(status, bytes);
+    this.visitOf(context)?.done(status, typeof body === "string" ? Buffer.byteLength(body) : 0);
     if (accessLog !== null) this.#log(context, status, accessLog);
     if (this.#releases) this.#release(context);
-    const closes = context.request.headers.get("connection")?.toLowerCase() === "close";
-    if (!closes && !config.enableRequestIdHeaders && this.#cors.off)
-      return new Response(body, { status, headers: READY.get(headers) ?? headers });
-    const more: Record<string, string> = closes ? { connection: "close" } : {};
-    if (status !== unauthorized.status && headers.vary === "Origin")
-      Object.assign(more, this.#cors.headersFor(context.request));
-    if (config.enableRequestIdHeaders)
-      more["x-request-id"] = context.request.headers.get("x-request-id") ?? randomHex(16);
-    return new Response(body, { status, headers: { ...headers, ...more } });
+    const plain = !config.enableRequestIdHeaders && this.#cors.off;
+    return sent(context, status, body, plain ? headers : this.#withMore(context.request, status, headers));
+  }
+
+  /** In the order in which the middleware adds them. */
+  #withMore(request: Request, status: number, headers: Readonly<Record<string, string>>): Record<string, string> {
+    const more: Record<string, string> = {};
+    if (status !== unauthorized.status && headers.vary === "Origin") {
+      const { vary, ...application } = headers;
+      Object.assign(more, application, this.#cors.headersFor(request), { vary });
+    } else Object.assign(more, headers);
+    if (this.#options.config.enableRequestIdHeaders)
+      more["x-request-id"] = request.headers.get("x-request-id") ?? randomHex(16);
+    return more;
   }
 
   /** An engine that a script made stand still goes on after the answer to a request that wants it. */
@@ -169,8 +175,40 @@ export class Http {
   #log({ request, server }: Context, status: number, log: NonNullable<OpenAiOptions["accessLog"]>): void {
     const from = server?.requestIP(request) ?? null;
     const client = from === null ? "" : `${from.address}:${from.port}`;
-    log({ client, method: request.method, path: request.url.slice(pathAt(request.url)), status });
+    const version = server?.direct?.version(request) ?? "1.1";
+    log({ client, method: request.method, path: request.url.slice(pathAt(request.url)), status, version });
   }
+}
+
+/** By the front itself where it takes answers as they are. */
+function sent(
+  { request, server }: Context,
+  status: number,
+  body: string | EventSink | null,
+  headers: Readonly<Record<string, string>>,
+): Response {
+  const direct = server?.direct;
+  if (direct) {
+    const whole = body === null || typeof body === "string";
+    return whole ? direct.answer(request, status, headers, body) : direct.begin(request, status, headers);
+  }
+  const closes = request.headers.get("connection")?.toLowerCase() === "close";
+  return new Response(bunBody(body, headers), {
+    status,
+    headers: closes ? { ...headers, connection: "close" } : (READY.get(headers) ?? headers),
+  });
+}
+
+/** Bun gives texts and bytes a type, and streams none; one that ends at once has its length too. */
+function bunBody(body: string | EventSink | null, headers: Readonly<Record<string, string>>) {
+  if (body instanceof SseStream) return body.body();
+  if (typeof body !== "string" || "content-type" in headers) return body as string | null;
+  return new ReadableStream({
+    start(out) {
+      out.enqueue(new TextEncoder().encode(body));
+      out.close();
+    },
+  });
 }
 
 /** Of one length, so that comparing tells nothing of the key's. */

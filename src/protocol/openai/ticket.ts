@@ -1,7 +1,7 @@
 /** How is each request counted once, whatever becomes of it? */
 import type { Outcome } from "../../engine/types.ts";
+import type { Deadlines, Expiring } from "../deadlines.ts";
 import type { Ticket } from "./answer.ts";
-import type { Deadlines, Expiring } from "./deadlines.ts";
 import type { Accounting, HttpVisit } from "./front.ts";
 
 /** No closure per request: one would hold the request's body as long as the stream lasts. */

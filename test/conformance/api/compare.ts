@@ -54,6 +54,22 @@ function byChoice(frames: readonly string[] = []): readonly string[] {
   return frames.toSorted((a, b) => index(a) - index(b));
 }
 
+/** The recordings' order of header lines (their README); what else there is stands anywhere between. */
+const ORDER = ["date", "server", "content-length", "content-type", "vary", "transfer-encoding"];
+/** Starlette 1.10 gives a preflight's answer its own lines first; uvicorn 0.54 puts its refusals together by hand. */
+const PREFLIGHT = ["date", "server", "vary", "content-length", "content-type"];
+const REFUSAL = ["date", "server", "content-type", "content-length", "connection"];
+
+/** What is wrong with the order or the spelling of header lines; null: nothing. */
+export function headDifference({ names, response }: Played): string | null {
+  const { headers, body } = response;
+  const own = body === "Invalid HTTP request received." ? REFUSAL : null;
+  const order = own ?? ("access-control-allow-methods" in headers ? PREFLIGHT : ORDER);
+  const wanted = order.filter((name) => name === "date" || name in headers);
+  const got = names.filter((name) => order.includes(name.toLowerCase()));
+  return JSON.stringify(got) === JSON.stringify(wanted) ? null : where("header lines", wanted.join(), got.join());
+}
+
 const MADE_ID = /"id":"((?:chatcmpl|cmpl|resp|msg)[-_][0-9a-f]{16,32})"/g;
 const ANY_ID = /^data: \{"id":"([^"]+)"/;
 

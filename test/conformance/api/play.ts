@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Server, serve } from "../../server.ts";
 import { type Case, type Clean, type Exchange, exchangesOf, type Folder } from "./cases.ts";
-import { difference, Ids } from "./compare.ts";
+import { difference, headDifference, Ids } from "./compare.ts";
 import { exchange, type Played } from "./wire.ts";
 
 /** As the recordings' server was started, and what a stand-in needs besides. */
@@ -23,8 +23,15 @@ export interface Verdict {
   readonly wrong: string | null;
 }
 
+/** Our own server on sockets has the recordings' heads to the byte, Bun's has the same lines. */
+export type HttpServer = "bun" | "socket";
+
 /** All cases, one after the other; `told` hears of each. */
-export async function playAll({ cases, model, clean }: Folder, told: (verdict: Verdict) => void): Promise<void> {
+export async function playAll(
+  { cases, model, clean }: Folder,
+  told: (verdict: Verdict) => void,
+  http: HttpServer = "bun",
+): Promise<void> {
   const ids = new Ids();
   for (const group of groupsOf(cases)) {
     const folder = mkdtempSync(join(tmpdir(), "understudy-api-"));
@@ -32,12 +39,14 @@ export async function playAll({ cases, model, clean }: Folder, told: (verdict: V
     try {
       const script = join(folder, "scripts.json");
       writeFileSync(script, JSON.stringify({ scripts: group.flatMap(scriptsOf) }));
-      server = await serve(flagsOf(group[0]!, model, script), group[0]!.server_env ?? {});
+      server = await serve([...flagsOf(group[0]!, model, script), "--http-server", http], group[0]!.server_env ?? {});
       const port = Number(new URL(server.url).port);
       for (const one of group) {
         // Recordings may leave the engine paused, and were made in another order.
         if (one.server_env?.VLLM_SERVER_DEV_MODE) await fetch(`${server.url}/resume`, { method: "POST" });
-        const wrong = await new Player(port, clean, ids).play(one).catch((error: Error) => error.message);
+        const wrong = await new Player(port, clean, ids, http === "socket")
+          .play(one)
+          .catch((error: Error) => error.message);
         told({ name: one.name, wrong });
       }
     } catch (error) {
@@ -81,11 +90,13 @@ class Player {
   readonly #port: number;
   readonly #clean: Clean;
   readonly #ids: Ids;
+  readonly #exactHeads: boolean;
 
-  constructor(port: number, clean: Clean, ids: Ids) {
+  constructor(port: number, clean: Clean, ids: Ids, exactHeads: boolean) {
     this.#port = port;
     this.#clean = clean;
     this.#ids = ids;
+    this.#exactHeads = exactHeads;
   }
 
   /** What is wrong; null: nothing. */
@@ -127,7 +138,8 @@ class Player {
   }
 
   #wrong({ response }: Exchange, played: Played, freeOrder: boolean): string | null {
-    return difference(response, played.response, freeOrder) ?? this.#ids.wrong(played);
+    const wrong = difference(response, played.response, freeOrder) ?? this.#ids.wrong(played);
+    return wrong ?? (this.#exactHeads ? headDifference(played) : null);
   }
 }
 

@@ -6,6 +6,8 @@ export interface Played {
   readonly response: Response;
   /** As it stood on the wire. */
   readonly body: string;
+  /** Names of the header lines, as they stood on the wire. */
+  readonly names: readonly string[];
 }
 
 const TIMEOUT_MS = 30_000;
@@ -78,6 +80,7 @@ function read(all: Buffer, method: string, closed: boolean, clean: Clean): Playe
     const colon = line.indexOf(":");
     return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()];
   });
+  const names = lines.map((line) => line.slice(0, line.indexOf(":")));
   const header = (name: string) => given.find(([known]) => known === name)?.[1];
   const payload = all.subarray(end + 4);
   const parts = method === "HEAD" ? { bytes: Buffer.alloc(0), chunks: null, whole: true } : bodyOf(payload, header);
@@ -100,7 +103,7 @@ function read(all: Buffer, method: string, closed: boolean, clean: Clean): Playe
       : { body: shown, ...(parts.chunks ? { chunks: parts.chunks.length } : {}) }),
     ...(parts.whole ? {} : { connection_closed_early: true }),
   };
-  return { response, body };
+  return { response, body, names };
 }
 
 interface Body {

@@ -1,5 +1,11 @@
 /** What has taken too long? All that is watched gets the same time, so the oldest is due first and one alarm is enough. */
-import type { Backend } from "./front.ts";
+
+/** Time, and what may happen later. */
+export interface Timer {
+  nowUs(): number;
+  /** Runs `act` so much later; gives what takes it back. */
+  after?(us: number, act: () => void): () => void;
+}
 
 export interface Expiring {
   /** Once, when its time is over. */
@@ -8,12 +14,12 @@ export interface Expiring {
 
 export class Deadlines {
   readonly #afterUs: number;
-  readonly #backend: Required<Pick<Backend, "nowUs" | "after">>;
+  readonly #backend: Required<Timer>;
   /** With the time at which each is due; in order of that. */
   readonly #watched = new Map<Expiring, number>();
   #armed = false;
 
-  constructor(afterUs: number, backend: Required<Pick<Backend, "nowUs" | "after">>) {
+  constructor(afterUs: number, backend: Required<Timer>) {
     this.#afterUs = afterUs;
     this.#backend = backend;
   }
@@ -49,6 +55,6 @@ export class Deadlines {
 }
 
 /** null: there is no limit, or nothing that could wake us. */
-export function deadlines(seconds: number, { nowUs, after }: Backend): Deadlines | null {
+export function deadlines(seconds: number, { nowUs, after }: Timer): Deadlines | null {
   return seconds > 0 && after !== undefined ? new Deadlines(seconds * 1e6, { nowUs, after }) : null;
 }

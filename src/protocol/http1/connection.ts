@@ -1,0 +1,232 @@
+/**
+ * What happens on one connection? Requests in, answers out in their order, refusals of what is no HTTP, and its end:
+ * as uvicorn 0.54 does it (`protocols/http/httptools_impl.py`).
+ */
+import { Exchange, type Line } from "./exchange.ts";
+import type { Head } from "./fields.ts";
+import { Fed, Parser, type ParserEvents } from "./parser.ts";
+import type { Drained } from "./stream.ts";
+
+/** What is used of a socket of `Bun.listen`; Bun's types lack the last two. */
+export interface Socket {
+  readonly remoteAddress: string;
+  readonly remotePort: number;
+  /** Gives how many bytes the kernel took; negative: the socket is closed. */
+  write(bytes: Uint8Array, from: number, length: number): number;
+  /** What was written still leaves. */
+  end(): unknown;
+  terminate(): void;
+  pause(): void;
+  resume(): void;
+}
+
+/** What all connections of a server share. */
+export interface House {
+  readonly scheme: "http" | "https";
+  /** Largest head, bytes. */
+  readonly headBytes: number;
+  /** Has the application answer. */
+  handle(exchange: Exchange): void;
+  date(): string;
+  /** It waits for a request after an answer, or for the rest of a head. */
+  idle(connection: Connection): void;
+  reads(connection: Connection): void;
+  /** It waits for nothing of that kind. */
+  busy(connection: Connection): void;
+}
+
+const INVALID = "Invalid HTTP request received.";
+const BAD_REQUEST = [
+  "content-type: text/plain; charset=utf-8",
+  `content-length: ${INVALID.length}`,
+  `connection: close\r\n\r\n${INVALID}`,
+].join("\r\n");
+const TOO_LARGE = "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n";
+const NOTHING: Drained = { drained() {} };
+
+export class Connection implements Line, ParserEvents {
+  readonly address: string;
+  readonly port: number;
+  readonly #socket: Socket;
+  readonly #house: House;
+  readonly #parser: Parser;
+  /** The first is being answered. */
+  readonly #exchanges: Exchange[] = [];
+  /** Whose body is coming. */
+  #receiving: Exchange | null = null;
+  /** Bytes that the kernel has not taken. */
+  #backlog: Uint8Array[] = [];
+  #backlogFrom = 0;
+  #drained: Drained[] = [];
+  /** Nothing more is read, and what was written leaves. */
+  #closing = false;
+  #lost = false;
+  #running = false;
+  /** Who wants reading to pause: a body that nobody reads, requests sent ahead. */
+  #pauses = 0;
+  #ahead = false;
+
+  constructor(socket: Socket, house: House) {
+    this.#socket = socket;
+    this.#house = house;
+    this.address = socket.remoteAddress;
+    this.port = socket.remotePort;
+    this.#parser = new Parser(this, house.headBytes);
+    house.reads(this);
+  }
+
+  get scheme(): "http" | "https" {
+    return this.#house.scheme;
+  }
+
+  date(): string {
+    return this.#house.date();
+  }
+
+  /** Bytes came. */
+  data(bytes: Buffer): void {
+    if (this.#closing) return;
+    this.#house.busy(this);
+    const fed = this.#parser.feed(bytes);
+    if (fed === Fed.Wrong)
+      this.#refuse(`HTTP/1.1 400 Bad Request\r\ndate: ${this.date()}\r\nserver: uvicorn\r\n${BAD_REQUEST}`);
+    else if (fed === Fed.TooLarge) this.#refuse(TOO_LARGE);
+    else if (this.#exchanges.length > 0) this.#run();
+    else if (this.#receiving === null) this.#house.reads(this);
+  }
+
+  /** The socket takes bytes again. */
+  drain(): void {
+    while (this.#backlog.length > 0) {
+      const first = this.#backlog[0]!;
+      const wanted = first.length - this.#backlogFrom;
+      const taken = this.#socket.write(first, this.#backlogFrom, wanted);
+      if (taken < 0) return; // `lost` follows
+      if (taken < wanted) {
+        this.#backlogFrom += taken;
+        return;
+      }
+      this.#backlog.shift();
+      this.#backlogFrom = 0;
+    }
+    this.#tellDrained();
+    if (this.#closing) this.#socket.end();
+  }
+
+  /** The client left, or the socket was closed here. */
+  lost(): void {
+    if (this.#lost) return;
+    this.#lost = true;
+    this.#closing = true;
+    this.#house.busy(this);
+    this.#parser.free();
+    this.#backlog = [];
+    this.#tellDrained();
+    for (const exchange of this.#exchanges.splice(0)) if (exchange.started) exchange.gone();
+  }
+
+  /** Its time is over, or the server's: it ends when its answers have left. */
+  shutDown(): void {
+    const [first] = this.#exchanges;
+    if (first === undefined) this.#close();
+    else for (const exchange of this.#exchanges) exchange.keepAlive = false;
+  }
+
+  /** It waited too long for a request. */
+  expire(): void {
+    this.#close();
+  }
+
+  cut(): void {
+    this.#socket.terminate();
+  }
+
+  onHead(head: Head): void {
+    this.#receiving = new Exchange(this, head);
+    this.#exchanges.push(this.#receiving);
+  }
+
+  onBody(part: Uint8Array): void {
+    this.#receiving!.request.came(part);
+  }
+
+  onComplete(): void {
+    this.#receiving!.request.ended();
+    this.#receiving = null;
+  }
+
+  /** For exchanges, as all below. */
+  send(bytes: Uint8Array, length: number, then: Drained): number {
+    if (this.#closing) return 0;
+    let taken = 0;
+    if (this.#backlog.length === 0) {
+      taken = this.#socket.write(bytes, 0, length);
+      if (taken === length || taken < 0) return 0;
+    }
+    this.#backlog.push(bytes.slice(taken, length));
+    if (then !== NOTHING && !this.#drained.includes(then)) this.#drained.push(then);
+    return length - taken;
+  }
+
+  finished(): void {
+    const { keepAlive } = this.#exchanges.shift()!;
+    if (!keepAlive) this.#close();
+    else if (this.#exchanges.length > 0) this.#run();
+    else {
+      if (this.#ahead) {
+        this.#ahead = false;
+        this.resume();
+      }
+      this.#house.idle(this);
+    }
+  }
+
+  broken(): void {
+    if (this.#backlog.length > 0) this.#socket.terminate();
+    else this.#close();
+  }
+
+  pause(): void {
+    if (this.#pauses++ === 0) this.#socket.pause();
+  }
+
+  resume(): void {
+    if (--this.#pauses === 0 && !this.#lost) this.#socket.resume();
+  }
+
+  /** Has the next request answered; answers that come at once do not pile up calls. */
+  #run(): void {
+    if (this.#running) return;
+    this.#running = true;
+    for (;;) {
+      const next = this.#exchanges[0];
+      if (next === undefined || next.started || this.#closing) break;
+      next.started = true;
+      this.#house.handle(next);
+    }
+    this.#running = false;
+    if (this.#exchanges.length > 1 && !this.#ahead) {
+      this.#ahead = true;
+      this.pause();
+    }
+  }
+
+  #refuse(answer: string): void {
+    this.send(Buffer.from(answer), answer.length, NOTHING);
+    this.#close();
+  }
+
+  #close(): void {
+    if (this.#closing) return;
+    this.#closing = true;
+    this.#house.busy(this);
+    if (this.#backlog.length === 0) this.#socket.end();
+    for (const exchange of this.#exchanges.splice(0)) if (exchange.started) exchange.gone();
+  }
+
+  #tellDrained(): void {
+    const told = this.#drained;
+    this.#drained = [];
+    for (const one of told) one.drained();
+  }
+}

@@ -1,0 +1,144 @@
+/** How does one request get its answer? Between the handlers, who say what, and the connection, which says when. */
+import type { HeldBytes, SinkEvents } from "../sink.ts";
+import type { Head } from "./fields.ts";
+import { CHUNKED, headText } from "./head.ts";
+import { IncomingRequest, type Reading } from "./request.ts";
+import { type Drained, type Output, SocketStream } from "./stream.ts";
+
+/** The connection, as an exchange sees it. */
+export interface Line extends Output, Omit<Reading, "wanted"> {
+  readonly scheme: "http" | "https";
+  readonly address: string;
+  readonly port: number;
+  /** `date`'s value now. */
+  date(): string;
+}
+
+enum State {
+  Waiting,
+  /** The head is out. */
+  Streaming,
+  Complete,
+  Gone,
+}
+
+const CONTINUE = Buffer.from("HTTP/1.1 100 Continue\r\n\r\n");
+const NOTHING: Drained = { drained() {} };
+/** Heads and short bodies are put together here. */
+const scratch = Buffer.alloc(65_536);
+/** A character takes at most so many bytes of UTF-8. */
+const UTF8_MOST = 3;
+const NO_BODY: readonly number[] = [204, 304];
+
+export class Exchange implements Output, Reading {
+  readonly request: IncomingRequest;
+  readonly version: string;
+  readonly line: Line;
+  started = false;
+  keepAlive: boolean;
+  #expects: boolean;
+  #state = State.Waiting;
+  #stream: SocketStream | null = null;
+
+  constructor(line: Line, head: Head) {
+    this.line = line;
+    this.version = head.version;
+    this.keepAlive = head.keepAlive;
+    this.#expects = head.fields.get("expect")?.toLowerCase() === "100-continue";
+    this.request = new IncomingRequest(head, line.scheme, this);
+  }
+
+  /** The answer is complete, or nobody is there for it. */
+  get over(): boolean {
+    return this.#state >= State.Complete;
+  }
+
+  get answered(): boolean {
+    return this.#state !== State.Waiting;
+  }
+
+  /** An answer in one piece. */
+  answer(status: number, headers: Readonly<Record<string, string>>, body: string | Uint8Array | null): void {
+    if (this.#state !== State.Waiting) return;
+    this.#obey(headers);
+    const bytes = typeof body === "string" ? Buffer.byteLength(body) : (body?.length ?? 0);
+    const length = NO_BODY.includes(status) ? null : bytes;
+    const head = headText(status, headers, length, !this.keepAlive, this.line.date());
+    this.#state = State.Complete;
+    if (this.request.method === "HEAD" || length === null || body === null) this.#send(head, "");
+    else this.#send(head, body);
+    this.#end();
+  }
+
+  open(owner: SinkEvents, waiting: HeldBytes | null): SocketStream {
+    this.#stream = new SocketStream(owner, waiting, this);
+    return this.#stream;
+  }
+
+  /** The stream's head, at once, and then the stream. */
+  begin(status: number, headers: Readonly<Record<string, string>>): void {
+    if (this.#state !== State.Waiting) return;
+    this.#obey(headers);
+    this.#state = State.Streaming;
+    this.#send(headText(status, headers, CHUNKED, !this.keepAlive, this.line.date()), "");
+    this.#stream!.begin();
+  }
+
+  /** The client left, or the connection is closed for another reason. */
+  gone(): void {
+    if (this.over) return;
+    this.#state = State.Gone;
+    this.request.gone();
+    this.#stream?.gone();
+  }
+
+  /** For the stream. */
+  send(bytes: Uint8Array, length: number, then: Drained): number {
+    return this.#state === State.Streaming ? this.line.send(bytes, length, then) : 0;
+  }
+
+  finished(): void {
+    if (this.#state !== State.Streaming) return;
+    this.#state = State.Complete;
+    this.#end();
+  }
+
+  broken(): void {
+    this.line.broken();
+  }
+
+  /** For the request. */
+  pause(): void {
+    this.line.pause();
+  }
+
+  resume(): void {
+    this.line.resume();
+  }
+
+  wanted(): void {
+    if (!this.#expects || this.#state !== State.Waiting) return;
+    this.#expects = false;
+    this.line.send(CONTINUE, CONTINUE.length, NOTHING);
+  }
+
+  /** What the application says of the connection counts too. */
+  #obey(headers: Readonly<Record<string, string>>): void {
+    if (headers.connection === "close") this.keepAlive = false;
+  }
+
+  #end(): void {
+    this.request.drop();
+    this.line.finished();
+  }
+
+  #send(head: string, body: string | Uint8Array): void {
+    if (typeof body === "string" && head.length + body.length * UTF8_MOST <= scratch.length) {
+      const at = scratch.write(head, 0, "latin1");
+      this.line.send(scratch, at + scratch.write(body, at, "utf8"), NOTHING);
+      return;
+    }
+    const whole = Buffer.concat([Buffer.from(head, "latin1"), typeof body === "string" ? Buffer.from(body) : body]);
+    this.line.send(whole, whole.length, NOTHING);
+  }
+}

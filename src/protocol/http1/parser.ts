@@ -1,0 +1,231 @@
+/**
+ * Where in the bytes of a connection do requests begin and end? llhttp, as uvicorn reads them through httptools 0.9: the
+ * same parser with the same settings, so that what it refuses is refused here. undici ships it as WebAssembly.
+ */
+import wasm from "undici/lib/llhttp/llhttp-wasm.js";
+import { Fields, type Head } from "./fields.ts";
+
+/** Told in the order of the bytes, while they are fed. Parts are views of what was fed. */
+export interface ParserEvents {
+  onHead(head: Head): void;
+  onBody(part: Uint8Array): void;
+  onComplete(): void;
+}
+
+export enum Fed {
+  Fine,
+  /** Not HTTP: the parser takes nothing more. */
+  Wrong,
+  /** The head is longer, or has more lines, than is allowed. */
+  TooLarge,
+}
+
+/** A line with its end costs so much besides name and value. */
+const LINE_BYTES = 4;
+/** Each takes two strings: a head of many empty lines would be far larger in memory than on the wire. */
+const LINES_MOST = 10_000;
+/** Fed to WebAssembly at once. */
+const PIECE_BYTES = 65_536;
+
+const REQUEST = 1;
+const OK = 0;
+const PAUSED_UPGRADE = 22;
+/** A callback's refusal. */
+const REFUSED = -1;
+
+interface Llhttp {
+  readonly memory: WebAssembly.Memory;
+  _initialize(): void;
+  malloc(bytes: number): number;
+  llhttp_alloc(type: number): number;
+  llhttp_free(parser: number): void;
+  llhttp_execute(parser: number, at: number, length: number): number;
+  llhttp_resume_after_upgrade(parser: number): void;
+  llhttp_get_method(parser: number): number;
+  llhttp_get_http_major(parser: number): number;
+  llhttp_get_http_minor(parser: number): number;
+  llhttp_method_name(method: number): number;
+  llhttp_set_lenient_data_after_close(parser: number, on: number): void;
+}
+
+/** Whose bytes are being read: WebAssembly runs one parser at a time, and its callbacks look here. */
+let current: Parser;
+
+const { exports } = new WebAssembly.Instance(new WebAssembly.Module(wasm), {
+  env: {
+    wasm_on_message_begin: () => current.begin(),
+    wasm_on_url: (_: number, at: number, length: number) => current.url(at, length),
+    wasm_on_status: () => OK,
+    wasm_on_header_field: (_: number, at: number, length: number) => current.name(at, length),
+    wasm_on_header_value: (_: number, at: number, length: number) => current.value(at, length),
+    wasm_on_headers_complete: (_: number, _status: number, upgrade: number, keepAlive: number) =>
+      current.headComplete(upgrade, keepAlive !== 0),
+    wasm_on_body: (_: number, at: number, length: number) => current.body(at, length),
+    wasm_on_message_complete: () => current.complete(),
+  },
+});
+const llhttp = exports as unknown as Llhttp;
+llhttp._initialize();
+const pieceAt = llhttp.malloc(PIECE_BYTES);
+const methods = new Map<number, string>();
+
+/** One connection's. */
+export class Parser {
+  readonly #events: ParserEvents;
+  readonly #headBytesMost: number;
+  /** In WebAssembly; 0: freed. */
+  #at: number;
+  /** The piece that is being read. */
+  #piece!: Buffer;
+  #busy = false;
+  #freed = false;
+  #tooLarge = false;
+  /** Of the head that is being read. */
+  #headBytes = 0;
+  #target = "";
+  #names: string[] = [];
+  #values: string[] = [];
+  /** The last span was a name, so that more of it may come. */
+  #inName = false;
+
+  /** `headBytesMost`: request line and header lines. */
+  constructor(events: ParserEvents, headBytesMost: number) {
+    this.#events = events;
+    this.#headBytesMost = headBytesMost;
+    this.#at = llhttp.llhttp_alloc(REQUEST);
+    // A request that was sent behind one with `Connection: close` is read, and then not answered.
+    llhttp.llhttp_set_lenient_data_after_close(this.#at, 1);
+  }
+
+  feed(bytes: Buffer): Fed {
+    for (let from = 0; from < bytes.length; from += PIECE_BYTES) {
+      const fed = this.#feedPiece(
+        from === 0 && bytes.length <= PIECE_BYTES ? bytes : bytes.subarray(from, from + PIECE_BYTES),
+      );
+      if (fed !== Fed.Fine) return fed;
+    }
+    return Fed.Fine;
+  }
+
+  #feedPiece(piece: Buffer): Fed {
+    if (this.#freed) return Fed.Fine;
+    this.#piece = piece;
+    // A view of memory that has grown is empty, so it is made each time.
+    new Uint8Array(llhttp.memory.buffer, pieceAt, piece.length).set(piece);
+    current = this;
+    this.#busy = true;
+    let code: number;
+    try {
+      code = llhttp.llhttp_execute(this.#at, pieceAt, piece.length);
+    } finally {
+      this.#busy = false;
+    }
+    // What follows a request for another protocol is not looked at, in this piece.
+    if (code === PAUSED_UPGRADE) llhttp.llhttp_resume_after_upgrade(this.#at);
+    if (this.#freed) this.#release();
+    if (code === OK || code === PAUSED_UPGRADE) return Fed.Fine;
+    return this.#tooLarge ? Fed.TooLarge : Fed.Wrong;
+  }
+
+  /** Once; nothing is fed afterwards. */
+  free(): void {
+    if (this.#freed) return;
+    this.#freed = true;
+    if (!this.#busy) this.#release();
+  }
+
+  #release(): void {
+    if (this.#at !== 0) llhttp.llhttp_free(this.#at);
+    this.#at = 0;
+  }
+
+  /** For llhttp, as all below. */
+  begin(): number {
+    this.#headBytes = 0;
+    this.#target = "";
+    this.#names = [];
+    this.#values = [];
+    this.#inName = false;
+    return OK;
+  }
+
+  url(at: number, length: number): number {
+    this.#target += this.#text(at, length);
+    return this.#grown(length);
+  }
+
+  name(at: number, length: number): number {
+    const text = this.#text(at, length);
+    if (this.#inName) this.#names[this.#names.length - 1] += text;
+    else this.#names.push(text);
+    this.#inName = true;
+    return this.#grown(length + LINE_BYTES);
+  }
+
+  value(at: number, length: number): number {
+    const text = this.#text(at, length);
+    if (this.#inName) this.#values.push(text);
+    else this.#values[this.#values.length - 1] += text;
+    this.#inName = false;
+    return this.#grown(length);
+  }
+
+  headComplete(upgrade: number, keepAlive: boolean): number {
+    const target = requestTarget(this.#target);
+    if (target === null) return REFUSED;
+    const version = `${llhttp.llhttp_get_http_major(this.#at)}.${llhttp.llhttp_get_http_minor(this.#at)}`;
+    this.#events.onHead({
+      method: methodName(llhttp.llhttp_get_method(this.#at)),
+      target,
+      version,
+      fields: new Fields(this.#names, this.#values),
+      keepAlive: keepAlive && version !== "1.0",
+    });
+    return upgrade === 0 ? OK : 1;
+  }
+
+  body(at: number, length: number): number {
+    const from = at - pieceAt;
+    this.#events.onBody(this.#piece.subarray(from, from + length));
+    return OK;
+  }
+
+  complete(): number {
+    this.#events.onComplete();
+    return OK;
+  }
+
+  #text(at: number, length: number): string {
+    const from = at - pieceAt;
+    return this.#piece.toString("latin1", from, from + length);
+  }
+
+  #grown(bytes: number): number {
+    this.#headBytes += bytes;
+    this.#tooLarge = this.#headBytes > this.#headBytesMost || this.#names.length > LINES_MOST;
+    return this.#tooLarge ? REFUSED : OK;
+  }
+}
+
+/** Path and query, as `httptools.parse_url` finds them; null where uvicorn fails over the result. */
+function requestTarget(url: string): string | null {
+  const hash = url.indexOf("#");
+  const text = hash === -1 ? url : url.slice(0, hash);
+  for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) > 0x7f) return null;
+  if (text.startsWith("/")) return text;
+  if (text === "*") return "/*";
+  const authority = text.indexOf("://");
+  const path = authority === -1 ? -1 : text.indexOf("/", authority + 3);
+  return path === -1 ? null : text.slice(path);
+}
+
+function methodName(method: number): string {
+  let name = methods.get(method);
+  if (name === undefined) {
+    const at = llhttp.llhttp_method_name(method);
+    const bytes = new Uint8Array(llhttp.memory.buffer, at, 32);
+    name = Buffer.from(bytes.subarray(0, bytes.indexOf(0))).toString("latin1");
+    methods.set(method, name);
+  }
+  return name;
+}

@@ -1,0 +1,130 @@
+/** What does a handler see of a request? The part of `Request` that is read here, over bytes that may still be coming. */
+import type { Fields, Head } from "./fields.ts";
+
+/** Body that nobody reads, beyond which the connection is not read either; uvicorn's `HIGH_WATER_LIMIT`. */
+const UNREAD_MOST = 65_536;
+
+/** Stops and goes on with reading what the client sends. */
+export interface Reading {
+  pause(): void;
+  resume(): void;
+  /** The body is wanted: uvicorn sends 100 Continue now. */
+  wanted(): void;
+}
+
+export class IncomingRequest {
+  readonly method: string;
+  /** With a host that stands for any: only the path and the query were sent. */
+  readonly url: string;
+  readonly headers: Fields;
+  readonly #reading: Reading;
+  #parts: Uint8Array[] = [];
+  #unread = 0;
+  #complete = false;
+  #gone = false;
+  /** Nobody wants more of it. */
+  #dropped = false;
+  #paused = false;
+  #wake: (() => void) | null = null;
+  #left: AbortController | null = null;
+
+  constructor({ method, target, fields }: Head, scheme: "http" | "https", reading: Reading) {
+    this.method = method;
+    this.url = `${scheme}://localhost${target}`;
+    this.headers = fields;
+    this.#reading = reading;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#left === null) {
+      this.#left = new AbortController();
+      if (this.#gone) this.#left.abort();
+    }
+    return this.#left.signal;
+  }
+
+  /** The parts as they come. Fails when the client leaves. */
+  get body(): AsyncIterable<Uint8Array> {
+    return this.#read();
+  }
+
+  /** The whole body. Fails when the client leaves. */
+  async bytes(): Promise<Uint8Array> {
+    this.#reading.wanted();
+    if (this.#complete && this.#parts.length === 1) return this.#taken()[0]!;
+    const parts: Uint8Array[] = [];
+    for await (const part of this.#read()) parts.push(part);
+    return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+  }
+
+  async *#read(): AsyncGenerator<Uint8Array, void> {
+    this.#reading.wanted();
+    try {
+      for (;;) {
+        if (this.#parts.length === 0 && !this.#complete && !this.#gone) await this.#more();
+        if (this.#gone) throw new Error("the client left");
+        yield* this.#taken();
+        if (this.#complete && this.#parts.length === 0) return;
+      }
+    } finally {
+      this.drop();
+    }
+  }
+
+  #more(): Promise<void> {
+    this.#go();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#wake = resolve;
+    return promise;
+  }
+
+  #taken(): Uint8Array[] {
+    const parts = this.#parts;
+    this.#parts = [];
+    this.#unread = 0;
+    this.#go();
+    return parts;
+  }
+
+  #go(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.#reading.resume();
+  }
+
+  #rouse(): void {
+    const wake = this.#wake;
+    this.#wake = null;
+    wake?.();
+  }
+
+  /** For the connection, as all below: more of the body came. */
+  came(part: Uint8Array): void {
+    if (this.#dropped) return;
+    this.#parts.push(part);
+    this.#unread += part.length;
+    if (this.#unread > UNREAD_MOST && this.#wake === null && !this.#paused) {
+      this.#paused = true;
+      this.#reading.pause();
+    }
+    this.#rouse();
+  }
+
+  ended(): void {
+    this.#complete = true;
+    this.#rouse();
+  }
+
+  /** What is there and what comes is thrown away. */
+  drop(): void {
+    this.#dropped = true;
+    this.#taken();
+  }
+
+  gone(): void {
+    this.#gone = true;
+    this.#parts = [];
+    this.#rouse();
+    this.#left?.abort();
+  }
+}

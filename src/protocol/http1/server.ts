@@ -1,0 +1,150 @@
+/**
+ * Who listens, where the server under the routes is ours? HTTP/1.1 on `Bun.listen`: what uvicorn answers, to the byte, where
+ * `Bun.serve` has an answer of its own. Routes are those of the application that it is given.
+ */
+import { deadlines, type Expiring } from "../deadlines.ts";
+import type { DirectFront, EventSink, HeldBytes, SinkEvents } from "../sink.ts";
+import { Connection, type House, type Socket } from "./connection.ts";
+import type { Exchange } from "./exchange.ts";
+import { DateLine } from "./head.ts";
+import type { ListenOptions } from "./listen.ts";
+import type { IncomingRequest } from "./request.ts";
+
+/** The routes. */
+interface Application {
+  fetch(request: Request): Response | Promise<Response>;
+}
+
+/** What was answered directly is not answered again; never read. */
+const TAKEN = new Response(null);
+
+/** Stands where Elysia expects Bun's server. Throws as `Bun.listen` does when the port is in use. */
+export class HttpServer implements DirectFront, House {
+  readonly direct = this;
+  readonly hostname: string;
+  readonly port: number;
+  readonly scheme: "http" | "https";
+  readonly headBytes: number;
+  readonly #app: Application;
+  readonly #listener: Bun.TCPSocketListener<Connection>;
+  readonly #connections = new Set<Connection>();
+  readonly #exchanges = new WeakMap<object, Exchange>();
+  readonly #epochSeconds: () => number;
+  readonly #date = new DateLine();
+  readonly #idle: ReturnType<typeof deadlines>;
+  readonly #heads: ReturnType<typeof deadlines>;
+  #stopped: PromiseWithResolvers<void> | null = null;
+
+  constructor(app: Application, { hostname, port, tls, reusePort, door, timer, epochSeconds }: ListenOptions) {
+    this.#app = app;
+    this.scheme = tls ? "https" : "http";
+    this.headBytes = door.headBytes;
+    this.#epochSeconds = epochSeconds;
+    this.#idle = deadlines(door.keepAliveS, timer);
+    this.#heads = deadlines(door.bodyTimeoutS, timer);
+    // The types lack `reusePort`, which `Bun.listen` takes.
+    const options: Bun.TCPSocketListenOptions<Connection> & { reusePort: boolean } = {
+      hostname,
+      port,
+      reusePort,
+      ...(tls ? { tls } : {}),
+      socket: {
+        open: (socket) => {
+          socket.data = new Connection(socket as unknown as Socket, this);
+          this.#connections.add(socket.data);
+        },
+        data: (socket, bytes) => socket.data.data(bytes),
+        drain: (socket) => socket.data.drain(),
+        close: (socket) => this.#closed(socket.data),
+        error: (socket) => this.#closed(socket.data),
+      },
+    };
+    this.#listener = Bun.listen(options);
+    this.hostname = this.#listener.hostname;
+    this.port = this.#listener.port;
+  }
+
+  /** Nobody new is taken; idle connections end, the others when they are answered, or at once. */
+  stop(cut = false): Promise<void> {
+    this.#listener.stop();
+    this.#stopped ??= Promise.withResolvers<void>();
+    for (const connection of [...this.#connections]) {
+      if (cut) connection.cut();
+      else connection.shutDown();
+    }
+    if (this.#connections.size === 0) this.#stopped.resolve();
+    return this.#stopped.promise;
+  }
+
+  /** For handlers, as `Bun.serve` has it: silence has no limit here while a request is served. */
+  timeout(): void {}
+
+  requestIP(request: Request): { readonly address: string; readonly port: number } | null {
+    return this.#of(request).line;
+  }
+
+  answer(request: Request, status: number, headers: Readonly<Record<string, string>>, body: string | null): Response {
+    this.#of(request).answer(status, headers, body);
+    return TAKEN;
+  }
+
+  open(request: Request, owner: SinkEvents, waiting: HeldBytes | null): EventSink {
+    return this.#of(request).open(owner, waiting);
+  }
+
+  begin(request: Request, status: number, headers: Readonly<Record<string, string>>): Response {
+    this.#of(request).begin(status, headers);
+    return TAKEN;
+  }
+
+  version(request: Request): string {
+    return this.#of(request).version;
+  }
+
+  /** For connections, as all below. */
+  handle(exchange: Exchange): void {
+    const request = exchange.request as IncomingRequest & Request;
+    this.#exchanges.set(request, exchange);
+    const broken = () => exchange.answer(500, FAILED, "Internal Server Error");
+    const made = this.#app.fetch(request);
+    if (made instanceof Promise) made.then((response) => this.#send(exchange, response)).catch(broken);
+    else void this.#send(exchange, made).catch(broken);
+  }
+
+  date(): string {
+    return this.#date.at(this.#epochSeconds());
+  }
+
+  idle(connection: Expiring): void {
+    this.#idle?.watch(connection);
+  }
+
+  reads(connection: Expiring): void {
+    this.#heads?.watch(connection);
+  }
+
+  busy(connection: Expiring): void {
+    this.#idle?.forget(connection);
+    this.#heads?.forget(connection);
+  }
+
+  /** What a route made that knows nothing of this front. */
+  async #send(exchange: Exchange, response: Response): Promise<void> {
+    if (exchange.answered) return;
+    const body = response.body === null ? null : await response.bytes();
+    exchange.answer(response.status, Object.fromEntries(response.headers), body);
+  }
+
+  #of(request: Request): Exchange {
+    return this.#exchanges.get(request)!;
+  }
+
+  #closed(connection: Connection): void {
+    connection.lost();
+    this.#connections.delete(connection);
+    if (this.#connections.size === 0) this.#stopped?.resolve();
+  }
+}
+
+/** As uvicorn's answer for an application that fails. */
+const FAILED = { "content-type": "text/plain; charset=utf-8", connection: "close" };

@@ -1,0 +1,158 @@
+/** How do the events of one stream reach the client? One HTTP chunk and one write each; nothing is made per token. */
+import type { EventSink, HeldBytes, SinkEvents } from "../sink.ts";
+
+/** Where the bytes go. */
+export interface Output {
+  /** Gives how many bytes the socket has not taken; they are kept, and `drained` is called when they have left, or `gone`. */
+  send(bytes: Uint8Array, length: number, then: Drained): number;
+  /** The answer is complete. */
+  finished(): void;
+  /** The answer is broken off. */
+  broken(): void;
+}
+
+export interface Drained {
+  drained(): void;
+}
+
+enum State {
+  /** The head has not been sent. */
+  Early,
+  Open,
+  Ended,
+  Reset,
+  Gone,
+}
+
+const CR = 13;
+const LF = 10;
+/** Eight digits and the line's end. */
+const SIZE_BYTES = 10;
+const END_BYTES = 2;
+const LAST = Buffer.from("0\r\n\r\n");
+/** Chunks are put together here; longer ones get a place of their own. */
+const scratch = Buffer.alloc(65_536);
+const ROOM = scratch.length - SIZE_BYTES - END_BYTES;
+
+export class SocketStream implements EventSink, Drained {
+  full = false;
+  readonly #owner: SinkEvents;
+  readonly #waiting: HeldBytes | null;
+  readonly #output: Output;
+  /** Bytes that the socket has not taken. */
+  #held = 0;
+  /** Events from before the head. The sink calls itself full from the first one on, so they stay few. */
+  #early: string[] = [];
+  #state = State.Early;
+  #endsEarly: "end" | "reset" | null = null;
+
+  constructor(owner: SinkEvents, waiting: HeldBytes | null, output: Output) {
+    this.#owner = owner;
+    this.#waiting = waiting;
+    this.#output = output;
+  }
+
+  write(event: string): boolean {
+    if (this.#state === State.Early) {
+      this.#early.push(event);
+      this.full = true;
+    }
+    if (this.#state !== State.Open) return this.#state !== State.Early;
+    const length = Buffer.byteLength(event);
+    const into = roomFor(length);
+    const at = putSize(into, length);
+    into.write(event, at, "utf8");
+    return this.#chunk(into, at + length);
+  }
+
+  writeParts(before: Uint8Array, piece: Uint8Array, after: Uint8Array): boolean {
+    if (this.#state === State.Early) return this.write(Buffer.concat([before, piece, after]).toString());
+    if (this.#state !== State.Open) return true;
+    const length = before.length + piece.length + after.length;
+    const into = roomFor(length);
+    let at = putSize(into, length);
+    into.set(before, at);
+    at += before.length;
+    into.set(piece, at);
+    at += piece.length;
+    into.set(after, at);
+    return this.#chunk(into, at + after.length);
+  }
+
+  end(): void {
+    if (this.#state === State.Early) this.#endsEarly ??= "end";
+    if (this.#state !== State.Open) return;
+    this.#state = State.Ended;
+    this.#sent(LAST, LAST.length);
+    this.#output.finished();
+  }
+
+  reset(): void {
+    if (this.#state === State.Early) this.#endsEarly ??= "reset";
+    if (this.#state !== State.Open) return;
+    this.#state = State.Reset;
+    this.#output.broken();
+  }
+
+  /** For the exchange, as all below: the head has been sent. */
+  begin(): void {
+    const waited = this.#early;
+    const ends = this.#endsEarly;
+    this.#state = State.Open;
+    this.full = false;
+    this.#early = [];
+    for (const event of waited) this.write(event);
+    if (ends === "end") this.end();
+    else if (ends === "reset") this.reset();
+    else if (waited.length > 0 && !this.full) this.#owner.onDrain();
+  }
+
+  drained(): void {
+    this.#waits(-this.#held);
+    this.full = false;
+    if (this.#state === State.Open) this.#owner.onDrain();
+  }
+
+  gone(): void {
+    if (this.#state !== State.Early && this.#state !== State.Open) return;
+    this.#state = State.Gone;
+    this.#owner.onGone();
+  }
+
+  #chunk(into: Buffer, end: number): boolean {
+    into[end] = CR;
+    into[end + 1] = LF;
+    return this.#sent(into, end + END_BYTES);
+  }
+
+  #sent(bytes: Uint8Array, length: number): boolean {
+    const left = this.#output.send(bytes, length, this);
+    if (left === 0) return !this.full;
+    this.full = true;
+    this.#waits(left);
+    return false;
+  }
+
+  #waits(bytes: number): void {
+    if (bytes === 0) return;
+    this.#held += bytes;
+    this.#waiting?.held(bytes);
+  }
+}
+
+function roomFor(length: number): Buffer {
+  return length <= ROOM ? scratch : Buffer.alloc(length + SIZE_BYTES + END_BYTES);
+}
+
+/** The line before a chunk, with the digits that Python's `%x` writes; gives where it ends. */
+function putSize(into: Buffer, length: number): number {
+  let digits = 1;
+  for (let rest = length >>> 4; rest > 0; rest >>>= 4) digits++;
+  for (let i = digits - 1, rest = length; i >= 0; i--, rest >>>= 4) {
+    const digit = rest & 15;
+    into[i] = digit < 10 ? 48 + digit : 87 + digit;
+  }
+  into[digits] = CR;
+  into[digits + 1] = LF;
+  return digits + END_BYTES;
+}
