@@ -40,9 +40,14 @@ function negated(name: string): Found | undefined {
 
 /** Up to three names that look like this one, nearest first; `more` beside those of the server. */
 export function nearNames(written: string, more: readonly string[] = []): string[] {
+  return nearest(written, [...more, ...Object.keys(rows), ...Object.keys(ignoredOptions)]);
+}
+
+/** Up to three of `names` that look like this one, nearest first. */
+export function nearest(written: string, names: readonly string[]): string[] {
   const name = written.split(".")[0]!.replaceAll("_", "-").replace(/^no-/, "");
   const limit = Math.max(2, Math.floor(name.length / 4));
-  return [...more, ...Object.keys(rows), ...Object.keys(ignoredOptions)]
+  return names
     .map((candidate) => ({ candidate, far: candidate.startsWith(name) ? 1 : distance(name, candidate) }))
     .filter(({ far }) => far <= limit)
     .sort((a, b) => a.far - b.far)

@@ -15,8 +15,10 @@ export interface Failure {
   readonly message: string;
 }
 
-/** Patterns of one run, tried in this order; the last that matched stands first. */
+/** What the answers of one run share. Patterns are tried in order; the last that matched stands first. */
 export class Patterns {
+  /** Events with output, of all answers of the run. */
+  outputs = 0;
   readonly #known: Pattern[] = [];
   #learned = 0;
 
@@ -187,6 +189,7 @@ export class Answer implements EventSink {
       this.#tokensSaid = Math.max(tokens, this.#tokensSaid);
       if (tokens > this.outputTokens) this.outputTokens = tokens;
     }
+    this.#patterns.outputs++;
     this.chunkTokens[this.chunks] = carried;
     this.chunkUs[this.chunks++] = this.nowUs;
   }

@@ -1,6 +1,6 @@
 /** Who sends requests and keeps their deadlines? Builds each one's bytes, gives it to a connection, makes its record. */
 import type { Cancel, Clock } from "../clock.ts";
-import { type Dialect, Patterns } from "./answer.ts";
+import { Patterns } from "./answer.ts";
 import { type BodyOptions, bodyOf, UsageAsked } from "./body.ts";
 import { Connections, type Sending, type Target } from "./connections.ts";
 import { Exchange } from "./exchange.ts";
@@ -62,6 +62,8 @@ export class Client {
   readonly #clock: Clock;
   readonly #head: string;
   readonly #patterns = new Patterns();
+  /** What is 0 in records. */
+  #originUs = 0;
   /** In the order of their start. */
   readonly #flights = new Set<Flight>();
   #sweeps = false;
@@ -86,8 +88,14 @@ export class Client {
     return this.#flights.size;
   }
 
-  get dialect(): Dialect {
-    return this.#options.body.dialect;
+  /** Chunks with output so far. */
+  get outputs(): number {
+    return this.#patterns.outputs;
+  }
+
+  /** Records count from here on; orders and the clock do not. */
+  countFrom(us: number): void {
+    this.#originUs = us;
   }
 
   /** The body of a request that has no history, before its time has come. */
@@ -164,16 +172,19 @@ export class Client {
     const { answer } = exchange;
     const { turn } = order;
     const count = answer.chunks;
+    const origin = this.#originUs;
+    const chunkUs = answer.chunkUs.slice(0, count);
+    for (let i = 0; i < count; i++) chunkUs[i]! -= origin;
     flight.ended(
       {
         index: order.index,
         requestId: order.requestId,
-        intendedUs: order.intendedUs,
-        sendUs: exchange.sendUs,
-        firstUs: count > 0 ? answer.chunkUs[0]! : Number.NaN,
-        lastUs: count > 0 ? answer.chunkUs[count - 1]! : Number.NaN,
-        endUs: exchange.endUs,
-        chunkUs: answer.chunkUs.slice(0, count),
+        intendedUs: order.intendedUs - origin,
+        sendUs: exchange.sendUs - origin,
+        firstUs: count > 0 ? chunkUs[0]! : Number.NaN,
+        lastUs: count > 0 ? chunkUs[count - 1]! : Number.NaN,
+        endUs: exchange.endUs - origin,
+        chunkUs,
         chunkTokens: answer.chunkTokens.slice(0, count),
         inputTokens: answer.promptTokens >= 0 ? answer.promptTokens : (turn.inputTokens ?? 0),
         outputTokens: answer.outputTokens >= 0 ? answer.outputTokens : count,

@@ -1,0 +1,88 @@
+/** `understudy load`: reads the options, runs the load, or a sweep of loads, prints the table, writes the files. */
+import { version } from "../../package.json";
+import { createAlarm } from "../alarm.ts";
+import { epochSeconds, WallClock, wallUs } from "../clock.ts";
+import { Load, type Loaded } from "../load/load.ts";
+import { Unmeasured } from "../load/server.ts";
+import type { Settings } from "../load/settings.ts";
+import { ourTable, vllmTable } from "../load/table.ts";
+import { TraceError } from "../traces/trace.ts";
+import { takeLoadArguments } from "./load-args.ts";
+import { LoadFiles } from "./load-files.ts";
+import { type LoadValues, loadHelp } from "./load-options.ts";
+import { settingsOf } from "./load-settings.ts";
+
+const NOTHING_MEASURED = 1;
+const USAGE_ERROR = 2;
+const INTERRUPTED = 130;
+/** npx passes Ctrl-C on although the terminal has sent it to everyone. */
+const SAME_SIGNAL_US = 200_000;
+
+export async function run(argv: readonly string[]): Promise<void> {
+  const taken = takeLoadArguments(argv);
+  if ("error" in taken) return refuse(taken.error);
+  if (taken.help) return console.log(loadHelp());
+  const { values } = taken;
+  const command = ["understudy load", ...argv.map(quoted)].join(" ").replace(/(--api-key[= ])\S+/, "$1…");
+  const settings = settingsOf(values, { env: process.env, command, version });
+  if ("error" in settings) return refuse(settings.error);
+  const clock = new WallClock(createAlarm);
+  try {
+    await load(values, settings, clock);
+  } catch (failure) {
+    if (!(failure instanceof TraceError)) throw failure;
+    console.error(`understudy load: ${failure.message}`);
+    process.exitCode = failure instanceof Unmeasured ? NOTHING_MEASURED : USAGE_ERROR;
+  } finally {
+    clock.close();
+  }
+}
+
+async function load(values: LoadValues, settings: Settings, clock: WallClock): Promise<void> {
+  const files = new LoadFiles(values, settings, settings.model ?? "model", epochSeconds());
+  const isWatched = process.stderr.isTTY;
+  const one = new Load(settings, {
+    clock,
+    live: isWatched
+      ? (line) => process.stderr.write(`\r\x1b[K${line.slice(0, (process.stderr.columns || 80) - 1)}`)
+      : null,
+    say: (line) => console.error(line),
+  });
+  const stopped = onInterrupt(() => one.stop());
+  const loaded = await one.run();
+  stopped();
+  if (isWatched) process.stderr.write("\r\x1b[K");
+  show(settings, loaded);
+  files.write(loaded.result, loaded.records, null);
+  if (loaded.nothing !== null) throw new Unmeasured(loaded.nothing);
+}
+
+function show(settings: Settings, { result }: Loaded): void {
+  console.log(vllmTable(settings, result).join("\n"));
+  console.log(`\n${ourTable(settings, result, settings.metrics).join("\n")}`);
+  for (const warning of result.understudy.warnings ?? []) console.log(`warning: ${warning}`);
+}
+
+/** The first Ctrl-C ends the run with what there is, the second one the program. */
+function onInterrupt(stop: () => void): () => void {
+  let sinceUs: number | null = null;
+  const listener = () => {
+    if (sinceUs !== null && wallUs() - sinceUs > SAME_SIGNAL_US) process.exit(INTERRUPTED);
+    if (sinceUs !== null) return;
+    sinceUs = wallUs();
+    stop();
+  };
+  process.on("SIGINT", listener);
+  process.on("SIGTERM", listener);
+  return () => {
+    process.off("SIGINT", listener);
+    process.off("SIGTERM", listener);
+  };
+}
+
+const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+function refuse(why: string): void {
+  console.error(`understudy load: ${why}`);
+  process.exitCode = USAGE_ERROR;
+}

@@ -1,0 +1,24 @@
+/** What does each number mean? The one set of definitions; every report prints it. */
+export const DEFINITIONS: Readonly<Record<string, string>> = {
+  intended:
+    "the schedule's time (open loop), or the moment at which a slot came free (closed loop); of a conversation's later turns not before its user has thought",
+  ttft: "first chunk with generated output minus the first byte of the request handed to the kernel. Output is non-empty content, reasoning, a tool or function call, or empty content without role",
+  ttft_intended: "the same from the intended time",
+  sched_delay:
+    "first byte sent minus the intended time: waiting for a slot, for a connection and for the client itself",
+  icl: "gaps between chunks with output, pooled over all requests",
+  itl: "gaps between tokens, pooled: the first token of a chunk carries the gap, the others 0. Where the server does not say how many tokens a chunk holds, the same as icl",
+  tpot: "(last chunk minus first chunk) / (n - k), k tokens in the first chunk (1 where unknown), for n > k",
+  e2el: "last chunk with output minus send",
+  e2el_intended: "the same from the intended time",
+  e2el_eof: "end of the body minus send",
+  n: "output tokens as usage says, else the number of chunks with output",
+  output_throughput: "tokens of complete requests / (last chunk of any minus first send)",
+  steady:
+    "the window from the first moment of full concurrency (open loop: the end of the first request) to the last send; latencies of requests sent within it, throughput of chunks within it",
+  goodput: "requests within all limits / duration; failed ones are not good. attainment: good ones / all",
+  percentiles: "linear between neighbours (numpy's default), on all samples",
+  adj: "percentiles in which a failed request counts as infinitely slow; null is infinite",
+  disturbed: "requests cut on purpose or read slowly on purpose are in no latency",
+  flat: "the keys outside of this object are those of vllm bench serve 0.33, with its definitions: itl per chunk, duration from the first dispatch to the end of the last request",
+};

@@ -1,0 +1,278 @@
+/** `understudy load` without a terminal and files: asks the server, warms up, measures, and makes the result. */
+import type { Cancel, Clock } from "../clock.ts";
+import { epochSeconds } from "../clock.ts";
+import { randomHex } from "../random.ts";
+import type { Result } from "../report/result.ts";
+import { TraceError } from "../traces/trace.ts";
+import type { Dialect } from "./answer.ts";
+import { arrivals } from "./arrivals.ts";
+import { Client } from "./client.ts";
+import { dataset, type LoadDataset } from "./datasets/index.ts";
+import { Live } from "./live.ts";
+import { greatest, isGoodAnswer } from "./measures.ts";
+import { resultOf, type Seen } from "./result.ts";
+import { type Loop, type Phase, type PhaseOutcome, Run } from "./run.ts";
+import { ServerTalk } from "./server.ts";
+import { ServerMetrics } from "./server-metrics.ts";
+import type { Settings } from "./settings.ts";
+import { Turns } from "./turns.ts";
+import type { RequestRecord } from "./types.ts";
+import { warningsOf } from "./warnings.ts";
+
+/** A run without another end. */
+const OPEN_COUNT = 1000;
+const LIVE_US = 500_000;
+/** A slow reader reads once in so long. */
+const SLOW_PAUSE_US = 500_000;
+
+const ENDPOINTS: Readonly<Record<Dialect, string>> = {
+  "openai-chat": "/v1/chat/completions",
+  openai: "/v1/completions",
+  "triton-generate": "/v2/models/MODEL/generate_stream",
+};
+
+export interface Around {
+  readonly clock: Clock;
+  /** Called every half second with the live line; null: nobody looks. */
+  readonly live: ((line: string) => void) | null;
+  readonly say: (line: string) => void;
+}
+
+export interface Loaded {
+  readonly result: Result;
+  readonly records: readonly RequestRecord[];
+  /** Why nothing could be measured; null: something was. */
+  readonly nothing: string | null;
+}
+
+export class Load {
+  readonly #settings: Settings;
+  readonly #around: Around;
+  #run: Run | null = null;
+  #stopped = false;
+
+  constructor(settings: Settings, around: Around) {
+    this.#settings = settings;
+    this.#around = around;
+  }
+
+  /** The run ends now; what is there is the result. */
+  stop(): void {
+    this.#stopped = true;
+    this.#run?.stop("the run was ended");
+  }
+
+  /** Throws a TraceError where it cannot begin: no server, no model, no dataset. */
+  async run(): Promise<Loaded> {
+    const { clock } = this.#around;
+    const settings = this.#settings;
+    const base = settings.url.origin + settings.url.pathname.replace(/\/$/, "");
+    const fetchOptions = { headers: settings.headers, tls: { rejectUnauthorized: !settings.insecure } };
+    const server = new ServerTalk(base, fetchOptions, clock);
+    const model = settings.model ?? (await server.firstModel(settings.dialect));
+    const chat = settings.dialect !== "openai";
+    const data = await dataset({
+      ...settings.dataset,
+      chat,
+      count: chat && settings.dialect === "openai-chat" ? await server.counter(model) : null,
+      seed: settings.seed,
+      limit: settings.count,
+    });
+    const client = this.#client(model);
+    const metrics =
+      settings.metricsUrl === null
+        ? null
+        : new ServerMetrics(settings.metricsUrl, settings.metricsIntervalS, fetchOptions, clock);
+    try {
+      const run = new Run({
+        clock,
+        client,
+        seed: settings.seed,
+        cancelShare: settings.cancelShare,
+        cancelAfterUs: settings.cancelAfterS * 1e6,
+        slowShare: settings.slowShare,
+        slowPauseUs: SLOW_PAUSE_US,
+      });
+      this.#run = run;
+      const prefix = `load-${randomHex(4)}-`;
+      const warmUp = await this.#warmUp(run, data, prefix);
+      const turns = new Turns(
+        data.turns(settings.seed),
+        settings.dataset.path ?? settings.dataset.name,
+        settings.skipBad,
+      );
+      await metrics?.before();
+      const startEpochS = epochSeconds();
+      const cpuBefore = process.cpuUsage();
+      metrics?.start();
+      const live = this.#watch(run, client);
+      const count = this.#count(data);
+      const outcome = await this.#phase(run, {
+        turns,
+        prefix,
+        loop: this.#loop(count, data),
+        concurrency: settings.concurrency ?? Number.POSITIVE_INFINITY,
+        count,
+        durationUs: settings.durationS === null ? Number.POSITIVE_INFINITY : settings.durationS * 1e6,
+        graceUs: settings.graceS * 1e6,
+      });
+      live?.();
+      const used = process.cpuUsage(cpuBefore);
+      await metrics?.after();
+      const cpuShare = (used.user + used.system) / Math.max(1, outcome.endUs - outcome.startUs);
+      return this.#loaded(outcome, {
+        model,
+        durationS: Math.max(1e-6, greatest(outcome.records, (r) => r.endUs || 0) / 1e6),
+        interrupted: outcome.interrupted,
+        cpuShare,
+        connectionsOpened: client.connections.opened,
+        warmUpRequests: warmUp.length,
+        serverMetrics: metrics?.result() ?? null,
+        startEpochS,
+        warmUp,
+        turns,
+        estimated: data.lengths === "estimated" && settings.dataset.path === undefined,
+        metricsMissing: metrics?.missing ?? null,
+      });
+    } finally {
+      client.close();
+      data.close();
+    }
+  }
+
+  #client(model: string): Client {
+    const settings = this.#settings;
+    const { url, dialect } = settings;
+    const tls = url.protocol === "https:";
+    const endpoint = settings.endpoint ?? ENDPOINTS[dialect].replace("MODEL", encodeURIComponent(model));
+    const whole = settings.stream ? endpoint : endpoint.replace(/\/generate_stream$/, "/generate");
+    return new Client(
+      {
+        target: {
+          hostname: url.hostname.replace(/^\[(.*)\]$/, "$1"),
+          port: url.port === "" ? (tls ? 443 : 80) : Number(url.port),
+          tls,
+          insecure: settings.insecure,
+          caFile: settings.caFile,
+        },
+        host: url.host,
+        path: url.pathname.replace(/\/$/, "") + whole,
+        body: {
+          dialect,
+          model,
+          stream: settings.stream,
+          legacyMaxTokens: settings.legacyMaxTokens,
+          ignoreEos: settings.ignoreEos,
+          minTokens: settings.minTokens,
+          temperature: settings.temperature,
+          extra: settings.extraBody,
+        },
+        headers: settings.headers,
+        pooled: settings.pooled,
+        timeoutUs: settings.timeoutS * 1e6,
+        userAgent: `understudy-load/${settings.version}`,
+      },
+      this.#around.clock,
+    );
+  }
+
+  #count({ total }: LoadDataset): number {
+    const { count, durationS, loop, concurrency } = this.#settings;
+    if (count !== null) return count;
+    if (durationS !== null || total !== null || loop.kind === "schedule") return total ?? Number.POSITIVE_INFINITY;
+    return loop.kind === "open" ? OPEN_COUNT : Math.max(10, 2 * (concurrency ?? 1));
+  }
+
+  #loop(count: number, { name }: LoadDataset): Loop {
+    const { loop, durationS, seed } = this.#settings;
+    if (loop.kind === "closed") return loop;
+    if (loop.kind === "schedule") {
+      if (this.#settings.dataset.path !== undefined) return loop;
+      throw new TraceError(`--fixed-schedule: --dataset-name ${name} has no times`);
+    }
+    const durationUs = durationS === null ? Number.POSITIVE_INFINITY : durationS * 1e6;
+    return { kind: "open", arrivals: arrivals({ ...loop, count, durationUs, seed }) };
+  }
+
+  /** With the measured loop's pace; of a schedule, whose times are the measured requests' own, one after the other. */
+  async #warmUp(run: Run, data: LoadDataset, prefix: string): Promise<readonly RequestRecord[]> {
+    const { warmUpCount, warmUpS, seed, loop, concurrency, graceS } = this.#settings;
+    if (warmUpCount === 0 && warmUpS === 0) return [];
+    const count = warmUpCount > 0 ? warmUpCount : Number.POSITIVE_INFINITY;
+    const durationUs = warmUpS > 0 ? warmUpS * 1e6 : Number.POSITIVE_INFINITY;
+    const paced: Loop =
+      loop.kind === "open"
+        ? { kind: "open", arrivals: arrivals({ ...loop, ramp: null, rescale: false, count, durationUs, seed: ~seed }) }
+        : { kind: "closed" };
+    const { records } = await this.#phase(run, {
+      turns: new Turns(data.warmUp(seed), "warm-up", false),
+      prefix: `${prefix}w`,
+      loop: paced,
+      concurrency: concurrency ?? (loop.kind === "schedule" ? 1 : Number.POSITIVE_INFINITY),
+      count,
+      durationUs,
+      graceUs: graceS * 1e6,
+    });
+    return records;
+  }
+
+  async #phase(run: Run, phase: Phase): Promise<PhaseOutcome> {
+    const outcome = run.phase(phase);
+    if (this.#stopped) run.stop("the run was ended");
+    return outcome;
+  }
+
+  #watch(run: Run, client: Client): Cancel | null {
+    const { clock, live } = this.#around;
+    if (live === null) return null;
+    const line = new Live();
+    let next: Cancel = () => {};
+    const again = () => {
+      next = clock.at(clock.now() + LIVE_US, () => {
+        const { sent, running, failed, records } = run;
+        live(
+          line.line({ elapsedUs: clock.now() - run.startUs, sent, running, failed, outputs: client.outputs, records }),
+        );
+        again();
+      });
+    };
+    again();
+    return () => next();
+  }
+
+  #loaded(
+    { records }: PhaseOutcome,
+    seen: Omit<Seen, "warnings"> & {
+      readonly warmUp: readonly RequestRecord[];
+      readonly turns: Turns;
+      readonly estimated: boolean;
+      readonly metricsMissing: string | null;
+    },
+  ): Loaded {
+    const settings = this.#settings;
+    const bare = resultOf(settings, records, { ...seen, warnings: [] });
+    const { sched_delay_ms: schedDelay, distributions } = bare.understudy;
+    const warnings = warningsOf({
+      records,
+      warmUp: seen.warmUp,
+      schedDelay: schedDelay!,
+      ttft: distributions!.ttft!,
+      cpuShare: seen.cpuShare,
+      stream: settings.stream,
+      hasUsage: settings.dialect !== "triton-generate",
+      badLines: seen.turns.bad.count,
+      droppedTurns: seen.turns.dropped,
+      estimatedLengths: seen.estimated,
+    });
+    const result = { ...bare, understudy: { ...bare.understudy, warnings } };
+    return { result, records, nothing: records.some(isGoodAnswer) ? null : whyNothing(records) };
+  }
+}
+
+function whyNothing(records: readonly RequestRecord[]): string {
+  if (records.length === 0) return "no request was sent";
+  const first = records.find(({ failure }) => failure !== null)?.failure;
+  return first
+    ? `no request was answered; the first: ${first.kind}: ${first.message}`
+    : "no request was answered undisturbed";
+}

@@ -1,0 +1,71 @@
+/** What is one run of `load`, once all options are read? */
+import type { Dialect } from "./answer.ts";
+import type { Ramp } from "./arrivals.ts";
+import type { DatasetOptions } from "./datasets/index.ts";
+import type { Slo } from "./measures.ts";
+import type { FlatMetric } from "./vllm-keys.ts";
+
+export type LoopSettings =
+  | { readonly kind: "closed" }
+  | {
+      readonly kind: "open";
+      readonly pattern: "constant" | "poisson" | "gamma";
+      /** Requests per second; Infinity: all at once. */
+      readonly rate: number;
+      readonly burstiness: number;
+      readonly ramp: Ramp | null;
+      readonly rescale: boolean;
+    }
+  | { readonly kind: "schedule"; readonly speedup: number };
+
+export interface Settings {
+  /** Scheme, host, port and a path before all others; without a slash at its end. */
+  readonly url: URL;
+  /** Null: that of the dialect. */
+  readonly endpoint: string | null;
+  readonly dialect: Dialect;
+  /** Null: the first one that the server names. */
+  readonly model: string | null;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly insecure: boolean;
+  readonly caFile: string | null;
+
+  readonly loop: LoopSettings;
+  /** Null: no limit (open loop). */
+  readonly concurrency: number | null;
+  readonly count: number | null;
+  readonly durationS: number | null;
+  readonly graceS: number;
+  readonly warmUpCount: number;
+  readonly warmUpS: number;
+
+  readonly dataset: Omit<DatasetOptions, "chat" | "count" | "seed" | "limit">;
+  readonly skipBad: boolean;
+  readonly stream: boolean;
+  readonly legacyMaxTokens: boolean;
+  readonly ignoreEos: boolean;
+  readonly minTokens: number | null;
+  readonly temperature: number | null;
+  readonly extraBody: Readonly<Record<string, unknown>>;
+
+  readonly slo: Slo | null;
+  readonly metrics: readonly FlatMetric[];
+  readonly percentiles: readonly number[];
+
+  readonly cancelShare: number;
+  readonly cancelAfterS: number;
+  readonly slowShare: number;
+  readonly seed: number;
+  readonly pooled: boolean;
+  readonly timeoutS: number;
+  /** Null: the server's metrics are left alone. */
+  readonly metricsUrl: string | null;
+  readonly metricsIntervalS: number;
+
+  readonly label: string | null;
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly detailed: boolean;
+  /** As typed, for the report. */
+  readonly command: string;
+  readonly version: string;
+}

@@ -1,0 +1,74 @@
+/** What must a reader of the numbers know? Each warning is printed as well as written. */
+import type { Distribution } from "../report/result.ts";
+import { isGoodAnswer, saysTokens } from "./measures.ts";
+import type { RequestRecord } from "./types.ts";
+
+export interface Evidence {
+  readonly records: readonly RequestRecord[];
+  readonly warmUp: readonly RequestRecord[];
+  readonly schedDelay: Distribution;
+  readonly ttft: Distribution;
+  /** Share of one core that the client's process used while it measured. */
+  readonly cpuShare: number;
+  readonly stream: boolean;
+  readonly hasUsage: boolean;
+  /** Lines of the dataset that were no requests; turns dropped after a failure. */
+  readonly badLines: number;
+  readonly droppedTurns: number;
+  readonly estimatedLengths: boolean;
+}
+
+const CPU_SHARE_MOST = 0.8;
+const DELAY_MS_MOST = 50;
+const DELAY_SHARE_MOST = 0.01;
+const OTHER_LENGTH_MOST = 0.01;
+
+export function warningsOf(evidence: Evidence): string[] {
+  const { records, warmUp, schedDelay, ttft, cpuShare, stream, hasUsage, badLines, droppedTurns } = evidence;
+  const good = records.filter(isGoodAnswer);
+  const found: string[] = [];
+  const delayMs = schedDelay.p99 ?? 0;
+  const share = delayMs / (ttft.p50 || Number.POSITIVE_INFINITY);
+  if (delayMs > DELAY_MS_MOST || share > DELAY_SHARE_MOST) {
+    const part = Number.isFinite(share) && ttft.p50 ? `, ${(share * 100).toFixed(1)} % of the median TTFT` : "";
+    found.push(
+      `requests left late: sched delay p99 ${delayMs.toFixed(2)} ms${part}. TTFT from the send hides it; see TTFT from the intended time`,
+    );
+  }
+  if (cpuShare > CPU_SHARE_MOST) {
+    found.push(
+      `the client used ${(cpuShare * 100).toFixed(0)} % of a core (its waiting for the next send included): it may have been the limit`,
+    );
+  }
+  if (!stream)
+    found.push("without streaming TTFT is the time of the whole answer, and there are no gaps between tokens");
+  const silent = good.filter((r) => !r.usage).length;
+  if (hasUsage && silent > 0) {
+    found.push(`${silent} answers came without usage: their tokens are counted as chunks`);
+  }
+  const merged = good.filter((r) => r.usage && r.chunkUs.length < r.outputTokens).length;
+  const unsaid = good.filter((r) => r.chunkUs.length < r.outputTokens && !saysTokens(r)).length;
+  if (stream && unsaid > 0) {
+    found.push(
+      `${unsaid} answers have fewer chunks than tokens, and the server does not say how many a chunk holds: their ITL is per chunk, not per token`,
+    );
+  } else if (stream && merged > 0) {
+    found.push(`${merged} answers have fewer chunks than tokens: the flat itl keys are per chunk, as vLLM has them`);
+  }
+  const asked = good.filter((r) => r.wantedTokens !== null);
+  const other = asked.filter((r) => r.outputTokens !== r.wantedTokens).length;
+  if (other > OTHER_LENGTH_MOST * asked.length) {
+    found.push(`${other} of ${asked.length} answers are not as long as asked for; --ignore-eos asks for full length`);
+  }
+  const noDone = good.filter((r) => !r.done).length;
+  if (stream && hasUsage && noDone > 0) found.push(`${noDone} streams ended without [DONE]`);
+  if (warmUp.some((r) => r.cachedTokens > 0)) {
+    found.push("prompts of the warm-up were in the server's prefix cache: an earlier run left it warm");
+  }
+  if (badLines > 0) found.push(`${badLines} lines of the dataset hold no request and were left out`);
+  if (droppedTurns > 0) found.push(`${droppedTurns} turns were left out because one before them had no answer`);
+  if (evidence.estimatedLengths) {
+    found.push("the server has no /tokenize: lengths of made-up prompts are estimated, usage says what they were");
+  }
+  return found;
+}
