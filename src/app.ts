@@ -10,15 +10,18 @@ import { TritonPortError } from "./config/triton-metrics.ts";
 import type { ServeConfig, WireConfig } from "./config/types.ts";
 import { laidDown } from "./content/laid-down.ts";
 import { builtInText, folderText } from "./content/text-model.ts";
+import { Cause } from "./engine/causes.ts";
 import { Fleet } from "./engine/fleet.ts";
 import { Journal, type JournalText } from "./engine/journal.ts";
+import { Punctuality } from "./engine/punctuality.ts";
 import type { EngineView, Snapshot } from "./engine/types.ts";
 import { HttpAccounts } from "./http-accounts.ts";
+import { Marks, sampleEventLoop, threadHost } from "./marks.ts";
 import { stuck } from "./metrics/bugs/stuck.ts";
 import { bugs } from "./metrics/bugs/table.ts";
 import { Held, type Source } from "./metrics/held.ts";
 import type { Identity } from "./metrics/identity.ts";
-import { type LogState, logLines } from "./metrics/log-line.ts";
+import { logStatistics } from "./metrics/log-line.ts";
 import type { Publisher } from "./metrics/publisher.ts";
 import { Renderer } from "./metrics/renderer.ts";
 import { METRICS_METHODS, metrics } from "./metrics/route.ts";
@@ -36,12 +39,12 @@ import { randomSeed, seeded } from "./random.ts";
 import { Garbage, SpareTime } from "./spare-time.ts";
 import { StepLog } from "./step-log.ts";
 import { createTruthLog, type TruthLog } from "./truth/log.ts";
+import { Peers } from "./truth/peers.ts";
+import { observersOf, Recent } from "./truth/recent.ts";
 import { RING } from "./truth/ring.ts";
+import { TRUTH_METHODS, truthRoutes } from "./truth/routes.ts";
 import type { About } from "./truth/schema.ts";
 
-/** vLLM logs its statistics so often (VLLM_LOG_STATS_INTERVAL). */
-const STATS_INTERVAL_S = 10;
-const EVENT_LOOP_SAMPLE_US = 500_000;
 /** After an orderly end the last bytes get this long to leave. */
 const FLUSH_MS = 100;
 /** A disk that hangs must not hold the exit. */
@@ -51,6 +54,9 @@ const HASTY = { ...RING, lingerUs: 50_000 };
 /** Reading a body of half a megabyte, or hashing its prompt; how long it may be put off. */
 const LONG_WORK_US = 4000;
 const LONG_WORK_PATIENCE_US = 200_000;
+/** Making a piece of an answer about the last requests. */
+const PIECE_US = 500;
+const PIECE_PATIENCE_US = 20_000;
 /** A whole collection with 10,000 open streams takes 25 to 45 ms. */
 const COLLECTION_US = 60_000;
 const COLLECTION_PATIENCE_US = 2_000_000;
@@ -95,7 +101,7 @@ export interface App {
 /** Files made by the build, beside the sources. */
 const built = (name: string) => Bun.file(new URL(`../build/${name}`, import.meta.url));
 
-export async function createApp(config: ServeConfig, { log, stepLog, place }: AppOptions): Promise<App> {
+export async function createApp(config: ServeConfig, { log: write, stepLog, place }: AppOptions): Promise<App> {
   const tls = config.tls && readTls(config.tls);
   if (tls && "error" in tls) throw new Error(tls.error);
   const [core, vocabularyBytes, answers] = await Promise.all([
@@ -110,14 +116,25 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
   const text = wire.tokenizer
     ? await folderText(wire.tokenizer)
     : builtInText(vocabularyBytes, answers, wire.reasoningParser !== undefined);
-  const { vocabulary, encoder } = text;
+  const { vocabulary } = text;
+  const punctual = new Punctuality({
+    clock,
+    host: threadHost,
+    steps: () => engines.latenessView().stepStartLateness.count,
+    log: config.disableLogStats ? null : write,
+  });
+  const marks = new Marks(punctual.causes, clock);
+  const log = marks.log(write);
+  const encoder = marks.encoder(text.encoder);
   // Several processes read the same folder; the first one speaks.
   const laid = await laidDown(wire, vocabulary.size, (place?.index ?? 0) === 0 ? log : () => {});
   const steps = stepLog ? new StepLog(stepLog) : null;
   const engineFirst = (place?.index ?? 0) * config.dataParallelSize;
   const truth = config.truthLog
-    ? createTruthLog(config.truthLog, aboutOf(config, place), log, place ? HASTY : RING)
+    ? createTruthLog(config.truthLog, aboutOf(config, place), log, place ? HASTY : RING, marks.aside(Cause.Truth))
     : null;
+  const { truthRequests, dataParallelSize } = config;
+  const recent = truthRequests ? new Recent(truthRequests, dataParallelSize, engineFirst, clock.now()) : null;
   const journals = Array.from({ length: config.dataParallelSize }, () => new Journal());
   const engines = new Fleet({
     engines: config.dataParallelSize,
@@ -135,7 +152,8 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
       held.before(nowUs);
     },
     ...(place ? { moved: (idle: boolean) => shown?.moved(idle) } : {}),
-    ...(truth ? { observer: (rank: number) => truth.observer(engineFirst + rank) } : {}),
+    lateWatch: punctual,
+    ...observersOf(engineFirst, truth, recent),
     ...(config.triton.metrics
       ? { passages: () => new Ensemble(config.triton.quantiles, () => clock.now(), epochUsOf(0)) }
       : {}),
@@ -148,7 +166,10 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
   );
   const accounts = new Accounts(httpAccounts);
   const spare = new SpareTime(clock, LONG_WORK_US, LONG_WORK_PATIENCE_US);
-  const garbage = new Garbage(new SpareTime(clock, COLLECTION_US, COLLECTION_PATIENCE_US), (now) => void Bun.gc(now));
+  const garbage = new Garbage(new SpareTime(clock, COLLECTION_US, COLLECTION_PATIENCE_US), (now) =>
+    marks.timed(Cause.Collection, () => void Bun.gc(now)),
+  );
+  const pieces = new SpareTime(clock, PIECE_US, PIECE_PATIENCE_US);
   const snapshot = (): Snapshot => ({
     engines: engines.snapshots(),
     loop: engines.lateness(),
@@ -177,7 +198,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     backend: {
       submit: (generation, receiver) => fatal(() => engines.submit(generation, receiver)),
       nowUs: () => clock.now(),
-      spare: async () => void (await spare.pass()),
+      spare: () => marks.beforeLongPrompt(() => spare.pass()),
       consumed: garbage.add,
       inFlight: () => engines.live,
       load: () => {
@@ -208,6 +229,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     alive: () => !dead,
     otherRoutes: {
       ...METRICS_METHODS,
+      ...TRUTH_METHODS,
       ...(config.disableFastapiDocs ? {} : DOCS_METHODS),
       ...(config.devMode ? DEV_METHODS : {}),
     },
@@ -224,6 +246,16 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
       : new Renderer(() => held.refresh(clock.now()), setup);
   const app = new Elysia({ strictPath: true }).use(metrics(renderer, setup.identity)).use(openai(front));
   if (config.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
+  renderer.marks = marks.of(Cause.Scrape);
+  app.use(
+    truthRoutes({
+      recent,
+      about: aboutOf(config, place),
+      spare: () => pieces.pass(),
+      worked: (work) => marks.timed(Cause.Truth, work),
+      peers: place ? new Peers(place.pages.files[0]!, place.index, place.workers, clock) : null,
+    }),
+  );
   if (!config.disableFastapiDocs) app.use(docsRoutes(front));
   const server = await listen(app, {
     hostname: config.host,
@@ -240,7 +272,10 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
     throw new TritonPortError(why);
   });
   if (!config.disableLogStats) logStatistics(clock, snapshot, engineFirst, log);
-  sampleEventLoop(clock, engines, () => shown?.moved());
+  sampleEventLoop(clock, (us) => {
+    engines.delayed(us);
+    shown?.moved();
+  });
 
   return {
     url: `${tls ? "https" : "http"}://${server.hostname}:${server.port}`,
@@ -258,6 +293,7 @@ export async function createApp(config: ServeConfig, { log, stepLog, place }: Ap
       await Promise.race([stopped, pause(clock, FLUSH_MS * 1000)]);
       await Promise.all([server.stop(true), tritonPort?.stop(true)]);
       engines.stop();
+      punctual.stop();
       shown?.stop();
       if (truth) await Promise.race([truth.close(), pause(clock, TRUTH_CLOSE_MS * 1000)]);
       laid.fixtures?.close();
@@ -331,27 +367,3 @@ function watched(accounts: Accounts, shown: Publisher): Accounting {
 }
 
 const pause = (clock: Clock, us: number) => new Promise<void>((done) => clock.at(clock.now() + us, done));
-
-/** How late the event loop is, twice a second. */
-function sampleEventLoop(clock: Clock, engines: Fleet, moved: () => void): void {
-  const sample = (dueUs: number) =>
-    clock.at(dueUs, () => {
-      const nowUs = clock.now();
-      engines.delayed(nowUs - dueUs);
-      moved();
-      sample(nowUs + EVENT_LOOP_SAMPLE_US);
-    });
-  sample(clock.now() + EVENT_LOOP_SAMPLE_US);
-}
-
-/** vLLM's line every ten seconds, unless nothing moved. */
-function logStatistics(clock: Clock, snapshot: () => Snapshot, engineFirst: number, log: AppOptions["log"]): void {
-  let state: LogState = [];
-  const tick = () => {
-    const { lines, state: next } = logLines(state, snapshot(), STATS_INTERVAL_S, engineFirst);
-    state = next;
-    for (const line of lines) log(line);
-    clock.at(clock.now() + STATS_INTERVAL_S * 1e6, tick);
-  };
-  clock.at(clock.now() + STATS_INTERVAL_S * 1e6, tick);
-}

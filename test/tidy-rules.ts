@@ -32,6 +32,7 @@ const HEIGHT: Readonly<Record<string, number>> = {
   "http-accounts": 3,
   "step-log": 3,
   "spare-time": 3,
+  marks: 3,
   engine: 2,
   content: 1,
   core: 1,

@@ -1,5 +1,6 @@
 /** What can `understudy serve` be told? The one table behind flags, environment, file, help and documentation. */
 
+import { TRUTH_REQUESTS } from "../config/defaults.ts";
 import { CURRENT, PROFILES, profileName } from "../config/metrics-profiles.ts";
 import { BUG_NAMES, FIX_NAMES } from "../config/types.ts";
 import { doorOptions } from "./door-options.ts";
@@ -333,6 +334,14 @@ export const serveOptions = {
     group: "Stand-in",
     default: "4",
     about: "Files of the truth log that are kept, the one being written included.",
+    ours: true,
+  },
+  "truth-requests": {
+    ...integer(0, 100_000),
+    group: "Stand-in",
+    default: String(TRUTH_REQUESTS),
+    about:
+      "Generations whose truth is kept for GET /understudy/requests after they have ended; 0: none. docs/truth-log.md.",
     ours: true,
   },
   config: {

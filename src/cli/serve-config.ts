@@ -1,5 +1,5 @@
 /** From what was said to a complete configuration: defaults of vLLM 0.33, of the preset's model and of its GPU. */
-import { BLOCK_SIZE, batchDefaults, GPU_MEMORY_UTILIZATION, poolBlocks } from "../config/defaults.ts";
+import { BLOCK_SIZE, batchDefaults, GPU_MEMORY_UTILIZATION, poolBlocks, TRUTH_REQUESTS } from "../config/defaults.ts";
 import { CURRENT, PROFILES, profileName, showsHidden } from "../config/metrics-profiles.ts";
 import { models } from "../config/models.ts";
 import { parseTiming, TIMING_FORMS } from "../config/parse-timing.ts";
@@ -127,6 +127,7 @@ function server(values: Values, model: string) {
     enableLogRequests: values["enable-log-requests"] ?? false,
     earlyHead: values["early-head"] ?? false,
     truthLog: truthLog(values),
+    truthRequests: values["truth-requests"] ?? TRUTH_REQUESTS,
     meanOutputTokens: values["mean-output-tokens"] ?? 128,
     devMode: false,
     ignoredFlags: [],

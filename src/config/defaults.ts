@@ -9,6 +9,9 @@ export const GPU_MEMORY_UTILIZATION = 0.92;
 /** vLLM's default on CUDA. */
 export const BLOCK_SIZE = 16;
 
+/** Generations whose truth is kept; ours. */
+export const TRUTH_REQUESTS = 1000;
+
 export interface BatchDefaults {
   readonly maxNumBatchedTokens: number;
   readonly maxNumSeqs: number;

@@ -210,6 +210,8 @@ export interface ServeConfig {
   /** As given, for `cache_config_info`; `engine.numGpuBlocks` already follows it. */
   readonly numGpuBlocksOverride: number | null;
   readonly truthLog: TruthLogConfig | null;
+  /** Generations that ended whose truth is kept in memory; 0: none. */
+  readonly truthRequests: number;
   /** What the Triton and TensorRT-LLM dialects show, and whether they have a port of their own. */
   readonly triton: TritonMetricsConfig;
   /** Routes that change how the server runs: pause, resume, cache resets. */

@@ -1,9 +1,12 @@
 /**
  * What does the log say every ten seconds? One line per engine, as vLLM 0.33 `v1/metrics/loggers.py`,
- * `LoggingStatLogger.log`. Pure: what one interval must remember for the next is handed from call to call.
+ * `LoggingStatLogger.log`. What one interval must remember for the next is handed from call to call.
  */
+import type { Clock } from "../clock.ts";
 import type { EngineSnapshot, Snapshot } from "../engine/types.ts";
 
+/** vLLM logs its statistics so often (VLLM_LOG_STATS_INTERVAL). */
+const STATS_INTERVAL_S = 10;
 /** vLLM's hit rate looks at this many requests. */
 const RECENT_REQUESTS = 1000;
 
@@ -96,4 +99,21 @@ function observe({ totals: last, recent }: EngineState, totals: EngineState["tot
 /** Python's `%.1f`: a tie goes to the even digit, where `toFixed` goes up. Only x.25 tells the two apart. */
 function oneDecimal(value: number): string {
   return (value % 1 === 0.25 ? value - 0.05 : value).toFixed(1);
+}
+
+/** vLLM's line every ten seconds, unless nothing moved. */
+export function logStatistics(
+  clock: Clock,
+  snapshot: () => Snapshot,
+  engineFirst: number,
+  log: (line: string) => void,
+): void {
+  let state: LogState = [];
+  const tick = () => {
+    const { lines, state: next } = logLines(state, snapshot(), STATS_INTERVAL_S, engineFirst);
+    state = next;
+    for (const line of lines) log(line);
+    clock.at(clock.now() + STATS_INTERVAL_S * 1e6, tick);
+  };
+  clock.at(clock.now() + STATS_INTERVAL_S * 1e6, tick);
 }

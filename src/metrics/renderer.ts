@@ -29,7 +29,17 @@ interface Order {
 /** Thrown where more than `WAITING_MAX` scrapes wait. */
 export class TooManyScrapes extends Error {}
 
+/** Told of work, for the case that a step is late meanwhile. */
+export interface WorkMarks {
+  /** On the loop's thread, done at once. */
+  timed<T>(work: () => T): T;
+  /** Another thread begins, or has done it. */
+  busy(busy: boolean): void;
+}
+
 export class Renderer {
+  /** Told of each page: the copy on this thread, the making in the worker. */
+  marks: WorkMarks | null = null;
   readonly #numbers: () => Float64Array | null;
   readonly #setup: Setup;
   readonly #leftUs: () => number;
@@ -81,8 +91,9 @@ export class Renderer {
     if (!order) return;
     this.#next.delete(keyOf(order.view, order.format));
     this.#running = order;
+    this.marks?.busy(true);
     try {
-      const numbers = this.#numbers();
+      const numbers = this.marks ? this.marks.timed(this.#numbers) : this.#numbers();
       this.#worker ??= this.#start(numbers?.length ?? 0);
       // The worker rests: nobody reads what is written here.
       if (numbers) this.#copies.set(numbers);
@@ -108,6 +119,7 @@ export class Renderer {
       if (worker !== this.#worker) return; // one that was ended still had a page under way
       const order = this.#running!;
       this.#running = null;
+      this.marks?.busy(false);
       order.resolve(data);
       this.#turn();
     };
@@ -121,6 +133,7 @@ export class Renderer {
   /** The next scrape starts anew, with a new worker. */
   #fail(reason: unknown): void {
     const orders = [...(this.#running ? [this.#running] : []), ...this.#next.values()];
+    if (this.#running) this.marks?.busy(false);
     this.#running = null;
     this.#next.clear();
     this.#worker?.terminate();

@@ -23,14 +23,15 @@ export interface TruthLog {
   close(): Promise<void>;
 }
 
-/** Writes in a thread. `warn` gets one line at most, about a disk that fails. */
+/** Writes in a thread. `warn` gets one line at most, about a disk that fails; `busy` is told of each page on its way and back. */
 export function createTruthLog(
   config: TruthLogConfig,
   about: About,
   warn: (line: string) => void,
   limits: RingLimits = RING,
+  busy: (busy: boolean) => void = () => {},
 ): TruthLog {
-  return new WorkerLog(config, about, warn, limits);
+  return new WorkerLog(config, about, warn, limits, busy);
 }
 
 /** Writes in the caller's thread, page by page: for replay and tests. Nothing is ever dropped but by the disk. */
@@ -83,7 +84,13 @@ class WorkerLog implements TruthLog {
   #dead = false;
   readonly #closed = Promise.withResolvers<void>();
 
-  constructor(config: TruthLogConfig, about: About, warn: (line: string) => void, limits: RingLimits) {
+  constructor(
+    config: TruthLogConfig,
+    about: About,
+    warn: (line: string) => void,
+    limits: RingLimits,
+    readonly busy: (busy: boolean) => void,
+  ) {
     this.#warn = (why) => warn(warning(config, why));
     this.#ring = new Ring(limits, (page) => this.#send(page));
     this.#worker = new Worker(new URL("./worker.ts", import.meta.url));
@@ -121,6 +128,7 @@ class WorkerLog implements TruthLog {
       return;
     }
     this.#away.push(rows);
+    this.busy(true);
     this.#post({ words: page.words, used: page.used }, [page.words.buffer]);
   }
 
@@ -139,6 +147,7 @@ class WorkerLog implements TruthLog {
       return;
     }
     this.#away.shift();
+    this.busy(false);
     this.#ring.returned(new Page(reply.words));
   }
 

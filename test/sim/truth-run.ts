@@ -5,9 +5,11 @@ import { join } from "node:path";
 import { VirtualClock } from "../../src/clock.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { Engine } from "../../src/engine/engine.ts";
+import type { Observer } from "../../src/engine/observer.ts";
 import { type EngineSnapshot, Finish, type Submission } from "../../src/engine/types.ts";
 import { seeded } from "../../src/random.ts";
 import { createInlineTruthLog } from "../../src/truth/log.ts";
+import { observersOf } from "../../src/truth/recent.ts";
 import type { EndLine, HeaderLine, RequestLine, StepLine, TruthLine } from "../../src/truth/schema.ts";
 import { configOf, debug, EOS, generationOf } from "./world.ts";
 
@@ -24,6 +26,8 @@ export interface Plan {
   readonly submit?: (engine: Engine, clock: VirtualClock) => void;
   /** Stops the engine then, whatever runs. */
   readonly untilUs?: number;
+  /** Told as well as the log. */
+  readonly observer?: Observer;
 }
 
 export interface Run {
@@ -51,7 +55,8 @@ export async function run(plan: Plan): Promise<Run> {
     const log = createInlineTruthLog({ file, maxBytes, files: 1000 }, about, (line) => {
       throw new Error(line);
     });
-    const engine = new Engine({ config, clock, module: debug, eosId: EOS, observer: log.observer(0) });
+    const { observer } = observersOf(0, log, plan.observer ? { observer: () => plan.observer! } : null);
+    const engine = new Engine({ config, clock, module: debug, eosId: EOS, observer: observer!(0) });
     const heard = new Map<string, number[]>();
     if (plan.submit) plan.submit(engine, clock);
     else submitAll(plan, engine, clock, heard);

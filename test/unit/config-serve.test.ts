@@ -62,6 +62,7 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
     enableLogRequests: false,
     earlyHead: false,
     truthLog: null,
+    truthRequests: 1000,
     triton: DEFAULT_TRITON_METRICS,
     devMode: false,
     meanOutputTokens: 128,

@@ -1,0 +1,194 @@
+/** Who asks a running server for the truth of its last requests? `GET /understudy/requests`, of all or of one. */
+import { Elysia } from "elysia";
+import { around, rowsOf, rowsSince, type Wanted } from "./ask.ts";
+import type { Peers } from "./peers.ts";
+import type { Recent } from "./recent.ts";
+import type { About, PageLine } from "./schema.ts";
+
+const PATH = "/understudy/requests";
+/** Rows in one answer. */
+const LIMIT = 1000;
+export const LIMIT_MOST = 10_000;
+/** Answers that may be on their way; one more is refused. */
+const ASKING_MOST = 16;
+/** A cursor has one number for each worker, or nothing where it begins with the oldest row. */
+const CURSOR = /^(?:\d{0,16})(?:\.\d{0,16})*$/;
+
+/** The paths and their methods, so that other methods there get 405. */
+export const TRUTH_METHODS: Readonly<Record<string, readonly string[]>> = { [PATH]: ["GET"] };
+
+export interface TruthRoutesOptions {
+  /** Null: nothing is kept. */
+  readonly recent: Recent | null;
+  readonly about: About;
+  /** Settles when a quarter of a millisecond of the thread holds nobody up. */
+  readonly spare: () => Promise<unknown>;
+  /** Told how long each piece took the thread. */
+  readonly worked: <T>(work: () => T) => T;
+  /** The other processes of the server; null: this is the only one. */
+  readonly peers: Peers | null;
+}
+
+type Pieces<T> = AsyncGenerator<string, T>;
+
+export function truthRoutes(options: TruthRoutesOptions) {
+  const asking = new Asking(options);
+  const stop = options.peers?.listen(new Asking({ ...options, peers: null }));
+  return new Elysia({ strictPath: true })
+    .onStop(() => stop?.())
+    .get(PATH, ({ request }) => asking.list(new URL(request.url).searchParams))
+    .get(`${PATH}/*`, ({ request }) => asking.one(idIn(request.url)));
+}
+
+/** The id as the path spells it; undefined: it is not URL-encoded well. */
+function idIn(url: string): string | undefined {
+  const { pathname } = new URL(url);
+  try {
+    return decodeURIComponent(pathname.slice(PATH.length + 1));
+  } catch {
+    return undefined;
+  }
+}
+
+/** What is asked of one process, or of all of them. */
+export class Asking {
+  readonly #options: TruthRoutesOptions;
+  #open = 0;
+
+  constructor(options: TruthRoutesOptions) {
+    this.#options = options;
+  }
+
+  list(query: URLSearchParams): Response {
+    const { recent, peers } = this.#options;
+    if (recent === null) return notKept();
+    const limit = query.get("limit") ?? String(LIMIT);
+    const since = query.get("since") ?? "";
+    const steps = query.get("steps") ?? "1";
+    if (!/^\d{1,5}$/.test(limit) || Number(limit) < 1 || Number(limit) > LIMIT_MOST)
+      return refusal(400, `limit is a whole number from 1 to ${LIMIT_MOST}, not "${limit}"`, "limit");
+    if (since !== "end" && !(CURSOR.test(since) && since.split(".").length <= (peers?.workers ?? 1)))
+      return refusal(400, `since is "end" or what "next" said before, not "${since}"`, "since");
+    if (steps !== "0" && steps !== "1") return refusal(400, `steps is 0 or 1, not "${steps}"`, "steps");
+    return this.#stream("application/jsonl", this.#lists(since, Number(limit), steps === "1"));
+  }
+
+  async one(id: string | undefined): Promise<Response> {
+    const { recent, about } = this.#options;
+    if (recent === null) return notKept();
+    if (this.#open >= ASKING_MOST) return busy();
+    if (id === undefined || id === "") return refusal(400, "the path has no id, or one that is not URL-encoded", "id");
+    const pieces = this.#ones(id);
+    // Known only when there is a first piece of a row: errors have a status of their own.
+    const first = await pieces.next();
+    if (first.done) return refusal(404, UNKNOWN, "id");
+    const [before, after] = around(about);
+    return this.#stream("application/json", surrounded(before + first.value, pieces, after));
+  }
+
+  /** Rows of this process, in pieces between steps. */
+  async *#own<T>(pieces: Generator<string, T>): Pieces<T> {
+    for (;;) {
+      await this.#options.spare();
+      const { value, done } = this.#options.worked(() => pieces.next());
+      if (done) return value as T;
+      if (value !== "") yield value as string;
+    }
+  }
+
+  async *#lists(since: string, limit: number, steps: boolean): Pieces<void> {
+    const { recent, about, peers } = this.#options;
+    const cursors = since === "end" ? [] : since.split(".");
+    const wanted = (index: number, left: number): Wanted => {
+      const own = cursors[index] ?? "";
+      return { since: since === "end" ? "end" : own === "" ? null : Number(own), limit: left, steps };
+    };
+    const index = peers?.index ?? 0;
+    const page = yield* this.#own(rowsSince(recent!, about, wanted(index, limit)));
+    if (peers === null) {
+      yield `${JSON.stringify(page)}\n`;
+      return;
+    }
+    const pages: (PageLine | null)[] = [];
+    pages[index] = page;
+    let left = limit - page.requests;
+    for (const other of peers.others) {
+      const answer = await peers.list(other, wanted(other, left));
+      pages[other] = answer?.page ?? null;
+      left -= answer?.page.requests ?? 0;
+      if (answer !== null) yield answer.rows;
+    }
+    yield `${JSON.stringify(joined(pages, cursors, peers.workers))}\n`;
+  }
+
+  async *#ones(id: string): Pieces<void> {
+    const { recent, peers } = this.#options;
+    let before = "";
+    for await (const piece of this.#own(rowsOf(recent!, id))) {
+      yield piece;
+      before = ",";
+    }
+    for (const other of peers?.others ?? []) {
+      const rows = await peers!.one(other, id);
+      if (rows === "") continue;
+      yield before + rows;
+      before = ",";
+    }
+  }
+
+  #stream(contentType: string, pieces: AsyncGenerator<string>): Response {
+    if (this.#open >= ASKING_MOST) return busy();
+    this.#open++;
+    const close = () => {
+      this.#open--;
+    };
+    const encoder = new TextEncoder();
+    const body = new ReadableStream<Uint8Array>({
+      async pull(out) {
+        const { value, done } = await pieces.next();
+        if (!done) return out.enqueue(encoder.encode(value));
+        close();
+        out.close();
+      },
+      async cancel() {
+        close();
+        await pieces.return(undefined);
+      },
+    });
+    return new Response(body, { headers: { "content-type": contentType } });
+  }
+}
+
+async function* surrounded(before: string, pieces: AsyncGenerator<string>, after: string): AsyncGenerator<string> {
+  yield before;
+  yield* pieces;
+  yield after;
+}
+
+/** One last line for all workers. A worker that did not answer keeps its cursor. */
+function joined(pages: readonly (PageLine | null)[], cursors: readonly string[], workers: number): PageLine {
+  const each = Array.from({ length: workers }, (_, index) => pages[index] ?? null);
+  const sum = (of: (page: PageLine) => number) => each.reduce((all, page) => all + (page ? of(page) : 0), 0);
+  const unreachable = each.flatMap((page, index) => (page === null ? [index] : []));
+  return {
+    type: "page",
+    requests: sum(({ requests }) => requests),
+    steps: sum(({ steps }) => steps),
+    next: each.map((page, index) => page?.next ?? cursors[index] ?? "").join("."),
+    more: each.some((page) => page?.more === true),
+    missed: sum(({ missed }) => missed),
+    ...(unreachable.length > 0 ? { unreachable } : {}),
+  };
+}
+
+const UNKNOWN =
+  "no such request among the last ones that ended: it never came, still runs, or was too long ago (--truth-requests)";
+
+function refusal(code: number, message: string, param: string | null, headers: Record<string, string> = {}): Response {
+  const type = code === 404 ? "NotFoundError" : code === 503 ? "ServiceUnavailableError" : "BadRequestError";
+  return Response.json({ error: { message, type, param, code } }, { status: code, headers });
+}
+
+const notKept = () => refusal(404, "no truth is kept: the server runs with --truth-requests 0", null);
+
+const busy = () => refusal(503, `at most ${ASKING_MOST} answers of this kind at a time`, null, { "retry-after": "1" });

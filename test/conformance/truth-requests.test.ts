@@ -1,0 +1,206 @@
+/** Does a running server tell the truth of its last requests, to whoever asks, and is it the truth log's? */
+import { expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { HeaderLine, PageLine, RequestLine, StepLine, TruthLine } from "../../src/truth/schema.ts";
+import { eventually, sample, serve } from "../server.ts";
+
+const FLAGS = ["--served-model-name", "m", "--timing", "constant:ttft=10ms,itl=2ms", "--disable-uvicorn-access-log"];
+
+interface Expanded extends RequestLine {
+  readonly tokens: Readonly<Record<"dueUs" | "writeStartUs" | "writeEndUs", number[]>>;
+}
+
+async function say(url: string, id: string, body: object, path = "/v1/completions"): Promise<Response> {
+  return fetch(`${url}${path}`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-request-id": id },
+    body: JSON.stringify({ model: "m", max_tokens: 8, ignore_eos: true, ...body }),
+    keepalive: false,
+  });
+}
+
+async function list(url: string, query = "") {
+  const response = await fetch(`${url}/understudy/requests${query}`);
+  expect([response.status, response.headers.get("content-type")]).toEqual([200, "application/jsonl"]);
+  const lines = (await response.text())
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as TruthLine);
+  return {
+    headers: lines.filter((line): line is HeaderLine => line.type === "header"),
+    steps: lines.filter((line): line is StepLine => line.type === "step"),
+    requests: lines.filter((line): line is RequestLine => line.type === "request"),
+    page: lines.at(-1) as PageLine,
+  };
+}
+
+async function one(url: string, id: string): Promise<{ status: number; requests: Expanded[]; error?: object }> {
+  const response = await fetch(`${url}/understudy/requests/${encodeURIComponent(id)}`);
+  const { requests = [], error } = (await response.json()) as { requests?: Expanded[]; error?: object };
+  return { status: response.status, requests, ...(error ? { error } : {}) };
+}
+
+test("rows by id and in pages: those of the truth log, with the times of their tokens", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "understudy-requests-"));
+  const file = join(folder, "truth.jsonl");
+  const server = await serve([...FLAGS, "--truth-log", file]);
+  try {
+    const start = (await list(server.url, "?since=end")).page.next;
+    const messages = [{ role: "user", content: "Hello" }];
+    const chat = (await (await say(server.url, "chat/1 ü", { messages }, "/v1/chat/completions")).json()) as {
+      id: string;
+    };
+    const stream = await (await say(server.url, "stream", { prompt: "Hello", stream: true, max_tokens: 40 })).text();
+    await (await say(server.url, "four", { prompt: ["One", "Two"], n: 2 })).text();
+
+    // The row is there when the client has the end of its answer.
+    const { status, requests } = await one(server.url, "four");
+    expect([status, requests.map(({ id }) => id)]).toEqual([
+      200,
+      ["0_cmpl-four-0", "1_cmpl-four-0", "0_cmpl-four-1", "1_cmpl-four-1"],
+    ]);
+    expect((await one(server.url, "cmpl-four")).requests).toEqual(requests);
+    expect((await one(server.url, "1_cmpl-four-0")).requests).toEqual([requests[1]!]);
+    expect((await one(server.url, chat.id)).requests).toEqual((await one(server.url, "chat/1 ü")).requests);
+    expect((await one(server.url, chat.id)).requests).toMatchObject([{ requestId: "chat/1 ü", outputTokens: 8 }]);
+
+    const [row] = (await one(server.url, "stream")).requests as [Expanded];
+    const { dueUs, writeStartUs, writeEndUs } = row.tokens;
+    expect([dueUs.length, writeStartUs.length, writeEndUs.length]).toEqual([40, 40, 40]);
+    expect([dueUs[0]!, dueUs.at(-1)!]).toEqual([row.prefillEndUs!, row.endUs!]);
+    // A host that was further behind than 100 ms moved the clock on.
+    const { rebasedUs } = row.late;
+    if (rebasedUs === 0) expect(dueUs.slice(1).map((us, i) => us - dueUs[i]!)).toEqual(Array(39).fill(2000));
+    for (const [i, us] of writeStartUs.entries()) {
+      expect(us).toBeGreaterThanOrEqual(dueUs[i]!);
+      expect(writeEndUs[i]!).toBeGreaterThanOrEqual(us);
+    }
+    expect(row.firstWrittenUs!).toBeGreaterThanOrEqual(writeStartUs[0]!);
+    expect(row.firstWrittenUs!).toBeLessThanOrEqual(writeEndUs[0]!);
+    expect(row.lastWrittenUs!).toBeGreaterThanOrEqual(writeStartUs.at(-1)!);
+    expect(row.lastWrittenUs!).toBeLessThanOrEqual(writeEndUs.at(-1)!);
+    expect(row.bytes).toBe(Buffer.byteLength(stream));
+    const late = writeStartUs.map((us, i) => us - dueUs[i]!).filter((us) => us > 1000);
+    expect(row.late).toEqual({ steps: late.length, us: late.reduce((sum, us) => sum + us, 0), rebasedUs });
+
+    // Three pages, each whole in itself.
+    const pages = [];
+    for (let [next, more] = [start, true]; more; ) {
+      const page = await list(server.url, `?since=${next}&limit=2`);
+      for (const { engine, runs } of page.requests)
+        for (const [first, count] of runs)
+          for (let step = first; step < first + count; step++)
+            expect(page.steps.filter((line) => line.engine === engine && line.step === step)).toHaveLength(1);
+      pages.push(page);
+      ({ next, more } = page.page);
+    }
+    expect(pages.map(({ requests }) => requests.length)).toEqual([2, 2, 2]);
+    expect(pages.map(({ page }) => page.missed)).toEqual([0, 0, 0]);
+    const whole = await list(server.url);
+    expect(pages.flatMap((page) => page.requests)).toEqual(whole.requests);
+    expect((await list(server.url, `?since=${whole.page.next}`)).requests).toEqual([]);
+    expect((await list(server.url, "?steps=0")).steps).toEqual([]);
+    // As /metrics: requests of a measuring tool do not count.
+    expect(await sample(server.url, 'http_requests_total{handler="none"')).toBeNaN();
+
+    await server.stop();
+    const logged = (await Bun.file(file).text())
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as TruthLine);
+    expect(whole.requests).toEqual(logged.filter((line): line is RequestLine => line.type === "request"));
+    expect(whole.headers[0]).toEqual(logged[0] as HeaderLine);
+    const byStep = new Map(logged.flatMap((line) => (line.type === "step" ? [[line.step, line] as const] : [])));
+    for (const step of whole.steps) expect(step).toEqual(byStep.get(step.step)!);
+  } finally {
+    await server.stop();
+    await rm(folder, { recursive: true });
+  }
+});
+
+test("only the last N are kept; what was missed is counted; unknown ids and bad questions are answered in form", async () => {
+  const server = await serve([...FLAGS, "--truth-requests", "3"]);
+  try {
+    const { next } = (await list(server.url, "?since=end")).page;
+    for (let i = 0; i < 5; i++) await (await say(server.url, `r${i}`, { prompt: "Hello" })).text();
+    const { requests, page } = await list(server.url, `?since=${next}`);
+    expect(requests.map(({ requestId }) => requestId)).toEqual(["r2", "r3", "r4"]);
+    expect(page).toMatchObject({ requests: 3, more: false, missed: 2 });
+    const type = "NotFoundError";
+    expect(await one(server.url, "r1")).toMatchObject({ status: 404, error: { type, param: "id", code: 404 } });
+    for (const [query, param] of [
+      ["limit=0", "limit"],
+      ["limit=10001", "limit"],
+      ["limit=x", "limit"],
+      ["since=x", "since"],
+      ["since=1.2", "since"],
+      ["steps=2", "steps"],
+    ]) {
+      const response = await fetch(`${server.url}/understudy/requests?${query}`);
+      expect([query, response.status, await response.json()]).toEqual([
+        query!,
+        400,
+        { error: expect.objectContaining({ type: "BadRequestError", param, code: 400 }) },
+      ]);
+    }
+    expect((await fetch(`${server.url}/understudy/requests/%ff`)).status).toBe(400);
+    expect((await fetch(`${server.url}/understudy/requests`, { method: "POST" })).status).toBe(405);
+  } finally {
+    await server.stop();
+  }
+});
+
+test("--truth-requests 0 keeps nothing", async () => {
+  const server = await serve([...FLAGS, "--truth-requests", "0"]);
+  try {
+    await (await say(server.url, "a", { prompt: "Hello" })).text();
+    expect((await fetch(`${server.url}/understudy/requests`)).status).toBe(404);
+    expect((await one(server.url, "a")).status).toBe(404);
+  } finally {
+    await server.stop();
+  }
+});
+
+// Only Linux spreads connections over processes.
+test.skipIf(process.platform !== "linux")(
+  "any worker answers for all; one that is killed takes its rows along",
+  async () => {
+    const server = await serve([...FLAGS, "--workers", "3"]);
+    try {
+      const start = (await list(server.url, "?since=end")).page.next;
+      const ids = Array.from({ length: 30 }, (_, i) => `w${i}`);
+      await Promise.all(ids.map(async (id) => (await say(server.url, id, { prompt: "Hello" })).text()));
+      const all = await list(server.url, `?since=${start}`);
+      expect(all.headers.map(({ worker }) => worker).toSorted()).toEqual([0, 1, 2]);
+      expect(all.requests.map(({ requestId }) => requestId).toSorted()).toEqual(ids.toSorted());
+      expect(all.page).toMatchObject({ requests: 30, more: false, missed: 0 });
+      expect(new Set(all.requests.map(({ engine }) => engine)).size).toBeGreaterThan(1);
+      // In small pages too, whichever worker answers each of them.
+      const found: (string | null)[] = [];
+      for (let [next, more] = [start, true]; more; ) {
+        const page = await list(server.url, `?since=${next}&limit=7`);
+        expect(page.requests.length).toBeLessThanOrEqual(7);
+        found.push(...page.requests.map(({ requestId }) => requestId));
+        ({ next, more } = page.page);
+      }
+      expect(found.toSorted()).toEqual(ids.toSorted());
+      for (const id of ids) {
+        const { requests } = await one(server.url, id);
+        expect(requests.map(({ requestId, tokens }) => [requestId, tokens.dueUs.length])).toEqual([[id, 8]]);
+      }
+      expect((await one(server.url, "other")).status).toBe(404);
+
+      const pids = /\d processes: ([\d, ]+)/.exec(server.output())![1]!.split(/[, ]+/).filter(Boolean).map(Number);
+      process.kill(pids[1]!, "SIGKILL");
+      await eventually(async () => (await sample(server.url, "understudy_worker_restarts_total")) === 1);
+      await eventually(async () => (await list(server.url)).page.unreachable === undefined);
+      const after = await list(server.url, `?since=${start}`);
+      const lost = all.requests.filter(({ engine }) => engine === 1).length;
+      expect(after.requests).toHaveLength(30 - lost);
+    } finally {
+      await server.stop();
+    }
+  },
+);

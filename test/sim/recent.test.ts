@@ -1,0 +1,148 @@
+/** Is what a running server tells of its last requests what the truth log says of them? Any run, any size of the pages. */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { Trail, type Watch } from "../../src/engine/observer.ts";
+import { rowsOf, rowsSince } from "../../src/truth/ask.ts";
+import { observersOf, Recent, STEPS_KEPT, WORDS_MOST } from "../../src/truth/recent.ts";
+import type { About, PageLine, RequestLine, StepLine } from "../../src/truth/schema.ts";
+import { dueTimes, run, small } from "./truth-run.ts";
+import { times } from "./world.ts";
+
+const about: About = { engine: small, engines: 1, epochUs: 0 };
+
+interface Told {
+  readonly steps: StepLine[];
+  readonly requests: RequestLine[];
+  readonly page: PageLine;
+}
+
+function tell(recent: Recent, since: number | "end" | null, limit: number, withSteps = true): Told {
+  const pieces = rowsSince(recent, about, { since, limit, steps: withSteps });
+  let text = "";
+  for (;;) {
+    const { value, done } = pieces.next();
+    if (done) {
+      const [header, ...lines] = text
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line));
+      expect(header).toMatchObject({ type: "header", schema: 1 });
+      const of = <T>(type: string) => lines.filter((line) => line.type === type) as T[];
+      return { steps: of("step"), requests: of("request"), page: value };
+    }
+    text += value;
+  }
+}
+
+/** All of it, page by page. */
+function tellAll(recent: Recent, limit: number): Told {
+  const steps = new Map<number, StepLine>();
+  const requests: RequestLine[] = [];
+  let page: PageLine | null = null;
+  while (page === null || page.more) {
+    const told = tell(recent, page === null ? null : Number(page.next), limit);
+    expect([told.page.requests, told.page.steps]).toEqual([told.requests.length, told.steps.length]);
+    for (const step of told.steps) steps.set(step.step, step);
+    requests.push(...told.requests);
+    page = told.page;
+  }
+  return { steps: [...steps.values()].toSorted((a, b) => a.step - b.step), requests, page };
+}
+
+test("pages of any size together are the rows of the log, and the steps that they name", async () => {
+  const property = fc.asyncProperty(
+    fc.nat(2 ** 31 - 1),
+    fc.integer({ min: 1, max: 60 }),
+    fc.integer({ min: 1, max: 30 }),
+    fc.integer({ min: 1, max: 80 }),
+    async (seed, requests, limit, kept) => {
+      const recent = new Recent(kept, 1, 0, 5000);
+      const log = await run({ seed, requests, observer: recent.observer(0) });
+      const last = log.requests.slice(-kept);
+      const told = tellAll(recent, limit);
+      expect(told.requests).toEqual(last);
+      expect(told.page.next).toBe(String(5000 + requests));
+      const named = new Set(
+        last.flatMap(({ runs }) => runs.flatMap(([first, n]) => Array.from({ length: n }, (_, i) => first + i))),
+      );
+      expect(told.steps).toEqual(log.steps.filter(({ step }) => named.has(step)));
+      // What was gone before it was asked for is counted.
+      expect(tell(recent, 5000, 1000).page.missed).toBe(requests - last.length);
+      expect(tell(recent, "end", 10)).toMatchObject({ steps: [], requests: [], page: { more: false } });
+      const one = last[seed % last.length]!;
+      const [found] = JSON.parse(`[${[...rowsOf(recent, one.id)].join("")}]`);
+      const { tokens, ...row } = found;
+      expect(row).toEqual(one);
+      expect(tokens.dueUs).toEqual(dueTimes(one, log.steps));
+      expect(tokens.writeStartUs).toHaveLength(tokens.dueUs.length);
+    },
+  );
+  await fc.assert(property, { numRuns: times(30) });
+});
+
+const watch = { keep: () => true, dueUs: 500, lateSteps: 0, lateUs: 0, stepLateUs: 0, rebasedUs: 0 } as Watch;
+
+function trailOf(id: string, runs: number, from = 1): Trail {
+  const trail = new Trail(watch, id, 7, 100, 50, { onTokens() {} });
+  for (let i = 0; i < runs; i++) trail.took(from + 2 * i, 1);
+  trail.closeRun();
+  return trail;
+}
+
+const idsOf = (recent: Recent, asked: string): string[] =>
+  JSON.parse(`[${[...rowsOf(recent, asked)].join("")}]`).map(({ id }: RequestLine) => id);
+
+test("a request is found by what the client called it, by its answer and by its row, and by nothing else", () => {
+  const recent = new Recent(100, 1, 0, 0);
+  const { observer } = observersOf(0, recent, null);
+  for (const id of ["chatcmpl-a", "0_cmpl-b-0", "1_cmpl-b-0", "0_cmpl-b-1", "cmpl-b-0-0", "chatcmpl-cmpl-b-0", "7"])
+    observer!(0).request(trailOf(id, 1));
+  expect(idsOf(recent, "a")).toEqual(["chatcmpl-a"]);
+  expect(idsOf(recent, "chatcmpl-a")).toEqual(["chatcmpl-a"]);
+  expect(idsOf(recent, "b")).toEqual(["0_cmpl-b-0", "1_cmpl-b-0", "0_cmpl-b-1"]);
+  expect(idsOf(recent, "cmpl-b")).toEqual(["0_cmpl-b-0", "1_cmpl-b-0", "0_cmpl-b-1"]);
+  expect(idsOf(recent, "1_cmpl-b-0")).toEqual(["1_cmpl-b-0"]);
+  expect(idsOf(recent, "cmpl-b-0")).toEqual(["cmpl-b-0-0", "chatcmpl-cmpl-b-0"]);
+  expect(idsOf(recent, "7")).toEqual(["7"]);
+  for (const unknown of ["", "chatcmpl", "cmpl-", "B", "chatcmpl-b", "0_cmpl-b"]) {
+    expect([unknown, idsOf(recent, unknown)]).toEqual([unknown, []]);
+  }
+});
+
+test("memory has a bound: rows by number and by size, steps by number", () => {
+  const recent = new Recent(100_000, 2, 4, 0);
+  const observer = recent.observer(5);
+  const long = trailOf("x".repeat(600), 4096);
+  for (let i = 0; i < 2000; i++) observer.request(long);
+  const words = recent.row(recent.first)!.length;
+  expect(words * (recent.next - recent.first)).toBeLessThanOrEqual(WORDS_MOST);
+  expect(words * (recent.next - recent.first + 1)).toBeGreaterThan(WORDS_MOST);
+  expect(recent.row(recent.first - 1)).toBeNull();
+
+  const capacity = STEPS_KEPT / 2;
+  for (let n = 1; n <= capacity + 10; n++) observer.step(n, n, n + 1, n + 2, n + 3, 1, 0, 0, 0);
+  expect(recent.step(5, 10)).toBeNull();
+  expect(recent.step(5, 11)![3]).toBe(11);
+  expect(recent.step(5, capacity + 10)![3]).toBe(capacity + 10);
+  expect(recent.step(5, capacity + 11)).toBeNull();
+  expect(recent.step(4, 11)).toBeNull();
+  // A request whose first steps are gone has no times for them.
+  observer.request(trailOf("old", 3, 8));
+  const [{ tokens }] = JSON.parse(`[${[...rowsOf(recent, "old")].join("")}]`);
+  expect(tokens.dueUs).toEqual([null, null, 13]);
+});
+
+test("pieces are short, however long the request and however many there are", () => {
+  const recent = new Recent(5000, 1, 0, 0);
+  const observer = recent.observer(0);
+  for (let n = 1; n <= 100_000; n++) observer.step(n, n, n + 1, n + 2, n + 3, 1, 0, 0, 0);
+  for (let i = 0; i < 5000; i++) {
+    const trail = new Trail(watch, `chatcmpl-${i}`, i, 0, 1, { onTokens() {} });
+    for (let step = 1; step <= (i === 7 ? 100_000 : 3); step++) trail.took(step, 1);
+    trail.closeRun();
+    observer.request(trail);
+  }
+  const most = (pieces: Iterable<string>) => Math.max(...[...pieces].map((piece) => piece.length));
+  expect(most(rowsSince(recent, about, { since: null, limit: 5000, steps: true }))).toBeLessThan(64 * 700);
+  expect(most(rowsOf(recent, "7"))).toBeLessThan(512 * 20);
+});
