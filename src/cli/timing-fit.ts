@@ -1,0 +1,2 @@
+/** placeholder */
+export async function run(_argv: readonly string[]): Promise<void> {}
