@@ -57,6 +57,10 @@ export class Exchange implements Output, Reading {
     return this.#state !== State.Waiting;
   }
 
+  get #headOnly(): boolean {
+    return this.request.method === "HEAD";
+  }
+
   /** An answer in one piece. */
   answer(status: number, headers: Readonly<Record<string, string>>, body: string | Uint8Array | null): void {
     if (this.#state !== State.Waiting) return;
@@ -65,7 +69,7 @@ export class Exchange implements Output, Reading {
     const length = NO_BODY.includes(status) ? null : bytes;
     const head = headText(status, headers, length, !this.keepAlive, this.line.date());
     this.#state = State.Complete;
-    if (this.request.method === "HEAD" || length === null || body === null) this.#send(head, "");
+    if (this.#headOnly || length === null || body === null) this.#send(head, "");
     else this.#send(head, body);
     this.#end();
   }
@@ -80,7 +84,8 @@ export class Exchange implements Output, Reading {
     if (this.#state !== State.Waiting) return;
     this.#obey(headers);
     this.#state = State.Streaming;
-    this.#send(headText(status, headers, CHUNKED, !this.keepAlive, this.line.date()), "");
+    const length = this.#headOnly ? null : CHUNKED;
+    this.#send(headText(status, headers, length, !this.keepAlive, this.line.date()), "");
     this.#stream!.begin();
   }
 
@@ -94,7 +99,7 @@ export class Exchange implements Output, Reading {
 
   /** For the stream. */
   send(bytes: Uint8Array, length: number, then: Drained): number {
-    return this.#state === State.Streaming ? this.line.send(bytes, length, then) : 0;
+    return this.#state === State.Streaming && !this.#headOnly ? this.line.send(bytes, length, then) : 0;
   }
 
   finished(): void {
