@@ -286,6 +286,21 @@ export const serveOptions = {
     about: "Mean length of answers to requests that set no limit.",
     ours: true,
   },
+  answers: {
+    ...choice("prose", "echo"),
+    group: "Stand-in",
+    default: "prose",
+    about: "What requests that order nothing are answered with: seeded prose, or what the user said last.",
+    ours: true,
+  },
+  compat: {
+    ...choice("llm-d-inference-sim"),
+    metavar: "NAME",
+    group: "Stand-in",
+    default: "none",
+    about: "Take the flags, environment and YAML keys of another stand-in: docs/migrating.md.",
+    ours: true,
+  },
   role: {
     ...text("ROLE", "vllm"),
     group: "Stand-in",

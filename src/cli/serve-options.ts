@@ -1,5 +1,6 @@
 /** What is `understudy serve` to do? Flags beat environment beat file beat defaults; every error is one line. */
 import type { ServeConfig } from "../config/types.ts";
+import { fromLlmD, LLM_D } from "./compat/llm-d.ts";
 import { parseConfigFile } from "./config-file.ts";
 import { type Environment, fromEnvironment } from "./environment.ts";
 import { type Flags, parseFlags } from "./flags.ts";
@@ -22,10 +23,40 @@ export function resolveServeConfig(
   env: Environment,
   readFile: (path: string) => string,
 ): Resolved {
+  const compat = takeCompat(argv, env.UNDERSTUDY_COMPAT);
+  if ("error" in compat) return compat;
+  if (compat.name !== undefined) return resolveCompat(compat.rest, env, readFile);
   const flags = parseFlags(argv);
   if ("error" in flags) return flags;
   if (flags.help !== undefined) return { help: serveHelp(flags.help) };
   return resolveFlags(flags, env, readFile);
+}
+
+/** Its flags have other meanings, so it is looked for before any flag is read. */
+function takeCompat(
+  argv: readonly string[],
+  fromEnv: string | undefined,
+): { readonly name: typeof LLM_D | undefined; readonly rest: readonly string[] } | Refused {
+  const at = argv.findIndex((token) => token === "--compat" || token.startsWith("--compat="));
+  const attached = at >= 0 ? argv[at]!.slice("--compat".length) : "";
+  const name = at < 0 ? fromEnv : attached === "" ? argv[at + 1] : attached.slice(1);
+  const where = at < 0 ? "UNDERSTUDY_COMPAT" : "--compat";
+  if (at >= 0 && name === undefined) return { error: `--compat: needs a value: ${LLM_D}` };
+  if (name !== undefined && name !== LLM_D) return wrongValue(where, LLM_D, name);
+  const taken = at < 0 ? 0 : attached === "" ? 2 : 1;
+  return { name, rest: at < 0 ? argv : argv.toSpliced(at, taken) };
+}
+
+function resolveCompat(argv: readonly string[], env: Environment, readFile: (path: string) => string): Resolved {
+  const translated = fromLlmD(argv, env, readFile);
+  if ("error" in translated) return translated;
+  const { flags, defaults, notices } = translated;
+  if (flags.help !== undefined) return { help: serveHelp(flags.help) };
+  // Adapters can be loaded there without asking.
+  const loading = { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1", ...env };
+  const resolved = resolveFlags(flags, loading, readFile, defaults);
+  if ("error" in resolved) return resolved;
+  return { ...resolved, notices: [...notices, ...resolved.notices] };
 }
 
 /** The same from flags that are read already; `defaults` give way to every other place. For commands with the same options. */
@@ -43,6 +74,8 @@ export function resolveFlags(
   const said = merge(environment.given, spoken);
   const file = readConfigFile(said.get("config"), readFile);
   if ("error" in file) return file;
+  const compat = file.find(({ name }) => name === "compat");
+  if (compat) return { error: `${compat.where}: is told as --compat or UNDERSTUDY_COMPAT, not in a file` };
   const all = merge(defaults, environment.fallback, file, [...said.values()]);
 
   const values = readValues(all);

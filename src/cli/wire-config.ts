@@ -13,6 +13,7 @@ export function wireConfig(values: Values): { readonly wire?: WireConfig } {
     imageTokens: values["image-tokens"],
     responseStore: values["response-store"],
     fixtures: values.fixtures,
+    echo: values.answers === "echo" ? true : undefined,
     requestOrders: values["allow-request-orders"],
     responseRole: values["response-role"],
     fingerprintMode: values["fingerprint-mode"],

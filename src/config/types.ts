@@ -131,6 +131,8 @@ export interface WireConfig {
   readonly tokenizer?: string;
   /** A file of scripted answers. */
   readonly script?: string;
+  /** Whoever orders nothing gets back what was said last. */
+  readonly echo?: boolean;
   readonly reasoningParser?: ReasoningName;
   /** Mean tokens of thinking; absent: 64. */
   readonly meanReasoningTokens?: number;

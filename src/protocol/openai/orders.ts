@@ -35,6 +35,7 @@ export interface Ordered {
   readonly text: string | null;
 }
 
+const ECHO: Order = { kind: "echo", text: "", script: null, releases: false };
 const SILENT: Sequence = { steps: [], finish: "stop", minusInfinityAt: [] };
 
 export class Orders {
@@ -136,7 +137,8 @@ export class Orders {
   #unasked(http: Request, request: Asking, body: Uint8Array): Ordered | { readonly error: ErrorAnswer } | null {
     const { fixtures, vocabulary } = this.#options;
     const answer = fixtures?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
-    if (answer === null) return this.#queued();
+    if (answer === null)
+      return this.#queued() ?? (this.#options.config.wire?.echo ? this.#ordered(ECHO, request) : null);
     return "error" in answer ? { error: httpError(answer.error) } : this.#ordered(answer.order, request);
   }
 

@@ -1,0 +1,31 @@
+/** Writes the table of docs/migrating.md: what becomes of each key of llm-d-inference-sim. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { KEYS, type Key } from "../src/cli/compat/llm-d-keys.ts";
+
+const SHAPES = {
+  timing: "`--timing`, `--jitter`: see Time",
+  limits: "`--limit-concurrency` with `--overload-status 429`",
+  cache: "`--num-gpu-blocks-override`, one more for the block that is set aside",
+  answers: "`--answers`: random is prose",
+  log: "the access log, else off",
+} as const;
+
+function becomes({ fate }: Key): string {
+  if ("as" in fate) return `\`--${fate.as}\``;
+  if ("shapes" in fate) return SHAPES[fate.shapes];
+  return "ignored" in fate ? "ignored" : `a warning: ${fate.unsupported}`;
+}
+
+export function migratingTable(): string {
+  const rows = Object.entries(KEYS).map(([name, key]) => `| \`${name}\` | ${becomes(key)} |`);
+  return ["| Key | Becomes |", "|---|---|", ...rows].join("\n");
+}
+
+export const MARKS = ["<!-- keys -->", "<!-- /keys -->"] as const;
+
+if (import.meta.main) {
+  const file = new URL("../docs/migrating.md", import.meta.url);
+  const text = readFileSync(file, "utf8");
+  const [before, after] = [text.split(MARKS[0])[0]!, text.split(MARKS[1])[1]!];
+  writeFileSync(file, `${before}${MARKS[0]}\n${migratingTable()}\n${MARKS[1]}${after}`);
+}

@@ -1,0 +1,137 @@
+/**
+ * What does llm-d-inference-sim take (its repository at eec055a, 2026-08: `pkg/common/config.go`, `parser.go`), and what
+ * becomes of it here?
+ */
+
+/** How its parser (pflag) reads a flag: one value; values up to the next flag; `--x` or `--x=false`; `--x` and `--no-x`. */
+type Takes = "value" | "list" | "switch" | "toggle";
+
+export type Fate =
+  /** An option of ours that means the same. */
+  | { readonly as: string }
+  /** Shapes our options together with others. */
+  | { readonly shapes: "timing" | "limits" | "cache" | "answers" | "log" }
+  /** Means nothing there either. */
+  | { readonly ignored: true }
+  /** What to do instead, or why there is no such thing; said at the start. */
+  | { readonly unsupported: string };
+
+export interface Key {
+  readonly takes: Takes;
+  readonly fate: Fate;
+}
+
+const as = (takes: Takes, name: string): Key => ({ takes, fate: { as: name } });
+const shapes = (of: "timing" | "limits" | "cache" | "answers" | "log", takes: Takes = "value"): Key => ({
+  takes,
+  fate: { shapes: of },
+});
+const ignored = (takes: Takes): Key => ({ takes, fate: { ignored: true } });
+const unsupported = (takes: Takes, why: string): Key => ({ takes, fate: { unsupported: why } });
+
+const NO_TRANSFER = "there is no prefill elsewhere, so nothing is transferred";
+const NO_EVENTS = "KV events are not published";
+const NO_DATASET = "answers come from --fixtures, --script or a seed, not from a database";
+const NO_MEDIA = "there is no encoder and there are no images";
+const NO_FAILURES = "failures are not drawn at random; a fixture answers chosen requests with any status";
+const TOOL_VALUES = "values of tool calls follow their schema and the seed";
+const NO_TOKENIZER = "the built-in vocabulary or --tokenizer DIR counts tokens";
+
+export const KEYS: Readonly<Record<string, Key>> = {
+  port: as("value", "port"),
+  model: as("value", "model"),
+  "served-model-name": as("list", "served-model-name"),
+  "max-request-body-size-mb": as("value", "max-body-mb"),
+  "max-model-len": as("value", "max-model-len"),
+  "max-num-seqs": as("value", "max-num-seqs"),
+  "max-waiting-queue-length": shapes("limits"),
+  "max-loras": as("value", "max-loras"),
+  "max-cpu-loras": ignored("value"),
+  "lora-modules": as("list", "lora-modules"),
+  mode: shapes("answers"),
+  "startup-duration": unsupported("value", "the server is ready when it listens"),
+  "enable-sleep-mode": as("toggle", "enable-sleep-mode"),
+  "enable-request-id-headers": as("switch", "enable-request-id-headers"),
+  "log-http": shapes("log", "switch"),
+  "latency-calculator": shapes("timing"),
+  "time-to-first-token": shapes("timing"),
+  "time-to-first-token-std-dev": unsupported(
+    "value",
+    "times to first token spread by themselves, with load and prompt",
+  ),
+  "inter-token-latency": shapes("timing"),
+  "inter-token-latency-std-dev": shapes("timing"),
+  "prefill-overhead": shapes("timing"),
+  "prefill-time-per-token": shapes("timing"),
+  "prefill-time-std-dev": unsupported("value", "--jitter spreads the lengths of all steps"),
+  "time-factor-under-load": shapes("timing"),
+  "kv-cache-transfer-latency": unsupported("value", NO_TRANSFER),
+  "kv-cache-transfer-latency-std-dev": unsupported("value", NO_TRANSFER),
+  "kv-cache-transfer-time-per-token": unsupported("value", NO_TRANSFER),
+  "kv-cache-transfer-time-std-dev": unsupported("value", NO_TRANSFER),
+  seed: as("value", "seed"),
+  "max-tool-call-integer-param": unsupported("value", TOOL_VALUES),
+  "min-tool-call-integer-param": unsupported("value", TOOL_VALUES),
+  "max-tool-call-number-param": unsupported("value", TOOL_VALUES),
+  "min-tool-call-number-param": unsupported("value", TOOL_VALUES),
+  "max-tool-call-array-param-length": unsupported("value", TOOL_VALUES),
+  "min-tool-call-array-param-length": unsupported("value", TOOL_VALUES),
+  "tool-call-not-required-param-probability": unsupported("value", TOOL_VALUES),
+  "object-tool-call-not-required-field-probability": unsupported("value", TOOL_VALUES),
+  "tool-call-extra-call-probability": unsupported("value", TOOL_VALUES),
+  "skip-tool-validation": ignored("switch"),
+  "enable-kvcache": shapes("cache", "switch"),
+  "kv-cache-size": shapes("cache"),
+  "block-size": as("value", "block-size"),
+  "global-cache-hit-threshold": unsupported("value", "no answer ends with cache_threshold"),
+  "hash-seed": ignored("value"),
+  "zmq-endpoint": unsupported("value", NO_EVENTS),
+  "zmq-max-connect-attempts": unsupported("value", NO_EVENTS),
+  "event-batch-size": unsupported("value", NO_EVENTS),
+  "use-vllm-map-event-format": unsupported("switch", NO_EVENTS),
+  "kv-events-replay-endpoint": unsupported("value", NO_EVENTS),
+  "kv-events-replay-queue-size": unsupported("value", NO_EVENTS),
+  "failure-injection-rate": unsupported("value", NO_FAILURES),
+  "failure-types": unsupported("list", NO_FAILURES),
+  "data-parallel-size": as("value", "data-parallel-size"),
+  "data-parallel-rank": unsupported("value", "all ranks are behind the one port"),
+  "dataset-path": unsupported("value", NO_DATASET),
+  "dataset-url": unsupported("value", NO_DATASET),
+  "dataset-in-memory": unsupported("switch", NO_DATASET),
+  "dataset-table-name": unsupported("value", NO_DATASET),
+  "render-url": unsupported("value", NO_TOKENIZER),
+  "render-timeout": unsupported("value", NO_TOKENIZER),
+  "mm-render-timeout": unsupported("value", NO_TOKENIZER),
+  "uds-socket-path": unsupported("value", NO_TOKENIZER),
+  "tokenizers-cache-dir": unsupported("value", NO_TOKENIZER),
+  "force-dummy-tokenizer": unsupported("switch", NO_TOKENIZER),
+  "default-embedding-dimensions": unsupported("value", "there are no embeddings"),
+  "ssl-certfile": as("value", "ssl-certfile"),
+  "ssl-keyfile": as("value", "ssl-keyfile"),
+  "self-signed-certs": unsupported("switch", "give --ssl-certfile and --ssl-keyfile"),
+  "fake-metrics": unsupported("list", "metrics show what happens; --bug brings back known defects"),
+  "fake-metrics-refresh-interval": unsupported("value", "metrics show what happens"),
+  "mm-encoder-only": unsupported("toggle", NO_MEDIA),
+  omni: unsupported("switch", NO_MEDIA),
+  "image-emission-rate": unsupported("value", NO_MEDIA),
+  "time-to-generate-image": unsupported("value", NO_MEDIA),
+  "time-to-generate-image-std-dev": unsupported("value", NO_MEDIA),
+  "mm-processor-kwargs": ignored("value"),
+  "ec-transfer-config": ignored("value"),
+  "enforce-eager": ignored("toggle"),
+  "enable-prefix-caching": as("toggle", "enable-prefix-caching"),
+  "tensor-parallel-size": ignored("value"),
+  v: ignored("value"),
+  vmodule: ignored("value"),
+  logtostderr: ignored("switch"),
+  alsologtostderr: ignored("switch"),
+  log_file: ignored("value"),
+  log_dir: ignored("value"),
+  log_file_max_size: ignored("value"),
+  stderrthreshold: ignored("value"),
+  one_output: ignored("switch"),
+  add_dir_header: ignored("switch"),
+  skip_headers: ignored("switch"),
+  skip_log_headers: ignored("switch"),
+  log_backtrace_at: ignored("value"),
+};

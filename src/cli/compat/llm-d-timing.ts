@@ -1,0 +1,127 @@
+/** What `--timing` gives the latencies that llm-d-inference-sim was told? */
+import type { Refused } from "../given.ts";
+
+/** A text of the user, and where it stands. */
+export interface Said {
+  readonly texts: readonly string[];
+  readonly where: string;
+}
+type Asked = (key: string) => Said | undefined;
+
+export interface CompatTiming {
+  /** For `--timing`; `jitter` for `--jitter`. */
+  readonly timing: string;
+  readonly jitter: string | null;
+  readonly where: string;
+  readonly notices: readonly string[];
+}
+
+const DURATION = "a duration such as 100ms or 1.5s, or milliseconds as a bare number";
+const UNITS_US: Readonly<Record<string, number>> = {
+  ns: 0.001,
+  us: 1,
+  µs: 1,
+  ms: 1000,
+  s: 1e6,
+  m: 60e6,
+  h: 3600e6,
+};
+
+/** Go's `time.ParseDuration`; a bare whole number is milliseconds, as there. Microseconds; undefined: it is none. */
+export function goDurationUs(text: string): number | undefined {
+  if (/^\d+$/.test(text)) return Number(text) * 1000;
+  const parts = [...text.matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)/g)];
+  if (parts.length === 0 || parts.map(([whole]) => whole).join("") !== text) return undefined;
+  return Number(parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * UNITS_US[unit!]!, 0).toFixed(6));
+}
+
+class Unreadable extends Error {}
+
+/**
+ * Its three ways (`latency-calculator`; without it constant where there is a time to first token): a constant time to
+ * first token; an overhead and a time per prompt token; and a factor by which steps grow with the sequences that run.
+ */
+export function compatTiming(asked: Asked, maxNumSeqs: number): CompatTiming | Refused {
+  try {
+    return timingOf(asked, maxNumSeqs);
+  } catch (error) {
+    if (error instanceof Unreadable) return { error: error.message };
+    throw error;
+  }
+}
+
+function timingOf(asked: Asked, maxNumSeqs: number): CompatTiming {
+  const us = (key: string): number => {
+    const said = asked(key);
+    if (said === undefined) return 0;
+    const read = goDurationUs(said.texts[0] ?? "");
+    if (read === undefined) throw new Unreadable(`${said.where}: takes ${DURATION}, not "${said.texts.join(" ")}"`);
+    return read;
+  };
+  const ttftUs = us("time-to-first-token");
+  const itlUs = us("inter-token-latency");
+  const overheadUs = us("prefill-overhead");
+  const tokenUs = us("prefill-time-per-token");
+  const isConstant = calculator(asked) === "constant" || (calculator(asked) === "" && ttftUs > 0);
+  const factor = loadFactor(asked);
+  const where =
+    [
+      "time-to-first-token",
+      "inter-token-latency",
+      "prefill-overhead",
+      "prefill-time-per-token",
+      "time-factor-under-load",
+    ]
+      .map((key) => asked(key)?.where)
+      .find((one) => one !== undefined) ?? "the latencies of llm-d-inference-sim";
+  const jitter = spread(us("inter-token-latency-std-dev"), itlUs, asked);
+
+  const prefill = isConstant ? { overheadUs: ttftUs, tokenUs: 0 } : { overheadUs, tokenUs };
+  if (itlUs === 0 && prefill.overheadUs === 0 && prefill.tokenUs === 0)
+    return { timing: "none", jitter: null, where, notices: [] };
+  // A step takes at least a microsecond here: the clock of the engine has no finer one.
+  const stepUs = Math.max(1, itlUs);
+  const notices = [
+    ...(itlUs === 0 ? ["inter-token-latency 0: tokens follow each other as fast as the machine can"] : []),
+    ...(factor > 1
+      ? [`time-factor-under-load ${factor}: steps grow with the sequences in them, first tokens do not`]
+      : []),
+  ];
+  if (isConstant && factor === 1)
+    return { timing: `constant:ttft=${prefill.overheadUs}us,itl=${Math.ceil(stepUs)}us`, jitter, where, notices };
+  const perSequenceUs = maxNumSeqs > 1 ? (stepUs * (factor - 1)) / (maxNumSeqs - 1) : 0;
+  // The step of a prompt lasts as long as any other, which their overhead holds already.
+  const beforeUs = Math.max(0, prefill.overheadUs - stepUs);
+  const parts = {
+    base: Math.max(1, stepUs - perSequenceUs),
+    prefill: prefill.tokenUs,
+    decode: perSequenceUs,
+    overhead: beforeUs,
+  };
+  const text = Object.entries(parts).map(([name, value]) => `${name}=${Number(value.toFixed(6))}us`);
+  return { timing: `linear:${text.join(",")}`, jitter, where, notices };
+}
+
+function calculator(asked: Asked): "" | "constant" | "per-token" {
+  const said = asked("latency-calculator");
+  const text = said?.texts[0] ?? "";
+  if (text === "" || text === "constant" || text === "per-token") return text;
+  throw new Unreadable(`${said!.where}: takes constant or per-token, not "${text}"`);
+}
+
+function loadFactor(asked: Asked): number {
+  const said = asked("time-factor-under-load");
+  if (said === undefined) return 1;
+  const factor = Number(said.texts[0]);
+  if (Number.isFinite(factor) && factor >= 1) return factor;
+  throw new Unreadable(`${said.where}: takes a number of at least 1, not "${said.texts.join(" ")}"`);
+}
+
+/** The deviation of the logarithm that gives a log-normal factor this deviation; as there at most 30 % of the mean. */
+function spread(deviationUs: number, meanUs: number, asked: Asked): string | null {
+  if (deviationUs === 0) return null;
+  const { where } = asked("inter-token-latency-std-dev")!;
+  if (deviationUs > 0.3 * meanUs)
+    throw new Unreadable(`${where}: takes at most 30 % of inter-token-latency, which is ${meanUs / 1000} ms`);
+  return Math.sqrt(Math.log1p((deviationUs / meanUs) ** 2)).toFixed(6);
+}

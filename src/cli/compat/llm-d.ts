@@ -1,0 +1,169 @@
+/**
+ * `serve --compat llm-d-inference-sim`: what did its user write (flags, environment, YAML), and what are our options for
+ * it? Flags beat the environment, the environment the file, as there. Options of ours may stand beside its own.
+ */
+import type { Environment } from "../environment.ts";
+import { type Flags, parseFlags } from "../flags.ts";
+import { type Given, given, type Refused, wrongValue } from "../given.ts";
+import { lookup } from "../lookup.ts";
+import { KEYS, type Key } from "./llm-d-keys.ts";
+import { compatTiming, type Said } from "./llm-d-timing.ts";
+import { fromYaml } from "./llm-d-yaml.ts";
+
+export const LLM_D = "llm-d-inference-sim";
+
+/** Its defaults where they are not ours. */
+const DEFAULTS: Readonly<Record<string, string>> = {
+  host: "0.0.0.0",
+  "max-model-len": "1024",
+  "max-num-seqs": "5",
+  "max-body-mb": "4",
+  "enable-lora": "true",
+  "disable-uvicorn-access-log": "true",
+};
+const WAITING = 1000;
+const CACHE_BLOCKS = 1024;
+const OWN = "a default of llm-d-inference-sim";
+
+export interface Translated {
+  readonly flags: Flags;
+  readonly defaults: readonly Given[];
+  /** What differs, a line each. */
+  readonly notices: readonly string[];
+}
+
+type Sayings = Map<string, Said>;
+
+/** `argv` without `--compat` itself. Nothing is read but `env` and the file of `--config`. */
+export function fromLlmD(
+  argv: readonly string[],
+  env: Environment,
+  readFile: (path: string) => string,
+): Translated | Refused {
+  const read = readArgv(argv);
+  if ("error" in read) return read;
+  const rest = parseFlags(read.rest);
+  if ("error" in rest) return rest;
+  if (rest.help !== undefined) return { flags: rest, defaults: [], notices: [] };
+  const file = fromYaml(read.config, readFile);
+  if ("error" in file) return file;
+  const said: Sayings = new Map([...file.said, ...fromEnv(env), ...read.said]);
+  return translate(said, { ...rest, given: [...file.ours, ...rest.given] });
+}
+
+function translate(said: Sayings, rest: Flags): Translated | Refused {
+  const options: Given[] = [];
+  const notices: string[] = [];
+  for (const [name, { texts, where }] of said) {
+    const { fate } = KEYS[name]!;
+    if ("as" in fate) options.push(given(lookup(fate.as)!, texts, where));
+    else if ("unsupported" in fate && meant(texts)) notices.push(`${where}: not supported; ${fate.unsupported}`);
+  }
+  const asked = (key: string) => said.get(key);
+  const seqs = Number(asked("max-num-seqs")?.texts[0] ?? DEFAULTS["max-num-seqs"]);
+  const ranks = Number(asked("data-parallel-size")?.texts[0] ?? 1);
+  const timing = compatTiming(asked, seqs);
+  if ("error" in timing) return timing;
+  const waiting = countOf(asked("max-waiting-queue-length"), WAITING);
+  const blocks = countOf(asked("kv-cache-size"), CACHE_BLOCKS);
+  const answers = answersOf(asked("mode"));
+  if ("error" in waiting) return waiting;
+  if ("error" in blocks) return blocks;
+  if ("error" in answers) return answers;
+  const shaped: Record<string, readonly [text: string, where: string]> = {
+    timing: [timing.timing, timing.where],
+    ...(timing.jitter === null ? {} : { jitter: [timing.jitter, timing.where] as const }),
+    ...(Number.isInteger(seqs * ranks)
+      ? {
+          "limit-concurrency": [String((seqs + waiting.value) * ranks), waiting.where] as const,
+          "overload-status": ["429", waiting.where] as const,
+        }
+      : {}),
+    // One block is set aside.
+    ...(isOn(asked("enable-kvcache"))
+      ? { "num-gpu-blocks-override": [String(blocks.value + 1), blocks.where] as const }
+      : {}),
+    answers: [answers.value, answers.where],
+    ...(isOn(asked("log-http")) ? { "disable-uvicorn-access-log": ["false", "--log-http"] as const } : {}),
+  };
+  const own = Object.entries(DEFAULTS).map(([name, text]) => given(lookup(name)!, [text], OWN));
+  const made = Object.entries(shaped).map(([name, [text, where]]) => given(lookup(name)!, [text], where));
+  return {
+    flags: { ...rest, given: [...options, ...rest.given] },
+    defaults: [...own, ...made],
+    notices: [...notices, ...timing.notices],
+  };
+}
+
+/** Its own flags, and in `rest` what may be ours. */
+function readArgv(argv: readonly string[]): { said: Sayings; config: Said | null; rest: string[] } | Refused {
+  const said: Sayings = new Map();
+  const rest: string[] = [];
+  let config: Said | null = null;
+  for (let at = 0; at < argv.length; ) {
+    const token = argv[at++]!;
+    const [written, attached] = split(token);
+    const name = written.replace(/^--?/, "");
+    const found = written.startsWith("-") ? keyOf(name) : undefined;
+    const next = argv.findIndex((one, index) => index >= at && /^--?[a-z]/i.test(one));
+    const following = argv.slice(at, next < 0 ? argv.length : next);
+    if (written === "--config") {
+      const path = attached ?? following[0];
+      if (path === undefined) return { error: "--config: needs a value: the path of a YAML file" };
+      config = { texts: [path], where: "--config" };
+      at += attached === undefined ? 1 : 0;
+    } else if (found === undefined) {
+      rest.push(token);
+    } else if (found.key.takes === "switch" || found.key.takes === "toggle") {
+      const text = attached ?? "true";
+      if (text !== "true" && text !== "false") return wrongValue(written, "true or false", text);
+      said.set(found.name, { texts: [String((text === "true") === found.sets)], where: written });
+    } else {
+      const texts =
+        attached !== undefined ? [attached] : found.key.takes === "list" ? following : following.slice(0, 1);
+      if (texts.length === 0 && found.key.takes === "value") return { error: `${written}: needs a value` };
+      said.set(found.name, { texts, where: written });
+      at += attached === undefined ? texts.length : 0;
+    }
+  }
+  return { said, config, rest };
+}
+
+/** Both `a-b` and `a_b`: klog's flags have the second form. */
+function keyOf(written: string): { readonly name: string; readonly key: Key; readonly sets: boolean } | undefined {
+  if (Object.hasOwn(KEYS, written)) return { name: written, key: KEYS[written]!, sets: true };
+  const positive = written.replace(/^no-/, "");
+  const isNegated = positive !== written && Object.hasOwn(KEYS, positive) && KEYS[positive]!.takes === "toggle";
+  return isNegated ? { name: positive, key: KEYS[positive]!, sets: false } : undefined;
+}
+
+/** The environment that it reads besides the names of the pod. */
+function fromEnv(env: Environment): [string, Said][] {
+  return env.SIM_MODEL ? [["model", { texts: [env.SIM_MODEL], where: "SIM_MODEL" }]] : [];
+}
+
+function split(token: string): [string, string | undefined] {
+  const equals = token.indexOf("=");
+  return equals < 0 || !token.startsWith("-") ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
+}
+
+/** Off, zero and nothing ask for nothing. */
+const meant = (texts: readonly string[]): boolean =>
+  texts.some((text) => text !== "false" && text !== "" && !/^0(\.0+)?(ns|us|ms|s|m|h)?$/.test(text));
+const isOn = (said: Said | undefined): boolean => said?.texts[0] === "true";
+
+type Shaped<T> = { readonly value: T; readonly where: string } | Refused;
+
+function countOf(said: Said | undefined, otherwise: number): Shaped<number> {
+  if (said === undefined) return { value: otherwise, where: OWN };
+  const [text = ""] = said.texts;
+  return /^\d{1,9}$/.test(text) && Number(text) > 0
+    ? { value: Number(text), where: said.where }
+    : wrongValue(said.where, "a whole number of at least 1", text);
+}
+
+function answersOf(said: Said | undefined): Shaped<string> {
+  const [mode = "random"] = said?.texts ?? [];
+  if (mode !== "random" && mode !== "echo") return wrongValue(said!.where, "random or echo", mode);
+  return { value: mode === "echo" ? "echo" : "prose", where: said?.where ?? OWN };
+}

@@ -1,0 +1,41 @@
+/** Does a server that was started as another stand-in is do what that one's flags say? */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { eventually, type Server, sample, serve } from "../server.ts";
+
+setDefaultTimeout(30_000);
+
+let server: Server;
+beforeAll(async () => {
+  const flags =
+    "--compat llm-d-inference-sim --host 127.0.0.1 --model m --mode echo --max-num-seqs 1 --max-waiting-queue-length 1";
+  const times = "--time-to-first-token 300ms --inter-token-latency 100ms";
+  server = await serve([...flags.split(" "), ...times.split(" ")]);
+});
+afterAll(() => server.stop());
+
+const ask = (content: string, max_tokens = 3) =>
+  fetch(`${server.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: "m", messages: [{ role: "user", content }], max_tokens }),
+  });
+
+test("--mode echo answers with what was said last, and an order still counts", async () => {
+  const body = (await (await ask("One two")).json()) as { choices: { message: { content: string } }[] };
+  expect(body.choices[0]!.message.content).toBe("One two");
+  const ordered = await fetch(`${server.url}/v1/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-understudy": '{"script": "Three"}' },
+    body: JSON.stringify({ model: "m", prompt: "One two", max_tokens: 9 }),
+  });
+  expect(((await ordered.json()) as { choices: { text: string }[] }).choices[0]!.text).toBe("Three");
+});
+
+test("one runs, one waits, the next gets 429", async () => {
+  const LONG = "One two three four five six seven eight nine ten";
+  const open = [ask(LONG, 20), ask(LONG, 20)];
+  const of = (name: string) => sample(server.url, `vllm:num_requests_${name}{`);
+  await eventually(async () => (await of("running")) === 1 && (await of("waiting")) === 1);
+  expect((await ask("Hello")).status).toBe(429);
+  expect((await Promise.all(open)).map(({ status }) => status)).toEqual([200, 200]);
+});

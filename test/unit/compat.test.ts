@@ -1,0 +1,195 @@
+/** What becomes of another stand-in's flags, environment and file? `serve --compat llm-d-inference-sim`. */
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import fc from "fast-check";
+import { MARKS, migratingTable } from "../../scripts/migrating-table.ts";
+import { KEYS } from "../../src/cli/compat/llm-d-keys.ts";
+import { goDurationUs } from "../../src/cli/compat/llm-d-timing.ts";
+import { lookup } from "../../src/cli/lookup.ts";
+import { resolveServeConfig } from "../../src/cli/serve-options.ts";
+import { stepUs } from "../../src/config/timing.ts";
+
+const COMPAT = ["--compat", "llm-d-inference-sim"];
+
+function resolve(words: string, { env = {}, file = "" }: { env?: Record<string, string>; file?: string } = {}) {
+  return resolveServeConfig([...COMPAT, ...words.split(" ").filter(Boolean)], env, () => file);
+}
+
+function accepted(words: string, from: { env?: Record<string, string>; file?: string } = {}) {
+  const resolved = resolve(words, from);
+  if (!("config" in resolved)) throw new Error(JSON.stringify(resolved));
+  return resolved;
+}
+const refused = (words: string, from: { env?: Record<string, string>; file?: string } = {}) => {
+  const resolved = resolve(words, from);
+  return "error" in resolved ? resolved.error : JSON.stringify(resolved);
+};
+
+test("its defaults hold", () => {
+  const { config, notices } = accepted("--model m");
+  expect(config).toMatchObject({
+    host: "0.0.0.0",
+    port: 8000,
+    servedModelNames: ["m"],
+    maxBodyBytes: 4 * 2 ** 20,
+    disableAccessLog: true,
+    runtimeLora: true,
+    engine: { maxNumSeqs: 5, maxModelLen: 1024, blockSize: 16, timing: { kind: "none" }, maxLoras: 1 },
+    door: { requests: 1005, overloadStatus: 429 },
+  });
+  expect(notices).toEqual([]);
+});
+
+const DECODES = (decodes: number) => ({ promptTokens: 0, prefix: 0, pairs: 0, decodes, context: 0 });
+
+test.each([
+  ["--time-to-first-token 200ms --inter-token-latency 20ms", { kind: "constant", ttftUs: 200_000, itlUs: 20_000 }],
+  ["--time-to-first-token 200 --inter-token-latency 20", { kind: "constant", ttftUs: 200_000, itlUs: 20_000 }],
+  [
+    "--prefill-overhead 100ms --prefill-time-per-token 1ms --inter-token-latency 20ms",
+    { kind: "linear", baseUs: 20_000, prefillUs: 1000, decodeUs: 0, requestOverheadUs: 80_000 },
+  ],
+  // Its precedence: a time to first token counts before the prefill's, unless the calculator is named.
+  [
+    "--time-to-first-token 1s --prefill-overhead 100ms --inter-token-latency 20ms",
+    { kind: "constant", ttftUs: 1_000_000, itlUs: 20_000 },
+  ],
+  [
+    "--latency-calculator per-token --time-to-first-token 1s --prefill-overhead 100ms --inter-token-latency 20ms",
+    { kind: "linear", baseUs: 20_000, prefillUs: 0, decodeUs: 0, requestOverheadUs: 80_000 },
+  ],
+] as const)("%s", (words, timing) => {
+  expect(accepted(words).config.engine.timing).toEqual(timing);
+});
+
+test("time-factor-under-load: one sequence takes the latency, all of them the factor's multiple", () => {
+  const { config, notices } = accepted(
+    "--time-to-first-token 100ms --inter-token-latency 20ms --time-factor-under-load 3 --max-num-seqs 9",
+  );
+  const { timing } = config.engine;
+  expect([1, 5, 9].map((decodes) => stepUs(timing, DECODES(decodes)))).toEqual([20_000, 40_000, 60_000]);
+  expect(notices).toHaveLength(1);
+});
+
+test("a deviation becomes jitter of the same size, at most 30 %", () => {
+  const { config } = accepted("--time-to-first-token 1s --inter-token-latency 20ms --inter-token-latency-std-dev 5ms");
+  const sigma = config.engine.noise!.jitterSigma!;
+  expect(Math.sqrt(Math.expm1(sigma * sigma))).toBeCloseTo(0.25, 5);
+  expect(refused("--inter-token-latency 20ms --inter-token-latency-std-dev 7ms")).toBe(
+    "--inter-token-latency-std-dev: takes at most 30 % of inter-token-latency, which is 20 ms",
+  );
+});
+
+test("flags beat the environment, the environment the file; lists and our own options pass", () => {
+  const file = [
+    "model: from-file",
+    "port: 1",
+    "max-num-seqs: 7",
+    "served-model-name: [a, b]",
+    "lora-modules:",
+    `  - '{"name": "l", "path": "/p"}'`,
+    "truth-log-files: 3",
+  ].join("\n");
+  const { config } = accepted("--config f.yaml --port 2 --stream-interval 4", { env: { SIM_MODEL: "env" }, file });
+  expect(config).toMatchObject({
+    model: "env",
+    port: 2,
+    servedModelNames: ["a", "b"],
+    streamInterval: 4,
+    loraModules: [{ name: "l", path: "/p" }],
+    engine: { maxNumSeqs: 7 },
+  });
+  expect(accepted("--model flag", { env: { SIM_MODEL: "env" } }).config.model).toBe("flag");
+});
+
+test("the cache counts only where it is on, and one block is set aside", () => {
+  expect(accepted("--kv-cache-size 500 --enable-kvcache").config.engine.numGpuBlocks).toBe(501);
+  expect(accepted("--enable-kvcache=true").config.engine.numGpuBlocks).toBe(1025);
+  expect(accepted("--kv-cache-size 500").config.engine.numGpuBlocks).toBe(accepted("").config.engine.numGpuBlocks);
+});
+
+test("what is not supported is said once, with its place; what is off is not", () => {
+  const file = "fake-metrics:\n  running-requests: 3\nfailure-injection-rate: 0\n";
+  const { notices } = accepted("--config f.yaml --failure-types rate_limit server_error --no-mm-encoder-only", {
+    file,
+  });
+  expect(notices.map((line) => line.split(";")[0])).toEqual([
+    "f.yaml:1: fake-metrics: not supported",
+    "--failure-types: not supported",
+  ]);
+});
+
+test.each([
+  ["--modell m", "--modell: unknown flag; did you mean --model? (understudy serve --help lists what is accepted)"],
+  ["--mode loud", '--mode: takes random or echo, not "loud"'],
+  ["--max-num-seqs x", '--max-num-seqs: takes a whole number from 1 to 65536, not "x"'],
+  ["--max-waiting-queue-length 0", '--max-waiting-queue-length: takes a whole number of at least 1, not "0"'],
+  ["--latency-calculator slow", '--latency-calculator: takes constant or per-token, not "slow"'],
+  ["--time-factor-under-load 0.5", '--time-factor-under-load: takes a number of at least 1, not "0.5"'],
+  [
+    "--inter-token-latency 2x",
+    '--inter-token-latency: takes a duration such as 100ms or 1.5s, or milliseconds as a bare number, not "2x"',
+  ],
+  ["--enable-kvcache=maybe", '--enable-kvcache: takes true or false, not "maybe"'],
+])("%s is refused", (words, why) => {
+  expect(refused(words)).toBe(why);
+});
+
+test.each([
+  ["modell: m", "f.yaml:1: modell: unknown key; did you mean model or mode? (understudy serve --help lists what is accepted)"],
+  ["model: m\nport: [", "f.yaml:2"],
+])("a file with %j is refused", (file, why) => {
+  expect(refused("--config f.yaml", { file })).toStartWith(why);
+});
+
+test("--compat takes the one name, and no file can say it", () => {
+  const bare = (argv: readonly string[], file = "", env = {}) => resolveServeConfig(argv, env, () => file);
+  expect(bare(["--compat"])).toEqual({ error: "--compat: needs a value: llm-d-inference-sim" });
+  expect(bare(["--compat=vllm"])).toEqual({ error: '--compat: takes llm-d-inference-sim, not "vllm"' });
+  expect(bare(["--config", "f.yaml"], "compat: llm-d-inference-sim")).toEqual({
+    error: "f.yaml:1: compat: is told as --compat or UNDERSTUDY_COMPAT, not in a file",
+  });
+  expect(bare(["--mode", "echo"], "", { UNDERSTUDY_COMPAT: "llm-d-inference-sim" })).toMatchObject({
+    config: { wire: { echo: true } },
+  });
+});
+
+test("each key that is said to be an option of ours is one", () => {
+  const options = Object.values(KEYS).flatMap(({ fate }) => ("as" in fate ? [fate.as] : []));
+  expect(options.filter((name) => lookup(name) === undefined)).toEqual([]);
+  expect(options.length).toBeGreaterThan(15);
+});
+
+test("any flags at all: one line or a configuration", () => {
+  const word = fc.oneof(
+    fc.constantFrom(...Object.keys(KEYS).map((name) => `--${name}`)),
+    fc.constantFrom("1", "0", "100ms", "true", "x", "{}", "--no-enable-sleep-mode", "--seed=3"),
+  );
+  fc.assert(
+    fc.property(fc.array(word, { maxLength: 8 }), (words) => {
+      const resolved = resolveServeConfig([...COMPAT, ...words], {}, () => "");
+      if ("error" in resolved) expect(resolved.error).not.toContain("\n");
+      else expect("config" in resolved).toBe(true);
+    }),
+  );
+});
+
+test.each([
+  ["100ms", 100_000],
+  ["1.5s", 1_500_000],
+  ["1m30s", 90_000_000],
+  ["250", 250_000],
+  ["1h", 3_600_000_000],
+  ["0", 0],
+  ["10", 10_000],
+  ["1,5s", undefined],
+  ["ms", undefined],
+  ["5 ms", undefined],
+])("the duration %j", (text, us) => {
+  expect(goDurationUs(text)).toBe(us as never);
+});
+
+test("docs/migrating.md has each key. Cure: npx bun scripts/migrating-table.ts", () => {
+  const text = readFileSync(new URL("../../docs/migrating.md", import.meta.url), "utf8");
+  expect(text.split(MARKS[0])[1]?.split(MARKS[1])[0]?.trim()).toBe(migratingTable());
+});
