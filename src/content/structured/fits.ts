@@ -1,0 +1,109 @@
+/**
+ * Does a value fit a schema? Only asked where drawing alone cannot know: `not`, `oneOf`, `if`, `contains`, values of an
+ * `enum` beside other keywords.
+ */
+import { RE2JS } from "re2js";
+import { fromPlain, type Json, type JsonObject, sameJson } from "./json-text.ts";
+import { asSchema, isKeywords, type Keywords, number, pointed, properties, type Schema, schemas } from "./schema.ts";
+
+/** References that lead to references; beyond, anything fits. */
+const REFERENCES_MOST = 64;
+
+export function fits(value: Json, schema: Schema, root: Schema, depth = 0): boolean {
+  if (typeof schema === "boolean") return schema;
+  if (depth > REFERENCES_MOST) return true;
+  const also = (one: Schema) => fits(value, one, root, depth + 1);
+  if (typeof schema.$ref === "string" && !also(pointed(root, schema.$ref) ?? true)) return false;
+  if (!fitsType(value, schema)) return false;
+  if (schema.const !== undefined && !sameJson(value, fromPlain(schema.const))) return false;
+  if (Array.isArray(schema.enum) && !schema.enum.some((one) => sameJson(value, fromPlain(one)))) return false;
+  if (!schemas(schema.allOf).every(also)) return false;
+  if (Array.isArray(schema.anyOf) && !schemas(schema.anyOf).some(also)) return false;
+  if (Array.isArray(schema.oneOf) && schemas(schema.oneOf).filter(also).length !== 1) return false;
+  if (schema.not !== undefined && also(asSchema(schema.not))) return false;
+  if (schema.if !== undefined && !also(asSchema(also(asSchema(schema.if)) ? schema.then : schema.else))) return false;
+  if (typeof value === "string") return fitsText(value, schema);
+  if (typeof value === "number") return fitsNumber(value, schema);
+  if (Array.isArray(value)) return fitsArray(value, schema, root);
+  return !(value instanceof Map) || fitsObject(value, schema, root);
+}
+
+function fitsType(value: Json, { type }: Keywords): boolean {
+  if (type === undefined) return true;
+  return [type].flat().some((one) => {
+    switch (one) {
+      case "integer":
+        return Number.isInteger(value);
+      case "array":
+        return Array.isArray(value);
+      case "object":
+        return value instanceof Map;
+      case "null":
+        return value === null;
+      default:
+        return typeof value === one;
+    }
+  });
+}
+
+function fitsText(value: string, schema: Keywords): boolean {
+  const length = [...value].length;
+  if (length < number(schema.minLength, 0) || length > number(schema.maxLength, Number.POSITIVE_INFINITY)) return false;
+  return patternsOf(schema).every((pattern) => matches(value, pattern));
+}
+
+/** `pattern`; several where schemas were joined. */
+export function patternsOf({ pattern }: Keywords): readonly string[] {
+  if (typeof pattern === "string") return [pattern];
+  return isKeywords(pattern) ? (pattern.both as string[]) : [];
+}
+
+/** In linear time, whatever the expression; one that cannot be read matches. */
+export function matches(value: string, pattern: string): boolean {
+  try {
+    return RE2JS.compile(pattern).matcher(value).find();
+  } catch {
+    return true;
+  }
+}
+
+function fitsNumber(value: number, schema: Keywords): boolean {
+  const { minimum, maximum, exclusiveMinimum: above, exclusiveMaximum: below, multipleOf: step } = schema;
+  if (typeof minimum === "number" && value < minimum) return false;
+  if (typeof maximum === "number" && value > maximum) return false;
+  if (typeof above === "number" && value <= above) return false;
+  if (typeof below === "number" && value >= below) return false;
+  if (typeof step !== "number") return true;
+  const times = value / step;
+  return Math.abs(times - Math.round(times)) < 1e-8;
+}
+
+function fitsArray(value: readonly Json[], schema: Keywords, root: Schema): boolean {
+  if (value.length < number(schema.minItems, 0) || value.length > number(schema.maxItems, Number.POSITIVE_INFINITY))
+    return false;
+  if (schema.uniqueItems === true && value.some((one, i) => value.slice(0, i).some((other) => sameJson(one, other))))
+    return false;
+  const first = schemas(schema.prefixItems ?? (Array.isArray(schema.items) ? schema.items : []));
+  const rest = asSchema(Array.isArray(schema.items) ? schema.additionalItems : schema.items);
+  if (!value.every((one, i) => fits(one, first[i] ?? rest, root))) return false;
+  if (schema.contains === undefined) return true;
+  const found = value.filter((one) => fits(one, asSchema(schema.contains), root)).length;
+  return found >= number(schema.minContains, 1) && found <= number(schema.maxContains, Number.POSITIVE_INFINITY);
+}
+
+function fitsObject(value: JsonObject, schema: Keywords, root: Schema): boolean {
+  if (value.size < number(schema.minProperties, 0)) return false;
+  if (value.size > number(schema.maxProperties, Number.POSITIVE_INFINITY)) return false;
+  if ([schema.required ?? []].flat().some((key) => !value.has(key as string))) return false;
+  const own = properties(schema.properties);
+  const byPattern = properties(schema.patternProperties);
+  for (const [key, item] of value) {
+    const named = own.get(key);
+    const matching = [...byPattern].filter(([pattern]) => matches(key, pattern)).map(([, one]) => one);
+    const all = [...(named === undefined ? [] : [named]), ...matching];
+    if (all.length === 0) all.push(asSchema(schema.additionalProperties));
+    if (!all.every((one) => fits(item, one, root))) return false;
+    if (schema.propertyNames !== undefined && !fits(key, asSchema(schema.propertyNames), root)) return false;
+  }
+  return [...properties(schema.dependentSchemas)].every(([key, one]) => !value.has(key) || fits(value, one, root));
+}

@@ -1,0 +1,81 @@
+/** Which number fits `minimum`, `maximum`, their exclusive forms and `multipleOf`? */
+import type { Draws } from "./draws.ts";
+import { type Keywords, number, Unsatisfiable } from "./schema.ts";
+
+/** How far an open range is drawn from. */
+const WIDTH = 1000;
+/** Draws of a fraction's multiple that divides without a rest. */
+const ROUNDINGS = 32;
+const SAFE = Number.MAX_SAFE_INTEGER;
+
+export function drawInteger(draws: Draws, schema: Keywords): number {
+  const step = number(schema.multipleOf, 1);
+  const [from, to] = range(schema, true);
+  if (!Number.isInteger(step)) return drawMultiple(draws, Math.ceil(from), Math.floor(to), whole(step));
+  return drawMultiple(draws, from, to, Math.max(1, Math.abs(step)));
+}
+
+export function drawNumber(draws: Draws, schema: Keywords): number {
+  const [from, to] = range(schema, false);
+  if (typeof schema.multipleOf === "number" && schema.multipleOf > 0)
+    return drawMultiple(draws, from, to, schema.multipleOf);
+  if (from > to) throw new Unsatisfiable(`minimum (${from}) is greater than maximum (${to})`);
+  const drawn = from + draws.unit() * (to - from);
+  // Few digits, as people write numbers, where they are in the range.
+  for (const digits of [1, 2, 4, 8]) {
+    const rounded = Number(drawn.toFixed(digits));
+    if (rounded > from && rounded < to) return rounded;
+  }
+  return drawn > from && drawn < to ? drawn : inside(from, to, schema);
+}
+
+/** Both ends, of what is left open with a bit of room. */
+function range(schema: Keywords, integers: boolean): [number, number] {
+  const { exclusiveMinimum: above, exclusiveMaximum: below } = schema;
+  let from = number(schema.minimum, Number.NEGATIVE_INFINITY);
+  let to = number(schema.maximum, Number.POSITIVE_INFINITY);
+  const strictly = (flag: unknown) => flag === true; // draft 4
+  if (integers) {
+    from = strictly(above) ? Math.floor(from) + 1 : Math.ceil(from);
+    to = strictly(below) ? Math.ceil(to) - 1 : Math.floor(to);
+    if (typeof above === "number") from = Math.max(from, Math.floor(above) + 1);
+    if (typeof below === "number") to = Math.min(to, Math.ceil(below) - 1);
+  } else {
+    if (typeof above === "number") from = Math.max(from, above);
+    if (typeof below === "number") to = Math.min(to, below);
+  }
+  const step = Math.abs(number(schema.multipleOf, 1)) || 1;
+  const width = WIDTH * Math.max(1, step);
+  if (from === Number.NEGATIVE_INFINITY) from = to === Number.POSITIVE_INFINITY ? 0 : Math.min(0, to - width);
+  if (to === Number.POSITIVE_INFINITY) to = Math.max(from, 0) + width;
+  return [Math.max(from, -SAFE), Math.min(to, SAFE)];
+}
+
+function drawMultiple(draws: Draws, from: number, to: number, step: number): number {
+  const first = Math.ceil(from / step - 1e-9);
+  const last = Math.floor(to / step + 1e-9);
+  if (first > last) throw new Unsatisfiable(`range [${from}, ${to}] does not contain a multiple of ${step}`);
+  const span = last - first + 1;
+  for (let attempt = 0; ; attempt++) {
+    const at = first + (span > 2 ** 32 ? Math.floor(draws.unit() * span) : draws.below(span));
+    if (Number.isInteger(step)) return at * step + 0;
+    // As a person writes it, and so that dividing it again gives a whole number: 0.29 / 0.01 does not.
+    const drawn = Number((at * step).toPrecision(12));
+    if (Number.isInteger(drawn / step) || attempt === ROUNDINGS) return drawn;
+  }
+}
+
+/** The least multiple of a fraction that is whole. */
+function whole(step: number): number {
+  for (let times = 1; times <= 1000; times++)
+    if (Math.abs(step * times - Math.round(step * times)) < 1e-9) return Math.round(step * times);
+  throw new Unsatisfiable(`no whole number is a multiple of ${step}`);
+}
+
+function inside(from: number, to: number, { exclusiveMinimum, exclusiveMaximum }: Keywords): number {
+  const open = exclusiveMinimum === from && exclusiveMinimum !== undefined;
+  if (!open) return from;
+  const middle = from + (to - from) / 2;
+  if (middle > from && (middle < to || exclusiveMaximum !== to)) return middle;
+  throw new Unsatisfiable(`no number between ${from} and ${to}`);
+}

@@ -1,0 +1,170 @@
+/** What does a JSON Schema say at one place? Its keywords without references and `allOf`: two schemas that both hold are one. */
+import { fromPlain, type Json, sameJson } from "./json-text.ts";
+
+/** As it came; `false` and `true` are schemas too. */
+export type Schema = boolean | Keywords;
+export type Keywords = Readonly<Record<string, unknown>>;
+
+/** No value fits. */
+export class Unsatisfiable extends Error {
+  override readonly name = "Unsatisfiable";
+}
+
+export const TYPES = ["string", "integer", "number", "boolean", "object", "array", "null"] as const;
+export type TypeName = (typeof TYPES)[number];
+
+export function isKeywords(value: unknown): value is Keywords {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** A part of a schema that should be one; what is none takes anything. */
+export function asSchema(value: unknown): Schema {
+  return typeof value === "boolean" || isKeywords(value) ? value : true;
+}
+
+export function schemas(value: unknown): readonly Schema[] {
+  return Array.isArray(value) ? value.map(asSchema) : [];
+}
+
+export function properties(value: unknown): ReadonlyMap<string, Schema> {
+  return new Map(isKeywords(value) ? Object.entries(value).map(([key, item]) => [key, asSchema(item)]) : []);
+}
+
+export function number(value: unknown, absent: number): number {
+  return typeof value === "number" ? value : absent;
+}
+
+/** The types that are allowed. */
+export function typesOf({ type, const: constant, enum: list }: Keywords): readonly TypeName[] {
+  if (typeof type === "string" || Array.isArray(type)) {
+    const given = [type].flat().filter((one): one is TypeName => TYPES.includes(one as TypeName));
+    if (given.length > 0) return given;
+  }
+  return constant !== undefined || list !== undefined ? TYPES : [];
+}
+
+/** Where a reference leads inside the document; undefined: nowhere. */
+export function pointed(root: Schema, reference: string): Schema | undefined {
+  if (reference === "#") return root;
+  if (!reference.startsWith("#")) return undefined;
+  if (!reference.startsWith("#/")) return anchored(root, reference.slice(1), 0);
+  let at: unknown = root;
+  for (const part of reference.slice(2).split("/")) {
+    const key = decode(part).replaceAll("~1", "/").replaceAll("~0", "~");
+    at = typeof at === "object" && at !== null && Object.hasOwn(at, key) ? (at as Keywords)[key] : undefined;
+  }
+  return typeof at === "boolean" || isKeywords(at) ? at : undefined;
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+function anchored(at: unknown, name: string, depth: number): Schema | undefined {
+  if (typeof at !== "object" || at === null || depth > 64) return undefined;
+  if (isKeywords(at) && at.$anchor === name) return at;
+  for (const item of Object.values(at)) {
+    const found = anchored(item, name, depth + 1);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+const LARGER = new Set(["minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains"]);
+const SMALLER = new Set(["maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains"]);
+/** Handled one level up. */
+const COMBINING = new Set(["$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$defs", "definitions"]);
+
+/** Both hold. Throws `Unsatisfiable` where that is plain to see. */
+export function both(a: Keywords, b: Keywords): Keywords {
+  const merged: Record<string, unknown> = { ...a };
+  for (const [key, value] of Object.entries(b)) {
+    if (COMBINING.has(key)) continue;
+    merged[key] = merged[key] === undefined ? value : joined(key, merged[key], value);
+  }
+  const closedA = closed(a, b);
+  const closedB = closed(b, a);
+  if (closedA.length > 0 || closedB.length > 0)
+    merged.properties = {
+      ...(merged.properties as Keywords),
+      ...Object.fromEntries([...closedA, ...closedB].map((key) => [key, false])),
+    };
+  return merged;
+}
+
+/** Properties of `b` that `a` does not let in. */
+function closed(a: Keywords, b: Keywords): string[] {
+  if (a.additionalProperties !== false || a.patternProperties !== undefined) return [];
+  const own = properties(a.properties);
+  return [...properties(b.properties).keys()].filter((key) => !own.has(key));
+}
+
+function joined(key: string, a: unknown, b: unknown): unknown {
+  if (LARGER.has(key)) return Math.max(number(a, Number.NEGATIVE_INFINITY), number(b, Number.NEGATIVE_INFINITY));
+  if (SMALLER.has(key)) return Math.min(number(a, Number.POSITIVE_INFINITY), number(b, Number.POSITIVE_INFINITY));
+  switch (key) {
+    case "type":
+      return sharedTypes([a].flat() as string[], [b].flat() as string[]);
+    case "required":
+      return [...new Set([...[a].flat(), ...[b].flat()])];
+    case "enum":
+      return sharedValues([a].flat().map(fromPlain), [b].flat());
+    case "properties":
+    case "patternProperties":
+      return sharedProperties(a, b);
+    case "items":
+    case "additionalProperties":
+    case "propertyNames":
+    case "contains":
+      return bothOf(asSchema(a), asSchema(b));
+    case "const":
+      if (!sameJson(fromPlain(a), fromPlain(b))) throw new Unsatisfiable("two constants");
+      return a;
+    case "multipleOf":
+      return multiple(Number(a), Number(b));
+    case "pattern":
+      return a === b ? a : { both: [a, b].flatMap((one) => (isKeywords(one) ? one.both : one)) };
+    case "uniqueItems":
+      return a === true || b === true;
+    default:
+      return a;
+  }
+}
+
+function bothOf(a: Schema, b: Schema): Schema {
+  if (a === false || b === false) return false;
+  if (a === true) return b;
+  return b === true ? a : { allOf: [a, b] };
+}
+
+function sharedProperties(a: unknown, b: unknown): Keywords {
+  const merged = new Map(properties(a));
+  for (const [key, schema] of properties(b)) merged.set(key, bothOf(merged.get(key) ?? true, schema));
+  return Object.fromEntries(merged);
+}
+
+function sharedTypes(a: readonly string[], b: readonly string[]): string[] {
+  const shared = new Set<string>();
+  for (const one of a)
+    for (const other of b) {
+      if (one === other) shared.add(one);
+      if ([one, other].sort().join() === "integer,number") shared.add("integer");
+    }
+  if (shared.size === 0) throw new Unsatisfiable("incompatible types");
+  return [...shared];
+}
+
+function sharedValues(a: readonly Json[], b: readonly unknown[]): unknown[] {
+  const left = b.filter((one) => a.some((other) => sameJson(other, fromPlain(one))));
+  if (left.length === 0) throw new Unsatisfiable("enumerations without a common value");
+  return left;
+}
+
+function multiple(a: number, b: number): number {
+  const rest = (x: number, y: number): number => (y < 1e-9 ? x : rest(y, x % y));
+  return (a * b) / rest(a, b);
+}
