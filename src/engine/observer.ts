@@ -8,7 +8,7 @@ import type { Clock } from "../clock.ts";
 import type { Core } from "../core/core.ts";
 import type { CoreRequest } from "./batch.ts";
 import type { Cause } from "./causes.ts";
-import { Finish, type Receiver } from "./types.ts";
+import { Finish, type Receiver, type TrailFacts } from "./types.ts";
 
 /** Runs and preemptions that one generation may hold, and all that are alive may; more are counted, not kept. */
 export const RUNS_MAX = 4096;
@@ -41,7 +41,7 @@ export interface Observer {
 }
 
 /** The way of one generation. `NaN`: it never came so far. */
-export class Trail {
+export class Trail implements TrailFacts {
   queuedUs = Number.NaN;
   /** First admission to a batch, and prompt tokens found in the prefix cache then. */
   scheduledUs = Number.NaN;
@@ -103,6 +103,10 @@ export class Trail {
 
   get bytes(): number {
     return this.receiver.bytes ?? 0;
+  }
+
+  get stepDueUs(): number {
+    return this.watch.dueUs;
   }
 
   #open(step: number, count: number): void {

@@ -100,6 +100,25 @@ export interface Submission {
   readonly cachedTokens: number;
   /** When it was first scheduled; likewise. */
   readonly scheduledUs?: number;
+  /** What is known of its way; null: nobody observes the engine. */
+  readonly trail?: TrailFacts | null;
+}
+
+/** The way of a generation so far, of an engine that is observed. Times are NaN where it has not come so far. */
+export interface TrailFacts {
+  readonly id: string;
+  readonly arrivalUs: number;
+  readonly queuedUs: number;
+  readonly scheduledUs: number;
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+  readonly preemptions: number;
+  /** As `settleLate` found them. */
+  readonly lateSteps: number;
+  readonly rebasedUs: number;
+  /** When the step was due whose tokens are being handed out. */
+  readonly stepDueUs: number;
+  settleLate(): void;
 }
 
 /** Why the engine did not take a generation: nothing was kept. */

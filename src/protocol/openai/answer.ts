@@ -185,6 +185,8 @@ export interface Asked {
   readonly batch?: boolean;
   /** When it was handed to the engine; the engine's clock. */
   readonly queuedUs?: number;
+  /** The engine's clock, where the answer tells its truth. */
+  readonly truthUs?: () => number;
 }
 
 /** What vLLM calls the prompt at `index` in logs (`completion/serving.py`); its engine adds a random suffix, which is left out here. */

@@ -24,6 +24,7 @@ import { AnswerText } from "./answer-text.ts";
 import { completionDetails } from "./chunks.ts";
 import { logAborted } from "./request-log.ts";
 import type { OutputTimes } from "./request-metrics.ts";
+import type { TokenTimes } from "./truth-summary.ts";
 
 /** Collects the choices of a request; `answer` settles when all have ended, or the client left. */
 export class CollectedAnswer {
@@ -92,6 +93,8 @@ export class CollectedChoice implements Receiver {
   bytes = 0;
   /** JSON. */
   stopReason = "null";
+  /** Where its truth is told. */
+  truth: TokenTimes | null = null;
   readonly times: OutputTimes | null;
   readonly #answer: CollectedAnswer;
   readonly #text: AnswerText;

@@ -3,7 +3,7 @@
 import { greedySeed } from "../../content/answers.ts";
 import type { Script } from "../../content/script.ts";
 import type { Steering } from "../../content/steered.ts";
-import type { Choices, Generation, Receiver, Submission } from "../../engine/types.ts";
+import type { Choices, Generation, Submission } from "../../engine/types.ts";
 import { randomHex } from "../../random.ts";
 import {
   chatStreamError,
@@ -48,13 +48,14 @@ import { checkBadWords, encodeBadWords, steeringOf } from "./steering.ts";
 import { StreamedAnswer } from "./stream.ts";
 import { isOver } from "./thinking.ts";
 import type { CountedOnce } from "./ticket.ts";
+import { summary, type ToldChoice, TRUTH_HEADER, timed, wantsTruth } from "./truth-summary.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 /** What a route takes. */
 export type Entry = Asking["kind"] | "batch" | "invocation";
 
 /** A choice that waits for what the engine says of it. */
-interface Choice extends Receiver {
+interface Choice extends ToldChoice {
   submission: Submission | null;
 }
 
@@ -223,7 +224,10 @@ export class Generator {
     const body = await answer.answer;
     if (body === null) return this.#left(context, answer.asked.ticket);
     if (typeof body !== "string") return this.#http.error(context, body);
-    return this.#http.json(context, body, this.#load(context.request));
+    const { truthUs } = answer.asked;
+    const truth = truthUs ? summary(answer.choices, truthUs) : null;
+    const load = this.#load(context.request);
+    return this.#http.json(context, body, truth === null ? load : { ...load, [TRUTH_HEADER]: truth });
   }
 
   /** `endpoint-load-metrics-format`, of whole answers: how loaded the engine is, in Python's spelling. */
@@ -272,6 +276,7 @@ export class Generator {
       promptText,
       ticket,
       ...(request.kind === "chat" && request.conversations ? { batch: true } : {}),
+      ...(wantsTruth(http.headers) ? { truthUs: this.#options.backend.nowUs } : {}),
     };
   }
 
@@ -319,9 +324,10 @@ export class Generator {
       };
       const { backend } = this.#options;
       const played = script && this.#orders.play(script, index, request, generation, choice, together);
+      const heard = played?.receiver ?? watched(request, choice);
       const submitted = this.#queue.submit(
         cut[at]!.ids.length,
-        played?.receiver ?? watched(request, choice),
+        asked.truthUs ? timed(choice, heard, asked.truthUs) : heard,
         (receiver) => backend.submit(played?.generation ?? generation, receiver),
       );
       if ("refused" in submitted) {

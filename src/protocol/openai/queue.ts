@@ -3,7 +3,7 @@
  * engine, waiting or running, and tokens of prompts that have given no output yet. Without limits it costs nothing.
  */
 import type { WireConfig } from "../../config/types.ts";
-import type { Finish, Receiver, Submission } from "../../engine/types.ts";
+import type { Finish, Receiver, Submission, TrailFacts } from "../../engine/types.ts";
 import { engineBusy, prefillBacklog } from "../errors.ts";
 import type { ErrorAnswer } from "../request.ts";
 import type { Accounting, Backend } from "./front.ts";
@@ -103,5 +103,9 @@ class Waiting implements Receiver, Submission {
 
   get scheduledUs(): number {
     return this.submission.scheduledUs ?? 0;
+  }
+
+  get trail(): TrailFacts | null {
+    return this.submission.trail ?? null;
   }
 }

@@ -26,6 +26,7 @@ import { ID_BYTES } from "./held-ids.ts";
 import type { Logprobs } from "./logprobs.ts";
 import { logAborted } from "./request-log.ts";
 import type { OutputTimes } from "./request-metrics.ts";
+import { summary, type TokenTimes, truthComment } from "./truth-summary.ts";
 
 const encoder = new TextEncoder();
 const NOTHING = new Uint8Array();
@@ -59,7 +60,9 @@ export class StreamedAnswer implements SinkEvents {
   choiceDone(last: StreamedChoice): void {
     if (--this.#running > 0) return;
     if (this.asked.wishes.includeUsage) last.write(this.#usageChunk());
-    last.write(DONE);
+    const { truthUs } = this.asked;
+    const truth = truthUs ? summary(this.choices, truthUs) : null;
+    last.write(truth === null ? DONE : DONE + truthComment(truth));
     this.asked.ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
     this.sink.end();
   }
@@ -179,6 +182,8 @@ export class StreamedChoice implements Receiver {
   #done = false;
   /** Of ids that wait for a client that does not keep up, as it was told. */
   #bytesHeld = 0;
+  /** Where its truth is told. */
+  truth: TokenTimes | null = null;
 
   constructor(answer: StreamedAnswer, index: number) {
     const { wishes, server } = answer.asked;
