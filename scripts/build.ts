@@ -1,6 +1,6 @@
 /**
- * Build what is missing or older than its sources: both cores, vocabulary and answers in `build/`. `--library`: also
- * `dist/`, the library for Node. `--all`: everything, old or not.
+ * Build what is missing or older than its sources: both cores, vocabulary, answers and the page of reports in `build/`.
+ * `--library`: also `dist/`, the library for Node. `--all`: everything, old or not.
  */
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 
@@ -23,6 +23,11 @@ const targets: readonly Target[] = [
     makes: ["build/vocabulary.bin", "build/answers.bin"],
     from: ["scripts/pack-vocabulary.ts", "src/content"],
     command: ["scripts/pack-vocabulary.ts"],
+  },
+  {
+    makes: ["build/report.js", "build/report.css"],
+    from: ["scripts/pack-report.ts", "src/report/page", "src/report/plot.ts"],
+    command: ["scripts/pack-report.ts"],
   },
 ];
 

@@ -1,0 +1,25 @@
+/** Build step: which script and which style does the page of a report carry? Writes both, with uPlot in them, into `build/`. */
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+
+const root = new URL("../", import.meta.url).pathname;
+const { version } = JSON.parse(readFileSync(`${root}node_modules/uplot/package.json`, "utf8"));
+/** The licence asks for its notice in copies. */
+const [licence = ""] = /Copyright[^\n]*/.exec(readFileSync(`${root}node_modules/uplot/LICENSE`, "utf8")) ?? [];
+
+const built = await Bun.build({
+  entrypoints: [`${root}src/report/page/main.ts`],
+  target: "browser",
+  format: "iife",
+  minify: true,
+  banner: `/*! uPlot ${version}, MIT, ${licence}: github.com/leeoniya/uPlot */`,
+});
+const script = await built.outputs[0]!.text();
+// It stands in a page: nothing in it may end the element.
+if (/<\/script|<!--/i.test(script)) throw new Error("the script would end its own element");
+const style = ["node_modules/uplot/dist/uPlot.min.css", "src/report/page/style.css"]
+  .map((path) => readFileSync(root + path, "utf8").trim())
+  .join("\n");
+mkdirSync(`${root}build`, { recursive: true });
+writeFileSync(`${root}build/report.js`, script);
+writeFileSync(`${root}build/report.css`, `${style}\n`);
+console.log(`build/report.js: ${script.length} bytes; build/report.css: ${style.length} bytes`);

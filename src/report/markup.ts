@@ -1,0 +1,36 @@
+/** How does foreign text get into a page? Escaped, whatever it holds: names, commands and errors come from anywhere. */
+
+/** Text that is HTML already. */
+export class Markup {
+  constructor(readonly text: string) {}
+}
+
+type Piece = string | number | Markup | null | undefined | false | readonly Piece[];
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
+
+export const escaped = (text: string): string => text.replace(/[&<>"']/g, (character) => ESCAPES[character]!);
+
+/** A template of HTML: strings and numbers are escaped, nothing stands for null, undefined and false, lists are joined. */
+export function markup(parts: TemplateStringsArray, ...pieces: readonly Piece[]): Markup {
+  return new Markup(parts.reduce((text, part, i) => text + textOf(pieces[i - 1]) + part));
+}
+
+function textOf(piece: Piece): string {
+  if (piece === null || piece === undefined || piece === false) return "";
+  if (piece instanceof Markup) return piece.text;
+  return typeof piece === "object" ? piece.map(textOf).join("") : escaped(`${piece}`);
+}
+
+/** JSON that can stand in a script element, whatever is in it. */
+export function jsonFor(data: unknown): Markup {
+  return new Markup(
+    JSON.stringify(data).replace(/[<\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`),
+  );
+}

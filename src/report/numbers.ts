@@ -1,0 +1,32 @@
+/** How does a number read best? */
+
+/** Four digits that say something, thousands apart; "–" where there is none. */
+export function shown(value: unknown): string {
+  if (typeof value !== "number" || !Number.isFinite(value))
+    return value === undefined || value === null ? "–" : `${value}`;
+  const size = Math.abs(value);
+  if (Number.isInteger(value) || size >= 10_000) return Math.round(value).toLocaleString("en-US");
+  const digits = size >= 1 ? 3 - Math.floor(Math.log10(size)) : 4;
+  return value.toLocaleString("en-US", { minimumFractionDigits: Math.min(2, digits), maximumFractionDigits: digits });
+}
+
+export const percentShown = (share: number): string => `${shown(Math.round(share * 10_000) / 100)} %`;
+
+/** Milliseconds in the unit that suits them, with that unit. */
+export function timeShown(ms: unknown): readonly [number: string, unit: string] {
+  if (!isNumber(ms)) return ["–", ""];
+  return Math.abs(ms) >= 10_000 ? [rounded(ms / 1000), "s"] : [rounded(ms), "ms"];
+}
+
+/** Three digits. */
+export function rounded(value: number): string {
+  const size = Math.abs(value);
+  return value.toLocaleString("en-US", { maximumFractionDigits: size >= 100 ? 0 : size >= 10 ? 1 : 2 });
+}
+
+export const isNumber = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value);
+
+/** To five digits, for data that is only drawn; null for what is no number. */
+export function drawable(value: number | null | undefined): number | null {
+  return isNumber(value) ? Number(value.toPrecision(5)) : null;
+}

@@ -1,0 +1,131 @@
+/** What do the tables say? All numbers of the result, as text that can be read, copied and searched without a script. */
+import { Markup, markup } from "./markup.ts";
+import { DEFINITIONS, inTableOrder, labelOf } from "./names.ts";
+import { isNumber, percentShown, rounded, shown, timeShown } from "./numbers.ts";
+import type { Distribution, Result, UnderstudyPart } from "./result.ts";
+
+export function tiles(result: Result): Markup {
+  const { distributions = {}, slo = {} } = result.understudy;
+  const flat = (name: string) => (isNumber(result[name]) ? (result[name] as number) : null);
+  const latency = (metric: string, label: string, main: `p${number}`, beside: `p${number}`) => {
+    const of = distributions[metric];
+    if (!isNumber(of?.[main])) return false;
+    const [number, unit] = timeShown(of[main]);
+    return tile(
+      `${label} ${main}`,
+      number,
+      unit,
+      isNumber(of[beside]) ? `${beside} ${timeShown(of[beside]).join(" ")}` : "",
+    );
+  };
+  const [completed, failed, goodput] = [flat("completed"), flat("failed"), flat("request_goodput")];
+  const throughput = flat("request_throughput");
+  const attained = goodput !== null && throughput ? goodput / throughput : null;
+  return markup`<section class="tiles">
+${flat("output_throughput") !== null && tile("Output", rounded(flat("output_throughput")!), "tokens/s", throughputNote(flat("total_token_throughput")))}
+${throughput !== null && tile("Requests", rounded(throughput), "/s", completed === null ? "" : `${shown(completed)} in ${rounded(flat("duration") ?? 0)} s`)}
+${latency("ttft", "TTFT", "p50", "p99")}
+${latency("tpot", "TPOT", "p50", "p99")}
+${latency("itl", "ITL", "p50", "p99")}
+${latency("e2el", "E2E", "p50", "p99")}
+${goodput !== null && tile("Goodput", rounded(goodput), "/s", `within ${sloText(slo)}`, attained !== null && attained < 0.9 ? "bad" : "good")}
+${failed !== null && tile("Failed", shown(failed), "", completed === null ? "" : `of ${shown(completed + failed)} requests`, failed > 0 ? "bad" : "")}
+</section>`;
+}
+
+const throughputNote = (total: number | null) => (total === null ? "" : `${rounded(total)} with input`);
+const sloText = (slo: Readonly<Record<string, number>>) =>
+  Object.entries(slo)
+    .map(([metric, ms]) => `${labelOf(metric)} ${ms} ms`)
+    .join(", ") || "the SLO";
+
+function tile(label: string, number: string, unit: string, note: string, tone = ""): Markup {
+  return markup`<div class="tile ${tone}"><span>${label}</span><strong>${number}<small>${unit}</small></strong><span>${note || " "}</span></div>`;
+}
+
+/** One row a metric, and below it that of the steady window. */
+export function latencyTable(part: UnderstudyPart): Markup | null {
+  const { sched_delay_ms: delay, steady } = part;
+  const distributions: Record<string, Distribution> = { ...part.distributions, ...(delay && { sched_delay: delay }) };
+  const metrics = inTableOrder(Object.keys(distributions)).filter((metric) => distributions[metric]!.count > 0);
+  if (metrics.length === 0) return null;
+  const columns = columnsOf(metrics.map((metric) => distributions[metric]!));
+  const rows = metrics.map((metric) => {
+    const inside = steady?.distributions[metric];
+    return markup`<tr ${inside && new Markup('class="has-steady"')}><th title="${definitionOf(metric, part)}">${labelOf(metric)}</th>${cells(distributions[metric]!, columns)}</tr>
+${inside && markup`<tr class="steady"><th>steady window</th>${cells(inside, columns)}</tr>`}`;
+  });
+  return markup`<div class="panel"><table><thead><tr><th>ms</th>${columns.map((column) => markup`<th>${column}</th>`)}<th>count</th></tr></thead><tbody>${rows}</tbody></table></div>`;
+}
+
+/** Every percentile that any of them has, between the mean and the greatest. */
+function columnsOf(distributions: readonly Distribution[]): string[] {
+  const percentiles = new Set(distributions.flatMap((one) => Object.keys(one).filter((key) => /^p\d/.test(key))));
+  const rising = [...percentiles].sort((a, b) => Number(a.slice(1)) - Number(b.slice(1)));
+  return ["mean", "std", "min", ...rising, "max"];
+}
+
+function cells(of: Distribution, columns: readonly string[]): Markup[] {
+  const values = of as unknown as Readonly<Record<string, unknown>>;
+  return [...columns.map((column) => markup`<td>${shown(values[column])}</td>`), markup`<td>${shown(of.count)}</td>`];
+}
+
+/** Requests by what became of them. */
+export function errorTable(result: Result): Markup | null {
+  const errors = Object.entries(result.understudy.errors ?? {}).filter(([, count]) => count > 0);
+  const { completed } = result;
+  if (errors.length === 0 && !isNumber(completed)) return null;
+  const rows: (readonly [string, number, string])[] = [
+    ...(isNumber(completed) ? [["completed", completed, "fine"] as const] : []),
+    ...errors.sort((a, b) => b[1] - a[1]).map(([kind, count]) => [kind, count, ""] as const),
+  ];
+  const all = rows.reduce((sum, [, count]) => sum + count, 0);
+  return markup`<div class="panel"><table><thead><tr><th>Requests</th><th>count</th><th>share</th><th></th></tr></thead><tbody>
+${rows.map(
+  ([kind, count, tone]) =>
+    markup`<tr><th>${kind}</th><td>${shown(count)}</td><td>${percentShown(all > 0 ? count / all : 0)}</td><td class="share"><div class="${tone}" style="width:${all > 0 ? ((100 * count) / all).toFixed(1) : 0}%"></div></td></tr>`,
+)}</tbody></table></div>`;
+}
+
+/** What the server's counters grew by. */
+export function deltaTable({ server_metrics: server }: UnderstudyPart): Markup | null {
+  const rows = Object.entries(server?.delta ?? {}).filter(([, value]) => isNumber(value) && value !== 0);
+  if (rows.length === 0) return null;
+  return folded("Counters of the server: what they grew by", rows);
+}
+
+/** Every single number of the result under its name in the JSON; lists are left to the JSON. */
+export function allNumbers({ understudy: _, ...flat }: Result): Markup {
+  const isSingle = (value: unknown) => ["number", "string", "boolean"].includes(typeof value) || value === null;
+  return folded(
+    "All numbers, by their names in the JSON",
+    Object.entries(flat).filter(([, value]) => isSingle(value)),
+  );
+}
+
+function folded(title: string, rows: readonly (readonly [string, unknown])[]): Markup {
+  return markup`<details><summary>${title}</summary><div class="panel"><table><tbody>
+${rows.map(([name, value]) => markup`<tr><th><code>${name}</code></th><td>${shown(value)}</td></tr>`)}</tbody></table></div></details>`;
+}
+
+export function truthTable({ truth }: UnderstudyPart): Markup | null {
+  const errors = Object.entries(truth?.errors ?? {}).filter(([, { count }]) => count > 0);
+  if (errors.length === 0) return null;
+  const columns = columnsOf(errors.map(([, distribution]) => distribution));
+  return markup`<div class="panel"><table><thead><tr><th>measured − true, ms</th>${columns.map((column) => markup`<th>${column}</th>`)}<th>count</th></tr></thead><tbody>
+${errors.map(([metric, distribution]) => markup`<tr><th>${labelOf(metric)}</th>${cells(distribution, columns)}</tr>`)}</tbody></table></div>`;
+}
+
+export function definitionsOf(part: UnderstudyPart): Markup | null {
+  const used = [...Object.keys(part.distributions ?? {}), ...(part.sched_delay_ms ? ["sched_delay"] : [])];
+  const names = inTableOrder([...new Set([...used, ...Object.keys(part.definitions ?? {})])]).filter(
+    (name) => definitionOf(name, part) !== "",
+  );
+  if (names.length === 0) return null;
+  return markup`<div class="panel"><dl class="definitions">
+${names.map((name) => markup`<dt>${labelOf(name)}</dt><dd>${definitionOf(name, part)}</dd>`)}</dl></div>`;
+}
+
+function definitionOf(metric: string, { definitions = {} }: UnderstudyPart): string {
+  return definitions[metric] ?? DEFINITIONS[metric] ?? "";
+}

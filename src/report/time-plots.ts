@@ -1,0 +1,191 @@
+/** How did the run go over time: on the client, on the wire, in the server? */
+import { drawable, isNumber } from "./numbers.ts";
+import type { Line, Mark, Plot } from "./plot.ts";
+import type { Moment, ReportRecord, ServerMoment, UnderstudyPart } from "./result.ts";
+import { DOTS, evenly, evenlyWithGreatest, LINE_POINTS, shareOf } from "./sample.ts";
+
+const X = { label: "seconds" };
+
+export function runPlots({ timeseries = [], steady }: UnderstudyPart): Plot[] {
+  const moments = evenly(timeseries.length, LINE_POINTS).map((at) => timeseries[at]!);
+  if (moments.length < 2) return [];
+  const marks: Mark[] = steady
+    ? [{ axis: "x", at: steady.from_s, to: steady.to_s, label: "steady", color: "green" }]
+    : [];
+  const xs = moments.map(({ t }) => drawable(t));
+  const has = (name: keyof Moment) => moments.some((moment) => isNumber(moment[name]));
+  const gauge = (name: keyof Moment) => moments.map((moment) => drawable(moment[name]));
+  const plot = (
+    id: string,
+    title: string,
+    note: string,
+    unit: string,
+    lines: readonly Line[],
+    data: Plot["data"],
+    log = false,
+  ): Plot => ({
+    id,
+    title,
+    note,
+    x: X,
+    y: log ? { label: unit, log } : { label: unit, from: 0 },
+    lines,
+    data: [xs, ...data],
+    marks,
+  });
+  return [
+    has("output_tokens") &&
+      plot(
+        "throughput",
+        "Throughput",
+        "Output tokens per second.",
+        "tokens/s",
+        [{ label: "output tokens/s", color: "blue", kind: "area" }],
+        [rates(moments, ({ output_tokens: tokens }) => tokens)],
+      ),
+    has("running") &&
+      plot(
+        "concurrency",
+        "Concurrency",
+        "Requests sent and not ended.",
+        "requests",
+        [{ label: "under way", color: "green", kind: "area" }],
+        [gauge("running")],
+      ),
+    (has("sent") || has("completed")) &&
+      plot(
+        "requests",
+        "Requests per second",
+        "Sent and ended.",
+        "requests/s",
+        [
+          { label: "sent", color: "grey", kind: "line", dash: true },
+          { label: "ended", color: "blue", kind: "line" },
+        ],
+        [rates(moments, ({ sent }) => sent), rates(moments, ({ completed }) => completed)],
+      ),
+    (has("ttft_p50") || has("itl_p50")) &&
+      plot(
+        "latency-time",
+        "Latency over time",
+        "Medians of what came since the moment before.",
+        "ms",
+        [
+          { label: "TTFT p50", color: "blue", kind: "line" },
+          { label: "ITL p50", color: "purple", kind: "line" },
+        ],
+        [positive(gauge("ttft_p50")), positive(gauge("itl_p50"))],
+        true,
+      ),
+  ].filter((one): one is Plot => one !== false);
+}
+
+/** A logarithmic axis has no place for 0. */
+const positive = (values: readonly (number | null)[]) =>
+  values.map((value) => (value !== null && value > 0 ? value : null));
+
+/** What a counter grew by per second. */
+function rates<T extends { readonly t: number }>(
+  moments: readonly T[],
+  count: (moment: T) => number | null | undefined,
+): (number | null)[] {
+  return moments.map((moment, i) => {
+    const before = moments[i - 1];
+    const [now, then] = [count(moment), before ? count(before) : 0];
+    const seconds = moment.t - (before?.t ?? 0);
+    return isNumber(now) && isNumber(then) && seconds > 0 ? drawable(Math.max(0, now - then) / seconds) : null;
+  });
+}
+
+/** Intended against sent. Nothing where no time was intended. */
+export function arrivalPlots(records: readonly ReportRecord[]): Plot[] {
+  const sent = records.filter(({ intendedUs, sendUs }) => isNumber(intendedUs) && isNumber(sendUs));
+  if (sent.length < 2) return [];
+  const intended = Float64Array.from(sent, ({ intendedUs }) => intendedUs / 1e6).sort();
+  const sends = Float64Array.from(sent, ({ sendUs }) => sendUs / 1e6).sort();
+  const [from, to] = [Math.min(intended[0]!, sends[0]!), Math.max(intended.at(-1)!, sends.at(-1)!)];
+  const xs = evenly(LINE_POINTS, LINE_POINTS).map((at) => from + ((to - from) * at) / (LINE_POINTS - 1));
+  xs[xs.length - 1] = to;
+  const rowOf = sent.toSorted((a, b) => a.intendedUs - b.intendedUs);
+  const delays = rowOf.map(({ intendedUs, sendUs }) => (sendUs - intendedUs) / 1000);
+  const chosen = evenlyWithGreatest(delays, DOTS);
+  return [
+    {
+      id: "arrivals",
+      title: "Intended against sent",
+      note: "Requests so far. Where the lines part, the client was behind its schedule.",
+      x: X,
+      y: { label: "requests", from: 0 },
+      lines: [
+        { label: "intended", color: "grey", kind: "step", dash: true },
+        { label: "sent", color: "blue", kind: "step" },
+      ],
+      data: [xs.map(drawable), counted(intended, xs), counted(sends, xs)],
+      marks: [],
+    },
+    {
+      id: "delay",
+      title: "Lateness of sends",
+      note: `Send minus intended time: ${shareOf(chosen.length, delays.length, "requests")}.`,
+      x: X,
+      y: { label: "ms", from: Math.min(0, ...chosen.map((at) => delays[at]!)) },
+      lines: [{ label: "send delay", color: "orange", kind: "dots" }],
+      data: [chosen.map((at) => drawable(rowOf[at]!.intendedUs / 1e6)), chosen.map((at) => drawable(delays[at]))],
+      marks: [],
+    },
+  ];
+}
+
+/** How many of the rising times are not after each x. */
+function counted(times: Float64Array, xs: readonly number[]): number[] {
+  let count = 0;
+  return xs.map((x) => {
+    while (count < times.length && times[count]! <= x) count++;
+    return count;
+  });
+}
+
+export function serverPlots({ server_metrics: server }: UnderstudyPart): Plot[] {
+  const all = server?.timeseries ?? [];
+  const moments = evenly(all.length, LINE_POINTS).map((at) => all[at]!);
+  if (moments.length < 2) return [];
+  const xs = moments.map(({ t }) => drawable(t));
+  const has = (name: keyof ServerMoment) => moments.some((moment) => isNumber(moment[name]));
+  const gauge = (name: keyof ServerMoment) => moments.map((moment) => drawable(moment[name]));
+  const plots: (Plot | false)[] = [
+    (has("running") || has("waiting")) && {
+      id: "server-queue",
+      title: "Running and waiting",
+      note: "Requests in the server's batch and in its queue.",
+      x: X,
+      y: { label: "requests", from: 0 },
+      lines: [
+        { label: "running", color: "green", kind: "area" },
+        { label: "waiting", color: "orange", kind: "area" },
+      ],
+      data: [xs, gauge("running"), gauge("waiting")],
+      marks: [],
+    },
+    has("kv_usage") && {
+      id: "server-kv",
+      title: "KV cache in use",
+      note: "Share of the server's KV blocks.",
+      x: X,
+      y: { label: "share", percent: true, from: 0, to: 1 },
+      lines: [{ label: "KV usage", color: "purple", kind: "area" }],
+      data: [xs, gauge("kv_usage")],
+      marks: [],
+    },
+    has("preemptions") && {
+      id: "server-preemptions",
+      title: "Preemptions",
+      note: "Since the beginning.",
+      x: X,
+      y: { label: "preemptions", from: 0 },
+      lines: [{ label: "preemptions", color: "red", kind: "step" }],
+      data: [xs, gauge("preemptions")],
+      marks: [],
+    },
+  ];
+  return plots.filter((one): one is Plot => one !== false);
+}

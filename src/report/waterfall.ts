@@ -1,0 +1,66 @@
+/** Which requests are shown one below the other, and which of their waits for a token are marked? */
+import { drawable, isNumber } from "./numbers.ts";
+import type { Mark, Waterfall } from "./plot.ts";
+import type { ReportRecord, UnderstudyPart } from "./result.ts";
+import { BARS, evenly, OUTLIERS } from "./sample.ts";
+
+/** As vLLM's `--plot-timeline` marks them, ms. */
+const THRESHOLDS_MS = [25, 50] as const;
+
+export function waterfallOf(
+  records: readonly ReportRecord[],
+  { distributions = {}, steady }: UnderstudyPart,
+): Waterfall | null {
+  const sent = records.filter(({ sendUs }) => isNumber(sendUs)).sort((a, b) => a.sendUs - b.sendUs);
+  if (sent.length === 0) return null;
+  const rows = evenly(sent.length, BARS).map((at) => sent[at]!);
+  const thresholdsMs = thresholds(distributions.itl?.p50);
+  const seconds = (pick: (record: ReportRecord) => number | undefined) =>
+    rows.map((record) => {
+      const us = pick(record);
+      return isNumber(us) ? Math.round(us / 10) / 1e5 : null;
+    });
+  const marks: Mark[] = steady
+    ? [{ axis: "x", at: steady.from_s, to: steady.to_s, label: "steady", color: "green" }]
+    : [];
+  return {
+    ids: rows.map(({ requestId }) => requestId),
+    intended: seconds(({ intendedUs }) => intendedUs),
+    send: seconds(({ sendUs }) => sendUs),
+    scheduled: seconds(({ scheduledUs }) => scheduledUs),
+    first: seconds(({ firstUs }) => firstUs),
+    last: seconds(({ lastUs }) => lastUs),
+    end: seconds(({ endUs, lastUs, sendUs }) => [endUs, lastUs, sendUs].find(isNumber)),
+    inputTokens: rows.map(({ inputTokens }) => inputTokens),
+    outputTokens: rows.map(({ outputTokens }) => outputTokens),
+    failure: rows.map(({ failure }) => (failure === null ? "" : `${failure.kind}: ${failure.message}`.slice(0, 200))),
+    outliers: outliersOf(rows, thresholdsMs[0]),
+    thresholdsMs,
+    marks,
+  };
+}
+
+/** Where half of all gaps are longer than what vLLM marks, nothing would stand out: then twice and four times the median. */
+function thresholds(median: number | null | undefined): readonly [number, number] {
+  if (!isNumber(median) || median < THRESHOLDS_MS[0]) return THRESHOLDS_MS;
+  return [Math.round(2 * median), Math.round(4 * median)];
+}
+
+/** The longest ones where there are too many. */
+function outliersOf(rows: readonly ReportRecord[], leastMs: number): Waterfall["outliers"] {
+  const found: (readonly [row: number, at: number, gapMs: number])[] = [];
+  rows.forEach(({ chunkUs }, row) => {
+    for (let i = 1; i < chunkUs.length; i++) {
+      const gapMs = (chunkUs[i]! - chunkUs[i - 1]!) / 1000;
+      if (gapMs >= leastMs) found.push([row, chunkUs[i]! / 1e6, gapMs]);
+    }
+  });
+  found.sort((a, b) => b[2] - a[2]);
+  // The longest are drawn last, above the others.
+  const kept = found.slice(0, OUTLIERS).reverse();
+  return {
+    row: kept.map(([row]) => row),
+    at: kept.map(([, at]) => Math.round(at * 1e5) / 1e5),
+    gapMs: kept.map(([, , gapMs]) => drawable(gapMs)!),
+  };
+}
