@@ -19,7 +19,10 @@ export const LEFT_OUT: readonly (readonly [names: string, reason: string])[] = [
   ["vllm:spec_decode_*", "needs speculative decoding, which is not simulated"],
   ["vllm:diffusion_*", "needs a diffusion model"],
   ["vllm:tool_call_parser_invocations_total", "needs --tool-call-parser, which is not taken"],
-  ["vllm:sleep_mode_*", "needs the sleep routes of the dev mode, which are not served"],
+  [
+    "vllm:sleep_mode_*",
+    "shown with the first use of a sleep route: how long weights take to leave and to come back, and there are none",
+  ],
   ["vllm:rl_weight_update_*", "needs the routes that load weights: there are none"],
   ["vllm:websocket_*", "needs the speech routes"],
   [

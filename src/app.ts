@@ -3,6 +3,7 @@ import { Elysia } from "elysia";
 import { Accounts } from "./accounting.ts";
 import { createAlarm } from "./alarm.ts";
 import { type Clock, epochSeconds, epochUsOf, WallClock } from "./clock.ts";
+import { adapterPlaces } from "./config/adapter-places.ts";
 import { readTls } from "./config/certificates.ts";
 import { doorOf } from "./config/door.ts";
 import { httpRoutes } from "./config/http-counts.ts";
@@ -145,7 +146,7 @@ export async function createApp(config: ServeConfig, { log: write, stepLog, plac
     module: new WebAssembly.Module(core),
     eosId: vocabulary.eosId,
     answers: text.answers,
-    adapters: config.loraModules.length,
+    adapters: adapterPlaces(config),
     ...(steps ? { onStep: steps.add } : {}),
     beforeUpdate: (nowUs) => {
       sticking?.observe();
@@ -217,6 +218,7 @@ export async function createApp(config: ServeConfig, { log: write, stepLog, plac
     blanks: text.blanks,
     generation: text.generation,
     ...laid,
+    adaptersLoaded: (names) => renderer.name(names),
     responseRole: wire.responseRole ?? "assistant",
     trackServerLoad: wire.trackServerLoad === true,
     ...fingerprint(wire),

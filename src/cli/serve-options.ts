@@ -82,6 +82,10 @@ export function resolveFlags(
   if ("error" in values) return values;
   const made = serveConfig(values.values, all);
   if ("error" in made) return made;
+  if (environment.runtimeLora && made.config.workers > 1)
+    return {
+      error: `${all.get("workers")!.where}: takes 1 with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1, as vLLM's --api-server-count: an adapter is loaded into the process that is asked`,
+    };
   const ignored = [...all.values()].filter((one) => one.ignored).map((one) => `--${one.name}`);
   return {
     config: {

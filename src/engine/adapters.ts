@@ -9,20 +9,28 @@ export const MOST_ADAPTERS = ADAPTERS - 1;
 
 export class Adapters {
   readonly #core: Core;
-  /** By number minus one, as they are shown. */
+  /** By number minus one, as they are shown; those not known yet have nothing to show. */
   readonly held: { -readonly [Key in keyof AdapterSnapshot]: number }[] = [];
   /** Live requests that have given output, and the rank of the first of them. */
   readonly #heard: { count: number; rank: number }[] = [];
   #ranks = 0;
+  /** The largest number that a request has had: each step looks at so many. */
+  #known = 0;
 
-  /** `known`: numbers from 1 to this are shown from the start; larger ones once they come. */
-  constructor(core: Core, known: number) {
+  /** `places`: numbers from 1 to this are shown from the start; larger ones once they come. */
+  constructor(core: Core, places: number) {
     this.#core = core;
-    this.know(known);
+    this.#place(places);
   }
 
   know(adapter: number): void {
-    while (this.held.length < adapter) {
+    if (adapter <= this.#known) return;
+    this.#known = adapter;
+    this.#place(adapter);
+  }
+
+  #place(count: number): void {
+    while (this.held.length < count) {
       this.held.push({ running: 0, waiting: 0, heard: 0 });
       this.#heard.push({ count: 0, rank: 0 });
     }
@@ -44,11 +52,11 @@ export class Adapters {
   /** The end of a step. */
   hold(): void {
     const { held } = this;
-    if (held.length === 0) return;
+    if (this.#known === 0) return;
     const { views } = this.#core;
     const running = (views.word(Word.AdapterRunningAt) >>> 0) >> 2;
     const waiting = (views.word(Word.AdapterWaitingAt) >>> 0) >> 2;
-    for (let i = 0; i < held.length; i++) {
+    for (let i = 0; i < this.#known; i++) {
       const { count, rank } = this.#heard[i]!;
       held[i]!.running = views.i32[running + i + 1]!;
       held[i]!.waiting = views.i32[waiting + i + 1]!;

@@ -83,7 +83,7 @@ export class Engine {
     this.#batch = new Batch(core, options.journal);
     this.#passages = options.passages ?? null;
     this.#adapters = new Adapters(core, options.adapters ?? 0);
-    this.#snapshots = new Snapshots(core, config, this.#adapters.held, this.#batch.lastPlan, this.#passages);
+    this.#snapshots = new Snapshots(core, options, this.#adapters.held, this.#batch.lastPlan);
     this.#watch = options.observer
       ? new Watch(core, clock, options.observer, (slot) => this.#live[slot]?.trail ?? undefined)
       : null;

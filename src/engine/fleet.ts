@@ -19,7 +19,8 @@ import {
   type Submission,
 } from "./types.ts";
 
-export interface FleetOptions extends Omit<EngineOptions, "observer" | "passages" | "journal" | "onLoad" | "lateness"> {
+export interface FleetOptions
+  extends Omit<EngineOptions, "observer" | "passages" | "journal" | "onLoad" | "lateness" | "sleep"> {
   /** Number of engines, at least 1; an engine's place is its rank. */
   readonly engines: number;
   /** Of the engine with this rank. */
@@ -32,6 +33,10 @@ export class Fleet {
   readonly engines: readonly Engine[];
   readonly #clock: Clock;
   readonly #lateness = new Lateness();
+  readonly #sleep = { sleep: 0 };
+  readonly #moved: (() => void) | undefined;
+  /** What sleeps, by vLLM's tags. */
+  asleep: readonly string[] = [];
   /** null: there is nothing to choose. */
   readonly #balance: Balance | null;
 
@@ -40,6 +45,7 @@ export class Fleet {
     const balance = engines > 1 ? new Balance(engines, clock.now()) : null;
     this.#clock = clock;
     this.#balance = balance;
+    this.#moved = options.moved && (() => options.moved?.(false));
     this.engines = Array.from(
       { length: engines },
       (_, rank) =>
@@ -47,6 +53,7 @@ export class Fleet {
           ...options,
           rank: (options.rank ?? 0) + rank,
           lateness: this.#lateness,
+          sleep: this.#sleep,
           ...(observer ? { observer: observer(rank) } : {}),
           ...(passages ? { passages: passages(rank) } : {}),
           ...(journal ? { journal: journal(rank) } : {}),
@@ -113,6 +120,13 @@ export class Fleet {
         }),
       );
     });
+  }
+
+  /** Notes what sleeps, and what snapshots say of it (`EngineSnapshot.sleep`): in vLLM both are set apart from the pause. */
+  sleeps(sleep: number, asleep: readonly string[]): void {
+    this.#sleep.sleep = sleep;
+    this.asleep = asleep;
+    this.#moved?.();
   }
 
   resume(): void {

@@ -7,6 +7,7 @@ import type { LateWatch } from "./loop.ts";
 import type { Observer } from "./observer.ts";
 import type { Passages } from "./passage.ts";
 import type { SetupExtras } from "./setup.ts";
+import type { EngineSnapshot } from "./types.ts";
 
 export interface EngineOptions extends SetupExtras {
   readonly config: EngineConfig;
@@ -30,6 +31,8 @@ export interface EngineOptions extends SetupExtras {
    * `waiting` has the deferred in it; `kvUsage` is 0 to 1.
    */
   readonly onLoad?: (waiting: number, running: number, kvUsage: number) => void;
+  /** What its snapshot says of sleep; absent: awake. */
+  readonly sleep?: Pick<EngineSnapshot, "sleep">;
   /** Shared by engines that count together. */
   readonly lateness?: Lateness;
   /** Told of late steps. */

@@ -5,9 +5,9 @@
  */
 import { FINE_WIDTH, HISTOGRAM_WIDTH, Reason, Total, Word } from "../../assembly/layout.ts";
 import { histogramBounds } from "../config/buckets.ts";
-import type { EngineConfig } from "../config/types.ts";
 import type { Core } from "../core/core.ts";
 import type { LastPlan } from "./last-plan.ts";
+import type { EngineOptions } from "./options.ts";
 import type { Passages } from "./passage.ts";
 import { HISTOGRAMS } from "./setup.ts";
 import type {
@@ -34,6 +34,7 @@ const TOTALS = [
 ] as const;
 
 const NONE: ArrayLike<number> = [];
+const AWAKE = { sleep: 0 };
 
 export class Snapshots {
   readonly #core: Core;
@@ -43,10 +44,9 @@ export class Snapshots {
 
   constructor(
     core: Core,
-    config: EngineConfig,
+    { config, passages, sleep = AWAKE }: Pick<EngineOptions, "config" | "passages" | "sleep">,
     adapters: readonly AdapterSnapshot[],
     plan: LastPlan,
-    passages: Passages | null,
   ) {
     const bounds = histogramBounds(config.maxModelLen);
     this.#core = core;
@@ -61,8 +61,8 @@ export class Snapshots {
     };
     const live = { word: (word: Word) => words[word]!, total: (total: Total) => totals[total]! };
     this.#views = {
-      now: new CoreNumbers(core, histograms, usable, live, plan, adapters, passages),
-      step: new CoreNumbers(core, histograms, usable, held, plan, adapters, passages),
+      now: new CoreNumbers(core, histograms, usable, live, plan, adapters, passages ?? null, sleep),
+      step: new CoreNumbers(core, histograms, usable, held, plan, adapters, passages ?? null, sleep),
     };
     this.hold();
   }
@@ -108,6 +108,7 @@ class CoreNumbers implements EngineView {
     readonly plan: LastPlan,
     readonly adapters: readonly AdapterSnapshot[],
     readonly counted: Passages | null,
+    readonly state: Pick<EngineSnapshot, "sleep">,
   ) {
     this.#totals = core.views.totals;
     this.coreMemoryBytes = core.views.totals.buffer.byteLength;
@@ -155,6 +156,9 @@ class CoreNumbers implements EngineView {
   }
   get planPreempted() {
     return this.plan.preempted;
+  }
+  get sleep() {
+    return this.state.sleep;
   }
   get passages() {
     return this.counted?.numbers ?? NONE;
@@ -242,6 +246,7 @@ function copyOf(view: EngineView): EngineSnapshot {
     planPrefills: view.planPrefills,
     planPrefillTokens: view.planPrefillTokens,
     planPreempted: view.planPreempted,
+    sleep: view.sleep,
     coreMemoryBytes: view.coreMemoryBytes,
     promptTokens: view.promptTokens,
     promptTokensCached: view.promptTokensCached,

@@ -208,6 +208,8 @@ export interface EngineSnapshot {
   readonly planPrefillTokens: number;
   /** Preempted by that plan. */
   readonly planPreempted: number;
+  /** 0: awake; else one more than the level at which it sleeps. */
+  readonly sleep: number;
   /** Of the core's linear memory. */
   readonly coreMemoryBytes: number;
   readonly promptTokens: number;

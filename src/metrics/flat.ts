@@ -54,6 +54,7 @@ const ENGINE = keys({
   planPrefills: true,
   planPrefillTokens: true,
   planPreempted: true,
+  sleep: true,
   coreMemoryBytes: true,
   promptTokens: true,
   promptTokensCached: true,

@@ -26,6 +26,7 @@ const ENGINE: Kinds<EngineSnapshot> = {
   planPrefills: "gauge",
   planPrefillTokens: "gauge",
   planPreempted: "gauge",
+  sleep: "gauge",
   coreMemoryBytes: "gauge",
   promptTokens: "counter",
   promptTokensCached: "counter",

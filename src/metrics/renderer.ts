@@ -3,6 +3,7 @@
  * worker, wakes it and waits for a message with the page (an order by message took half of a scrape's time on this
  * thread). The worker starts with the first scrape: whoever never scrapes pays nothing.
  */
+import { ADAPTER_NAME_SHOWN } from "../config/adapter-places.ts";
 import { type View, views } from "./dialects.ts";
 import type { Setup } from "./identity.ts";
 import { FORMATS, type Format, ORDER_WORDS, OrderWord, type WorkerSetup } from "./order.ts";
@@ -41,9 +42,11 @@ export class Renderer {
   /** Told of each page: the copy on this thread, the making in the worker. */
   marks: WorkMarks | null = null;
   readonly #numbers: () => Float64Array | null;
-  readonly #setup: Setup;
+  #setup: Setup;
   readonly #leftUs: () => number;
   #worker: Worker | null = null;
+  /** The thread knows other names. */
+  #renamed = false;
   /** What the worker waits on, and where it finds the held copies. */
   #order: Int32Array = new Int32Array();
   #copies: Float64Array = new Float64Array();
@@ -80,6 +83,14 @@ export class Renderer {
     }
   }
 
+  /** Names of the adapters by number; pages that are begun from now on show them. The thread hears nothing, so another takes its place. */
+  name(adapters: readonly string[]): void {
+    const { identity } = this.#setup;
+    const names = adapters.map((name) => name.slice(0, ADAPTER_NAME_SHOWN));
+    this.#setup = { ...this.#setup, identity: { ...identity, adapters: names } };
+    this.#renamed = this.#worker !== null;
+  }
+
   /** Ends the thread; who still waits is told. */
   stop(): void {
     this.#fail(new Error("metrics stopped"));
@@ -92,6 +103,7 @@ export class Renderer {
     this.#next.delete(keyOf(order.view, order.format));
     this.#running = order;
     this.marks?.busy(true);
+    if (this.#renamed) this.#end();
     try {
       const numbers = this.marks ? this.marks.timed(this.#numbers) : this.#numbers();
       this.#worker ??= this.#start(numbers?.length ?? 0);
@@ -130,14 +142,20 @@ export class Renderer {
     return worker;
   }
 
+  #end(): void {
+    const worker = this.#worker;
+    this.#worker = null;
+    this.#renamed = false;
+    worker?.terminate();
+  }
+
   /** The next scrape starts anew, with a new worker. */
   #fail(reason: unknown): void {
     const orders = [...(this.#running ? [this.#running] : []), ...this.#next.values()];
     if (this.#running) this.marks?.busy(false);
     this.#running = null;
     this.#next.clear();
-    this.#worker?.terminate();
-    this.#worker = null;
+    this.#end();
     for (const order of orders) order.reject(reason);
   }
 }

@@ -1,4 +1,5 @@
 /** From the configuration to what a reader of held copies must know: the same in every process of a server. */
+import { adapterPlaces } from "../config/adapter-places.ts";
 import { histogramBounds, LOOP_BOUNDS } from "../config/buckets.ts";
 import type { HttpRoute } from "../config/http-counts.ts";
 import type { ServeConfig } from "../config/types.ts";
@@ -42,7 +43,7 @@ export function setupOf(
       engines: config.dataParallelSize,
       bounds: histogramBounds(config.engine.maxModelLen),
       loopBounds: LOOP_BOUNDS,
-      adapters: config.loraModules.length,
+      adapters: adapterPlaces(config),
       httpRoutes: http.length,
       passages: config.triton.metrics ? ensembleWidth(config.triton.quantiles.length) : 0,
       truth: config.truthLog !== null,

@@ -1,7 +1,7 @@
 /**
  * What does vLLM 0.33 show? Its families in its own order: `v1/metrics/loggers.py`, `PrometheusStatLogger`.
  * Rows that stay constant here are constant in a vLLM without that feature too (no KV connector, text model, no
- * sleep mode, no `--enable-mfu-metrics`, no queue limit).
+ * `--enable-mfu-metrics`, no queue limit).
  */
 import { type EngineSnapshot, Finish, type HistogramName } from "../engine/types.ts";
 import type { Identity } from "./identity.ts";
@@ -32,7 +32,6 @@ const engineLabels = (identity: Identity, index: number) => ({
 });
 
 export const zero = () => 0;
-const one = () => 1;
 const MOVED: Proof = { moves: "test/conformance/metrics-move.test.ts" };
 export const gaugeOf = (name: string, help: string, read: Read<number>, proof: Proof = MOVED) =>
   gauge("step", `vllm:${name}`, help, read, proof);
@@ -77,8 +76,13 @@ export const vllm: readonly Row[] = withCreated([
   gaugeOf(
     "engine_sleep_state",
     "Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is awake; weights_offloaded = 1 means sleep level 1; discard_all = 1 means sleep level 2.",
-    eachBy("sleep_state", { awake: one, weights_offloaded: zero, discard_all: zero }),
-    { still: "the server never sleeps: /sleep of dev mode pauses it" },
+    // Set by /sleep and /wake_up at once (`record_sleep_state`, `v1/metrics/loggers.py`); level 0 has no state of its own.
+    eachBy("sleep_state", {
+      awake: (e) => Number(e.sleep === 0),
+      weights_offloaded: (e) => Number(e.sleep === 2),
+      discard_all: (e) => Number(e.sleep === 3),
+    }),
+    { moves: "test/conformance/dev-routes.test.ts" },
   ),
   gaugeOf(
     "kv_cache_usage_perc",

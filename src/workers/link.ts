@@ -6,6 +6,8 @@ export interface OwnEngines {
   pause(mode: "abort" | "wait" | "keep", clearCache: boolean): Promise<unknown>;
   resume(): void;
   readonly paused: boolean;
+  sleeps(sleep: number, asleep: readonly string[]): void;
+  readonly asleep: readonly string[];
   resetPrefixCache(running: boolean): Promise<boolean>;
 }
 
@@ -53,6 +55,10 @@ export class Link {
       get paused() {
         return own.paused;
       },
+      sleeps: (sleep: number, asleep: readonly string[]) => this.#ask({ name: "sleeps", sleep, asleep }),
+      get asleep() {
+        return own.asleep;
+      },
       resetPrefixCache: (running: boolean) => this.#ask({ name: "resetPrefixCache", running }),
     };
   }
@@ -73,7 +79,8 @@ export class Link {
   async #act(command: Command): Promise<boolean> {
     if (this.#own === null) return true;
     if (command.name === "resetPrefixCache") return this.#own.resetPrefixCache(command.running);
-    if (command.name === "pause") await this.#own.pause(command.mode, command.clearCache);
+    if (command.name === "sleeps") this.#own.sleeps(command.sleep, command.asleep);
+    else if (command.name === "pause") await this.#own.pause(command.mode, command.clearCache);
     else this.#own.resume();
     return true;
   }

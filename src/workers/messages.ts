@@ -6,6 +6,7 @@ import type { Pages } from "../metrics/shared.ts";
 export type Command =
   | { readonly name: "pause"; readonly mode: "abort" | "wait" | "keep"; readonly clearCache: boolean }
   | { readonly name: "resume" }
+  | { readonly name: "sleeps"; readonly sleep: number; readonly asleep: readonly string[] }
   | { readonly name: "resetPrefixCache"; readonly running: boolean };
 
 /** Who a worker is; constant, but for `paused`, over its lives. */

@@ -73,6 +73,7 @@ export class Supervisor {
   readonly #exit: (code: number) => void;
   #lastOrder = 0;
   #paused = false;
+  #sleeps: Command = { name: "sleeps", sleep: 0, asleep: [] };
   #isReady = false;
   /** Set once it is over; the code that will be told. */
   #ending: number | null = null;
@@ -164,11 +165,13 @@ export class Supervisor {
     place.listeningUs = clock.now();
     // While it started, the others may have been paused or resumed.
     if (this.#isReady) this.#tell(place.child!, this.#paused ? PAUSE : { name: "resume" });
+    if (this.#isReady) this.#tell(place.child!, this.#sleeps);
     if (this.#places.every(({ listening }) => listening)) this.#ready.resolve(url);
   }
 
   /** To all that listen; true if all said so. */
   #broadcast(command: Command): Promise<boolean> {
+    if (command.name === "sleeps") this.#sleeps = command;
     if (command.name === "pause") this.#paused = true;
     if (command.name === "resume") this.#paused = false;
     const children = this.#places.flatMap(({ child, listening }) => (child && listening ? [child] : []));

@@ -246,9 +246,6 @@ describe("what they do", () => {
 test("sleep pauses until all is awake again", async () => {
   expect(await post("/sleep?level=1&mode=keep")).toEqual([200, '{"status":"sleeping","level":1}']);
   expect(await isPaused()).toEqual({ is_paused: true });
-  expect(await sample(server.url, 'vllm:engine_sleep_state{engine="0",model_name="golden",sleep_state="awake"}')).toBe(
-    1,
-  );
   let done = false;
   const waits = answer(generate({ prompt: "Here", max_tokens: 2 })).finally(() => {
     done = true;
@@ -262,6 +259,39 @@ test("sleep pauses until all is awake again", async () => {
   const info = (await (await fetch(`${server.url}/server_info?config_format=json`)).json()) as Record<string, object>;
   expect(Object.keys(info)).toEqual(["vllm_config", "vllm_env", "system_env"]);
   expect(info.vllm_config).toMatchObject({ numGpuBlocks: 512 });
+});
+
+/** `record_sleep_state` of vLLM 0.33 (`v1/metrics/loggers.py`): awake from the first tag that wakes; a pause is no sleep. */
+test("the gauge of sleep: by level, at once, awake from the first tag on, and the engine's own for each", async () => {
+  const two = await serve([...FLAGS, ...SLOW, "--data-parallel-size", "2"], { VLLM_SERVER_DEV_MODE: "1" });
+  const states = async () => {
+    const page = await (await fetch(`${two.url}/metrics`)).text();
+    const found = page.matchAll(/^vllm:engine_sleep_state\{engine="(\d)",.*sleep_state="(\w+)"\} (\S+)$/gm);
+    return [...found].filter(([, , , value]) => Number(value) === 1).map(([, engine, state]) => `${engine} ${state}`);
+  };
+  const go = (path: string) => fetch(two.url + path, { method: "POST" });
+  const awake = ["0 awake", "1 awake"];
+  expect(await states()).toEqual(awake);
+  await go("/pause");
+  expect(await states()).toEqual(awake);
+  await go("/resume");
+  for (const [level, wanted] of [
+    [1, ["0 weights_offloaded", "1 weights_offloaded"]],
+    [2, ["0 discard_all", "1 discard_all"]],
+    [0, []],
+  ] as const) {
+    await go(`/sleep?level=${level}`);
+    expect(await states()).toEqual([...wanted]);
+    await go("/wake_up?tags=weights");
+    expect(await states()).toEqual(awake);
+    expect(await (await fetch(`${two.url}/is_sleeping`)).json()).toEqual({ is_sleeping: true });
+    await go("/wake_up");
+    expect(await states()).toEqual(awake);
+    expect(await (await fetch(`${two.url}/is_sleeping`)).json()).toEqual({ is_sleeping: false });
+  }
+  await go("/sleep?level=9");
+  expect(await states()).toEqual(awake);
+  await two.stop();
 });
 
 test("without the variable, or with 0, the routes are unknown paths", async () => {

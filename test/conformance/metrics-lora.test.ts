@@ -1,5 +1,6 @@
 /** Does vllm:lora_requests_info say who runs, and is it there only with --enable-lora? */
 import { expect, test } from "bun:test";
+import { resolveServeConfig } from "../../src/cli/serve-options.ts";
 import { eventually, serve } from "../server.ts";
 
 const page = async (url: string) => (await (await fetch(`${url}/metrics/vllm`)).text()).split("\n");
@@ -28,6 +29,52 @@ test("with adapters: the time of the last step, by the adapters that run", async
     await server.stop();
   }
 }, 30_000);
+
+test("adapters that requests load are named as those of the command line, also after they are unloaded", async () => {
+  const flags = "--enable-lora --max-loras 3 --lora-modules a=/x --timing constant:ttft=5ms,itl=5ms";
+  const server = await serve(flags.split(" "), { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1" });
+  const post = (path: string, body: object) =>
+    fetch(`${server.url}${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+  const load = (name: string) => post("/v1/load_lora_adapter", { lora_name: name, lora_path: "/y" });
+  const ask = (model: string, tokens: number) =>
+    post("/v1/completions", { model, prompt: "x", max_tokens: tokens, ignore_eos: true }).then((answer) =>
+      answer.json(),
+    );
+  const names = async () => /running_lora_adapters="(.*)",waiting/.exec((await info(server.url))[0] ?? "")?.[1];
+  try {
+    await ask("a", 1);
+    expect(await names()).toBe(""); // the thread of the metrics runs, with the first names
+    const long = "n".repeat(300);
+    for (const name of ['b,"c"', long]) expect((await load(name)).status).toBe(200);
+    const answers = [ask("a", 200), ask('b,"c"', 200)];
+    await eventually(async () => (await names())?.split(",").length === 3);
+    const quoted = 'b,\\"c\\"';
+    expect([`a,${quoted}`, `${quoted},a`]).toContain((await names())!);
+    await post("/v1/unload_lora_adapter", { lora_name: 'b,"c"' });
+    expect(await names()).toContain(quoted);
+    await Promise.all(answers);
+    await load("d");
+    await Promise.all([
+      Promise.all([ask("d", 100), ask(long, 100)]),
+      eventually(async () => (await names())!.split(",").toSorted().join() === ["d", "n".repeat(256)].join()),
+    ]);
+    await eventually(async () => (await names()) === "");
+  } finally {
+    await server.stop();
+  }
+}, 30_000);
+
+test("adapters by request and several workers exclude each other, as with vLLM's API servers", () => {
+  const env = { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1" };
+  const resolved = resolveServeConfig(["--workers", "2", "--enable-lora"], env, () => "");
+  expect("error" in resolved && resolved.error).toStartWith(
+    "--workers: takes 1 with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1",
+  );
+});
 
 test("without LoRA there is no such family", async () => {
   const server = await serve([]);

@@ -113,6 +113,31 @@ describe("one server", () => {
     expect(await post("/reset_prefix_cache")).toEqual({ success: true });
   });
 
+  test("sleep is that of all workers, in /is_sleeping and in the metrics, also of one that starts later", async () => {
+    const server = await several(2, [], { VLLM_SERVER_DEV_MODE: "1" });
+    const post = async (path: string) => (await fresh(server.url + path, { method: "POST" })).json();
+    const all = async (sleeps: boolean) => {
+      for (let i = 0; i < 8; i++) {
+        expect(await (await fresh(`${server.url}/is_sleeping`)).json()).toEqual({ is_sleeping: sleeps });
+        const states = [...(await scrape(server))].filter(([series]) => series.startsWith("vllm:engine_sleep_state{"));
+        const shown = states
+          .filter(([, value]) => value === 1)
+          .map(([series]) => /sleep_state="(\w+)"/.exec(series)![1]);
+        expect(shown).toEqual(sleeps ? ["weights_offloaded", "weights_offloaded"] : ["awake", "awake"]);
+      }
+    };
+    expect(await post("/sleep")).toEqual({ status: "sleeping", level: 1 });
+    await Bun.sleep(50); // until the pages of all say so
+    await all(true);
+    process.kill(pidsOf(server)[0]!, "SIGKILL");
+    await eventually(async () => (await sample(server.url, "understudy_worker_restarts_total").catch(() => 0)) === 1);
+    await Bun.sleep(500);
+    await all(true);
+    expect(await post("/wake_up")).toEqual({ status: "awake", tags: null });
+    await Bun.sleep(50);
+    await all(false);
+  });
+
   test("SIGTERM ends all in order: exit code 0, no process and no file stays", async () => {
     const files = () => readdirSync("/dev/shm").filter((name) => name.startsWith("understudy-"));
     const before = new Set(files());

@@ -57,16 +57,19 @@ test.each(presetNames)("%s: the core's steps are the formula's, in every example
 });
 
 describe("measured benchmarks", () => {
-  test.each(Object.keys(MEASURED))("%s: every TPOT within 12 %, and its request overhead makes TTFT no worse", (name) => {
-    const { tpot, ttft, ttftBare } = ratiosOf(name);
-    for (const ratio of tpot) expect(Math.abs(ratio - 1)).toBeLessThan(0.12);
-    const error = (ratios: readonly number[]) => ratios.reduce((sum, ratio) => sum + Math.abs(ratio - 1), 0);
-    expect(error(ttft)).toBeLessThanOrEqual(error(ttftBare));
-    // Where the engine is vLLM on H100 and H200, the mean error of TTFT is small; docs/timing.md says how large the others' is.
-    if (/h[12]00-tp\d-vllm/.test(name) && !name.startsWith("gpt-oss")) {
-      expect(error(ttft) / ttft.length).toBeLessThan(0.12);
-    }
-  });
+  test.each(Object.keys(MEASURED))(
+    "%s: every TPOT within 12 %, and its request overhead makes TTFT no worse",
+    (name) => {
+      const { tpot, ttft, ttftBare } = ratiosOf(name);
+      for (const ratio of tpot) expect(Math.abs(ratio - 1)).toBeLessThan(0.12);
+      const error = (ratios: readonly number[]) => ratios.reduce((sum, ratio) => sum + Math.abs(ratio - 1), 0);
+      expect(error(ttft)).toBeLessThanOrEqual(error(ttftBare));
+      // Where the engine is vLLM on H100 and H200, the mean error of TTFT is small; docs/timing.md says how large the others' is.
+      if (/h[12]00-tp\d-vllm/.test(name) && !name.startsWith("gpt-oss")) {
+        expect(error(ttft) / ttft.length).toBeLessThan(0.12);
+      }
+    },
+  );
 
   test("70B, 8,192 in, 1,024 out, 64 at once: a minute of queueing and the plateau come of pool and step time alone", () => {
     const point = POOLED_POINTS.at(-1)!;

@@ -66,6 +66,7 @@ export function emptyEngine(maxModelLen = 4096): EngineSnapshot {
     planPrefills: 0,
     planPrefillTokens: 0,
     planPreempted: 0,
+    sleep: 0,
     coreMemoryBytes: 0,
     promptTokens: 0,
     promptTokensCached: 0,

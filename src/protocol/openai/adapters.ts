@@ -12,14 +12,19 @@ const MOST = 4095;
 export class Adapters {
   /** By number minus one; "" where one was unloaded: numbers are not used twice. */
   readonly names: string[];
+  /** The same with those that were unloaded: requests may still run with them. */
+  readonly #named: string[];
+  readonly #loaded: ((names: readonly string[]) => void) | undefined;
   readonly #modules: (LoraModule | null)[];
   readonly #served: readonly string[];
 
-  /** `served`: names of the model. */
-  constructor(modules: readonly LoraModule[], served: readonly string[]) {
+  /** `served`: names of the model. `loaded` is told the names of all numbers when there is a new one. */
+  constructor(modules: readonly LoraModule[], served: readonly string[], loaded?: (names: readonly string[]) => void) {
+    this.#loaded = loaded;
     this.#served = served;
     this.#modules = [...modules];
     this.names = modules.map(({ name }) => name);
+    this.#named = [...this.names];
   }
 
   /** Those that are there, in their order. */
@@ -45,6 +50,8 @@ export class Adapters {
     else {
       this.#modules.push(module);
       this.names.push(name);
+      this.#named.push(name);
+      this.#loaded?.(this.#named);
     }
     return `Success: LoRA adapter '${name}' added successfully.`;
   }

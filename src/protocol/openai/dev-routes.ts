@@ -17,6 +17,9 @@ export interface EngineControl {
   /** A promise where it takes a while. */
   resume(): unknown;
   readonly paused: boolean;
+  /** Notes the tags that sleep; `sleep`: 0 where metrics say awake, else one more than the level. */
+  sleeps(sleep: number, asleep: readonly string[]): unknown;
+  readonly asleep: readonly string[];
   /** With `running`, requests that run lose their blocks first. False: blocks are in use. */
   resetPrefixCache(running: boolean): Promise<boolean>;
 }
@@ -29,7 +32,6 @@ const TAGS = ["weights", "kv_cache"] as const;
 export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
   const http = new Http(options, {});
   const json = (context: Context, body: object) => http.json(context, JSON.stringify(body));
-  let asleep = new Set<string>();
   return new Elysia({ strictPath: true })
     .post(
       "/pause",
@@ -66,7 +68,7 @@ export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
         if (wrong !== null) return http.error(context, wrong);
         server?.timeout(request, 0);
         await engines.pause(how, level > 0);
-        asleep = new Set(TAGS);
+        await engines.sleeps(Number(level) + 1, TAGS);
         return json(context, { status: "sleeping", level });
       },
       NO_PARSING,
@@ -75,14 +77,17 @@ export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
       "/wake_up",
       async ({ request, server }) => {
         const given = new URL(request.url).searchParams.getAll("tags");
-        for (const tag of given.length > 0 ? given : TAGS) asleep.delete(tag);
-        if (asleep.size === 0) await engines.resume();
+        const woken: readonly string[] = given.length > 0 ? given : TAGS;
+        const left = engines.asleep.filter((tag) => !woken.includes(tag));
+        if (left.length === 0) await engines.resume();
+        // Its metrics are awake from the first tag on (`AsyncLLM.wake_up`).
+        await engines.sleeps(0, left);
         const tags = given.length > 0 ? given : null;
-        return json({ request, server }, { status: asleep.size > 0 ? "sleeping" : "awake", tags });
+        return json({ request, server }, { status: left.length > 0 ? "sleeping" : "awake", tags });
       },
       NO_PARSING,
     )
-    .get("/is_sleeping", ({ request, server }) => json({ request, server }, { is_sleeping: asleep.size > 0 }))
+    .get("/is_sleeping", ({ request, server }) => json({ request, server }, { is_sleeping: engines.asleep.length > 0 }))
     .get("/server_info", ({ request, server }) => {
       const context = { request, server };
       const query = new Query(request.url);

@@ -81,6 +81,8 @@ export interface OpenAiOptions {
   readonly blanks?: boolean;
   /** The model's sampling defaults, under the names of `generation_config.json`. */
   readonly generation?: Readonly<Record<string, unknown>>;
+  /** Told the names of all LoRA adapters, by number, when a request has loaded another. */
+  readonly adaptersLoaded?: (names: readonly string[]) => void;
   /** The scripts of `--script`. */
   readonly plays?: Plays;
   /** What is in the folder of `--fixtures`. */

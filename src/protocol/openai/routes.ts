@@ -28,7 +28,7 @@ const NO_PARSING = { parse: "none" } as const;
 export function openai(options: OpenAiOptions) {
   const { config, alive, epochSeconds } = options;
   const http = new Http(options, config.runtimeLora ? { ...METHODS, ...LORA_METHODS } : METHODS);
-  const adapters = new Adapters(config.loraModules, config.servedModelNames);
+  const adapters = new Adapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
   const limits = limitsOf(options, adapters);
   const generator = new Generator(options, http, serverOf(options), limits, adapters);
   const tokenizer = new Tokenizer(options, http, limits);

@@ -1,0 +1,12 @@
+/** How many LoRA adapters can a scrape speak of? */
+import type { ServeConfig } from "./types.ts";
+
+/** Of those that requests load; more can be loaded and used, and are not named. */
+const LOADED = 1024;
+/** Characters of a name that a label shows. */
+export const ADAPTER_NAME_SHOWN = 256;
+
+/** By their numbers from 1: those of the command line, then those loaded while it runs. */
+export function adapterPlaces({ loraModules, runtimeLora }: Pick<ServeConfig, "loraModules" | "runtimeLora">): number {
+  return loraModules.length + (runtimeLora ? LOADED : 0);
+}
