@@ -6,6 +6,7 @@ import { Load, type Loaded } from "../load/load.ts";
 import { Unmeasured } from "../load/server.ts";
 import type { Settings } from "../load/settings.ts";
 import { ourTable, vllmTable } from "../load/table.ts";
+import { html } from "../report/index.ts";
 import { TraceError } from "../traces/trace.ts";
 import { takeLoadArguments } from "./load-args.ts";
 import { LoadFiles } from "./load-files.ts";
@@ -53,7 +54,7 @@ async function load(values: LoadValues, settings: Settings, clock: WallClock): P
   stopped();
   if (isWatched) process.stderr.write("\r\x1b[K");
   show(settings, loaded);
-  files.write(loaded.result, loaded.records, null);
+  files.write(loaded.result, loaded.records, files.wantsHtml ? html(loaded.result, loaded.records) : null);
   if (loaded.nothing !== null) throw new Unmeasured(loaded.nothing);
 }
 
