@@ -1,8 +1,8 @@
 /** What has surprised parsers and servers before? Pieces that the fuzzer puts where others are expected. */
 
 /**
- * What a request may order for an answer, in the body's `understudy`: nothing that stops or ends the engine, and no step of
- * several tokens, which breaks a law that holds without speculation.
+ * What a request may order for an answer, in the body's `understudy`: an engine that stands still or dies too, which
+ * no client may order by default, but no step of several tokens, which breaks a law that holds without speculation.
  */
 export const ORDERS = [
   ...[
@@ -23,6 +23,9 @@ export const ORDERS = [
   ],
   ...[
     '{"script":{"sequences":[]}}',
+    '{"script":{"sequences":[{"steps":[[5]],"finish":"length"}]}}',
+    '{"script":{"sequences":[{"steps":[[5]]}],"hold_after":0}}',
+    '{"script":{"sequences":[{"steps":[[5]]}],"engine_dies_at_step":0}}',
     '{"script":{"sequences":[{"steps":[[5]]},{"steps":[]}]}}',
     `{"script":[[${"5,".repeat(40)}5]]}`,
   ],
