@@ -30,6 +30,7 @@ import { setupOf } from "./metrics/setup.ts";
 import type { Pages } from "./metrics/shared.ts";
 import { Ensemble } from "./metrics/triton/ensemble.ts";
 import { tritonListener } from "./metrics/triton/listener.ts";
+import { anthropic } from "./protocol/anthropic/dialect.ts";
 import { listen } from "./protocol/http1/listen.ts";
 import { devRoutes, type EngineControl } from "./protocol/openai/dev-routes.ts";
 import { docsRoutes } from "./protocol/openai/docs-routes.ts";
@@ -246,7 +247,8 @@ export async function createApp(config: ServeConfig, { log: write, stepLog, plac
           { ...setup, shape: { ...setup.shape, engines: place.workers * setup.shape.engines }, pages: place.pages },
         )
       : new Renderer(() => held.refresh(clock.now()), setup);
-  const app = new Elysia({ strictPath: true }).use(metrics(renderer, setup.identity)).use(openai(front));
+  const dialects = [anthropic(config.enablePromptTokensDetails)];
+  const app = new Elysia({ strictPath: true }).use(metrics(renderer, setup.identity)).use(openai(front, dialects));
   if (config.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
   renderer.marks = marks.of(Cause.Scrape);
   app.use(
@@ -258,7 +260,7 @@ export async function createApp(config: ServeConfig, { log: write, stepLog, plac
       peers: place ? new Peers(place.pages.files[0]!, place.index, place.workers, clock) : null,
     }),
   );
-  if (!config.disableFastapiDocs) app.use(docsRoutes(front));
+  if (!config.disableFastapiDocs) app.use(docsRoutes(front, dialects));
   const server = await listen(app, {
     hostname: config.host,
     port: config.port,

@@ -9,7 +9,7 @@ export type Int = number | bigint;
 export interface SamplingFields {
   readonly n: Int;
   readonly maxTokens: Int | null;
-  readonly maxTokensParam: "max_tokens" | "max_completion_tokens";
+  readonly maxTokensParam: "max_tokens" | "max_completion_tokens" | "max_output_tokens";
   readonly minTokens: Int;
   readonly topP: number;
   readonly topK: Int;

@@ -22,6 +22,8 @@ export interface LineError {
   readonly message: string;
   readonly input: PythonValue;
   readonly context?: Readonly<Record<string, PythonValue>>;
+  /** The text of a `ValueError` that a validator raised. */
+  readonly raised?: string;
 }
 
 /** The answer of a check that failed; the errors, if they are collected, stand in the state. */
@@ -44,6 +46,12 @@ export class State {
   fail(type: string, message: string, input: PythonValue, context?: Record<string, PythonValue>): typeof FAIL {
     if (this.errors !== null)
       this.errors.push(context ? { type, loc: [], message, input, context } : { type, loc: [], message, input });
+    return FAIL;
+  }
+
+  /** A validator of a model's own raises `ValueError(text)`. */
+  raise(text: string, input: PythonValue): typeof FAIL {
+    this.errors?.push({ type: "value_error", loc: [], message: `Value error, ${text}`, input, raised: text });
     return FAIL;
   }
 

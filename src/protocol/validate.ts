@@ -91,7 +91,8 @@ function entry(error: LineError): string {
     ["input", summary(error.input)],
   ]);
   if (error.context !== undefined) shown.set("ctx", new Map(Object.entries(error.context)));
-  return cut(repr(shown), MAX_ENTRY_CHARACTERS);
+  if (error.raised === undefined) return cut(repr(shown), MAX_ENTRY_CHARACTERS);
+  return cut(`${repr(shown).slice(0, -1)}, 'ctx': {'error': ValueError(${repr(error.raised)})}}`, MAX_ENTRY_CHARACTERS);
 }
 
 function summary(value: PythonValue): string {

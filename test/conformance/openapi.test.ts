@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import Ajv from "ajv/dist/2020.js";
 import { FIELDS, namesOf } from "../../scripts/parameters-table.ts";
+import { operations as anthropic } from "../../src/protocol/anthropic/operations.ts";
 import { openApi, printed } from "../../src/protocol/openai/openapi.ts";
 import { type Kind, parameterOf } from "../../src/protocol/openai/parameters.ts";
 import { LORA_METHODS, servedBy } from "../../src/protocol/openai/served.ts";
@@ -21,12 +22,13 @@ const get = async (path: string) => {
   const response = await fetch(server.url + path);
   return { status: response.status, type: response.headers.get("content-type"), text: await response.text() };
 };
+const others = { ...anthropic };
 const everything = servedBy({ devMode: true, runtimeLora: true, disableFastapiDocs: false });
 
 test("the document is valid OpenAPI 3.1, and every reference in it is answered", async () => {
   const { status, type, text } = await get("/openapi.json");
   expect([status, type]).toEqual([200, "application/json"]);
-  for (const document of [text, printed(openApi(everything))]) {
+  for (const document of [text, printed(openApi(everything, others))]) {
     const { valid, errors } = await new Validator().validate(JSON.parse(document));
     expect([errors, valid]).toEqual([undefined, true]);
     const { schemas } = JSON.parse(document).components;
@@ -36,7 +38,7 @@ test("the document is valid OpenAPI 3.1, and every reference in it is answered",
 });
 
 test("it has every path that is served and its methods, and no other", async () => {
-  const named = Object.entries(openApi(everything).paths).map(([path, methods]) => [
+  const named = Object.entries(openApi(everything, others).paths).map(([path, methods]) => [
     path,
     Object.keys(methods).map((method) => method.toUpperCase()),
   ]);

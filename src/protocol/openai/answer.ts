@@ -4,6 +4,7 @@ import type { Vocabulary } from "../../content/types.ts";
 import { Finish, type Outcome, type Submission } from "../../engine/types.ts";
 import { AnswerParser, type ParserSetup } from "../answer-parser.ts";
 import { engineDead, internalError } from "../errors.ts";
+import type { Ending, Form } from "../form.ts";
 import type { ReasoningSetup } from "../reasoning.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request.ts";
 import type { HeldBytes } from "../sink.ts";
@@ -183,6 +184,8 @@ export interface Asked {
   readonly logprobs?: (index: number) => LogprobSource;
   /** Several conversations in one request: what belongs to one prompt is not shown. */
   readonly batch?: boolean;
+  /** In the form of another dialect; absent: OpenAI's. */
+  readonly form?: Form;
   /** When it was handed to the engine; the engine's clock. */
   readonly queuedUs?: number;
   /** The engine's clock, where the answer tells its truth. */
@@ -239,6 +242,30 @@ export function promptLogprobs({ server, wishes, logprobs }: Asked, { ids, seed 
   if (wishes.promptLogprobs === null || ids === null) return "null";
   const source = logprobs?.(0) ?? server.logprobs;
   return new Logprobs(source, seed, server.vocabulary, wishes.promptLogprobs, false).prompt(ids);
+}
+
+/** How the one choice of a form ended. */
+export function endingOf(asked: Asked, of: Ended): Ending {
+  const { cached, made } = cacheUse(asked, of.submission);
+  return {
+    finish: FINISH_NAMES[of.finish],
+    stop: of.stop,
+    promptTokens: asked.prompts[0]!.tokens,
+    completionTokens: of.tokens,
+    reasoningTokens: of.reasoningTokens,
+    cachedTokens: cached,
+    createdTokens: made,
+    times: of.times?.text(asked.queuedUs ?? 0, of.tokens, of.submission, true) ?? null,
+  };
+}
+
+interface Ended {
+  readonly finish: Finish;
+  readonly stop: string | number | null;
+  readonly tokens: number;
+  readonly reasoningTokens: number | null;
+  readonly submission: Submission | null;
+  readonly times: OutputTimes | null;
 }
 
 /** What `--enable-prompt-tokens-details` tells: of the last prompt, as vLLM does. */

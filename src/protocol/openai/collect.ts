@@ -4,12 +4,14 @@
  */
 import { escapeJson } from "../../content/vocabulary.ts";
 import { Finish, type Outcome, type Receiver, type Submission } from "../../engine/types.ts";
+import type { Form } from "../form.ts";
 import type { Call, Message } from "../output.ts";
 import type { ErrorAnswer } from "../request.ts";
 import {
   type Asked,
   answerParser,
   cacheUse,
+  endingOf,
   engineError,
   FINISH_NAMES,
   hidesTokens,
@@ -51,7 +53,8 @@ export class CollectedAnswer {
     if (finish === Finish.Error) {
       this.#settle(engineError(this.asked.server), "error");
     } else if (this.#running === 0) {
-      const body = bodyOf(this);
+      const { form } = this.asked;
+      const body = form === undefined ? bodyOf(this) : choice.inForm(form);
       choice.bytes = Buffer.byteLength(body);
       this.#settle(body, outcomeOf(this.choices.map(({ finish }) => finish!)));
     }
@@ -61,6 +64,7 @@ export class CollectedAnswer {
   gone(): void {
     if (this.#settled) return;
     const { n } = this.asked.wishes;
+    this.asked.form?.dropped();
     logAborted(this.asked, (i) => this.choices.slice(i * n, (i + 1) * n).some(({ finish }) => finish === null));
     this.#settle(null, "abort");
   }
@@ -112,6 +116,25 @@ export class CollectedChoice implements Receiver {
 
   get ids(): readonly number[] {
     return this.#text.ids;
+  }
+
+  /** The body in another dialect's form; once, at the end. */
+  inForm(form: Form): string {
+    const { asked } = this.#answer;
+    const ids = this.ids;
+    const message = this.message();
+    const stop: unknown = JSON.parse(this.stopReason);
+    const { submission, times, tokens, reasoningTokens } = this;
+    const ended = {
+      finish: this.finish!,
+      stop: stop as string | number | null,
+      tokens,
+      reasoningTokens,
+      submission,
+      times,
+    };
+    const logprobs = hidesTokens(asked.wishes) ? null : (logprobsOf(asked, 0)?.chat(ids, 0) ?? null);
+    return form.whole(message, endingOf(asked, ended), logprobs);
   }
 
   /** What the whole text is; once, at the end. */

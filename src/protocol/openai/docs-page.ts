@@ -1,7 +1,8 @@
 /** What does the API look like to a reader? The OpenAPI document as one HTML page: no script, nothing to load. */
 
+import type { Operation } from "../operations.ts";
 import type { Schema } from "../types.ts";
-import type { Document, Operation } from "./openapi.ts";
+import type { Document } from "./openapi.ts";
 
 export function docsPage(document: Document): string {
   const { title, version, description } = document.info;

@@ -3,16 +3,17 @@
  * `--disable-fastapi-docs` says no. FastAPI's pages load a viewer from a CDN; ours is text and needs nothing.
  */
 import { Elysia } from "elysia";
+import type { Dialect } from "../dialect.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { Http } from "./http.ts";
 import { servedBy } from "./served.ts";
 
 /** Use it beside `openai`, whose `otherRoutes` must have `DOCS_METHODS`. */
-export function docsRoutes(options: OpenAiOptions) {
+export function docsRoutes(options: OpenAiOptions, dialects: readonly Dialect[] = []) {
   const http = new Http(options, {});
   let made: Promise<{ readonly json: string; readonly html: string }> | undefined;
   const texts = () => {
-    made ??= describe({ ...servedBy(options.config), "/metrics": ["GET"] });
+    made ??= describe({ ...servedBy(options.config), "/metrics": ["GET"] }, dialects);
     return made;
   };
   return new Elysia({ strictPath: true })
@@ -22,8 +23,9 @@ export function docsRoutes(options: OpenAiOptions) {
 }
 
 /** Loaded when somebody asks: most servers never describe themselves. */
-async function describe(served: Readonly<Record<string, readonly string[]>>) {
+async function describe(served: Readonly<Record<string, readonly string[]>>, dialects: readonly Dialect[]) {
   const [{ openApi, printed }, { docsPage }] = await Promise.all([import("./openapi.ts"), import("./docs-page.ts")]);
-  const document = openApi(served);
+  const more = await Promise.all(dialects.map((dialect) => dialect.operations()));
+  const document = openApi(served, Object.assign({}, ...more));
   return { json: printed(document), html: docsPage(document) };
 }

@@ -14,7 +14,7 @@ import {
   paused,
   pausedInChatStream,
 } from "../errors.ts";
-import { reprFloat } from "../python-repr.ts";
+import type { About, Asker, Form } from "../form.ts";
 import type { Read } from "../read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import type { Adapters } from "./adapters.ts";
@@ -33,10 +33,12 @@ import { readBatch, readInvocation } from "./batch.ts";
 import { DONE } from "./chunks.ts";
 import { CollectedAnswer } from "./collect.ts";
 import { Door } from "./door.ts";
+import { FormStream } from "./form-stream.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { type Cut, generationOf } from "./generation.ts";
 import type { Context, Http } from "./http.ts";
 import { checkPrompt, truncatePrompt } from "./limits.ts";
+import { loadHeader } from "./load-header.ts";
 import { Orders } from "./orders.ts";
 import { encodePrompts } from "./prompts.ts";
 import { Queue } from "./queue.ts";
@@ -52,7 +54,7 @@ import { summary, type ToldChoice, TRUTH_HEADER, timed, wantsTruth } from "./tru
 
 type Asking = ChatRequest | CompletionRequest;
 /** What a route takes. */
-export type Entry = Asking["kind"] | "batch" | "invocation";
+export type Entry = Asking["kind"] | "batch" | "invocation" | Asker;
 
 /** A choice that waits for what the engine says of it. */
 interface Choice extends ToldChoice {
@@ -79,6 +81,8 @@ const CHOICES_MOST = 65_536;
 /** Work on less than this is too short to be seen in a step's lateness. */
 const LARGE_BODY_BYTES = 65_536;
 const LONG_PROMPT_TOKENS = 16_384;
+/** Of a stream that is over when it begins. */
+const NOBODY = { onDrain() {}, onGone() {} };
 /** Nobody reads it. */
 const CLIENT_GONE = 499;
 
@@ -126,18 +130,23 @@ export class Generator {
   async #answer(context: Context, entry: Entry, ticket: CountedOnce): Promise<Response> {
     const { accounting, config, backend } = this.#options;
     const http = context.request;
+    let form: Form | null = null;
     const refuse = (error: ErrorAnswer) => {
       ticket.settle(error === internalError ? "error" : "refused");
-      return this.#http.error(context, this.#door.shown(error));
+      const shown = this.#door.shown(error);
+      return this.#http.error(context, form?.refused(shown) ?? shown);
     };
     const body = await this.#door.read(context);
     if ("status" in body) return refuse(body);
     const arrivalUs = backend.nowUs();
     backend.consumed(body.length);
     if (body.length > LARGE_BODY_BYTES) await backend.spare();
-    const read = READERS[entry](body, http.headers.get("content-type"), this.#limits);
+    const type = http.headers.get("content-type");
+    const read =
+      typeof entry === "string" ? READERS[entry](body, type, this.#limits) : entry.read(body, type, this.#limits);
     if ("error" in read) return refuse(read.error);
     const { request } = read;
+    if ("form" in read) form = read.form as Form;
     if (!this.#options.alive()) return refuse(engineDead);
     const count = (request.kind === "chat" ? (request.conversations?.length ?? 1) : request.prompts.length) * request.n;
     const full = this.#queue.refuses(count);
@@ -181,6 +190,8 @@ export class Generator {
     const refuseLate = (error: ErrorAnswer) => {
       if (!request.stream) return refuse(error);
       ticket.settle("refused");
+      if (form !== null)
+        return this.#brokenForm(context, form, aboutOf(this.#asked(request, http, cut, ticket, form), cut[0]!), error);
       return this.#brokenStream(context, request, error);
     };
     for (const { ids } of cut) {
@@ -195,12 +206,16 @@ export class Generator {
     const script = ordered && this.#orders.script(ordered, answerIds, prompts, request.n);
     const own = script && this.#orders.logprobs(script);
     const queuedUs = backend.nowUs();
-    const asked = Object.assign(this.#asked(request, http, cut, ticket), { queuedUs }, own ? { logprobs: own } : null);
+    const asked = Object.assign(
+      this.#asked(request, http, cut, ticket, form),
+      { queuedUs },
+      own ? { logprobs: own } : null,
+    );
     const how = { steering, script, stamps: { arrivalUs, encodedFromUs } };
     const late = this.#queue.refuses(count);
     if (late !== null) return refuse(late);
     if (request.stream) {
-      const answer = new StreamedAnswer(asked);
+      const answer = form === null ? new StreamedAnswer(asked) : new FormStream(asked, form);
       const sink = this.#http.open(context, answer, accounting);
       answer.sink = sink;
       const refused = this.#submit(asked, request, http, cut, how, answer.choices);
@@ -208,11 +223,13 @@ export class Generator {
       if (refused !== null) return refuse(engineBusy);
       this.#door.answers(ticket, answer, this.#http.visitOf(context));
       if (config.earlyHead) sink.write(EARLY);
+      if (form !== null) (answer as FormStream).write(form.accepted(aboutOf(asked, cut[0]!)));
       return this.#http.stream(context, sink);
     }
     const answer = new CollectedAnswer(asked);
     const refused = this.#submit(asked, request, http, cut, how, answer.choices);
     if (refused !== null) return refuse(refused === "paused" ? paused : engineBusy);
+    form?.accepted(aboutOf(asked, cut[0]!));
     this.#door.answers(ticket, answer);
     return this.#collect(context, answer);
   }
@@ -223,24 +240,11 @@ export class Generator {
     else signal.addEventListener("abort", () => answer.gone(), { once: true });
     const body = await answer.answer;
     if (body === null) return this.#left(context, answer.asked.ticket);
-    if (typeof body !== "string") return this.#http.error(context, body);
+    if (typeof body !== "string") return this.#http.error(context, answer.asked.form?.refused(body) ?? body);
     const { truthUs } = answer.asked;
     const truth = truthUs ? summary(answer.choices, truthUs) : null;
-    const load = this.#load(context.request);
+    const load = loadHeader(context.request, this.#options.backend);
     return this.#http.json(context, body, truth === null ? load : { ...load, [TRUTH_HEADER]: truth });
-  }
-
-  /** `endpoint-load-metrics-format`, of whole answers: how loaded the engine is, in Python's spelling. */
-  #load({ headers }: Request): Record<string, string> | undefined {
-    const format = headers.get("endpoint-load-metrics-format")?.toUpperCase();
-    if (format !== "TEXT" && format !== "JSON") return undefined;
-    const { waiting, kvUsage } = this.#options.backend.load?.() ?? { waiting: 0, kvUsage: 0 };
-    const [queue, cache] = [reprFloat(waiting), reprFloat(kvUsage)];
-    const text =
-      format === "JSON"
-        ? `JSON {"named_metrics": {"num_requests_waiting": ${queue}, "kv_cache_usage_perc": ${cache}}}`
-        : `TEXT named_metrics.num_requests_waiting=${queue}, named_metrics.kv_cache_usage_perc=${cache}`;
-    return { "endpoint-load-metrics": text };
   }
 
   /** The middleware's answer to a client that left is a 200 without a body. */
@@ -250,9 +254,10 @@ export class Generator {
     return new Response(null, { status: CLIENT_GONE });
   }
 
-  #asked(request: Asking, http: Request, cut: readonly Cut[], ticket: Ticket): Asked {
+  #asked(request: Asking, http: Request, cut: readonly Cut[], ticket: Ticket, form: Form | null): Asked {
     const { config, epochSeconds } = this.#options;
-    const base = http.headers.get("x-request-id") ?? request.requestId ?? randomHex(8);
+    const header = http.headers.get("x-request-id");
+    const base = header ?? request.requestId ?? randomHex(8);
     const echoes = request.kind === "completion" && request.echo;
     const keepIds = request.returnTokenIds || echoes || promptLogprobCount(request) !== null;
     const prompts = cut.map(({ ids }, i): Prompt => {
@@ -270,13 +275,14 @@ export class Generator {
       server: this.#server,
       wishes: wishesOf(request, this.#server),
       prompts,
-      id: `${request.kind === "chat" ? "chatcmpl" : "cmpl"}-${base}`,
+      id: form?.id(header) ?? `${request.kind === "chat" ? "chatcmpl" : "cmpl"}-${base}`,
       created: Math.floor(epochSeconds()),
       model: this.#adapter(request) > 0 ? request.model! : config.servedModelNames[0]!,
       promptText,
       ticket,
       ...(request.kind === "chat" && request.conversations ? { batch: true } : {}),
       ...(wantsTruth(http.headers) ? { truthUs: this.#options.backend.nowUs } : {}),
+      ...(form === null ? {} : { form }),
     };
   }
 
@@ -341,10 +347,21 @@ export class Generator {
 
   /** The head is out when vLLM finds this: status 200, the error as the only frame. */
   #brokenStream(context: Context, request: Asking, error: ErrorAnswer): Response {
-    const sink = this.#http.open(context, { onDrain() {}, onGone() {} });
+    const sink = this.#http.open(context, NOBODY);
     sink.write((request.kind === "chat" ? chatStreamError : completionStreamError)(error));
     sink.write(DONE);
     sink.end();
+    return this.#http.stream(context, sink);
+  }
+
+  /** The same in another dialect's form. */
+  #brokenForm(context: Context, form: Form, about: About, error: ErrorAnswer): Response {
+    const sink = this.#http.open(context, NOBODY);
+    const first = form.accepted(about);
+    const last = form.failed(error);
+    for (const event of [...first, ...(last ?? [])]) sink.write(event);
+    if (last === null) sink.reset();
+    else sink.end();
     return this.#http.stream(context, sink);
   }
 
@@ -355,12 +372,16 @@ export class Generator {
   }
 }
 
-const READERS: Readonly<Record<Entry, (...given: Parameters<typeof readChat>) => Read<Asking>>> = {
+const READERS: Readonly<Record<Exclude<Entry, Asker>, (...given: Parameters<typeof readChat>) => Read<Asking>>> = {
   chat: readChat,
   completion: readCompletion,
   batch: readBatch,
   invocation: readInvocation,
 };
+
+function aboutOf({ id, model, created, prompts }: Asked, { maxTokens }: Cut): About {
+  return { id, model, created, promptTokens: prompts[0]!.tokens, maxTokens };
+}
 
 /** 32 of a seed's 64 bits, all of them mixed in. */
 function fold(seed: number): number {

@@ -3,25 +3,12 @@
  * that requests are checked with, answers as they are written. vLLM 0.33 has FastAPI make one, from its own models.
  */
 
-import type { Effect } from "../parameter.ts";
+import { bodySchema, type Described, type Operation, type Operations } from "../operations.ts";
 import type { Schema } from "../types.ts";
-import type { Field } from "../validate.ts";
 import { chatFields, completionFields } from "./fields.ts";
 import { type Kind, parameterOf, type parameters } from "./parameters.ts";
 import { detokenizeBody, tokenizeBody } from "./tokenize.ts";
 
-export interface Operation {
-  readonly summary: string;
-  readonly requestBody?: {
-    readonly required: boolean;
-    readonly content: Readonly<Record<string, { readonly schema: Schema }>>;
-  };
-  readonly responses: Readonly<Record<string, Answer>>;
-}
-interface Answer {
-  readonly description: string;
-  readonly content?: Readonly<Record<string, { readonly schema: Schema }>>;
-}
 export interface Document {
   readonly openapi: "3.1.0";
   readonly info: { readonly title: string; readonly version: string; readonly description: string };
@@ -29,13 +16,14 @@ export interface Document {
   readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
 }
 
-/** `served`: the methods of each path that is on this server. Paths without a line here are left out. */
-export function openApi(served: Readonly<Record<string, readonly string[]>>): Document {
+/** `served`: the methods of each path that is on this server. `more`: of other dialects. Paths without a line are left out. */
+export function openApi(served: Readonly<Record<string, readonly string[]>>, more: Operations = {}): Document {
+  const operations = { ...OPERATIONS, ...more };
   const schemas: Record<string, Schema> = {};
   const paths: Record<string, Record<string, Operation>> = {};
   for (const [path, methods] of Object.entries(served)) {
     for (const method of methods) {
-      const operation = OPERATIONS[path];
+      const operation = operations[path];
       if (operation === undefined) continue;
       paths[path] ??= {};
       paths[path][method.toLowerCase()] = named(operation, schemas) as Operation;
@@ -77,26 +65,8 @@ const text = (schema: unknown) =>
 // ---- requests
 
 function bodyOf(kind: Kind, title: string): Schema {
-  const fields = (kind === "chat" ? chatFields : completionFields) as Readonly<Record<string, Field<unknown>>>;
-  const properties = Object.entries(fields).map(([name, { type, default: value }]) => {
-    const { limits, bounds, effect } = parameterOf(kind, name as keyof typeof parameters);
-    const description = [limits && `${capital(limits)}.`, `${capital(effectText(effect))}.`].filter(Boolean).join(" ");
-    return [name, { ...type.schema, ...bounds, ...(value === undefined ? {} : { default: value }), description }];
-  });
-  const required = Object.keys(fields).filter((name) => fields[name]!.default === undefined);
-  return {
-    type: "object",
-    title,
-    properties: Object.fromEntries(properties),
-    ...(required.length > 0 ? { required } : {}),
-  };
-}
-
-const capital = (words: string) => words.charAt(0).toUpperCase() + words.slice(1);
-
-export function effectText(effect: Effect): string {
-  if ("seen" in effect) return effect.seen;
-  return "neither" in effect ? `none in vLLM either: ${effect.neither}` : `none here: ${effect.here}`;
+  const fields = kind === "chat" ? chatFields : completionFields;
+  return bodySchema(title, fields, (name) => parameterOf(kind, name as keyof typeof parameters));
 }
 
 // ---- answers
@@ -176,7 +146,7 @@ const failure = object("ErrorResponse", {
 const detail = object("Detail", { detail: string });
 
 const json = (schema: Schema) => ({ "application/json": { schema } });
-const answer = (description: string, schema?: Schema): Answer =>
+const answer = (description: string, schema?: Schema): Described =>
   schema === undefined ? { description } : { description, content: json(schema) };
 const BODY_ERRORS = {
   "400": answer("The request is wrong: its JSON, a field, or the fields together", { anyOf: [failure, detail] }),
@@ -195,23 +165,22 @@ const withBody = (summary: string, body: Schema, responses: Operation["responses
   requestBody: { required: true, content: json(body) },
   responses,
 });
-const plain = (summary: string, ok: Answer, more: Operation["responses"] = {}): Operation => ({
+const plain = (summary: string, ok: Described, more: Operation["responses"] = {}): Operation => ({
   summary,
   responses: { "200": ok, ...more },
 });
-const streamed = (schema: Schema): Answer => ({
+const streamed = (schema: Schema): Described => ({
   description: "The answer; with `stream` its events, `data: [DONE]` the last",
   content: { ...json(schema), "text/event-stream": { schema: {} } },
 });
 const flag = (name: string) => object(`Answer_${name}`, { [name]: { type: "boolean" } });
 const status = object("Status", { status: string });
 
-const page: Answer = { description: "A page", content: { "text/html": { schema: string } } };
+const page: Described = { description: "A page", content: { "text/html": { schema: string } } };
 const chatBody = bodyOf("chat", "ChatCompletionRequest");
 const completionBody = bodyOf("completions", "CompletionRequest");
 
-/** By path; the methods of one path answer alike. */
-const OPERATIONS: Readonly<Record<string, Operation>> = {
+const OPERATIONS: Operations = {
   "/v1/chat/completions": withBody("Create a chat completion", chatBody, {
     "200": streamed(chatAnswer),
     ...GENERATION_ERRORS,

@@ -1,7 +1,11 @@
 /** Which bodies are chat, which completions? */
 
+import type { ChatChanges } from "../dialect.ts";
+import { Refused } from "../errors.ts";
+import type { PythonDict } from "../python-value.ts";
 import { type Kind, type Read, readBody } from "../read-body.ts";
-import type { ChatRequest, CompletionRequest, Limits } from "../request.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
+import { FAIL } from "../types.ts";
 import { validator } from "../validate.ts";
 import { type ChatValues, type CompletionValues, chatFields, completionFields } from "./fields.ts";
 import { applyChatRules, applyCompletionRules } from "./rules.ts";
@@ -27,3 +31,15 @@ export function readChat(body: Uint8Array, contentType: string | null, limits: L
 export function readCompletion(body: Uint8Array, contentType: string | null, limits: Limits): Read<CompletionRequest> {
   return readBody(completion, body, contentType, limits);
 }
+
+/** A chat that another dialect made, likewise. `exact` false: what is not plainly right is only said to be so. Throws `Refused`. */
+export function readChatValue(body: PythonDict, limits: Limits, exact: boolean, changes?: ChatChanges): ChatRequest {
+  applyChatRules(body);
+  const values = exact ? chat.validator.exact(body) : chat.validator.fast(body);
+  if (values === FAIL) throw new NotPlain();
+  if (Object.hasOwn(values, "error")) throw new Refused((values as { readonly error: ErrorAnswer }).error);
+  return toChat(values as ChatValues, body, limits, exact, changes);
+}
+
+/** Ends the fast path. */
+class NotPlain {}

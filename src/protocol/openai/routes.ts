@@ -4,6 +4,7 @@ import { doorOf } from "../../config/door.ts";
 import { samplingDefaults } from "../../config/sampling-defaults.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { UnusableFolder } from "../../content/text-model.ts";
+import type { Dialect } from "../dialect.ts";
 import { internalError, requestTimedOut } from "../errors.ts";
 import { reasoningSetup } from "../reasoning.ts";
 import type { Limits } from "../request.ts";
@@ -11,6 +12,7 @@ import { Adapters } from "./adapters.ts";
 import type { Server } from "./answer.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { Generator } from "./generate.ts";
+import { houseOf } from "./house.ts";
 import { type Context, Http } from "./http.ts";
 import { seededLogprobs } from "./logprobs.ts";
 import { loraRoutes } from "./lora-routes.ts";
@@ -25,13 +27,14 @@ const NO_PARSING = { parse: "none" } as const;
  * The routes, and the answer to everything that no route takes. Use it on an app with `strictPath: true` (a slash too
  * many is a redirect) and a `maxRequestBodySize` above `maxBodyBytes` (the 413 is made here).
  */
-export function openai(options: OpenAiOptions) {
+export function openai(options: OpenAiOptions, dialects: readonly Dialect[] = []) {
   const { config, alive, epochSeconds } = options;
   const http = new Http(options, config.runtimeLora ? { ...METHODS, ...LORA_METHODS } : METHODS);
   const adapters = new Adapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
   const limits = limitsOf(options, adapters);
   const generator = new Generator(options, http, serverOf(options), limits, adapters);
   const tokenizer = new Tokenizer(options, http, limits);
+  const house = houseOf(options, http, limits, generator);
   const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
   const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()));
   const lora = config.runtimeLora ? loraRoutes(options, http, adapters) : new Elysia();
@@ -72,6 +75,7 @@ export function openai(options: OpenAiOptions) {
       .get("/version", ({ request, server }) => http.json({ request, server }, `{"version":"${VERSION}"}`))
       .get("/load", ({ request, server }) => http.json({ request, server }, load()))
       .use(lora)
+      .use(dialects.reduce((all, dialect) => all.use(dialect.routes(house)), new Elysia()))
       .get("/kv_event_sources", ({ request, server }) => http.json({ request, server }, "{}"))
   );
 }
@@ -79,7 +83,10 @@ export function openai(options: OpenAiOptions) {
 const VERSION = "0.33.0";
 
 function isGeneration({ method, url }: Request): boolean {
-  return method === "POST" && /^[^?]*\/(?:v1\/(?:chat\/)?completions(?:\/batch)?|invocations)(?:\?|$)/.test(url);
+  return (
+    method === "POST" &&
+    /^[^?]*\/(?:v1\/(?:chat\/)?completions(?:\/batch)?|v1\/responses|v1\/messages|invocations)(?:\?|$)/.test(url)
+  );
 }
 
 function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: Adapters): Limits {

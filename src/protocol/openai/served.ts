@@ -7,6 +7,8 @@ export const METHODS: Served = {
   "/v1/chat/completions/batch": ["POST"],
   "/v1/completions": ["POST"],
   "/invocations": ["POST"],
+  "/v1/messages": ["POST"],
+  "/v1/messages/count_tokens": ["POST"],
   "/tokenize": ["POST"],
   "/detokenize": ["POST"],
   "/v1/models": ["GET"],

@@ -3,6 +3,7 @@
  * order (vLLM 0.33, `renderers/online_renderer.py`, `chat_completion/serving.py`, `completion/serving.py`). Throws `Refused`.
  */
 
+import type { ChatChanges } from "../dialect.ts";
 import { badRequest, Refused, unknownModel, validationRefusal } from "../errors.ts";
 import {
   get,
@@ -23,7 +24,13 @@ import type { ChatValues, CompletionValues } from "./fields.ts";
 import { checkContext } from "./limits.ts";
 
 /** `exact`: the body comes from the exact parser, so that texts may quote it. */
-export function toChat(values: ChatValues, body: PythonDict, limits: Limits, exact: boolean): ChatRequest {
+export function toChat(
+  values: ChatValues,
+  body: PythonDict,
+  limits: Limits,
+  exact: boolean,
+  changes: ChatChanges = {},
+): ChatRequest {
   const messages = get(body, "messages") as readonly PythonValue[];
   checkToolCalls(values.messages, messages);
   checkModel(values.model, limits);
@@ -37,7 +44,7 @@ export function toChat(values: ChatValues, body: PythonDict, limits: Limits, exa
     ...shared(values, limits, exact),
     n: values.n ?? 1,
     maxTokens: preferred ?? values.max_tokens,
-    maxTokensParam: preferred === null ? "max_tokens" : "max_completion_tokens",
+    maxTokensParam: changes.maxTokensParam ?? (preferred === null ? "max_tokens" : "max_completion_tokens"),
     logprobs: wantsLogprobs && !byId ? topLogprobs : null,
     promptLogprobs: values.prompt_logprobs ?? (values.echo ? topLogprobs : null),
     oversizedTokenId: null,

@@ -1,0 +1,110 @@
+/** Which routes does Anthropic's dialect have? `/v1/messages` and what counts their tokens; vLLM 0.33, `entrypoints/anthropic/api_router.py`. */
+import { Elysia } from "elysia";
+import { randomHex } from "../../random.ts";
+import type { Context, Dialect, House } from "../dialect.ts";
+import { Refused } from "../errors.ts";
+import type { Asked, Asker } from "../form.ts";
+import { get, type Int, type PythonDict, truthy } from "../python-value.ts";
+import { type Kind, type Read, readBody } from "../read-body.ts";
+import type { ChatRequest } from "../request.ts";
+import { State } from "../types.ts";
+import { type Fields, type Values, validationErrors, validator } from "../validate.ts";
+import { type CountValues, type MessagesValues, toChatBody, toGenerationBody } from "./convert.ts";
+import { inForm } from "./errors.ts";
+import { countFields, messagesFields } from "./fields.ts";
+import { MessagesForm } from "./form.ts";
+
+const NO_PARSING = { parse: "none" } as const;
+
+/** `showsCache`: `--enable-prompt-tokens-details`. */
+export function anthropic(showsCache: boolean): Dialect {
+  return {
+    operations: async () => (await import("./operations.ts")).operations,
+    routes(house: House) {
+      const asker: Asker = {
+        read: (body, type, limits) => asked(readBody(messagesKind(house, showsCache), body, type, limits)),
+      };
+      const counted = countKind(house);
+      return new Elysia({ strictPath: true })
+        .post("/v1/messages", ({ request, server }) => house.answer({ request, server }, asker), NO_PARSING)
+        .post(
+          "/v1/messages/count_tokens",
+          ({ request, server }) => count(house, counted, { request, server }),
+          NO_PARSING,
+        );
+    },
+  };
+}
+
+function messagesKind(house: House, showsCache: boolean): Kind<typeof messagesFields, Asked> {
+  return kind(messagesFields, (given, body, exact) => {
+    const values = given as MessagesValues;
+    checkBudget(values, body);
+    return inOwnForm(() => ({
+      request: house.chat(toGenerationBody(values, body, house.mergesSystem()), exact),
+      form: new MessagesForm(randomHex(8), showsCache),
+    }));
+  });
+}
+
+function countKind(house: House): Kind<typeof countFields, ChatRequest> {
+  return kind(countFields, (values, body, exact) =>
+    inOwnForm(() => house.chat(toChatBody(values as CountValues, body, house.mergesSystem()), exact)),
+  );
+}
+
+function kind<F extends Fields, R>(
+  fields: F,
+  made: (values: Values<F>, body: PythonDict, exact: boolean) => R,
+): Kind<F, R> {
+  return {
+    validator: validator(fields),
+    rules: () => {},
+    translate: (values, body, _limits, exact) => made(values, body, exact),
+  };
+}
+
+/** What is refused while a chat is made of a body has this dialect's form; errors of the body itself have OpenAI's. */
+function inOwnForm<R>(made: () => R): R {
+  try {
+    return made();
+  } catch (refusal) {
+    throw refusal instanceof Refused ? new Refused(inForm(refusal.answer)) : refusal;
+  }
+}
+
+/** The model's last validator: it sees all fields. */
+function checkBudget(
+  { thinking, max_tokens: most, kv_transfer_params: transfer }: MessagesValues,
+  body: PythonDict,
+): void {
+  const budget = thinking?.get("budget_tokens");
+  if (budget === undefined || (budget as Int) < most) return;
+  if (transfer !== null && truthy(get(transfer, "do_remote_decode"))) return;
+  const state = new State(true);
+  state.raise("thinking.budget_tokens must be less than max_tokens", body);
+  state.prefix(0, "body");
+  throw new Refused(validationErrors(state.errors!));
+}
+
+function asked(read: Read<Asked>): ReturnType<Asker["read"]> {
+  return "error" in read ? read : read.request;
+}
+
+async function count(
+  house: House,
+  counted: Kind<typeof countFields, ChatRequest>,
+  context: Context,
+): Promise<Response> {
+  const body = await house.body(context);
+  if ("status" in body) return house.error(context, body);
+  const read = readBody(counted, body, context.request.headers.get("content-type"), house.limits);
+  if ("error" in read) return house.error(context, read.error);
+  try {
+    const tokens = await house.promptTokens(read.request);
+    return house.json(context, `{"input_tokens":${tokens},"context_management":{"original_input_tokens":${tokens}}}`);
+  } catch (refusal) {
+    if (refusal instanceof Refused) return house.error(context, inForm(refusal.answer));
+    throw refusal;
+  }
+}

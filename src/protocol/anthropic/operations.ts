@@ -1,0 +1,63 @@
+/** What do the routes of Anthropic's dialect look like to a machine? */
+import { bodySchema, type Described, type Operations } from "../operations.ts";
+import type { Schema } from "../types.ts";
+import type { Fields } from "../validate.ts";
+import { countFields, messagesFields } from "./fields.ts";
+import { parameters } from "./parameters.ts";
+
+const text = { type: "string" };
+const count = { type: "integer" };
+const object = (title: string, properties: Readonly<Record<string, Schema>>): Schema => ({
+  type: "object",
+  title,
+  properties,
+  required: Object.keys(properties),
+});
+const json = (schema: Schema) => ({ "application/json": { schema } });
+const answer = (description: string, schema: Schema): Described => ({ description, content: json(schema) });
+const failure = object("AnthropicErrorResponse", {
+  type: { const: "error" },
+  error: object("AnthropicError", { type: text, message: text }),
+});
+const ERRORS = {
+  "400": answer("The request is wrong; errors of single fields have the form of OpenAI's dialect", {
+    anyOf: [failure, { type: "object", additionalProperties: true }],
+  }),
+  "404": answer("No such model", failure),
+  "500": answer("The engine gave the request up", failure),
+  "503": answer("The queue is full, or generation is paused", failure),
+};
+const body = (title: string, fields: Fields) => ({
+  required: true,
+  content: json(bodySchema(title, fields, (name) => parameters[name as keyof typeof parameters])),
+});
+const message = object("AnthropicMessagesResponse", {
+  id: text,
+  type: { const: "message" },
+  role: { const: "assistant" },
+  content: { type: "array", items: { type: "object", additionalProperties: true } },
+  model: text,
+  usage: object("AnthropicUsage", { input_tokens: count, output_tokens: count }),
+});
+
+export const operations: Operations = {
+  "/v1/messages": {
+    summary: "Create a message, as Anthropic's API does",
+    requestBody: body("AnthropicMessagesRequest", messagesFields),
+    responses: {
+      "200": {
+        description: "The message; with `stream` its events, `message_stop` the last",
+        content: { ...json(message), "text/event-stream": { schema: {} } },
+      },
+      ...ERRORS,
+    },
+  },
+  "/v1/messages/count_tokens": {
+    summary: "How many tokens has the prompt of such a message?",
+    requestBody: body("AnthropicCountTokensRequest", countFields),
+    responses: {
+      "200": answer("How many", object("AnthropicCountTokensResponse", { input_tokens: count })),
+      ...ERRORS,
+    },
+  },
+};

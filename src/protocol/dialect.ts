@@ -1,0 +1,47 @@
+/**
+ * What does a dialect bring, and what does it find? It brings paths and reads its bodies into chats; the OpenAI dialect, which
+ * has the way of a chat, gives what stands behind: door, prompts, engine, HTTP. `app.ts` brings them together.
+ */
+import type { AnyElysia } from "elysia";
+import type { Asker } from "./form.ts";
+import type { Operations } from "./operations.ts";
+import type { PythonDict } from "./python-value.ts";
+import type { ChatRequest, ErrorAnswer, Limits } from "./request.ts";
+
+/** The part of Elysia's context that is used. */
+export interface Context {
+  readonly request: Request;
+  // biome-ignore lint/suspicious/noExplicitAny: it is only handed on
+  readonly server: any;
+}
+
+/** What a chat made of another dialect's body has besides its fields. */
+export interface ChatChanges {
+  /** How the limit of output tokens is called in errors. */
+  readonly maxTokensParam?: "max_output_tokens";
+}
+
+/** What dialects find. */
+export interface House {
+  readonly limits: Limits;
+  /** Unix seconds. */
+  readonly epochSeconds: () => number;
+  /** A chat's body as a request. `exact`: from the exact parser. Throws `Refused`. */
+  chat(body: PythonDict, exact: boolean, changes?: ChatChanges): ChatRequest;
+  /** The chat template takes words of the system in front alone. */
+  mergesSystem(): boolean;
+  /** Answers a request; it is counted once, whatever becomes of it. */
+  answer(context: Context, asker: Asker): Promise<Response>;
+  /** Reads a body that no engine sees; its limits of size and time are those of all bodies. */
+  body(context: Context): Promise<Uint8Array | ErrorAnswer>;
+  /** Tokens of a chat's prompt; throws `Refused`. */
+  promptTokens(request: ChatRequest): Promise<number>;
+  json(context: Context, body: string): Response;
+  error(context: Context, error: ErrorAnswer): Response;
+}
+
+export interface Dialect {
+  /** What its routes look like to a machine; loaded when somebody asks. */
+  operations(): Promise<Operations>;
+  routes(house: House): AnyElysia;
+}

@@ -1,0 +1,51 @@
+/** What do other dialects find here? The way of a chat: its rules, its prompts, its answers. */
+import { TemplateRefusal } from "../../content/chat-template.ts";
+import type { House } from "../dialect.ts";
+import { internalError, Refused } from "../errors.ts";
+import type { Limits } from "../request.ts";
+import { Bodies } from "./body.ts";
+import type { OpenAiOptions } from "./front.ts";
+import type { Generator } from "./generate.ts";
+import type { Http } from "./http.ts";
+import { checkPrompt } from "./limits.ts";
+import { encodePrompts } from "./prompts.ts";
+import { readChatValue } from "./read.ts";
+
+export function houseOf(options: OpenAiOptions, http: Http, limits: Limits, generator: Generator): House {
+  const bodies = new Bodies(options);
+  let merges: boolean | null = null;
+  return {
+    limits,
+    epochSeconds: options.epochSeconds,
+    chat: (body, exact, changes) => readChatValue(body, limits, exact, changes),
+    mergesSystem: () => {
+      merges ??= refusesInlineSystem(options);
+      return merges;
+    },
+    answer: (context, asker) => generator.answer(context, asker),
+    body: async (context) => bodies.read(context),
+    async promptTokens(request) {
+      const encoding = encodePrompts(request, options, limits);
+      if ("error" in encoding) throw new Refused(encoding.error);
+      const [ids] = await Promise.all(encoding.prompts);
+      if (ids === undefined) throw new Refused(internalError);
+      const checked = checkPrompt(request, ids.length, true, limits);
+      if ("error" in checked) throw new Refused(checked.error);
+      return ids.length;
+    },
+    json: (context, body) => http.json(context, body),
+    error: (context, error) => http.error(context, error),
+  };
+}
+
+/** As vLLM tries its template once. */
+function refusesInlineSystem({ renderChat }: OpenAiOptions): boolean {
+  const said = (role: string) => ({ role, content: "t" });
+  try {
+    renderChat([said("system"), said("user"), said("system"), said("user")], false, false, null);
+    return false;
+  } catch (error) {
+    if (error instanceof TemplateRefusal) return true;
+    throw error;
+  }
+}
