@@ -32,8 +32,8 @@ const PER_SECOND = 800;
 /** Kept of what was wrong. */
 const WRONG_MOST = 20;
 
-/** The statuses that are answered where nobody spoils the network; others are wrong. */
-const STATUSES = new Set([200, 307, 400, 401, 404, 405, 413, 431, 500, 505]);
+/** The statuses that are answered where nobody spoils the network; others are wrong. 403: an order that no client may give. */
+const STATUSES = new Set([200, 307, 400, 401, 403, 404, 405, 413, 431, 500, 505]);
 
 /**
  * 500 is Python's text where vLLM asks a value for something that its type does not have: `structured_outputs` that is
