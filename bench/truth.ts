@@ -1,6 +1,7 @@
 /**
- * What does the truth log cost? CPU of the loop's thread per token, with and without it; of the writing thread apart;
- * and memory over many requests. Simulated time, receivers that do nothing, the log in a temporary folder.
+ * What does the truth cost? CPU of the loop's thread per token, without it, with the rows of the last requests kept, with
+ * the log; of the writing thread apart; memory over many requests; and the text of kept rows, for who asks for them.
+ * Simulated time, receivers that do nothing, the log in a temporary folder.
  *
  *   bun bench/truth.ts [--rounds 9] [--requests 1000000] [--no-save]
  */
@@ -8,12 +9,15 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VirtualClock } from "../src/clock.ts";
+import { TRUTH_REQUESTS } from "../src/config/defaults.ts";
 import { Engine } from "../src/engine/engine.ts";
 import type { Observer } from "../src/engine/observer.ts";
 import type { Generation } from "../src/engine/types.ts";
 import { engineConfig } from "../src/library/options.ts";
+import { rowsSince } from "../src/truth/ask.ts";
 import { createTruthLog, type TruthLog } from "../src/truth/log.ts";
-import { median } from "./lib/numbers.ts";
+import { Recent } from "../src/truth/recent.ts";
+import { median, quantile } from "./lib/numbers.ts";
 import { known, number } from "./lib/options.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
@@ -130,10 +134,11 @@ const open = (maxBytes = 2 ** 40): TruthLog =>
     throw new Error(line);
   });
 
-async function once(shape: (typeof CASES)[number], withLog: boolean) {
+async function once(shape: (typeof CASES)[number], how: "off" | "kept" | "log") {
   const before = threads();
-  const log = withLog ? open() : null;
-  const work = new Work(shape, shape.requests, log ? log.observer(0) : null);
+  const log = how === "log" ? open() : null;
+  const kept = how === "kept" ? new Recent(TRUTH_REQUESTS, 1, 0, 0) : null;
+  const work = new Work(shape, shape.requests, (log ?? kept)?.observer(0) ?? null);
   const from = loopNs();
   await work.run();
   const ns = loopNs() - from;
@@ -150,30 +155,62 @@ async function once(shape: (typeof CASES)[number], withLog: boolean) {
   return { perToken: ns / work.tokens, writer: writerNs / work.tokens };
 }
 
+/** The text of 10,000 rows and their steps, as somebody gets it who asks a server: microseconds per row and per piece. */
+async function askAll() {
+  const recent = new Recent(10_000, 1, 0, 0);
+  await new Work({ promptTokens: 16, outputTokens: 200 }, 10_000, recent.observer(0)).run();
+  const pieces = rowsSince(recent, about, { since: null, limit: 10_000, steps: true });
+  const us: number[] = [];
+  for (let done = false; !done; ) {
+    // The scheduler's own account moves only now and then.
+    const from = Bun.nanoseconds();
+    done = pieces.next().done === true;
+    us.push((Bun.nanoseconds() - from) / 1000);
+  }
+  const allUs = us.reduce((sum, one) => sum + one, 0);
+  const figures = { perRowUs: allUs / 10_000, pieces: us.length, p50Us: median(us), p99Us: quantile(us, 0.99) };
+  table("10,000 rows of 200 tokens as text, µs", [
+    ["", "per row", "pieces", "piece p50", "p99"],
+    ["", figures.perRowUs, figures.pieces, figures.p50Us, figures.p99Us],
+  ]);
+  return figures;
+}
+
 try {
   const rows = [];
   const rounds = number("--rounds", 9);
   for (const shape of CASES) {
-    await once(shape, true);
-    await once(shape, false);
-    const [off, on, extra, writer]: [number[], number[], number[], number[]] = [[], [], [], []];
+    for (const how of ["log", "kept", "off"] as const) await once(shape, how);
+    const [off, keeps, on, extra, extraKept, writer] = Array.from({ length: 6 }, (): number[] => []) as [
+      ...[number[], number[], number[]],
+      ...[number[], number[], number[]],
+    ];
     for (let round = 0; round < rounds; round++) {
       progress(`truth: ${shape.name}, round ${round + 1} of ${rounds}`);
-      const without = (await once(shape, false)).perToken;
-      const { perToken, writer: written } = await once(shape, true);
+      const without = (await once(shape, "off")).perToken;
+      const kept = (await once(shape, "kept")).perToken;
+      const { perToken, writer: written } = await once(shape, "log");
       off.push(without);
+      keeps.push(kept);
+      extraKept.push(kept - without);
       on.push(perToken);
       extra.push(perToken - without);
       writer.push(written);
     }
-    const [offNs, onNs, extraNs, writerNs] = [off, on, extra, writer].map(median) as [number, number, number, number];
-    rows.push({ name: shape.name, offNs, onNs, extraNs, writerNs });
+    const figures = { offNs: off, keptNs: keeps, onNs: on, extraKeptNs: extraKept, extraNs: extra, writerNs: writer };
+    const medians = Object.fromEntries(Object.entries(figures).map(([name, all]) => [name, median(all)]));
+    rows.push({ name: shape.name, ...(medians as Record<keyof typeof figures, number>) });
   }
   table(`CPU, ns per token, ${SEQUENCES} sequences at a time, median of ${rounds} rounds`, [
-    ["", "loop, log off", "loop, log on", "difference", "writing thread"],
-    ...rows.map((row) => [row.name, row.offNs, row.onNs, row.extraNs, row.writerNs]),
+    ["", "loop, off", "loop, rows kept", "difference", "loop, log on", "difference", "writing thread"],
+    ...rows.map((row) => [row.name, row.offNs, row.keptNs, row.extraKeptNs, row.onNs, row.extraNs, row.writerNs]),
   ]);
-  for (const { name, extraNs } of rows) console.log(`  ${bar(name, extraNs, BAR_NS, "ns per token")}`);
+  for (const { name, extraNs, extraKeptNs } of rows) {
+    console.log(`  ${bar(`${name}, kept`, extraKeptNs, BAR_NS, "ns per token")}`);
+    console.log(`  ${bar(`${name}, log`, extraNs, BAR_NS, "ns per token")}`);
+  }
+
+  const asked = await askAll();
 
   const requests = number("--requests", 1_000_000);
   const log = open(2 ** 26);
@@ -195,7 +232,7 @@ try {
     ["at the end", rss.at(-1)!],
   ]);
   console.log(`  dropped: ${JSON.stringify(log.dropped())}`);
-  save("truth", { rows, requests, rssMiB: rss.map(Math.round), dropped: log.dropped() });
+  save("truth", { rows, asked, requests, rssMiB: rss.map(Math.round), dropped: log.dropped() });
 } finally {
   rmSync(folder, { recursive: true });
 }
