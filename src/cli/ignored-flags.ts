@@ -39,7 +39,7 @@ const ONE = `
   safetensors-load-strategy safetensors-prefetch-block-size safetensors-prefetch-num-threads scheduler-cls
   sleep-mode-backend sparse-indexer-topk-backend spec-method spec-model
   spec-tokens speculative-config ssl-ciphers structured-outputs-config tensor-parallel-size tokenizer-mode tokenizer-revision
-  tool-call-parser tool-parser-plugin tool-server tool-strict-level ubatch-size uds uvicorn-log-level
+  tool-parser-plugin tool-server tool-strict-level ubatch-size uds uvicorn-log-level
   video-pruning-method video-pruning-rate watchdog-config watermark-config weight-transfer-config worker-cls
   worker-extension-cls
 `;
@@ -61,7 +61,7 @@ const TOGGLE = `
   allow-deprecated-quantization cohere-is-reasoning-model cudagraph-metrics
   data-parallel-external-lb data-parallel-hybrid-lb dcp-q-replicate disable-cascade-attn
   disable-chunked-mm-input disable-custom-all-reduce disable-hybrid-kv-cache-manager
-  disable-nccl-for-dp-synchronization disable-sliding-window enable-auto-tool-choice
+  disable-nccl-for-dp-synchronization disable-sliding-window
   enable-batch-sharded-sampling enable-cumem-allocator enable-dbo enable-elastic-ep enable-ep-weight-filter
   enable-eplb enable-expert-parallel enable-fault-tolerance enable-flash-late-interaction
   enable-flashinfer-autotune enable-hc-sp enable-layerwise-nvtx-tracing enable-log-deltas enable-log-outputs

@@ -3,6 +3,7 @@ import { BLOCK_SIZE, batchDefaults, GPU_MEMORY_UTILIZATION, poolBlocks, TRUTH_RE
 import { CURRENT, PROFILES, profileName, showsHidden } from "../config/metrics-profiles.ts";
 import { models } from "../config/models.ts";
 import { parseTiming, TIMING_FORMS } from "../config/parse-timing.ts";
+import { TOOL_PARSERS } from "../config/parsers.ts";
 import { DEFAULT_PRESET, findPreset, presetNames } from "../config/presets.ts";
 import type { Profile } from "../config/profile.ts";
 import { brokenRule, doubtful } from "../config/rules.ts";
@@ -40,6 +41,8 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   const engine = { ...engineConfig(values, timing, profile, model.maxModelLen), ...steps };
   const broken = brokenRule(engine, at);
   if (broken !== undefined) return { error: broken };
+  if (values["enable-auto-tool-choice"] && values["tool-call-parser"] === undefined)
+    return { error: `${at("enable-auto-tool-choice")}: needs --tool-call-parser (${TOOL_PARSERS.join(", ")})` };
 
   const triton = tritonMetrics(values, values.host ?? DEFAULT_HOST, values.workers ?? 1);
   if ("error" in triton) return triton;

@@ -1,8 +1,8 @@
 /** Which options shape what stands on the wire: tokenizer, content on order, CORS, queue limits, what answers carry. */
-import { REASONING_PARSERS } from "../config/parsers.ts";
+import { REASONING_PARSERS, TOOL_PARSERS } from "../config/parsers.ts";
 import { DEFAULT_REQUEST_ORDERS, REQUEST_ORDERS } from "../config/request-orders.ts";
 import { SAMPLING_DEFAULTS, soundDefaults } from "../config/sampling-defaults.ts";
-import { choice, integer, type Option, text, toggle } from "./option.ts";
+import { choice, integer, number, type Option, text, toggle } from "./option.ts";
 
 /** A JSON list of texts, as vLLM takes it. */
 function jsonTexts(what: string): Option<readonly string[]> {
@@ -65,6 +65,25 @@ export const wireOptions = {
     group,
     default: "none",
     about: "Answers begin with thinking, which is split off as this parser does: docs/reasoning.md.",
+  },
+  "tool-call-parser": {
+    ...choice(...TOOL_PARSERS),
+    group,
+    default: "none",
+    about: "How the model writes tool calls, and how they are found in its text: docs/tools.md.",
+  },
+  "enable-auto-tool-choice": {
+    ...toggle,
+    group,
+    default: "false",
+    about: "Requests may leave open whether a tool is called; needs --tool-call-parser.",
+  },
+  "tool-call-share": {
+    ...number(0, 1),
+    group: "Stand-in",
+    default: "0.5",
+    about: "Share of the answers that call a tool where the request leaves that open.",
+    ours: true,
   },
   "mean-reasoning-tokens": {
     ...integer(0, 1_000_000),

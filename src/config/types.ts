@@ -2,7 +2,7 @@
 
 import type { DoorConfig, TlsConfig } from "./door.ts";
 import type { Profile } from "./metrics-profiles.ts";
-import type { ReasoningName } from "./parsers.ts";
+import type { ReasoningName, ToolParserName } from "./parsers.ts";
 import type { RequestOrders } from "./request-orders.ts";
 import type { TritonMetricsConfig } from "./triton-metrics.ts";
 
@@ -134,6 +134,11 @@ export interface WireConfig {
   /** Whoever orders nothing gets back what was said last. */
   readonly echo?: boolean;
   readonly reasoningParser?: ReasoningName;
+  readonly toolCallParser?: ToolParserName;
+  /** `--enable-auto-tool-choice`. */
+  readonly autoToolChoice?: boolean;
+  /** Share of the answers that call a tool where the request leaves that open, 0 to 1; absent: a half. */
+  readonly toolCallShare?: number;
   /** Mean tokens of thinking; absent: 64. */
   readonly meanReasoningTokens?: number;
   /** Of each image; absent: images are refused. */

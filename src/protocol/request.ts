@@ -105,6 +105,10 @@ export interface ChatRequest extends CommonRequest {
   readonly kind: "chat";
   readonly messages: readonly ChatMessage[];
   readonly tools: readonly unknown[] | null;
+  /** null: the body says null. */
+  readonly toolChoice: "none" | "auto" | "required" | { readonly name: string } | null;
+  /** `parallel_tool_calls` is not false. */
+  readonly parallelToolCalls: boolean;
   readonly logprobs: boolean;
   /** -1: the whole vocabulary. */
   readonly topLogprobs: number;
@@ -150,4 +154,6 @@ export interface Limits extends SamplingDefaults {
   readonly loraNames: readonly string[];
   /** There is a reasoning parser. */
   readonly reasons?: boolean;
+  /** There is a parser of tool calls. */
+  readonly parsesTools?: boolean;
 }

@@ -1,4 +1,5 @@
 /** Which parsers of tool calls are there (`--tool-call-parser`), and what does each need of the vocabulary? */
+import type { ToolParserName } from "../config/parsers.ts";
 import type { Vocabulary } from "../content/types.ts";
 import { randomHex } from "../random.ts";
 import { HermesParser } from "./hermes-parser.ts";
@@ -6,9 +7,6 @@ import { LlamaParser } from "./llama-parser.ts";
 import { TAG as MISTRAL_TAG, MistralParser } from "./mistral-parser.ts";
 import type { ToolParser, ToolUse } from "./output.ts";
 import { TAGS as QWEN_TAGS, QwenParser, type QwenTokens } from "./qwen-parser.ts";
-
-export const TOOL_PARSERS = ["hermes", "llama3_json", "mistral", "qwen3_coder"] as const;
-export type ToolParserName = (typeof TOOL_PARSERS)[number];
 
 /** Makes a parser per choice. */
 export interface ToolParserKind {

@@ -56,6 +56,7 @@ const plain: Wishes = {
   role: "",
   chatEcho: false,
   parser: null,
+  namedTool: false,
   lastMessage: "",
   logprobs: null,
   logprobIds: null,

@@ -5,11 +5,14 @@ import { Finish, type Outcome, type Submission } from "../../engine/types.ts";
 import { AnswerParser, type ParserSetup } from "../answer-parser.ts";
 import { engineDead, internalError } from "../errors.ts";
 import type { Ending, Form } from "../form.ts";
+import { OutputParser } from "../output-parser.ts";
 import type { ReasoningSetup } from "../reasoning.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request.ts";
 import type { HeldBytes } from "../sink.ts";
+import type { ToolParserKind } from "../tool-parsers.ts";
 import { type LogprobSource, Logprobs } from "./logprobs.ts";
 import { OutputTimes } from "./request-metrics.ts";
+import { toolUseOf } from "./tool-use.ts";
 
 /** The same for all answers of a server. */
 export interface Server {
@@ -31,6 +34,8 @@ export interface Server {
   readonly cacheBlockTokens: number;
   /** `--reasoning-parser`; null or absent: none. */
   readonly reasoning?: ReasoningSetup | null;
+  /** `--tool-call-parser`; null or absent: none. */
+  readonly tools?: { readonly kind: ToolParserKind; readonly autoEnabled: boolean } | null;
   readonly requestLog?: ((line: string) => void) | null;
   /** The engine has died: what it gave up ends with another error. */
   readonly dead?: () => boolean;
@@ -83,6 +88,8 @@ export interface Wishes {
   readonly beam: boolean;
   readonly returnTokensAsTokenIds: boolean;
   readonly text: TextWishes;
+  /** `tool_choice` names one. */
+  readonly namedTool: boolean;
   /** null: the text is shown as it is. */
   readonly parser: ParserSetup | null;
 }
@@ -120,18 +127,34 @@ export function wishesOf(request: ChatRequest | CompletionRequest, server: Serve
     beam: request.sampling.beamSearch,
     returnTokensAsTokenIds: request.returnTokensAsTokenIds ?? server.tokensAsIds === true,
     text: { skipSpecialTokens: shownSpecials(request, server), includeStopStrInOutput, stop, minTokens },
+    namedTool: chat && typeof request.toolChoice === "object" && request.toolChoice !== null,
     parser: parserOf(request, server),
   };
 }
 
-/** qwen3's parser reads special tokens, and so they are part of the text (`parser_engine.py`, adjust_request). */
-function shownSpecials(request: ChatRequest | CompletionRequest, { reasoning }: Server): boolean {
-  return request.skipSpecialTokens && !(request.kind === "chat" && reasoning?.name === "qwen3");
+/** What a parser reads is part of the text, special tokens too (`adjust_request` of the parsers). */
+function shownSpecials(request: ChatRequest | CompletionRequest, { reasoning, tools }: Server): boolean {
+  if (!request.skipSpecialTokens || request.kind !== "chat") return request.skipSpecialTokens;
+  if (reasoning?.name === "qwen3") return false;
+  if (!tools?.kind.showsSpecial || request.toolChoice === "none") return true;
+  return request.tools === null && tools.kind.name !== "qwen3_coder";
 }
 
-function parserOf(request: ChatRequest | CompletionRequest, { reasoning = null }: Server): ParserSetup | null {
-  if (request.kind !== "chat" || reasoning === null) return null;
-  return { reasoning, thinks: request.thinks, includeReasoning: request.includeReasoning, tools: null };
+function parserOf(request: ChatRequest | CompletionRequest, server: Server): ParserSetup | null {
+  const { reasoning = null } = server;
+  if (request.kind !== "chat" || (reasoning === null && !server.tools)) return null;
+  return {
+    reasoning,
+    thinks: request.thinks,
+    includeReasoning: request.includeReasoning,
+    tools: callsOf(request, server),
+  };
+}
+
+function callsOf(request: ChatRequest, { tools }: Server): ParserSetup["tools"] {
+  if (!tools) return null;
+  const use = toolUseOf(request, tools.autoEnabled);
+  return () => new OutputParser(use, tools.kind.make(use));
 }
 
 /** What takes the answer of a choice apart; null: nothing does. */
@@ -200,6 +223,11 @@ export function promptId({ id, wishes }: Asked, index: number): string {
 /** The same for one of `n` choices (`v1/engine/parallel_sampling.py`). */
 export function engineId(prompt: string, choice: number, n: number): string {
   return n === 1 ? prompt : `${choice}_${prompt}`;
+}
+
+/** How a choice of chat has ended: one that called tools of its own accord says so (`tool_calls_utils.py`). */
+export function finishName({ namedTool }: Wishes, finish: Finish, called: boolean): string {
+  return called && finish === Finish.Stop && !namedTool ? "tool_calls" : FINISH_NAMES[finish];
 }
 
 export const FINISH_NAMES = ["stop", "length", "abort", "error", "repetition"] as const;

@@ -13,7 +13,7 @@ import {
   cacheUse,
   endingOf,
   engineError,
-  FINISH_NAMES,
+  finishName,
   hidesTokens,
   logprobsOf,
   outcomeOf,
@@ -204,8 +204,9 @@ function promptFields(asked: Asked): string {
 }
 
 /** What both kinds of choice end with. */
-function ending(asked: Asked, choice: CollectedChoice, tokenIds: string, prompt: string): string {
-  return `"finish_reason":"${FINISH_NAMES[choice.finish!]}","stop_reason":${choice.stopReason},"token_ids":${tokenIds}${prompt},"routed_experts":null,"weight_versions":${weightVersions(asked, choice.tokens)}}`;
+function ending(asked: Asked, choice: CollectedChoice, tokenIds: string, prompt: string, called = false): string {
+  const reason = finishName(asked.wishes, choice.finish!, called);
+  return `"finish_reason":"${reason}","stop_reason":${choice.stopReason},"token_ids":${tokenIds}${prompt},"routed_experts":null,"weight_versions":${weightVersions(asked, choice.tokens)}}`;
 }
 
 function chatChoice(asked: Asked, choice: CollectedChoice): string {
@@ -218,7 +219,7 @@ function chatChoice(asked: Asked, choice: CollectedChoice): string {
   const called = calls.length === 0 ? "" : `,"tool_calls":[${calls.map(callJson)}]`;
   const message = `{"role":${JSON.stringify(role)},"content":${said},"refusal":null,"annotations":null,"audio":null,"function_call":null${called},"reasoning":${reasoning === null ? "null" : quoted(reasoning)}}`;
   const tokenIds = returnTokenIds && !hidden ? JSON.stringify(ids) : "null";
-  return `{"index":${choice.index},"message":${message},"logprobs":${logprobs},${ending(asked, choice, tokenIds, "")}`;
+  return `{"index":${choice.index},"message":${message},"logprobs":${logprobs},${ending(asked, choice, tokenIds, "", calls.length > 0)}`;
 }
 
 const quoted = (text: string) => `"${escapeJson(text)}"`;

@@ -8,6 +8,7 @@ import type { Dialect } from "../dialect.ts";
 import { internalError, requestTimedOut } from "../errors.ts";
 import { reasoningSetup } from "../reasoning.ts";
 import type { Limits } from "../request.ts";
+import { toolParserKind } from "../tool-parsers.ts";
 import { Adapters } from "./adapters.ts";
 import type { Server } from "./answer.ts";
 import type { OpenAiOptions } from "./front.ts";
@@ -99,6 +100,7 @@ function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: A
     servedModelNames: config.servedModelNames,
     loraNames: adapters.names,
     reasons: config.wire?.reasoningParser !== undefined,
+    parsesTools: config.wire?.toolCallParser !== undefined,
   };
 }
 
@@ -119,6 +121,7 @@ function serverOf(options: OpenAiOptions): Server {
     clockUs: config.wire?.perRequestMetrics ? () => options.backend.nowUs() : null,
     keepAlive: keepAliveOf(options),
     reasoning: reasoningOf(options),
+    tools: toolsOf(options),
     timedOut: requestTimedOut(doorOf(config).requestTimeoutS),
     waiting: options.accounting,
   };
@@ -131,6 +134,11 @@ function reasoningOf({ config, vocabulary }: OpenAiOptions): Server["reasoning"]
   const setup = reasoningSetup(name, vocabulary);
   if (setup !== null) return setup;
   throw new UnusableFolder(`no tokens <think> and </think>, which --reasoning-parser ${name} looks for`);
+}
+
+function toolsOf({ config, vocabulary }: OpenAiOptions): Server["tools"] {
+  const { toolCallParser: name, autoToolChoice = false } = config.wire ?? {};
+  return name === undefined ? null : { kind: toolParserKind(name, vocabulary), autoEnabled: autoToolChoice };
 }
 
 function keepAliveOf({ config, backend }: OpenAiOptions): Server["keepAlive"] {

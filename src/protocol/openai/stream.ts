@@ -12,7 +12,7 @@ import {
   answerParser,
   cacheUse,
   engineError,
-  FINISH_NAMES,
+  finishName,
   hidesTokens,
   logprobsOf,
   outcomeOf,
@@ -177,6 +177,8 @@ export class StreamedChoice implements Receiver {
   #suffix: Uint8Array = NOTHING;
   #frameBytes = 0;
   #stopReason = "null";
+  /** A tool call was shown. */
+  #called = false;
   /** Tokens in chunks so far. */
   #tokensSent = 0;
   #done = false;
@@ -294,13 +296,14 @@ export class StreamedChoice implements Receiver {
     if (wishes.onlyEcho) text = "";
     if (echoes && !wishes.returnTokenIds) text = (prompt.echo ?? "") + text;
     const delta = this.#parser?.push(text, ids, this.finish !== null);
+    if (delta?.calls.length) this.#called = true;
     const shown = wishes.returnTokenIds && !hidesTokens(wishes);
     if (delta === null && this.finish === null && this.#logprobs === null && !shown) return null;
     const extras: Extras = {
       logprobs: this.#logprobsOf(ids, echoes ? (prompt.ids ?? []) : []),
       tokenIds: shown ? JSON.stringify(ids) : "null",
       promptTokenIds: first && (wishes.echo || wishes.returnTokenIds) ? JSON.stringify(prompt.ids) : "null",
-      finishReason: this.finish === null ? null : FINISH_NAMES[this.finish],
+      finishReason: this.finish === null ? null : finishName(wishes, this.finish, this.#called),
       stopReason: this.#stopReason,
       weightVersions: this.finish === null ? "null" : weightVersions(this.#answer.asked, this.#text.tokens),
       usage: wishes.continuousUsage ? chunks.usage(prompt.tokens, this.#text.tokens, this.reasoningTokens) : "",

@@ -34,7 +34,7 @@ export function toChat(
   const messages = get(body, "messages") as readonly PythonValue[];
   checkToolCalls(values.messages, messages);
   checkModel(values.model, limits);
-  checkToolChoice(values.tool_choice);
+  if (limits.parsesTools !== true) checkToolChoice(values.tool_choice);
   checkTemplate(values);
   const topLogprobs = values.top_logprobs;
   const wantsLogprobs = values.logprobs === true;
@@ -57,6 +57,8 @@ export function toChat(
     ...common(values, body, limits, sampling),
     messages: readMessages(values.messages, messages, limits),
     tools: values.tools?.map(toPlain) ?? null,
+    toolChoice: toolChoiceOf(values.tool_choice),
+    parallelToolCalls: values.parallel_tool_calls !== false,
     logprobs: wantsLogprobs,
     topLogprobs: Number(topLogprobs),
     echo: values.echo,
@@ -93,7 +95,12 @@ export function checkModel(model: string | null, limits: Limits): void {
     throw new Refused(unknownModel(model, limits));
 }
 
-/** There is no tool parser here: the answers of a server started without one. */
+function toolChoiceOf(choice: ChatValues["tool_choice"]): ChatRequest["toolChoice"] {
+  if (typeof choice === "string") return choice as "none" | "auto" | "required";
+  return choice === null ? null : { name: get(get(choice, "function") as PythonDict, "name") as string };
+}
+
+/** The answers of a server started without a tool parser. */
 function checkToolChoice(choice: ChatValues["tool_choice"]): void {
   if (choice === null || choice === "none") return;
   if (choice === "auto")
