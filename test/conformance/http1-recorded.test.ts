@@ -115,7 +115,7 @@ test("what was recorded is what was sent", () => {
 });
 
 test("every exchange is as uvicorn's, to the byte, and ends as there", async () => {
-  const wrong: { readonly name: string }[] = [];
+  const wrong: (Recorded & { readonly got: object })[] = [];
   await Promise.all(
     recorded.map(async ({ name, sent, received, closed }) => {
       const got = await talk(sent);

@@ -2,10 +2,11 @@
  * Does a client that leaves, in any phase of its request and in any way, leave nothing behind, and is it counted once?
  * The server runs in this process, so that each turn of its loop can be looked at.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readlinkSync } from "node:fs";
 import { type App, createApp } from "../../src/app.ts";
 import { resolveServeConfig } from "../../src/cli/serve-options.ts";
+import { HTTP_SERVERS, type HttpServerKind } from "../../src/config/door.ts";
 import type { Outcome } from "../../src/engine/types.ts";
 import { eventually } from "../server.ts";
 import { posted, RawSocket, WAYS, type Way } from "./raw-socket.ts";
@@ -17,20 +18,14 @@ const FLAGS = ["--served-model-name", "m", "--max-num-seqs", "4", "--max-num-bat
 const POOL = ["--max-model-len", "120000", "--num-gpu-blocks-override", "16384"];
 const paced = `linear:base=${STEP_MS}ms,prefill=0ms,decode=0ms`;
 
-async function start(timing: string): Promise<App> {
-  const flags = [...FLAGS, ...POOL, "--timing", timing, "--port", "0"];
+async function start(timing: string, http: HttpServerKind): Promise<App> {
+  const flags = [...FLAGS, ...POOL, "--timing", timing, "--port", "0", "--http-server", http];
   const resolved = resolveServeConfig(flags, {}, () => "");
   if (!("config" in resolved)) throw new Error(JSON.stringify(resolved));
   return createApp(resolved.config, { log: () => {} });
 }
 let slow: App;
 let fast: App;
-let sockets = 0;
-beforeAll(async () => {
-  [slow, fast] = await Promise.all([start(paced), start("none")]);
-  sockets = openSockets();
-});
-afterAll(() => Promise.all([slow.close(0), fast.close(0)]));
 
 /** Both ends are in this process. */
 function openSockets(): number {
@@ -199,9 +194,18 @@ async function leaveIn(phase: Phase, stream: boolean, way: Way): Promise<void> {
   expect(duration.count - before.front.http.duration.count).toBe((phase.outcome === null ? 0 : 1) + others);
 }
 
-for (const phase of PHASES)
-  for (const stream of phase.streams)
-    for (const way of WAYS)
-      test(`${phase.name}, ${stream ? "streaming" : "plain"}, by ${way}`, () => leaveIn(phase, stream, way));
+describe.each(HTTP_SERVERS)("--http-server %s", (http) => {
+  let sockets = 0;
+  beforeAll(async () => {
+    [slow, fast] = await Promise.all([start(paced, http), start("none", http)]);
+    sockets = openSockets();
+  });
+  afterAll(() => Promise.all([slow.close(0), fast.close(0)]));
 
-test("all sockets are closed but those that listen", () => eventually(() => openSockets() <= sockets));
+  for (const phase of PHASES)
+    for (const stream of phase.streams)
+      for (const way of WAYS)
+        test(`${phase.name}, ${stream ? "streaming" : "plain"}, by ${way}`, () => leaveIn(phase, stream, way));
+
+  test("all sockets are closed but those that listen", () => eventually(() => openSockets() <= sockets));
+});

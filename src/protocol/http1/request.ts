@@ -12,6 +12,24 @@ export interface Reading {
   wanted(): void;
 }
 
+/** The part of `AbortSignal` that is used, which costs a microsecond less. */
+class Left {
+  aborted = false;
+  #told: (() => void)[] | null = null;
+
+  addEventListener(_: "abort", told: () => void): void {
+    this.#told ??= [];
+    this.#told.push(told);
+  }
+
+  abort(): void {
+    this.aborted = true;
+    const told = this.#told ?? [];
+    this.#told = null;
+    for (const one of told) one();
+  }
+}
+
 export class IncomingRequest {
   readonly method: string;
   /** With a host that stands for any: only the path and the query were sent. */
@@ -26,21 +44,13 @@ export class IncomingRequest {
   #dropped = false;
   #paused = false;
   #wake: (() => void) | null = null;
-  #left: AbortController | null = null;
+  readonly signal = new Left();
 
   constructor({ method, target, fields }: Head, scheme: "http" | "https", reading: Reading) {
     this.method = method;
     this.url = `${scheme}://localhost${target}`;
     this.headers = fields;
     this.#reading = reading;
-  }
-
-  get signal(): AbortSignal {
-    if (this.#left === null) {
-      this.#left = new AbortController();
-      if (this.#gone) this.#left.abort();
-    }
-    return this.#left.signal;
   }
 
   /** The parts as they come. Fails when the client leaves. */
@@ -125,6 +135,6 @@ export class IncomingRequest {
     this.#gone = true;
     this.#parts = [];
     this.#rouse();
-    this.#left?.abort();
+    this.signal.abort();
   }
 }

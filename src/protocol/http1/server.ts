@@ -103,7 +103,7 @@ export class HttpServer implements DirectFront, House {
 
   /** For connections, as all below. */
   handle(exchange: Exchange): void {
-    const request = exchange.request as IncomingRequest & Request;
+    const request = exchange.request as IncomingRequest as unknown as Request;
     this.#exchanges.set(request, exchange);
     const broken = () => exchange.answer(500, FAILED, "Internal Server Error");
     const made = this.#app.fetch(request);
