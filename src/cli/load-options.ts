@@ -268,6 +268,18 @@ export const loadOptions = {
   "metrics-url": { ...httpUrl, ...measures, default: "/metrics of the server", about: "The server's Prometheus page." },
   "metrics-interval": { ...seconds(0.1, 3600), ...measures, default: "1", about: "Time between two scrapes." },
   "no-server-metrics": { ...onlyOn, ...measures, default: "false", about: "The server's metrics are not read." },
+  "check-truth": {
+    ...onlyOn,
+    ...measures,
+    default: "false",
+    about: "Compares each request with what Understudy says it really experienced: docs/truth-log.md.",
+  },
+  "check-truth-log": {
+    ...text("FILE", "a file"),
+    ...measures,
+    default: "none",
+    about: "The same, with the server's truth log in place of asking the server.",
+  },
 
   json: { ...file, ...output, default: "none", about: "The result." },
   html: { ...file, ...output, default: "none", about: "A report with plots, one file that needs no network." },

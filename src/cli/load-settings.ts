@@ -27,6 +27,7 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
     return { error: "--cancel-rate and --slow-reader-rate: more than 100 % together" };
   }
   const key = values["api-key"] ?? around.env.OPENAI_API_KEY;
+  const log = values["check-truth-log"] ?? null;
   const metricsUrl = values["metrics-url"]?.href ?? `${url.href.replace(/\/$/, "")}/metrics`;
   return {
     url,
@@ -74,6 +75,7 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
     timeoutS: values.timeout ?? 600,
     metricsUrl: values["no-server-metrics"] ? null : metricsUrl,
     metricsIntervalS: values["metrics-interval"] ?? 1,
+    truth: values["check-truth"] || log !== null ? { log } : null,
     label: values.label ?? null,
     metadata: values.metadata ?? {},
     detailed: values["save-detailed"] ?? false,

@@ -6,6 +6,7 @@ import { Load, type Loaded } from "../load/load.ts";
 import { Unmeasured } from "../load/server.ts";
 import type { Settings } from "../load/settings.ts";
 import { ourTable, vllmTable } from "../load/table.ts";
+import { type TruthResult, truthLines } from "../load/truth.ts";
 import { html } from "../report/index.ts";
 import { TraceError } from "../traces/trace.ts";
 import { takeLoadArguments } from "./load-args.ts";
@@ -61,6 +62,8 @@ async function load(values: LoadValues, settings: Settings, clock: WallClock): P
 function show(settings: Settings, { result }: Loaded): void {
   console.log(vllmTable(settings, result).join("\n"));
   console.log(`\n${ourTable(settings, result, settings.metrics).join("\n")}`);
+  const { truth } = result.understudy;
+  if (truth) console.log(`\n${truthLines(truth as TruthResult).join("\n")}`);
   for (const warning of result.understudy.warnings ?? []) console.log(`warning: ${warning}`);
 }
 

@@ -12,9 +12,10 @@ import { Live } from "./live.ts";
 import { greatest, isGoodAnswer } from "./measures.ts";
 import { resultOf, type Seen } from "./result.ts";
 import { type Loop, type Phase, type PhaseOutcome, Run } from "./run.ts";
-import { ServerTalk } from "./server.ts";
+import { type FetchOptions, ServerTalk, Unmeasured } from "./server.ts";
 import { ServerMetrics } from "./server-metrics.ts";
 import type { Settings } from "./settings.ts";
+import { AskedTruth, compareWithTruth, TruthFile, type TruthSource } from "./truth.ts";
 import { Turns } from "./turns.ts";
 import type { RequestRecord } from "./types.ts";
 import { warningsOf } from "./warnings.ts";
@@ -71,10 +72,11 @@ export class Load {
     const server = new ServerTalk(base, fetchOptions, clock);
     const model = settings.model ?? (await server.firstModel(settings.dialect));
     const chat = settings.dialect !== "openai";
+    const counts = settings.dialect === "openai-chat" && settings.dataset.name !== "custom";
     const data = await dataset({
       ...settings.dataset,
       chat,
-      count: chat && settings.dialect === "openai-chat" ? await server.counter(model) : null,
+      count: counts ? await server.counter(model) : null,
       seed: settings.seed,
       limit: settings.count,
     });
@@ -101,10 +103,12 @@ export class Load {
         settings.dataset.path ?? settings.dataset.name,
         settings.skipBad,
       );
+      const truth = await this.#truth(base, fetchOptions);
       await metrics?.before();
       const startEpochS = epochSeconds();
       const cpuBefore = process.cpuUsage();
       metrics?.start();
+      truth?.follow(() => run.records.length);
       const live = this.#watch(run, client);
       const count = this.#count(data);
       const outcome = await this.#phase(run, {
@@ -124,6 +128,7 @@ export class Load {
         model,
         durationS: Math.max(1e-6, greatest(outcome.records, (r) => r.endUs || 0) / 1e6),
         interrupted: outcome.interrupted,
+        cpuUs: used.user + used.system,
         cpuShare,
         connectionsOpened: client.connections.opened,
         warmUpRequests: warmUp.length,
@@ -133,6 +138,7 @@ export class Load {
         turns,
         estimated: data.lengths === "estimated" && settings.dataset.path === undefined,
         metricsMissing: metrics?.missing ?? null,
+        truth: truth && (await compared(truth, outcome.records)),
       });
     } finally {
       client.close();
@@ -174,6 +180,17 @@ export class Load {
       },
       this.#around.clock,
     );
+  }
+
+  /** Throws an Unmeasured where the server says no truth. */
+  async #truth(base: string, options: FetchOptions): Promise<TruthSource | null> {
+    const { truth } = this.#settings;
+    if (truth === null) return null;
+    const { clock } = this.#around;
+    const source = truth.log === null ? new AskedTruth(base, options, clock) : new TruthFile(truth.log, clock);
+    const why = await source.begin();
+    if (why !== null) throw new Unmeasured(`--check-truth: ${why}`);
+    return source;
   }
 
   #count({ total }: LoadDataset): number {
@@ -267,6 +284,11 @@ export class Load {
     const result = { ...bare, understudy: { ...bare.understudy, warnings } };
     return { result, records, nothing: records.some(isGoodAnswer) ? null : whyNothing(records) };
   }
+}
+
+async function compared(source: TruthSource, records: readonly RequestRecord[]) {
+  const wanted = new Set(records.filter(isGoodAnswer).map(({ requestId }) => requestId));
+  return compareWithTruth(records, await source.end(wanted));
 }
 
 function whyNothing(records: readonly RequestRecord[]): string {

@@ -29,11 +29,13 @@ export interface Seen {
   /** Whole duration, from the first dispatch to the last end. */
   readonly durationS: number;
   readonly interrupted: boolean;
-  /** Of one core, while measuring. */
+  /** User and system time of all threads while measuring, and the share of one core that it is. */
+  readonly cpuUs: number;
   readonly cpuShare: number;
   readonly connectionsOpened: number;
   readonly warmUpRequests: number;
   readonly serverMetrics: UnderstudyPart["server_metrics"];
+  readonly truth: UnderstudyPart["truth"];
   readonly warnings: readonly string[];
   readonly startEpochS: number;
 }
@@ -94,7 +96,8 @@ export function resultOf(settings: Settings, records: readonly RequestRecord[], 
     steady: steady(settings, records),
     timeseries: timeseries(records),
     server_metrics: seen.serverMetrics ?? null,
-    client: { cpu_share: seen.cpuShare, connections_opened: seen.connectionsOpened },
+    truth: seen.truth ?? null,
+    client: { cpu_s: seen.cpuUs / 1e6, cpu_share: seen.cpuShare, connections_opened: seen.connectionsOpened },
   };
   return { ...flat, understudy };
 }

@@ -1,13 +1,13 @@
 /** What did the server say of itself before, during and after the run? Scrapes of its Prometheus page. */
 import type { Cancel, Clock } from "../clock.ts";
 import type { ServerMoment, UnderstudyPart } from "../report/result.ts";
+import { type FetchOptions, fetched } from "./server.ts";
 
 /** A larger page is not read. */
 const PAGE_MOST = 1 << 24;
 const SERIES_MOST = 5000;
 /** Kept scrapes of the run; then every other one is given up, and half as many are taken. */
 const MOMENTS_MOST = 7200;
-const SCRAPE_MS = 5000;
 
 type Name = "running" | "waiting" | "kv_usage" | "preemptions";
 
@@ -25,11 +25,6 @@ const SERIES: Readonly<Record<string, Name>> = {
   'nv_trt_llm_request_metrics{request_type="waiting"': "waiting",
   'nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"': "kv_usage",
 };
-
-export interface FetchOptions {
-  readonly headers: Readonly<Record<string, string>>;
-  readonly tls: { readonly rejectUnauthorized: boolean };
-}
 
 export class ServerMetrics {
   /** Why there are none; null: there are. */
@@ -97,20 +92,9 @@ export class ServerMetrics {
   }
 
   async #scrape(): Promise<string | null> {
-    const { headers, tls } = this.#options;
-    const stop = new AbortController();
-    const late = this.#clock.at(this.#clock.now() + SCRAPE_MS * 1000, () => stop.abort());
-    try {
-      const response = await fetch(this.#url, { headers, tls, signal: stop.signal });
-      const text = await response.text();
-      if (response.status !== 200) this.missing ??= `HTTP ${response.status}`;
-      else if (text.length > PAGE_MOST) this.missing ??= `a page of ${text.length} bytes`;
-      else return text;
-    } catch (failure) {
-      this.missing ??= (failure as { code?: string }).code ?? String((failure as Error).message);
-    } finally {
-      late();
-    }
+    const { status, text, why } = await fetched(this.#url, this.#options, this.#clock);
+    if (status === 200 && text.length <= PAGE_MOST) return text;
+    this.missing ??= why ?? (status === 200 ? `a page of ${text.length} bytes` : `HTTP ${status}`);
     return null;
   }
 }

@@ -3,7 +3,6 @@ import type { Clock } from "../clock.ts";
 import { TraceError } from "../traces/trace.ts";
 import type { Dialect } from "./answer.ts";
 import type { Count } from "./datasets/index.ts";
-import type { FetchOptions } from "./server-metrics.ts";
 
 /** The model of TensorRT-LLM's repositories for Triton that takes text. */
 const TRITON_MODEL = "ensemble";
@@ -55,26 +54,40 @@ export class ServerTalk {
     };
   }
 
-  async #ask(path: string, body?: string): Promise<{ status: number; text: string; why: string | null }> {
-    const { headers, tls } = this.#options;
-    const stop = new AbortController();
-    const late = this.#clock.at(this.#clock.now() + ANSWER_S * 1e6, () => stop.abort());
-    try {
-      const post = body === undefined ? {} : { method: "POST", body };
-      const response = await fetch(this.#base + path, {
-        ...post,
-        headers: { "Content-Type": "application/json", ...headers },
-        tls,
-        signal: stop.signal,
-      });
-      return { status: response.status, text: await response.text(), why: null };
-    } catch (failure) {
-      const { code, message } = failure as { code?: string; message?: string };
-      const why = stop.signal.aborted ? `no answer within ${ANSWER_S} s` : (code ?? message ?? String(failure));
-      return { status: 0, text: "", why };
-    } finally {
-      late();
-    }
+  #ask(path: string, body?: string): Promise<Fetched> {
+    return fetched(this.#base + path, this.#options, this.#clock, body);
+  }
+}
+
+export interface FetchOptions {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly tls: { readonly rejectUnauthorized: boolean };
+}
+
+/** `status` 0: there was no answer, and `why` says the reason. */
+export interface Fetched {
+  readonly status: number;
+  readonly text: string;
+  readonly why: string | null;
+}
+
+/** One call beside the load: GET, or POST of a JSON body. */
+export async function fetched(url: string, options: FetchOptions, clock: Clock, body?: string): Promise<Fetched> {
+  const { headers, tls } = options;
+  const stop = new AbortController();
+  const late = clock.at(clock.now() + ANSWER_S * 1e6, () => stop.abort());
+  try {
+    const post = body === undefined ? {} : { method: "POST", body };
+    const type = body === undefined ? [] : [["Content-Type", "application/json"] as const];
+    const all = Object.fromEntries([...type, ...Object.entries(headers)]);
+    const response = await fetch(url, { ...post, headers: all, tls, signal: stop.signal });
+    return { status: response.status, text: await response.text(), why: null };
+  } catch (failure) {
+    const { code, message } = failure as { code?: string; message?: string };
+    const why = stop.signal.aborted ? `no answer within ${ANSWER_S} s` : (code ?? message ?? String(failure));
+    return { status: 0, text: "", why };
+  } finally {
+    late();
   }
 }
 

@@ -62,6 +62,9 @@ export interface Settings {
   readonly metricsUrl: string | null;
   readonly metricsIntervalS: number;
 
+  /** Where the truth comes from that the measures are compared with: the server itself, or its log. Null: they are not. */
+  readonly truth: { readonly log: string | null } | null;
+
   readonly label: string | null;
   readonly metadata: Readonly<Record<string, string>>;
   readonly detailed: boolean;

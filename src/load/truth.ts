@@ -1,0 +1,256 @@
+/**
+ * How wrong were our own numbers? Understudy says what each request really experienced (docs/truth-log.md): asked while it
+ * runs, or read from its truth log, joined by `X-Request-Id`. Durations are compared, so no clocks are.
+ */
+import type { Cancel, Clock } from "../clock.ts";
+import { distributionOf } from "../report/distribution.ts";
+import type { UnderstudyPart } from "../report/result.ts";
+import { TraceFile } from "../traces/lines.ts";
+import { isGoodAnswer, saysTokens } from "./measures.ts";
+import { type FetchOptions, fetched } from "./server.ts";
+import type { RequestRecord } from "./types.ts";
+
+/** A running server keeps at least so many rows unless it was told otherwise; asked again before they are gone. */
+const ASKED_AGAIN_AFTER = 400;
+const LOOK_US = 200_000;
+/** What a run's truth may take until it is read. */
+const KEPT_MOST = 1 << 28;
+const PERCENTILES = [0, 1, 5, 25, 50, 75, 95, 99, 99.9, 100];
+/** Rows reach a log within half a second; then it is read again, so often. */
+const FILE_TRIES = 10;
+const FILE_WAIT_US = 500_000;
+
+export type TruthResult = NonNullable<UnderstudyPart["truth"]> & {
+  readonly requests: number;
+  /** Complete requests of the run of which the server said nothing. */
+  readonly missing: number;
+  /** Requests whose chunks could not be told apart by tokens; they are in no gap. */
+  readonly without_gaps: number;
+  readonly steps_lost: number;
+};
+
+export interface TruthSource {
+  /** Before the run; why it cannot be asked, or null. */
+  begin(): Promise<string | null>;
+  /** While it runs: `ended` says how many requests have. */
+  follow(ended: () => number): void;
+  /** All lines, one JSON object each. */
+  end(wanted: ReadonlySet<string>): Promise<Iterable<string>>;
+}
+
+/** `GET /understudy/requests`. */
+export class AskedTruth implements TruthSource {
+  readonly #url: string;
+  readonly #options: FetchOptions;
+  readonly #clock: Clock;
+  readonly #texts: string[] = [];
+  #kept = 0;
+  #cursor = "";
+  #asked = 0;
+  #asking: Promise<unknown> = Promise.resolve();
+  #next: Cancel | null = null;
+
+  constructor(base: string, options: FetchOptions, clock: Clock) {
+    this.#url = `${base}/understudy/requests`;
+    this.#options = options;
+    this.#clock = clock;
+  }
+
+  async begin(): Promise<string | null> {
+    const { status, text, why } = await fetched(`${this.#url}?since=end`, this.#options, this.#clock);
+    const page = status === 200 ? lastLine(text) : null;
+    if (typeof page?.next !== "string") return `${this.#url} gave ${why ?? `HTTP ${status}`}: is it Understudy?`;
+    this.#cursor = page.next;
+    return null;
+  }
+
+  follow(ended: () => number): void {
+    this.#next = this.#clock.at(this.#clock.now() + LOOK_US, () => {
+      if (ended() - this.#asked >= ASKED_AGAIN_AFTER) {
+        this.#asked = ended();
+        this.#asking = this.#asking.then(() => this.#ask());
+      }
+      this.follow(ended);
+    });
+  }
+
+  async end(): Promise<Iterable<string>> {
+    this.#next?.();
+    await this.#asking;
+    while (await this.#ask());
+    return linesOf(this.#texts);
+  }
+
+  /** Whether there is more. */
+  async #ask(): Promise<boolean> {
+    if (this.#kept > KEPT_MOST) return false;
+    const url = `${this.#url}?since=${encodeURIComponent(this.#cursor)}&limit=10000`;
+    const { status, text } = await fetched(url, this.#options, this.#clock);
+    const page = status === 200 ? lastLine(text) : null;
+    if (typeof page?.next !== "string") return false;
+    this.#cursor = page.next;
+    this.#texts.push(text);
+    this.#kept += text.length;
+    return page.more === true;
+  }
+}
+
+/** The log of a server that runs on this machine, or ran. */
+export class TruthFile implements TruthSource {
+  readonly #path: string;
+  readonly #clock: Clock;
+
+  constructor(path: string, clock: Clock) {
+    this.#path = path;
+    this.#clock = clock;
+  }
+
+  async begin(): Promise<string | null> {
+    new TraceFile(this.#path).close();
+    return null;
+  }
+
+  follow(): void {}
+
+  async end(wanted: ReadonlySet<string>): Promise<Iterable<string>> {
+    for (let tries = 1; tries < FILE_TRIES; tries++) {
+      let found = 0;
+      for (const line of this.#lines()) if (wanted.has(requestIdIn(line) ?? "")) found++;
+      if (found >= wanted.size) break;
+      await new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + FILE_WAIT_US, resolve));
+    }
+    return this.#lines();
+  }
+
+  *#lines(): Generator<string> {
+    const file = new TraceFile(this.#path);
+    try {
+      for (const { text } of file.lines()) if (text !== null) yield text;
+    } finally {
+      file.close();
+    }
+  }
+}
+
+const requestIdIn = (line: string): string | undefined =>
+  line.startsWith('{"type":"request"') ? /"requestId":"([^"]*)"/.exec(line)?.[1] : undefined;
+
+function* linesOf(texts: readonly string[]): Generator<string> {
+  for (const text of texts) yield* text.split("\n");
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a line of the truth log, whose fields are looked at one by one
+type Line = Record<string, any>;
+
+function lastLine(text: string): Line | null {
+  const end = text.trimEnd();
+  return parsed(end.slice(end.lastIndexOf("\n") + 1));
+}
+
+function parsed(line: string): Line | null {
+  try {
+    const value: unknown = JSON.parse(line);
+    return typeof value === "object" ? (value as Line | null) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Measured minus true, in milliseconds. */
+export function compareWithTruth(records: readonly RequestRecord[], lines: Iterable<string>): TruthResult {
+  const steps = new Map<string, readonly [dueUs: number, startUs: number]>();
+  const rows = new Map<string, Line | "several">();
+  for (const text of lines) {
+    const line = text === "" ? null : parsed(text);
+    if (line?.type === "step" && typeof line.writeStartUs === "number") {
+      steps.set(`${line.engine}/${line.step}`, [line.dueUs, line.writeStartUs]);
+    } else if (line?.type === "request" && typeof line.requestId === "string") {
+      rows.set(line.requestId, rows.has(line.requestId) ? "several" : line);
+    }
+  }
+  const good = records.filter(isGoodAnswer);
+  const [ttft, itl, e2el, late]: number[][] = [[], [], [], []];
+  let joined = 0;
+  let withoutGaps = 0;
+  let stepsLost = 0;
+  for (const record of good) {
+    const row = rows.get(record.requestId);
+    if (row === undefined || row === "several" || typeof row.firstWrittenUs !== "number") continue;
+    joined++;
+    ttft!.push((record.firstUs - record.sendUs - (row.firstWrittenUs - row.arrivalUs)) / 1000);
+    e2el!.push((record.lastUs - record.sendUs - (row.lastWrittenUs - row.arrivalUs)) / 1000);
+    const last = lastTokens(record);
+    if (last === null) {
+      withoutGaps++;
+      continue;
+    }
+    const times = tokenTimes(row, steps);
+    for (let i = 0; i < last.length; i++) {
+      const at = times[last[i]!];
+      if (at === undefined) {
+        stepsLost++;
+        continue;
+      }
+      late!.push((at[1] - at[0]) / 1000);
+      const before = i > 0 ? times[last[i - 1]!] : undefined;
+      if (before === undefined) continue;
+      itl!.push((record.chunkUs[i]! - record.chunkUs[i - 1]! - (at[1] - before[1])) / 1000);
+    }
+  }
+  const of = (values: number[]) => distributionOf(Float64Array.from(values), PERCENTILES);
+  return {
+    requests: joined,
+    missing: good.length - joined,
+    without_gaps: withoutGaps,
+    steps_lost: stepsLost,
+    errors: { ttft: of(ttft!), itl: of(itl!), e2el: of(e2el!) },
+    lateness_ms: of(late!),
+  };
+}
+
+/** Number, from 0, of the last token in each chunk; null: nobody said how many each holds, and it is not one. */
+function lastTokens(record: RequestRecord): number[] | null {
+  const { chunkUs, chunkTokens, outputTokens } = record;
+  if (!saysTokens(record)) return chunkUs.length === outputTokens ? Array.from(chunkUs, (_, i) => i) : null;
+  let so = 0;
+  return Array.from(chunkTokens, (tokens) => {
+    so += tokens;
+    return so - 1;
+  });
+}
+
+/** Of each token the due time of its step, and when writing of that step began. */
+function tokenTimes(
+  row: Line,
+  steps: ReadonlyMap<string, readonly [number, number]>,
+): (readonly [number, number] | undefined)[] {
+  const times: (readonly [number, number] | undefined)[] = [];
+  for (const [first, count, width = 1] of row.runs as [number, number, number?][]) {
+    for (let step = first; step < first + count; step++) {
+      const at = steps.get(`${row.engine}/${step}`);
+      for (let token = 0; token < width; token++) times.push(at);
+    }
+  }
+  return times;
+}
+
+/** What the table says of it. */
+export function truthLines(truth: TruthResult): string[] {
+  const cells = (metric: string) => {
+    const error = truth.errors?.[metric];
+    return [error?.mean, error?.p1, error?.p50, error?.p99].map((ms) => (typeof ms === "number" ? ms.toFixed(3) : "-"));
+  };
+  const row = (label: string, values: readonly string[]) =>
+    `${label.padEnd(26)}${values.map((value) => value.padStart(10)).join("")}`;
+  const lines = [
+    row("measured minus true, ms", ["mean", "p1", "p50", "p99"]),
+    row("TTFT", cells("ttft")),
+    row("gaps between chunks", cells("itl")),
+    row("E2EL", cells("e2el")),
+    `of ${truth.requests} requests that the server knew; ${truth.missing} it did not`,
+  ];
+  if (truth.without_gaps > 0)
+    lines.push(`${truth.without_gaps} answers had chunks of several tokens that were not counted: no gaps`);
+  if (truth.steps_lost > 0) lines.push(`${truth.steps_lost} tokens came in steps of which the server no longer knew`);
+  return lines;
+}
