@@ -129,7 +129,10 @@ export async function createApp(config: ServeConfig, { log: write, stepLog, plac
   const log = marks.log(write);
   const encoder = marks.encoder(text.encoder);
   // Several processes read the same folder; the first one speaks.
-  const laid = await laidDown(wire, vocabulary.size, (place?.index ?? 0) === 0 ? log : () => {});
+  const laid = await laidDown(wire, vocabulary.size, {
+    say: (place?.index ?? 0) === 0 ? log : () => {},
+    gap: async () => void (await spare.pass()),
+  });
   const steps = stepLog ? new StepLog(stepLog) : null;
   const engineFirst = (place?.index ?? 0) * config.dataParallelSize;
   const truth = config.truthLog

@@ -20,6 +20,8 @@ else if (command === "timing") await (await import("./cli/timing.ts")).run(rest)
 else if (command === "--version" || command === "-V") console.log(version);
 else if (command === undefined || command === "--help" || command === "-h") console.log(USAGE);
 else {
-  console.error(`understudy: "${command}" is no command; there are serve, replay, load, check and timing (understudy --help)`);
+  console.error(
+    `understudy: "${command}" is no command; there are serve, replay, load, check and timing (understudy --help)`,
+  );
   process.exitCode = 2;
 }

@@ -1,7 +1,6 @@
 /** The encoder's thread: first message the vocabulary or a model's folder, then prompts; one answer to each, in order. */
-import { readlinkSync } from "node:fs";
-import { setPriority } from "node:os";
 import { BpeEncoder } from "./bpe.ts";
+import { lowerPriority } from "./low-priority.ts";
 import type { ModelFolder } from "./model-folder.ts";
 import type { TokenIndex } from "./token-ids.ts";
 import type { PromptPart } from "./types.ts";
@@ -14,9 +13,6 @@ export type EncoderRequest = readonly [allowSpecial: boolean, addSpecial: boolea
 export type EncoderReply = Uint32Array | ModelFolder | TokenIndex | { readonly failed: string };
 
 declare const self: Worker;
-
-/** Streams are due to the microsecond, prompts are not. */
-const NICE = 10;
 
 type Encode = (parts: readonly PromptPart[], allowSpecial: boolean, addSpecial: boolean) => Uint32Array<ArrayBuffer>;
 
@@ -49,15 +45,5 @@ async function open(path: string): Promise<void> {
     self.postMessage(folder satisfies EncoderReply, [folder.vocabulary.buffer]);
   } catch (error) {
     self.postMessage({ failed: (error as Error).message } satisfies EncoderReply);
-  }
-}
-
-/** Linux gives each thread its own nice value; elsewhere there is no such thing, and nothing is done. */
-function lowerPriority(): void {
-  if (process.platform !== "linux") return;
-  try {
-    setPriority(Number(readlinkSync("/proc/thread-self").split("/").at(-1)), NICE);
-  } catch {
-    // No /proc (a container may hide it): the thread runs at normal priority.
   }
 }

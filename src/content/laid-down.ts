@@ -1,6 +1,6 @@
 /** Which answers has the operator laid down beforehand? The file of `--script`, the folder of `--fixtures`. */
 import { readFileSync } from "node:fs";
-import type { Fixtures } from "./fixtures/fixtures.ts";
+import type { Fixtures, FixturesHost } from "./fixtures/fixtures.ts";
 import { type Plays, readPlays } from "./script.ts";
 
 export interface LaidDown {
@@ -13,11 +13,11 @@ export class UnusableScript extends Error {
   override readonly name = "UnusableScript";
 }
 
-/** `say` takes lines about the fixtures. Rejects with `UnusableScript` or `UnusableFixtures`. */
+/** `host` is for the fixtures. Rejects with `UnusableScript` or `UnusableFixtures`. */
 export async function laidDown(
   wire: { readonly script?: string; readonly fixtures?: string },
   vocabularySize: number,
-  say: (line: string) => void,
+  host: FixturesHost,
 ): Promise<LaidDown> {
   const plays = wire.script === undefined ? null : playsOf(wire.script);
   const found = plays === null ? {} : { plays };
@@ -25,7 +25,7 @@ export async function laidDown(
   // Only who names a folder loads what reads it.
   const { openFixtures } = await import("./fixtures/fixtures.ts");
   const names = [...(plays?.named.keys() ?? [])];
-  return { ...found, fixtures: await openFixtures({ folder: wire.fixtures, vocabularySize, plays: names }, say) };
+  return { ...found, fixtures: await openFixtures({ folder: wire.fixtures, vocabularySize, plays: names }, host) };
 }
 
 function playsOf(file: string): Plays {

@@ -136,7 +136,10 @@ test.each([
 });
 
 test.each([
-  ["modell: m", "f.yaml:1: modell: unknown key; did you mean model or mode? (understudy serve --help lists what is accepted)"],
+  [
+    "modell: m",
+    "f.yaml:1: modell: unknown key; did you mean model or mode? (understudy serve --help lists what is accepted)",
+  ],
   ["model: m\nport: [", "f.yaml:2"],
 ])("a file with %j is refused", (file, why) => {
   expect(refused("--config f.yaml", { file })).toStartWith(why);

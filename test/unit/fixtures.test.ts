@@ -4,13 +4,14 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, unlinkSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { LIMITS, REGEX_CHARACTERS } from "../../src/content/fixtures/fixture.ts";
+import { LIMITS, pack, REGEX_CHARACTERS } from "../../src/content/fixtures/fixture.ts";
 import { FixtureFolder } from "../../src/content/fixtures/folder.ts";
 import { BrokenFixture, readFixtures } from "../../src/content/fixtures/form.ts";
 import { FixtureFile, type Question } from "../../src/content/fixtures/match.ts";
 
 const KNOWN = { vocabularySize: 100, plays: ["greeting"] };
 const read = (text: string) => readFixtures(text, KNOWN);
+const packed = (text: string) => pack(read(text));
 const ANSWER = "answer: x\n";
 
 interface Asked {
@@ -32,7 +33,7 @@ const question = ({ path = "/v1/completions", model = null, user = null, message
   }) satisfies Question;
 
 const holds = (match: string, asked: Asked) =>
-  new FixtureFile(read(`match: ${match}\n${ANSWER}`)).answerTo(question(asked)) !== null;
+  new FixtureFile(packed(`match: ${match}\n${ANSWER}`)).answerTo(question(asked)) !== null;
 
 describe("conditions", () => {
   test.each<[string, Asked, Asked]>([
@@ -79,19 +80,19 @@ describe("conditions", () => {
   });
 
   test("nothing asked for is met by everything", () => {
-    expect(new FixtureFile(read(ANSWER)).answerTo(question({}))).not.toBeNull();
+    expect(new FixtureFile(packed(ANSWER)).answerTo(question({}))).not.toBeNull();
   });
 
   test("the first that matches answers", () => {
     const file = new FixtureFile(
-      read("fixtures: [{match: {user: {contains: a}}, answer: 1st}, {match: {user: ab}, answer: 2nd}]"),
+      packed("fixtures: [{match: {user: {contains: a}}, answer: 1st}, {match: {user: ab}, answer: 2nd}]"),
     );
     expect(file.answerTo(question({ user: "ab" }))).toMatchObject({ order: { text: "1st" } });
     expect(file.answerTo(question({ user: "b" }))).toBeNull();
   });
 
   test("nth counts the requests that meet all the rest", () => {
-    const file = new FixtureFile(read(`match: {user: a, nth: [2, 4]}\n${ANSWER}`));
+    const file = new FixtureFile(packed(`match: {user: a, nth: [2, 4]}\n${ANSWER}`));
     const asked = ["a", "b", "a", "a", "b", "a", "a"];
     expect(asked.map((user) => file.answerTo(question({ user })) !== null)).toEqual([
       false,
@@ -177,6 +178,7 @@ test.each<[string, number, string]>([
   ["answer: x\nmatch: {headers: {a: {present: 1}}}", 2, "match.headers.a.present: takes true or false"],
   ["answer: x\nmatch: {body: {a: {b: 1}}}", 2, "match.body.a.b: not known; it takes present, equals, contains, regex"],
   ["answer: x\nmatch: {body: {a: {present: true, equals: 1}}}", 2, "match.body.a: takes a value, or one of"],
+  ["answer: x\nmatch: {body: {a: .inf}}", 2, "match.body.a: takes what JSON can say"],
   ["answer: x\nmatch: {nth: 0}", 2, "match.nth: takes a whole number of at least 1"],
   ["answer: {text: a, echo: true}", 1, "answer: takes exactly one of text, echo, tokens"],
   ["answer:\n  burst: true", 2, "answer: takes exactly one of text"],

@@ -94,7 +94,9 @@ export class Http {
   }
 
   error(context: Context, { status, body, headers }: ErrorAnswer): Response {
-    return this.#answer(context, status, body, headers === undefined ? JSON_HEADERS : { ...headers, ...JSON_HEADERS });
+    if (headers === undefined) return this.#answer(context, status, body, JSON_HEADERS);
+    const { "content-type": type = JSON_HEADERS["content-type"] } = headers;
+    return this.#answer(context, status, body, { ...headers, ...JSON_HEADERS, "content-type": type });
   }
 
   /** The 401 of a guarded path without a key that fits; undefined: go on. */
