@@ -15,27 +15,27 @@ export class LoadFiles {
   readonly #saved: OutFile | null;
   readonly #appended: string | null;
   readonly #rows: OutFile | null;
-  readonly savedPath: string | null;
+  #hasAppended = false;
 
   /** Throws a TraceError where one cannot be written, or would overwrite another. */
   constructor(values: LoadValues, settings: Settings, model: string, epochS: number) {
     const appends = values["append-result"] ?? false;
     const saves = appends || (values["save-result"] ?? false);
-    this.savedPath = saves ? pathOf(values, settings, model, epochS) : null;
-    const base = this.savedPath ?? values.json;
+    const savedPath = saves ? pathOf(values, settings, model, epochS) : null;
+    const base = savedPath ?? values.json;
     const rows = settings.detailed ? `${(base ?? "load").replace(/\.jsonl?$/, "")}.requests.jsonl` : undefined;
     const why = overwritten(values["dataset-path"] === undefined ? [] : [values["dataset-path"]], {
       "--json": values.json,
       "--html": values.html,
-      "--save-result": this.savedPath ?? undefined,
+      "--save-result": savedPath ?? undefined,
       "--save-detailed": rows,
     });
     if (why !== undefined) throw new TraceError(why);
     const open = (path: string | undefined) => (path === undefined ? null : new OutFile(path));
     this.#json = open(values.json);
     this.#html = open(values.html);
-    this.#appended = appends ? this.savedPath : null;
-    this.#saved = appends ? null : open(this.savedPath ?? undefined);
+    this.#appended = appends ? savedPath : null;
+    this.#saved = appends ? null : open(savedPath ?? undefined);
     this.#rows = open(rows);
     if (this.#appended !== null) tried(this.#appended, () => appendFileSync(this.#appended!, ""));
   }
@@ -47,16 +47,17 @@ export class LoadFiles {
   write(result: Result, records: readonly RequestRecord[], html: string | null): void {
     this.#json?.end(`${JSON.stringify(result)}\n`);
     this.#saved?.end(JSON.stringify(result));
-    this.append(result);
+    if (!this.#hasAppended) this.append(result);
     this.#html?.end(html ?? "");
     for (const record of records) this.#rows?.write(`${JSON.stringify(rowOf(record))}\n`);
     this.#rows?.end("");
   }
 
-  /** One more line of the file, as vLLM writes it: with a line end before it, none behind it. */
+  /** One more line of the file, as vLLM writes it: with a line end before it, none behind it. Of a sweep one per run. */
   append(result: Result): void {
     const path = this.#appended;
     if (path === null) return;
+    this.#hasAppended = true;
     tried(path, () => {
       const isFirst = !existsSync(path) || statSync(path).size === 0;
       appendFileSync(path, `${isFirst ? "" : "\n"}${JSON.stringify(result)}`);

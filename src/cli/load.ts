@@ -2,9 +2,10 @@
 import { version } from "../../package.json";
 import { createAlarm } from "../alarm.ts";
 import { epochSeconds, WallClock, wallUs } from "../clock.ts";
-import { Load, type Loaded } from "../load/load.ts";
+import { Load, type Loaded, withModel } from "../load/load.ts";
 import { Unmeasured } from "../load/server.ts";
 import type { Settings } from "../load/settings.ts";
+import { Sweep, sweepLines } from "../load/sweep.ts";
 import { ourTable, vllmTable } from "../load/table.ts";
 import { type TruthResult, truthLines } from "../load/truth.ts";
 import { html } from "../report/index.ts";
@@ -40,20 +41,36 @@ export async function run(argv: readonly string[]): Promise<void> {
   }
 }
 
-async function load(values: LoadValues, settings: Settings, clock: WallClock): Promise<void> {
-  const files = new LoadFiles(values, settings, settings.model ?? "model", epochSeconds());
+async function load(values: LoadValues, given: Settings, clock: WallClock): Promise<void> {
+  const settings = await withModel(given, clock);
+  const files = new LoadFiles(values, settings, settings.model, epochSeconds());
   const isWatched = process.stderr.isTTY;
-  const one = new Load(settings, {
+  const around = {
     clock,
-    live: isWatched
-      ? (line) => process.stderr.write(`\r\x1b[K${line.slice(0, (process.stderr.columns || 80) - 1)}`)
-      : null,
-    say: (line) => console.error(line),
-  });
-  const stopped = onInterrupt(() => one.stop());
-  const loaded = await one.run();
+    live: isWatched ? (line: string) => void process.stderr.write(`\r\x1b[K${line.slice(0, width())}`) : null,
+  };
+  const cleared = () => isWatched && process.stderr.write("\r\x1b[K");
+  if (values.sweep === undefined) {
+    const one = new Load(settings, around);
+    const stopped = onInterrupt(() => one.stop());
+    const loaded = await one.run().finally(cleared);
+    stopped();
+    finish(settings, loaded, files);
+    return;
+  }
+  const plan = { ...values.sweep, until: values["sweep-until"] ?? null };
+  const sweep = new Sweep(settings, plan, around);
+  const stopped = onInterrupt(() => sweep.stop());
+  const swept = await sweep.run((result) => files.append(result)).finally(cleared);
   stopped();
-  if (isWatched) process.stderr.write("\r\x1b[K");
+  finish(swept.settings, swept.loaded, files);
+  console.log(`\n${sweepLines(swept, plan).join("\n")}`);
+}
+
+const width = (): number => (process.stderr.columns || 80) - 1;
+
+/** Throws an Unmeasured, after all was shown and written, where nothing was measured. */
+function finish(settings: Settings, loaded: Loaded, files: LoadFiles): void {
   show(settings, loaded);
   files.write(loaded.result, loaded.records, files.wantsHtml ? html(loaded.result, loaded.records) : null);
   if (loaded.nothing !== null) throw new Unmeasured(loaded.nothing);
@@ -62,9 +79,9 @@ async function load(values: LoadValues, settings: Settings, clock: WallClock): P
 function show(settings: Settings, { result }: Loaded): void {
   console.log(vllmTable(settings, result).join("\n"));
   console.log(`\n${ourTable(settings, result, settings.metrics).join("\n")}`);
-  const { truth } = result.understudy;
+  const { truth, warnings = [] } = result.understudy;
   if (truth) console.log(`\n${truthLines(truth as TruthResult).join("\n")}`);
-  for (const warning of result.understudy.warnings ?? []) console.log(`warning: ${warning}`);
+  for (const warning of warnings) console.log(`warning: ${warning}`);
 }
 
 /** The first Ctrl-C ends the run with what there is, the second one the program. */

@@ -36,7 +36,6 @@ export interface Around {
   readonly clock: Clock;
   /** Called every half second with the live line; null: nobody looks. */
   readonly live: ((line: string) => void) | null;
-  readonly say: (line: string) => void;
 }
 
 export interface Loaded {
@@ -46,13 +45,28 @@ export interface Loaded {
   readonly nothing: string | null;
 }
 
+/** Where and how the server is asked beside the load. */
+function sideCalls({ url, headers, insecure }: Settings): { base: string; fetchOptions: FetchOptions } {
+  return {
+    base: url.origin + url.pathname.replace(/\/$/, ""),
+    fetchOptions: { headers, tls: { rejectUnauthorized: !insecure } },
+  };
+}
+
+/** With the model's name, which the server says where the user does not. Throws an Unmeasured where there is none. */
+export async function withModel(settings: Settings, clock: Clock): Promise<Settings & { readonly model: string }> {
+  const { base, fetchOptions } = sideCalls(settings);
+  const server = new ServerTalk(base, fetchOptions, clock);
+  return { ...settings, model: settings.model ?? (await server.firstModel(settings.dialect)) };
+}
+
 export class Load {
-  readonly #settings: Settings;
+  readonly #settings: Settings & { readonly model: string };
   readonly #around: Around;
   #run: Run | null = null;
   #stopped = false;
 
-  constructor(settings: Settings, around: Around) {
+  constructor(settings: Settings & { readonly model: string }, around: Around) {
     this.#settings = settings;
     this.#around = around;
   }
@@ -63,14 +77,13 @@ export class Load {
     this.#run?.stop("the run was ended");
   }
 
-  /** Throws a TraceError where it cannot begin: no server, no model, no dataset. */
+  /** Throws a TraceError where it cannot begin: no dataset, nobody to ask for the truth. */
   async run(): Promise<Loaded> {
     const { clock } = this.#around;
     const settings = this.#settings;
-    const base = settings.url.origin + settings.url.pathname.replace(/\/$/, "");
-    const fetchOptions = { headers: settings.headers, tls: { rejectUnauthorized: !settings.insecure } };
+    const { base, fetchOptions } = sideCalls(settings);
     const server = new ServerTalk(base, fetchOptions, clock);
-    const model = settings.model ?? (await server.firstModel(settings.dialect));
+    const { model } = settings;
     const chat = settings.dialect !== "openai";
     const counts = settings.dialect === "openai-chat" && settings.dataset.name !== "custom";
     const data = await dataset({
