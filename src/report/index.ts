@@ -77,7 +77,7 @@ function titled(title: string, ...parts: readonly (Markup | null)[]): Markup | n
 function header(result: Result, title: string): Markup {
   const { understudy: part } = result;
   const named: (readonly [string, unknown])[] = [
-    ["Date", result.date],
+    ["Date", dateShown(result.date)],
     ["Duration", isNumber(result.duration) ? `${shown(result.duration)} s` : undefined],
     ["Model", result.model_id],
     ["Backend", result.backend ?? result.endpoint_type],
@@ -86,15 +86,24 @@ function header(result: Result, title: string): Markup {
     ...Object.entries(part.arrivals ?? {}).filter(([name]) => name !== "rate"),
     ...Object.entries(part.metadata ?? {}),
     ...Object.entries(part.versions ?? {}),
-    ...Object.entries(part.host ?? {}),
+    ...Object.entries(part.host ?? {}).map(([name, value]) => [name === "name" ? "host" : name, value] as const),
   ];
-  const facts = named.filter(([, value]) => ["string", "number", "boolean"].includes(typeof value) && value !== "");
+  const facts = named.filter(
+    ([, value]) => isNumber(value) || value === true || (typeof value === "string" && value !== ""),
+  );
   return markup`<header><h1>${title}</h1>
 ${part.partial && markup`<p class="sub">Interrupted: what there was until then.</p>`}
 ${part.command !== undefined && markup`<pre>${part.command}</pre>`}
 <dl class="facts">${facts.map(([name, value]) => markup`<div><dt>${name}</dt><dd>${typeof value === "number" ? shown(value) : `${value}`}</dd></div>`)}</dl>
 ${part.warnings?.length ? markup`<ul class="warnings">${part.warnings.map((warning) => markup`<li>${warning}</li>`)}</ul>` : null}
 </header>`;
+}
+
+/** vLLM writes 20261122-013015. */
+function dateShown(date: unknown): unknown {
+  return typeof date === "string"
+    ? date.replace(/^(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)$/, "$1-$2-$3 $4:$5:$6")
+    : date;
 }
 
 function plots(all: readonly Plot[]): Markup | null {
@@ -110,8 +119,8 @@ function timeline({ ids, thresholdsMs: [mild, bad], outliers, scheduled, failure
   const key = (color: string, text: string, kind = "") =>
     markup`<span><i class="${kind}" style="background:var(--${color})"></i>${text}</span>`;
   return markup`<figure class="wide"><figcaption><h3>Timeline</h3><p>${shareOf(ids.length, all, "requests")}, one bar each. Point at one for its numbers.</p>
-<div class="key">${key("grey", "sent late")}${queued ? [key("orange", "in the queue"), key("blue", "prefill")] : key("blue", "to the first token (queue and prefill)")}${key("green", "decode")}
-${outliers.row.length > 0 && [key("purple", `token after ${mild} ms or more`, "tick"), key("red", `after ${bad} ms or more`, "tick")]}${failure.some(Boolean) && key("red", "failed (×)")}</div></figcaption>
+<div class="key">${key("grey", "sent late")}${queued ? [key("purple", "in the queue"), key("blue", "prefill")] : key("blue", "to the first token (queue and prefill)")}${key("green", "decode")}
+${outliers.row.length > 0 && [key("orange", `token after ${mild} ms or more`, "tick"), key("red", `after ${bad} ms or more`, "tick")]}${failure.some(Boolean) && key("red", "failed (×)")}</div></figcaption>
 <div class="place" data-plot="waterfall"></div></figure>`;
 }
 

@@ -1,5 +1,6 @@
 /** How are the latencies distributed, what do they depend on, and by how much do measured ones miss the truth? */
 
+import { isAlike } from "./distribution.ts";
 import { labelOf } from "./names.ts";
 import { drawable, isNumber } from "./numbers.ts";
 import type { Color, Line, Mark, Plot } from "./plot.ts";
@@ -26,7 +27,7 @@ export function latencyPlots({ distributions = {}, slo = {} }: UnderstudyPart): 
     const own = distributions[metric];
     if (!own?.histogram || own.count === 0) return [];
     const other = beside === "" ? undefined : distributions[beside];
-    const differs = other?.histogram && other.count > 0 && !isSame(own, other);
+    const differs = other?.histogram && other.count > 0 && !isAlike(own, other);
     const kind = own.count < SMOOTH_FROM ? "step" : "line";
     const lines: Line[] = [{ label: labelOf(metric), color, kind }];
     if (differs) lines.push({ label: labelOf(beside), color: "grey", kind, dash: true });
@@ -37,12 +38,6 @@ export function latencyPlots({ distributions = {}, slo = {} }: UnderstudyPart): 
     }. n = ${own.count.toLocaleString("en-US")}`;
     return [cdf(`cdf-${metric}`, labelOf(metric), note, lines, differs ? [own, other] : [own], marks)];
   });
-}
-
-function isSame(one: Distribution, other: Distribution): boolean {
-  const close = (a?: number | null, b?: number | null) =>
-    isNumber(a) && isNumber(b) && Math.abs(a - b) < 0.01 * Math.abs(a);
-  return one.count === other.count && close(one.mean, other.mean) && close(one.max, other.max);
 }
 
 function percentBelow({ bounds, counts }: Histogram, limit: number): string {

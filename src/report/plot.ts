@@ -17,6 +17,8 @@ export interface Axis {
   readonly percent?: boolean;
   readonly from?: number;
   readonly to?: number;
+  /** Counts: no ticks between whole numbers. */
+  readonly whole?: boolean;
 }
 
 /** A line at a value, or a band up to another. */
@@ -62,7 +64,6 @@ export interface Waterfall {
   };
   /** Gaps above the first are marked, above the second marked as worse; ms. */
   readonly thresholdsMs: readonly [number, number];
-  readonly marks: readonly Mark[];
 }
 
 export interface PageData {

@@ -3,7 +3,7 @@
 /** Points of a line, dots of a scatter, bars of the waterfall, marks in it. */
 export const LINE_POINTS = 600;
 export const DOTS = 2000;
-export const BARS = 250;
+export const BARS = 160;
 export const OUTLIERS = 4000;
 
 /** Places 0 to `count` − 1, at most `most` of them (2 or more), evenly spaced, the first and the last among them. */

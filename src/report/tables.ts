@@ -47,12 +47,17 @@ function tile(label: string, number: string, unit: string, note: string, tone = 
 export function latencyTable(part: UnderstudyPart): Markup | null {
   const { sched_delay_ms: delay, steady } = part;
   const distributions: Record<string, Distribution> = { ...part.distributions, ...(delay && { sched_delay: delay }) };
-  const metrics = inTableOrder(Object.keys(distributions)).filter((metric) => distributions[metric]!.count > 0);
+  const { itl, icl } = distributions;
+  // A token a chunk: one row says both.
+  const isBoth = itl !== undefined && icl !== undefined && JSON.stringify(itl) === JSON.stringify(icl);
+  const metrics = inTableOrder(Object.keys(distributions)).filter(
+    (metric) => distributions[metric]!.count > 0 && !(isBoth && metric === "icl"),
+  );
   if (metrics.length === 0) return null;
   const columns = columnsOf(metrics.map((metric) => distributions[metric]!));
   const rows = metrics.map((metric) => {
     const inside = steady?.distributions[metric];
-    return markup`<tr ${inside && new Markup('class="has-steady"')}><th title="${definitionOf(metric, part)}">${labelOf(metric)}</th>${cells(distributions[metric]!, columns)}</tr>
+    return markup`<tr ${inside && new Markup('class="has-steady"')}><th title="${definitionOf(metric, part)}">${isBoth && metric === "itl" ? "ITL = ICL" : labelOf(metric)}</th>${cells(distributions[metric]!, columns)}</tr>
 ${inside && markup`<tr class="steady"><th>steady window</th>${cells(inside, columns)}</tr>`}`;
   });
   return markup`<div class="panel"><table><thead><tr><th>ms</th>${columns.map((column) => markup`<th>${column}</th>`)}<th>count</th></tr></thead><tbody>${rows}</tbody></table></div>`;

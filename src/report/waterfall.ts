@@ -1,6 +1,6 @@
 /** Which requests are shown one below the other, and which of their waits for a token are marked? */
 import { drawable, isNumber } from "./numbers.ts";
-import type { Mark, Waterfall } from "./plot.ts";
+import type { Waterfall } from "./plot.ts";
 import type { ReportRecord, UnderstudyPart } from "./result.ts";
 import { BARS, evenly, OUTLIERS } from "./sample.ts";
 
@@ -9,7 +9,7 @@ const THRESHOLDS_MS = [25, 50] as const;
 
 export function waterfallOf(
   records: readonly ReportRecord[],
-  { distributions = {}, steady }: UnderstudyPart,
+  { distributions = {} }: UnderstudyPart,
 ): Waterfall | null {
   const sent = records.filter(({ sendUs }) => isNumber(sendUs)).sort((a, b) => a.sendUs - b.sendUs);
   if (sent.length === 0) return null;
@@ -20,9 +20,6 @@ export function waterfallOf(
       const us = pick(record);
       return isNumber(us) ? Math.round(us / 10) / 1e5 : null;
     });
-  const marks: Mark[] = steady
-    ? [{ axis: "x", at: steady.from_s, to: steady.to_s, label: "steady", color: "green" }]
-    : [];
   return {
     ids: rows.map(({ requestId }) => requestId),
     intended: seconds(({ intendedUs }) => intendedUs),
@@ -36,7 +33,6 @@ export function waterfallOf(
     failure: rows.map(({ failure }) => (failure === null ? "" : `${failure.kind}: ${failure.message}`.slice(0, 200))),
     outliers: outliersOf(rows, thresholdsMs[0]),
     thresholdsMs,
-    marks,
   };
 }
 

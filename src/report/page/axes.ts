@@ -6,6 +6,9 @@ import { color, faded } from "./theme.ts";
 
 const FONT = '12px system-ui, -apple-system, "Segoe UI", sans-serif';
 
+/** Steps between ticks of counts. */
+const WHOLE = Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((lead) => lead * 10 ** power)).flat();
+
 export function axisOf(axis: Axis, side: 2 | 3): uPlot.Axis {
   return {
     side: side as uPlot.Axis.Side,
@@ -20,6 +23,7 @@ export function axisOf(axis: Axis, side: 2 | 3): uPlot.Axis {
     space: side === 2 ? 56 : 32,
     values: (_, splits) => splits.map((value) => (value === null ? "" : shown(value, axis))),
     ...(axis.log ? { splits: logTicks } : {}),
+    ...(axis.whole ? { incrs: WHOLE } : {}),
   };
 }
 

@@ -29,7 +29,7 @@ function seriesOf(line: Line, plot: Plot): uPlot.Series {
   const stroke = color(line.color);
   const common = { label: line.label, value: (_: uPlot, value: number | null) => shown(value, plot.y) };
   if (line.kind === "dots") {
-    const points = { show: true, size: 4, width: 0, fill: faded(stroke, 0.55), stroke: faded(stroke, 0.55) };
+    const points = { show: true, size: 4, width: 0, fill: faded(stroke, 0.7), stroke: faded(stroke, 0.7) };
     return { ...common, stroke, paths: () => null, points };
   }
   return {

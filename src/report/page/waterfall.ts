@@ -1,23 +1,26 @@
 /** Which request waited when, and for what? One bar per request; pointing at one says its numbers. */
 import uPlot from "uplot";
 import type { Waterfall } from "../plot.ts";
-import { axisOf, drawMarks, scaleOf, widthOf } from "./axes.ts";
+import { axisOf, scaleOf, widthOf } from "./axes.ts";
 import { shown } from "./format.ts";
-import { color } from "./theme.ts";
+import { color, faded } from "./theme.ts";
 
 const LEAST_HEIGHT = 220;
 const MOST_HEIGHT = 900;
+/** So that title and bars are on one page. */
+const PAPER_HEIGHT = 620;
 const ROW_PX = 7;
 /** Bars shorter than this on the screen would not be seen. */
 const LEAST_PX = 1;
 
 export function drawWaterfall(data: Waterfall, place: Element): uPlot {
   const count = data.ids.length;
-  const height = Math.min(MOST_HEIGHT, Math.max(LEAST_HEIGHT, count * ROW_PX + 70));
+  const most = document.documentElement.classList.contains("paper") ? PAPER_HEIGHT : MOST_HEIGHT;
+  const height = Math.min(most, Math.max(LEAST_HEIGHT, count * ROW_PX + 70));
   const times = [data.intended, data.send, data.end, data.last].flat().filter((time) => time !== null);
   const [from, to] = [Math.min(...times), Math.max(...times)];
   const x = { label: "seconds" };
-  const y = { label: "requests, in order of sending" };
+  const y = { label: "requests, in order of sending", whole: true };
   const tip = document.createElement("div");
   tip.className = "tip";
   tip.hidden = true;
@@ -34,7 +37,6 @@ export function drawWaterfall(data: Waterfall, place: Element): uPlot {
     legend: { show: false },
     cursor: { points: { show: false }, drag: { x: true, y: true, uni: 30 } },
     hooks: {
-      drawAxes: [(plot) => drawMarks(plot, data.marks)],
       draw: [(plot) => drawRows(plot, data)],
       setCursor: [(plot) => tell(plot, data, tip)],
     },
@@ -67,7 +69,12 @@ function drawRows(plot: uPlot, data: Waterfall): void {
     ctx.fillStyle = shade;
     ctx.fillRect(left, plot.valToPos(row, "y", true) - thick / 2, wide, thick);
   };
-  const shades = { late: color("grey"), queue: color("orange"), prefill: color("blue"), decode: color("green") };
+  const shades = {
+    late: color("grey"),
+    queue: color("purple"),
+    prefill: color("blue"),
+    decode: faded(color("green"), 0.6),
+  };
   data.ids.forEach((_, row) => {
     const [send, first] = [data.send[row]!, data.first[row]!];
     bar(row, data.intended[row]!, send, shades.late);
@@ -77,8 +84,8 @@ function drawRows(plot: uPlot, data: Waterfall): void {
   });
   const [, worse] = data.thresholdsMs;
   const { row, at, gapMs } = data.outliers;
-  const [mild, bad] = [color("purple"), color("red")];
-  const tick = Math.max(1.5 * ratio, Math.min(thick * 0.4, 3 * ratio));
+  const [mild, bad] = [color("orange"), color("red")];
+  const tick = Math.max(1.5 * ratio, Math.min(thick * 0.35, 2 * ratio));
   for (let i = 0; i < row.length; i++) {
     ctx.fillStyle = gapMs[i]! >= worse ? bad : mild;
     ctx.fillRect(
