@@ -240,6 +240,7 @@ export async function createApp(config: ServeConfig, { log: write, stepLog, plac
       ...(config.devMode ? DEV_METHODS : {}),
     },
   };
+  const leftUs = () => clock.nextUs() - clock.now();
   const renderer =
     place && shown && !config.bugs.some((name) => bugs[name].alone)
       ? new Renderer(
@@ -248,8 +249,9 @@ export async function createApp(config: ServeConfig, { log: write, stepLog, plac
             return null;
           },
           { ...setup, shape: { ...setup.shape, engines: place.workers * setup.shape.engines }, pages: place.pages },
+          leftUs,
         )
-      : new Renderer(() => held.refresh(clock.now()), setup);
+      : new Renderer(() => held.refresh(clock.now()), setup, leftUs);
   const dialects = [anthropic(config.enablePromptTokensDetails)];
   const app = new Elysia({ strictPath: true }).use(metrics(renderer, setup.identity)).use(openai(front, dialects));
   if (config.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
