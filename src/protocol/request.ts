@@ -141,6 +141,8 @@ export interface ErrorAnswer {
   /** The exact JSON text. */
   readonly body: string;
   readonly headers?: Readonly<Record<string, string>>;
+  /** No dialect puts it into its own form. */
+  readonly asItIs?: boolean;
 }
 
 /** What validation needs to know of the server. */

@@ -1,6 +1,6 @@
 /** Does a live server answer as its folder of fixtures says, as it stands at the moment, and what goes before them? */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { cpSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually, type Server, serve } from "../server.ts";
@@ -78,6 +78,22 @@ describe("the folder of examples", () => {
     ]);
   });
 
+  test("in Anthropic's dialect: texts, errors in its form, whole bodies as they are", async () => {
+    const message = (content: string) => ({ model: "m", max_tokens: 50, messages: [{ role: "user", content }] });
+    const said = (await (await post(server, "/v1/messages", message("the weather"))).json()) as object;
+    expect(said).toMatchObject({
+      content: [{ type: "text", text: "It is 21 °C and sunny." }],
+      stop_reason: "end_turn",
+    });
+    const failed = await post(server, "/v1/messages", message("Say that you are overloaded"));
+    expect([failed.status, await failed.json()]).toEqual([
+      503,
+      { type: "error", error: { type: "overloaded_error", message: "Come back later" } },
+    ]);
+    const gateway = await post(server, "/v1/messages", message("x"), { "X-Scenario": "bad-gateway" });
+    expect([gateway.status, await gateway.text()]).toEqual([502, "<h1>502 Bad Gateway</h1>"]);
+  });
+
   test("an engine that gives up: 500 for a whole answer, a frame in a stream that has begun", async () => {
     const body = { messages: [{ role: "user", content: "Fail after a start" }] };
     expect((await post(server, "/v1/chat/completions", body)).status).toBe(500);
@@ -152,6 +168,24 @@ describe("while the server runs", () => {
     await eventually(() => all("second y"));
     expect(server.output().match(/0\.yml:2/g)).toHaveLength(1);
     expect(await server.stop()).toBe(0);
+  });
+
+  test("a folder of links, as Kubernetes mounts a ConfigMap, changes when the link behind them is turned over", async () => {
+    const mounted = join(folder, "mounted");
+    const version = (name: string, answer: string) => {
+      mkdirSync(join(mounted, name), { recursive: true });
+      writeFileSync(join(mounted, name, "a.yaml"), `answer: ${answer}`);
+      symlinkSync(name, join(mounted, "..data_tmp"));
+      renameSync(join(mounted, "..data_tmp"), join(mounted, "..data"));
+    };
+    version("..2026_1", "first");
+    symlinkSync("..data/a.yaml", join(mounted, "a.yaml"));
+    const server = await serve([...FLAGS, "--fixtures", mounted]);
+    expect(await chat(server, "x")).toBe("first (stop)");
+    version("..2026_2", "second");
+    rmSync(join(mounted, "..2026_1"), { recursive: true });
+    await eventually(async () => (await chat(server, "x")) === "second (stop)");
+    await server.stop();
   });
 
   test("no request falls between two sets: from old to new once, and never to none", async () => {

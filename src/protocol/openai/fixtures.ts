@@ -48,7 +48,8 @@ function read(body: Uint8Array): unknown {
   }
 }
 
-/** Word for word what the fixture says. */
+/** A body word for word as the fixture has it, or an error that each dialect writes in its form. */
 export function httpError({ status, body, message, type, param, headers }: HttpError): ErrorAnswer {
-  return { status, body: body ?? JSON.stringify({ error: { message, type, param, code: status } }), headers };
+  if (body !== null) return { status, body, headers, asItIs: true };
+  return { status, body: JSON.stringify({ error: { message, type, param, code: status } }), headers };
 }

@@ -134,7 +134,7 @@ export class Generator {
     const refuse = (error: ErrorAnswer) => {
       ticket.settle(error === internalError ? "error" : "refused");
       const shown = this.#door.shown(error);
-      return this.#http.error(context, form?.refused(shown) ?? shown);
+      return this.#http.error(context, form === null || shown.asItIs ? shown : form.refused(shown));
     };
     const body = await this.#door.read(context);
     if ("status" in body) return refuse(body);
