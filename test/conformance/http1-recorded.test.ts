@@ -78,6 +78,7 @@ beforeAll(() => {
       door: DOOR,
       timer: { nowUs: () => 0 },
       epochSeconds: () => 0,
+      dropped: () => {},
     },
   );
 });

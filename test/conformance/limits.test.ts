@@ -1,7 +1,8 @@
 /** What happens at each limit of docs/limits.md, and is every row of it shown by a test? */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import net from "node:net";
+import { HTTP_SERVERS } from "../../src/config/door.ts";
 import { eventually, type Server, sample, serve } from "../server.ts";
 import { posted, RawSocket } from "./raw-socket.ts";
 
@@ -9,210 +10,234 @@ setDefaultTimeout(60_000);
 
 const root = new URL("../../", import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, root), "utf8");
-const shown: string[] = [];
+const shown = new Set<string>();
 const row = (name: string, show: () => Promise<void>) => {
-  shown.push(name);
+  shown.add(name);
   test(name, show);
 };
 
 const FLAGS = ["--served-model-name", "m", "--max-model-len", "120000", "--num-gpu-blocks-override", "16384"];
-let server: Server;
-/** Begins at once and lasts; runs beside the other tests. */
-let silence: Promise<readonly [idle: string, head: string]>;
-beforeAll(async () => {
-  const limits = ["--max-body-mb", "1", "--body-timeout", "0.5", "--request-timeout", "1", "--timeout-keep-alive", "2"];
-  server = await serve([...FLAGS, "--timing", "linear:base=20ms,prefill=0ms,decode=0ms", ...limits]);
-  silence = Promise.all([wire(["GET /health HTTP/1.1\r\nHost: x\r\n\r\n"]), wire(["GET /health HTTP/1.1\r\nHost"])]);
-});
-afterAll(async () => {
-  await server.stop();
-});
-const portOf = ({ url }: Server) => Number(new URL(url).port);
-
-/** All that came until the server closed. */
-function wire(parts: readonly (string | Buffer)[], port = portOf(server)): Promise<string> {
-  const { promise, resolve } = Promise.withResolvers<string>();
-  const socket = net.connect(port, "127.0.0.1");
-  let text = "";
-  socket.on("data", (data) => {
-    text += data.toString("latin1");
+describe.each(HTTP_SERVERS)("--http-server %s", (http) => {
+  let server: Server;
+  /** Begins at once and lasts; runs beside the other tests. */
+  let silence: Promise<readonly [idle: string, head: string]>;
+  beforeAll(async () => {
+    const limits = [
+      "--max-body-mb",
+      "1",
+      "--body-timeout",
+      "0.5",
+      "--request-timeout",
+      "1",
+      "--timeout-keep-alive",
+      "2",
+    ];
+    server = await serve([
+      ...FLAGS,
+      "--http-server",
+      http,
+      "--timing",
+      "linear:base=20ms,prefill=0ms,decode=0ms",
+      ...limits,
+    ]);
+    silence = Promise.all([wire(["GET /health HTTP/1.1\r\nHost: x\r\n\r\n"]), wire(["GET /health HTTP/1.1\r\nHost"])]);
   });
-  socket.on("error", () => {});
-  socket.on("close", () => resolve(text));
-  for (const part of parts) socket.write(part);
-  return promise;
-}
-const get = (path: string, lines = "") => `GET ${path} HTTP/1.1\r\nHost: x\r\n${lines}Connection: close\r\n\r\n`;
-const TOO_LARGE = "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n\r\n";
-const completion = (fields: object) =>
-  posted("/v1/completions", { model: "m", prompt: "x", ignore_eos: true, ...fields });
-const post = (fields: object) =>
-  fetch(`${server.url}/v1/completions`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ model: "m", prompt: "x", ignore_eos: true, ...fields }),
+  afterAll(async () => {
+    await server.stop();
   });
-const counted = (outcome: string) => sample(server.url, `understudy_requests_total{outcome="${outcome}"`);
-/** Nothing of the refused stays. */
-const rest = () =>
-  eventually(async () => {
-    const names = ["understudy_requests_open", "understudy_streams_open", "vllm:num_requests_running"];
-    const values = await Promise.all(names.map((name) => sample(server.url, name)));
-    return values.every((value) => value === 0);
-  });
-const residentMb = (pid: number) =>
-  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "latin1"))![1]) / 1024;
+  const portOf = ({ url }: Server) => Number(new URL(url).port);
 
-row("a head that is too large: 431", async () => {
-  expect(await wire([get("/version", `X: ${"x".repeat(4_000_000)}\r\n`)])).toStartWith("HTTP/1.1 200 OK\r\n");
-  // The rest is not read, so the refusal may be lost to the client's own writing.
-  expect(["", TOO_LARGE]).toContain(await wire([get("/version", `X: ${"x".repeat(5_000_000)}\r\n`)]));
-  const small = await serve([...FLAGS, "--h11-max-incomplete-event-size", "2000"]);
-  try {
-    expect(await wire([get("/version", `X: ${"x".repeat(1800)}\r\n`)], portOf(small))).toStartWith("HTTP/1.1 200 OK");
-    expect(await wire([get("/version", `X: ${"x".repeat(2100)}\r\n`)], portOf(small))).toBe(TOO_LARGE);
-  } finally {
-    await small.stop();
-  }
-});
-
-row("too many header lines: 431", async () => {
-  const many = (count: number) => Array.from({ length: count }, (_, i) => `X${i}: 1\r\n`).join("");
-  // Host and Connection are two more.
-  expect(await wire([get("/version", many(196))])).toStartWith("HTTP/1.1 200 OK\r\n");
-  expect(await wire([get("/version", many(197))])).toBe(TOO_LARGE);
-});
-
-row("too large a body: 413, and the next request is answered", async () => {
-  const mebibyte = Buffer.alloc(2 ** 20, "x");
-  const before = await counted("refused");
-  const mb = residentMb(server.pid);
-  for (const [path, chunked] of [
-    ["/v1/completions", false],
-    ["/v1/chat/completions", true],
-    ["/tokenize", true],
-  ] as const) {
-    const length = chunked ? "Transfer-Encoding: chunked" : `Content-Length: ${100 * 2 ** 20}`;
-    const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${length}\r\n\r\n`;
-    const parts: (string | Buffer)[] = [head];
-    for (let i = 0; i < 100; i++) parts.push(...(chunked ? ["100000\r\n", mebibyte, "\r\n"] : [mebibyte]));
-    if (chunked) parts.push("0\r\n\r\n");
-    const text = await wire([...parts, get("/version")]);
-    expect(text).toStartWith("HTTP/1.1 413 ");
-    expect(text).toContain('"message":"Request body is larger than 1 MiB (--max-body-mb)."');
-    expect(text).toContain("HTTP/1.1 200 OK");
-  }
-  expect((await counted("refused")) - before).toBe(2);
-  await rest();
-  expect(residentMb(server.pid) - mb).toBeLessThan(80);
-});
-
-row("a body that never ends: 408", async () => {
-  for (const path of ["/v1/completions", "/tokenize"]) {
-    const drip = net.connect(portOf(server), "127.0.0.1");
+  /** All that came until the server closed. */
+  function wire(parts: readonly (string | Buffer)[], port = portOf(server)): Promise<string> {
+    const { promise, resolve } = Promise.withResolvers<string>();
+    const socket = net.connect(port, "127.0.0.1");
     let text = "";
-    const closed = new Promise((done) => drip.on("close", done));
-    drip.on("data", (data) => {
+    socket.on("data", (data) => {
       text += data.toString("latin1");
     });
-    drip.on("error", () => {});
-    drip.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n`);
-    // A connection that is never silent is late all the same.
-    const dripping = setInterval(() => drip.write("x"), 50);
-    await closed;
-    clearInterval(dripping);
-    expect(text).toStartWith("HTTP/1.1 408 Request Timeout\r\n");
-    expect(text).toContain(
-      '"message":"Request body did not arrive within 0.5 s (--body-timeout).","type":"RequestTimeout"',
-    );
+    socket.on("error", () => {});
+    socket.on("close", () => resolve(text));
+    for (const part of parts) socket.write(part);
+    return promise;
   }
-  await rest();
-});
+  const get = (path: string, lines = "") => `GET ${path} HTTP/1.1\r\nHost: x\r\n${lines}Connection: close\r\n\r\n`;
+  const CLOSE = http === "bun" ? "Connection: close" : "connection: close";
+  const TOO_LARGE = `HTTP/1.1 431 Request Header Fields Too Large\r\n${CLOSE}\r\n\r\n`;
+  const LINES_MOST = { bun: 198, socket: 10_000 }[http];
+  const completion = (fields: object) =>
+    posted("/v1/completions", { model: "m", prompt: "x", ignore_eos: true, ...fields });
+  const post = (fields: object) =>
+    fetch(`${server.url}/v1/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ model: "m", prompt: "x", ignore_eos: true, ...fields }),
+    });
+  const counted = (outcome: string) => sample(server.url, `understudy_requests_total{outcome="${outcome}"`);
+  /** Nothing of the refused stays. */
+  const rest = () =>
+    eventually(async () => {
+      const names = ["understudy_requests_open", "understudy_streams_open", "vllm:num_requests_running"];
+      const values = await Promise.all(names.map((name) => sample(server.url, name)));
+      return values.every((value) => value === 0);
+    });
+  const residentMb = (pid: number) =>
+    Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "latin1"))![1]) / 1024;
 
-row("an answer that takes too long: 504, or an error in its stream", async () => {
-  const message = "Request took longer than 1 s (--request-timeout).";
-  const error = { message, type: "GatewayTimeout", param: null, code: 504 };
-  const before = await counted("error");
-  const [short, plain, stream] = await Promise.all([
-    post({ max_tokens: 2 }),
-    post({ max_tokens: 1000 }),
-    post({ max_tokens: 1000, stream: true, n: 2 }),
-  ]);
-  expect(short.status).toBe(200);
-  expect([plain.status, await plain.json()]).toEqual([504, { error }]);
-  const frames = (await stream.text()).trim().split("\n\n");
-  expect(frames.length).toBeGreaterThan(4);
-  expect(JSON.parse(frames.at(-2)!.slice("data: ".length))).toEqual({ error });
-  expect(frames.at(-1)).toBe("data: [DONE]");
-  expect((await counted("error")) - before).toBe(2);
-  await rest();
-});
-
-test("an answer that takes too long for a client that does not read: broken off", async () => {
-  const fast = await serve([
-    ...FLAGS,
-    "--timing",
-    "linear:base=1ms,prefill=0ms,decode=0ms",
-    "--request-timeout",
-    "2",
-    "--max-logprobs",
-    "200",
-  ]);
-  try {
-    const stalled = await RawSocket.connect(portOf(fast), { paused: true });
-    stalled.write(completion({ max_tokens: 100_000, stream: true, logprobs: 200 }));
-    await eventually(async () => (await sample(fast.url, "understudy_held_bytes")) > 0);
-    await eventually(async () => (await sample(fast.url, 'understudy_requests_total{outcome="error"')) === 1);
-    expect(await sample(fast.url, "understudy_streams_open")).toBe(0);
-    expect(await sample(fast.url, "understudy_held_bytes")).toBe(0);
-    stalled.destroy();
-  } finally {
-    await fast.stop();
-  }
-});
-
-row("no descriptor is left: who is served is served on, the others later", async () => {
-  const command = `ulimit -n 120; exec "$0" "$@"`;
-  const main = new URL("../../src/main.ts", import.meta.url).pathname;
-  const words = [process.execPath, main, "serve", "--port", "0", ...FLAGS];
-  const timing = ["--timing", "linear:base=20ms,prefill=0ms,decode=0ms", "--disable-uvicorn-access-log"];
-  const child = Bun.spawn(["sh", "-c", command, ...words, ...timing], { stdout: "pipe", stderr: "ignore" });
-  let text = "";
-  const found = Promise.withResolvers<string>();
-  void (async () => {
-    for await (const part of child.stdout) {
-      text += new TextDecoder().decode(part);
-      const url = /http:\/\/127\.0\.0\.1:\d+/.exec(text)?.[0];
-      if (url) found.resolve(url);
+  row("a head that is too large: 431", async () => {
+    expect(await wire([get("/version", `X: ${"x".repeat(4_000_000)}\r\n`)])).toStartWith("HTTP/1.1 200 OK\r\n");
+    // The rest is not read, so the refusal may be lost to the client's own writing.
+    expect(["", TOO_LARGE]).toContain(await wire([get("/version", `X: ${"x".repeat(5_000_000)}\r\n`)]));
+    const small = await serve([...FLAGS, "--http-server", http, "--h11-max-incomplete-event-size", "2000"]);
+    try {
+      expect(await wire([get("/version", `X: ${"x".repeat(1800)}\r\n`)], portOf(small))).toStartWith("HTTP/1.1 200 OK");
+      expect(await wire([get("/version", `X: ${"x".repeat(2100)}\r\n`)], portOf(small))).toBe(TOO_LARGE);
+    } finally {
+      await small.stop();
     }
-  })();
-  try {
-    const port = Number(new URL(await found.promise).port);
-    const streaming = await RawSocket.connect(port);
-    streaming.write(completion({ max_tokens: 100_000, stream: true }));
-    await eventually(() => streaming.text.includes("data: "));
-    const idle = await Promise.all(Array.from({ length: 200 }, () => RawSocket.connect(port)));
-    const one = wire([get("/version")], port);
-    const before = streaming.text.length;
-    await eventually(() => streaming.text.length > before + 2000);
-    for (const socket of idle) socket.destroy();
-    expect(await one).toStartWith("HTTP/1.1 200 OK\r\n");
-    streaming.destroy();
-    expect(child.exitCode).toBeNull();
-  } finally {
-    child.kill();
-    await child.exited;
-  }
-});
+  });
 
-row("an idle connection is closed after its time", async () => {
-  const [answered] = await silence;
-  expect(answered).toStartWith("HTTP/1.1 200 OK\r\n");
-});
+  row("too many header lines: 431", async () => {
+    const many = (count: number) => Array.from({ length: count }, (_, i) => `X${i}: 1\r\n`).join("");
+    // Host and Connection are two more.
+    expect(await wire([get("/version", many(LINES_MOST - 2))])).toStartWith("HTTP/1.1 200 OK\r\n");
+    expect(await wire([get("/version", many(LINES_MOST - 1))])).toBe(TOO_LARGE);
+  });
 
-row("a head that never ends: the connection is closed", async () => {
-  const [, halfHead] = await silence;
-  expect(halfHead).toBe("");
+  row("too large a body: 413, and the next request is answered", async () => {
+    const mebibyte = Buffer.alloc(2 ** 20, "x");
+    const before = await counted("refused");
+    const mb = residentMb(server.pid);
+    for (const [path, chunked] of [
+      ["/v1/completions", false],
+      ["/v1/chat/completions", true],
+      ["/tokenize", true],
+    ] as const) {
+      const length = chunked ? "Transfer-Encoding: chunked" : `Content-Length: ${100 * 2 ** 20}`;
+      const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${length}\r\n\r\n`;
+      const parts: (string | Buffer)[] = [head];
+      for (let i = 0; i < 100; i++) parts.push(...(chunked ? ["100000\r\n", mebibyte, "\r\n"] : [mebibyte]));
+      if (chunked) parts.push("0\r\n\r\n");
+      const text = await wire([...parts, get("/version")]);
+      expect(text).toStartWith("HTTP/1.1 413 ");
+      expect(text).toContain('"message":"Request body is larger than 1 MiB (--max-body-mb)."');
+      expect(text).toContain("HTTP/1.1 200 OK");
+    }
+    expect((await counted("refused")) - before).toBe(2);
+    await rest();
+    expect(residentMb(server.pid) - mb).toBeLessThan(80);
+  });
+
+  row("a body that never ends: 408", async () => {
+    for (const path of ["/v1/completions", "/tokenize"]) {
+      const drip = net.connect(portOf(server), "127.0.0.1");
+      let text = "";
+      const closed = new Promise((done) => drip.on("close", done));
+      drip.on("data", (data) => {
+        text += data.toString("latin1");
+      });
+      drip.on("error", () => {});
+      drip.write(
+        `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n`,
+      );
+      // A connection that is never silent is late all the same.
+      const dripping = setInterval(() => drip.write("x"), 50);
+      await closed;
+      clearInterval(dripping);
+      expect(text).toStartWith("HTTP/1.1 408 Request Timeout\r\n");
+      expect(text).toContain(
+        '"message":"Request body did not arrive within 0.5 s (--body-timeout).","type":"RequestTimeout"',
+      );
+    }
+    await rest();
+  });
+
+  row("an answer that takes too long: 504, or an error in its stream", async () => {
+    const message = "Request took longer than 1 s (--request-timeout).";
+    const error = { message, type: "GatewayTimeout", param: null, code: 504 };
+    const before = await counted("error");
+    const [short, plain, stream] = await Promise.all([
+      post({ max_tokens: 2 }),
+      post({ max_tokens: 1000 }),
+      post({ max_tokens: 1000, stream: true, n: 2 }),
+    ]);
+    expect(short.status).toBe(200);
+    expect([plain.status, await plain.json()]).toEqual([504, { error }]);
+    const frames = (await stream.text()).trim().split("\n\n");
+    expect(frames.length).toBeGreaterThan(4);
+    expect(JSON.parse(frames.at(-2)!.slice("data: ".length))).toEqual({ error });
+    expect(frames.at(-1)).toBe("data: [DONE]");
+    expect((await counted("error")) - before).toBe(2);
+    await rest();
+  });
+
+  test("an answer that takes too long for a client that does not read: broken off", async () => {
+    const fast = await serve([
+      ...FLAGS,
+      "--http-server",
+      http,
+      "--timing",
+      "linear:base=1ms,prefill=0ms,decode=0ms",
+      "--request-timeout",
+      "2",
+      "--max-logprobs",
+      "200",
+    ]);
+    try {
+      const stalled = await RawSocket.connect(portOf(fast), { paused: true });
+      stalled.write(completion({ max_tokens: 100_000, stream: true, logprobs: 200 }));
+      await eventually(async () => (await sample(fast.url, "understudy_held_bytes")) > 0);
+      await eventually(async () => (await sample(fast.url, 'understudy_requests_total{outcome="error"')) === 1);
+      expect(await sample(fast.url, "understudy_streams_open")).toBe(0);
+      expect(await sample(fast.url, "understudy_held_bytes")).toBe(0);
+      stalled.destroy();
+    } finally {
+      await fast.stop();
+    }
+  });
+
+  row("no descriptor is left: who is served is served on, the others later", async () => {
+    const command = `ulimit -n 120; exec "$0" "$@"`;
+    const main = new URL("../../src/main.ts", import.meta.url).pathname;
+    const words = [process.execPath, main, "serve", "--port", "0", "--http-server", http, ...FLAGS];
+    const timing = ["--timing", "linear:base=20ms,prefill=0ms,decode=0ms", "--disable-uvicorn-access-log"];
+    const child = Bun.spawn(["sh", "-c", command, ...words, ...timing], { stdout: "pipe", stderr: "ignore" });
+    let text = "";
+    const found = Promise.withResolvers<string>();
+    void (async () => {
+      for await (const part of child.stdout) {
+        text += new TextDecoder().decode(part);
+        const url = /http:\/\/127\.0\.0\.1:\d+/.exec(text)?.[0];
+        if (url) found.resolve(url);
+      }
+    })();
+    try {
+      const port = Number(new URL(await found.promise).port);
+      const streaming = await RawSocket.connect(port);
+      streaming.write(completion({ max_tokens: 100_000, stream: true }));
+      await eventually(() => streaming.text.includes("data: "));
+      const idle = await Promise.all(Array.from({ length: 200 }, () => RawSocket.connect(port)));
+      const one = wire([get("/version")], port);
+      const before = streaming.text.length;
+      await eventually(() => streaming.text.length > before + 2000);
+      for (const socket of idle) socket.destroy();
+      expect(await one).toStartWith("HTTP/1.1 200 OK\r\n");
+      streaming.destroy();
+      expect(child.exitCode).toBeNull();
+    } finally {
+      child.kill();
+      await child.exited;
+    }
+  });
+
+  row("an idle connection is closed after its time", async () => {
+    const [answered] = await silence;
+    expect(answered).toStartWith("HTTP/1.1 200 OK\r\n");
+  });
+
+  row("a head that never ends: the connection is closed", async () => {
+    const [, halfHead] = await silence;
+    expect(halfHead).toBe("");
+  });
 });
 
 test("every row names a test that exists, and every test here has its row", () => {
@@ -227,5 +252,5 @@ test("every row names a test that exists, and every test here has its row", () =
     else if (file === undefined) here.push(name);
     else expect(read(file), line).toContain(`test(${JSON.stringify(name)}`);
   }
-  expect(here.toSorted()).toEqual(shown.toSorted());
+  expect(here.toSorted()).toEqual([...shown].sort());
 });

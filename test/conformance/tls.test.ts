@@ -2,7 +2,7 @@
  * Does the server speak HTTPS with `--ssl-…`, and is what does not fit said in one line? Keys and certificates lie in
  * `tls/`: made for these tests (openssl, EC P-256, valid until 2126), of no use elsewhere.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { tmpdir } from "node:os";
@@ -10,6 +10,7 @@ import { join } from "node:path";
 import tls from "node:tls";
 import OpenAI from "openai";
 import { resolveServeConfig } from "../../src/cli/serve-options.ts";
+import { HTTP_SERVERS } from "../../src/config/door.ts";
 import { eventually, type Server, serve } from "../server.ts";
 import { posted } from "./raw-socket.ts";
 
@@ -25,65 +26,68 @@ const folder = mkdtempSync(join(tmpdir(), "understudy-tls-"));
 const both = join(folder, "both.pem");
 writeFileSync(both, pem("server.pem") + pem("server.key"));
 
-let server: Server;
-beforeAll(async () => {
-  server = await serve([...FLAGS, ...PAIR]);
-});
-afterAll(async () => {
-  await server.stop();
-  rmSync(folder, { recursive: true });
-});
 const portOf = ({ url }: Server) => Number(new URL(url).port);
 const get = (url: string, more: object = {}) => fetch(url, { tls: { ca, ...more } });
+afterAll(() => rmSync(folder, { recursive: true }));
 
-test("the URL, the answers and the official client", async () => {
-  expect(server.url).toStartWith("https://127.0.0.1:");
-  expect(server.output()).toContain(`curl -N ${server.url}/v1/chat/completions`);
-  expect((await get(`${server.url}/health`)).status).toBe(200);
-  const client = new OpenAI({ apiKey: "x", baseURL: `${server.url}/v1`, fetchOptions: { tls: { ca } } as object });
-  const stream = await client.chat.completions.create({
-    model: "m",
-    messages: [{ role: "user", content: "Hello" }],
-    max_tokens: 5,
-    stream: true,
+describe.each(HTTP_SERVERS)("--http-server %s", (http) => {
+  let server: Server;
+  beforeAll(async () => {
+    server = await serve([...FLAGS, ...PAIR, "--http-server", http]);
   });
-  let chunks = 0;
-  for await (const _ of stream) chunks++;
-  expect(chunks).toBeGreaterThan(5);
-});
-
-test("a certificate that nobody vouches for is refused by the client", async () => {
-  expect(fetch(`${server.url}/health`)).rejects.toThrow(/certificate/i);
-});
-
-test("a client that speaks plain HTTP gets nothing", async () => {
-  const { promise, resolve } = Promise.withResolvers<string>();
-  const socket = net.connect(portOf(server), "127.0.0.1");
-  let text = "";
-  socket.on("data", (data) => {
-    text += data.toString("latin1");
+  afterAll(async () => {
+    await server.stop();
   });
-  socket.on("close", () => resolve(text));
-  socket.on("error", () => {});
-  socket.write("GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
-  expect(await promise).toBe("");
-});
 
-test.each(["end", "destroy"] as const)("a client that leaves is noticed: %s", async (how) => {
-  const https = { port: portOf(server), host: "127.0.0.1", ca };
-  const aborts = async () => Number(/outcome="abort"\S* (\d+)/.exec(await page())?.[1] ?? Number.NaN);
-  const page = async () => (await get(`${server.url}/metrics`)).text();
-  const before = await aborts();
-  const socket = tls.connect(https);
-  socket.on("error", () => {});
-  const first = new Promise((done) => socket.once("data", done));
-  socket.write(
-    posted("/v1/completions", { model: "m", prompt: "x", max_tokens: 4000, ignore_eos: true, stream: true }),
-  );
-  await first;
-  socket[how]();
-  await eventually(async () => (await aborts()) === before + 1);
-  await eventually(async () => /vllm:num_requests_running\{\S* 0/.test(await page()));
+  test("the URL, the answers and the official client", async () => {
+    expect(server.url).toStartWith("https://127.0.0.1:");
+    expect(server.output()).toContain(`curl -N ${server.url}/v1/chat/completions`);
+    expect((await get(`${server.url}/health`)).status).toBe(200);
+    const client = new OpenAI({ apiKey: "x", baseURL: `${server.url}/v1`, fetchOptions: { tls: { ca } } as object });
+    const stream = await client.chat.completions.create({
+      model: "m",
+      messages: [{ role: "user", content: "Hello" }],
+      max_tokens: 5,
+      stream: true,
+    });
+    let chunks = 0;
+    for await (const _ of stream) chunks++;
+    expect(chunks).toBeGreaterThan(5);
+  });
+
+  test("a certificate that nobody vouches for is refused by the client", async () => {
+    expect(fetch(`${server.url}/health`)).rejects.toThrow(/certificate/i);
+  });
+
+  test("a client that speaks plain HTTP gets nothing", async () => {
+    const { promise, resolve } = Promise.withResolvers<string>();
+    const socket = net.connect(portOf(server), "127.0.0.1");
+    let text = "";
+    socket.on("data", (data) => {
+      text += data.toString("latin1");
+    });
+    socket.on("close", () => resolve(text));
+    socket.on("error", () => {});
+    socket.write("GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    expect(await promise).toBe("");
+  });
+
+  test.each(["end", "destroy"] as const)("a client that leaves is noticed: %s", async (how) => {
+    const https = { port: portOf(server), host: "127.0.0.1", ca };
+    const aborts = async () => Number(/outcome="abort"\S* (\d+)/.exec(await page())?.[1] ?? Number.NaN);
+    const page = async () => (await get(`${server.url}/metrics`)).text();
+    const before = await aborts();
+    const socket = tls.connect(https);
+    socket.on("error", () => {});
+    const first = new Promise((done) => socket.once("data", done));
+    socket.write(
+      posted("/v1/completions", { model: "m", prompt: "x", max_tokens: 4000, ignore_eos: true, stream: true }),
+    );
+    await first;
+    socket[how]();
+    await eventually(async () => (await aborts()) === before + 1);
+    await eventually(async () => /vllm:num_requests_running\{\S* 0/.test(await page()));
+  });
 });
 
 test("--ssl-cert-reqs takes 0 or 2", () => {
@@ -94,8 +98,8 @@ test("--ssl-cert-reqs takes 0 or 2", () => {
   expect([0, 1, 2, 3].map(taken)).toEqual([true, false, true, false]);
 });
 
-test("one file may hold both; several workers", async () => {
-  const several = await serve([...FLAGS, "--workers", "2", "--ssl-certfile", both]);
+test.each(HTTP_SERVERS)("one file may hold both; several workers: --http-server %s", async (http) => {
+  const several = await serve([...FLAGS, "--http-server", http, "--workers", "2", "--ssl-certfile", both]);
   try {
     expect(several.url).toStartWith("https://");
     const answers = await Promise.all(
@@ -107,8 +111,17 @@ test("one file may hold both; several workers", async () => {
   }
 });
 
-test("a client certificate, where one is required", async () => {
-  const strict = await serve([...FLAGS, ...PAIR, "--ssl-ca-certs", file("ca.pem"), "--ssl-cert-reqs", "2"]);
+test.each(HTTP_SERVERS)("a client certificate, where one is required: --http-server %s", async (http) => {
+  const strict = await serve([
+    ...FLAGS,
+    ...PAIR,
+    "--http-server",
+    http,
+    "--ssl-ca-certs",
+    file("ca.pem"),
+    "--ssl-cert-reqs",
+    "2",
+  ]);
   try {
     const ask = (name: string | null) =>
       new Promise<string>((done) => {

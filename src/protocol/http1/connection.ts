@@ -28,6 +28,8 @@ export interface House {
   /** Has the application answer. */
   handle(exchange: Exchange): void;
   date(): string;
+  /** So many bytes are garbage. */
+  dropped(bytes: number): void;
   /** It waits for a request after an answer, or for the rest of a head. */
   idle(connection: Connection): void;
   reads(connection: Connection): void;
@@ -192,6 +194,10 @@ export class Connection implements Line, ParserEvents {
 
   resume(): void {
     if (--this.#pauses === 0 && !this.#lost) this.#socket.resume();
+  }
+
+  dropped(bytes: number): void {
+    this.#house.dropped(bytes);
   }
 
   /** Has the next request answered; answers that come at once do not pile up calls. */

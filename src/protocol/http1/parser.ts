@@ -93,7 +93,7 @@ export class Parser {
     this.#events = events;
     this.#headBytesMost = headBytesMost;
     this.#at = llhttp.llhttp_alloc(REQUEST);
-    // A request that was sent behind one with `Connection: close` is read, and then not answered.
+    // What was sent behind a request with `Connection: close` is passed over, not refused.
     llhttp.llhttp_set_lenient_data_after_close(this.#at, 1);
   }
 

@@ -10,6 +10,8 @@ export interface Reading {
   resume(): void;
   /** The body is wanted: uvicorn sends 100 Continue now. */
   wanted(): void;
+  /** So many bytes came that nobody wants. */
+  dropped(bytes: number): void;
 }
 
 /** The part of `AbortSignal` that is used, which costs a microsecond less. */
@@ -110,7 +112,10 @@ export class IncomingRequest {
 
   /** For the connection, as all below: more of the body came. */
   came(part: Uint8Array): void {
-    if (this.#dropped) return;
+    if (this.#dropped) {
+      this.#reading.dropped(part.length);
+      return;
+    }
     this.#parts.push(part);
     this.#unread += part.length;
     if (this.#unread > UNREAD_MOST && this.#wake === null && !this.#paused) {

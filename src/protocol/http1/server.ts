@@ -25,6 +25,7 @@ export class HttpServer implements DirectFront, House {
   readonly port: number;
   readonly scheme: "http" | "https";
   readonly headBytes: number;
+  readonly dropped: (bytes: number) => void;
   readonly #app: Application;
   readonly #listener: Bun.TCPSocketListener<Connection>;
   readonly #connections = new Set<Connection>();
@@ -35,15 +36,17 @@ export class HttpServer implements DirectFront, House {
   readonly #heads: ReturnType<typeof deadlines>;
   #stopped: PromiseWithResolvers<void> | null = null;
 
-  constructor(app: Application, { hostname, port, tls, reusePort, door, timer, epochSeconds }: ListenOptions) {
+  constructor(app: Application, options: ListenOptions) {
+    const { hostname, port, tls, reusePort, door, timer } = options;
     this.#app = app;
     this.scheme = tls ? "https" : "http";
     this.headBytes = door.headBytes;
-    this.#epochSeconds = epochSeconds;
+    this.dropped = options.dropped;
+    this.#epochSeconds = options.epochSeconds;
     this.#idle = deadlines(door.keepAliveS, timer);
     this.#heads = deadlines(door.bodyTimeoutS, timer);
     // The types lack `reusePort`, which `Bun.listen` takes.
-    const options: Bun.TCPSocketListenOptions<Connection> & { reusePort: boolean } = {
+    const listening: Bun.TCPSocketListenOptions<Connection> & { reusePort: boolean } = {
       hostname,
       port,
       reusePort,
@@ -56,10 +59,11 @@ export class HttpServer implements DirectFront, House {
         data: (socket, bytes) => socket.data.data(bytes),
         drain: (socket) => socket.data.drain(),
         close: (socket) => this.#closed(socket.data),
-        error: (socket) => this.#closed(socket.data),
+        // Something here failed: it costs its connection alone.
+        error: (socket) => void socket.terminate(),
       },
     };
-    this.#listener = Bun.listen(options);
+    this.#listener = Bun.listen(listening);
     this.hostname = this.#listener.hostname;
     this.port = this.#listener.port;
   }
@@ -139,7 +143,9 @@ export class HttpServer implements DirectFront, House {
     return this.#exchanges.get(request)!;
   }
 
-  #closed(connection: Connection): void {
+  /** A connection that never spoke TLS, where it should, has not been opened. */
+  #closed(connection: Connection | undefined): void {
+    if (connection === undefined) return;
     connection.lost();
     this.#connections.delete(connection);
     if (this.#connections.size === 0) this.#stopped?.resolve();

@@ -1,0 +1,164 @@
+/** Do the bytes of a connection give the same requests however they are cut, and does nothing that is sent break the parser? */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { Fed, Parser } from "../../src/protocol/http1/parser.ts";
+
+const HEAD_BYTES = 2000;
+
+interface Heard {
+  readonly events: string[];
+  readonly fed: Fed;
+  /** Of the largest head. */
+  readonly fieldBytes: number;
+}
+
+/** What is heard when the bytes come in these parts; nothing is fed behind a refusal. */
+function hear(parts: readonly Buffer[], headBytes = HEAD_BYTES): Heard {
+  const events: string[] = [];
+  let fieldBytes = 0;
+  let body = "";
+  const parser = new Parser(
+    {
+      onHead: ({ method, target, version, fields, keepAlive }) => {
+        const known = ["host", "x", "content-length", "transfer-encoding", "expect"].map((name) => fields.get(name));
+        fieldBytes = Math.max(fieldBytes, target.length, ...known.map((value) => value?.length ?? 0));
+        events.push(`head ${JSON.stringify([method, target, version, keepAlive, known])}`);
+        body = "";
+      },
+      // Parts of a body are cut as the bytes were.
+      onBody: (part) => {
+        body += Buffer.from(part).toString("latin1");
+      },
+      onComplete: () => events.push(`body ${body}`),
+    },
+    headBytes,
+  );
+  try {
+    for (const part of parts) {
+      const fed = parser.feed(part);
+      if (fed !== Fed.Fine) return { events, fed, fieldBytes };
+    }
+    return { events, fed: Fed.Fine, fieldBytes };
+  } finally {
+    parser.free();
+  }
+}
+
+const token = fc.stringMatching(/^[A-Za-z0-9-]{1,12}$/);
+const value = fc.stringMatching(/^[ -~]{0,40}$/);
+const lines = fc
+  .array(fc.tuple(token, value), { maxLength: 6 })
+  .map((all) => all.map(([name, text]) => `X-${name}: ${text}\r\n`).join(""));
+const path = fc.stringMatching(/^\/[a-z0-9/?=&%.]{0,30}$/);
+const version = fc.constantFrom("HTTP/1.1", "HTTP/1.0");
+const plain = fc
+  .tuple(fc.constantFrom("GET", "HEAD", "OPTIONS", "DELETE"), path, version, lines)
+  .map(([method, at, http, more]) => `${method} ${at} ${http}\r\nHost: x\r\n${more}\r\n`);
+const counted = fc
+  .tuple(path, value, lines)
+  .map(([at, body, more]) => `POST ${at} HTTP/1.1\r\n${more}Content-Length: ${body.length}\r\n\r\n${body}`);
+const chunked = fc.tuple(path, fc.array(value, { maxLength: 5 }), lines).map(([at, parts, more]) => {
+  const chunks = parts.filter(Boolean).map((part) => `${part.length.toString(16)};e=1\r\n${part}\r\n`);
+  return `POST ${at} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n${more}\r\n${chunks.join("")}0\r\nX-T: 1\r\n\r\n`;
+});
+const requests = fc.array(fc.oneof(plain, counted, chunked), { minLength: 1, maxLength: 4 });
+/** Whole requests, some of them with a few bytes changed, and bytes of any kind. */
+const stream = fc.oneof(
+  requests.map((all) => Buffer.from(all.join(""), "latin1")),
+  fc.tuple(requests, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { maxLength: 4 })).map(([all, changes]) => {
+    const bytes = Buffer.from(all.join(""), "latin1");
+    for (const [at, byte] of changes) bytes[at % bytes.length] = byte;
+    return bytes;
+  }),
+  fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
+);
+const cuts = fc.array(fc.nat(), { maxLength: 12 });
+
+function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
+  const at = [0, ...places.map((place) => place % (bytes.length + 1)).sort((a, b) => a - b), bytes.length];
+  return at.slice(1).map((end, i) => bytes.subarray(at[i], end));
+}
+
+test("however the bytes are cut, the same requests come of them", () => {
+  fc.assert(
+    fc.property(stream, cuts, (bytes, places) => {
+      const whole = hear([bytes]);
+      const parts = hear(cut(bytes, places));
+      expect(parts.fed).toBe(whole.fed);
+      expect(parts.events).toEqual(whole.events);
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test("byte by byte", () => {
+  fc.assert(
+    fc.property(stream, (bytes) => {
+      const whole = hear([bytes]);
+      const single = hear(Array.from(bytes, (_, i) => bytes.subarray(i, i + 1)));
+      expect([single.fed, single.events]).toEqual([whole.fed, whole.events]);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("requests in a row are each heard, in order", () => {
+  // Behind one of HTTP/1.0, which ends the connection, nothing is heard.
+  const lasting = requests.map((all) => all.map((one) => one.replace("HTTP/1.0", "HTTP/1.1")));
+  fc.assert(
+    fc.property(lasting, cuts, (all, places) => {
+      const { events, fed } = hear(cut(Buffer.from(all.join(""), "latin1"), places), 1e6);
+      expect(fed).toBe(Fed.Fine);
+      expect(events.filter((event) => event.startsWith("head "))).toHaveLength(all.length);
+      expect(events.filter((event) => event.startsWith("body "))).toHaveLength(all.length);
+      for (const [i, request] of all.entries()) expect(events[2 * i]).toContain(JSON.stringify(request.split(" ")[0]));
+    }),
+  );
+});
+
+test("no head is longer than it may be, whichever part of it is", () => {
+  const long = fc.constantFrom(
+    (n: number) => `GET /${"a".repeat(n)} HTTP/1.1\r\n\r\n`,
+    (n: number) => `GET / HTTP/1.1\r\nX: ${"a".repeat(n)}\r\n\r\n`,
+    (n: number) => `GET / HTTP/1.1\r\n${"a".repeat(n)}: 1\r\n\r\n`,
+    (n: number) => `GET / HTTP/1.1\r\n${"a:\r\n".repeat(n / 4)}\r\n`,
+    (n: number) => `POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ${"a".repeat(n)}\r\n\r\n`,
+  );
+  fc.assert(
+    fc.property(long, fc.integer({ min: HEAD_BYTES, max: 100_000 }), cuts, (make, bytes, places) => {
+      const { fed, fieldBytes } = hear(cut(Buffer.from(make(bytes + 8)), places));
+      expect(fed).toBe(Fed.TooLarge);
+      expect(fieldBytes).toBeLessThan(HEAD_BYTES);
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test("more than 10,000 header lines are too many", () => {
+  const head = (count: number) => Buffer.from(`GET / HTTP/1.1\r\n${"a:1\r\n".repeat(count)}\r\n`);
+  expect(hear([head(10_000)], 1e6).fed).toBe(Fed.Fine);
+  expect(hear([head(10_001)], 1e6).fed).toBe(Fed.TooLarge);
+});
+
+test("parsers that were freed leave their memory to the next", () => {
+  const request = Buffer.from("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  // Each takes about a hundred bytes of WebAssembly's memory, which holds some thousands at once.
+  for (let i = 0; i < 200_000; i++) {
+    const parser = new Parser({ onHead() {}, onBody() {}, onComplete() {} }, HEAD_BYTES);
+    if (i % 1000 === 0) expect(parser.feed(request)).toBe(Fed.Fine);
+    parser.free();
+    parser.free();
+  }
+});
+
+test("many parsers at once", () => {
+  const heads: string[] = [];
+  const parsers = Array.from(
+    { length: 20_000 },
+    () => new Parser({ onHead: ({ target }) => heads.push(target), onBody() {}, onComplete() {} }, HEAD_BYTES),
+  );
+  for (const parser of parsers) parser.feed(Buffer.from("GET /a"));
+  for (const parser of parsers) parser.feed(Buffer.from("b HTTP/1.1\r\n\r\n"));
+  for (const parser of parsers) parser.free();
+  expect(heads).toEqual(Array(20_000).fill("/ab"));
+});
