@@ -22,6 +22,7 @@ const HEIGHT: Readonly<Record<string, number>> = {
   replay: 4,
   load: 4,
   check: 4,
+  fit: 4,
   workers: 4,
   protocol: 3,
   metrics: 3,

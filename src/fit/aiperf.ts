@@ -1,0 +1,83 @@
+/** What stands in `profile_export_aiperf.json` (means) and `profile_export.jsonl` (a record per request) of aiperf 0.13? */
+import { type Answered, type Run, runOf } from "./run.ts";
+import type { Json } from "./vllm.ts";
+
+const US: Readonly<Record<string, number>> = { ns: 0.001, us: 1, ms: 1000, sec: 1e6, s: 1e6, seconds: 1e6 };
+
+const objectAt = (json: Json, key: string): Json | undefined =>
+  typeof json[key] === "object" && json[key] !== null ? (json[key] as Json) : undefined;
+
+/** In microseconds where the metric has a unit of time. */
+function metric(json: Json, tag: string, key: "avg" | "std" | "value"): number {
+  const found = objectAt(json, tag);
+  const value = found?.[key];
+  return typeof value === "number" ? value * (US[String(found!.unit)] ?? 1) : Number.NaN;
+}
+
+export function isAiperf(json: Json): boolean {
+  return objectAt(json, "time_to_first_token")?.avg !== undefined;
+}
+
+const LENGTHS = ["input_sequence_length", "output_sequence_length"];
+
+/** Or what is missing. */
+export function aiperfRun(json: Json, source: string): Run | string {
+  const mean = (tag: string) => metric(json, tag, "avg");
+  const means = {
+    completed: mean("request_count"),
+    durationUs: mean("benchmark_duration"),
+    inputTokens: mean("input_sequence_length"),
+    outputTokens: mean("output_sequence_length"),
+    ttftUs: mean("time_to_first_token"),
+    tpotUs: mean("inter_token_latency"),
+  };
+  const missing = Object.values(means).some((value) => !(value > 0));
+  if (missing)
+    return "request_count, benchmark_duration, sequence lengths, time_to_first_token and inter_token_latency";
+  const [inputStd, outputStd] = LENGTHS.map((tag) => metric(json, tag, "std") || 0) as [number, number];
+  return { source, format: "aiperf", concurrency: concurrencyOf(json), requests: null, ...means, inputStd, outputStd };
+}
+
+/** Wherever in the configuration it stands; null where there is a rate. */
+function concurrencyOf(json: Json): number | null {
+  const config = JSON.stringify(json.input_config ?? {});
+  if (/"request_rate":\s*\d/.test(config)) return null;
+  const [, found] = /"concurrency":\s*(\d+)/.exec(config) ?? [];
+  return found === undefined ? null : Number(found);
+}
+
+export function isAiperfRecord(json: Json): boolean {
+  return objectAt(json, "metadata") !== undefined && objectAt(json, "metrics") !== undefined;
+}
+
+/** Warm-up, cancelled and failed requests are left out. */
+export function aiperfRecords(records: readonly Json[], source: string): Run | string {
+  const found: Answered[] = [];
+  for (const record of records) {
+    const metadata = objectAt(record, "metadata")!;
+    const metrics = objectAt(record, "metrics")!;
+    if (metadata.benchmark_phase === "warmup" || metadata.was_cancelled === true || record.error) continue;
+    const value = (tag: string) => metric(metrics, tag, "value");
+    const sentUs = Number(metadata.request_start_ns) / 1000;
+    const firstUs = sentUs + value("time_to_first_token");
+    const lastUs = sentUs + value("request_latency");
+    const [inputTokens, outputTokens] = [value("input_sequence_length"), value("output_sequence_length")];
+    if (!(lastUs >= firstUs && inputTokens >= 1 && outputTokens >= 1)) continue;
+    found.push({ sentUs, firstUs, lastUs, inputTokens, outputTokens, laterUs: later(metrics, firstUs, outputTokens) });
+  }
+  if (found.length === 0) return "a record of an answered request with its times and lengths";
+  // Records do not say how they were sent; arrivals are replayed at their times.
+  return runOf({ source, format: "aiperf", concurrency: null }, found);
+}
+
+/** Times between chunks, where they are there and each chunk was a token. */
+function later(metrics: Json, firstUs: number, outputTokens: number): number[] | null {
+  const gaps = objectAt(metrics, "inter_chunk_latency");
+  if (!Array.isArray(gaps?.value) || gaps.value.length !== outputTokens - 1) return null;
+  const unit = US[String(gaps.unit)] ?? 1000;
+  let us = firstUs;
+  return gaps.value.map((gap: number) => {
+    us += gap * unit;
+    return us;
+  });
+}

@@ -1,0 +1,54 @@
+/** Which benchmark wrote this file, and what does it say? Throws a TraceError in one line. */
+import { TraceError } from "../traces/trace.ts";
+import { aiperfRecords, aiperfRun, isAiperf, isAiperfRecord } from "./aiperf.ts";
+import type { Run } from "./run.ts";
+import { isVllm, type Json, vllmRun } from "./vllm.ts";
+
+const KNOWN =
+  "a result of vllm bench serve --save-result, of aiperf (profile_export_aiperf.json or profile_export.jsonl) or of understudy load";
+
+/** The runs of a file: one, or one per line of `--append-result`. `name` is for messages. */
+export function readRuns(text: string, name: string): Run[] {
+  const whole = parsed(text);
+  if (whole !== undefined) return [runFrom(whole, name)];
+  const lines = text.split("\n").map((line, i) => ({ line, at: `${name}:${i + 1}` }));
+  const objects = lines
+    .filter(({ line }) => line.trim() !== "")
+    .map(({ line, at }) => {
+      const json = parsed(line);
+      if (json === undefined) throw new TraceError(`${at}: expected a JSON object, or a file that is one: ${KNOWN}`);
+      return { json, at };
+    });
+  if (objects.length === 0) throw new TraceError(`${name}: is empty; expected ${KNOWN}`);
+  if (!objects.every(({ json }) => isAiperfRecord(json))) return objects.map(({ json, at }) => runFrom(json, at));
+  return [
+    taken(
+      aiperfRecords(
+        objects.map(({ json }) => json),
+        name,
+      ),
+      name,
+    ),
+  ];
+}
+
+function runFrom(json: Json, name: string): Run {
+  if (isVllm(json)) return taken(vllmRun(json, name), name);
+  if (isAiperf(json)) return taken(aiperfRun(json, name), name);
+  if (isAiperfRecord(json)) return taken(aiperfRecords([json], name), name);
+  throw new TraceError(`${name}: expected ${KNOWN}`);
+}
+
+function taken(run: Run | string, name: string): Run {
+  if (typeof run === "string") throw new TraceError(`${name}: expected ${run}`);
+  return run;
+}
+
+function parsed(text: string): Json | undefined {
+  try {
+    const json: unknown = JSON.parse(text);
+    return typeof json === "object" && json !== null && !Array.isArray(json) ? (json as Json) : undefined;
+  } catch {
+    return undefined;
+  }
+}
