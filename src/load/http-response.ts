@@ -31,6 +31,8 @@ enum State {
 
 const LF = 10;
 const CR = 13;
+const SPACE = 32;
+const SEMICOLON = 59;
 
 export class ResponseParser {
   /** May the connection carry another request? */
@@ -176,6 +178,7 @@ export class ResponseParser {
         return at + 1;
       }
       if (byte === CR) continue;
+      if (byte !== SEMICOLON && byte !== SPACE) break;
       this.#state = State.Extension;
       return at + 1;
     }

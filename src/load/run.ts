@@ -31,7 +31,7 @@ export interface Phase {
 
 export interface RunOptions {
   readonly clock: Clock;
-  readonly client: Client;
+  readonly client: Pick<Client, "send" | "prepare" | "countFrom" | "cutAll">;
   readonly seed: number;
   /** Shares of requests, 0 to 1. */
   readonly cancelShare: number;
