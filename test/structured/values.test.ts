@@ -12,11 +12,9 @@ import { schemas } from "./schemas.ts";
 
 const SCHEMAS = 500;
 
-function validator(schema: object) {
-  const ajv = new Ajv({ strict: false });
-  addFormats(ajv);
-  return ajv.compile(schema);
-}
+const ajv = new Ajv({ strict: false });
+addFormats(ajv);
+const validator = (schema: object) => ajv.compile(schema);
 const drawn = (schema: Schema, seed: number) => jsonText(new Values(schema).draw(new Draws(seed)));
 
 test(`values of ${SCHEMAS} generated schemas fit them, and the seed decides`, () => {

@@ -54,7 +54,8 @@ function range(schema: Keywords, integers: boolean): [number, number] {
 function drawMultiple(draws: Draws, from: number, to: number, step: number): number {
   const first = Math.ceil(from / step - 1e-9);
   const last = Math.floor(to / step + 1e-9);
-  if (first > last) throw new Unsatisfiable(`range [${from}, ${to}] does not contain a multiple of ${step}`);
+  if (first > last)
+    throw new Unsatisfiable(`range [${first * step}, ${last * step}] does not contain a multiple of ${step}`);
   const span = last - first + 1;
   for (let attempt = 0; ; attempt++) {
     const at = first + (span > 2 ** 32 ? Math.floor(draws.unit() * span) : draws.below(span));

@@ -54,7 +54,18 @@ export class Pattern {
   }
 }
 
-function parse(source: string): AST.Pattern {
+/** What other dialects write that JavaScript does not: Python's and Rust's names, flags in front, anchors, doubled repetitions. */
+function plain(source: string): string {
+  return source
+    .replace(/^\(\?[imsuxU]+\)/, "")
+    .replaceAll("(?P<", "(?<")
+    .replace(/\\[AzZ]/g, "")
+    .replace(/([*+?}])[*+]+/g, "$1")
+    .replace(/(?<!\\)\\$/, "");
+}
+
+function parse(given: string): AST.Pattern {
+  const source = plain(given);
   const parser = new RegExpParser({ ecmaVersion: 2025 });
   try {
     return parser.parsePattern(source, 0, source.length, { unicode: true });

@@ -200,7 +200,9 @@ export class Values {
     if (from > TEXT_MOST) throw new Unsatisfiable(`texts of ${from} characters; at most ${TEXT_MOST} are drawn`);
     const [pattern, ...others] = patternsOf(schema);
     if (pattern !== undefined) {
-      const text = this.#pattern(pattern).draw(draws, from, to);
+      let text = this.#pattern(pattern).draw(draws, from, to);
+      // What stands behind a pattern without an end is free.
+      if (text.length < from && !/\$\)*$/.test(pattern)) text += words(draws, from - text.length, from - text.length);
       if (others.length > 0 && !fits(text, { pattern: { both: others } }, true))
         throw new Unsatisfiable("patterns that exclude each other");
       if (text.length < from || text.length > to) throw new Unsatisfiable("a pattern that no such length fits");

@@ -1,0 +1,204 @@
+/**
+ * What is wrong with a regular expression, in the words of Rust's parser? vLLM 0.33 shows them when none of its grammar
+ * libraries takes an expression (regex-syntax 0.8, as llguidance 1.7.6 prints it). The first mistake is told.
+ */
+
+export interface RegexMistake {
+  /** Characters of the expression, for the marks below it. */
+  readonly from: number;
+  readonly to: number;
+  readonly what: string;
+  /** Not a mistake of the syntax: what it asks for is not done. */
+  readonly lookaround?: string;
+}
+
+const mistake = (from: number, to: number, what: string): RegexMistake => ({ from, to, what });
+const LOOKAROUND = "look-around, including look-ahead and look-behind, is not supported";
+const NOTHING_TO_REPEAT = "repetition operator missing expression";
+
+/** null: none that is known here. */
+export function regexMistake(source: string): RegexMistake | null {
+  return new Scanner(source).scan();
+}
+
+/** The parser's own lines. */
+export function mistakeText(source: string, { from, to, what }: RegexMistake): string {
+  return `regex parse error:\n    ${source}\n    ${" ".repeat(from)}${"^".repeat(Math.max(1, to - from))}\nerror: ${what}`;
+}
+
+class Scanner {
+  readonly #source: string;
+  #at = 0;
+  #open: number[] = [];
+  /** Something stands before that can be repeated. */
+  #repeatable = false;
+  #boundary: string | null = null;
+
+  constructor(source: string) {
+    this.#source = source;
+  }
+
+  scan(): RegexMistake | null {
+    while (this.#at < this.#source.length) {
+      const found = this.#one(this.#source[this.#at]!);
+      if (found !== null) return found;
+    }
+    if (this.#open.length > 0) return mistake(this.#open.at(-1)!, this.#open.at(-1)! + 1, "unclosed group");
+    return this.#boundary === null ? null : { ...mistake(0, 0, ""), lookaround: this.#boundary };
+  }
+
+  #one(character: string): RegexMistake | null {
+    const at = this.#at;
+    switch (character) {
+      case "(":
+        return this.#group();
+      case ")":
+        if (this.#open.pop() === undefined) return mistake(at, at + 1, "unopened group");
+        return this.#taken(1);
+      case "[":
+        return this.#class();
+      case "\\":
+        return this.#escape();
+      case "|":
+        this.#at++;
+        this.#repeatable = false;
+        return null;
+      case "*":
+      case "+":
+      case "?":
+        if (!this.#repeatable) return mistake(at, at + 1, NOTHING_TO_REPEAT);
+        return this.#taken(1);
+      case "{":
+        return this.#repeatable ? this.#counted() : mistake(at, at + 1, NOTHING_TO_REPEAT);
+      default:
+        return this.#taken(1);
+    }
+  }
+
+  #taken(characters: number): null {
+    this.#at += characters;
+    this.#repeatable = true;
+    return null;
+  }
+
+  #group(): RegexMistake | null {
+    const at = this.#at;
+    const rest = this.#source.slice(at);
+    const look = /^\(\?<?[=!]/.exec(rest);
+    if (look !== null) return mistake(at, at + look[0].length, LOOKAROUND);
+    if (rest === "(?") return mistake(at, at + 1, "unclosed group");
+    const name = /^\(\?P?<[^>]*/.exec(rest);
+    if (name !== null) {
+      if (rest[name[0].length] !== ">")
+        return mistake(this.#source.length, this.#source.length, "unclosed capture group name");
+      this.#at += name[0].length + 1;
+    } else if (rest.startsWith("(?")) {
+      const flags = /^\(\?[imsUuxR-]*/.exec(rest)![0];
+      const next = rest[flags.length];
+      if (next === ")") return this.#taken(flags.length + 1);
+      if (next !== ":") return mistake(at + flags.length, at + flags.length + 1, "unrecognized flag");
+      this.#at += flags.length + 1;
+    } else this.#at++;
+    this.#open.push(at);
+    this.#repeatable = false;
+    return null;
+  }
+
+  #class(): RegexMistake | null {
+    const begin = this.#at;
+    // Nothing is left out: xgrammar takes it.
+    if (this.#source.startsWith("[^]", begin)) return this.#taken(3);
+    let at = begin + 1;
+    if (this.#source[at] === "^") at++;
+    // A bracket right behind the opening one is a character.
+    const first = at;
+    for (let previous: number | null = null; at < this.#source.length; ) {
+      const character = this.#source[at]!;
+      if (character === "]" && at > first) {
+        this.#at = at + 1;
+        this.#repeatable = true;
+        return null;
+      }
+      if (character === "[" && this.#source[at + 1] === ":") {
+        const end = this.#source.indexOf(":]", at);
+        at = end < 0 ? this.#source.length : end + 2;
+        previous = null;
+        continue;
+      }
+      const length = character === "\\" ? 2 : 1;
+      const isRange = character === "-" && previous !== null && this.#source[at + 1] !== "]";
+      if (!isRange) {
+        previous = length === 1 ? at : null;
+        at += length;
+        continue;
+      }
+      const to = at + 1;
+      if (/^\\[dwsDWSpP]/.test(this.#source.slice(to)))
+        return mistake(to, to + 2, "invalid range boundary, must be a literal");
+      if (this.#source[to] !== undefined && this.#source[to] !== "\\" && this.#source[previous!]! > this.#source[to]!)
+        return mistake(previous!, to + 1, "invalid character class range, the start must be <= the end");
+      previous = null;
+      at = to + (this.#source[to] === "\\" ? 2 : 1);
+    }
+    const shown = this.#source[begin + 1] === "]" ? 2 : 1;
+    return mistake(begin, begin + shown, "unclosed character class");
+  }
+
+  #escape(): RegexMistake | null {
+    const at = this.#at;
+    const next = this.#source[at + 1];
+    if (next === undefined) return this.#taken(1); // llguidance ends the expression with its own delimiter
+    if (next >= "1" && next <= "9") return mistake(at, at + 2, "backreferences are not supported");
+    if (next === "k") return mistake(at, at + 2, "unrecognized escape sequence");
+    const needed = { p: 1, P: 1, x: 2, u: 4, U: 8 }[next];
+    if (needed !== undefined && this.#source[at + 2] !== "{") {
+      if (this.#source.length < at + 2 + needed)
+        return mistake(
+          this.#source.length,
+          this.#source.length,
+          "incomplete escape sequence, reached end of pattern prematurely",
+        );
+      return this.#taken(2 + needed);
+    }
+    if (needed !== undefined) return this.#braced(at, next);
+    if (next === "b" || next === "B") this.#boundary ??= next === "b" ? "WordUnicode" : "WordUnicodeNegate";
+    return this.#taken(2);
+  }
+
+  #braced(at: number, kind: string): RegexMistake | null {
+    const end = this.#source.indexOf("}", at);
+    if (end < 0)
+      return mistake(
+        this.#source.length,
+        this.#source.length,
+        "incomplete escape sequence, reached end of pattern prematurely",
+      );
+    const whole = this.#source.slice(at, end + 1);
+    if (/p/i.test(kind) && !isProperty(whole)) return mistake(at, end + 1, "Unicode property not found");
+    return this.#taken(whole.length);
+  }
+
+  #counted(): RegexMistake | null {
+    const at = this.#at;
+    const rest = this.#source.slice(at);
+    const found = /^\{(\d+)(?:(,)(\d*))?\}/.exec(rest);
+    if (found !== null) {
+      const [whole, from, , to] = found;
+      if (to !== undefined && to !== "" && Number(to) < Number(from))
+        return mistake(at, at + whole.length, "invalid repetition count range, the start must be <= the end");
+      return this.#taken(whole.length);
+    }
+    if (/^\{\d*$/.test(rest) || /^\{\d+,\d*$/.test(rest))
+      return mistake(at, this.#source.length, "unclosed counted repetition");
+    return mistake(at + 1, at + 2, "repetition quantifier expects a valid decimal");
+  }
+}
+
+function isProperty(property: string): boolean {
+  try {
+    new RegExp(property, "u");
+    return true;
+  } catch {
+    return false;
+  }
+}

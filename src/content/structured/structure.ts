@@ -1,0 +1,103 @@
+/**
+ * What must an answer's text be? A schema, an expression, a choice, a grammar, tags, tool calls: each becomes a writer, which
+ * gives the text of a seed. All of it is made before the request goes to the engine, in the encoder's thread.
+ */
+import { BrokenStructure } from "./broken.ts";
+import { type CallPlan, writeCalls } from "./calls.ts";
+import { Draws } from "./draws.ts";
+import { drawGrammar, isGbnf, readGbnf } from "./grammar.ts";
+import { jsonText } from "./json-text.ts";
+import { readLark } from "./lark.ts";
+import { BrokenPattern, Pattern, TEXT_MOST } from "./pattern.ts";
+import { mistakeText, regexMistake } from "./rust-regex.ts";
+import { type Schema, Unsatisfiable } from "./schema.ts";
+import { readSchema } from "./schema-mistakes.ts";
+import { tagWriter } from "./tags.ts";
+import { Values } from "./values.ts";
+
+/** Schemas are JSON texts: they go to another thread, and most of them are never looked into here. */
+export type Structure =
+  | { readonly kind: "json"; readonly schema: string }
+  | { readonly kind: "object" }
+  | { readonly kind: "regex"; readonly pattern: string }
+  | { readonly kind: "choice"; readonly choices: readonly string[] }
+  | { readonly kind: "grammar"; readonly grammar: string }
+  | { readonly kind: "tags"; readonly tags: string }
+  | { readonly kind: "calls"; readonly plans: readonly CallPlan[] };
+
+/** The text of the choice at `index`, from its seed. */
+export type Writer = (seed: number, index: number) => string;
+
+const ANY_OBJECT: Schema = {
+  type: "object",
+  additionalProperties: { type: ["string", "integer", "boolean"] },
+  minProperties: 1,
+};
+
+/** Throws `BrokenStructure`. */
+export function writerOf(structure: Structure): Writer {
+  const draw = drawerOf(structure);
+  return (seed, index) => explained(() => draw(new Draws(seed), index));
+}
+
+function drawerOf(structure: Structure): (draws: Draws, index: number) => string {
+  switch (structure.kind) {
+    case "json": {
+      const schema = readSchema(structure.schema);
+      return (draws) => schemaText(schema, draws);
+    }
+    case "object":
+      return (draws) => schemaText(ANY_OBJECT, draws);
+    case "regex":
+      return regexDrawer(structure.pattern);
+    case "choice":
+      return (draws) => draws.pick(structure.choices);
+    case "grammar": {
+      const { grammar } = structure;
+      const read = explained(() => (isGbnf(grammar) ? readGbnf(grammar) : readLark(grammar)));
+      return (draws) => drawGrammar(read, draws);
+    }
+    case "tags":
+      return tagWriter(structure.tags, schemaText);
+    case "calls":
+      return (draws, index) => writeCalls(structure.plans[index]!, draws);
+  }
+}
+
+/** The text of a value that fits. */
+export function schemaText(schema: Schema, draws: Draws): string {
+  const values = new Values(schema);
+  return values.endless ? values.drawEndless(draws, jsonText, TEXT_MOST) : jsonText(values.draw(draws));
+}
+
+function regexDrawer(source: string): (draws: Draws) => string {
+  const found = regexMistake(source);
+  if (found !== null) {
+    const escaped = source.replaceAll("\\", "\\\\").replaceAll('"', '\\"');
+    const why =
+      found.lookaround === undefined
+        ? mistakeText(source, found)
+        : `lookarounds not supported yet; ${found.lookaround} in regex /${source}/`;
+    throw new BrokenStructure(
+      `Grammar error: at 1(8): invalid regex "${escaped}" (in regex): ${why}\n   1 | start: /${source}/\n              ^`,
+    );
+  }
+  const pattern = explained(() => new Pattern(source));
+  return (draws) => pattern.draw(draws);
+}
+
+/** Contradictions that llguidance finds as well, in its words. */
+const SAID_BY_VLLM = /^(?:range \[|incompatible types)/;
+
+/** What is not drawn is refused, and it is said that it is here and not in vLLM. */
+function explained<T>(draw: () => T): T {
+  try {
+    return draw();
+  } catch (error) {
+    if (error instanceof Unsatisfiable && SAID_BY_VLLM.test(error.message))
+      throw new BrokenStructure(`Grammar error: Unsatisfiable schema: ${error.message}`);
+    if (error instanceof Unsatisfiable || error instanceof BrokenPattern)
+      throw new BrokenStructure(`understudy: no text is drawn for this constraint: ${error.message}`);
+    throw error;
+  }
+}
