@@ -37,6 +37,7 @@ import { docsRoutes } from "./protocol/openai/docs-routes.ts";
 import { type Accounting, accessLine, type OpenAiOptions } from "./protocol/openai/front.ts";
 import { openai } from "./protocol/openai/routes.ts";
 import { DEV_METHODS, DOCS_METHODS, servedBy } from "./protocol/openai/served.ts";
+import { responses } from "./protocol/responses/dialect.ts";
 import { randomSeed, seeded } from "./random.ts";
 import { Garbage, SpareTime } from "./spare-time.ts";
 import { StepLog } from "./step-log.ts";
@@ -252,7 +253,7 @@ export async function createApp(config: ServeConfig, { log: write, stepLog, plac
           leftUs,
         )
       : new Renderer(() => held.refresh(clock.now()), setup, leftUs);
-  const dialects = [anthropic(config.enablePromptTokensDetails)];
+  const dialects = [anthropic(config.enablePromptTokensDetails), responses(wire.responseStore ?? 0)];
   const app = new Elysia({ strictPath: true }).use(metrics(renderer, setup.identity)).use(openai(front, dialects));
   if (config.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
   renderer.marks = marks.of(Cause.Scrape);

@@ -21,13 +21,25 @@ export interface ChatChanges {
   readonly maxTokensParam?: "max_output_tokens";
 }
 
+/** Events of a stream that is kept. */
+export interface Log {
+  readonly events: readonly string[];
+  readonly ended: boolean;
+  /** Calls `more` at each event and at the end, until it is taken back. */
+  follow(more: () => void): () => void;
+}
+
 /** What dialects find. */
 export interface House {
   readonly limits: Limits;
+  /** Answers are taken apart: there is a parser of thinking or of calls. */
+  readonly parses: boolean;
   /** Unix seconds. */
   readonly epochSeconds: () => number;
   /** A chat's body as a request. `exact`: from the exact parser. Throws `Refused`. */
   chat(body: PythonDict, exact: boolean, changes?: ChatChanges): ChatRequest;
+  /** Throws `Refused` for a model that is not served. */
+  checkModel(model: string | null): void;
   /** The chat template takes words of the system in front alone. */
   mergesSystem(): boolean;
   /** Answers a request; it is counted once, whatever becomes of it. */
@@ -37,6 +49,8 @@ export interface House {
   /** Tokens of a chat's prompt; throws `Refused`. */
   promptTokens(request: ChatRequest): Promise<number>;
   json(context: Context, body: string): Response;
+  /** A stream of the log's events, from this one on. */
+  follow(context: Context, log: Log, from: number): Response;
   error(context: Context, error: ErrorAnswer): Response;
 }
 

@@ -2,8 +2,10 @@
  * How does a dialect write an answer that runs the way of a chat? A form is made for each request and told, in order, how
  * the answer goes; it gives the events of a stream, or the whole body. Types only.
  */
+import type { Log } from "./dialect.ts";
 import type { Delta, Message } from "./output.ts";
 import type { ChatRequest, ErrorAnswer, Limits } from "./request.ts";
+import type { EventSink } from "./sink.ts";
 
 /** What is known when the engine gets the request. */
 export interface About {
@@ -35,7 +37,21 @@ export interface Ending {
 /** Log probabilities of a piece's tokens as chat has them: JSON of `{"content": […]}`; null: none asked for. */
 export type PieceLogprobs = string | null;
 
+/** An answer that goes on by itself, after the request was answered. */
+export interface Background {
+  /** Aborted: it is to end. */
+  readonly signal: AbortSignal;
+  /** Takes the events of a stream; null: there is none. */
+  readonly log: (EventSink & Log) | null;
+  /** Body of the answer to the request; with a `log` that is the stream of its events. */
+  queued(): string;
+  /** It came to nothing. */
+  failed(): void;
+}
+
 export interface Form {
+  /** null or absent: who asks waits for the answer. */
+  readonly background?: Background | null;
   /** The id of the request with this `X-Request-Id`. */
   id(header: string | null): string;
   /** The engine got it; the events that leave at once. */

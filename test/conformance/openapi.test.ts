@@ -7,6 +7,7 @@ import { operations as anthropic } from "../../src/protocol/anthropic/operations
 import { openApi, printed } from "../../src/protocol/openai/openapi.ts";
 import { type Kind, parameterOf } from "../../src/protocol/openai/parameters.ts";
 import { LORA_METHODS, servedBy } from "../../src/protocol/openai/served.ts";
+import { operations as responses } from "../../src/protocol/responses/operations.ts";
 import { FAIL, type Schema, State } from "../../src/protocol/types.ts";
 import { type Server, serve } from "../server.ts";
 
@@ -22,7 +23,7 @@ const get = async (path: string) => {
   const response = await fetch(server.url + path);
   return { status: response.status, type: response.headers.get("content-type"), text: await response.text() };
 };
-const others = { ...anthropic };
+const others = { ...anthropic, ...responses };
 const everything = servedBy({ devMode: true, runtimeLora: true, disableFastapiDocs: false });
 
 test("the document is valid OpenAPI 3.1, and every reference in it is answered", async () => {

@@ -94,6 +94,13 @@ export class FormStream implements ToldChoice, SinkEvents {
     if (!this.#done && (this.finish !== null || this.#text.waiting > 0)) this.#send();
   }
 
+  /** Somebody wants it to end. */
+  cancel(): void {
+    if (this.#done) return;
+    this.onGone();
+    this.sink.end();
+  }
+
   onGone(): void {
     logAborted(this.asked, () => !this.#done);
     this.#drop();

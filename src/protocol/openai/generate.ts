@@ -14,7 +14,7 @@ import {
   paused,
   pausedInChatStream,
 } from "../errors.ts";
-import type { About, Asker, Form } from "../form.ts";
+import type { About, Asker, Background, Form } from "../form.ts";
 import type { Read } from "../read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import type { Adapters } from "./adapters.ts";
@@ -33,6 +33,7 @@ import { readBatch, readInvocation } from "./batch.ts";
 import { DONE } from "./chunks.ts";
 import { CollectedAnswer } from "./collect.ts";
 import { Door } from "./door.ts";
+import { follow } from "./follow.ts";
 import { FormStream } from "./form-stream.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { type Cut, generationOf } from "./generation.ts";
@@ -216,22 +217,33 @@ export class Generator {
     if (late !== null) return refuse(late);
     if (request.stream) {
       const answer = form === null ? new StreamedAnswer(asked) : new FormStream(asked, form);
-      const sink = this.#http.open(context, answer, accounting);
+      const sink = form?.background?.log ?? this.#http.open(context, answer, accounting);
       answer.sink = sink;
       const refused = this.#submit(asked, request, http, cut, how, answer.choices);
       if (refused === "paused") return refuseLate(request.kind === "chat" ? pausedInChatStream : paused);
       if (refused !== null) return refuse(engineBusy);
-      this.#door.answers(ticket, answer, this.#http.visitOf(context));
-      if (config.earlyHead) sink.write(EARLY);
+      const log = form?.background?.log;
+      this.#door.answers(ticket, answer, log ? null : this.#http.visitOf(context));
+      if (config.earlyHead && !log) sink.write(EARLY);
       if (form !== null) (answer as FormStream).write(form.accepted(aboutOf(asked, cut[0]!)));
-      return this.#http.stream(context, sink);
+      if (!log) return this.#http.stream(context, sink);
+      form!.background!.signal.addEventListener("abort", () => (answer as FormStream).cancel());
+      return follow(this.#http, context, log, 0);
     }
     const answer = new CollectedAnswer(asked);
     const refused = this.#submit(asked, request, http, cut, how, answer.choices);
     if (refused !== null) return refuse(refused === "paused" ? paused : engineBusy);
     form?.accepted(aboutOf(asked, cut[0]!));
     this.#door.answers(ticket, answer);
+    if (form?.background) return this.#goesOn(context, answer, form.background);
     return this.#collect(context, answer);
+  }
+
+  /** The request is answered at once, and its answer goes on by itself. */
+  #goesOn(context: Context, answer: CollectedAnswer, background: Background): Response {
+    background.signal.addEventListener("abort", () => answer.gone());
+    void answer.answer.then((body) => typeof body === "string" || background.failed());
+    return this.#http.json(context, background.queued());
   }
 
   async #collect(context: Context, answer: CollectedAnswer): Promise<Response> {
@@ -265,12 +277,12 @@ export class Generator {
       return {
         tokens: ids.length,
         ids: keepIds ? [...ids] : null,
-        echo: !echoes ? null : typeof given === "string" ? given : this.#decode(ids),
+        echo: !echoes ? null : typeof given === "string" ? given : decoded(this.#options, ids),
         seed: this.#seed(request, ids),
         thinkingIsOver: isOver(this.#server, request, ids),
       };
     });
-    const promptText = request.kind === "chat" && request.returnPromptText ? this.#decode(cut[0]!.ids) : null;
+    const promptText = request.kind === "chat" && request.returnPromptText ? decoded(this.#options, cut[0]!.ids) : null;
     return {
       server: this.#server,
       wishes: wishesOf(request, this.#server),
@@ -364,12 +376,6 @@ export class Generator {
     else sink.end();
     return this.#http.stream(context, sink);
   }
-
-  #decode(ids: Uint32Array): string {
-    const bytes: Uint8Array[] = [];
-    for (const id of ids) bytes.push(this.#options.vocabulary.bytesOf(id).slice());
-    return Buffer.concat(bytes).toString();
-  }
 }
 
 const READERS: Readonly<Record<Exclude<Entry, Asker>, (...given: Parameters<typeof readChat>) => Read<Asking>>> = {
@@ -386,4 +392,8 @@ function aboutOf({ id, model, created, prompts }: Asked, { maxTokens }: Cut): Ab
 /** 32 of a seed's 64 bits, all of them mixed in. */
 function fold(seed: number): number {
   return (seed ^ Math.floor(seed / 2 ** 32)) >>> 0;
+}
+
+function decoded({ vocabulary }: OpenAiOptions, ids: Uint32Array): string {
+  return Buffer.concat(Array.from(ids, (id) => vocabulary.bytesOf(id).slice())).toString();
 }

@@ -4,18 +4,28 @@ import type { House } from "../dialect.ts";
 import { internalError, Refused } from "../errors.ts";
 import type { Limits } from "../request.ts";
 import { Bodies } from "./body.ts";
+import { follow } from "./follow.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Generator } from "./generate.ts";
 import type { Http } from "./http.ts";
 import { checkPrompt } from "./limits.ts";
 import { encodePrompts } from "./prompts.ts";
 import { readChatValue } from "./read.ts";
+import { checkModel } from "./translate.ts";
 
-export function houseOf(options: OpenAiOptions, http: Http, limits: Limits, generator: Generator): House {
+export function houseOf(
+  options: OpenAiOptions,
+  http: Http,
+  limits: Limits,
+  generator: Generator,
+  parses: boolean,
+): House {
   const bodies = new Bodies(options);
   let merges: boolean | null = null;
   return {
     limits,
+    parses,
+    checkModel: (model) => checkModel(model, limits),
     epochSeconds: options.epochSeconds,
     chat: (body, exact, changes) => readChatValue(body, limits, exact, changes),
     mergesSystem: () => {
@@ -33,6 +43,7 @@ export function houseOf(options: OpenAiOptions, http: Http, limits: Limits, gene
       if ("error" in checked) throw new Refused(checked.error);
       return ids.length;
     },
+    follow: (context, log, from) => follow(http, context, log, from),
     json: (context, body) => http.json(context, body),
     error: (context, error) => http.error(context, error),
   };

@@ -12,6 +12,7 @@ import { SseStream } from "../sse.ts";
 import { Cors } from "./cors.ts";
 import type { HttpVisit, OpenAiOptions } from "./front.ts";
 import { ORDER_HEADER } from "./order-header.ts";
+import { routeOf } from "./served.ts";
 
 /** The part of Elysia's context that is used. */
 export interface Context {
@@ -58,7 +59,7 @@ export class Http {
 
   /** To be told of every request that no key kept out, before its route is. */
   came({ request }: Context): void {
-    this.#options.httpAccounting?.came(request, pathOf(request.url));
+    this.#options.httpAccounting?.came(request, routeOf(pathOf(request.url)));
   }
 
   /** The request's visit, which the caller ends from now on: when the answer is complete, not when it is made. */
@@ -132,7 +133,7 @@ export class Http {
       this.visitOf(context); // answered outside the middleware that counts
       return this.#answer(context, preflight.status, preflight.body, preflight.headers);
     }
-    const methods = this.#methods.get(path);
+    const methods = this.#methods.get(routeOf(path));
     if (methods !== undefined) return this.error(context, methodNotAllowed(methods[0]!));
     if (path.length > 1 && path.endsWith("/") && this.#methods.has(path.slice(0, -1))) {
       const { protocol, search } = new URL(request.url);

@@ -33,9 +33,10 @@ export function openai(options: OpenAiOptions, dialects: readonly Dialect[] = []
   const http = new Http(options, config.runtimeLora ? { ...METHODS, ...LORA_METHODS } : METHODS);
   const adapters = new Adapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
   const limits = limitsOf(options, adapters);
-  const generator = new Generator(options, http, serverOf(options), limits, adapters);
+  const server = serverOf(options);
+  const generator = new Generator(options, http, server, limits, adapters);
   const tokenizer = new Tokenizer(options, http, limits);
-  const house = houseOf(options, http, limits, generator);
+  const house = houseOf(options, http, limits, generator, Boolean(server.reasoning));
   const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
   const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()));
   const lora = config.runtimeLora ? loraRoutes(options, http, adapters) : new Elysia();

@@ -7,6 +7,9 @@ export const METHODS: Served = {
   "/v1/chat/completions/batch": ["POST"],
   "/v1/completions": ["POST"],
   "/invocations": ["POST"],
+  "/v1/responses": ["POST"],
+  "/v1/responses/{response_id}": ["GET"],
+  "/v1/responses/{response_id}/cancel": ["POST"],
   "/v1/messages": ["POST"],
   "/v1/messages/count_tokens": ["POST"],
   "/tokenize": ["POST"],
@@ -55,3 +58,10 @@ export function servedBy(config: { devMode: boolean; runtimeLora?: boolean; disa
     ...(config.devMode ? DEV_METHODS : {}),
   };
 }
+
+/** The route of a path: with its parameters by name. */
+export function routeOf(path: string): string {
+  return path.startsWith(RESPONSES) ? path.replace(/^(\/v1\/responses\/)[^/]+/, "$1{response_id}") : path;
+}
+
+const RESPONSES = "/v1/responses/";

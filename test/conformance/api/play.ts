@@ -137,8 +137,10 @@ class Player {
     return exchange(request, this.#port, this.#clean, more as Record<string, string>, seen);
   }
 
-  #wrong({ response }: Exchange, played: Played, freeOrder: boolean): string | null {
-    const wrong = difference(response, played.response, freeOrder) ?? this.#ids.wrong(played);
+  #wrong({ request, response }: Exchange, played: Played, freeOrder: boolean): string | null {
+    // What is got was made before.
+    const repeated = request.method === "GET";
+    const wrong = difference(response, played.response, freeOrder) ?? (repeated ? null : this.#ids.wrong(played));
     return wrong ?? (this.#exactHeads ? headDifference(played) : null);
   }
 }
