@@ -1,12 +1,16 @@
-/** Writes the options table into the README, between its two markers; `test/unit/config-docs.test.ts` compares. */
+/** Writes the options tables into the README and docs/load.md, between their markers; tests compare. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { optionsMarkdown } from "../src/cli/help.ts";
+import { loadOptions } from "../src/cli/load-options.ts";
 
-const readme = new URL("../README.md", import.meta.url);
-const text = readFileSync(readme, "utf8");
 const between = /(<!-- options -->\n)[\s\S]*?(\n<!-- \/options -->)/;
-if (!between.test(text)) throw new Error("README.md lacks the markers <!-- options --> and <!-- /options -->");
-writeFileSync(
-  readme,
-  text.replace(between, (_, begin: string, end: string) => begin + optionsMarkdown() + end),
-);
+const tables = { "README.md": optionsMarkdown(), "docs/load.md": optionsMarkdown(loadOptions) };
+for (const [path, table] of Object.entries(tables)) {
+  const file = new URL(`../${path}`, import.meta.url);
+  const text = readFileSync(file, "utf8");
+  if (!between.test(text)) throw new Error(`${path} lacks the markers <!-- options --> and <!-- /options -->`);
+  writeFileSync(
+    file,
+    text.replace(between, (_, begin: string, end: string) => begin + table + end),
+  );
+}

@@ -23,9 +23,9 @@ export function serveHelp(word = ""): string {
   return [...(wanted === "" ? [intro()] : []), ...parts, ...(wanted === "" ? [outro()] : [])].join("\n\n");
 }
 
-/** The options as Markdown tables, one per group. `UNDERSTUDY_…` and YAML keys follow from the names. */
-export function optionsMarkdown(): string {
-  return [...Map.groupBy(rows, ([, row]) => row.group)]
+/** A command's options as Markdown tables, one per group. Of `serve` `UNDERSTUDY_…` and YAML keys follow from the names. */
+export function optionsMarkdown(table: Readonly<Record<string, Row>> = serveOptions): string {
+  return [...Map.groupBy(Object.entries<Row>(table), ([, row]) => row.group)]
     .map(([group, members]) => {
       const lines = members.map(([name, row]) => {
         const flag = `\`${flagOf(name, row)}\`${row.ours ? " (ours)" : ""}`;

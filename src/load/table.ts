@@ -85,8 +85,8 @@ export function ourTable(settings: Settings, { understudy }: Result, metrics: re
     ["sched delay", ...cells(delay, quantiles)],
   ];
   const lines = columns(rows);
-  const { requests = {}, throughput = {}, errors = {} } = part;
-  lines.push("", line("requests", summary(requests)));
+  const { counts = {}, throughput = {}, errors = {} } = part;
+  lines.push("", line("requests", summary(counts)));
   if (Object.keys(errors).length > 0) {
     lines.push(
       line(
