@@ -78,6 +78,8 @@ test("the tarball holds what runs, and nothing else", () => {
     "build/core.wasm",
     "build/vocabulary.bin",
     "build/answers.bin",
+    "build/report.js",
+    "build/report.css",
     "dist/src/library/index.js",
     "dist/src/library/index.d.ts",
     "dist/src/library/browser.js",

@@ -53,6 +53,12 @@ export const replayOptions = {
     about: "Simulated seconds after which a client leaves, if its answer has not ended; drawn where it is a range.",
   },
   json: { ...text("FILE", "a path to write"), group: "Output", default: "none", about: "The results as JSON." },
+  html: {
+    ...text("FILE", "a path to write"),
+    group: "Output",
+    default: "none",
+    about: "A report with plots, one file that needs no network. Looks at every step, which takes longer.",
+  },
   metrics: {
     ...text("FILE", "a path to write"),
     group: "Output",

@@ -14,9 +14,12 @@ import { Ensemble } from "../metrics/triton/ensemble.ts";
 import type { ClientOptions } from "../replay/clients.ts";
 import { Pages } from "../replay/page.ts";
 import { Replay } from "../replay/replay.ts";
+import { Moments, reportOf } from "../replay/report.ts";
 import { resultsOf } from "../replay/results.ts";
+import { both, Sample } from "../replay/sample.ts";
 import { SERIES_HEADER, Series } from "../replay/series.ts";
 import { table } from "../replay/table.ts";
+import { html } from "../report/index.ts";
 import { openTrace } from "../traces/open.ts";
 import { requests } from "../traces/requests.ts";
 import { type BadLine, TRACE_BLOCK, type Trace, TraceError } from "../traces/trace.ts";
@@ -33,6 +36,8 @@ import { resolveFlags } from "./serve-options.ts";
 
 const USAGE_ERROR = 2;
 const CORE_TRAPPED = 70;
+/** Simulated time between two moments of the page, where nobody says. */
+const PAGE_INTERVAL_S = 0.2;
 
 export async function run(argv: readonly string[]): Promise<void> {
   try {
@@ -73,12 +78,14 @@ async function replay(argv: readonly string[]): Promise<void> {
   // There is one process, whatever --workers says.
   const why = whyNotShown({ ...config, workers: 1 }) ?? wouldOverwrite(path, values, config);
   if (why !== undefined) return refuse(why);
-  await runTrace(trace, path ?? values.format!, values, config);
+  const command = ["understudy replay", ...argv.map((word) => (/[\s"]/.test(word) ? `'${word}'` : word))].join(" ");
+  await runTrace(trace, path ?? values.format!, values, config, command);
 }
 
 function wouldOverwrite(path: string | null, values: ReplayValues, { truthLog }: ServeConfig): string | undefined {
   return overwritten(path === null ? [] : [path], {
     "--json": values.json,
+    "--html": values.html,
     "--metrics": values.metrics,
     "--series": values.series,
     "--openmetrics": values.openmetrics,
@@ -96,9 +103,20 @@ async function replayCrash(path: string, words: number): Promise<void> {
   if (trapped) process.exitCode = CORE_TRAPPED;
 }
 
-async function runTrace(trace: Trace, name: string, values: ReplayValues, config: ServeConfig): Promise<void> {
+async function runTrace(
+  trace: Trace,
+  name: string,
+  values: ReplayValues,
+  config: ServeConfig,
+  command: string,
+): Promise<void> {
   const open = (path: string | undefined) => (path === undefined ? null : new OutFile(path));
-  const files = { json: open(values.json), metrics: open(values.metrics), series: open(values.series) };
+  const files = {
+    json: open(values.json),
+    html: open(values.html),
+    metrics: open(values.metrics),
+    series: open(values.series),
+  };
   const startS = values["start-time"] ?? 0;
   const scrapes =
     values.openmetrics === undefined
@@ -128,6 +146,7 @@ async function runTrace(trace: Trace, name: string, values: ReplayValues, config
   );
   const engines = values.engines ?? config.dataParallelSize;
   const truth = truthOf(config, engines);
+  const shown = values.html === undefined ? null : { moments: new Moments(), sample: new Sample() };
   const module = await WebAssembly.compile(await Bun.file(wasm).arrayBuffer());
   const startUs = wallUs();
   const replay = new Replay({
@@ -151,8 +170,8 @@ async function runTrace(trace: Trace, name: string, values: ReplayValues, config
     ...(config.triton.metrics && (scrapes !== null || files.metrics !== null)
       ? { passages: (now: () => number) => new Ensemble(config.triton.quantiles, now, Math.round(startS * 1e6)) }
       : {}),
-    ...(truth === null ? {} : { observer: (engine: number) => truth.observer(engine) }),
-    ...(files.series === null ? {} : { series: seriesInto(files.series, values["series-interval"] ?? 1) }),
+    ...observed(truth, shown?.sample ?? null),
+    ...rowsInto(files.series, shown?.moments ?? null, values["series-interval"]),
     ...(process.stderr.isTTY ? { onProgress: progress.show } : {}),
   });
   const dropped = truth === null ? null : () => truth.dropped();
@@ -180,6 +199,11 @@ async function runTrace(trace: Trace, name: string, values: ReplayValues, config
   if (files.json !== null) files.json.end(`${JSON.stringify(results, null, 2)}\n`);
   if (files.metrics !== null) files.metrics.end(await pages!.text("role"));
   files.series?.end("");
+  if (files.html !== null && shown !== null) {
+    const { moments, sample } = shown;
+    const page = reportOf(replay, results, { command, version, moments, requests: sample.seen });
+    files.html.end(html(page, sample.records));
+  }
   scrapes?.end();
 }
 
@@ -203,11 +227,26 @@ function truthOf({ truthLog, engine }: ServeConfig, engines: number): TruthLog |
   return createInlineTruthLog(truthLog, { engine, engines, epochUs: null }, warn);
 }
 
-function seriesInto(file: OutFile, intervalS: number) {
-  file.write(`${SERIES_HEADER}\n`);
+/** Who looks at every step. */
+function observed(truth: TruthLog | null, sample: Sample | null) {
+  if (truth === null && sample === null) return {};
+  const observer = (engine: number) => {
+    if (truth === null) return sample!.observer();
+    return sample === null ? truth.observer(engine) : both(truth.observer(engine), sample.observer());
+  };
+  return { observer };
+}
+
+/** What is looked at over simulated time: for the file, for the page, or for both. */
+function rowsInto(file: OutFile | null, moments: Moments | null, seconds: number | undefined) {
+  if (file === null && moments === null) return {};
+  file?.write(`${SERIES_HEADER}\n`);
   const series = new Series();
-  const onRow = (...row: Parameters<Series["row"]>) => file.write(`${series.row(...row)}\n`);
-  return { intervalUs: Math.round(intervalS * 1e6), onRow };
+  const onRow = (...row: Parameters<Series["row"]>) => {
+    file?.write(`${series.row(...row)}\n`);
+    moments?.row(...row);
+  };
+  return { series: { intervalUs: Math.round((seconds ?? (file === null ? PAGE_INTERVAL_S : 1)) * 1e6), onRow } };
 }
 
 function readText(path: string): string {

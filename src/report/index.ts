@@ -50,7 +50,7 @@ ${header(result, title)}
 ${tiles(result)}
 ${titled("Sweep", plots(sections.sweep))}
 ${titled("Latency", latencyTable(part), gap, plots(sections.latency))}
-${titled("Requests", waterfall && timeline(waterfall, records.length))}
+${titled("Requests", waterfall && timeline(waterfall, part.requests ?? records.length))}
 ${titled("Over time", plots(sections.run))}
 ${titled("Arrivals", plots(sections.arrivals))}
 ${titled("Server", plots(sections.server), deltaTable(part))}
@@ -114,12 +114,15 @@ function plots(all: readonly Plot[]): Markup | null {
   )}</div>`;
 }
 
-function timeline({ ids, thresholdsMs: [mild, bad], outliers, scheduled, failure }: Waterfall, all: number): Markup {
+function timeline(
+  { ids, thresholdsMs: [mild, bad], outliers, intended, scheduled, failure }: Waterfall,
+  all: number,
+): Markup {
   const queued = scheduled.some((time) => time !== null);
   const key = (color: string, text: string, kind = "") =>
     markup`<span><i class="${kind}" style="background:var(--${color})"></i>${text}</span>`;
   return markup`<figure class="wide"><figcaption><h3>Timeline</h3><p>${shareOf(ids.length, all, "requests")}, one bar each. Point at one for its numbers.</p>
-<div class="key">${key("grey", "sent late")}${queued ? [key("purple", "in the queue"), key("blue", "prefill")] : key("blue", "to the first token (queue and prefill)")}${key("green", "decode")}
+<div class="key">${intended.some((time) => time !== null) && key("grey", "sent late")}${queued ? [key("purple", "in the queue"), key("blue", "prefill")] : key("blue", "to the first token (queue and prefill)")}${key("green", "decode")}
 ${outliers.row.length > 0 && [key("orange", `token after ${mild} ms or more`, "tick"), key("red", `after ${bad} ms or more`, "tick")]}${failure.some(Boolean) && key("red", "failed (×)")}</div></figcaption>
 <div class="place" data-plot="waterfall"></div></figure>`;
 }

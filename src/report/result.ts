@@ -71,6 +71,8 @@ export interface UnderstudyPart {
   /** Limits by metric, ms: `{ttft: 500}`. */
   readonly slo?: Readonly<Record<string, number>>;
   readonly sched_delay_ms?: Distribution;
+  /** How many there were, where the records are a sample of them. */
+  readonly requests?: number;
   /** Requests by what went wrong. */
   readonly errors?: Readonly<Record<string, number>>;
   /** By metric: ttft, ttft_intended, itl, icl, tpot, e2el, e2el_intended, queue …; ms. */

@@ -63,11 +63,13 @@ ${inside && markup`<tr class="steady"><th>steady window</th>${cells(inside, colu
   return markup`<div class="panel"><table><thead><tr><th>ms</th>${columns.map((column) => markup`<th>${column}</th>`)}<th>count</th></tr></thead><tbody>${rows}</tbody></table></div>`;
 }
 
-/** Every percentile that any of them has, between the mean and the greatest. */
+/** What any of them has: moments, percentiles, ends. */
 function columnsOf(distributions: readonly Distribution[]): string[] {
   const percentiles = new Set(distributions.flatMap((one) => Object.keys(one).filter((key) => /^p\d/.test(key))));
   const rising = [...percentiles].sort((a, b) => Number(a.slice(1)) - Number(b.slice(1)));
-  return ["mean", "std", "min", ...rising, "max"];
+  const isThere = (name: string) =>
+    distributions.some((one) => isNumber((one as unknown as Record<string, unknown>)[name]));
+  return ["mean", "std", "min", ...rising, "max"].filter(isThere);
 }
 
 function cells(of: Distribution, columns: readonly string[]): Markup[] {

@@ -22,7 +22,7 @@ export function axisOf(axis: Axis, side: 2 | 3): uPlot.Axis {
     size: side === 2 ? 26 : (_, values) => 22 + 7 * Math.max(2, ...(values ?? []).map((value) => value?.length ?? 0)),
     space: side === 2 ? 56 : 32,
     values: (_, splits) => splits.map((value) => (value === null ? "" : shown(value, axis))),
-    ...(axis.log ? { splits: logTicks } : {}),
+    ...(axis.log ? { splits: logTicks, filter: (_, splits) => splits } : {}),
     ...(axis.whole ? { incrs: WHOLE } : {}),
   };
 }
