@@ -205,6 +205,8 @@ function setTools(chat: PlainDict, values: CountValues, messages: readonly Pytho
   } else if (choice === null) chat.tool_choice = null;
 }
 
+const SAID = ["strict", "defer_loading"];
+
 function toolOf(tool: PythonDict): PlainDict {
   const schema = get(tool, "input_schema") as PythonDict;
   const typed: PythonDict = new Map(keysOf(schema).map((key) => [key, get(schema, key) as PythonValue]));
@@ -215,8 +217,10 @@ function toolOf(tool: PythonDict): PlainDict {
       name: get(tool, "name") as string,
       description: get(tool, "description") ?? null,
       parameters: schema instanceof Map ? typed : Object.fromEntries(typed),
-      strict: get(tool, "strict") ?? null,
-      defer_loading: get(tool, "defer_loading") ?? null,
+      // What is null does not stand in the prompt.
+      ...Object.fromEntries(
+        SAID.flatMap((name) => ((get(tool, name) ?? null) === null ? [] : [[name, get(tool, name)!]])),
+      ),
     },
   };
 }

@@ -36,7 +36,7 @@ export function openai(options: OpenAiOptions, dialects: readonly Dialect[] = []
   const server = serverOf(options);
   const generator = new Generator(options, http, server, limits, adapters);
   const tokenizer = new Tokenizer(options, http, limits);
-  const house = houseOf(options, http, limits, generator, Boolean(server.reasoning));
+  const house = houseOf(options, http, limits, generator, Boolean(server.reasoning || server.tools));
   const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
   const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()));
   const lora = config.runtimeLora ? loraRoutes(options, http, adapters) : new Elysia();

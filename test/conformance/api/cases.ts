@@ -65,7 +65,8 @@ export function readFolder(dir: string, only: ReadonlySet<string> | null): Folde
     [join(dir, name), join(inside, "..", name)].find((path) => existsSync(path)) ?? join(OURS, fallback);
   const cases = readdirSync(inside)
     .filter((file) => file.endsWith(".json") && file !== "placeholders.json")
-    .sort()
+    // By name: a case comes before its `-stream`, as they were recorded.
+    .sort((a, b) => (a.slice(0, -5) < b.slice(0, -5) ? -1 : 1))
     .map((file) => readCase(readFileSync(join(inside, file), "utf8")))
     .filter((one) => one.name !== undefined && (only === null || only.has(one.name)));
   return {
