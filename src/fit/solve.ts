@@ -1,4 +1,4 @@
-/** Which coefficients, none below 0, come nearest to all equations? Least squares of relative errors, each kind with the same weight. */
+/** Which coefficients, none below 0, come nearest to all equations? Least squares, each kind with the same weight, outliers with less. */
 import { type Equation, UNKNOWNS, type Unknown } from "./equations.ts";
 
 export interface Solution {
@@ -6,7 +6,7 @@ export interface Solution {
   readonly us: Readonly<Record<Unknown, number>>;
   /** What the equations cannot tell from the others, or say nothing of. */
   readonly open: readonly Unknown[];
-  /** Of the equations of steps: shares of the measured. */
+  /** Of the equations of steps: shares of what the coefficients say. */
   readonly meanError: number;
   readonly p90Error: number;
 }
@@ -15,63 +15,112 @@ const PREFILL = UNKNOWNS.indexOf("prefill");
 /** Columns that are equal but for so much say nothing of their own: the square of what is left of one. */
 const OWN_SHARE = 1e-5;
 
+/** Equations that miss by more than this many ordinary misses count for less: a host that stood still is not the engine. */
+const HUBER = 1.5;
+const ROUNDS = 20;
+/** Of the ordinary miss, as a share of the median time: below it all is as good as exact. */
+const EXACT_SHARE = 1e-6;
+
 /** `prefillUs`: where it is known. Null: there is no equation, or none is met by coefficients above 0. */
 export function solve(equations: readonly Equation[], prefillUs?: number): Solution | null {
   if (equations.length === 0) return null;
-  const { matrix, right } = normal(equations, prefillUs);
-  let best: { readonly set: readonly number[]; readonly values: readonly number[]; readonly fits: number } | null =
-    null;
-  for (let bits = 1; bits < 2 ** UNKNOWNS.length; bits++) {
-    const set = UNKNOWNS.map((_, i) => i).filter((i) => (bits & (1 << i)) !== 0);
-    const values = eliminate(
-      set.map((row) => set.map((column) => matrix[row]![column]!)),
-      set.map((row) => right[row]!),
-    );
-    if (values === null || values.some((value) => value < 0)) continue;
-    // How much of the right side's square is explained.
-    const fits = values.reduce((sum, value, i) => sum + value * right[set[i]!]!, 0);
-    const isBetter = best === null || fits > best.fits * (1 + 1e-12);
-    if (isBetter) best = { set, values, fits };
+  const rows = rowsOf(equations, prefillUs);
+  let found = nearest(rows);
+  for (let round = 0; round < ROUNDS && found !== null; round++) {
+    weigh(rows, found.values);
+    found = nearest(rows);
   }
-  if (best === null) return null;
-  const { set, values } = best;
-  const given = (i: number) => (i === PREFILL ? (prefillUs ?? 0) : 0);
-  const of = (i: number) => (set.includes(i) ? values[set.indexOf(i)]! : given(i));
-  const us = Object.fromEntries(UNKNOWNS.map((name, i) => [name, of(i)])) as Record<Unknown, number>;
-  const open = UNKNOWNS.filter((_, i) => !set.includes(i) && of(i) === 0 && isOpen(matrix, set, i));
+  if (found === null) return null;
+  const { values, matrix } = found;
+  const us = Object.fromEntries(UNKNOWNS.map((name, i) => [name, values[i]!])) as Record<Unknown, number>;
+  if (prefillUs !== undefined) us.prefill = prefillUs;
+  const set = UNKNOWNS.map((_, i) => i).filter((i) => values[i]! > 0);
+  const open = UNKNOWNS.filter((name, i) => us[name] === 0 && isOpen(matrix, set, i));
+  const all = UNKNOWNS.map((name) => us[name]);
   const errors = equations
     .filter(({ kind }) => kind === "step")
-    .map(({ factors, us: measured }) =>
-      Math.abs(
-        dot(
-          factors,
-          UNKNOWNS.map((_, i) => of(i)),
-        ) /
-          measured -
-          1,
-      ),
-    )
+    .map(({ factors, us: measured }) => Math.abs(measured / dot(factors, all) - 1))
     .sort((a, b) => a - b);
   const mean = errors.reduce((sum, error) => sum + error, 0) / errors.length;
   return { us, open, meanError: mean, p90Error: errors[Math.floor(0.9 * (errors.length - 1))]! };
 }
 
-const dot = (a: readonly number[], b: readonly number[]) => a.reduce((sum, value, i) => sum + value * b[i]!, 0);
+interface Row {
+  readonly factors: readonly number[];
+  readonly us: number;
+  readonly kind: Equation["kind"];
+  /** What it counts among all, as much for each kind, and of that the share that its miss leaves it. */
+  readonly counts: number;
+  readonly medianUs: number;
+  share: number;
+}
 
-function normal(
-  equations: readonly Equation[],
-  prefillUs: number | undefined,
-): { matrix: number[][]; right: number[] } {
-  const count = (kind: Equation["kind"]) => equations.filter((one) => one.kind === kind).length;
-  const weights = { step: 1 / count("step"), first: 1 / count("first") };
+const dot = (a: readonly number[], b: readonly number[]) => a.reduce((sum, value, i) => sum + value * b[i]!, 0);
+const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
+
+function rowsOf(equations: readonly Equation[], prefillUs: number | undefined): Row[] {
+  return (["step", "first"] as const).flatMap((kind) => {
+    const mine = equations.filter((one) => one.kind === kind);
+    const medianUs = median(mine.map(({ us }) => us));
+    const counts = 1 / (mine.length * medianUs ** 2);
+    return mine.map(({ factors, us }) => ({
+      factors: prefillUs === undefined ? factors : factors.with(PREFILL, 0),
+      us: us - (prefillUs ?? 0) * factors[PREFILL]!,
+      kind,
+      counts,
+      medianUs,
+      share: 1,
+    }));
+  });
+}
+
+/** Huber's weights. */
+function weigh(rows: readonly Row[], values: readonly number[]): void {
+  const misses = rows.map(({ factors, us }) => Math.abs(dot(factors, values) - us));
+  for (const kind of ["step", "first"] as const) {
+    const ordinary = median(misses.filter((_, i) => rows[i]!.kind === kind));
+    for (const [i, row] of rows.entries()) {
+      if (row.kind !== kind) continue;
+      const mostUs = HUBER * Math.max(ordinary, EXACT_SHARE * row.medianUs);
+      row.share = Math.min(1, mostUs / misses[i]!);
+    }
+  }
+}
+
+interface Nearest {
+  /** By `UNKNOWNS`. */
+  readonly values: readonly number[];
+  readonly matrix: readonly (readonly number[])[];
+}
+
+/** Of all choices of coefficients above 0 the one that explains most. */
+function nearest(rows: readonly Row[]): Nearest | null {
+  const { matrix, right } = normal(rows);
+  let best: { readonly values: readonly number[]; readonly fits: number } | null = null;
+  for (let bits = 1; bits < 2 ** UNKNOWNS.length; bits++) {
+    const set = UNKNOWNS.map((_, i) => i).filter((i) => (bits & (1 << i)) !== 0);
+    const found = eliminate(
+      set.map((row) => set.map((column) => matrix[row]![column]!)),
+      set.map((row) => right[row]!),
+    );
+    if (found === null || found.some((value) => value < 0)) continue;
+    // How much of the right side's square is explained.
+    const fits = found.reduce((sum, value, i) => sum + value * right[set[i]!]!, 0);
+    if (best !== null && fits <= best.fits * (1 + 1e-12)) continue;
+    best = { values: UNKNOWNS.map((_, i) => (set.includes(i) ? found[set.indexOf(i)]! : 0)), fits };
+  }
+  return best && { values: best.values, matrix };
+}
+
+function normal(rows: readonly Row[]): { matrix: number[][]; right: number[] } {
   const matrix = UNKNOWNS.map(() => UNKNOWNS.map(() => 0));
   const right = UNKNOWNS.map(() => 0);
-  for (const { factors: all, us, kind } of equations) {
-    const factors = prefillUs === undefined ? all : all.with(PREFILL, 0);
-    const leftUs = us - (prefillUs ?? 0) * all[PREFILL]!;
+  for (const { factors, us, counts, share } of rows) {
+    const weight = counts * share;
     for (const [i, a] of factors.entries()) {
-      right[i]! += (weights[kind] * a * leftUs) / (us * us);
-      for (const [j, b] of factors.entries()) matrix[i]![j]! += (weights[kind] * a * b) / (us * us);
+      if (a === 0) continue;
+      right[i]! += weight * a * us;
+      for (const [j, b] of factors.entries()) matrix[i]![j]! += weight * a * b;
     }
   }
   return { matrix, right };
