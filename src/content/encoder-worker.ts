@@ -2,6 +2,7 @@
 import { BpeEncoder } from "./bpe.ts";
 import { lowerPriority } from "./low-priority.ts";
 import type { ModelFolder } from "./model-folder.ts";
+import type { Structure } from "./structured/structure.ts";
 import type { TokenIndex } from "./token-ids.ts";
 import type { PromptPart } from "./types.ts";
 
@@ -10,7 +11,17 @@ export type EncoderStart = Uint8Array | { readonly folder: string };
 /** Flat, because an array of text and numbers is posted four times faster than anything nested (Bun 1.4.5: 0.05 ms for 500 KB). */
 export type EncoderRequest = readonly [allowSpecial: boolean, addSpecial: boolean, ...parts: PromptPart[]];
 /** The index of a vocabulary comes unasked, once. */
-export type EncoderReply = Uint32Array | ModelFolder | TokenIndex | { readonly failed: string };
+export type EncoderReply =
+  | Uint32Array
+  | ModelFolder
+  | TokenIndex
+  | { readonly written: readonly Uint32Array[] }
+  | { readonly failed: string; readonly broken?: boolean };
+/** Texts of a constraint, one for each seed. */
+export interface EncoderOrder {
+  readonly structure: Structure;
+  readonly seeds: readonly number[];
+}
 
 declare const self: Worker;
 
@@ -19,14 +30,32 @@ type Encode = (parts: readonly PromptPart[], allowSpecial: boolean, addSpecial: 
 let encode: Encode | undefined;
 lowerPriority();
 
-self.onmessage = ({ data }: MessageEvent<EncoderStart | EncoderRequest>) => {
+type Message = EncoderStart | EncoderRequest | EncoderOrder;
+
+/** Messages that came while the writers were being loaded: answers keep the order of the calls. */
+const behind: Message[] = [];
+let loading = false;
+
+self.onmessage = ({ data }: MessageEvent<Message>) => {
+  if (loading) behind.push(data);
+  else take(data);
+};
+
+function take(data: Message): void {
   if (data instanceof Uint8Array) {
     const bpe = new BpeEncoder(data);
     encode = (parts, allowSpecial) => bpe.encode(parts, allowSpecial);
     self.postMessage(bpe.index satisfies EncoderReply);
     return;
   }
-  if ("folder" in data) return void open(data.folder);
+  if ("folder" in data) {
+    void open(data.folder);
+    return;
+  }
+  if ("structure" in data) {
+    write(data);
+    return;
+  }
   const [allowSpecial, addSpecial, ...parts] = data;
   try {
     const ids = encode!(parts, allowSpecial, addSpecial);
@@ -34,7 +63,35 @@ self.onmessage = ({ data }: MessageEvent<EncoderStart | EncoderRequest>) => {
   } catch (error) {
     self.postMessage({ failed: String(error) } satisfies EncoderReply);
   }
-};
+}
+
+let writers: typeof import("./structured/structure.ts") | undefined;
+
+/** What writes is loaded with the first order. */
+function write(order: EncoderOrder): void {
+  if (writers !== undefined) {
+    self.postMessage(answer(order, writers));
+    return;
+  }
+  loading = true;
+  void import("./structured/structure.ts").then((loaded) => {
+    writers = loaded;
+    loading = false;
+    self.postMessage(answer(order, loaded));
+    for (let next = behind.shift(); next !== undefined && !loading; next = behind.shift()) take(next);
+  });
+}
+
+function answer({ structure, seeds }: EncoderOrder, { writerOf }: NonNullable<typeof writers>): EncoderReply {
+  try {
+    const text = writerOf(structure);
+    const allowSpecial = structure.kind === "calls" || structure.kind === "tags";
+    return { written: seeds.map((seed, index) => encode!([text(seed, index)], allowSpecial, false)) };
+  } catch (error) {
+    const broken = (error as Error).name === "BrokenStructure";
+    return { failed: (error as Error).message, broken };
+  }
+}
 
 /** Only a server that was given a folder loads what reads it. */
 async function open(path: string): Promise<void> {

@@ -7,8 +7,10 @@
  * Short texts cost less than the two messages: once the thread is there and has lent its index, they are encoded here.
  */
 import { BpeEncoder } from "./bpe.ts";
-import type { EncoderReply, EncoderRequest, EncoderStart } from "./encoder-worker.ts";
+import type { EncoderOrder, EncoderReply, EncoderRequest, EncoderStart } from "./encoder-worker.ts";
 import type { ModelFolder } from "./model-folder.ts";
+import { BrokenStructure } from "./structured/broken.ts";
+import type { Structure } from "./structured/structure.ts";
 import type { TokenIndex } from "./token-ids.ts";
 import type { Encoder, PromptPart } from "./types.ts";
 
@@ -76,6 +78,14 @@ class WorkerEncoder implements Encoder {
     return this.#ask<Uint32Array>(this.#worker, [allowSpecial, addSpecial, ...parts] satisfies EncoderRequest);
   }
 
+  async write(structure: Structure, seeds: readonly number[]): Promise<Uint32Array[]> {
+    if (this.#closed) throw new Error("the encoder is closed");
+    if (this.#worker === undefined && !(this.#first instanceof Uint8Array)) void this.open().catch(() => {});
+    this.#worker ??= this.#start();
+    const { written } = await this.#ask<{ written: Uint32Array[] }>(this.#worker, { structure, seeds });
+    return written;
+  }
+
   short(parts: readonly PromptPart[], allowSpecial: boolean): Uint32Array | null {
     if (this.#near === null || this.#closed) return null;
     let characters = 0;
@@ -89,7 +99,7 @@ class WorkerEncoder implements Encoder {
     return this.#ask<ModelFolder>(this.#worker, this.#first);
   }
 
-  #ask<T>(worker: Worker, message: EncoderRequest | EncoderStart): Promise<T> {
+  #ask<T>(worker: Worker, message: EncoderRequest | EncoderStart | EncoderOrder): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     if (this.#answered === this.#waiting.length) worker.ref(); // the process stays while an answer is due
     this.#waiting.push({ resolve, reject });
@@ -126,7 +136,7 @@ class WorkerEncoder implements Encoder {
       this.#answered = 0;
       worker.unref();
     }
-    if ("failed" in reply) reject(new EncoderFailure(reply.failed));
+    if ("failed" in reply) reject(reply.broken ? new BrokenStructure(reply.failed) : new EncoderFailure(reply.failed));
     else resolve(reply as never);
   }
 

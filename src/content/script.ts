@@ -36,6 +36,8 @@ export interface Order {
   readonly script: Script | null;
   /** When this request has been answered, an engine that a script made stand still goes on. */
   readonly releases: boolean;
+  /** Whether a tool is called where the request leaves that open, or which ones are, in their order; absent: as it comes. */
+  readonly calls?: boolean | readonly string[];
 }
 
 /** The scripts of a file. */
@@ -53,6 +55,8 @@ export class BrokenScript extends Error {
 export const NO_PLAYS: Plays = { named: new Map(), queue: [] };
 
 const STEP_IDS_MAX = 32;
+/** Tool calls of one answer. */
+const CALLS_MAX = 128;
 const ID_MAX = 2 ** 31 - 1;
 /** As long as any context. */
 const STEPS_MAX = 2 ** 20;
@@ -84,11 +88,17 @@ export function parseOrder(text: string): Order {
 
 /** An order as it stands in a body. Throws `BrokenScript`. */
 export function readOrder(value: unknown): Order {
-  const { echo, script, play, release } = object(value, "the order", ["echo", "script", "play", "release"]);
-  if ([echo, script, play].filter((one) => one !== undefined && one !== false).length > 1)
-    throw new BrokenScript('only one of "echo", "script" and "play" can be ordered');
+  const { echo, script, play, release, call } = object(value, "the order", [
+    "echo",
+    "script",
+    "play",
+    "release",
+    "call",
+  ]);
+  if ([echo, script, play, call].filter((one) => one !== undefined && one !== false).length > 1)
+    throw new BrokenScript('only one of "echo", "script", "play" and "call" can be ordered');
   const releases = flag(release, "release");
-  const none = { text: "", script: null, releases };
+  const none = { text: "", script: null, releases, ...readCalls(call) };
   if (flag(echo, "echo")) return { ...none, kind: "echo" };
   if (typeof play === "string") return { ...none, kind: "play", text: play };
   if (play !== undefined) throw new BrokenScript('"play" must be the name of a script');
@@ -96,6 +106,15 @@ export function readOrder(value: unknown): Order {
   if (typeof script === "string") return { ...none, kind: "text", text: script };
   const whole = Array.isArray(script) ? { sequences: [{ steps: script }] } : script;
   return { ...none, kind: "script", script: readScript(whole, "script") };
+}
+
+function readCalls(value: unknown): Pick<Order, "calls"> {
+  if (value === undefined) return {};
+  if (typeof value === "boolean") return { calls: value };
+  const names = [value].flat();
+  if (names.length > 0 && names.length <= CALLS_MAX && names.every((name) => typeof name === "string"))
+    return { calls: names };
+  throw new BrokenScript(`"call" must be true, false, the name of a tool, or a list of up to ${CALLS_MAX} names`);
 }
 
 /** A script of one sequence, a token a step. */

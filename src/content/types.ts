@@ -1,5 +1,7 @@
 /** Text and tokens, as the layers above see them. Types only. */
 
+import type { Structure } from "./structured/structure.ts";
+
 /** From token id to text. Lives on the main thread: packed, cheap to load, no encoder in it. */
 export interface Vocabulary {
   /** Ids are 0 … size-1; an id may be unused (no bytes). */
@@ -37,7 +39,9 @@ export interface Encoder {
    * always allows them, as transformers does, and with `addSpecial` puts its tokens around the text; the built-in one has none.
    */
   encode(parts: readonly PromptPart[], allowSpecial: boolean, addSpecial?: boolean): Promise<Uint32Array>;
-  /** The same at once, where that costs less than waiting; null: it does not. */
+  /** Texts of a constraint by their seeds, as ids; made where they are encoded. Rejects with `BrokenStructure`. */
+  write?(structure: Structure, seeds: readonly number[]): Promise<Uint32Array[]>;
+  /** `encode` at once, where that costs less than waiting; null: it does not. */
   short?(parts: readonly PromptPart[], allowSpecial: boolean): Uint32Array | null;
   close(): void;
 }

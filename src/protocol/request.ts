@@ -1,6 +1,7 @@
 /** A request after validation: every field with its default, nothing left to check but what needs the prompt's length. Types only. */
 
 import type { SamplingDefaults } from "../config/sampling-defaults.ts";
+import type { Structure } from "../content/structured/structure.ts";
 
 /** An integer of the body: a bigint beyond 2^53, so that error texts quote it exactly. */
 export type Int = number | bigint;
@@ -38,6 +39,8 @@ export interface SamplingFields {
   readonly constraintRefusal: ErrorAnswer | null;
   /** What the engine will say of the structured output; null: nothing. */
   readonly constraintError: string | null;
+  /** What the answer's text must be; null or absent: anything. */
+  readonly structure?: Structure | null;
   /** A token id of a prompt that is no 32-bit number, as sent; null: all are. */
   readonly oversizedTokenId: Int | null;
 }

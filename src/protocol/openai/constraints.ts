@@ -4,7 +4,9 @@
  * not found here.
  */
 
-import { get, isDict, isList, keysOf, type PythonDict, type PythonValue } from "../python-value.ts";
+import type { Structure } from "../../content/structured/structure.ts";
+import { badRequest, Refused } from "../errors.ts";
+import { get, isDict, isList, keysOf, type PythonDict, type PythonValue, toPlain } from "../python-value.ts";
 import { checkOneConstraint, type StructuredOutputs } from "./field-types.ts";
 
 const MAX_NESTING = 64;
@@ -21,9 +23,33 @@ export function resolveConstraints(
   const merged = new Map(given ?? []);
   if (type === "json_object") merged.set("json_object", true);
   else if (type === "json_schema") merged.set("json", get(get(format, "json_schema") as PythonDict, "schema") ?? null);
-  else merged.set("structural_tag", "{}");
+  else merged.set("structural_tag", JSON.stringify(toPlain(format)));
   checkOneConstraint(merged);
   return merged;
+}
+
+/** Longest schema, grammar or expression; vLLM has no such limit. */
+const CHARACTERS_MOST = 262_144;
+
+/** What the answer's text must be; null: anything. Throws `Refused` where it is longer than is taken here. */
+export function structureOf(constraints: StructuredOutputs | null): Structure | null {
+  if (constraints === null) return null;
+  const value = (name: string) => (constraints.get(name) ?? null) as PythonValue;
+  const [json, regex, choice, grammar, tags] = ["json", "regex", "choice", "grammar", "structural_tag"].map(value);
+  if (json !== null)
+    return { kind: "json", schema: short(typeof json === "string" ? json : JSON.stringify(toPlain(json!))) };
+  if (typeof regex === "string") return { kind: "regex", pattern: short(regex) };
+  if (isList(choice!)) return { kind: "choice", choices: choice as string[] };
+  if (typeof grammar === "string") return { kind: "grammar", grammar: short(grammar) };
+  if (typeof tags === "string") return { kind: "tags", tags: short(tags) };
+  return value("json_object") === true ? { kind: "object" } : null;
+}
+
+function short(text: string): string {
+  if (text.length <= CHARACTERS_MOST) return text;
+  throw new Refused(
+    badRequest(`understudy: the constraint has ${text.length} characters; at most ${CHARACTERS_MOST} are taken`),
+  );
 }
 
 /** The engine's message, or null when it goes on to build the grammar. */

@@ -1,19 +1,10 @@
 /** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
 
-import { greedySeed } from "../../content/answers.ts";
 import type { Script } from "../../content/script.ts";
 import type { Steering } from "../../content/steered.ts";
 import type { Choices, Generation, Submission } from "../../engine/types.ts";
 import { randomHex } from "../../random.ts";
-import {
-  chatStreamError,
-  completionStreamError,
-  engineBusy,
-  engineDead,
-  internalError,
-  paused,
-  pausedInChatStream,
-} from "../errors.ts";
+import { engineBusy, engineDead, internalError, paused, pausedInChatStream } from "../errors.ts";
 import type { About, Asker, Background, Form } from "../form.ts";
 import type { Read } from "../read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
@@ -30,8 +21,9 @@ import {
 } from "./answer.ts";
 import { Arrivals } from "./arrivals.ts";
 import { readBatch, readInvocation } from "./batch.ts";
-import { DONE } from "./chunks.ts";
+import { brokenForm, brokenStream } from "./broken-streams.ts";
 import { CollectedAnswer } from "./collect.ts";
+import { type Writing, type Written, writingOf } from "./constrained.ts";
 import { Door } from "./door.ts";
 import { follow } from "./follow.ts";
 import { FormStream } from "./form-stream.ts";
@@ -46,7 +38,8 @@ import { Queue } from "./queue.ts";
 import { readChat, readCompletion } from "./read.ts";
 import { watched } from "./repetition.ts";
 import { receivedLine } from "./request-log.ts";
-import { checkDataParallelRank, checkSampling, headerInt, isGreedy } from "./sampling.ts";
+import { checkDataParallelRank, checkSampling, headerInt } from "./sampling.ts";
+import { choiceSeed, choiceSeeds, seedOf } from "./seeds.ts";
 import { checkBadWords, encodeBadWords, steeringOf } from "./steering.ts";
 import { StreamedAnswer } from "./stream.ts";
 import { isOver } from "./thinking.ts";
@@ -66,6 +59,8 @@ interface Choice extends ToldChoice {
 interface How {
   readonly steering: Steering | null;
   readonly script: Script | null;
+  /** By choice, where a constraint or a tool call makes them. */
+  readonly answers: readonly (Uint32Array | null)[] | null;
   readonly stamps: Stamps;
 }
 
@@ -82,8 +77,6 @@ const CHOICES_MOST = 65_536;
 /** Work on less than this is too short to be seen in a step's lateness. */
 const LARGE_BODY_BYTES = 65_536;
 const LONG_PROMPT_TOKENS = 16_384;
-/** Of a stream that is over when it begins. */
-const NOBODY = { onDrain() {}, onGone() {} };
 /** Nobody reads it. */
 const CLIENT_GONE = 499;
 
@@ -165,13 +158,20 @@ export class Generator {
     const banned = encodeBadWords(request, this.#options.encoder);
     let badWords: readonly Uint32Array[] | null = null;
     let prompts: Uint32Array[] | null = null;
-    if (encoding.pending || banned !== null || said !== null || !this.#arrivals.clear) {
-      const ready = Promise.all([Promise.all(encoding.prompts), banned, said]).then(([all, sequences, ids]) => {
+    const writing = ordered === null ? this.#writing(http, request) : null;
+    let seeds: readonly number[] | null = null;
+    let written: Written | null = null;
+    if (writing !== null || encoding.pending || banned !== null || said !== null || !this.#arrivals.clear) {
+      const ready = Promise.all([Promise.all(encoding.prompts), banned, said]).then(async ([all, sequences, ids]) => {
         prompts = all;
         badWords = sequences;
         answerIds = ids;
+        if (writing !== null) {
+          seeds = all.map((ids) => seedOf(request, ids, this.#options.nextSeed));
+          written = await writing(seeds.flatMap((seed) => choiceSeeds(seed, request.n)));
+        }
         // Hashing a long prompt takes its time too.
-        return all.some((ids) => ids.length > LONG_PROMPT_TOKENS) ? backend.spare() : undefined;
+        if (all.some((ids) => ids.length > LONG_PROMPT_TOKENS)) await backend.spare();
       });
       await this.#arrivals.pass(ready);
       if (http.signal.aborted) return this.#left(context, ticket);
@@ -192,13 +192,21 @@ export class Generator {
       if (!request.stream) return refuse(error);
       ticket.settle("refused");
       if (form !== null)
-        return this.#brokenForm(context, form, aboutOf(this.#asked(request, http, cut, ticket, form), cut[0]!), error);
-      return this.#brokenStream(context, request, error);
+        return brokenForm(
+          this.#http,
+          context,
+          form,
+          aboutOf(this.#asked(request, http, cut, ticket, form), cut[0]!),
+          error,
+        );
+      return brokenStream(this.#http, context, request, error);
     };
     for (const { ids } of cut) {
       const wrong = checkSampling(request, this.#limits, ids.length) ?? checkBadWords(request, badWords);
       if (wrong !== null) return refuseLate(wrong);
     }
+    const made = written as Written | null;
+    if (made !== null && "error" in made) return refuseLate(made.error);
     const wrong = checkDataParallelRank(http.headers.get(RANK_HEADER), config.dataParallelSize);
     if (wrong !== null) return refuseLate(wrong);
 
@@ -208,11 +216,16 @@ export class Generator {
     const own = script && this.#orders.logprobs(script);
     const queuedUs = backend.nowUs();
     const asked = Object.assign(
-      this.#asked(request, http, cut, ticket, form),
+      this.#asked(request, http, cut, ticket, form, seeds),
       { queuedUs },
       own ? { logprobs: own } : null,
     );
-    const how = { steering, script, stamps: { arrivalUs, encodedFromUs } };
+    const how = {
+      steering,
+      script,
+      answers: made === null ? null : made.answers,
+      stamps: { arrivalUs, encodedFromUs },
+    };
     const late = this.#queue.refuses(count);
     if (late !== null) return refuse(late);
     if (request.stream) {
@@ -266,7 +279,14 @@ export class Generator {
     return new Response(null, { status: CLIENT_GONE });
   }
 
-  #asked(request: Asking, http: Request, cut: readonly Cut[], ticket: Ticket, form: Form | null): Asked {
+  #asked(
+    request: Asking,
+    http: Request,
+    cut: readonly Cut[],
+    ticket: Ticket,
+    form: Form | null,
+    seeds: readonly number[] | null = null,
+  ): Asked {
     const { config, epochSeconds } = this.#options;
     const header = http.headers.get("x-request-id");
     const base = header ?? request.requestId ?? randomHex(8);
@@ -278,7 +298,7 @@ export class Generator {
         tokens: ids.length,
         ids: keepIds ? [...ids] : null,
         echo: !echoes ? null : typeof given === "string" ? given : decoded(this.#options, ids),
-        seed: this.#seed(request, ids),
+        seed: seeds?.[i] ?? seedOf(request, ids, this.#options.nextSeed),
         thinkingIsOver: isOver(this.#server, request, ids),
       };
     });
@@ -303,9 +323,9 @@ export class Generator {
     return model === null ? 0 : this.#limits.loraNames.indexOf(model) + 1;
   }
 
-  #seed({ seed, temperature }: Asking, ids: Uint32Array): number {
-    if (seed !== null) return fold(seed);
-    return isGreedy(temperature) ? greedySeed(ids) : this.#options.nextSeed();
+  #writing(http: Request, request: Asking): Writing | null {
+    const { encoder, config } = this.#options;
+    return writingOf(request, this.#server, encoder, config.wire?.toolCallShare, this.#orders.calls(http, request));
   }
 
   /** Hands all choices of all prompts to the engine, in order; all or none. */
@@ -314,7 +334,7 @@ export class Generator {
     request: Asking,
     http: Request,
     cut: readonly Cut[],
-    { steering, script, stamps }: How,
+    { steering, script, answers, stamps }: How,
     choices: readonly Choice[],
   ): "busy" | "paused" | null {
     // A header that is no number says nothing.
@@ -331,11 +351,11 @@ export class Generator {
     for (const [index, choice] of choices.entries()) {
       const at = Math.floor(index / request.n);
       if (request.n > 1 && index % request.n === 0) siblings = { count: request.n, left: request.n, longest: 0 };
-      const seed = (asked.prompts[at]!.seed + (index % request.n)) >>> 0;
+      const seed = choiceSeed(asked.prompts[at]!.seed, index % request.n);
       const id = engineId(promptId(asked, at), index % request.n, request.n);
       const generation = {
         id,
-        ...generationOf(this.#options, this.#server, request, cut[at]!, seed, steering),
+        ...generationOf(this.#options, this.#server, request, cut[at]!, seed, steering, answers?.[index] ?? null),
         adapter,
         ...placed,
         ...(siblings ? { choices: siblings } : {}),
@@ -356,26 +376,6 @@ export class Generator {
     }
     return null;
   }
-
-  /** The head is out when vLLM finds this: status 200, the error as the only frame. */
-  #brokenStream(context: Context, request: Asking, error: ErrorAnswer): Response {
-    const sink = this.#http.open(context, NOBODY);
-    sink.write((request.kind === "chat" ? chatStreamError : completionStreamError)(error));
-    sink.write(DONE);
-    sink.end();
-    return this.#http.stream(context, sink);
-  }
-
-  /** The same in another dialect's form. */
-  #brokenForm(context: Context, form: Form, about: About, error: ErrorAnswer): Response {
-    const sink = this.#http.open(context, NOBODY);
-    const first = form.accepted(about);
-    const last = form.failed(error);
-    for (const event of [...first, ...(last ?? [])]) sink.write(event);
-    if (last === null) sink.reset();
-    else sink.end();
-    return this.#http.stream(context, sink);
-  }
 }
 
 const READERS: Readonly<Record<Exclude<Entry, Asker>, (...given: Parameters<typeof readChat>) => Read<Asking>>> = {
@@ -387,11 +387,6 @@ const READERS: Readonly<Record<Exclude<Entry, Asker>, (...given: Parameters<type
 
 function aboutOf({ id, model, created, prompts }: Asked, { maxTokens }: Cut): About {
   return { id, model, created, promptTokens: prompts[0]!.tokens, maxTokens };
-}
-
-/** 32 of a seed's 64 bits, all of them mixed in. */
-function fold(seed: number): number {
-  return (seed ^ Math.floor(seed / 2 ** 32)) >>> 0;
 }
 
 function decoded({ vocabulary }: OpenAiOptions, ids: Uint32Array): string {

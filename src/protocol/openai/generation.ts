@@ -1,6 +1,7 @@
 /** What does the engine get of one choice? Its prompt, its limits, and what it is to say where that is not simply drawn. */
 import { plannedLength } from "../../content/answers.ts";
 import { SteeredAnswer, type Steering } from "../../content/steered.ts";
+import { drawn, ThinkingAnswer } from "../../content/thinking.ts";
 import type { Generation } from "../../engine/types.ts";
 import type { ChatRequest, CompletionRequest } from "../request.ts";
 import { promptLogprobCount, type Server } from "./answer.ts";
@@ -24,6 +25,7 @@ export function generationOf(
   { ids, maxTokens }: Cut,
   seed: number,
   steering: Steering | null,
+  written: Uint32Array | null,
 ): Omit<Generation, "id" | "adapter" | "priority" | "arrivalUs" | "encodedFromUs"> {
   const { config } = options;
   const ends = request.maxTokens === null && !request.ignoreEos;
@@ -38,8 +40,29 @@ export function generationOf(
     seed,
     cacheSalt: request.cacheSalt ?? "",
     skipReadingPrefixCache: promptLogprobCount(request) !== null,
-    ...scriptOf(options, reasoning, request, { ids, maxTokens }, seed, steering, plannedTokens),
+    ...(written === null
+      ? scriptOf(options, reasoning, request, { ids, maxTokens }, seed, steering, plannedTokens)
+      : writtenAs(options, reasoning, request, { ids, maxTokens }, seed, written)),
   };
+}
+
+/** What was written for it, behind its thinking. A grammar that is complete lets only the end of sequence follow. */
+function writtenAs(
+  { answers, config, vocabulary }: OpenAiOptions,
+  reasoning: Server["reasoning"],
+  request: Asking,
+  { ids, maxTokens }: Cut,
+  seed: number,
+  written: Uint32Array,
+): Pick<Generation, "script" | "minTokens" | "plannedTokens"> {
+  const thinking = answers && thinkingOf(request, reasoning, ids, seed, config.wire?.meanReasoningTokens);
+  const least = request.ignoreEos ? maxTokens : 1;
+  const text = new Uint32Array(Math.max(least, written.length)).fill(vocabulary.eosId);
+  text.set(written);
+  const whole = { minTokens: 0, plannedTokens: null };
+  if (!thinking) return { ...whole, script: text };
+  const thoughts = (salt: number, length: number) => drawn(answers, seed ^ salt, length, null, vocabulary.size);
+  return { ...whole, script: new ThinkingAnswer(thinking, thoughts, text) };
 }
 
 function scriptOf(

@@ -77,6 +77,17 @@ export class Orders {
     }
   }
 
+  /** What the request orders to be called; null: it says nothing of it. A broken order is found by `of`. */
+  calls(http: Request, request: Asking): Exclude<Order["calls"], undefined> | null {
+    const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
+    if (header === null && (request.order === null || this.#allowed === "none")) return null;
+    try {
+      return (header === null ? readOrder(request.order) : parseOrder(header)).calls ?? null;
+    } catch {
+      return null;
+    }
+  }
+
   /** The script of an order whose text has these ids; a completion's echo is each prompt itself. */
   script({ order, text }: Ordered, ids: Uint32Array | null, prompts: readonly Uint32Array[], n: number): Script {
     if (order.kind === "script" || order.kind === "play") return order.script!;

@@ -17,7 +17,7 @@ import {
   truthy,
 } from "../python-value.ts";
 import type { ChatRequest, CommonRequest, CompletionRequest, Limits, Repetition, SamplingFields } from "../request.ts";
-import { constraintError, resolveConstraints } from "./constraints.ts";
+import { constraintError, resolveConstraints, structureOf } from "./constraints.ts";
 import { checkToolCalls, readMessages } from "./content.ts";
 import type { StructuredOutputs } from "./field-types.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";
@@ -250,15 +250,21 @@ function shared(
   };
 }
 
-type Constraints = Pick<SamplingFields, "constraintRefusal" | "constraintError">;
-const NO_CONSTRAINTS: Constraints = { constraintRefusal: null, constraintError: null };
+type Constraints = Pick<SamplingFields, "constraintRefusal" | "constraintError" | "structure">;
+const NO_CONSTRAINTS: Constraints = { constraintRefusal: null, constraintError: null, structure: null };
 
 function resolve(given: StructuredOutputs | null, format: PythonDict | null, exact: boolean): Constraints {
   try {
-    return { constraintRefusal: null, constraintError: constraintError(resolveConstraints(given, format)) };
+    const constraints = resolveConstraints(given, format);
+    const wrong = constraintError(constraints);
+    return {
+      constraintRefusal: null,
+      constraintError: wrong,
+      structure: wrong === null ? structureOf(constraints) : null,
+    };
   } catch (refusal) {
     if (!exact || !(refusal instanceof Refused)) throw refusal;
-    return { constraintRefusal: refusal.answer, constraintError: null };
+    return { constraintRefusal: refusal.answer, constraintError: null, structure: null };
   }
 }
 
