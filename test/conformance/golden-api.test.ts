@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { readFolder } from "./api/cases.ts";
 import { compact, slice } from "./api/json-slices.ts";
 import { mutated } from "./api/mutate.ts";
-import { playAll, type Verdict } from "./api/play.ts";
+import { type HttpServer, playAll, type Verdict } from "./api/play.ts";
 
 setDefaultTimeout(240_000);
 
@@ -21,11 +21,16 @@ const BUNS: Readonly<Record<string, string>> = {
   "err-no-host": "No `Host` line",
 };
 
-async function verdicts(names: ReadonlySet<string> | null, seed: number | null, dir = "recorded"): Promise<Verdict[]> {
+async function verdicts(
+  names: ReadonlySet<string> | null,
+  seed: number | null,
+  dir = "recorded",
+  http: HttpServer = "bun",
+): Promise<Verdict[]> {
   const folder = readFolder(`${here}${dir}`, names);
   const cases = seed === null ? folder.cases : folder.cases.map((one) => mutated(one, seed));
   const all: Verdict[] = [];
-  await playAll({ ...folder, cases }, (verdict) => all.push(verdict));
+  await playAll({ ...folder, cases }, (verdict) => all.push(verdict), http);
   return all;
 }
 
@@ -41,6 +46,12 @@ test("every listed case is repeated to the byte by a live server, but for what i
   ).toEqual(Object.keys(BUNS).sort());
   const document = readFileSync(new URL("../../docs/differences.md", import.meta.url), "utf8");
   for (const row of Object.values(BUNS)) expect(document).toContain(`| ${row} |`);
+});
+
+test("with --http-server socket every listed case is repeated to the byte, header lines in their order", async () => {
+  const all = await verdicts(new Set(openai), null, "recorded", "socket");
+  expect(all.map(({ name }) => name).sort()).toEqual([...openai].sort());
+  expect(all.filter(({ wrong }) => wrong !== null)).toEqual([]);
 });
 
 // Made with the recorder of the other recordings, of the same server, where what we did had to be guessed.

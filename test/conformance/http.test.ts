@@ -1,12 +1,13 @@
 /**
- * HTTP itself: what of vLLM's server (uvicorn) holds here, and the rows of docs/differences.md where Bun's server does
- * otherwise. The recorded exchanges are compared elsewhere; these are about connections.
+ * HTTP itself on Bun's server: what of vLLM's (uvicorn) holds here, and the rows of docs/differences.md where Bun's does
+ * otherwise. The recorded exchanges are compared elsewhere; these are about connections. On sockets of our own:
+ * http-socket.test.ts.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import net from "node:net";
 import { eventually, type Server, sample, serve } from "../server.ts";
 import { exchange } from "./raw-client.ts";
 import { posted } from "./raw-socket.ts";
+import { arrivalMs, headFirst, inTurn, joined, statuses, wire } from "./talk.ts";
 
 setDefaultTimeout(30_000);
 
@@ -14,7 +15,7 @@ let server: Server;
 /** Seconds until the server closes a connection that has had its answer. Runs beside the other tests. */
 let idleSeconds: Promise<number>;
 beforeAll(async () => {
-  server = await serve(["--served-model-name", "m", "--timing", "none", "--api-key", "a"]);
+  server = await serve(["--served-model-name", "m", "--timing", "none", "--api-key", "a", "--http-server", "bun"]);
   idleSeconds = idle();
 });
 afterAll(async () => {
@@ -22,32 +23,8 @@ afterAll(async () => {
 });
 const portOf = ({ url }: Server) => Number(new URL(url).port);
 
-interface Piece {
-  readonly text: string;
-  readonly atMs: number;
-}
-
-/** Everything that comes back until the server closes, piece by piece, with the time since sending. */
-function wire(text: string, port = portOf(server)): Promise<readonly Piece[]> {
-  const { promise, resolve, reject } = Promise.withResolvers<readonly Piece[]>();
-  const pieces: Piece[] = [];
-  const socket = net.connect(port, "127.0.0.1");
-  const start = performance.now();
-  socket.on("data", (data) => pieces.push({ text: data.toString("latin1"), atMs: performance.now() - start }));
-  socket.on("close", () => resolve(pieces));
-  socket.on("error", reject);
-  socket.write(text);
-  return promise;
-}
-const joined = (pieces: readonly Piece[]) => pieces.map(({ text }) => text).join("");
-const sent = async (text: string) => joined(await wire(text));
+const sent = async (text: string) => joined(await wire(text, portOf(server)));
 const EMPTY_400 = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
-
-/** Time at which this text was complete. */
-function arrivalMs(pieces: readonly Piece[], text: string): number {
-  for (let i = 1; i <= pieces.length; i++) if (joined(pieces.slice(0, i)).includes(text)) return pieces[i - 1]!.atMs;
-  throw new Error(`${JSON.stringify(text)} did not come`);
-}
 
 async function idle(): Promise<number> {
   const start = performance.now();
@@ -126,33 +103,9 @@ const short = (fields: object = {}, lines: readonly string[] = []) =>
   posted("/v1/completions", { model: "m", prompt: "x", max_tokens: 2, ignore_eos: true, ...fields }, [KEY, ...lines]);
 const get = (path: string, lines = "") => `GET ${path} HTTP/1.1\r\nHost: x\r\n${lines}\r\n`;
 const LAST = "Connection: close\r\n";
-const statuses = (text: string) => [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
-
-/** Each part when the answer to the one before it has come. */
-async function inTurn(parts: readonly string[]): Promise<string> {
-  const { promise, resolve } = Promise.withResolvers<string>();
-  const socket = net.connect(portOf(server), "127.0.0.1");
-  let text = "";
-  let next = 0;
-  const send = () => {
-    if (next < parts.length) socket.write(parts[next++]!);
-  };
-  socket.on("connect", send);
-  socket.on("data", (data) => {
-    text += data.toString("latin1");
-    const last = text.slice(text.lastIndexOf("HTTP/1.1 "));
-    const length = /content-length: (\d+)/i.exec(last)?.[1];
-    const whole = length !== undefined && last.split("\r\n\r\n")[1]?.length === Number(length);
-    if (whole || last.endsWith("\r\n0\r\n\r\n")) send();
-  });
-  socket.on("close", () => resolve(text));
-  socket.on("error", () => {});
-  return promise;
-}
-
 test("a connection serves one request after the other, refusals and streams among them", async () => {
   const parts = [short(), short({ stream: true }), short({ max_tokens: -1 }), get("/nothing"), get("/version", LAST)];
-  expect(statuses(await inTurn(parts))).toEqual([200, 200, 400, 404, 200]);
+  expect(statuses(await inTurn(parts, portOf(server)))).toEqual([200, 200, 400, 404, 200]);
 });
 
 test("requests sent ahead are answered in order where the answers need no waiting", async () => {
@@ -177,19 +130,7 @@ test("Expect: 100-continue is answered at once, whatever the head says", async (
       "Expect: 100-continue",
       "Connection: close",
     ]);
-    const end = whole.indexOf("\r\n\r\n") + 4;
-    const { promise, resolve } = Promise.withResolvers<string>();
-    const socket = net.connect(portOf(server), "127.0.0.1");
-    let text = "";
-    socket.on("data", (data) => {
-      const before = text;
-      text += data.toString("latin1");
-      if (before === "") socket.write(whole.slice(end));
-    });
-    socket.on("close", () => resolve(text));
-    socket.on("error", () => {});
-    socket.write(whole.slice(0, end));
-    expect(statuses(await promise)).toEqual([100, status]);
+    expect(statuses(await headFirst(whole, portOf(server)))).toEqual([100, status]);
   }
 });
 

@@ -112,7 +112,7 @@ export class Connection implements Line, ParserEvents {
       this.#backlogFrom = 0;
     }
     this.#tellDrained();
-    if (this.#closing) this.#socket.end();
+    if (this.#closing && this.#backlog.length === 0) this.#socket.end();
   }
 
   /** The client left, or the socket was closed here. */
@@ -165,7 +165,8 @@ export class Connection implements Line, ParserEvents {
       taken = this.#socket.write(bytes, 0, length);
       if (taken === length || taken < 0) return 0;
     }
-    this.#backlog.push(bytes.slice(taken, length));
+    // A copy: `bytes` is where the next chunk is put together, and a Buffer's `slice` is a view.
+    this.#backlog.push(Buffer.from(bytes.subarray(taken, length)));
     if (then !== NOTHING && !this.#drained.includes(then)) this.#drained.push(then);
     return length - taken;
   }

@@ -1,0 +1,69 @@
+/** Raw texts to a server, and what comes back until it closes the connection. */
+import net from "node:net";
+
+export interface Piece {
+  readonly text: string;
+  readonly atMs: number;
+}
+
+/** Everything that comes back until the server closes, piece by piece, with the time since sending. */
+export function wire(text: string, port: number): Promise<readonly Piece[]> {
+  const { promise, resolve, reject } = Promise.withResolvers<readonly Piece[]>();
+  const pieces: Piece[] = [];
+  const socket = net.connect(port, "127.0.0.1");
+  const start = performance.now();
+  socket.on("data", (data) => pieces.push({ text: data.toString("latin1"), atMs: performance.now() - start }));
+  socket.on("close", () => resolve(pieces));
+  socket.on("error", reject);
+  socket.write(text);
+  return promise;
+}
+
+export const joined = (pieces: readonly Piece[]) => pieces.map(({ text }) => text).join("");
+
+/** Time at which this text was complete. */
+export function arrivalMs(pieces: readonly Piece[], text: string): number {
+  for (let i = 1; i <= pieces.length; i++) if (joined(pieces.slice(0, i)).includes(text)) return pieces[i - 1]!.atMs;
+  throw new Error(`${JSON.stringify(text)} did not come`);
+}
+
+/** Each part when the answer to the one before it has come. */
+export async function inTurn(parts: readonly string[], port: number): Promise<string> {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const socket = net.connect(port, "127.0.0.1");
+  let text = "";
+  let next = 0;
+  const send = () => {
+    if (next < parts.length) socket.write(parts[next++]!);
+  };
+  socket.on("connect", send);
+  socket.on("data", (data) => {
+    text += data.toString("latin1");
+    const last = text.slice(text.lastIndexOf("HTTP/1.1 "));
+    const length = /content-length: (\d+)/i.exec(last)?.[1];
+    const whole = length !== undefined && last.split("\r\n\r\n")[1]?.length === Number(length);
+    if (whole || last.endsWith("\r\n0\r\n\r\n")) send();
+  });
+  socket.on("close", () => resolve(text));
+  socket.on("error", () => {});
+  return promise;
+}
+
+/** The head, then the rest when something has come back. */
+export function headFirst(whole: string, port: number): Promise<string> {
+  const end = whole.indexOf("\r\n\r\n") + 4;
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const socket = net.connect(port, "127.0.0.1");
+  let text = "";
+  socket.on("data", (data) => {
+    const before = text;
+    text += data.toString("latin1");
+    if (before === "") socket.write(whole.slice(end));
+  });
+  socket.on("close", () => resolve(text));
+  socket.on("error", () => {});
+  socket.write(whole.slice(0, end));
+  return promise;
+}
+
+export const statuses = (text: string) => [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
