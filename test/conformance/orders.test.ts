@@ -170,7 +170,7 @@ test("with all, an engine that a request made stand still goes on when another a
 test.each([
   [{ script: [[300_000]] }, "understudy: token id 300000 is out of vocabulary (201088 ids)"],
   [{ play: "nobody" }, 'understudy: no script of --script is named "nobody"'],
-  [{ script: "x", echo: true }, 'understudy: only one of "echo", "script" and "play" can be ordered'],
+  [{ script: "x", echo: true }, 'understudy: only one of "echo", "script", "play" and "call" can be ordered'],
   ["x", "understudy: the order must be an object"],
 ])("%j is refused", async (understudy, wanted) => {
   const { error } = await complete({ understudy });

@@ -23,7 +23,7 @@ import { Arrivals } from "./arrivals.ts";
 import { readBatch, readInvocation } from "./batch.ts";
 import { brokenForm, brokenStream } from "./broken-streams.ts";
 import { CollectedAnswer } from "./collect.ts";
-import { type Writing, type Written, writingOf } from "./constrained.ts";
+import { checkingOf, permitted, type Writing, type Written, writingOf } from "./constrained.ts";
 import { Door } from "./door.ts";
 import { follow } from "./follow.ts";
 import { FormStream } from "./form-stream.ts";
@@ -32,7 +32,7 @@ import { type Cut, generationOf } from "./generation.ts";
 import type { Context, Http } from "./http.ts";
 import { checkPrompt, truncatePrompt } from "./limits.ts";
 import { loadHeader } from "./load-header.ts";
-import { Orders } from "./orders.ts";
+import { type Ordered, Orders } from "./orders.ts";
 import { encodePrompts } from "./prompts.ts";
 import { Queue } from "./queue.ts";
 import { readChat, readCompletion } from "./read.ts";
@@ -158,7 +158,7 @@ export class Generator {
     const banned = encodeBadWords(request, this.#options.encoder);
     let badWords: readonly Uint32Array[] | null = null;
     let prompts: Uint32Array[] | null = null;
-    const writing = ordered === null ? this.#writing(http, request) : null;
+    const writing = ordered === null ? this.#writing(http, request) : checkingOf(request, this.#options.encoder);
     let seeds: readonly number[] | null = null;
     let written: Written | null = null;
     if (writing !== null || encoding.pending || banned !== null || said !== null || !this.#arrivals.clear) {
@@ -209,10 +209,9 @@ export class Generator {
     if (made !== null && "error" in made) return refuseLate(made.error);
     const wrong = checkDataParallelRank(http.headers.get(RANK_HEADER), config.dataParallelSize);
     if (wrong !== null) return refuseLate(wrong);
-
     if (cut.length * request.n > CHOICES_MOST) return refuse(engineBusy);
     const steering = steeringOf(request, badWords, this.#options.vocabulary);
-    const script = ordered && this.#orders.script(ordered, answerIds, prompts, request.n);
+    const script = ordered && this.#script(ordered, request, answerIds, prompts);
     const own = script && this.#orders.logprobs(script);
     const queuedUs = backend.nowUs();
     const asked = Object.assign(
@@ -223,7 +222,7 @@ export class Generator {
     const how = {
       steering,
       script,
-      answers: made === null ? null : made.answers,
+      answers: made?.answers ?? null,
       stamps: { arrivalUs, encodedFromUs },
     };
     const late = this.#queue.refuses(count);
@@ -321,6 +320,13 @@ export class Generator {
   /** The number of the LoRA adapter that the request names, 0 for none. */
   #adapter({ model }: Asking): number {
     return model === null ? 0 : this.#limits.loraNames.indexOf(model) + 1;
+  }
+
+  /** Tokens that are ordered one by one are held to the request's grammar. */
+  #script(ordered: Ordered, request: Asking, ids: Uint32Array | null, prompts: readonly Uint32Array[]): Script {
+    const script = this.#orders.script(ordered, ids, prompts, request.n);
+    const byToken = ordered.order.kind === "script" || ordered.order.kind === "play";
+    return byToken ? permitted(script, request, this.#server, this.#options.vocabulary) : script;
   }
 
   #writing(http: Request, request: Asking): Writing | null {

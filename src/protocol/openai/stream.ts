@@ -232,6 +232,8 @@ export class StreamedChoice implements Receiver {
       this.#stopReason = stopReason(ended, stop, stopTokenId);
       if (ended === Finish.Error) {
         this.#done = true;
+        // An output says so, and the first of all brings the roles; a dead engine says nothing more.
+        if (this.#answer.asked.server.dead?.() !== true) this.#answer.begin();
         this.#answer.fail(this, engineError(this.#answer.asked.server));
         return;
       }
