@@ -1,0 +1,27 @@
+/** Writes the matrix of real clients into docs/clients.md; `test/clients/matrix.test.ts` runs it and compares. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { clients } from "../test/clients/matrix.ts";
+
+export function clientsTable(): string {
+  const rows = clients.map(({ name, packages, command, checks }) =>
+    [name, packages.join(", "), checks.join(", "), `\`${command.join(" ")}\``].join(" | "),
+  );
+  return [
+    "| Client | Version | What was run, and passed | Command |",
+    "|---|---|---|---|",
+    ...rows.map((row) => `| ${row} |`),
+  ].join("\n");
+}
+
+/** What stands between the markers. */
+export const BETWEEN = /(<!-- clients -->\n)([\s\S]*?)(\n<!-- \/clients -->)/;
+
+if (import.meta.main) {
+  const page = new URL("../docs/clients.md", import.meta.url);
+  const text = readFileSync(page, "utf8");
+  if (!BETWEEN.test(text)) throw new Error("docs/clients.md lacks the markers <!-- clients --> and <!-- /clients -->");
+  writeFileSync(
+    page,
+    text.replace(BETWEEN, (_, begin: string, _old: string, end: string) => begin + clientsTable() + end),
+  );
+}

@@ -1,0 +1,93 @@
+/** Which real clients work against us, and what is done with each? The rows of `matrix.test.ts` and of docs/clients.md. */
+import { readFileSync } from "node:fs";
+
+const here = new URL(".", import.meta.url);
+const root = new URL("../../", here);
+const packages = JSON.parse(readFileSync(new URL("package.json", root), "utf8")).devDependencies as Record<
+  string,
+  string
+>;
+
+export interface Client {
+  readonly name: string;
+  /** As pinned: `package version`. */
+  readonly packages: readonly string[];
+  /** What is run, but for the server's URL, from the repository's root; `TOKENIZER` and `OUT` stand for folders. */
+  readonly command: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** What a run reports, in this order. */
+  readonly checks: readonly string[];
+}
+
+/** A client that is not run, and why. */
+export interface Missing {
+  readonly name: string;
+  readonly packages: readonly string[];
+  readonly why: string;
+}
+
+const pinned = (file: string): string[] =>
+  readFileSync(new URL(`requirements/${file}.txt`, here), "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => line.replace("==", " "));
+
+function node(name: string, file: string, names: readonly string[], checks: readonly string[]): Client {
+  const versions = names.map((one) => `${one} ${packages[one]}`);
+  return { name, packages: versions, command: ["node", `test/clients/node/${file}.mjs`, "URL"], checks };
+}
+
+/** `venv`: the folder at the root into which the requirements were installed. */
+function python(name: string, file: string, venv: string, of: readonly string[], checks: readonly string[]): Client {
+  const command = [`${venv}/bin/python`, `test/clients/python/${file}.py`, "URL"];
+  return { name, packages: of, command, checks, env: { LITELLM_LOCAL_MODEL_COST_MAP: "True" } };
+}
+
+const [openai, anthropic] = pinned("sdks") as [string, string];
+const [litellm, instructor] = pinned("wrappers") as [string, string];
+const BASE = ["results", "usage", "errors", "aborts"];
+
+export const clients: readonly Client[] = [
+  node(
+    "openai, Node",
+    "openai",
+    ["openai"],
+    [...[...BASE, "retries", "tools", "structured output", "streaming helpers", "responses"]],
+  ),
+  python(
+    "openai, Python",
+    "openai_sync",
+    ".venv",
+    [openai],
+    [...[...BASE, "retries", "tools", "structured output", "streaming helpers", "responses"]],
+  ),
+  python("openai, Python asynchronous", "openai_async", ".venv", [openai], [...BASE, "retries", "responses"]),
+  node(
+    "ai with @ai-sdk/openai",
+    "ai-sdk",
+    ["ai", "@ai-sdk/openai"],
+    [...[...BASE, "retries", "tools", "structured output", "responses"]],
+  ),
+  node("@langchain/openai", "langchain", ["@langchain/openai"], [...BASE, "retries", "tools", "structured output"]),
+  node(
+    "@anthropic-ai/sdk on /v1/messages",
+    "anthropic",
+    ["@anthropic-ai/sdk"],
+    [...[...BASE, "retries", "tools", "streaming helpers"]],
+  ),
+  python(
+    "anthropic, Python, on /v1/messages",
+    "anthropic_sdk",
+    ".venv",
+    [anthropic],
+    [...[...BASE, "retries", "tools", "streaming helpers"]],
+  ),
+  python("litellm", "litellm_sdk", ".venv-wrappers", [litellm], [...BASE, "tools", "structured output"]),
+  python("instructor", "instructor_sdk", ".venv-wrappers", [instructor], ["structured output", "tools"]),
+  {
+    name: "curl",
+    packages: ["curl of the system"],
+    command: ["bash", "test/clients/curl.sh", "URL"],
+    checks: ["results", "stream", "errors"],
+  },
+];
