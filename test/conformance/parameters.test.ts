@@ -278,6 +278,16 @@ const LOOKS: Readonly<Partial<Record<Name, Shown>>> = {
     expect([choice!.finish_reason, choice!.stop_reason]).toEqual(["repetition", "repetition_detected"]);
     expect(with_.json.usage.completion_tokens).toBe(3);
   },
+  response_format: async (_, with_, own) => {
+    expect(typeof JSON.parse(textOf(with_))).toBe("object");
+    const schema = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] };
+    const asked = await own({ response_format: { type: "json_schema", json_schema: { name: "x", schema } } });
+    expect(JSON.parse(textOf(asked)).n).toBeInteger();
+  },
+  structured_outputs: async (_, with_, own) => {
+    expect(textOf(with_)).toMatch(/^[0-9]+$/);
+    expect(["yes", "no"]).toContain(textOf(await own({ structured_outputs: { choice: ["yes", "no"] } })));
+  },
   chat_template: refusalOnly,
   media_io_kwargs: refusalOnly,
   mm_processor_kwargs: refusalOnly,
