@@ -33,7 +33,7 @@ async function step(name: string, command: readonly string[]): Promise<boolean> 
 function pythonIsMissing(): boolean {
   if (existsSync(`${root}.venv/bin/python`)) return false;
   console.log(
-    "The Python client's tests are skipped: no .venv (python3 -m venv .venv && .venv/bin/pip install openai==3.52.0)",
+    "The Python client's tests are skipped: no .venv (python3 -m venv .venv && .venv/bin/pip install -r test/clients/requirements/sdks.txt)",
   );
   return Boolean(process.env.CI);
 }

@@ -4,13 +4,14 @@ import { readdirSync, readFileSync } from "node:fs";
 import { readmeWrong, roomOf, rules, SET_UP, type SourceFile, schedules } from "./tidy-rules.ts";
 
 const root = new URL("../", import.meta.url).pathname;
-const OUTSIDE = ["node_modules", "build", "dist", "coverage", ".git", ".venv"];
+const OUTSIDE = ["node_modules", "build", "dist", "coverage", ".git"];
 const read = (path: string) => readFileSync(root + path, "utf8");
 
 function filesUnder(folder: string): string[] {
   return readdirSync(root + folder, { withFileTypes: true }).flatMap((entry) => {
     const path = folder + entry.name;
-    if (entry.isDirectory()) return OUTSIDE.includes(entry.name) ? [] : filesUnder(`${path}/`);
+    const outside = OUTSIDE.includes(entry.name) || entry.name.startsWith(".venv");
+    if (entry.isDirectory()) return outside ? [] : filesUnder(`${path}/`);
     return entry.isFile() ? [path] : [];
   });
 }
