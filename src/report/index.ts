@@ -71,7 +71,8 @@ const gap = new Markup('<div style="height:16px"></div>');
 /** A part of the page; nothing where all of it is missing. */
 function titled(title: string, ...parts: readonly (Markup | null)[]): Markup | null {
   if (parts.every((part) => part === null || part === gap)) return null;
-  return markup`<section><h2>${title}</h2>${parts.some((part) => part === null) ? parts.filter((part) => part !== gap) : parts}</section>`;
+  const id = title.toLowerCase().replaceAll(" ", "-");
+  return markup`<section id="${id}"><h2>${title}</h2>${parts.some((part) => part === null) ? parts.filter((part) => part !== gap) : parts}</section>`;
 }
 
 function header(result: Result, title: string): Markup {

@@ -19,6 +19,8 @@ const CDFS: readonly (readonly [metric: string, beside: string, color: Color])[]
 const SMOOTH_FROM = 100;
 /** Bounds of neighbouring buckets are closer than this; what is farther apart has nothing between. */
 const GAP = 1.2;
+/** Of measuring errors: a client that stood still once would leave nothing of the others to see. */
+const TAILS = 0.01;
 /** Where the greatest is so many times the least, a linear axis would show nothing of most. */
 const LOG_FROM = 15;
 
@@ -46,7 +48,7 @@ function percentBelow({ bounds, counts }: Histogram, limit: number): string {
   return `${(Math.floor((below / all) * 1000) / 10).toFixed(1)} %`;
 }
 
-/** Cumulative shares of one or more distributions over the same axis. */
+/** Cumulative shares of one or more distributions over the same axis; a share of `tails` on each side is not drawn. */
 function cdf(
   id: string,
   title: string,
@@ -54,14 +56,22 @@ function cdf(
   lines: readonly Line[],
   of: readonly Distribution[],
   marks: readonly Mark[],
+  tails = 0,
 ): Plot {
-  const all = [...new Set(of.flatMap(({ histogram }) => histogram!.bounds))].filter(isNumber).sort((a, b) => a - b);
+  const everyone = [...new Set(of.flatMap(({ histogram }) => histogram!.bounds))].filter(isNumber);
+  const [least, most] = [
+    Math.min(...of.map(({ histogram }) => quantile(histogram!, tails))),
+    Math.max(...of.map(({ histogram }) => quantile(histogram!, 1 - tails))),
+  ];
+  const all = everyone.filter((bound) => bound >= least && bound <= most).sort((a, b) => a - b);
   const positive = all.filter((bound) => bound > 0.01);
   const log = all[0]! >= 0 && positive.length > 1 && positive.at(-1)! > LOG_FROM * positive[0]!;
   const shown = log ? positive : all;
-  // A single value is a step from 0.
-  const some = shown.length > 1 ? evenly(shown.length, LINE_POINTS).map((at) => shown[at]!) : [0, ...shown];
-  const bounds = some.flatMap((bound, i) => (i > 0 && bound > GAP * some[i - 1]! ? [bound / 1.001, bound] : [bound]));
+  // A single value is a step from 0, or to it.
+  const wide = shown.length > 1 ? shown : [0, ...shown].sort((a, b) => a - b);
+  const some = evenly(wide.length, LINE_POINTS).map((at) => wide[at]!);
+  const isApart = (bound: number, before = 0) => before > 0 && bound > GAP * before;
+  const bounds = some.flatMap((bound, i) => (isApart(bound, some[i - 1]) ? [bound / 1.001, bound] : [bound]));
   const ends = bounds.at(-1)!;
   // A limit beyond all values belongs into the picture, if it is not far beyond.
   const limits = marks.map(({ at }) => at).filter((at) => at > ends && at < ends * 2);
@@ -76,6 +86,14 @@ function cdf(
     data: [xs.map(drawable), ...of.map(({ histogram }) => shares(histogram!, xs))],
     marks,
   };
+}
+
+/** The first bound that so large a share of the values is not above. */
+function quantile({ bounds, counts }: Histogram, share: number): number {
+  const wanted = share * counts.reduce((sum, count) => sum + count, 0);
+  let [below, at] = [counts[0]!, 0];
+  while (below < wanted && at + 1 < counts.length) below += counts[++at]!;
+  return bounds[at]!;
 }
 
 function shares({ bounds, counts }: Histogram, xs: readonly number[]): (number | null)[] {
@@ -118,10 +136,11 @@ export function truthPlot({ truth }: UnderstudyPart): Plot | null {
   return cdf(
     "truth",
     "Measured minus true",
-    "How far the client's figures are from what the server says each request experienced.",
+    `How far the client's figures are from what the server says each request experienced. ${100 - 200 * TAILS} % are drawn, all are in the table.`,
     lines,
     of,
     [{ axis: "x", at: 0, label: "exact", color: "grey" }],
+    TAILS,
   );
 }
 

@@ -6,7 +6,7 @@ export function shown(value: unknown): string {
     return value === undefined || value === null ? "–" : `${value}`;
   const size = Math.abs(value);
   if (Number.isInteger(value) || size >= 10_000) return Math.round(value).toLocaleString("en-US");
-  const digits = size >= 1 ? 3 - Math.floor(Math.log10(size)) : 4;
+  const digits = size >= 1 ? Math.max(0, 3 - Math.floor(Math.log10(size))) : 4;
   return value.toLocaleString("en-US", { minimumFractionDigits: Math.min(2, digits), maximumFractionDigits: digits });
 }
 

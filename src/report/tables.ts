@@ -63,9 +63,14 @@ ${inside && markup`<tr class="steady"><th>steady window</th>${cells(inside, colu
   return markup`<div class="panel"><table><thead><tr><th>ms</th>${columns.map((column) => markup`<th>${column}</th>`)}<th>count</th></tr></thead><tbody>${rows}</tbody></table></div>`;
 }
 
+/** The same as min and max. */
+const ENDS = ["p0", "p100"];
+
 /** What any of them has: moments, percentiles, ends. */
 function columnsOf(distributions: readonly Distribution[]): string[] {
-  const percentiles = new Set(distributions.flatMap((one) => Object.keys(one).filter((key) => /^p\d/.test(key))));
+  const percentiles = new Set(
+    distributions.flatMap((one) => Object.keys(one).filter((key) => /^p\d/.test(key) && !ENDS.includes(key))),
+  );
   const rising = [...percentiles].sort((a, b) => Number(a.slice(1)) - Number(b.slice(1)));
   const isThere = (name: string) =>
     distributions.some((one) => isNumber((one as unknown as Record<string, unknown>)[name]));

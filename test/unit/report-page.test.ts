@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { distributionOf } from "../../src/report/distribution.ts";
 import { html, type ReportRecord, type Result } from "../../src/report/index.ts";
+import { shown } from "../../src/report/numbers.ts";
 import type { PageData, Plot } from "../../src/report/plot.ts";
 
 const PERCENTILES = [50, 90, 99];
@@ -116,6 +117,19 @@ test("the policy allows what the page brings, and nothing else", () => {
 });
 
 describe("numbers", () => {
+  // The logarithm of the first one is rounded up to 4.
+  test.each([
+    [9999.999999999996, "10,000"],
+    [12345.6, "12,346"],
+    [123.456, "123.5"],
+    [1.5, "1.50"],
+    [0.01234, "0.0123"],
+    [0, "0"],
+    [-2.5, "-2.50"],
+    [null, "–"],
+    ["inf", "inf"],
+  ])("%p reads %s", (value, expected) => expect(shown(value)).toBe(expected));
+
   test("of every metric, with the steady window below it, in the words that the result defines", async () => {
     const steady = { from_s: 1, to_s: 2, distributions: { ttft: of(7) } };
     const part = {
@@ -298,6 +312,18 @@ describe("plots", () => {
       [60, 30],
     ]);
   });
+
+  test("of measuring errors the ends are in the table alone, and abscissas rise on both sides of zero", () =>
+    fc.assert(
+      fc.asyncProperty(fc.array(fc.double({ min: -1e4, max: 1e4, noNaN: true }), { minLength: 1 }), async (values) => {
+        const { plot, text } = await read(html(result({ truth: { errors: { itl: of(...values) } } }), []));
+        const [xs, shares] = plot("truth").data as number[][];
+        expect(xs!.every((x, i) => i === 0 || x >= xs![i - 1]!)).toBe(true);
+        expect(shares!.every((share, i) => i === 0 || share >= shares![i - 1]!)).toBe(true);
+        expect(shares!.at(-1)).toBeGreaterThanOrEqual(0.98);
+        expect(text).toContain("98 % are drawn");
+      }),
+    ));
 
   test("measured minus true, on both sides of zero", async () => {
     const { plot, text } = await read(html(result({ truth: { errors: { ttft: of(-0.5, 0, 0.25, 1) } } }), []));
