@@ -126,6 +126,17 @@ test("requests sent ahead are answered in order, however long each takes", async
   expect(text).toEndWith('{"version":"0.33.0"}');
 });
 
+test("a request sent ahead whose body comes later", async () => {
+  const [first, second] = [short({ max_tokens: 3000 }), short({}, ["Connection: close"])];
+  const client = await RawSocket.connect(portOf(server));
+  client.write(first + second.slice(0, -10));
+  await eventually(() => client.text.includes('"completion_tokens":3000'));
+  client.write(second.slice(-10));
+  await eventually(() => client.text.includes('"completion_tokens":2'));
+  expect(statuses(client.text)).toEqual([200, 200]);
+  client.destroy();
+});
+
 test("many thousand requests at once on one connection", async () => {
   const count = 20_000;
   const text = await sent(get("/version").repeat(count - 1) + get("/version", LAST));

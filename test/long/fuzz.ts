@@ -43,6 +43,9 @@ const STATUSES = new Set([200, 307, 400, 401, 403, 404, 405, 413, 431, 500, 505]
  */
 const PYTHON_ERRORS = /^(?:'(?:\w+' object has no attribute 'get|function|name)')?$/;
 
+/** A preflight that is refused, and with --http-server socket what is no HTTP: uvicorn's text. */
+const PLAIN_TEXTS = /^(?:Disallowed CORS .*|Invalid HTTP request received\.)$/;
+
 /** Null: vLLM might have answered so, or it stands in docs/differences.md. */
 export function wrongWith({ status, body }: Answer): string | null {
   if (!STATUSES.has(status)) return `status ${status}`;
@@ -54,7 +57,7 @@ export function wrongWith({ status, body }: Answer): string | null {
     json = JSON.parse(Buffer.from(body, "latin1").toString());
   } catch {
     // Of a HEAD no body comes, of a connection that was cut not all.
-    return status === 400 && body.startsWith("Disallowed CORS") ? null : `${status}: not JSON: ${body.slice(0, 200)}`;
+    return status === 400 && PLAIN_TEXTS.test(body) ? null : `${status}: not JSON: ${body.slice(0, 200)}`;
   }
   if (status === 500) {
     const message = typeof json.error === "object" ? json.error.message : "no object";

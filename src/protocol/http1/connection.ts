@@ -173,15 +173,17 @@ export class Connection implements Line, ParserEvents {
 
   finished(): void {
     const { keepAlive } = this.#exchanges.shift()!;
-    if (!keepAlive) this.#close();
-    else if (this.#exchanges.length > 0) this.#run();
-    else {
-      if (this.#ahead) {
-        this.#ahead = false;
-        this.resume();
-      }
-      this.#house.idle(this);
+    if (!keepAlive) {
+      this.#close();
+      return;
     }
+    // The next one's body may not have come yet.
+    if (this.#ahead) {
+      this.#ahead = false;
+      this.resume();
+    }
+    if (this.#exchanges.length > 0) this.#run();
+    else this.#house.idle(this);
   }
 
   broken(): void {
