@@ -224,6 +224,12 @@ test("a body in chunks, in bytes of their own, longer than is read at once", asy
   expect(counted.usage.prompt_tokens).toBe(JSON.parse(whole.body).usage.prompt_tokens);
 });
 
+test("a WebSocket handshake is answered as a plain request", async () => {
+  const lines = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+  const parts = [get("/version", `${lines}Sec-WebSocket-Version: 13\r\n`), get("/version", LAST)];
+  expect(statuses(await inTurn(parts, portOf(server)))).toEqual([200, 200]);
+});
+
 test("at its end the server closes idle connections and finishes streams", async () => {
   const ending = await serve([
     ...FLAGS,

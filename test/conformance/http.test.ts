@@ -140,6 +140,12 @@ test("a path with control characters gets an empty 505", async () => {
   );
 });
 
+test("a WebSocket handshake is answered as a plain request", async () => {
+  const lines = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+  const parts = [get("/version", `${lines}Sec-WebSocket-Version: 13\r\n`), get("/version", LAST)];
+  expect(statuses(await inTurn(parts, portOf(server)))).toEqual([200, 200]);
+});
+
 test("HTTP/1.0: a stream comes without chunks and ends with the connection", async () => {
   const text = await sent(short({ stream: true }).replace("HTTP/1.1", "HTTP/1.0"));
   expect(text.toLowerCase()).not.toContain("transfer-encoding");
