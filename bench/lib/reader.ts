@@ -21,6 +21,8 @@ export interface ReaderOptions {
   readonly how?: "fin" | "rst" | "half";
   readonly gaps?: boolean;
   readonly perStream?: string;
+  readonly stamps?: string;
+  readonly stampsMost?: number;
   readonly dump?: string;
 }
 
@@ -86,6 +88,18 @@ export function streamTimes(path: string): StreamTimes[] {
     const [sentUs, firstUs, lastUs, events, done] = rows.subarray(5 * i, 5 * i + 5) as unknown as number[];
     return { sentUs: sentUs!, firstUs: firstUs!, lastUs: lastUs!, events: events!, complete: done === 1 };
   });
+}
+
+/** When the events of each stream came (`stamps`), microseconds of CLOCK_MONOTONIC. */
+export function stampsOf(path: string): Float64Array[] {
+  const all = doubles(path);
+  const found: Float64Array[] = [];
+  for (let at = 0; at < all.length; ) {
+    const count = all[at]!;
+    found.push(all.subarray(at + 1, at + 1 + count));
+    at += 1 + count;
+  }
+  return found;
 }
 
 /** A file of doubles as this machine writes them. */

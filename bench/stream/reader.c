@@ -12,6 +12,7 @@
  * `--cut k --how fin|rst|half`: leave after k events: close with nothing unread, close with RST, or shut down writing.
  * `--gaps 1`: percentiles of the time between two reads that brought events.
  * `--per-stream file`: f64 rows (sent, first event, last event, events, complete) of each connection's last request.
+ * `--stamps file --stamps-most n`: of each connection's last request f64 count, then so many f64 moments of its events.
  * `--dump file`: every read of connection 0: f64 microseconds, f64 length, the bytes.
  */
 #include "shared.h"
@@ -29,6 +30,7 @@ typedef struct {
   int64_t sent, first, last, wake;
   long events;
   int complete, used;
+  double *stamps;
   char head[1024];
 } Stream;
 
@@ -36,7 +38,7 @@ static struct {
   long completed, events, bytes, recvs, errors, cut, closed, refused;
 } total;
 static Stream *streams;
-static long streams_max, requests, stall, cut_after, live;
+static long streams_max, requests, stall, cut_after, live, stamps_most;
 static const char *how, *path, *body;
 static size_t body_length;
 static char *request, error_text[200];
@@ -178,6 +180,7 @@ static void take(Stream *s, const char *bytes, size_t length, int64_t now) {
       gaps[gap < GAPS ? gap : GAPS - 1]++;
     }
     s->last = now;
+    for (long i = s->events; stamps_most && i < s->events + events && i < stamps_most; i++) s->stamps[i] = (double)now / 1000;
     s->events += events;
     total.events += events;
     if (!first_event) first_event = now;
@@ -252,8 +255,11 @@ int main(int argc, char **argv) {
   int64_t duration = number(argc, argv, "--duration-ms", 0) * 1000000;
   const char *per_stream = option(argc, argv, "--per-stream", NULL), *dump_path = option(argc, argv, "--dump", NULL);
   if (dump_path && !(dump = fopen(dump_path, "wb"))) die(dump_path);
+  const char *stamps_path = option(argc, argv, "--stamps", NULL);
+  if (stamps_path) stamps_most = number(argc, argv, "--stamps-most", 4096);
   build_request();
   streams = calloc((size_t)streams_max, sizeof *streams);
+  for (long i = 0; stamps_most && i < streams_max; i++) streams[i].stamps = calloc((size_t)stamps_most, sizeof(double));
   loop = epoll_create1(0);
   began = now_ns();
   int64_t next = began;
@@ -294,6 +300,16 @@ int main(int argc, char **argv) {
   int64_t ended = now_ns();
   report(ended);
   if (dump) fclose(dump);
+  if (stamps_path) {
+    FILE *file = fopen(stamps_path, "wb");
+    if (!file) die(stamps_path);
+    for (long i = 0; i < streams_max; i++) {
+      double count = (double)(streams[i].events < stamps_most ? streams[i].events : stamps_most);
+      fwrite(&count, 8, 1, file);
+      fwrite(streams[i].stamps, 8, (size_t)count, file);
+    }
+    fclose(file);
+  }
   if (per_stream) {
     FILE *file = fopen(per_stream, "wb");
     if (!file) die(per_stream);

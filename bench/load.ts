@@ -1,0 +1,249 @@
+/**
+ * What does the load generator cost, does it send on time, and how true are its numbers? Beside it in the same run the bare
+ * C client (stream/reader.c), which only stamps each read. Server on one core, clients on the other.
+ *
+ *   bun run bench:load [--only cost|open|truth] [--pairs 5] [--seconds 30] [--rate 2000] [--streams 200,1000] [--no-save]
+ */
+import { WallClock } from "../src/clock.ts";
+import { AskedTruth, compareWithTruth, type TruthResult } from "../src/load/truth.ts";
+import type { RequestRecord } from "../src/load/types.ts";
+import type { Distribution, Result } from "../src/report/result.ts";
+import { median } from "./lib/numbers.ts";
+import { known, number, text } from "./lib/options.ts";
+import { CLIENT_CORE, pinned, program, type Running, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { complete, read, stampsOf, streamTimes } from "./lib/reader.ts";
+import { bar, figure, progress, table } from "./lib/report.ts";
+import { root, save } from "./lib/results.ts";
+import { capture } from "./stream/capture.ts";
+
+known(["--only", "--pairs", "--seconds", "--rate", "--streams", "--no-save", "--realtime"]);
+
+const COST_BAR = 1.5;
+const LATE_BAR_MS = 2;
+const ERROR_BAR = 1.3;
+const ITL_BAR_MS = 1;
+
+const only = text("--only", "");
+const folder = `${root}build/bench`;
+const PROMPT = "Tell me about the weather.";
+
+/** Fields that `load` sends, so that both clients get the same bytes. */
+const body = (tokens: number, more: object = {}) => ({
+  model: "m",
+  messages: [{ role: "user", content: PROMPT }],
+  max_completion_tokens: tokens,
+  stream: true,
+  ignore_eos: true,
+  stream_options: { include_usage: true, continuous_usage_stats: true },
+  ...more,
+});
+
+/** `understudy load` on the client's core; `requests` prompts of `tokens` tokens. */
+async function load(port: number, requests: number, tokens: number, flags: readonly string[]): Promise<Result> {
+  const [prompts, json] = [`${folder}/load-${process.pid}.jsonl`, `${folder}/load-${process.pid}.json`];
+  await Bun.write(prompts, `${JSON.stringify({ prompt: PROMPT, output_tokens: tokens })}\n`.repeat(requests));
+  const words = [process.execPath, "src/main.ts", "load", "--url", `http://127.0.0.1:${port}`, "--model", "m"];
+  words.push("--dataset-name", "custom", "--dataset-path", prompts, "--num-prompts", String(requests), "--ignore-eos");
+  words.push("--no-server-metrics", "--json", json, ...flags);
+  const child = Bun.spawn(pinned(CLIENT_CORE, words), { cwd: root, stdout: "ignore", stderr: "pipe" });
+  const [complaint, code] = await Promise.all([new Response(child.stderr).text(), child.exited]);
+  if (code !== 0) throw new Error(`load: ${complaint}`);
+  const result = (await Bun.file(json).json()) as Result;
+  await Promise.all([Bun.file(prompts).delete(), Bun.file(json).delete()]);
+  if (result.completed !== requests) throw new Error(`load: ${JSON.stringify(result.understudy.errors)}`);
+  return result;
+}
+
+const clientOf = ({ understudy }: Result) =>
+  (understudy as unknown as { client: { cpu_s: number; cpu_share: number } }).client;
+
+/** A recorded answer of our server, played by the C server with as many events as wanted. */
+async function template(tokens: number): Promise<string> {
+  const flags = ["--timing", "none", "--max-model-len", "131072", "--num-gpu-blocks-override", "131072"];
+  const ours = await start(serverCommand([...flags, "--served-model-name", "m"]), { core: SERVER_CORE });
+  try {
+    return (await capture(ours.port, body(tokens, { seed: 1 }), `load-${process.pid}`)).path;
+  } finally {
+    await ours.stop();
+  }
+}
+
+const anchor = (path: string, flags: readonly string[]): Promise<Running> =>
+  start([program("anchor"), "--template", path, ...flags], { core: SERVER_CORE });
+
+/** CPU per event, in turns. All streams get an event every 2 ms, so that both clients read each by itself. */
+async function cost() {
+  const [streams, events, pairs] = [100, 10_000, number("--pairs", 5)];
+  const path = await template(2000);
+  const flags = ["--events", String(events), "--wait", String(streams), "--period-us", "2000"];
+  const server = await anchor(path, flags);
+  const runs: { c: number; ours: number; reads: number }[] = [];
+  try {
+    for (let pair = 0; pair < pairs; pair++) {
+      progress(`cost: pair ${pair + 1} of ${pairs}`);
+      const seen = complete(await read({ port: server.port, body: body(events), streams, together: true }), streams);
+      const result = await load(server.port, streams, events, ["--concurrency", String(streams)]);
+      const chunks = (result.understudy.distributions!.icl as Distribution).count + streams;
+      runs.push({
+        c: seen.cpuUs / seen.events,
+        ours: (clientOf(result).cpu_s * 1e6) / chunks,
+        reads: seen.recvs / seen.events,
+      });
+    }
+  } finally {
+    await server.stop();
+  }
+  const of = (key: "c" | "ours" | "reads") => median(runs.map((run) => run[key]));
+  const ratio = median(runs.map(({ c, ours }) => ours / c));
+  table(`CPU per received token, ${streams} streams, an event each every 2 ms, median of ${pairs} pairs`, [
+    ["", "µs", "reads/event"],
+    ["understudy load", of("ours"), ""],
+    ["bare C client", of("c"), of("reads")],
+  ]);
+  console.log(
+    `  ${bar("ratio", ratio, COST_BAR, "×")}; pairs: ${runs.map(({ c, ours }) => figure(ours / c)).join(" ")}`,
+  );
+  return {
+    ratio,
+    ratios: runs.map(({ c, ours }) => ours / c),
+    oursUs: of("ours"),
+    cUs: of("c"),
+    readsPerEvent: of("reads"),
+  };
+}
+
+/** An open loop against the C server, whose answers are short. */
+async function open() {
+  const [rate, seconds] = [number("--rate", 2000), number("--seconds", 30)];
+  const path = await template(8);
+  const server = await anchor(path, ["--wait", "1", "--period-us", "1000"]);
+  progress(`open: ${rate} requests/s for ${seconds} s`);
+  try {
+    const result = await load(server.port, rate * seconds, 8, ["--request-rate", String(rate)]);
+    const { p50, p99, max } = result.understudy.sched_delay_ms!;
+    const { cpu_share: share } = clientOf(result);
+    const warned = result.understudy.warnings!.filter((one) => /late|core/.test(one));
+    table(`Open loop, Poisson, ${rate} requests/s for ${seconds} s: sent later than intended, ms`, [
+      ["", "p50", "p99", "max", "client's CPU"],
+      ["understudy load", p50!, p99!, max!, `${(share * 100).toFixed(0)} %`],
+    ]);
+    console.log(`  ${bar("late p99", p99!, LATE_BAR_MS, "ms")}; it warns: ${warned.join("; ") || "of nothing"}`);
+    return { rate, seconds, p50, p99, max, cpuShare: share, warnings: warned };
+  } finally {
+    await server.stop();
+  }
+}
+
+/** What the C client saw, in the form in which the truth is compared. Its events: the role, one per token, usage, the end mark. */
+function recordsOfReader(streams: number, tokens: number, stamps: string, times: string): RequestRecord[] {
+  const events = stampsOf(stamps);
+  const sent = streamTimes(times);
+  return Array.from({ length: streams }, (_, i) => {
+    const chunkUs = events[i]!.slice(1, 1 + tokens);
+    return {
+      index: i,
+      requestId: `reader-${String(i).padStart(6, "0")}`,
+      intendedUs: sent[i]!.sentUs,
+      sendUs: sent[i]!.sentUs,
+      firstUs: chunkUs[0]!,
+      lastUs: chunkUs[tokens - 1]!,
+      endUs: sent[i]!.lastUs,
+      chunkUs,
+      chunkTokens: new Int32Array(tokens),
+      inputTokens: 0,
+      outputTokens: tokens,
+      usage: true,
+      wantedTokens: tokens,
+      cachedTokens: 0,
+      status: 200,
+      failure: null,
+      disturbed: null,
+      done: true,
+    };
+  });
+}
+
+/** Both clients against our server at 20 ms a step; how far each one's times are from what the server says. */
+async function truth(streams: number) {
+  const tokens = 250;
+  const server = await start(
+    serverCommand([
+      ...["--timing", "constant:ttft=40ms,itl=20ms", "--max-num-seqs", String(streams), "--served-model-name", "m"],
+      ...["--truth-requests", String(4 * streams), "--disable-uvicorn-access-log"],
+    ]),
+    { core: SERVER_CORE },
+  );
+  const clock = new WallClock();
+  const rounds: { c: TruthResult; ours: TruthResult }[] = [];
+  try {
+    for (let round = -1; round < number("--pairs", 3); round++) {
+      progress(`truth: ${streams} streams, round ${round + 1}`);
+      const source = new AskedTruth(
+        `http://127.0.0.1:${server.port}`,
+        { headers: {}, tls: { rejectUnauthorized: true } },
+        clock,
+      );
+      await source.begin();
+      const [stamps, perStream] = [`${folder}/stamps-${process.pid}`, `${folder}/times-${process.pid}`];
+      const asked = body(tokens, { request_id: "reader-@@@@@@" });
+      const options = {
+        port: server.port,
+        body: asked,
+        streams,
+        ramp: 1,
+        everyMs: 2,
+        perStream,
+        stamps,
+        stampsMost: tokens + 8,
+      };
+      complete(await read(options), streams);
+      const c = compareWithTruth(recordsOfReader(streams, tokens, stamps, perStream), await source.end());
+      const open = ["--request-rate", "500", "--arrival-pattern", "constant", "--num-warmups", "100", "--check-truth"];
+      const ours = (await load(server.port, streams, tokens, open)).understudy.truth as TruthResult;
+      for (const one of [c, ours]) if (one.missing > 0) throw new Error(`${one.missing} requests without truth`);
+      // The first round compiles the server's hot path.
+      if (round >= 0) rounds.push({ c, ours });
+    }
+  } finally {
+    clock.close();
+    await server.stop();
+  }
+  return summary(streams, rounds);
+}
+
+function summary(streams: number, rounds: readonly { readonly c: TruthResult; readonly ours: TruthResult }[]) {
+  const of = (who: "c" | "ours", metric: string, q: `p${number}`) =>
+    median(rounds.map((round) => round[who].errors![metric]![q]!));
+  const row = (who: "c" | "ours", name: string) => [
+    name,
+    ...(["p50", "p99"] as const).map((q) => of(who, "ttft", q)),
+    ...(["p1", "p50", "p99"] as const).map((q) => of(who, "itl", q)),
+    ...(["p50", "p99"] as const).map((q) => of(who, "e2el", q)),
+  ];
+  table(`Measured minus true, ms: ${streams} streams at 20 ms, median of ${rounds.length} rounds`, [
+    ["", "TTFT p50", "p99", "ITL p1", "p50", "p99", "E2EL p50", "p99"],
+    row("ours", "understudy load"),
+    row("c", "bare C client"),
+  ]);
+  const ratio = (metric: string, q: `p${number}`) => of("ours", metric, q) / of("c", metric, q);
+  console.log(`  ${bar("ITL error p99", of("ours", "itl", "p99"), ITL_BAR_MS, "ms")}`);
+  console.log(`  ${bar("ITL error p99 against the C client's", ratio("itl", "p99"), ERROR_BAR, "×")}`);
+  console.log(`  ${bar("TTFT error p50 against the C client's", ratio("ttft", "p50"), ERROR_BAR, "×")}`);
+  console.log(`  ${bar("TTFT error p99 against the C client's", ratio("ttft", "p99"), ERROR_BAR, "×")}`);
+  const figures = (who: "c" | "ours") => ({
+    ttft: { p50: of(who, "ttft", "p50"), p99: of(who, "ttft", "p99") },
+    itl: { p1: of(who, "itl", "p1"), p50: of(who, "itl", "p50"), p99: of(who, "itl", "p99") },
+  });
+  return { streams, rounds: rounds.length, ours: figures("ours"), c: figures("c") };
+}
+
+const figures: Record<string, unknown> = {};
+if (only === "" || only === "cost") figures.cost = await cost();
+if (only === "" || only === "open") figures.open = await open();
+if (only === "" || only === "truth") {
+  const sizes = text("--streams", "200,1000").split(",").map(Number);
+  const all = [];
+  for (const streams of sizes) all.push(await truth(streams));
+  figures.truth = all;
+}
+save("load", figures);
