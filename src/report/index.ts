@@ -9,7 +9,16 @@ import { isNumber, shown } from "./numbers.ts";
 import type { PageData, Plot, Waterfall } from "./plot.ts";
 import type { ReportRecord, Result } from "./result.ts";
 import { shareOf } from "./sample.ts";
-import { allNumbers, definitionsOf, deltaTable, errorTable, latencyTable, tiles, truthTable } from "./tables.ts";
+import {
+  allNumbers,
+  definitionsOf,
+  deltaTable,
+  errorTable,
+  latencyTable,
+  sweepTable,
+  tiles,
+  truthTable,
+} from "./tables.ts";
 import { arrivalPlots, runPlots, serverPlots } from "./time-plots.ts";
 import { waterfallOf } from "./waterfall.ts";
 
@@ -48,7 +57,7 @@ export function html(result: Result, records: readonly ReportRecord[]): string {
 <main>
 ${header(result, title)}
 ${tiles(result)}
-${titled("Sweep", plots(sections.sweep))}
+${titled("Sweep", sweepTable(part), gap, plots(sections.sweep))}
 ${titled("Latency", latencyTable(part), gap, plots(sections.latency))}
 ${titled("Requests", waterfall && timeline(waterfall, part.requests ?? records.length))}
 ${titled("Over time", plots(sections.run))}
@@ -89,9 +98,12 @@ function header(result: Result, title: string): Markup {
     ...Object.entries(part.versions ?? {}),
     ...Object.entries(part.host ?? {}).map(([name, value]) => [name === "name" ? "host" : name, value] as const),
   ];
-  const facts = named.filter(
+  const known = named.filter(
     ([, value]) => isNumber(value) || value === true || (typeof value === "string" && value !== ""),
   );
+  // vLLM's keys come first; ours may say the same again.
+  const isSame = (one: string, other: string) => one.toLowerCase() === other.toLowerCase();
+  const facts = known.filter(([name], at) => known.findIndex(([other]) => isSame(name, other)) === at);
   return markup`<header><h1>${title}</h1>
 ${part.partial && markup`<p class="sub">Interrupted: what there was until then.</p>`}
 ${part.command !== undefined && markup`<pre>${part.command}</pre>`}

@@ -2,7 +2,7 @@
 import { Markup, markup } from "./markup.ts";
 import { DEFINITIONS, inTableOrder, labelOf } from "./names.ts";
 import { isNumber, percentShown, rounded, shown, timeShown } from "./numbers.ts";
-import type { Distribution, Result, UnderstudyPart } from "./result.ts";
+import type { Distribution, Result, SweepPoint, UnderstudyPart } from "./result.ts";
 
 export function tiles(result: Result): Markup {
   const { distributions = {}, slo = {} } = result.understudy;
@@ -80,6 +80,29 @@ function columnsOf(distributions: readonly Distribution[]): string[] {
 function cells(of: Distribution, columns: readonly string[]): Markup[] {
   const values = of as unknown as Readonly<Record<string, unknown>>;
   return [...columns.map((column) => markup`<td>${shown(values[column])}</td>`), markup`<td>${shown(of.count)}</td>`];
+}
+
+/** A row for each run of a sweep. */
+export function sweepTable({ sweep = [] }: UnderstudyPart): Markup | null {
+  if (sweep.length === 0) return null;
+  const shares = ["ttft", "tpot", "itl", "e2el"].flatMap((metric) =>
+    (["p50", "p99"] as const)
+      .filter((p) => sweep.some(({ distributions }) => isNumber(distributions[metric]?.[p])))
+      .map((p) => [`${labelOf(metric)} ${p}`, (run: SweepPoint) => run.distributions[metric]?.[p]] as const),
+  );
+  const columns: (readonly [string, (run: SweepPoint) => number | null | undefined])[] = [
+    ["rate", (run) => run.request_rate],
+    ["at once", (run) => run.concurrency],
+    ["requests/s", (run) => run.request_throughput],
+    ["tokens/s", (run) => run.output_throughput],
+    ["goodput", (run) => run.request_goodput],
+    ["% good", (run) => (isNumber(run.attainment) ? 100 * run.attainment : null)],
+    ...shares,
+  ];
+  const used = columns.filter(([, value]) => sweep.some((run) => isNumber(value(run))));
+  return markup`<div class="panel"><table><thead><tr>${used.map(([name]) => markup`<th>${name}</th>`)}</tr></thead><tbody>
+${sweep.map((run) => markup`<tr>${used.map(([, value], i) => (i === 0 ? markup`<th>${shown(value(run))}</th>` : markup`<td>${shown(value(run))}</td>`))}</tr>`)}</tbody></table></div>
+<p class="sub">Times in ms. All that follows is of one of these runs: the last one that kept its limits, or the last.</p>`;
 }
 
 /** Requests by what became of them. */

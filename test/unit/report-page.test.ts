@@ -306,6 +306,9 @@ describe("plots", () => {
       [20, 40],
       [10, 20],
     ]);
+    expect(byRate.text.replace(/\s+/g, " ")).toMatch(
+      /rate at once requests\/s tokens\/s goodput TTFT p50 TTFT p99 4 1 40 60 20 20 20 2 9 20 30 10 10 10 /,
+    );
     const closed = await read(html(result({ sweep: [point(null, 1, 20), point(null, 9, 10)] }), []));
     expect(closed.plot("sweep-tokens").data).toEqual([
       [1, 9],

@@ -37,7 +37,7 @@ function seriesOf(line: Line, plot: Plot): uPlot.Series {
     stroke,
     width: 2,
     spanGaps: true,
-    points: { show: plot.data[0]!.length < 16, size: 6, fill: stroke },
+    points: { show: line.kind === "line" && plot.data[0]!.length < 16, size: 6, fill: stroke },
     ...(line.dash ? { dash: [6, 4] } : {}),
     ...(line.kind === "area" ? { fill: faded(stroke, 0.14) } : {}),
     ...(line.kind === "step" ? { paths: uPlot.paths.stepped!({ align: 1 }) } : {}),
