@@ -87,12 +87,17 @@ function report({ solution, timing, fromReplays }: Fitted, results: Results): st
   ]);
   const told = (name: Unknown) => !fromReplays.includes(name);
   const zero = UNKNOWNS.filter((name) => us[name] === 0 && !open.includes(name) && told(name));
+  // Two means of each run.
+  const tooFew = !told("base") && 2 * results.length <= UNKNOWNS.length;
   return [
     table([head, ...rows]),
     "",
     told("base")
       ? `step times: mean error ${share(meanError)}, nine in ten within ${share(p90Error)}`
       : "all is from replays, since there are means alone; --save-detailed, or aiperf's profile_export.jsonl, tells more",
+    ...(tooFew
+      ? ["as many coefficients as means: these errors say nothing. Add runs of other concurrency and lengths"]
+      : []),
     ...open.filter(told).map((name) => WHY[name]),
     ...zero.map((name) => `${name} is 0: less than nothing would have come nearest`),
     ...(told("overhead") || !told("base")

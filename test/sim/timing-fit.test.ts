@@ -171,6 +171,17 @@ describe("the command", () => {
     expect(out).toBe("linear:base=6.045ms,prefill=0.021ms,decode=0ms,overhead=8.955ms\n");
   });
 
+  test("says where means are too few for an error", () => {
+    const files = [1, 8, 16].map((concurrency) =>
+      file(`means-${concurrency}.json`, bench({ concurrency, requests: 16, input: [500, 500] }).vllm(false)),
+    );
+    const warning = "as many coefficients as means: these errors say nothing";
+    expect(run(...files.slice(0, 2)).error).toContain(warning);
+    const { error } = run(...files);
+    expect(error).not.toContain(warning);
+    expect(error).toContain("all is from replays, since there are means alone");
+  });
+
   test.each<[string, () => string[], string]>([
     ["nothing", () => [], "fit what? One or more results of a benchmark"],
     ["no file", () => ["nowhere.json"], '"nowhere.json": cannot be read (ENOENT)'],
