@@ -17,7 +17,7 @@ import { Journal, type JournalText } from "./engine/journal.ts";
 import { Punctuality } from "./engine/punctuality.ts";
 import type { EngineView, Snapshot } from "./engine/types.ts";
 import { HttpAccounts } from "./http-accounts.ts";
-import { Marks, sampleEventLoop, threadHost } from "./marks.ts";
+import { Marks, sampleEventLoop, thisHost } from "./marks.ts";
 import { stuck } from "./metrics/bugs/stuck.ts";
 import { bugs } from "./metrics/bugs/table.ts";
 import { Held, type Source } from "./metrics/held.ts";
@@ -122,7 +122,7 @@ export async function createApp(config: ServeConfig, { log: write, stepLog, plac
   const { vocabulary } = text;
   const punctual = new Punctuality({
     clock,
-    host: threadHost,
+    host: thisHost,
     steps: () => engines.latenessView().stepStartLateness.count,
     log: config.disableLogStats ? null : write,
   });

@@ -3,13 +3,13 @@ import type { Clock } from "./clock.ts";
 import type { Encoder } from "./content/types.ts";
 import { Cause, type Causes, type Host } from "./engine/causes.ts";
 
-/** Processor time of the calling thread. */
-export const threadHost: Host = {
-  cpuUs() {
-    const { user, system } = process.threadCpuUsage();
-    return user + system;
-  },
+/** Of the calling thread and its process. */
+export const thisHost: Host = {
+  threadUs: () => sum(process.threadCpuUsage()),
+  processUs: () => sum(process.cpuUsage()),
 };
+
+const sum = ({ user, system }: NodeJS.CpuUsage) => user + system;
 
 const EVENT_LOOP_SAMPLE_US = 500_000;
 

@@ -1,7 +1,8 @@
 /** How late do steps start, and how long does their writing take, with many streams at a steady pace? */
-import { has } from "../lib/options.ts";
+import { has, number } from "../lib/options.ts";
 import { Page } from "../lib/page.ts";
 import {
+  CLIENT_CORE,
   type ControlResult,
   control,
   cpuOf,
@@ -11,12 +12,14 @@ import {
   serverCommand,
   start,
 } from "../lib/process.ts";
-import { chat, prose, wordsPerToken } from "../lib/prompt.ts";
+import { chat, wordsPerToken } from "../lib/prompt.ts";
 import { complete, doubles, read, streamTimes } from "../lib/reader.ts";
 import { bar, progress, table } from "../lib/report.ts";
 import { root } from "../lib/results.ts";
+import { longPrompts, type Prompts, scrapes } from "./background.ts";
 import { capture, type Template } from "./capture.ts";
-import { mainRun, type Steps, stretch } from "./steps.ts";
+import { byCause, cursor, lateSteps, showCauses } from "./causes.ts";
+import { mainRun, measured, type Steps, stretch } from "./steps.ts";
 
 interface Case {
   readonly streams: number;
@@ -24,11 +27,16 @@ interface Case {
 }
 
 const CASES: readonly Case[] = [
+  { streams: 100, periodUs: 20_000 },
   { streams: 1000, periodUs: 20_000 },
   { streams: 2000, periodUs: 50_000 },
+  { streams: 5000, periodUs: 200_000 },
 ];
-const LONG = { prompts: 10, tokens: 100_000, everyMs: has("--quick") ? 200 : 500, afterMs: 3000, streamed: 20 };
-const BAR = { lateP99Us: 500, write: 1.3, longUs: 5000, stretch: 0.005, controlP99Us: 1000 };
+/** Ten of them, fast; or one each second beside scrapes and the truth log. */
+const LONG: Prompts = { count: 10, everyMs: has("--quick") ? 200 : 500 };
+const UNDER_LOAD = has("--under-load");
+const EACH_SECOND_MS = 1000;
+const BAR = { lateP99Us: UNDER_LOAD ? 1000 : 500, write: 1.3, longUs: 5000, stretch: 0.005, controlP99Us: 1000 };
 
 const folder = `${root}build/bench`;
 const logged = `${folder}/steps.f64`;
@@ -36,9 +44,17 @@ const stamped = `${folder}/streams.f64`;
 
 function flags({ streams, periodUs }: Case): string[] {
   return [
-    ...["--timing", `constant:ttft=100ms,itl=${periodUs / 1000}ms`, "--max-num-seqs", String(streams + LONG.prompts)],
+    ...["--timing", `constant:ttft=100ms,itl=${periodUs / 1000}ms`, "--max-num-seqs", String(streams + 64)],
     ...["--max-model-len", "131072", "--num-gpu-blocks-override", "524288"],
+    ...(UNDER_LOAD ? ["--truth-log", `${folder}/truth.jsonl`, "--truth-log-files", "1"] : []),
   ];
+}
+
+/** Long prompts beside the streams, which last so long. */
+function promptsBeside(seconds: number): Prompts | null {
+  // The last ones end before the streams do.
+  if (UNDER_LOAD) return { count: Math.max(1, Math.round(seconds) - 6), everyMs: EACH_SECOND_MS };
+  return has("--long-prompts") ? LONG : null;
 }
 
 function busyUs(pid: number): number {
@@ -46,38 +62,40 @@ function busyUs(pid: number): number {
   return userUs + systemUs;
 }
 
-/** Ten long prompts, one after the other, from a second client; tokens per prompt as the server counts them. */
-async function longPrompts(port: number, words: number): Promise<number> {
-  await Bun.sleep(LONG.afterMs);
-  const before = await Page.of(port);
-  const body = chat(prose(words, 7), LONG.streamed);
-  complete(await read({ port, body, streams: LONG.prompts, ramp: 1, everyMs: LONG.everyMs }), LONG.prompts);
-  const name = "vllm:prompt_tokens_total";
-  return ((await Page.of(port)).value(name) - before.value(name)) / LONG.prompts;
-}
-
-async function runOurs(which: Case, tokens: number) {
+async function runOurs(which: Case, tokens: number, seconds: number) {
   const server = await start(serverCommand(flags(which)), { core: SERVER_CORE, env: { UNDERSTUDY_STEP_LOG: logged } });
   const body = chat("Tell me about the weather.", tokens, { seed: 1 });
-  let measured: Awaited<ReturnType<typeof streamAll>>;
+  let seen: Awaited<ReturnType<typeof streamAll>>;
   try {
-    measured = await streamAll(server, which, body, tokens);
+    seen = await streamAll(server, which, body, tokens, seconds);
   } finally {
     await server.stop();
   }
   const rows = doubles(logged);
-  return { ...measured, steps: mainRun(rows), stretch: stretch(streamTimes(stamped), rows, tokens) };
+  const [firstUs, lastUs] = measured(rows);
+  const late = seen.late?.filter(({ dueUs }) => dueUs >= firstUs && dueUs <= lastUs) ?? null;
+  const { late: _, ...rest } = seen;
+  return {
+    ...rest,
+    steps: mainRun(rows),
+    stretch: stretch(streamTimes(stamped), rows, tokens),
+    causes: late && byCause(late),
+  };
 }
 
-async function streamAll({ pid, port }: Running, { streams }: Case, body: object, tokens: number) {
+async function streamAll({ pid, port }: Running, { streams }: Case, body: object, tokens: number, seconds: number) {
   const template = await capture(port, { ...body, max_tokens: 200 }, "paced");
-  const words = has("--long-prompts") ? Math.round(LONG.tokens * (await wordsPerToken(port))) : 0;
+  const prompts = promptsBeside(seconds);
+  const perToken = prompts ? await wordsPerToken(port) : 0;
   await Bun.sleep(1500); // a pause in the log of steps: what came before it is not measured
   const before = await Page.of(port);
   const busyBeforeUs = busyUs(pid);
-  const [seen, promptTokens] = await Promise.all([
-    read({ port, body, streams, together: true, perStream: stamped }),
-    words ? longPrompts(port, words) : 0,
+  const since = await cursor(port);
+  const streaming = read({ port, body, streams, together: true, perStream: stamped });
+  const [seen, promptTokens, scraped] = await Promise.all([
+    streaming,
+    prompts ? longPrompts(port, perToken, prompts) : 0,
+    UNDER_LOAD ? scrapes(port, streaming) : 0,
   ]);
   const cpuUs = (busyUs(pid) - busyBeforeUs) / complete(seen, streams).events;
   const after = await Page.of(port);
@@ -85,6 +103,9 @@ async function streamAll({ pid, port }: Running, { streams }: Case, body: object
     template,
     cpuUs,
     promptTokens,
+    prompts: prompts?.count ?? 0,
+    scraped,
+    late: await lateSteps(port, since),
     mergedEvents: streams * (tokens + template.events - 200) - seen.events,
     own: {
       lateMeanUs: after.since(before, "understudy_step_start_lateness_seconds").mean * 1e6,
@@ -111,15 +132,19 @@ async function runAnchor({ streams, periodUs }: Case, tokens: number, template: 
 }
 
 export async function paced() {
-  const seconds = has("--quick") ? 10 : 60;
+  // Whoever scrapes would be another machine: here it shares a core with the reader of the streams.
+  if (UNDER_LOAD) Bun.spawnSync(["taskset", "-a", "-c", "-p", String(CLIENT_CORE), String(process.pid)]);
+  const seconds = number("--seconds", has("--quick") ? 10 : 60);
+  const only = number("--streams", 0);
   const results: unknown[] = [];
-  for (const which of CASES) {
+  for (const which of CASES.filter(({ streams }) => only === 0 || streams === only)) {
     const tokens = Math.round((seconds * 1e6) / which.periodUs);
-    const name = `${which.streams} streams at ${which.periodUs / 1000} ms${has("--long-prompts") ? ", long prompts" : ""}`;
+    const beside = UNDER_LOAD ? ", under load" : has("--long-prompts") ? ", long prompts" : "";
+    const name = `${which.streams} streams at ${which.periodUs / 1000} ms${beside}`;
     progress(`${name}: control`);
     const before = await control(SERVER_CORE, which.periodUs, seconds / 4);
     progress(`${name}: understudy`);
-    const ours = await runOurs(which, tokens);
+    const ours = await runOurs(which, tokens, seconds);
     progress(`${name}: bare C loop`);
     const anchor = await runAnchor(which, tokens, ours.template);
     progress(`${name}: control`);
@@ -149,15 +174,20 @@ function judge(name: string, ours: Ours, anchor: Anchor, controls: readonly Cont
   const isVoid = controls.some((one) => one.p99Us > BAR.controlP99Us);
   const lateBeyondUs = ours.steps.lateP99Us - control.p99Us;
   const writeRatio = ours.steps.writeP50Us / anchor.steps.writeP50Us;
-  const lines = [
-    bar("late p99 beyond the control", lateBeyondUs, BAR.lateP99Us, "µs"),
-    bar("writing, p50, against the C loop", writeRatio, BAR.write, "×"),
-    bar("worst stretch of a stream", ours.stretch * 100, BAR.stretch * 100, "%"),
-  ];
+  const lines = [bar("late p99 beyond the control", lateBeyondUs, BAR.lateP99Us, "µs")];
+  // What goes on beside the streams is none of the C loop's.
+  if (!UNDER_LOAD) {
+    lines.push(bar("writing, p50, against the C loop", writeRatio, BAR.write, "×"));
+    lines.push(bar("worst stretch of a stream", ours.stretch * 100, BAR.stretch * 100, "%"));
+  }
   const worstBeyondUs = ours.steps.lateMaxUs - control.maxUs;
-  if (ours.promptTokens > 0) {
+  if (UNDER_LOAD) {
+    const tokens = Math.round(ours.promptTokens).toLocaleString("en");
+    console.log(`  beside: ${ours.prompts} prompts of ${tokens} tokens, ${ours.scraped} scrapes, the truth log`);
+  } else if (ours.promptTokens > 0) {
     lines.push(bar(`worst step, prompts of ${Math.round(ours.promptTokens)} tokens`, worstBeyondUs, BAR.longUs, "µs"));
   }
+  showCauses(ours.causes, ours.steps.steps);
   for (const line of lines) console.log(`  ${line}`);
   if (isVoid) console.log("  VOID: the control itself was late; the machine is too busy");
   if (ours.mergedEvents > 0)

@@ -1,17 +1,21 @@
 /**
  * What does a streamed token cost, and how punctual are the steps?
  *
- *   bun run bench:stream [--pairs 5] [--quick] [--only cpu|sends|paced] [--long-prompts] [--varied]
- *                        [--server "command"] [--realtime] [--no-save]
+ *   bun run bench:stream [--pairs 5] [--quick] [--only cpu|sends|paced|drift] [--varied] [--long-prompts | --under-load]
+ *                        [--streams N] [--seconds N] [--server "command"] [--realtime] [--no-save]
  *
  * 1. cpu: this server and the bare C server (anchor.c) in turn, 64 streams as fast as they go; CPU per token, the ratio.
  * 2. sends: the same under strace, short: how many events each send carries.
- * 3. paced: 1,000 streams at 20 ms and 2,000 at 50 ms; how late steps start and how long their writing takes, against the
- *    anchor and a bare timer process on the same core. `--long-prompts`: ten prompts of 100,000 tokens arrive meanwhile.
+ * 3. paced: 100 and 1,000 streams at 20 ms, 2,000 at 50 ms, 5,000 at 200 ms (`--streams`: one of them); how late steps start
+ *    and how long their writing takes, against the anchor and a bare timer process on the same core, and what made late
+ *    steps late. `--long-prompts`: ten prompts of 100,000 tokens arrive meanwhile. `--under-load`: one each second, and a
+ *    scrape each second, and the truth log is on.
+ * 4. drift, only when asked for: 100 streams at 20 ms for ten minutes.
  */
 import { has, known, text } from "../lib/options.ts";
 import { save } from "../lib/results.ts";
 import { cpuPerToken } from "./cpu.ts";
+import { drift } from "./drift.ts";
 import { paced } from "./paced.ts";
 import { sends } from "./sends.ts";
 
@@ -20,6 +24,9 @@ known([
   "--quick",
   "--only",
   "--long-prompts",
+  "--under-load",
+  "--streams",
+  "--seconds",
   "--varied",
   "--server",
   "--realtime",
@@ -32,4 +39,5 @@ const figures: Record<string, unknown> = { quick: has("--quick") };
 if (!only || only === "cpu") figures.cpu = await cpuPerToken();
 if (!only || only === "sends") figures.sends = await sends();
 if (!only || only === "paced") figures.paced = await paced();
+if (only === "drift") figures.drift = await drift();
 save("stream", figures);

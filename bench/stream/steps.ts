@@ -17,10 +17,31 @@ export interface Steps {
   readonly writeMaxUs: number;
 }
 
-/** The run with the most writing in a log of triples (due, start, end of writing), without its edges. */
+export interface Step {
+  readonly dueUs: number;
+  readonly startUs: number;
+  readonly endUs: number;
+}
+
+/** The steps of the run with the most writing in a log of triples (due, start, end of writing). */
+export function runOf(rows: Float64Array): Step[] {
+  const [from, to] = busiest(rows);
+  return Array.from({ length: (to - from) / 3 }, (_, i) => {
+    const at = from + 3 * i;
+    return { dueUs: rows[at]!, startUs: rows[at + 1]!, endUs: rows[at + 2]! };
+  });
+}
+
+/** When the first and the last step of it are due that are measured. */
+export function measured(rows: Float64Array): readonly [firstUs: number, lastUs: number] {
+  const [from, to] = busiest(rows);
+  return [rows[from]! + EDGE_US.start, rows[to - 3]! - EDGE_US.end];
+}
+
+/** What is measured of it: the run without its edges. */
 export function mainRun(rows: Float64Array): Steps {
   const [from, to] = busiest(rows);
-  const [first, last] = [rows[from]! + EDGE_US.start, rows[to - 3]! - EDGE_US.end];
+  const [first, last] = measured(rows);
   const late: number[] = [];
   const write: number[] = [];
   for (let at = from; at < to; at += 3) {

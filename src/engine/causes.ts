@@ -29,12 +29,14 @@ export const LATE_US = 1000;
 const PIECES = 64;
 const WORDS = 3;
 /** Who may be at work in a thread of its own, the likeliest to hold the loop up first. */
-const THREADS = [Cause.Collection, Cause.Tokenization, Cause.Scrape, Cause.Truth];
+const THREADS = [Cause.Tokenization, Cause.Scrape, Cause.Truth];
 
-/** What the host says of the loop's thread. */
+/** What the host says of processor time, in microseconds so far. */
 export interface Host {
-  /** Processor time it has used, microseconds. */
-  cpuUs(): number;
+  /** Of the loop's thread. */
+  threadUs(): number;
+  /** Of all threads of the process. */
+  processUs(): number;
 }
 
 /** Work that goes on in another thread. */
@@ -51,9 +53,10 @@ export class Causes {
   readonly #asides = CAUSE_NAMES.map(() => new Aside());
   readonly #overlaps = new Float64Array(CAUSE_NAMES.length + 1);
   readonly #host: Host | null;
-  /** When the last step was done with, and what the thread had used by then. */
+  /** When the last step was done with, and what had been used by then. */
   #restUs = 0;
-  #restCpuUs = 0;
+  #restThreadUs = 0;
+  #restProcessUs = 0;
   /** Gone since then: garbage was collected. */
   #canary = new WeakRef({});
 
@@ -88,7 +91,10 @@ export class Causes {
   stepped(fromUs: number, untilUs: number): void {
     this.did(Cause.Writing, fromUs, untilUs);
     this.#restUs = untilUs;
-    if (this.#host !== null) this.#restCpuUs = this.#host.cpuUs();
+    if (this.#host !== null) {
+      this.#restThreadUs = this.#host.threadUs();
+      this.#restProcessUs = this.#host.processUs();
+    }
     if (this.#canary.deref() === undefined) this.#canary = new WeakRef({});
   }
 
@@ -97,16 +103,19 @@ export class Causes {
     const lateUs = startUs - dueUs;
     const known = this.#work(dueUs, startUs, lateUs / 2);
     if (known !== Cause.None) return known;
-    if (this.#canary.deref() === undefined) return Cause.Collection;
-    if (this.#host === null) return Cause.Loop;
-    const usedUs = this.#host.cpuUs() - this.#restCpuUs;
-    // What it used before the step was due is little: it slept. So this is at most what it used since.
-    if (usedUs >= Math.min(lateUs, startUs - this.#restUs) / 2) return Cause.Loop;
+    const collected = this.#canary.deref() === undefined;
+    if (this.#host === null) return collected ? Cause.Collection : Cause.Loop;
+    const leastUs = Math.min(lateUs, startUs - this.#restUs) / 2;
+    // What the thread used before the step was due is little: it slept.
+    if (this.#host.threadUs() - this.#restThreadUs >= leastUs) return collected ? Cause.Collection : Cause.Loop;
+    // Nobody of ours had the processor.
+    if (this.#host.processUs() - this.#restProcessUs < leastUs) return Cause.Host;
     for (const cause of THREADS) {
       const { open, sinceUs, untilUs } = this.#asides[cause - 1]!;
       if (untilUs > dueUs || (open > 0 && sinceUs < startUs)) return cause;
     }
-    return Cause.Host;
+    // Garbage is collected by threads of its own, too.
+    return collected ? Cause.Collection : Cause.Host;
   }
 
   /** Which of the pieces of work fill most of that time, and at least so much of it? */

@@ -164,7 +164,7 @@ export class Loop {
     if (rows > 0) {
       const doneUs = clock.now();
       lateness.hosted(doneUs - startUs);
-      lateWatch?.stepped(startUs, doneUs);
+      if (!free) lateWatch?.stepped(startUs, doneUs);
     }
     moved?.(this.idle);
     this.#wait();

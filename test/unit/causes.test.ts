@@ -3,20 +3,25 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { CAUSE_NAMES, Cause, Causes } from "../../src/engine/causes.ts";
 
-/** A thread that has used so much since the last step. */
-const hostOf = (usedUs: () => number) => ({ cpuUs: usedUs });
+/** A thread, and its process, that have used so much. */
+const hostOf = (threadUs: number, processUs = threadUs) => ({ threadUs: () => threadUs, processUs: () => processUs });
 
-test.each<[string, (causes: Causes) => void, number, Cause]>([
-  ["a scrape fills it", (c) => c.did(Cause.Scrape, 990, 5000), 4000, Cause.Scrape],
-  ["a scrape fills half of it", (c) => c.did(Cause.Scrape, 0, 3000), 4000, Cause.Scrape],
-  ["a scrape fills less: something unnamed used the processor", (c) => c.did(Cause.Scrape, 0, 2500), 4000, Cause.Loop],
-  ["a scrape that was over before", (c) => c.did(Cause.Scrape, 0, 1000), 4000, Cause.Loop],
+test.each<[string, (causes: Causes) => void, readonly [thread: number, process?: number], Cause]>([
+  ["a scrape fills it", (c) => c.did(Cause.Scrape, 990, 5000), [4000], Cause.Scrape],
+  ["a scrape fills half of it", (c) => c.did(Cause.Scrape, 0, 3000), [4000], Cause.Scrape],
+  [
+    "a scrape fills less: something unnamed used the processor",
+    (c) => c.did(Cause.Scrape, 0, 2500),
+    [4000],
+    Cause.Loop,
+  ],
+  ["a scrape that was over before", (c) => c.did(Cause.Scrape, 0, 1000), [4000], Cause.Loop],
   [
     "several short ones of a kind",
     (c) => {
       for (let at = 1000; at < 5000; at += 400) c.did(Cause.Log, at, at + 300);
     },
-    4000,
+    [4000],
     Cause.Log,
   ],
   [
@@ -25,19 +30,20 @@ test.each<[string, (causes: Causes) => void, number, Cause]>([
       c.did(Cause.Collection, 1000, 3100);
       c.did(Cause.Scrape, 3100, 5000);
     },
-    4000,
+    [4000],
     Cause.Collection,
   ],
-  ["the step before", (c) => c.stepped(900, 4500), 4000, Cause.Writing],
-  ["no processor", () => {}, 300, Cause.Host],
-  ["no processor while the encoder works", (c) => c.began(Cause.Tokenization, 500), 300, Cause.Tokenization],
+  ["the step before", (c) => c.stepped(900, 4500), [4000], Cause.Writing],
+  ["no processor", () => {}, [300], Cause.Host],
+  ["no processor while the encoder works", (c) => c.began(Cause.Tokenization, 500), [300, 4000], Cause.Tokenization],
+  ["no processor while the encoder waits as well", (c) => c.began(Cause.Tokenization, 500), [300, 900], Cause.Host],
   [
     "no processor after the encoder worked",
     (c) => {
       c.began(Cause.Tokenization, 500);
       c.ended(Cause.Tokenization, 900);
     },
-    300,
+    [300, 4000],
     Cause.Host,
   ],
   [
@@ -46,12 +52,12 @@ test.each<[string, (causes: Causes) => void, number, Cause]>([
       c.began(Cause.Tokenization, 500);
       c.ended(Cause.Tokenization, 3000);
     },
-    300,
+    [300, 4000],
     Cause.Tokenization,
   ],
-  ["the encoder works, and the thread has its processor", (c) => c.began(Cause.Tokenization, 500), 4000, Cause.Loop],
+  ["the encoder works, and the thread has its processor", (c) => c.began(Cause.Tokenization, 500), [4000], Cause.Loop],
 ])("%s", (_, happened, usedUs, wanted) => {
-  const causes = new Causes(hostOf(() => usedUs));
+  const causes = new Causes(hostOf(...usedUs));
   happened(causes);
   // Marks of the step before are of no use to a thread that counts from 0.
   expect(CAUSE_NAMES[causes.of(1000, 5000) - 1]).toBe(CAUSE_NAMES[wanted - 1]!);
@@ -61,16 +67,20 @@ test("without a host what nobody named is the loop's", () => {
   expect(new Causes().of(0, 10_000)).toBe(Cause.Loop);
 });
 
-test("garbage that was collected since the last step is found out", async () => {
-  const causes = new Causes(hostOf(() => 0));
+test("garbage that was collected since the last step is found out, where something of ours had the processor", async () => {
+  let usedUs = 0;
+  const causes = new Causes({ threadUs: () => 0, processUs: () => usedUs });
   causes.stepped(0, 10);
   // What a turn of the event loop has looked at lives until its end.
   for (let i = 0; i < 3; i++) {
     await Bun.sleep(1);
     Bun.gc(true);
   }
+  expect(causes.of(1000, 5000)).toBe(Cause.Host);
+  usedUs = 4000;
   expect(causes.of(1000, 5000)).toBe(Cause.Collection);
   causes.stepped(5000, 5010);
+  usedUs = 8000;
   await Bun.sleep(1);
   expect(causes.of(6000, 9000)).toBe(Cause.Host);
 });
@@ -83,7 +93,7 @@ test("any marks: a cause is always one of those that are documented", () => {
       fc.nat(10_000),
       fc.integer({ min: 1001, max: 9000 }),
       (all, due, by) => {
-        const causes = new Causes(hostOf(() => 0));
+        const causes = new Causes(hostOf(0));
         for (const [cause, from, long] of all) causes.did(cause, from, from + long);
         expect(CAUSE_NAMES[causes.of(due, due + by) - 1]).toBeDefined();
       },

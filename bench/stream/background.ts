@@ -1,0 +1,38 @@
+/** What else goes on while streams are measured: scrapes, and prompts of 100,000 tokens from a second client. */
+import { Page } from "../lib/page.ts";
+import { chat, prose } from "../lib/prompt.ts";
+import { complete, read } from "../lib/reader.ts";
+
+/** Tokens of a prompt, tokens of its answer, and when the first one comes. */
+const LONG = { tokens: 100_000, streamed: 20, afterMs: 3000 };
+
+export interface Prompts {
+  readonly count: number;
+  readonly everyMs: number;
+}
+
+/** One after the other, each unlike all others; tokens per prompt as the server counts them. `perToken`: words. */
+export async function longPrompts(port: number, perToken: number, { count, everyMs }: Prompts): Promise<number> {
+  await Bun.sleep(LONG.afterMs);
+  const before = await Page.of(port);
+  const body = chat(prose(Math.round(LONG.tokens * perToken), 7), LONG.streamed);
+  complete(await read({ port, body, streams: count, ramp: 1, everyMs }), count);
+  const name = "vllm:prompt_tokens_total";
+  return ((await Page.of(port)).value(name) - before.value(name)) / count;
+}
+
+/** A scrape each second until `over` settles; how many. */
+export async function scrapes(port: number, over: Promise<unknown>): Promise<number> {
+  let ended = false;
+  const end = () => {
+    ended = true;
+  };
+  void over.then(end, end);
+  let count = 0;
+  for (let dueMs = performance.now(); !ended; dueMs += 1000) {
+    await Page.of(port);
+    count++;
+    await Promise.race([over.catch(() => {}), Bun.sleep(Math.max(0, dueMs + 1000 - performance.now()))]);
+  }
+  return count;
+}

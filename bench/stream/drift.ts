@@ -1,0 +1,73 @@
+/**
+ * Does the time of the tokens run away from that of the machine? 100 streams for ten minutes: the grid on which steps are
+ * due, how late they start at the end against the beginning, and the length of the streams by the client's clock.
+ */
+import { median } from "../lib/numbers.ts";
+import { has } from "../lib/options.ts";
+import { type ControlResult, control, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
+import { chat } from "../lib/prompt.ts";
+import { complete, doubles, read, streamTimes } from "../lib/reader.ts";
+import { bar, progress, table } from "../lib/report.ts";
+import { root } from "../lib/results.ts";
+import { byCause, cursor, lateSteps, showCauses } from "./causes.ts";
+import { runOf } from "./steps.ts";
+
+const STREAMS = 100;
+const PERIOD_US = 20_000;
+const SECONDS = { whole: 600, quick: 30 };
+/** Of the beginning and of the end. */
+const SHARE = 0.05;
+const BAR = { driftUs: 1000, controlP99Us: 1000 };
+
+const folder = `${root}build/bench`;
+const logged = `${folder}/steps.f64`;
+const stamped = `${folder}/streams.f64`;
+
+export async function drift() {
+  const seconds = has("--quick") ? SECONDS.quick : SECONDS.whole;
+  const tokens = (seconds * 1e6) / PERIOD_US;
+  progress(`drift: control`);
+  const before = await control(SERVER_CORE, PERIOD_US, seconds / 10);
+  progress(`drift: ${seconds} s`);
+  const timing = `constant:ttft=100ms,itl=${PERIOD_US / 1000}ms`;
+  const flags = ["--timing", timing, "--max-num-seqs", String(STREAMS), "--max-model-len", "131072"];
+  const command = serverCommand([...flags, "--num-gpu-blocks-override", "524288"]);
+  const server = await start(command, { core: SERVER_CORE, env: { UNDERSTUDY_STEP_LOG: logged } });
+  let late: Awaited<ReturnType<typeof lateSteps>>;
+  try {
+    const since = await cursor(server.port);
+    const body = chat("Tell me about the weather.", tokens, { seed: 1 });
+    complete(await read({ port: server.port, body, streams: STREAMS, together: true, perStream: stamped }), STREAMS);
+    late = await lateSteps(server.port, since);
+  } finally {
+    await server.stop();
+  }
+  const after = await control(SERVER_CORE, PERIOD_US, seconds / 10);
+  return judge(seconds, tokens, late === null ? null : byCause(late), [before, after]);
+}
+
+function judge(
+  seconds: number,
+  tokens: number,
+  causes: ReturnType<typeof byCause> | null,
+  controls: readonly ControlResult[],
+) {
+  const steps = runOf(doubles(logged)).filter((_, i, all) => i >= all.length - tokens);
+  const part = Math.max(50, Math.round(steps.length * SHARE));
+  const latenessOf = (some: typeof steps) => median(some.map(({ dueUs, startUs }) => startUs - dueUs));
+  const [startUs, endUs] = [latenessOf(steps.slice(0, part)), latenessOf(steps.slice(-part))];
+  const gridUs = steps.at(-1)!.dueUs - steps[0]!.dueUs - (steps.length - 1) * PERIOD_US;
+  const longer = streamTimes(stamped).map(({ firstUs, lastUs }) => lastUs - firstUs - (tokens - 1) * PERIOD_US);
+  const clientUs = median(longer);
+  table(`${STREAMS} streams at ${PERIOD_US / 1000} ms for ${seconds} s: ${steps.length} steps, µs`, [
+    ["", "due grid", "late p50, beginning", "late p50, end", "streams, p50, longer than due"],
+    ["", gridUs, startUs, endUs, clientUs],
+  ]);
+  showCauses(causes, steps.length);
+  const serverUs = Math.abs(gridUs) + Math.abs(endUs - startUs);
+  console.log(`  ${bar("drift by the server's clock: grid and lateness", serverUs, BAR.driftUs, "µs")}`);
+  console.log(`  ${bar("drift by the client's clock: length of the streams", Math.abs(clientUs), BAR.driftUs, "µs")}`);
+  const isVoid = controls.some((one) => one.p99Us > BAR.controlP99Us);
+  if (isVoid) console.log("  VOID: the control itself was late; the machine is too busy");
+  return { seconds, steps: steps.length, gridUs, startUs, endUs, clientUs, causes, controls, isVoid };
+}
