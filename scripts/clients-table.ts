@@ -1,15 +1,17 @@
 /** Writes the matrix of real clients into docs/clients.md; `test/clients/matrix.test.ts` runs it and compares. */
 import { readFileSync, writeFileSync } from "node:fs";
-import { clients } from "../test/clients/matrix.ts";
+import { clients, missing } from "../test/clients/matrix.ts";
 
 export function clientsTable(): string {
-  const rows = clients.map(({ name, packages, command, checks }) =>
-    [name, packages.join(", "), checks.join(", "), `\`${command.join(" ")}\``].join(" | "),
-  );
+  const rows = clients.map(({ name, packages, command, checks, byHand }) => [
+    ...[name, packages.join(", "), checks.join(", "), byHand ? "passed, by hand" : "passed, in CI"],
+    `\`${command.join(" ")}\``,
+  ]);
+  const others = missing.map(({ name, packages, why }) => [name, packages.join(", "), "", `FAILED: ${why}`, ""]);
   return [
-    "| Client | Version | What was run, and passed | Command |",
-    "|---|---|---|---|",
-    ...rows.map((row) => `| ${row} |`),
+    "| Client | Version | What was run | Result | Command |",
+    "|---|---|---|---|---|",
+    ...[...rows, ...others].map((cells) => `| ${cells.join(" | ")} |`),
   ].join("\n");
 }
 

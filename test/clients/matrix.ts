@@ -17,6 +17,8 @@ export interface Client {
   readonly env?: Readonly<Record<string, string>>;
   /** What a run reports, in this order. */
   readonly checks: readonly string[];
+  /** CI does not install it: it runs where its environment is. */
+  readonly byHand?: boolean;
 }
 
 /** A client that is not run, and why. */
@@ -28,14 +30,17 @@ export interface Missing {
 
 const pinned = (file: string): string[] =>
   readFileSync(new URL(`requirements/${file}.txt`, here), "utf8")
-    .trim()
     .split("\n")
+    .filter((line) => /^[a-z]/i.test(line))
     .map((line) => line.replace("==", " "));
 
 function node(name: string, file: string, names: readonly string[], checks: readonly string[]): Client {
   const versions = names.map((one) => `${one} ${packages[one]}`);
   return { name, packages: versions, command: ["node", `test/clients/node/${file}.mjs`, "URL"], checks };
 }
+
+/** They load models' tokenizers from folders and have nothing to ask anybody. */
+const OFFLINE = { HF_HUB_OFFLINE: "1", TRANSFORMERS_OFFLINE: "1" };
 
 /** `venv`: the folder at the root into which the requirements were installed. */
 function python(name: string, file: string, venv: string, of: readonly string[], checks: readonly string[]): Client {
@@ -45,6 +50,9 @@ function python(name: string, file: string, venv: string, of: readonly string[],
 
 const [openai, anthropic] = pinned("sdks") as [string, string];
 const [litellm, instructor] = pinned("wrappers") as [string, string];
+const [vllm] = pinned("vllm") as [string];
+const [aiperf] = pinned("aiperf") as [string];
+const [guidellm] = pinned("by-hand/guidellm") as [string];
 const BASE = ["results", "usage", "errors", "aborts"];
 
 export const clients: readonly Client[] = [
@@ -89,5 +97,19 @@ export const clients: readonly Client[] = [
     packages: ["curl of the system"],
     command: ["bash", "test/clients/curl.sh", "URL"],
     checks: ["results", "stream", "errors"],
+  },
+  python("aiperf", "aiperf_run", ".venv-aiperf", [aiperf], ["chat", "completions"]),
+  {
+    ...python("vllm bench serve", "vllm_bench", ".venv-vllm", [vllm], ["chat", "completions"]),
+    env: OFFLINE,
+  },
+  { ...python("guidellm", "guidellm_run", ".venv-guidellm", [guidellm], ["chat"]), byHand: true },
+];
+
+export const missing: readonly Missing[] = [
+  {
+    name: "genai-perf",
+    packages: ["genai-perf 0.0.16"],
+    why: "it installs, but the program that it starts, perf_analyzer, is not among what its package registry has (perf-analyzer 0.1.0 holds none)",
   },
 ];
