@@ -61,6 +61,20 @@ test("corners: batches, invocations, stops inside steps, bursts, CORS, sleep, ad
   expect(all.filter(({ wrong }) => wrong !== null)).toEqual([]);
 });
 
+/** Those of the second list that are about tools and constraints. */
+const TOOLS =
+  /^(?:tools-(?!messages|responses)|chat-(?:json|structured|tools|response)|err-(?:response-format|structured|tool))/;
+
+test("tools and constraints: every listed case, and none with one thing changed", async () => {
+  const names = new Set(namesIn("dialects-and-tools").filter((name) => TOOLS.test(name)));
+  expect(names.size).toBe(62);
+  const all = await verdicts(names, null);
+  expect(all.map(({ name }) => name).sort()).toEqual([...names].sort());
+  expect(all.filter(({ wrong }) => wrong !== null)).toEqual([]);
+  const changed = await verdicts(names, 1);
+  expect(changed.filter(({ wrong }) => wrong === null)).toEqual([]);
+});
+
 test("with one thing of each recording changed, no case passes", async () => {
   // A part of them: what is compared is the same for all.
   const some = openai.filter((_, i) => i % 8 === 0);
