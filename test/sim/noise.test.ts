@@ -5,7 +5,10 @@ import { VirtualClock } from "../../src/clock.ts";
 import { findPreset } from "../../src/config/presets.ts";
 import { faster, stepUs } from "../../src/config/timing.ts";
 import type { EngineConfig, StepNoise, Timing } from "../../src/config/types.ts";
+import { Engine } from "../../src/engine/engine.ts";
 import { Fleet } from "../../src/engine/fleet.ts";
+import { Journal } from "../../src/engine/journal.ts";
+import { repeat } from "../../src/engine/repeat.ts";
 import { configOf, debug, EOS, generationOf, promptOf, release, times, World, watchPlans } from "./world.ts";
 
 setDefaultTimeout(60_000);
@@ -230,4 +233,28 @@ describe("request overhead", () => {
     world.clock.drain();
     expect(new Set(first.gapsUs)).toEqual(new Set([1020, 1220, 1040]));
   });
+});
+
+test("commands of an engine whose steps stray repeat one by one, as after a crash", () => {
+  const noise: StepNoise = {
+    jitterSigma: 0.3,
+    tail: { share: 0.1, alpha: 1.2 },
+    pause: { everyUs: 20_000, forUs: 7000 },
+  };
+  const timing: Timing = { kind: "linear", baseUs: 1000, prefillUs: 10, decodeUs: 20, requestOverheadUs: 3000 };
+  const config = configOf({ timing, noise, speed: 3, numGpuBlocks: 40, maxModelLen: 256 });
+  const clock = new VirtualClock();
+  const journal = new Journal();
+  const engine = new Engine({ config, clock, module: release, free: false, eosId: EOS, journal });
+  for (let i = 0; i < 60; i++) {
+    const promptIds = promptOf(1 + ((i * 37) % 120), i % 4);
+    const generation = generationOf({ promptIds, maxTokens: 100, ignoreEos: true, arrivalUs: i * 700, seed: i });
+    clock.at(i * 700, () => engine.submit(generation, { onTokens() {} }));
+  }
+  clock.drain();
+  const { preemptions } = engine.snapshot();
+  const text = journal.text();
+  const { given, passedOver, differ, trap } = repeat(debug, config, { eosId: EOS }, text);
+  expect([text.forgotten, given, passedOver, differ, trap]).toEqual([0, text.commands.length, 0, 0, null]);
+  expect(preemptions).toBeGreaterThan(0);
 });
