@@ -1,5 +1,5 @@
 /** `understudy timing fit`: which linear timing explains these benchmarks, and how well? The answer is replayed to find out. */
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import wasm from "../../build/core.wasm" with { type: "file" };
 import { CoreTooLarge } from "../core/core.ts";
 import { UNKNOWNS, type Unknown } from "../fit/equations.ts";
@@ -14,6 +14,8 @@ import { timingOptions } from "./timing-options.ts";
 import { table } from "./timing-show.ts";
 
 const USAGE_ERROR = 2;
+/** Of one file: some ten million tokens with their times. */
+const MIB_MOST = 256;
 const SCHEMA = "understudy-timing-fit/1";
 export async function run(argv: readonly string[]): Promise<void> {
   try {
@@ -50,8 +52,11 @@ async function fit(argv: readonly string[]): Promise<void> {
 
 function contentOf(file: string): string {
   try {
+    const mib = statSync(file).size / 2 ** 20;
+    if (mib > MIB_MOST) throw new TraceError(`"${file}": has ${Math.ceil(mib)} MiB; at most ${MIB_MOST} are read`);
     return readFileSync(file, "utf8");
   } catch (error) {
+    if (error instanceof TraceError) throw error;
     throw new TraceError(`"${file}": cannot be read (${(error as NodeJS.ErrnoException).code})`);
   }
 }

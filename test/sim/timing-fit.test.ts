@@ -1,6 +1,6 @@
 /** Does a fit find the coefficients of an engine again, from what benchmarks write of it? And what does it refuse? */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -185,6 +185,15 @@ describe("the command", () => {
   test.each<[string, () => string[], string]>([
     ["nothing", () => [], "fit what? One or more results of a benchmark"],
     ["no file", () => ["nowhere.json"], '"nowhere.json": cannot be read (ENOENT)'],
+    [
+      "a file that is too large",
+      () => {
+        const path = file("large.json", "");
+        truncateSync(path, 300 * 2 ** 20);
+        return [path];
+      },
+      "has 300 MiB; at most 256 are read",
+    ],
     ["an empty file", () => [file("empty.json", "")], "empty.json: is empty; expected a result of vllm bench serve"],
     ["another file", () => [file("other.json", "{}")], "other.json: expected a result of vllm bench serve"],
     ["no JSON", () => [file("text.txt", "{\nhello")], "text.txt:1: expected a JSON object"],
