@@ -14,8 +14,8 @@ const PICTURES = [
   { file: "load-timeline.png", without: "header, .tiles, #latency", size: [1280, 1930] },
 ] as const;
 const BYTES_MOST = 300_000;
-/** A pool that gets tight now and then, so that there is something to see. */
-const SERVER = ["--max-num-seqs", "48", "--max-model-len", "8192", "--num-gpu-blocks-override", "3200"];
+/** A batch and a pool that get full now and then, so that there is something to see. */
+const SERVER = ["--max-num-seqs", "32", "--max-model-len", "8192", "--num-gpu-blocks-override", "3200"];
 const LOAD = [
   ...["--request-rate", "18", "--num-prompts", "400", "--warmup-request-count", "20"],
   ...["--input-len", "900", "--output-len", "160", "--random-range-ratio", "0.8"],

@@ -156,7 +156,7 @@ function parsed(line: string): Line | null {
   }
 }
 
-/** Measured minus true, in milliseconds. */
+/** Measured minus true, in milliseconds. Records learn when they were scheduled. */
 export function compareWithTruth(records: readonly RequestRecord[], lines: Iterable<string>): TruthResult {
   const steps = new Map<string, readonly [dueUs: number, startUs: number]>();
   const rows = new Map<string, Line | "several">();
@@ -177,6 +177,7 @@ export function compareWithTruth(records: readonly RequestRecord[], lines: Itera
     const row = rows.get(record.requestId);
     if (row === undefined || row === "several" || typeof row.firstWrittenUs !== "number") continue;
     joined++;
+    if (typeof row.scheduledUs === "number") record.scheduledUs = record.sendUs + row.scheduledUs - row.arrivalUs;
     ttft!.push((record.firstUs - record.sendUs - (row.firstWrittenUs - row.arrivalUs)) / 1000);
     e2el!.push((record.lastUs - record.sendUs - (row.lastWrittenUs - row.arrivalUs)) / 1000);
     const last = lastTokens(record);

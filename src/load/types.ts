@@ -60,6 +60,8 @@ export interface RequestRecord {
   readonly lastUs: number;
   /** End of the body. */
   readonly endUs: number;
+  /** When the server took it out of its queue: known where the server told the truth. */
+  scheduledUs?: number;
   /** Arrival of each chunk with generated output, and how many tokens it carried (0: not said). */
   readonly chunkUs: Float64Array;
   readonly chunkTokens: Int32Array;
