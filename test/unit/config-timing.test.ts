@@ -1,10 +1,11 @@
 /** Do the timing presets and the forms of --timing give the times that their sources say? */
 import { expect, test } from "bun:test";
+import { describe as banner } from "../../src/cli/banner.ts";
 import { parseTiming } from "../../src/config/parse-timing.ts";
 import { DEFAULT_PRESET, findPreset, presetNames } from "../../src/config/presets.ts";
 import { holdUs, type StepLoad, stepUs } from "../../src/config/timing.ts";
 import type { Timing } from "../../src/config/types.ts";
-import { engineConfig } from "../../src/library/options.ts";
+import { engineConfig, serverConfig } from "../../src/library/options.ts";
 import { examples } from "./timing-examples.ts";
 
 const preset = (name: string) => findPreset(name)!.timing;
@@ -160,4 +161,19 @@ test.each([
   [{ timing: "none", jitter: 0 }, "jitter: with --timing none steps have no times"],
 ])("%p is refused", (options, why) => {
   expect(() => engineConfig(options)).toThrow(why);
+});
+
+test.each([
+  [{}, "preset llama-3.1-8b-bf16-h100-tp1-vllm, 12 ms a request before the queue"],
+  [{ timing: `${DEFAULT_PRESET}:overhead=0ms` }, "preset llama-3.1-8b-bf16-h100-tp1-vllm"],
+  [
+    { timing: "constant:ttft=200ms,itl=20ms", slowSteps: "every=10s,for=200ms", speed: 10 },
+    "constant: TTFT 200 ms, ITL 20 ms, a pause of 200 ms every 10 s, 10 times as fast",
+  ],
+  [
+    { jitter: 0.1, jitterTail: "share=0.01,alpha=2", timing: "linear:base=4ms,prefill=0.02ms,decode=0.03ms" },
+    "linear: 4 ms a step, 0.02 ms a prompt token, 0.03 ms a sequence, jitter 0.1, Pareto tail of 0.01 with exponent 2",
+  ],
+])("the server says at its start how it is timed: %p", (options, line) => {
+  expect(banner(serverConfig(options), "http://127.0.0.1:8000", 1)).toContain(`\n  timing      ${line}\n`);
 });
