@@ -14,7 +14,7 @@ export function table(results: Results, wallUs: number): string {
     refused > 0 ? `${whole(refused)} refused (${refusals(requests.refused)})` : "",
     requests.cut > 0 ? `${whole(requests.cut)} cut to the context` : "",
     requests.bad_lines > 0 ? `${whole(requests.bad_lines)} bad lines` : "",
-    requests.passed_over > 0 ? `${whole(requests.passed_over)} without an answer passed over` : "",
+    requests.passed_over > 0 ? `${whole(requests.passed_over)} passed over` : "",
   ].filter(Boolean);
   const engines = results.engines > 1 ? `, ${results.engines} engines` : "";
   return [

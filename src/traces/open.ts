@@ -1,5 +1,6 @@
 /** Which trace is meant, and which requests are in it? Opens by format, guesses it from the file where that is clear. */
 import { AZURE_HEADER, azure } from "./azure.ts";
+import { burstgpt, isBurstgptHeader } from "./burstgpt.ts";
 import { elements } from "./elements.ts";
 import { TraceFile } from "./lines.ts";
 import { mooncake } from "./mooncake.ts";
@@ -12,7 +13,7 @@ import { truth } from "./truth.ts";
 /** It has no times, so somebody must choose. */
 const SHAREGPT_PACE: Pace = { kind: "closed", concurrency: 256 };
 
-export const FORMATS = `mooncake, azure, truth, sharegpt[:concurrency=N|rate=R], ${SYNTHETIC_FORM}`;
+export const FORMATS = `mooncake, azure, burstgpt, truth, sharegpt[:concurrency=N|rate=R], ${SYNTHETIC_FORM}`;
 
 /** `path` null, or what would be its format: a made-up trace. `format` null: guessed. Throws a TraceError that says in one line what is wrong. */
 export function openTrace(path: string | null, format: string | null): Trace {
@@ -35,7 +36,7 @@ export function openTrace(path: string | null, format: string | null): Trace {
 }
 
 function checkName(name: string, rest: string): void {
-  if (!["mooncake", "azure", "sharegpt", "truth"].includes(name)) {
+  if (!["mooncake", "azure", "burstgpt", "sharegpt", "truth"].includes(name)) {
     throw new TraceError(`--format ${name}: no such format; there are ${FORMATS}`);
   }
   if (rest !== "" && name !== "sharegpt") throw new TraceError(`--format ${name} takes nothing after the colon`);
@@ -47,6 +48,7 @@ function fromFile(file: TraceFile, format: string, rest: string): Trace {
   const items = (seed: number): Iterable<TraceItem> => {
     if (format === "mooncake") return mooncake(file.lines());
     if (format === "azure") return azure(file.lines());
+    if (format === "burstgpt") return burstgpt(file.lines(), () => passedOver++);
     if (format === "truth") return truth(file.lines(), () => passedOver++);
     return spread(
       sharegpt(elements(file.pieces()), () => passedOver++),
@@ -73,6 +75,7 @@ function guess(file: TraceFile): string {
   if (head === "") throw new TraceError(`${file.path}: the trace is empty`);
   const line = head.split(/\r?\n/, 1)[0]!;
   if (line.replaceAll('"', "").toLowerCase() === AZURE_HEADER.toLowerCase()) return "azure";
+  if (isBurstgptHeader(line)) return "burstgpt";
   if (/^\{.*"(input_length|hash_ids)"\s*:/.test(line)) return "mooncake";
   if (/^\{"type":"(header|step|request)"/.test(line)) return "truth";
   if (/^[[{][\s\S]*"conversations?"\s*:/.test(head)) return "sharegpt";

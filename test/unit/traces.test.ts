@@ -73,6 +73,19 @@ describe("formats", () => {
     expect(found.map(({ line }) => line)).toEqual([1, 3]);
   });
 
+  test("burstgpt: rows of GPT-4 that have an answer, by the header's columns; others are counted", () => {
+    const text =
+      "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n" +
+      "5,,1,ChatGPT,472,18,490,API log\n45.5,7,3,GPT-4,30,18,48,Conversation log\n46,,1,GPT-4,30,0,30,API log\n47,,1,GPT-4,5,1,6,API log\n";
+    const { format, found, passedOver } = read(file(text));
+    expect([format, passedOver]).toEqual(["burstgpt", 2]);
+    expect(found.map(shape)).toEqual([
+      [0, 30, 18, null],
+      [1_500_000, 5, 1, null],
+    ]);
+    expect(found.map(({ line }) => line)).toEqual([3, 5]);
+  });
+
   test("azure: a header, times of 100 ns, CRLF, also before a byte order mark and over midnight", () => {
     const text =
       "\uFEFFTIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 23:59:59.9799600,4808,10\r\n2023-11-17 00:00:00.0000004,7,1\r\n";
@@ -197,7 +210,7 @@ describe("bad input", () => {
     ["", null, "the trace is empty"],
     ["\n \n", "mooncake", "t: the trace is empty"],
     ["a,b\n1,2\n", null, "its format is not clear; say it with --format (mooncake"],
-    ["x\n", "burstgpt", "--format burstgpt: no such format; there are mooncake"],
+    ["x\n", "sonnet", "--format sonnet: no such format; there are mooncake"],
     ["x\n", "mooncake:rate=2", "--format mooncake takes nothing after the colon"],
     ["x\n", "sharegpt:rate=0", "rate takes a number above 0"],
     ["x\n", "sharegpt:rate=1,concurrency=1", "takes concurrency or rate, not both"],
