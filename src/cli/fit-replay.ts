@@ -11,7 +11,7 @@ import { TraceError, type TraceRequest } from "../traces/trace.ts";
 /** Made-up requests of a run that has means alone. */
 const REQUESTS_MOST = 2000;
 /** Of the overhead, where replays tell it. */
-const ROUNDS = 6;
+const ROUNDS = 10;
 const NEAR_US = 20;
 /** Costs of a prompt token that are tried where there are means alone, and rounds of least squares from the best of them. */
 const TRIALS = 12;
@@ -124,9 +124,13 @@ function withOverhead(runs: readonly Run[], timing: Linear, replayed: Replayed):
     return { timing: next, lackUs: lacks.reduce((sum, lack) => sum + lack, 0) / lacks.length };
   };
   let best = tried(0);
-  let us = 0;
+  let [tooLittleUs, tooMuchUs, us] = [0, mostUs, 0];
   for (let round = 0, now = best; round < ROUNDS && Math.abs(now.lackUs) > NEAR_US; round++) {
-    us = Math.min(mostUs, Math.max(0, us + now.lackUs));
+    if (now.lackUs > 0) tooLittleUs = us;
+    else tooMuchUs = us;
+    // Requests come in step with the engine, so a little more overhead may cost a whole step: then the middle.
+    const next = us + now.lackUs;
+    us = next > tooLittleUs && next < tooMuchUs ? next : (tooLittleUs + tooMuchUs) / 2;
     now = tried(us);
     if (Math.abs(now.lackUs) < Math.abs(best.lackUs)) best = now;
   }

@@ -86,6 +86,15 @@ describe("each token's time (vllm bench serve --save-detailed, understudy load)"
     expect(answer.fromReplays).toEqual(["overhead"]);
   });
 
+  test("nor does it matter that a little more overhead costs a whole step", () => {
+    const config = { maxNumBatchedTokens: 2048, maxNumScheduledTokens: 2048 };
+    const runs = readRuns(bench({ concurrency: 16, input: [100, 5000], config }).vllm(true), "run");
+    const small = { ...engine, ...config };
+    const { timing } = fitRuns(runs, 2048, (one, tried) => replay(one, { ...small, timing: tried }, release))!;
+    const { ttftUs } = replay(runs[0]!, { ...small, timing }, release);
+    expect(Math.abs(ttftUs / runs[0]!.ttftUs - 1)).toBeLessThan(0.05);
+  });
+
   test("prompts longer than a step pay the base for each of theirs", () => {
     const config = { maxNumBatchedTokens: 1000, maxNumScheduledTokens: 1000 };
     const runs = readRuns(bench({ concurrency: 1, requests: 60, input: [100, 5000], config }).vllm(true), "run");
