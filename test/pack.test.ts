@@ -138,6 +138,14 @@ test("the version, and the load generator without a server", async () => {
   expect(load.err).toContain("cannot reach http://127.0.0.1:1/v1/models: ");
 });
 
+test("a report is written with the script that is in the package", async () => {
+  const format = "synthetic:isl=10,osl=3,concurrency=1,requests=2";
+  expect(await understudy("replay", format, "--html", "report.html")).toMatchObject({ code: 0 });
+  const page = readFileSync(join(folder, "report.html"), "utf8");
+  expect(page).toContain("uPlot");
+  expect(page).toContain('data-plot="waterfall"');
+});
+
 test("the library, imported by Node: an engine, and a server in a child", () => {
   const program = `
     import { createEngine, createServer } from "llm-understudy";
