@@ -2,7 +2,7 @@
  * When may a long piece of work have the thread? Not when a step is about to be due: reading a body of half a megabyte
  * takes milliseconds, and streams are on time only if it waits for the gap between two steps.
  */
-import type { Clock } from "./clock.ts";
+import type { Cancel, Clock } from "./clock.ts";
 
 interface Waiting {
   readonly sinceUs: number;
@@ -11,7 +11,7 @@ interface Waiting {
 
 export class SpareTime {
   readonly #queue: Waiting[] = [];
-  #armed = false;
+  readonly #gaps: Gaps;
 
   /**
    * `neededUs`: what the work takes at most, about. `patienceUs`: steps that leave no such gap do not hold it up longer.
@@ -20,7 +20,9 @@ export class SpareTime {
     readonly clock: Clock,
     readonly neededUs: number,
     readonly patienceUs: number,
-  ) {}
+  ) {
+    this.#gaps = gapsOf(clock);
+  }
 
   /**
    * Settles, in order of the calls, at most once per turn of the event loop, when nothing is due for a while; false:
@@ -29,33 +31,79 @@ export class SpareTime {
   pass(): Promise<boolean> {
     return new Promise((go) => {
       this.#queue.push({ sinceUs: this.clock.now(), go });
-      if (!this.#armed) this.#next();
+      this.#gaps.wait(this);
     });
   }
 
-  #next(): void {
-    this.#armed = true;
-    this.clock.turn(this.#look);
+  /** For `Gaps`. */
+  get waits(): boolean {
+    return this.#queue.length > 0;
+  }
+
+  /** For `Gaps`: nothing is due before `dueUs`. Has the first that waits gone? */
+  offer(nowUs: number, dueUs: number): boolean {
+    const first = this.#queue[0];
+    if (first === undefined) return false;
+    const found = dueUs - nowUs >= this.neededUs;
+    if (!found && nowUs - first.sinceUs < this.patienceUs) return false;
+    this.#queue.shift();
+    first.go(found);
+    return true;
+  }
+}
+
+/**
+ * All that wait for gaps on one clock, with one wake-up among them: whoever waits must not look like something that is due
+ * to the others. Two that did woke each other in turn, and no step came between them until one had lost its patience.
+ */
+class Gaps {
+  readonly #clock: Clock;
+  readonly #waiting = new Set<SpareTime>();
+  /** A look at the next turn is ordered; behind what is due, likewise. */
+  #soon = false;
+  #later: Cancel | null = null;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  wait(one: SpareTime): void {
+    this.#waiting.add(one);
+    this.#lookSoon();
+  }
+
+  #lookSoon(): void {
+    if (this.#soon) return;
+    this.#soon = true;
+    this.#clock.turn(this.#look);
   }
 
   readonly #look = (): void => {
-    this.#armed = false;
-    const first = this.#queue[0];
-    if (first === undefined) return;
-    const { clock } = this;
-    const nowUs = clock.now();
-    const dueUs = clock.nextUs();
-    const found = dueUs - nowUs >= this.neededUs;
-    if (found || nowUs - first.sinceUs >= this.patienceUs) {
-      this.#queue.shift();
-      first.go(found);
-      if (this.#queue.length > 0) this.#next();
-      return;
+    this.#soon = false;
+    this.#later?.();
+    this.#later = null;
+    const nowUs = this.#clock.now();
+    const dueUs = this.#clock.nextUs();
+    let gone = false;
+    for (const one of this.#waiting) {
+      gone = one.offer(nowUs, dueUs);
+      if (!one.waits) this.#waiting.delete(one);
+      // What it does now takes time: the others look again after it.
+      if (gone) break;
     }
+    if (this.#waiting.size === 0) return;
+    if (gone) this.#lookSoon();
     // Behind what is due; by then the next due time is known.
-    this.#armed = true;
-    clock.at(dueUs, this.#look);
+    else this.#later = this.#clock.at(dueUs, this.#look);
   };
+}
+
+const gapsByClock = new WeakMap<Clock, Gaps>();
+
+function gapsOf(clock: Clock): Gaps {
+  const gaps = gapsByClock.get(clock) ?? new Gaps(clock);
+  gapsByClock.set(clock, gaps);
+  return gaps;
 }
 
 /** Request bodies after which a collection is asked for: each leaves some five times its size behind. */

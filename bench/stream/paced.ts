@@ -38,6 +38,8 @@ const UNDER_LOAD = has("--under-load");
 const EACH_SECOND_MS = 1000;
 const BAR = { lateP99Us: UNDER_LOAD ? 1000 : 500, write: 1.3, longUs: 5000, stretch: 0.005, controlP99Us: 1000 };
 
+const REBASED = "understudy_clock_rebased_seconds_total";
+
 const folder = `${root}build/bench`;
 const logged = `${folder}/steps.f64`;
 const stamped = `${folder}/streams.f64`;
@@ -110,7 +112,7 @@ async function streamAll({ pid, port }: Running, { streams }: Case, body: object
     own: {
       lateMeanUs: after.since(before, "understudy_step_start_lateness_seconds").mean * 1e6,
       writeMeanUs: after.since(before, "understudy_step_write_seconds").mean * 1e6,
-      rebasedS: after.value("understudy_clock_rebased_seconds_total"),
+      rebasedS: after.value(REBASED) - before.value(REBASED),
     },
   };
 }
@@ -175,6 +177,8 @@ function judge(name: string, ours: Ours, anchor: Anchor, controls: readonly Cont
   const lateBeyondUs = ours.steps.lateP99Us - control.p99Us;
   const writeRatio = ours.steps.writeP50Us / anchor.steps.writeP50Us;
   const lines = [bar("late p99 beyond the control", lateBeyondUs, BAR.lateP99Us, "µs")];
+  // A step after which time moved on counts as punctual: none may.
+  lines.push(bar("engine time moved on", ours.own.rebasedS * 1000, 0, "ms"));
   // What goes on beside the streams is none of the C loop's.
   if (!UNDER_LOAD) {
     lines.push(bar("writing, p50, against the C loop", writeRatio, BAR.write, "×"));
