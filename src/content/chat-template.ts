@@ -16,6 +16,8 @@ export interface TemplateMessage {
   /** Only templates of models read these. */
   readonly name?: string | null;
   readonly toolCallId?: string | null;
+  /** Calls were made of a response's items: the name stands in front. */
+  readonly callsAsMade?: boolean;
 }
 
 /** Throws `TemplateRefusal`. `more`: names that a model's template may read besides. */

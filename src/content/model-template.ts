@@ -53,11 +53,11 @@ interface Plain {
   tool_call_id?: string;
 }
 
-function plainMessage({ role, content, name, toolCalls, toolCallId }: TemplateMessage): Plain {
+function plainMessage({ role, content, name, toolCalls, toolCallId, callsAsMade }: TemplateMessage): Plain {
   const plain: Plain = { role, content };
   if (name) plain.name = name;
   if (toolCallId) plain.tool_call_id = toolCallId;
-  if (toolCalls?.length) plain.tool_calls = toolCalls.map(withObjects);
+  if (toolCalls?.length) plain.tool_calls = toolCalls.map((call) => withObjects(call, callsAsMade === true));
   return plain;
 }
 
@@ -72,12 +72,13 @@ function withoutDevelopers(messages: readonly Plain[]): Plain[] {
   return [{ role: "system", content }, ...messages.filter((one) => !isSystem(one))];
 }
 
-/** Arguments come as text, and templates want what it says; keys in the order of OpenAI's own types. */
-function withObjects(call: unknown): unknown {
+/** Arguments come as text, and templates want what it says; keys in the order of OpenAI's own types, or as vLLM makes them of items. */
+function withObjects(call: unknown, asMade: boolean): unknown {
   const { id, function: called, ...rest } = call as { id?: unknown; function?: Record<string, unknown> };
   if (called === undefined) return call;
   const { arguments: given, name, ...more } = called;
-  return { id, function: { arguments: parsed(given), name, ...more }, ...rest };
+  const told = asMade ? { name, arguments: parsed(given) } : { arguments: parsed(given), name };
+  return { id, function: { ...told, ...more }, ...rest };
 }
 
 /** What is no object is an empty one, as in vLLM. */

@@ -19,6 +19,8 @@ export interface Context {
 export interface ChatChanges {
   /** How the limit of output tokens is called in errors. */
   readonly maxTokensParam?: "max_output_tokens";
+  /** Tools are not looked at together with their choice (`late`: they are set after vLLM has checked its chat), nor for a parser (`free`). */
+  readonly tools?: "late" | "free";
 }
 
 /** Events of a stream that is kept. */
@@ -42,6 +44,8 @@ export interface House {
   checkModel(model: string | null): void;
   /** The chat template takes words of the system in front alone. */
   mergesSystem(): boolean;
+  /** The chat template has no word that switches thinking off. */
+  thinksAnyway(): boolean;
   /** Answers a request; it is counted once, whatever becomes of it. */
   answer(context: Context, asker: Asker): Promise<Response>;
   /** Reads a body that no engine sees; its limits of size and time are those of all bodies. */

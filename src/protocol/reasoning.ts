@@ -18,6 +18,7 @@ export interface ReasoningSetup {
   readonly endId: number;
   /** A token that ends thinking without `</think>` for qwen3; -1: the vocabulary has none. */
   readonly toolStartId: number;
+  readonly eosId: number;
   /** Where a turn of the prompt begins or ends, for qwen3. */
   readonly turnIds: ReadonlySet<number>;
 }
@@ -27,7 +28,14 @@ export function reasoningSetup(name: ReasoningName, vocabulary: Vocabulary): Rea
   const found = tokensOf(vocabulary, [START, END, TOOL_START, "<|im_start|>", "<|im_end|>"]);
   const [startId = -1, endId = -1, toolStartId = -1, ...turns] = found;
   if (startId < 0 || endId < 0) return null;
-  return { name, startId, endId, toolStartId, turnIds: new Set(turns.filter((id) => id >= 0)) };
+  return {
+    name,
+    startId,
+    endId,
+    toolStartId,
+    eosId: vocabulary.eosId,
+    turnIds: new Set(turns.filter((id) => id >= 0)),
+  };
 }
 
 /** Ids of tokens with these texts, -1 for none. */
@@ -125,6 +133,7 @@ class Qwen3 implements ReasoningParser {
   reasoningTokens = 0;
   readonly #setup: ReasoningSetup;
   readonly #thinks: boolean;
+  readonly #closed: boolean;
   #counts: boolean;
   #held = "";
   /** Tags that came as tokens, and whose text is still to be passed over. */
@@ -134,14 +143,16 @@ class Qwen3 implements ReasoningParser {
     this.#setup = setup;
     this.#thinks = thinks;
     this.ended = over;
-    this.#counts = !over;
+    // Without marks of turns a closed block may be of an earlier one.
+    this.#closed = over && setup.turnIds.size > 0;
+    this.#counts = thinks && !this.#closed;
   }
 
   count(ids: readonly number[]): void {
-    const { startId, endId, toolStartId } = this.#setup;
+    const { startId, endId, toolStartId, eosId } = this.#setup;
     for (const id of ids) {
       if (id === endId || id === toolStartId) this.#counts = false;
-      else if (this.#counts && id !== startId) this.reasoningTokens++;
+      else if (this.#counts && id !== startId && id !== eosId) this.reasoningTokens++;
     }
   }
 
@@ -157,7 +168,11 @@ class Qwen3 implements ReasoningParser {
     while (this.#tags.length > 0) {
       const tag = this.#tags[0]!;
       const at = left.indexOf(tag);
-      if (at < 0) break;
+      if (at < 0) {
+        // Text that lags behind its tokens waits for the whole tag.
+        this.#held = left;
+        return piece(reasoning, "");
+      }
       reasoning += left.slice(0, at);
       left = left.slice(at + tag.length);
       this.#tags.shift();
@@ -180,6 +195,7 @@ class Qwen3 implements ReasoningParser {
 
   extract(text: string) {
     if (!this.#thinks) return { reasoning: null, content: text };
+    if (this.#closed) return { reasoning: null, content: text.replaceAll(END, "") || null };
     const end = text.search(/<\/think>|<tool_call>/);
     const thought = end < 0 ? text : text.slice(0, end);
     const after = end < 0 ? "" : text.slice(end);

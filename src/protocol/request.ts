@@ -102,6 +102,8 @@ export interface ChatMessage {
   readonly name: string | null;
   readonly toolCalls: readonly unknown[] | null;
   readonly toolCallId: string | null;
+  /** For templates: its calls were made of a response's items. */
+  readonly callsAsMade?: boolean;
 }
 
 export interface ChatRequest extends CommonRequest {

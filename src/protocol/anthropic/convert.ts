@@ -24,8 +24,17 @@ export type CountValues = Values<typeof countFields>;
 /** A header of Claude Code that differs in each request: it would spoil the prefix cache. */
 const BILLING = "x-anthropic-billing-header";
 
-/** What both routes ask; `mergesSystem`: the template wants all of the system's words in front. */
-export function toChatBody(values: CountValues | MessagesValues, body: PythonDict, mergesSystem: boolean): PlainDict {
+/** What is known of the chat template. */
+export interface TemplateHabits {
+  /** It wants all of the system's words in front. */
+  readonly mergesSystem: boolean;
+  /** No effort switches thinking off: the lowest is as near as it gets. */
+  readonly thinksAnyway: boolean;
+}
+
+/** What both routes ask. */
+export function toChatBody(values: CountValues | MessagesValues, body: PythonDict, habits: TemplateHabits): PlainDict {
+  const { mergesSystem, thinksAnyway } = habits;
   const messages = get(body, "messages") as readonly PythonDict[];
   const system = systemTexts(get(body, "system") ?? null);
   const inline = mergesSystem ? messages.filter(isSystem).map((one) => systemTexts(get(one, "content") ?? null)) : [];
@@ -39,16 +48,16 @@ export function toChatBody(values: CountValues | MessagesValues, body: PythonDic
     chat_template_kwargs: values.chat_template_kwargs,
   };
   setOutput(chat, values);
-  setThinking(chat, values);
+  setThinking(chat, values, thinksAnyway);
   setTools(chat, values, messages);
   return chat;
 }
 
 /** The same with what a generation has besides. */
-export function toGenerationBody(values: MessagesValues, body: PythonDict, mergesSystem: boolean): PlainDict {
+export function toGenerationBody(values: MessagesValues, body: PythonDict, habits: TemplateHabits): PlainDict {
   const { max_tokens: most, stream, cache_salt: salt, vllm_xargs: extra } = values;
   return {
-    ...toChatBody(values, body, mergesSystem),
+    ...toChatBody(values, body, habits),
     max_tokens: most,
     max_completion_tokens: most,
     stop: values.stop_sequences,
@@ -182,9 +191,9 @@ function setOutput(chat: PlainDict, { output_config: config }: CountValues): voi
   if (effort !== null) chat.reasoning_effort = effort;
 }
 
-function setThinking(chat: PlainDict, { thinking }: CountValues): void {
+function setThinking(chat: PlainDict, { thinking }: CountValues, thinksAnyway: boolean): void {
   if (thinking === null) return;
-  if (thinking.get("type") === "disabled") chat.reasoning_effort = "none";
+  if (thinking.get("type") === "disabled") chat.reasoning_effort = thinksAnyway ? "low" : "none";
   else if (thinking.get("type") === "enabled") chat.thinking_token_budget = thinking.get("budget_tokens") as number;
 }
 
@@ -197,7 +206,7 @@ function setTools(chat: PlainDict, values: CountValues, messages: readonly Pytho
     chat.parallel_tool_calls = choice.get("disable_parallel_tool_use") !== true;
     const type = choice.get("type") as string;
     const named = { type: "function", function: { name: (choice.get("name") ?? "") as string } };
-    if (tools !== null || type === "none") chat.tool_choice = CHOICES[type] ?? named;
+    chat.tool_choice = CHOICES[type] ?? named;
   }
   if (tools !== null) {
     chat.tools = tools.map(toolOf);

@@ -2,14 +2,15 @@
 import { Elysia } from "elysia";
 import { randomHex } from "../../random.ts";
 import type { Context, Dialect, House } from "../dialect.ts";
-import { Refused } from "../errors.ts";
+import { badRequest, Refused } from "../errors.ts";
 import type { Asked, Asker } from "../form.ts";
-import { get, type Int, type PythonDict, truthy } from "../python-value.ts";
+import { repr } from "../python-repr.ts";
+import { get, type Int, type PlainDict, type PythonDict, truthy } from "../python-value.ts";
 import { type Kind, type Read, readBody } from "../read-body.ts";
 import type { ChatRequest } from "../request.ts";
 import { State } from "../types.ts";
 import { type Fields, type Values, validationErrors, validator } from "../validate.ts";
-import { type CountValues, type MessagesValues, toChatBody, toGenerationBody } from "./convert.ts";
+import { type CountValues, type MessagesValues, type TemplateHabits, toChatBody, toGenerationBody } from "./convert.ts";
 import { inForm } from "./errors.ts";
 import { countFields, messagesFields } from "./fields.ts";
 import { MessagesForm } from "./form.ts";
@@ -41,7 +42,7 @@ function messagesKind(house: House, showsCache: boolean): Kind<typeof messagesFi
     const values = given as MessagesValues;
     checkBudget(values, body);
     return inOwnForm(() => ({
-      request: house.chat(toGenerationBody(values, body, house.mergesSystem()), exact),
+      request: chatOf(house, toGenerationBody(values, body, templateOf(house)), exact),
       form: new MessagesForm(randomHex(8), showsCache),
     }));
   });
@@ -49,8 +50,21 @@ function messagesKind(house: House, showsCache: boolean): Kind<typeof messagesFi
 
 function countKind(house: House): Kind<typeof countFields, ChatRequest> {
   return kind(countFields, (values, body, exact) =>
-    inOwnForm(() => house.chat(toChatBody(values as CountValues, body, house.mergesSystem()), exact)),
+    inOwnForm(() => chatOf(house, toChatBody(values as CountValues, body, templateOf(house)), exact)),
   );
+}
+
+function templateOf(house: House): TemplateHabits {
+  return { mergesSystem: house.mergesSystem(), thinksAnyway: house.thinksAnyway() };
+}
+
+function chatOf(house: House, chat: PlainDict, exact: boolean): ChatRequest {
+  const request = house.chat(chat, exact, { tools: "late" });
+  const { toolChoice: choice, tools } = request;
+  if (typeof choice !== "object" || choice === null) return request;
+  const named = (tool: unknown) => (tool as { readonly function: { readonly name: string } }).function.name;
+  if (tools?.some((tool) => named(tool) === choice.name)) return request;
+  throw new Refused(badRequest(`The tool with name ${repr(choice.name)} is not found in the tools list.`));
 }
 
 function kind<F extends Fields, R>(

@@ -3,6 +3,7 @@ import { chatStreamError, completionStreamError } from "../errors.ts";
 import type { About, Form } from "../form.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request.ts";
 import { DONE } from "./chunks.ts";
+import type { Backend } from "./front.ts";
 import type { Context, Http } from "./http.ts";
 
 /** Of a stream that is over when it begins. */
@@ -22,13 +23,23 @@ export function brokenStream(
   return http.stream(context, sink);
 }
 
-/** The same in another dialect's form. */
-export function brokenForm(http: Http, context: Context, form: Form, about: About, error: ErrorAnswer): Response {
+/** The same in another dialect's form, which may have it broken off behind its head: in a turn after this one. */
+export function brokenForm(
+  http: Http,
+  context: Context,
+  form: Form,
+  about: About,
+  error: ErrorAnswer,
+  later: Backend["after"],
+): Response {
   const sink = http.open(context, NOBODY);
   const first = form.accepted(about);
   const last = form.failed(error);
   for (const event of [...first, ...(last ?? [])]) sink.write(event);
-  if (last === null) sink.reset();
-  else sink.end();
-  return http.stream(context, sink);
+  if (last !== null) sink.end();
+  const response = http.stream(context, sink);
+  if (last === null) (later ?? atOnce)(0, () => sink.reset());
+  return response;
 }
+
+const atOnce = (_: number, act: () => void) => queueMicrotask(act);

@@ -77,8 +77,7 @@ const CHOICES_MOST = 65_536;
 /** Work on less than this is too short to be seen in a step's lateness. */
 const LARGE_BODY_BYTES = 65_536;
 const LONG_PROMPT_TOKENS = 16_384;
-/** Nobody reads it. */
-const CLIENT_GONE = 499;
+const CLIENT_GONE = 499; // nobody reads it
 
 export class Generator {
   readonly #options: OpenAiOptions;
@@ -198,6 +197,7 @@ export class Generator {
           form,
           aboutOf(this.#asked(request, http, cut, ticket, form), cut[0]!),
           error,
+          backend.after,
         );
       return brokenStream(this.#http, context, request, error);
     };

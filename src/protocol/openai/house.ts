@@ -22,6 +22,7 @@ export function houseOf(
 ): House {
   const bodies = new Bodies(options);
   let merges: boolean | null = null;
+  let insists: boolean | null = null;
   return {
     limits,
     parses,
@@ -31,6 +32,10 @@ export function houseOf(
     mergesSystem: () => {
       merges ??= refusesInlineSystem(options);
       return merges;
+    },
+    thinksAnyway: () => {
+      insists ??= ignoresEffort(options);
+      return insists;
     },
     answer: (context, asker) => generator.answer(context, asker),
     body: async (context) => bodies.read(context),
@@ -59,4 +64,22 @@ function refusesInlineSystem({ renderChat }: OpenAiOptions): boolean {
     if (error instanceof TemplateRefusal) return true;
     throw error;
   }
+}
+
+const EFFORTS = ["low", "medium", "high", "xhigh", "max"];
+
+/** As vLLM tries it once: the prompt without effort is refused, or that of one of the efforts. The built-in template stands for one that listens. */
+function ignoresEffort({ config, renderChat }: OpenAiOptions): boolean {
+  if (config.wire?.tokenizer === undefined) return false;
+  const rendered = (effort: string): string | null => {
+    const names = { reasoning_effort: effort, enable_thinking: effort !== "none" };
+    try {
+      return JSON.stringify(renderChat([{ role: "user", content: "Hi" }], true, false, null, names));
+    } catch (error) {
+      if (error instanceof TemplateRefusal) return null;
+      throw error;
+    }
+  };
+  const without = rendered("none");
+  return without === null || EFFORTS.some((effort) => rendered(effort) === without);
 }

@@ -170,7 +170,11 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
     beside: { tools: [{ type: "function", function: { name: "weather" } }] },
     refused: "some",
   },
-  parallel_tool_calls: { effect: neither("without a tool parser; with one, false allows one call"), taken: false, refused: "x" },
+  parallel_tool_calls: {
+    effect: neither("without a tool parser; with one, false allows one call"),
+    taken: false,
+    refused: "x",
+  },
   reasoning_effort: { effect: TEMPLATE, taken: "high", refused: "x" },
   thinking_token_budget: {
     limits: "0 or more, or -1 for none; 400 without a reasoning parser",

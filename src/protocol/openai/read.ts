@@ -34,7 +34,7 @@ export function readCompletion(body: Uint8Array, contentType: string | null, lim
 
 /** A chat that another dialect made, likewise. `exact` false: what is not plainly right is only said to be so. Throws `Refused`. */
 export function readChatValue(body: PythonDict, limits: Limits, exact: boolean, changes?: ChatChanges): ChatRequest {
-  applyChatRules(body);
+  applyChatRules(body, changes?.tools === undefined);
   const values = exact ? chat.validator.exact(body) : chat.validator.fast(body);
   if (values === FAIL) throw new NotPlain();
   if (Object.hasOwn(values, "error")) throw new Refused((values as { readonly error: ErrorAnswer }).error);

@@ -28,12 +28,12 @@ const MAX_PROMPTS = 1024;
 const MAX_CACHE_SALT = 128;
 
 /** The rules of `/v1/chat/completions`. Sets `tool_choice` to auto when only tools are given, and renames old names in messages. */
-export function applyChatRules(body: PythonDict): void {
+export function applyChatRules(body: PythonDict, looksAtTools = true): void {
   const messages = get(body, "messages");
   if (messages !== undefined && iterate(messages) === undefined) throw notIterable(messages);
   if (truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
     throw validationRefusal("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
-  checkTools(body);
+  if (looksAtTools) checkTools(body);
   checkConstraints(body, true);
   checkChatLogprobs(body);
   checkStreamOptions(body);

@@ -16,7 +16,15 @@ import {
   toPlain,
   truthy,
 } from "../python-value.ts";
-import type { ChatRequest, CommonRequest, CompletionRequest, Limits, Repetition, SamplingFields } from "../request.ts";
+import type {
+  ChatMessage,
+  ChatRequest,
+  CommonRequest,
+  CompletionRequest,
+  Limits,
+  Repetition,
+  SamplingFields,
+} from "../request.ts";
 import { constraintError, resolveConstraints, structureOf } from "./constraints.ts";
 import { checkToolCalls, readMessages } from "./content.ts";
 import type { StructuredOutputs } from "./field-types.ts";
@@ -34,7 +42,7 @@ export function toChat(
   const messages = get(body, "messages") as readonly PythonValue[];
   checkToolCalls(values.messages, messages);
   checkModel(values.model, limits);
-  if (limits.parsesTools !== true) checkToolChoice(values.tool_choice);
+  if (limits.parsesTools !== true && changes.tools !== "free") checkToolChoice(values.tool_choice);
   checkTemplate(values);
   const topLogprobs = values.top_logprobs;
   const wantsLogprobs = values.logprobs === true;
@@ -55,7 +63,7 @@ export function toChat(
   return {
     kind: "chat",
     ...common(values, body, limits, sampling),
-    messages: readMessages(values.messages, messages, limits),
+    messages: made(readMessages(values.messages, messages, limits), changes),
     tools: values.tools?.map(toPlain) ?? null,
     toolChoice: toolChoiceOf(values.tool_choice),
     parallelToolCalls: values.parallel_tool_calls !== false,
@@ -81,6 +89,11 @@ function templateNames(values: ChatValues): Record<string, unknown> | null {
     ...(documents === null ? {} : { documents: documents.map((one) => Object.fromEntries(one)) }),
     ...names,
   };
+}
+
+/** Items of a response are no chat that was checked: their calls stand in another order. */
+function made(messages: readonly ChatMessage[], { tools }: ChatChanges): readonly ChatMessage[] {
+  return tools === "free" ? messages.map((message) => ({ ...message, callsAsMade: true })) : messages;
 }
 
 /** Python's truth of a JSON value. */

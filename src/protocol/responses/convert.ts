@@ -101,7 +101,7 @@ function constraintOf({ text, structured_outputs: structured }: ResponsesValues)
 
 /** Only functions stand in the prompt: no tool of another kind runs here. */
 function toolsOf({ tools, tool_choice: choice, parallel_tool_calls: parallel }: ResponsesValues): PlainDict {
-  const functions = tools.filter((tool) => get(tool, "type") === "function");
+  const functions = tools.flatMap(functionOf);
   if (functions.length === 0) return {};
   const shown = functions.map((tool): PlainDict => {
     const optional = ["strict", "defer_loading"].filter((name) => (get(tool, name) ?? null) !== null);
@@ -115,8 +115,29 @@ function toolsOf({ tools, tool_choice: choice, parallel_tool_calls: parallel }: 
       },
     };
   });
-  const named = typeof choice === "string" ? choice : { type: "function", function: { name: get(choice, "name")! } };
-  return { tools: shown, tool_choice: named, ...(parallel === null ? {} : { parallel_tool_calls: parallel }) };
+  return { tools: shown, tool_choice: chosen(choice), ...(parallel === null ? {} : { parallel_tool_calls: parallel }) };
+}
+
+/** A choice among some of them is none of vLLM's: any may be called, or none needs to. */
+function chosen(choice: string | PythonDict): PythonValue {
+  if (typeof choice === "string") return choice;
+  return get(choice, "type") === "allowed_tools"
+    ? "auto"
+    : { type: "function", function: { name: get(choice, "name") as string } };
+}
+
+/** A function, or what a tool of free text is to the model: a function of one text. */
+function functionOf(tool: PythonDict): readonly PythonDict[] {
+  const type = get(tool, "type");
+  if (type === "function") return [tool];
+  if (type !== "custom") return [];
+  const parameters = {
+    type: "object",
+    properties: { input: { type: "string", description: "The freeform text payload for this tool." } },
+    required: ["input"],
+    additionalProperties: false,
+  };
+  return [{ name: get(tool, "name")!, description: get(tool, "description") ?? null, parameters }];
 }
 
 /** One item more: a message, or a part of the one before it. */

@@ -2,12 +2,13 @@
 import { Elysia } from "elysia";
 import { randomHex } from "../../random.ts";
 import type { Context, Dialect, House } from "../dialect.ts";
-import { errorAnswer, Refused, validationError } from "../errors.ts";
+import { badRequest, errorAnswer, Refused, validationError } from "../errors.ts";
 import type { Asked, Asker } from "../form.ts";
-import type { PythonDict } from "../python-value.ts";
+import { get, type Int, type PythonDict, truthy } from "../python-value.ts";
 import { type Kind, readBody } from "../read-body.ts";
 import type { ErrorAnswer } from "../request.ts";
-import { validator } from "../validate.ts";
+import { bool, FAIL, int, State, type Type } from "../types.ts";
+import { validationErrors, validator } from "../validate.ts";
 import { messagesOf, type ResponsesValues, toChatBody } from "./convert.ts";
 import { applyResponsesRules, responsesFields } from "./fields.ts";
 import { ResponsesForm } from "./form.ts";
@@ -54,12 +55,16 @@ function kindOf(house: House, store: Store): Kind<typeof responsesFields, Asked>
 function asked(house: House, store: Store, values: ResponsesValues, body: PythonDict, exact: boolean): Asked {
   const { background, previous_response_id: previous, model } = values;
   house.checkModel(model);
+  checkAnswerable(values, body);
   if (values.store === true && !store.keeps && background === true) throw new Refused(noBackground);
   if ((values.previous_input_messages ?? []).length > 0 && previous) throw new Refused(twoHistories);
   const kept = previous === null ? null : store.get(previous);
   if (kept === undefined) throw new Refused(notFound(previous!));
   const messages = messagesOf(values, body, kept?.before ?? null);
-  const request = house.chat(toChatBody(values, body, messages), exact, { maxTokensParam: "max_output_tokens" });
+  const request = house.chat(toChatBody(values, body, messages), exact, {
+    maxTokensParam: "max_output_tokens",
+    tools: "free",
+  });
   const runs = background === true && store.keeps;
   const form = new ResponsesForm(values, request, {
     id: values.request_id ?? `resp_${randomHex(8)}`,
@@ -70,6 +75,21 @@ function asked(house: House, store: Store, values: ResponsesValues, body: Python
     log: runs && request.stream ? new EventLog() : null,
   });
   return { request, form };
+}
+
+/** vLLM takes these, and finds that its answer cannot hold them. */
+function checkAnswerable({ background, truncation }: ResponsesValues, body: PythonDict): void {
+  const wrong = [
+    ...(background === null ? [["background", "Input should be a valid boolean", "bool_type"]] : []),
+    ...(truncation === null ? [["truncation", "Input should be 'auto' or 'disabled'", "literal_error"]] : []),
+  ];
+  if (wrong.length === 0 || truthy(get(body, "stream"))) return;
+  const entries = wrong.map(
+    ([name, message, type]) =>
+      `${name}\n  ${message} [type=${type}, input_value=None, input_type=NoneType]\n    For further information visit https://errors.pydantic.dev/2.14/v/${type}`,
+  );
+  const count = `${wrong.length} validation error${wrong.length === 1 ? "" : "s"} for ResponsesResponse`;
+  throw new Refused(badRequest([count, ...entries].join("\n")));
 }
 
 const invalid = (message: string, param: string, code: number) =>
@@ -90,14 +110,34 @@ const synchronous = invalid("Cannot cancel a synchronous response.", "response_i
 
 /** `?stream=true&starting_after=N`: the events of one in the background, from the first or behind the one of that number. */
 function retrieve(house: House, store: Store, context: Context, id: string): Response {
+  const query = queryOf(context.request.url);
+  if ("error" in query) return house.error(context, query.error);
   const kept = store.get(id);
   if (kept === undefined) return house.error(context, notFound(id));
-  const { searchParams: query } = new URL(context.request.url);
-  if (!/^(1|t|true|on|y|yes)$/i.test(query.get("stream") ?? "")) return house.json(context, kept.body(kept.status));
+  if (query.stream !== true) return house.json(context, kept.body(kept.status));
   const log = kept.running?.log;
   if (!log) return house.error(context, unknownStream(id));
-  const after = Number(query.get("starting_after") ?? -1);
-  return house.follow(context, log, Number.isSafeInteger(after) ? Math.max(0, after + 1) : 0);
+  return house.follow(context, log, Math.max(0, Number(query.starting_after ?? -1) + 1));
+}
+
+/** FastAPI checks these before the route runs. */
+function queryOf(
+  url: string,
+): { readonly stream: boolean | null; readonly starting_after: Int | null } | { readonly error: ErrorAnswer } {
+  const given = new URL(url).searchParams;
+  const state = new State(true);
+  const read = <V>(name: string, type: Type<V>): V | null => {
+    const text = given.get(name);
+    if (text === null) return null;
+    const before = state.count;
+    const value = type.check(text, state);
+    state.prefix(before, name);
+    return value === FAIL ? null : value;
+  };
+  const query = { starting_after: read("starting_after", int()), stream: read("stream", bool) };
+  if (state.count === 0) return query;
+  state.prefix(0, "query");
+  return { error: validationErrors(state.errors!) };
 }
 
 const unknownStream = (id: string): ErrorAnswer => validationError(`Unknown response_id: ${id}`, "response_id", id);

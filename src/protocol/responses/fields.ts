@@ -2,8 +2,8 @@
  * Which fields does `/v1/responses` have? Order, types and defaults: vLLM 0.33, `entrypoints/openai/responses/protocol.py`, over
  * the types of openai 3.52. Of the items of `input` only what is used is looked at: their union has some forty members.
  */
-import { validationRefusal } from "../errors.ts";
-import { get, type Int, isDict, isList, type PythonDict, set, truthy } from "../python-value.ts";
+import { badRequest, Refused, validationRefusal } from "../errors.ts";
+import { get, type Int, isDict, isList, type PythonDict, PythonFloat, set, truthy, typeName } from "../python-value.ts";
 import { model, optional, required, union } from "../structures.ts";
 import { bool, dict, FAIL, float, int, list, literal, nullable, object, type Type, text } from "../types.ts";
 import { field } from "../validate.ts";
@@ -103,6 +103,11 @@ const tool: Type<PythonDict> = {
 };
 const toolChoice = union<string | PythonDict>(
   literal("none", "auto", "required"),
+  model("ToolChoiceAllowed", {
+    mode: required(literal("auto", "required")),
+    tools: required(list(object)),
+    type: required(literal("allowed_tools")),
+  }),
   model("ToolChoiceFunction", { name: required(text), type: required(literal("function")) }),
 );
 
@@ -120,8 +125,13 @@ const penalty: Type<number | null> = {
     const fits = number.check(value, state);
     if (fits === FAIL || fits === null) return fits;
     if (fits < -2)
-      return state.fail("greater_than_equal", "Input should be greater than or equal to -2", value, { ge: -2 });
-    if (fits > 2) return state.fail("less_than_equal", "Input should be less than or equal to 2", value, { le: 2 });
+      return state.fail("greater_than_equal", "Input should be greater than or equal to -2", value, {
+        ge: new PythonFloat(-2),
+      });
+    if (fits > 2)
+      return state.fail("less_than_equal", "Input should be less than or equal to 2", value, {
+        le: new PythonFloat(2),
+      });
     return fits;
   },
 };
@@ -221,6 +231,8 @@ export function applyResponsesRules(body: PythonDict): void {
 
 function checkTools(body: PythonDict): void {
   const tools = get(body, "tools");
+  if (!isList(tools) && tools !== undefined && tools !== null && typeof tools !== "string" && !isDict(tools))
+    throw new Refused(badRequest(`object of type '${typeName(tools)}' has no len()`));
   const choice = get(body, "tool_choice") ?? "auto";
   const named = isDict(choice) && get(choice, "type") === "function";
   const missing = () => validationRefusal("Tool choice 'function' not found in 'tools' parameter.", "tool_choice");

@@ -99,15 +99,20 @@ function modelJson(dict: PythonDict, names: readonly string[]): string {
 }
 
 function choiceJson({ tool_choice: choice }: ResponsesValues): string {
-  return isDict(choice) ? modelJson(choice, ["name", "type"]) : quoted(choice);
+  if (!isDict(choice)) return quoted(choice);
+  return modelJson(choice, get(choice, "type") === "allowed_tools" ? ["mode", "tools", "type"] : ["name", "type"]);
 }
 
-const TOOL = [
-  ..."name parameters strict type allowed_callers async defer_loading description output_schema".split(" "),
-];
+/** Members of the kinds of tools that are known; others are repeated as they came. */
+const TOOLS: Readonly<Record<string, readonly string[]>> = {
+  function: "name parameters strict type allowed_callers async defer_loading description output_schema".split(" "),
+  custom: "name type allowed_callers async defer_loading description format".split(" "),
+  web_search_preview: "type search_content_types search_context_size user_location".split(" "),
+};
 
 function toolJson(tool: PythonDict): string {
-  return get(tool, "type") === "function" ? modelJson(tool, TOOL) : plainJson(tool);
+  const members = TOOLS[get(tool, "type") as string];
+  return members === undefined ? plainJson(tool) : modelJson(tool, members);
 }
 
 function reasoningJson(reasoning: PythonDict | null): string {

@@ -1,4 +1,7 @@
 /** How do log probabilities stand in a response? From chat's, whose entries have the same members in another order. */
+import { escapeJson } from "../../content/vocabulary.ts";
+import { reprFloat } from "../python-repr.ts";
+
 interface Entry {
   readonly token: string;
   readonly logprob: number;
@@ -9,18 +12,23 @@ interface Entry {
 const entriesOf = (chat: string): readonly Entry[] =>
   (JSON.parse(chat) as { readonly content: readonly Entry[] }).content;
 
+const quoted = (token: string) => `"${escapeJson(token)}"`;
+
 /** Of a finished part: JSON of each token's entry. */
 export function partLogprobs(chat: string): string[] {
-  return entriesOf(chat).map(({ token, logprob, bytes, top_logprobs: top = [] }) => {
-    const others = top.map((one) => ({ token: one.token, bytes: one.bytes, logprob: one.logprob }));
-    return JSON.stringify({ token, bytes, logprob, top_logprobs: others });
+  const entry = ({ token, bytes, logprob }: Entry) =>
+    `"token":${quoted(token)},"bytes":[${bytes}],"logprob":${reprFloat(logprob)}`;
+  return entriesOf(chat).map((one) => {
+    const others = (one.top_logprobs ?? []).map((other) => `{${entry(other)}}`);
+    return `{${entry(one)},"top_logprobs":[${others}]}`;
   });
 }
 
 /** Of a piece of a stream. */
 export function streamLogprobs(chat: string): string[] {
-  return entriesOf(chat).map(({ token, logprob, top_logprobs: top = [] }) => {
-    const others = top.map((one) => ({ token: one.token, logprob: one.logprob }));
-    return JSON.stringify({ token, logprob, top_logprobs: others });
+  const entry = ({ token, logprob }: Entry) => `"token":${quoted(token)},"logprob":${reprFloat(logprob)}`;
+  return entriesOf(chat).map((one) => {
+    const others = (one.top_logprobs ?? []).map((other) => `{${entry(other)}}`);
+    return `{${entry(one)},"top_logprobs":[${others}]}`;
   });
 }
