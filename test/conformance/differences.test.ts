@@ -1,6 +1,7 @@
 /** Do we differ from vLLM 0.33 where docs/differences.md says so, and is every row of it shown by a test? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
+import { TOOL_PARSERS } from "../../src/config/parsers.ts";
 import { type Server, serve } from "../server.ts";
 import { exchange } from "./raw-client.ts";
 
@@ -161,21 +162,20 @@ row("a logit bias forces or forbids, or is nothing", async () => {
   expect(without.slice(0, 3)).toEqual(plain.slice(0, 3));
 });
 
-row("structured outputs: prose comes, also for a grammar that cannot be built", async () => {
-  const plain = contents(await chat());
+row("structured outputs: a value that fits, by the seed", async () => {
   const schema = (value: object) => ({ type: "json_schema", json_schema: { name: "x", schema: value } });
-  for (const fields of [
-    { response_format: { type: "json_object" } },
-    { response_format: schema({ type: "object" }) },
-    { response_format: schema({ type: "nonsense" }) },
-    { structured_outputs: { choice: ["yes", "no"] } },
-    { structured_outputs: { grammar: "no grammar" } },
-  ])
-    expect([fields, contents(await chat(fields))]).toEqual([fields, plain]);
-  expect((await chat({ structured_outputs: { choice: [] } })).status).toBe(400);
+  const number = { response_format: schema({ type: "integer", minimum: 3, maximum: 90 }) };
+  const drawn = await Promise.all([1, 1, 2, 3, 4].map(async (seed) => contents(await chat({ ...number, seed }))[0]!));
+  for (const text of drawn) expect(Number(text)).toBeWithin(3, 91);
+  expect(drawn[0]).toBe(drawn[1]!);
+  expect(new Set(drawn).size).toBeGreaterThan(1);
+  const refused = await chat({ response_format: schema({ type: "nonsense" }) });
+  expect([refused.status, refused.json.error.message]).toEqual([400, "Grammar error: Invalid type: nonsense"]);
+  const long = await chat({ structured_outputs: { regex: "a{70000}" } });
+  expect([long.status, long.json.error.message]).toEqual([400, expect.stringMatching(/^understudy: .* 65536/)]);
 });
 
-row("tools: refused as without a parser, or prose", async () => {
+row("tools: refused without a parser, called by the seed with one", async () => {
   const tools = [{ type: "function", function: { name: "weather" } }];
   const refused = await chat({ tools });
   expect([refused.status, refused.json.error.message]).toEqual([
@@ -185,6 +185,9 @@ row("tools: refused as without a parser, or prose", async () => {
   const [plain, told] = [await chat(), await chat({ tools, tool_choice: "none" })];
   expect(contents(told)).toEqual(contents(plain));
   expect(told.json.usage.prompt_tokens).toBeGreaterThan(plain.json.usage.prompt_tokens);
+  // test/conformance/structured.test.ts counts how many call.
+  const document = read("docs/tools.md");
+  for (const parser of TOOL_PARSERS) expect(document).toContain(`| \`${parser}\` |`);
 });
 
 row("reasoning stays null", async () => {
