@@ -77,6 +77,8 @@ export interface UnderstudyPart {
   readonly errors?: Readonly<Record<string, number>>;
   /** By metric: ttft, ttft_intended, itl, icl, tpot, e2el, e2el_intended, queue …; ms. */
   readonly distributions?: Readonly<Record<string, Distribution>>;
+  /** Percentiles by metric in which failed requests count as infinitely slow: null is infinite. Empty where none failed. */
+  readonly adj?: Readonly<Record<string, Readonly<Record<string, number | null>>>>;
   /** The same, of the requests within the steady window. */
   readonly steady?: {
     readonly from_s: number;

@@ -21,8 +21,9 @@ export function evenlyWithGreatest(values: ArrayLike<number>, most: number): num
   return [...chosen].sort((a, b) => a - b);
 }
 
-/** "all 12 requests", "2,000 of 10,000 requests". */
+/** "1 request", "all 12 requests", "2,000 of 10,000 requests". */
 export function shareOf(shown: number, all: number, what: string): string {
   const number = (count: number) => count.toLocaleString("en-US");
+  if (all === 1) return `1 ${what.replace(/s$/, "")}`;
   return shown === all ? `all ${number(all)} ${what}` : `${number(shown)} of ${number(all)} ${what}`;
 }

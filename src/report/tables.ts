@@ -45,7 +45,7 @@ function tile(label: string, number: string, unit: string, note: string, tone = 
 
 /** One row a metric, and below it that of the steady window. */
 export function latencyTable(part: UnderstudyPart): Markup | null {
-  const { sched_delay_ms: delay, steady } = part;
+  const { sched_delay_ms: delay, steady, adj = {} } = part;
   const distributions: Record<string, Distribution> = { ...part.distributions, ...(delay && { sched_delay: delay }) };
   const { itl, icl } = distributions;
   // A token a chunk: one row says both.
@@ -57,11 +57,16 @@ export function latencyTable(part: UnderstudyPart): Markup | null {
   const columns = columnsOf(metrics.map((metric) => distributions[metric]!));
   const rows = metrics.map((metric) => {
     const inside = steady?.distributions[metric];
-    return markup`<tr ${inside && new Markup('class="has-steady"')}><th title="${definitionOf(metric, part)}">${isBoth && metric === "itl" ? "ITL = ICL" : labelOf(metric)}</th>${cells(distributions[metric]!, columns)}</tr>
-${inside && markup`<tr class="steady"><th>steady window</th>${cells(inside, columns)}</tr>`}`;
+    const adjusted = adj[metric];
+    return markup`<tr ${(inside || adjusted) && new Markup('class="has-more"')}><th title="${definitionOf(metric, part)}">${isBoth && metric === "itl" ? "ITL = ICL" : labelOf(metric)}</th>${cells(distributions[metric]!, columns)}</tr>
+${inside && markup`<tr class="more ${adjusted && "has-more"}"><th>steady window</th>${cells(inside, columns)}</tr>`}
+${adjusted && markup`<tr class="more"><th>failed as ∞</th>${columns.map((column) => markup`<td>${adjustedCell(adjusted[column])}</td>`)}<td></td></tr>`}`;
   });
   return markup`<div class="panel"><table><thead><tr><th>ms</th>${columns.map((column) => markup`<th>${column}</th>`)}<th>count</th></tr></thead><tbody>${rows}</tbody></table></div>`;
 }
+
+const adjustedCell = (value: number | null | undefined) =>
+  value === null ? "∞" : value === undefined ? "" : shown(value);
 
 /** The same as min and max. */
 const ENDS = ["p0", "p100"];
@@ -129,13 +134,33 @@ export function deltaTable({ server_metrics: server }: UnderstudyPart): Markup |
   return folded("Counters of the server: what they grew by", rows);
 }
 
+/** Parts of `understudy` that stand elsewhere on the page. */
+const SHOWN_ELSEWHERE = [
+  "definitions",
+  "command",
+  "warnings",
+  "distributions",
+  "sched_delay_ms",
+  "adj",
+  "slo",
+  "title",
+];
+
 /** Every single number of the result under its name in the JSON; lists are left to the JSON. */
-export function allNumbers({ understudy: _, ...flat }: Result): Markup {
-  const isSingle = (value: unknown) => ["number", "string", "boolean"].includes(typeof value) || value === null;
+export function allNumbers({ understudy, ...flat }: Result): Markup {
+  const own = Object.entries(understudy).filter(([name]) => !SHOWN_ELSEWHERE.includes(name));
+  const rows = [...Object.entries(flat), ...own.map(([name, value]) => [`understudy.${name}`, value] as const)];
   return folded(
     "All numbers, by their names in the JSON",
-    Object.entries(flat).filter(([, value]) => isSingle(value)),
+    rows.flatMap(([name, value]) => singles(name, value, 2)),
   );
+}
+
+/** Numbers, texts and switches of an object, so many levels deep. */
+function singles(name: string, value: unknown, depth: number): (readonly [string, unknown])[] {
+  if (["number", "string", "boolean"].includes(typeof value) || value === null) return [[name, value]];
+  if (typeof value !== "object" || Array.isArray(value) || value === undefined || depth === 1) return [];
+  return Object.entries(value!).flatMap(([key, inner]) => singles(`${name}.${key}`, inner, depth - 1));
 }
 
 function folded(title: string, rows: readonly (readonly [string, unknown])[]): Markup {

@@ -145,6 +145,20 @@ describe("numbers", () => {
     expect(rows).toContain("time to first token: from the first byte");
   });
 
+  test("failed requests as infinitely slow, and our own numbers beside vLLM's", async () => {
+    const part = {
+      distributions: { ttft: of(1, 2) },
+      adj: { ttft: { p50: 2, p99: null } },
+      counts: { sent: 3 },
+      client: { cpu_s: 1.5 },
+    };
+    const rows = (await read(html(result(part, { itls: [1, 2], label: null }), []))).text.replace(/\s+/g, " ");
+    expect(rows).toContain("failed as ∞ 2 ∞ TTFT");
+    expect(rows).toContain(
+      "label – understudy.schema_version 1 understudy.counts.sent 3 understudy.client.cpu_s 1.50 ",
+    );
+  });
+
   test("ITL and ICL are one row where they are the same, two where they are not", async () => {
     const same = await read(html(result({ distributions: { itl: of(1, 2), icl: of(1, 2) } }), []));
     expect(same.text).toContain("ITL = ICL");
