@@ -12,6 +12,8 @@ export interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly command: string;
   readonly version: string;
+  /** The text of a file, "" where it cannot be read. */
+  readonly read: (path: string) => string;
 }
 
 export function settingsOf(values: LoadValues, around: Surroundings): Settings | Refused {
@@ -26,6 +28,9 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
   if (values["cancel-rate"] && values["slow-reader-rate"] && values["cancel-rate"] + values["slow-reader-rate"] > 100) {
     return { error: "--cancel-rate and --slow-reader-rate: more than 100 % together" };
   }
+  const ca = values["ssl-ca-certs"] === undefined ? null : around.read(values["ssl-ca-certs"]);
+  if (ca !== null && !ca.includes("BEGIN CERTIFICATE"))
+    return { error: `--ssl-ca-certs ${values["ssl-ca-certs"]}: holds no certificate in PEM form, or cannot be read` };
   const key = values["api-key"] ?? around.env.OPENAI_API_KEY;
   const log = values["check-truth-log"] ?? null;
   const metricsUrl = values["metrics-url"]?.href ?? `${url.href.replace(/\/$/, "")}/metrics`;
@@ -36,7 +41,7 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
     model: values.model ?? null,
     headers: { ...(key ? { Authorization: `Bearer ${key}` } : {}), ...values.header },
     insecure: values.insecure ?? false,
-    caFile: values["ssl-ca-certs"] ?? null,
+    ca,
     loop,
     concurrency: values.concurrency ?? (closed ? 1 : null),
     count: values["num-prompts"] ?? null,

@@ -1,4 +1,5 @@
 /** `understudy load`: reads the options, runs the load, or a sweep of loads, prints the table, writes the files. */
+import { readFileSync } from "node:fs";
 import { version } from "../../package.json";
 import { createAlarm } from "../alarm.ts";
 import { epochSeconds, WallClock, wallUs } from "../clock.ts";
@@ -27,7 +28,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   if (taken.help) return console.log(loadHelp());
   const { values } = taken;
   const command = ["understudy load", ...argv.map(quoted)].join(" ").replace(/(--api-key[= ])\S+/, "$1…");
-  const settings = settingsOf(values, { env: process.env, command, version });
+  const settings = settingsOf(values, { env: process.env, command, version, read: textOf });
   if ("error" in settings) return refuse(settings.error);
   const clock = new WallClock(createAlarm);
   try {
@@ -99,6 +100,14 @@ function onInterrupt(stop: () => void): () => void {
     process.off("SIGINT", listener);
     process.off("SIGTERM", listener);
   };
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
 }
 
 const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);

@@ -2,7 +2,6 @@
  * Who carries a request to the server? Sockets of `Bun.connect`, kept alive and used again, last used first, or one per
  * request. Not `fetch`: it runs 256 requests at most, and its events come later and cost more.
  */
-import { readFileSync } from "node:fs";
 import type { Socket } from "bun";
 
 export interface Target {
@@ -11,8 +10,8 @@ export interface Target {
   readonly tls: boolean;
   /** Certificates are not checked. */
   readonly insecure: boolean;
-  /** A file of certificates to trust beside those of the system; null: none. */
-  readonly caFile: string | null;
+  /** Certificates to trust, as PEM; null: the system's. */
+  readonly ca: string | null;
 }
 
 /** Whoever waits for a response. Times come from the clock that `Connections` was given. */
@@ -99,7 +98,7 @@ export class Connections {
     this.#target = target;
     this.#pooled = pooled;
     this.#now = now;
-    const ca = target.caFile === null ? {} : { ca: readFileSync(target.caFile, "utf8") };
+    const ca = target.ca === null ? {} : { ca: target.ca };
     this.#tls = target.tls && { rejectUnauthorized: !target.insecure, serverName: target.hostname, ...ca };
   }
 
@@ -192,7 +191,7 @@ export class Connections {
   }
 
   readonly #handlers = {
-    binaryType: "buffer" as const,
+    binaryType: "uint8array" as const,
     open: (socket: Socket<Connection>): void => {
       socket.data.socket = socket;
       socket.setNoDelay(true);

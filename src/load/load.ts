@@ -46,10 +46,10 @@ export interface Loaded {
 }
 
 /** Where and how the server is asked beside the load. */
-function sideCalls({ url, headers, insecure }: Settings): { base: string; fetchOptions: FetchOptions } {
+function sideCalls({ url, headers, insecure, ca }: Settings): { base: string; fetchOptions: FetchOptions } {
   return {
     base: url.origin + url.pathname.replace(/\/$/, ""),
-    fetchOptions: { headers, tls: { rejectUnauthorized: !insecure } },
+    fetchOptions: { headers, tls: { rejectUnauthorized: !insecure, ...(ca !== null && { ca }) } },
   };
 }
 
@@ -172,7 +172,7 @@ export class Load {
           port: url.port === "" ? (tls ? 443 : 80) : Number(url.port),
           tls,
           insecure: settings.insecure,
-          caFile: settings.caFile,
+          ca: settings.ca,
         },
         host: url.host,
         path: url.pathname.replace(/\/$/, "") + whole,

@@ -61,7 +61,7 @@ export class ServerTalk {
 
 export interface FetchOptions {
   readonly headers: Readonly<Record<string, string>>;
-  readonly tls: { readonly rejectUnauthorized: boolean };
+  readonly tls: { readonly rejectUnauthorized: boolean; readonly ca?: string };
 }
 
 /** `status` 0: there was no answer, and `why` says the reason. */

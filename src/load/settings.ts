@@ -28,7 +28,8 @@ export interface Settings {
   readonly model: string | null;
   readonly headers: Readonly<Record<string, string>>;
   readonly insecure: boolean;
-  readonly caFile: string | null;
+  /** Certificates to trust, as PEM; null: the system's. */
+  readonly ca: string | null;
 
   readonly loop: LoopSettings;
   /** Null: no limit (open loop). */

@@ -24,7 +24,7 @@ async function run(...argv: string[]): Promise<{ code: number; out: string; err:
 /** The settings of a command line, or its refusal. */
 function settings(line: string, env: Record<string, string> = {}) {
   const taken = takeLoadArguments(line.split(" ").filter(Boolean));
-  return "error" in taken ? taken : settingsOf(taken.values, { env, command: "", version: "0" });
+  return "error" in taken ? taken : settingsOf(taken.values, { env, command: "", version: "0", read: () => "" });
 }
 
 describe("documentation", () => {
@@ -108,6 +108,7 @@ describe("flags", () => {
     ["--endpoint-type images", "--endpoint-type: takes chat or completions"],
     ["--timeout", "--timeout: needs a value"],
     ["--cancel-rate 60 --slow-reader-rate 60", "more than 100 %"],
+    ["--ssl-ca-certs nowhere.pem", "holds no certificate"],
     ["--endpoint v1", "takes a path that begins with /"],
   ])("%s: %s", (line, complaint) => {
     expect((settings(line) as { error: string }).error).toContain(complaint);
@@ -214,6 +215,53 @@ describe("against our own server", () => {
     expect(lines.map((line) => line.request_rate)).toEqual([50, 100]);
     const stopped = await run(...common, ..."--sweep 50,100 --sweep-until ttft:0@90%".split(" "));
     expect(stopped.out).toContain("no run kept");
+  });
+
+  test("HTTPS: with the authority's certificate, without checking, and refused", async () => {
+    const file = (name: string) => new URL(`../conformance/tls/${name}`, import.meta.url).pathname;
+    const secure = await serve([
+      "--timing",
+      "none",
+      "--ssl-certfile",
+      file("server.pem"),
+      "--ssl-keyfile",
+      file("server.key"),
+    ]);
+    try {
+      const common = [
+        "--url",
+        secure.url,
+        "--num-prompts",
+        "6",
+        "--concurrency",
+        "3",
+        "--input-len",
+        "5",
+        "--output-len",
+        "4",
+      ];
+      const trusted = await run(...common, "--ssl-ca-certs", file("ca.pem"));
+      expect([trusted.code, trusted.err]).toEqual([0, ""]);
+      expect((await run(...common, "--insecure")).code).toBe(0);
+      const refused = await run(...common, "--model", "m");
+      expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("connect: ")]);
+    } finally {
+      await secure.stop();
+    }
+  });
+
+  test("conversations carry what was said, and each turn waits for the answer before it", async () => {
+    const flags =
+      "--dataset-name multi_turn --turns 3 --think-time 5ms --input-len 8 --output-len 4 --num-prompts 9 --concurrency 2";
+    const { code, err } = await run("--url", server.url, ...flags.split(" "), "--json", "t.json", "--save-detailed");
+    expect([code, err]).toEqual([0, ""]);
+    const rows = readFileSync(join(folder, "t.requests.jsonl"), "utf8")
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    const lengths = rows.map((row) => row.input_tokens).sort((a, b) => a - b);
+    // A second turn holds the first one, its answer of four tokens, and eight of its own.
+    expect(lengths.at(-1)).toBeGreaterThan(lengths[0] + 8 + 4);
   });
 
   test("a wrong model, a wrong address for the truth, Ctrl-C", async () => {

@@ -15,7 +15,7 @@ const SETTINGS: Omit<Settings, "url"> & { readonly model: string } = {
   model: "m",
   headers: {},
   insecure: false,
-  caFile: null,
+  ca: null,
   loop: { kind: "closed" },
   concurrency: 1,
   count: 1,
