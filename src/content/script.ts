@@ -38,6 +38,8 @@ export interface Order {
   readonly releases: boolean;
   /** Whether a tool is called where the request leaves that open, or which ones are, in their order; absent: as it comes. */
   readonly calls?: boolean | readonly string[];
+  /** Tokens of thinking, with a reasoning parser; absent: drawn. */
+  readonly reasoningTokens?: number;
 }
 
 /** The scripts of a file. */
@@ -88,17 +90,20 @@ export function parseOrder(text: string): Order {
 
 /** An order as it stands in a body. Throws `BrokenScript`. */
 export function readOrder(value: unknown): Order {
-  const { echo, script, play, release, call } = object(value, "the order", [
+  const { echo, script, play, release, call, reasoning } = object(value, "the order", [
     "echo",
     "script",
     "play",
     "release",
     "call",
+    "reasoning",
   ]);
   if ([echo, script, play, call].filter((one) => one !== undefined && one !== false).length > 1)
     throw new BrokenScript('only one of "echo", "script", "play" and "call" can be ordered');
   const releases = flag(release, "release");
-  const none = { text: "", script: null, releases, ...readCalls(call) };
+  const tokens = count(reasoning, "reasoning");
+  const thinking = tokens === null ? {} : { reasoningTokens: tokens };
+  const none = { text: "", script: null, releases, ...readCalls(call), ...thinking };
   if (flag(echo, "echo")) return { ...none, kind: "echo" };
   if (typeof play === "string") return { ...none, kind: "play", text: play };
   if (play !== undefined) throw new BrokenScript('"play" must be the name of a script');

@@ -125,6 +125,8 @@ export interface ChatRequest extends CommonRequest {
   /** `enable_thinking` of the template is not off. */
   readonly thinks: boolean;
   readonly includeReasoning: boolean;
+  /** Tokens of thinking that are ordered; absent: drawn. */
+  readonly reasoningTokens?: number;
   /** `return_prompt_text`. */
   readonly returnPromptText: boolean;
   /** Of a batch: all its conversations; `messages` is the first. */
@@ -161,6 +163,8 @@ export interface Limits extends SamplingDefaults {
   readonly loraNames: readonly string[];
   /** There is a reasoning parser. */
   readonly reasons?: boolean;
+  /** Images are taken, and counted. */
+  readonly takesImages?: boolean;
   /** There is a parser of tool calls. */
   readonly parsesTools?: boolean;
 }

@@ -9,6 +9,7 @@ import { get, isDict, isList, iterate, type PythonDict, type PythonValue, toPlai
 import type { ChatMessage, Limits } from "../request.ts";
 import { FAIL, type LineError, State, type Type } from "../types.ts";
 import { iteratorErrors, validationErrors } from "../validate.ts";
+import { imageMark } from "./images.ts";
 import type { MessageShape } from "./message-types.ts";
 
 /** Part types whose text goes into the prompt, and the key that holds it. */
@@ -98,15 +99,30 @@ function checkCallTypes(calls: readonly unknown[]): void {
 function readContent(shape: MessageShape, content: PythonValue, limits: Limits): string | null {
   if (content === null || typeof content === "string") return content;
   const texts: string[] = [];
+  let images = "";
   const parts = iterate(content) ?? [];
   for (let i = 0; i < parts.length; i++) {
     const part = parts[i] as PythonValue;
     const errors = shape.parts === undefined ? null : errorsOf(shape.parts, part);
     if (errors !== null) throw new Refused(badRequest(iteratorErrors(errors, i)));
+    const image = limits.takesImages === true && isDict(part) ? imageOf(part) : null;
+    if (image !== null) {
+      images += imageMark(image);
+      continue;
+    }
     const text = typeof part === "string" ? part : readPart(part as PythonDict, limits);
     if (text !== "") texts.push(text);
   }
-  return texts.join("\n");
+  return images + texts.join("\n");
+}
+
+/** What names an image; null: the part is none. */
+function imageOf(part: PythonDict): string | null {
+  const type = get(part, "type");
+  if (type !== "image_url" && type !== "input_image") return null;
+  const given = get(part, "image_url") ?? null;
+  const url = isDict(given) ? get(given, "url") : given;
+  return typeof url === "string" ? url : String(get(part, "uuid") ?? get(part, "file_id") ?? "");
 }
 
 function readPart(part: PythonDict, limits: Limits): string {

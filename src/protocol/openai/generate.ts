@@ -138,7 +138,7 @@ export class Generator {
     const read =
       typeof entry === "string" ? READERS[entry](body, type, this.#limits) : entry.read(body, type, this.#limits);
     if ("error" in read) return refuse(read.error);
-    const { request } = read;
+    const request = this.#orders.onto(http, read.request);
     if ("form" in read) form = read.form as Form;
     if (!this.#options.alive()) return refuse(engineDead);
     const count = (request.kind === "chat" ? (request.conversations?.length ?? 1) : request.prompts.length) * request.n;
@@ -324,7 +324,7 @@ export class Generator {
 
   /** Tokens that are ordered one by one are held to the request's grammar. */
   #script(ordered: Ordered, request: Asking, ids: Uint32Array | null, prompts: readonly Uint32Array[]): Script {
-    const script = this.#orders.script(ordered, ids, prompts, request.n);
+    const script = this.#orders.script(ordered, ids, prompts, request);
     const byToken = ordered.order.kind === "script" || ordered.order.kind === "play";
     return byToken ? permitted(script, request, this.#server, this.#options.vocabulary) : script;
   }

@@ -1,13 +1,12 @@
 /** What does the engine get of one choice? Its prompt, its limits, and what it is to say where that is not simply drawn. */
 import { plannedLength } from "../../content/answers.ts";
 import { SteeredAnswer, type Steering } from "../../content/steered.ts";
-import { drawn, ThinkingAnswer } from "../../content/thinking.ts";
 import type { Generation } from "../../engine/types.ts";
 import type { ChatRequest, CompletionRequest } from "../request.ts";
 import { promptLogprobCount, type Server } from "./answer.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { steeredLength } from "./steering.ts";
-import { thinkingOf, thoughtfulAnswer } from "./thinking.ts";
+import { thinkingOf, thoughtfulAnswer, thoughtsBefore } from "./thinking.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 
@@ -61,8 +60,7 @@ function writtenAs(
   text.set(written);
   const whole = { minTokens: 0, plannedTokens: null };
   if (!thinking) return { ...whole, script: text };
-  const thoughts = (salt: number, length: number) => drawn(answers, seed ^ salt, length, null, vocabulary.size);
-  return { ...whole, script: new ThinkingAnswer(thinking, thoughts, text) };
+  return { ...whole, script: thoughtsBefore(thinking, answers, seed, text, vocabulary.size) };
 }
 
 function scriptOf(

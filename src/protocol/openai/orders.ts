@@ -19,12 +19,15 @@ import {
 } from "../../content/script.ts";
 import type { Generation, Receiver } from "../../engine/types.ts";
 import { badRequest, orderNotAllowed } from "../errors.ts";
+import { type ReasoningSetup, reasoningSetup } from "../reasoning.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request.ts";
 import { httpError, lastContent, questionOf } from "./fixtures.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { LogprobSource } from "./logprobs.ts";
 import { ORDER_HEADER } from "./order-header.ts";
 import { type Played, PlayedReceiver, rankedLogprobs, type Stage, scriptIds, Together } from "./play.ts";
+
+import { thinkingOf, thoughtsBefore } from "./thinking.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 
@@ -40,6 +43,7 @@ const SILENT: Sequence = { steps: [], finish: "stop", minusInfinityAt: [] };
 
 export class Orders {
   readonly #options: OpenAiOptions;
+  readonly #reasoning: ReasoningSetup | null;
   readonly #plays: Plays;
   /** What clients may order. */
   readonly #allowed: RequestOrders;
@@ -49,6 +53,8 @@ export class Orders {
   constructor(options: OpenAiOptions) {
     const { backend, plays = NO_PLAYS } = options;
     this.#options = options;
+    const { reasoningParser: name } = options.config.wire ?? {};
+    this.#reasoning = name === undefined ? null : reasoningSetup(name, options.vocabulary);
     this.#plays = plays;
     this.#allowed = requestOrdersOf(options.config);
     this.#stage = {
@@ -77,22 +83,45 @@ export class Orders {
     }
   }
 
-  /** What the request orders to be called; null: it says nothing of it. A broken order is found by `of`. */
+  /** What the request orders to be called; null: it says nothing of it. */
   calls(http: Request, request: Asking): Exclude<Order["calls"], undefined> | null {
+    return this.#asked(http, request)?.calls ?? null;
+  }
+
+  /** The request with the thinking that it orders. */
+  onto<R extends Asking>(http: Request, request: R): R {
+    const tokens = this.#asked(http, request)?.reasoningTokens;
+    return tokens === undefined ? request : { ...request, reasoningTokens: tokens };
+  }
+
+  /** The order as it came; null: there is none. A broken one is found by `of`. */
+  #asked(http: Request, request: Asking): Order | null {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none")) return null;
     try {
-      return (header === null ? readOrder(request.order) : parseOrder(header)).calls ?? null;
+      return header === null ? readOrder(request.order) : parseOrder(header);
     } catch {
       return null;
     }
   }
 
   /** The script of an order whose text has these ids; a completion's echo is each prompt itself. */
-  script({ order, text }: Ordered, ids: Uint32Array | null, prompts: readonly Uint32Array[], n: number): Script {
+  script({ order, text }: Ordered, ids: Uint32Array | null, prompts: readonly Uint32Array[], request: Asking): Script {
     if (order.kind === "script" || order.kind === "play") return order.script!;
-    const plain = text === null ? this.#echoes(prompts, n) : plainScript(ids!, prompts.length * n);
+    const { n } = request;
+    const said = ids === null ? null : this.#thoughtful(ids, prompts[0]!, request);
+    const plain = text === null ? this.#echoes(prompts, n) : plainScript(said!, prompts.length * n);
     return order.script === null ? plain : shapedScript(plain, order.script);
+  }
+
+  /** Behind its thinking, where the server's answers think: without an end of it a text would be taken for thinking. */
+  #thoughtful(ids: Uint32Array, promptIds: Uint32Array, request: Asking): Uint32Array {
+    const { answers, config, vocabulary } = this.#options;
+    const seed = request.seed ?? 0;
+    const thinking = thinkingOf(request, this.#reasoning, promptIds, seed, config.wire?.meanReasoningTokens);
+    if (thinking === null || answers === undefined) return ids;
+    const whole = thoughtsBefore(thinking, answers, seed, ids, vocabulary.size);
+    return whole.subarray(0, whole.length);
   }
 
   #echoes(prompts: readonly Uint32Array[], n: number): Script {

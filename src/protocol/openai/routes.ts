@@ -15,6 +15,7 @@ import type { OpenAiOptions } from "./front.ts";
 import { Generator } from "./generate.ts";
 import { houseOf } from "./house.ts";
 import { type Context, Http } from "./http.ts";
+import { withImages } from "./images.ts";
 import { seededLogprobs } from "./logprobs.ts";
 import { loraRoutes } from "./lora-routes.ts";
 import { modelList } from "./models.ts";
@@ -28,7 +29,8 @@ const NO_PARSING = { parse: "none" } as const;
  * The routes, and the answer to everything that no route takes. Use it on an app with `strictPath: true` (a slash too
  * many is a redirect) and a `maxRequestBodySize` above `maxBodyBytes` (the 413 is made here).
  */
-export function openai(options: OpenAiOptions, dialects: readonly Dialect[] = []) {
+export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) {
+  const options = withImages(given);
   const { config, alive, epochSeconds } = options;
   const http = new Http(options, config.runtimeLora ? { ...METHODS, ...LORA_METHODS } : METHODS);
   const adapters = new Adapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
@@ -101,6 +103,7 @@ function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: A
     servedModelNames: config.servedModelNames,
     loraNames: adapters.names,
     reasons: config.wire?.reasoningParser !== undefined,
+    takesImages: config.wire?.imageTokens !== undefined,
     parsesTools: config.wire?.toolCallParser !== undefined,
   };
 }

@@ -26,7 +26,7 @@ export function thinkingOf(
   const { startId, endId } = setup;
   const opened = promptIds.subarray(-OPENING_TOKENS).includes(startId);
   const budget = request.sampling.thinkingTokenBudget;
-  const wanted = thinkingLength(seed, meanTokens);
+  const wanted = request.reasoningTokens ?? thinkingLength(seed, meanTokens);
   return {
     startId: opened ? null : startId,
     endId,
@@ -50,6 +50,18 @@ export function thoughtfulAnswer(
   const rest = contentTokens ?? Math.max(0, maxTokens - head);
   const text = (salt: number, length: number) => drawn(tables, seed ^ salt, length, steering, vocabularySize);
   return new ThinkingAnswer(thinking, text, text(0, rest));
+}
+
+/** The thinking of an answer whose text is known. */
+export function thoughtsBefore(
+  thinking: Thinking,
+  tables: AnswerTables,
+  seed: number,
+  text: Uint32Array,
+  vocabularySize: number,
+): Script {
+  const thoughts = (salt: number, length: number) => drawn(tables, seed ^ salt, length, null, vocabularySize);
+  return new ThinkingAnswer(thinking, thoughts, text);
 }
 
 /** Whether a reasoning parser finds nothing to split off: the prompt has closed the thinking, or the request switched it off. */
