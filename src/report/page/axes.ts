@@ -36,7 +36,7 @@ function logTicks(_: uPlot, __: number, least: number, most: number): number[] {
       : decades > 1.1
         ? [1, 2, 5]
         : decades > 0.5
-          ? [1, 2, 3, 4, 6, 8]
+          ? [1, 1.5, 2, 3, 4, 6, 8]
           : [1, 1.2, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9];
   const ticks: number[] = [];
   for (let power = Math.floor(Math.log10(least)); 10 ** power <= most; power++) {
