@@ -2,7 +2,7 @@
  * What does a short answer in one piece cost? CPU per request against a bare `Bun.serve` that parses the same body and
  * answers the same JSON, in turns, in the same run.
  *
- *   bun run bench:short [--rounds 7] [--requests 16000] [--no-save]
+ *   bun run bench:short [--rounds 7] [--requests 16000] [--realtime] [--no-save]
  */
 import { rmSync } from "node:fs";
 import { median } from "./lib/numbers.ts";
@@ -12,7 +12,7 @@ import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 
-known(["--rounds", "--requests", "--no-save"]);
+known(["--rounds", "--requests", "--realtime", "--no-save"]);
 
 const BAR = 3;
 const CONNECTIONS = 8;
@@ -39,11 +39,12 @@ const run = async (command: readonly string[]) => {
   servers.push(server);
   return server;
 };
-const costs: Record<"bare" | "ours" | "logging", number[]> = { bare: [], ours: [], logging: [] };
+const costs: Record<"bare" | "ours" | "logging" | "socket", number[]> = { bare: [], ours: [], logging: [], socket: [] };
 let answerBytes = 0;
 try {
   const ours = await run(serverCommand([...flags, QUIET]));
   const logging = await run(serverCommand(flags));
+  const socket = await run(serverCommand([...flags, QUIET, "--http-server", "socket"]));
   const headers = { "content-type": "application/json" };
   const url = `http://127.0.0.1:${ours.port}/v1/chat/completions`;
   const answer = await (await fetch(url, { method: "POST", headers, body: JSON.stringify(body) })).text();
@@ -52,7 +53,7 @@ try {
   const bare = await run([process.execPath, "bench/lib/bare-server.ts", "--answer", answerFile]);
   for (let round = -1; round < rounds; round++) {
     progress(`short: round ${round + 1} of ${rounds}`);
-    for (const [name, server] of Object.entries({ bare, ours, logging })) {
+    for (const [name, server] of Object.entries({ bare, ours, logging, socket })) {
       const us = await cost(server);
       if (round >= 0) costs[name as keyof typeof costs].push(us); // the first one warms up
     }
@@ -68,6 +69,7 @@ table(`${requests} requests on ${CONNECTIONS} connections, answers of ${answerBy
   ["bare Bun.serve", median(costs.bare), 1],
   ["ours", median(costs.ours), times("ours")],
   ["ours, with its access log", median(costs.logging), times("logging")],
+  ["ours, --http-server socket", median(costs.socket), times("socket")],
 ]);
 console.log(`  ${bar("CPU against the bare server", times("ours"), BAR, "times")}`);
 save("short", {
@@ -77,4 +79,5 @@ save("short", {
   costs,
   times: times("ours"),
   logging: times("logging"),
+  socket: times("socket"),
 });

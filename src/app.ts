@@ -275,7 +275,6 @@ export async function createApp(config: ServeConfig, { log: write, stepLog, plac
     door: doorOf(config),
     timer: front.backend,
     epochSeconds,
-    dropped: garbage.add,
   });
   const tritonPort = await listenAsTriton(config, renderer, setup.identity, place !== undefined).catch(async (why) => {
     // A server that is left listening would keep the process alive.

@@ -27,6 +27,13 @@ interface Run {
   readonly perSecond: number;
 }
 
+/** One round: the server on Bun's HTTP, on sockets of its own where that is asked for, and the bare one. */
+interface Runs {
+  readonly ours: Run;
+  readonly socket?: Run;
+  readonly anchor: Run;
+}
+
 /** One run against one server; CPU is per token. */
 async function run({ pid, port }: Running, body: unknown, tokens: number): Promise<Run> {
   const before: Cpu = cpuOf(pid);
@@ -68,23 +75,32 @@ export async function cpuPerToken() {
   progress("cpu: starting");
   const ours = await start(serverCommand(FREE_FLAGS), { core: SERVER_CORE });
   const template = await capture(ours.port, body, "cpu");
+  // Both HTTP servers in one run, by --both-servers.
+  const socket = has("--both-servers")
+    ? await start(serverCommand([...FREE_FLAGS, "--http-server", "socket"]), { core: SERVER_CORE })
+    : null;
   const words = [program("anchor"), "--template", template.path, "--wait", String(STREAMS)];
   const anchor = await start(words, { core: SERVER_CORE });
-  const runs: { ours: Run; anchor: Run }[] = [];
+  const runs: Runs[] = [];
   let dropped = 0;
   try {
     await run(ours, body, tokens); // compiles the hot path
+    if (socket) await run(socket, body, tokens);
     await run(anchor, body, tokens);
     while (runs.length < pairs && dropped < 4 * pairs + 4) {
       progress(
         `cpu: pair ${runs.length + 1} of ${pairs}${dropped ? `, ${dropped} dropped: the client fell behind` : ""}`,
       );
-      const pair = { ours: await run(ours, body, tokens), anchor: await run(anchor, body, tokens) };
-      if (Math.min(pair.ours.readsPerEvent, pair.anchor.readsPerEvent) < KEPT_UP) dropped++;
+      const pair: Runs = {
+        ours: await run(ours, body, tokens),
+        ...(socket ? { socket: await run(socket, body, tokens) } : {}),
+        anchor: await run(anchor, body, tokens),
+      };
+      if (Object.values(pair).some(({ readsPerEvent }) => readsPerEvent < KEPT_UP)) dropped++;
       else runs.push(pair);
     }
   } finally {
-    await Promise.all([ours.stop(), anchor.stop()]);
+    await Promise.all([ours.stop(), anchor.stop(), socket?.stop()]);
   }
   if (runs.length === 0) {
     console.log(`\ncpu: void, the client fell behind in all ${dropped} pairs (busy machine?)`);
@@ -93,9 +109,9 @@ export async function cpuPerToken() {
   return summary(runs, dropped, checkBytes(runs[0]!.ours, runs[0]!.anchor, template));
 }
 
-function summary(runs: readonly { ours: Run; anchor: Run }[], dropped: number, bytes: string) {
-  const of = (who: "ours" | "anchor", key: keyof Run) => median(runs.map((pair) => pair[who][key]));
-  const row = (who: "ours" | "anchor", name: string) => [
+function summary(runs: readonly Runs[], dropped: number, bytes: string) {
+  const of = (who: keyof Runs, key: keyof Run) => median(runs.map((pair) => pair[who]![key]));
+  const row = (who: keyof Runs, name: string) => [
     name,
     of(who, "totalUs"),
     of(who, "userUs"),
@@ -103,19 +119,28 @@ function summary(runs: readonly { ours: Run; anchor: Run }[], dropped: number, b
     of(who, "readsPerEvent"),
     Math.round(of(who, "perSecond")),
   ];
+  const both = runs[0]!.socket !== undefined;
   const ratio = median(runs.map(({ ours, anchor }) => ours.totalUs / anchor.totalUs));
   table(
     `CPU per streamed token, ${STREAMS} streams, median of ${runs.length} interleaved pairs (${dropped} dropped); ${bytes}`,
-    [["", "µs", "user", "system", "reads/event", "events/s"], row("ours", "understudy"), row("anchor", "bare C loop")],
+    [
+      ["", "µs", "user", "system", "reads/event", "events/s"],
+      row("ours", "understudy"),
+      ...(both ? [row("socket", "--http-server socket")] : []),
+      row("anchor", "bare C loop"),
+    ],
   );
   const ratios = runs.map(({ ours, anchor }) => figure(ours.totalUs / anchor.totalUs)).join(" ");
   console.log(`  ${bar("ratio", ratio, BAR, "×")}; pairs: ${ratios}`);
-  const figures = (who: "ours" | "anchor") => ({
+  const socketRatio = both ? median(runs.map(({ socket, anchor }) => socket!.totalUs / anchor.totalUs)) : 0;
+  if (both) console.log(`  ${bar("ratio, --http-server socket", socketRatio, BAR, "×")}`);
+  const figures = (who: keyof Runs) => ({
     cpuUs: of(who, "totalUs"),
     userUs: of(who, "userUs"),
     systemUs: of(who, "systemUs"),
     readsPerEvent: of(who, "readsPerEvent"),
     eventsPerSecond: of(who, "perSecond"),
   });
-  return { ratio, pairs: runs.length, dropped, ours: figures("ours"), anchor: figures("anchor"), bytes };
+  const more = both ? { socketRatio, socket: figures("socket") } : {};
+  return { ratio, pairs: runs.length, dropped, ours: figures("ours"), anchor: figures("anchor"), bytes, ...more };
 }

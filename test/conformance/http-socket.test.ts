@@ -230,6 +230,32 @@ test("a WebSocket handshake is answered as a plain request", async () => {
   expect(statuses(await inTurn(parts, portOf(server)))).toEqual([200, 200]);
 });
 
+test("a head, or a body that nobody wants, that comes too slowly ends the connection, however it drips", async () => {
+  const strict = await serve([...FLAGS, "--timing", "none", "--body-timeout", "1", "--timeout-keep-alive", "60"]);
+  const unwanted = "POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n";
+  try {
+    const texts = await Promise.all(
+      ["", "GET /version HTTP/1.1\r\nX: ", unwanted].map(async (begin) => {
+        const socket = net.connect(portOf(strict), "127.0.0.1");
+        let text = "";
+        const closed = new Promise((done) => socket.on("close", done));
+        socket.on("data", (data) => {
+          text += data.toString("latin1");
+        });
+        socket.on("error", () => {});
+        socket.write(begin);
+        const dripping = setInterval(() => begin && socket.write("x"), 100);
+        await closed;
+        clearInterval(dripping);
+        return text.slice(0, 22);
+      }),
+    );
+    expect(texts).toEqual(["", "", "HTTP/1.1 404 Not Found"]);
+  } finally {
+    await strict.stop();
+  }
+});
+
 test("at its end the server closes idle connections and finishes streams", async () => {
   const ending = await serve([
     ...FLAGS,

@@ -78,7 +78,6 @@ beforeAll(() => {
       door: DOOR,
       timer: { nowUs: () => 0 },
       epochSeconds: () => 0,
-      dropped: () => {},
     },
   );
 });

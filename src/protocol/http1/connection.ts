@@ -28,15 +28,16 @@ export interface House {
   /** Has the application answer. */
   handle(exchange: Exchange): void;
   date(): string;
-  /** So many bytes are garbage. */
-  dropped(bytes: number): void;
-  /** It waits for a request after an answer, or for the rest of a head. */
+  /** It is silent after an answer; until `stirred`. */
   idle(connection: Connection): void;
-  reads(connection: Connection): void;
-  /** It waits for nothing of that kind. */
-  busy(connection: Connection): void;
+  stirred(connection: Connection): void;
+  /** It has no request yet, or not all of its head; until `asked`. Once. */
+  waits(connection: Connection): void;
+  asked(connection: Connection): void;
 }
 
+/** Bytes from the socket that are worth being given back at once. */
+const LARGE_BYTES = 65_536;
 const INVALID = "Invalid HTTP request received.";
 const BAD_REQUEST = [
   "content-type: text/plain; charset=utf-8",
@@ -54,6 +55,8 @@ export class Connection implements Line, ParserEvents {
   readonly #parser: Parser;
   /** The first is being answered. */
   readonly #exchanges: Exchange[] = [];
+  /** Of the bytes that were fed last a part is a body's. */
+  #kept = false;
   /** Whose body is coming. */
   #receiving: Exchange | null = null;
   /** Bytes that the kernel has not taken. */
@@ -64,6 +67,8 @@ export class Connection implements Line, ParserEvents {
   #closing = false;
   #lost = false;
   #running = false;
+  /** A request is to come within its time, however slowly its bytes do. */
+  #waits = false;
   /** Who wants reading to pause: a body that nobody reads, requests sent ahead. */
   #pauses = 0;
   #ahead = false;
@@ -74,7 +79,7 @@ export class Connection implements Line, ParserEvents {
     this.address = socket.remoteAddress;
     this.port = socket.remotePort;
     this.#parser = new Parser(this, house.headBytes);
-    house.reads(this);
+    this.#wait();
   }
 
   get scheme(): "http" | "https" {
@@ -88,13 +93,16 @@ export class Connection implements Line, ParserEvents {
   /** Bytes came. */
   data(bytes: Buffer): void {
     if (this.#closing) return;
-    this.#house.busy(this);
+    this.#house.stirred(this);
+    this.#kept = false;
     const fed = this.#parser.feed(bytes);
+    // The host would let hundreds of megabytes gather before it collects them.
+    if (!this.#kept && bytes.length >= LARGE_BYTES) (bytes.buffer as ArrayBuffer).transfer(0);
     if (fed === Fed.Wrong)
       this.#refuse(`HTTP/1.1 400 Bad Request\r\ndate: ${this.date()}\r\nserver: uvicorn\r\n${BAD_REQUEST}`);
     else if (fed === Fed.TooLarge) this.#refuse(TOO_LARGE);
     else if (this.#exchanges.length > 0) this.#run();
-    else if (this.#receiving === null) this.#house.reads(this);
+    else this.#wait();
   }
 
   /** The socket takes bytes again. */
@@ -120,7 +128,7 @@ export class Connection implements Line, ParserEvents {
     if (this.#lost) return;
     this.#lost = true;
     this.#closing = true;
-    this.#house.busy(this);
+    this.#forget();
     this.#parser.free();
     this.#backlog = [];
     this.#tellDrained();
@@ -144,12 +152,13 @@ export class Connection implements Line, ParserEvents {
   }
 
   onHead(head: Head): void {
+    this.#asked();
     this.#receiving = new Exchange(this, head);
     this.#exchanges.push(this.#receiving);
   }
 
   onBody(part: Uint8Array): void {
-    this.#receiving!.request.came(part);
+    if (this.#receiving!.request.came(part)) this.#kept = true;
   }
 
   onComplete(): void {
@@ -199,10 +208,6 @@ export class Connection implements Line, ParserEvents {
     if (--this.#pauses === 0 && !this.#lost) this.#socket.resume();
   }
 
-  dropped(bytes: number): void {
-    this.#house.dropped(bytes);
-  }
-
   /** Has the next request answered; answers that come at once do not pile up calls. */
   #run(): void {
     if (this.#running) return;
@@ -228,9 +233,26 @@ export class Connection implements Line, ParserEvents {
   #close(): void {
     if (this.#closing) return;
     this.#closing = true;
-    this.#house.busy(this);
+    this.#forget();
     if (this.#backlog.length === 0) this.#socket.end();
     for (const exchange of this.#exchanges.splice(0)) if (exchange.started) exchange.gone();
+  }
+
+  #wait(): void {
+    if (this.#waits || this.#closing) return;
+    this.#waits = true;
+    this.#house.waits(this);
+  }
+
+  #asked(): void {
+    if (!this.#waits) return;
+    this.#waits = false;
+    this.#house.asked(this);
+  }
+
+  #forget(): void {
+    this.#asked();
+    this.#house.stirred(this);
   }
 
   #tellDrained(): void {

@@ -127,10 +127,6 @@ export class Exchange implements Output, Reading {
     this.line.send(CONTINUE, CONTINUE.length, NOTHING);
   }
 
-  dropped(bytes: number): void {
-    this.line.dropped(bytes);
-  }
-
   /** What the application says of the connection counts too. */
   #obey(headers: Readonly<Record<string, string>>): void {
     if (headers.connection === "close") this.keepAlive = false;

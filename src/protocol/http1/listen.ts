@@ -20,8 +20,6 @@ export interface ListenOptions {
   readonly door: DoorConfig;
   readonly timer: Timer;
   readonly epochSeconds: () => number;
-  /** So many bytes of bodies were thrown away: garbage, which the host does not see by itself. */
-  readonly dropped: (bytes: number) => void;
 }
 
 export interface Listening {

@@ -10,8 +10,6 @@ export interface Reading {
   resume(): void;
   /** The body is wanted: uvicorn sends 100 Continue now. */
   wanted(): void;
-  /** So many bytes came that nobody wants. */
-  dropped(bytes: number): void;
 }
 
 /** The part of `AbortSignal` that is used, which costs a microsecond less. */
@@ -110,12 +108,9 @@ export class IncomingRequest {
     wake?.();
   }
 
-  /** For the connection, as all below: more of the body came. */
-  came(part: Uint8Array): void {
-    if (this.#dropped) {
-      this.#reading.dropped(part.length);
-      return;
-    }
+  /** For the connection, as all below: more of the body came. False: nobody wants it. */
+  came(part: Uint8Array): boolean {
+    if (this.#dropped) return false;
     this.#parts.push(part);
     this.#unread += part.length;
     if (this.#unread > UNREAD_MOST && this.#wake === null && !this.#paused) {
@@ -123,6 +118,7 @@ export class IncomingRequest {
       this.#reading.pause();
     }
     this.#rouse();
+    return true;
   }
 
   ended(): void {

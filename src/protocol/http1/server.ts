@@ -25,7 +25,6 @@ export class HttpServer implements DirectFront, House {
   readonly port: number;
   readonly scheme: "http" | "https";
   readonly headBytes: number;
-  readonly dropped: (bytes: number) => void;
   readonly #app: Application;
   readonly #listener: Bun.TCPSocketListener<Connection>;
   readonly #connections = new Set<Connection>();
@@ -41,7 +40,6 @@ export class HttpServer implements DirectFront, House {
     this.#app = app;
     this.scheme = tls ? "https" : "http";
     this.headBytes = door.headBytes;
-    this.dropped = options.dropped;
     this.#epochSeconds = options.epochSeconds;
     this.#idle = deadlines(door.keepAliveS, timer);
     this.#heads = deadlines(door.bodyTimeoutS, timer);
@@ -60,7 +58,10 @@ export class HttpServer implements DirectFront, House {
         drain: (socket) => socket.data.drain(),
         close: (socket) => this.#closed(socket.data),
         // Something here failed: it costs its connection alone.
-        error: (socket) => void socket.terminate(),
+        error: (socket, why) => {
+          console.error(why);
+          socket.terminate();
+        },
       },
     };
     this.#listener = Bun.listen(listening);
@@ -123,12 +124,15 @@ export class HttpServer implements DirectFront, House {
     this.#idle?.watch(connection);
   }
 
-  reads(connection: Expiring): void {
+  stirred(connection: Expiring): void {
+    this.#idle?.forget(connection);
+  }
+
+  waits(connection: Expiring): void {
     this.#heads?.watch(connection);
   }
 
-  busy(connection: Expiring): void {
-    this.#idle?.forget(connection);
+  asked(connection: Expiring): void {
     this.#heads?.forget(connection);
   }
 
