@@ -75,6 +75,23 @@ test("tools and constraints: every listed case, and none with one thing changed"
   expect(changed.filter(({ wrong }) => wrong === null)).toEqual([]);
 });
 
+test("responses, messages, thinking: every listed case, and none with one thing changed", async () => {
+  const names = new Set(namesIn("dialects-and-tools").filter((name) => !TOOLS.test(name)));
+  expect(names.size).toBe(60);
+  const all = await verdicts(names, null);
+  expect(all.map(({ name }) => name).sort()).toEqual([...names].sort());
+  expect(all.filter(({ wrong }) => wrong !== null)).toEqual([]);
+  const changed = await verdicts(names, 1);
+  expect(changed.filter(({ wrong }) => wrong === null)).toEqual([]);
+});
+
+// Made as the corners: tags where they are not expected, histories, stores, choices of tools, single fields.
+test("corners of responses, messages and thinking", async () => {
+  const all = await verdicts(null, null, "recorded-dialects");
+  expect(all.length).toBe(425);
+  expect(all.filter(({ wrong }) => wrong !== null)).toEqual([]);
+});
+
 test("with one thing of each recording changed, no case passes", async () => {
   // A part of them: what is compared is the same for all.
   const some = openai.filter((_, i) => i % 8 === 0);
