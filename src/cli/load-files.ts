@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { stamp } from "../load/result.ts";
 import type { Settings } from "../load/settings.ts";
 import type { RequestRecord } from "../load/types.ts";
+import { html, prepareHtml } from "../report/index.ts";
 import type { Result } from "../report/result.ts";
 import { TraceError } from "../traces/trace.ts";
 import type { LoadValues } from "./load-options.ts";
@@ -34,23 +35,20 @@ export class LoadFiles {
     const open = (path: string | undefined) => (path === undefined ? null : new OutFile(path));
     this.#json = open(values.json);
     this.#html = open(values.html);
+    if (values.html !== undefined) prepareHtml();
     this.#appended = appends ? savedPath : null;
     this.#saved = appends ? null : open(savedPath ?? undefined);
     this.#rows = open(rows);
     if (this.#appended !== null) tried(this.#appended, () => appendFileSync(this.#appended!, ""));
   }
 
-  get wantsHtml(): boolean {
-    return this.#html !== null;
-  }
-
-  write(result: Result, records: readonly RequestRecord[], html: string | null): void {
+  write(result: Result, records: readonly RequestRecord[]): void {
     this.#json?.end(`${JSON.stringify(result)}\n`);
     this.#saved?.end(JSON.stringify(result));
     if (!this.#hasAppended) this.append(result);
-    this.#html?.end(html ?? "");
     for (const record of records) this.#rows?.write(`${JSON.stringify(rowOf(record))}\n`);
     this.#rows?.end("");
+    this.#html?.end(html(result, records));
   }
 
   /** One more line of the file, as vLLM writes it: with a line end before it, none behind it. Of a sweep one per run. */

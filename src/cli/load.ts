@@ -9,7 +9,6 @@ import type { Settings } from "../load/settings.ts";
 import { Sweep, sweepLines } from "../load/sweep.ts";
 import { ourTable, vllmTable } from "../load/table.ts";
 import { type TruthResult, truthLines } from "../load/truth.ts";
-import { html } from "../report/index.ts";
 import { TraceError } from "../traces/trace.ts";
 import { takeLoadArguments } from "./load-args.ts";
 import { LoadFiles } from "./load-files.ts";
@@ -73,7 +72,7 @@ const width = (): number => (process.stderr.columns || 80) - 1;
 /** Throws an Unmeasured, after all was shown and written, where nothing was measured. */
 function finish(settings: Settings, loaded: Loaded, files: LoadFiles): void {
   show(settings, loaded);
-  files.write(loaded.result, loaded.records, files.wantsHtml ? html(loaded.result, loaded.records) : null);
+  files.write(loaded.result, loaded.records);
   if (loaded.nothing !== null) throw new Unmeasured(loaded.nothing);
 }
 

@@ -19,7 +19,7 @@ import { resultsOf } from "../replay/results.ts";
 import { both, Sample } from "../replay/sample.ts";
 import { SERIES_HEADER, Series } from "../replay/series.ts";
 import { table } from "../replay/table.ts";
-import { html } from "../report/index.ts";
+import { html, prepareHtml } from "../report/index.ts";
 import { openTrace } from "../traces/open.ts";
 import { requests } from "../traces/requests.ts";
 import { type BadLine, TRACE_BLOCK, type Trace, TraceError } from "../traces/trace.ts";
@@ -147,6 +147,7 @@ async function runTrace(
   const engines = values.engines ?? config.dataParallelSize;
   const truth = truthOf(config, engines);
   const shown = values.html === undefined ? null : { moments: new Moments(), sample: new Sample() };
+  if (shown !== null) prepareHtml();
   const module = await WebAssembly.compile(await Bun.file(wasm).arrayBuffer());
   const startUs = wallUs();
   const replay = new Replay({

@@ -2,7 +2,8 @@
  * What does a run look like? One page of HTML that needs nothing else: no network, no fonts, no files beside it. Its
  * numbers are text; its plots are drawn by a script in it, with uPlot. Whatever the run's size it stays below a megabyte.
  */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
+import { TraceError } from "../traces/trace.ts";
 import { latencyPlots, scatter, sweepPlots, truthPlot } from "./latency-plots.ts";
 import { jsonFor, Markup, markup } from "./markup.ts";
 import { isNumber, shown } from "./numbers.ts";
@@ -140,7 +141,18 @@ ${outliers.row.length > 0 && [key("orange", `token after ${mild} ms or more`, "t
 <div class="place" data-plot="waterfall"></div></figure>`;
 }
 
+/**
+ * Where a page is wanted after a long run, it is better to know before that it can be written: throws a TraceError where
+ * its script has not been built.
+ */
+export function prepareHtml(): void {
+  built("report.js");
+  built("report.css");
+}
+
 /** The page's script and style, made by `scripts/pack-report.ts`. */
 function built(name: "report.js" | "report.css"): Markup {
-  return new Markup(readFileSync(new URL(`../../build/${name}`, import.meta.url), "utf8"));
+  const path = new URL(`../../build/${name}`, import.meta.url);
+  if (!existsSync(path)) throw new TraceError(`--html: build/${name} is missing; make it with: bun scripts/build.ts`);
+  return new Markup(readFileSync(path, "utf8"));
 }

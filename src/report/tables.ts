@@ -172,8 +172,11 @@ export function truthTable({ truth }: UnderstudyPart): Markup | null {
   const errors = Object.entries(truth?.errors ?? {}).filter(([, { count }]) => count > 0);
   if (errors.length === 0) return null;
   const columns = columnsOf(errors.map(([, distribution]) => distribution));
+  // How late its steps began to be written: not the client's fault, but part of what it saw.
+  const late = truth?.lateness_ms;
+  const rows = late && late.count > 0 ? [...errors, ["the server's own lateness", late] as const] : errors;
   return markup`<div class="panel"><table><thead><tr><th>measured − true, ms</th>${columns.map((column) => markup`<th>${column}</th>`)}<th>count</th></tr></thead><tbody>
-${errors.map(([metric, distribution]) => markup`<tr><th>${labelOf(metric)}</th>${cells(distribution, columns)}</tr>`)}</tbody></table></div>`;
+${rows.map(([metric, distribution]) => markup`<tr><th>${labelOf(metric)}</th>${cells(distribution, columns)}</tr>`)}</tbody></table></div>`;
 }
 
 export function definitionsOf(part: UnderstudyPart): Markup | null {

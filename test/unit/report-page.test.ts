@@ -343,10 +343,13 @@ describe("plots", () => {
     ));
 
   test("measured minus true, on both sides of zero", async () => {
-    const { plot, text } = await read(html(result({ truth: { errors: { ttft: of(-0.5, 0, 0.25, 1) } } }), []));
+    const { plot, text } = await read(
+      html(result({ truth: { errors: { ttft: of(-0.5, 0, 0.25, 1) }, lateness_ms: of(3) } }), []),
+    );
     expect(plot("truth").data[0]![0]).toBeLessThan(0);
     expect(plot("truth").data[1]!.at(-1)).toBe(1);
     expect(text).toContain("measured − true");
+    expect(text).toMatch(/own lateness\s+3 /);
   });
 });
 
