@@ -1,12 +1,13 @@
 /**
  * Does the time of the tokens run away from that of the machine? 100 streams for ten minutes: the grid on which steps are
- * due, how late they start at the end against the beginning, and the length of the streams by the client's clock.
+ * due, how late they start at the end against the beginning, and the length of the streams by the client's clock: by how
+ * much more it exceeds what was due than that of short streams does, whose first and last events are written likewise.
  */
 import { median } from "../lib/numbers.ts";
 import { has } from "../lib/options.ts";
 import { type ControlResult, control, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
 import { chat } from "../lib/prompt.ts";
-import { complete, doubles, read, streamTimes } from "../lib/reader.ts";
+import { complete, doubles, read, type StreamTimes, streamTimes } from "../lib/reader.ts";
 import { bar, progress, table } from "../lib/report.ts";
 import { root } from "../lib/results.ts";
 import { byCause, cursor, lateSteps, showCauses } from "./causes.ts";
@@ -14,7 +15,7 @@ import { runOf } from "./steps.ts";
 
 const STREAMS = 100;
 const PERIOD_US = 20_000;
-const SECONDS = { whole: 600, quick: 30 };
+const SECONDS = { whole: 600, quick: 30, short: 5 };
 /** Of the beginning and of the end. */
 const SHARE = 0.05;
 const BAR = { driftUs: 1000, controlP99Us: 1000 };
@@ -23,9 +24,11 @@ const folder = `${root}build/bench`;
 const logged = `${folder}/steps.f64`;
 const stamped = `${folder}/streams.f64`;
 
+const tokensOf = (seconds: number) => Math.round((seconds * 1e6) / PERIOD_US);
+
 export async function drift() {
   const seconds = has("--quick") ? SECONDS.quick : SECONDS.whole;
-  const tokens = (seconds * 1e6) / PERIOD_US;
+  const tokens = tokensOf(seconds);
   progress(`drift: control`);
   const before = await control(SERVER_CORE, PERIOD_US, seconds / 10);
   progress(`drift: ${seconds} s`);
@@ -33,22 +36,32 @@ export async function drift() {
   const flags = ["--timing", timing, "--max-num-seqs", String(STREAMS), "--max-model-len", "131072"];
   const command = serverCommand([...flags, "--num-gpu-blocks-override", "524288"]);
   const server = await start(command, { core: SERVER_CORE, env: { UNDERSTUDY_STEP_LOG: logged } });
-  let late: Awaited<ReturnType<typeof lateSteps>>;
-  try {
-    const since = await cursor(server.port);
+  const stream = async (tokens: number) => {
     const body = chat("Tell me about the weather.", tokens, { seed: 1 });
     complete(await read({ port: server.port, body, streams: STREAMS, together: true, perStream: stamped }), STREAMS);
+    const longer = ({ firstUs, lastUs }: StreamTimes) => lastUs - firstUs - (tokens - 1) * PERIOD_US;
+    return median(streamTimes(stamped).map(longer));
+  };
+  let late: Awaited<ReturnType<typeof lateSteps>>;
+  let clientUs: number;
+  try {
+    await stream(tokensOf(SECONDS.short)); // warm
+    const shortUs = await stream(tokensOf(SECONDS.short));
+    await Bun.sleep(1500); // a pause in the log of steps
+    const since = await cursor(server.port);
+    clientUs = (await stream(tokens)) - shortUs;
     late = await lateSteps(server.port, since);
   } finally {
     await server.stop();
   }
   const after = await control(SERVER_CORE, PERIOD_US, seconds / 10);
-  return judge(seconds, tokens, late === null ? null : byCause(late), [before, after]);
+  return judge(seconds, tokens, clientUs, late === null ? null : byCause(late), [before, after]);
 }
 
 function judge(
   seconds: number,
   tokens: number,
+  clientUs: number,
   causes: ReturnType<typeof byCause> | null,
   controls: readonly ControlResult[],
 ) {
@@ -57,10 +70,8 @@ function judge(
   const latenessOf = (some: typeof steps) => median(some.map(({ dueUs, startUs }) => startUs - dueUs));
   const [startUs, endUs] = [latenessOf(steps.slice(0, part)), latenessOf(steps.slice(-part))];
   const gridUs = steps.at(-1)!.dueUs - steps[0]!.dueUs - (steps.length - 1) * PERIOD_US;
-  const longer = streamTimes(stamped).map(({ firstUs, lastUs }) => lastUs - firstUs - (tokens - 1) * PERIOD_US);
-  const clientUs = median(longer);
   table(`${STREAMS} streams at ${PERIOD_US / 1000} ms for ${seconds} s: ${steps.length} steps, µs`, [
-    ["", "due grid", "late p50, beginning", "late p50, end", "streams, p50, longer than due"],
+    ["", "due grid", "late p50, beginning", "late p50, end", "streams, p50, longer than short ones"],
     ["", gridUs, startUs, endUs, clientUs],
   ]);
   showCauses(causes, steps.length);
