@@ -19,7 +19,7 @@ import { publishQueues, removeRunningAt, running, runningLength, takeQueues } fr
 import { publishSlots, slotOf, takeSlots } from "./slots";
 import { clearPreempted, openSteps, publishSteps, sealPreempted, takeSteps } from "./steps";
 import { feed as feedSlot, publishInput, submit as submitRequest, takeInput, unblock as unblockSlot } from "./submit";
-import { publishTiming, takeTiming } from "./timing";
+import { publishTiming, readTiming, takeTiming } from "./timing";
 import { check, takeVerify, verify as verifyAll } from "./verify";
 import {
   applyClosed,
@@ -41,6 +41,12 @@ export function bytesNeeded(): f64 {
   takeAll();
   measure(false);
   return measuredBytes();
+}
+
+/** From the next plan on steps last as the words of timing and noise say now, and the table. Decisions do not look at it. */
+export function retime(): void {
+  readTiming();
+  initNoise();
 }
 
 /** Takes all memory. The caller has checked `bytesNeeded`. */

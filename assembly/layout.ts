@@ -93,6 +93,9 @@ export enum Config {
 export const FIX_ABORT_COUNTED: i32 = 1;
 export const FIX_ABORT_TIMES: i32 = 2;
 
+/** Points of a table of step times. */
+export const LINEAR_POINTS_MOST: i32 = 1024;
+
 /** Longest step of the heavy tail, as a multiple of what it would have been. */
 export const TAIL_MOST: i32 = 1000;
 

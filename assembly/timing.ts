@@ -2,7 +2,7 @@
 // Forms and sources: src/config/types.ts (Timing); the formula of step-time presets is documented in src/config/profiles/.
 import { columnF } from "./column";
 import { setAddress, setting, settingI, setWord } from "./header";
-import { Config, TimingKind, Word } from "./layout";
+import { Config, LINEAR_POINTS_MOST, TimingKind, Word } from "./layout";
 
 /** New prompt tokens, their prefixes, their pairs, decoding sequences, their context. */
 let promptTokens: f64 = 0;
@@ -16,9 +16,13 @@ let linearTokens = changetype<StaticArray<f64>>(0);
 let linearUs = changetype<StaticArray<f64>>(0);
 
 export function takeTiming(): void {
+  linearTokens = columnF(LINEAR_POINTS_MOST);
+  linearUs = columnF(LINEAR_POINTS_MOST);
+  readTiming();
+}
+/** The table's length: it is filled afterwards. */
+export function readTiming(): void {
   points = settingI(Config.LinearPoints);
-  linearTokens = columnF(points + 1);
-  linearUs = columnF(points + 1);
 }
 export function publishTiming(): void {
   setAddress(Word.LinearTokensAt, changetype<usize>(linearTokens));

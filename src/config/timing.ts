@@ -69,6 +69,10 @@ export function holdUs(timing: Timing): number {
   return Math.floor((timing.requestOverheadUs ?? 0) + 0.5);
 }
 
+/** The same of an engine with its speed. */
+export const heldUs = ({ timing, speed = 1 }: { readonly timing: Timing; readonly speed?: number }): number =>
+  holdUs(faster(timing, speed));
+
 /** The same engine, `speed` times as fast. */
 export function faster(timing: Timing, speed: number): Timing {
   if (speed === 1) return timing;

@@ -2,7 +2,16 @@
  * How does TypeScript speak to the core? Loads it, writes configuration and tables, wraps the exported calls.
  * The only folder that knows WebAssembly; uses no Bun API, so it runs in Node and in a browser too.
  */
-import { ABI, Config, HISTOGRAM_WIDTH, type Histogram, TEMPLATE, type Total, Word } from "../../assembly/layout.ts";
+import {
+  ABI,
+  Config,
+  HISTOGRAM_WIDTH,
+  type Histogram,
+  LINEAR_POINTS_MOST,
+  TEMPLATE,
+  type Total,
+  Word,
+} from "../../assembly/layout.ts";
 import { CoreViews } from "./views.ts";
 
 /** The raw exports of `assembly/index.ts`. */
@@ -43,6 +52,7 @@ export interface CoreExports {
   pause(state: number): void;
   resetPrefixCache(force: number): number;
   drainEvents(): void;
+  retime(): void;
   verify(): void;
 }
 
@@ -111,9 +121,8 @@ export class Core {
     readonly exports: CoreExports,
     setup: CoreSetup,
   ) {
-    const config = new Float64Array(exports.memory.buffer, exports.configAt(), Config.Count);
-    for (const [index, value] of Object.entries(setup.config)) config[Number(index)] = value!;
-    config[Config.LinearPoints] = setup.linearTokens?.length ?? 0;
+    this.#write(setup);
+    const config = this.#config;
     config[Config.Templates] = (setup.answers?.templates.length ?? 0) / TEMPLATE;
     config[Config.Categories] = (setup.answers?.categoryStart.length ?? 1) - 1;
     config[Config.AnswerIds] = setup.answers?.ids.length ?? 0;
@@ -133,13 +142,35 @@ export class Core {
     this.#fill(setup);
   }
 
-  #fill({ linearTokens, linearUs, bounds, answers }: CoreSetup): void {
+  /** How long steps last from the next plan on; of `setup` the words of timing and noise, and the table. */
+  retime(setup: Pick<CoreSetup, "config" | "linearTokens" | "linearUs">): void {
+    this.#write(setup);
+    this.#fillTable(setup);
+    this.exports.retime();
+  }
+
+  get #config(): Float64Array {
+    return new Float64Array(this.exports.memory.buffer, this.exports.configAt(), Config.Count);
+  }
+
+  #write({ config, linearTokens = [] }: Pick<CoreSetup, "config" | "linearTokens">): void {
+    if (linearTokens.length > LINEAR_POINTS_MOST) throw new Error(`a table takes at most ${LINEAR_POINTS_MOST} points`);
+    const words = this.#config;
+    for (const [index, value] of Object.entries(config)) words[Number(index)] = value!;
+    words[Config.LinearPoints] = linearTokens.length;
+  }
+
+  #fillTable({ linearTokens, linearUs }: Pick<CoreSetup, "linearTokens" | "linearUs">): void {
+    if (!linearTokens || !linearUs) return;
+    const { buffer } = this.exports.memory;
+    new Float64Array(buffer, this.views.word(Word.LinearTokensAt) >>> 0, linearTokens.length).set(linearTokens);
+    new Float64Array(buffer, this.views.word(Word.LinearUsAt) >>> 0, linearUs.length).set(linearUs);
+  }
+
+  #fill({ bounds, answers, ...tables }: CoreSetup): void {
     const { buffer } = this.exports.memory;
     const at = (word: Word) => this.views.word(word) >>> 0;
-    if (linearTokens && linearUs) {
-      new Float64Array(buffer, at(Word.LinearTokensAt), linearTokens.length).set(linearTokens);
-      new Float64Array(buffer, at(Word.LinearUsAt), linearUs.length).set(linearUs);
-    }
+    this.#fillTable(tables);
     for (const [histogram, values] of Object.entries(bounds ?? {})) {
       if (values!.length >= HISTOGRAM_WIDTH) throw new Error(`a histogram takes at most ${HISTOGRAM_WIDTH - 1} bounds`);
       this.views.bounds.set(values!, Number(histogram) * HISTOGRAM_WIDTH);

@@ -6,6 +6,7 @@ import { Coast, NONE, type Pause, type Reason, SUBMIT_FED, Word } from "../../as
 import type { Core } from "../core/core.ts";
 import type { Journal } from "./journal.ts";
 import { LastPlan } from "./last-plan.ts";
+import { type Pace, paceSetup } from "./setup.ts";
 
 /** A request as the core takes it: numbers only. */
 export interface CoreRequest {
@@ -109,6 +110,11 @@ export class Batch {
   unblock(handle: number): boolean {
     this.#journal?.short("unblock", handle);
     return this.core.exports.unblock(handle) !== 0;
+  }
+
+  /** Steps that are planned from now on last as the pace says. The journal does not keep it: no decision looks at it. */
+  retime(pace: Pace): void {
+    this.core.retime(paceSetup(pace));
   }
 
   /** Plans the next step at `nowUs`; its duration in microseconds. */

@@ -17,7 +17,7 @@ import {
   Word,
 } from "../../assembly/layout.ts";
 import type { Clock } from "../clock.ts";
-import { faster, holdUs } from "../config/timing.ts";
+import { heldUs } from "../config/timing.ts";
 import type { EngineConfig } from "../config/types.ts";
 import { startCore } from "../core/core.ts";
 import { Adapters } from "./adapters.ts";
@@ -29,9 +29,9 @@ import { Lateness } from "./lateness.ts";
 import { Live } from "./live.ts";
 import { Loop } from "./loop.ts";
 import { Watch } from "./observer.ts";
-import { type EngineOptions, hooksOf, isAlone, type PauseMode } from "./options.ts";
+import { type EngineOptions, hooksOf, isAlone, loadOf, type PauseMode } from "./options.ts";
 import type { Passages } from "./passage.ts";
-import { coreSetup } from "./setup.ts";
+import { coreSetup, type Pace } from "./setup.ts";
 import { type Fresh, Snapshots } from "./snapshot.ts";
 import {
   type EngineSnapshot,
@@ -45,8 +45,6 @@ import {
   type Refusal,
   type Submission,
 } from "./types.ts";
-
-export type { EngineOptions, PauseMode } from "./options.ts";
 
 const FINISHES = [Finish.Stop, Finish.Length, Finish.Abort, Finish.Error, Finish.Repetition] as const;
 
@@ -88,7 +86,7 @@ export class Engine {
       ? new Watch(core, clock, options.observer, (slot) => this.#live[slot]?.trail ?? undefined)
       : null;
     const { timing } = config;
-    this.#holding = new Holding(clock, holdUs(faster(timing, config.speed ?? 1)), (live, dueUs) => {
+    this.#holding = new Holding(clock, heldUs(config), (live, dueUs) => {
       if (this.#enqueue(live, dueUs)) return;
       live.ended = true;
       this.#watch?.ended(live.trail!, Finish.Error, 0, dueUs);
@@ -97,8 +95,6 @@ export class Engine {
     });
     this.#boundary = new Boundary({ idle: () => this.#loop.idle, hasWork: () => this.#batch.hasWork });
     this.#lateness = options.lateness ?? new Lateness();
-    const { words } = core.views;
-    const blocksUsable = words[Word.BlocksFree]!;
     this.#loop = new Loop({
       batch: this.#batch,
       clock,
@@ -115,12 +111,7 @@ export class Engine {
       },
       rest: () => this.#boundary.rested(),
       lateness: this.#lateness,
-      ...(onLoad
-        ? {
-            publish: () =>
-              onLoad(words[Word.Waiting]!, words[Word.Running]!, 1 - words[Word.BlocksFree]! / blocksUsable),
-          }
-        : {}),
+      ...(onLoad ? { publish: loadOf(core, onLoad) } : {}),
       ...hooksOf(options),
       ...(this.#watch ? { watch: this.#watch } : {}),
       ...(isAlone(options) ? { coasts: () => this.#listening === 0 && this.#boundary.clear } : {}),
@@ -192,8 +183,7 @@ export class Engine {
    * Takes effect `between` steps; new generations are refused (or, with `keep`, queued) from now on.
    */
   pause(mode: PauseMode): void {
-    if (mode !== "still") this.#paused = true;
-    if (mode !== "still") this.#refuses = mode !== "keep";
+    if (mode !== "still") [this.#paused, this.#refuses] = [true, mode !== "keep"];
     this.between(() => {
       if (mode === "abort") this.abortAll();
       this.#batch.pause(mode === "keep" || mode === "still" ? Pause.PausedAll : Pause.PausedNew);
@@ -207,6 +197,12 @@ export class Engine {
       this.#batch.pause(Pause.Unpaused);
       this.#loop.kick(this.#clock.now());
     });
+  }
+
+  /** How long steps last from the next plan on, and requests wait before the queue; to be called `between` steps. */
+  retime(pace: Pace): void {
+    this.#batch.retime(pace);
+    this.#holding.holdUs = heldUs(pace);
   }
 
   /** Runs `command` where vLLM's engine takes commands in: after an update and before the next plan; now, if no step is open. */

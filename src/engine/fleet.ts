@@ -1,11 +1,13 @@
 /** Who is asked when there are several engines? One server's data-parallel ranks on one clock; with one rank, that one. */
 import type { Clock } from "../clock.ts";
 import { Balance } from "./balance.ts";
-import { Engine, type EngineOptions, type PauseMode } from "./engine.ts";
+import { Engine } from "./engine.ts";
 import type { Journal } from "./journal.ts";
 import { Lateness } from "./lateness.ts";
 import type { Observer } from "./observer.ts";
+import type { EngineOptions, PauseMode } from "./options.ts";
 import type { Passages } from "./passage.ts";
+import type { Pace } from "./setup.ts";
 import type { Fresh } from "./snapshot.ts";
 import {
   type EngineSnapshot,
@@ -71,6 +73,11 @@ export class Fleet {
   submit(generation: Generation, receiver: Receiver): Submission | Refusal {
     const rank = generation.rank ?? this.#balance?.choose(this.#inFlight, this.#clock.now()) ?? 0;
     return this.engines[rank]!.submit(generation, receiver);
+  }
+
+  /** Each at its next boundary. */
+  retime(pace: Pace): void {
+    for (const engine of this.engines) engine.between(() => engine.retime(pace));
   }
 
   snapshots(): EngineSnapshot[] {

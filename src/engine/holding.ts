@@ -13,7 +13,8 @@ export class Holding<T> {
 
   constructor(
     readonly clock: Clock,
-    readonly holdUs: number,
+    /** May change: for those who come from then on. */
+    public holdUs: number,
     readonly enter: (item: T, dueUs: number) => void,
   ) {}
 

@@ -1,6 +1,8 @@
 /** What does an engine take when it is made, and who looks at its steps? */
+import { Word } from "../../assembly/layout.ts";
 import type { Clock } from "../clock.ts";
 import type { EngineConfig } from "../config/types.ts";
+import type { Core } from "../core/core.ts";
 import type { Journal } from "./journal.ts";
 import type { Lateness } from "./lateness.ts";
 import type { LateWatch } from "./loop.ts";
@@ -51,6 +53,12 @@ export function hooksOf({ onStep, beforeUpdate, moved, lateWatch }: EngineOption
     ...(moved ? { moved } : {}),
     ...(lateWatch ? { lateWatch } : {}),
   };
+}
+
+/** Tells the load of a core whose blocks are all free yet. */
+export function loadOf({ views: { words } }: Core, told: NonNullable<EngineOptions["onLoad"]>): () => void {
+  const usable = words[Word.BlocksFree]!;
+  return () => told(words[Word.Waiting]!, words[Word.Running]!, 1 - words[Word.BlocksFree]! / usable);
 }
 
 /** Nobody looks at every single step. */

@@ -50,11 +50,12 @@ export function coreSetup(
   { eosId, answers, kvEvents, rank, countersFrom }: SetupExtras,
 ): CoreSetup {
   const bounds = histogramBounds(config.maxModelLen);
-  const speed = config.speed ?? 1;
-  const timing = faster(config.timing, speed);
-  const table = timing.kind === "table" ? timing : null;
+  const pace = paceSetup(config);
   return {
+    ...pace,
     config: {
+      ...pace.config,
+      [Config.NoiseSeed]: config.seed ^ Math.imul(rank ?? 0, RANK_STRIDE),
       [Config.MaxModelLen]: config.maxModelLen,
       [Config.MaxNumSeqs]: config.maxNumSeqs,
       [Config.MaxNumActiveSeqs]: config.maxNumActiveSeqs,
@@ -78,13 +79,7 @@ export function coreSetup(
       [Config.InputLength]: (config.blockSize === 1 ? 2 : 1) * config.maxModelLen + 8192,
       [Config.Fixes]: (config.fixes ?? []).reduce((bits, fix) => bits | FIXES[fix], 0),
       [Config.CountersFrom]: countersFrom ?? 0,
-      ...timingWords(timing),
-      // Steps without a time have none to stray from.
-      ...(config.noise && timing.kind !== "none"
-        ? noiseWords(noiseFaster(config.noise, speed), config.seed, rank ?? 0)
-        : {}),
     },
-    ...(table ? { linearTokens: table.linearTokens, linearUs: table.linearUs } : {}),
     bounds: Object.fromEntries(
       HISTOGRAMS.map(({ name, unit }, i) => [i, bounds[name].map((bound) => bound * unit)]),
     ) as CoreSetup["bounds"] & {},
@@ -95,9 +90,22 @@ export function coreSetup(
 /** Ranks are far apart in the generator's input. */
 const RANK_STRIDE = 0x632be5ab;
 
-function noiseWords({ jitterSigma, tail, pause }: StepNoise, seed: number, rank: number) {
+/** What can change while an engine runs. */
+export type Pace = Pick<EngineConfig, "timing" | "noise" | "speed">;
+
+/** How long its steps last, complete: the core may have had another pace before. */
+export function paceSetup({ timing: given, noise = {}, speed = 1 }: Pace) {
+  const timing = faster(given, speed);
+  const table = timing.kind === "table" ? timing : null;
   return {
-    [Config.NoiseSeed]: seed ^ Math.imul(rank, RANK_STRIDE),
+    // Steps without a time have none to stray from.
+    config: { ...timingWords(timing), ...noiseWords(timing.kind === "none" ? {} : noiseFaster(noise, speed)) },
+    ...(table ? { linearTokens: table.linearTokens, linearUs: table.linearUs } : {}),
+  };
+}
+
+function noiseWords({ jitterSigma, tail, pause }: StepNoise) {
+  return {
     [Config.JitterSigma]: jitterSigma ?? 0,
     [Config.TailShare]: tail?.share ?? 0,
     [Config.TailAlpha]: tail?.alpha ?? 0,

@@ -112,11 +112,7 @@ export function read(text: string, engine: keyof typeof PLACES): Reading {
 }
 
 /** The series with the largest value counts: the names that run, those that wait, and how many may. */
-export function readLora(text: string): {
-  readonly running: string[];
-  readonly waiting: string[];
-  readonly max: number;
-} {
+export function readLora(text: string): { readonly running: string[]; readonly max: number } {
   const series = parse(text).get("vllm:lora_requests_info")?.series ?? [];
   const last = series.toSorted((a, b) => b.value - a.value)[0];
   const names = (last?.labels.get("running_lora_adapters") ?? "").split(",").map((name) => name.trim());

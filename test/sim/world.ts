@@ -9,7 +9,8 @@ import type { EngineConfig } from "../../src/config/types.ts";
 import { loadAnswers, nextToken } from "../../src/content/answers.ts";
 import type { Core } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
-import { Engine, type EngineOptions } from "../../src/engine/engine.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import type { EngineOptions } from "../../src/engine/options.ts";
 import { Finish, type Generation, type Receiver, type Submission } from "../../src/engine/types.ts";
 import { engineConfig } from "../../src/library/options.ts";
 
