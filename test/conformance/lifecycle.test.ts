@@ -14,7 +14,16 @@ import { posted, RawSocket, WAYS, type Way } from "./raw-socket.ts";
 setDefaultTimeout(30_000);
 
 const STEP_MS = 20;
-const FLAGS = ["--served-model-name", "m", "--max-num-seqs", "4", "--max-num-batched-tokens", "64"];
+const FLAGS = [
+  "--served-model-name",
+  "m",
+  "--max-num-seqs",
+  "4",
+  "--max-num-batched-tokens",
+  "64",
+  "--reasoning-parser",
+  "deepseek_r1",
+];
 const POOL = ["--max-model-len", "120000", "--num-gpu-blocks-override", "16384"];
 const paced = `linear:base=${STEP_MS}ms,prefill=0ms,decode=0ms`;
 
@@ -141,6 +150,88 @@ const PHASES: readonly Phase[] = [
   },
 ];
 
+/** The same in the other dialects: what ends there ends the same way. */
+interface Speech {
+  readonly name: string;
+  readonly ask: (fields: { readonly prompt?: string; readonly tokens: number; readonly stream: boolean }) => string;
+  /** Stands in a stream's first pieces, and in its end or in a whole answer. */
+  readonly piece: string;
+  readonly end: string;
+}
+const SPEECHES: readonly Speech[] = [
+  {
+    name: "chat that thinks",
+    ask: ({ prompt = "Hello", tokens, stream }) => {
+      const messages = [{ role: "user", content: prompt }];
+      return posted("/v1/chat/completions", { model: "m", messages, max_tokens: tokens, stream, ignore_eos: true });
+    },
+    piece: '"reasoning":"',
+    end: '"finish_reason":"length"',
+  },
+  {
+    name: "messages",
+    ask: ({ prompt = "Hello", tokens, stream }) =>
+      posted("/v1/messages", { model: "m", messages: [{ role: "user", content: prompt }], max_tokens: tokens, stream }),
+    piece: "content_block_delta",
+    end: '"stop_reason":"max_tokens"',
+  },
+  {
+    name: "responses",
+    ask: ({ prompt = "Hello", tokens, stream }) =>
+      posted("/v1/responses", { model: "m", input: prompt, max_output_tokens: tokens, stream }),
+    piece: "_text.delta",
+    end: '"status":"incomplete"',
+  },
+];
+
+function phasesOf({ name, ask, piece, end }: Speech): Phase[] {
+  const long = "A word or two. ".repeat(20_000);
+  const open = { engine: true, outcome: "abort", streams: [true, false] } as const;
+  const decodes = (app: App) =>
+    engine(app).running === 1 && engine(app).planScheduled === 1 && engine(app).planPrefills === 0;
+  return [
+    {
+      ...open,
+      name: `${name}: while the prompt is encoded`,
+      engine: false,
+      request: (stream) => ask({ prompt: long, tokens: 4000, stream }),
+      reached: (app) => front(app).requestsOpen === 1,
+    },
+    {
+      ...open,
+      name: `${name}: waiting`,
+      crowded: true,
+      request: (stream) => ask({ tokens: 4000, stream }),
+      reached: (app) => engine(app).waiting === 1,
+    },
+    { ...open, name: `${name}: decoding`, request: (stream) => ask({ tokens: 4000, stream }), reached: decodes },
+    {
+      ...open,
+      name: `${name}: between two events`,
+      streams: [true],
+      request: (stream) => ask({ tokens: 4000, stream }),
+      reached: (_, client) => client.text.split(piece).length > 3,
+    },
+    {
+      ...open,
+      name: `${name}: while a write blocks`,
+      unpaced: true,
+      streams: [true],
+      request: (stream) => ask({ tokens: 110_000, stream }),
+      reached: (app) => front(app).bytesHeld > 0,
+    },
+    {
+      name: `${name}: after the last event`,
+      engine: false,
+      outcome: "length",
+      streams: [true, false],
+      request: (stream) => ask({ tokens: 2, stream }),
+      reached: (_, client) => client.text.includes("\r\n0\r\n\r\n") || client.text.includes(end),
+    },
+  ];
+}
+const ALL_PHASES = [...PHASES, ...SPEECHES.flatMap(phasesOf)];
+
 /** Four that hold all places of the batch; taken back with what is returned. */
 async function crowd(app: App): Promise<() => Promise<void>> {
   const port = portOf(app);
@@ -202,7 +293,7 @@ describe.each(HTTP_SERVERS)("--http-server %s", (http) => {
   });
   afterAll(() => Promise.all([slow.close(0), fast.close(0)]));
 
-  for (const phase of PHASES)
+  for (const phase of ALL_PHASES)
     for (const stream of phase.streams)
       for (const way of WAYS)
         test(`${phase.name}, ${stream ? "streaming" : "plain"}, by ${way}`, () => leaveIn(phase, stream, way));
