@@ -4,6 +4,7 @@
  *
  *   bun run bench:load [--only cost|open|truth] [--pairs 5] [--seconds 30] [--rate 2000] [--streams 200,1000] [--no-save]
  */
+import options from "../bin/load-options.json";
 import { WallClock } from "../src/clock.ts";
 import { AskedTruth, compareWithTruth, type TruthResult } from "../src/load/truth.ts";
 import type { RequestRecord } from "../src/load/types.ts";
@@ -45,7 +46,13 @@ async function load(port: number, requests: number, tokens: number, flags: reado
   const words = [process.execPath, "src/main.ts", "load", "--url", `http://127.0.0.1:${port}`, "--model", "m"];
   words.push("--dataset-name", "custom", "--dataset-path", prompts, "--num-prompts", String(requests), "--ignore-eos");
   words.push("--no-server-metrics", "--json", json, ...flags);
-  const child = Bun.spawn(pinned(CLIENT_CORE, words), { cwd: root, stdout: "ignore", stderr: "pipe" });
+  const child = Bun.spawn(pinned(CLIENT_CORE, words), {
+    cwd: root,
+    // As the command on the path starts it.
+    env: { ...options, ...process.env },
+    stdout: "ignore",
+    stderr: "pipe",
+  });
   const [complaint, code] = await Promise.all([new Response(child.stderr).text(), child.exited]);
   if (code !== 0) throw new Error(`load: ${complaint}`);
   const result = (await Bun.file(json).json()) as Result;

@@ -85,7 +85,7 @@ export class Load {
     const server = new ServerTalk(base, fetchOptions, clock);
     const { model } = settings;
     const chat = settings.dialect !== "openai";
-    const counts = settings.dialect === "openai-chat" && settings.dataset.name !== "custom";
+    const counts = settings.dialect !== "triton-generate" && settings.dataset.name !== "custom";
     const data = await dataset({
       ...settings.dataset,
       chat,

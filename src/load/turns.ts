@@ -74,7 +74,7 @@ export class Turns {
     }
     conversation.busy = true;
     this.#hold(turn.conversation, conversation);
-    return { turn, history: [...conversation.messages], readyUs: conversation.endUs + turn.thinkUs };
+    return { turn, history: before(turn, conversation), readyUs: conversation.endUs + turn.thinkUs };
   }
 
   /** A turn was answered at `endUs` (`text` null: it was not). The next one of its conversation, if it has been read. */
@@ -89,13 +89,14 @@ export class Turns {
       conversation.failed = true;
       return null;
     }
+    if (turn.whole) conversation.messages.length = 0;
     conversation.messages.push(...messagesOf(turn), { role: "assistant", content: text });
     conversation.endUs = endUs;
     const next = conversation.held.shift();
     conversation.busy = next !== undefined;
     if (next === undefined) return null;
     this.#held--;
-    return { turn: next, history: [...conversation.messages], readyUs: endUs + next.thinkUs };
+    return { turn: next, history: before(next, conversation), readyUs: endUs + next.thinkUs };
   }
 
   /** Later turns that stand right behind it are read at once, so that they are there when their user has thought. */
@@ -149,3 +150,6 @@ export class Turns {
     }
   }
 }
+
+/** What was said before a turn, unless the turn says it all. */
+const before = (turn: Turn, { messages }: Conversation): ChatMessage[] => (turn.whole ? [] : [...messages]);

@@ -1,6 +1,7 @@
-/** How does the command on the path start Bun? A replay gets the compiler's options that are measured to be best for it. */
+/** How does the command on the path start Bun? Replay and load get the compiler's options that are measured to be best for them. */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
+import loadOptions from "../../bin/load-options.json";
 import options from "../../bin/replay-options.json";
 import { eventually } from "../server.ts";
 
@@ -8,8 +9,12 @@ import { eventually } from "../server.ts";
 const linux = process.platform === "linux";
 const bin = new URL("../../bin/understudy", import.meta.url).pathname;
 
-/** Environment of the Bun that the command has started, while it waits for its input. */
-async function environmentOf(args: readonly string[], env: Record<string, string> = {}): Promise<string[]> {
+/** Environment of the Bun that the command has started, while it waits for its input; `ends`: it does not end with that. */
+async function environmentOf(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  ends = false,
+): Promise<string[]> {
   const command = Bun.spawn(["node", bin, ...args], {
     stdin: "pipe",
     stdout: "ignore",
@@ -22,6 +27,7 @@ async function environmentOf(args: readonly string[], env: Record<string, string
     await eventually(() => child() !== "" && readFileSync(`/proc/${child()}/cmdline`, "latin1").includes("main.ts"));
     return readFileSync(`/proc/${child()}/environ`, "latin1").split("\0");
   } finally {
+    if (ends) command.kill();
     command.stdin.end();
     await command.exited;
   }
@@ -33,6 +39,18 @@ test.skipIf(!linux)("a replay's own options, below the user's", async () => {
   expect(await environmentOf(["replay", "-"])).toEqual(expect.arrayContaining(all));
   const [first] = Object.keys(options);
   expect(await environmentOf(["replay", "-"], { [first!]: "1" })).toContain(`${first}=1`);
+});
+
+test.skipIf(!linux)("those of load", async () => {
+  // Its server does not answer: it waits.
+  const silent = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+  const waiting = ["load", "--url", `http://127.0.0.1:${silent.port}`];
+  try {
+    const all = Object.entries(loadOptions).map(([name, value]) => `${name}=${value}`);
+    expect(await environmentOf(waiting, {}, true)).toEqual(expect.arrayContaining(all));
+  } finally {
+    silent.stop(true);
+  }
 });
 
 test.skipIf(!linux)("other commands are started as they are", async () => {

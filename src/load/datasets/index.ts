@@ -5,7 +5,7 @@ import { TraceFile } from "../../traces/lines.ts";
 import { type BadLine, TRACE_BLOCK, TraceError, type TraceItem } from "../../traces/trace.ts";
 import type { Dataset, Turn } from "../types.ts";
 import { custom } from "./custom.ts";
-import { mooncake } from "./mooncake.ts";
+import { mooncake, type Writers } from "./mooncake.ts";
 import { type Dated, inOrder, isBad } from "./rows.ts";
 import { sharegpt } from "./sharegpt.ts";
 import { alone, conversations, prefixRepetition, type Range, random, rangeOf, shuffle } from "./synthetic.ts";
@@ -27,7 +27,7 @@ export interface DatasetOptions {
   readonly name: DatasetName;
   /** `-` is standard input, which can be read once. */
   readonly path?: string | undefined;
-  /** Chat needs text; completions get token ids where a prompt is made up. */
+  /** Chat and conversations need text; completions get token ids where a prompt is made up. */
   readonly chat: boolean;
   /** How the server counts; null: it has no `/tokenize`, and words stand for tokens. */
   readonly count: Count | null;
@@ -99,9 +99,12 @@ export async function dataset(options: DatasetOptions): Promise<LoadDataset> {
   if (isMadeUp && path !== undefined)
     throw new TraceError(`--dataset-name ${name} is made up; --dataset-path ${path} is for the others`);
   if (!isMadeUp && path === undefined) throw new TraceError(`--dataset-name ${name} needs --dataset-path FILE`);
-  const measured: Measure | null = chat ? (count ? await measure(count) : UNMEASURED) : null;
-  const writer = new PromptWriter(measured);
-  const lengths = measured === null ? "ids" : measured.measured ? "counted" : "estimated";
+  // The answers that a conversation carries are text, so what is new in it is text, too.
+  const talks = name === "multi_turn" || name === "mooncake";
+  const measured: Measure = (chat || talks) && count ? await measure(count) : UNMEASURED;
+  const text = new PromptWriter(measured);
+  const writer = chat || name === "multi_turn" ? text : new PromptWriter(null);
+  const lengths = writer !== text ? "ids" : measured.measured ? "counted" : "estimated";
   const close = () => {};
   if (isMadeUp) {
     const make = madeUp(options, writer);
@@ -132,7 +135,14 @@ export async function dataset(options: DatasetOptions): Promise<LoadDataset> {
   }
   // Now, so that a path that cannot be read is told before anything is sent.
   if (path !== "-") new TraceFile(path!).close();
-  return { name, total: null, turns: (seed) => fromFile(options, writer, new Streams(seed)), warmUp, lengths, close };
+  return {
+    name,
+    total: null,
+    turns: (seed) => fromFile(options, { writer, text }, new Streams(seed)),
+    warmUp,
+    lengths,
+    close,
+  };
 }
 
 function refuseStrangers(options: DatasetOptions): void {
@@ -164,15 +174,15 @@ function madeUp(options: DatasetOptions, writer: PromptWriter): (streams: Stream
   return (streams) => conversations(writer, { ...shape, turns, think }, streams);
 }
 
-function* fromFile(options: DatasetOptions, writer: PromptWriter, streams: Streams): Generator<Turn | BadLine> {
+function* fromFile(options: DatasetOptions, writers: Writers, streams: Streams): Generator<Turn | BadLine> {
   const { name, chat, path, blockSize = TRACE_BLOCK, outputLen = null } = options;
   const file = new TraceFile(path!);
   try {
-    if (name === "mooncake") yield* inOrder(mooncake(file.lines(), writer, { blockSize, chat }, streams));
+    if (name === "mooncake") yield* inOrder(mooncake(file.lines(), writers, { blockSize, chat }, streams));
     else if (name === "custom") yield* inOrder(custom(file.lines(), { chat, outputTokens: outputLen }));
     else {
       const items = name === "azure" ? azure(file.lines()) : burstgpt(file.lines(), () => {});
-      yield* inOrder(fromTrace(items, writer, streams));
+      yield* inOrder(fromTrace(items, writers.writer, streams));
     }
   } finally {
     file.close();

@@ -24,9 +24,15 @@ export interface MooncakeShape {
   readonly chat: boolean;
 }
 
+/** The backend's own, and the one for turns of conversations. */
+export interface Writers {
+  readonly writer: PromptWriter;
+  readonly text: PromptWriter;
+}
+
 export function mooncake(
   lines: Iterable<Line>,
-  writer: PromptWriter,
+  { writer, text }: Writers,
   shape: MooncakeShape,
   streams: Streams,
 ): Generator<Dated | BadLine> {
@@ -35,7 +41,9 @@ export function mooncake(
     if (typeof common === "string") return common;
     const given = KINDS.filter((kind) => row[kind] !== undefined && row[kind] !== null);
     if (given.length !== 1) return `exactly one of ${KINDS.join(", ")}`;
-    if (given[0] === "input_length") return fromLength(row, line, common, writer, shape, streams);
+    if (given[0] === "input_length") {
+      return fromLength(row, line, common, common.conversation === null ? writer : text, shape, streams);
+    }
     if (given[0] === "text_input") {
       const { text_input: prompt } = row;
       return typeof prompt === "string" && prompt !== "" ? { ...common, prompt } : '"text_input": a text';
