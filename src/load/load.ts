@@ -151,6 +151,8 @@ export class Load {
         turns,
         estimated: data.lengths === "estimated" && settings.dataset.path === undefined,
         metricsMissing: metrics?.missing ?? null,
+        gaps: run.keeper.distributions(outcome.records, settings.percentiles),
+        folded: run.keeper.folded,
         truth: truth && (await compared(truth, outcome.records)),
       });
     } finally {
@@ -277,6 +279,7 @@ export class Load {
       readonly turns: Turns;
       readonly estimated: boolean;
       readonly metricsMissing: string | null;
+      readonly folded: number;
     },
   ): Loaded {
     const settings = this.#settings;
@@ -293,6 +296,7 @@ export class Load {
       badLines: seen.turns.bad.count,
       droppedTurns: seen.turns.dropped,
       estimatedLengths: seen.estimated,
+      folded: seen.folded,
     });
     const result = { ...bare, understudy: { ...bare.understudy, warnings } };
     return { result, records, nothing: records.some(isGoodAnswer) ? null : whyNothing(records) };

@@ -29,12 +29,12 @@ export function saysTokens({ chunkTokens }: RequestRecord): boolean {
   return false;
 }
 
-function* chunkGaps({ chunkUs }: RequestRecord): Generator<number> {
+export function* chunkGaps({ chunkUs }: RequestRecord): Generator<number> {
   for (let i = 1; i < chunkUs.length; i++) yield ms(chunkUs[i]! - chunkUs[i - 1]!);
 }
 
 /** One gap per token but the first. */
-function* tokenGaps(record: RequestRecord): Generator<number> {
+export function* tokenGaps(record: RequestRecord): Generator<number> {
   const { chunkUs, chunkTokens } = record;
   if (!saysTokens(record)) {
     yield* chunkGaps(record);

@@ -1,7 +1,7 @@
 /** What is written of a run? One JSON object: vLLM's flat keys, and beside them the object `understudy` with our own. */
 import { cpus, hostname, release } from "node:os";
 import { percentile } from "../report/distribution.ts";
-import type { Moment, Result, SweepPoint, UnderstudyPart } from "../report/result.ts";
+import type { Distribution, Moment, Result, SweepPoint, UnderstudyPart } from "../report/result.ts";
 import { DEFINITIONS } from "./definitions.ts";
 import {
   adjusted,
@@ -37,6 +37,8 @@ export interface Seen {
   readonly serverMetrics: UnderstudyPart["server_metrics"];
   readonly truth: UnderstudyPart["truth"];
   readonly warnings: readonly string[];
+  /** Where there were too many to keep; null: the records have them all. */
+  readonly gaps: { readonly itl: Distribution; readonly icl: Distribution } | null;
   readonly startEpochS: number;
 }
 
@@ -75,7 +77,7 @@ export function resultOf(settings: Settings, records: readonly RequestRecord[], 
       durationS: seen.durationS,
     }),
   };
-  const all = distributions(records, percentiles);
+  const all = { ...distributions(records, percentiles), ...seen.gaps };
   const understudy: UnderstudyPart & Record<string, unknown> = {
     schema_version: SCHEMA_VERSION,
     definitions: DEFINITIONS,

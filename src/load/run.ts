@@ -6,6 +6,7 @@
 import type { Cancel, Clock } from "../clock.ts";
 import { type Random, seeded } from "../random.ts";
 import type { Client, Disturbance, Prepared } from "./client.ts";
+import { ChunkKeeper } from "./many-gaps.ts";
 import type { Next, Turns } from "./turns.ts";
 import type { RequestRecord } from "./types.ts";
 
@@ -69,6 +70,7 @@ export class Run {
   running = 0;
   failed = 0;
   records: RequestRecord[] = [];
+  keeper = new ChunkKeeper();
   startUs = 0;
 
   constructor(options: RunOptions) {
@@ -90,6 +92,7 @@ export class Run {
     this.running = 0;
     this.failed = 0;
     this.records = [];
+    this.keeper = new ChunkKeeper();
     for (let i = 0; i < PREPARED_MOST; i++) this.#prepare(phase.count);
     this.startUs = clock.now();
     client.countFrom(this.startUs);
@@ -147,7 +150,7 @@ export class Run {
     client.send(order, (record, text) => {
       this.running--;
       if (record.failure !== null && record.disturbed === null) this.failed++;
-      this.records.push(record);
+      this.records.push(this.keeper.keep(record));
       const endUs = clock.now();
       ended(endUs, isMulti ? turns.answered(next.turn, record.failure === null ? text : null, endUs) : null);
     });

@@ -1,5 +1,6 @@
 /** What must a reader of the numbers know? Each warning is printed as well as written. */
 import type { Distribution } from "../report/result.ts";
+import { CHUNKS_KEPT } from "./many-gaps.ts";
 import { isGoodAnswer, saysTokens } from "./measures.ts";
 import type { RequestRecord } from "./types.ts";
 
@@ -16,6 +17,8 @@ export interface Evidence {
   readonly badLines: number;
   readonly droppedTurns: number;
   readonly estimatedLengths: boolean;
+  /** Requests the times of whose chunks were too many to keep. */
+  readonly folded: number;
 }
 
 const CPU_SHARE_MOST = 0.8;
@@ -46,8 +49,14 @@ export function warningsOf(evidence: Evidence): string[] {
   if (hasUsage && silent > 0) {
     found.push(`${silent} answers came without usage: their tokens are counted as chunks`);
   }
-  const merged = good.filter((r) => r.usage && r.chunkUs.length < r.outputTokens).length;
-  const unsaid = good.filter((r) => r.chunkUs.length < r.outputTokens && !saysTokens(r)).length;
+  if (evidence.folded > 0) {
+    found.push(
+      `more than ${CHUNKS_KEPT} chunks: percentiles of itl and icl are of buckets 0.2 % wide; vLLM's itl keys, the peak and the series leave out the gaps of ${evidence.folded} requests`,
+    );
+  }
+  const known = good.filter((r) => r.chunkUs.length > 0);
+  const merged = known.filter((r) => r.usage && r.chunkUs.length < r.outputTokens).length;
+  const unsaid = known.filter((r) => r.chunkUs.length < r.outputTokens && !saysTokens(r)).length;
   if (stream && unsaid > 0) {
     found.push(
       `${unsaid} answers have fewer chunks than tokens, and the server does not say how many a chunk holds: their ITL is per chunk, not per token`,

@@ -120,7 +120,10 @@ function play(
       const end = () => {
         if (!open.delete(order)) return;
         const failure = fails(order.index) ? { kind: "status" as const, message: "no" } : null;
-        ended({ index: order.index, failure, disturbed: null } as RequestRecord, `answer ${order.index}`);
+        ended(
+          { index: order.index, failure, disturbed: null, chunkUs: new Float64Array(1) } as RequestRecord,
+          `answer ${order.index}`,
+        );
       };
       open.set(order, end);
       clock.at(clock.now() + takesUs(order.index), end);
