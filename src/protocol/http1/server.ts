@@ -71,7 +71,7 @@ export class HttpServer implements DirectFront, House {
 
   /** Nobody new is taken; idle connections end, the others when they are answered, or at once. */
   stop(cut = false): Promise<void> {
-    this.#listener.stop();
+    this.#listener.stop(cut);
     this.#stopped ??= Promise.withResolvers<void>();
     for (const connection of [...this.#connections]) {
       if (cut) connection.cut();
