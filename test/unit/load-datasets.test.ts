@@ -106,6 +106,11 @@ describe("made up", () => {
     expect(two!.filter((turn) => begun.has(beginning(turn, BLOCK)))).toEqual([]);
   });
 
+  test("a conversation is text whatever the backend, since its answers are", async () => {
+    const [turn] = await turns({ name: "multi_turn", chat: false }, { most: 1 });
+    expect(typeof turn!.prompt).toBe("string");
+  });
+
   test("ids are plain tokens of any vocabulary in use", async () => {
     const ids = (await turns({ name: "random", chat: false }, { most: 20 })).flatMap(tokensOf) as number[];
     expect(Math.min(...ids)).toBeGreaterThanOrEqual(1000);
