@@ -8,6 +8,7 @@ import { checkSampling } from "../src/protocol/openai/sampling.ts";
 import type { Effect, Parameter } from "../src/protocol/parameter.ts";
 import type { ErrorAnswer, Limits } from "../src/protocol/request.ts";
 import type { Field, Fields } from "../src/protocol/validate.ts";
+import { type DialectTable, dialectRefusal, dialectTables } from "./dialect-tables.ts";
 
 export const FIELDS: Readonly<Record<Kind, Fields>> = { chat: chatFields, completions: completionFields };
 export const PATHS: Readonly<Record<Kind, string>> = { chat: "/v1/chat/completions", completions: "/v1/completions" };
@@ -43,10 +44,11 @@ const LIMITS: Limits = {
 };
 
 export function parametersPage(): string {
-  return `${HEAD}\n${(["chat", "completions"] as const).map(section).join("\n\n")}\n`;
+  const sections = [...(["chat", "completions"] as const).map(section), ...dialectTables.map(dialectSection)];
+  return `${HEAD}\n${sections.join("\n\n")}\n`;
 }
 
-const HEAD = `# Parameters of chat and completions
+const HEAD = `# Parameters of chat, completions, messages and responses
 
 All that vLLM 0.33 accepts, in its order; what it does not know it ignores, and so do we. Values are coerced as pydantic does it (\`"5"\` and \`5.0\` are integers, \`"yes"\` is true). The errors are those of the values that stand in front of them; the server's context is 4,096 tokens in them. \`npx bun scripts/parameters-table.ts\` writes this page from the table that requests are checked with, and a test tries every line on a live server. The same as OpenAPI: \`/openapi.json\`, \`/docs\`.
 
@@ -54,26 +56,51 @@ All that vLLM 0.33 accepts, in its order; what it does not know it ignores, and 
 `;
 
 function section(kind: Kind): string {
-  const lines = namesOf(kind).map((name) => line(kind, name, FIELDS[kind][name]!, parameterOf(kind, name)));
-  const head = ["Field", "Type", "Default", "Limits", "An error", "Effect"];
-  return [`## POST ${PATHS[kind]}`, "", row(head), row(head.map(() => "---")), ...lines].join("\n");
+  const lines = namesOf(kind).map((name) => {
+    const parameter = parameterOf(kind, name);
+    return line(
+      name,
+      FIELDS[kind][name]!,
+      parameter,
+      error(`${kind}: ${name}`, parameter, () => refusalOf(kind, name)),
+    );
+  });
+  return table(PATHS[kind], lines);
 }
 
-function line(kind: Kind, name: keyof typeof parameters, field: Field<unknown>, parameter: Parameter): string {
+function dialectSection(of: DialectTable): string {
+  const lines = Object.entries(of.fields).map(([name, field]) => {
+    const parameter = of.rows[name]!;
+    return line(
+      name,
+      field,
+      parameter,
+      error(`${of.path}: ${name}`, parameter, () => dialectRefusal(of, name)),
+    );
+  });
+  return table(of.path, lines);
+}
+
+function table(path: string, lines: readonly string[]): string {
+  const head = ["Field", "Type", "Default", "Limits", "An error", "Effect"];
+  return [`## POST ${path}`, "", row(head), row(head.map(() => "---")), ...lines].join("\n");
+}
+
+function line(name: string, field: Field<unknown>, parameter: Parameter, wrong: string): string {
   return row([
     `\`${name}\``,
     plain(field.type.name),
-    field.default === undefined ? "required" : code(field.default),
+    "default" in field ? code(field.default) : "required",
     plain(parameter.limits ?? ""),
-    error(kind, name, parameter),
+    wrong,
     plain(effect(parameter.effect)),
   ]);
 }
 
-function error(kind: Kind, name: keyof typeof parameters, { refused }: Parameter): string {
+function error(where: string, { refused }: Parameter, refusalOf: () => ErrorAnswer | null): string {
   if (refused === undefined) return "";
-  const refusal = refusalOf(kind, name);
-  if (refusal === null) throw new Error(`${kind}: ${name} ${JSON.stringify(refused)} is not refused`);
+  const refusal = refusalOf();
+  if (refusal === null) throw new Error(`${where} ${JSON.stringify(refused)} is not refused`);
   const text = (JSON.parse(refusal.body) as { error: { message: string } }).error.message;
   // Of pydantic's entries the first: what is wrong, and where.
   const [, type, place, , message] =

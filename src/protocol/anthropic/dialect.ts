@@ -22,9 +22,7 @@ export function anthropic(showsCache: boolean): Dialect {
   return {
     operations: async () => (await import("./operations.ts")).operations,
     routes(house: House) {
-      const asker: Asker = {
-        read: (body, type, limits) => asked(readBody(messagesKind(house, showsCache), body, type, limits)),
-      };
+      const asker = messagesAsker(house, showsCache);
       const counted = countKind(house);
       return new Elysia({ strictPath: true })
         .post("/v1/messages", ({ request, server }) => house.answer({ request, server }, asker), NO_PARSING)
@@ -33,6 +31,24 @@ export function anthropic(showsCache: boolean): Dialect {
           ({ request, server }) => count(house, counted, { request, server }),
           NO_PARSING,
         );
+    },
+  };
+}
+
+/** Reads bodies of `/v1/messages`. */
+export function messagesAsker(house: House, showsCache: boolean): Asker {
+  const kind = messagesKind(house, showsCache);
+  return { read: (body, type, limits) => asked(readBody(kind, body, type, limits)) };
+}
+
+/** Reads those of `count_tokens`, as if there were an answer. */
+export function countAsker(house: House): Asker {
+  const kind = countKind(house);
+  const form = new MessagesForm("", false);
+  return {
+    read(body, type, limits) {
+      const read = readBody(kind, body, type, limits);
+      return "error" in read ? read : { request: read.request, form };
     },
   };
 }

@@ -62,7 +62,8 @@ export const parameters: Readonly<Record<keyof typeof messagesFields | keyof typ
   tools: {
     limits: "without `tool_choice` none they need a tool parser",
     effect: seen("stand in the prompt; calls, with a tool parser"),
-    taken: [],
+    taken: [{ name: "f", input_schema: {} }],
+    beside: { tool_choice: { type: "none" } },
     refused: [{ name: "f" }],
   },
   top_k: { limits: "0 or more, or -1", effect: NO_SAMPLER, taken: 5, refused: -2 },

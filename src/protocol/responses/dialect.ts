@@ -22,13 +22,7 @@ export function responses(most: number): Dialect {
   return {
     operations: async () => (await import("./operations.ts")).operations,
     routes(house: House) {
-      const kind = kindOf(house, store);
-      const asker: Asker = {
-        read(body, type, limits) {
-          const read = readBody(kind, body, type, limits);
-          return "error" in read ? read : read.request;
-        },
-      };
+      const asker = responsesAsker(house, store);
       return new Elysia({ strictPath: true })
         .post("/v1/responses", ({ request, server }) => house.answer({ request, server }, asker), NO_PARSING)
         .get("/v1/responses/:id", ({ request, server, params }) =>
@@ -39,6 +33,17 @@ export function responses(most: number): Dialect {
           ({ request, server, params }) => cancel(house, store, { request, server }, params.id),
           NO_PARSING,
         );
+    },
+  };
+}
+
+/** Reads bodies of `/v1/responses`. */
+export function responsesAsker(house: House, store: Store): Asker {
+  const kind = kindOf(house, store);
+  return {
+    read(body, type, limits) {
+      const read = readBody(kind, body, type, limits);
+      return "error" in read ? read : read.request;
     },
   };
 }

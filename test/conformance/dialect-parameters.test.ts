@@ -1,0 +1,78 @@
+/**
+ * Does each field of messages and responses do what its row says? The value that is taken is answered with 200, the one that is
+ * refused with the error of docs/parameters.md; every field of a table has a row.
+ */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { dialectRefusal, dialectTables } from "../../scripts/dialect-tables.ts";
+import { FAIL, State } from "../../src/protocol/types.ts";
+import { type Server, serve } from "../server.ts";
+
+setDefaultTimeout(30_000);
+
+let server: Server;
+beforeAll(async () => {
+  server = await serve(["--served-model-name", "m", "--timing", "none", "--max-model-len", "4096"]);
+});
+afterAll(() => server.stop());
+
+const CASES = dialectTables;
+
+async function ask(path: string, body: object) {
+  const response = await fetch(server.url + path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  return { status: response.status, text: await response.text() };
+}
+
+const rows = CASES.flatMap(({ path, fields, rows: all, plain }) =>
+  Object.keys(fields).map((name) => [path, name, all[name]!, plain] as const),
+);
+
+test.each(rows)("%s: %s", async (path, name, { taken, refused, beside }, plain) => {
+  const given = await ask(path, { ...plain, ...beside, [name]: taken });
+  expect([given.status, given.text.slice(0, 300)]).toEqual([200, given.text.slice(0, 300)]);
+  if (refused === undefined) return;
+  const wrong = await ask(path, { ...plain, [name]: refused });
+  const wanted = dialectRefusal(CASES.find((one) => one.path === path)!, name)!;
+  expect([wrong.status, wrong.text]).toEqual([wanted.status, wanted.body]);
+});
+
+test.each(CASES.map((one) => [one.path, one] as const))(
+  "%s: a row's value fits its field, and each row has one",
+  (_, one) => {
+    for (const [name, { type }] of Object.entries(one.fields))
+      expect([name, type.check(one.rows[name]!.taken as never, new State(true)) === FAIL]).toEqual([name, false]);
+  },
+);
+
+test("what changes an answer changes it", async () => {
+  const said = async (path: string, fields: object) => {
+    const { text } = await ask(path, { ...CASES.find((one) => one.path === path)!.plain, ...fields });
+    return JSON.parse(text);
+  };
+  const respond = (fields: object) => said("/v1/responses", fields);
+  const plain = await respond({});
+  const words = plain.output[0].content[0].text as string;
+  expect((await respond({ instructions: "Be short." })).usage.input_tokens).toBeGreaterThan(plain.usage.input_tokens);
+  expect((await respond({ max_output_tokens: 3 })).status).toBe("incomplete");
+  expect(words).toStartWith((await respond({ max_output_tokens: 3 })).output[0].content[0].text);
+  expect((await respond({ seed: 6 })).output[0].content[0].text).not.toBe(words);
+  const stop = words.split(" ")[3]!;
+  expect((await respond({ stop })).output[0].content[0].text).toBe(words.slice(0, words.indexOf(stop)));
+  expect((await respond({ request_id: "mine" })).id).toBe("mine");
+  expect((await respond({ include: ["message.output_text.logprobs"] })).output[0].content[0].logprobs.length).toBe(12);
+  const create = (fields: object) => said("/v1/messages", fields);
+  const message = await create({ temperature: 0 });
+  expect((await create({ temperature: 0 })).content).toEqual(message.content);
+  expect((await create({ system: "Be short." })).usage.input_tokens).toBeGreaterThan(message.usage.input_tokens);
+  const first = message.content[0].text as string;
+  const end = first.split(" ")[3]!;
+  const ended = await create({ temperature: 0, stop_sequences: [end] });
+  expect([ended.stop_reason, ended.stop_sequence, ended.content[0].text]).toEqual([
+    "stop_sequence",
+    end,
+    first.slice(0, first.indexOf(end)),
+  ]);
+});
