@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Trail } from "../../src/engine/observer.ts";
 import { Finish } from "../../src/engine/types.ts";
+import { Moments } from "../../src/replay/report.ts";
 import { Sample } from "../../src/replay/sample.ts";
 import type { PageData } from "../../src/report/plot.ts";
 
@@ -104,4 +105,14 @@ test("of very many requests an even sample is kept, with the times of their toke
   expect(gaps.size).toBe(1);
   const { chunkUs, endUs } = sample.records.at(-1)!;
   expect([...(chunkUs as Float64Array)]).toEqual([endUs - 10, endUs]);
+});
+
+test("of very many moments so many are kept as any plot needs, as far apart as each other", () => {
+  const moments = new Moments();
+  const counts = { arrived: 0, finished: 0, left: 0, cut: 0, tooLong: 0, busy: 0 };
+  for (let second = 1; second <= 30_000; second++) moments.row(second * 1e6, [], counts);
+  expect(moments.run.length).toBeGreaterThan(2000);
+  expect(moments.run.length).toBeLessThanOrEqual(4096);
+  expect(moments.server.map(({ t }) => t)).toEqual(moments.run.map(({ t }) => t));
+  expect(new Set(moments.run.slice(1).map(({ t }, i) => t - moments.run[i]!.t)).size).toBe(1);
 });

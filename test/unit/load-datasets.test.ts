@@ -137,6 +137,13 @@ describe("made up", () => {
             true,
           );
           expect(new Set(all.map((turn) => beginning(turn, length + BLOCK))).size).toBe(all.length);
+          // What follows a prefix is no other's beginning.
+          const behind = all.map((turn) =>
+            tokensOf(turn)
+              .slice(length, length + BLOCK)
+              .join(" "),
+          );
+          expect(behind.filter((text) => prefixes.some((prefix) => prefix.startsWith(text)))).toEqual([]);
         },
       ),
       { numRuns: 30 },
