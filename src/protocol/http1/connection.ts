@@ -45,7 +45,6 @@ const BAD_REQUEST = [
   `connection: close\r\n\r\n${INVALID}`,
 ].join("\r\n");
 const TOO_LARGE = "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n";
-const NOTHING: Drained = { drained() {} };
 
 export class Connection implements Line, ParserEvents {
   readonly address: string;
@@ -131,8 +130,8 @@ export class Connection implements Line, ParserEvents {
     this.#forget();
     this.#parser.free();
     this.#backlog = [];
-    this.#tellDrained();
     for (const exchange of this.#exchanges.splice(0)) if (exchange.started) exchange.gone();
+    this.#tellDrained();
   }
 
   /** Its time is over, or the server's: it ends when its answers have left. */
@@ -167,7 +166,7 @@ export class Connection implements Line, ParserEvents {
   }
 
   /** For exchanges, as all below. */
-  send(bytes: Uint8Array, length: number, then: Drained): number {
+  send(bytes: Uint8Array, length: number, then: Drained | null): number {
     if (this.#closing) return 0;
     let taken = 0;
     if (this.#backlog.length === 0) {
@@ -176,7 +175,7 @@ export class Connection implements Line, ParserEvents {
     }
     // A copy: `bytes` is where the next chunk is put together, and a Buffer's `slice` is a view.
     this.#backlog.push(Buffer.from(bytes.subarray(taken, length)));
-    if (then !== NOTHING && !this.#drained.includes(then)) this.#drained.push(then);
+    if (then !== null && !this.#drained.includes(then)) this.#drained.push(then);
     return length - taken;
   }
 
@@ -226,7 +225,7 @@ export class Connection implements Line, ParserEvents {
   }
 
   #refuse(answer: string): void {
-    this.send(Buffer.from(answer), answer.length, NOTHING);
+    this.send(Buffer.from(answer), answer.length, null);
     this.#close();
   }
 

@@ -23,7 +23,6 @@ enum State {
 }
 
 const CONTINUE = Buffer.from("HTTP/1.1 100 Continue\r\n\r\n");
-const NOTHING: Drained = { drained() {} };
 /** Heads and short bodies are put together here. */
 const scratch = Buffer.alloc(65_536);
 /** A character takes at most so many bytes of UTF-8. */
@@ -81,6 +80,8 @@ export class Exchange implements Output, Reading {
 
   /** The stream's head, at once, and then the stream. */
   begin(status: number, headers: Readonly<Record<string, string>>): void {
+    // Between its body and its answer the request may have waited for time to spare.
+    if (this.#state === State.Gone) this.#stream?.gone();
     if (this.#state !== State.Waiting) return;
     this.#obey(headers);
     this.#state = State.Streaming;
@@ -98,7 +99,7 @@ export class Exchange implements Output, Reading {
   }
 
   /** For the stream. */
-  send(bytes: Uint8Array, length: number, then: Drained): number {
+  send(bytes: Uint8Array, length: number, then: Drained | null): number {
     return this.#state === State.Streaming && !this.#headOnly ? this.line.send(bytes, length, then) : 0;
   }
 
@@ -124,7 +125,7 @@ export class Exchange implements Output, Reading {
   wanted(): void {
     if (!this.#expects || this.#state !== State.Waiting) return;
     this.#expects = false;
-    this.line.send(CONTINUE, CONTINUE.length, NOTHING);
+    this.line.send(CONTINUE, CONTINUE.length, null);
   }
 
   /** What the application says of the connection counts too. */
@@ -140,10 +141,10 @@ export class Exchange implements Output, Reading {
   #send(head: string, body: string | Uint8Array): void {
     if (typeof body === "string" && head.length + body.length * UTF8_MOST <= scratch.length) {
       const at = scratch.write(head, 0, "latin1");
-      this.line.send(scratch, at + scratch.write(body, at, "utf8"), NOTHING);
+      this.line.send(scratch, at + scratch.write(body, at, "utf8"), null);
       return;
     }
     const whole = Buffer.concat([Buffer.from(head, "latin1"), typeof body === "string" ? Buffer.from(body) : body]);
-    this.line.send(whole, whole.length, NOTHING);
+    this.line.send(whole, whole.length, null);
   }
 }

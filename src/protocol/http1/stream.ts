@@ -3,8 +3,8 @@ import type { EventSink, HeldBytes, SinkEvents } from "../sink.ts";
 
 /** Where the bytes go. */
 export interface Output {
-  /** Gives how many bytes the socket has not taken; they are kept, and `drained` is called when they have left, or `gone`. */
-  send(bytes: Uint8Array, length: number, then: Drained): number;
+  /** Gives how many bytes the socket has not taken; a copy is kept, and `then` told when it has left, or never will. */
+  send(bytes: Uint8Array, length: number, then: Drained | null): number;
   /** The answer is complete. */
   finished(): void;
   /** The answer is broken off. */
