@@ -55,3 +55,29 @@ export class Accounts implements FrontView {
     return { outcomes: { ...outcomes }, ...counts, http };
   }
 }
+
+/** The same, and whoever shows them is told of each move. */
+export function watched(accounts: Accounts, shown: { readonly moved: () => void }) {
+  return {
+    opened() {
+      accounts.opened();
+      shown.moved();
+    },
+    settled(outcome: Outcome) {
+      accounts.settled(outcome);
+      shown.moved();
+    },
+    stream(change: 1 | -1) {
+      accounts.stream(change);
+      shown.moved();
+    },
+    rejected(by: "requests" | "tokens") {
+      accounts.rejected(by);
+      shown.moved();
+    },
+    held(bytes: number) {
+      accounts.held(bytes);
+      shown.moved();
+    },
+  };
+}

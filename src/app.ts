@@ -1,6 +1,6 @@
 /** Who knows whom? The only place that wires everything together: one server, its engines, their metrics. */
 import { Elysia } from "elysia";
-import { Accounts } from "./accounting.ts";
+import { Accounts, watched } from "./accounting.ts";
 import { createAlarm } from "./alarm.ts";
 import { type Clock, epochSeconds, epochUsOf, WallClock } from "./clock.ts";
 import { adapterPlaces } from "./config/adapter-places.ts";
@@ -17,13 +17,13 @@ import { Journal, type JournalText } from "./engine/journal.ts";
 import { Punctuality } from "./engine/punctuality.ts";
 import type { EngineView, Snapshot } from "./engine/types.ts";
 import { HttpAccounts } from "./http-accounts.ts";
+import { type Admin, LiveSettings } from "./live-settings.ts";
 import { Marks, sampleEventLoop, thisHost } from "./marks.ts";
 import { stuck } from "./metrics/bugs/stuck.ts";
 import { bugs } from "./metrics/bugs/table.ts";
 import { Held, type Source } from "./metrics/held.ts";
 import type { Identity } from "./metrics/identity.ts";
 import { logStatistics } from "./metrics/log-line.ts";
-import type { Publisher } from "./metrics/publisher.ts";
 import { Renderer } from "./metrics/renderer.ts";
 import { METRICS_METHODS, metrics } from "./metrics/route.ts";
 import { setupOf } from "./metrics/setup.ts";
@@ -32,9 +32,10 @@ import { Ensemble } from "./metrics/triton/ensemble.ts";
 import { tritonListener } from "./metrics/triton/listener.ts";
 import { anthropic } from "./protocol/anthropic/dialect.ts";
 import { listen } from "./protocol/http1/listen.ts";
+import { ADMIN_METHODS, adminRoutes } from "./protocol/openai/admin-routes.ts";
 import { devRoutes, type EngineControl } from "./protocol/openai/dev-routes.ts";
 import { docsRoutes } from "./protocol/openai/docs-routes.ts";
-import { type Accounting, accessLine, type OpenAiOptions } from "./protocol/openai/front.ts";
+import { type Access, accessLine, type OpenAiOptions } from "./protocol/openai/front.ts";
 import { openai } from "./protocol/openai/routes.ts";
 import { DEV_METHODS, DOCS_METHODS, servedBy } from "./protocol/openai/served.ts";
 import { responses } from "./protocol/responses/dialect.ts";
@@ -72,6 +73,8 @@ export interface AppOptions {
   readonly stepLog?: string | undefined;
   /** Absent: the only process of its server. */
   readonly place?: Place | undefined;
+  /** Absent: nobody changes the server while it runs. */
+  readonly admin?: Admin | undefined;
 }
 
 /** One of several processes that serve on the same port. */
@@ -104,7 +107,9 @@ export interface App {
 /** Files made by the build, beside the sources. */
 const built = (name: string) => Bun.file(new URL(`../build/${name}`, import.meta.url));
 
-export async function createApp(config: ServeConfig, { log: write, stepLog, place }: AppOptions): Promise<App> {
+export async function createApp(given: ServeConfig, { log: write, stepLog, place, admin }: AppOptions): Promise<App> {
+  const live = new LiveSettings(given);
+  const { config } = live;
   const tls = config.tls && readTls(config.tls);
   if (tls && "error" in tls) throw new Error(tls.error);
   const [core, vocabularyBytes, answers] = await Promise.all([
@@ -130,10 +135,12 @@ export async function createApp(config: ServeConfig, { log: write, stepLog, plac
   const log = marks.log(write);
   const encoder = marks.encoder(text.encoder);
   // Several processes read the same folder; the first one speaks.
-  const laid = await laidDown(wire, vocabulary.size, {
-    say: (place?.index ?? 0) === 0 ? log : () => {},
-    gap: async () => void (await spare.pass()),
-  });
+  const openLaid = (of: WireConfig) =>
+    laidDown(of, vocabulary.size, {
+      say: (place?.index ?? 0) === 0 ? log : () => {},
+      gap: async () => void (await spare.pass()),
+    });
+  const laid = await openLaid(wire);
   const steps = stepLog ? new StepLog(stepLog) : null;
   const engineFirst = (place?.index ?? 0) * config.dataParallelSize;
   const truth = config.truthLog
@@ -197,6 +204,7 @@ export async function createApp(config: ServeConfig, { log: write, stepLog, plac
     engines.die();
     clock.at(clock.now() + WATCHDOG_US, died.resolve);
   };
+  const logAccess = (access: Access) => log(accessLine(access));
   const front: OpenAiOptions = {
     config,
     vocabulary,
@@ -223,13 +231,18 @@ export async function createApp(config: ServeConfig, { log: write, stepLog, plac
     blanks: text.blanks,
     generation: text.generation,
     ...laid,
+    ...(admin ? { fixtures: live.following(laid.fixtures) } : {}),
     adaptersLoaded: (names) => renderer.name(names),
     responseRole: wire.responseRole ?? "assistant",
     trackServerLoad: wire.trackServerLoad === true,
     ...fingerprint(wire),
     answers: text.answers,
-    accessLog: config.disableAccessLog ? null : (access) => log(accessLine(access)),
-    requestLog: config.enableLogRequests ? log : null,
+    get accessLog() {
+      return live.logsAccess ? logAccess : null;
+    },
+    get requestLog() {
+      return live.logsRequests ? log : null;
+    },
     epochSeconds,
     // --seed makes unseeded requests repeat from one start to the next, in order of arrival.
     nextSeed: config.engine.seed === 0 ? randomSeed : seeded(config.engine.seed + engineFirst),
@@ -239,6 +252,7 @@ export async function createApp(config: ServeConfig, { log: write, stepLog, plac
       ...TRUTH_METHODS,
       ...(config.disableFastapiDocs ? {} : DOCS_METHODS),
       ...(config.devMode ? DEV_METHODS : {}),
+      ...(admin ? ADMIN_METHODS : {}),
     },
   };
   const leftUs = () => clock.nextUs() - clock.now();
@@ -256,6 +270,13 @@ export async function createApp(config: ServeConfig, { log: write, stepLog, plac
   const dialects = [anthropic(config.enablePromptTokensDetails), responses(wire.responseStore ?? 0)];
   const app = new Elysia({ strictPath: true }).use(metrics(renderer, setup.identity)).use(openai(front, dialects));
   if (config.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
+  if (admin)
+    app.use(
+      adminRoutes(
+        front,
+        live.changing(admin, (pace) => engines.retime(pace), openLaid),
+      ),
+    );
   renderer.marks = marks.of(Cause.Scrape);
   app.use(
     truthRoutes({
@@ -349,31 +370,6 @@ function viewsOf(engines: Fleet, front: Accounts, truth: TruthLog | null): Sourc
 function aboutOf({ engine, dataParallelSize }: ServeConfig, place: Place | undefined): About {
   const about = { engine, engines: dataParallelSize * (place?.workers ?? 1), epochUs: epochUsOf(0) };
   return place ? { ...about, worker: place.index } : about;
-}
-
-function watched(accounts: Accounts, shown: Publisher): Accounting {
-  return {
-    opened() {
-      accounts.opened();
-      shown.moved();
-    },
-    settled(outcome) {
-      accounts.settled(outcome);
-      shown.moved();
-    },
-    stream(change) {
-      accounts.stream(change);
-      shown.moved();
-    },
-    rejected(by) {
-      accounts.rejected(by);
-      shown.moved();
-    },
-    held(bytes) {
-      accounts.held(bytes);
-      shown.moved();
-    },
-  };
 }
 
 const pause = (clock: Clock, us: number) => new Promise<void>((done) => clock.at(clock.now() + us, done));

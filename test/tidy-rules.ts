@@ -32,6 +32,7 @@ const HEIGHT: Readonly<Record<string, number>> = {
   accounting: 3,
   "http-accounts": 3,
   "step-log": 3,
+  "live-settings": 3,
   "spare-time": 3,
   marks: 3,
   engine: 2,

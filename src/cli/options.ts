@@ -301,6 +301,13 @@ export const serveOptions = {
     about: "Take the flags, environment and YAML keys of another stand-in: docs/migrating.md.",
     ours: true,
   },
+  "admin-key": {
+    ...text("KEY", "a key"),
+    group: "Stand-in",
+    default: "none: /admin/config is no path",
+    about: "Whoever has it may change timing, admission, fixtures and logs of the running server: docs/admin.md.",
+    ours: true,
+  },
   role: {
     ...text("ROLE", "vllm"),
     group: "Stand-in",

@@ -39,6 +39,8 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   const steps = stepConfig(values, timing.kind !== "none", at);
   if ("error" in steps) return steps;
   const engine = { ...engineConfig(values, timing, profile, model.maxModelLen), ...steps };
+  if (values["admin-key"] !== undefined && (values.workers ?? 1) > 1)
+    return { error: `${at("admin-key")}: changes one process; it cannot stand with --workers ${values.workers}` };
   const broken = brokenRule(engine, at);
   if (broken !== undefined) return { error: broken };
   if (values["enable-auto-tool-choice"] && values["tool-call-parser"] === undefined)

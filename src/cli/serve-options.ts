@@ -12,7 +12,12 @@ import { serveOptions, type Values } from "./options.ts";
 import { serveConfig } from "./serve-config.ts";
 
 export type Resolved =
-  | { readonly config: ServeConfig; readonly ignored: readonly string[]; readonly notices: readonly string[] }
+  | {
+      readonly config: ServeConfig;
+      readonly values: Values;
+      readonly ignored: readonly string[];
+      readonly notices: readonly string[];
+    }
   /** One line: what is wrong, where, what is accepted. The command exits with 2. */
   | Refused
   | { readonly help: string };
@@ -94,6 +99,7 @@ export function resolveFlags(
       ...(environment.runtimeLora ? { runtimeLora: true } : {}),
       ignoredFlags: ignored,
     },
+    values: values.values,
     ignored,
     notices: [...environment.notices, ...made.notices],
   };

@@ -7,10 +7,13 @@ import { readTls } from "../config/certificates.ts";
 import { TritonPortError } from "../config/triton-metrics.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { CoreTooLarge, CoreTrap } from "../core/core.ts";
+import type { Admin } from "../live-settings.ts";
 import { unwritable } from "../truth/log.ts";
 import { describe } from "./banner.ts";
 import { writeCrash } from "./crash.ts";
 import { openFileLimit } from "./limits.ts";
+import { LiveOptions } from "./live-options.ts";
+import type { Values } from "./options.ts";
 import { resolveServeConfig } from "./serve-options.ts";
 
 const USAGE_ERROR = 2;
@@ -47,7 +50,7 @@ export async function run(argv: readonly string[], platform: string = process.pl
   }
   const why = unwritableTruth(config);
   if (why) return refuse(why);
-  const started = await start(config);
+  const started = await start(config, undefined, adminOf(resolved.values));
   if ("refused" in started) return refuse(started.refused);
   const { app } = started;
   console.log(describe(config, app.url, startedMs(), [], app.tritonUrl));
@@ -66,6 +69,11 @@ export function unwritableTruth({ truthLog }: ServeConfig): string | undefined {
   return why ? `--truth-log ${truthLog.file}: ${why}` : undefined;
 }
 
+function adminOf(values: Values): Admin | undefined {
+  const key = values["admin-key"];
+  return key === undefined ? undefined : { key, options: new LiveOptions(values) };
+}
+
 export interface NotStarted {
   /** One line; exit code 2. */
   readonly refused: string;
@@ -74,7 +82,11 @@ export interface NotStarted {
 }
 
 /** The server, or why there is none. Throws what is a defect of ours. */
-export async function start(config: ServeConfig, place?: Place): Promise<{ readonly app: App } | NotStarted> {
+export async function start(
+  config: ServeConfig,
+  place?: Place,
+  admin?: Admin,
+): Promise<{ readonly app: App } | NotStarted> {
   const { createApp } = await import("../app.ts");
   const stepLog = process.env.UNDERSTUDY_STEP_LOG;
   try {
@@ -82,6 +94,7 @@ export async function start(config: ServeConfig, place?: Place): Promise<{ reado
       log: (line) => process.stdout.write(`${line}\n`),
       stepLog: stepLog && place ? `${stepLog}.w${place.index}` : stepLog,
       place,
+      admin,
     });
     return { app };
   } catch (error) {

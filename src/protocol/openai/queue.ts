@@ -9,33 +9,33 @@ import type { ErrorAnswer } from "../request.ts";
 import type { Accounting, Backend } from "./front.ts";
 
 export class Queue {
-  readonly #requests: number;
-  readonly #tokens: number;
+  readonly #limits: WireConfig;
   readonly #backend: Backend;
   readonly #accounting: Accounting;
   #backlog = 0;
 
-  constructor({ maxNumQueuedReqs, maxNumQueuedTokens }: WireConfig, backend: Backend, accounting: Accounting) {
+  /** `limits` are looked at for each request: they may change. */
+  constructor(limits: WireConfig, backend: Backend, accounting: Accounting) {
     this.#accounting = accounting;
-    this.#requests = maxNumQueuedReqs ?? Number.POSITIVE_INFINITY;
-    this.#tokens = maxNumQueuedTokens ?? Number.POSITIVE_INFINITY;
+    this.#limits = limits;
     this.#backend = backend;
   }
 
   /** The refusal of a request of `count` generations; null: it may come in. */
   refuses(count: number): ErrorAnswer | null {
-    if (this.#requests !== Number.POSITIVE_INFINITY && (this.#backend.inFlight?.() ?? 0) + count > this.#requests) {
+    const { maxNumQueuedReqs, maxNumQueuedTokens } = this.#limits;
+    if (maxNumQueuedReqs !== undefined && (this.#backend.inFlight?.() ?? 0) + count > maxNumQueuedReqs) {
       this.#accounting.rejected?.("requests");
       return engineBusy;
     }
-    if (this.#backlog < this.#tokens) return null;
+    if (maxNumQueuedTokens === undefined || this.#backlog < maxNumQueuedTokens) return null;
     this.#accounting.rejected?.("tokens");
     return prefillBacklog;
   }
 
   /** Gives a prompt of so many tokens to the engine by `submit`, and has it counted until its first output or its end. */
   submit<R>(tokens: number, receiver: Receiver, submit: (receiver: Receiver) => Submission | R): Submission | R {
-    if (this.#tokens === Number.POSITIVE_INFINITY) return submit(receiver);
+    if (this.#limits.maxNumQueuedTokens === undefined) return submit(receiver);
     const waiting = new Waiting(receiver, () => {
       this.#backlog -= tokens;
     });

@@ -120,7 +120,9 @@ function serverOf(options: OpenAiOptions): Server {
     forceIncludeUsage: config.enableForceIncludeUsage,
     promptTokensDetails: config.enablePromptTokensDetails,
     cacheBlockTokens: config.engine.enablePrefixCaching ? config.engine.blockSize : 0,
-    requestLog: options.requestLog ?? null,
+    get requestLog() {
+      return options.requestLog ?? null;
+    },
     dead: () => !options.alive(),
     clockUs: config.wire?.perRequestMetrics ? () => options.backend.nowUs() : null,
     keepAlive: keepAliveOf(options),

@@ -1,0 +1,148 @@
+/** A live server is changed while a stream runs: pace, admission, fixtures, logs; or nothing of it. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { eventually, type Server, serve } from "../server.ts";
+
+setDefaultTimeout(30_000);
+
+let server: Server;
+let folder: string;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "understudy-admin-"));
+  writeFileSync(join(folder, "hello.yaml"), "match: { user: Hello }\nanswer: From the folder\n");
+  server = await serve([
+    "--served-model-name",
+    "m",
+    "--timing",
+    "constant:ttft=10ms,itl=10ms",
+    "--admin-key",
+    "secret",
+  ]);
+});
+afterAll(async () => {
+  await server.stop();
+  rmSync(folder, { recursive: true });
+});
+
+const admin = (init: RequestInit = {}, key = "secret") =>
+  fetch(`${server.url}/admin/config`, { ...init, headers: { authorization: `Bearer ${key}` } });
+const change = (changes: unknown) =>
+  admin({ method: "POST", body: typeof changes === "string" ? changes : JSON.stringify(changes) });
+const holds = async () => (await (await admin()).json()) as Record<string, unknown>;
+const ask = (content = "Hello", more: object = {}) =>
+  fetch(`${server.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: "m", messages: [{ role: "user", content }], max_tokens: 8, ...more }),
+  });
+const said = async (response: Response) =>
+  ((await response.json()) as { choices: { message: { content: string } }[] }).choices[0]!.message.content;
+
+test("only the key opens it, and without the option there is no such path", async () => {
+  expect((await admin({}, "guess")).status).toBe(401);
+  expect((await fetch(`${server.url}/admin/config`)).status).toBe(401);
+  expect((await admin({ method: "POST", body: "{}" }, "")).status).toBe(401);
+  expect((await admin({ method: "DELETE" })).status).toBe(405);
+  const plain = await serve(["--timing", "none"]);
+  expect((await fetch(`${plain.url}/admin/config`)).status).toBe(404);
+  await plain.stop();
+});
+
+test("the pace changes under a stream, whose text stays what it is", async () => {
+  const wanted = { max_tokens: 120, seed: 4, ignore_eos: true };
+  const whole = await said(await ask("Tell", wanted));
+  const stream = await ask("Tell", { ...wanted, stream: true });
+  const times: number[] = [];
+  let text = "";
+  const decoder = new TextDecoder();
+  for await (const bytes of stream.body!) {
+    for (const line of decoder.decode(bytes, { stream: true }).split("\n")) {
+      const piece = /"delta":(\{.*?\})[,}]/.exec(line)?.[1];
+      if (piece === undefined) continue;
+      text += (JSON.parse(piece) as { content?: string }).content ?? "";
+      times.push(performance.now());
+    }
+    if (times.length === 20)
+      expect((await change({ timing: "constant:ttft=100ms,itl=100ms", speed: 20 })).status).toBe(200);
+  }
+  expect(text).toBe(whole);
+  expect(await holds()).toMatchObject({ timing: "constant:ttft=100ms,itl=100ms", speed: 20 });
+  const median = (list: number[]) => list.toSorted((a, b) => a - b)[list.length >> 1]!;
+  const gaps = times.slice(1).map((at, i) => at - times[i]!);
+  expect(median(gaps.slice(30))).toBeLessThan(median(gaps.slice(2, 18)) * 0.8);
+  await change({ timing: "constant:ttft=10ms,itl=10ms", speed: null });
+});
+
+test("admission: refused from the next request on, with what the change says", async () => {
+  await change({ "limit-concurrency": 1, "overload-status": 429, "retry-after": 3 });
+  const first = ask("Tell", { max_tokens: 100, ignore_eos: true });
+  await Bun.sleep(100);
+  const refused = await ask();
+  expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "3"]);
+  await change({ "limit-concurrency": null, "overload-status": null, "retry-after": null });
+  expect((await ask()).status).toBe(200);
+  expect((await first).status).toBe(200);
+});
+
+test("queue limits of vLLM come and go", async () => {
+  await change({ "max-num-queued-reqs": 1 });
+  const first = ask("Tell", { max_tokens: 100, ignore_eos: true });
+  await Bun.sleep(100);
+  expect((await ask()).status).toBe(503);
+  await change({ "max-num-queued-reqs": null });
+  expect((await ask()).status).toBe(200);
+  await first;
+});
+
+test("fixtures: a folder is followed from then on, and a missing one changes nothing", async () => {
+  const before = await holds();
+  const missing = await change({ fixtures: join(folder, "nowhere"), speed: 3 });
+  expect(missing.status).toBe(400);
+  expect(await missing.json()).toMatchObject({ error: { param: "fixtures" } });
+  expect(await holds()).toEqual(before);
+  expect((await change({ fixtures: folder })).status).toBe(200);
+  expect(await said(await ask())).toBe("From the folder");
+  await change({ fixtures: null });
+  expect(await said(await ask())).not.toBe("From the folder");
+});
+
+test("logs", async () => {
+  const lines = () =>
+    server
+      .output()
+      .split("\n")
+      .filter((line) => line.includes("/v1/chat/completions HTTP")).length;
+  await change({ "disable-uvicorn-access-log": true });
+  const before = lines();
+  await ask();
+  await change({ "disable-uvicorn-access-log": false, "enable-log-requests": true });
+  await ask("Heard");
+  await eventually(() => lines() === before + 1 && server.output().includes("Received request"));
+  await change({ "enable-log-requests": null });
+});
+
+test.each([
+  ["no JSON", null],
+  ["[1]", null],
+  ['{"speed": 2, "max-num-seqs": 1}', "max-num-seqs"],
+  ['{"timing": "none"}', "timing"],
+  ['{"jitter": 9}', "jitter"],
+])("%s changes nothing", async (body, param) => {
+  const before = await holds();
+  const answer = await change(body);
+  expect(answer.status).toBe(400);
+  expect(await answer.json()).toMatchObject({ error: { param, code: 400 } });
+  expect(await holds()).toEqual(before);
+});
+
+test("--admin-key and --workers do not go together", async () => {
+  const child = Bun.spawn([process.execPath, "src/main.ts", "serve", "--admin-key", "k", "--workers", "2"], {
+    cwd: new URL("../../", import.meta.url).pathname,
+    stderr: "pipe",
+  });
+  const complaint = await new Response(child.stderr).text();
+  expect(await child.exited).toBe(2);
+  expect(complaint).toContain("--admin-key: changes one process");
+});
