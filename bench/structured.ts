@@ -1,0 +1,212 @@
+/**
+ * What do constrained answers cost, and do they hold anybody up? CPU per streamed token with a schema against plain text, in
+ * turns; what of a request with a schema runs on the loop's thread, against the same request whose schema is only carried
+ * along; and the longest gap in streams beside such requests, which on a busy machine says more of the machine.
+ *
+ *   bun run bench:structured [--rounds 7] [--requests 640] [--schemas 500] [--timing none] [--no-save]
+ */
+import fc from "fast-check";
+import { readChat } from "../src/protocol/openai/read.ts";
+import type { Limits } from "../src/protocol/request.ts";
+import { schemas } from "../test/structured/schemas.ts";
+import { median } from "./lib/numbers.ts";
+import { known, number, text } from "./lib/options.ts";
+import { cpuOf, type Running, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { read } from "./lib/reader.ts";
+import { bar, progress, table } from "./lib/report.ts";
+import { save } from "./lib/results.ts";
+
+known(["--rounds", "--requests", "--schemas", "--timing", "--no-save"]);
+
+const CPU_BAR = 1.2;
+const HOLD_BAR_MS = 5;
+const CONNECTIONS = 64;
+const WATCHED = 8;
+const AT_A_TIME = 16;
+const rounds = number("--rounds", 7);
+const requests = number("--requests", 640);
+const timing = text("--timing", "constant:ttft=5ms,itl=5ms");
+const count = number("--schemas", 500);
+const flags = ["--served-model-name", "m", "--disable-uvicorn-access-log"];
+const PATH = "/v1/chat/completions";
+const messages = [{ role: "user", content: "What is there to say?" }];
+const format = (schema: unknown) => ({ type: "json_schema", json_schema: { name: "x", schema } });
+
+/** About 220 tokens: five texts and as many numbers, each time. */
+const SCHEMA = {
+  type: "object",
+  properties: Object.fromEntries(
+    Array.from({ length: 5 }, (_, i) => [
+      [`text${i}`, { type: "string", minLength: 200, maxLength: 240 }],
+      [`number${i}`, { type: "integer", minimum: 0, maximum: 999 }],
+    ]).flat(),
+  ),
+  required: Array.from({ length: 5 }, (_, i) => [`text${i}`, `number${i}`]).flat(),
+  additionalProperties: false,
+};
+
+/** CPU of the server per event of a stream, microseconds; and events per answer. */
+async function cost({ pid, port }: Running, more: object): Promise<{ readonly us: number; readonly events: number }> {
+  const body = { model: "m", messages, stream: true, ...more };
+  const before = cpuOf(pid);
+  const seen = await read({ port, body, streams: CONNECTIONS, requests: requests / CONNECTIONS, path: PATH });
+  if (seen.completed !== requests || seen.refused > 0) throw new Error(JSON.stringify(seen));
+  const after = cpuOf(pid);
+  const us = after.userUs + after.systemUs - before.userUs - before.systemUs;
+  return { us: us / seen.events, events: seen.events / requests };
+}
+
+async function cpu(): Promise<{ plain: number[]; schema: number[]; events: number }> {
+  const server = await start(serverCommand([...flags, "--timing", timing]), { core: SERVER_CORE });
+  const costs = { plain: [] as number[], schema: [] as number[] };
+  let events = 0;
+  try {
+    for (let round = -1; round < rounds; round++) {
+      progress(`structured: round ${round + 1} of ${rounds}`);
+      const schema = await cost(server, { response_format: format(SCHEMA) });
+      const plain = await cost(server, { max_tokens: Math.round(schema.events) - 3, ignore_eos: true });
+      if (round < 0) continue; // the first one warms up
+      costs.schema.push(schema.us);
+      costs.plain.push(plain.us);
+      events = schema.events;
+    }
+  } finally {
+    await server.stop();
+  }
+  return { ...costs, events };
+}
+
+/** Longest gap between two events of eight streams while requests of `fields` are answered; milliseconds. */
+async function longestGap({ port }: Running, fields: readonly object[]): Promise<number> {
+  let over = false;
+  const watching = (async () => {
+    let worst = 0;
+    while (!over) {
+      const body = { model: "m", messages, stream: true, max_tokens: 300, ignore_eos: true };
+      const seen = await read({ port, body, streams: WATCHED, requests: 1, path: PATH, gaps: true });
+      worst = Math.max(worst, seen.gapUs?.max ?? 0);
+    }
+    return worst / 1000;
+  })();
+  const left = [...fields];
+  const ask = async () => {
+    for (let one = left.pop(); one !== undefined; one = left.pop()) {
+      const body = JSON.stringify({ model: "m", messages, max_tokens: 20, ...one });
+      const headers = { "content-type": "application/json" };
+      const answer = await fetch(`http://127.0.0.1:${port}${PATH}`, { method: "POST", headers, body });
+      await answer.text();
+    }
+  };
+  await Promise.all(Array.from({ length: AT_A_TIME }, ask));
+  over = true;
+  return watching;
+}
+
+const large = {
+  type: "object",
+  properties: Object.fromEntries(
+    Array.from({ length: 5000 }, (_, i) => [`property${i}`, { type: "string", maxLength: 20 }]),
+  ),
+  required: ["property1"],
+};
+const tools = Array.from({ length: 10_000 }, (_, i) => ({
+  type: "function",
+  function: { name: `f${i}`, parameters: { type: "object" } },
+}));
+
+/** Pairs of requests: with the constraint, and with the same carried in a field that nobody reads. */
+const KINDS: readonly (readonly [name: string, constrained: object[], carried: object[]])[] = [
+  pair(
+    `${count} schemas`,
+    fc.sample(schemas, { numRuns: count, seed: 7 }).map((schema) => ({ response_format: format(schema) })),
+  ),
+  pair(
+    "20 schemas of 250 KB",
+    Array.from({ length: 20 }, () => ({ response_format: format(large) })),
+  ),
+  pair(
+    "20 times 10,000 tools",
+    Array.from({ length: 20 }, () => ({ tools, tool_choice: "required" })),
+  ),
+];
+
+function pair(name: string, constrained: object[]): readonly [string, object[], object[]] {
+  return [name, constrained, constrained.map((carried) => ({ metadata: carried }))];
+}
+
+const LIMITS: Limits = {
+  maxModelLen: 131_072,
+  maxLogprobs: 20,
+  vocabularySize: 201_088,
+  maxTokenCharacters: 128,
+  servedModelNames: ["m"],
+  loraNames: [],
+  parsesTools: true,
+};
+const TRIES = 5;
+
+/** Milliseconds that reading and checking a request takes on the loop's thread, the best of some tries. */
+function reading(fields: object): number {
+  const body = new TextEncoder().encode(JSON.stringify({ model: "m", messages, ...fields }));
+  let best = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < TRIES; i++) {
+    const from = Bun.nanoseconds();
+    const read = readChat(body, "application/json", LIMITS);
+    best = Math.min(best, (Bun.nanoseconds() - from) / 1e6);
+    if ("error" in read) throw new Error(read.error.body);
+  }
+  return best;
+}
+
+/** Of each kind: longest reading with the constraint, and most that it adds. */
+function readings(): (readonly [string, number, number])[] {
+  return KINDS.map(([name, constrained, carried]) => {
+    const pairs = constrained.map((one, i) => [reading(one), reading(carried[i]!)] as const);
+    return [
+      name,
+      Math.max(...pairs.map(([with_]) => with_)),
+      Math.max(...pairs.map(([with_, without]) => with_ - without)),
+    ];
+  });
+}
+
+async function holds(): Promise<(readonly [string, number, number])[]> {
+  const options = [...flags, "--timing", "constant:ttft=10ms,itl=5ms", "--tool-call-parser", "hermes"];
+  const server = await start(serverCommand(options), { core: SERVER_CORE });
+  try {
+    const rows: (readonly [string, number, number])[] = [];
+    for (const [name, constrained, carried] of KINDS) {
+      progress(`structured: ${name}`);
+      const gaps = { with: [] as number[], without: [] as number[] };
+      for (let round = 0; round < 3; round++) {
+        gaps.without.push(await longestGap(server, carried));
+        gaps.with.push(await longestGap(server, constrained));
+      }
+      rows.push([name, median(gaps.with), median(gaps.without)]);
+    }
+    return rows;
+  } finally {
+    await server.stop();
+  }
+}
+
+const { plain, schema, events } = await cpu();
+const ratio = median(schema.map((us, i) => us / plain[i]!));
+table(`CPU of the server, streams of ${Math.round(events)} events, ${requests} a round`, [
+  ["", "us an event"],
+  ["plain text", median(plain)],
+  ["with a schema", median(schema)],
+]);
+console.log(`  ${bar("CPU per event with a schema, against plain text", ratio, CPU_BAR, "times")}`);
+const read_ = readings();
+table("reading a request on the loop's thread, ms at most", [
+  ["", "constrained", "beyond the carried"],
+  ...read_.map(([name, with_, beyond]) => [name, with_, beyond]),
+]);
+for (const [name, , beyond] of read_) console.log(`  ${bar(`held by ${name}`, beyond, HOLD_BAR_MS, "ms")}`);
+const gaps = await holds();
+table("longest gap in eight streams of a token every 5 ms, ms", [
+  ["beside", "constrained", "carried along"],
+  ...gaps.map(([name, with_, without]) => [name, with_, without]),
+]);
+save("structured", { timing, requests, events, plain, schema, ratio, readings: read_, gaps });
