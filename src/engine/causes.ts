@@ -57,6 +57,9 @@ export class Causes {
   #restUs = 0;
   #restThreadUs = 0;
   #restProcessUs = 0;
+  /** The last late step: when it began, and why so late. */
+  #lateStartUs = Number.NEGATIVE_INFINITY;
+  #lateCause = Cause.None;
   /** Gone since then: garbage was collected. */
   #canary = new WeakRef({});
 
@@ -98,8 +101,16 @@ export class Causes {
     if (this.#canary.deref() === undefined) this.#canary = new WeakRef({});
   }
 
-  /** What held up a step that was due at `dueUs` and began at `startUs`? */
+  /** What held up a step that was due at `dueUs` and began at `startUs`? In order of their starts. */
   of(dueUs: number, startUs: number): Cause {
+    // It was overdue when the late one before it began: that one's cause was its own.
+    const together = this.#lateStartUs - dueUs >= (startUs - dueUs) / 2;
+    if (!together) this.#lateCause = this.#search(dueUs, startUs);
+    this.#lateStartUs = startUs;
+    return this.#lateCause;
+  }
+
+  #search(dueUs: number, startUs: number): Cause {
     const lateUs = startUs - dueUs;
     const known = this.#work(dueUs, startUs, lateUs / 2);
     if (known !== Cause.None) return known;

@@ -63,6 +63,22 @@ test.each<[string, (causes: Causes) => void, readonly [thread: number, process?:
   expect(CAUSE_NAMES[causes.of(1000, 5000) - 1]).toBe(CAUSE_NAMES[wanted - 1]!);
 });
 
+test("steps that were overdue together have one cause, until one was held up by something else", () => {
+  let usedUs = 0;
+  const causes = new Causes({ threadUs: () => usedUs, processUs: () => usedUs });
+  // Nobody of ours ran for 80 ms; four steps of 20 ms come one after the other.
+  const found = [0, 20_000, 40_000, 60_000].map((dueUs, i) => {
+    const startUs = 80_000 + 500 * i;
+    const cause = causes.of(dueUs, startUs);
+    usedUs += 400;
+    causes.stepped(startUs, startUs + 400);
+    return cause;
+  });
+  expect(found).toEqual([Cause.Host, Cause.Host, Cause.Host, Cause.Host]);
+  causes.did(Cause.Scrape, 81_900, 92_000);
+  expect(causes.of(80_000, 92_000)).toBe(Cause.Scrape);
+});
+
 test("without a host what nobody named is the loop's", () => {
   expect(new Causes().of(0, 10_000)).toBe(Cause.Loop);
 });
@@ -78,11 +94,11 @@ test("garbage that was collected since the last step is found out, where somethi
   }
   expect(causes.of(1000, 5000)).toBe(Cause.Host);
   usedUs = 4000;
-  expect(causes.of(1000, 5000)).toBe(Cause.Collection);
-  causes.stepped(5000, 5010);
+  expect(causes.of(11_000, 15_000)).toBe(Cause.Collection);
+  causes.stepped(15_000, 15_010);
   usedUs = 8000;
   await Bun.sleep(1);
-  expect(causes.of(6000, 9000)).toBe(Cause.Host);
+  expect(causes.of(16_000, 19_000)).toBe(Cause.Host);
 });
 
 test("any marks: a cause is always one of those that are documented", () => {
