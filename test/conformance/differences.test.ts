@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { TOOL_PARSERS } from "../../src/config/parsers.ts";
-import { type Server, serve } from "../server.ts";
+import { eventually, type Server, serve } from "../server.ts";
 import { exchange } from "./raw-client.ts";
 
 setDefaultTimeout(30_000);
@@ -67,10 +67,38 @@ async function unknownPaths(paths: readonly string[]): Promise<void> {
     }
   }
 }
-row("routes that are not served are unknown paths", async () => {
-  const paths = named("Other APIs and pages");
-  expect(paths).toContain("/v1/responses");
-  await unknownPaths(paths);
+row("one in the background that fails says so", async () => {
+  const kept = await serve(["--served-model-name", "m", "--timing", "none", "--response-store", "5"]);
+  try {
+    const script = { sequences: [{ steps: [[5]], finish: "error" }] };
+    const ask = { model: "m", input: "Hello", background: true, understudy: { script } };
+    const init = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(ask) };
+    const { id, status } = (await (await fetch(`${kept.url}/v1/responses`, init)).json()) as Record<string, string>;
+    expect(status).toBe("queued");
+    const now = async () =>
+      ((await (await fetch(`${kept.url}/v1/responses/${id}`)).json()) as Answer & { status: string }).status;
+    await eventually(async () => (await now()) === "failed");
+  } finally {
+    await kept.stop();
+  }
+});
+row("an item that fits nothing has fewer errors", async () => {
+  const { status, json } = await post("/v1/responses", { model: "m", input: [{ foo: 1 }] });
+  expect([status, json.error.message.split("\n")[0]]).toEqual([400, "3 validation errors:"]);
+});
+row("tools of other kinds are repeated", async () => {
+  const tools = [{ type: "web_search_preview" }, { type: "custom", name: "c" }];
+  const { json } = await post("/v1/responses", {
+    model: "m",
+    input: "x",
+    max_output_tokens: 1,
+    tools,
+    tool_choice: "none",
+  });
+  expect((json as unknown as { tools: { type: string }[] }).tools.map(({ type }) => type)).toEqual([
+    "web_search_preview",
+    "custom",
+  ]);
 });
 row("without the variable no adapter is loaded by request", () => unknownPaths(["/v1/load_lora_adapter"]));
 row("routes of dev mode that are not served are unknown paths", async () => {
@@ -188,13 +216,6 @@ row("tools: refused without a parser, called by the seed with one", async () => 
   // test/conformance/structured.test.ts counts how many call.
   const document = read("docs/tools.md");
   for (const parser of TOOL_PARSERS) expect(document).toContain(`| \`${parser}\` |`);
-});
-
-row("reasoning stays null", async () => {
-  const answer = await chat({ reasoning_effort: "high" });
-  expect(answer.json.choices[0]!.message.reasoning).toBeNull();
-  expect(contents(answer)).toEqual(contents(await chat()));
-  expect((await chat({ thinking_token_budget: 5 })).json.error.message).toContain("--reasoning-parser");
 });
 
 row("beam search gives independent answers", async () => {

@@ -288,6 +288,11 @@ const LOOKS: Readonly<Partial<Record<Name, Shown>>> = {
     expect(textOf(with_)).toMatch(/^[0-9]+$/);
     expect(["yes", "no"]).toContain(textOf(await own({ structured_outputs: { choice: ["yes", "no"] } })));
   },
+  thinking_token_budget: [
+    "test/conformance/dialects.test.ts",
+    "the seed decides what is thought and how much; it can be ordered, or limited",
+  ],
+  include_reasoning: ["test/unit/reasoning.test.ts", "include_reasoning false shows the text alone"],
   chat_template: refusalOnly,
   media_io_kwargs: refusalOnly,
   mm_processor_kwargs: refusalOnly,

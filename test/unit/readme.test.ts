@@ -62,6 +62,9 @@ test("every document is linked", () => {
 const BODIES: Readonly<Record<string, object>> = {
   "/v1/chat/completions": { messages: [{ role: "user", content: "Hello" }], max_tokens: 1 },
   "/v1/completions": { prompt: "Hello", max_tokens: 1 },
+  "/v1/responses": { input: "Hello", max_output_tokens: 1 },
+  "/v1/messages": { messages: [{ role: "user", content: "Hello" }], max_tokens: 1 },
+  "/v1/messages/count_tokens": { messages: [{ role: "user", content: "Hello" }] },
   "/tokenize": { prompt: "Hello" },
   "/detokenize": { tokens: [1, 2] },
 };

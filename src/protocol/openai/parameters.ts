@@ -178,11 +178,15 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
   reasoning_effort: { effect: TEMPLATE, taken: "high", refused: "x" },
   thinking_token_budget: {
     limits: "0 or more, or -1 for none; 400 without a reasoning parser",
-    effect: neither("-1 is none; any other value is refused without a reasoning parser"),
+    effect: seen("with a reasoning parser: so many tokens are thought at most; -1 is no limit"),
     taken: -1,
     refused: 5,
   },
-  include_reasoning: { effect: neither("without a reasoning parser"), taken: false, refused: "x" },
+  include_reasoning: {
+    effect: seen("with a reasoning parser: false leaves what is thought out of the answer"),
+    taken: false,
+    refused: "x",
+  },
   user: { effect: neither("ignored"), taken: "somebody", refused: 1 },
   use_beam_search: {
     limits: "completions: not with `stream`, nor `echo` with `logprobs`; neither takes `logprob_token_ids`",
