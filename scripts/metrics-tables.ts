@@ -18,7 +18,6 @@ export const LEFT_OUT: readonly (readonly [names: string, reason: string])[] = [
   ],
   ["vllm:spec_decode_*", "needs speculative decoding, which is not simulated"],
   ["vllm:diffusion_*", "needs a diffusion model"],
-  ["vllm:tool_call_parser_invocations_total", "needs --tool-call-parser, which is not taken"],
   [
     "vllm:sleep_mode_*",
     "shown with the first use of a sleep route: how long weights take to leave and to come back, and there are none",
@@ -33,7 +32,14 @@ export const LEFT_OUT: readonly (readonly [names: string, reason: string])[] = [
 ];
 
 /** Options without which some families are not shown. */
-const EVERY_FAMILY = ["--enable-lora", "--metrics-config", "histogram_latencies=true", "summary_latencies=true"];
+const EVERY_FAMILY = [
+  "--enable-lora",
+  "--tool-call-parser",
+  "hermes",
+  "--metrics-config",
+  "histogram_latencies=true",
+  "summary_latencies=true",
+];
 
 /** By the name of the marker. */
 export function metricsTables(): Readonly<Record<string, string>> {

@@ -14,6 +14,14 @@ export class Accounts implements FrontView {
   bytesHeld = 0;
   rejectedByRequests = 0;
   rejectedByTokens = 0;
+  toolsStreamCalledChat = 0;
+  toolsStreamCalledResponses = 0;
+  toolsStreamPlainChat = 0;
+  toolsStreamPlainResponses = 0;
+  toolsWholeCalledChat = 0;
+  toolsWholeCalledResponses = 0;
+  toolsWholePlainChat = 0;
+  toolsWholePlainResponses = 0;
   readonly workerRestarts = 0;
 
   /** `http`: what is counted per route, where there is HTTP. */
@@ -44,6 +52,11 @@ export class Accounts implements FrontView {
     else this.rejectedByTokens++;
   }
 
+  /** A parser of tool calls has looked at a delta or a whole answer. */
+  parsed(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses"): void {
+    this[`tools${how}${called ? "Called" : "Plain"}${api}`]++;
+  }
+
   /** A copy. */
   snapshot(): FrontSnapshot {
     const { outcomes, requestsOpen, streamsOpen, bytesHeld, workerRestarts } = this;
@@ -52,7 +65,17 @@ export class Accounts implements FrontView {
     const { bounds, buckets, sum, count } = duration;
     const http = { routes: Array.from(routes), duration: { bounds, buckets: Array.from(buckets), sum, count } };
     const counts = { requestsOpen, streamsOpen, bytesHeld, workerRestarts, rejectedByRequests, rejectedByTokens };
-    return { outcomes: { ...outcomes }, ...counts, http };
+    const tools = {
+      toolsStreamCalledChat: this.toolsStreamCalledChat,
+      toolsStreamCalledResponses: this.toolsStreamCalledResponses,
+      toolsStreamPlainChat: this.toolsStreamPlainChat,
+      toolsStreamPlainResponses: this.toolsStreamPlainResponses,
+      toolsWholeCalledChat: this.toolsWholeCalledChat,
+      toolsWholeCalledResponses: this.toolsWholeCalledResponses,
+      toolsWholePlainChat: this.toolsWholePlainChat,
+      toolsWholePlainResponses: this.toolsWholePlainResponses,
+    };
+    return { outcomes: { ...outcomes }, ...counts, ...tools, http };
   }
 }
 
@@ -73,6 +96,10 @@ export function watched(accounts: Accounts, shown: { readonly moved: () => void 
     },
     rejected(by: "requests" | "tokens") {
       accounts.rejected(by);
+      shown.moved();
+    },
+    parsed(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses") {
+      accounts.parsed(how, called, api);
       shown.moved();
     },
     held(bytes: number) {

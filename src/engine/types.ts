@@ -281,6 +281,15 @@ export interface FrontSnapshot {
   /** Requests that a queue limit kept out: that of requests, that of prompt tokens. */
   readonly rejectedByRequests: number;
   readonly rejectedByTokens: number;
+  /** Looks of the parser of tool calls: at a delta or a whole answer, with or without a call, by the API that was asked. */
+  readonly toolsStreamCalledChat: number;
+  readonly toolsStreamCalledResponses: number;
+  readonly toolsStreamPlainChat: number;
+  readonly toolsStreamPlainResponses: number;
+  readonly toolsWholeCalledChat: number;
+  readonly toolsWholeCalledResponses: number;
+  readonly toolsWholePlainChat: number;
+  readonly toolsWholePlainResponses: number;
   readonly http: HttpSnapshot;
   /** Worker processes that were started in the place of dead ones; 0 in a process of its own. */
   readonly workerRestarts: number;

@@ -6,6 +6,7 @@ import type { Identity } from "./identity.ts";
 import { ownProcess } from "./process.ts";
 import type { Refresh, Row } from "./table.ts";
 import { python, type Style } from "./text.ts";
+import { toolParsers } from "./tool-parsers.ts";
 import { prometheusCpp } from "./triton/style.ts";
 import { triton } from "./triton/table.ts";
 import { trtllm } from "./triton/trtllm.ts";
@@ -34,10 +35,17 @@ export const dialects = {
 } as const satisfies Readonly<Record<string, Dialect>>;
 
 /** vLLM's page: its process, its own families, its HTTP middleware's. The first only where one process serves and prints. */
-function vllmPage({ ownProcess: own, disableLogStats, profile, showHidden, maxLoras }: Identity): readonly Row[] {
+function vllmPage({
+  ownProcess: own,
+  disableLogStats,
+  profile,
+  showHidden,
+  maxLoras,
+  parsesTools,
+}: Identity): readonly Row[] {
   const engine = disableLogStats ? [] : vllmAt(profile, showHidden);
   const shown = engine.filter(({ name }) => maxLoras > 0 || name !== "vllm:lora_requests_info");
-  return [...(own ? ownProcess : []), ...shown, ...http];
+  return [...(own ? ownProcess : []), ...shown, ...http, ...(parsesTools ? toolParsers : [])];
 }
 
 export type DialectName = keyof typeof dialects;

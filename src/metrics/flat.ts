@@ -100,6 +100,14 @@ const FRONT = keys({
   bytesHeld: true,
   rejectedByRequests: true,
   rejectedByTokens: true,
+  toolsStreamCalledChat: true,
+  toolsStreamCalledResponses: true,
+  toolsStreamPlainChat: true,
+  toolsStreamPlainResponses: true,
+  toolsWholeCalledChat: true,
+  toolsWholeCalledResponses: true,
+  toolsWholePlainChat: true,
+  toolsWholePlainResponses: true,
   workerRestarts: true,
 } satisfies Numbers<FrontSnapshot>);
 const OUTCOMES = keys<Outcome>({ stop: true, length: true, abort: true, refused: true, error: true });

@@ -29,6 +29,8 @@ export interface Identity {
   readonly showHidden: boolean;
   /** 0: there is no LoRA. Names of the adapters, in the order of their numbers. */
   readonly maxLoras: number;
+  /** There is a parser of tool calls. */
+  readonly parsesTools?: boolean;
   readonly adapters: readonly string[];
   readonly triton: TritonIdentity;
   /** Defects that are repaired. */

@@ -47,6 +47,14 @@ const FRONT: Kinds<FrontSnapshot> = {
   bytesHeld: "gauge",
   rejectedByRequests: "counter",
   rejectedByTokens: "counter",
+  toolsStreamCalledChat: "counter",
+  toolsStreamCalledResponses: "counter",
+  toolsStreamPlainChat: "counter",
+  toolsStreamPlainResponses: "counter",
+  toolsWholeCalledChat: "counter",
+  toolsWholeCalledResponses: "counter",
+  toolsWholePlainChat: "counter",
+  toolsWholePlainResponses: "counter",
   workerRestarts: "counter",
 };
 

@@ -31,6 +31,7 @@ export function setupOf(
     profile: config.metricsProfile,
     showHidden: config.showHiddenMetrics,
     maxLoras: config.engine.maxLoras,
+    parsesTools: config.wire?.toolCallParser !== undefined,
     adapters: config.loraModules.map(({ name }) => name),
     triton: tritonIdentity(config, loadS),
     fixes: config.engine.fixes ?? [],

@@ -2,18 +2,31 @@
  * How does a choice's text become its message, output by output or as a whole? Reasoning first, then tool calls, as vLLM 0.33
  * (`parser/abstract_parser.py`, `chat_completion/stream_processor.py`, `chat_completion/message_assembly.py`).
  */
-import { type Delta, forced, keepsCalls, type Message, type ToolParser, type ToolUse } from "./output.ts";
+import {
+  type Delta,
+  type Extracted,
+  forced,
+  keepsCalls,
+  type Message,
+  type ToolParser,
+  type ToolUse,
+} from "./output.ts";
+
+type Told = (how: "Stream" | "Whole", called: boolean) => void;
 
 /** One per choice. */
 export class OutputParser {
   readonly #use: ToolUse;
   readonly #tools: ToolParser;
   readonly #keeps: boolean;
+  readonly #told: Told;
   #outputs = 0;
   /** A call was shown. */
   called = false;
 
-  constructor(use: ToolUse, tools: ToolParser) {
+  /** `told` of each look. */
+  constructor(use: ToolUse, tools: ToolParser, told: Told = () => {}) {
+    this.#told = told;
     this.#use = use;
     this.#tools = tools;
     this.#keeps = keepsCalls(use);
@@ -39,6 +52,7 @@ export class OutputParser {
   #parse(text: string, ids: readonly number[], finished: boolean): Delta | null {
     if (this.passes) return text === "" ? null : { content: text, calls: [] };
     const found = this.#tools.push(text, ids);
+    this.#told("Stream", found !== null && found.calls.length > 0);
     // Whatever calls it found: what is left of it is a chunk of its own, even with nothing in it.
     const delta = found !== null && this.#use.choice === "none" ? { ...found, calls: [] } : found;
     if (!finished) return delta;
@@ -57,11 +71,11 @@ export class OutputParser {
     const { choice, autoEnabled, parallel } = this.#use;
     const nothing = { reasoning: null, calls: [] };
     if (choice === "none") {
-      const content = this.#tools.engineBased ? this.#tools.extract(text).content : text;
+      const content = this.#tools.engineBased ? this.#extract(text).content : text;
       return { ...nothing, content };
     }
     if (!autoEnabled) return { ...nothing, content: forced(this.#use) ? text || "" : text };
-    const found = this.#tools.extract(text);
+    const found = this.#extract(text);
     const content = this.#contentOf(text, found.called, found.content);
     if (!this.#keeps) return { ...nothing, content };
     const calls = found.called ? found.calls : [];
@@ -71,6 +85,12 @@ export class OutputParser {
       content: forced(this.#use) ? (content ?? "") : content,
       calls: parallel ? calls : calls.slice(0, 1),
     };
+  }
+
+  #extract(text: string): Extracted {
+    const found = this.#tools.extract(text);
+    this.#told("Whole", found.called);
+    return found;
   }
 
   #contentOf(text: string, called: boolean, content: string | null): string | null {

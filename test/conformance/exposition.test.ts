@@ -20,8 +20,8 @@ const isLeftOut = (name: string) =>
     left.endsWith("*") ? name.startsWith(left.slice(0, -1)) : name.replace(/_created$/, "_total") === left,
   );
 
-/** Times and sizes of the recorded process, its garbage, and refusals by a queue limit that it had. */
-const VALUES_DIFFER = /_created$|^vllm:admission_rejections_total$|^process_|^python_gc_/;
+/** Times and sizes of the recorded process, its garbage, refusals by a queue limit and tool calls that it had. */
+const VALUES_DIFFER = /_created$|^vllm:(?:admission_rejections|tool_call_parser_invocations)_total$|^process_|^python_gc_/;
 const withoutValues = (text: string) => text.replace(/^([a-z].*) \S+$/gm, "$1");
 
 const HISTOGRAMS: Readonly<Record<HistogramName, string>> = {
@@ -54,7 +54,7 @@ for (const { name, model, maxModelLen } of recordings) {
     const real = parseExposition(text);
     // The classes were run outside a server: without its process, its middleware, and the estimates that are 0 in it.
     const server = name === "server";
-    const of = { ...identity, startedS: 0, modelName: model, ownProcess: server, http: routesOf(real) };
+    const of = { ...identity, startedS: 0, modelName: model, ownProcess: server, http: routesOf(real), parsesTools: server };
     const page = await pages(of)("vllm", () => snapshotOf(real));
     const ours = parseExposition(page);
     const wanted = real.filter(({ name }) => !isLeftOut(name));

@@ -10,6 +10,7 @@ import type { ReasoningSetup } from "../reasoning.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request.ts";
 import type { HeldBytes } from "../sink.ts";
 import type { ToolParserKind } from "../tool-parsers.ts";
+import type { Accounting } from "./front.ts";
 import { type LogprobSource, Logprobs } from "./logprobs.ts";
 import { OutputTimes } from "./request-metrics.ts";
 import { toolUseOf } from "./tool-use.ts";
@@ -35,7 +36,11 @@ export interface Server {
   /** `--reasoning-parser`; null or absent: none. */
   readonly reasoning?: ReasoningSetup | null;
   /** `--tool-call-parser`; null or absent: none. */
-  readonly tools?: { readonly kind: ToolParserKind; readonly autoEnabled: boolean } | null;
+  readonly tools?: {
+    readonly kind: ToolParserKind;
+    readonly autoEnabled: boolean;
+    readonly parsed?: Accounting["parsed"];
+  } | null;
   readonly requestLog?: ((line: string) => void) | null;
   /** The engine has died: what it gave up ends with another error. */
   readonly dead?: () => boolean;
@@ -154,7 +159,9 @@ function parserOf(request: ChatRequest | CompletionRequest, server: Server): Par
 function callsOf(request: ChatRequest, { tools }: Server): ParserSetup["tools"] {
   if (!tools) return null;
   const use = toolUseOf(request, tools.autoEnabled);
-  return () => new OutputParser(use, tools.kind.make(use));
+  // Only /v1/responses has this field.
+  const api = request.sampling.maxTokensParam === "max_output_tokens" ? "Responses" : "Chat";
+  return () => new OutputParser(use, tools.kind.make(use), (how, called) => tools.parsed?.(how, called, api));
 }
 
 /** What takes the answer of a choice apart; null: nothing does. */

@@ -38,6 +38,8 @@ export interface Accounting {
   stream(change: 1 | -1): void;
   /** So many bytes more, or fewer, wait for clients that do not keep up. */
   held(bytes: number): void;
+  /** A parser of tool calls has looked at a delta or a whole answer. */
+  parsed?(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses"): void;
   /** A queue limit kept a request out. */
   rejected?(by: "requests" | "tokens"): void;
 }

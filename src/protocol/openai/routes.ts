@@ -11,7 +11,7 @@ import type { Limits } from "../request.ts";
 import { toolParserKind } from "../tool-parsers.ts";
 import { Adapters } from "./adapters.ts";
 import type { Server } from "./answer.ts";
-import type { OpenAiOptions } from "./front.ts";
+import type { Accounting, OpenAiOptions } from "./front.ts";
 import { Generator } from "./generate.ts";
 import { houseOf } from "./house.ts";
 import { type Context, Http } from "./http.ts";
@@ -142,9 +142,11 @@ function reasoningOf({ config, vocabulary }: OpenAiOptions): Server["reasoning"]
   throw new UnusableFolder(`no tokens <think> and </think>, which --reasoning-parser ${name} looks for`);
 }
 
-function toolsOf({ config, vocabulary }: OpenAiOptions): Server["tools"] {
+function toolsOf({ config, vocabulary, accounting }: OpenAiOptions): Server["tools"] {
   const { toolCallParser: name, autoToolChoice = false } = config.wire ?? {};
-  return name === undefined ? null : { kind: toolParserKind(name, vocabulary), autoEnabled: autoToolChoice };
+  if (name === undefined) return null;
+  const parsed: Accounting["parsed"] = (...of) => accounting.parsed?.(...of);
+  return { kind: toolParserKind(name, vocabulary), autoEnabled: autoToolChoice, parsed };
 }
 
 function keepAliveOf({ config, backend }: OpenAiOptions): Server["keepAlive"] {
