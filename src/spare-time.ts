@@ -110,7 +110,7 @@ function gapsOf(clock: Clock): Gaps {
 const COLLECT_AFTER_BYTES = 4 * 2 ** 20;
 /** After a burst the rest is collected when nothing came for this long, unless it is little. */
 const REST_US = 500_000;
-const LITTLE_BYTES = 2 ** 18;
+const LITTLE_BYTES = 2 ** 21;
 
 /**
  * When is garbage collected? The host sees the core's reserved memory as live and lets as much garbage gather; so it is

@@ -48,15 +48,14 @@ export function toChat(
   const wantsLogprobs = values.logprobs === true;
   const byId = (values.logprob_token_ids ?? []).length > 0;
   const preferred = values.max_completion_tokens;
-  const sampling: SamplingFields = {
-    ...shared(values, limits, exact),
+  const sampling = samplingOf(values, limits, exact, {
     n: values.n ?? 1,
     maxTokens: preferred ?? values.max_tokens,
     maxTokensParam: changes.maxTokensParam ?? (preferred === null ? "max_tokens" : "max_completion_tokens"),
     logprobs: wantsLogprobs && !byId ? topLogprobs : null,
     promptLogprobs: values.prompt_logprobs ?? (values.echo ? topLogprobs : null),
     oversizedTokenId: null,
-  };
+  });
   const tooLong = checkContext(sampling, limits);
   if (tooLong !== null) throw new Refused(tooLong);
   const names = templateNames(values);
@@ -165,15 +164,14 @@ export function toCompletion(
   const echo = values.echo === true;
   const byId = (values.logprob_token_ids ?? []).length > 0;
   const { prompts, oversized } = readPrompts(values.prompt);
-  const sampling: SamplingFields = {
-    ...shared(values, limits, exact),
+  const sampling = samplingOf(values, limits, exact, {
     n: values.n,
     maxTokens: values.max_tokens,
     maxTokensParam: "max_tokens",
     logprobs: byId ? null : values.logprobs,
     promptLogprobs: values.prompt_logprobs ?? (echo ? values.logprobs : null),
     oversizedTokenId: oversized,
-  };
+  });
   const tooLong = checkContext(sampling, limits);
   if (tooLong !== null) throw new Refused(tooLong);
   const embeds = values.prompt_embeds;
@@ -228,15 +226,28 @@ function readPrompts(prompt: CompletionValues["prompt"]): { prompts: (string | U
   return { prompts, oversized };
 }
 
-/** What both kinds hand on to the later checks. */
-function shared(
+/** Those fields that chats and completions find in different places. */
+type OwnFields = Pick<
+  SamplingFields,
+  "n" | "maxTokens" | "maxTokensParam" | "logprobs" | "promptLogprobs" | "oversizedTokenId"
+>;
+
+/** What both kinds hand on to the later checks. In one literal: copying one object into another costs more than all else here. */
+function samplingOf(
   values: ChatValues | CompletionValues,
   limits: Limits,
   exact: boolean,
-): Omit<SamplingFields, "n" | "maxTokens" | "maxTokensParam" | "logprobs" | "promptLogprobs" | "oversizedTokenId"> {
+  own: OwnFields,
+): SamplingFields {
   const { structured_outputs: structured, response_format: format } = values;
   const constraints = structured === null && format === null ? NO_CONSTRAINTS : resolve(structured, format, exact);
   return {
+    n: own.n,
+    maxTokens: own.maxTokens,
+    maxTokensParam: own.maxTokensParam,
+    logprobs: own.logprobs,
+    promptLogprobs: own.promptLogprobs,
+    oversizedTokenId: own.oversizedTokenId,
     minTokens: values.min_tokens,
     topP: values.top_p ?? limits.topP ?? 1,
     topK: values.top_k ?? limits.topK ?? 0,
@@ -253,15 +264,19 @@ function shared(
     routedExpertsPromptStart: values.routed_experts_prompt_start,
     truncatePromptTokens: values.truncate_prompt_tokens,
     beamSearch: values.use_beam_search,
-    tooLargeForEngine: [values.top_k, values.stream_interval].some(
-      (value) => typeof value === "bigint" && hasHugeInt(value, exact),
-    ),
-    extraArgsTooLarge: [values.vllm_xargs, values.kv_transfer_params, values.ec_transfer_params].some(
-      (args) => args !== null && hasHugeInt(args as PythonValue, exact),
-    ),
-    ...constraints,
+    tooLargeForEngine: isHuge(values.top_k, exact) || isHuge(values.stream_interval, exact),
+    extraArgsTooLarge:
+      holdsHuge(values.vllm_xargs, exact) ||
+      holdsHuge(values.kv_transfer_params, exact) ||
+      holdsHuge(values.ec_transfer_params, exact),
+    constraintRefusal: constraints.constraintRefusal,
+    constraintError: constraints.constraintError,
+    structure: constraints.structure,
   };
 }
+
+const isHuge = (value: Int | null, exact: boolean) => typeof value === "bigint" && hasHugeInt(value, exact);
+const holdsHuge = (args: unknown, exact: boolean) => args !== null && hasHugeInt(args as PythonValue, exact);
 
 type Constraints = Pick<SamplingFields, "constraintRefusal" | "constraintError" | "structure">;
 const NO_CONSTRAINTS: Constraints = { constraintRefusal: null, constraintError: null, structure: null };
