@@ -1,0 +1,94 @@
+/** Does work that is wrapped become the cause of a step that it held up, and does the wrapping change nothing else? */
+import { expect, test } from "bun:test";
+import { VirtualClock } from "../../src/clock.ts";
+import type { Encoder } from "../../src/content/types.ts";
+import { CAUSE_NAMES, Cause, Causes } from "../../src/engine/causes.ts";
+import { Marks, thisHost } from "../../src/marks.ts";
+
+/** The thread has slept, other threads of ours have worked. */
+const host = { threadUs: () => 0, processUs: () => 1e9 };
+
+function world() {
+  const clock = new VirtualClock();
+  const causes = new Causes(host);
+  /** Work of so long. */
+  const busy = (us: number) => clock.skip(clock.now() + us);
+  return { clock, causes, marks: new Marks(causes, clock), busy };
+}
+const named = (cause: Cause): string | undefined => CAUSE_NAMES[cause - 1];
+
+test.each([
+  ["log", Cause.Log],
+  ["scrape", Cause.Scrape],
+  ["collection", Cause.Collection],
+  ["truth", Cause.Truth],
+])("work on this thread: %s", (name, cause) => {
+  const { causes, marks, busy } = world();
+  const work = () => {
+    busy(8000);
+    return 7;
+  };
+  expect(marks.timed(cause, work)).toBe(7);
+  expect(named(causes.of(500, 8000))).toBe(name);
+  // Work that fails took its time, too.
+  expect(() =>
+    marks.timed(cause, () => {
+      busy(8000);
+      throw new Error("no");
+    }),
+  ).toThrow("no");
+  expect(named(causes.of(8500, 16_000))).toBe(name);
+});
+
+test("lines of the log, and work of other threads while it lasts", () => {
+  const { clock, causes, marks, busy } = world();
+  const lines: string[] = [];
+  marks.log((line) => {
+    busy(5000);
+    lines.push(line);
+  })("hello");
+  expect([lines, named(causes.of(0, 5000))]).toEqual([["hello"], "log"]);
+  const { busy: page } = marks.of(Cause.Scrape);
+  page(true);
+  clock.advance(20_000);
+  expect(named(causes.of(12_000, 20_000))).toBe("scrape");
+  page(false);
+  clock.advance(60_000);
+  expect(named(causes.of(50_000, 60_000))).toBe("host");
+});
+
+test("an encoder's thread, and what follows a gap in the same turn", async () => {
+  const { clock, causes, marks, busy } = world();
+  const encoding = Promise.withResolvers<Uint32Array>();
+  let closed = 0;
+  const inner: Encoder = {
+    encode: (parts, allowSpecial) => {
+      expect([parts, allowSpecial]).toEqual([["text"], false]);
+      return encoding.promise;
+    },
+    close: () => void closed++,
+  };
+  const encoder = marks.encoder(inner);
+  expect(encoder.short).toBeUndefined();
+  const ids = encoder.encode(["text"], false);
+  clock.advance(10_000);
+  expect(named(causes.of(5000, 10_000))).toBe("tokenization");
+  encoding.resolve(new Uint32Array([1]));
+  expect(await ids).toEqual(new Uint32Array([1]));
+  clock.advance(30_000);
+  expect(named(causes.of(25_000, 30_000))).toBe("host");
+  encoder.close();
+  expect(closed).toBe(1);
+
+  await marks.beforeLongPrompt(async () => {});
+  busy(6000);
+  clock.advance(clock.now());
+  expect(named(causes.of(31_000, 36_000))).toBe("tokenization");
+});
+
+test("this thread's processor time moves when it works, and the process has used as much at least", () => {
+  const [thread, all] = [thisHost.threadUs(), thisHost.processUs()];
+  for (let i = 0, until = thread + 2000; thisHost.threadUs() < until && i < 1e8; i++);
+  expect(thisHost.threadUs() - thread).toBeGreaterThanOrEqual(2000);
+  expect(thisHost.processUs()).toBeGreaterThan(all);
+});
