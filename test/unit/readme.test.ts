@@ -82,8 +82,10 @@ test("every path of its table answers with 200, those of dev mode in dev mode on
       });
     });
   expect(routes.length).toBeGreaterThan(15);
+  const models = await (await fetch(`${plain.url}/v1/models`)).json();
+  const model = (models as { data: { id: string }[] }).data[0]!.id;
   const ask = async ({ url }: Server, method: string, path: string) => {
-    const body = BODIES[path];
+    const body = BODIES[path] && { model, ...BODIES[path] };
     const init = body && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
     const response = await fetch(url + path, { method, ...init });
     await response.arrayBuffer();

@@ -62,7 +62,7 @@ const long = Array.from({ length: 33 }, (_, i) => i);
 test.each([
   [() => parseOrder("{"), "no JSON: "],
   [() => readOrder(5), "the order must be an object"],
-  [() => readOrder({ script: "x", echo: true }), 'only one of "echo", "script" and "play" can be ordered'],
+  [() => readOrder({ script: "x", echo: true }), 'only one of "echo", "script", "play" and "call" can be ordered'],
   [() => readOrder({ skript: "x" }), 'the order: "skript" is not known; it takes echo, script, play, release'],
   [() => readOrder({ play: 5 }), '"play" must be the name of a script'],
   [() => readOrder({ echo: 1 }), "echo must be true or false"],
