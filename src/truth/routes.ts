@@ -70,18 +70,25 @@ export class Asking {
     if (since !== "end" && !(CURSOR.test(since) && since.split(".").length <= (peers?.workers ?? 1)))
       return refusal(400, `since is "end" or what "next" said before, not "${since}"`, "since");
     if (steps !== "0" && steps !== "1") return refusal(400, `steps is 0 or 1, not "${steps}"`, "steps");
+    if (!this.#enter()) return busy();
     return this.#stream("application/jsonl", this.#lists(since, Number(limit), steps === "1"));
   }
 
   async one(id: string | undefined): Promise<Response> {
     const { recent, about } = this.#options;
     if (recent === null) return notKept();
-    if (this.#open >= ASKING_MOST) return busy();
     if (id === undefined || id === "") return refusal(400, "the path has no id, or one that is not URL-encoded", "id");
+    if (!this.#enter()) return busy();
     const pieces = this.#ones(id);
     // Known only when there is a first piece of a row: errors have a status of their own.
-    const first = await pieces.next();
-    if (first.done) return refusal(404, UNKNOWN, "id");
+    const first = await pieces.next().catch((reason) => {
+      this.#open--;
+      throw reason;
+    });
+    if (first.done) {
+      this.#open--;
+      return refusal(404, UNKNOWN, "id");
+    }
     const [before, after] = around(about);
     return this.#stream("application/json", surrounded(before + first.value, pieces, after));
   }
@@ -136,16 +143,27 @@ export class Asking {
     }
   }
 
-  #stream(contentType: string, pieces: AsyncGenerator<string>): Response {
-    if (this.#open >= ASKING_MOST) return busy();
+  /** May one more be answered? */
+  #enter(): boolean {
+    if (this.#open >= ASKING_MOST) return false;
     this.#open++;
+    return true;
+  }
+
+  /** Of one that has entered. */
+  #stream(contentType: string, pieces: AsyncGenerator<string>): Response {
+    let closed = false;
     const close = () => {
-      this.#open--;
+      if (!closed) this.#open--;
+      closed = true;
     };
     const encoder = new TextEncoder();
     const body = new ReadableStream<Uint8Array>({
       async pull(out) {
-        const { value, done } = await pieces.next();
+        const { value, done } = await pieces.next().catch((reason) => {
+          close();
+          throw reason;
+        });
         if (!done) return out.enqueue(encoder.encode(value));
         close();
         out.close();

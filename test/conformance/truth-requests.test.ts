@@ -152,6 +152,32 @@ test("only the last N are kept; what was missed is counted; unknown ids and bad 
   }
 });
 
+test("clients that ask and leave, or ask all at once, use nothing up", async () => {
+  const server = await serve(FLAGS);
+  try {
+    const body = { prompt: Array(500).fill("Hello"), max_tokens: 2 };
+    await (await say(server.url, "many", body)).text();
+    for (let i = 0; i < 60; i++) {
+      const leaving = new AbortController();
+      const path = i % 2 ? "" : "/many";
+      const { body } = await fetch(`${server.url}/understudy/requests${path}`, { signal: leaving.signal });
+      await body!.getReader().read();
+      leaving.abort();
+    }
+    const all = await Promise.all(Array.from({ length: 100 }, () => fetch(`${server.url}/understudy/requests/many`)));
+    const counted = await Promise.all(all.map(async (response) => [response.status, (await response.text()).length]));
+    const [whole] = counted.filter(([status]) => status === 200);
+    for (const [status, length] of counted) {
+      if (status === 200) expect(length).toBe(whole![1]!);
+      else expect(status).toBe(503);
+    }
+    await eventually(async () => (await fetch(`${server.url}/understudy/requests/many`)).status === 200);
+    expect((await one(server.url, "many")).requests).toHaveLength(500);
+  } finally {
+    await server.stop();
+  }
+});
+
 test("--truth-requests 0 keeps nothing", async () => {
   const server = await serve([...FLAGS, "--truth-requests", "0"]);
   try {
