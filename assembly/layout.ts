@@ -291,6 +291,8 @@ export enum Reason {
   Repetition,
   /** An abort that the engine decided (a pause): unlike a client that left, vLLM counts it. Not in the outbox. */
   EngineAbort,
+  /** An error of the scheduler's own, for a token that a grammar rejects: told with the token's output. Not in the outbox. */
+  Rejected,
 }
 
 export enum Pause {

@@ -78,7 +78,7 @@ export function release(slot: i32): void {
  * client that left nothing, unless that is repaired.
  */
 export function countEnd(slot: i32, reason: Reason, tokens: i32, now: f64): void {
-  count(<Total>(Total.FinishedStop + reason), 1);
+  count(<Total>(Total.FinishedStop + (reason === Reason.Rejected ? Reason.Error : reason)), 1);
   if (reason === Reason.Abort && (fixes & FIX_ABORT_COUNTED) === 0) return;
   if (reason === Reason.EngineAbort) {
     count(Total.FinishedAbort, 1);

@@ -7,8 +7,11 @@
 export interface Sequence {
   /** Ids by step of the engine, each of 1 to 32; after the last one the end of sequence. */
   readonly steps: readonly (readonly number[])[];
-  /** What becomes of it after its last step: the end of sequence follows, its limit is reached, or the engine gives it up. */
-  readonly finish: "stop" | "length" | "error";
+  /**
+   * What becomes of it after its last step: the end of sequence follows, its limit is reached, the engine gives it up, or the
+   * scheduler rejects its last token, which no script can ask for.
+   */
+  readonly finish: "stop" | "length" | "error" | "rejected";
   /** Output positions, from 0, whose log probability is minus infinity. */
   readonly minusInfinityAt: readonly number[];
 }

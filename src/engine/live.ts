@@ -1,5 +1,5 @@
 /** What does an engine remember of one generation, from submission to its end? */
-import { FEED, FEED_HALF, NONE } from "../../assembly/layout.ts";
+import { FEED, FEED_HALF, NONE, Reason } from "../../assembly/layout.ts";
 import type { Batch, CoreRequest } from "./batch.ts";
 import type { Engine } from "./engine.ts";
 import type { Trail } from "./observer.ts";
@@ -41,6 +41,10 @@ export class Live implements Submission {
 
   finish(reason: Finish, tokens: number): void {
     this.engine.end(this, reason, tokens);
+  }
+
+  reject(tokens: number): void {
+    this.engine.end(this, Finish.Error, tokens, Reason.Rejected);
   }
 
   /** It ended with `tokens` tokens, in a way that vLLM counts; the last of a prompt's choices has all of them observed. */

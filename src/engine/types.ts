@@ -94,6 +94,8 @@ export interface Submission {
   cancel(): void;
   /** The front ended it (stop string found): counted with this reason and `tokens` output tokens. Not called again. */
   finish(reason: Finish, tokens: number): void;
+  /** As `finish` with an error, of the scheduler's own: it came with the last token, which a grammar does not allow. */
+  reject?(tokens: number): void;
   /** What a `blocked` generation waited for is there: it may be admitted from the next plan on, and keeps its place. */
   release(): void;
   /** Prompt tokens found in the prefix cache at first admission; known once the first token came. */

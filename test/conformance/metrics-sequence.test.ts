@@ -45,10 +45,6 @@ const NOT_PLAYED: readonly (readonly [action: RegExp, reason: string])[] = [
   [/steps of 3 tokens/, "no speculation: a step gives one token"],
   [/max-num-queued-reqs/, "no queue limit"],
   [/^(health|models)/, "the requests are not recorded; test/conformance/metrics-http.test.ts has them"],
-  [
-    /grammar rejects/,
-    "our engine's error is an output of its own, the scheduler's comes with its step: one iteration fewer",
-  ],
 ];
 
 const read = (name: string) => readFileSync(new URL(name, import.meta.url), "utf8");
@@ -188,7 +184,7 @@ async function play(step: Step): Promise<void> {
   });
   const wanted = scripts.length;
   promptTokens = (step.delta["vllm:prompt_tokens_total"] ?? 0) / Math.max(1, wanted);
-  ordered = step.action.startsWith("engine-side error");
+  ordered = /^engine-side error|grammar rejects/.test(step.action);
   const left = new AbortController();
   let done = false;
   const answer = fetch(`http://127.0.0.1:${app.server!.port}${path}`, {

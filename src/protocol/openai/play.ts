@@ -106,8 +106,8 @@ export class PlayedReceiver implements Receiver {
     if (repeated !== null) this.#said.length = repeated;
     const wanted = this.#steps >= this.#sequence.steps.length ? this.#sequence.finish : "stop";
     // The error overtakes what its step gave, as it does in vLLM, where both wait for the client's side.
-    if (finish === null && repeated === null && wanted === "error") {
-      this.#fail();
+    if (finish === null && repeated === null && (wanted === "error" || wanted === "rejected")) {
+      this.#fail(wanted);
       return;
     }
     const cut = finish === null && wanted === "length" ? Finish.Length : null;
@@ -132,9 +132,11 @@ export class PlayedReceiver implements Receiver {
     if (releaseAfterS !== null) this.#stage.releaseIn(releaseAfterS);
   }
 
-  #fail(): void {
+  #fail(how: "error" | "rejected"): void {
     this.#over = true;
-    this.#end(Finish.Error);
+    const { submission } = this.#choice;
+    if (how === "rejected" && submission?.reject) submission.reject(this.#said.length);
+    else this.#end(Finish.Error);
     const tell = () => this.#choice.onTokens(new Int32Array(0), 0, 0, Finish.Error, -1);
     if (this.#together === null) tell();
     else this.#together.ended(this.#place, tell);

@@ -47,7 +47,7 @@ function cut(sequence: Sequence, check: Check, vocabulary: Vocabulary): Sequence
     left -= step.length;
     return left <= 0;
   });
-  return { ...sequence, steps: sequence.steps.slice(0, steps + 1), finish: "error" };
+  return { ...sequence, steps: sequence.steps.slice(0, steps + 1), finish: "rejected" };
 }
 
 /** What the texts of a request are held to; null: nothing that is looked at. Tool calls in the form of `hermes` alone. */
