@@ -1,13 +1,13 @@
 /**
  * What does a short answer in one piece cost? CPU per request against a bare `Bun.serve` that parses the same body and
- * answers the same JSON, in turns, in the same run.
+ * answers the same JSON, in short turns in the same run; the median of the turns.
  *
- *   bun run bench:short [--rounds 7] [--requests 16000] [--realtime] [--no-save]
+ *   bun run bench:short [--rounds 28] [--requests 4000] [--realtime] [--no-save]
  */
 import { rmSync } from "node:fs";
 import { median } from "./lib/numbers.ts";
 import { known, number } from "./lib/options.ts";
-import { cpuOf, type Running, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { finelyOf, type Running, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
@@ -16,8 +16,10 @@ known(["--rounds", "--requests", "--realtime", "--no-save"]);
 
 const BAR = 3;
 const CONNECTIONS = 8;
-const rounds = number("--rounds", 7);
-const requests = number("--requests", 16_000);
+/** Rounds before those that count. */
+const WARM = 4;
+const rounds = number("--rounds", 28);
+const requests = number("--requests", 4000);
 const flags = ["--served-model-name", "m", "--timing", "none"];
 const QUIET = "--disable-uvicorn-access-log";
 const body = { model: "m", messages: [{ role: "user", content: "Is this short?" }], max_tokens: 8 };
@@ -25,12 +27,11 @@ const answerFile = `${root}build/bench/answer-${process.pid}.json`;
 
 /** CPU of the server per request, microseconds. */
 async function cost({ pid, port }: Running): Promise<number> {
-  const before = cpuOf(pid);
+  const beforeUs = finelyOf(pid);
   const each = requests / CONNECTIONS;
   const seen = await read({ port, body, streams: CONNECTIONS, requests: each, path: "/v1/chat/completions" });
   if (seen.completed !== requests || seen.refused > 0) throw new Error(JSON.stringify(seen));
-  const after = cpuOf(pid);
-  return (after.userUs + after.systemUs - before.userUs - before.systemUs) / requests;
+  return (finelyOf(pid) - beforeUs) / requests;
 }
 
 const servers: Running[] = [];
@@ -51,11 +52,11 @@ try {
   answerBytes = answer.length;
   await Bun.write(answerFile, answer);
   const bare = await run([process.execPath, "bench/lib/bare-server.ts", "--answer", answerFile]);
-  for (let round = -1; round < rounds; round++) {
+  for (let round = -WARM; round < rounds; round++) {
     progress(`short: round ${round + 1} of ${rounds}`);
     for (const [name, server] of Object.entries({ bare, ours, logging, socket })) {
       const us = await cost(server);
-      if (round >= 0) costs[name as keyof typeof costs].push(us); // the first one warms up
+      if (round >= 0) costs[name as keyof typeof costs].push(us);
     }
   }
 } finally {
