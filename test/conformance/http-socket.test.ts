@@ -275,6 +275,19 @@ test("at its end the server closes idle connections and finishes streams", async
   await ended;
 });
 
+test("a route that reads its body as text", async () => {
+  const admin = await serve([...FLAGS, "--timing", "constant:ttft=1ms,itl=1ms", "--admin-key", "k"]);
+  try {
+    const change = async (body: string) => {
+      const headers = { authorization: "Bearer k" };
+      return (await fetch(`${admin.url}/admin/config`, { method: "POST", headers, body })).status;
+    };
+    expect([await change('{"speed":2}'), await change('{"jitter":9}'), await change("é")]).toEqual([200, 400, 400]);
+  } finally {
+    await admin.stop();
+  }
+});
+
 test("several processes share the port", async () => {
   const several = await serve([...FLAGS, "--workers", "2", "--timing", "none"]);
   try {

@@ -67,6 +67,10 @@ export class IncomingRequest {
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
   }
 
+  async text(): Promise<string> {
+    return new TextDecoder().decode(await this.bytes());
+  }
+
   async *#read(): AsyncGenerator<Uint8Array, void> {
     this.#reading.wanted();
     try {
