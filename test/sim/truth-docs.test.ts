@@ -1,8 +1,9 @@
-/** Does the code of docs/truth-log.md find the time of each token in a log that `understudy replay` wrote? */
+/** Does the code of docs/truth-log.md do what it says, with a log that `understudy replay` wrote and with a running server? */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { serve } from "../server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-truth-docs-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -28,5 +29,27 @@ test("per-token times", () => {
     expect(times).toHaveLength(request.outputTokens);
     expect([times[0], times.at(-1)]).toEqual([request.prefillEndUs, request.endUs]);
     expect(times).toEqual(times.toSorted((a: number, b: number) => a - b));
+  }
+});
+
+test("the last requests of a running server, from before a run to its end", async () => {
+  const server = await serve(["--timing", "constant:ttft=5ms,itl=1ms", "--served-model-name", "m"]);
+  try {
+    const [, code = ""] = [...docs.matchAll(/```js\n([\s\S]*?)```/g)][1] ?? [];
+    const ask = `await Promise.all(Array.from({ length: 30 }, async (_, i) => (await fetch("${server.url}/v1/completions", {
+      method: "POST",
+      headers: { "content-type": "application/json", "x-request-id": \`r\${i}\` },
+      body: JSON.stringify({ model: "m", prompt: "Hello", max_tokens: 5, ignore_eos: true, n: 1 + (i % 2) }),
+    })).text()));`;
+    const tell = "console.log(JSON.stringify([steps.size, [...rows].map(([id, found]) => [id, found.length])]));";
+    const whole = code.replace("http://127.0.0.1:8000", server.url).replace("// … the run …", ask);
+    writeFileSync(join(folder, "requests.mjs"), `${whole}\n${tell}\n`);
+    const child = Bun.spawn([process.execPath, "requests.mjs"], { cwd: folder, stdout: "pipe" });
+    const [steps, rows] = JSON.parse(await new Response(child.stdout).text()) as [number, [string, number][]];
+    expect(steps).toBeGreaterThan(4);
+    const wanted = Array.from({ length: 30 }, (_, i) => [`r${i}`, 1 + (i % 2)] as [string, number]);
+    expect(new Map(rows)).toEqual(new Map(wanted));
+  } finally {
+    await server.stop();
   }
 });
