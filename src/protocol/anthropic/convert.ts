@@ -5,16 +5,7 @@
 import { badRequest, Refused } from "../errors.ts";
 import { pythonDumps } from "../python-dumps.ts";
 import { repr } from "../python-repr.ts";
-import {
-  get,
-  isDict,
-  isList,
-  keysOf,
-  type PlainDict,
-  type PythonDict,
-  type PythonValue,
-  truthy,
-} from "../python-value.ts";
+import { get, isDict, isList, type PlainDict, type PythonDict, type PythonValue, truthy } from "../python-value.ts";
 import type { Values } from "../validate.ts";
 import type { countFields, messagesFields } from "./fields.ts";
 
@@ -214,18 +205,20 @@ function setTools(chat: PlainDict, values: CountValues, messages: readonly Pytho
   } else if (choice === null) chat.tool_choice = null;
 }
 
+function withType(schema: PythonDict): PythonDict {
+  return schema instanceof Map ? new Map([...schema, ["type", "object"]]) : { ...schema, type: "object" };
+}
+
 const SAID = ["strict", "defer_loading"];
 
 function toolOf(tool: PythonDict): PlainDict {
   const schema = get(tool, "input_schema") as PythonDict;
-  const typed: PythonDict = new Map(keysOf(schema).map((key) => [key, get(schema, key) as PythonValue]));
-  if (!typed.has("type")) typed.set("type", "object");
   return {
     type: "function",
     function: {
       name: get(tool, "name") as string,
       description: get(tool, "description") ?? null,
-      parameters: schema instanceof Map ? typed : Object.fromEntries(typed),
+      parameters: get(schema, "type") === undefined ? withType(schema) : schema,
       // What is null does not stand in the prompt.
       ...Object.fromEntries(
         SAID.flatMap((name) => ((get(tool, name) ?? null) === null ? [] : [[name, get(tool, name)!]])),

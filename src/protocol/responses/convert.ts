@@ -22,9 +22,11 @@ const OPEN = ["in_progress", "incomplete"];
 /** The conversation. Instructions of earlier responses do not carry over. */
 export function messagesOf(values: ResponsesValues, body: PythonDict, before: Before | null): PlainDict[] {
   const { instructions } = values;
-  const messages: PlainDict[] = instructions ? [{ role: "system", content: instructions }] : [];
-  messages.push(...(before?.messages ?? []).filter(({ role }) => role !== "system"));
-  messages.push(...(before?.texts ?? []).map((content) => ({ role: "assistant", content })));
+  const messages: PlainDict[] = [
+    ...(instructions ? [{ role: "system", content: instructions }] : []),
+    ...(before?.messages ?? []).filter(({ role }) => role !== "system"),
+    ...(before?.texts ?? []).map((content) => ({ role: "assistant", content })),
+  ];
   const input = get(body, "input") as PythonValue;
   if (typeof input === "string") return [...messages, { role: "user", content: input }];
   // Items join among themselves alone.
@@ -154,7 +156,8 @@ function addItem(messages: PlainDict[], item: PythonDict): void {
   if (type === "function_call" || type === "custom_tool_call") {
     const call = callOf(item, type === "custom_tool_call");
     if (before === null) messages.push({ role: "assistant", tool_calls: [call] });
-    else before.tool_calls = [...((before.tool_calls ?? []) as readonly PythonValue[]), call];
+    else if (before.tool_calls === undefined) before.tool_calls = [call];
+    else (before.tool_calls as PythonValue[]).push(call);
   } else if (type === "reasoning") join("reasoning", thoughtOf(item));
   else if (type === "function_call_output" || type === "custom_tool_call_output")
     messages.push({ role: "tool", content: plainContent(get(item, "output")!), tool_call_id: get(item, "call_id")! });
