@@ -48,6 +48,7 @@ class Connection implements Sending {
   reused = false;
   ready = false;
   dropped = false;
+  paused = false;
   /** After a stale connection the request goes on over another one. */
   next: Connection | null = null;
 
@@ -69,11 +70,13 @@ class Connection implements Sending {
   pause(): void {
     if (this.next !== null) this.next.pause();
     else if (!this.dropped) this.socket?.pause();
+    this.paused = true;
   }
 
   resume(): void {
     if (this.next !== null) this.next.resume();
     else if (!this.dropped) this.socket?.resume();
+    this.paused = false;
   }
 
   write(): void {
@@ -134,6 +137,7 @@ export class Connections {
     connection.rest = connection.request;
     connection.receiver!.sent(this.#now());
     connection.write();
+    if (connection.paused) connection.socket!.pause();
   }
 
   #opened(connection: Connection): void {
@@ -164,6 +168,7 @@ export class Connections {
     if (!receiver.over) return;
     connection.receiver = null;
     if (this.#pooled && receiver.keepAlive && connection.rest === null && !connection.dropped) {
+      if (connection.paused) connection.resume();
       this.#idle.push(connection);
     } else {
       connection.dropped = true;

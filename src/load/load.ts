@@ -110,7 +110,7 @@ export class Load {
       });
       this.#run = run;
       const prefix = `load-${randomHex(4)}-`;
-      const warmUp = await this.#warmUp(run, data, prefix);
+      const warmUp = await this.#warmUp(run, client, data, prefix);
       const turns = new Turns(
         data.turns(settings.seed),
         settings.dataset.path ?? settings.dataset.name,
@@ -122,9 +122,8 @@ export class Load {
       const cpuBefore = process.cpuUsage();
       metrics?.start();
       truth?.follow(() => run.records.length);
-      const live = this.#watch(run, client);
       const count = this.#count(data);
-      const outcome = await this.#phase(run, {
+      const outcome = await this.#phase(run, client, "", {
         turns,
         prefix,
         loop: this.#loop(count, data),
@@ -133,14 +132,13 @@ export class Load {
         durationUs: settings.durationS === null ? Number.POSITIVE_INFINITY : settings.durationS * 1e6,
         graceUs: settings.graceS * 1e6,
       });
-      live?.();
       const used = process.cpuUsage(cpuBefore);
       await metrics?.after();
       const cpuShare = (used.user + used.system) / Math.max(1, outcome.endUs - outcome.startUs);
       return this.#loaded(outcome, {
         model,
         durationS: Math.max(1e-6, greatest(outcome.records, (r) => r.endUs || 0) / 1e6),
-        interrupted: outcome.interrupted,
+        interrupted: outcome.interrupted || this.#stopped,
         cpuUs: used.user + used.system,
         cpuShare,
         connectionsOpened: client.connections.opened,
@@ -227,7 +225,7 @@ export class Load {
   }
 
   /** With the measured loop's pace; of a schedule, whose times are the measured requests' own, one after the other. */
-  async #warmUp(run: Run, data: LoadDataset, prefix: string): Promise<readonly RequestRecord[]> {
+  async #warmUp(run: Run, client: Client, data: LoadDataset, prefix: string): Promise<readonly RequestRecord[]> {
     const { warmUpCount, warmUpS, seed, loop, concurrency, graceS } = this.#settings;
     if (warmUpCount === 0 && warmUpS === 0) return [];
     const count = warmUpCount > 0 ? warmUpCount : Number.POSITIVE_INFINITY;
@@ -236,7 +234,7 @@ export class Load {
       loop.kind === "open"
         ? { kind: "open", arrivals: arrivals({ ...loop, ramp: null, rescale: false, count, durationUs, seed: ~seed }) }
         : { kind: "closed" };
-    const { records } = await this.#phase(run, {
+    const { records } = await this.#phase(run, client, "warm-up | ", {
       turns: new Turns(data.warmUp(seed), "warm-up", false),
       prefix: `${prefix}w`,
       loop: paced,
@@ -248,13 +246,16 @@ export class Load {
     return records;
   }
 
-  async #phase(run: Run, phase: Phase): Promise<PhaseOutcome> {
-    const outcome = run.phase(phase);
-    if (this.#stopped) run.stop("the run was ended");
-    return outcome;
+  async #phase(run: Run, client: Client, label: string, phase: Phase): Promise<PhaseOutcome> {
+    const watched = this.#watch(run, client, label);
+    try {
+      return await run.phase(this.#stopped ? { ...phase, count: 0 } : phase);
+    } finally {
+      watched?.();
+    }
   }
 
-  #watch(run: Run, client: Client): Cancel | null {
+  #watch(run: Run, client: Client, label: string): Cancel | null {
     const { clock, live } = this.#around;
     if (live === null) return null;
     const line = new Live();
@@ -262,9 +263,8 @@ export class Load {
     const again = () => {
       next = clock.at(clock.now() + LIVE_US, () => {
         const { sent, running, failed, records } = run;
-        live(
-          line.line({ elapsedUs: clock.now() - run.startUs, sent, running, failed, outputs: client.outputs, records }),
-        );
+        const elapsedUs = clock.now() - run.startUs;
+        live(label + line.line({ elapsedUs, sent, running, failed, outputs: client.outputs, records }));
         again();
       });
     };

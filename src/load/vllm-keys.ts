@@ -62,7 +62,7 @@ function detailed(records: readonly RequestRecord[]): Record<string, unknown> {
     output_lens: records.map((r) => (r.failure === null ? r.outputTokens : 0)),
     ttfts: records.map((r) => (r.firstUs - r.sendUs) / 1e6 || 0),
     itls: records.map((r) => [...gaps(r)]),
-    start_times: records.map((r) => r.sendUs / 1e6),
+    start_times: records.map((r) => r.sendUs / 1e6 || 0),
     errors: records.map((r) => r.failure?.message ?? ""),
   };
 }

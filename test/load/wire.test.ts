@@ -301,8 +301,12 @@ test("requests that are cut or read slowly on purpose are in no latency", async 
     0,
     0,
   ]);
-  const slow = await load((_, wire) => wire.send(WHOLE), { count: 1, slowShare: 1 });
+  const pieces = workedExample(true).map(([, text]) => text);
+  const slow = await load((_, wire) => void slowly(wire, pieces, 30), { count: 1, slowShare: 1 });
   expect(slow.records[0]).toMatchObject({ failure: null, disturbed: "slow reader", outputTokens: 5 });
+  // It was sent over 240 ms, and read at one go half a second later.
+  expect(slow.records[0]!.lastUs - slow.records[0]!.firstUs).toBeLessThan(100_000);
+  expect(slow.records[0]!.firstUs - slow.records[0]!.sendUs).toBeGreaterThan(300_000);
 });
 
 test("a run that is ended gives what it has", async () => {
@@ -318,6 +322,16 @@ test("a run that is ended gives what it has", async () => {
     true,
     { unfinished: 1 },
   ]);
+});
+
+test("a run that is ended while it warms up says so", async () => {
+  server = rawServer(() => {});
+  const clock = new WallClock();
+  const one = new Load({ ...SETTINGS, url: new URL(server.url), warmUpCount: 2 }, { clock, live: null });
+  setTimeout(() => one.stop(), 200);
+  const { result, nothing } = await one.run();
+  clock.close();
+  expect([nothing, result.understudy.partial, server.asked.length]).toEqual(["no request was sent", true, 1]);
 });
 
 test("warm-up requests are not measured, and their prompts are others", async () => {
