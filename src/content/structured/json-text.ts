@@ -3,11 +3,28 @@
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 export type JsonObject = ReadonlyMap<string, Json>;
 
-/** With a blank after commas and colons. */
+const listedValues = new WeakSet<object>();
+
+/** A value that the schema gives as a whole (`const`, `enum`): XGrammar takes it only without blanks. */
+export function listedValue(value: unknown): Json {
+  const out = fromPlain(value);
+  if (typeof out === "object" && out !== null) listedValues.add(out);
+  return out;
+}
+
+/** With a blank after commas and colons, but in values that the schema lists. */
 export function jsonText(value: Json): string {
+  if (typeof value === "object" && value !== null && listedValues.has(value)) return compact(value);
   if (value instanceof Map)
     return `{${[...value].map(([key, item]) => `${JSON.stringify(key)}: ${jsonText(item)}`).join(", ")}}`;
   if (Array.isArray(value)) return `[${value.map(jsonText).join(", ")}]`;
+  return JSON.stringify(value);
+}
+
+function compact(value: Json): string {
+  if (value instanceof Map)
+    return `{${[...value].map(([key, item]) => `${JSON.stringify(key)}:${compact(item)}`).join(",")}}`;
+  if (Array.isArray(value)) return `[${value.map(compact).join(",")}]`;
   return JSON.stringify(value);
 }
 

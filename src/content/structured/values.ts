@@ -5,7 +5,7 @@
 import type { Draws } from "./draws.ts";
 import { fits, patternsOf } from "./fits.ts";
 import { FORMATS } from "./formats.ts";
-import { fromPlain, type Json, sameJson } from "./json-text.ts";
+import { fromPlain, type Json, listedValue, sameJson } from "./json-text.ts";
 import { drawInteger, drawNumber } from "./numbers.ts";
 import { Pattern, TEXT_MOST } from "./pattern.ts";
 import {
@@ -162,10 +162,10 @@ export class Values {
   }
 
   #plain(schema: Keywords, draws: Draws, depth: number): Json {
-    if (schema.const !== undefined) return fromPlain(schema.const);
+    if (schema.const !== undefined) return listedValue(schema.const);
     if (Array.isArray(schema.enum)) {
       if (schema.enum.length === 0) throw new Unsatisfiable("anyOf is empty");
-      return fromPlain(draws.pick(schema.enum));
+      return listedValue(draws.pick(schema.enum));
     }
     switch (this.#typeOf(schema, draws, depth)) {
       case "string":
