@@ -90,7 +90,7 @@ export class Turns {
       return null;
     }
     if (turn.whole) conversation.messages.length = 0;
-    if (!turn.whole) conversation.messages.push(...messagesOf(turn), { role: "assistant", content: text });
+    conversation.messages.push(...messagesOf(turn), { role: "assistant", content: text });
     conversation.endUs = endUs;
     const next = conversation.held.shift();
     conversation.busy = next !== undefined;
@@ -145,8 +145,8 @@ export class Turns {
         this.bad.first ??= value;
         continue;
       }
-      const { conversation, prompt, whole } = value;
-      if (conversation !== null && !whole && typeof prompt !== "string" && typeof prompt[0] === "number") {
+      const { conversation, prompt } = value;
+      if (conversation !== null && typeof prompt !== "string" && typeof prompt[0] === "number") {
         throw new TraceError(
           `${this.#where}: turns of a conversation cannot follow each other as token ids; take a chat backend`,
         );
@@ -159,6 +159,3 @@ export class Turns {
 
 /** What was said before a turn, unless the turn says it all. */
 const before = (turn: Turn, { messages }: Conversation): ChatMessage[] => (turn.whole ? [] : [...messages]);
-
-/** What goes before a turn: nothing where the dataset has the whole conversation in it. */
-const historyOf = ({ whole }: Turn, { messages }: Conversation): readonly ChatMessage[] => (whole ? [] : [...messages]);

@@ -200,16 +200,6 @@ describe("loops", () => {
     expect(() => turns.next()).toThrow("file: turns of a conversation cannot follow each other as token ids");
   });
 
-  test("a turn that holds the whole conversation gets nothing before it", () => {
-    const turns = [
-      turn({ conversation: "a" }),
-      turn({ conversation: "a", whole: true, prompt: [1] }),
-      turn({ conversation: "a" }),
-    ];
-    const { sent } = play(turns, { concurrency: 1 }, () => 10);
-    expect(sent.map(({ order }) => order.history.length)).toEqual([0, 0, 2]);
-  });
-
   test("a conversation ends with a turn that failed, the others go on", () => {
     const turns = [turn({ conversation: "a" }), turn({ conversation: "a" }), turn({ conversation: "b" }), turn()];
     const { sent } = play(
