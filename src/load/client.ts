@@ -52,7 +52,7 @@ interface Flight {
 }
 
 /** How often deadlines are looked at. */
-const SWEEP_US = 50_000;
+const SWEEP_US = 100_000;
 
 export class Client {
   /** What is asked of `stream_options` by now. */

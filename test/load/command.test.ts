@@ -141,7 +141,7 @@ describe("flags", () => {
 describe("against our own server", () => {
   let server: Server;
   beforeAll(async () => {
-    server = await serve(["--timing", "constant:ttft=20ms,itl=2ms"]);
+    server = await serve(["--timing", "constant:ttft=20ms,itl=2ms", "--truth-log", join(folder, "truth.jsonl")]);
   });
   afterAll(async () => {
     await server.stop();
@@ -215,6 +215,16 @@ describe("against our own server", () => {
     expect(lines.map((line) => line.request_rate)).toEqual([50, 100]);
     const stopped = await run(...common, ..."--sweep 50,100 --sweep-until ttft:0@90%".split(" "));
     expect(stopped.out).toContain("no run kept");
+  });
+
+  test("the truth from the server's log", async () => {
+    const flags = "--num-prompts 5 --input-len 5 --output-len 6 --check-truth-log truth.jsonl --json l.json";
+    const { code, out } = await run("--url", server.url, ...flags.split(" "));
+    expect([code, out]).toEqual([0, expect.stringContaining("of 5 requests that the server knew; 0 it did not")]);
+    const { truth } = JSON.parse(readFileSync(join(folder, "l.json"), "utf8")).understudy;
+    expect(truth).toMatchObject({ requests: 5, missing: 0, errors: { itl: { count: 25 }, ttft: { count: 5 } } });
+    // What was measured cannot be before it happened.
+    expect(truth.errors.ttft.min).toBeGreaterThan(0);
   });
 
   test("HTTPS: with the authority's certificate, without checking, and refused", async () => {
