@@ -223,8 +223,6 @@ describe("against our own server", () => {
     expect([code, out]).toEqual([0, expect.stringContaining("of 5 requests that the server knew; 0 it did not")]);
     const { truth } = JSON.parse(readFileSync(join(folder, "l.json"), "utf8")).understudy;
     expect(truth).toMatchObject({ requests: 5, missing: 0, errors: { itl: { count: 25 }, ttft: { count: 5 } } });
-    // What was measured cannot be before it happened.
-    expect(truth.errors.ttft.min).toBeGreaterThan(0);
   });
 
   test("HTTPS: with the authority's certificate, without checking, and refused", async () => {
