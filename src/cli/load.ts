@@ -26,7 +26,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   if ("error" in taken) return refuse(taken.error);
   if (taken.help) return console.log(loadHelp());
   const { values } = taken;
-  const command = ["understudy load", ...argv.map(quoted)].join(" ").replace(/(--api-key[= ])\S+/, "$1…");
+  const command = ["understudy load", ...withoutSecrets(argv).map(quoted)].join(" ");
   const settings = settingsOf(values, { env: process.env, command, version, read: textOf });
   if ("error" in settings) return refuse(settings.error);
   const clock = new WallClock(createAlarm);
@@ -109,7 +109,21 @@ function textOf(path: string): string {
   }
 }
 
-const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+/** Keys and values of headers are nobody's business: reports are passed on. */
+function withoutSecrets(argv: readonly string[]): string[] {
+  let secret = "";
+  return argv.map((word) => {
+    const [, flag = "", value] = /^(--[\w-]+)(?:=(.*))?$/s.exec(word) ?? [];
+    if (flag !== "") secret = value === undefined ? flag : "";
+    if (flag === "--api-key" && value !== undefined) return "--api-key=…";
+    if (flag === "--header" && value !== undefined) return `--header=${value.replace(/([=:]).*/s, "$1…")}`;
+    if (flag !== "") return word;
+    if (secret === "--api-key") return "…";
+    return secret === "--header" ? word.replace(/([=:]).*/s, "$1…") : word;
+  });
+}
+
+const quoted = (word: string): string => (/^[\w@%+=:,./…-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 function refuse(why: string): void {
   console.error(`understudy load: ${why}`);

@@ -94,10 +94,7 @@ export class Load {
       limit: settings.count,
     });
     const client = this.#client(model);
-    const metrics =
-      settings.metricsUrl === null
-        ? null
-        : new ServerMetrics(settings.metricsUrl, settings.metricsIntervalS, fetchOptions, clock);
+    const metrics = this.#metrics(fetchOptions);
     try {
       const run = new Run({
         clock,
@@ -191,6 +188,19 @@ export class Load {
         timeoutUs: settings.timeoutS * 1e6,
         userAgent: `understudy-load/${settings.version}`,
       },
+      this.#around.clock,
+    );
+  }
+
+  /** Another host than the server's gets none of its keys. */
+  #metrics(options: FetchOptions): ServerMetrics | null {
+    const { metricsUrl, metricsIntervalS, url } = this.#settings;
+    if (metricsUrl === null) return null;
+    const own = new URL(metricsUrl).hostname === url.hostname;
+    return new ServerMetrics(
+      metricsUrl,
+      metricsIntervalS,
+      own ? options : { ...options, headers: {} },
       this.#around.clock,
     );
   }
@@ -297,6 +307,7 @@ export class Load {
       droppedTurns: seen.turns.dropped,
       estimatedLengths: seen.estimated,
       folded: seen.folded,
+      metricsMissing: seen.metricsMissing,
     });
     const result = { ...bare, understudy: { ...bare.understudy, warnings } };
     return { result, records, nothing: records.some(isGoodAnswer) ? null : whyNothing(records) };

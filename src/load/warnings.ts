@@ -17,6 +17,8 @@ export interface Evidence {
   readonly badLines: number;
   readonly droppedTurns: number;
   readonly estimatedLengths: boolean;
+  /** Why the server's metrics could not be read; null: they were, or were left alone. */
+  readonly metricsMissing: string | null;
   /** Requests the times of whose chunks were too many to keep. */
   readonly folded: number;
 }
@@ -76,6 +78,11 @@ export function warningsOf(evidence: Evidence): string[] {
   }
   if (badLines > 0) found.push(`${badLines} lines of the dataset hold no request and were left out`);
   if (droppedTurns > 0) found.push(`${droppedTurns} turns were left out because one before them had no answer`);
+  if (evidence.metricsMissing !== null) {
+    found.push(
+      `the server's metrics could not be read (${evidence.metricsMissing}); --no-server-metrics leaves them alone`,
+    );
+  }
   if (evidence.estimatedLengths) {
     found.push("the server has no /tokenize: lengths of made-up prompts are estimated, usage says what they were");
   }

@@ -153,7 +153,9 @@ describe("against our own server", () => {
       ...`--url ${server.url} --concurrency 4 --num-prompts 12 --input-len 40 --output-len 10 --check-truth --save-detailed`.split(
         " ",
       ),
-      ...`--json r.json --html r.html --metrics-interval 0.1 --goodput ttft:100000 --metadata run=a`.split(" "),
+      ...`--json r.json --html r.html --metrics-interval 0.1 --goodput ttft:100000 --metadata run=a --api-key very-secret --header X-Key=secret-too`.split(
+        " ",
+      ),
     );
     expect([code, err]).toEqual([0, ""]);
     expect(out).toContain("============ Serving Benchmark Result ============\n");
@@ -170,6 +172,8 @@ describe("against our own server", () => {
       max_concurrency: 4,
       run: "a",
     });
+    expect(result.understudy.command).toContain("--api-key … --header X-Key=…");
+    expect(JSON.stringify(result)).not.toContain("secret");
     expect(result.ttfts).toHaveLength(12);
     const { understudy } = result;
     expect(understudy).toMatchObject({

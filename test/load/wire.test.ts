@@ -341,6 +341,12 @@ test("warm-up requests are not measured, and their prompts are others", async ()
   ]);
 });
 
+test("metrics that are not there are missed, not waited for", async () => {
+  const { result } = await load((_, wire) => wire.send(WHOLE), { metricsUrl: "http://127.0.0.1:1/metrics" });
+  expect(result.understudy.warnings!.join("\n")).toContain("metrics could not be read (ECONNREFUSED)");
+  expect([result.completed, result.understudy.server_metrics]).toEqual([1, null]);
+});
+
 test("usage alone tells the tokens where chunks do not: the gaps are said to be per chunk", async () => {
   const { result } = await load((_, wire) =>
     wire.send(
