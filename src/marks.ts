@@ -62,6 +62,7 @@ export class Marks {
         busy(true);
         return inner.encode(parts, allowSpecial, addSpecial).finally(() => busy(false));
       },
+      front: inner.front ?? 0,
       ...(inner.short ? { short: (parts, allowSpecial) => inner.short!(parts, allowSpecial) } : {}),
       close: () => inner.close(),
     };

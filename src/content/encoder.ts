@@ -61,6 +61,7 @@ class WorkerEncoder implements Encoder {
   #worker: Worker | undefined;
   #closed = false;
   #near: BpeEncoder | null = null;
+  front = 0;
   /** In order of the calls; the worker answers in that order. */
   #waiting: Waiting[] = [];
   #answered = 0;
@@ -94,9 +95,11 @@ class WorkerEncoder implements Encoder {
   }
 
   /** For a folder: starts the thread, and says what it read. */
-  open(): Promise<ModelFolder> {
+  async open(): Promise<ModelFolder> {
     this.#worker = this.#start();
-    return this.#ask<ModelFolder>(this.#worker, this.#first);
+    const folder = await this.#ask<ModelFolder>(this.#worker, this.#first);
+    this.front = folder.front;
+    return folder;
   }
 
   #ask<T>(worker: Worker, message: EncoderRequest | EncoderStart | EncoderOrder): Promise<T> {

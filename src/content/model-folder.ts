@@ -20,6 +20,8 @@ export interface ModelFolder {
   readonly specials: Readonly<Record<string, string>>;
   /** Tokens are spelled with a mark for each blank, and bytes as `<0xNN>`, in place of GPT-2's characters. */
   readonly blanks: boolean;
+  /** How many tokens the tokenizer puts before a text, where it is asked to. */
+  readonly front: number;
   /** `generation_config.json`. */
   readonly generation: Readonly<Record<string, unknown>>;
 }
@@ -40,7 +42,7 @@ interface Added {
 export function readModelFolder(path: string): {
   readonly tokenizer: Json;
   readonly config: Json;
-  folder: ModelFolder;
+  folder: Omit<ModelFolder, "front">;
 } {
   const tokenizer = readJson(path, "tokenizer.json");
   const config = readJson(path, "tokenizer_config.json");

@@ -14,7 +14,7 @@ export function openModel(path: string): Model {
   const { tokenizer: json, config, folder } = readModelFolder(path);
   const tokenizer = made(json, config);
   return {
-    folder,
+    folder: { ...folder, front: frontOf(tokenizer) },
     encode: (parts, _, addSpecial) => {
       if (parts.length === 1 && typeof parts[0] === "string")
         return Uint32Array.from(tokenizer.encode(parts[0], { add_special_tokens: addSpecial }).ids);
@@ -24,6 +24,15 @@ export function openModel(path: string): Model {
       return Uint32Array.from(ids.flat());
     },
   };
+}
+
+/** Found by comparison: what puts the tokens there is written in several ways. */
+function frontOf(tokenizer: Tokenizer): number {
+  const text = "a";
+  const plain = tokenizer.encode(text, { add_special_tokens: false }).ids;
+  const whole = tokenizer.encode(text, { add_special_tokens: true }).ids;
+  const at = whole.findIndex((_, i) => plain.every((id, j) => whole[i + j] === id));
+  return Math.max(at, 0);
 }
 
 function made(json: object, config: object): Tokenizer {

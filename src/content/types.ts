@@ -43,5 +43,7 @@ export interface Encoder {
   write?(structure: Structure, seeds: readonly number[]): Promise<Uint32Array[]>;
   /** `encode` at once, where that costs less than waiting; null: it does not. */
   short?(parts: readonly PromptPart[], allowSpecial: boolean): Uint32Array | null;
+  /** How many tokens `addSpecial` puts before a text; absent: none. */
+  readonly front?: number;
   close(): void;
 }

@@ -236,7 +236,10 @@ function completionChoice(asked: Asked, choice: CollectedChoice): string {
   if (onlyEcho) text = "";
   if (echo && !returnTokenIds) text = (prompt.echo ?? "") + text;
   const echoed = echo ? (prompt.ids ?? []) : [];
-  const logprobs = logprobsOf(asked, choice.index)?.completion(ids, 0, echoed) ?? "null";
+  const count = asked.wishes.promptLogprobs;
+  const size = asked.server.vocabulary.size;
+  const promptCount = count === null ? undefined : count === -1 ? size : count;
+  const logprobs = logprobsOf(asked, choice.index)?.completion(ids, 0, echoed, promptCount) ?? "null";
   const tokenIds = returnTokenIds ? JSON.stringify(ids) : "null";
   const promptIds = returnTokenIds ? JSON.stringify(prompt.ids) : "null";
   const promptPart = `,"prompt_logprobs":${promptLogprobs(asked, prompt)},"prompt_token_ids":${promptIds}`;

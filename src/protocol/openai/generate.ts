@@ -33,7 +33,7 @@ import type { Context, Http } from "./http.ts";
 import { checkPrompt, truncatePrompt } from "./limits.ts";
 import { loadHeader } from "./load-header.ts";
 import { type Ordered, Orders } from "./orders.ts";
-import { encodePrompts } from "./prompts.ts";
+import { encodePrompts, promptText } from "./prompts.ts";
 import { Queue } from "./queue.ts";
 import { readChat, readCompletion } from "./read.ts";
 import { watched } from "./repetition.ts";
@@ -185,7 +185,8 @@ export class Generator {
       const fromText = request.kind === "chat" || typeof request.prompts[i] === "string";
       const checked = checkPrompt(request, ids.length, fromText, this.#limits);
       if ("error" in checked) return refuse(checked.error);
-      cut.push({ ids: truncatePrompt(ids, request, this.#limits), maxTokens: checked.maxTokens });
+      const front = fromText ? this.#options.encoder.front : 0;
+      cut.push({ ids: truncatePrompt(ids, request, this.#limits, front), maxTokens: checked.maxTokens });
     }
     const refuseLate = (error: ErrorAnswer) => {
       if (!request.stream) return refuse(error);
@@ -301,7 +302,6 @@ export class Generator {
         thinkingIsOver: isOver(this.#server, request, ids),
       };
     });
-    const promptText = request.kind === "chat" && request.returnPromptText ? decoded(this.#options, cut[0]!.ids) : null;
     return {
       server: this.#server,
       wishes: wishesOf(request, this.#server),
@@ -309,7 +309,7 @@ export class Generator {
       id: form?.id(header) ?? `${request.kind === "chat" ? "chatcmpl" : "cmpl"}-${base}`,
       created: Math.floor(epochSeconds()),
       model: this.#adapter(request) > 0 ? request.model! : config.servedModelNames[0]!,
-      promptText,
+      promptText: promptText(request, this.#options),
       ticket,
       ...(request.kind === "chat" && request.conversations ? { batch: true } : {}),
       ...(wantsTruth(http.headers) ? { truthUs: this.#options.backend.nowUs } : {}),

@@ -58,15 +58,23 @@ export function keptTokens(request: ChatRequest | CompletionRequest, limits: Lim
   return wantsOutput ? limits.maxModelLen - 1 : limits.maxModelLen;
 }
 
-/** The ids that `truncate_prompt_tokens` leaves; the left side goes unless the request says otherwise. A view. */
+/**
+ * The ids that `truncate_prompt_tokens` leaves; the left side goes unless the request says otherwise. May be a view.
+ * `front`: how many tokens the tokenizer put before the text. Where no side is named it is the tokenizer that truncates
+ * (`get_encode_kwargs`), and it puts them before what is left.
+ */
 export function truncatePrompt(
   ids: Uint32Array,
   request: ChatRequest | CompletionRequest,
   limits: Limits,
+  front = 0,
 ): Uint32Array {
   const keep = keptTokens(request, limits);
   if (keep >= ids.length) return ids;
-  return request.truncationSide === "right" ? ids.subarray(0, keep) : ids.subarray(ids.length - keep);
+  if (request.truncationSide === "right") return ids.subarray(0, keep);
+  const kept = request.addSpecialTokens && request.truncationSide === null ? Math.min(front, keep) : 0;
+  const text = ids.subarray(ids.length - keep + kept);
+  return kept === 0 ? text : Uint32Array.of(...ids.subarray(0, kept), ...text);
 }
 
 /**

@@ -104,8 +104,16 @@ export class Logprobs {
     return `{"content":[${ids.map((id, i) => this.#chatEntry(id, position + i)).join(",")}]}`;
   }
 
-  /** The value of completions' `logprobs`; offsets go on from the tokens shown before. `prompt`: echoed prompt tokens in front. */
-  completion(ids: readonly number[], position: number, prompt: readonly number[] = []): string {
+  /**
+   * The value of completions' `logprobs`; offsets go on from the tokens shown before. `prompt`: echoed prompt tokens in
+   * front, which have at most `promptCount` candidates.
+   */
+  completion(
+    ids: readonly number[],
+    position: number,
+    prompt: readonly number[] = [],
+    promptCount = this.#count,
+  ): string {
     const tokens: string[] = [];
     const offsets: number[] = [];
     const values: string[] = [];
@@ -120,8 +128,9 @@ export class Logprobs {
       tops.push(entries === null ? "null" : this.#topObject(entries));
       this.#remember(id);
     };
+    const shown = this.#chosen === null ? this.#count + 1 : undefined;
     prompt.forEach((id, i) => {
-      add(id, i === 0 ? null : this.#entries(id, i, true));
+      add(id, i === 0 ? null : this.#entries(id, i, true, promptCount).slice(0, shown));
     });
     ids.forEach((id, i) => {
       add(id, this.#outputs(id, position + i));
@@ -179,8 +188,8 @@ export class Logprobs {
   }
 
   /** The sampled token, then the candidates that are not the sampled one. */
-  #entries(id: number, position: number, prompt = false): Entry[] {
-    const { logprob, rank, ids, logprobs } = this.#source(this.#seed, id, position, this.#count, prompt);
+  #entries(id: number, position: number, prompt = false, count = this.#count): Entry[] {
+    const { logprob, rank, ids, logprobs } = this.#source(this.#seed, id, position, count, prompt);
     const entries = [{ id, text: this.#textOf(id), logprob, rank }];
     ids.forEach((other, i) => {
       if (other !== id) entries.push({ id: other, text: this.#textOf(other), logprob: logprobs[i]!, rank: i + 1 });

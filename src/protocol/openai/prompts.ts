@@ -45,6 +45,19 @@ export function encodePrompts(
   );
 }
 
+/** JSON's `prompt_text`: what the template made, whatever was added to it or cut from it later. null: not asked for. */
+export function promptText(
+  request: ChatRequest | CompletionRequest,
+  { renderChat, vocabulary }: Pick<OpenAiOptions, "renderChat" | "vocabulary">,
+): string | null {
+  if (request.kind !== "chat" || !request.returnPromptText) return null;
+  const parts = rendered(request, request.messages, renderChat);
+  if ("error" in parts) return null;
+  return parts
+    .map((part) => (typeof part === "string" ? part : Buffer.from(vocabulary.bytesOf(part)).toString()))
+    .join("");
+}
+
 function encoding(prompts: readonly (Uint32Array | Promise<Uint32Array>)[]): Encoding {
   return { prompts, pending: prompts.some((ids) => ids instanceof Promise) };
 }
