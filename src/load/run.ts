@@ -235,7 +235,15 @@ class Pacing {
         return;
       }
       if (this.#later.length > 0 && this.#later[0]!.dueUs <= dueUs) this.#start(this.#later.shift()!);
-      else if (!this.#fresh(dueUs)) return;
+      else if (!this.#fresh(dueUs)) {
+        const later = this.#later[0];
+        if (later === undefined) return;
+        if (later.dueUs > nowUs) {
+          this.#wakeAt(later.dueUs);
+          return;
+        }
+        this.#start(this.#later.shift()!);
+      }
     }
   }
 

@@ -6,7 +6,7 @@ import { type BadLine, TraceError } from "../traces/trace.ts";
 import { messagesOf } from "./body.ts";
 import type { ChatMessage, Turn } from "./types.ts";
 
-/** Turns that wait for their conversation; beyond it nothing more is read. */
+/** Turns that wait for their conversation. */
 const HELD_MOST = 100_000;
 /** Conversations whose history is kept, the least lately used one is forgotten. */
 const CONVERSATIONS_MOST = 100_000;
@@ -34,16 +34,19 @@ export class Turns {
   dropped = 0;
   readonly #items: Iterator<Turn | BadLine>;
   readonly #skipBad: boolean;
+  readonly #heldMost: number;
   readonly #where: string;
   readonly #conversations = new Map<string, Conversation>();
   #held = 0;
   #taken = 0;
   #ahead: Turn | null = null;
 
-  constructor(items: Iterable<Turn | BadLine>, where: string, skipBad: boolean) {
+  /** At most `heldMost` turns wait for their conversation; then nothing more is read until one is answered. */
+  constructor(items: Iterable<Turn | BadLine>, where: string, skipBad: boolean, heldMost = HELD_MOST) {
     this.#items = items[Symbol.iterator]();
     this.#where = where;
     this.#skipBad = skipBad;
+    this.#heldMost = heldMost;
   }
 
   /** The next turn that the dataset has, which `next` gives if its conversation is free. Null: there is none. */
@@ -57,7 +60,7 @@ export class Turns {
    * an answer must come first; null: the dataset is at its end.
    */
   next(): Next | "held" | "full" | null {
-    if (this.#held >= HELD_MOST) return "full";
+    if (this.#held >= this.#heldMost) return "full";
     const turn = this.peek();
     if (turn === null) return null;
     this.#ahead = null;
@@ -101,7 +104,7 @@ export class Turns {
 
   /** Later turns that stand right behind it are read at once, so that they are there when their user has thought. */
   #hold(name: string, { held }: Conversation): void {
-    while (this.#held < HELD_MOST) {
+    while (this.#held < this.#heldMost) {
       const ahead = this.peek();
       if (ahead?.conversation !== name) return;
       held.push(ahead);

@@ -195,6 +195,15 @@ describe("loops", () => {
     ]);
   });
 
+  test("with no room for turns that wait, those that are ready are sent, and all in the end", () => {
+    const talk = (conversation: string) => turn({ conversation, thinkUs: 500 });
+    const all = ["a", "b", "a", "b", "a", "b", "a", "b"].map(talk);
+    const turns = new Turns(all, "t", false, 2);
+    const { sent } = play([], { turns, concurrency: 4 }, () => 10);
+    expect(sent.map(({ order }) => order.turn.conversation)).toEqual(["a", "b", "a", "b", "a", "b", "a", "b"]);
+    expect(sent.at(-1)!.atUs).toBe(3 * 510);
+  });
+
   test("conversations of token ids are refused: an answer's text cannot be put behind them", () => {
     const turns = new Turns([turn({ conversation: "a", prompt: [1, 2] })], "file", false);
     expect(() => turns.next()).toThrow("file: turns of a conversation cannot follow each other as token ids");
