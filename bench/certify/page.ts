@@ -1,0 +1,124 @@
+/** How do results look on the terminal and in docs/measuring.md? */
+import { readFileSync, writeFileSync } from "node:fs";
+import { root } from "../lib/results.ts";
+import type { Comparison, Spread } from "./compare.ts";
+import { type Scenario, scenarios } from "./scenarios.ts";
+import { tools } from "./tools.ts";
+
+export interface Certified extends Comparison {
+  readonly tool: string;
+  readonly version: string;
+  readonly scenario: string;
+}
+
+/** Of a line in bench/results/certify.jsonl. */
+export interface Run {
+  readonly rows: readonly Certified[];
+  readonly date: string;
+  readonly commit: string;
+  readonly realtime: boolean;
+  readonly bun: string;
+  readonly machine: {
+    readonly cpu: string;
+    readonly cores: number;
+    readonly kernel: string;
+    readonly loadBefore: number;
+  };
+}
+
+function ms(value: number | null): string {
+  if (value === null) return "–";
+  const size = Math.abs(value);
+  return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2).replace(/^-(0(\.0+)?)$/, "$1");
+}
+
+const error = ({ p50, p99, count }: Spread) => (count === 0 ? "–" : `${ms(p50)} / ${ms(p99)}`);
+const spread = ({ p50, p99, max, count }: Spread) => (count === 0 ? "–" : `${ms(p50)} / ${ms(p99)} / ${ms(max)}`);
+const count = (value: number) => value.toLocaleString("en");
+
+/** With a heading, then a row per run. */
+export function errorRows(rows: readonly Certified[]): string[][] {
+  return [
+    ["Scenario", "Tool", "Requests", "TTFT", "E2E", "TPOT", "Gap between chunks"],
+    ...rows.map(({ scenario, tool, requests, missing, errors }) => [
+      ...[scenario, tool, missing > 0 ? `${requests}, ${missing} unknown` : String(requests)],
+      ...[error(errors.ttft), error(errors.e2e), error(errors.tpot), error(errors.gap)],
+    ]),
+  ];
+}
+
+/** With a heading, then a row per run. */
+export function meaningRows(rows: readonly Certified[]): string[][] {
+  return [
+    ["Scenario", "Tool", "Its ITL", "True ITL", "Its TPOT", "True TPOT", "Chunks counted, written"],
+    ...rows.map(({ scenario, tool, chunks, reported, truth }) => [
+      ...[scenario, tool, spread(reported.itl), spread(truth.itl), error(reported.tpot), error(truth.tpot)],
+      `${count(chunks.tool)}, ${count(chunks.written)}`,
+    ]),
+  ];
+}
+
+function markdown([heading, ...rows]: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+  return [line(heading!), `|${"---|".repeat(heading!.length)}`, ...rows.map(line)].join("\n");
+}
+
+/** What docs/measuring.md says between its markers; `run` is a line of bench/results/certify.jsonl. */
+export function sections(run: Run): Readonly<Record<string, string>> {
+  return {
+    tools: markdown([
+      ["Tool", "Version", "Its ITL is made of"],
+      ...tools.map((one) => [one.name, one.version, one.itl]),
+    ]),
+    scenarios: markdown([["Scenario", "What"], ...scenarios.map((one) => [one.name, one.about])]),
+    commands: commands(),
+    machine: machineLine(run),
+    errors: markdown(errorRows(run.rows)),
+    meaning: markdown(meaningRows(run.rows)),
+  };
+}
+
+function machineLine({ date, commit, machine, bun, realtime, rows }: Run): string {
+  const versions = tools.map(({ name }) => `${name} ${rows.find(({ tool }) => tool === name)!.version}`).join(", ");
+  const { cpu, cores, kernel, loadBefore } = machine;
+  const ordinary = tools.filter(({ manyProcesses }) => manyProcesses).map(({ name }) => name);
+  const how = realtime
+    ? `, \`--realtime\` (server and tools before all else; ${ordinary.join(", ")} with more weight)`
+    : "";
+  return `Measured on ${date.slice(0, 10)} at commit ${commit}, with ${cores} cores of ${cpu}, Linux ${kernel}, Bun ${bun}${how}; the machine was shared, its load average before the run was ${loadBefore}. ${versions}.`;
+}
+
+/** Server and tools of the first scenario, and what the server is given in the others. */
+function commands(): string {
+  const [plain, ...others] = scenarios as [Scenario, ...Scenario[]];
+  const serve = ({ serve: flags }: Scenario) => `./bin/understudy serve --served-model-name m ${flags.join(" ")}`;
+  const shown = tools.map(({ command, env }) => {
+    const assigned = Object.entries(env ?? {}).map(([name, value]) => `${name}=${value} `);
+    return assigned.join("") + command(plain, "http://127.0.0.1:8000", "build").join(" ");
+  });
+  const different = others.filter((one) => one.serve !== plain.serve).map((one) => `${serve(one)}   # ${one.name}`);
+  return ["```sh", serve(plain), ...different, "", ...shown, "```"].join("\n");
+}
+
+/** The page with its sections filled. */
+export function filled(page: string, run: Run): string {
+  let text = page;
+  for (const [name, section] of Object.entries(sections(run))) {
+    const between = new RegExp(`(<!-- ${name} -->\\n)[\\s\\S]*?(\\n?<!-- /${name} -->)`);
+    if (!between.test(text))
+      throw new Error(`docs/measuring.md lacks the markers <!-- ${name} --> and <!-- /${name} -->`);
+    text = text.replace(between, (_, begin: string) => `${begin}${section}\n<!-- /${name} -->`);
+  }
+  return text;
+}
+
+export function lastRun(): Run {
+  const lines = readFileSync(`${root}bench/results/certify.jsonl`, "utf8").trimEnd().split("\n");
+  return JSON.parse(lines.at(-1)!) as Run;
+}
+
+export const DOCS = `${root}docs/measuring.md`;
+
+export function writeDocs(): void {
+  writeFileSync(DOCS, filled(readFileSync(DOCS, "utf8"), lastRun()));
+}

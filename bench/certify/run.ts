@@ -1,0 +1,143 @@
+/**
+ * How true are the numbers of load generators? Each tool and scenario is one run against a new server, which then says what
+ * every request really experienced; docs/measuring.md explains the tables. Server on one core, tool on the other.
+ *
+ *   bun run bench:certify [--tools "aiperf,vllm bench serve"] [--scenarios "plain,200 streams"] [--write-docs] [--no-save] [--realtime]
+ */
+import { existsSync, mkdirSync, rmSync } from "node:fs";
+import { WallClock } from "../../src/clock.ts";
+import { AskedTruth } from "../../src/load/truth.ts";
+import { has, known, text } from "../lib/options.ts";
+import { CLIENT_CORE, pinned, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
+import { progress, table } from "../lib/report.ts";
+import { root, save } from "../lib/results.ts";
+import { compare, truthOf } from "./compare.ts";
+import { type Certified, errorRows, meaningRows, writeDocs } from "./page.ts";
+import { type Scenario, scenarios } from "./scenarios.ts";
+import { type Tool, tools } from "./tools.ts";
+
+known(["--tools", "--scenarios", "--write-docs", "--no-save", "--realtime"]);
+
+/** A run takes seconds, most of them the tool's own start. */
+const TIMEOUT_MS = 90_000;
+const WARM_UP = { requests: 8, tokens: 32 };
+
+const chosenTools = chosen("--tools", tools);
+const chosenScenarios = chosen("--scenarios", scenarios);
+for (const { name, needs } of chosenTools) {
+  if (needs && !existsSync(root + needs.file)) {
+    complain(`${name} needs ${needs.file}; make it with: ${needs.make}\n(--tools runs only those that you name)`);
+  }
+}
+const isWhole = chosenTools === tools && chosenScenarios === scenarios;
+if (has("--write-docs") && (!isWhole || has("--no-save"))) {
+  complain("--write-docs writes what a whole run saved: leave out --tools, --scenarios and --no-save");
+}
+
+function chosen<T extends { readonly name: string }>(option: string, all: readonly T[]): readonly T[] {
+  if (!has(option)) return all;
+  const names = text(option, "").split(",");
+  const unknown = names.filter((name) => !all.some((one) => one.name === name));
+  if (unknown.length > 0) {
+    complain(`${option}: unknown: ${unknown.join(", ")}; there are ${all.map(({ name }) => name).join(", ")}`);
+  }
+  return all.filter(({ name }) => names.includes(name));
+}
+
+function complain(why: string): never {
+  console.error(why);
+  process.exit(2);
+}
+
+async function serverOf(scenario: Scenario) {
+  const flags = ["--served-model-name", "m", "--disable-uvicorn-access-log", ...scenario.serve];
+  const server = await start(serverCommand(flags), { core: SERVER_CORE });
+  await warmUp(server.port);
+  if (!scenario.earlyRole) return { server, port: server.port, stop: () => server.stop() };
+  const words = [process.execPath, "bench/certify/early-role.ts", String(server.port)];
+  const proxy = await start(words, { core: SERVER_CORE });
+  await warmUp(proxy.port);
+  return { server, port: proxy.port, stop: () => Promise.all([proxy.stop(), server.stop()]) };
+}
+
+/** The first requests of a process wait for its compiler. */
+async function warmUp(port: number): Promise<void> {
+  const messages = [{ role: "user", content: "Hello" }];
+  const body = JSON.stringify({ model: "m", messages, stream: true, ignore_eos: true, max_tokens: WARM_UP.tokens });
+  const ask = async () => {
+    const headers = { "content-type": "application/json" };
+    const answer = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, { method: "POST", headers, body });
+    if (!answer.ok) throw new Error(`warm-up: HTTP ${answer.status}`);
+    await answer.arrayBuffer();
+  };
+  await Promise.all(Array.from({ length: WARM_UP.requests }, ask));
+}
+
+async function certify(tool: Tool, scenario: Scenario): Promise<Certified> {
+  const folder = `build/bench/certify-${process.pid}`;
+  rmSync(root + folder, { recursive: true, force: true });
+  mkdirSync(root + folder, { recursive: true });
+  const clock = new WallClock();
+  const { server, port, stop } = await serverOf(scenario);
+  try {
+    const options = { headers: {}, tls: { rejectUnauthorized: true } };
+    const source = new AskedTruth(`http://127.0.0.1:${server.port}`, options, clock);
+    const refused = await source.begin();
+    if (refused !== null) throw new Error(refused);
+    await runTool(tool, scenario, `http://127.0.0.1:${port}`, folder);
+    const observed = tool.read(root + folder);
+    const comparison = compare(observed, truthOf(await source.end()), scenario.interval);
+    if (comparison.requests === 0) throw new Error(`${tool.name}: no request of ${observed.length} is the server's`);
+    return { tool: tool.name, version: tool.version, scenario: scenario.name, ...comparison };
+  } finally {
+    clock.close();
+    await stop();
+    rmSync(root + folder, { recursive: true, force: true });
+  }
+}
+
+/**
+ * In a real-time class each process of a tool holds the core for 100 ms while its others wait. So with `--realtime` (root)
+ * a tool of many processes is only given more weight than what else runs: that of its session, for which it has one.
+ */
+const WEIGHTED = ["sh", "-c", 'echo -20 > /proc/self/autogroup; exec nice -n -20 "$@"', "sh"];
+
+function onCore(tool: Tool, words: readonly string[]): string[] {
+  if (!tool.manyProcesses) return pinned(CLIENT_CORE, words);
+  return [...(has("--realtime") ? WEIGHTED : []), "taskset", "-c", String(CLIENT_CORE), ...words];
+}
+
+async function runTool(tool: Tool, scenario: Scenario, url: string, folder: string): Promise<void> {
+  const child = Bun.spawn(onCore(tool, tool.command(scenario, url, folder)), {
+    cwd: root,
+    env: { ...process.env, ...tool.env },
+    detached: true,
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  // All processes that it started.
+  const timer = setTimeout(() => process.kill(-child.pid, "SIGKILL"), TIMEOUT_MS);
+  const [out, err, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
+  clearTimeout(timer);
+  if (code === 0) return;
+  const why = child.signalCode === null ? `ended with ${code}` : `was ended after ${TIMEOUT_MS / 1000} s`;
+  throw new Error(`${tool.name} ${why}, scenario ${scenario.name}:\n${out.slice(-1500)}${err.slice(-1500)}`);
+}
+
+const rows: Certified[] = [];
+for (const scenario of chosenScenarios) {
+  for (const tool of chosenTools) {
+    progress(`${scenario.name}: ${tool.name}`);
+    rows.push(await certify(tool, scenario));
+  }
+}
+table("Tool minus truth, ms: p50 / p99", errorRows(rows));
+table("What it is called, ms: tool's, true", meaningRows(rows));
+// Parts of the table are for looking at: the last line of the results is a whole one.
+if (isWhole) save("certify", { rows });
+if (has("--write-docs")) writeDocs();

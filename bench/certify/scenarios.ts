@@ -1,0 +1,44 @@
+/** Under which circumstances are the tools certified? Each run is a new server with these flags and a closed loop of chats. */
+
+export interface Scenario {
+  readonly name: string;
+  /** What it shows, for docs/measuring.md. */
+  readonly about: string;
+  readonly serve: readonly string[];
+  readonly concurrency: number;
+  readonly requests: number;
+  /** Output tokens of every request. */
+  readonly tokens: number;
+  /** `--stream-interval` of the server. */
+  readonly interval: number;
+  /** The first chunk, which holds a role and no text, comes at once, by a proxy in between: early-role.ts. */
+  readonly earlyRole?: true;
+}
+
+/** An idle server gives its first token after 100 ms, then one every 20 ms to each stream. */
+const PACE = ["--timing", "constant:ttft=100ms,itl=20ms"];
+const FEW = { concurrency: 8, requests: 40, tokens: 64, interval: 1 };
+
+export const scenarios: readonly Scenario[] = [
+  { name: "plain", about: "8 streams, a token every 20 ms, each in a chunk of its own", serve: PACE, ...FEW },
+  {
+    ...{ name: "chunks of 4", about: "the same with `--stream-interval 4`: after the first token four to a chunk" },
+    ...{ serve: [...PACE, "--stream-interval", "4"], ...FEW, interval: 4 },
+  },
+  {
+    ...{ name: "early role", about: "the same as plain, but the chunk that holds only the role comes at once" },
+    ...{ serve: PACE, ...FEW, earlyRole: true },
+  },
+  {
+    name: "preemption",
+    about: "8 streams of 192 tokens in a pool of 80 blocks: some lose their blocks and pause for a second or more",
+    serve: [...PACE, "--num-gpu-blocks-override", "80", "--max-model-len", "1024"],
+    ...{ concurrency: 8, requests: 24, tokens: 192, interval: 1 },
+  },
+  {
+    name: "200 streams",
+    about: "200 streams, 10,000 chunks a second: more than some clients can read",
+    serve: PACE,
+    ...{ concurrency: 200, requests: 400, tokens: 128, interval: 1 },
+  },
+];
