@@ -45,6 +45,8 @@ function range(schema: Keywords, integers: boolean): [number, number] {
     if (typeof below === "number") to = Math.min(to, below);
   }
   const step = Math.abs(number(schema.multipleOf, 1)) || 1;
+  // llguidance takes no minus sign of a multiple; where there is none without, it is better than none.
+  if (schema.multipleOf !== undefined && to >= 0) from = Math.max(from, 0);
   const width = WIDTH * Math.max(1, step);
   if (from === Number.NEGATIVE_INFINITY) from = to === Number.POSITIVE_INFINITY ? 0 : Math.min(0, to - width);
   if (to === Number.POSITIVE_INFINITY) to = Math.max(from, 0) + width;

@@ -4,8 +4,8 @@
  */
 import { BrokenStructure } from "./broken.ts";
 import { fits } from "./fits.ts";
-import { FORMATS } from "./formats.ts";
 import { fromPlain } from "./json-text.ts";
+import { GUIDANCE_FORMATS, needsGuidance } from "./libraries.ts";
 import { mistakeText, regexMistake } from "./rust-regex.ts";
 import { isKeywords, type Keywords, pointed, type Schema, TYPES } from "./schema.ts";
 
@@ -13,9 +13,6 @@ import { isKeywords, type Keywords, pointed, type Schema, TYPES } from "./schema
 const UNKNOWN = ["uniqueItems", "contains", "minContains", "maxContains"];
 const COUNTS = ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"];
 const BOUNDS = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
-/** `idn-` and `iri` forms and the like pass xgrammar or llguidance alike. */
-const OTHER_FORMATS = new Set(["unknown"]);
-const NOT_A_FORMAT = new Set(["regex"]);
 const DEPTH_MOST = 128;
 
 const broken = (what: string) => new BrokenStructure(`Grammar error: ${what}`);
@@ -31,19 +28,26 @@ export function readSchema(text: string): Schema {
   }
   if (!isKeywords(schema))
     throw new BrokenStructure("Invalid grammar specification: Expecting object schema to apply options");
-  check(schema, schema, 0);
+  check(schema, { root: schema, isGuided: needsGuidance(schema) }, 0);
   return schema;
 }
 
-function check(schema: unknown, root: Schema, depth: number): void {
+/** `isGuided`: llguidance is to do it, as XGrammar does not. */
+interface Whole {
+  readonly root: Schema;
+  readonly isGuided: boolean;
+}
+
+function check(schema: unknown, whole: Whole, depth: number): void {
   if (typeof schema === "boolean" || depth > DEPTH_MOST) return;
   if (!isKeywords(schema)) throw broken("schema must be an object or boolean");
-  const inner = (one: unknown) => check(one, root, depth + 1);
+  const inner = (one: unknown) => check(one, whole, depth + 1);
   checkType(schema);
-  checkReference(schema, root);
-  checkValues(schema, root);
+  checkReference(schema, whole.root);
+  checkValues(schema, whole.root);
   checkUnknown(schema);
-  checkText(schema);
+  checkPattern(schema);
+  if (whole.isGuided) checkFormat(schema);
   checkBounds(schema);
   for (const key of ["properties", "patternProperties", "$defs", "definitions"]) {
     const map = schema[key];
@@ -94,16 +98,18 @@ function checkUnknown(schema: Keywords): void {
   if (keys.length > 0) throw broken(`Unimplemented keys: ${JSON.stringify(keys.sort()).replaceAll('","', '", "')}`);
 }
 
-function checkText({ type, pattern, format }: Keywords): void {
-  if (pattern !== undefined) {
-    if (typeof pattern !== "string") throw broken(`Expected string for 'pattern', got ${JSON.stringify(pattern)}`);
-    const found = regexMistake(pattern);
-    // xgrammar leaves lookarounds of patterns out.
-    if (found !== null && !found.what.startsWith("look-around") && found.lookaround === undefined)
-      throw broken(mistakeText(pattern, found));
-  }
-  if (typeof format !== "string" || ![type ?? []].flat().includes("string") || OTHER_FORMATS.has(format)) return;
-  if (!Object.hasOwn(FORMATS, format) || NOT_A_FORMAT.has(format)) throw broken(`Unknown format: ${format}`);
+function checkPattern({ pattern }: Keywords): void {
+  if (pattern === undefined) return;
+  if (typeof pattern !== "string") throw broken(`Expected string for 'pattern', got ${JSON.stringify(pattern)}`);
+  const found = regexMistake(pattern);
+  // xgrammar leaves lookarounds of patterns out.
+  if (found !== null && !found.what.startsWith("look-around") && found.lookaround === undefined)
+    throw broken(mistakeText(pattern, found));
+}
+
+function checkFormat({ type, format }: Keywords): void {
+  const isText = type === undefined || [type].flat().includes("string");
+  if (isText && typeof format === "string" && !GUIDANCE_FORMATS.has(format)) throw broken(`Unknown format: ${format}`);
 }
 
 function checkBounds(schema: Keywords): void {

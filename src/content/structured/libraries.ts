@@ -1,0 +1,43 @@
+/**
+ * Which of vLLM's grammar libraries takes a schema, and which formats does each know? XGrammar is tried first; what it does not do
+ * goes to llguidance (vLLM 0.33, `v1/structured_output/backend_xgrammar.py`, `has_xgrammar_unsupported_json_features`).
+ */
+import { isKeywords, type Keywords } from "./schema.ts";
+
+const ARRAY_KEYS = ["uniqueItems", "contains", "minContains", "maxContains"];
+const BOTH = ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri"];
+const XGRAMMAR_FORMATS = new Set([...BOTH, "uri-reference", "uri-template", "json-pointer", "relative-json-pointer"]);
+/** Of llguidance 1.7.6. */
+export const GUIDANCE_FORMATS: ReadonlySet<string> = new Set([...BOTH, "unknown"]);
+
+/** Is there a keyword anywhere in it that XGrammar does not do? With `patternProperties`, Outlines gets it instead. */
+export function needsGuidance(schema: Keywords): boolean {
+  const rest: Keywords[] = [schema];
+  let isBeyond = false;
+  for (let one = rest.pop(); one !== undefined; one = rest.pop()) {
+    if ("patternProperties" in one) return false;
+    isBeyond ||= isBeyondXgrammar(one);
+    for (const value of Object.values(one)) for (const inner of [value].flat()) if (isKeywords(inner)) rest.push(inner);
+  }
+  return isBeyond;
+}
+
+function isBeyondXgrammar(schema: Keywords): boolean {
+  const types = [schema.type].flat();
+  if ("multipleOf" in schema && (types.includes("integer") || types.includes("number"))) return true;
+  if (types.includes("array") && ARRAY_KEYS.some((key) => key in schema)) return true;
+  if (types.includes("string")) {
+    if ("format" in schema && !XGRAMMAR_FORMATS.has(schema.format as string)) return true;
+    if (isBoundedForm(schema)) return true;
+  }
+  if (types.includes("object") && "propertyNames" in schema) {
+    const { propertyNames: names } = schema;
+    if ("properties" in schema || (isKeywords(names) && isBoundedForm(names))) return true;
+    if ((schema.unevaluatedProperties ?? true) !== true) return true;
+  }
+  return Array.isArray(schema.allOf) && schema.allOf.length >= 2;
+}
+
+function isBoundedForm(schema: Keywords): boolean {
+  return ("pattern" in schema || "format" in schema) && ("minLength" in schema || "maxLength" in schema);
+}
