@@ -21,7 +21,8 @@ const isLeftOut = (name: string) =>
   );
 
 /** Times and sizes of the recorded process, its garbage, refusals by a queue limit and tool calls that it had. */
-const VALUES_DIFFER = /_created$|^vllm:(?:admission_rejections|tool_call_parser_invocations)_total$|^process_|^python_gc_/;
+const VALUES_DIFFER =
+  /_created$|^vllm:(?:admission_rejections|tool_call_parser_invocations)_total$|^process_|^python_gc_/;
 const withoutValues = (text: string) => text.replace(/^([a-z].*) \S+$/gm, "$1");
 
 const HISTOGRAMS: Readonly<Record<HistogramName, string>> = {
@@ -54,7 +55,14 @@ for (const { name, model, maxModelLen } of recordings) {
     const real = parseExposition(text);
     // The classes were run outside a server: without its process, its middleware, and the estimates that are 0 in it.
     const server = name === "server";
-    const of = { ...identity, startedS: 0, modelName: model, ownProcess: server, http: routesOf(real), parsesTools: server };
+    const of = {
+      ...identity,
+      startedS: 0,
+      modelName: model,
+      ownProcess: server,
+      http: routesOf(real),
+      parsesTools: server,
+    };
     const page = await pages(of)("vllm", () => snapshotOf(real));
     const ours = parseExposition(page);
     const wanted = real.filter(({ name }) => !isLeftOut(name));
