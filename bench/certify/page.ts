@@ -16,6 +16,8 @@ export interface Run {
   readonly rows: readonly Certified[];
   readonly date: string;
   readonly commit: string;
+  /** Sources had changes that the commit has not. */
+  readonly changed: boolean;
   readonly realtime: boolean;
   readonly bun: string;
   readonly machine: {
@@ -78,14 +80,14 @@ export function sections(run: Run): Readonly<Record<string, string>> {
   };
 }
 
-function machineLine({ date, commit, machine, bun, realtime, rows }: Run): string {
+function machineLine({ date, commit, changed, machine, bun, realtime, rows }: Run): string {
   const versions = tools.map(({ name }) => `${name} ${rows.find(({ tool }) => tool === name)!.version}`).join(", ");
   const { cpu, cores, kernel, loadBefore } = machine;
   const ordinary = tools.filter(({ manyProcesses }) => manyProcesses).map(({ name }) => name);
   const how = realtime
     ? `, \`--realtime\` (server and tools before all else; ${ordinary.join(", ")} with more weight)`
     : "";
-  return `Measured on ${date.slice(0, 10)} at commit ${commit}, with ${cores} cores of ${cpu}, Linux ${kernel}, Bun ${bun}${how}; the machine was shared, its load average before the run was ${loadBefore}. ${versions}.`;
+  return `Measured on ${date.slice(0, 10)} at commit ${commit}${changed ? " and uncommitted changes" : ""}, with ${cores} cores of ${cpu}, Linux ${kernel}, Bun ${bun}${how}; the machine was shared, its load average before the run was ${loadBefore}. ${versions}.`;
 }
 
 /** Server and tools of the first scenario, and what the server is given in the others. */

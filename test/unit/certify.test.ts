@@ -162,6 +162,15 @@ describe("docs/measuring.md", () => {
     }
   });
 
+  test("scenarios were what they are called: pauses where blocks were lost, four tokens to a chunk", () => {
+    for (const { scenario, tool, preemptions, truth, chunks } of run.rows) {
+      expect([tool, scenario, preemptions > 0]).toEqual([tool, scenario, scenario === "preemption"]);
+      if (scenario === "preemption") expect(truth.itl.max!).toBeGreaterThan(10 * truth.itl.p99!);
+      const { requests, tokens, interval } = scenarios.find(({ name }) => name === scenario)!;
+      expect(chunks.written).toBe(requests * chunkEnds(tokens, interval).length);
+    }
+  });
+
   test("versions are those that are pinned", () => {
     for (const { name, version } of tools) expect(run.rows.find(({ tool }) => tool === name)?.version).toBe(version);
   });
