@@ -29,12 +29,17 @@ export function modelTemplate({ chatTemplate, specials }: Pick<ModelFolder, "cha
       messages: given,
       tools: tools ?? null,
       documents: null,
-      ...more,
+      ...said(more),
       add_generation_prompt: addGenerationPrompt,
     });
     const open = continueFinalMessage ? text.lastIndexOf(OPEN) : -1;
     return [open < 0 ? text : text.slice(0, open)];
   };
+}
+
+/** Names that say something: vLLM 0.33 drops the others (`merge_kwargs` of `renderers/params.py`). */
+function said(names: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(names).filter(([, value]) => value !== null && value !== "auto"));
 }
 
 function render(template: Template, context: Record<string, unknown>): string {

@@ -60,6 +60,14 @@ export function methodNotAllowed(allow: string): ErrorAnswer {
   return { status: 405, body: '{"detail":"Method Not Allowed"}', headers: { allow } };
 }
 
+/** What `SCALE_OUT` routes answer without --enable-scale-out (`entrypoints/scale_out/factories.py`). */
+export const scaleOutDisabled: ErrorAnswer = errorAnswer(
+  "Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out to enable them.",
+  "PermissionDeniedError",
+  null,
+  403,
+);
+
 /** Bytes that are no text, nesting beyond Python's limit, an int of more than 4,300 digits. */
 export const unparsableBody: ErrorAnswer = { status: 400, body: '{"detail":"There was an error parsing the body"}' };
 

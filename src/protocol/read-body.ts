@@ -44,7 +44,8 @@ export function readJson(
   return "value" in parsed && parsed.value === null ? { error: missingBody() } : parsed;
 }
 
-function isJson(contentType: string | null): boolean {
+/** Whether a body of this content type is looked at. */
+export function isJson(contentType: string | null): boolean {
   return contentType === "application/json" || contentType?.toLowerCase().split(";", 1)[0] === "application/json";
 }
 

@@ -5,7 +5,7 @@
  */
 import { badRequest, errorAnswer, validationError } from "../errors.ts";
 import type { PythonValue } from "../python-value.ts";
-import { jsonFailure, type Read } from "../read-body.ts";
+import { isJson, jsonFailure, type Read } from "../read-body.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import type { LineError } from "../types.ts";
 import { validationErrors } from "../validate.ts";
@@ -18,8 +18,8 @@ const MOST = 1024;
 export function readBatch(body: Uint8Array, contentType: string | null, limits: Limits): Read<ChatRequest> {
   const parsed = plain(body);
   const lists = parsed?.messages;
-  // Whatever is no list is what chat says of it.
-  if (!Array.isArray(lists)) return readChat(body, contentType, limits);
+  // Whatever is no list, or of another type, is what chat says of it.
+  if (!Array.isArray(lists) || !isJson(contentType)) return readChat(body, contentType, limits);
   const misshapen = shapeErrors(lists);
   if (misshapen.length > 0) return { error: validationErrors(misshapen) };
   if (lists.length > MOST) return { error: badRequest(`at most ${MOST} conversations make a batch`, "messages") };

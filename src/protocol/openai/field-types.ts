@@ -2,7 +2,7 @@
 
 import { validationRefusal } from "../errors.ts";
 import { repr, str } from "../python-repr.ts";
-import type { Int, PythonDict, PythonValue } from "../python-value.ts";
+import { type Int, type PythonDict, type PythonValue, toPlain } from "../python-value.ts";
 import { dataclass, model, optional, record, required, union } from "../structures.ts";
 import { anything, bool, FAIL, int, list, literal, nullable, object, type Type, text } from "../types.ts";
 
@@ -152,6 +152,28 @@ export const tool: Type<PythonDict> = model("ChatCompletionToolsParam", {
   ),
   defer_loading: optional(nullable(bool)),
 });
+
+/**
+ * A tool as templates see it (`ChatCompletionToolsParam`, `FunctionDefinition`): its own fields in their order, what is not
+ * said is null, but for two that are left out then.
+ */
+export function toolDict(given: PythonDict): unknown {
+  const { type = "function", function: of, defer_loading: outer = null } = toPlain(given) as Record<string, unknown>;
+  const called = of as Record<string, unknown>;
+  const { name, description = null, parameters = null, strict = null } = called;
+  const deferred = called.defer_loading ?? outer;
+  return {
+    type,
+    function: {
+      name,
+      description,
+      parameters,
+      ...(strict === null ? {} : { strict }),
+      ...(deferred === null ? {} : { defer_loading: deferred }),
+    },
+    ...(outer === null ? {} : { defer_loading: outer }),
+  };
+}
 
 export const toolChoice: Type<string | PythonDict> = union<string | PythonDict>(
   literal("none"),

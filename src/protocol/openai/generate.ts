@@ -202,14 +202,13 @@ export class Generator {
         );
       return brokenStream(this.#http, context, request, error);
     };
+    const rank = checkDataParallelRank(http.headers.get(RANK_HEADER), config.dataParallelSize);
     for (const { ids } of cut) {
-      const wrong = checkSampling(request, this.#limits, ids.length) ?? checkBadWords(request, badWords);
+      const wrong = checkSampling(request, this.#limits, ids.length, rank) ?? checkBadWords(request, badWords);
       if (wrong !== null) return refuseLate(wrong);
     }
     const made = written as Written | null;
     if (made !== null && "error" in made) return refuseLate(made.error);
-    const wrong = checkDataParallelRank(http.headers.get(RANK_HEADER), config.dataParallelSize);
-    if (wrong !== null) return refuseLate(wrong);
     if (cut.length * request.n > CHOICES_MOST) return refuse(engineBusy);
     const steering = steeringOf(request, badWords, this.#options.vocabulary);
     const script = ordered && this.#script(ordered, request, answerIds, prompts);

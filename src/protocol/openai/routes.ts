@@ -5,7 +5,7 @@ import { samplingDefaults } from "../../config/sampling-defaults.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { UnusableFolder } from "../../content/text-model.ts";
 import type { Dialect } from "../dialect.ts";
-import { internalError, requestTimedOut } from "../errors.ts";
+import { internalError, requestTimedOut, scaleOutDisabled } from "../errors.ts";
 import { reasoningSetup } from "../reasoning.ts";
 import type { Limits } from "../request.ts";
 import { toolParserKind } from "../tool-parsers.ts";
@@ -19,7 +19,7 @@ import { withImages } from "./images.ts";
 import { seededLogprobs } from "./logprobs.ts";
 import { loraRoutes } from "./lora-routes.ts";
 import { modelList } from "./models.ts";
-import { LORA_METHODS, METHODS } from "./served.ts";
+import { LORA_METHODS, METHODS, SCALE_OUT, SCALE_OUT_METHODS } from "./served.ts";
 import { Tokenizer } from "./tokenize.ts";
 
 /** Bodies are read and checked here, by vLLM's rules. */
@@ -32,7 +32,11 @@ const NO_PARSING = { parse: "none" } as const;
 export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) {
   const options = withImages(given);
   const { config, alive, epochSeconds } = options;
-  const http = new Http(options, config.runtimeLora ? { ...METHODS, ...LORA_METHODS } : METHODS);
+  const http = new Http(options, {
+    ...METHODS,
+    ...SCALE_OUT_METHODS,
+    ...(config.runtimeLora ? LORA_METHODS : {}),
+  });
   const adapters = new Adapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
   const limits = limitsOf(options, adapters);
   const server = serverOf(options);
@@ -79,9 +83,17 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
       .get("/version", ({ request, server }) => http.json({ request, server }, `{"version":"${VERSION}"}`))
       .get("/load", ({ request, server }) => http.json({ request, server }, load()))
       .use(lora)
+      .use(switchedOff(http))
       .use(dialects.reduce((all, dialect) => all.use(dialect.routes(house)), new Elysia()))
       .get("/kv_event_sources", ({ request, server }) => http.json({ request, server }, "{}"))
   );
+}
+
+function switchedOff(http: Http): Elysia {
+  const routes = new Elysia();
+  for (const path of SCALE_OUT)
+    routes.post(path, ({ request, server }) => http.error({ request, server }, scaleOutDisabled), NO_PARSING);
+  return routes;
 }
 
 const VERSION = "0.33.0";

@@ -104,7 +104,7 @@ const PYTHON_INT = /^\s*[+-]?\d+(?:_\d+)*\s*$/;
 
 /**
  * What the engine refuses when it takes the request: log probabilities above `--max-logprobs`, token ids outside the
- * vocabulary, grammars. Call it for each prompt after `checkPrompt`; `promptTokens` is that prompt's length. Without
+ * vocabulary, grammars, and `rank`, what is wrong with the rank that is named. Call it for each prompt after `checkPrompt`; `promptTokens` is that prompt's length. Without
  * `stream` the answer is this error (status 400). With `stream` vLLM has sent the head already: status 200, one frame by
  * `chatStreamError` or `completionStreamError`, then `data: [DONE]`.
  */
@@ -112,11 +112,13 @@ export function checkSampling(
   request: ChatRequest | CompletionRequest,
   limits: Limits,
   promptTokens = Number.POSITIVE_INFINITY,
+  rank: ErrorAnswer | null = null,
 ): ErrorAnswer | null {
   return (
     checkLogprobs(request, limits) ??
     checkTokenIds(request, limits) ??
     checkEngineFeatures(request, limits) ??
+    rank ??
     checkPromptIds(request, limits, promptTokens) ??
     checkRoutedExperts(request, promptTokens) ??
     (request.sampling.tooLargeForEngine ? unserializable : null)

@@ -2,6 +2,19 @@
 
 type Served = Readonly<Record<string, readonly string[]>>;
 
+/** Of servers that share out the work; this one has them switched off, as vLLM without --enable-scale-out. */
+export const SCALE_OUT = [
+  "/v1/chat/completions/render",
+  "/v1/completions/render",
+  "/v1/messages/render",
+  "/v1/responses/render",
+  "/v1/chat/completions/derender",
+  "/v1/completions/derender",
+  "/inference/v1/generate",
+] as const;
+/** They stand in no document. */
+export const SCALE_OUT_METHODS: Served = Object.fromEntries(SCALE_OUT.map((path) => [path, ["POST"]]));
+
 export const METHODS: Served = {
   "/v1/chat/completions": ["POST"],
   "/v1/chat/completions/batch": ["POST"],

@@ -14,28 +14,31 @@ import { bool, dict, FAIL, int, list, nullable, object, State, type Type, text }
 import { validationErrors } from "../validate.ts";
 import { Bodies } from "./body.ts";
 import { readMessages } from "./content.ts";
-import { tool } from "./field-types.ts";
+import { tool, toolDict } from "./field-types.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
 import { type MessageShape, message } from "./message-types.ts";
 import { incompatible } from "./prompts.ts";
-import { checkModel, checkTemplate } from "./translate.ts";
+import { checkModel, checkMultimodal, checkTemplate } from "./translate.ts";
 
 type Checked = ReadonlyMap<string, unknown>;
 type Part = { readonly parts: readonly PromptPart[]; readonly allowSpecial: boolean; readonly addSpecial: boolean };
 
-const shared = {
-  model: optional(nullable(text)),
-  add_special_tokens: optional(bool),
-  return_token_strs: optional(nullable(bool)),
-};
+/** Errors come in the order of the fields. */
 export const tokenizeBody: Type<Checked> = union(
-  record("TokenizeCompletionRequest", { ...shared, prompt: required(text) }),
+  record("TokenizeCompletionRequest", {
+    model: optional(nullable(text)),
+    prompt: required(text),
+    add_special_tokens: optional(bool),
+    return_token_strs: optional(nullable(bool)),
+  }),
   record("TokenizeChatRequest", {
-    ...shared,
+    model: optional(nullable(text)),
     messages: required(list(message)),
     add_generation_prompt: optional(bool),
+    return_token_strs: optional(nullable(bool)),
     continue_final_message: optional(bool),
+    add_special_tokens: optional(bool),
     chat_template: optional(nullable(text)),
     chat_template_kwargs: optional(nullable(object)),
     media_io_kwargs: optional(nullable(dict(object))),
@@ -45,7 +48,7 @@ export const tokenizeBody: Type<Checked> = union(
 );
 export const detokenizeBody: Type<Checked> = record("DetokenizeRequest", {
   model: optional(nullable(text)),
-  tokens: required(list(int({ ge: 0 }))),
+  tokens: required(list(int({ ge: 0, le: 2n ** 63n - 1n }))),
 });
 
 /** Work on less than this is too short to be seen in a step's lateness. */
@@ -77,7 +80,10 @@ export class Tokenizer {
   detokenize(context: Context): Promise<Response> {
     return this.#answer(context, detokenizeBody, (checked) => {
       const bytes: Uint8Array[] = [];
-      for (const id of checked.get("tokens") as Int[]) bytes.push(this.#options.vocabulary.bytesOf(Number(id)).slice());
+      const ids = checked.get("tokens") as Int[];
+      // The tokenizer counts with 32 bits.
+      if (ids.some((id) => id >= 2 ** 32)) throw new Refused(badRequest("number too large to fit in target type"));
+      for (const id of ids) bytes.push(this.#options.vocabulary.bytesOf(Number(id)).slice());
       return `{"prompt":${JSON.stringify(Buffer.concat(bytes).toString())}}`;
     });
   }
@@ -109,7 +115,10 @@ export class Tokenizer {
   #prompt(checked: Checked, body: PythonDict): Part {
     const prompt = checked.get("prompt");
     const given = checked.get("add_special_tokens") as boolean | undefined;
-    if (prompt !== undefined) return { parts: [prompt as string], allowSpecial: true, addSpecial: given ?? true };
+    if (prompt !== undefined) {
+      checkMultimodal(get(body, "mm_processor_kwargs"), get(body, "media_io_kwargs"));
+      return { parts: [prompt as string], allowSpecial: true, addSpecial: given ?? true };
+    }
     const orNull = <V>(name: string) => (checked.get(name) ?? null) as V | null;
     checkTemplate({
       chat_template: orNull("chat_template"),
@@ -119,7 +128,7 @@ export class Tokenizer {
     });
     const shapes = checked.get("messages") as MessageShape[];
     const messages = readMessages(shapes, get(body, "messages") as PythonValue[], this.#limits);
-    const tools = orNull<PythonDict[]>("tools")?.map(toPlain) ?? null;
+    const tools = orNull<PythonDict[]>("tools")?.map(toolDict) ?? null;
     const generation = checked.get("add_generation_prompt") !== false;
     if (generation && checked.get("continue_final_message") === true) throw new Refused(incompatible);
     const names = orNull<PythonDict>("chat_template_kwargs");

@@ -27,7 +27,7 @@ import type {
 } from "../request.ts";
 import { constraintError, resolveConstraints, structureOf } from "./constraints.ts";
 import { checkToolCalls, readMessages } from "./content.ts";
-import type { StructuredOutputs } from "./field-types.ts";
+import { type StructuredOutputs, toolDict } from "./field-types.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";
 import { checkContext } from "./limits.ts";
 
@@ -63,7 +63,7 @@ export function toChat(
     kind: "chat",
     ...common(values, body, limits, sampling),
     messages: made(readMessages(values.messages, messages, limits), changes),
-    tools: values.tools?.map(toPlain) ?? null,
+    tools: values.tools?.map(toolDict) ?? null,
     toolChoice: toolChoiceOf(values.tool_choice),
     parallelToolCalls: values.parallel_tool_calls !== false,
     logprobs: wantsLogprobs,
@@ -137,19 +137,33 @@ export function checkTemplate(
           "Refused request with untrusted chat template.",
       ),
     );
-  if (truthy(values.mm_processor_kwargs ?? null))
+  checkMultimodal(values.mm_processor_kwargs, values.media_io_kwargs);
+  for (const [name, message] of RESERVED_NAMES)
+    if (values.chat_template_kwargs !== null && (get(values.chat_template_kwargs, name) ?? null) !== null)
+      throw new Refused(badRequest(message));
+}
+
+/** Of any shape where the field is none of the request's. Throws `Refused`. */
+export function checkMultimodal(processor: PythonValue | undefined, media: PythonValue | undefined): void {
+  if (truthy(processor ?? null))
     throw validationRefusal(
       "Per-request mm_processor_kwargs are disabled by default because they can change multimodal preprocessing resource usage. " +
         "Start the server with --trust-request-mm-kwargs only when clients are trusted.",
       "mm_processor_kwargs",
     );
-  if ((values.media_io_kwargs?.size ?? 0) > 0)
+  if (truthy(media ?? null))
     throw validationRefusal(
       "Per-request media_io_kwargs are disabled by default because they can change multimodal media loading resource usage. " +
         "Start the server with --trust-request-mm-kwargs only when clients are trusted.",
       "media_io_kwargs",
     );
 }
+
+/** What vLLM itself hands on under these names, and what Python says of two. */
+const RESERVED_NAMES = [
+  ["conversation", "safe_apply_chat_template() got multiple values for argument 'conversation'"],
+  ["messages", "jinja2.environment.Template.render() got multiple values for keyword argument 'messages'"],
+] as const;
 
 export function toCompletion(
   values: CompletionValues,
