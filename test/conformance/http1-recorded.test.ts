@@ -8,6 +8,7 @@ import net from "node:net";
 import { DOOR } from "../../src/config/door.ts";
 import type { IncomingRequest } from "../../src/protocol/http1/request.ts";
 import { HttpServer } from "../../src/protocol/http1/server.ts";
+import { eventually } from "../server.ts";
 
 interface Recorded {
   readonly name: string;
@@ -84,7 +85,12 @@ beforeAll(() => {
 afterAll(() => server.stop(true));
 
 /** All that comes until the server closes or has been silent for a while, and whether it closed. */
-async function talk(parts: readonly string[]): Promise<Pick<Recorded, "received" | "closed">> {
+async function talk({
+  name,
+  sent,
+  received: wanted,
+  closed: closes,
+}: Recorded): Promise<Pick<Recorded, "received" | "closed">> {
   const socket = net.connect(server.port, "127.0.0.1");
   let received = "";
   let closed = false;
@@ -97,15 +103,20 @@ async function talk(parts: readonly string[]): Promise<Pick<Recorded, "received"
     closed = true;
   });
   socket.on("error", () => {});
-  for (const part of parts) {
+  for (const part of sent) {
+    // What comes together with a request for another protocol is passed over.
+    if (name.startsWith("upgrade") && part !== sent[0]) await eventually(() => received !== "");
     socket.write(Buffer.from(part, "latin1"));
     await Bun.sleep(PART_MS);
-    last = performance.now();
   }
+  // A busy machine may be late with what is to come; what is not to come has its time.
+  const undated = () => received.replace(/date: [^\r]+/g, "date: <date>");
+  for (let i = 0; i < 400 && !closed && (closes || undated().length < wanted.length); i++) await Bun.sleep(5);
+  last = performance.now();
   while (!closed && performance.now() - last < SILENT_MS) await Bun.sleep(5);
   const wasClosed = closed;
   socket.destroy();
-  return { received: received.replace(/date: [^\r]+/g, "date: <date>"), closed: wasClosed };
+  return { received: undated(), closed: wasClosed };
 }
 
 test("what was recorded is what was sent", () => {
@@ -117,8 +128,9 @@ test("what was recorded is what was sent", () => {
 test("every exchange is as uvicorn's, to the byte, and ends as there", async () => {
   const wrong: (Recorded & { readonly got: object })[] = [];
   await Promise.all(
-    recorded.map(async ({ name, sent, received, closed }) => {
-      const got = await talk(sent);
+    recorded.map(async (one) => {
+      const { name, sent, received, closed } = one;
+      const got = await talk(one);
       if (got.received !== received || got.closed !== closed) wrong.push({ name, sent, received, closed, got });
     }),
   );

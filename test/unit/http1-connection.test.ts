@@ -163,6 +163,18 @@ test("a client that leaves is told of once, and what it had not taken is no long
   expect(kernel.written).toBe("");
 });
 
+test("a socket that has closed is full until that is told", () => {
+  const { kernel, server, connection } = streaming();
+  kernel.room = 10_000;
+  connection.drain();
+  kernel.terminate();
+  const { stream } = server.emitting[0]!;
+  expect(stream.write("x")).toBe(false);
+  expect([stream.full, server.held > 0, server.told.includes("gone")]).toEqual([true, true, false]);
+  connection.lost();
+  expect([server.held, server.told.filter((one) => one === "gone")]).toEqual([0, ["gone"]]);
+});
+
 test("a stream that begins after its client has left is told so", () => {
   const told: string[] = [];
   const kernel = new Kernel();

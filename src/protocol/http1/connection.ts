@@ -171,12 +171,14 @@ export class Connection implements Line, ParserEvents {
     let taken = 0;
     if (this.#backlog.length === 0) {
       taken = this.#socket.write(bytes, 0, length);
-      if (taken === length || taken < 0) return 0;
+      if (taken === length) return 0;
     }
+    // A closed socket takes nothing more, and whoever writes waits until that is told: `lost` follows.
+    const left = taken < 0 ? length : length - taken;
     // A copy: `bytes` is where the next chunk is put together, and a Buffer's `slice` is a view.
-    this.#backlog.push(Buffer.from(bytes.subarray(taken, length)));
+    if (taken >= 0) this.#backlog.push(Buffer.from(bytes.subarray(taken, length)));
     if (then !== null && !this.#drained.includes(then)) this.#drained.push(then);
-    return length - taken;
+    return left;
   }
 
   finished(): void {

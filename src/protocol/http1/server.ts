@@ -9,6 +9,7 @@ import type { Exchange } from "./exchange.ts";
 import { DateLine } from "./head.ts";
 import type { ListenOptions } from "./listen.ts";
 import type { IncomingRequest } from "./request.ts";
+import { respond } from "./respond.ts";
 
 /** The routes. */
 interface Application {
@@ -111,9 +112,10 @@ export class HttpServer implements DirectFront, House {
     const request = exchange.request as IncomingRequest as unknown as Request;
     this.#exchanges.set(request, exchange);
     const broken = () => exchange.answer(500, FAILED, "Internal Server Error");
+    const send = (response: Response) => (response === TAKEN ? undefined : respond(exchange, response));
     const made = this.#app.fetch(request);
-    if (made instanceof Promise) made.then((response) => this.#send(exchange, response)).catch(broken);
-    else void this.#send(exchange, made).catch(broken);
+    if (made instanceof Promise) made.then(send).catch(broken);
+    else void send(made)?.catch(broken);
   }
 
   date(): string {
@@ -134,13 +136,6 @@ export class HttpServer implements DirectFront, House {
 
   asked(connection: Expiring): void {
     this.#heads?.forget(connection);
-  }
-
-  /** What a route made that knows nothing of this front. */
-  async #send(exchange: Exchange, response: Response): Promise<void> {
-    if (exchange.answered) return;
-    const body = response.body === null ? null : await response.bytes();
-    exchange.answer(response.status, Object.fromEntries(response.headers), body);
   }
 
   #of(request: Request): Exchange {

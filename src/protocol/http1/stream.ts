@@ -69,6 +69,7 @@ export class SocketStream implements EventSink, Drained {
     if (this.#state === State.Early) return this.write(Buffer.concat([before, piece, after]).toString());
     if (this.#state !== State.Open) return true;
     const length = before.length + piece.length + after.length;
+    if (length === 0) return !this.full; // a chunk of nothing would be the last one
     const into = roomFor(length);
     let at = putSize(into, length);
     into.set(before, at);
