@@ -49,11 +49,16 @@ export async function sample(url: string, series: string): Promise<number> {
   return line === undefined ? Number.NaN : Number(line.slice(line.lastIndexOf(" ") + 1));
 }
 
-/** Asks until `wanted` holds, at most some seconds. */
+/** Asks until `wanted` holds, at most some seconds. What it throws is no answer yet: a process that is killed cuts connections. */
 export async function eventually(wanted: () => Promise<boolean> | boolean, tries = 500): Promise<void> {
+  let thrown: unknown = new Error("it did not come about in time");
   for (let i = 0; i < tries; i++) {
-    if (await wanted()) return;
+    try {
+      if (await wanted()) return;
+    } catch (error) {
+      thrown = error;
+    }
     await Bun.sleep(10);
   }
-  throw new Error("it did not come about in time");
+  throw thrown;
 }
