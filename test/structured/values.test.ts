@@ -140,6 +140,18 @@ test.each(PATTERNS)("texts of %s match it as a whole", (source) => {
   for (let seed = 0; seed < 100; seed++) expect(pattern.draw(new Draws(seed))).toMatch(whole);
 });
 
+test.each([
+  [{ const: { a: [1, "x y"] } }, /^\{"a":\[1,"x y"\]\}$/],
+  [{ enum: [[1, 2]] }, /^\[1,2\]$/],
+  [{ type: "array", items: { const: [1, 2] }, minItems: 2, maxItems: 2 }, /^\[\[1,2\], \[1,2\]\]$/],
+  [{ type: "string", pattern: "^[^a]{20}$" }, /^"[^"\\]*"$/],
+  [{ type: "integer", multipleOf: 3, minimum: -30, maximum: 9 }, /^[0369]$/],
+  [{ type: "integer", multipleOf: 3, minimum: -30, maximum: -28 }, /^-30$/],
+] as const)("%j is written as the grammar libraries take it", (schema, form) => {
+  const values = new Values(schema as Schema);
+  for (let seed = 0; seed < 50; seed++) expect(jsonText(values.draw(new Draws(seed)))).toMatch(form);
+});
+
 test("a length is kept where the pattern has it", () => {
   const pattern = new Pattern("^[a-z]{2,}(-[a-z]{2,5})*$");
   for (let seed = 0; seed < 100; seed++) {

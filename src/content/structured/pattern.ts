@@ -166,7 +166,8 @@ function oneOf(ranges: Ranges): Node {
   // Plain characters where there are some: others are rarely what is meant.
   const plain = ranges
     .map(([from, to]) => [Math.max(from, 0x20), Math.min(to, 0x7e)] as const)
-    .filter(([from, to]) => from <= to);
+    .filter(([from, to]) => from <= to)
+    .flatMap((range) => ESCAPED.reduce<Ranges>(splitAround, [range]));
   const taken = plain.length > 0 ? plain : ranges;
   const sizes = taken.map(([from, to]) => to - from + 1);
   return {
@@ -177,6 +178,22 @@ function oneOf(ranges: Ranges): Node {
       out.push(String.fromCodePoint(taken[at]![0] + draws.below(sizes[at]!)));
     },
   };
+}
+
+/** The quote and the backslash: no model writes them within a JSON text's `pattern`, as XGrammar takes no escape there. */
+const ESCAPED = [0x22, 0x5c];
+
+/** Only from within a range: a character that is named is meant. */
+function splitAround(ranges: Ranges, code: number): Ranges {
+  return ranges.flatMap(([from, to]): Ranges => {
+    const isInside = from < code && code < to;
+    return isInside
+      ? [
+          [from, code - 1],
+          [code + 1, to],
+        ]
+      : [[from, to]];
+  });
 }
 
 const DIGITS: Ranges = [[0x30, 0x39]];
