@@ -70,7 +70,7 @@ export function sections(run: Run): Readonly<Record<string, string>> {
   return {
     tools: markdown([
       ["Tool", "Version", "Its ITL is made of"],
-      ...tools.map((one) => [one.name, one.version, one.itl]),
+      ...tools.map(({ name, itl }) => [name, versionIn(run, name), itl]),
     ]),
     scenarios: markdown([["Scenario", "What"], ...scenarios.map((one) => [one.name, one.about])]),
     commands: commands(),
@@ -80,14 +80,15 @@ export function sections(run: Run): Readonly<Record<string, string>> {
   };
 }
 
-function machineLine({ date, commit, changed, machine, bun, realtime, rows }: Run): string {
-  const versions = tools.map(({ name }) => `${name} ${rows.find(({ tool }) => tool === name)!.version}`).join(", ");
+const versionIn = ({ rows }: Run, name: string) => rows.find(({ tool }) => tool === name)!.version;
+
+function machineLine({ date, commit, changed, machine, bun, realtime }: Run): string {
   const { cpu, cores, kernel, loadBefore } = machine;
   const ordinary = tools.filter(({ manyProcesses }) => manyProcesses).map(({ name }) => name);
   const how = realtime
     ? `, \`--realtime\` (server and tools before all else; ${ordinary.join(", ")} with more weight)`
     : "";
-  return `Measured on ${date.slice(0, 10)} at commit ${commit}${changed ? " and uncommitted changes" : ""}, with ${cores} cores of ${cpu}, Linux ${kernel}, Bun ${bun}${how}; the machine was shared, its load average before the run was ${loadBefore}. ${versions}.`;
+  return `Measured on ${date.slice(0, 10)} at commit ${commit}${changed ? " and uncommitted changes" : ""}, with ${cores} cores of ${cpu}, Linux ${kernel}, Bun ${bun}${how}; the machine was shared, its load average before the run was ${loadBefore}.`;
 }
 
 /** Server and tools of the first scenario, and what the server is given in the others. */
