@@ -6,7 +6,7 @@ import { Finish, type Outcome } from "../../src/engine/types.ts";
 import type { Asked, Wishes } from "../../src/protocol/openai/answer.ts";
 import { CollectedAnswer } from "../../src/protocol/openai/collect.ts";
 import { HeldIds } from "../../src/protocol/openai/held-ids.ts";
-import { seededLogprobs } from "../../src/protocol/openai/logprobs.ts";
+import { Logprobs, seededLogprobs } from "../../src/protocol/openai/logprobs.ts";
 import { StreamedAnswer } from "../../src/protocol/openai/stream.ts";
 import type { EventSink } from "../../src/protocol/sink.ts";
 
@@ -294,4 +294,32 @@ test("log probabilities depend on seed and position alone", () => {
   expect(logprobs[0]).toBe(logprob);
   expect(logprobs.toSorted((a, b) => b - a)).toEqual([...logprobs]);
   expect(logprob).toBeLessThan(0);
+});
+
+test("log probabilities of the vocabulary add up to 1, fall by rank, and no token comes twice", () => {
+  const SIZES = [2, 31, 32, 33, 580, 2000];
+  fc.assert(
+    fc.property(fc.integer(), fc.constantFrom(...SIZES), fc.nat(1e9), fc.nat(100_000), (seed, size, any, position) => {
+      const { ids, logprobs } = seededLogprobs(size)(seed, any % size, position, size);
+      expect(new Set(ids).size).toBe(size);
+      expect(logprobs.every((value) => Number.isFinite(value) && value < 0)).toBe(true);
+      expect(logprobs.toSorted((a, b) => b - a)).toEqual([...logprobs]);
+      const sum = logprobs.reduce((all, value) => all + Math.exp(value), 0);
+      expect(sum).toBeLessThan(1 + 1e-5);
+      expect(sum).toBeGreaterThan(1 - 1e-5);
+      expect(seededLogprobs(size)(seed, any % size, position, 1).logprobs).toEqual(logprobs.slice(0, 1));
+    }),
+  );
+});
+
+test("tokens of logprob_token_ids have no more than the sampled one leaves", () => {
+  fc.assert(
+    fc.property(fc.integer(), fc.nat(600), fc.uniqueArray(fc.nat(600), { maxLength: 128 }), (seed, id, chosen) => {
+      const shown = new Logprobs(seededLogprobs(600), seed, vocabulary, 0, true, chosen).chat([id], 0);
+      const { content } = JSON.parse(shown) as { content: { top_logprobs: { logprob: number }[] }[] };
+      const values = content[0]!.top_logprobs.map(({ logprob }) => logprob);
+      expect(values.reduce((all, value) => all + Math.exp(value), 0)).toBeLessThan(1 + 1e-5);
+      expect(Math.max(...values)).toBe(values[0]!);
+    }),
+  );
 });

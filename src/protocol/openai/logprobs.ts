@@ -28,21 +28,38 @@ export type LogprobSource = (
   prompt?: boolean,
 ) => Candidates;
 
-/** Values as a confident model gives them: the sampled token ranks first, the others fall off behind it. */
+/** Most ranks that each take a share of the probability that is left; other tokens have equal parts of the remainder. */
+const HEAD_MOST = 32;
+/** A share is one of these bounds or between them: so each rank has less than the one before. */
+const SHARE = { least: 0.4, most: 0.6 };
+
+/**
+ * Values as a confident model gives them: the sampled token ranks first, the others fall off behind it, and the
+ * probabilities of the vocabulary add up to 1. No id comes twice.
+ */
 export function seededLogprobs(vocabularySize: number): LogprobSource {
+  const head = Math.min(HEAD_MOST, Math.floor(vocabularySize / 2));
   return (seed, id, position, count) => {
     let state = Math.imul(seed ^ Math.imul(position + 1, 0x9e3779b9), 0x85ebca6b) >>> 0;
     const draw = () => {
       state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x6d2b79f5) >>> 0;
       return state / 2 ** 32;
     };
+    const logprob = Math.fround(-0.01 - 0.65 * draw());
     const ids = [id];
-    const logprobs = [Math.fround(-0.01 - draw())];
-    const logprob = logprobs[0]!;
-    for (let rank = 1, last = logprob - 0.5; rank < count; rank++) {
-      ids.push((id + 1 + Math.floor(draw() * (vocabularySize - 1))) % vocabularySize);
-      last = Math.fround(last - 0.05 - draw());
-      logprobs.push(last);
+    const logprobs = [logprob];
+    let step = 1 + Math.floor(draw() * (vocabularySize - 1));
+    while (divisor(step, vocabularySize) > 1) step = (step % (vocabularySize - 1)) + 1;
+    let left = Math.log1p(-Math.exp(logprob));
+    for (let rank = 1; rank < Math.min(count, vocabularySize); rank++) {
+      ids.push((id + rank * step) % vocabularySize);
+      if (rank < head) {
+        const share = SHARE.least + (SHARE.most - SHARE.least) * draw();
+        logprobs.push(Math.fround(left + Math.log(share)));
+        left += Math.log1p(-share);
+      } else {
+        logprobs.push(Math.fround(left - Math.log(vocabularySize - head)));
+      }
     }
     ids.length = Math.min(count, ids.length);
     logprobs.length = ids.length;
@@ -50,10 +67,14 @@ export function seededLogprobs(vocabularySize: number): LogprobSource {
   };
 }
 
+function divisor(a: number, b: number): number {
+  return b === 0 ? a : divisor(b, a % b);
+}
+
 /** Values below are shown as this: JSON has no -Infinity. */
 const FLOOR = -9999;
-/** How far the tokens of `logprob_token_ids` are behind the sampled one, at least and at most beyond that. */
-const MARGIN = 0.5;
+/** Each token of `logprob_token_ids` has its part of what the sampled one leaves, for so many of them at most, or less. */
+const CHOSEN_MOST = 128;
 const SPREAD = 12;
 /** Tokens before a broken one that may belong to the same character. */
 const CONTEXT = 4;
@@ -179,10 +200,11 @@ export class Logprobs {
     if (this.#chosen === null) return this.#entries(id, position);
     const { logprob, rank } = this.#source(this.#seed, id, position, 0);
     const entries = [{ id, text: this.#textOf(id), logprob, rank }];
+    const most = Math.log1p(-Math.exp(logprob)) - Math.log(CHOSEN_MOST);
     for (const other of new Set(this.#chosen)) {
       if (other === id) continue;
-      const behind = MARGIN + (SPREAD * mix(this.#seed ^ other, position)) / 2 ** 32;
-      entries.push({ id: other, text: this.#textOf(other), logprob: Math.fround(logprob - behind), rank: 0 });
+      const behind = (SPREAD * mix(this.#seed ^ other, position)) / 2 ** 32;
+      entries.push({ id: other, text: this.#textOf(other), logprob: Math.fround(most - behind), rank: 0 });
     }
     return entries;
   }
