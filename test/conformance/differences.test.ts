@@ -107,6 +107,28 @@ row("routes of dev mode that are not served are unknown paths", async () => {
   await unknownPaths(paths);
 });
 
+row("/metrics is for GET, and no other path is it", async () => {
+  const status = async (method: string, path: string) =>
+    (await exchange({ method, path, headers }, portOf(server))).status;
+  expect([await status("GET", "/metrics"), await status("GET", "/metrics/")]).toEqual([200, 200]);
+  expect([await status("POST", "/metrics"), await status("DELETE", "/metrics")]).toEqual([405, 405]);
+  expect(await status("GET", "/metricsx")).toBe(404);
+});
+
+row("an empty text is echoed as nothing", async () => {
+  // With the built-in vocabulary it is no prompt; this model's tokenizer puts a token in front.
+  const folder = new URL("model", import.meta.url).pathname;
+  const own = await serve(["--served-model-name", "m", "--timing", "none", "--tokenizer", folder]);
+  const ask = async (echo: boolean) => {
+    const body = JSON.stringify({ ...FIXED, prompt: ["", "a"], echo });
+    const init = { method: "POST", headers: { "content-type": "application/json" }, body };
+    return texts({ json: (await (await fetch(`${own.url}/v1/completions`, init)).json()) as Answer });
+  };
+  const [plain, echoed] = [await ask(false), await ask(true)];
+  await own.stop();
+  expect(echoed).toEqual([plain[0]!, `a${plain[1]!}`]);
+});
+
 row("the seed alone decides the text", async () => {
   const [one, ...others] = await Promise.all([
     complete(),
