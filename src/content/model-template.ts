@@ -37,9 +37,13 @@ export function modelTemplate({ chatTemplate, specials }: Pick<ModelFolder, "cha
   };
 }
 
+/** What the template engine declares itself, and does not take twice; Jinja lets it be hidden, which no template needs. */
+const DECLARED = ["false", "true", "none", "False", "True", "None", "raise_exception", "range", "strftime_now"];
+
 /** Names that say something: vLLM 0.33 drops the others (`merge_kwargs` of `renderers/params.py`). */
 function said(names: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(names).filter(([, value]) => value !== null && value !== "auto"));
+  const isSaid = ([name, value]: [string, unknown]) => value !== null && value !== "auto" && !DECLARED.includes(name);
+  return Object.fromEntries(Object.entries(names).filter(isSaid));
 }
 
 function render(template: Template, context: Record<string, unknown>): string {

@@ -129,6 +129,20 @@ row("an empty text is echoed as nothing", async () => {
   expect(echoed).toEqual([plain[0]!, `a${plain[1]!}`]);
 });
 
+row("a whole float in a tool's schema is an integer in the prompt", async () => {
+  const own = await serve(["--timing", "none", "--tokenizer", new URL("model", import.meta.url).pathname]);
+  const tokens = async (minimum: string) => {
+    const tool = `{"type":"function","function":{"name":"f","parameters":{"minimum":${minimum}}}}`;
+    const body = `{"messages":[{"role":"user","content":"x"}],"tools":[${tool}]}`;
+    const init = { method: "POST", headers: { "content-type": "application/json" }, body };
+    return ((await (await fetch(`${own.url}/tokenize`, init)).json()) as { tokens: number[] }).tokens;
+  };
+  const [float, integer, half] = [await tokens("1.0"), await tokens("1"), await tokens("1.5")];
+  await own.stop();
+  expect(float).toEqual(integer);
+  expect(half).not.toEqual(integer);
+});
+
 row("the seed alone decides the text", async () => {
   const [one, ...others] = await Promise.all([
     complete(),

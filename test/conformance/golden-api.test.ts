@@ -57,7 +57,7 @@ test("with --http-server socket every listed case is repeated to the byte, heade
 // Made with the recorder of the other recordings, of the same server, where what we did had to be guessed.
 test("corners: batches, invocations, stops inside steps, bursts, CORS, sleep, adapters, death", async () => {
   const all = await verdicts(null, null, "recorded-corners");
-  expect(all.length).toBe(401);
+  expect(all.length).toBe(402);
   expect(all.filter(({ wrong }) => wrong !== null)).toEqual([]);
 });
 
