@@ -1,8 +1,9 @@
 /**
- * `npx bun run golden:api -- DIR [--only LIST] [--http-server bun|socket] [--mutate SEED]`: plays every recorded exchange
+ * `npx bun run golden:api -- DIR [--only LIST] [--http-server socket|bun] [--mutate SEED]`: plays every recorded exchange
  * of a folder against a live server. LIST is a file with a name per line (what follows a `#` is a comment), or names
- * separated by commas. With `--http-server socket` the order of header lines is compared too. With `--mutate` one thing of
- * each recording is changed first: then every case must fail.
+ * separated by commas. The servers speak HTTP as uvicorn does (`serve --http-server socket`), and the order of header lines
+ * is compared too; with `--http-server bun` as by default, where four of vLLM's cases are answered by Bun
+ * (docs/differences.md). With `--mutate` one thing of each recording is changed first: then every case must fail.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -10,7 +11,7 @@ import { readFolder } from "./api/cases.ts";
 import { mutated } from "./api/mutate.ts";
 import { playAll } from "./api/play.ts";
 
-const USAGE = "usage: npx bun run golden:api -- DIR [--only LIST] [--http-server bun|socket] [--mutate SEED]";
+const USAGE = "usage: npx bun run golden:api -- DIR [--only LIST] [--http-server socket|bun] [--mutate SEED]";
 
 function fail(why: string): never {
   console.error(`golden:api: ${why}\n${USAGE}`);
@@ -40,7 +41,7 @@ const [dir, ...rest] = positionals;
 if (dir === undefined || rest.length > 0) fail("one folder is needed");
 if (!existsSync(dir)) fail(`${dir}: no such folder`);
 if (values.mutate !== undefined && !/^\d+$/.test(values.mutate)) fail(`--mutate ${values.mutate}: a whole number`);
-const http = values["http-server"] ?? "bun";
+const http = values["http-server"] ?? "socket";
 if (http !== "bun" && http !== "socket") fail(`--http-server ${http}: bun or socket`);
 const only = values.only === undefined ? null : namesOf(values.only);
 const folder = readFolder(dir, only);

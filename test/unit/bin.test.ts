@@ -21,14 +21,15 @@ async function environmentOf(
     stderr: "ignore",
     env: { ...process.env, ...env },
   });
+  // Held from the start: an input that nobody holds may be closed at any time, and a replay ends with it.
+  const { pid, stdin } = command;
   try {
-    const { pid } = command;
     const child = () => readFileSync(`/proc/${pid}/task/${pid}/children`, "latin1").trim();
     await eventually(() => child() !== "" && readFileSync(`/proc/${child()}/cmdline`, "latin1").includes("main.ts"));
     return readFileSync(`/proc/${child()}/environ`, "latin1").split("\0");
   } finally {
     if (ends) command.kill();
-    command.stdin.end();
+    stdin.end();
     await command.exited;
   }
 }
