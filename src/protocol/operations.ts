@@ -22,6 +22,16 @@ export interface Described {
 /** By path; the methods of one path answer alike. */
 export type Operations = Readonly<Record<string, Operation>>;
 
+/** All of its properties are there. */
+export const object = (title: string, properties: Readonly<Record<string, Schema>>): Schema => ({
+  type: "object",
+  title,
+  properties,
+  required: Object.keys(properties),
+});
+export const json = (schema: Schema) => ({ "application/json": { schema } });
+export const answer = (description: string, schema: Schema): Described => ({ description, content: json(schema) });
+
 /** A body with these fields, and what is said of each. */
 export function bodySchema(title: string, fields: Fields, parameterOf: (name: string) => Parameter): Schema {
   const properties = Object.entries(fields).map(([name, { type, default: value }]) => {

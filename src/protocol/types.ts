@@ -225,7 +225,8 @@ function expected(words: readonly string[]): string {
   return quoted.length > 0 ? `${quoted.join(", ")} or ${last}` : last;
 }
 
-export function literal<W extends string>(...words: W[]): Type<W> {
+/** One of some texts; `error` is pydantic's name for what is none of them. */
+function oneOf<W extends string>(words: readonly W[], error: "literal_error" | "enum"): Type<W> {
   const list = expected(words);
   return {
     name: list,
@@ -233,22 +234,14 @@ export function literal<W extends string>(...words: W[]): Type<W> {
     check: (value, state) =>
       words.includes(value as W)
         ? (value as W)
-        : state.fail("literal_error", `Input should be ${list}`, value, { expected: list }),
+        : state.fail(error, `Input should be ${list}`, value, { expected: list }),
   };
 }
 
+export const literal = <W extends string>(...words: W[]): Type<W> => oneOf(words, "literal_error");
+
 /** A Python `Enum` of texts. */
-export function enumeration(...words: string[]): Type<string> {
-  const list = expected(words);
-  return {
-    name: list,
-    schema: { type: "string", enum: words },
-    check: (value, state) =>
-      words.includes(value as string)
-        ? (value as string)
-        : state.fail("enum", `Input should be ${list}`, value, { expected: list }),
-  };
-}
+export const enumeration = (...words: string[]): Type<string> => oneOf(words, "enum");
 
 /** The members of a union, or the one type. */
 export function alternatives(schema: Schema): readonly Schema[] {

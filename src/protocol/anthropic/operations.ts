@@ -1,20 +1,11 @@
 /** What do the routes of Anthropic's dialect look like to a machine? */
-import { bodySchema, type Described, type Operations } from "../operations.ts";
-import type { Schema } from "../types.ts";
+import { answer, bodySchema, json, type Operations, object } from "../operations.ts";
 import type { Fields } from "../validate.ts";
 import { countFields, messagesFields } from "./fields.ts";
 import { parameters } from "./parameters.ts";
 
 const text = { type: "string" };
 const count = { type: "integer" };
-const object = (title: string, properties: Readonly<Record<string, Schema>>): Schema => ({
-  type: "object",
-  title,
-  properties,
-  required: Object.keys(properties),
-});
-const json = (schema: Schema) => ({ "application/json": { schema } });
-const answer = (description: string, schema: Schema): Described => ({ description, content: json(schema) });
 const failure = object("AnthropicErrorResponse", {
   type: { const: "error" },
   error: object("AnthropicError", { type: text, message: text }),

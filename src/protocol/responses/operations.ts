@@ -1,19 +1,10 @@
 /** What do the routes of `/v1/responses` look like to a machine? */
-import { bodySchema, type Described, type Operations } from "../operations.ts";
-import type { Schema } from "../types.ts";
+import { answer, bodySchema, type Described, json, type Operations, object } from "../operations.ts";
 import { responsesFields } from "./fields.ts";
 import { parameters } from "./parameters.ts";
 
 const text = { type: "string" };
 const record = { type: "object", additionalProperties: true };
-const object = (title: string, properties: Readonly<Record<string, Schema>>): Schema => ({
-  type: "object",
-  title,
-  properties,
-  required: Object.keys(properties),
-});
-const json = (schema: Schema) => ({ "application/json": { schema } });
-const answer = (description: string, schema: Schema): Described => ({ description, content: json(schema) });
 const response = object("ResponsesResponse", {
   id: text,
   created_at: { type: "integer" },
