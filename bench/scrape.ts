@@ -254,8 +254,12 @@ console.log(
   `  loop's thread per scrape: ${cost(busy.cost)} beside streams, ${cost(idle.cost)} alone, an empty answer ${cost(empty.cost)}`,
 );
 console.log(`  ${bar("loop's thread per scrape, beside streams", busy.cost.mean, BAR.loopUs, "us")}`);
-console.log(`  ${bar("growth of memory while scraped", growthMb, BAR.mbPerMinute, "MB a minute")}`);
-console.log(`  growth of memory without: ${growthWithoutMb.toFixed(2)} MB a minute`);
+// Streams that go on touch blocks of the pool for the first time: what grows without scrapes is theirs.
+const addedMb = growthMb - growthWithoutMb;
+console.log(
+  `  growth of memory: ${growthMb.toFixed(2)} MB a minute with scrapes, ${growthWithoutMb.toFixed(2)} without`,
+);
+console.log(`  ${bar("growth of memory that scrapes add", addedMb, BAR.mbPerMinute, "MB a minute")}`);
 console.log(`  ${((100 * observing) / all).toFixed(2)} % of ${all} samples of the loop's thread in files that count`);
 save("scrape", {
   ...{ streams, rate, seconds, pairs, figures },

@@ -123,7 +123,11 @@ class Served {
               Uint32Array.from(this.prompts[encoded++ % Math.max(1, this.prompts.length)] ?? DEFAULT_PROMPT),
             close() {},
           },
-          renderChat,
+          // What the recorded model's template made: the ids that the recording tells.
+          renderChat: (...given) => {
+            renderChat(...given);
+            return [...(this.prompts[0] ?? DEFAULT_PROMPT)];
+          },
           backend: {
             submit: (generation, receiver) => this.engine.submit(generation, receiver),
             nowUs: () => 0,

@@ -14,6 +14,8 @@ const ITL_MS = 5;
 const FLAGS = [
   ...["--served-model-name", "golden", "--timing", `constant:ttft=5ms,itl=${ITL_MS}ms`, "--disable-uvicorn-access-log"],
   ...["--max-model-len", "1024", "--num-gpu-blocks-override", "32768", "--max-num-seqs", "1024"],
+  // Plain inputs have tools, too.
+  ...["--enable-auto-tool-choice", "--tool-call-parser", "hermes"],
 ];
 const program = new URL("../../src/main.ts", import.meta.url).pathname;
 /** What a process may grow by between the middle of the run and its end: caches fill, collections come when they come. */
