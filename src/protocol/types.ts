@@ -127,8 +127,9 @@ export const float: Type<number> = {
   check(value, state) {
     if (value instanceof PythonFloat) return value.value;
     if (typeof value === "number") {
-      // 1e999 is infinity to Python, a long int is refused: only the exact parser tells them apart.
-      if (Number.isFinite(value)) return value;
+      // 1e999 is infinity to Python, a long int is refused: only the exact parser tells them apart. It makes no such
+      // numbers itself: then the value is one that another dialect has read, "inf" or "nan".
+      if (Number.isFinite(value) || Number.isNaN(value) || state.errors !== null) return value;
       return FAIL;
     }
     state.exact = false;

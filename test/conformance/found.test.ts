@@ -54,6 +54,22 @@ test.each([
 });
 
 // 1e30 is a float: the reader took it for an int that the fast parser cannot tell from one, and gave 500.
+test.each([
+  ["/v1/messages", { max_tokens: 4, messages: [{ role: "user", content: "Hello" }] }],
+  ["/v1/responses", { max_output_tokens: 4, input: "Hello" }],
+  ["/v1/chat/completions", { max_tokens: 4, messages: [{ role: "user", content: "Hello" }] }],
+])("numbers that are none, as text: %s", async (path, body) => {
+  for (const [field, value] of [
+    ["top_p", "nan"],
+    ["top_p", "inf"],
+    ["temperature", "nan"],
+    ["temperature", "-inf"],
+  ] as const) {
+    const [status, text] = await ask(builtIn, path, { model: "golden", ...body, [field]: value });
+    expect([status, text.includes(`${field} must be `), text.includes(`got ${value}`)]).toEqual([400, true, true]);
+  }
+});
+
 test.each(["1e30", "[1e30]", "-1e300"])("a large float in vllm_xargs is no integer: %s", async (value) => {
   const response = await fetch(`${builtIn.url}/v1/completions`, {
     method: "POST",

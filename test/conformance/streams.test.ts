@@ -124,8 +124,8 @@ class Served {
             close() {},
           },
           // What the recorded model's template made: the ids that the recording tells.
-          renderChat: (...given) => {
-            renderChat(...given);
+          renderChat: (messages, prompted, continued, tools) => {
+            renderChat(messages, prompted, continued, tools);
             return [...(this.prompts[0] ?? DEFAULT_PROMPT)];
           },
           backend: {
