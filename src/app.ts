@@ -37,7 +37,7 @@ import { devRoutes, type EngineControl } from "./protocol/openai/dev-routes.ts";
 import { docsRoutes } from "./protocol/openai/docs-routes.ts";
 import { type Access, accessLine, type OpenAiOptions } from "./protocol/openai/front.ts";
 import { openai } from "./protocol/openai/routes.ts";
-import { DEV_METHODS, DOCS_METHODS, servedBy } from "./protocol/openai/served.ts";
+import { countedBy, DEV_METHODS, DOCS_METHODS } from "./protocol/openai/served.ts";
 import { responses } from "./protocol/responses/dialect.ts";
 import { randomSeed, seeded } from "./random.ts";
 import { Garbage, SpareTime } from "./spare-time.ts";
@@ -171,7 +171,7 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
       ? { passages: () => new Ensemble(config.triton.quantiles, () => clock.now(), epochUsOf(0)) }
       : {}),
   });
-  const routes = httpRoutes(servedBy(config));
+  const routes = httpRoutes(countedBy(config));
   const httpAccounts = new HttpAccounts(
     routes,
     () => clock.now(),

@@ -8,7 +8,7 @@ import { httpRoutes } from "../config/http-counts.ts";
 import { TritonPortError } from "../config/triton-metrics.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { setupOf } from "../metrics/setup.ts";
-import { servedBy } from "../protocol/openai/served.ts";
+import { countedBy } from "../protocol/openai/served.ts";
 import { fileOfWorker } from "../truth/worker-file.ts";
 import { Ledger } from "../workers/ledger.ts";
 import { type Reservation, reservePort } from "../workers/port.ts";
@@ -109,7 +109,7 @@ function configOf(config: ServeConfig, worker: number): ServeConfig {
 
 function openLedger(config: ServeConfig): Ledger | { readonly refused: string } {
   const parent = statSync(SHARED_MEMORY, { throwIfNoEntry: false })?.isDirectory() ? SHARED_MEMORY : tmpdir();
-  const routes = httpRoutes(servedBy(config));
+  const routes = httpRoutes(countedBy(config));
   const { shape, refreshes } = setupOf(config, 0, routes, false);
   const truthOf = (index: number) => config.truthLog && fileOfWorker(config.truthLog.file, index);
   try {

@@ -120,6 +120,13 @@ test("a plain request whose client left is a 2xx without a body", async () => {
   expect(withoutZeros(changes)).toEqual(counted("/v1/chat/completions", "POST", "2xx", size(body), 0));
 });
 
+test("a route that is switched off has a handler", async () => {
+  const changes = await delta(() => post("/inference/v1/generate", {}));
+  expect(changes).toMatchObject({
+    'http_requests_total{handler="/inference/v1/generate",method="POST",status="4xx"}': 1,
+  });
+});
+
 test("an unknown path and a wrong method have no handler", async () => {
   for (const [path, method] of [
     ["/v1/nothing", "GET"],

@@ -72,6 +72,12 @@ export function servedBy(config: { devMode: boolean; runtimeLora?: boolean; disa
   };
 }
 
+/** Those whose HTTP requests have a handler of their own: what is switched off has one too. */
+export const countedBy = (config: Parameters<typeof servedBy>[0]): Served => ({
+  ...servedBy(config),
+  ...SCALE_OUT_METHODS,
+});
+
 /** The route of a path: with its parameters by name. */
 export function routeOf(path: string): string {
   return path.startsWith(RESPONSES) ? path.replace(/^(\/v1\/responses\/)[^/]+/, "$1{response_id}") : path;
