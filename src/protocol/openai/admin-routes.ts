@@ -2,11 +2,11 @@
  * Who may change a server that runs? Whoever has the key of `--admin-key`: `GET /admin/config` says what holds, `POST`
  * changes some of it, all or nothing. Without the option the path is unknown. Ours; vLLM has nothing like it.
  */
-import { createHash, timingSafeEqual } from "node:crypto";
+import { timingSafeEqual } from "node:crypto";
 import { Elysia } from "elysia";
 import { badRequest, unauthorized } from "../errors.ts";
 import type { OpenAiOptions } from "./front.ts";
-import { type Context, Http } from "./http.ts";
+import { type Context, digest, Http } from "./http.ts";
 
 export interface AdminOptions {
   readonly key: string;
@@ -70,5 +70,3 @@ function objectOf(text: string): Record<string, unknown> | undefined {
     return undefined;
   }
 }
-
-const digest = (key: string): Buffer => createHash("sha256").update(key).digest();

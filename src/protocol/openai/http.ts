@@ -215,7 +215,7 @@ function bunBody(body: string | EventSink | null, headers: Readonly<Record<strin
 }
 
 /** Of one length, so that comparing tells nothing of the key's. */
-function digest(key: string): Uint8Array {
+export function digest(key: string): Uint8Array {
   return createHash("sha256").update(key).digest();
 }
 
