@@ -25,7 +25,8 @@ export interface DialectTable {
   readonly asker: Asker;
 }
 
-const LIMITS: Limits = {
+/** Of a server with the built-in vocabulary and a context of 4,096 tokens. */
+export const LIMITS: Limits = {
   maxModelLen: 4096,
   maxLogprobs: 20,
   vocabularySize: 201_088,

@@ -6,9 +6,9 @@ import { type Kind, parameterOf, type parameters } from "../src/protocol/openai/
 import { readChat, readCompletion } from "../src/protocol/openai/read.ts";
 import { checkSampling } from "../src/protocol/openai/sampling.ts";
 import type { Effect, Parameter } from "../src/protocol/parameter.ts";
-import type { ErrorAnswer, Limits } from "../src/protocol/request.ts";
+import type { ErrorAnswer } from "../src/protocol/request.ts";
 import type { Field, Fields } from "../src/protocol/validate.ts";
-import { type DialectTable, dialectRefusal, dialectTables } from "./dialect-tables.ts";
+import { type DialectTable, dialectRefusal, dialectTables, LIMITS } from "./dialect-tables.ts";
 
 export const FIELDS: Readonly<Record<Kind, Fields>> = { chat: chatFields, completions: completionFields };
 export const PATHS: Readonly<Record<Kind, string>> = { chat: "/v1/chat/completions", completions: "/v1/completions" };
@@ -33,15 +33,6 @@ export function refusalOf(kind: Kind, name: keyof typeof parameters): ErrorAnswe
   const checked = checkPrompt(read.request, 8, true, LIMITS);
   return "error" in checked ? checked.error : checkSampling(read.request, LIMITS, 8);
 }
-
-const LIMITS: Limits = {
-  maxModelLen: 4096,
-  maxLogprobs: 20,
-  vocabularySize: 201_088,
-  maxTokenCharacters: 128,
-  servedModelNames: ["m"],
-  loraNames: [],
-};
 
 export function parametersPage(): string {
   const sections = [...(["chat", "completions"] as const).map(section), ...dialectTables.map(dialectSection)];
