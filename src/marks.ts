@@ -63,6 +63,15 @@ export class Marks {
         return inner.encode(parts, allowSpecial, addSpecial).finally(() => busy(false));
       },
       front: inner.front ?? 0,
+      // Without it constrained answers would be written on the loop's thread.
+      ...(inner.write
+        ? {
+            write: (structure, seeds) => {
+              busy(true);
+              return inner.write!(structure, seeds).finally(() => busy(false));
+            },
+          }
+        : {}),
       ...(inner.short ? { short: (parts, allowSpecial) => inner.short!(parts, allowSpecial) } : {}),
       close: () => inner.close(),
     };

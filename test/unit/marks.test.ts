@@ -79,11 +79,34 @@ test("an encoder's thread, and what follows a gap in the same turn", async () =>
   expect(named(causes.of(25_000, 30_000))).toBe("host");
   encoder.close();
   expect(closed).toBe(1);
+  expect(encoder.write).toBeUndefined();
 
   await marks.beforeLongPrompt(async () => {});
   busy(6000);
   clock.advance(clock.now());
   expect(named(causes.of(31_000, 36_000))).toBe("tokenization");
+});
+
+test("what an encoder's thread writes for a constraint is written there, and known as its work", async () => {
+  const { clock, causes, marks } = world();
+  const writing = Promise.withResolvers<Uint32Array[]>();
+  const given: unknown[] = [];
+  const { write } = marks.encoder({
+    encode: async () => new Uint32Array(),
+    write(structure, seeds) {
+      given.push(structure, seeds);
+      return writing.promise;
+    },
+    close() {},
+  });
+  const ids = write!({ kind: "object" }, [1, 2]);
+  expect(given).toEqual([{ kind: "object" }, [1, 2]]);
+  clock.advance(10_000);
+  expect(named(causes.of(5000, 10_000))).toBe("tokenization");
+  writing.resolve([new Uint32Array([1])]);
+  expect(await ids).toEqual([new Uint32Array([1])]);
+  clock.advance(30_000);
+  expect(named(causes.of(25_000, 30_000))).toBe("host");
 });
 
 test("this thread's processor time moves when it works, and the process has used as much at least", () => {
