@@ -243,7 +243,7 @@ test("what is too large is refused in a few words, and the server goes on", asyn
   const refused = await ask("hermes", format(large));
   expect([refused.status, refused.error.message]).toEqual([
     400,
-    expect.stringMatching(/^understudy: the constraint has \d+ characters; at most 262144 are taken$/),
+    "understudy: the constraint has more than 262144 characters",
   ]);
   const many = Array.from({ length: 10_000 }, (_, i) => tool(`tool_${i}`, { type: "object", properties: {} }));
   const manyTools = await ask("hermes", { tools: many, tool_choice: "required" });

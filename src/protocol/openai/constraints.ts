@@ -5,7 +5,6 @@
  */
 
 import type { Structure } from "../../content/structured/structure.ts";
-import { badRequest, Refused } from "../errors.ts";
 import { get, isDict, isList, keysOf, type PythonDict, type PythonValue, toPlain } from "../python-value.ts";
 import { checkOneConstraint, type StructuredOutputs } from "./field-types.ts";
 
@@ -28,28 +27,20 @@ export function resolveConstraints(
   return merged;
 }
 
-/** Longest schema, grammar or expression; vLLM has no such limit. */
+/** Longest schema, grammar or expression, escapes aside; vLLM has no such limit. */
 const CHARACTERS_MOST = 262_144;
 
-/** What the answer's text must be; null: anything. Throws `Refused` where it is longer than is taken here. */
+/** What the answer's text must be; null: anything. */
 export function structureOf(constraints: StructuredOutputs | null): Structure | null {
   if (constraints === null) return null;
   const value = (name: string) => (constraints.get(name) ?? null) as PythonValue;
   const [json, regex, choice, grammar, tags] = ["json", "regex", "choice", "grammar", "structural_tag"].map(value);
-  if (json !== null)
-    return { kind: "json", schema: short(typeof json === "string" ? json : JSON.stringify(toPlain(json!))) };
-  if (typeof regex === "string") return { kind: "regex", pattern: short(regex) };
+  if (json !== null) return { kind: "json", schema: typeof json === "string" ? json : JSON.stringify(toPlain(json!)) };
+  if (typeof regex === "string") return { kind: "regex", pattern: regex };
   if (isList(choice!)) return { kind: "choice", choices: choice as string[] };
-  if (typeof grammar === "string") return { kind: "grammar", grammar: short(grammar) };
-  if (typeof tags === "string") return { kind: "tags", tags: short(tags) };
+  if (typeof grammar === "string") return { kind: "grammar", grammar };
+  if (typeof tags === "string") return { kind: "tags", tags };
   return value("json_object") === true ? { kind: "object" } : null;
-}
-
-function short(text: string): string {
-  if (text.length <= CHARACTERS_MOST) return text;
-  throw new Refused(
-    badRequest(`understudy: the constraint has ${text.length} characters; at most ${CHARACTERS_MOST} are taken`),
-  );
 }
 
 /** The engine's message, or null when it goes on to build the grammar. */
@@ -59,6 +50,10 @@ export function constraintError(constraints: StructuredOutputs | null): string |
   const blank = (name: string) => typeof value(name) === "string" && (value(name) as string).trim() === "";
   const choice = value("choice");
   if (isList(choice) && choice.length === 0) return "Choice '[]' cannot be an empty list";
+  // Ours, and first: a megabyte is neither written down nor looked through on the loop's thread.
+  for (const name of ["json", "regex", "grammar", "structural_tag"])
+    if (beyond(value(name) ?? null, CHARACTERS_MOST) < 0)
+      return `understudy: the constraint has more than ${CHARACTERS_MOST} characters`;
   if (blank("grammar")) return "structured_outputs.grammar cannot be an empty string";
   if (blank("json")) return "structured_outputs.json cannot be an empty string";
   if (
@@ -74,22 +69,39 @@ export function constraintError(constraints: StructuredOutputs | null): string |
   return blank("structural_tag") ? "structured_outputs.structural_tag cannot be an empty string" : null;
 }
 
-function nestsDeeper(schema: PythonValue | undefined, limit: number): boolean {
-  let level: PythonValue[] = [schema ?? null];
-  if (typeof schema === "string")
-    try {
-      level = [JSON.parse(schema)];
-    } catch {
-      return false;
-    }
-  for (let depth = 0; depth < limit; depth++) {
-    level = level.flatMap((node) => childrenOf(node).filter((child) => isDict(child) || isList(child)));
-    if (level.length === 0) return false;
+/** What `most` characters leave behind the JSON of a value, or the text that it is; below 0 it was not looked at to its end. */
+function beyond(value: PythonValue, most: number): number {
+  if (typeof value === "string") return most - value.length;
+  if (!isList(value) && !isDict(value)) return most - String(value).length;
+  let left = most;
+  for (const child of childrenOf(value)) {
+    // Its quotes and its comma.
+    left = beyond(child, left - 3);
+    if (left < 0) return left;
   }
-  return true;
+  if (isDict(value)) for (const key of keysOf(value)) left -= key.length + 3;
+  return left;
 }
 
-function childrenOf(node: PythonValue): readonly PythonValue[] {
+/** Whether there are `limit` objects or arrays inside each other below this one. */
+function nestsDeeper(schema: PythonValue | undefined, limit: number): boolean {
+  if (schema === undefined) return false;
+  if (typeof schema !== "string") return chains(schema, limit);
+  try {
+    return chains(JSON.parse(schema), limit);
+  } catch {
+    return false;
+  }
+}
+
+function chains(node: PythonValue, length: number): boolean {
+  if (length === 0) return true;
+  for (const child of childrenOf(node)) if ((isDict(child) || isList(child)) && chains(child, length - 1)) return true;
+  return false;
+}
+
+function childrenOf(node: PythonValue): Iterable<PythonValue> {
   if (isList(node)) return node;
-  return isDict(node) ? keysOf(node).map((key) => get(node, key) as PythonValue) : [];
+  if (node instanceof Map) return node.values();
+  return isDict(node) ? Object.values(node) : [];
 }
