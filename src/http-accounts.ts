@@ -10,36 +10,42 @@ import {
 } from "./config/http-counts.ts";
 import type { HistogramView, HttpView } from "./engine/types.ts";
 
+/** Of a request on its way, until whoever ends it takes it: a weak map of thousands a second costs collections their time. */
+const VISIT = Symbol("visit");
+type Visiting = Request & { [VISIT]?: HttpVisit | undefined };
+
 export class HttpAccounts implements HttpView {
   readonly routes: Float64Array;
   readonly duration = new Durations();
-  /** On their way, and not taken by whoever ends them. */
-  readonly #visits = new WeakMap<Request, HttpVisit>();
-  readonly #places = new Map<string, number>();
+  /** By method and handler. */
+  readonly #places = new Map<string, Map<string, number>>();
   readonly #nowUs: () => number;
   readonly #counted: () => void;
 
   /** `counted` is called after each request that counts. */
   constructor(routes: readonly HttpRoute[], nowUs: () => number, counted: () => void = () => {}) {
     this.routes = new Float64Array(routes.length * HTTP_WIDTH);
-    for (const [index, { handler, method }] of routes.entries()) this.#places.set(`${method} ${handler}`, index);
+    for (const [index, { handler, method }] of routes.entries()) {
+      const handlers = this.#places.get(method) ?? new Map<string, number>();
+      this.#places.set(method, handlers.set(handler, index));
+    }
     this.#nowUs = nowUs;
     this.#counted = counted;
   }
 
-  came(request: Request, path: string): void {
-    const { method, headers } = request;
-    const known = this.#places.get(`${method} ${path}`);
+  came(request: Visiting, path: string): void {
+    const places = this.#places.get(request.method);
+    const known = places?.get(path);
     if (known === undefined && isExcluded(path)) return;
-    const place = known ?? this.#places.get(`${method} ${NO_HANDLER}`);
+    const place = known ?? places?.get(NO_HANDLER);
     if (place === undefined) return;
-    const bytes = Number(headers.get("content-length") ?? 0) || 0;
-    this.#visits.set(request, new HttpVisit(this, place, this.#nowUs(), bytes));
+    const bytes = Number(request.headers.get("content-length") ?? 0) || 0;
+    request[VISIT] = new HttpVisit(this, place, this.#nowUs(), bytes);
   }
 
-  take(request: Request): HttpVisit | undefined {
-    const visit = this.#visits.get(request);
-    if (visit) this.#visits.delete(request);
+  take(request: Visiting): HttpVisit | undefined {
+    const visit = request[VISIT];
+    if (visit !== undefined) request[VISIT] = undefined;
     return visit;
   }
 

@@ -9,12 +9,17 @@ import { NO_ID, TokenIds, type TokenIndex } from "./token-ids.ts";
 import type { PromptPart } from "./types.ts";
 import { readTable, SPECIAL, type VocabularyTable } from "./vocabulary-table.ts";
 
+const ROLES = ["system", "developer", "user", "assistant", "tool"];
+const ROLE_CHARACTERS = Math.max(...ROLES.map((role) => role.length));
+
 export class BpeEncoder {
   readonly #ids: TokenIds;
   readonly #merger: Merger;
   readonly #split: RegExp;
   readonly #specials: Specials;
   readonly #utf8 = new TextEncoder();
+  /** Ids of texts that stand in nearly every prompt. */
+  readonly #usual = new Map<string, Uint32Array>();
   #scratch = new Uint8Array(256);
   #out = new Uint32Array(1024);
   #count = 0;
@@ -30,6 +35,7 @@ export class BpeEncoder {
     this.#merger = new Merger(this.#ids);
     this.#split = new RegExp(table.splitPattern, "uy");
     this.#specials = new Specials(table);
+    for (const role of ROLES) this.#usual.set(role, this.encode([role], false));
   }
 
   get index(): TokenIndex {
@@ -42,7 +48,11 @@ export class BpeEncoder {
     for (const part of parts) {
       if (typeof part === "number") this.#append(part);
       else if (allowSpecial) this.#withSpecials(part);
-      else this.#text(part);
+      else {
+        const usual = part.length <= ROLE_CHARACTERS ? this.#usual.get(part) : undefined;
+        if (usual === undefined) this.#text(part);
+        else for (const id of usual) this.#append(id);
+      }
     }
     const ids = this.#out.slice(0, this.#count);
     if (this.#out.length > 65536) this.#out = new Uint32Array(1024);

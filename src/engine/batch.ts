@@ -74,7 +74,7 @@ export class Batch {
   add(request: CoreRequest, queuedUs = request.queuedUs): number {
     const { exports, views } = this.core;
     const { prompt, stopTokenIds, fed } = request;
-    this.#journal?.add({ ...request, queuedUs });
+    this.#journal?.add(request, queuedUs);
     views.input.set(prompt);
     if (stopTokenIds.length > 0) views.input.set(stopTokenIds, prompt.length);
     const handle = exports.submit(

@@ -98,14 +98,34 @@ export class Journal {
     this.#begin(call, numbers.length, keeps ? words : -1);
     const at = this.#to - HEAD;
     for (const number of numbers) this.#put(number);
-    for (const list of keeps ? lists : []) {
-      for (let i = 0; i < list.length; i++) this.#words[this.#wordsTo++ & (this.#words.length - 1)] = list[i]!;
-    }
+    for (const list of keeps ? lists : []) this.#keep(list);
     return at;
   }
 
-  add(request: CoreRequest): void {
-    this.#addAt = this.long("add", numbersOf(request), request.prompt, request.stopTokenIds);
+  /** `queuedUs` is known only now. Its numbers are those of ADD_FIELDS, behind the length of its prompt's list; fed ids are not in it: a `feed` follows. */
+  add(request: CoreRequest, queuedUs: number): void {
+    const { prompt, stopTokenIds } = request;
+    const words = prompt.length + stopTokenIds.length;
+    const keeps = words <= this.#words.length;
+    this.#begin("add", 1 + ADD_FIELDS.length, keeps ? words : -1);
+    this.#addAt = this.#to - HEAD;
+    this.#put(prompt.length);
+    this.#put(request.promptTokens);
+    this.#put(request.maxTokens);
+    this.#put(request.minTokens);
+    this.#put(request.eosAt);
+    this.#put(request.seed);
+    this.#put(request.priority);
+    this.#put(request.adapter);
+    this.#put(request.saltLo);
+    this.#put(request.saltHi);
+    this.#put(request.fed ? request.flags | SUBMIT_FED : request.flags);
+    this.#put(request.order);
+    this.#put(request.arrivalUs);
+    this.#put(queuedUs);
+    if (!keeps) return;
+    this.#keep(prompt);
+    this.#keep(stopTokenIds);
   }
 
   /** What that `add` returned. */
@@ -176,6 +196,10 @@ export class Journal {
     this.#numbers[this.#place(this.#to++)] = value;
   }
 
+  #keep(list: ArrayLike<number>): void {
+    for (let i = 0; i < list.length; i++) this.#words[this.#wordsTo++ & (this.#words.length - 1)] = list[i]!;
+  }
+
   #at(index: number): number {
     return this.#numbers[this.#place(index)]!;
   }
@@ -185,15 +209,7 @@ export class Journal {
   }
 }
 
-/** Length of the prompt's list, then ADD_FIELDS. Fed ids are not in it: a `feed` follows. */
-function numbersOf(request: CoreRequest): number[] {
-  const numbers = [request.prompt.length];
-  for (const field of ADD_FIELDS) numbers.push(request[field]);
-  if (request.fed) numbers[1 + ADD_FIELDS.indexOf("flags")]! |= SUBMIT_FED;
-  return numbers;
-}
-
-/** The other way round; where `words` are missing, a prompt that is equal to no other. */
+/** What `add` was given; where `words` are missing, a prompt that is equal to no other. */
 export function requestOf({ numbers: [promptWords = 0, ...values], words }: Command): CoreRequest {
   const fields = Object.fromEntries(ADD_FIELDS.map((field, i) => [field, values[i]!]));
   const request = fields as unknown as Pick<CoreRequest, (typeof ADD_FIELDS)[number]>;

@@ -198,6 +198,7 @@ class Parser {
 
 /** True when containers nest deeper than Python follows. Cheap where a body has few brackets. */
 export function tooDeep(text: string): boolean {
+  if (text.length <= MAX_DEPTH) return false;
   let brackets = 0;
   for (const bracket of ["[", "{"])
     for (let at = text.indexOf(bracket); at >= 0; at = text.indexOf(bracket, at + 1))

@@ -88,6 +88,11 @@ function asked(wishes: Partial<Wishes>, outcomes: Outcome[]): Asked {
     model: "m",
     promptText: null,
     ticket: { settle: (outcome) => outcomes.push(outcome) },
+    batch: false,
+    form: null,
+    logprobs: null,
+    queuedUs: 0,
+    truthUs: null,
   };
 }
 

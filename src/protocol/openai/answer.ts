@@ -211,15 +211,15 @@ export interface Asked {
   readonly promptText: string | null;
   readonly ticket: Ticket;
   /** Log probabilities by choice, where a script brings its own. */
-  readonly logprobs?: (index: number) => LogprobSource;
+  readonly logprobs: ((index: number) => LogprobSource) | null;
   /** Several conversations in one request: what belongs to one prompt is not shown. */
-  readonly batch?: boolean;
-  /** In the form of another dialect; absent: OpenAI's. */
-  readonly form?: Form;
+  readonly batch: boolean;
+  /** In the form of another dialect; null: OpenAI's. */
+  readonly form: Form | null;
   /** When it was handed to the engine; the engine's clock. */
-  readonly queuedUs?: number;
+  readonly queuedUs: number;
   /** The engine's clock, where the answer tells its truth. */
-  readonly truthUs?: () => number;
+  readonly truthUs: (() => number) | null;
 }
 
 /** What vLLM calls the prompt at `index` in logs (`completion/serving.py`); its engine adds a random suffix, which is left out here. */
@@ -290,7 +290,7 @@ export function endingOf(asked: Asked, of: Ended): Ending {
     reasoningTokens: of.reasoningTokens,
     cachedTokens: cached,
     createdTokens: made,
-    times: of.times?.text(asked.queuedUs ?? 0, of.tokens, of.submission, true) ?? null,
+    times: of.times?.text(asked.queuedUs, of.tokens, of.submission, true) ?? null,
   };
 }
 

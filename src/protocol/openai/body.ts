@@ -21,19 +21,27 @@ export class Bodies {
   }
 
   /** The body, or the answer to one that is too large or too slow. Rejected when the client leaves. */
-  read({ request, server }: Context): Promise<Uint8Array | ErrorAnswer> {
+  read({ request, server }: Context): Promise<Uint8Array | ErrorAnswer> | ErrorAnswer {
     // A slow body has our limit, not that of a silent connection.
     server?.timeout(request, 0);
-    const late = this.#late;
-    const body = readBody(request, this.#maxBytes);
-    if (late === null) return body.then((bytes) => bytes ?? this.#tooLarge);
+    const stated = request.headers.get("content-length");
+    if (Number(stated) > this.#maxBytes) return this.#tooLarge;
+    const body = stated === null ? this.#unstated(request) : request.bytes();
+    return this.#late === null ? body : this.#inTime(body, this.#late);
+  }
+
+  async #unstated(request: Request): Promise<Uint8Array | ErrorAnswer> {
+    return (await readParts(request, this.#maxBytes)) ?? this.#tooLarge;
+  }
+
+  #inTime(body: Promise<Uint8Array | ErrorAnswer>, late: Deadlines): Promise<Uint8Array | ErrorAnswer> {
     return new Promise((resolve, reject) => {
       const watched: Expiring = { expire: () => resolve(this.#tooSlow) };
       late.watch(watched);
       body.then(
-        (bytes) => {
+        (read) => {
           late.forget(watched);
-          resolve(bytes ?? this.#tooLarge);
+          resolve(read);
         },
         (reason) => {
           late.forget(watched);
@@ -44,10 +52,8 @@ export class Bodies {
   }
 }
 
-/** null: longer than `maxBytes`; a stated length is refused unread, a chunked body as soon as it is too long. */
-async function readBody(request: Request, maxBytes: number): Promise<Uint8Array | null> {
-  const stated = request.headers.get("content-length");
-  if (stated !== null) return Number(stated) > maxBytes ? null : request.bytes();
+/** null: longer than `maxBytes`, of which a body without a stated length is read no more. */
+async function readParts(request: Request, maxBytes: number): Promise<Uint8Array | null> {
   const parts: Uint8Array[] = [];
   let bytes = 0;
   for await (const part of request.body ?? []) {

@@ -20,6 +20,7 @@ import {
   promptLogprobs,
   stopReason,
   timesOf,
+  type Wishes,
   weightVersions,
 } from "./answer.ts";
 import { AnswerText } from "./answer-text.ts";
@@ -54,7 +55,7 @@ export class CollectedAnswer {
       this.#settle(engineError(this.asked.server), "error");
     } else if (this.#running === 0) {
       const { form } = this.asked;
-      const body = form === undefined ? bodyOf(this) : choice.inForm(form);
+      const body = form === null ? bodyOf(this) : choice.inForm(form);
       choice.bytes = Buffer.byteLength(body);
       this.#settle(body, outcomeOf(this.choices.map(({ finish }) => finish!)));
     }
@@ -139,11 +140,10 @@ export class CollectedChoice implements Receiver {
 
   /** What the whole text is; once, at the end. */
   message(): Message {
-    const ids = this.ids;
-    const text = this.takeText();
     const parser = answerParser(this.#answer.asked, this.index);
-    if (parser === null) return { content: text, reasoning: null, calls: [] };
-    const message = parser.extract(text, ids);
+    if (parser === null) return { content: this.takeText(), reasoning: null, calls: NO_CALLS };
+    const ids = this.ids;
+    const message = parser.extract(this.takeText(), ids);
     this.reasoningTokens = parser.reasoningTokens;
     return message;
   }
@@ -192,7 +192,7 @@ function bodyOf({ asked, choices }: CollectedAnswer): string {
   const usage = `{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens + completionTokens},"completion_tokens":${completionTokens},"prompt_tokens_details":${details},"completion_tokens_details":${completionDetails(thoughts)}}`;
   const prompt = chat ? promptFields(asked) : "";
   const { times: own, submission } = choices[0]!;
-  const times = own?.text(asked.queuedUs ?? 0, completionTokens, submission, true) ?? "null";
+  const times = own?.text(asked.queuedUs, completionTokens, submission, true) ?? "null";
   return `${head},"choices":[${list}],"service_tier":null,"system_fingerprint":${fingerprint},"usage":${usage}${prompt},"kv_transfer_params":null,"ec_transfer_params":null,"metrics":${times}}`;
 }
 
@@ -211,9 +211,9 @@ function ending(asked: Asked, choice: CollectedChoice, tokenIds: string, prompt:
 
 function chatChoice(asked: Asked, choice: CollectedChoice): string {
   const { role, lastMessage, returnTokenIds, chatEcho: echo } = asked.wishes;
-  const ids = choice.ids;
-  const { content, reasoning, calls } = choice.message();
   const hidden = hidesTokens(asked.wishes);
+  const ids = !hidden && showsIds(asked.wishes) ? choice.ids : NO_IDS;
+  const { content, reasoning, calls } = choice.message();
   const logprobs = (hidden ? null : logprobsOf(asked, choice.index)?.chat(ids, 0)) ?? "null";
   const said = content === null && !echo ? "null" : quoted(lastMessage + (content ?? ""));
   const called = calls.length === 0 ? "" : `,"tool_calls":[${calls.map(callJson)}]`;
@@ -221,6 +221,11 @@ function chatChoice(asked: Asked, choice: CollectedChoice): string {
   const tokenIds = returnTokenIds && !hidden ? JSON.stringify(ids) : "null";
   return `{"index":${choice.index},"message":${message},"logprobs":${logprobs},${ending(asked, choice, tokenIds, "", calls.length > 0)}`;
 }
+
+const NO_CALLS: readonly Call[] = [];
+const NO_IDS: readonly number[] = [];
+/** Most answers need no copy of them. */
+const showsIds = ({ returnTokenIds, logprobs }: Wishes) => returnTokenIds || logprobs !== null;
 
 const quoted = (text: string) => `"${escapeJson(text)}"`;
 
@@ -231,7 +236,7 @@ function callJson({ id, name, arguments: given }: Call): string {
 function completionChoice(asked: Asked, choice: CollectedChoice): string {
   const { n, echo, onlyEcho, returnTokenIds } = asked.wishes;
   const prompt = asked.prompts[Math.floor(choice.index / n)]!;
-  const ids = onlyEcho ? [] : choice.ids;
+  const ids = !onlyEcho && showsIds(asked.wishes) ? choice.ids : NO_IDS;
   let text = choice.takeText();
   if (onlyEcho) text = "";
   if (echo && !returnTokenIds) text = (prompt.echo ?? "") + text;

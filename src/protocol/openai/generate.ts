@@ -5,8 +5,7 @@ import type { Steering } from "../../content/steered.ts";
 import type { Choices, Generation, Submission } from "../../engine/types.ts";
 import { randomHex } from "../../random.ts";
 import { engineBusy, engineDead, internalError, paused, pausedInChatStream } from "../errors.ts";
-import type { About, Asker, Background, Form } from "../form.ts";
-import type { Read } from "../read-body.ts";
+import type { About, Background, Form } from "../form.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import type { Adapters } from "./adapters.ts";
 import {
@@ -20,22 +19,21 @@ import {
   wishesOf,
 } from "./answer.ts";
 import { Arrivals } from "./arrivals.ts";
-import { readBatch, readInvocation } from "./batch.ts";
 import { brokenForm, brokenStream } from "./broken-streams.ts";
 import { CollectedAnswer } from "./collect.ts";
 import { checkingOf, permitted, type Writing, type Written, writingOf } from "./constrained.ts";
 import { Door } from "./door.ts";
+import { type Entry, readAs } from "./entry.ts";
 import { follow } from "./follow.ts";
 import { FormStream } from "./form-stream.ts";
 import type { OpenAiOptions } from "./front.ts";
-import { type Cut, generationOf } from "./generation.ts";
+import { type Cut, generationOf, type Placed } from "./generation.ts";
 import type { Context, Http } from "./http.ts";
 import { checkPrompt, truncatePrompt } from "./limits.ts";
 import { loadHeader } from "./load-header.ts";
 import { type Ordered, Orders } from "./orders.ts";
 import { encodePrompts, promptText } from "./prompts.ts";
 import { Queue } from "./queue.ts";
-import { readChat, readCompletion } from "./read.ts";
 import { watched } from "./repetition.ts";
 import { receivedLine } from "./request-log.ts";
 import { checkDataParallelRank, checkSampling, headerInt } from "./sampling.ts";
@@ -47,8 +45,6 @@ import type { CountedOnce } from "./ticket.ts";
 import { summary, type ToldChoice, TRUTH_HEADER, timed, wantsTruth } from "./truth-summary.ts";
 
 type Asking = ChatRequest | CompletionRequest;
-/** What a route takes. */
-export type Entry = Asking["kind"] | "batch" | "invocation" | Asker;
 
 /** A choice that waits for what the engine says of it. */
 interface Choice extends ToldChoice {
@@ -135,8 +131,7 @@ export class Generator {
     backend.consumed(body.length);
     if (body.length > LARGE_BODY_BYTES) await backend.spare();
     const type = http.headers.get("content-type");
-    const read =
-      typeof entry === "string" ? READERS[entry](body, type, this.#limits) : entry.read(body, type, this.#limits);
+    const read = readAs(entry, body, type, this.#limits);
     if ("error" in read) return refuse(read.error);
     const request = this.#orders.onto(http, read.request);
     if ("form" in read) form = read.form as Form;
@@ -212,13 +207,9 @@ export class Generator {
     if (cut.length * request.n > CHOICES_MOST) return refuse(engineBusy);
     const steering = steeringOf(request, badWords, this.#options.vocabulary);
     const script = ordered && this.#script(ordered, request, answerIds, prompts);
-    const own = script && this.#orders.logprobs(script);
+    const own = (script && this.#orders.logprobs(script)) ?? null;
     const queuedUs = backend.nowUs();
-    const asked = Object.assign(
-      this.#asked(request, http, cut, ticket, form, seeds),
-      { queuedUs },
-      own ? { logprobs: own } : null,
-    );
+    const asked = this.#asked(request, http, cut, ticket, form, seeds, own, queuedUs);
     const how = {
       steering,
       script,
@@ -285,6 +276,8 @@ export class Generator {
     ticket: Ticket,
     form: Form | null,
     seeds: readonly number[] | null = null,
+    logprobs: Asked["logprobs"] = null,
+    queuedUs = 0,
   ): Asked {
     const { config, epochSeconds } = this.#options;
     const header = http.headers.get("x-request-id");
@@ -310,9 +303,11 @@ export class Generator {
       model: this.#adapter(request) > 0 ? request.model! : config.servedModelNames[0]!,
       promptText: promptText(request, this.#options),
       ticket,
-      ...(request.kind === "chat" && request.conversations ? { batch: true } : {}),
-      ...(wantsTruth(http.headers) ? { truthUs: this.#options.backend.nowUs } : {}),
-      ...(form === null ? {} : { form }),
+      batch: request.kind === "chat" && request.conversations !== undefined,
+      truthUs: wantsTruth(http.headers) ? this.#options.backend.nowUs : null,
+      form,
+      logprobs,
+      queuedUs,
     };
   }
 
@@ -345,9 +340,16 @@ export class Generator {
     // A header that is no number says nothing.
     const priority = Number(headerInt(http.headers.get(PRIORITY_HEADER)) ?? request.priority);
     const rank = headerInt(http.headers.get(RANK_HEADER));
-    const placed = { priority, ...stamps, ...(rank === null ? {} : { rank: Number(rank) }) };
     const log = this.#server.requestLog;
     const adapter = this.#adapter(request);
+    const { arrivalUs, encodedFromUs } = stamps;
+    const placed: Placed = {
+      adapter,
+      priority,
+      rank: rank === null ? undefined : Number(rank),
+      arrivalUs,
+      encodedFromUs,
+    };
     const lora = adapter === 0 ? null : { ...this.#adapters.byNumber(adapter), number: adapter };
     if (log)
       for (const [i, { maxTokens }] of cut.entries()) log(receivedLine(promptId(asked, i), request, maxTokens, lora));
@@ -358,14 +360,20 @@ export class Generator {
       if (request.n > 1 && index % request.n === 0) siblings = { count: request.n, left: request.n, longest: 0 };
       const seed = choiceSeed(asked.prompts[at]!.seed, index % request.n);
       const id = engineId(promptId(asked, at), index % request.n, request.n);
-      const generation = {
-        id,
-        ...generationOf(this.#options, this.#server, request, cut[at]!, seed, steering, answers?.[index] ?? null),
-        adapter,
-        ...placed,
-        ...(siblings ? { choices: siblings } : {}),
-      };
+      const answer = answers?.[index] ?? null;
       const { backend } = this.#options;
+      const generation = generationOf(
+        this.#options,
+        this.#server,
+        request,
+        cut[at]!,
+        seed,
+        steering,
+        answer,
+        id,
+        placed,
+        siblings,
+      );
       const played = script && this.#orders.play(script, index, request, generation, choice, together);
       const heard = played?.receiver ?? watched(request, choice);
       const submitted = this.#queue.submit(
@@ -382,13 +390,6 @@ export class Generator {
     return null;
   }
 }
-
-const READERS: Readonly<Record<Exclude<Entry, Asker>, (...given: Parameters<typeof readChat>) => Read<Asking>>> = {
-  chat: readChat,
-  completion: readCompletion,
-  batch: readBatch,
-  invocation: readInvocation,
-};
 
 function aboutOf({ id, model, created, prompts }: Asked, { maxTokens }: Cut): About {
   return { id, model, created, promptTokens: prompts[0]!.tokens, maxTokens };

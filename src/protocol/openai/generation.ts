@@ -1,7 +1,7 @@
 /** What does the engine get of one choice? Its prompt, its limits, and what it is to say where that is not simply drawn. */
 import { plannedLength } from "../../content/answers.ts";
 import { SteeredAnswer, type Steering } from "../../content/steered.ts";
-import type { Generation } from "../../engine/types.ts";
+import type { Choices, Generation, Script } from "../../engine/types.ts";
 import type { ChatRequest, CompletionRequest } from "../request.ts";
 import { promptLogprobCount, type Server } from "./answer.ts";
 import type { OpenAiOptions } from "./front.ts";
@@ -16,7 +16,11 @@ export interface Cut {
   readonly maxTokens: number;
 }
 
-/** All but who it is, where it goes and when it came. */
+/** Who the choices of a request are to the engine: the same for all of them. */
+export type Placed = Required<Pick<Generation, "adapter" | "priority" | "arrivalUs" | "encodedFromUs">> &
+  Pick<Generation, "rank">;
+
+/** In one literal: this is made of every choice, and copying objects into each other costs more than all else of it. */
 export function generationOf(
   options: OpenAiOptions,
   { reasoning }: Pick<Server, "reasoning">,
@@ -25,23 +29,35 @@ export function generationOf(
   seed: number,
   steering: Steering | null,
   written: Uint32Array | null,
-): Omit<Generation, "id" | "adapter" | "priority" | "arrivalUs" | "encodedFromUs"> {
+  id: string,
+  placed: Placed,
+  choices: Choices | undefined,
+): Generation {
   const { config } = options;
   const ends = request.maxTokens === null && !request.ignoreEos;
-  const plannedTokens = ends ? plannedLength(seed, config.meanOutputTokens, request.minTokens) : null;
+  const planned = ends ? plannedLength(seed, config.meanOutputTokens, request.minTokens) : null;
+  const script =
+    written === null
+      ? scriptOf(options, reasoning, request, ids, maxTokens, seed, steering, planned)
+      : writtenAs(options, reasoning, request, ids, maxTokens, seed, written);
   return {
+    id,
     promptIds: ids,
     maxTokens,
-    minTokens: request.minTokens,
+    minTokens: written === null ? request.minTokens : 0,
     ignoreEos: request.ignoreEos,
-    plannedTokens,
+    plannedTokens: written === null ? planned : null,
     stopTokenIds: stopIds(request, options),
     seed,
+    priority: placed.priority,
     cacheSalt: request.cacheSalt ?? "",
     skipReadingPrefixCache: promptLogprobCount(request) !== null,
-    ...(written === null
-      ? scriptOf(options, reasoning, request, { ids, maxTokens }, seed, steering, plannedTokens)
-      : writtenAs(options, reasoning, request, { ids, maxTokens }, seed, written)),
+    adapter: placed.adapter,
+    rank: placed.rank,
+    choices,
+    arrivalUs: placed.arrivalUs,
+    encodedFromUs: placed.encodedFromUs,
+    script,
   };
 }
 
@@ -50,40 +66,38 @@ function writtenAs(
   { answers, config, vocabulary }: OpenAiOptions,
   reasoning: Server["reasoning"],
   request: Asking,
-  { ids, maxTokens }: Cut,
+  ids: Uint32Array,
+  maxTokens: number,
   seed: number,
   written: Uint32Array,
-): Pick<Generation, "script" | "minTokens" | "plannedTokens"> {
+): Script {
   const thinking = answers && thinkingOf(request, reasoning, ids, seed, config.wire?.meanReasoningTokens);
   const least = request.ignoreEos ? maxTokens : 1;
   const text = new Uint32Array(Math.max(least, written.length)).fill(vocabulary.eosId);
   text.set(written);
-  const whole = { minTokens: 0, plannedTokens: null };
-  if (!thinking) return { ...whole, script: text };
-  return { ...whole, script: thoughtsBefore(thinking, answers, seed, text, vocabulary.size) };
+  return thinking ? thoughtsBefore(thinking, answers, seed, text, vocabulary.size) : text;
 }
 
 function scriptOf(
   { answers, config, vocabulary }: OpenAiOptions,
   reasoning: Server["reasoning"],
   request: Asking,
-  { ids, maxTokens }: Cut,
+  ids: Uint32Array,
+  maxTokens: number,
   seed: number,
   steering: Steering | null,
   planned: number | null,
-): Pick<Generation, "script"> {
-  if (answers === undefined) return {};
+): Script | undefined {
+  if (answers === undefined) return undefined;
   // Where only some tokens are allowed, the tags are not among them.
   const thinks = steering === null || steering.only === null;
   const thinking = thinks ? thinkingOf(request, reasoning, ids, seed, config.wire?.meanReasoningTokens) : null;
   const length = steering === null ? null : steeredLength(steering, planned, maxTokens, vocabulary.eosId);
   if (thinking !== null) {
     const content = planned === null ? null : Math.min(planned - 1, length ?? planned);
-    return {
-      script: thoughtfulAnswer(thinking, answers, seed, content, maxTokens, steering, vocabulary.size),
-    };
+    return thoughtfulAnswer(thinking, answers, seed, content, maxTokens, steering, vocabulary.size);
   }
-  return steering === null ? {} : { script: new SteeredAnswer(answers, seed, length!, steering) };
+  return steering === null ? undefined : new SteeredAnswer(answers, seed, length!, steering);
 }
 
 /** A model may have several ends of sequence: all but the first are stop ids of every request. */

@@ -23,8 +23,7 @@ export function encodePrompts(
     for (const messages of request.conversations ?? [request.messages]) {
       const parts = rendered(request, messages, renderChat);
       if ("error" in parts) return parts;
-      const text = parts.filter((part) => typeof part === "string").join("");
-      const error = checkPromptText(text, limits, truncated);
+      const error = isPlain(parts, limits) ? null : checkPromptText(textOf(parts), limits, truncated);
       if (error !== null) return { error };
       conversations.push(parts);
     }
@@ -44,6 +43,19 @@ export function encodePrompts(
     }),
   );
 }
+
+/** So short and well-formed in each of its parts that nothing is wrong with the whole: it need not be put together. */
+function isPlain(parts: readonly PromptPart[], limits: Limits): boolean {
+  let characters = 0;
+  for (const part of parts) {
+    if (typeof part !== "string") continue;
+    characters += part.length;
+    if (!part.isWellFormed()) return false;
+  }
+  return characters <= limits.maxModelLen * limits.maxTokenCharacters;
+}
+
+const textOf = (parts: readonly PromptPart[]) => parts.filter((part) => typeof part === "string").join("");
 
 /** JSON's `prompt_text`: what the template made, whatever was added to it or cut from it later. null: not asked for. */
 export function promptText(

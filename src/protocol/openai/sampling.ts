@@ -56,11 +56,13 @@ function checkRanges({ sampling, temperature }: ChatRequest | CompletionRequest)
     return badRequest(`repetition_penalty must be a finite number, got ${reprFloat(repetitionPenalty)}.`);
   if (repetitionPenalty <= 0)
     return badRequest(`repetition_penalty must be greater than zero, got ${reprFloat(repetitionPenalty)}.`);
-  const shown = reprFloat(temperature);
-  if (!Number.isFinite(temperature))
-    return validationError(`temperature must be a finite number, got ${shown}.`, "temperature", shown);
-  if (temperature < 0) return validationError(`temperature must be non-negative, got ${shown}.`, "temperature", shown);
-  if (temperature > 2) return validationError(`temperature must be in [0, 2], got ${shown}.`, "temperature", shown);
+  const wrong = (what: string) => {
+    const shown = reprFloat(temperature);
+    return validationError(`temperature must be ${what}, got ${shown}.`, "temperature", shown);
+  };
+  if (!Number.isFinite(temperature)) return wrong("a finite number");
+  if (temperature < 0) return wrong("non-negative");
+  if (temperature > 2) return wrong("in [0, 2]");
   if (!(topP > 0 && topP <= 1))
     return validationError(`top_p must be in (0, 1], got ${reprFloat(topP)}.`, "top_p", reprFloat(topP));
   if (topK < -1) return badRequest(`top_k must be 0 (disable), or at least 1, got ${topK}.`);
@@ -126,6 +128,7 @@ export function checkSampling(
 }
 
 function checkLogprobs({ sampling }: ChatRequest | CompletionRequest, limits: Limits): ErrorAnswer | null {
+  if (sampling.logprobs === null && sampling.logprobTokenIds === null && sampling.promptLogprobs === null) return null;
   const size = limits.vocabularySize;
   const most = limits.maxLogprobs === -1 ? size : limits.maxLogprobs;
   const tooMany = (what: string, name: string, asked: Int | null): ErrorAnswer | null => {
@@ -148,9 +151,9 @@ function checkLogprobs({ sampling }: ChatRequest | CompletionRequest, limits: Li
 
 function checkTokenIds({ sampling }: ChatRequest | CompletionRequest, limits: Limits): ErrorAnswer | null {
   const size = limits.vocabularySize;
-  const biased = [...(sampling.logitBias?.keys() ?? [])].map((key) => toInt(BigInt(key.trim().replace(/[_+]/g, ""))));
   const wrong =
-    outside("logit_bias", [...new Set(biased)], size) ?? outside("stop_token_ids", sampling.stopTokenIds, size);
+    (sampling.logitBias === null ? null : outside("logit_bias", biasedIds(sampling.logitBias), size)) ??
+    outside("stop_token_ids", sampling.stopTokenIds, size);
   if (wrong !== null || sampling.allowedTokenIds === null) return wrong;
   const allowed = sampling.allowedTokenIds;
   if (allowed.length === 0)
@@ -160,7 +163,12 @@ function checkTokenIds({ sampling }: ChatRequest | CompletionRequest, limits: Li
   return validationError("allowed_token_ids contains out-of-vocab token id!", "allowed_token_ids", repr(strange));
 }
 
+function biasedIds(bias: ReadonlyMap<string, number>): Int[] {
+  return [...new Set([...bias.keys()].map((key) => toInt(BigInt(key.trim().replace(/[_+]/g, "")))))];
+}
+
 function outside(name: string, ids: readonly Int[], size: number): ErrorAnswer | null {
+  if (ids.length === 0) return null;
   const wrong = ids.filter((id) => id < 0 || id >= size);
   if (wrong.length === 0) return null;
   const message = `token_id(s) ${repr(wrong)} in ${name} contain out-of-vocab token ids. Vocabulary size: ${size}`;

@@ -148,7 +148,7 @@ export class StreamedAnswer implements SinkEvents {
       details = `{"cached_tokens":${cached}${wishes.chat ? `,"created_cache_tokens":${made}` : ""}}`;
     }
     const first = this.choices[0]!;
-    const times = first.times?.text(this.asked.queuedUs ?? 0, completionTokens, first.submission, false) ?? "";
+    const times = first.times?.text(this.asked.queuedUs, completionTokens, first.submission, false) ?? "";
     return this.begin().usageChunk(promptTokens, completionTokens, this.#reasoningTokens(), details, times);
   }
 

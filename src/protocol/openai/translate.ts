@@ -59,24 +59,26 @@ export function toChat(
   const tooLong = checkContext(sampling, limits);
   if (tooLong !== null) throw new Refused(tooLong);
   const names = templateNames(values);
-  return {
-    kind: "chat",
-    ...common(values, body, limits, sampling),
-    messages: made(readMessages(values.messages, messages, limits), changes),
-    tools: values.tools?.map(toolDict) ?? null,
-    toolChoice: toolChoiceOf(values.tool_choice),
-    parallelToolCalls: values.parallel_tool_calls !== false,
-    logprobs: wantsLogprobs,
-    topLogprobs: Number(topLogprobs),
-    echo: values.echo,
-    addGenerationPrompt: values.add_generation_prompt,
-    continueFinalMessage: values.continue_final_message,
-    templateNames: names,
-    thinks: names === null || !("enable_thinking" in names) || truthyPlain(names.enable_thinking),
-    includeReasoning: values.include_reasoning,
-    returnPromptText: values.return_prompt_text === true,
-  };
+  const request = common(values, body, limits, sampling) as Writable<ChatRequest>;
+  request.kind = "chat";
+  request.messages = made(readMessages(values.messages, messages, limits), changes);
+  request.tools = values.tools?.map(toolDict) ?? null;
+  request.toolChoice = toolChoiceOf(values.tool_choice);
+  request.parallelToolCalls = values.parallel_tool_calls !== false;
+  request.logprobs = wantsLogprobs;
+  request.topLogprobs = Number(topLogprobs);
+  request.echo = values.echo;
+  request.addGenerationPrompt = values.add_generation_prompt;
+  request.continueFinalMessage = values.continue_final_message;
+  request.templateNames = names;
+  request.thinks = names === null || !("enable_thinking" in names) || truthyPlain(names.enable_thinking);
+  request.includeReasoning = values.include_reasoning;
+  request.returnPromptText = values.return_prompt_text === true;
+  return request;
 }
+
+/** What both kinds share gets the rest where it is: copied into a new object (`...`) it would cost six times as much. */
+type Writable<R> = { -readonly [K in keyof R]: R[K] };
 
 /** As `build_chat_params` puts them together; asking for reasoning asks for thinking too. */
 function templateNames(values: ChatValues): Record<string, unknown> | null {
@@ -192,13 +194,12 @@ export function toCompletion(
   if (embeds !== null && embeds.length > 0)
     throw validationRefusal("You must set `--enable-prompt-embeds` to input `prompt_embeds`.", "prompt_embeds");
   if (prompts.length === 0) throw validationRefusal("You must pass at least one prompt", "prompt");
-  return {
-    kind: "completion",
-    ...common(values, body, limits, sampling),
-    prompts,
-    echo,
-    logprobs: values.logprobs === null ? null : Number(values.logprobs),
-  };
+  const request = common(values, body, limits, sampling) as Writable<CompletionRequest>;
+  request.kind = "completion";
+  request.prompts = prompts;
+  request.echo = echo;
+  request.logprobs = values.logprobs === null ? null : Number(values.logprobs);
+  return request;
 }
 
 function checkSuffix(values: CompletionValues): void {
