@@ -58,15 +58,19 @@ export class MistralParser implements ToolParser {
       this.#started = true;
       content = given.slice(0, tag);
       given = given.slice(tag).replaceAll(TAG, "");
-    } else if (!this.#started && forced(this.#use) && given !== "") this.#started = true;
-    if (!this.#started) {
-      if (this.#spelled) {
-        const keep = overlap(given, TAG);
-        this.#held = given.slice(given.length - keep);
-        given = given.slice(0, given.length - keep);
-      }
-      return { content: given, calls: [] };
+    } else if (!this.#started && this.#spelled && given !== "") {
+      const keep = overlap(given, TAG);
+      this.#held = given.slice(given.length - keep);
+      given = given.slice(0, given.length - keep);
+      // A tag of one token would give nothing to send either.
+      if (given === "") return null;
     }
+    if (!this.#started && forced(this.#use) && given !== "") {
+      this.#started = true;
+      given += this.#held;
+      this.#held = "";
+    }
+    if (!this.#started) return { content: given, calls: [] };
     if (this.#broken) return null;
     const calls: CallDelta[] = [];
     this.#call = null;

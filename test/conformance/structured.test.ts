@@ -141,6 +141,18 @@ test.each([...PARSERS, "folder"])("%s: streamed calls are those of the whole ans
   }
 });
 
+test.each([...PARSERS, "folder"])("%s: calls that are forced stream as well", async (server) => {
+  const forcedBy = ["required", { type: "function", function: { name: "time" } }];
+  for (const choice of forcedBy)
+    for (let seed = 0; seed < 10; seed++) {
+      const body = { tools: [WEATHER, TIME], tool_choice: choice, seed };
+      const whole = (await ask(server, body)).choices[0]!;
+      const stream = await streamed(server, body);
+      expect(callsOf(whole)).not.toEqual([]);
+      expect([callsOf(stream), stream.finish_reason]).toEqual([callsOf(whole), whole.finish_reason]);
+    }
+});
+
 test("tool_choice: none, required, named; one call where they may not be parallel", async () => {
   const tools = { tools: [WEATHER, TIME] };
   for (let seed = 0; seed < 30; seed++) {
