@@ -4,6 +4,7 @@ import { type Json, jsonText } from "./json-text.ts";
 import { BrokenPattern } from "./pattern.ts";
 import { isKeywords, type Schema, Unsatisfiable } from "./schema.ts";
 import { Values } from "./values.ts";
+import { isTooDeep, TooMuchWork } from "./work.ts";
 
 /** What an answer calls, in the form of a parser (`--tool-call-parser`). */
 export interface CallPlan {
@@ -54,7 +55,7 @@ function xml({ name, given }: Drawn): string {
   return `<tool_call>\n<function=${name}>\n${parameters.join("")}</function>\n</tool_call>`;
 }
 
-/** A schema that nothing fits, or that is none, does not keep a model from calling: it gets no arguments. */
+/** A schema that nothing fits, that is none or too much work does not keep a model from calling: it gets no arguments. */
 function argumentsOf(parameters: string | null, draws: Draws): ReadonlyMap<string, Json> {
   const schema: unknown = parameters === null ? NO_PARAMETERS : JSON.parse(parameters);
   if (!isKeywords(schema)) return new Map();
@@ -64,6 +65,7 @@ function argumentsOf(parameters: string | null, draws: Draws): ReadonlyMap<strin
     return drawn instanceof Map ? drawn : new Map();
   } catch (error) {
     if (error instanceof Unsatisfiable || error instanceof BrokenPattern) return new Map();
+    if (error instanceof TooMuchWork || isTooDeep(error)) return new Map();
     throw error;
   }
 }

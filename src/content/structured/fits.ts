@@ -5,6 +5,7 @@
 import { RE2JS } from "re2js";
 import { fromPlain, type Json, type JsonObject, sameJson } from "./json-text.ts";
 import { asSchema, isKeywords, type Keywords, number, pointed, properties, type Schema, schemas } from "./schema.ts";
+import { spend } from "./work.ts";
 
 /** References that lead to references; beyond, anything fits. */
 const REFERENCES_MOST = 64;
@@ -12,6 +13,7 @@ const REFERENCES_MOST = 64;
 export function fits(value: Json, schema: Schema, root: Schema, depth = 0): boolean {
   if (typeof schema === "boolean") return schema;
   if (depth > REFERENCES_MOST) return true;
+  spend(Array.isArray(schema.enum) ? 1 + schema.enum.length : 1);
   const also = (one: Schema) => fits(value, one, root, depth + 1);
   if (typeof schema.$ref === "string" && !also(pointed(root, schema.$ref) ?? true)) return false;
   if (!fitsType(value, schema)) return false;
@@ -60,6 +62,8 @@ export function patternsOf({ pattern }: Keywords): readonly string[] {
 
 /** In linear time, whatever the expression; one that cannot be read matches. */
 export function matches(value: string, pattern: string): boolean {
+  // To be compiled, and matched.
+  spend(pattern.length * (16 + value.length / 8));
   try {
     return RE2JS.compile(pattern).matcher(value).find();
   } catch {
@@ -81,8 +85,10 @@ function fitsNumber(value: number, schema: Keywords): boolean {
 function fitsArray(value: readonly Json[], schema: Keywords, root: Schema): boolean {
   if (value.length < number(schema.minItems, 0) || value.length > number(schema.maxItems, Number.POSITIVE_INFINITY))
     return false;
-  if (schema.uniqueItems === true && value.some((one, i) => value.slice(0, i).some((other) => sameJson(one, other))))
-    return false;
+  if (schema.uniqueItems === true) {
+    spend((value.length * value.length) / 2);
+    if (value.some((one, i) => value.slice(0, i).some((other) => sameJson(one, other)))) return false;
+  }
   const first = schemas(schema.prefixItems ?? (Array.isArray(schema.items) ? schema.items : []));
   const rest = asSchema(Array.isArray(schema.items) ? schema.additionalItems : schema.items);
   if (!value.every((one, i) => fits(one, first[i] ?? rest, root))) return false;
@@ -97,6 +103,7 @@ function fitsObject(value: JsonObject, schema: Keywords, root: Schema): boolean 
   if ([schema.required ?? []].flat().some((key) => !value.has(key as string))) return false;
   const own = properties(schema.properties);
   const byPattern = properties(schema.patternProperties);
+  spend(own.size + byPattern.size);
   for (const [key, item] of value) {
     const named = own.get(key);
     const matching = [...byPattern].filter(([pattern]) => matches(key, pattern)).map(([, one]) => one);

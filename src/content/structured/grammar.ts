@@ -5,6 +5,7 @@
 import { BrokenStructure } from "./broken.ts";
 import type { Draws } from "./draws.ts";
 import { Pattern, TEXT_MOST } from "./pattern.ts";
+import { spend } from "./work.ts";
 
 export type Rule =
   | { readonly kind: "text"; readonly text: string }
@@ -27,13 +28,13 @@ const DEPTH_MOST = 24;
 /** Draws a text; one that has no end is cut at `TEXT_MOST` characters. */
 export function drawGrammar({ rules, start }: Grammar, draws: Draws): string {
   const levels = levelsOf(rules);
-  const levelOf = (rule: Rule): number => levelIn(rule, levels);
   const out: string[] = [];
   // A stack of its own: rules may nest as deep as they like.
   const stack: { rule: Rule; depth: number }[] = [{ rule: { kind: "name", name: start }, depth: 0 }];
   for (let length = 0; stack.length > 0 && length < TEXT_MOST; ) {
     const { rule, depth } = stack.pop()!;
     const push = (next: Rule) => stack.push({ rule: next, depth: depth + 1 });
+    spend();
     if (stack.length > TEXT_MOST) break;
     switch (rule.kind) {
       case "text":
@@ -51,9 +52,7 @@ export function drawGrammar({ rules, start }: Grammar, draws: Draws): string {
         for (const part of rule.parts.toReversed()) push(part);
         break;
       case "any": {
-        const least = Math.min(...rule.parts.map(levelOf));
-        const late = depth > DEPTH_MOST;
-        push(draws.pick(late ? rule.parts.filter((part) => levelOf(part) === least) : rule.parts));
+        push(draws.pick(depth > DEPTH_MOST ? shallowest(rule.parts, levels) : rule.parts));
         break;
       }
       case "times": {
@@ -66,30 +65,38 @@ export function drawGrammar({ rules, start }: Grammar, draws: Draws): string {
   return out.join("");
 }
 
+function shallowest(parts: readonly Rule[], levels: ReadonlyMap<string, number>): readonly Rule[] {
+  const all = parts.map((part) => levelIn(part, levels));
+  const least = all.reduce((one, other) => Math.min(one, other));
+  return parts.filter((_, i) => all[i] === least);
+}
+
 /** How deep the shallowest text of each rule is; Infinity: it has none that ends. */
 function levelsOf(rules: ReadonlyMap<string, Rule>): Map<string, number> {
   const levels = new Map([...rules.keys()].map((name) => [name, Number.POSITIVE_INFINITY]));
-  for (let changed = true; changed; ) {
-    changed = false;
-    for (const [name, rule] of rules) {
-      const level = levelIn(rule, levels) + 1;
-      if (level < levels.get(name)!) {
-        levels.set(name, level);
-        changed = true;
-      }
-    }
+  const users = new Map<string, string[]>([...rules.keys()].map((name) => [name, []]));
+  for (const [name, rule] of rules) for (const used of namesIn(rule)) users.get(used)?.push(name);
+  // Only rules that name one whose level has fallen are looked at again: a chain of rules costs its length, not its square.
+  const open = new Set(rules.keys());
+  for (const name of open) {
+    open.delete(name);
+    const level = levelIn(rules.get(name)!, levels) + 1;
+    if (level >= levels.get(name)!) continue;
+    levels.set(name, level);
+    for (const user of users.get(name)!) open.add(user);
   }
   return levels;
 }
 
 function levelIn(rule: Rule, levels: ReadonlyMap<string, number>): number {
+  spend();
   switch (rule.kind) {
     case "name":
       return levels.get(rule.name) ?? 0;
     case "all":
-      return Math.max(0, ...rule.parts.map((part) => levelIn(part, levels)));
+      return rule.parts.reduce((most, part) => Math.max(most, levelIn(part, levels)), 0);
     case "any":
-      return Math.min(...rule.parts.map((part) => levelIn(part, levels)));
+      return rule.parts.reduce((least, part) => Math.min(least, levelIn(part, levels)), Number.POSITIVE_INFINITY);
     case "times":
       return rule.least === 0 ? 0 : levelIn(rule.part, levels);
     default:
@@ -109,16 +116,18 @@ export function isGbnf(text: string): boolean {
 export function readGbnf(text: string): Grammar {
   const rules = new Reader(text).rules();
   const names = new Set<string>();
-  for (const rule of rules.values()) for (const name of namesIn(rule)) names.add(name);
+  for (const rule of rules.values()) namesIn(rule, names);
   for (const name of names) if (!rules.has(name)) throw mistake(`Rule '${name}' not found`);
   if (!rules.has("root")) throw mistake("No 'root' rule found");
   return { rules, start: "root" };
 }
 
-export function namesIn(rule: Rule): string[] {
-  if (rule.kind === "name") return [rule.name];
-  if (rule.kind === "times") return namesIn(rule.part);
-  return rule.kind === "all" || rule.kind === "any" ? rule.parts.flatMap(namesIn) : [];
+/** In their order, each once. */
+export function namesIn(rule: Rule, names: Set<string> = new Set()): Set<string> {
+  if (rule.kind === "name") names.add(rule.name);
+  else if (rule.kind === "times") namesIn(rule.part, names);
+  else if (rule.kind === "all" || rule.kind === "any") for (const part of rule.parts) namesIn(part, names);
+  return names;
 }
 
 function mistake(what: string): BrokenStructure {

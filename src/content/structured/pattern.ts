@@ -5,6 +5,7 @@
  */
 import { type AST, RegExpParser } from "@eslint-community/regexpp";
 import type { Draws } from "./draws.ts";
+import { spend } from "./work.ts";
 
 /** No such expression, or one that matches nothing. */
 export class BrokenPattern extends Error {
@@ -101,9 +102,10 @@ function nodeOf(element: AST.Pattern | AST.Element | AST.Alternative): Node {
 function either(nodes: readonly Node[]): Node {
   if (nodes.length === 1) return nodes[0]!;
   return {
-    least: Math.min(...nodes.map(({ least }) => least)),
-    most: Math.max(...nodes.map(({ most }) => most)),
+    least: nodes.reduce((all, { least }) => Math.min(all, least), Number.POSITIVE_INFINITY),
+    most: nodes.reduce((all, { most }) => Math.max(all, most), 0),
     draw(out, draws, from, to) {
+      spend(1 + nodes.length / 8);
       const fitting = nodes.filter(({ least, most }) => least <= to && most >= from);
       draws.pick(fitting.length > 0 ? fitting : nodes).draw(out, draws, from, to);
     },
@@ -114,25 +116,24 @@ function sequence(nodes: readonly Node[]): Node {
   if (nodes.length === 1) return nodes[0]!;
   const least = nodes.reduce((sum, node) => sum + node.least, 0);
   const most = nodes.reduce((sum, node) => sum + node.most, 0);
+  /** Of those behind each. */
+  const after = new Array<number>(nodes.length).fill(0);
+  for (let i = nodes.length - 2; i >= 0; i--) after[i] = after[i + 1]! + nodes[i + 1]!.most;
   return {
     least,
     most,
     draw(out, draws, from, to) {
       const begin = out.length;
-      let [leastLeft, mostLeft] = [least, most];
-      for (const node of nodes) {
+      let leastLeft = least;
+      spend(nodes.length);
+      for (const [i, node] of nodes.entries()) {
         leastLeft -= node.least;
-        mostLeft = node.most === Number.POSITIVE_INFINITY ? mostAfter(nodes, node) : mostLeft - node.most;
         const made = out.length - begin;
-        const wanted = Math.max(node.least, from - made - mostLeft);
+        const wanted = Math.max(node.least, from - made - after[i]!);
         node.draw(out, draws, wanted, Math.max(wanted, Math.min(node.most, to - made - leastLeft)));
       }
     },
   };
-}
-
-function mostAfter(nodes: readonly Node[], node: Node): number {
-  return nodes.slice(nodes.indexOf(node) + 1).reduce((sum, { most }) => sum + most, 0);
 }
 
 function repeated(node: Node, min: number, max: number): Node {
@@ -150,6 +151,7 @@ function repeated(node: Node, min: number, max: number): Node {
       const top = Math.max(needed, Math.min(room, needed + MORE));
       const times = needed + draws.below(top - needed + 1);
       for (let i = 0; i < times; i++) {
+        spend();
         const made = out.length - begin;
         const left = times - i - 1;
         const wanted = Math.max(node.least, from - made - left * node.most);
@@ -174,6 +176,7 @@ function oneOf(ranges: Ranges): Node {
     least: 1,
     most: 1,
     draw(out, draws) {
+      spend(sizes.length);
       const at = draws.weighted(sizes);
       out.push(String.fromCodePoint(taken[at]![0] + draws.below(sizes[at]!)));
     },
@@ -265,11 +268,13 @@ function matching(property: RegExp): Ranges {
 
 function without(ranges: Ranges): Ranges {
   let left: (readonly [number, number])[] = [...ALL];
-  for (const [from, to] of ranges)
+  for (const [from, to] of ranges) {
+    spend(left.length);
     left = left.flatMap(([begin, end]) =>
       to < begin || from > end
         ? [[begin, end] as const]
         : [[begin, from - 1] as const, [to + 1, end] as const].filter(([a, b]) => a <= b),
     );
+  }
   return left;
 }

@@ -1,5 +1,6 @@
 /** What does a JSON Schema say at one place? Its keywords without references and `allOf`: two schemas that both hold are one. */
 import { fromPlain, type Json, sameJson } from "./json-text.ts";
+import { spend } from "./work.ts";
 
 /** As it came; `false` and `true` are schemas too. */
 export type Schema = boolean | Keywords;
@@ -45,6 +46,7 @@ export function typesOf({ type, const: constant, enum: list }: Keywords): readon
 
 /** Where a reference leads inside the document; undefined: nowhere. */
 export function pointed(root: Schema, reference: string): Schema | undefined {
+  spend(1 + reference.length / 8);
   if (reference === "#") return root;
   if (!reference.startsWith("#")) return undefined;
   if (!reference.startsWith("#/")) return anchored(root, reference.slice(1), 0);
@@ -65,6 +67,7 @@ function decode(part: string): string {
 }
 
 function anchored(at: unknown, name: string, depth: number): Schema | undefined {
+  spend();
   if (typeof at !== "object" || at === null || depth > 64) return undefined;
   if (isKeywords(at) && at.$anchor === name) return at;
   for (const item of Object.values(at)) {
@@ -100,6 +103,7 @@ export function both(a: Keywords, b: Keywords): Keywords {
 function closed(a: Keywords, b: Keywords): string[] {
   if (a.additionalProperties !== false || a.patternProperties !== undefined) return [];
   const own = properties(a.properties);
+  spend(own.size);
   return [...properties(b.properties).keys()].filter((key) => !own.has(key));
 }
 
@@ -110,6 +114,7 @@ function joined(key: string, a: unknown, b: unknown): unknown {
     case "type":
       return sharedTypes([a].flat() as string[], [b].flat() as string[]);
     case "required":
+      spend([a].flat().length);
       return [...new Set([...[a].flat(), ...[b].flat()])];
     case "enum":
       return sharedValues([a].flat().map(fromPlain), [b].flat());
@@ -143,6 +148,7 @@ function bothOf(a: Schema, b: Schema): Schema {
 
 function sharedProperties(a: unknown, b: unknown): Keywords {
   const merged = new Map(properties(a));
+  spend(merged.size);
   for (const [key, schema] of properties(b)) merged.set(key, bothOf(merged.get(key) ?? true, schema));
   return Object.fromEntries(merged);
 }
@@ -159,6 +165,7 @@ function sharedTypes(a: readonly string[], b: readonly string[]): string[] {
 }
 
 function sharedValues(a: readonly Json[], b: readonly unknown[]): unknown[] {
+  spend(a.length * b.length);
   const left = b.filter((one) => a.some((other) => sameJson(other, fromPlain(one))));
   if (left.length === 0) throw new Unsatisfiable("enumerations without a common value");
   return left;

@@ -14,6 +14,7 @@ import { type Schema, Unsatisfiable } from "./schema.ts";
 import { readSchema } from "./schema-mistakes.ts";
 import { tagWriter } from "./tags.ts";
 import { Values } from "./values.ts";
+import { beginWork, isTooDeep, TooMuchWork } from "./work.ts";
 
 /** Schemas are JSON texts: they go to another thread, and most of them are never looked into here. */
 export type Structure =
@@ -36,7 +37,7 @@ const ANY_OBJECT: Schema = {
 
 /** Throws `BrokenStructure`. */
 export function writerOf(structure: Structure): Writer {
-  const draw = drawerOf(structure);
+  const draw = explained(() => drawerOf(structure));
   return (seed, index) => explained(() => draw(new Draws(seed), index));
 }
 
@@ -54,7 +55,7 @@ function drawerOf(structure: Structure): (draws: Draws, index: number) => string
       return (draws) => draws.pick(structure.choices);
     case "grammar": {
       const { grammar } = structure;
-      const read = explained(() => (isGbnf(grammar) ? readGbnf(grammar) : readLark(grammar)));
+      const read = isGbnf(grammar) ? readGbnf(grammar) : readLark(grammar);
       return (draws) => drawGrammar(read, draws);
     }
     case "tags":
@@ -82,7 +83,7 @@ function regexDrawer(source: string): (draws: Draws) => string {
       `Grammar error: at 1(8): invalid regex "${escaped}" (in regex): ${why}\n   1 | start: /${source}/\n              ^`,
     );
   }
-  const pattern = explained(() => new Pattern(source));
+  const pattern = new Pattern(source);
   return (draws) => pattern.draw(draws);
 }
 
@@ -91,13 +92,16 @@ const SAID_BY_VLLM = /^(?:range \[|incompatible types)/;
 
 /** What is not drawn is refused, and it is said that it is here and not in vLLM. */
 function explained<T>(draw: () => T): T {
+  beginWork();
   try {
     return draw();
   } catch (error) {
     if (error instanceof Unsatisfiable && SAID_BY_VLLM.test(error.message))
       throw new BrokenStructure(`Grammar error: Unsatisfiable schema: ${error.message}`);
-    if (error instanceof Unsatisfiable || error instanceof BrokenPattern)
+    if (error instanceof Unsatisfiable || error instanceof BrokenPattern || error instanceof TooMuchWork)
       throw new BrokenStructure(`understudy: no text is drawn for this constraint: ${error.message}`);
+    if (isTooDeep(error))
+      throw new BrokenStructure("understudy: no text is drawn for this constraint: it nests too deeply");
     throw error;
   }
 }

@@ -25,6 +25,7 @@ import {
 } from "./schema.ts";
 import { Weights } from "./weights.ts";
 import { propertyName, words } from "./words.ts";
+import { spend } from "./work.ts";
 
 /** Values inside values; beyond, each gets its least. */
 const DEPTH_MOST = 8;
@@ -123,6 +124,7 @@ export class Values {
     const take = (one: Schema, references: number): void => {
       if (one === false) throw new Unsatisfiable("a schema that takes nothing");
       if (one === true) return;
+      spend(8); // they are joined
       if (references > 64) return; // a reference to itself says nothing
       if (typeof one.$ref === "string") take(pointed(this.#root, one.$ref) ?? true, references + 1);
       out = both(out, one);
@@ -198,6 +200,7 @@ export class Values {
     const to = number(schema.maxLength, Number.POSITIVE_INFINITY);
     if (from > to) throw new Unsatisfiable(`minLength (${from}) is greater than maxLength (${to})`);
     if (from > TEXT_MOST) throw new Unsatisfiable(`texts of ${from} characters; at most ${TEXT_MOST} are drawn`);
+    spend(from / 4);
     const [pattern, ...others] = patternsOf(schema);
     if (pattern !== undefined) {
       let text = this.#pattern(pattern).draw(draws, from, to);
@@ -256,6 +259,7 @@ export class Values {
     const wanted = contained ? { allOf: [item, asSchema(schema.contains)] } : item;
     for (let attempt = 0; attempt < RETRIES; attempt++) {
       const value = this.#value(wanted, draws, depth + 1);
+      if (schema.uniqueItems === true) spend(before.length);
       if (schema.uniqueItems !== true || !before.some((one) => sameJson(one, value))) return value;
     }
     return undefined;
@@ -274,7 +278,10 @@ export class Values {
       optional.filter((key) => !late && draws.chance(presence(this.#weights.choices(own.get(key)!)))),
     );
     for (const key of optional) if (required.size + wanted.size < least) wanted.add(key);
-    while (wanted.size > Math.max(0, room)) wanted.delete(draws.pick([...wanted]));
+    for (const left = [...wanted]; wanted.size > Math.max(0, room); ) {
+      const at = draws.below(left.length);
+      wanted.delete(left.splice(at, 1)[0]!);
+    }
     this.#dependents(schema, required, wanted);
     for (const key of own.keys()) if (required.has(key) || wanted.has(key)) chosen.push(key);
     for (const key of required) if (!own.has(key)) chosen.push(key);
@@ -301,6 +308,7 @@ export class Values {
 
   #property(schema: Keywords, own: ReadonlyMap<string, Schema>, key: string): Schema {
     const named = own.get(key);
+    spend();
     const matching = [...properties(schema.patternProperties)].filter(([pattern]) => fits(key, { pattern }, true));
     const all = [...(named === undefined ? [] : [named]), ...matching.map(([, one]) => one)];
     if (all.length === 1) return all[0]!;
@@ -312,11 +320,13 @@ export class Values {
   /** Properties that have no name in the schema: as many as are needed, now and then one where their kind is described. */
   #others(schema: Keywords, object: Map<string, Json>, least: number, draws: Draws, depth: number): void {
     const patterns = [...properties(schema.patternProperties)];
+    const own = properties(schema.properties);
     const described = isKeywords(schema.additionalProperties) || patterns.length > 0;
     const most = number(schema.maxProperties, Number.POSITIVE_INFINITY);
     const more = described && !this.#isLate(depth) ? draws.below(3) : 0;
     const wanted = Math.min(most, Math.max(least, object.size + more));
     for (let attempt = 0; object.size < wanted && attempt < 4 * wanted + RETRIES; attempt++) {
+      spend();
       const open = schema.additionalProperties !== false;
       const [pattern, one] =
         patterns.length > 0 && (!open || draws.chance(0.5))
@@ -324,7 +334,7 @@ export class Values {
           : [null, asSchema(schema.additionalProperties)];
       if (pattern === null && !open) break;
       const key = this.#key(schema, pattern, draws);
-      if (object.has(key) || properties(schema.properties).has(key)) continue;
+      if (object.has(key) || own.has(key)) continue;
       object.set(key, this.#value(pattern === null ? this.#property(schema, new Map(), key) : one, draws, depth + 1));
     }
     if (object.size < least) throw new Unsatisfiable("not as many properties");

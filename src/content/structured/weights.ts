@@ -3,6 +3,7 @@
  * that is in them comes up; where an answer has become large or deep the second says which branch ends it.
  */
 import { asSchema, isKeywords, type Keywords, number, pointed, properties, type Schema, schemas } from "./schema.ts";
+import { spend } from "./work.ts";
 
 /** Choices beyond so many count no more. */
 const CHOICES_MOST = 64;
@@ -44,6 +45,7 @@ export class Weights {
     const known = this.#least.get(schema);
     if (known !== undefined) return known;
     if (this.#visiting.has(schema)) return Number.POSITIVE_INFINITY;
+    spend(4);
     this.#visiting.add(schema);
     const least = this.#leastOf(schema);
     this.#visiting.delete(schema);
