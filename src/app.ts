@@ -39,6 +39,7 @@ import { type Access, accessLine, type OpenAiOptions } from "./protocol/openai/f
 import { openai } from "./protocol/openai/routes.ts";
 import { countedBy, DEV_METHODS, DOCS_METHODS } from "./protocol/openai/served.ts";
 import { responses } from "./protocol/responses/dialect.ts";
+import type { HotRoutes } from "./protocol/sink.ts";
 import { randomSeed, seeded } from "./random.ts";
 import { Garbage, SpareTime } from "./spare-time.ts";
 import { StepLog } from "./step-log.ts";
@@ -205,6 +206,7 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
     clock.at(clock.now() + WATCHDOG_US, died.resolve);
   };
   const logAccess = (access: Access) => log(accessLine(access));
+  const hot: HotRoutes = new Map();
   const front: OpenAiOptions = {
     config,
     vocabulary,
@@ -226,6 +228,7 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
     },
     accounting: shown ? watched(accounts, shown) : accounts,
     httpAccounting: httpAccounts,
+    hot,
     renderChat: text.renderChat,
     endIds: text.endIds,
     blanks: text.blanks,
@@ -296,6 +299,7 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
     door: doorOf(config),
     timer: front.backend,
     epochSeconds,
+    hot,
   });
   const tritonPort = await listenAsTriton(config, renderer, setup.identity, place !== undefined).catch(async (why) => {
     // A server that is left listening would keep the process alive.

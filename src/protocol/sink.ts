@@ -39,3 +39,20 @@ export interface DirectFront {
   /** "1.1", or what the client speaks. */
   version(request: Request): string;
 }
+
+/** The part of Elysia's context that handlers use. */
+export interface Context {
+  readonly request: Request;
+  readonly server: {
+    timeout(request: Request, seconds: number): void;
+    requestIP(request: Request): { readonly address: string; readonly port: number } | null;
+    /** Absent: answers are `Response`s. */
+    readonly direct?: DirectFront;
+  } | null;
+}
+
+/**
+ * POST routes by path that a `DirectFront` may call by itself: Elysia's way to a handler costs as much as reading the
+ * request. They do all that a route does, never reject, and are routes of the application as well.
+ */
+export type HotRoutes = Map<string, (context: Context) => Response | Promise<Response>>;

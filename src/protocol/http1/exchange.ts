@@ -30,7 +30,7 @@ const UTF8_MOST = 3;
 const NO_BODY: readonly number[] = [204, 304];
 
 export class Exchange implements Output, Reading {
-  readonly request: IncomingRequest;
+  readonly request: IncomingRequest<Exchange>;
   readonly version: string;
   readonly line: Line;
   started = false;

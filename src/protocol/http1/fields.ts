@@ -16,9 +16,10 @@ export class Fields {
   readonly #names: readonly string[];
   readonly #values: readonly string[];
 
-  /** Names as they were sent. */
-  constructor(names: readonly string[], values: readonly string[]) {
-    this.#names = names.map((name) => name.toLowerCase());
+  /** Names as they were sent; both lists are the fields' own from now on. */
+  constructor(names: string[], values: readonly string[]) {
+    for (let i = 0; i < names.length; i++) names[i] = small(names[i]!);
+    this.#names = names;
     this.#values = values;
   }
 
@@ -31,4 +32,17 @@ export class Fields {
   has(name: string): boolean {
     return this.#names.includes(name);
   }
+}
+
+/** Names that came before, in small letters. */
+const seen = new Map<string, string>();
+const SEEN_MOST = 256;
+const SEEN_CHARACTERS = 64;
+
+function small(name: string): string {
+  const known = seen.get(name);
+  if (known !== undefined) return known;
+  const lower = name.toLowerCase();
+  if (seen.size < SEEN_MOST && name.length <= SEEN_CHARACTERS) seen.set(name, lower);
+  return lower;
 }

@@ -3,6 +3,7 @@ import http from "node:http";
 import type { TlsFiles } from "../../config/certificates.ts";
 import type { DoorConfig } from "../../config/door.ts";
 import type { Timer } from "../deadlines.ts";
+import type { HotRoutes } from "../sink.ts";
 
 /** The part of Elysia that is used. */
 interface Application {
@@ -20,6 +21,7 @@ export interface ListenOptions {
   readonly door: DoorConfig;
   readonly timer: Timer;
   readonly epochSeconds: () => number;
+  readonly hot?: HotRoutes;
 }
 
 export interface Listening {

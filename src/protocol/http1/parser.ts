@@ -26,6 +26,8 @@ const LINE_BYTES = 4;
 const LINES_MOST = 10_000;
 /** Fed to WebAssembly at once. */
 const PIECE_BYTES = 65_536;
+/** Most heads are shorter. */
+const FRONT_BYTES = 512;
 
 const REQUEST = 1;
 const OK = 0;
@@ -67,6 +69,8 @@ const { exports } = new WebAssembly.Instance(new WebAssembly.Module(wasm), {
 const llhttp = exports as unknown as Llhttp;
 llhttp._initialize();
 const pieceAt = llhttp.malloc(PIECE_BYTES);
+/** llhttp's memory; made anew when it has grown, which empties the views of it. */
+let memory = new Uint8Array(llhttp.memory.buffer);
 const methods = new Map<number, string>();
 
 /** One connection's. */
@@ -77,6 +81,8 @@ export class Parser {
   #at: number;
   /** The piece that is being read. */
   #piece!: Buffer;
+  /** Its beginning as text, once something of it is wanted: cutting a text is free, making one is not. */
+  #front: string | null = null;
   #busy = false;
   #freed = false;
   #tooLarge = false;
@@ -110,8 +116,9 @@ export class Parser {
   #feedPiece(piece: Buffer): Fed {
     if (this.#freed) return Fed.Fine;
     this.#piece = piece;
-    // A view of memory that has grown is empty, so it is made each time.
-    new Uint8Array(llhttp.memory.buffer, pieceAt, piece.length).set(piece);
+    this.#front = null;
+    if (memory.length === 0) memory = new Uint8Array(llhttp.memory.buffer);
+    memory.set(piece, pieceAt);
     current = this;
     this.#busy = true;
     let code: number;
@@ -173,7 +180,8 @@ export class Parser {
   headComplete(upgrade: number, keepAlive: boolean): number {
     const target = requestTarget(this.#target);
     if (target === null) return REFUSED;
-    const version = `${llhttp.llhttp_get_http_major(this.#at)}.${llhttp.llhttp_get_http_minor(this.#at)}`;
+    const [major, minor] = [llhttp.llhttp_get_http_major(this.#at), llhttp.llhttp_get_http_minor(this.#at)];
+    const version = major === 1 && minor === 1 ? "1.1" : `${major}.${minor}`;
     this.#events.onHead({
       method: methodName(llhttp.llhttp_get_method(this.#at)),
       target,
@@ -197,7 +205,10 @@ export class Parser {
 
   #text(at: number, length: number): string {
     const from = at - pieceAt;
-    return this.#piece.toString("latin1", from, from + length);
+    const to = from + length;
+    if (to > FRONT_BYTES) return this.#piece.toString("latin1", from, to);
+    this.#front ??= this.#piece.toString("latin1", 0, FRONT_BYTES);
+    return this.#front.substring(from, to);
   }
 
   #grown(bytes: number): number {
@@ -223,7 +234,7 @@ function methodName(method: number): string {
   let name = methods.get(method);
   if (name === undefined) {
     const at = llhttp.llhttp_method_name(method);
-    const bytes = new Uint8Array(llhttp.memory.buffer, at, 32);
+    const bytes = memory.subarray(at, at + 32);
     name = Buffer.from(bytes.subarray(0, bytes.indexOf(0))).toString("latin1");
     methods.set(method, name);
   }

@@ -30,12 +30,15 @@ class Left {
   }
 }
 
-export class IncomingRequest {
+/** `R`: who answers it. */
+export class IncomingRequest<R extends Reading = Reading> {
   readonly method: string;
   /** With a host that stands for any: only the path and the query were sent. */
   readonly url: string;
+  /** Path and query, as they were sent. */
+  readonly target: string;
   readonly headers: Fields;
-  readonly #reading: Reading;
+  readonly #reading: R;
   #parts: Uint8Array[] = [];
   #unread = 0;
   #complete = false;
@@ -46,11 +49,16 @@ export class IncomingRequest {
   #wake: (() => void) | null = null;
   readonly signal = new Left();
 
-  constructor({ method, target, fields }: Head, scheme: "http" | "https", reading: Reading) {
+  constructor({ method, target, fields }: Head, scheme: "http" | "https", reading: R) {
     this.method = method;
+    this.target = target;
     this.url = `${scheme}://localhost${target}`;
     this.headers = fields;
     this.#reading = reading;
+  }
+
+  get reading(): R {
+    return this.#reading;
   }
 
   /** The parts as they come. Fails when the client leaves. */

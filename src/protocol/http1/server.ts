@@ -3,7 +3,7 @@
  * `Bun.serve` has an answer of its own. Routes are those of the application that it is given.
  */
 import { deadlines, type Expiring } from "../deadlines.ts";
-import type { DirectFront, EventSink, HeldBytes, SinkEvents } from "../sink.ts";
+import type { DirectFront, EventSink, HeldBytes, HotRoutes, SinkEvents } from "../sink.ts";
 import { Connection, type House, type Socket } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
 import { DateLine } from "./head.ts";
@@ -27,9 +27,9 @@ export class HttpServer implements DirectFront, House {
   readonly scheme: "http" | "https";
   readonly headBytes: number;
   readonly #app: Application;
+  readonly #hot: HotRoutes | undefined;
   readonly #listener: Bun.TCPSocketListener<Connection>;
   readonly #connections = new Set<Connection>();
-  readonly #exchanges = new WeakMap<object, Exchange>();
   readonly #epochSeconds: () => number;
   readonly #date = new DateLine();
   readonly #idle: ReturnType<typeof deadlines>;
@@ -39,6 +39,7 @@ export class HttpServer implements DirectFront, House {
   constructor(app: Application, options: ListenOptions) {
     const { hostname, port, tls, reusePort, door, timer } = options;
     this.#app = app;
+    this.#hot = options.hot;
     this.scheme = tls ? "https" : "http";
     this.headBytes = door.headBytes;
     this.#epochSeconds = options.epochSeconds;
@@ -109,13 +110,16 @@ export class HttpServer implements DirectFront, House {
 
   /** For connections, as all below. */
   handle(exchange: Exchange): void {
-    const request = exchange.request as IncomingRequest as unknown as Request;
-    this.#exchanges.set(request, exchange);
-    const broken = () => exchange.answer(500, FAILED, "Internal Server Error");
-    const send = (response: Response) => (response === TAKEN ? undefined : respond(exchange, response));
-    const made = this.#app.fetch(request);
-    if (made instanceof Promise) made.then(send).catch(broken);
-    else void send(made)?.catch(broken);
+    const { method, target } = exchange.request;
+    const request = exchange.request as unknown as Request;
+    const hot = method === "POST" ? this.#hot?.get(target) : undefined;
+    const made = hot === undefined ? this.#app.fetch(request) : hot({ request, server: this });
+    if (!(made instanceof Promise)) send(exchange, made);
+    else
+      made.then(
+        (response) => send(exchange, response),
+        () => broken(exchange),
+      );
   }
 
   date(): string {
@@ -139,7 +143,7 @@ export class HttpServer implements DirectFront, House {
   }
 
   #of(request: Request): Exchange {
-    return this.#exchanges.get(request)!;
+    return (request as unknown as IncomingRequest<Exchange>).reading;
   }
 
   /** A connection that never spoke TLS, where it should, has not been opened. */
@@ -150,6 +154,13 @@ export class HttpServer implements DirectFront, House {
     if (this.#connections.size === 0) this.#stopped?.resolve();
   }
 }
+
+/** What was not answered directly. */
+function send(exchange: Exchange, response: Response): void {
+  if (response !== TAKEN) respond(exchange, response).catch(() => broken(exchange));
+}
+
+const broken = (exchange: Exchange) => exchange.answer(500, FAILED, "Internal Server Error");
 
 /** As uvicorn's answer for an application that fails. */
 const FAILED = { "content-type": "text/plain; charset=utf-8", connection: "close" };

@@ -2,7 +2,6 @@
  * What does the answer look like in one piece? All fields of vLLM 0.33's `ChatCompletionResponse` and
  * `CompletionResponse`, nulls included, in their order.
  */
-import { escapeJson } from "../../content/vocabulary.ts";
 import { Finish, type Outcome, type Receiver, type Submission } from "../../engine/types.ts";
 import type { Form } from "../form.ts";
 import type { Call, Message } from "../output.ts";
@@ -13,6 +12,7 @@ import {
   cacheUse,
   endingOf,
   engineError,
+  FINISH_NAMES,
   finishName,
   hidesTokens,
   logprobsOf,
@@ -175,39 +175,72 @@ export class CollectedChoice implements Receiver {
   }
 }
 
+/** What most answers have between their numbers, in one piece: putting a text together costs by the piece. */
+const NO_USAGE_DETAILS = ',"prompt_tokens_details":null,"completion_tokens_details":null}';
+const NO_PROMPT_FIELDS = ',"prompt_logprobs":null,"prompt_token_ids":null,"prompt_text":null';
+const NO_MORE_MESSAGE = ',"refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null}';
+const NO_TRANSFER = ',"kv_transfer_params":null,"ec_transfer_params":null,"metrics":';
+
 function bodyOf({ asked, choices }: CollectedAnswer): string {
   const { id, created, model, wishes, server, prompts } = asked;
   const { chat } = wishes;
-  const head = `{"id":${JSON.stringify(id)},"object":"${chat ? "chat.completion" : "text_completion"}","created":${created},"model":${JSON.stringify(model)}`;
   const list = choices.map((choice) => (chat ? chatChoice(asked, choice) : completionChoice(asked, choice)));
   const fingerprint = server.fingerprint === null ? "null" : JSON.stringify(server.fingerprint);
   const promptTokens = prompts.reduce((sum, { tokens }) => sum + tokens, 0);
   const completionTokens = choices.reduce((sum, { tokens }) => sum + tokens, 0);
   const thoughts = wishes.parser?.reasoning ? choices.reduce((sum, one) => sum + (one.reasoningTokens ?? 0), 0) : null;
+  const details =
+    thoughts === null && !server.promptTokensDetails ? NO_USAGE_DETAILS : usageDetails(asked, choices, thoughts);
+  const { times: own, submission } = choices[0]!;
+  const times = own?.text(asked.queuedUs, completionTokens, submission, true) ?? "null";
+  return (
+    `{"id":${JSON.stringify(id)},"object":"${chat ? "chat.completion" : "text_completion"}","created":${created},"model":${JSON.stringify(model)},"choices":[${list}]` +
+    `,"service_tier":null,"system_fingerprint":${fingerprint},"usage":{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens + completionTokens},"completion_tokens":${completionTokens}${details}` +
+    `${chat ? promptFields(asked) : ""}${NO_TRANSFER}${times}}`
+  );
+}
+
+function usageDetails(asked: Asked, choices: readonly CollectedChoice[], thoughts: number | null): string {
+  const { server, wishes } = asked;
   let details = "null";
   if (server.promptTokensDetails) {
     const { cached, made } = cacheUse(asked, choices.at(-wishes.n)!.submission);
-    details = `{"cached_tokens":${cached},"created_cache_tokens":${chat ? made : null},"multimodal_tokens":null}`;
+    details = `{"cached_tokens":${cached},"created_cache_tokens":${wishes.chat ? made : null},"multimodal_tokens":null}`;
   }
-  const usage = `{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens + completionTokens},"completion_tokens":${completionTokens},"prompt_tokens_details":${details},"completion_tokens_details":${completionDetails(thoughts)}}`;
-  const prompt = chat ? promptFields(asked) : "";
-  const { times: own, submission } = choices[0]!;
-  const times = own?.text(asked.queuedUs, completionTokens, submission, true) ?? "null";
-  return `${head},"choices":[${list}],"service_tier":null,"system_fingerprint":${fingerprint},"usage":${usage}${prompt},"kv_transfer_params":null,"ec_transfer_params":null,"metrics":${times}}`;
+  return `,"prompt_tokens_details":${details},"completion_tokens_details":${completionDetails(thoughts)}}`;
 }
 
 function promptFields(asked: Asked): string {
-  const prompt = asked.prompts[0]!;
-  const ids = asked.wishes.returnTokenIds && !asked.batch ? JSON.stringify(prompt.ids) : "null";
-  const text = asked.promptText === null ? "null" : JSON.stringify(asked.promptText);
+  const { promptText, prompts, wishes } = asked;
+  if (promptText === null && wishes.promptLogprobs === null && !wishes.returnTokenIds) return NO_PROMPT_FIELDS;
+  const prompt = prompts[0]!;
+  const ids = wishes.returnTokenIds && !asked.batch ? JSON.stringify(prompt.ids) : "null";
+  const text = promptText === null ? "null" : JSON.stringify(promptText);
   return `,"prompt_logprobs":${promptLogprobs(asked, prompt)},"prompt_token_ids":${ids},"prompt_text":${text}`;
 }
 
-/** What both kinds of choice end with. */
-function ending(asked: Asked, choice: CollectedChoice, tokenIds: string, prompt: string, called = false): string {
+/** What both kinds of choice end with, from `logprobs` on. */
+function ending(
+  asked: Asked,
+  choice: CollectedChoice,
+  logprobs: string,
+  tokenIds: string,
+  prompt: string,
+  called = false,
+): string {
   const reason = finishName(asked.wishes, choice.finish!, called);
-  return `"finish_reason":"${reason}","stop_reason":${choice.stopReason},"token_ids":${tokenIds}${prompt},"routed_experts":null,"weight_versions":${weightVersions(asked, choice.tokens)}}`;
+  const { stopReason } = choice;
+  const plain = logprobs === "null" && tokenIds === "null" && prompt === "" && stopReason === "null";
+  if (plain && !asked.wishes.weightVersions) return PLAIN_ENDINGS.get(reason)!;
+  return `,"logprobs":${logprobs},"finish_reason":"${reason}","stop_reason":${stopReason},"token_ids":${tokenIds}${prompt},"routed_experts":null,"weight_versions":${weightVersions(asked, choice.tokens)}}`;
 }
+
+const PLAIN_ENDINGS: ReadonlyMap<string, string> = new Map(
+  [...FINISH_NAMES, "tool_calls"].map((reason) => [
+    reason,
+    `,"logprobs":null,"finish_reason":"${reason}","stop_reason":null,"token_ids":null,"routed_experts":null,"weight_versions":null}`,
+  ]),
+);
 
 function chatChoice(asked: Asked, choice: CollectedChoice): string {
   const { role, lastMessage, returnTokenIds, chatEcho: echo } = asked.wishes;
@@ -215,11 +248,16 @@ function chatChoice(asked: Asked, choice: CollectedChoice): string {
   const ids = !hidden && showsIds(asked.wishes) ? choice.ids : NO_IDS;
   const { content, reasoning, calls } = choice.message();
   const logprobs = (hidden ? null : logprobsOf(asked, choice.index)?.chat(ids, 0)) ?? "null";
-  const said = content === null && !echo ? "null" : quoted(lastMessage + (content ?? ""));
-  const called = calls.length === 0 ? "" : `,"tool_calls":[${calls.map(callJson)}]`;
-  const message = `{"role":${JSON.stringify(role)},"content":${said},"refusal":null,"annotations":null,"audio":null,"function_call":null${called},"reasoning":${reasoning === null ? "null" : quoted(reasoning)}}`;
+  const said = content === null && !echo ? "null" : JSON.stringify(lastMessage + (content ?? ""));
+  const more = calls.length === 0 && reasoning === null ? NO_MORE_MESSAGE : moreOf(calls, reasoning);
   const tokenIds = returnTokenIds && !hidden ? JSON.stringify(ids) : "null";
-  return `{"index":${choice.index},"message":${message},"logprobs":${logprobs},${ending(asked, choice, tokenIds, "", calls.length > 0)}`;
+  const end = ending(asked, choice, logprobs, tokenIds, "", calls.length > 0);
+  return `{"index":${choice.index},"message":{"role":${JSON.stringify(role)},"content":${said}${more}${end}`;
+}
+
+function moreOf(calls: readonly Call[], reasoning: string | null): string {
+  const called = calls.length === 0 ? "" : `,"tool_calls":[${calls.map(callJson)}]`;
+  return `,"refusal":null,"annotations":null,"audio":null,"function_call":null${called},"reasoning":${JSON.stringify(reasoning)}}`;
 }
 
 const NO_CALLS: readonly Call[] = [];
@@ -227,10 +265,8 @@ const NO_IDS: readonly number[] = [];
 /** Most answers need no copy of them. */
 const showsIds = ({ returnTokenIds, logprobs }: Wishes) => returnTokenIds || logprobs !== null;
 
-const quoted = (text: string) => `"${escapeJson(text)}"`;
-
 function callJson({ id, name, arguments: given }: Call): string {
-  return `{"id":${quoted(id)},"type":"function","function":{"name":${quoted(name)},"arguments":${quoted(given)}}}`;
+  return `{"id":${JSON.stringify(id)},"type":"function","function":{"name":${JSON.stringify(name)},"arguments":${JSON.stringify(given)}}}`;
 }
 
 function completionChoice(asked: Asked, choice: CollectedChoice): string {
@@ -248,5 +284,5 @@ function completionChoice(asked: Asked, choice: CollectedChoice): string {
   const tokenIds = returnTokenIds ? JSON.stringify(ids) : "null";
   const promptIds = returnTokenIds ? JSON.stringify(prompt.ids) : "null";
   const promptPart = `,"prompt_logprobs":${promptLogprobs(asked, prompt)},"prompt_token_ids":${promptIds}`;
-  return `{"index":${choice.index},"text":"${escapeJson(text)}","logprobs":${logprobs},${ending(asked, choice, tokenIds, promptPart)}`;
+  return `{"index":${choice.index},"text":${JSON.stringify(text)}${ending(asked, choice, logprobs, tokenIds, promptPart)}`;
 }

@@ -7,23 +7,14 @@ import { requestOrdersOf } from "../../config/request-orders.ts";
 import { randomHex } from "../../random.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../errors.ts";
 import type { ErrorAnswer } from "../request.ts";
-import type { DirectFront, EventSink, HeldBytes, SinkEvents } from "../sink.ts";
+import type { Context, EventSink, HeldBytes, SinkEvents } from "../sink.ts";
 import { SseStream } from "../sse.ts";
 import { Cors } from "./cors.ts";
 import type { HttpVisit, OpenAiOptions } from "./front.ts";
 import { ORDER_HEADER } from "./order-header.ts";
 import { routeOf } from "./served.ts";
 
-/** The part of Elysia's context that is used. */
-export interface Context {
-  readonly request: Request;
-  readonly server: {
-    timeout(request: Request, seconds: number): void;
-    requestIP(request: Request): { readonly address: string; readonly port: number } | null;
-    /** Absent: answers are `Response`s. */
-    readonly direct?: DirectFront;
-  } | null;
-}
+export type { Context } from "../sink.ts";
 
 const JSON_HEADERS = { server: "uvicorn", "content-type": "application/json", vary: "Origin" };
 const HTML_HEADERS = { ...JSON_HEADERS, "content-type": "text/html; charset=utf-8" };

@@ -11,6 +11,7 @@ import type { Limits } from "../request.ts";
 import { toolParserKind } from "../tool-parsers.ts";
 import { Adapters } from "./adapters.ts";
 import type { Server } from "./answer.ts";
+import type { Entry } from "./entry.ts";
 import type { Accounting, OpenAiOptions } from "./front.ts";
 import { Generator } from "./generate.ts";
 import { houseOf } from "./house.ts";
@@ -47,21 +48,24 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
   const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()));
   const lora = config.runtimeLora ? loraRoutes(options, http, adapters) : new Elysia();
   const load = () => `{"server_load":${options.trackServerLoad === true ? generator.open : 0}}`;
+  const atDoor = (context: Context): Response | undefined => {
+    const refused = http.guard(context);
+    if (refused === undefined) http.came(context);
+    // Elysia answers HEAD where there is GET; FastAPI does not.
+    if (refused === undefined && context.request.method === "HEAD") return http.fallback(context);
+    if (refused !== undefined && isGeneration(context.request)) {
+      options.accounting.opened();
+      options.accounting.settled("refused");
+    }
+    return refused;
+  };
+  const hot = (entry: Entry) => (context: Context) =>
+    atDoor(context) ?? generator.answer(context, entry).catch(() => http.error(context, internalError));
+  given.hot?.set("/v1/chat/completions", hot("chat")).set("/v1/completions", hot("completion"));
   return (
     new Elysia({ strictPath: true })
       // Looked at before anything else, for unknown paths as well.
-      .onRequest(({ request, server }) => {
-        const context = { request, server };
-        const refused = http.guard(context);
-        if (refused === undefined) http.came(context);
-        // Elysia answers HEAD where there is GET; FastAPI does not.
-        if (refused === undefined && context.request.method === "HEAD") return http.fallback(context);
-        if (refused !== undefined && isGeneration(context.request)) {
-          options.accounting.opened();
-          options.accounting.settled("refused");
-        }
-        return refused;
-      })
+      .onRequest(({ request, server }) => atDoor({ request, server }))
       .onError({ as: "global" }, ({ code, request, server }) =>
         code === "NOT_FOUND" ? http.fallback({ request, server }) : http.error({ request, server }, internalError),
       )
