@@ -39,3 +39,17 @@ test("one runs, one waits, the next gets 429", async () => {
   expect((await ask("Hello")).status).toBe(429);
   expect((await Promise.all(open)).map(({ status }) => status)).toEqual([200, 200]);
 });
+
+const FUNCTION = { type: "function", function: { name: "f", parameters: { type: "object" } } };
+
+test.each<[string, object, RegExp]>([
+  ["a tool that is forced", { tools: [FUNCTION], tool_choice: "required" }, /"finish_reason":"tool_calls"/],
+  ["a call on order", { tools: [FUNCTION], understudy: { call: true } }, /"finish_reason":"tool_calls"/],
+  ["a tool that may be called", { tools: [FUNCTION] }, /"content":"One two"/],
+  ["a constraint", { structured_outputs: { choice: ["yes", "no"] } }, /"content":"(yes|no)"/],
+])("tools need no flag, and what must have a form is no echo: %s", async (_, fields, answer) => {
+  const body = { model: "m", messages: [{ role: "user", content: "One two" }], ...fields };
+  const headers = { "content-type": "application/json" };
+  const request = { method: "POST", headers, body: JSON.stringify(body) };
+  expect(await (await fetch(`${server.url}/v1/chat/completions`, request)).text()).toMatch(answer);
+});

@@ -36,6 +36,7 @@ test("its defaults hold", () => {
     runtimeLora: true,
     engine: { maxNumSeqs: 5, maxModelLen: 1024, blockSize: 16, timing: { kind: "none" }, maxLoras: 1 },
     door: { requests: 1005, overloadStatus: 429 },
+    wire: { toolCallParser: "hermes", autoToolChoice: true },
   });
   expect(notices).toEqual([]);
 });

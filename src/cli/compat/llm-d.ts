@@ -20,6 +20,9 @@ const DEFAULTS: Readonly<Record<string, string>> = {
   "max-body-mb": "4",
   "enable-lora": "true",
   "disable-uvicorn-access-log": "true",
+  // Tools are called there without any flag.
+  "enable-auto-tool-choice": "true",
+  "tool-call-parser": "hermes",
 };
 const WAITING = 1000;
 const CACHE_BLOCKS = 1024;

@@ -19,6 +19,7 @@ import {
 } from "../../content/script.ts";
 import type { Generation, Receiver } from "../../engine/types.ts";
 import { badRequest, orderNotAllowed } from "../errors.ts";
+import { forced } from "../output.ts";
 import { type ReasoningSetup, reasoningSetup } from "../reasoning.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request.ts";
 import { httpError, lastContent, questionOf } from "./fixtures.ts";
@@ -110,7 +111,7 @@ export class Orders {
     if (order.kind === "script" || order.kind === "play") return order.script!;
     const { n } = request;
     const said = ids === null ? null : this.#thoughtful(ids, prompts[0]!, request);
-    const plain = text === null ? this.#echoes(prompts, n) : plainScript(said!, prompts.length * n);
+    const plain = text === null ? this.#repeated(prompts, n) : plainScript(said!, prompts.length * n);
     return order.script === null ? plain : shapedScript(plain, order.script);
   }
 
@@ -124,7 +125,7 @@ export class Orders {
     return whole.subarray(0, whole.length);
   }
 
-  #echoes(prompts: readonly Uint32Array[], n: number): Script {
+  #repeated(prompts: readonly Uint32Array[], n: number): Script {
     const { vocabulary } = this.#options;
     const plain = plainScript([], 0);
     const sequences = prompts.flatMap((prompt) => {
@@ -177,9 +178,15 @@ export class Orders {
   #unasked(http: Request, request: Asking, body: Uint8Array): Ordered | { readonly error: ErrorAnswer } | null {
     const { fixtures, vocabulary } = this.#options;
     const answer = fixtures?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
-    if (answer === null)
-      return this.#queued() ?? (this.#options.config.wire?.echo ? this.#ordered(ECHO, request) : null);
+    if (answer === null) return this.#queued() ?? (this.#echoes(http, request) ? this.#ordered(ECHO, request) : null);
     return "error" in answer ? { error: httpError(answer.error) } : this.#ordered(answer.order, request);
+  }
+
+  /** With `--answers echo`: all but what must have a form of its own. */
+  #echoes(http: Request, request: Asking): boolean {
+    if (!this.#options.config.wire?.echo || request.sampling.structure) return false;
+    const calls = this.calls(http, request);
+    return request.kind !== "chat" || !(forced({ choice: request.toolChoice }) || (calls !== null && calls !== false));
   }
 
   #queued(): Ordered | null {
