@@ -5,7 +5,7 @@ import { parameters as ofMessages } from "../src/protocol/anthropic/parameters.t
 import type { House } from "../src/protocol/dialect.ts";
 import type { Asker } from "../src/protocol/form.ts";
 import { checkPrompt } from "../src/protocol/openai/limits.ts";
-import { readChatValue } from "../src/protocol/openai/read.ts";
+import { chatValuePieces } from "../src/protocol/openai/read.ts";
 import { checkSampling } from "../src/protocol/openai/sampling.ts";
 import { checkModel } from "../src/protocol/openai/translate.ts";
 import type { Parameter } from "../src/protocol/parameter.ts";
@@ -37,7 +37,7 @@ export const LIMITS: Limits = {
 const house = {
   limits: LIMITS,
   parses: false,
-  chat: (body, exact, changes) => readChatValue(body, LIMITS, exact, changes),
+  chat: (body, exact, changes) => chatValuePieces(body, LIMITS, exact, changes),
   checkModel: (model) => checkModel(model, LIMITS),
   mergesSystem: () => false,
   thinksAnyway: () => false,

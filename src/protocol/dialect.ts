@@ -5,6 +5,7 @@
 import type { AnyElysia } from "elysia";
 import type { Asker } from "./form.ts";
 import type { Operations } from "./operations.ts";
+import type { Pieces } from "./pieces.ts";
 import type { PythonDict } from "./python-value.ts";
 import type { ChatRequest, ErrorAnswer, Limits } from "./request.ts";
 
@@ -39,7 +40,7 @@ export interface House {
   /** Unix seconds. */
   readonly epochSeconds: () => number;
   /** A chat's body as a request. `exact`: from the exact parser. Throws `Refused`. */
-  chat(body: PythonDict, exact: boolean, changes?: ChatChanges): ChatRequest;
+  chat(body: PythonDict, exact: boolean, changes?: ChatChanges): Pieces<ChatRequest>;
   /** Throws `Refused` for a model that is not served. */
   checkModel(model: string | null): void;
   /** The chat template takes words of the system in front alone. */
@@ -50,6 +51,8 @@ export interface House {
   answer(context: Context, asker: Asker): Promise<Response>;
   /** Reads a body that no engine sees; its limits of size and time are those of all bodies. */
   body(context: Context): Promise<Uint8Array | ErrorAnswer>;
+  /** The result of work in pieces. */
+  inTurns<R>(work: Pieces<R>): Promise<R>;
   /** Tokens of a chat's prompt; throws `Refused`. */
   promptTokens(request: ChatRequest): Promise<number>;
   json(context: Context, body: string): Response;

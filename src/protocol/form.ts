@@ -4,6 +4,7 @@
  */
 import type { Log } from "./dialect.ts";
 import type { Delta, Message } from "./output.ts";
+import type { Pieces } from "./pieces.ts";
 import type { ChatRequest, ErrorAnswer, Limits } from "./request.ts";
 import type { EventSink } from "./sink.ts";
 
@@ -81,4 +82,6 @@ export interface Asked {
 /** Reads bodies of one kind. */
 export interface Asker {
   read(body: Uint8Array, contentType: string | null, limits: Limits): Asked | { readonly error: ErrorAnswer };
+  /** The same in pieces, for large bodies. */
+  pieces(body: Uint8Array, contentType: string | null, limits: Limits): Pieces<Asked | { readonly error: ErrorAnswer }>;
 }

@@ -3,7 +3,8 @@
  * `Modules/_json.c`: messages, positions (in code points), NaN and Infinity, lone surrogates, ints of any size.
  */
 
-import { codePoints, PythonFloat, type PythonValue, toInt } from "./python-value.ts";
+import { atOnce, ITEMS_OF_A_PIECE, type Pieces } from "./pieces.ts";
+import { codePoints, type PythonDict, PythonFloat, type PythonValue, set, toInt } from "./python-value.ts";
 
 /** `json.JSONDecodeError`; `position` counts code points. */
 export class PythonJsonError {
@@ -46,34 +47,66 @@ const ESCAPES: Readonly<Record<string, string>> = {
 
 /** Parses a whole document. Throws PythonJsonError or PythonJsonFailure. */
 export function parsePython(text: string): PythonValue {
-  return new Parser(text).document();
+  return atOnce(pythonPieces(text));
 }
+
+/** The same in pieces. */
+export function pythonPieces(text: string): Pieces<PythonValue> {
+  return new Parser(text, false).document();
+}
+
+/** In pieces what `JSON.parse` gives. Throws as well where Python alone takes it, or nests deeper than Python follows. */
+export function plainPieces(text: string): Pieces<PythonValue> {
+  return new Parser(text, true).document();
+}
+
+/** Characters or escapes of one text between two pieces. */
+const TEXT_OF_A_PIECE = 32_768;
 
 class Parser {
   private at = 0;
   private depth = 0;
+  private members = 0;
+  /** The text that is being read, as far as it is, and where it began. */
+  private said = "";
+  private begun = 0;
 
-  constructor(private readonly text: string) {}
+  /** `plain`: objects and numbers as `JSON.parse` makes them. */
+  constructor(
+    private readonly text: string,
+    private readonly plain: boolean,
+  ) {}
 
-  document(): PythonValue {
+  *document(): Pieces<PythonValue> {
     this.skipBlanks();
-    const value = this.value();
+    const value = this.isSimple() ? this.simple() : yield* this.value();
     this.skipBlanks();
     if (this.at !== this.text.length) this.fail("Extra data", this.at);
     return value;
   }
 
-  private value(): PythonValue {
-    const character = this.text[this.at];
-    if (character === '"') return this.string();
-    if (character === "{" || character === "[") {
-      if (++this.depth > MAX_DEPTH) throw new PythonJsonFailure();
-      const value = character === "{" ? this.dict() : this.list();
-      this.depth--;
-      return value;
+  /** No text and no container: read in one go. */
+  private isSimple(): boolean {
+    const unit = this.text.charCodeAt(this.at);
+    return unit !== 0x22 && unit !== 0x7b && unit !== 0x5b;
+  }
+
+  private *value(): Pieces<PythonValue> {
+    const unit = this.text.charCodeAt(this.at);
+    if (unit === 0x22) {
+      for (this.open(); !this.more(); ) yield;
+      return this.said;
     }
+    if (++this.depth > MAX_DEPTH) throw new PythonJsonFailure();
+    const value = unit === 0x7b ? yield* this.dict() : yield* this.list();
+    this.depth--;
+    return value;
+  }
+
+  private simple(): PythonValue {
     for (const [word, value] of WORDS) {
       if (!this.text.startsWith(word, this.at)) continue;
+      if (this.plain && value instanceof PythonFloat) throw new PythonJsonFailure();
       this.at += word.length;
       return value;
     }
@@ -86,6 +119,7 @@ class Parser {
     if (match === null) this.fail("Expecting value", this.at);
     const digits = match[0];
     this.at += digits.length;
+    if (this.plain) return Number(digits);
     if (match[1] !== undefined || match[2] !== undefined) return new PythonFloat(Number(digits));
     const small = Number(digits);
     if (Number.isSafeInteger(small)) return small === 0 ? 0 : small;
@@ -93,8 +127,8 @@ class Parser {
     return toInt(BigInt(digits));
   }
 
-  private dict(): PythonValue {
-    const dict = new Map<string, PythonValue>();
+  private *dict(): Pieces<PythonValue> {
+    const dict: PythonDict = this.plain ? {} : new Map<string, PythonValue>();
     this.at++;
     this.skipBlanks();
     if (this.text[this.at] === "}") {
@@ -103,17 +137,21 @@ class Parser {
     }
     for (;;) {
       if (this.text[this.at] !== '"') this.fail("Expecting property name enclosed in double quotes", this.at);
-      const key = this.string();
+      for (this.open(); !this.more(); ) yield;
+      const key = this.said;
       this.skipBlanks();
       if (this.text[this.at] !== ":") this.fail("Expecting ':' delimiter", this.at);
       this.at++;
       this.skipBlanks();
-      dict.set(key, this.value());
+      const value = this.isSimple() ? this.simple() : yield* this.value();
+      if (key !== "__proto__" || dict instanceof Map) set(dict, key, value);
+      else Object.defineProperty(dict, key, { value, enumerable: true, configurable: true, writable: true });
+      if (++this.members % ITEMS_OF_A_PIECE === 0) yield;
       if (this.closes("}")) return dict;
     }
   }
 
-  private list(): PythonValue {
+  private *list(): Pieces<PythonValue> {
     const list: PythonValue[] = [];
     this.at++;
     this.skipBlanks();
@@ -122,7 +160,8 @@ class Parser {
       return list;
     }
     for (;;) {
-      list.push(this.value());
+      list.push(this.isSimple() ? this.simple() : yield* this.value());
+      if (++this.members % ITEMS_OF_A_PIECE === 0) yield;
       if (this.closes("]")) return list;
     }
   }
@@ -138,20 +177,27 @@ class Parser {
     return false;
   }
 
-  private string(): string {
-    const begin = this.at++;
-    let value = "";
-    for (;;) {
+  private open(): void {
+    this.begun = this.at++;
+    this.said = "";
+  }
+
+  /** Reads on in the text that is open: true at its end, false where there is more than one piece of it. */
+  private more(): boolean {
+    for (let escapes = 0; escapes < TEXT_OF_A_PIECE; escapes++) {
       const from = this.at;
+      const most = from + TEXT_OF_A_PIECE;
       let unit = this.text.charCodeAt(this.at);
-      while (unit >= 0x20 && unit !== 0x22 && unit !== 0x5c) unit = this.text.charCodeAt(++this.at);
-      value += this.text.slice(from, this.at);
-      if (Number.isNaN(unit)) this.fail("Unterminated string starting at", begin);
+      while (unit >= 0x20 && unit !== 0x22 && unit !== 0x5c && this.at < most) unit = this.text.charCodeAt(++this.at);
+      this.said += this.text.slice(from, this.at);
+      if (Number.isNaN(unit)) this.fail("Unterminated string starting at", this.begun);
       if (unit < 0x20) this.fail("Invalid control character at", this.at);
+      if (unit !== 0x22 && unit !== 0x5c) return false;
       this.at++;
-      if (unit === 0x22) return value;
-      value += this.escape(begin);
+      if (unit === 0x22) return true;
+      this.said += this.escape(this.begun);
     }
+    return false;
   }
 
   /** The text of an escape; `at` stands behind the backslash. */

@@ -5,7 +5,8 @@
 
 import { decodeBody } from "./body-text.ts";
 import { invalidJson, Refused, unparsableBody, unsupportedMediaType } from "./errors.ts";
-import { PythonJsonError, PythonJsonFailure, parsePython, tooDeep } from "./python-json.ts";
+import { atOnce, type Pieces } from "./pieces.ts";
+import { PythonJsonError, PythonJsonFailure, parsePython, plainPieces, pythonPieces, tooDeep } from "./python-json.ts";
 import { isDict, type PythonDict, type PythonValue } from "./python-value.ts";
 import type { ErrorAnswer, Limits } from "./request.ts";
 import { FAIL } from "./types.ts";
@@ -20,6 +21,8 @@ export interface Kind<F extends Fields, R> {
   readonly rules: (body: PythonDict) => void;
   /** Throws `Refused`. */
   readonly translate: (values: Values<F>, body: PythonDict, limits: Limits, exact: boolean) => R;
+  /** The same in pieces; absent: it never takes long. */
+  readonly translatePieces?: (values: Values<F>, body: PythonDict, limits: Limits, exact: boolean) => Pieces<R>;
 }
 
 /** A request with every default filled in, or the answer that vLLM gives before it renders and tokenizes. */
@@ -34,13 +37,26 @@ export function readBody<F extends Fields, R>(
   return request === null ? readExactly(kind, body, limits) : { request };
 }
 
-/** A body by Python's rules, or the answer of FastAPI and vLLM before they look into it. */
-export function readJson(
+/** The same in pieces, for a large body. */
+export function* readBodyPieces<F extends Fields, R>(
+  kind: Kind<F, R>,
   body: Uint8Array,
   contentType: string | null,
-): { readonly value: PythonValue } | { readonly error: ErrorAnswer } {
+  limits: Limits,
+): Pieces<Read<R>> {
   if (!isJson(contentType)) return { error: mediaTypeError(body, contentType) };
-  const parsed = parse(body);
+  const request = yield* fastPieces(kind, body, limits);
+  yield;
+  return request === null ? yield* exactPieces(kind, body, limits) : { request };
+}
+
+/** In pieces: a body by Python's rules, or the answer of FastAPI and vLLM before they look into it. */
+export function* readJson(
+  body: Uint8Array,
+  contentType: string | null,
+): Pieces<{ readonly value: PythonValue } | { readonly error: ErrorAnswer }> {
+  if (!isJson(contentType)) return { error: mediaTypeError(body, contentType) };
+  const parsed = yield* parsePieces(body);
   return "value" in parsed && parsed.value === null ? { error: missingBody() } : parsed;
 }
 
@@ -78,16 +94,44 @@ function readFast<F extends Fields, R>(kind: Kind<F, R>, bytes: Uint8Array, limi
   }
 }
 
+/** Null: not plainly right. */
+function* fastPieces<F extends Fields, R>(kind: Kind<F, R>, bytes: Uint8Array, limits: Limits): Pieces<R | null> {
+  try {
+    const body = yield* plainPieces(utf8.decode(bytes));
+    if (!isDict(body)) return null;
+    yield;
+    kind.rules(body);
+    yield;
+    const values = yield* kind.validator.pieces(body, false);
+    if (values === FAIL) return null;
+    yield;
+    return yield* translated(kind, values as Values<F>, body, limits, false);
+  } catch {
+    return null;
+  }
+}
+
+function* translated<F extends Fields, R>(kind: Kind<F, R>, ...given: Parameters<Kind<F, R>["translate"]>): Pieces<R> {
+  return kind.translatePieces === undefined ? kind.translate(...given) : yield* kind.translatePieces(...given);
+}
+
 function readExactly<F extends Fields, R>(kind: Kind<F, R>, bytes: Uint8Array, limits: Limits): Read<R> {
-  const parsed = parse(bytes);
+  return atOnce(exactPieces(kind, bytes, limits));
+}
+
+function* exactPieces<F extends Fields, R>(kind: Kind<F, R>, bytes: Uint8Array, limits: Limits): Pieces<Read<R>> {
+  const parsed = yield* parsePieces(bytes);
   if ("error" in parsed) return parsed;
   const body = parsed.value;
   if (body === null) return { error: missingBody() };
   try {
+    yield;
     if (isDict(body)) kind.rules(body);
-    const values = kind.validator.exact(body);
+    yield;
+    const values = (yield* kind.validator.pieces(body, true)) as Values<F> | { readonly error: ErrorAnswer };
     if (isError(values)) return values;
-    return { request: kind.translate(values, body as PythonDict, limits, true) };
+    yield;
+    return { request: yield* translated(kind, values, body as PythonDict, limits, true) };
   } catch (refusal) {
     if (refusal instanceof Refused) return { error: refusal.answer };
     throw refusal;
@@ -109,13 +153,17 @@ export function jsonFailure(bytes: Uint8Array): PythonJsonError | null {
   return null;
 }
 
-/** An empty body is Python's None. */
 function parse(bytes: Uint8Array): { readonly value: PythonValue } | { readonly error: ErrorAnswer } {
+  return atOnce(parsePieces(bytes));
+}
+
+/** An empty body is Python's None. */
+function* parsePieces(bytes: Uint8Array): Pieces<{ readonly value: PythonValue } | { readonly error: ErrorAnswer }> {
   if (bytes.length === 0) return { value: null };
   const text = decodeBody(bytes);
   if (text === null) return { error: unparsableBody };
   try {
-    return { value: parsePython(text) };
+    return { value: yield* pythonPieces(text) };
   } catch (failure) {
     if (failure instanceof PythonJsonError) return { error: invalidJson(failure.message, failure.position) };
     if (failure instanceof PythonJsonFailure) return { error: unparsableBody };

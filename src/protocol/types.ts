@@ -3,6 +3,7 @@
  * tables, with pydantic's lax coercions and error texts (pydantic 2.14, pydantic-core `src/validators`, `src/input`).
  */
 
+import { atOnce, ITEMS_OF_A_PIECE, type Pieces } from "./pieces.ts";
 import {
   get,
   type Int,
@@ -75,6 +76,8 @@ export interface Type<V> {
   /** The same for the OpenAPI page: what is taken without a coercion. */
   readonly schema: Schema;
   check(value: PythonValue, state: State): Checked<V>;
+  /** The same in pieces; absent: it never takes long. */
+  pieces?(value: PythonValue, state: State): Pieces<Checked<V>>;
 }
 
 export const text: Type<string> = {
@@ -254,6 +257,11 @@ export function nullable<V>(type: Type<V>): Type<V | null> {
     name: `${type.name}, null`,
     schema: { anyOf: [...alternatives(type.schema), { type: "null" }] },
     check: (value, state) => (value === null ? null : type.check(value, state)),
+    ...(type.pieces && {
+      *pieces(value: PythonValue, state: State) {
+        return value === null ? null : yield* type.pieces!(value, state);
+      },
+    }),
   };
 }
 
@@ -266,6 +274,9 @@ export function list<V>(item: Type<V>, maxLength = Number.POSITIVE_INFINITY): Ty
       ...(maxLength === Number.POSITIVE_INFINITY ? {} : { maxItems: maxLength }),
     },
     check(value, state) {
+      return atOnce(this.pieces!(value, state));
+    },
+    *pieces(value, state) {
       if (!isList(value)) return state.fail("list_type", "Input should be a valid list", value);
       if (value.length > maxLength) {
         const message = `List should have at most ${maxLength} item${maxLength === 1 ? "" : "s"} after validation, not ${value.length}`;
@@ -278,6 +289,7 @@ export function list<V>(item: Type<V>, maxLength = Number.POSITIVE_INFINITY): Ty
       const items = new Array<V>(value.length);
       let failed = false;
       for (let i = 0; i < value.length; i++) {
+        if ((i + 1) % ITEMS_OF_A_PIECE === 0) yield;
         const before = state.count;
         const checked = item.check(value[i] as PythonValue, state);
         if (checked !== FAIL) items[i] = checked;
@@ -298,10 +310,15 @@ export function dict<V>(item: Type<V>): Type<Map<string, V>> {
     name: `object of ${item.name}`,
     schema: { type: "object", additionalProperties: item.schema },
     check(value, state) {
+      return atOnce(this.pieces!(value, state));
+    },
+    *pieces(value, state) {
       if (!isDict(value)) return state.fail("dict_type", "Input should be a valid dictionary", value);
       const items = new Map<string, V>();
       let failed = false;
+      let seen = 0;
       for (const key of keysOf(value)) {
+        if (++seen % ITEMS_OF_A_PIECE === 0) yield;
         const before = state.count;
         const checked = item.check(get(value, key) as PythonValue, state);
         if (checked === FAIL) failed = true;

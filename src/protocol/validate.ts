@@ -1,6 +1,7 @@
 /** How does a body become values? Walks a field table; failures print as vLLM prints pydantic's list of errors. */
 
 import { errorAnswer } from "./errors.ts";
+import { atOnce, type Pieces } from "./pieces.ts";
 import { repr, str } from "./python-repr.ts";
 import { codePoints, get, isDict, isList, type PythonValue, sizeOf, typeName } from "./python-value.ts";
 import type { ErrorAnswer } from "./request.ts";
@@ -24,6 +25,8 @@ export interface Validator<F extends Fields> {
   fast(body: PythonValue): Values<F> | typeof FAIL;
   /** Values, or the 400 with all errors. The body comes from the exact parser. Throws `Refused` where Python raises. */
   exact(body: PythonValue): Values<F> | { readonly error: ErrorAnswer };
+  /** Either in pieces. */
+  pieces(body: PythonValue, exact: boolean): Pieces<Values<F> | typeof FAIL | { readonly error: ErrorAnswer }>;
 }
 
 export function validator<F extends Fields>(fields: F): Validator<F> {
@@ -32,40 +35,47 @@ export function validator<F extends Fields>(fields: F): Validator<F> {
   const defaults: Record<string, unknown> = {};
   for (const name of names) defaults[name] = fields[name]?.default;
   const needed = names.filter((name) => !("default" in (fields[name] as object)));
-  return {
-    fast(body) {
-      if (!isDict(body) || body instanceof Map) return FAIL;
-      const state = new State(false);
-      const values: Record<string, unknown> = Object.create(defaults);
-      for (const name of needed) if (body[name] === undefined) return FAIL;
-      for (const name in body) {
-        const field = byName.get(name);
-        if (field === undefined) continue;
-        const checked = field.type.check(body[name] as PythonValue, state);
-        if (checked === FAIL) return FAIL;
-        values[name] = checked;
+  function* fastPieces(body: PythonValue): Pieces<Values<F> | typeof FAIL> {
+    if (!isDict(body) || body instanceof Map) return FAIL;
+    const state = new State(false);
+    const values: Record<string, unknown> = Object.create(defaults);
+    for (const name of needed) if (body[name] === undefined) return FAIL;
+    for (const name in body) {
+      const field = byName.get(name);
+      if (field === undefined) continue;
+      const { type } = field;
+      const given = body[name] as PythonValue;
+      const checked = type.pieces === undefined ? type.check(given, state) : yield* type.pieces(given, state);
+      if (checked === FAIL) return FAIL;
+      values[name] = checked;
+    }
+    return values as Values<F>;
+  }
+  function* exactPieces(body: PythonValue): Pieces<Values<F> | { readonly error: ErrorAnswer }> {
+    const state = new State(true);
+    const values: Record<string, unknown> = Object.create(defaults);
+    if (!isDict(body)) {
+      const message = "Input should be a valid dictionary or object to extract fields from";
+      state.fail("model_attributes_type", message, body);
+    } else
+      for (const name of names) {
+        const field = fields[name] as Fields[string];
+        const value = get(body, name);
+        const before = state.count;
+        if (value !== undefined)
+          values[name] =
+            field.type.pieces === undefined ? field.type.check(value, state) : yield* field.type.pieces(value, state);
+        else if (!("default" in field)) state.fail("missing", "Field required", body);
+        state.prefix(before, name);
       }
-      return values as Values<F>;
-    },
-    exact(body) {
-      const state = new State(true);
-      const values: Record<string, unknown> = Object.create(defaults);
-      if (!isDict(body)) {
-        const message = "Input should be a valid dictionary or object to extract fields from";
-        state.fail("model_attributes_type", message, body);
-      } else
-        for (const name of names) {
-          const field = fields[name] as Fields[string];
-          const value = get(body, name);
-          const before = state.count;
-          if (value !== undefined) values[name] = field.type.check(value, state);
-          else if (!("default" in field)) state.fail("missing", "Field required", body);
-          state.prefix(before, name);
-        }
-      if (state.count === 0) return values as Values<F>;
-      state.prefix(0, "body");
-      return { error: validationErrors(state.errors as LineError[]) };
-    },
+    if (state.count === 0) return values as Values<F>;
+    state.prefix(0, "body");
+    return { error: validationErrors(state.errors as LineError[]) };
+  }
+  return {
+    fast: (body) => atOnce(fastPieces(body)),
+    exact: (body) => atOnce(exactPieces(body)),
+    pieces: (body, exact) => (exact ? exactPieces(body) : fastPieces(body)),
   };
 }
 

@@ -4,9 +4,10 @@ import { randomHex } from "../../random.ts";
 import type { Context, Dialect, House } from "../dialect.ts";
 import { badRequest, Refused } from "../errors.ts";
 import type { Asked, Asker } from "../form.ts";
+import { atOnce, type Pieces } from "../pieces.ts";
 import { repr } from "../python-repr.ts";
 import { get, type Int, type PlainDict, type PythonDict, truthy } from "../python-value.ts";
-import { type Kind, type Read, readBody } from "../read-body.ts";
+import { type Kind, type Read, readBody, readBodyPieces } from "../read-body.ts";
 import type { ChatRequest } from "../request.ts";
 import { State } from "../types.ts";
 import { type Fields, type Values, validationErrors, validator } from "../validate.ts";
@@ -38,35 +39,43 @@ export function anthropic(showsCache: boolean): Dialect {
 /** Reads bodies of `/v1/messages`. */
 export function messagesAsker(house: House, showsCache: boolean): Asker {
   const kind = messagesKind(house, showsCache);
-  return { read: (body, type, limits) => asked(readBody(kind, body, type, limits)) };
+  return {
+    read: (body, type, limits) => asked(readBody(kind, body, type, limits)),
+    *pieces(body, type, limits) {
+      return asked(yield* readBodyPieces(kind, body, type, limits));
+    },
+  };
 }
 
 /** Reads those of `count_tokens`, as if there were an answer. */
 export function countAsker(house: House): Asker {
   const kind = countKind(house);
   const form = new MessagesForm("", false);
+  const made = (read: Read<ChatRequest>) => ("error" in read ? read : { request: read.request, form });
   return {
-    read(body, type, limits) {
-      const read = readBody(kind, body, type, limits);
-      return "error" in read ? read : { request: read.request, form };
+    read: (body, type, limits) => made(readBody(kind, body, type, limits)),
+    *pieces(body, type, limits) {
+      return made(yield* readBodyPieces(kind, body, type, limits));
     },
   };
 }
 
 function messagesKind(house: House, showsCache: boolean): Kind<typeof messagesFields, Asked> {
-  return kind(messagesFields, (given, body, exact) => {
+  return kind(messagesFields, function* (given, body, exact) {
     const values = given as MessagesValues;
     checkBudget(values, body);
-    return inOwnForm(() => ({
-      request: chatOf(house, toGenerationBody(values, body, templateOf(house)), exact),
-      form: new MessagesForm(randomHex(8), showsCache),
-    }));
+    const request = yield* inOwnForm(function* () {
+      return yield* chatOf(house, toGenerationBody(values, body, templateOf(house)), exact);
+    });
+    return { request, form: new MessagesForm(randomHex(8), showsCache) };
   });
 }
 
 function countKind(house: House): Kind<typeof countFields, ChatRequest> {
   return kind(countFields, (values, body, exact) =>
-    inOwnForm(() => chatOf(house, toChatBody(values as CountValues, body, templateOf(house)), exact)),
+    inOwnForm(function* () {
+      return yield* chatOf(house, toChatBody(values as CountValues, body, templateOf(house)), exact);
+    }),
   );
 }
 
@@ -74,8 +83,9 @@ function templateOf(house: House): TemplateHabits {
   return { mergesSystem: house.mergesSystem(), thinksAnyway: house.thinksAnyway() };
 }
 
-function chatOf(house: House, chat: PlainDict, exact: boolean): ChatRequest {
-  const request = house.chat(chat, exact, { tools: "late" });
+function* chatOf(house: House, chat: PlainDict, exact: boolean): Pieces<ChatRequest> {
+  yield;
+  const request = yield* house.chat(chat, exact, { tools: "late" });
   const { toolChoice: choice, tools } = request;
   if (typeof choice !== "object" || choice === null) return request;
   const named = (tool: unknown) => (tool as { readonly function: { readonly name: string } }).function.name;
@@ -85,19 +95,20 @@ function chatOf(house: House, chat: PlainDict, exact: boolean): ChatRequest {
 
 function kind<F extends Fields, R>(
   fields: F,
-  made: (values: Values<F>, body: PythonDict, exact: boolean) => R,
+  made: (values: Values<F>, body: PythonDict, exact: boolean) => Pieces<R>,
 ): Kind<F, R> {
   return {
     validator: validator(fields),
     rules: () => {},
-    translate: (values, body, _limits, exact) => made(values, body, exact),
+    translate: (values, body, _limits, exact) => atOnce(made(values, body, exact)),
+    translatePieces: (values, body, _limits, exact) => made(values, body, exact),
   };
 }
 
 /** What is refused while a chat is made of a body has this dialect's form; errors of the body itself have OpenAI's. */
-function inOwnForm<R>(made: () => R): R {
+function* inOwnForm<R>(made: () => Pieces<R>): Pieces<R> {
   try {
-    return made();
+    return yield* made();
   } catch (refusal) {
     throw refusal instanceof Refused ? new Refused(inForm(refusal.answer)) : refusal;
   }
@@ -128,7 +139,8 @@ async function count(
 ): Promise<Response> {
   const body = await house.body(context);
   if ("status" in body) return house.error(context, body);
-  const read = readBody(counted, body, context.request.headers.get("content-type"), house.limits);
+  const type = context.request.headers.get("content-type");
+  const read = await house.inTurns(readBodyPieces(counted, body, type, house.limits));
   if ("error" in read) return house.error(context, read.error);
   try {
     const tokens = await house.promptTokens(read.request);

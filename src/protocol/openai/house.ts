@@ -2,6 +2,7 @@
 import { TemplateRefusal } from "../../content/chat-template.ts";
 import type { House } from "../dialect.ts";
 import { internalError, Refused } from "../errors.ts";
+import { inTurns } from "../pieces.ts";
 import type { Limits } from "../request.ts";
 import { Bodies } from "./body.ts";
 import { follow } from "./follow.ts";
@@ -10,7 +11,7 @@ import type { Generator } from "./generate.ts";
 import type { Http } from "./http.ts";
 import { checkPrompt } from "./limits.ts";
 import { encodePrompts } from "./prompts.ts";
-import { readChatValue } from "./read.ts";
+import { chatValuePieces } from "./read.ts";
 import { checkModel } from "./translate.ts";
 
 export function houseOf(
@@ -28,7 +29,7 @@ export function houseOf(
     parses,
     checkModel: (model) => checkModel(model, limits),
     epochSeconds: options.epochSeconds,
-    chat: (body, exact, changes) => readChatValue(body, limits, exact, changes),
+    chat: (body, exact, changes) => chatValuePieces(body, limits, exact, changes),
     mergesSystem: () => {
       merges ??= refusesInlineSystem(options);
       return merges;
@@ -39,6 +40,7 @@ export function houseOf(
     },
     answer: (context, asker) => generator.answer(context, asker),
     body: async (context) => bodies.read(context),
+    inTurns: (work) => inTurns(work, options.backend),
     async promptTokens(request) {
       const encoding = encodePrompts(request, options, limits);
       if ("error" in encoding) throw new Refused(encoding.error);

@@ -1,5 +1,6 @@
 /** How are LoRA adapters loaded and unloaded while the server runs? POST `/v1/load_lora_adapter` and `/v1/unload_lora_adapter` of vLLM 0.33. */
 import { Elysia } from "elysia";
+import { atOnce } from "../pieces.ts";
 import { readJson } from "../read-body.ts";
 import type { ErrorAnswer } from "../request.ts";
 import { optional, record, required } from "../structures.ts";
@@ -29,7 +30,7 @@ export function loraRoutes(options: OpenAiOptions, http: Http, adapters: Adapter
   const answer = async (context: Context, type: Type<Checked>, act: (body: Checked) => ErrorAnswer | string) => {
     const bytes = await bodies.read(context);
     if ("status" in bytes) return http.error(context, bytes);
-    const read = readJson(bytes, context.request.headers.get("content-type"));
+    const read = atOnce(readJson(bytes, context.request.headers.get("content-type")));
     if ("error" in read) return http.error(context, read.error);
     const state = new State(true);
     const checked = type.check(read.value, state);

@@ -2,8 +2,9 @@
 
 import type { ChatChanges } from "../dialect.ts";
 import { Refused } from "../errors.ts";
+import type { Pieces } from "../pieces.ts";
 import type { PythonDict } from "../python-value.ts";
-import { type Kind, type Read, readBody } from "../read-body.ts";
+import { type Kind, type Read, readBody, readBodyPieces } from "../read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import { FAIL } from "../types.ts";
 import { validator } from "../validate.ts";
@@ -32,11 +33,27 @@ export function readCompletion(body: Uint8Array, contentType: string | null, lim
   return readBody(completion, body, contentType, limits);
 }
 
+/** Both in pieces, for large bodies. */
+export const chatPieces = (body: Uint8Array, type: string | null, limits: Limits): Pieces<Read<ChatRequest>> =>
+  readBodyPieces(chat, body, type, limits);
+export const completionPieces = (
+  body: Uint8Array,
+  type: string | null,
+  limits: Limits,
+): Pieces<Read<CompletionRequest>> => readBodyPieces(completion, body, type, limits);
+
 /** A chat that another dialect made, likewise. `exact` false: what is not plainly right is only said to be so. Throws `Refused`. */
-export function readChatValue(body: PythonDict, limits: Limits, exact: boolean, changes?: ChatChanges): ChatRequest {
+export function* chatValuePieces(
+  body: PythonDict,
+  limits: Limits,
+  exact: boolean,
+  changes?: ChatChanges,
+): Pieces<ChatRequest> {
   applyChatRules(body, changes?.tools === undefined);
-  const values = exact ? chat.validator.exact(body) : chat.validator.fast(body);
+  yield;
+  const values = yield* chat.validator.pieces(body, exact);
   if (values === FAIL) throw new NotPlain();
+  yield;
   if (Object.hasOwn(values, "error")) throw new Refused((values as { readonly error: ErrorAnswer }).error);
   return toChat(values as ChatValues, body, limits, exact, changes);
 }

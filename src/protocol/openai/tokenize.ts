@@ -6,6 +6,7 @@ import { byteCharacters } from "../../content/byte-characters.ts";
 import { TemplateRefusal } from "../../content/chat-template.ts";
 import type { PromptPart } from "../../content/types.ts";
 import { badRequest, Refused, validationRefusal } from "../errors.ts";
+import { inTurns, isLarge, turn } from "../pieces.ts";
 import { get, type Int, isDict, type PythonDict, type PythonValue, toPlain, truthy } from "../python-value.ts";
 import { readJson } from "../read-body.ts";
 import type { ErrorAnswer, Limits } from "../request.ts";
@@ -51,9 +52,6 @@ export const detokenizeBody: Type<Checked> = record("DetokenizeRequest", {
   tokens: required(list(int({ ge: 0, le: 2n ** 63n - 1n }))),
 });
 
-/** Work on less than this is too short to be seen in a step's lateness. */
-const LARGE_BODY_BYTES = 65_536;
-
 export class Tokenizer {
   readonly #options: OpenAiOptions;
   readonly #http: Http;
@@ -97,12 +95,14 @@ export class Tokenizer {
     const { request } = context;
     const bytes = await this.#bodies.read(context);
     if ("status" in bytes) return this.#http.error(context, bytes);
-    if (bytes.length > LARGE_BODY_BYTES) await backend.spare();
-    const read = readJson(bytes, request.headers.get("content-type"));
+    if (isLarge(bytes)) await backend.spare();
+    const read = await inTurns(readJson(bytes, request.headers.get("content-type")), backend);
     if ("error" in read) return this.#http.error(context, read.error);
     try {
+      if (isLarge(bytes)) await turn(backend);
       const checked = fitting(type, read.value);
       checkModel((checked.get("model") ?? null) as string | null, this.#limits);
+      if (isLarge(bytes)) await turn(backend);
       return this.#http.json(context, await made(checked, read.value as PythonDict));
     } catch (refusal) {
       if (refusal instanceof Refused) return this.#http.error(context, refusal.answer);

@@ -4,8 +4,9 @@ import { randomHex } from "../../random.ts";
 import type { Context, Dialect, House } from "../dialect.ts";
 import { badRequest, errorAnswer, Refused, validationError } from "../errors.ts";
 import type { Asked, Asker } from "../form.ts";
+import { atOnce, type Pieces } from "../pieces.ts";
 import { get, type Int, type PythonDict, truthy } from "../python-value.ts";
-import { type Kind, readBody } from "../read-body.ts";
+import { type Kind, type Read, readBody, readBodyPieces } from "../read-body.ts";
 import type { ErrorAnswer } from "../request.ts";
 import { bool, FAIL, int, State, type Type } from "../types.ts";
 import { validationErrors, validator } from "../validate.ts";
@@ -40,10 +41,11 @@ export function responses(most: number): Dialect {
 /** Reads bodies of `/v1/responses`. */
 export function responsesAsker(house: House, store: Store): Asker {
   const kind = kindOf(house, store);
+  const made = (read: Read<Asked>) => ("error" in read ? read : read.request);
   return {
-    read(body, type, limits) {
-      const read = readBody(kind, body, type, limits);
-      return "error" in read ? read : read.request;
+    read: (body, type, limits) => made(readBody(kind, body, type, limits)),
+    *pieces(body, type, limits) {
+      return made(yield* readBodyPieces(kind, body, type, limits));
     },
   };
 }
@@ -52,12 +54,13 @@ function kindOf(house: House, store: Store): Kind<typeof responsesFields, Asked>
   return {
     validator: validator(responsesFields),
     rules: applyResponsesRules,
-    translate: (given, body, _limits, exact) => asked(house, store, given as ResponsesValues, body, exact),
+    translate: (given, body, _limits, exact) => atOnce(asked(house, store, given as ResponsesValues, body, exact)),
+    translatePieces: (given, body, _limits, exact) => asked(house, store, given as ResponsesValues, body, exact),
   };
 }
 
 /** Throws `Refused`. */
-function asked(house: House, store: Store, values: ResponsesValues, body: PythonDict, exact: boolean): Asked {
+function* asked(house: House, store: Store, values: ResponsesValues, body: PythonDict, exact: boolean): Pieces<Asked> {
   const { background, previous_response_id: previous, model } = values;
   house.checkModel(model);
   checkAnswerable(values, body);
@@ -66,7 +69,9 @@ function asked(house: House, store: Store, values: ResponsesValues, body: Python
   const kept = previous === null ? null : store.get(previous);
   if (kept === undefined) throw new Refused(notFound(previous!));
   const messages = messagesOf(values, body, kept?.before ?? null);
-  const request = house.chat(toChatBody(values, body, messages), exact, {
+  const chat = toChatBody(values, body, messages);
+  yield;
+  const request = yield* house.chat(chat, exact, {
     maxTokensParam: "max_output_tokens",
     tools: "free",
   });

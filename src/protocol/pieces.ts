@@ -1,0 +1,48 @@
+/**
+ * How is a large body read without holding up the streams? In pieces: the work is a generator that stops now and then, and
+ * where a piece has taken its time the event loop turns before the next one.
+ */
+
+/** Work that gives a result; it may be left at each `yield`. */
+export type Pieces<R> = Generator<void, R, void>;
+
+/** Where the time between pieces comes from. */
+export interface Turns {
+  /** The engine's clock. */
+  nowUs(): number;
+  /** Runs `act` so much later, behind what is due before. */
+  after?(us: number, act: () => void): () => void;
+}
+
+/** Work on less than this is too short to be seen in a step's lateness. */
+const LARGE_BODY_BYTES = 65_536;
+export const isLarge = (body: Uint8Array): boolean => body.length > LARGE_BODY_BYTES;
+
+/** A step that comes due meanwhile is late by no more, beside what one piece takes. */
+const PIECE_US = 1000;
+/** Items of a list between two looks at the clock. */
+export const ITEMS_OF_A_PIECE = 32;
+
+/** Nobody waits: all of it in one go. */
+export function atOnce<R>(work: Pieces<R>): R {
+  for (;;) {
+    const { done, value } = work.next();
+    if (done) return value;
+  }
+}
+
+/** Settles when the event loop has turned. */
+export async function turn({ after }: Turns): Promise<void> {
+  if (after) await new Promise<void>((go) => void after(0, go));
+}
+
+/** With turns of the event loop between. */
+export async function inTurns<R>(work: Pieces<R>, turns: Turns): Promise<R> {
+  for (let untilUs = turns.nowUs() + PIECE_US; ; ) {
+    const { done, value } = work.next();
+    if (done) return value;
+    if (turns.nowUs() < untilUs) continue;
+    await turn(turns);
+    untilUs = turns.nowUs() + PIECE_US;
+  }
+}

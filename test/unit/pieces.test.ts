@@ -1,0 +1,123 @@
+/** Is a body read in pieces what it is at once, are the pieces small, and does the event loop turn between them? */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { dialectTables } from "../../scripts/dialect-tables.ts";
+import { chatPieces, completionPieces, readChat, readCompletion } from "../../src/protocol/openai/read.ts";
+import { inTurns, type Pieces } from "../../src/protocol/pieces.ts";
+import { parsePython, plainPieces, pythonPieces } from "../../src/protocol/python-json.ts";
+import type { Limits } from "../../src/protocol/request.ts";
+
+const LIMITS: Limits = {
+  maxModelLen: 131_072,
+  maxLogprobs: 20,
+  vocabularySize: 201_088,
+  maxTokenCharacters: 128,
+  servedModelNames: ["m"],
+  loraNames: [],
+  parsesTools: true,
+};
+const JSON_TYPE = "application/json";
+const bytes = (body: unknown) => new TextEncoder().encode(typeof body === "string" ? body : JSON.stringify(body));
+const range = <T>(count: number, of: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => of(i));
+
+/** The result, and how often the work could have been left. */
+function counted<R>(work: Pieces<R>): { readonly result: R; readonly pieces: number } {
+  for (let pieces = 1; ; pieces++) {
+    const { done, value } = work.next();
+    if (done) return { result: value, pieces };
+  }
+}
+
+test("any JSON: in pieces what JSON.parse gives", () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), fc.nat(2), (value, indent) => {
+      const text = JSON.stringify(value, null, indent);
+      expect(counted(plainPieces(text)).result).toEqual(JSON.parse(text));
+    }),
+  );
+});
+
+test.each([
+  ['{"__proto__":{"a":1},"b":2}'],
+  ['{"a":1,"b":2,"a":3}'],
+  ["[1e400,-0,0.1,12345678901234567890]"],
+  [`"${"a\\n\\ud83d\\ude00\\u0041".repeat(20_000)}"`],
+  [`"${"a".repeat(200_000)}"`],
+])("%.40s: as JSON.parse has it", (text) => {
+  const { result } = counted(plainPieces(text));
+  expect(result).toEqual(JSON.parse(text));
+  expect(JSON.stringify(result)).toBe(JSON.stringify(JSON.parse(text)));
+});
+
+test.each([["NaN"], ["[1,]"], ["{"], ['"\n"'], ["[".repeat(1000) + "]".repeat(1000)]])("%.20s: not plain", (text) => {
+  expect(() => counted(plainPieces(text))).toThrow();
+});
+
+const tools = (count: number) => range(count, (i) => ({ type: "function", function: { name: `f${i}` } }));
+const messages = [{ role: "user", content: "Hi" }];
+const BODIES: readonly unknown[] = [
+  { model: "m", messages },
+  { model: "m", messages, tools: tools(100), tool_choice: "required", logit_bias: { 1: 2, 5: -3 } },
+  { model: "m", messages, tools: range(100, (i) => (i === 70 ? { type: "function" } : tools(1)[0])) },
+  { model: "m", messages, thinking_token_budget: 5, temperature: 1.0 },
+  { model: "m", messages: range(50, () => ({ role: "user", content: 7 })) },
+  { model: "other", messages },
+  { model: "m", prompt: "Hi", logit_bias: { 1: 200 } },
+  { model: "m", prompt: range(100, (i) => i), max_tokens: "x" },
+  { model: "m", input: "Hi", tools: [{ type: "function", name: "f", parameters: {} }] },
+  { model: "m", input: range(40, () => ({ role: "user", content: "Hi" })), temperature: "hot" },
+  { model: "m", max_tokens: 5, messages, tools: [{ name: "f", input_schema: { type: "object" } }] },
+  { model: "m", max_tokens: 5, messages, tools: range(40, () => ({ name: 5 })), tool_choice: { type: "any" } },
+  [],
+  '{"model":"m","messages":[}',
+  "",
+  "null",
+];
+
+test.each(BODIES.map((body) => [JSON.stringify(body).slice(0, 60), body] as const))("%s", (_, body) => {
+  const given = [bytes(body), JSON_TYPE, LIMITS] as const;
+  expect(counted(chatPieces(...given)).result).toEqual(readChat(...given));
+  expect(counted(completionPieces(...given)).result).toEqual(readCompletion(...given));
+  expect(counted(chatPieces(given[0], "text/plain", LIMITS)).result).toEqual(readChat(given[0], "text/plain", LIMITS));
+  for (const { asker } of dialectTables) {
+    const [whole, pieces] = [asker.read(...given), counted(asker.pieces(...given)).result];
+    if ("error" in whole) expect(pieces).toEqual(whole);
+    else expect("request" in pieces && pieces.request).toEqual(whole.request);
+  }
+});
+
+test("the longer a list, the more pieces: none has more than some dozens of its items", () => {
+  for (const count of [1000, 4000]) {
+    const chat = bytes({ model: "m", messages, tools: tools(count), tool_choice: "required" });
+    expect(counted(chatPieces(chat, JSON_TYPE, LIMITS)).pieces).toBeGreaterThan(count / 16);
+    const broken = bytes({ model: "m", messages, tools: range(count, () => 5) });
+    expect(counted(chatPieces(broken, JSON_TYPE, LIMITS)).pieces).toBeGreaterThan(count / 16);
+  }
+  const text = JSON.stringify(`${'"'.repeat(1_000_000)}`);
+  expect(counted(plainPieces(text)).pieces).toBeGreaterThan(30);
+  expect(counted(pythonPieces(text)).pieces).toBeGreaterThan(30);
+  expect(counted(pythonPieces(text)).result).toBe(parsePython(text));
+});
+
+test("the event loop turns whenever a piece has taken its time, and only then", async () => {
+  let nowUs = 0;
+  let turned = 0;
+  const turns = {
+    nowUs: () => nowUs,
+    after: (us: number, act: () => void) => {
+      expect(us).toBe(0);
+      turned++;
+      queueMicrotask(act);
+      return () => {};
+    },
+  };
+  const work = function* (pieceUs: number): Pieces<string> {
+    for (let i = 0; i < 100; i++, nowUs += pieceUs) yield;
+    return "done";
+  };
+  expect(await inTurns(work(5), turns)).toBe("done");
+  expect(turned).toBe(0);
+  expect(await inTurns(work(100), turns)).toBe("done");
+  expect(turned).toBeGreaterThan(5);
+  expect(turned).toBeLessThan(15);
+});
