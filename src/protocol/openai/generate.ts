@@ -6,6 +6,7 @@ import type { Choices, Generation, Submission } from "../../engine/types.ts";
 import { randomHex } from "../../random.ts";
 import { engineBusy, engineDead, internalError, paused, pausedInChatStream } from "../errors.ts";
 import type { About, Background, Form } from "../form.ts";
+import { isLarge } from "../pieces.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import type { Adapters } from "./adapters.ts";
 import {
@@ -23,7 +24,7 @@ import { brokenForm, brokenStream } from "./broken-streams.ts";
 import { CollectedAnswer } from "./collect.ts";
 import { checkingOf, permitted, type Writing, type Written, writingOf } from "./constrained.ts";
 import { Door } from "./door.ts";
-import { type Entry, readAs } from "./entry.ts";
+import { type Entry, readAs, readLarge } from "./entry.ts";
 import { follow } from "./follow.ts";
 import { FormStream } from "./form-stream.ts";
 import type { OpenAiOptions } from "./front.ts";
@@ -70,8 +71,7 @@ const PRIORITY_HEADER = "x-vllm-priority";
 const EARLY = ": understudy\n\n";
 /** Prompts times `n`: the core has no place for more, and choices that are made to be refused take gigabytes. */
 const CHOICES_MOST = 65_536;
-/** Work on less than this is too short to be seen in a step's lateness. */
-const LARGE_BODY_BYTES = 65_536;
+/** Hashing less than this is too short to be seen in a step's lateness. */
 const LONG_PROMPT_TOKENS = 16_384;
 const CLIENT_GONE = 499; // nobody reads it
 
@@ -129,9 +129,9 @@ export class Generator {
     if ("status" in body) return refuse(body);
     const arrivalUs = backend.nowUs();
     backend.consumed(body.length);
-    if (body.length > LARGE_BODY_BYTES) await backend.spare();
     const type = http.headers.get("content-type");
-    const read = readAs(entry, body, type, this.#limits);
+    const given = [entry, body, type, this.#limits] as const;
+    const read = isLarge(body) ? await readLarge(backend, ...given) : readAs(...given);
     if ("error" in read) return refuse(read.error);
     const request = this.#orders.onto(http, read.request);
     if ("form" in read) form = read.form as Form;
