@@ -13,6 +13,13 @@ import { type Renderer, TooManyScrapes } from "./renderer.ts";
 const OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN = "text/plain; version=0.0.4; charset=utf-8";
 
+/** Ours takes the bytes as they are; out of a `Response` they would have to be read again. */
+interface Server {
+  readonly direct?: {
+    answer(request: Request, status: number, headers: Readonly<Record<string, string>>, body: Uint8Array): Response;
+  };
+}
+
 /** The paths and what each shows. */
 const PATHS: Readonly<Record<string, View>> = {
   "/metrics": "role",
@@ -29,14 +36,16 @@ export const METRICS_METHODS: Readonly<Record<string, readonly string[]>> = Obje
 export function metrics(renderer: Renderer, identity: Identity) {
   const app = new Elysia({ strictPath: true }).onStop(() => renderer.stop());
   for (const [path, view] of Object.entries(PATHS)) {
-    app.get(path, async ({ request }) => {
+    app.get(path, async ({ request, server }) => {
       // Elysia gives `/metrics` and `/metrics/` to one handler.
       const plain = /\/metrics(\?|$)/.test(request.url);
       const contentType = view === "role" && !plain ? PLAIN : contentTypeOf(view, identity);
       const format = formatOf(request, !plain);
       try {
         const page = await renderer.page(view, format);
-        return new Response(page, { headers: { "content-type": format === "text" ? contentType : OPENMETRICS } });
+        const headers = { "content-type": format === "text" ? contentType : OPENMETRICS };
+        const { direct } = server as Server;
+        return direct ? direct.answer(request, 200, headers, page) : new Response(page, { headers });
       } catch (reason) {
         if (!(reason instanceof TooManyScrapes)) throw reason;
         return new Response("too many scrapes at once\n", { status: 503, headers: { "retry-after": "1" } });

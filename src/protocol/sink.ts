@@ -31,7 +31,12 @@ export interface SinkEvents {
 /** A front that takes answers as they are, where `Bun.serve` takes a `Response`. The `Response`s it gives are to be handed on. */
 export interface DirectFront {
   /** `headers` in their order; the front adds date, length and what ends the connection. null: no body. */
-  answer(request: Request, status: number, headers: Readonly<Record<string, string>>, body: string | null): Response;
+  answer(
+    request: Request,
+    status: number,
+    headers: Readonly<Record<string, string>>,
+    body: string | Uint8Array | null,
+  ): Response;
   /** A stream that holds what is written to it until `begin`. `waiting` is told of events that the socket has not taken. */
   open(request: Request, owner: SinkEvents, waiting: HeldBytes | null): EventSink;
   /** Sends the head of an answer whose body is the request's stream. */

@@ -90,7 +90,7 @@ export class HttpServer implements DirectFront, House {
     return this.#of(request).line;
   }
 
-  answer(request: Request, status: number, headers: Readonly<Record<string, string>>, body: string | null): Response {
+  answer(...[request, status, headers, body]: Parameters<DirectFront["answer"]>): Response {
     this.#of(request).answer(status, headers, body);
     return TAKEN;
   }
