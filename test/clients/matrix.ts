@@ -17,8 +17,6 @@ export interface Client {
   readonly env?: Readonly<Record<string, string>>;
   /** What a run reports, in this order. */
   readonly checks: readonly string[];
-  /** CI does not install it: it runs where its environment is. */
-  readonly byHand?: boolean;
 }
 
 /** A client that is not run, and why. */
@@ -52,7 +50,7 @@ const [openai, anthropic] = pinned("sdks") as [string, string];
 const [litellm, instructor] = pinned("wrappers") as [string, string];
 const [vllm] = pinned("vllm") as [string];
 const [aiperf] = pinned("aiperf") as [string];
-const [guidellm] = pinned("by-hand/guidellm") as [string];
+const [guidellm] = pinned("guidellm-slim") as [string];
 const BASE = ["results", "usage", "errors", "aborts"];
 
 export const clients: readonly Client[] = [
@@ -103,7 +101,10 @@ export const clients: readonly Client[] = [
     ...python("vllm bench serve", "vllm_bench", ".venv-vllm", [vllm], ["chat", "completions"]),
     env: OFFLINE,
   },
-  { ...python("guidellm", "guidellm_run", ".venv-guidellm", [guidellm], ["chat"]), byHand: true },
+  {
+    ...python("guidellm", "guidellm_run", ".venv-guidellm-slim", [guidellm], ["chat", "completions"]),
+    env: OFFLINE,
+  },
 ];
 
 export const missing: readonly Missing[] = [
