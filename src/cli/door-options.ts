@@ -16,7 +16,7 @@ export const doorOptions = {
     group,
     default: DOOR.httpServer,
     about:
-      "What speaks HTTP: bun is Bun's server, socket is one of ours on Bun's sockets that answers as uvicorn does, to the byte.",
+      "What speaks HTTP: socket is a server of ours on Bun's sockets that answers as uvicorn does, to the byte; bun is Bun's own.",
     ours: true,
   },
   "ssl-keyfile": {

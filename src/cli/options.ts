@@ -159,7 +159,7 @@ export const serveOptions = {
     ...toggle,
     group: "Server",
     default: "false",
-    about: "Streams begin with an SSE comment, so that the response head leaves at once as it does from vLLM.",
+    about: "Streams begin with an SSE comment, so that with --http-server bun too the response head leaves at once as it does from vLLM.",
     ours: true,
   },
   "data-parallel-size": {

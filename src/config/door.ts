@@ -15,8 +15,8 @@ export interface TlsConfig {
 export const RETRY_AFTER_FORMS = ["seconds", "date", "ms"] as const;
 export type RetryAfterForm = (typeof RETRY_AFTER_FORMS)[number];
 
-/** What speaks HTTP under the routes: Bun's server, or ours on its sockets, which answers as uvicorn does. */
-export const HTTP_SERVERS = ["bun", "socket"] as const;
+/** What speaks HTTP under the routes: ours on Bun's sockets, which answers as uvicorn does, or Bun's server. */
+export const HTTP_SERVERS = ["socket", "bun"] as const;
 export type HttpServerKind = (typeof HTTP_SERVERS)[number];
 
 /** Every 0 is: no limit. */
@@ -41,7 +41,7 @@ export interface DoorConfig {
 }
 
 export const DOOR: DoorConfig = {
-  httpServer: "bun",
+  httpServer: "socket",
   headBytes: 4_194_304,
   bodyTimeoutS: 300,
   requestTimeoutS: 0,

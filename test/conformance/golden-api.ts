@@ -1,9 +1,8 @@
 /**
  * `npx bun run golden:api -- DIR [--only LIST] [--http-server socket|bun] [--mutate SEED]`: plays every recorded exchange
  * of a folder against a live server. LIST is a file with a name per line (what follows a `#` is a comment), or names
- * separated by commas. The servers speak HTTP as uvicorn does (`serve --http-server socket`), and the order of header lines
- * is compared too; with `--http-server bun` as by default, where four of vLLM's cases are answered by Bun
- * (docs/differences.md). With `--mutate` one thing of each recording is changed first: then every case must fail.
+ * separated by commas. The order of header lines is compared too, but for `--http-server bun`, where four of vLLM's cases
+ * are answered by Bun (docs/differences.md). With `--mutate` one thing of each recording is changed first: then every case must fail.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { parseArgs } from "node:util";

@@ -33,7 +33,7 @@ async function idle(): Promise<number> {
 }
 
 test("the head of a stream leaves with its first byte, or at once with --early-head", async () => {
-  const flags = ["--served-model-name", "m", "--timing", "constant:ttft=500ms,itl=1ms"];
+  const flags = ["--served-model-name", "m", "--timing", "constant:ttft=500ms,itl=1ms", "--http-server", "bun"];
   const body = JSON.stringify({ model: "m", prompt: "Hello", max_tokens: 2, ignore_eos: true, stream: true });
   const text = [
     "POST /v1/completions HTTP/1.1",

@@ -24,7 +24,7 @@ interface Summary {
 const FLAGS = ["--served-model-name", "m", "--timing", "constant:ttft=10ms,itl=2ms", "--disable-uvicorn-access-log"];
 const ASKED = { "x-understudy-truth": "summary" };
 
-describe.each([[[]], [["--http-server", "socket"]]])("server with %j", (more) => {
+describe.each([[[]], [["--http-server", "bun"]]])("server with %j", (more) => {
   const started = serve([...FLAGS, ...more]);
   afterAll(async () => void (await (await started).stop()));
 

@@ -30,7 +30,7 @@ export type HttpServer = "bun" | "socket";
 export async function playAll(
   { cases, model, clean }: Folder,
   told: (verdict: Verdict) => void,
-  http: HttpServer = "bun",
+  http: HttpServer = "socket",
 ): Promise<void> {
   const ids = new Ids();
   for (const group of groupsOf(cases)) {
