@@ -39,7 +39,7 @@ const ONE = `
   safetensors-load-strategy safetensors-prefetch-block-size safetensors-prefetch-num-threads scheduler-cls
   sleep-mode-backend sparse-indexer-topk-backend spec-method spec-model
   spec-tokens speculative-config ssl-ciphers structured-outputs-config tensor-parallel-size tokenizer-mode tokenizer-revision
-  tool-parser-plugin tool-server tool-strict-level ubatch-size uds uvicorn-log-level
+  tool-parser-plugin tool-server tool-strict-level ubatch-size uds
   video-pruning-method video-pruning-rate watchdog-config watermark-config weight-transfer-config worker-cls
   worker-extension-cls
 `;

@@ -93,6 +93,12 @@ export const serveOptions = {
     about: "Answers carry X-Request-Id.",
   },
   "disable-uvicorn-access-log": { ...toggle, group: "Server", default: "false", about: "No line per HTTP request." },
+  "uvicorn-log-level": {
+    ...choice("critical", "error", "warning", "info", "debug", "trace"),
+    group: "Server",
+    default: "info",
+    about: "Above info there is no line per HTTP request; below it nothing is added.",
+  },
   "disable-fastapi-docs": {
     ...toggle,
     group: "Server",
@@ -159,7 +165,8 @@ export const serveOptions = {
     ...toggle,
     group: "Server",
     default: "false",
-    about: "Streams begin with an SSE comment, so that with --http-server bun too the response head leaves at once as it does from vLLM.",
+    about:
+      "Streams begin with an SSE comment, so that with --http-server bun too the response head leaves at once as it does from vLLM.",
     ours: true,
   },
   "data-parallel-size": {

@@ -107,6 +107,9 @@ function batchSizes(values: Values, profile: Profile, maxModelLen: number, chunk
   return { maxNumBatchedTokens, maxNumSeqs: values["max-num-seqs"] ?? Math.min(seqs, maxNumBatchedTokens) };
 }
 
+/** Requests are logged at the level info. */
+const isQuiet = (level: Values["uvicorn-log-level"] = "info") => ["critical", "error", "warning"].includes(level);
+
 function server(values: Values, model: string) {
   return {
     model,
@@ -122,7 +125,7 @@ function server(values: Values, model: string) {
     maxBodyBytes: Math.ceil((values["max-body-mb"] ?? 64) * 2 ** 20),
     maxLogprobs: values["max-logprobs"] ?? 20,
     enableRequestIdHeaders: values["enable-request-id-headers"] ?? false,
-    disableAccessLog: values["disable-uvicorn-access-log"] ?? false,
+    disableAccessLog: (values["disable-uvicorn-access-log"] ?? false) || isQuiet(values["uvicorn-log-level"]),
     disableFastapiDocs: values["disable-fastapi-docs"] ?? false,
     disableLogStats: values["disable-log-stats"] ?? false,
     ...metrics(values),

@@ -123,6 +123,21 @@ test("logs", async () => {
   await change({ "enable-log-requests": null });
 });
 
+test("the log level changes under a stream: above info its requests have no line", async () => {
+  const heard = (mark: string) => server.output().includes(`${mark} HTTP`);
+  const stream = await ask("Tell", { max_tokens: 60, ignore_eos: true, stream: true });
+  expect((await change({ "uvicorn-log-level": "warning" })).status).toBe(200);
+  await fetch(`${server.url}/health?quiet`);
+  expect((await change({ uvicorn_log_level: "loud" })).status).toBe(400);
+  expect(await holds()).toMatchObject({ "uvicorn-log-level": "warning" });
+  await change({ "uvicorn-log-level": "debug" });
+  await fetch(`${server.url}/health?loud`);
+  await eventually(() => heard("/health?loud"));
+  expect(heard("/health?quiet")).toBe(false);
+  expect(await stream.text()).toEndWith("data: [DONE]\n\n");
+  await change({ "uvicorn-log-level": null });
+});
+
 test.each([
   ["no JSON", null],
   ["[1]", null],
