@@ -59,3 +59,8 @@ test.each<[string, PythonValue, string | RegExp | null]>([
   if (error instanceof RegExp) expect(said).toMatch(error);
   else expect(said).toBe(error);
 });
+
+test("a list of choices has the same limit", () => {
+  const said = (count: number) => constraintError(new Map([["choice", list(count, "abcde")]]));
+  expect([said(30_000), said(40_000)]).toEqual([null, LONG]);
+});

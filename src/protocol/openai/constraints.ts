@@ -27,7 +27,7 @@ export function resolveConstraints(
   return merged;
 }
 
-/** Longest schema, grammar or expression, escapes aside; vLLM has no such limit. */
+/** Longest schema, grammar, expression or list of choices, escapes aside; vLLM has no such limit. */
 const CHARACTERS_MOST = 262_144;
 
 /** What the answer's text must be; null: anything. */
@@ -51,7 +51,7 @@ export function constraintError(constraints: StructuredOutputs | null): string |
   const choice = value("choice");
   if (isList(choice) && choice.length === 0) return "Choice '[]' cannot be an empty list";
   // Ours, and first: a megabyte is neither written down nor looked through on the loop's thread.
-  for (const name of ["json", "regex", "grammar", "structural_tag"])
+  for (const name of ["json", "regex", "choice", "grammar", "structural_tag"])
     if (beyond(value(name) ?? null, CHARACTERS_MOST) < 0)
       return `understudy: the constraint has more than ${CHARACTERS_MOST} characters`;
   if (blank("grammar")) return "structured_outputs.grammar cannot be an empty string";
