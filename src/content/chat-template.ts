@@ -20,14 +20,21 @@ export interface TemplateMessage {
   readonly callsAsMade?: boolean;
 }
 
-/** Throws `TemplateRefusal`. `more`: names that a model's template may read besides. */
-export type RenderChat = (
+type Given = [
   messages: readonly TemplateMessage[],
   addGenerationPrompt: boolean,
   continueFinalMessage: boolean,
   tools: readonly unknown[] | null,
+  /** Names that a model's template may read besides. */
   more?: Readonly<Record<string, unknown>>,
-) => PromptPart[];
+];
+
+/** Throws `TemplateRefusal`. */
+export interface RenderChat {
+  (...given: Given): PromptPart[];
+  /** The same, left now and then; absent: all in one go. */
+  readonly pieces?: (...given: Given) => Generator<void, PromptPart[], void>;
+}
 
 /** A model's template refused the conversation, or it has none. */
 export class TemplateRefusal extends Error {
@@ -39,21 +46,39 @@ export const TOKENS_PER_MESSAGE = 4;
 /** Tokens that ask for the answer: start, assistant, message. */
 export const TOKENS_PER_GENERATION_PROMPT = 3;
 
+/** Tools or messages that are written between two pieces. */
+const A_PIECE = 64;
+
 /**
  * The prompt as parts for the encoder. `continueFinalMessage`: the last message stays open, so the answer goes on with
  * it. Tools stand as JSON in a message of their own in front, tool calls as JSON in messages after their content.
  */
-export function renderChat(
-  messages: readonly TemplateMessage[],
-  addGenerationPrompt: boolean,
-  continueFinalMessage: boolean,
-  tools: readonly unknown[] | null,
-): PromptPart[] {
+export const renderChat: RenderChat = Object.assign(
+  (...given: Given): PromptPart[] => {
+    const work = pieces(...given);
+    for (;;) {
+      const { done, value } = work.next();
+      if (done) return value;
+    }
+  },
+  { pieces },
+);
+
+function* pieces(...given: Given): Generator<void, PromptPart[], void> {
+  const [messages, addGenerationPrompt, continueFinalMessage, tools] = given;
   const parts: PromptPart[] = [];
-  if (tools?.length) push(parts, "developer", tools.map((tool) => JSON.stringify(tool)).join("\n"), HARMONY.end);
-  for (const { role, content, toolCalls } of messages) {
+  if (tools?.length) {
+    let text = "";
+    for (const [i, tool] of tools.entries()) {
+      text += (i > 0 ? "\n" : "") + JSON.stringify(tool);
+      if ((i + 1) % A_PIECE === 0) yield;
+    }
+    push(parts, "developer", text, HARMONY.end);
+  }
+  for (const [i, { role, content, toolCalls }] of messages.entries()) {
     if (content !== null || !toolCalls?.length) push(parts, role, content ?? "", HARMONY.end);
     for (const call of toolCalls ?? []) push(parts, role, JSON.stringify(call), HARMONY.call);
+    if ((i + 1) % A_PIECE === 0) yield;
   }
   if (continueFinalMessage) parts.pop();
   if (addGenerationPrompt) parts.push(HARMONY.start, "assistant", HARMONY.message);

@@ -31,6 +31,16 @@ export function atOnce<R>(work: Pieces<R>): R {
   }
 }
 
+/** `Array.map`. */
+export function* mapped<A, B>(list: readonly A[], change: (item: A) => B): Pieces<B[]> {
+  const out: B[] = [];
+  for (const item of list) {
+    out.push(change(item));
+    if (out.length % ITEMS_OF_A_PIECE === 0) yield;
+  }
+  return out;
+}
+
 /** Settles when the event loop has turned. */
 export async function turn({ after }: Turns): Promise<void> {
   if (after) await new Promise<void>((go) => void after(0, go));

@@ -60,12 +60,25 @@ export function plainPieces(text: string): Pieces<PythonValue> {
   return new Parser(text, true).document();
 }
 
+const [QUOTE, BRACE, BRACKET] = [0x22, 0x7b, 0x5b];
+
+/** A container that is being read; `key` is that of the next value. */
+interface Open {
+  readonly into: PythonValue[] | PythonDict;
+  key: string;
+}
+
+function add({ into, key }: Open, value: PythonValue): void {
+  if (Array.isArray(into)) into.push(value);
+  else if (key !== "__proto__" || into instanceof Map) set(into, key, value);
+  else Object.defineProperty(into, key, { value, enumerable: true, configurable: true, writable: true });
+}
+
 /** Characters or escapes of one text between two pieces. */
 const TEXT_OF_A_PIECE = 32_768;
 
 class Parser {
   private at = 0;
-  private depth = 0;
   private members = 0;
   /** The text that is being read, as far as it is, and where it began. */
   private said = "";
@@ -77,30 +90,75 @@ class Parser {
     private readonly plain: boolean,
   ) {}
 
+  /** Without recursion: a generator in a generator for each level takes long to leave. */
   *document(): Pieces<PythonValue> {
+    const open: Open[] = [];
     this.skipBlanks();
-    const value = this.isSimple() ? this.simple() : yield* this.value();
+    for (;;) {
+      const unit = this.text.charCodeAt(this.at);
+      let value: PythonValue;
+      if (unit === QUOTE) {
+        for (this.begin(); !this.more(); ) yield;
+        value = this.said;
+      } else if (unit === BRACE || unit === BRACKET) {
+        if (open.length >= MAX_DEPTH) throw new PythonJsonFailure();
+        const into = unit === BRACKET ? [] : this.plain ? {} : new Map<string, PythonValue>();
+        if (!this.isEmpty(unit)) {
+          open.push({ into, key: "" });
+          if (unit === BRACKET) continue;
+          for (this.beginKey(); !this.more(); ) yield;
+          open.at(-1)!.key = this.key();
+          continue;
+        }
+        value = into;
+      } else value = this.simple();
+      for (;;) {
+        const around = open.at(-1);
+        if (around === undefined) return this.whole(value);
+        add(around, value);
+        if (++this.members % ITEMS_OF_A_PIECE === 0) yield;
+        const isList = Array.isArray(around.into);
+        if (!this.closes(isList ? "]" : "}")) {
+          if (isList) break;
+          for (this.beginKey(); !this.more(); ) yield;
+          around.key = this.key();
+          break;
+        }
+        value = around.into;
+        open.pop();
+      }
+    }
+  }
+
+  private whole(value: PythonValue): PythonValue {
     this.skipBlanks();
     if (this.at !== this.text.length) this.fail("Extra data", this.at);
     return value;
   }
 
-  /** No text and no container: read in one go. */
-  private isSimple(): boolean {
-    const unit = this.text.charCodeAt(this.at);
-    return unit !== 0x22 && unit !== 0x7b && unit !== 0x5b;
+  /** Goes into a container; true: and out again, as nothing is in it. */
+  private isEmpty(unit: number): boolean {
+    this.at++;
+    this.skipBlanks();
+    if (this.text.charCodeAt(this.at) !== unit + 2) return false; // the codes of the brackets
+    this.at++;
+    return true;
   }
 
-  private *value(): Pieces<PythonValue> {
-    const unit = this.text.charCodeAt(this.at);
-    if (unit === 0x22) {
-      for (this.open(); !this.more(); ) yield;
-      return this.said;
-    }
-    if (++this.depth > MAX_DEPTH) throw new PythonJsonFailure();
-    const value = unit === 0x7b ? yield* this.dict() : yield* this.list();
-    this.depth--;
-    return value;
+  private beginKey(): void {
+    if (this.text.charCodeAt(this.at) !== QUOTE)
+      this.fail("Expecting property name enclosed in double quotes", this.at);
+    this.begin();
+  }
+
+  /** The key that was read; goes on to its value. */
+  private key(): string {
+    const key = this.said;
+    this.skipBlanks();
+    if (this.text[this.at] !== ":") this.fail("Expecting ':' delimiter", this.at);
+    this.at++;
+    this.skipBlanks();
+    return key;
   }
 
   private simple(): PythonValue {
@@ -127,45 +185,6 @@ class Parser {
     return toInt(BigInt(digits));
   }
 
-  private *dict(): Pieces<PythonValue> {
-    const dict: PythonDict = this.plain ? {} : new Map<string, PythonValue>();
-    this.at++;
-    this.skipBlanks();
-    if (this.text[this.at] === "}") {
-      this.at++;
-      return dict;
-    }
-    for (;;) {
-      if (this.text[this.at] !== '"') this.fail("Expecting property name enclosed in double quotes", this.at);
-      for (this.open(); !this.more(); ) yield;
-      const key = this.said;
-      this.skipBlanks();
-      if (this.text[this.at] !== ":") this.fail("Expecting ':' delimiter", this.at);
-      this.at++;
-      this.skipBlanks();
-      const value = this.isSimple() ? this.simple() : yield* this.value();
-      if (key !== "__proto__" || dict instanceof Map) set(dict, key, value);
-      else Object.defineProperty(dict, key, { value, enumerable: true, configurable: true, writable: true });
-      if (++this.members % ITEMS_OF_A_PIECE === 0) yield;
-      if (this.closes("}")) return dict;
-    }
-  }
-
-  private *list(): Pieces<PythonValue> {
-    const list: PythonValue[] = [];
-    this.at++;
-    this.skipBlanks();
-    if (this.text[this.at] === "]") {
-      this.at++;
-      return list;
-    }
-    for (;;) {
-      list.push(this.isSimple() ? this.simple() : yield* this.value());
-      if (++this.members % ITEMS_OF_A_PIECE === 0) yield;
-      if (this.closes("]")) return list;
-    }
-  }
-
   /** After a member: true at the closing bracket, false after a comma. */
   private closes(bracket: string): boolean {
     this.skipBlanks();
@@ -177,7 +196,7 @@ class Parser {
     return false;
   }
 
-  private open(): void {
+  private begin(): void {
     this.begun = this.at++;
     this.said = "";
   }

@@ -1,5 +1,6 @@
 /** Does an object fit its fields? Models, typed dictionaries, dataclasses and unions of pydantic 2.14. */
 
+import { atOnce, type Pieces } from "./pieces.ts";
 import { get, isDict, type PythonDict, type PythonValue } from "./python-value.ts";
 import { alternatives, type Checked, FAIL, type Schema, type State, type Type } from "./types.ts";
 
@@ -19,6 +20,15 @@ export const optional = (type: Type<unknown>, alias?: string): Member =>
 
 /** Checks the members that are present, values to `checked`; unknown keys pass. False when one failed. */
 function checkMembers(members: Members, value: PythonDict, state: State, checked?: Map<string, unknown>): boolean {
+  return atOnce(memberPieces(members, value, state, checked));
+}
+
+function* memberPieces(
+  members: Members,
+  value: PythonDict,
+  state: State,
+  checked?: Map<string, unknown>,
+): Pieces<boolean> {
   let fields = 0;
   let fits = true;
   for (const name in members) {
@@ -31,7 +41,8 @@ function checkMembers(members: Members, value: PythonDict, state: State, checked
       state.fail("missing", "Field required", value);
     } else {
       fields++;
-      const fitting = member.type.check(item, state);
+      const { type } = member;
+      const fitting = type.pieces === undefined ? type.check(item, state) : yield* type.pieces(item, state);
       if (fitting !== FAIL) {
         checked?.set(name, fitting);
         continue;
@@ -62,8 +73,11 @@ export function typedDict(name: string, members: Members): Type<PythonDict> {
     name,
     schema: schemaOf(name, members),
     check(value, state) {
+      return atOnce(this.pieces!(value, state));
+    },
+    *pieces(value, state) {
       if (!isDict(value)) return state.fail("dict_type", "Input should be a valid dictionary", value);
-      return checkMembers(members, value, state) ? value : FAIL;
+      return (yield* memberPieces(members, value, state)) ? value : FAIL;
     },
   };
 }
@@ -90,9 +104,12 @@ export function record(name: string, members: Members): Type<ReadonlyMap<string,
     name,
     schema: schemaOf(name, members),
     check(value, state) {
+      return atOnce(this.pieces!(value, state));
+    },
+    *pieces(value, state) {
       if (!isDict(value)) return raw.check(value, state) as typeof FAIL;
       const checked = new Map<string, unknown>();
-      return checkMembers(members, value, state, checked) ? checked : FAIL;
+      return (yield* memberPieces(members, value, state, checked)) ? checked : FAIL;
     },
   };
 }
@@ -129,14 +146,20 @@ export interface Branch<V> {
  * The branch of a smart-mode union that pydantic takes, with its value; -1 when none fits. More fields set win, then
  * values that needed no coercion, then the order.
  */
-export function pick<V>(
-  branches: readonly Branch<V>[],
-  value: PythonValue,
-  state: State,
-): { index: number; value: Checked<V> } {
+export function pick<V>(branches: readonly Branch<V>[], value: PythonValue, state: State): Picked<V> {
+  return atOnce(pickPieces(branches, value, state));
+}
+
+export interface Picked<V> {
+  readonly index: number;
+  readonly value: Checked<V>;
+}
+
+/** The same in pieces. */
+export function* pickPieces<V>(branches: readonly Branch<V>[], value: PythonValue, state: State): Pieces<Picked<V>> {
   const outerFields = state.fields;
   const outerExact = state.exact;
-  let best: { index: number; value: Checked<V> } = { index: -1, value: FAIL };
+  let best: Picked<V> = { index: -1, value: FAIL };
   let bestFields = -1;
   let bestExact = false;
   const begin = state.count;
@@ -145,7 +168,7 @@ export function pick<V>(
     state.fields = -1;
     state.exact = true;
     const before = state.count;
-    const checked = type.check(value, state);
+    const checked = type.pieces === undefined ? type.check(value, state) : yield* type.pieces(value, state);
     if (checked === FAIL) {
       if (label !== undefined) state.prefix(before, label);
       continue;
@@ -177,5 +200,8 @@ export function union<V>(...branches: (Branch<V> | Type<V>)[]): Type<V> {
     name: all.map((branch) => branch.type.name).join(" or "),
     schema: { anyOf: all.flatMap((branch) => alternatives(branch.type.schema)) },
     check: (value, state) => pick(all, value, state).value,
+    *pieces(value, state) {
+      return (yield* pickPieces(all, value, state)).value;
+    },
   };
 }

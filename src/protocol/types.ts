@@ -31,6 +31,9 @@ export interface LineError {
 export const FAIL = Symbol("does not fit");
 export type Checked<V> = V | typeof FAIL;
 
+/** Errors that get a place. vLLM shows ten, and all of a part of content: at most some dozens. */
+const PLACED_MOST = 1024;
+
 /** What a check reports besides its value. */
 export class State {
   /** Null on the fast path: nobody reads the errors, a failure starts the exact path. */
@@ -56,10 +59,11 @@ export class State {
     return FAIL;
   }
 
-  /** Puts `segment` in front of the location of every error since `from`. */
+  /** Puts `segment` in front of the location of every error since `from`, of those that may be shown. */
   prefix(from: number, segment: string | number): void {
     if (this.errors === null) return;
-    for (let i = from; i < this.errors.length; i++) this.errors[i]!.loc.unshift(segment);
+    const end = Math.min(this.errors.length, PLACED_MOST);
+    for (let i = from; i < end; i++) this.errors[i]!.loc.unshift(segment);
   }
 
   get count(): number {
@@ -291,7 +295,8 @@ export function list<V>(item: Type<V>, maxLength = Number.POSITIVE_INFINITY): Ty
       for (let i = 0; i < value.length; i++) {
         if ((i + 1) % ITEMS_OF_A_PIECE === 0) yield;
         const before = state.count;
-        const checked = item.check(value[i] as PythonValue, state);
+        const one = value[i] as PythonValue;
+        const checked = item.pieces === undefined ? item.check(one, state) : yield* item.pieces(one, state);
         if (checked !== FAIL) items[i] = checked;
         else if (state.errors === null) return FAIL;
         else {

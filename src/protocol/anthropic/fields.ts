@@ -6,6 +6,7 @@ import { get, type Int, isDict, isList, type PythonDict, type PythonValue, truth
 import { model, optional, record, required, union } from "../structures.ts";
 import {
   bool,
+  type Checked,
   dict,
   FAIL,
   float,
@@ -27,12 +28,17 @@ const CHANGES = ["tool_addition", "tool_removal"];
 
 /** A type with a validator of its model's own behind it; `wrong` says what is wrong, undefined: nothing. */
 function checked<V>(type: Type<V>, wrong: (value: PythonValue) => string | undefined): Type<V> {
+  const checkedToo = (fits: Checked<V>, value: PythonValue, state: State) => {
+    const problem = fits === FAIL ? undefined : wrong(value);
+    return problem === undefined ? fits : state.raise(problem, value);
+  };
   return {
-    ...type,
-    check(value, state) {
-      const fits = type.check(value, state);
-      const problem = fits === FAIL ? undefined : wrong(value);
-      return problem === undefined ? fits : state.raise(problem, value);
+    name: type.name,
+    schema: type.schema,
+    check: (value, state) => checkedToo(type.check(value, state), value, state),
+    *pieces(value, state) {
+      const fits = type.pieces === undefined ? type.check(value, state) : yield* type.pieces(value, state);
+      return checkedToo(fits, value, state);
     },
   };
 }

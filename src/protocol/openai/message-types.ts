@@ -4,7 +4,17 @@
  */
 
 import { isDict, iterate, type PythonValue } from "../python-value.ts";
-import { type Branch, type Members, model, optional, pick, required, typedDict, union } from "../structures.ts";
+import {
+  type Branch,
+  type Members,
+  model,
+  optional,
+  pick,
+  pickPieces,
+  required,
+  typedDict,
+  union,
+} from "../structures.ts";
 import {
   bool,
   dict,
@@ -283,10 +293,15 @@ export const message: Type<MessageShape> = {
   name: "message",
   schema: { anyOf: SHAPES.map(({ type }) => type.schema) },
   check(value: PythonValue, state: State) {
-    if (isPlain(value)) return PLAIN;
-    const { index } = pick(SHAPES, value, state);
-    if (index < 0) return FAIL;
-    const { parts, calls } = SHAPES[index] as Shape;
-    return { harmony: index === HARMONY, ...(parts && { parts }), ...(calls && { calls }) };
+    return isPlain(value) ? PLAIN : takenAs(pick(SHAPES, value, state).index);
+  },
+  *pieces(value: PythonValue, state: State) {
+    return isPlain(value) ? PLAIN : takenAs((yield* pickPieces(SHAPES, value, state)).index);
   },
 };
+
+function takenAs(index: number): MessageShape | typeof FAIL {
+  if (index < 0) return FAIL;
+  const { parts, calls } = SHAPES[index] as Shape;
+  return { harmony: index === HARMONY, ...(parts && { parts }), ...(calls && { calls }) };
+}

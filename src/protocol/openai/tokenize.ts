@@ -6,7 +6,7 @@ import { byteCharacters } from "../../content/byte-characters.ts";
 import { TemplateRefusal } from "../../content/chat-template.ts";
 import type { PromptPart } from "../../content/types.ts";
 import { badRequest, Refused, validationRefusal } from "../errors.ts";
-import { inTurns, isLarge, turn } from "../pieces.ts";
+import { inTurns, isLarge, mapped, type Pieces, turn } from "../pieces.ts";
 import { get, type Int, isDict, type PythonDict, type PythonValue, toPlain, truthy } from "../python-value.ts";
 import { readJson } from "../read-body.ts";
 import type { ErrorAnswer, Limits } from "../request.ts";
@@ -67,21 +67,32 @@ export class Tokenizer {
 
   tokenize(context: Context): Promise<Response> {
     return this.#answer(context, tokenizeBody, async (checked, body) => {
-      const { parts, allowSpecial, addSpecial } = this.#prompt(checked, body);
-      const ids = await this.#options.encoder.encode(parts, allowSpecial, addSpecial);
-      const strings = checked.get("return_token_strs") === true ? JSON.stringify(this.#strings(ids)) : "null";
-      return `{"count":${ids.length},"max_model_len":${this.#limits.maxModelLen},"tokens":[${ids.join()}],"token_strs":${strings}}`;
+      const { encoder, backend } = this.#options;
+      const { parts, allowSpecial, addSpecial } = await inTurns(this.#prompt(checked, body), backend);
+      const ids = await encoder.encode(parts, allowSpecial, addSpecial);
+      const tokens = await inTurns(listed(ids, String), backend);
+      const spelled = checked.get("return_token_strs") === true;
+      const strings = spelled
+        ? await inTurns(
+            listed(ids, (id) => JSON.stringify(this.#string(id))),
+            backend,
+          )
+        : "null";
+      return `{"count":${ids.length},"max_model_len":${this.#limits.maxModelLen},"tokens":${tokens},"token_strs":${strings}}`;
     });
   }
 
   /** Special tokens stay in the text, ids outside the vocabulary are nothing. */
   detokenize(context: Context): Promise<Response> {
-    return this.#answer(context, detokenizeBody, (checked) => {
-      const bytes: Uint8Array[] = [];
+    return this.#answer(context, detokenizeBody, async (checked) => {
       const ids = checked.get("tokens") as Int[];
       // The tokenizer counts with 32 bits.
       if (ids.some((id) => id >= 2 ** 32)) throw new Refused(badRequest("number too large to fit in target type"));
-      for (const id of ids) bytes.push(this.#options.vocabulary.bytesOf(Number(id)).slice());
+      const { vocabulary, backend } = this.#options;
+      const bytes = await inTurns(
+        mapped(ids, (id) => vocabulary.bytesOf(Number(id)).slice()),
+        backend,
+      );
       return `{"prompt":${JSON.stringify(Buffer.concat(bytes).toString())}}`;
     });
   }
@@ -99,8 +110,7 @@ export class Tokenizer {
     const read = await inTurns(readJson(bytes, request.headers.get("content-type")), backend);
     if ("error" in read) return this.#http.error(context, read.error);
     try {
-      if (isLarge(bytes)) await turn(backend);
-      const checked = fitting(type, read.value);
+      const checked = await inTurns(fitting(type, read.value), backend);
       checkModel((checked.get("model") ?? null) as string | null, this.#limits);
       if (isLarge(bytes)) await turn(backend);
       return this.#http.json(context, await made(checked, read.value as PythonDict));
@@ -112,12 +122,12 @@ export class Tokenizer {
   }
 
   /** Throws `Refused`. */
-  #prompt(checked: Checked, body: PythonDict): Part {
+  *#prompt(checked: Checked, body: PythonDict): Pieces<Part> {
     const prompt = checked.get("prompt");
-    const given = checked.get("add_special_tokens") as boolean | undefined;
+    const special = checked.get("add_special_tokens") as boolean | undefined;
     if (prompt !== undefined) {
       checkMultimodal(get(body, "mm_processor_kwargs"), get(body, "media_io_kwargs"));
-      return { parts: [prompt as string], allowSpecial: true, addSpecial: given ?? true };
+      return { parts: [prompt as string], allowSpecial: true, addSpecial: special ?? true };
     }
     const orNull = <V>(name: string) => (checked.get(name) ?? null) as V | null;
     checkTemplate({
@@ -128,39 +138,51 @@ export class Tokenizer {
     });
     const shapes = checked.get("messages") as MessageShape[];
     const messages = readMessages(shapes, get(body, "messages") as PythonValue[], this.#limits);
-    const tools = orNull<PythonDict[]>("tools")?.map(toolDict) ?? null;
+    const tools = orNull<PythonDict[]>("tools");
+    yield;
+    const shown = tools && (yield* mapped(tools, toolDict));
+    yield;
     const generation = checked.get("add_generation_prompt") !== false;
     if (generation && checked.get("continue_final_message") === true) throw new Refused(incompatible);
     const names = orNull<PythonDict>("chat_template_kwargs");
-    const parts = this.#options.renderChat(
-      messages,
-      generation,
-      checked.get("continue_final_message") === true,
-      tools,
-      names === null ? undefined : (toPlain(names) as Record<string, unknown>),
-    );
-    return { parts, allowSpecial: false, addSpecial: given ?? false };
+    const { renderChat } = this.#options;
+    const open = checked.get("continue_final_message") === true;
+    const plainNames = names === null ? undefined : (toPlain(names) as Record<string, unknown>);
+    const given = [messages, generation, open, shown, plainNames] as const;
+    const parts = renderChat.pieces === undefined ? renderChat(...given) : yield* renderChat.pieces(...given);
+    return { parts, allowSpecial: false, addSpecial: special ?? false };
   }
 
   /** As the vocabulary file spells tokens; special ones stand as they are. */
-  #strings(ids: Uint32Array): string[] {
+  #string(id: number): string {
     const { vocabulary, blanks } = this.#options;
-    return Array.from(ids, (id) => {
-      const bytes = vocabulary.bytesOf(id);
-      if (vocabulary.isSpecial(id)) return Buffer.from(bytes).toString();
-      if (!blanks) return Array.from(bytes, (byte) => BYTE_CHARACTERS[byte]).join("");
-      const piece = vocabulary.piece(id);
-      return piece?.replaceAll(" ", "▁") ?? `<0x${bytes[0]!.toString(16).toUpperCase().padStart(2, "0")}>`;
-    });
+    const bytes = vocabulary.bytesOf(id);
+    if (vocabulary.isSpecial(id)) return Buffer.from(bytes).toString();
+    if (!blanks) return Array.from(bytes, (byte) => BYTE_CHARACTERS[byte]).join("");
+    const piece = vocabulary.piece(id);
+    return piece?.replaceAll(" ", "▁") ?? `<0x${bytes[0]!.toString(16).toUpperCase().padStart(2, "0")}>`;
   }
 }
 
+/** Ids that are written as JSON at a time. */
+const IDS_AT_A_TIME = 1024;
+
+/** A list of JSON. */
+function* listed(ids: Uint32Array, json: (id: number) => string): Pieces<string> {
+  let text = "";
+  for (let at = 0; at < ids.length; at += IDS_AT_A_TIME) {
+    text += `${at > 0 ? "," : ""}${Array.from(ids.subarray(at, at + IDS_AT_A_TIME), json).join()}`;
+    yield;
+  }
+  return `[${text}]`;
+}
+
 /** Throws `Refused`. */
-function fitting(type: Type<Checked>, body: PythonValue): Checked {
+function* fitting(type: Type<Checked>, body: PythonValue): Pieces<Checked> {
   if (isDict(body) && truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
     throw validationRefusal("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
   const state = new State(true);
-  const checked = type.check(body, state);
+  const checked = yield* type.pieces!(body, state);
   if (checked !== FAIL) return checked;
   state.prefix(0, "body");
   throw new Refused(validationErrors(state.errors!) satisfies ErrorAnswer);
