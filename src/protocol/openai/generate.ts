@@ -33,7 +33,7 @@ import type { Context, Http } from "./http.ts";
 import { checkPrompt, truncatePrompt } from "./limits.ts";
 import { loadHeader } from "./load-header.ts";
 import { type Ordered, Orders } from "./orders.ts";
-import { encodePrompts, promptText } from "./prompts.ts";
+import { encodeInTurns, encodePrompts, promptText } from "./prompts.ts";
 import { Queue } from "./queue.ts";
 import { watched } from "./repetition.ts";
 import { receivedLine } from "./request-log.ts";
@@ -129,8 +129,7 @@ export class Generator {
     if ("status" in body) return refuse(body);
     const arrivalUs = backend.nowUs();
     backend.consumed(body.length);
-    const type = http.headers.get("content-type");
-    const given = [entry, body, type, this.#limits] as const;
+    const given = [entry, body, http.headers.get("content-type"), this.#limits] as const;
     const read = isLarge(body) ? await readLarge(backend, ...given) : readAs(...given);
     if ("error" in read) return refuse(read.error);
     const request = this.#orders.onto(http, read.request);
@@ -145,7 +144,8 @@ export class Generator {
     if (ordered !== null && "error" in ordered) return refuse(ordered.error);
 
     const encodedFromUs = backend.nowUs();
-    const encoding = encodePrompts(request, this.#options, this.#limits);
+    const asking = [request, this.#options, this.#limits] as const;
+    const encoding = isLarge(body) ? await encodeInTurns(...asking) : encodePrompts(...asking);
     if ("error" in encoding) return refuse(encoding.error);
     const said = ordered === null || ordered.text === null ? null : this.#options.encoder.encode([ordered.text], false);
     let answerIds: Uint32Array | null = null;

@@ -10,7 +10,7 @@ import type { OpenAiOptions } from "./front.ts";
 import type { Generator } from "./generate.ts";
 import type { Http } from "./http.ts";
 import { checkPrompt } from "./limits.ts";
-import { encodePrompts } from "./prompts.ts";
+import { encodeInTurns } from "./prompts.ts";
 import { chatValuePieces } from "./read.ts";
 import { checkModel } from "./translate.ts";
 
@@ -42,7 +42,7 @@ export function houseOf(
     body: async (context) => bodies.read(context),
     inTurns: (work) => inTurns(work, options.backend),
     async promptTokens(request) {
-      const encoding = encodePrompts(request, options, limits);
+      const encoding = await encodeInTurns(request, options, limits);
       if ("error" in encoding) throw new Refused(encoding.error);
       const [ids] = await Promise.all(encoding.prompts);
       if (ids === undefined) throw new Refused(internalError);

@@ -1,7 +1,8 @@
 /** Which texts does a request give the encoder, and what is wrong with them before that? */
 import { TemplateRefusal } from "../../content/chat-template.ts";
-import type { PromptPart } from "../../content/types.ts";
+import type { Encoder, PromptPart } from "../../content/types.ts";
 import { badRequest } from "../errors.ts";
+import { atOnce, inTurns, type Pieces } from "../pieces.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { checkPromptText } from "./limits.ts";
@@ -10,26 +11,46 @@ export type Encoding =
   | { readonly prompts: readonly (Uint32Array | Promise<Uint32Array>)[]; readonly pending: boolean }
   | { readonly error: ErrorAnswer };
 
+type Encoders = Pick<OpenAiOptions, "encoder" | "renderChat">;
+
 /** The prompts' ids, or promises of them; or what is wrong with a text. */
-export function encodePrompts(
+export function encodePrompts(request: ChatRequest | CompletionRequest, options: Encoders, limits: Limits): Encoding {
+  return atOnce(encodingPieces(request, options, limits));
+}
+
+/** The same with turns of the event loop between. */
+export function encodeInTurns(
   request: ChatRequest | CompletionRequest,
-  { encoder, renderChat }: Pick<OpenAiOptions, "encoder" | "renderChat">,
+  options: Encoders & Pick<OpenAiOptions, "backend">,
   limits: Limits,
-): Encoding {
+): Promise<Encoding> {
+  return inTurns(encodingPieces(request, options, limits), options.backend);
+}
+
+function* encodingPieces(
+  request: ChatRequest | CompletionRequest,
+  { encoder, renderChat }: Encoders,
+  limits: Limits,
+): Pieces<Encoding> {
   const truncated = request.truncatePromptTokens !== null;
   const addSpecial = request.addSpecialTokens;
   if (request.kind === "chat") {
     const conversations: PromptPart[][] = [];
     for (const messages of request.conversations ?? [request.messages]) {
-      const parts = rendered(request, messages, renderChat);
+      const parts = yield* rendered(request, messages, renderChat);
       if ("error" in parts) return parts;
+      yield;
       const error = isPlain(parts, limits) ? null : checkPromptText(textOf(parts), limits, truncated);
       if (error !== null) return { error };
       conversations.push(parts);
     }
-    return encoding(
-      conversations.map((parts) => encoder.short?.(parts, false) ?? encoder.encode(parts, false, addSpecial)),
-    );
+    const prompts: (Uint32Array | Promise<Uint32Array>)[] = [];
+    for (const parts of conversations) {
+      yield;
+      const short = encoder.short?.(parts, false) ?? null;
+      prompts.push(short ?? (yield* encoded(encoder, parts, addSpecial)));
+    }
+    return encoding(prompts);
   }
   for (const prompt of request.prompts) {
     if (typeof prompt !== "string") continue;
@@ -42,6 +63,30 @@ export function encodePrompts(
       return encoder.short?.([prompt], true) ?? encoder.encode([prompt], true, addSpecial);
     }),
   );
+}
+
+/** Parts of a prompt that are posted to the encoder's thread at a time. */
+const PARTS_AT_A_TIME = 4096;
+
+/** Parts are encoded each by itself, so that many can go one after the other. */
+function* encoded(encoder: Encoder, parts: readonly PromptPart[], addSpecial: boolean): Pieces<Promise<Uint32Array>> {
+  if (parts.length <= PARTS_AT_A_TIME) return encoder.encode(parts, false, addSpecial);
+  const runs: Promise<Uint32Array>[] = [];
+  for (let at = 0; at < parts.length; at += PARTS_AT_A_TIME) {
+    runs.push(encoder.encode(parts.slice(at, at + PARTS_AT_A_TIME), false, addSpecial));
+    yield;
+  }
+  return Promise.all(runs).then(joined);
+}
+
+function joined(runs: readonly Uint32Array[]): Uint32Array {
+  const whole = new Uint32Array(runs.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const run of runs) {
+    whole.set(run, at);
+    at += run.length;
+  }
+  return whole;
 }
 
 /** So short and well-formed in each of its parts that nothing is wrong with the whole: it need not be put together. */
@@ -63,7 +108,7 @@ export function promptText(
   { renderChat, vocabulary }: Pick<OpenAiOptions, "renderChat" | "vocabulary">,
 ): string | null {
   if (request.kind !== "chat" || !request.returnPromptText) return null;
-  const parts = rendered(request, request.messages, renderChat);
+  const parts = atOnce(rendered(request, request.messages, renderChat));
   if ("error" in parts) return null;
   return parts
     .map((part) => (typeof part === "string" ? part : Buffer.from(vocabulary.bytesOf(part)).toString()))
@@ -81,14 +126,17 @@ export const incompatible: ErrorAnswer = badRequest(
     "assistant message instead.",
 );
 
-function rendered(
+function* rendered(
   { addGenerationPrompt, continueFinalMessage, tools, templateNames }: ChatRequest,
   messages: readonly ChatMessage[],
   renderChat: OpenAiOptions["renderChat"],
-): PromptPart[] | { readonly error: ErrorAnswer } {
+): Pieces<PromptPart[] | { readonly error: ErrorAnswer }> {
   if (addGenerationPrompt && continueFinalMessage) return { error: incompatible };
   try {
-    return renderChat(messages, addGenerationPrompt, continueFinalMessage, tools, templateNames ?? undefined);
+    const names = templateNames ?? undefined;
+    if (renderChat.pieces === undefined)
+      return renderChat(messages, addGenerationPrompt, continueFinalMessage, tools, names);
+    return yield* renderChat.pieces(messages, addGenerationPrompt, continueFinalMessage, tools, names);
   } catch (error) {
     if (error instanceof TemplateRefusal) return { error: badRequest(error.message) };
     throw error;

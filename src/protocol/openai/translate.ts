@@ -5,6 +5,7 @@
 
 import type { ChatChanges } from "../dialect.ts";
 import { badRequest, Refused, unknownModel, validationRefusal } from "../errors.ts";
+import { mapped, type Pieces } from "../pieces.ts";
 import {
   get,
   type Int,
@@ -31,14 +32,14 @@ import { type StructuredOutputs, toolDict } from "./field-types.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";
 import { checkContext } from "./limits.ts";
 
-/** `exact`: the body comes from the exact parser, so that texts may quote it. */
-export function toChat(
+/** In pieces. `exact`: the body comes from the exact parser, so that texts may quote it. */
+export function* toChat(
   values: ChatValues,
   body: PythonDict,
   limits: Limits,
   exact: boolean,
   changes: ChatChanges = {},
-): ChatRequest {
+): Pieces<ChatRequest> {
   const messages = get(body, "messages") as readonly PythonValue[];
   checkToolCalls(values.messages, messages);
   checkModel(values.model, limits);
@@ -62,7 +63,8 @@ export function toChat(
   const request = common(values, body, limits, sampling) as Writable<ChatRequest>;
   request.kind = "chat";
   request.messages = made(readMessages(values.messages, messages, limits), changes);
-  request.tools = values.tools?.map(toolDict) ?? null;
+  yield;
+  request.tools = values.tools && (yield* mapped(values.tools, toolDict));
   request.toolChoice = toolChoiceOf(values.tool_choice);
   request.parallelToolCalls = values.parallel_tool_calls !== false;
   request.logprobs = wantsLogprobs;
