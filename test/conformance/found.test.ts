@@ -4,7 +4,6 @@
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
-import net from "node:net";
 import { holding } from "../long/fuzz.ts";
 import { type Server, serve } from "../server.ts";
 
@@ -87,38 +86,4 @@ test("more choices than there are places: 503 at once", async () => {
   // It took 3 GB to find that out.
   expect(holding(builtIn.pid).residentMb).toBeLessThan(before + 200);
   expect((await ask(builtIn, "/v1/completions", body(2)))[0]).toBe(200);
-});
-
-/** All that the server says to these bytes until it closes. */
-function said(text: string): Promise<string> {
-  const { promise, resolve } = Promise.withResolvers<string>();
-  let all = "";
-  const socket = net.connect(Number(new URL(builtIn.url).port), "127.0.0.1", () => socket.write(text));
-  socket.on("data", (data) => {
-    all += data.toString("latin1");
-  });
-  socket.on("close", () => resolve(all));
-  return promise;
-}
-
-test("a request line that ends otherwise gets an empty 505", async () => {
-  for (const line of [
-    "/ HTTP/2.0\r\n",
-    "/ HTTP/0.9\r\n",
-    "/ http/1.1\r\n",
-    "/ HTTP/1.1 \r\n",
-    "/\r\n",
-    "/ HTTP/1.1\n",
-    "/a b HTTP/1.1\r\n",
-  ])
-    expect([line, await said(`GET ${line}Host: x\r\n\r\n`)]).toEqual([
-      line,
-      "HTTP/1.1 505 HTTP Version Not Supported\r\nConnection: close\r\n\r\n",
-    ]);
-});
-
-test("an empty line before a request gets an empty 400", async () => {
-  expect(await said("\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n")).toBe(
-    "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
-  );
 });

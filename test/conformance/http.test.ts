@@ -190,3 +190,25 @@ test("X-Request-Id: in the answer's id always, as a header only with its flag", 
     await flagged.stop();
   }
 });
+
+test("a request line that ends otherwise gets an empty 505", async () => {
+  for (const line of [
+    "/ HTTP/2.0\r\n",
+    "/ HTTP/0.9\r\n",
+    "/ http/1.1\r\n",
+    "/ HTTP/1.1 \r\n",
+    "/\r\n",
+    "/ HTTP/1.1\n",
+    "/a b HTTP/1.1\r\n",
+  ])
+    expect([line, await sent(`GET ${line}Host: x\r\n\r\n`)]).toEqual([
+      line,
+      "HTTP/1.1 505 HTTP Version Not Supported\r\nConnection: close\r\n\r\n",
+    ]);
+});
+
+test("an empty line before a request gets an empty 400", async () => {
+  expect(await sent("\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n")).toBe(
+    "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+  );
+});
