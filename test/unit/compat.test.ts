@@ -142,8 +142,20 @@ test.each([
     "f.yaml:1: modell: unknown key; did you mean model or mode? (understudy serve --help lists what is accepted)",
   ],
   ["model: m\nport: [", "f.yaml:2"],
+  ["model: m\nenable-kvcache: yes", 'f.yaml:2: enable-kvcache: takes true or false, not "yes"'],
 ])("a file with %j is refused", (file, why) => {
   expect(refused("--config f.yaml", { file })).toStartWith(why);
+});
+
+test("keys of the file may say no", () => {
+  const file =
+    "model: m\nno-enable-prefix-caching: true\nno-async-scheduling: true\nno-enable-chunked-prefill: false\n";
+  expect(accepted("--config f.yaml", { file }).config.engine).toMatchObject({
+    enablePrefixCaching: false,
+    asyncScheduling: false,
+    enableChunkedPrefill: true,
+  });
+  expect(accepted("--config f.yaml", { file: "model: m\nno-mm-encoder-only: true\n" }).notices).toEqual([]);
 });
 
 test("--compat takes the one name, and no file can say it", () => {

@@ -135,3 +135,13 @@ export const KEYS: Readonly<Record<string, Key>> = {
   skip_log_headers: ignored("switch"),
   log_backtrace_at: ignored("value"),
 };
+
+/** Both `--x` and, of a toggle, `--no-x`. */
+export function keyOf(
+  written: string,
+): { readonly name: string; readonly key: Key; readonly sets: boolean } | undefined {
+  if (Object.hasOwn(KEYS, written)) return { name: written, key: KEYS[written]!, sets: true };
+  const positive = written.replace(/^no-/, "");
+  const isNegated = positive !== written && Object.hasOwn(KEYS, positive) && KEYS[positive]!.takes === "toggle";
+  return isNegated ? { name: positive, key: KEYS[positive]!, sets: false } : undefined;
+}

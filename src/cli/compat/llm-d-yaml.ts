@@ -1,8 +1,8 @@
 /** What does the YAML file of llm-d-inference-sim say? Its keys are its flags without the dashes; ours may stand beside them. */
 import type { Node } from "yaml";
-import { type Given, given, type Refused, SERVE, unknown } from "../given.ts";
+import { type Given, given, type Refused, SERVE, unknown, wrongValue } from "../given.ts";
 import { lookup } from "../lookup.ts";
-import { KEYS } from "./llm-d-keys.ts";
+import { KEYS, keyOf } from "./llm-d-keys.ts";
 import type { Said } from "./llm-d-timing.ts";
 
 export interface FromYaml {
@@ -37,12 +37,18 @@ function parse(text: string, path: string): FromYaml | Refused {
     const where = `${lineAt((key as Node).range![0])}: ${name}`;
     const texts = textsOf((value as Node | null)?.toJS(document));
     const found = lookup(name);
-    if (Object.hasOwn(KEYS, name)) said.set(name, { texts, where });
-    else if (found && name !== "config") ours.push(given(found, texts, where));
+    const its = keyOf(name);
+    const isSwitch = its && (its.key.takes === "switch" || its.key.takes === "toggle");
+    if (isSwitch && !/^(true|false)$/.test(texts.join())) return wrongValue(where, "true or false", texts.join());
+    if (its) said.set(its.name, { texts: its.sets ? texts : texts.map(opposite), where });
+    else if (found && name !== "config") ours.push(given(found, found.sets ? texts : texts.map(opposite), where));
     else return unknown(where, "key", name, { ...SERVE, own: Object.keys(KEYS).filter((key) => !lookup(key)) });
   }
   return { said, ours };
 }
+
+/** Of a key that begins with `no-`. */
+const opposite = (text: string) => ({ true: "false", false: "true" })[text] ?? text;
 
 /** A list is its items; what is neither text nor number nor boolean stands as JSON. */
 function textsOf(value: unknown): string[] {

@@ -6,7 +6,7 @@ import type { Environment } from "../environment.ts";
 import { type Flags, parseFlags } from "../flags.ts";
 import { type Given, given, type Refused, wrongValue } from "../given.ts";
 import { lookup } from "../lookup.ts";
-import { KEYS, type Key } from "./llm-d-keys.ts";
+import { KEYS, keyOf } from "./llm-d-keys.ts";
 import { compatTiming, type Said } from "./llm-d-timing.ts";
 import { fromYaml } from "./llm-d-yaml.ts";
 
@@ -130,14 +130,6 @@ function readArgv(argv: readonly string[]): { said: Sayings; config: Said | null
     }
   }
   return { said, config, rest };
-}
-
-/** Both `a-b` and `a_b`: klog's flags have the second form. */
-function keyOf(written: string): { readonly name: string; readonly key: Key; readonly sets: boolean } | undefined {
-  if (Object.hasOwn(KEYS, written)) return { name: written, key: KEYS[written]!, sets: true };
-  const positive = written.replace(/^no-/, "");
-  const isNegated = positive !== written && Object.hasOwn(KEYS, positive) && KEYS[positive]!.takes === "toggle";
-  return isNegated ? { name: positive, key: KEYS[positive]!, sets: false } : undefined;
 }
 
 /** The environment that it reads besides the names of the pod. */
