@@ -54,12 +54,12 @@ const A_PIECE = 64;
  * it. Tools stand as JSON in a message of their own in front, tool calls as JSON in messages after their content.
  */
 export const renderChat: RenderChat = Object.assign(
-  (...given: Given): PromptPart[] => {
-    const work = pieces(...given);
-    for (;;) {
-      const { done, value } = work.next();
-      if (done) return value;
-    }
+  (...[messages, addGenerationPrompt, continueFinalMessage, tools]: Given): PromptPart[] => {
+    const parts: PromptPart[] = [];
+    if (tools?.length) push(parts, "developer", listed(tools), HARMONY.end);
+    say(parts, messages);
+    close(parts, addGenerationPrompt, continueFinalMessage);
+    return parts;
   },
   { pieces },
 );
@@ -68,21 +68,33 @@ function* pieces(...given: Given): Generator<void, PromptPart[], void> {
   const [messages, addGenerationPrompt, continueFinalMessage, tools] = given;
   const parts: PromptPart[] = [];
   if (tools?.length) {
-    let text = "";
-    for (const [i, tool] of tools.entries()) {
-      text += (i > 0 ? "\n" : "") + JSON.stringify(tool);
-      if ((i + 1) % A_PIECE === 0) yield;
+    const texts: string[] = [];
+    for (let at = 0; at < tools.length; at += A_PIECE) {
+      texts.push(listed(tools.slice(at, at + A_PIECE)));
+      yield;
     }
-    push(parts, "developer", text, HARMONY.end);
+    push(parts, "developer", texts.join("\n"), HARMONY.end);
   }
-  for (const [i, { role, content, toolCalls }] of messages.entries()) {
+  for (let at = 0; at < messages.length; at += A_PIECE) {
+    say(parts, messages.slice(at, at + A_PIECE));
+    yield;
+  }
+  close(parts, addGenerationPrompt, continueFinalMessage);
+  return parts;
+}
+
+const listed = (tools: readonly unknown[]) => tools.map((tool) => JSON.stringify(tool)).join("\n");
+
+function say(parts: PromptPart[], messages: readonly TemplateMessage[]): void {
+  for (const { role, content, toolCalls } of messages) {
     if (content !== null || !toolCalls?.length) push(parts, role, content ?? "", HARMONY.end);
     for (const call of toolCalls ?? []) push(parts, role, JSON.stringify(call), HARMONY.call);
-    if ((i + 1) % A_PIECE === 0) yield;
   }
+}
+
+function close(parts: PromptPart[], addGenerationPrompt: boolean, continueFinalMessage: boolean): void {
   if (continueFinalMessage) parts.pop();
   if (addGenerationPrompt) parts.push(HARMONY.start, "assistant", HARMONY.message);
-  return parts;
 }
 
 function push(parts: PromptPart[], role: string, content: string, end: number): void {

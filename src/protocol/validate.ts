@@ -3,7 +3,7 @@
 import { errorAnswer } from "./errors.ts";
 import { atOnce, type Pieces } from "./pieces.ts";
 import { repr, str } from "./python-repr.ts";
-import { codePoints, get, isDict, isList, type PythonValue, sizeOf, typeName } from "./python-value.ts";
+import { codePoints, get, isDict, isList, type PlainDict, type PythonValue, sizeOf, typeName } from "./python-value.ts";
 import type { ErrorAnswer } from "./request.ts";
 import { FAIL, type LineError, State, type Type } from "./types.ts";
 
@@ -35,19 +35,28 @@ export function validator<F extends Fields>(fields: F): Validator<F> {
   const defaults: Record<string, unknown> = {};
   for (const name of names) defaults[name] = fields[name]?.default;
   const needed = names.filter((name) => !("default" in (fields[name] as object)));
-  function* fastPieces(body: PythonValue): Pieces<Values<F> | typeof FAIL> {
-    if (!isDict(body) || body instanceof Map) return FAIL;
+  const isWhole = (body: PythonValue): body is PlainDict =>
+    isDict(body) && !(body instanceof Map) && needed.every((name) => body[name] !== undefined);
+  function fast(body: PythonValue): Values<F> | typeof FAIL {
+    if (!isWhole(body)) return FAIL;
     const state = new State(false);
     const values: Record<string, unknown> = Object.create(defaults);
-    for (const name of needed) if (body[name] === undefined) return FAIL;
     for (const name in body) {
-      const field = byName.get(name);
-      if (field === undefined) continue;
-      const { type } = field;
-      const given = body[name] as PythonValue;
-      const checked = type.pieces === undefined ? type.check(given, state) : yield* type.pieces(given, state);
+      const checked = byName.get(name)?.type.check(body[name]!, state);
       if (checked === FAIL) return FAIL;
-      values[name] = checked;
+      if (checked !== undefined) values[name] = checked;
+    }
+    return values as Values<F>;
+  }
+  function* fastPieces(body: PythonValue): Pieces<Values<F> | typeof FAIL> {
+    if (!isWhole(body)) return FAIL;
+    const state = new State(false);
+    const values: Record<string, unknown> = Object.create(defaults);
+    for (const name in body) {
+      const type = byName.get(name)?.type;
+      const checked = type?.pieces ? yield* type.pieces(body[name]!, state) : type?.check(body[name]!, state);
+      if (checked === FAIL) return FAIL;
+      if (checked !== undefined) values[name] = checked;
     }
     return values as Values<F>;
   }
@@ -73,7 +82,7 @@ export function validator<F extends Fields>(fields: F): Validator<F> {
     return { error: validationErrors(state.errors as LineError[]) };
   }
   return {
-    fast: (body) => atOnce(fastPieces(body)),
+    fast,
     exact: (body) => atOnce(exactPieces(body)),
     pieces: (body, exact) => (exact ? exactPieces(body) : fastPieces(body)),
   };

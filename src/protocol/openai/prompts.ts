@@ -1,5 +1,5 @@
 /** Which texts does a request give the encoder, and what is wrong with them before that? */
-import { TemplateRefusal } from "../../content/chat-template.ts";
+import { type RenderChat, TemplateRefusal } from "../../content/chat-template.ts";
 import type { Encoder, PromptPart } from "../../content/types.ts";
 import { badRequest } from "../errors.ts";
 import { atOnce, inTurns, type Pieces } from "../pieces.ts";
@@ -15,6 +15,14 @@ type Encoders = Pick<OpenAiOptions, "encoder" | "renderChat">;
 
 /** The prompts' ids, or promises of them; or what is wrong with a text. */
 export function encodePrompts(request: ChatRequest | CompletionRequest, options: Encoders, limits: Limits): Encoding {
+  if (request.kind === "chat" && request.conversations === undefined) {
+    // Nearly every request comes this way.
+    const parts = rendered(request, request.messages, options.renderChat);
+    if (!("error" in parts) && isPlain(parts, limits)) {
+      const ids = options.encoder.short?.(parts, false) ?? null;
+      if (ids !== null) return { prompts: [ids], pending: false };
+    }
+  }
   return atOnce(encodingPieces(request, options, limits));
 }
 
@@ -37,7 +45,7 @@ function* encodingPieces(
   if (request.kind === "chat") {
     const conversations: PromptPart[][] = [];
     for (const messages of request.conversations ?? [request.messages]) {
-      const parts = yield* rendered(request, messages, renderChat);
+      const parts = yield* renderedPieces(request, messages, renderChat);
       if ("error" in parts) return parts;
       yield;
       const error = isPlain(parts, limits) ? null : checkPromptText(textOf(parts), limits, truncated);
@@ -108,7 +116,7 @@ export function promptText(
   { renderChat, vocabulary }: Pick<OpenAiOptions, "renderChat" | "vocabulary">,
 ): string | null {
   if (request.kind !== "chat" || !request.returnPromptText) return null;
-  const parts = atOnce(rendered(request, request.messages, renderChat));
+  const parts = rendered(request, request.messages, renderChat);
   if ("error" in parts) return null;
   return parts
     .map((part) => (typeof part === "string" ? part : Buffer.from(vocabulary.bytesOf(part)).toString()))
@@ -126,19 +134,33 @@ export const incompatible: ErrorAnswer = badRequest(
     "assistant message instead.",
 );
 
-function* rendered(
-  { addGenerationPrompt, continueFinalMessage, tools, templateNames }: ChatRequest,
-  messages: readonly ChatMessage[],
-  renderChat: OpenAiOptions["renderChat"],
-): Pieces<PromptPart[] | { readonly error: ErrorAnswer }> {
-  if (addGenerationPrompt && continueFinalMessage) return { error: incompatible };
+type Rendered = PromptPart[] | { readonly error: ErrorAnswer };
+
+function rendered(request: ChatRequest, messages: readonly ChatMessage[], render: RenderChat): Rendered {
+  if (request.addGenerationPrompt && request.continueFinalMessage) return { error: incompatible };
   try {
-    const names = templateNames ?? undefined;
-    if (renderChat.pieces === undefined)
-      return renderChat(messages, addGenerationPrompt, continueFinalMessage, tools, names);
-    return yield* renderChat.pieces(messages, addGenerationPrompt, continueFinalMessage, tools, names);
+    return render(...givenOf(request, messages));
   } catch (error) {
-    if (error instanceof TemplateRefusal) return { error: badRequest(error.message) };
-    throw error;
+    return refusalOf(error);
   }
+}
+
+function* renderedPieces(request: ChatRequest, messages: readonly ChatMessage[], render: RenderChat): Pieces<Rendered> {
+  if (render.pieces === undefined || (request.addGenerationPrompt && request.continueFinalMessage))
+    return rendered(request, messages, render);
+  try {
+    return yield* render.pieces(...givenOf(request, messages));
+  } catch (error) {
+    return refusalOf(error);
+  }
+}
+
+function givenOf(request: ChatRequest, messages: readonly ChatMessage[]): Parameters<RenderChat> {
+  const { addGenerationPrompt, continueFinalMessage, tools, templateNames } = request;
+  return [messages, addGenerationPrompt, continueFinalMessage, tools, templateNames ?? undefined];
+}
+
+function refusalOf(error: unknown): { readonly error: ErrorAnswer } {
+  if (error instanceof TemplateRefusal) return { error: badRequest(error.message) };
+  throw error;
 }

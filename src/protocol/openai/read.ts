@@ -2,7 +2,7 @@
 
 import type { ChatChanges } from "../dialect.ts";
 import { Refused } from "../errors.ts";
-import { atOnce, type Pieces } from "../pieces.ts";
+import type { Pieces } from "../pieces.ts";
 import type { PythonDict } from "../python-value.ts";
 import { type Kind, type Read, readBody, readBodyPieces } from "../read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
@@ -10,13 +10,13 @@ import { FAIL } from "../types.ts";
 import { validator } from "../validate.ts";
 import { type ChatValues, type CompletionValues, chatFields, completionFields } from "./fields.ts";
 import { applyChatRules, applyCompletionRules } from "./rules.ts";
-import { toChat, toCompletion } from "./translate.ts";
+import { toChat, toChatPieces, toCompletion } from "./translate.ts";
 
 const chat: Kind<typeof chatFields, ChatRequest> = {
   validator: validator(chatFields),
   rules: applyChatRules,
-  translate: (values, body, limits, exact) => atOnce(toChat(values as ChatValues, body, limits, exact)),
-  translatePieces: (values, body, limits, exact) => toChat(values as ChatValues, body, limits, exact),
+  translate: (values, body, limits, exact) => toChat(values as ChatValues, body, limits, exact),
+  translatePieces: (values, body, limits, exact) => toChatPieces(values as ChatValues, body, limits, exact),
 };
 const completion: Kind<typeof completionFields, CompletionRequest> = {
   validator: validator(completionFields),
@@ -56,7 +56,7 @@ export function* chatValuePieces(
   if (values === FAIL) throw new NotPlain();
   yield;
   if (Object.hasOwn(values, "error")) throw new Refused((values as { readonly error: ErrorAnswer }).error);
-  return yield* toChat(values as ChatValues, body, limits, exact, changes);
+  return yield* toChatPieces(values as ChatValues, body, limits, exact, changes);
 }
 
 /** Ends the fast path. */

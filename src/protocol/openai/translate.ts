@@ -32,14 +32,23 @@ import { type StructuredOutputs, toolDict } from "./field-types.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";
 import { checkContext } from "./limits.ts";
 
-/** In pieces. `exact`: the body comes from the exact parser, so that texts may quote it. */
-export function* toChat(
+/** In pieces. */
+export function* toChatPieces(
+  ...[values, body, limits, exact, changes]: Parameters<typeof toChat>
+): Pieces<ChatRequest> {
+  const tools = values.tools && (yield* mapped(values.tools, toolDict));
+  return toChat(values, body, limits, exact, changes, tools);
+}
+
+/** `exact`: the body comes from the exact parser, so that texts may quote it. */
+export function toChat(
   values: ChatValues,
   body: PythonDict,
   limits: Limits,
   exact: boolean,
   changes: ChatChanges = {},
-): Pieces<ChatRequest> {
+  tools: ChatRequest["tools"] = values.tools?.map(toolDict) ?? null,
+): ChatRequest {
   const messages = get(body, "messages") as readonly PythonValue[];
   checkToolCalls(values.messages, messages);
   checkModel(values.model, limits);
@@ -63,8 +72,7 @@ export function* toChat(
   const request = common(values, body, limits, sampling) as Writable<ChatRequest>;
   request.kind = "chat";
   request.messages = made(readMessages(values.messages, messages, limits), changes);
-  yield;
-  request.tools = values.tools && (yield* mapped(values.tools, toolDict));
+  request.tools = tools;
   request.toolChoice = toolChoiceOf(values.tool_choice);
   request.parallelToolCalls = values.parallel_tool_calls !== false;
   request.logprobs = wantsLogprobs;
