@@ -61,7 +61,11 @@ function resolveCompat(argv: readonly string[], env: Environment, readFile: (pat
   const loading = { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1", ...env };
   const resolved = resolveFlags(flags, loading, readFile, defaults);
   if ("error" in resolved) return resolved;
-  return { ...resolved, notices: [...notices, ...resolved.notices] };
+  return {
+    ...resolved,
+    config: { ...resolved.config, readiness: true },
+    notices: [...notices, ...resolved.notices],
+  };
 }
 
 /** The same from flags that are read already; `defaults` give way to every other place. For commands with the same options. */

@@ -225,6 +225,8 @@ export interface ServeConfig {
   readonly devMode: boolean;
   /** Adapters may be loaded and unloaded by request. */
   readonly runtimeLora?: boolean;
+  /** `/health/ready` is asked by probes of another stand-in. */
+  readonly readiness?: boolean;
   readonly wire?: WireConfig;
   /** Flags of `vllm serve` that were given and mean nothing here. */
   readonly ignoredFlags: readonly string[];

@@ -40,6 +40,16 @@ test("one runs, one waits, the next gets 429", async () => {
   expect((await Promise.all(open)).map(({ status }) => status)).toEqual([200, 200]);
 });
 
+test("its probes are answered, with --compat alone", async () => {
+  expect((await fetch(`${server.url}/health/ready`)).status).toBe(200);
+  expect((await fetch(`${server.url}/health/ready`, { method: "POST" })).status).toBe(405);
+  const document = (await (await fetch(`${server.url}/openapi.json`)).json()) as { paths: object };
+  expect(Object.keys(document.paths)).toContain("/health/ready");
+  const plain = await serve(["--timing", "none"]);
+  expect((await fetch(`${plain.url}/health/ready`)).status).toBe(404);
+  await plain.stop();
+});
+
 const FUNCTION = { type: "function", function: { name: "f", parameters: { type: "object" } } };
 
 test.each<[string, object, RegExp]>([

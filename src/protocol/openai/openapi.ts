@@ -227,6 +227,7 @@ const OPERATIONS: Operations = {
   }),
   "/v1/models": plain("What is served", answer("The models", modelList), NO_KEY),
   "/health": plain("Does the engine live?", answer("It does"), { "503": answer("It does not") }),
+  "/health/ready": plain("As /health", answer("It does"), { "503": answer("It does not") }),
   "/ping": plain("As /health", answer("It does"), { "503": answer("It does not") }),
   "/version": plain("The version that is stood in for", answer("It", object("Version", { version: string }))),
   "/load": plain("Requests being served", answer("How many", object("Load", { server_load: integer }))),

@@ -20,7 +20,7 @@ import { withImages } from "./images.ts";
 import { seededLogprobs } from "./logprobs.ts";
 import { loraRoutes } from "./lora-routes.ts";
 import { modelList } from "./models.ts";
-import { LORA_METHODS, METHODS, SCALE_OUT, SCALE_OUT_METHODS } from "./served.ts";
+import { LORA_METHODS, METHODS, READY_METHODS, SCALE_OUT, SCALE_OUT_METHODS } from "./served.ts";
 import { Tokenizer } from "./tokenize.ts";
 
 /** Bodies are read and checked here, by vLLM's rules. */
@@ -37,6 +37,7 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
     ...METHODS,
     ...SCALE_OUT_METHODS,
     ...(config.runtimeLora ? LORA_METHODS : {}),
+    ...(config.readiness ? READY_METHODS : {}),
   });
   const adapters = new Adapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
   const limits = limitsOf(options, adapters);
@@ -47,6 +48,8 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
   const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
   const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()));
   const lora = config.runtimeLora ? loraRoutes(options, http, adapters) : new Elysia();
+  const ready = new Elysia();
+  if (config.readiness) ready.get("/health/ready", ({ request, server }) => health({ request, server }));
   const load = () => `{"server_load":${options.trackServerLoad === true ? generator.open : 0}}`;
   const atDoor = (context: Context): Response | undefined => {
     const refused = http.guard(context);
@@ -87,6 +90,7 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
       .get("/version", ({ request, server }) => http.json({ request, server }, `{"version":"${VERSION}"}`))
       .get("/load", ({ request, server }) => http.json({ request, server }, load()))
       .use(lora)
+      .use(ready)
       .use(switchedOff(http))
       .use(dialects.reduce((all, dialect) => all.use(dialect.routes(house)), new Elysia()))
       .get("/kv_event_sources", ({ request, server }) => http.json({ request, server }, "{}"))

@@ -1,5 +1,7 @@
 /** Which paths are served, and with which methods? Apart from the routes, for those who only count. */
 
+import type { ServeConfig } from "../../config/types.ts";
+
 type Served = Readonly<Record<string, readonly string[]>>;
 
 /** Of servers that share out the work; this one has them switched off, as vLLM without --enable-scale-out. */
@@ -62,10 +64,16 @@ export const LORA_METHODS: Served = {
   "/v1/unload_lora_adapter": ["POST"],
 };
 
+/** With `--compat`: vLLM has no such path. */
+export const READY_METHODS: Served = { "/health/ready": ["GET"] };
+
+type Serving = Pick<ServeConfig, "devMode" | "runtimeLora" | "readiness" | "disableFastapiDocs">;
+
 /** All that a server of this configuration serves of this dialect. */
-export function servedBy(config: { devMode: boolean; runtimeLora?: boolean; disableFastapiDocs: boolean }): Served {
+export function servedBy(config: Serving): Served {
   return {
     ...METHODS,
+    ...(config.readiness ? READY_METHODS : {}),
     ...(config.disableFastapiDocs ? {} : DOCS_METHODS),
     ...(config.runtimeLora ? LORA_METHODS : {}),
     ...(config.devMode ? DEV_METHODS : {}),
