@@ -74,8 +74,9 @@ function add({ into, key }: Open, value: PythonValue): void {
   else Object.defineProperty(into, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** Characters or escapes of one text between two pieces. */
+/** Characters, and escapes, of one text between two pieces. */
 const TEXT_OF_A_PIECE = 32_768;
+const ESCAPES_OF_A_PIECE = 2048;
 
 class Parser {
   private at = 0;
@@ -203,20 +204,26 @@ class Parser {
 
   /** Reads on in the text that is open: true at its end, false where there is more than one piece of it. */
   private more(): boolean {
-    for (let escapes = 0; escapes < TEXT_OF_A_PIECE; escapes++) {
+    // Joined at the end of each piece: half a million bits added one to the other take long to become one text.
+    let parts: string[] | null = null;
+    for (let escapes = 0; ; escapes++) {
       const from = this.at;
       const most = from + TEXT_OF_A_PIECE;
       let unit = this.text.charCodeAt(this.at);
-      while (unit >= 0x20 && unit !== 0x22 && unit !== 0x5c && this.at < most) unit = this.text.charCodeAt(++this.at);
-      this.said += this.text.slice(from, this.at);
+      while (unit >= 0x20 && unit !== QUOTE && unit !== 0x5c && this.at < most) unit = this.text.charCodeAt(++this.at);
+      const plain = this.text.slice(from, this.at);
       if (Number.isNaN(unit)) this.fail("Unterminated string starting at", this.begun);
       if (unit < 0x20) this.fail("Invalid control character at", this.at);
-      if (unit !== 0x22 && unit !== 0x5c) return false;
+      const ends = unit === QUOTE;
+      if (unit !== 0x5c || escapes === ESCAPES_OF_A_PIECE) {
+        this.said += parts === null ? plain : parts.join("") + plain;
+        if (ends) this.at++;
+        return ends;
+      }
       this.at++;
-      if (unit === 0x22) return true;
-      this.said += this.escape(this.begun);
+      parts ??= [];
+      parts.push(plain, this.escape(this.begun));
     }
-    return false;
   }
 
   /** The text of an escape; `at` stands behind the backslash. */
