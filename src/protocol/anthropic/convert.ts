@@ -3,6 +3,7 @@
  * (to_chat_completion_request). The values were checked; blocks stand as they came.
  */
 import { badRequest, Refused } from "../errors.ts";
+import { mapped, type Pieces } from "../pieces.ts";
 import { pythonDumps } from "../python-dumps.ts";
 import { repr } from "../python-repr.ts";
 import { get, isDict, isList, type PlainDict, type PythonDict, type PythonValue, truthy } from "../python-value.ts";
@@ -23,8 +24,12 @@ export interface TemplateHabits {
   readonly thinksAnyway: boolean;
 }
 
-/** What both routes ask. */
-export function toChatBody(values: CountValues | MessagesValues, body: PythonDict, habits: TemplateHabits): PlainDict {
+/** What both routes ask. In pieces: there may be thousands of tools. */
+export function* toChatBody(
+  values: CountValues | MessagesValues,
+  body: PythonDict,
+  habits: TemplateHabits,
+): Pieces<PlainDict> {
   const { mergesSystem, thinksAnyway } = habits;
   const messages = get(body, "messages") as readonly PythonDict[];
   const system = systemTexts(get(body, "system") ?? null);
@@ -40,15 +45,15 @@ export function toChatBody(values: CountValues | MessagesValues, body: PythonDic
   };
   setOutput(chat, values);
   setThinking(chat, values, thinksAnyway);
-  setTools(chat, values, messages);
+  yield* setTools(chat, values, messages);
   return chat;
 }
 
 /** The same with what a generation has besides. */
-export function toGenerationBody(values: MessagesValues, body: PythonDict, habits: TemplateHabits): PlainDict {
+export function* toGenerationBody(values: MessagesValues, body: PythonDict, habits: TemplateHabits): Pieces<PlainDict> {
   const { max_tokens: most, stream, cache_salt: salt, vllm_xargs: extra } = values;
   return {
-    ...toChatBody(values, body, habits),
+    ...(yield* toChatBody(values, body, habits)),
     max_tokens: most,
     max_completion_tokens: most,
     stop: values.stop_sequences,
@@ -190,7 +195,7 @@ function setThinking(chat: PlainDict, { thinking }: CountValues, thinksAnyway: b
 
 const CHOICES: Readonly<Record<string, string>> = { auto: "auto", any: "required", none: "none" };
 
-function setTools(chat: PlainDict, values: CountValues, messages: readonly PythonDict[]): void {
+function* setTools(chat: PlainDict, values: CountValues, messages: readonly PythonDict[]): Pieces<void> {
   const tools = toolsInEffect(values.tools, messages);
   const choice = values.tool_choice;
   if (choice !== null) {
@@ -200,7 +205,7 @@ function setTools(chat: PlainDict, values: CountValues, messages: readonly Pytho
     chat.tool_choice = CHOICES[type] ?? named;
   }
   if (tools !== null) {
-    chat.tools = tools.map(toolOf);
+    chat.tools = yield* mapped(tools, toolOf);
     if (choice === null) chat.tool_choice = "auto";
   } else if (choice === null) chat.tool_choice = null;
 }

@@ -65,7 +65,7 @@ function messagesKind(house: House, showsCache: boolean): Kind<typeof messagesFi
     const values = given as MessagesValues;
     checkBudget(values, body);
     const request = yield* inOwnForm(function* () {
-      return yield* chatOf(house, toGenerationBody(values, body, templateOf(house)), exact);
+      return yield* chatOf(house, yield* toGenerationBody(values, body, templateOf(house)), exact);
     });
     return { request, form: new MessagesForm(randomHex(8), showsCache) };
   });
@@ -74,7 +74,7 @@ function messagesKind(house: House, showsCache: boolean): Kind<typeof messagesFi
 function countKind(house: House): Kind<typeof countFields, ChatRequest> {
   return kind(countFields, (values, body, exact) =>
     inOwnForm(function* () {
-      return yield* chatOf(house, toChatBody(values as CountValues, body, templateOf(house)), exact);
+      return yield* chatOf(house, yield* toChatBody(values as CountValues, body, templateOf(house)), exact);
     }),
   );
 }

@@ -3,6 +3,7 @@
  * (construct_input_messages) and `protocol.py` (to_sampling_params). The values were checked; items stand as they came.
  */
 import { validationRefusal } from "../errors.ts";
+import { mapped, type Pieces } from "../pieces.ts";
 import { pythonDumps } from "../python-dumps.ts";
 import { get, isDict, isList, type PlainDict, type PythonDict, type PythonValue, truthy } from "../python-value.ts";
 import type { Values } from "../validate.ts";
@@ -35,7 +36,9 @@ export function messagesOf(values: ResponsesValues, body: PythonDict, before: Be
   return [...messages, ...items];
 }
 
-export function toChatBody(values: ResponsesValues, body: PythonDict, messages: PlainDict[]): PlainDict {
+/** In pieces: there may be thousands of tools. */
+export function* toChatBody(values: ResponsesValues, body: PythonDict, messages: PlainDict[]): Pieces<PlainDict> {
+  const tools = yield* toolsOf(values);
   const goesOn = continues(get(body, "input") as PythonValue);
   const effort = values.reasoning === null ? null : (get(values.reasoning, "effort") ?? null);
   const wantsLogprobs = values.include?.includes("message.output_text.logprobs") === true;
@@ -71,7 +74,7 @@ export function toChatBody(values: ResponsesValues, body: PythonDict, messages: 
     ...(goesOn ? { continue_final_message: true, add_generation_prompt: false } : {}),
     ...(values.truncation === "auto" ? { truncate_prompt_tokens: -1 } : {}),
     ...constraintOf(values),
-    ...toolsOf(values),
+    ...tools,
     kv_transfer_params: values.kv_transfer_params,
     ec_transfer_params: values.ec_transfer_params,
     vllm_xargs: given("vllm_xargs"),
@@ -102,10 +105,10 @@ function constraintOf({ text, structured_outputs: structured }: ResponsesValues)
 }
 
 /** Only functions stand in the prompt: no tool of another kind runs here. */
-function toolsOf({ tools, tool_choice: choice, parallel_tool_calls: parallel }: ResponsesValues): PlainDict {
+function* toolsOf({ tools, tool_choice: choice, parallel_tool_calls: parallel }: ResponsesValues): Pieces<PlainDict> {
   const functions = tools.flatMap(functionOf);
   if (functions.length === 0) return {};
-  const shown = functions.map((tool): PlainDict => {
+  const shown = yield* mapped(functions, (tool): PlainDict => {
     const optional = ["strict", "defer_loading"].filter((name) => (get(tool, name) ?? null) !== null);
     return {
       type: "function",

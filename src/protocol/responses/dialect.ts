@@ -69,7 +69,7 @@ function* asked(house: House, store: Store, values: ResponsesValues, body: Pytho
   const kept = previous === null ? null : store.get(previous);
   if (kept === undefined) throw new Refused(notFound(previous!));
   const messages = messagesOf(values, body, kept?.before ?? null);
-  const chat = toChatBody(values, body, messages);
+  const chat = yield* toChatBody(values, body, messages);
   yield;
   const request = yield* house.chat(chat, exact, {
     maxTokensParam: "max_output_tokens",
