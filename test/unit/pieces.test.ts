@@ -125,3 +125,15 @@ test("the event loop turns whenever a piece has taken its time, and only then", 
   expect(turned).toBeGreaterThan(5);
   expect(turned).toBeLessThan(15);
 });
+
+test.each([
+  ["[".repeat(100_000) + "]".repeat(100_000), true],
+  ["[".repeat(500) + "]".repeat(500), true],
+  ["[".repeat(60) + "]".repeat(60), false],
+  ["[".repeat(500), false],
+  ["{".repeat(100_000), false],
+])("a schema in a text, %.20s: looked into as far as Python goes", (json, isDeep) => {
+  const read = readChat(bytes({ model: "m", messages, structured_outputs: { json } }), JSON_TYPE, LIMITS);
+  const said = "request" in read ? read.request.sampling.constraintError : null;
+  expect(said?.startsWith("The JSON schema is nested too deeply") ?? false).toBe(isDeep);
+});
