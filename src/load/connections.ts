@@ -87,6 +87,15 @@ class Connection implements Sending {
   }
 }
 
+interface Came {
+  readonly connection: Connection;
+  readonly bytes: Uint8Array;
+  readonly nowUs: number;
+}
+
+/** More is read before more is taken. */
+const CAME_MOST = 1 << 22;
+
 export class Connections {
   /** Connections opened, and requests sent again because the server had closed an idle connection. */
   opened = 0;
@@ -96,6 +105,9 @@ export class Connections {
   readonly #now: () => number;
   readonly #tls: false | { readonly rejectUnauthorized: boolean; readonly serverName: string; readonly ca?: string };
   readonly #idle: Connection[] = [];
+  /** Bytes of this turn of the event loop that are not read yet. */
+  #came: Came[] = [];
+  #cameBytes = 0;
 
   constructor(target: Target, pooled: boolean, now: () => number) {
     this.#target = target;
@@ -157,14 +169,29 @@ export class Connections {
     receiver.settle();
   }
 
+  /** Of a burst of answers every one gets its time before any is read: reading takes longer than all else about it. */
   #data(connection: Connection, bytes: Uint8Array): void {
+    this.#came.push({ connection, bytes, nowUs: this.#now() });
+    this.#cameBytes += bytes.length;
+    if (this.#cameBytes > CAME_MOST) this.#readAll();
+    else if (this.#came.length === 1) setImmediate(this.#readAll);
+  }
+
+  readonly #readAll = (): void => {
+    const came = this.#came;
+    this.#came = [];
+    this.#cameBytes = 0;
+    for (const { connection, bytes, nowUs } of came) this.#read(connection, bytes, nowUs);
+  };
+
+  #read(connection: Connection, bytes: Uint8Array, nowUs: number): void {
     const { receiver } = connection;
     // Bytes that belong to no request: the connection is of no use.
     if (receiver === null) {
       connection.cut();
       return;
     }
-    receiver.data(bytes, this.#now());
+    receiver.data(bytes, nowUs);
     if (!receiver.over) return;
     connection.receiver = null;
     if (this.#pooled && receiver.keepAlive && connection.rest === null && !connection.dropped) {
@@ -178,6 +205,7 @@ export class Connections {
   }
 
   #closed(connection: Connection, why: string): void {
+    this.#readAll();
     const { receiver } = connection;
     const idle = receiver === null && !connection.dropped ? this.#idle.indexOf(connection) : -1;
     if (idle >= 0) this.#idle.splice(idle, 1);
