@@ -137,3 +137,17 @@ test.each([
   const said = "request" in read ? read.request.sampling.constraintError : null;
   expect(said?.startsWith("The JSON schema is nested too deeply") ?? false).toBe(isDeep);
 });
+
+test("a response's tools are written down once, in pieces, whatever events repeat them", () => {
+  const asker = dialectTables.find(({ path }) => path === "/v1/responses")!.asker;
+  const given = range(4000, (i) => ({ type: "function", name: `f${i}`, parameters: { type: "object" } }));
+  const body = { model: "m", input: "Hi", tools: given, tool_choice: "none", stream: true };
+  const { result, pieces } = counted(asker.pieces(bytes(body), JSON_TYPE, LIMITS));
+  expect(pieces).toBeGreaterThan(5 * (4000 / 32));
+  const about = { id: "resp_1", model: "m", created: 1, promptTokens: 2, maxTokens: 5 };
+  const [created, running] = "form" in result ? result.form.accepted(about) : [];
+  const tools = (event: string) => JSON.parse(event.slice(event.indexOf("{"))).response.tools;
+  expect(tools(created!)).toHaveLength(4000);
+  expect(tools(running!)).toEqual(tools(created!));
+  expect(tools(created!)[3999]).toMatchObject({ name: "f3999", parameters: { type: "object" } });
+});

@@ -13,6 +13,7 @@ import { validationErrors, validator } from "../validate.ts";
 import { messagesOf, type ResponsesValues, toChatBody } from "./convert.ts";
 import { applyResponsesRules, responsesFields } from "./fields.ts";
 import { ResponsesForm } from "./form.ts";
+import { toolsJson } from "./items.ts";
 import { EventLog, Store } from "./store.ts";
 
 const NO_PARSING = { parse: "none" } as const;
@@ -80,6 +81,7 @@ function* asked(house: House, store: Store, values: ResponsesValues, body: Pytho
     id: values.request_id ?? `resp_${randomHex(8)}`,
     store,
     messages,
+    tools: yield* toolsJson(values),
     parses: house.parses,
     abort: runs ? new AbortController() : null,
     log: runs && request.stream ? new EventLog() : null,

@@ -36,6 +36,8 @@ export interface Around {
   readonly store: Store;
   /** The conversation, to go on from. */
   readonly messages: Before["messages"];
+  /** The request's tools as JSON. */
+  readonly tools: string;
   /** Texts are taken apart: an empty one is no item. */
   readonly parses: boolean;
   readonly abort: AbortController | null;
@@ -70,7 +72,7 @@ export class ResponsesForm implements Form {
   }
 
   accepted(about: About): readonly string[] {
-    this.#repeated = { values: this.#values, request: this.#request, about };
+    this.#repeated = { values: this.#values, request: this.#request, about, tools: this.#around.tools };
     if (this.background !== null) this.#keep("queued", [], null);
     if (!this.#request.stream) return [];
     const body = this.#body("in_progress", [], null);

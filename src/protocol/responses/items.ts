@@ -2,6 +2,7 @@
 import { escapeJson } from "../../content/vocabulary.ts";
 import { randomHex } from "../../random.ts";
 import type { About, Ending } from "../form.ts";
+import { mapped, type Pieces } from "../pieces.ts";
 import { reprFloat } from "../python-repr.ts";
 import { get, isDict, type PythonDict, type PythonValue, toPlain } from "../python-value.ts";
 import type { ChatRequest } from "../request.ts";
@@ -48,11 +49,13 @@ export interface Repeated {
   readonly values: ResponsesValues;
   readonly request: ChatRequest;
   readonly about: About;
+  /** Its tools as JSON, made once: a stream's events repeat them three times. */
+  readonly tools: string;
 }
 
 /** `ending` null: it has not ended. */
 export function responseBody(
-  { values, request, about }: Repeated,
+  { values, request, about, tools }: Repeated,
   status: Status,
   output: readonly Item[],
   ending: Ending | null,
@@ -66,7 +69,7 @@ export function responseBody(
     `,"instructions":${orNull(values.instructions)},"metadata":${plainJson(values.metadata as PythonValue)}` +
     `,"model":${quoted(about.model)},"object":"response","output":[${output.map(({ json }) => json)}]` +
     `,"parallel_tool_calls":${values.parallel_tool_calls ?? true},"temperature":${reprFloat(request.temperature)}` +
-    `,"tool_choice":${choiceJson(values)},"tools":[${values.tools.map(toolJson)}],"top_p":${reprFloat(sampling.topP)}` +
+    `,"tool_choice":${choiceJson(values)},"tools":[${tools}],"top_p":${reprFloat(sampling.topP)}` +
     `,"background":${values.background === true},"max_output_tokens":${about.maxTokens}` +
     `,"max_tool_calls":${values.max_tool_calls},"previous_response_id":${orNull(values.previous_response_id)},"prompt":null` +
     `,"prompt_cache_options":${cacheOptions(values.prompt_cache_options)},"prompt_cache_key":${orNull(values.prompt_cache_key)}` +
@@ -109,6 +112,11 @@ const TOOLS: Readonly<Record<string, readonly string[]>> = {
   custom: "name type allowed_callers async defer_loading description format".split(" "),
   web_search_preview: "type search_content_types search_context_size user_location".split(" "),
 };
+
+/** In pieces: there may be thousands. */
+export function* toolsJson({ tools }: ResponsesValues): Pieces<string> {
+  return (yield* mapped(tools, toolJson)).join();
+}
 
 function toolJson(tool: PythonDict): string {
   const members = TOOLS[get(tool, "type") as string];
