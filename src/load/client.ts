@@ -71,7 +71,7 @@ export class Client {
   constructor(options: ClientOptions, clock: Clock) {
     this.#options = options;
     this.#clock = clock;
-    this.connections = new Connections(options.target, options.pooled, () => clock.now());
+    this.connections = new Connections(options.target, options.pooled, clock);
     const headers: Record<string, string> = {
       Host: options.host,
       "User-Agent": options.userAgent,

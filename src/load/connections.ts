@@ -3,6 +3,7 @@
  * request. Not `fetch`: it runs 256 requests at most, and its events come later and cost more.
  */
 import type { Socket } from "bun";
+import type { Clock } from "../clock.ts";
 
 export interface Target {
   readonly hostname: string;
@@ -102,17 +103,17 @@ export class Connections {
   resent = 0;
   readonly #target: Target;
   readonly #pooled: boolean;
-  readonly #now: () => number;
+  readonly #clock: Clock;
   readonly #tls: false | { readonly rejectUnauthorized: boolean; readonly serverName: string; readonly ca?: string };
   readonly #idle: Connection[] = [];
   /** Bytes of this turn of the event loop that are not read yet. */
   #came: Came[] = [];
   #cameBytes = 0;
 
-  constructor(target: Target, pooled: boolean, now: () => number) {
+  constructor(target: Target, pooled: boolean, clock: Clock) {
     this.#target = target;
     this.#pooled = pooled;
-    this.#now = now;
+    this.#clock = clock;
     const ca = target.ca === null ? {} : { ca: target.ca };
     this.#tls = target.tls && { rejectUnauthorized: !target.insecure, serverName: target.hostname, ...ca };
   }
@@ -147,7 +148,7 @@ export class Connections {
 
   #transmit(connection: Connection): void {
     connection.rest = connection.request;
-    connection.receiver!.sent(this.#now());
+    connection.receiver!.sent(this.#clock.now());
     connection.write();
     if (connection.paused) connection.socket!.pause();
   }
@@ -165,16 +166,16 @@ export class Connections {
     connection.receiver = null;
     connection.dropped = true;
     const { code, message } = failure as { code?: string; message?: string };
-    receiver.unreachable(this.#now(), code ?? message ?? String(failure));
+    receiver.unreachable(this.#clock.now(), code ?? message ?? String(failure));
     receiver.settle();
   }
 
   /** Of a burst of answers every one gets its time before any is read: reading takes longer than all else about it. */
   #data(connection: Connection, bytes: Uint8Array): void {
-    this.#came.push({ connection, bytes, nowUs: this.#now() });
+    this.#came.push({ connection, bytes, nowUs: this.#clock.now() });
     this.#cameBytes += bytes.length;
     if (this.#cameBytes > CAME_MOST) this.#readAll();
-    else if (this.#came.length === 1) setImmediate(this.#readAll);
+    else if (this.#came.length === 1) this.#clock.turn(this.#readAll);
   }
 
   readonly #readAll = (): void => {
@@ -218,8 +219,8 @@ export class Connections {
       connection.next = this.#open(connection.request, receiver);
       return;
     }
-    if (connection.ready) receiver.lost(this.#now(), why);
-    else receiver.unreachable(this.#now(), why);
+    if (connection.ready) receiver.lost(this.#clock.now(), why);
+    else receiver.unreachable(this.#clock.now(), why);
     receiver.settle();
   }
 
