@@ -255,7 +255,8 @@ export class Watch {
   /** The step's rows were handed out. */
   took(dueUs: number, startUs: number, endUs: number): void {
     const tokens = this.core.views.word(Word.OutTokens);
-    const [plannedUs, preemptions] = this.#planned.splice(0, 2) as [number, number];
+    const plannedUs = this.#planned.shift()!;
+    const preemptions = this.#planned.shift()!;
     const { observer } = this;
     observer.step(this.#taken, plannedUs, dueUs, startUs, endUs, tokens, preemptions, this.#rebasedNowUs, this.#cause);
   }

@@ -19,10 +19,10 @@ export const STEP_WORDS = 12;
 export const REQUEST_WORDS = 26;
 
 const encoder = new TextEncoder();
-const idBytes = new Uint8Array(ID_BYTES);
 
 export class Page {
   readonly words: Float64Array<ArrayBuffer>;
+  readonly #bytes: Uint8Array;
   used = 0;
   /** What is in it, for the case that it is lost. */
   runs = 0;
@@ -31,6 +31,7 @@ export class Page {
 
   constructor(words = new Float64Array(PAGE_WORDS)) {
     this.words = words;
+    this.#bytes = new Uint8Array(words.buffer);
   }
 
   clear(): void {
@@ -78,7 +79,7 @@ export class Page {
   request(engine: number, trail: Trail, withLists: boolean): void {
     const { words } = this;
     const from = this.used;
-    const id = encoder.encodeInto(trail.id, idBytes).written;
+    const id = this.#id(trail.id, 8 * (from + REQUEST_WORDS));
     const preempted = withLists ? trail.preempted : [];
     const runs = withLists ? trail.runs : [];
     let at = from;
@@ -108,7 +109,6 @@ export class Page {
     words[at++] = trail.lateSteps;
     words[at++] = trail.lateUs;
     words[at++] = trail.rebasedUs;
-    new Uint8Array(words.buffer, at * 8, id).set(idBytes.subarray(0, id));
     at += Math.ceil(id / 8);
     for (let i = 0; i < preempted.length; i++) words[at++] = preempted[i]!;
     for (let i = 0; i < runs.length; i++) words[at++] = runs[i]!;
@@ -116,6 +116,18 @@ export class Page {
     this.used = at;
     this.runs += runs.length / 3;
     this.requests++;
+  }
+
+  /** Writes the id behind the row's numbers; its bytes. Most are ASCII, and a view costs more than all else of a row. */
+  #id(id: string, at: number): number {
+    const bytes = this.#bytes;
+    // The last word may be filled in part.
+    for (let i = 0; i < id.length && i < ID_BYTES; i++) {
+      const code = id.charCodeAt(i);
+      if (code >= 0x80) return encoder.encodeInto(id, bytes.subarray(at, at + ID_BYTES)).written;
+      bytes[at + i] = code;
+    }
+    return Math.min(id.length, ID_BYTES);
   }
 }
 

@@ -13,6 +13,16 @@ const statusLines = new Map<number, string>();
 
 export const CHUNKED = -1;
 
+/** What stands before the length and behind it, of the last head: answers in a row have one but for that. */
+let last = {
+  status: 0,
+  headers: {} as Readonly<Record<string, string>>,
+  close: false,
+  date: "",
+  before: "",
+  behind: "",
+};
+
 /**
  * `headers` in their order, without `date`; a length stands before the type, as Starlette puts it. `bytes`: of the body, or
  * CHUNKED; null: neither is said. `close`: the connection ends after it.
@@ -24,19 +34,23 @@ export function headText(
   close: boolean,
   date: string,
 ): string {
-  let text = `${statusLine(status)}date: ${date}\r\nserver: uvicorn\r\n`;
-  let length = bytes === null || bytes === CHUNKED ? "" : `content-length: ${bytes}\r\n`;
-  if (!("content-type" in headers)) {
-    text += length;
-    length = "";
-  }
+  if (last.headers !== headers || last.status !== status || last.date !== date || last.close !== close)
+    last = made(status, headers, close, date);
+  const length = bytes === null || bytes === CHUNKED ? "" : `content-length: ${bytes}\r\n`;
+  return `${last.before}${length}${last.behind}${bytes === CHUNKED ? "transfer-encoding: chunked\r\n\r\n" : "\r\n"}`;
+}
+
+function made(status: number, headers: Readonly<Record<string, string>>, close: boolean, date: string): typeof last {
+  let before = `${statusLine(status)}date: ${date}\r\nserver: uvicorn\r\n`;
+  let behind = "";
   for (const name in headers) {
     if (name === "server" || name === "connection") continue;
-    if (name === "content-type") text += length;
-    text += `${name}: ${headers[name]}\r\n`;
+    const line = `${name}: ${headers[name]}\r\n`;
+    if (behind !== "" || name === "content-type" || !("content-type" in headers)) behind += line;
+    else before += line;
   }
-  if (close) text += "connection: close\r\n";
-  return bytes === CHUNKED ? `${text}transfer-encoding: chunked\r\n\r\n` : `${text}\r\n`;
+  if (close) behind += "connection: close\r\n";
+  return { status, headers, close, date, before, behind };
 }
 
 function statusLine(status: number): string {

@@ -107,12 +107,12 @@ export class Generator {
     const ticket = this.#door.enter();
     try {
       return await this.#answer(context, entry, ticket);
-    } catch (reason) {
+    } catch {
       const left = context.request.signal.aborted; // reading the body fails then
       ticket.settle(left ? "abort" : "error");
       if (left) this.#http.visitOf(context)?.done(500, 0);
       if (left) return new Response(null, { status: CLIENT_GONE });
-      throw reason;
+      return this.#http.error(context, internalError);
     }
   }
 

@@ -62,8 +62,7 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
     }
     return refused;
   };
-  const hot = (entry: Entry) => (context: Context) =>
-    atDoor(context) ?? generator.answer(context, entry).catch(() => http.error(context, internalError));
+  const hot = (entry: Entry) => (context: Context) => atDoor(context) ?? generator.answer(context, entry);
   given.hot?.set("/v1/chat/completions", hot("chat")).set("/v1/completions", hot("completion"));
   return (
     new Elysia({ strictPath: true })
