@@ -1,5 +1,5 @@
 /**
- * What of a running server can change? Limits of admission, logs and fixtures change in place, the pace at each engine's
+ * What of a running server can change? Limits of admission, logs, failures and fixtures change in place, the pace at each engine's
  * next boundary. All that was asked for, or nothing.
  */
 import { type DoorConfig, doorOf } from "./config/door.ts";
@@ -98,8 +98,8 @@ export class LiveSettings {
   #take(next: ServeConfig): void {
     const { requests, streams, overloadStatus, retryAfter } = doorOf(next);
     Object.assign(this.#door, { requests, streams, overloadStatus, retryAfter });
-    const { fixtures, maxNumQueuedReqs, maxNumQueuedTokens } = next.wire ?? {};
-    Object.assign(this.#wire, { fixtures, maxNumQueuedReqs, maxNumQueuedTokens });
+    const { fixtures, maxNumQueuedReqs, maxNumQueuedTokens, failureRate, failureTypes } = next.wire ?? {};
+    Object.assign(this.#wire, { fixtures, maxNumQueuedReqs, maxNumQueuedTokens, failureRate, failureTypes });
     this.#logsAccess = !next.disableAccessLog;
     this.#logsRequests = next.enableLogRequests;
   }

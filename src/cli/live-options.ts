@@ -8,6 +8,7 @@ export const LIVE = [
   ...["timing", "jitter", "jitter-tail", "slow-steps", "speed"],
   ...["limit-concurrency", "max-streams", "overload-status", "retry-after", "retry-after-form"],
   ...["max-num-queued-reqs", "max-num-queued-tokens", "fixtures"],
+  ...["failure-injection-rate", "failure-types"],
   ...["uvicorn-log-level", "disable-uvicorn-access-log", "enable-log-requests"],
 ] as OptionName[];
 

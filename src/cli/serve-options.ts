@@ -63,7 +63,7 @@ function resolveCompat(argv: readonly string[], env: Environment, readFile: (pat
   if ("error" in resolved) return resolved;
   return {
     ...resolved,
-    config: { ...resolved.config, readiness: true },
+    config: { ...resolved.config, readiness: true, wire: { ...resolved.config.wire, errorHeader: true } },
     notices: [...notices, ...resolved.notices],
   };
 }

@@ -11,6 +11,8 @@ export function wireConfig(values: Values): { readonly wire?: WireConfig } {
     reasoningParser: values["reasoning-parser"],
     toolCallParser: values["tool-call-parser"],
     autoToolChoice: values["enable-auto-tool-choice"],
+    failureRate: values["failure-injection-rate"],
+    failureTypes: values["failure-types"]?.length ? values["failure-types"] : undefined,
     toolCallShare: values["tool-call-share"],
     meanReasoningTokens: values["mean-reasoning-tokens"],
     imageTokens: values["image-tokens"],

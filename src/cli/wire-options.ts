@@ -1,8 +1,9 @@
 /** Which options shape what stands on the wire: tokenizer, content on order, CORS, queue limits, what answers carry. */
+import { FAILURE_TYPES } from "../config/failures.ts";
 import { REASONING_PARSERS, TOOL_PARSERS } from "../config/parsers.ts";
 import { DEFAULT_REQUEST_ORDERS, REQUEST_ORDERS } from "../config/request-orders.ts";
 import { SAMPLING_DEFAULTS, soundDefaults } from "../config/sampling-defaults.ts";
-import { choice, integer, number, type Option, text, toggle } from "./option.ts";
+import { choice, integer, namesOf, number, type Option, text, toggle } from "./option.ts";
 
 /** A JSON list of texts, as vLLM takes it. */
 function jsonTexts(what: string): Option<readonly string[]> {
@@ -119,6 +120,20 @@ export const wireOptions = {
     default: DEFAULT_REQUEST_ORDERS,
     about:
       "What a request may order: nothing; its own answer; also an engine that stands still or dies: docs/scripts.md.",
+    ours: true,
+  },
+  "failure-injection-rate": {
+    ...number(0, 100),
+    group: "Stand-in",
+    default: "0",
+    about: "So many of a hundred requests fail, drawn from the seed: docs/fixtures.md.",
+    ours: true,
+  },
+  "failure-types": {
+    ...namesOf(FAILURE_TYPES),
+    group: "Stand-in",
+    default: "all",
+    about: `How they fail: ${FAILURE_TYPES.join(", ")}.`,
     ours: true,
   },
   "response-role": {

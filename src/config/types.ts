@@ -1,6 +1,7 @@
 /** Configuration as the rest of the house reads it: resolved, validated, every default filled in. Types only. */
 
 import type { DoorConfig, TlsConfig } from "./door.ts";
+import type { FailureType } from "./failures.ts";
 import type { Profile } from "./metrics-profiles.ts";
 import type { ReasoningName, ToolParserName } from "./parsers.ts";
 import type { RequestOrders } from "./request-orders.ts";
@@ -137,6 +138,11 @@ export interface WireConfig {
   readonly toolCallParser?: ToolParserName;
   /** `--enable-auto-tool-choice`. */
   readonly autoToolChoice?: boolean;
+  /** So many of a hundred requests fail; absent: none. Absent types: any. */
+  readonly failureRate?: number;
+  readonly failureTypes?: readonly FailureType[];
+  /** A request may say by `X-Return-Error` that it fails. */
+  readonly errorHeader?: boolean;
   /** Share of the answers that call a tool where the request leaves that open, 0 to 1; absent: a half. */
   readonly toolCallShare?: number;
   /** Mean tokens of thinking; absent: 64. */

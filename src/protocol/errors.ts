@@ -118,7 +118,7 @@ export const orderNotAllowed: ErrorAnswer = errorAnswer(
 );
 
 /** `Valid aliases` are the served names; adapters are not listed. */
-export function unknownModel(model: string, limits: Limits): ErrorAnswer {
+export function unknownModel(model: string, limits: Pick<Limits, "servedModelNames">): ErrorAnswer {
   const aliases = limits.servedModelNames.join(", ");
   return errorAnswer(
     `The model \`${model}\` does not exist. Valid aliases: ${aliases}.`,

@@ -74,7 +74,7 @@ function mediaTypeError(body: Uint8Array, contentType: string | null): ErrorAnsw
   return unsupportedMediaType;
 }
 
-function missingBody(): ErrorAnswer {
+export function missingBody(): ErrorAnswer {
   return validationErrors([{ type: "missing", loc: ["body"], message: "Field required", input: null }]);
 }
 

@@ -50,6 +50,23 @@ test("its probes are answered, with --compat alone", async () => {
   await plain.stop();
 });
 
+test.each([
+  ["429", 429, "Too Many Requests"],
+  ["404", 404, "NotFoundError"],
+  ["200", 400, "BadRequestError"],
+  ["soon", 400, "BadRequestError"],
+])("X-Return-Error: %s", async (header, status, type) => {
+  const answer = await fetch(`${server.url}/v1/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-return-error": header },
+    body: JSON.stringify({ model: "m", prompt: "One", max_tokens: 1, stream: true }),
+  });
+  expect(answer.status).toBe(status);
+  expect(await answer.json()).toMatchObject({
+    error: { type, code: status, message: expect.stringContaining("X-Return-Error") },
+  });
+});
+
 const FUNCTION = { type: "function", function: { name: "f", parameters: { type: "object" } } };
 
 test.each<[string, object, RegExp]>([

@@ -111,16 +111,35 @@ test("the cache counts only where it is on, and one block is set aside", () => {
 
 test("what is not supported is said once, with its place; what is off is not", () => {
   const file = "fake-metrics:\n  running-requests: 3\nfailure-injection-rate: 0\n";
-  const { notices } = accepted("--config f.yaml --failure-types rate_limit server_error --no-mm-encoder-only", {
+  const { notices } = accepted("--config f.yaml --zmq-endpoint tcp://127.0.0.1:5557 --no-mm-encoder-only", {
     file,
   });
   expect(notices.map((line) => line.split(";")[0])).toEqual([
     "f.yaml:1: fake-metrics: not supported",
-    "--failure-types: not supported",
+    "--zmq-endpoint: not supported",
   ]);
 });
 
+test("failures by chance are ours; no types are all types, and no names none", () => {
+  const failing = "--failure-injection-rate 30 --failure-types rate_limit server_error --port 1";
+  expect(accepted(failing).config.wire).toMatchObject({
+    failureRate: 30,
+    failureTypes: ["rate_limit", "server_error"],
+    errorHeader: true,
+  });
+  const file = "failure-injection-rate: 5\nfailure-types: []\nserved-model-name: []\n";
+  const { config } = accepted("--config f.yaml --model m", { file });
+  expect(config.wire).toMatchObject({ failureRate: 5 });
+  expect(config.wire).not.toHaveProperty("failureTypes");
+  expect(config.servedModelNames).toEqual(["m"]);
+});
+
 test.each([
+  [
+    "--failure-types flood",
+    '--failure-types: takes one or more of rate_limit, invalid_api_key, context_length, server_error, invalid_request, model_not_found, not "flood"',
+  ],
+  ["--failure-injection-rate 101", '--failure-injection-rate: takes a number from 0 to 100, not "101"'],
   ["--modell m", "--modell: unknown flag; did you mean --model? (understudy serve --help lists what is accepted)"],
   ["--mode loud", '--mode: takes random or echo, not "loud"'],
   ["--max-num-seqs x", '--max-num-seqs: takes a whole number from 1 to 65536, not "x"'],

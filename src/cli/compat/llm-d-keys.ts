@@ -33,7 +33,6 @@ const NO_TRANSFER = "there is no prefill elsewhere, so nothing is transferred";
 const NO_EVENTS = "KV events are not published";
 const NO_DATASET = "answers come from --fixtures, --script or a seed, not from a database";
 const NO_MEDIA = "there is no encoder and there are no images";
-const NO_FAILURES = "failures are not drawn at random; a fixture answers chosen requests with any status";
 const TOOL_VALUES = "values of tool calls follow their schema and the seed";
 const NO_TOKENIZER = "the built-in vocabulary or --tokenizer DIR counts tokens";
 
@@ -91,8 +90,8 @@ export const KEYS: Readonly<Record<string, Key>> = {
   "use-vllm-map-event-format": unsupported("switch", NO_EVENTS),
   "kv-events-replay-endpoint": unsupported("value", NO_EVENTS),
   "kv-events-replay-queue-size": unsupported("value", NO_EVENTS),
-  "failure-injection-rate": unsupported("value", NO_FAILURES),
-  "failure-types": unsupported("list", NO_FAILURES),
+  "failure-injection-rate": as("value", "failure-injection-rate"),
+  "failure-types": as("list", "failure-types"),
   "data-parallel-size": as("value", "data-parallel-size"),
   "data-parallel-rank": unsupported("value", "all ranks are behind the one port"),
   "dataset-path": unsupported("value", NO_DATASET),

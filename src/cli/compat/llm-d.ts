@@ -58,7 +58,9 @@ function translate(said: Sayings, rest: Flags): Translated | Refused {
   const options: Given[] = [];
   const notices: string[] = [];
   for (const [name, { texts, where }] of said) {
-    const { fate } = KEYS[name]!;
+    const { fate, takes } = KEYS[name]!;
+    // An empty list is the default.
+    if (takes === "list" && texts.length === 0) continue;
     if ("as" in fate) options.push(given(lookup(fate.as)!, texts, where));
     else if ("unsupported" in fate && meant(texts)) notices.push(`${where}: not supported; ${fate.unsupported}`);
   }

@@ -101,7 +101,7 @@ export function checkPrompt(
   return error === null ? { maxTokens: Number(maxTokens) } : { error };
 }
 
-function promptTooLong(count: number, most: number): ErrorAnswer {
+export function promptTooLong(count: number, most: number): ErrorAnswer {
   const qualifier = count === most + 1 ? "at least " : "";
   return validationError(
     `This model's maximum context length is ${most} tokens. However, your prompt contains ${qualifier}${count} input tokens, ` +

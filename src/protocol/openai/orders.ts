@@ -22,6 +22,7 @@ import { badRequest, orderNotAllowed } from "../errors.ts";
 import { forced } from "../output.ts";
 import { type ReasoningSetup, reasoningSetup } from "../reasoning.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request.ts";
+import { Failures } from "./failures.ts";
 import { httpError, lastContent, questionOf } from "./fixtures.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { LogprobSource } from "./logprobs.ts";
@@ -46,6 +47,7 @@ export class Orders {
   readonly #options: OpenAiOptions;
   readonly #reasoning: ReasoningSetup | null;
   readonly #plays: Plays;
+  readonly #failures: Failures;
   /** What clients may order. */
   readonly #allowed: RequestOrders;
   readonly #stage: Stage;
@@ -57,6 +59,7 @@ export class Orders {
     const { reasoningParser: name } = options.config.wire ?? {};
     this.#reasoning = name === undefined ? null : reasoningSetup(name, options.vocabulary);
     this.#plays = plays;
+    this.#failures = new Failures(options.config);
     this.#allowed = requestOrdersOf(options.config);
     this.#stage = {
       standStill: (still) => backend.standStill?.(still),
@@ -67,6 +70,8 @@ export class Orders {
 
   /** What the request, whose bytes are `body`, is to be answered with; null: nothing is ordered. */
   of(http: Request, request: Asking, body: Uint8Array): Ordered | { readonly error: ErrorAnswer } | null {
+    const failure = this.#failures.of(http);
+    if (failure !== null) return { error: failure };
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none"))
       return this.#unasked(http, request, body);
