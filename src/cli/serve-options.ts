@@ -55,7 +55,7 @@ function takeCompat(
 function resolveCompat(argv: readonly string[], env: Environment, readFile: (path: string) => string): Resolved {
   const translated = fromLlmD(argv, env, readFile);
   if ("error" in translated) return translated;
-  const { flags, defaults, notices } = translated;
+  const { flags, defaults, startupUs, notices } = translated;
   if (flags.help !== undefined) return { help: serveHelp(flags.help) };
   // Adapters can be loaded there without asking.
   const loading = { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1", ...env };
@@ -63,7 +63,11 @@ function resolveCompat(argv: readonly string[], env: Environment, readFile: (pat
   if ("error" in resolved) return resolved;
   return {
     ...resolved,
-    config: { ...resolved.config, readiness: true, wire: { ...resolved.config.wire, errorHeader: true } },
+    config: {
+      ...resolved.config,
+      readiness: { afterUs: startupUs },
+      wire: { ...resolved.config.wire, errorHeader: true },
+    },
     notices: [...notices, ...resolved.notices],
   };
 }

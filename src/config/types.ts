@@ -231,8 +231,8 @@ export interface ServeConfig {
   readonly devMode: boolean;
   /** Adapters may be loaded and unloaded by request. */
   readonly runtimeLora?: boolean;
-  /** `/health/ready` is asked by probes of another stand-in. */
-  readonly readiness?: boolean;
+  /** `/health/ready` is asked by probes of another stand-in: so long after the start it is. */
+  readonly readiness?: { readonly afterUs: number };
   readonly wire?: WireConfig;
   /** Flags of `vllm serve` that were given and mean nothing here. */
   readonly ignoredFlags: readonly string[];

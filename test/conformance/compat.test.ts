@@ -8,7 +8,7 @@ let server: Server;
 beforeAll(async () => {
   const flags =
     "--compat llm-d-inference-sim --host 127.0.0.1 --model m --mode echo --max-num-seqs 1 --max-waiting-queue-length 1";
-  const times = "--time-to-first-token 300ms --inter-token-latency 100ms";
+  const times = "--time-to-first-token 300ms --inter-token-latency 100ms --startup-duration 1ms";
   server = await serve([...flags.split(" "), ...times.split(" ")]);
 });
 afterAll(() => server.stop());
@@ -65,6 +65,14 @@ test.each([
   expect(await answer.json()).toMatchObject({
     error: { type, code: status, message: expect.stringContaining("X-Return-Error") },
   });
+});
+
+test("--startup-duration: not ready so long, and healthy", async () => {
+  const late = await serve(["--compat", "llm-d-inference-sim", "--host", "127.0.0.1", "--startup-duration", "4s"]);
+  const status = async (path: string) => (await fetch(late.url + path)).status;
+  expect([await status("/health/ready"), await status("/health")]).toEqual([503, 200]);
+  await eventually(async () => (await status("/health/ready")) === 200);
+  await late.stop();
 });
 
 const FUNCTION = { type: "function", function: { name: "f", parameters: { type: "object" } } };

@@ -140,6 +140,10 @@ test.each([
     '--failure-types: takes one or more of rate_limit, invalid_api_key, context_length, server_error, invalid_request, model_not_found, not "flood"',
   ],
   ["--failure-injection-rate 101", '--failure-injection-rate: takes a number from 0 to 100, not "101"'],
+  [
+    "--startup-duration soon",
+    '--startup-duration: takes a duration such as 100ms or 1.5s, or milliseconds as a bare number, not "soon"',
+  ],
   ["--modell m", "--modell: unknown flag; did you mean --model? (understudy serve --help lists what is accepted)"],
   ["--mode loud", '--mode: takes random or echo, not "loud"'],
   ["--max-num-seqs x", '--max-num-seqs: takes a whole number from 1 to 65536, not "x"'],

@@ -6,11 +6,13 @@
 /** How its parser (pflag) reads a flag: one value; values up to the next flag; `--x` or `--x=false`; `--x` and `--no-x`. */
 type Takes = "value" | "list" | "switch" | "toggle";
 
+type Shaped = "timing" | "limits" | "cache" | "answers" | "log" | "readiness";
+
 export type Fate =
   /** An option of ours that means the same. */
   | { readonly as: string }
   /** Shapes our options together with others. */
-  | { readonly shapes: "timing" | "limits" | "cache" | "answers" | "log" }
+  | { readonly shapes: Shaped }
   /** Means nothing there either. */
   | { readonly ignored: true }
   /** What to do instead, or why there is no such thing; said at the start. */
@@ -22,7 +24,7 @@ export interface Key {
 }
 
 const as = (takes: Takes, name: string): Key => ({ takes, fate: { as: name } });
-const shapes = (of: "timing" | "limits" | "cache" | "answers" | "log", takes: Takes = "value"): Key => ({
+const shapes = (of: Shaped, takes: Takes = "value"): Key => ({
   takes,
   fate: { shapes: of },
 });
@@ -48,7 +50,7 @@ export const KEYS: Readonly<Record<string, Key>> = {
   "max-cpu-loras": ignored("value"),
   "lora-modules": as("list", "lora-modules"),
   mode: shapes("answers"),
-  "startup-duration": unsupported("value", "the server is ready when it listens"),
+  "startup-duration": shapes("readiness"),
   "enable-sleep-mode": as("toggle", "enable-sleep-mode"),
   "enable-request-id-headers": as("switch", "enable-request-id-headers"),
   "log-http": shapes("log", "switch"),

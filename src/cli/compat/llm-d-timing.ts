@@ -1,5 +1,5 @@
 /** What `--timing` gives the latencies that llm-d-inference-sim was told? */
-import type { Refused } from "../given.ts";
+import { type Refused, wrongValue } from "../given.ts";
 
 /** A text of the user, and where it stands. */
 export interface Said {
@@ -35,6 +35,12 @@ export function goDurationUs(text: string): number | undefined {
   return Number(parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * UNITS_US[unit!]!, 0).toFixed(6));
 }
 
+/** Microseconds; 0 where nothing is said. */
+export function durationOf(said: Said | undefined): number | Refused {
+  if (said === undefined) return 0;
+  return goDurationUs(said.texts[0] ?? "") ?? wrongValue(said.where, DURATION, said.texts.join(" "));
+}
+
 class Unreadable extends Error {}
 
 /**
@@ -52,10 +58,8 @@ export function compatTiming(asked: Asked, maxNumSeqs: number): CompatTiming | R
 
 function timingOf(asked: Asked, maxNumSeqs: number): CompatTiming {
   const us = (key: string): number => {
-    const said = asked(key);
-    if (said === undefined) return 0;
-    const read = goDurationUs(said.texts[0] ?? "");
-    if (read === undefined) throw new Unreadable(`${said.where}: takes ${DURATION}, not "${said.texts.join(" ")}"`);
+    const read = durationOf(asked(key));
+    if (typeof read !== "number") throw new Unreadable(read.error);
     return read;
   };
   const ttftUs = us("time-to-first-token");

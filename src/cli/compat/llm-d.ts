@@ -7,7 +7,7 @@ import { type Flags, parseFlags } from "../flags.ts";
 import { type Given, given, type Refused, wrongValue } from "../given.ts";
 import { lookup } from "../lookup.ts";
 import { KEYS, keyOf } from "./llm-d-keys.ts";
-import { compatTiming, type Said } from "./llm-d-timing.ts";
+import { compatTiming, durationOf, type Said } from "./llm-d-timing.ts";
 import { fromYaml } from "./llm-d-yaml.ts";
 
 export const LLM_D = "llm-d-inference-sim";
@@ -31,6 +31,8 @@ const OWN = "a default of llm-d-inference-sim";
 export interface Translated {
   readonly flags: Flags;
   readonly defaults: readonly Given[];
+  /** From the start until `/health/ready` says so. */
+  readonly startupUs: number;
   /** What differs, a line each. */
   readonly notices: readonly string[];
 }
@@ -47,7 +49,7 @@ export function fromLlmD(
   if ("error" in read) return read;
   const rest = parseFlags(read.rest);
   if ("error" in rest) return rest;
-  if (rest.help !== undefined) return { flags: rest, defaults: [], notices: [] };
+  if (rest.help !== undefined) return { flags: rest, defaults: [], startupUs: 0, notices: [] };
   const file = fromYaml(read.config, readFile);
   if ("error" in file) return file;
   const said: Sayings = new Map([...file.said, ...fromEnv(env), ...read.said]);
@@ -72,6 +74,8 @@ function translate(said: Sayings, rest: Flags): Translated | Refused {
   const waiting = countOf(asked("max-waiting-queue-length"), WAITING);
   const blocks = countOf(asked("kv-cache-size"), CACHE_BLOCKS);
   const answers = answersOf(asked("mode"));
+  const startupUs = durationOf(asked("startup-duration"));
+  if (typeof startupUs !== "number") return startupUs;
   if ("error" in waiting) return waiting;
   if ("error" in blocks) return blocks;
   if ("error" in answers) return answers;
@@ -96,6 +100,7 @@ function translate(said: Sayings, rest: Flags): Translated | Refused {
   return {
     flags: { ...rest, given: [...options, ...rest.given] },
     defaults: [...own, ...made],
+    startupUs,
     notices: [...notices, ...timing.notices],
   };
 }

@@ -227,8 +227,12 @@ const OPERATIONS: Operations = {
   }),
   "/v1/models": plain("What is served", answer("The models", modelList), NO_KEY),
   "/health": plain("Does the engine live?", answer("It does"), { "503": answer("It does not") }),
-  "/health/ready": plain("As /health", answer("It does"), { "503": answer("It does not") }),
-  "/ping": plain("As /health", answer("It does"), { "503": answer("It does not") }),
+  "/health/ready": plain("As /health, and 503 for the time that starting is to take", answer("It does"), {
+    "503": answer("It does not"),
+  }),
+  "/ping": plain("As /health, and 503 for the time that starting is to take", answer("It does"), {
+    "503": answer("It does not"),
+  }),
   "/version": plain("The version that is stood in for", answer("It", object("Version", { version: string }))),
   "/load": plain("Requests being served", answer("How many", object("Load", { server_load: integer }))),
   "/kv_event_sources": plain("Where events of the KV cache come from", answer("None", record)),

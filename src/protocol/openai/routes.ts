@@ -48,8 +48,7 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
   const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
   const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()));
   const lora = config.runtimeLora ? loraRoutes(options, http, adapters) : new Elysia();
-  const ready = new Elysia();
-  if (config.readiness) ready.get("/health/ready", ({ request, server }) => health({ request, server }));
+  const ready = config.readiness ? readyRoute(options, http, config.readiness.afterUs) : new Elysia();
   const load = () => `{"server_load":${options.trackServerLoad === true ? generator.open : 0}}`;
   const atDoor = (context: Context): Response | undefined => {
     const refused = http.guard(context);
@@ -94,6 +93,13 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
       .use(dialects.reduce((all, dialect) => all.use(dialect.routes(house)), new Elysia()))
       .get("/kv_event_sources", ({ request, server }) => http.json({ request, server }, "{}"))
   );
+}
+
+function readyRoute({ alive, backend }: OpenAiOptions, http: Http, afterUs: number): Elysia {
+  const isReady = () => alive() && backend.nowUs() >= afterUs;
+  const routes = new Elysia();
+  routes.get("/health/ready", ({ request, server }) => http.empty({ request, server }, isReady() ? 200 : 503));
+  return routes;
 }
 
 function switchedOff(http: Http): Elysia {
