@@ -57,18 +57,22 @@ function resolveCompat(argv: readonly string[], env: Environment, readFile: (pat
   if ("error" in translated) return translated;
   const { flags, defaults, startupUs, notices } = translated;
   if (flags.help !== undefined) return { help: serveHelp(flags.help) };
-  // Adapters can be loaded there without asking.
-  const loading = { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1", ...env };
-  const resolved = resolveFlags(flags, loading, readFile, defaults);
+  const resolved = resolveFlags(flags, env, readFile, defaults);
   if ("error" in resolved) return resolved;
+  // Adapters can be loaded there without asking.
+  const unasked = env.VLLM_ALLOW_RUNTIME_LORA_UPDATING === undefined;
+  const { workers } = resolved.config;
+  const loads = unasked && workers === 1 ? { runtimeLora: true } : {};
+  const lost = `--workers ${workers}: adapters cannot be loaded by request: one would be loaded into the process that is asked`;
   return {
     ...resolved,
     config: {
       ...resolved.config,
+      ...loads,
       readiness: { afterUs: startupUs },
       wire: { ...resolved.config.wire, errorHeader: true },
     },
-    notices: [...notices, ...resolved.notices],
+    notices: [...notices, ...(unasked && workers > 1 ? [lost] : []), ...resolved.notices],
   };
 }
 

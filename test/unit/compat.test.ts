@@ -120,6 +120,30 @@ test("what is not supported is said once, with its place; what is off is not", (
   ]);
 });
 
+test("all ranks are behind the one port, which is said; a rank of its own is one engine", () => {
+  const several = accepted("--data-parallel-size 4 --max-num-seqs 2 --max-waiting-queue-length 3");
+  expect(several.config).toMatchObject({ dataParallelSize: 4, door: { requests: 20 } });
+  expect(several.notices).toEqual([
+    "--data-parallel-size: the 4 ranks answer on the one port, none on the next; X-data-parallel-rank chooses one",
+  ]);
+  const one = accepted("--data-parallel-size 4 --data-parallel-rank 3");
+  expect(one.config.dataParallelSize).toBe(1);
+  expect(one.notices).toEqual([]);
+  expect(accepted("--data-parallel-size=2 --data-parallel-rank -1").config.dataParallelSize).toBe(2);
+});
+
+test("several processes: adapters stay what they are, unless somebody insists", () => {
+  const { config, notices } = accepted("--workers 2");
+  expect([config.workers, config.runtimeLora]).toEqual([2, undefined]);
+  expect(notices).toEqual([
+    "--workers 2: adapters cannot be loaded by request: one would be loaded into the process that is asked",
+  ]);
+  const loading = { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1" };
+  expect(refused("--workers 2", { env: loading })).toContain("VLLM_ALLOW_RUNTIME_LORA_UPDATING=1");
+  expect(accepted("").config.runtimeLora).toBe(true);
+  expect(accepted("", { env: { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "0" } }).config.runtimeLora).toBeUndefined();
+});
+
 test("failures by chance are ours; no types are all types, and no names none", () => {
   const failing = "--failure-injection-rate 30 --failure-types rate_limit server_error --port 1";
   expect(accepted(failing).config.wire).toMatchObject({
@@ -144,6 +168,8 @@ test.each([
     "--startup-duration soon",
     '--startup-duration: takes a duration such as 100ms or 1.5s, or milliseconds as a bare number, not "soon"',
   ],
+  ["--data-parallel-rank x", '--data-parallel-rank: takes a whole number from -1, not "x"'],
+  ["--data-parallel-size 300", '--data-parallel-size: takes a whole number from 1 to 256, not "300"'],
   ["--modell m", "--modell: unknown flag; did you mean --model? (understudy serve --help lists what is accepted)"],
   ["--mode loud", '--mode: takes random or echo, not "loud"'],
   ["--max-num-seqs x", '--max-num-seqs: takes a whole number from 1 to 65536, not "x"'],

@@ -6,7 +6,7 @@
 /** How its parser (pflag) reads a flag: one value; values up to the next flag; `--x` or `--x=false`; `--x` and `--no-x`. */
 type Takes = "value" | "list" | "switch" | "toggle";
 
-type Shaped = "timing" | "limits" | "cache" | "answers" | "log" | "readiness";
+type Shaped = "timing" | "limits" | "cache" | "answers" | "log" | "readiness" | "ranks";
 
 export type Fate =
   /** An option of ours that means the same. */
@@ -31,9 +31,10 @@ const shapes = (of: Shaped, takes: Takes = "value"): Key => ({
 const ignored = (takes: Takes): Key => ({ takes, fate: { ignored: true } });
 const unsupported = (takes: Takes, why: string): Key => ({ takes, fate: { unsupported: why } });
 
-const NO_TRANSFER = "there is no prefill elsewhere, so nothing is transferred";
+const NO_TRANSFER = "there is no prefill elsewhere; prefill-overhead has requests wait so long";
 const NO_EVENTS = "KV events are not published";
-const NO_DATASET = "answers come from --fixtures, --script or a seed, not from a database";
+const NO_DATASET =
+  "there are no databases; --fixtures DIR gives chosen requests chosen answers, others are drawn from the seed";
 const NO_MEDIA = "there is no encoder and there are no images";
 const TOOL_VALUES = "values of tool calls follow their schema and the seed";
 const NO_TOKENIZER = "the built-in vocabulary or --tokenizer DIR counts tokens";
@@ -84,7 +85,10 @@ export const KEYS: Readonly<Record<string, Key>> = {
   "enable-kvcache": shapes("cache", "switch"),
   "kv-cache-size": shapes("cache"),
   "block-size": as("value", "block-size"),
-  "global-cache-hit-threshold": unsupported("value", "no answer ends with cache_threshold"),
+  "global-cache-hit-threshold": unsupported(
+    "value",
+    "no answer ends with cache_threshold; prompt_tokens_details (--enable-prompt-tokens-details) says how much was found",
+  ),
   "hash-seed": ignored("value"),
   "zmq-endpoint": unsupported("value", NO_EVENTS),
   "zmq-max-connect-attempts": unsupported("value", NO_EVENTS),
@@ -94,8 +98,8 @@ export const KEYS: Readonly<Record<string, Key>> = {
   "kv-events-replay-queue-size": unsupported("value", NO_EVENTS),
   "failure-injection-rate": as("value", "failure-injection-rate"),
   "failure-types": as("list", "failure-types"),
-  "data-parallel-size": as("value", "data-parallel-size"),
-  "data-parallel-rank": unsupported("value", "all ranks are behind the one port"),
+  "data-parallel-size": shapes("ranks"),
+  "data-parallel-rank": shapes("ranks"),
   "dataset-path": unsupported("value", NO_DATASET),
   "dataset-url": unsupported("value", NO_DATASET),
   "dataset-in-memory": unsupported("switch", NO_DATASET),
@@ -109,9 +113,12 @@ export const KEYS: Readonly<Record<string, Key>> = {
   "default-embedding-dimensions": unsupported("value", "there are no embeddings"),
   "ssl-certfile": as("value", "ssl-certfile"),
   "ssl-keyfile": as("value", "ssl-keyfile"),
-  "self-signed-certs": unsupported("switch", "give --ssl-certfile and --ssl-keyfile"),
-  "fake-metrics": unsupported("list", "metrics show what happens; --bug brings back known defects"),
-  "fake-metrics-refresh-interval": unsupported("value", "metrics show what happens"),
+  "self-signed-certs": unsupported("switch", "name a certificate with --ssl-certfile and --ssl-keyfile"),
+  "fake-metrics": unsupported(
+    "list",
+    "metrics show what happens, so load makes them move; --bug brings back known defects",
+  ),
+  "fake-metrics-refresh-interval": unsupported("value", "metrics show what happens, so load makes them move"),
   "mm-encoder-only": unsupported("toggle", NO_MEDIA),
   omni: unsupported("switch", NO_MEDIA),
   "image-emission-rate": unsupported("value", NO_MEDIA),

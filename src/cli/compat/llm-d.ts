@@ -68,7 +68,8 @@ function translate(said: Sayings, rest: Flags): Translated | Refused {
   }
   const asked = (key: string) => said.get(key);
   const seqs = Number(asked("max-num-seqs")?.texts[0] ?? DEFAULTS["max-num-seqs"]);
-  const ranks = Number(asked("data-parallel-size")?.texts[0] ?? 1);
+  const ranks = ranksOf(asked);
+  if ("error" in ranks) return ranks;
   const timing = compatTiming(asked, seqs);
   if ("error" in timing) return timing;
   const waiting = countOf(asked("max-waiting-queue-length"), WAITING);
@@ -82,12 +83,13 @@ function translate(said: Sayings, rest: Flags): Translated | Refused {
   const shaped: Record<string, readonly [text: string, where: string]> = {
     timing: [timing.timing, timing.where],
     ...(timing.jitter === null ? {} : { jitter: [timing.jitter, timing.where] as const }),
-    ...(Number.isInteger(seqs * ranks)
+    ...(Number.isInteger(seqs * ranks.value)
       ? {
-          "limit-concurrency": [String((seqs + waiting.value) * ranks), waiting.where] as const,
+          "limit-concurrency": [String((seqs + waiting.value) * ranks.value), waiting.where] as const,
           "overload-status": ["429", waiting.where] as const,
         }
       : {}),
+    "data-parallel-size": [String(ranks.value), ranks.where],
     // One block is set aside.
     ...(isOn(asked("enable-kvcache"))
       ? { "num-gpu-blocks-override": [String(blocks.value + 1), blocks.where] as const }
@@ -101,7 +103,7 @@ function translate(said: Sayings, rest: Flags): Translated | Refused {
     flags: { ...rest, given: [...options, ...rest.given] },
     defaults: [...own, ...made],
     startupUs,
-    notices: [...notices, ...timing.notices],
+    notices: [...notices, ...(ranks.value > 1 ? [onOnePort(ranks)] : []), ...timing.notices],
   };
 }
 
@@ -163,6 +165,17 @@ function countOf(said: Said | undefined, otherwise: number): Shaped<number> {
     ? { value: Number(text), where: said.where }
     : wrongValue(said.where, "a whole number of at least 1", text);
 }
+
+/** A process of one rank is one engine, however many ranks there are. */
+function ranksOf(asked: (key: string) => Said | undefined): Shaped<number> {
+  const [rank, size] = [asked("data-parallel-rank"), asked("data-parallel-size")];
+  const [text = ""] = rank?.texts ?? ["-1"];
+  if (!/^(-1|\d{1,4})$/.test(text)) return wrongValue(rank!.where, "a whole number from -1", text);
+  return text === "-1" ? countOf(size, 1) : { value: 1, where: rank!.where };
+}
+
+const onOnePort = ({ where, value }: { readonly where: string; readonly value: number }) =>
+  `${where}: the ${value} ranks answer on the one port, none on the next; X-data-parallel-rank chooses one`;
 
 function answersOf(said: Said | undefined): Shaped<string> {
   const [mode = "random"] = said?.texts ?? [];
