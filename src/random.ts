@@ -14,12 +14,15 @@ export function seeded(seed: number): Random {
 }
 
 /** Chance from the system, fetched for hundreds of requests at a time: each fetch costs as much as all else about an id. */
-const fetched = Buffer.alloc(4096);
-let used = fetched.length;
+const FETCHED = 4096;
+/** Made when it is first needed: a browser has no Buffer, and never asks. */
+let fetched: Buffer | null = null;
+let used = FETCHED;
 
 /** Where the next so many bytes of `fetched` are. */
 function fresh(bytes: number): number {
-  if (used + bytes > fetched.length) {
+  if (used + bytes > FETCHED) {
+    fetched ??= Buffer.alloc(FETCHED);
     crypto.getRandomValues(fetched);
     used = 0;
   }
@@ -30,10 +33,11 @@ function fresh(bytes: number): number {
 /** `bytes` random bytes, 4096 at most, as lower-case hex, for ids that must not repeat between processes. */
 export function randomHex(bytes: number): string {
   const at = fresh(bytes);
-  return fetched.toString("hex", at, at + bytes);
+  return fetched!.toString("hex", at, at + bytes);
 }
 
 /** 32 bits of chance from the system, where a request brings no seed. */
 export function randomSeed(): number {
-  return fetched.readUInt32LE(fresh(4));
+  const at = fresh(4);
+  return fetched!.readUInt32LE(at);
 }
