@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { KEYS, type Key } from "../src/cli/compat/llm-d-keys.ts";
 
 const SHAPES = {
-  timing: "`--timing`, `--jitter`: see Time",
+  timing: "`--timing`, `--jitter`, `--overhead-jitter`: see Time",
   limits: "`--limit-concurrency` with `--overload-status 429`",
   cache: "`--num-gpu-blocks-override`, one more for the block that is set aside",
   answers: "`--answers`: random is prose",

@@ -50,10 +50,11 @@ const ms = (us: number) => `${us / 1000} ms`;
 
 function strayText({ timing, noise = {}, speed = 1 }: EngineConfig): string {
   const overheadUs = timing.kind === "linear" || timing.kind === "table" ? (timing.requestOverheadUs ?? 0) : 0;
-  const { jitterSigma, tail, pause } = noise;
+  const { jitterSigma, overheadSigma, tail, pause } = noise;
   return [
     overheadUs > 0 ? `, ${ms(overheadUs)} a request before the queue` : "",
     jitterSigma ? `, jitter ${jitterSigma}` : "",
+    overheadSigma ? `, jitter ${overheadSigma} before the queue` : "",
     tail ? `, Pareto tail of ${tail.share} with exponent ${tail.alpha}` : "",
     pause ? `, a pause of ${ms(pause.forUs)} every ${pause.everyUs / 1e6} s` : "",
     speed === 1 ? "" : `, ${speed} times as fast`,

@@ -5,7 +5,7 @@ import { type OptionName, serveOptions, type Values } from "./options.ts";
 import { serveConfig } from "./serve-config.ts";
 
 export const LIVE = [
-  ...["timing", "jitter", "jitter-tail", "slow-steps", "speed"],
+  ...["timing", "jitter", "overhead-jitter", "jitter-tail", "slow-steps", "speed"],
   ...["limit-concurrency", "max-streams", "overload-status", "retry-after", "retry-after-form"],
   ...["max-num-queued-reqs", "max-num-queued-tokens", "fixtures"],
   ...["failure-injection-rate", "failure-types"],

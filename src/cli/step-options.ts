@@ -42,6 +42,14 @@ export const stepOptions = {
     about: "Each step is multiplied by a log-normal factor of mean 1; X is the deviation of its logarithm.",
     ours: true,
   },
+  "overhead-jitter": {
+    ...number(0, 1),
+    group,
+    default: "0",
+    about:
+      "What a request waits before the queue is multiplied by a normal factor of mean 1 with this deviation, 0.3 to 1.7 at most.",
+    ours: true,
+  },
   "jitter-tail": {
     ...readable(
       "share=X,alpha=Y",
@@ -74,20 +82,23 @@ export const stepOptions = {
   },
 } as const;
 
+const STRAYING = ["jitter", "overhead-jitter", "jitter-tail", "slow-steps", "speed"] as const;
+
 /** What of it the engine's configuration has, or what is wrong. `said` tells where a value came from. */
 export function stepConfig(
   values: Values,
   isTimed: boolean,
   at: (option: string) => string,
 ): { readonly noise?: StepNoise; readonly speed?: number } | { readonly error: string } {
-  const { jitter, "jitter-tail": heavy, "slow-steps": slow, speed } = values;
-  const asked = (["jitter", "jitter-tail", "slow-steps", "speed"] as const).find((name) => values[name] !== undefined);
+  const { jitter, "overhead-jitter": overhead, "jitter-tail": heavy, "slow-steps": slow, speed } = values;
+  const asked = STRAYING.find((name) => values[name] !== undefined);
   if (!isTimed && asked !== undefined)
     return { error: `${at(asked)}: with --timing none steps have no times; it takes another --timing` };
   const tail = heavy === undefined ? undefined : tailOf(heavy);
   const pause = slow === undefined ? undefined : pauseOf(slow);
   const noise: StepNoise = {
     ...(jitter ? { jitterSigma: jitter } : {}),
+    ...(overhead ? { overheadSigma: overhead } : {}),
     ...(tail ? { tail } : {}),
     ...(pause ? { pause } : {}),
   };

@@ -48,6 +48,8 @@ export type Timing =
 export interface StepNoise {
   /** Each step is multiplied by a log-normal factor of mean 1: the standard deviation of its logarithm. */
   readonly jitterSigma?: number;
+  /** What a request waits before the queue is multiplied by a normal factor of mean 1 with this deviation, 0.3 to 1.7. */
+  readonly overheadSigma?: number;
   /** This share of the steps is multiplied by a Pareto factor (least 1, at most 1000) with this exponent. */
   readonly tail?: { readonly share: number; readonly alpha: number };
   /** A step that goes on at a multiple of `everyUs` since the first one takes so much longer. */

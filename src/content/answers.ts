@@ -50,16 +50,20 @@ export function nextToken({ templates, categoryStart, ids }: AnswerTables, seed:
   return ids[start + pick(mix(seed, position), categoryStart[category + 1]! - start)]!;
 }
 
+/** Twelve uniform draws: their sum less six has mean 0, variance 1 and is near enough to normal. Any machine gives the same. */
+export function normal(seed: number): number {
+  let sum = -6;
+  for (let draw = 0; draw < 12; draw++) sum += (mix(seed ^ 0x2545f491, draw) + 0.5) / 2 ** 32;
+  return sum;
+}
+
 /**
  * Output tokens of a request that sets no limit: log-normal with this mean, at least `minTokens` and 1. Plain
  * multiplication and addition only, so that every machine gives the same number.
  */
 export function plannedLength(seed: number, meanTokens: number, minTokens: number): number {
-  // Twelve uniform draws: their sum has variance 1 and is near enough to normal.
-  let normal = -6;
-  for (let draw = 0; draw < 12; draw++) normal += (mix(seed ^ 0x2545f491, draw) + 0.5) / 2 ** 32;
   // exp(x) = (1 + x / 2^16)^(2^16); minus half the variance, so that the mean is the one asked for.
-  let factor = 1 + (SIGMA * normal - (SIGMA * SIGMA) / 2) / 65536;
+  let factor = 1 + (SIGMA * normal(seed) - (SIGMA * SIGMA) / 2) / 65536;
   for (let square = 0; square < 16; square++) factor *= factor;
   return Math.max(1, minTokens, Math.round(meanTokens * factor));
 }

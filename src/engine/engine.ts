@@ -17,7 +17,6 @@ import {
   Word,
 } from "../../assembly/layout.ts";
 import type { Clock } from "../clock.ts";
-import { heldUs } from "../config/timing.ts";
 import type { EngineConfig } from "../config/types.ts";
 import { startCore } from "../core/core.ts";
 import { Adapters } from "./adapters.ts";
@@ -31,7 +30,7 @@ import { Loop } from "./loop.ts";
 import { Watch } from "./observer.ts";
 import { type EngineOptions, hooksOf, isAlone, loadOf, type PauseMode } from "./options.ts";
 import type { Passages } from "./passage.ts";
-import { coreSetup, type Pace } from "./setup.ts";
+import { coreSetup, holdSeed, type Pace } from "./setup.ts";
 import { type Fresh, Snapshots } from "./snapshot.ts";
 import {
   type EngineSnapshot,
@@ -86,7 +85,7 @@ export class Engine {
       ? new Watch(core, clock, options.observer, (slot) => this.#live[slot]?.trail ?? undefined)
       : null;
     const { timing } = config;
-    this.#holding = new Holding(clock, heldUs(config), (live, dueUs) => {
+    this.#holding = new Holding(clock, config, holdSeed(config, options), (live, dueUs) => {
       if (this.#enqueue(live, dueUs)) return;
       live.ended = true;
       this.#watch?.ended(live.trail!, Finish.Error, 0, dueUs);
@@ -202,7 +201,7 @@ export class Engine {
   /** How long steps last from the next plan on, and requests wait before the queue; to be called `between` steps. */
   retime(pace: Pace): void {
     this.#batch.retime(pace);
-    this.#holding.holdUs = heldUs(pace);
+    this.#holding.retime(pace);
   }
 
   /** Runs `command` where vLLM's engine takes commands in: after an update and before the next plan; now, if no step is open. */

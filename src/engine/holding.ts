@@ -1,5 +1,11 @@
-/** Who has arrived but does not wait yet? Requests held back for a fixed time before they enter the queue (request overhead). */
+/** Who has arrived but does not wait yet? Requests held back for some time before they enter the queue (request overhead). */
 import type { Cancel, Clock } from "../clock.ts";
+import { heldUs } from "../config/timing.ts";
+import { mix, normal } from "../content/answers.ts";
+import type { Pace } from "./setup.ts";
+
+/** How far a time may be from its mean. */
+const MOST = 0.7;
 
 interface Held<T> {
   readonly item: T;
@@ -10,13 +16,25 @@ export class Holding<T> {
   /** By due time; arrivals come in order, so a new one nearly always belongs at the end. */
   #held: Held<T>[] = [];
   #timer: Cancel | null = null;
+  #holdUs = 0;
+  #sigma = 0;
+  #drawn = 0;
 
   constructor(
     readonly clock: Clock,
-    /** May change: for those who come from then on. */
-    public holdUs: number,
+    pace: Pace,
+    /** Of the times that stray, by the number of the request. */
+    readonly seed: number,
     readonly enter: (item: T, dueUs: number) => void,
-  ) {}
+  ) {
+    this.retime(pace);
+  }
+
+  /** For those who come from now on. */
+  retime(pace: Pace): void {
+    this.#holdUs = heldUs(pace);
+    this.#sigma = pace.noise?.overheadSigma ?? 0;
+  }
 
   get size(): number {
     return this.#held.length;
@@ -24,8 +42,9 @@ export class Holding<T> {
 
   /** False when nothing is held back here: the caller goes on at once. */
   hold(item: T, arrivalUs: number): boolean {
-    const dueUs = arrivalUs + this.holdUs;
-    if (this.holdUs === 0 || dueUs <= this.clock.now()) return false;
+    if (this.#holdUs === 0) return false;
+    const dueUs = arrivalUs + (this.#sigma === 0 ? this.#holdUs : this.#strayed());
+    if (dueUs <= this.clock.now()) return false;
     let at = this.#held.length;
     while (at > 0 && this.#held[at - 1]!.dueUs > dueUs) at--;
     this.#held.splice(at, 0, { item, dueUs });
@@ -55,6 +74,11 @@ export class Holding<T> {
     this.#held = [];
     this.#arm();
     return items;
+  }
+
+  #strayed(): number {
+    const off = Math.max(-MOST, Math.min(MOST, this.#sigma * normal(mix(this.seed, this.#drawn++))));
+    return Math.round(this.#holdUs * (1 + off));
   }
 
   #arm(): void {

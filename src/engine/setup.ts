@@ -55,7 +55,7 @@ export function coreSetup(
     ...pace,
     config: {
       ...pace.config,
-      [Config.NoiseSeed]: config.seed ^ Math.imul(rank ?? 0, RANK_STRIDE),
+      [Config.NoiseSeed]: noiseSeed(config, rank),
       [Config.MaxModelLen]: config.maxModelLen,
       [Config.MaxNumSeqs]: config.maxNumSeqs,
       [Config.MaxNumActiveSeqs]: config.maxNumActiveSeqs,
@@ -89,6 +89,15 @@ export function coreSetup(
 
 /** Ranks are far apart in the generator's input. */
 const RANK_STRIDE = 0x632be5ab;
+/** Separates draws of the time before the queue from those of steps. */
+const HOLD_SALT = 0x1f83d9ab;
+
+const noiseSeed = ({ seed }: EngineConfig, rank = 0): number => seed ^ Math.imul(rank, RANK_STRIDE);
+
+/** Of how long each request waits before the queue. */
+export function holdSeed(config: EngineConfig, { rank }: Pick<SetupExtras, "rank">): number {
+  return noiseSeed(config, rank) ^ HOLD_SALT;
+}
 
 /** What can change while an engine runs. */
 export type Pace = Pick<EngineConfig, "timing" | "noise" | "speed">;

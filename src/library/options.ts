@@ -31,6 +31,7 @@ const ENGINE = [
   "max-loras",
   "timing",
   "jitter",
+  "overhead-jitter",
   "jitter-tail",
   "slow-steps",
   "speed",

@@ -215,6 +215,31 @@ describe("request overhead", () => {
     expect(sums).toEqual([0.0135, 0, 0.0015, 0.01554]);
   });
 
+  test("times before the queue stray as they are told, by rank and seed, within bounds; steps do not", () => {
+    const timing: Timing = { kind: "constant", ttftUs: 101_000, itlUs: 1000 };
+    const waits = (noise: StepNoise, seed = 1, rank = 0) => {
+      const world = new World(configOf({ timing, noise, seed, maxNumSeqs: 8 }), { more: () => ({ rank }) });
+      return Array.from({ length: 2000 }, () => {
+        const beganUs = world.clock.now();
+        const heard = world.submit({ maxTokens: 2 })!;
+        world.clock.drain();
+        expect(heard.tokenUs[1]! - heard.tokenUs[0]!).toBe(1000);
+        return heard.tokenUs[0]! - beganUs - 1000;
+      });
+    };
+    const drawn = waits({ overheadSigma: 0.2 });
+    const mean = drawn.reduce((sum, us) => sum + us, 0) / drawn.length;
+    const variance = drawn.reduce((sum, us) => sum + (us - mean) ** 2, 0) / drawn.length;
+    expect(mean).toBeWithin(98_500, 101_500);
+    expect(Math.sqrt(variance)).toBeWithin(19_000, 21_000);
+    expect(waits({ overheadSigma: 0.2 })).toEqual(drawn);
+    expect(waits({ overheadSigma: 0.2 }, 2)).not.toEqual(drawn);
+    expect(waits({ overheadSigma: 0.2 }, 1, 1)).not.toEqual(drawn);
+    const wide = waits({ overheadSigma: 1 });
+    expect([Math.min(...wide), Math.max(...wide)]).toEqual([30_000, 170_000]);
+    expect(new Set(waits({}))).toEqual(new Set([100_000]));
+  });
+
   test("may be taken back before it enters the queue", () => {
     const world = new World(configOf({ timing }));
     const heard = world.submit()!;

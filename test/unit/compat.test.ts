@@ -81,6 +81,27 @@ test("a deviation becomes jitter of the same size, at most 30 %", () => {
   );
 });
 
+test("deviations of first tokens become those of the time before the first step, which is said", () => {
+  const constant = "--time-to-first-token 120ms --inter-token-latency 20ms";
+  const { config, notices } = accepted(`${constant} --time-to-first-token-std-dev 20ms`);
+  expect(config.engine.noise).toEqual({ overheadSigma: 0.2 });
+  expect(notices).toEqual([
+    "--time-to-first-token-std-dev: spreads what is waited for before the first step, which itself strays as all steps do",
+  ]);
+  expect(refused(`${constant} --time-to-first-token-std-dev 37ms`)).toBe(
+    "--time-to-first-token-std-dev: takes at most 30 % of time-to-first-token, which is 120 ms",
+  );
+  expect(refused("--time-to-first-token-std-dev 1ms")).toContain("which is 0 ms");
+  const prefill = accepted("--prefill-overhead 60ms --inter-token-latency 20ms --prefill-time-std-dev 10ms");
+  expect(prefill.config.engine.noise).toEqual({ overheadSigma: 0.25 });
+  expect(prefill.notices).toHaveLength(1);
+  const none = accepted("--prefill-time-per-token 1ms --inter-token-latency 20ms --prefill-time-std-dev 10ms");
+  expect(none.config.engine.noise).toBeUndefined();
+  expect(none.notices[0]).toContain("has no effect");
+  // Of the way that is not taken.
+  expect(accepted(`${constant} --prefill-time-std-dev 10ms`).config.engine.noise).toBeUndefined();
+});
+
 test("flags beat the environment, the environment the file; lists and our own options pass", () => {
   const file = [
     "model: from-file",

@@ -9,9 +9,9 @@ export interface Said {
 type Asked = (key: string) => Said | undefined;
 
 export interface CompatTiming {
-  /** For `--timing`; `jitter` for `--jitter`. */
   readonly timing: string;
-  readonly jitter: string | null;
+  /** For the options of these names, and where they come from. */
+  readonly spread: Readonly<Record<string, readonly [text: string, where: string]>>;
   readonly where: string;
   readonly notices: readonly string[];
 }
@@ -78,24 +78,32 @@ function timingOf(asked: Asked, maxNumSeqs: number): CompatTiming {
     ]
       .map((key) => asked(key)?.where)
       .find((one) => one !== undefined) ?? "the latencies of llm-d-inference-sim";
-  const jitter = spread(us("inter-token-latency-std-dev"), itlUs, asked);
 
+  atMost(us("time-to-first-token-std-dev"), ttftUs, "time-to-first-token", asked);
+  atMost(us("inter-token-latency-std-dev"), itlUs, "inter-token-latency", asked);
   const prefill = isConstant ? { overheadUs: ttftUs, tokenUs: 0 } : { overheadUs, tokenUs };
   if (itlUs === 0 && prefill.overheadUs === 0 && prefill.tokenUs === 0)
-    return { timing: "none", jitter: null, where, notices: [] };
+    return { timing: "none", spread: {}, where, notices: [] };
   // A step takes at least a microsecond here: the clock of the engine has no finer one.
   const stepUs = Math.max(1, itlUs);
+  // The step of a prompt lasts as long as any other, which their time holds already.
+  const beforeUs = Math.max(0, prefill.overheadUs - stepUs);
+  const deviates = isConstant ? "time-to-first-token-std-dev" : "prefill-time-std-dev";
+  const deviationUs = us(deviates);
+  const spread = {
+    ...(beforeUs > 0 ? share("overhead-jitter", deviationUs / beforeUs, asked(deviates)) : {}),
+    ...share("jitter", logarithm(us("inter-token-latency-std-dev") / itlUs), asked("inter-token-latency-std-dev")),
+  };
   const notices = [
+    ...(deviationUs > 0 ? [strays(asked(deviates)!.where, beforeUs, isConstant)] : []),
     ...(itlUs === 0 ? ["inter-token-latency 0: tokens follow each other as fast as the machine can"] : []),
     ...(factor > 1
       ? [`time-factor-under-load ${factor}: steps grow with the sequences in them, first tokens do not`]
       : []),
   ];
   if (isConstant && factor === 1)
-    return { timing: `constant:ttft=${prefill.overheadUs}us,itl=${Math.ceil(stepUs)}us`, jitter, where, notices };
+    return { timing: `constant:ttft=${prefill.overheadUs}us,itl=${Math.ceil(stepUs)}us`, spread, where, notices };
   const perSequenceUs = maxNumSeqs > 1 ? (stepUs * (factor - 1)) / (maxNumSeqs - 1) : 0;
-  // The step of a prompt lasts as long as any other, which their overhead holds already.
-  const beforeUs = Math.max(0, prefill.overheadUs - stepUs);
   const parts = {
     base: Math.max(1, stepUs - perSequenceUs),
     prefill: prefill.tokenUs,
@@ -103,7 +111,7 @@ function timingOf(asked: Asked, maxNumSeqs: number): CompatTiming {
     overhead: beforeUs,
   };
   const text = Object.entries(parts).map(([name, value]) => `${name}=${Number(value.toFixed(6))}us`);
-  return { timing: `linear:${text.join(",")}`, jitter, where, notices };
+  return { timing: `linear:${text.join(",")}`, spread, where, notices };
 }
 
 function calculator(asked: Asked): "" | "constant" | "per-token" {
@@ -121,11 +129,21 @@ function loadFactor(asked: Asked): number {
   throw new Unreadable(`${said.where}: takes a number of at least 1, not "${said.texts.join(" ")}"`);
 }
 
-/** The deviation of the logarithm that gives a log-normal factor this deviation; as there at most 30 % of the mean. */
-function spread(deviationUs: number, meanUs: number, asked: Asked): string | null {
-  if (deviationUs === 0) return null;
-  const { where } = asked("inter-token-latency-std-dev")!;
+function atMost(deviationUs: number, meanUs: number, of: string, asked: Asked): void {
   if (deviationUs > 0.3 * meanUs)
-    throw new Unreadable(`${where}: takes at most 30 % of inter-token-latency, which is ${meanUs / 1000} ms`);
-  return Math.sqrt(Math.log1p((deviationUs / meanUs) ** 2)).toFixed(6);
+    throw new Unreadable(`${asked(`${of}-std-dev`)!.where}: takes at most 30 % of ${of}, which is ${meanUs / 1000} ms`);
+}
+
+/** The deviation of the logarithm that gives a log-normal factor this deviation. */
+const logarithm = (deviation: number) => Math.sqrt(Math.log1p(deviation ** 2));
+
+function share(option: string, deviation: number, said: Said | undefined): CompatTiming["spread"] {
+  return said === undefined || !(deviation > 0) ? {} : { [option]: [Math.min(1, deviation).toFixed(6), said.where] };
+}
+
+function strays(where: string, beforeUs: number, isConstant: boolean): string {
+  if (beforeUs === 0) return `${where}: has no effect; nothing is waited for besides the step itself`;
+  return isConstant
+    ? `${where}: spreads what is waited for before the first step, which itself strays as all steps do`
+    : `${where}: spreads prefill-overhead, not what each prompt token takes`;
 }

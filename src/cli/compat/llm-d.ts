@@ -82,7 +82,7 @@ function translate(said: Sayings, rest: Flags): Translated | Refused {
   if ("error" in answers) return answers;
   const shaped: Record<string, readonly [text: string, where: string]> = {
     timing: [timing.timing, timing.where],
-    ...(timing.jitter === null ? {} : { jitter: [timing.jitter, timing.where] as const }),
+    ...timing.spread,
     ...(Number.isInteger(seqs * ranks.value)
       ? {
           "limit-concurrency": [String((seqs + waiting.value) * ranks.value), waiting.where] as const,
