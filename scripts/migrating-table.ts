@@ -8,6 +8,7 @@ const SHAPES = {
   cache: "`--num-gpu-blocks-override`, one more for the block that is set aside",
   answers: "`--answers`: random is prose",
   log: "the access log, else off",
+  tools: "`--tool-arguments`, `--tool-call-share`: see Tools",
   ranks: "`--data-parallel-size`: all ranks on the one port; 1 where a rank is given",
   readiness: "`/health/ready` answers 503 so long, and `/health` 200",
 } as const;

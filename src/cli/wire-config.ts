@@ -14,6 +14,7 @@ export function wireConfig(values: Values): { readonly wire?: WireConfig } {
     failureRate: values["failure-injection-rate"],
     failureTypes: values["failure-types"]?.length ? values["failure-types"] : undefined,
     toolCallShare: values["tool-call-share"],
+    toolHabits: values["tool-arguments"],
     meanReasoningTokens: values["mean-reasoning-tokens"],
     imageTokens: values["image-tokens"],
     responseStore: values["response-store"],

@@ -3,6 +3,7 @@ import { FAILURE_TYPES } from "../config/failures.ts";
 import { REASONING_PARSERS, TOOL_PARSERS } from "../config/parsers.ts";
 import { DEFAULT_REQUEST_ORDERS, REQUEST_ORDERS } from "../config/request-orders.ts";
 import { SAMPLING_DEFAULTS, soundDefaults } from "../config/sampling-defaults.ts";
+import { parseToolHabits, type ToolHabits } from "../config/tool-habits.ts";
 import { choice, integer, namesOf, number, type Option, text, toggle } from "./option.ts";
 
 /** A JSON list of texts, as vLLM takes it. */
@@ -28,6 +29,14 @@ const generationConfig: Option<Readonly<Record<string, unknown>>> = {
     if (!soundDefaults(value as Readonly<Record<string, unknown>>)) return undefined;
     return value as Readonly<Record<string, unknown>>;
   },
+};
+
+const toolHabits: Option<ToolHabits> = {
+  arity: "one",
+  accepts:
+    "one or more of integers=0:100, numbers=0:1, items=1:5 (bounds; items up to 100), optional=0.5, inner=0.5, another=0.25 (shares), joined by commas",
+  metavar: "NAME=VALUE,…",
+  read: ([given = ""]) => parseToolHabits(given),
 };
 
 function json(given: string): unknown {
@@ -84,6 +93,13 @@ export const wireOptions = {
     group: "Stand-in",
     default: "0.5",
     about: "Share of the answers that call a tool where the request leaves that open.",
+    ours: true,
+  },
+  "tool-arguments": {
+    ...toolHabits,
+    group: "Stand-in",
+    default: "none",
+    about: "What arguments of tool calls are drawn from where their schema leaves it open: docs/tools.md.",
     ours: true,
   },
   "mean-reasoning-tokens": {

@@ -5,6 +5,7 @@ import type { FailureType } from "./failures.ts";
 import type { Profile } from "./metrics-profiles.ts";
 import type { ReasoningName, ToolParserName } from "./parsers.ts";
 import type { RequestOrders } from "./request-orders.ts";
+import type { ToolHabits } from "./tool-habits.ts";
 import type { TritonMetricsConfig } from "./triton-metrics.ts";
 
 /** How long a step takes. Sources and forms: the compiled presets in `profiles/`. All times in microseconds. */
@@ -147,6 +148,8 @@ export interface WireConfig {
   readonly errorHeader?: boolean;
   /** Share of the answers that call a tool where the request leaves that open, 0 to 1; absent: a half. */
   readonly toolCallShare?: number;
+  /** Absent: what is open in a schema is drawn from all that it takes. */
+  readonly toolHabits?: ToolHabits;
   /** Mean tokens of thinking; absent: 64. */
   readonly meanReasoningTokens?: number;
   /** Of each image; absent: images are refused. */

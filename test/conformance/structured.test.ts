@@ -213,6 +213,24 @@ test("--tool-call-share decides how many answers call", async () => {
   }
 });
 
+test("--tool-arguments decides how many calls there are, and what with", async () => {
+  const habits = "integers=7:7,optional=1,another=1";
+  const flags = [...FLAGS, ...AUTO, "hermes", "--tool-call-share", "1", "--tool-arguments", habits];
+  servers.set("habits", await serve(flags));
+  const tool = (name: string) => ({
+    type: "function",
+    function: { name, parameters: { type: "object", properties: { n: { type: "integer" } } } },
+  });
+  const { message } = (await ask("habits", { tools: ["a", "b", "c"].map(tool) })).choices[0]!;
+  expect(message.tool_calls!.map((call) => JSON.parse(call.function.arguments!))).toEqual([
+    { n: 7 },
+    { n: 7 },
+    { n: 7 },
+  ]);
+  const alone = (await ask("habits", { tools: [tool("a"), tool("b")], parallel_tool_calls: false })).choices[0]!;
+  expect(alone.message.tool_calls).toHaveLength(1);
+});
+
 test.each(PARSERS)("%s: a conversation with a call and what it gave goes on with text", async (server) => {
   const asked = { tools: [TIME], understudy: { call: true } };
   const { message } = (await ask(server, asked)).choices[0]!;

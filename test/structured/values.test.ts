@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import Ajv from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import fc from "fast-check";
+import { parseToolHabits } from "../../src/config/tool-habits.ts";
 import { Draws } from "../../src/content/structured/draws.ts";
 import { jsonText } from "../../src/content/structured/json-text.ts";
 import { Pattern } from "../../src/content/structured/pattern.ts";
@@ -29,6 +30,64 @@ test(`values of ${SCHEMAS} generated schemas fit them, and the seed decides`, ()
     { numRuns: SCHEMAS, seed: 20261122 },
   );
 }, 60_000);
+
+const HABITS = parseToolHabits("integers=3:5,numbers=-1:1,items=2:4,optional=0.9,inner=0.1")!;
+const habitual = (schema: Schema, seed: number) => new Values(schema, HABITS).draw(new Draws(seed));
+
+test("habits keep to generated schemas", () => {
+  fc.assert(
+    fc.property(schemas, fc.nat(), (schema, seed) => {
+      const text = jsonText(habitual(schema, seed));
+      if (!validator(schema)(JSON.parse(text))) throw new Error(text);
+    }),
+    { numRuns: SCHEMAS / 2, seed: 20261122 },
+  );
+}, 60_000);
+
+test("habits fill what a schema leaves open: numbers, lengths, what is not required", () => {
+  const open = {
+    type: "object",
+    properties: {
+      many: { type: "array", items: { type: "integer" } },
+      real: { type: "number" },
+      high: { type: "integer", minimum: 50 },
+      even: { type: "integer", multipleOf: 10 },
+      pair: { type: "array", items: { type: "boolean" }, maxItems: 1 },
+      object: { type: "object", properties: { maybe: { type: "boolean" } } },
+      sometimes: { type: "boolean" },
+    },
+    required: ["many", "real", "high", "even", "pair", "object"],
+  };
+  const found = Array.from({ length: 400 }, (_, seed) => JSON.parse(jsonText(habitual(open, seed))));
+  const all = (key: string): Set<unknown> => new Set(found.map((one) => one[key]));
+  expect(new Set(found.flatMap(({ many }) => many))).toEqual(new Set([3, 4, 5]));
+  expect(new Set(found.map(({ many }) => many.length))).toEqual(new Set([2, 3, 4]));
+  expect(found.every(({ real }) => real >= -1 && real <= 1)).toBe(true);
+  expect(all("high")).toEqual(new Set([50]));
+  expect([...all("even")].every((value) => (value as number) % 10 === 0)).toBe(true);
+  expect(found.every(({ pair }) => pair.length === 1)).toBe(true);
+  const share = (isThere: (one: Record<string, Record<string, unknown>>) => boolean) =>
+    found.filter(isThere).length / 400;
+  expect(share(({ sometimes }) => sometimes !== undefined)).toBeWithin(0.85, 0.95);
+  expect(share(({ object }) => object!.maybe !== undefined)).toBeWithin(0.05, 0.15);
+});
+
+test.each([
+  ["", undefined],
+  ["integers=1:5", { integers: [1, 5] }],
+  ["optional=0,another=1,numbers=-0.5:0.5", { optional: 0, another: 1, numbers: [-0.5, 0.5] }],
+  ["integers=5:1", undefined],
+  ["integers=0.5:1", undefined],
+  ["items=-1:5", undefined],
+  ["items=0:101", undefined],
+  ["optional=1.5", undefined],
+  ["optional=0:1", undefined],
+  ["integers=1", undefined],
+  ["integers=1:5,integers=1:5", undefined],
+  ["colours=1:5", undefined],
+])("habits written %j", (text, habits) => {
+  expect(parseToolHabits(text)).toEqual(habits as never);
+});
 
 /** What structured outputs refuse and tools may have, and what only some of the libraries behind vLLM know. */
 const OTHERS: readonly Schema[] = [

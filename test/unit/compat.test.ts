@@ -141,6 +141,19 @@ test("what is not supported is said once, with its place; what is off is not", (
   ]);
 });
 
+test("what tools are called with: its defaults, and what was said", () => {
+  const habits = { integers: [0, 100], numbers: [0, 100], items: [1, 5], optional: 0.5, inner: 0.5, another: 0.45 };
+  expect(accepted("").config.wire).toMatchObject({ toolHabits: habits, toolCallShare: 0.45 });
+  const said =
+    "--min-tool-call-integer-param -5 --max-tool-call-number-param=0.5 --min-tool-call-array-param-length 0 --object-tool-call-not-required-field-probability 0 --tool-call-extra-call-probability 100";
+  const { config, notices } = accepted(said);
+  expect(config.wire).toMatchObject({
+    toolHabits: { ...habits, integers: [-5, 100], numbers: [0, 0.5], items: [0, 5], inner: 0, another: 1 },
+    toolCallShare: 1,
+  });
+  expect(notices).toEqual([]);
+});
+
 test("all ranks are behind the one port, which is said; a rank of its own is one engine", () => {
   const several = accepted("--data-parallel-size 4 --max-num-seqs 2 --max-waiting-queue-length 3");
   expect(several.config).toMatchObject({ dataParallelSize: 4, door: { requests: 20 } });
@@ -191,6 +204,14 @@ test.each([
   ],
   ["--data-parallel-rank x", '--data-parallel-rank: takes a whole number from -1, not "x"'],
   ["--data-parallel-size 300", '--data-parallel-size: takes a whole number from 1 to 256, not "300"'],
+  [
+    "--min-tool-call-integer-param 200",
+    '--min-tool-call-integer-param: takes whole numbers, the least of them first, not "200 100"',
+  ],
+  [
+    "--tool-call-extra-call-probability 101",
+    '--tool-call-extra-call-probability: takes a number from 0 to 100, not "101"',
+  ],
   ["--modell m", "--modell: unknown flag; did you mean --model? (understudy serve --help lists what is accepted)"],
   ["--mode loud", '--mode: takes random or echo, not "loud"'],
   ["--max-num-seqs x", '--max-num-seqs: takes a whole number from 1 to 65536, not "x"'],

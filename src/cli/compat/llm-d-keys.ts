@@ -6,7 +6,7 @@
 /** How its parser (pflag) reads a flag: one value; values up to the next flag; `--x` or `--x=false`; `--x` and `--no-x`. */
 type Takes = "value" | "list" | "switch" | "toggle";
 
-type Shaped = "timing" | "limits" | "cache" | "answers" | "log" | "readiness" | "ranks";
+type Shaped = "timing" | "limits" | "cache" | "answers" | "log" | "readiness" | "ranks" | "tools";
 
 export type Fate =
   /** An option of ours that means the same. */
@@ -36,7 +36,6 @@ const NO_EVENTS = "KV events are not published";
 const NO_DATASET =
   "there are no databases; --fixtures DIR gives chosen requests chosen answers, others are drawn from the seed";
 const NO_MEDIA = "there is no encoder and there are no images";
-const TOOL_VALUES = "values of tool calls follow their schema and the seed";
 const NO_TOKENIZER = "the built-in vocabulary or --tokenizer DIR counts tokens";
 
 export const KEYS: Readonly<Record<string, Key>> = {
@@ -69,15 +68,15 @@ export const KEYS: Readonly<Record<string, Key>> = {
   "kv-cache-transfer-time-per-token": unsupported("value", NO_TRANSFER),
   "kv-cache-transfer-time-std-dev": unsupported("value", NO_TRANSFER),
   seed: as("value", "seed"),
-  "max-tool-call-integer-param": unsupported("value", TOOL_VALUES),
-  "min-tool-call-integer-param": unsupported("value", TOOL_VALUES),
-  "max-tool-call-number-param": unsupported("value", TOOL_VALUES),
-  "min-tool-call-number-param": unsupported("value", TOOL_VALUES),
-  "max-tool-call-array-param-length": unsupported("value", TOOL_VALUES),
-  "min-tool-call-array-param-length": unsupported("value", TOOL_VALUES),
-  "tool-call-not-required-param-probability": unsupported("value", TOOL_VALUES),
-  "object-tool-call-not-required-field-probability": unsupported("value", TOOL_VALUES),
-  "tool-call-extra-call-probability": unsupported("value", TOOL_VALUES),
+  "max-tool-call-integer-param": shapes("tools"),
+  "min-tool-call-integer-param": shapes("tools"),
+  "max-tool-call-number-param": shapes("tools"),
+  "min-tool-call-number-param": shapes("tools"),
+  "max-tool-call-array-param-length": shapes("tools"),
+  "min-tool-call-array-param-length": shapes("tools"),
+  "tool-call-not-required-param-probability": shapes("tools"),
+  "object-tool-call-not-required-field-probability": shapes("tools"),
+  "tool-call-extra-call-probability": shapes("tools"),
   "skip-tool-validation": ignored("switch"),
   "enable-kvcache": shapes("cache", "switch"),
   "kv-cache-size": shapes("cache"),

@@ -8,6 +8,7 @@ import { type Given, given, type Refused, wrongValue } from "../given.ts";
 import { lookup } from "../lookup.ts";
 import { KEYS, keyOf } from "./llm-d-keys.ts";
 import { compatTiming, durationOf, type Said } from "./llm-d-timing.ts";
+import { compatTools } from "./llm-d-tools.ts";
 import { fromYaml } from "./llm-d-yaml.ts";
 
 export const LLM_D = "llm-d-inference-sim";
@@ -77,12 +78,15 @@ function translate(said: Sayings, rest: Flags): Translated | Refused {
   const answers = answersOf(asked("mode"));
   const startupUs = durationOf(asked("startup-duration"));
   if (typeof startupUs !== "number") return startupUs;
+  const tools = compatTools(asked, OWN);
+  if ("error" in tools) return tools;
   if ("error" in waiting) return waiting;
   if ("error" in blocks) return blocks;
   if ("error" in answers) return answers;
   const shaped: Record<string, readonly [text: string, where: string]> = {
     timing: [timing.timing, timing.where],
     ...timing.spread,
+    ...tools.options,
     ...(Number.isInteger(seqs * ranks.value)
       ? {
           "limit-concurrency": [String((seqs + waiting.value) * ranks.value), waiting.where] as const,

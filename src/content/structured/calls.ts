@@ -1,4 +1,5 @@
 /** How do models write tool calls? One form per parser; arguments are drawn from the tool's schema. */
+import type { ToolHabits } from "../../config/tool-habits.ts";
 import type { Draws } from "./draws.ts";
 import { type Json, jsonText } from "./json-text.ts";
 import { BrokenPattern } from "./pattern.ts";
@@ -14,6 +15,7 @@ export interface CallPlan {
   /** What stands between calls of a free answer; a forced one has none. */
   readonly spaced: boolean;
   readonly calls: readonly PlannedCall[];
+  readonly habits?: ToolHabits;
 }
 
 export interface PlannedCall {
@@ -24,8 +26,8 @@ export interface PlannedCall {
 
 const NO_PARAMETERS: Schema = { type: "object", properties: {} };
 
-export function writeCalls({ form, text, spaced, calls }: CallPlan, draws: Draws): string {
-  const drawn = calls.map(({ name, parameters }) => ({ name, given: argumentsOf(parameters, draws) }));
+export function writeCalls({ form, text, spaced, calls, habits }: CallPlan, draws: Draws): string {
+  const drawn = calls.map(({ name, parameters }) => ({ name, given: argumentsOf(parameters, draws, habits) }));
   const named = ({ name, given }: Drawn, key: string) =>
     `{"name": ${JSON.stringify(name)}, "${key}": ${jsonText(given)}}`;
   switch (form) {
@@ -56,11 +58,11 @@ function xml({ name, given }: Drawn): string {
 }
 
 /** A schema that nothing fits, that is none or too much work does not keep a model from calling: it gets no arguments. */
-function argumentsOf(parameters: string | null, draws: Draws): ReadonlyMap<string, Json> {
+function argumentsOf(parameters: string | null, draws: Draws, habits?: ToolHabits): ReadonlyMap<string, Json> {
   const schema: unknown = parameters === null ? NO_PARAMETERS : JSON.parse(parameters);
   if (!isKeywords(schema)) return new Map();
   try {
-    const values = new Values({ type: "object", ...schema });
+    const values = new Values({ type: "object", ...schema }, habits);
     const drawn = values.endless ? new Map() : values.draw(draws);
     return drawn instanceof Map ? drawn : new Map();
   } catch (error) {

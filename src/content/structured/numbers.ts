@@ -2,21 +2,24 @@
 import type { Draws } from "./draws.ts";
 import { type Keywords, number, Unsatisfiable } from "./schema.ts";
 
+type Bounds = readonly [from: number, to: number];
+
 /** How far an open range is drawn from. */
 const WIDTH = 1000;
 /** Draws of a fraction's multiple that divides without a rest. */
 const ROUNDINGS = 32;
 const SAFE = Number.MAX_SAFE_INTEGER;
 
-export function drawInteger(draws: Draws, schema: Keywords): number {
+/** `open`: bounds where the schema has none. */
+export function drawInteger(draws: Draws, schema: Keywords, open?: Bounds): number {
   const step = number(schema.multipleOf, 1);
-  const [from, to] = range(schema, true);
+  const [from, to] = range(schema, true, open);
   if (!Number.isInteger(step)) return drawMultiple(draws, Math.ceil(from), Math.floor(to), whole(step));
   return drawMultiple(draws, from, to, Math.max(1, Math.abs(step)));
 }
 
-export function drawNumber(draws: Draws, schema: Keywords): number {
-  const [from, to] = range(schema, false);
+export function drawNumber(draws: Draws, schema: Keywords, open?: Bounds): number {
+  const [from, to] = range(schema, false, open);
   if (typeof schema.multipleOf === "number" && schema.multipleOf > 0)
     return drawMultiple(draws, from, to, schema.multipleOf);
   if (from > to) throw new Unsatisfiable(`minimum (${from}) is greater than maximum (${to})`);
@@ -30,7 +33,7 @@ export function drawNumber(draws: Draws, schema: Keywords): number {
 }
 
 /** Both ends, of what is left open with a bit of room. */
-function range(schema: Keywords, integers: boolean): [number, number] {
+function range(schema: Keywords, integers: boolean, open?: Bounds): [number, number] {
   const { exclusiveMinimum: above, exclusiveMaximum: below } = schema;
   let from = number(schema.minimum, Number.NEGATIVE_INFINITY);
   let to = number(schema.maximum, Number.POSITIVE_INFINITY);
@@ -47,6 +50,11 @@ function range(schema: Keywords, integers: boolean): [number, number] {
   const step = Math.abs(number(schema.multipleOf, 1)) || 1;
   // llguidance takes no minus sign of a multiple; where there is none without, it is better than none.
   if (schema.multipleOf !== undefined && to >= 0) from = Math.max(from, 0);
+  // A multiple may be in none of these bounds.
+  if (open !== undefined && schema.multipleOf === undefined) {
+    if (from === Number.NEGATIVE_INFINITY) from = Math.min(open[0], to);
+    if (to === Number.POSITIVE_INFINITY) to = Math.max(open[1], from);
+  }
   const width = WIDTH * Math.max(1, step);
   if (from === Number.NEGATIVE_INFINITY) from = to === Number.POSITIVE_INFINITY ? 0 : Math.min(0, to - width);
   if (to === Number.POSITIVE_INFINITY) to = Math.max(from, 0) + width;

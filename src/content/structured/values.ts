@@ -2,6 +2,7 @@
  * Which value fits a schema? Drawn from a seed: each optional property, each branch of a union and each length of an array
  * comes up; what is deep or large gets its least. Small and complete rather than lifelike.
  */
+import type { ToolHabits } from "../../config/tool-habits.ts";
 import type { Draws } from "./draws.ts";
 import { fits, patternsOf } from "./fits.ts";
 import { FORMATS } from "./formats.ts";
@@ -46,11 +47,14 @@ interface Settled {
 export class Values {
   readonly #root: Schema;
   readonly #weights: Weights;
+  readonly #habits: ToolHabits;
   readonly #patterns = new Map<string, Pattern>();
   #values = 0;
   #tries = 0;
 
-  constructor(root: Schema) {
+  /** `habits`: where the schema leaves it open. */
+  constructor(root: Schema, habits: ToolHabits = {}) {
+    this.#habits = habits;
     this.#root = root;
     this.#weights = new Weights(root);
   }
@@ -173,9 +177,9 @@ export class Values {
       case "string":
         return this.#text(schema, draws);
       case "integer":
-        return drawInteger(draws, schema);
+        return drawInteger(draws, schema, this.#habits.integers);
       case "number":
-        return drawNumber(draws, schema);
+        return drawNumber(draws, schema, this.#habits.numbers);
       case "boolean":
         return draws.chance(0.5);
       case "array":
@@ -241,8 +245,10 @@ export class Values {
     );
     if (least > most) throw new Unsatisfiable(`minItems (${least}) is greater than maxItems (${most})`);
     if (least > TEXT_MOST) throw new Unsatisfiable(`arrays of ${least} items; at most ${TEXT_MOST} are drawn`);
-    const widest = Math.min(most, Math.max(3, least + 3, first.length));
-    const length = this.#isLate(depth) ? least : least + draws.below(widest - least + 1);
+    const [from, to] = this.#habits.items ?? [least, Math.max(3, least + 3, first.length)];
+    const shortest = Math.min(most, Math.max(least, from));
+    const widest = Math.min(most, Math.max(shortest, to));
+    const length = this.#isLate(depth) ? least : shortest + draws.below(widest - shortest + 1);
     const items: Json[] = [];
     for (let i = 0; i < length; i++) {
       const item = this.#item(schema, first[i] ?? itemSchema(schema, i), items, draws, depth);
@@ -274,8 +280,9 @@ export class Values {
     const chosen: string[] = [];
     const optional = [...own.keys()].filter((key) => !required.has(key) && own.get(key) !== false);
     const room = most - required.size;
+    const share = depth === 0 ? this.#habits.optional : this.#habits.inner;
     const wanted = new Set(
-      optional.filter((key) => !late && draws.chance(presence(this.#weights.choices(own.get(key)!)))),
+      optional.filter((key) => !late && draws.chance(share ?? presence(this.#weights.choices(own.get(key)!)))),
     );
     for (const key of optional) if (required.size + wanted.size < least) wanted.add(key);
     for (const left = [...wanted]; wanted.size > Math.max(0, room); ) {

@@ -1,5 +1,6 @@
 /** What do streamed and collected answers share? What the server says of itself, what is known of a request, usage. */
 
+import type { ToolHabits } from "../../config/tool-habits.ts";
 import type { Vocabulary } from "../../content/types.ts";
 import { Finish, type Outcome, type Submission } from "../../engine/types.ts";
 import { AnswerParser, type ParserSetup } from "../answer-parser.ts";
@@ -39,6 +40,7 @@ export interface Server {
   readonly tools?: {
     readonly kind: ToolParserKind;
     readonly autoEnabled: boolean;
+    readonly habits?: ToolHabits | undefined;
     readonly parsed?: Accounting["parsed"];
   } | null;
   readonly requestLog?: ((line: string) => void) | null;

@@ -117,19 +117,28 @@ function planner(
   return (seed) => {
     const wanted = calls === null ? !answered && drawn(seed, CALLS) < share : calls !== false;
     if (free && !wanted) return null;
-    const called = calledOf(use, seed, calls);
-    return { form: tools.kind.name, text: "", spaced: free, calls: called.map(planned) };
+    const { habits, kind } = tools;
+    const called = calledOf(use, seed, calls, habits?.another);
+    return { form: kind.name, text: "", spaced: free, calls: called.map(planned), ...(habits ? { habits } : {}) };
   };
 }
 
-function calledOf({ tools, choice, parallel }: ToolUse, seed: number, calls: OrderedCalls): readonly ToolShape[] {
+/** `another`: the share of calls after which one more follows. */
+function calledOf(
+  { tools, choice, parallel }: ToolUse,
+  seed: number,
+  calls: OrderedCalls,
+  another: number | undefined,
+): readonly ToolShape[] {
   if (typeof choice === "object" && choice !== null)
     return tools.filter(({ name }) => name === choice.name).slice(0, 1);
   const ordered = Array.isArray(calls)
     ? calls.flatMap((name) => tools.filter((tool) => tool.name === name).slice(0, 1))
     : [];
   if (ordered.length > 0) return parallel ? ordered : ordered.slice(0, 1);
-  const count = parallel && drawn(seed, SECOND) < SECOND_CALL ? 2 : 1;
+  const most = !parallel ? 1 : another === undefined ? 2 : tools.length;
+  let count = 1;
+  while (count < most && drawn(seed, SECOND + count - 1) < (another ?? SECOND_CALL)) count++;
   return Array.from({ length: count }, (_, i) => tools[Math.floor(drawn(seed, WHICH + i) * tools.length)]!);
 }
 

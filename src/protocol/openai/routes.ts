@@ -168,10 +168,10 @@ function reasoningOf({ config, vocabulary }: OpenAiOptions): Server["reasoning"]
 }
 
 function toolsOf({ config, vocabulary, accounting }: OpenAiOptions): Server["tools"] {
-  const { toolCallParser: name, autoToolChoice = false } = config.wire ?? {};
+  const { toolCallParser: name, autoToolChoice = false, toolHabits: habits } = config.wire ?? {};
   if (name === undefined) return null;
   const parsed: Accounting["parsed"] = (...of) => accounting.parsed?.(...of);
-  return { kind: toolParserKind(name, vocabulary), autoEnabled: autoToolChoice, parsed };
+  return { kind: toolParserKind(name, vocabulary), autoEnabled: autoToolChoice, habits, parsed };
 }
 
 function keepAliveOf({ config, backend }: OpenAiOptions): Server["keepAlive"] {
