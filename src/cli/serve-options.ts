@@ -69,11 +69,21 @@ function resolveCompat(argv: readonly string[], env: Environment, readFile: (pat
     config: {
       ...resolved.config,
       ...loads,
+      ...podHeaders(env, resolved.config.port),
       readiness: { afterUs: startupUs },
       wire: { ...resolved.config.wire, errorHeader: true },
     },
     notices: [...notices, ...(unasked && workers > 1 ? [lost] : []), ...resolved.notices],
   };
+}
+
+/** By which tests of routers see who answered. */
+function podHeaders({ POD_NAME: pod, POD_NAMESPACE: namespace }: Environment, port: number) {
+  const headers = {
+    ...(pod ? { "x-inference-pod": pod, "x-inference-port": String(port) } : {}),
+    ...(namespace ? { "x-inference-namespace": namespace } : {}),
+  };
+  return pod || namespace ? { podHeaders: headers } : {};
 }
 
 /** The same from flags that are read already; `defaults` give way to every other place. For commands with the same options. */

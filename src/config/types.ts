@@ -205,6 +205,8 @@ export interface ServeConfig {
   readonly maxBodyBytes: number;
   readonly maxLogprobs: number;
   readonly enableRequestIdHeaders: boolean;
+  /** All answers carry them; names in lower case. Absent: none. */
+  readonly podHeaders?: Readonly<Record<string, string>>;
   readonly disableAccessLog: boolean;
   /** No `/openapi.json`, `/docs`, `/redoc`. */
   readonly disableFastapiDocs: boolean;

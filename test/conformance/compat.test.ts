@@ -67,10 +67,17 @@ test.each([
   });
 });
 
-test("--startup-duration: not ready so long, and healthy", async () => {
-  const late = await serve(["--compat", "llm-d-inference-sim", "--host", "127.0.0.1", "--startup-duration", "4s"]);
+test("--startup-duration: not ready so long, and healthy; a pod names itself", async () => {
+  const flags = ["--compat", "llm-d-inference-sim", "--host", "127.0.0.1", "--startup-duration", "4s"];
+  const late = await serve(flags, { POD_NAME: "pod-1", POD_NAMESPACE: "here" });
   const status = async (path: string) => (await fetch(late.url + path)).status;
   expect([await status("/health/ready"), await status("/health")]).toEqual([503, 200]);
+  const { headers } = await fetch(`${late.url}/v1/models`);
+  expect(["pod", "port", "namespace"].map((name) => headers.get(`x-inference-${name}`))).toEqual([
+    "pod-1",
+    "0",
+    "here",
+  ]);
   await eventually(async () => (await status("/health/ready")) === 200);
   await late.stop();
 });

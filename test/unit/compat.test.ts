@@ -154,6 +154,15 @@ test("what tools are called with: its defaults, and what was said", () => {
   expect(notices).toEqual([]);
 });
 
+test("a pod's headers come from its environment", () => {
+  expect(accepted("").config).not.toHaveProperty("podHeaders");
+  expect(accepted("--port 81", { env: { POD_NAME: "a" } }).config.podHeaders).toEqual({
+    "x-inference-pod": "a",
+    "x-inference-port": "81",
+  });
+  expect(accepted("", { env: { POD_NAMESPACE: "n" } }).config.podHeaders).toEqual({ "x-inference-namespace": "n" });
+});
+
 test("all ranks are behind the one port, which is said; a rank of its own is one engine", () => {
   const several = accepted("--data-parallel-size 4 --max-num-seqs 2 --max-waiting-queue-length 3");
   expect(several.config).toMatchObject({ dataParallelSize: 4, door: { requests: 20 } });

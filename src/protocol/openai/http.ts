@@ -35,6 +35,8 @@ export class Http {
   readonly #cors: Cors;
   /** Something may have made the engine stand still. */
   readonly #releases: boolean;
+  /** Answers carry more than their own headers. */
+  readonly #adds: boolean;
   readonly #methods: ReadonlyMap<string, readonly string[]>;
 
   /** `methods`: what is served under each path. */
@@ -43,6 +45,7 @@ export class Http {
     const allowed = requestOrdersOf(options.config);
     const ours = options.plays !== undefined || options.fixtures !== undefined;
     this.#releases = allowed === "all" || (allowed === "answers" && ours);
+    this.#adds = options.config.enableRequestIdHeaders || options.config.podHeaders !== undefined;
     this.#keys = options.config.apiKeys.map(digest);
     this.#cors = new Cors(options.config.wire?.cors);
     this.#methods = new Map(Object.entries({ ...methods, ...options.otherRoutes }));
@@ -140,11 +143,11 @@ export class Http {
     body: string | EventSink | null,
     headers: Readonly<Record<string, string>>,
   ): Response {
-    const { accessLog, config } = this.#options;
+    const { accessLog } = this.#options;
     this.visitOf(context)?.done(status, typeof body === "string" ? Buffer.byteLength(body) : 0);
     if (accessLog !== null) this.#log(context, status, accessLog);
     if (this.#releases) this.#release(context);
-    const plain = !config.enableRequestIdHeaders && this.#cors.off;
+    const plain = !this.#adds && this.#cors.off;
     return sent(context, status, body, plain ? headers : this.#withMore(context.request, status, headers));
   }
 
@@ -155,8 +158,9 @@ export class Http {
       const { vary, ...application } = headers;
       Object.assign(more, application, this.#cors.headersFor(request), { vary });
     } else Object.assign(more, headers);
-    if (this.#options.config.enableRequestIdHeaders)
-      more["x-request-id"] = request.headers.get("x-request-id") ?? randomHex(16);
+    const { enableRequestIdHeaders, podHeaders } = this.#options.config;
+    Object.assign(more, podHeaders);
+    if (enableRequestIdHeaders) more["x-request-id"] = request.headers.get("x-request-id") ?? randomHex(16);
     return more;
   }
 
