@@ -16,6 +16,7 @@ const SHAPES = {
 function becomes({ fate }: Key): string {
   if ("as" in fate) return `\`--${fate.as}\``;
   if ("shapes" in fate) return SHAPES[fate.shapes];
+  if ("differs" in fate) return `so anyway; ${fate.differs}`;
   return "ignored" in fate ? "ignored" : `a warning: ${fate.unsupported}`;
 }
 

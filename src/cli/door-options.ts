@@ -1,6 +1,6 @@
 /** Which options guard the server's door: TLS, the sizes and times that it allows? */
 import { DOOR, type DoorConfig, HTTP_SERVERS, RETRY_AFTER_FORMS, type TlsConfig } from "../config/door.ts";
-import { choice, integer, namesOf, number, type Option, text } from "./option.ts";
+import { choice, integer, namesOf, number, type Option, text, toggle } from "./option.ts";
 
 const group = "Server";
 
@@ -30,6 +30,13 @@ export const doorOptions = {
     group,
     default: "none",
     about: "Certificate, with its chain: the server speaks HTTPS. May hold the private key too.",
+  },
+  "self-signed-certs": {
+    ...toggle,
+    group,
+    default: "false",
+    about: "The server speaks HTTPS with a certificate that it makes at the start; each worker process makes its own.",
+    ours: true,
   },
   "ssl-ca-certs": {
     ...text("FILE", "the path of a PEM file"),
@@ -113,9 +120,15 @@ type Values = { readonly [K in keyof typeof doorOptions]?: ReturnType<(typeof do
 export function tlsConfig(
   values: Values,
   at: (option: string) => string,
-): { readonly tls?: TlsConfig } | { readonly error: string } {
+): { readonly tls?: TlsConfig | "self-signed" } | { readonly error: string } {
   const { "ssl-certfile": certfile, "ssl-keyfile": keyfile, "ssl-ca-certs": caCerts } = values;
   const certReqs = values["ssl-cert-reqs"] ?? 0;
+  if (values["self-signed-certs"]) {
+    const besides = (["ssl-certfile", "ssl-keyfile", "ssl-ca-certs"] as const).find(
+      (name) => values[name] !== undefined,
+    );
+    return besides ? { error: `${at(besides)}: not beside --self-signed-certs` } : { tls: "self-signed" };
+  }
   if (certfile === undefined) {
     const lonely = (["ssl-keyfile", "ssl-ca-certs"] as const).find((name) => values[name] !== undefined);
     if (lonely !== undefined) return { error: `${at(lonely)}: there is no TLS without --ssl-certfile` };

@@ -2,6 +2,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { TlsConfig } from "./door.ts";
+import { selfSigned } from "./self-signed.ts";
 
 /** As `Bun.serve` takes them. */
 export interface TlsFiles {
@@ -16,7 +17,11 @@ export interface TlsFiles {
 const CERT_NONE = 0;
 
 /** `error`: one line that names the flag, the file and what is wrong with it. */
-export function readTls({ certfile, keyfile, caCerts, certReqs }: TlsConfig): TlsFiles | { readonly error: string } {
+export function readTls(tls: TlsConfig | "self-signed"): TlsFiles | { readonly error: string } {
+  return tls === "self-signed" ? { ...selfSigned(), requestCert: false, rejectUnauthorized: false } : readFiles(tls);
+}
+
+function readFiles({ certfile, keyfile, caCerts, certReqs }: TlsConfig): TlsFiles | { readonly error: string } {
   const texts = { "ssl-certfile": certfile, "ssl-keyfile": keyfile ?? certfile, "ssl-ca-certs": caCerts };
   const read: Partial<Record<keyof typeof texts, string>> = {};
   for (const [name, path] of Object.entries(texts) as [keyof typeof texts, string | null][]) {

@@ -197,7 +197,7 @@ export interface ServeConfig {
   readonly port: number;
   readonly apiKeys: readonly string[];
   /** Absent: plain HTTP. */
-  readonly tls?: TlsConfig;
+  readonly tls?: TlsConfig | "self-signed";
   /** Absent: the defaults of `config/door.ts`. */
   readonly door?: DoorConfig;
   readonly streamInterval: number;

@@ -28,6 +28,25 @@ writeFileSync(both, pem("server.pem") + pem("server.key"));
 
 const portOf = ({ url }: Server) => Number(new URL(url).port);
 const get = (url: string, more: object = {}) => fetch(url, { tls: { ca, ...more } });
+test("--self-signed-certs: a certificate for this machine, and no file beside it", async () => {
+  const server = await serve([...FLAGS, "--self-signed-certs"]);
+  const seen = Promise.withResolvers<tls.PeerCertificate>();
+  const socket = tls.connect({ port: portOf(server), host: "127.0.0.1", rejectUnauthorized: false }, () =>
+    seen.resolve(socket.getPeerCertificate()),
+  );
+  const { subjectaltname, raw } = await seen.promise;
+  socket.destroy();
+  expect(subjectaltname).toContain("DNS:localhost");
+  const certificate = `-----BEGIN CERTIFICATE-----\n${raw.toString("base64")}\n-----END CERTIFICATE-----\n`;
+  const answer = await fetch(`${server.url}/health`, { tls: { ca: certificate } });
+  expect(answer.status).toBe(200);
+  await expect(fetch(`${server.url}/health`)).rejects.toThrow();
+  await server.stop();
+  expect(resolveServeConfig([...PAIR, "--self-signed-certs"], {}, () => "")).toEqual({
+    error: "--ssl-certfile: not beside --self-signed-certs",
+  });
+});
+
 afterAll(() => rmSync(folder, { recursive: true }));
 
 describe.each(HTTP_SERVERS)("--http-server %s", (http) => {

@@ -154,6 +154,14 @@ test("what tools are called with: its defaults, and what was said", () => {
   expect(notices).toEqual([]);
 });
 
+test("what is so anyway is said to be so", () => {
+  expect(accepted("--force-dummy-tokenizer --hash-seed 7 --self-signed-certs").notices).toEqual([
+    "--force-dummy-tokenizer: tokens are those of the built-in vocabulary: other ids, and other counts",
+    "--hash-seed: no hash of a block is ever shown, so nothing depends on it",
+  ]);
+  expect(accepted("--self-signed-certs").config.tls).toBe("self-signed");
+});
+
 test("a pod's headers come from its environment", () => {
   expect(accepted("").config).not.toHaveProperty("podHeaders");
   expect(accepted("--port 81", { env: { POD_NAME: "a" } }).config.podHeaders).toEqual({

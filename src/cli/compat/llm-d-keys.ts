@@ -15,6 +15,8 @@ export type Fate =
   | { readonly shapes: Shaped }
   /** Means nothing there either. */
   | { readonly ignored: true }
+  /** Is so anyway, but for what is said at the start. */
+  | { readonly differs: string }
   /** What to do instead, or why there is no such thing; said at the start. */
   | { readonly unsupported: string };
 
@@ -85,7 +87,7 @@ export const KEYS: Readonly<Record<string, Key>> = {
     "value",
     "no answer ends with cache_threshold; prompt_tokens_details (--enable-prompt-tokens-details) says how much was found",
   ),
-  "hash-seed": ignored("value"),
+  "hash-seed": { takes: "value", fate: { differs: "no hash of a block is ever shown, so nothing depends on it" } },
   "zmq-endpoint": unsupported("value", NO_EVENTS),
   "zmq-max-connect-attempts": unsupported("value", NO_EVENTS),
   "event-batch-size": unsupported("value", NO_EVENTS),
@@ -105,11 +107,14 @@ export const KEYS: Readonly<Record<string, Key>> = {
   "mm-render-timeout": unsupported("value", NO_TOKENIZER),
   "uds-socket-path": unsupported("value", NO_TOKENIZER),
   "tokenizers-cache-dir": unsupported("value", NO_TOKENIZER),
-  "force-dummy-tokenizer": unsupported("switch", NO_TOKENIZER),
+  "force-dummy-tokenizer": {
+    takes: "switch",
+    fate: { differs: "tokens are those of the built-in vocabulary: other ids, and other counts" },
+  },
   "default-embedding-dimensions": unsupported("value", "there are no embeddings"),
   "ssl-certfile": as("value", "ssl-certfile"),
   "ssl-keyfile": as("value", "ssl-keyfile"),
-  "self-signed-certs": unsupported("switch", "name a certificate with --ssl-certfile and --ssl-keyfile"),
+  "self-signed-certs": as("switch", "self-signed-certs"),
   "fake-metrics": unsupported(
     "list",
     "metrics show what happens, so load makes them move; --bug brings back known defects",

@@ -65,6 +65,7 @@ function translate(said: Sayings, rest: Flags): Translated | Refused {
     // An empty list is the default.
     if (takes === "list" && texts.length === 0) continue;
     if ("as" in fate) options.push(given(lookup(fate.as)!, texts, where));
+    else if ("differs" in fate && meant(texts)) notices.push(`${where}: ${fate.differs}`);
     else if ("unsupported" in fate && meant(texts)) notices.push(`${where}: not supported; ${fate.unsupported}`);
   }
   const asked = (key: string) => said.get(key);
