@@ -85,6 +85,7 @@ export class Exchange implements Output, Reading {
     if (this.#state !== State.Waiting) return;
     this.#obey(headers);
     this.#state = State.Streaming;
+    this.request.forget();
     const length = this.#headOnly ? null : CHUNKED;
     this.#send(headText(status, headers, length, !this.keepAlive, this.line.date()), "");
     this.#stream!.begin();

@@ -29,6 +29,8 @@ const PIECE_BYTES = 65_536;
 /** Most heads are shorter. */
 const FRONT_BYTES = 512;
 
+const NOTHING = Buffer.alloc(0);
+
 const REQUEST = 1;
 const OK = 0;
 const PAUSED_UPGRADE = 22;
@@ -80,7 +82,7 @@ export class Parser {
   /** In WebAssembly; 0: freed. */
   #at: number;
   /** The piece that is being read. */
-  #piece!: Buffer;
+  #piece: Buffer = NOTHING;
   /** Its beginning as text, once something of it is wanted: cutting a text is free, making one is not. */
   #front: string | null = null;
   #busy = false;
@@ -126,6 +128,9 @@ export class Parser {
       code = llhttp.llhttp_execute(this.#at, pieceAt, piece.length);
     } finally {
       this.#busy = false;
+      // A connection lives long, and may be silent: what it sent last is not kept for it.
+      this.#piece = NOTHING;
+      this.#front = null;
     }
     // What follows a request for another protocol is not looked at, in this piece.
     if (code === PAUSED_UPGRADE) llhttp.llhttp_resume_after_upgrade(this.#at);
@@ -189,6 +194,8 @@ export class Parser {
       fields: new Fields(this.#names, this.#values),
       keepAlive: keepAlive && version !== "1.0",
     });
+    this.#names = [];
+    this.#values = [];
     return upgrade === 0 ? OK : 1;
   }
 

@@ -1,8 +1,10 @@
 /** What does a handler see of a request? The part of `Request` that is read here, over bytes that may still be coming. */
-import type { Fields, Head } from "./fields.ts";
+import { Fields, type Head } from "./fields.ts";
 
 /** Body that nobody reads, beyond which the connection is not read either; uvicorn's `HIGH_WATER_LIMIT`. */
 const UNREAD_MOST = 65_536;
+
+const NONE = new Fields([], []);
 
 /** Stops and goes on with reading what the client sends. */
 export interface Reading {
@@ -37,7 +39,7 @@ export class IncomingRequest<R extends Reading = Reading> {
   readonly url: string;
   /** Path and query, as they were sent. */
   readonly target: string;
-  readonly headers: Fields;
+  headers: Fields;
   readonly #reading: R;
   #parts: Uint8Array[] = [];
   #unread = 0;
@@ -136,6 +138,11 @@ export class IncomingRequest<R extends Reading = Reading> {
   ended(): void {
     this.#complete = true;
     this.#rouse();
+  }
+
+  /** A stream has begun, which may last for hours: nobody asks for the head any more. */
+  forget(): void {
+    this.headers = NONE;
   }
 
   /** What is there and what comes is thrown away. */
