@@ -136,10 +136,8 @@ export class Generator {
     if ("form" in read) form = read.form as Form;
     if (!this.#options.alive()) return refuse(engineDead);
     const count = (request.kind === "chat" ? (request.conversations?.length ?? 1) : request.prompts.length) * request.n;
-    const full = this.#queue.refuses(count);
+    const full = this.#queue.refuses(count) ?? (request.stream ? this.#door.refusesStream() : null);
     if (full !== null) return refuse(full);
-    const streams = request.stream ? this.#door.refusesStream() : null;
-    if (streams !== null) return refuse(streams);
     const ordered = this.#orders.of(http, request, body);
     if (ordered !== null && "error" in ordered) return refuse(ordered.error);
 
@@ -168,6 +166,7 @@ export class Generator {
         if (all.some((ids) => ids.length > LONG_PROMPT_TOKENS)) await backend.spare();
       });
       await this.#arrivals.pass(ready);
+      backend.consumed(body.length); // what waited was no garbage yet
       if (http.signal.aborted) return this.#left(context, ticket);
       if (prompts === null) return refuse(internalError); // the encoder died
     } else {
