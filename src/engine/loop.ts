@@ -155,7 +155,8 @@ export class Loop {
     deliver();
     if (rows > 0) {
       const endUs = clock.now();
-      if (!free) lateness.late(startUs - dueUs, endUs - dueUs);
+      // From when it was due as planned: a boundary that was moved would hide the very worst.
+      if (!free) lateness.late(startUs - dueUs + rebasedUs, endUs - dueUs + rebasedUs);
       lateness.wrote(endUs - startUs);
       onStep?.(dueUs, startUs, endUs);
       watch?.took(dueUs, startUs, endUs);

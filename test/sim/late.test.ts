@@ -87,6 +87,9 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     let calls = 0;
     const late = run(() => (++calls === 7 ? 3_000_000 : 0), asyncScheduling);
     expect(late.lateness.clockRebasedSeconds).toBe(3);
+    // That step was late by all of it, and the histogram says so.
+    expect(late.lateness.stepStartLateness.sum).toBeCloseTo(3, 6);
+    expect(late.lateness.stepsLate).toBe(1);
     // Only those that were there at that time have it in their rows.
     expect(new Set(late.lateRows.map(({ trail }) => trail.rebasedUs))).toEqual(new Set([0, 3_000_000]));
     const gap = (steps: readonly { dueUs: number }[]) => steps.slice(1).map(({ dueUs }, i) => dueUs - steps[i]!.dueUs);
