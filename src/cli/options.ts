@@ -312,7 +312,8 @@ export const serveOptions = {
     ...text("KEY", "a key"),
     group: "Stand-in",
     default: "none: /admin/config is no path",
-    about: "Whoever has it may change timing, admission, failures, fixtures and logs of the running server: docs/admin.md.",
+    about:
+      "Whoever has it may change timing, admission, failures, fixtures and logs of the running server: docs/admin.md.",
     ours: true,
   },
   role: {
