@@ -65,8 +65,8 @@ export async function drive(server: Server): Promise<Scrapes> {
   const streams = Array.from({ length: 6 }, (_, i) =>
     generate({ prompt: `${i} gone `.repeat(12), max_tokens: 180, stream: true }, { signal: leave.signal }),
   );
-  // The first two have their heads: they run.
-  await Promise.all(streams.slice(0, 2));
+  // The first two have their first tokens: they run.
+  await Promise.all(streams.slice(0, 2).map(async (stream) => (await stream).body!.getReader().read()));
   await look();
   leave.abort();
   await Promise.allSettled(streams);
