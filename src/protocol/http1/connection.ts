@@ -110,7 +110,7 @@ export class Connection implements Line, ParserEvents {
       const first = this.#backlog[0]!;
       const wanted = first.length - this.#backlogFrom;
       const taken = this.#socket.write(first, this.#backlogFrom, wanted);
-      if (taken < 0) return; // `lost` follows
+      if (taken < 0) return this.#failed();
       if (taken < wanted) {
         this.#backlogFrom += taken;
         return;
@@ -173,7 +173,7 @@ export class Connection implements Line, ParserEvents {
       taken = this.#socket.write(bytes, 0, length);
       if (taken === length) return 0;
     }
-    // A closed socket takes nothing more, and whoever writes waits until that is told: `lost` follows.
+    if (taken < 0) this.#failed();
     const left = taken < 0 ? length : length - taken;
     // A copy: `bytes` is where the next chunk is put together, and a Buffer's `slice` is a view.
     if (taken >= 0) this.#backlog.push(Buffer.from(bytes.subarray(taken, length)));
@@ -237,6 +237,14 @@ export class Connection implements Line, ParserEvents {
     this.#forget();
     if (this.#backlog.length === 0) this.#socket.end();
     for (const exchange of this.#exchanges.splice(0)) if (exchange.started) exchange.gone();
+  }
+
+  /** The client left, and nobody would say so where reading is paused. Whoever writes is told when it is done writing. */
+  #failed(): void {
+    queueMicrotask(() => {
+      this.#socket.terminate();
+      this.lost();
+    });
   }
 
   #wait(): void {
