@@ -310,3 +310,22 @@ test("a port in use: one line, exit 2 or 1, as with Bun's server", () => {
   expect(run("socket")).toEqual(run("bun"));
   expect(run("socket")[1]).toContain("in use");
 });
+
+test("a client that leaves while requests sent ahead wait: its stream ends", async () => {
+  const server = await serve([...FLAGS, "--timing", "constant:ttft=5ms,itl=5ms"]);
+  try {
+    const fields = { model: "m", prompt: "Hello", max_tokens: 2000, ignore_eos: true, stream: true };
+    const body = JSON.stringify(fields);
+    const head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
+    const one = `${head}Content-Length: ${body.length}\r\n\r\n${body}`;
+    const socket = net.connect(Number(new URL(server.url).port), "127.0.0.1", () => socket.write(one + one));
+    socket.on("error", () => {});
+    await new Promise((seen) => socket.once("data", seen));
+    socket.resetAndDestroy();
+    await eventually(async () => (await sample(server.url, "understudy_streams_open")) === 0);
+    await eventually(async () => (await sample(server.url, "understudy_requests_open")) === 0);
+    expect(await sample(server.url, "vllm:num_requests_running")).toBe(0);
+  } finally {
+    await server.stop();
+  }
+});
