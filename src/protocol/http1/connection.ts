@@ -110,7 +110,10 @@ export class Connection implements Line, ParserEvents {
       const first = this.#backlog[0]!;
       const wanted = first.length - this.#backlogFrom;
       const taken = this.#socket.write(first, this.#backlogFrom, wanted);
-      if (taken < 0) return this.#failed();
+      if (taken < 0) {
+        this.#failed();
+        return;
+      }
       if (taken < wanted) {
         this.#backlogFrom += taken;
         return;
