@@ -8,7 +8,7 @@
 import fc from "fast-check";
 import { chatPieces, readChat } from "../src/protocol/openai/read.ts";
 import { isLarge } from "../src/protocol/pieces.ts";
-import type { Limits } from "../src/protocol/request.ts";
+import { LIMITS } from "../test/limits.ts";
 import { schemas } from "../test/structured/schemas.ts";
 import { median } from "./lib/numbers.ts";
 import { known, number, text } from "./lib/options.ts";
@@ -182,15 +182,6 @@ function pair(name: string, constrained: object[]): readonly [string, object[], 
   return [name, constrained, constrained.map((carried) => ({ metadata: carried }))];
 }
 
-const LIMITS: Limits = {
-  maxModelLen: 131_072,
-  maxLogprobs: 20,
-  vocabularySize: 201_088,
-  maxTokenCharacters: 128,
-  servedModelNames: ["m"],
-  loraNames: [],
-  parsesTools: true,
-};
 const TRIES = 5;
 
 /**

@@ -3,16 +3,7 @@ import { expect, test } from "bun:test";
 import { constraintError } from "../../src/protocol/openai/constraints.ts";
 import { readChat } from "../../src/protocol/openai/read.ts";
 import type { PythonValue } from "../../src/protocol/python-value.ts";
-import type { Limits } from "../../src/protocol/request.ts";
-
-const LIMITS: Limits = {
-  maxModelLen: 131_072,
-  maxLogprobs: 20,
-  vocabularySize: 201_088,
-  maxTokenCharacters: 128,
-  servedModelNames: ["m"],
-  loraNames: [],
-};
+import { LIMITS } from "../limits.ts";
 
 const properties = Object.fromEntries(
   Array.from({ length: 10_000 }, (_, i) => [`p${i}`, { type: "string", description: "x".repeat(60) }]),

@@ -5,17 +5,8 @@ import { dialectTables } from "../../scripts/dialect-tables.ts";
 import { chatPieces, completionPieces, readChat, readCompletion } from "../../src/protocol/openai/read.ts";
 import { inTurns, type Pieces } from "../../src/protocol/pieces.ts";
 import { parsePython, plainPieces, pythonPieces } from "../../src/protocol/python-json.ts";
-import type { Limits } from "../../src/protocol/request.ts";
+import { LIMITS } from "../limits.ts";
 
-const LIMITS: Limits = {
-  maxModelLen: 131_072,
-  maxLogprobs: 20,
-  vocabularySize: 201_088,
-  maxTokenCharacters: 128,
-  servedModelNames: ["m"],
-  loraNames: [],
-  parsesTools: true,
-};
 const JSON_TYPE = "application/json";
 const bytes = (body: unknown) => new TextEncoder().encode(typeof body === "string" ? body : JSON.stringify(body));
 const range = <T>(count: number, of: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => of(i));

@@ -1,0 +1,12 @@
+/** What validation knows of a server, where a test or a bench reads bodies without one. */
+import type { Limits } from "../src/protocol/request.ts";
+
+export const LIMITS: Limits = {
+  maxModelLen: 131_072,
+  maxLogprobs: 20,
+  vocabularySize: 201_088,
+  maxTokenCharacters: 128,
+  servedModelNames: ["m"],
+  loraNames: [],
+  parsesTools: true,
+};
