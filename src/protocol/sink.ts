@@ -30,6 +30,8 @@ export interface SinkEvents {
 
 /** A front that takes answers as they are, where `Bun.serve` takes a `Response`. The `Response`s it gives are to be handed on. */
 export interface DirectFront {
+  /** The body, where all of it is there; once. null: it is still to come. */
+  body(request: Request): Uint8Array | null;
   /** `headers` in their order; the front adds date, length and what ends the connection. null: no body. */
   answer(
     request: Request,

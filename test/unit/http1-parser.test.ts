@@ -102,6 +102,48 @@ test("byte by byte", () => {
   );
 });
 
+test("a head that came before is heard as the first time", () => {
+  // Whatever is known by now, of these bytes or of others: byte by byte nothing is.
+  const whole = fc.oneof(plain, counted, chunked, stream.map(String)).map((text) => Buffer.from(text, "latin1"));
+  fc.assert(
+    fc.property(fc.array(whole, { minLength: 1, maxLength: 4 }), cuts, (all, places) => {
+      const bytes = Buffer.concat(all);
+      const single = hear(Array.from(bytes, (_, i) => bytes.subarray(i, i + 1)));
+      for (const parts of [all, all, [bytes], [bytes], cut(bytes, places), cut(bytes, places)]) {
+        const again = hear(parts);
+        expect([again.fed, again.events]).toEqual([single.fed, single.events]);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("a head that is known is still too long where less is allowed", () => {
+  const request = Buffer.from("POST /v1/completions HTTP/1.1\r\nHost: known-but-long\r\nContent-Length: 2\r\n\r\n{}");
+  for (let i = 0; i < 3; i++) expect(hear([request, request]).events).toHaveLength(4);
+  expect(hear([request], 30).fed).toBe(Fed.TooLarge);
+});
+
+test("what was sent behind a known head that is not whole is part of it", () => {
+  const [head, body] = ["POST /a HTTP/1.1\r\nHost: known\r\nContent-Length: 4\r\n\r\n", "body"];
+  const once = hear([Buffer.from(head + body)]).events;
+  expect(hear([Buffer.from(head + body), Buffer.from(`${head}bo`), Buffer.from("dy")]).events).toEqual([
+    ...once,
+    ...once,
+  ]);
+  expect(hear([Buffer.from(head + body), Buffer.from(head), Buffer.from(body)]).events).toEqual([...once, ...once]);
+  expect(hear([Buffer.from(head + body + head + body)]).events).toEqual([...once, ...once]);
+});
+
+test("bytes that look like a request that is known are none within a body, or behind the last request", () => {
+  const known = "POST /k HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}";
+  hear([Buffer.from(known)]);
+  const outer = Buffer.from(`POST /o HTTP/1.1\r\nContent-Length: ${known.length}\r\n\r\n`);
+  expect(hear([outer, Buffer.from(known)]).events[1]).toBe(`body ${known}`);
+  const last = Buffer.from("GET /l HTTP/1.1\r\nConnection: close\r\n\r\n");
+  expect(hear([last, Buffer.from(known)]).events).toHaveLength(2);
+});
+
 test("requests in a row are each heard, in order", () => {
   // Behind one of HTTP/1.0, which ends the connection, nothing is heard.
   const lasting = requests.map((all) => all.map((one) => one.replace("HTTP/1.0", "HTTP/1.1")));

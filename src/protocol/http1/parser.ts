@@ -4,6 +4,7 @@
  */
 import wasm from "undici/lib/llhttp/llhttp-wasm.js";
 import { Fields, type Head } from "./fields.ts";
+import { KnownHeads } from "./known-heads.ts";
 
 /** Told in the order of the bytes, while they are fed. Parts are views of what was fed. */
 export interface ParserEvents {
@@ -28,6 +29,8 @@ const LINES_MOST = 10_000;
 const PIECE_BYTES = 65_536;
 /** Most heads are shorter. */
 const FRONT_BYTES = 512;
+const HEAD_END = "\r\n\r\n";
+const knownHeads = new KnownHeads();
 
 const NOTHING = Buffer.alloc(0);
 
@@ -88,6 +91,14 @@ export class Parser {
   #busy = false;
   #freed = false;
   #tooLarge = false;
+  /** All that was fed are whole messages, and one may follow: only then may llhttp be passed by. */
+  #between = true;
+  /** Heads of the piece that is being read, the last of them, and bytes of bodies. */
+  #heads = 0;
+  #head: Head | null = null;
+  #bodyBytes = 0;
+  /** By what the last head says, another message may follow. */
+  #goesOn = true;
   /** Of the head that is being read. */
   #headBytes = 0;
   #target = "";
@@ -106,6 +117,7 @@ export class Parser {
   }
 
   feed(bytes: Buffer): Fed {
+    if (this.#between && this.#feedKnown(bytes)) return Fed.Fine;
     for (let from = 0; from < bytes.length; from += PIECE_BYTES) {
       const fed = this.#feedPiece(
         from === 0 && bytes.length <= PIECE_BYTES ? bytes : bytes.subarray(from, from + PIECE_BYTES),
@@ -115,10 +127,34 @@ export class Parser {
     return Fed.Fine;
   }
 
+  /** A request whose head came before, and nothing else. */
+  #feedKnown(bytes: Buffer): boolean {
+    this.#front = bytes.toString("latin1", 0, FRONT_BYTES);
+    const end = this.#front.indexOf(HEAD_END);
+    const known = end === -1 ? undefined : knownHeads.get(this.#front.substring(0, end + HEAD_END.length));
+    if (known === undefined || this.#freed || known.countedBytes > this.#headBytesMost) return false;
+    if (end + HEAD_END.length + known.bodyBytes !== bytes.length) return false;
+    this.#front = null;
+    this.#events.onHead(known.head);
+    if (known.bodyBytes > 0) this.#events.onBody(bytes.subarray(end + HEAD_END.length));
+    this.#events.onComplete();
+    return true;
+  }
+
+  #learn(front: string, bytes: number): void {
+    const headBytes = front.indexOf(HEAD_END) + HEAD_END.length;
+    // Only of a body that was sent as it is does the length fit.
+    if (this.#heads !== 1 || headBytes < HEAD_END.length || headBytes + this.#bodyBytes !== bytes) return;
+    const known = { head: this.#head!, countedBytes: this.#headBytes, bodyBytes: this.#bodyBytes };
+    knownHeads.add(front.substring(0, headBytes), known);
+  }
+
   #feedPiece(piece: Buffer): Fed {
     if (this.#freed) return Fed.Fine;
+    const begins = this.#between;
     this.#piece = piece;
-    this.#front = null;
+    this.#heads = 0;
+    this.#bodyBytes = 0;
     if (memory.length === 0) memory = new Uint8Array(llhttp.memory.buffer);
     memory.set(piece, pieceAt);
     current = this;
@@ -126,11 +162,13 @@ export class Parser {
     let code: number;
     try {
       code = llhttp.llhttp_execute(this.#at, pieceAt, piece.length);
+      if (code === OK && begins && this.#between && this.#front !== null) this.#learn(this.#front, piece.length);
     } finally {
       this.#busy = false;
       // A connection lives long, and may be silent: what it sent last is not kept for it.
       this.#piece = NOTHING;
       this.#front = null;
+      this.#head = null;
     }
     // What follows a request for another protocol is not looked at, in this piece.
     if (code === PAUSED_UPGRADE) llhttp.llhttp_resume_after_upgrade(this.#at);
@@ -153,6 +191,7 @@ export class Parser {
 
   /** For llhttp, as all below. */
   begin(): number {
+    this.#between = false;
     this.#headBytes = 0;
     this.#target = "";
     this.#names = [];
@@ -187,13 +226,16 @@ export class Parser {
     if (target === null) return REFUSED;
     const [major, minor] = [llhttp.llhttp_get_http_major(this.#at), llhttp.llhttp_get_http_minor(this.#at)];
     const version = major === 1 && minor === 1 ? "1.1" : `${major}.${minor}`;
-    this.#events.onHead({
+    this.#head = {
       method: methodName(llhttp.llhttp_get_method(this.#at)),
       target,
       version,
       fields: new Fields(this.#names, this.#values),
       keepAlive: keepAlive && version !== "1.0",
-    });
+    };
+    this.#heads++;
+    this.#goesOn = keepAlive && upgrade === 0;
+    this.#events.onHead(this.#head);
     this.#names = [];
     this.#values = [];
     return upgrade === 0 ? OK : 1;
@@ -201,11 +243,13 @@ export class Parser {
 
   body(at: number, length: number): number {
     const from = at - pieceAt;
+    this.#bodyBytes += length;
     this.#events.onBody(this.#piece.subarray(from, from + length));
     return OK;
   }
 
   complete(): number {
+    this.#between = this.#goesOn;
     this.#events.onComplete();
     return OK;
   }

@@ -35,11 +35,10 @@ class Left {
 /** `R`: who answers it. */
 export class IncomingRequest<R extends Reading = Reading> {
   readonly method: string;
-  /** With a host that stands for any: only the path and the query were sent. */
-  readonly url: string;
   /** Path and query, as they were sent. */
   readonly target: string;
   headers: Fields;
+  readonly #scheme: "http" | "https";
   readonly #reading: R;
   #parts: Uint8Array[] = [];
   #unread = 0;
@@ -54,9 +53,14 @@ export class IncomingRequest<R extends Reading = Reading> {
   constructor({ method, target, fields }: Head, scheme: "http" | "https", reading: R) {
     this.method = method;
     this.target = target;
-    this.url = `${scheme}://localhost${target}`;
+    this.#scheme = scheme;
     this.headers = fields;
     this.#reading = reading;
+  }
+
+  /** With a host that stands for any: only the path and the query were sent. */
+  get url(): string {
+    return `${this.#scheme}://localhost${this.target}`;
   }
 
   get reading(): R {
@@ -70,11 +74,19 @@ export class IncomingRequest<R extends Reading = Reading> {
 
   /** The whole body. Fails when the client leaves. */
   async bytes(): Promise<Uint8Array> {
+    const whole = this.whole();
+    if (whole !== null) return whole;
     this.#reading.wanted();
-    if (this.#complete && this.#parts.length === 1) return this.#taken()[0]!;
     const parts: Uint8Array[] = [];
     for await (const part of this.#read()) parts.push(part);
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+  }
+
+  /** The whole body, where it came at once; null: `bytes` is to be waited for. */
+  whole(): Uint8Array | null {
+    if (!this.#complete || this.#parts.length !== 1) return null;
+    this.#reading.wanted();
+    return this.#taken()[0]!;
   }
 
   async text(): Promise<string> {

@@ -90,6 +90,10 @@ export class HttpServer implements DirectFront, House {
     return this.#of(request).line;
   }
 
+  body(request: Request): Uint8Array | null {
+    return this.#of(request).request.whole();
+  }
+
   answer(...[request, status, headers, body]: Parameters<DirectFront["answer"]>): Response {
     this.#of(request).answer(status, headers, body);
     return TAKEN;

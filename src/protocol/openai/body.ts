@@ -21,11 +21,13 @@ export class Bodies {
   }
 
   /** The body, or the answer to one that is too large or too slow. Rejected when the client leaves. */
-  read({ request, server }: Context): Promise<Uint8Array | ErrorAnswer> | ErrorAnswer {
+  read({ request, server }: Context): Promise<Uint8Array | ErrorAnswer> | Uint8Array | ErrorAnswer {
     // A slow body has our limit, not that of a silent connection.
     server?.timeout(request, 0);
     const stated = request.headers.get("content-length");
     if (Number(stated) > this.#maxBytes) return this.#tooLarge;
+    const whole = stated === null ? null : server?.direct?.body(request);
+    if (whole) return whole;
     const body = stated === null ? this.#unstated(request) : request.bytes();
     return this.#late === null ? body : this.#inTime(body, this.#late);
   }

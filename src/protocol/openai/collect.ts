@@ -184,10 +184,16 @@ const NO_TRANSFER = ',"kv_transfer_params":null,"ec_transfer_params":null,"metri
 function bodyOf({ asked, choices }: CollectedAnswer): string {
   const { id, created, model, wishes, server, prompts } = asked;
   const { chat } = wishes;
-  const list = choices.map((choice) => (chat ? chatChoice(asked, choice) : completionChoice(asked, choice)));
+  let list = "";
+  let promptTokens = 0;
+  let completionTokens = 0;
+  for (const prompt of prompts) promptTokens += prompt.tokens;
+  for (const choice of choices) {
+    const one = chat ? chatChoice(asked, choice) : completionChoice(asked, choice);
+    list = list === "" ? one : `${list},${one}`;
+    completionTokens += choice.tokens;
+  }
   const fingerprint = server.fingerprint === null ? "null" : JSON.stringify(server.fingerprint);
-  const promptTokens = prompts.reduce((sum, { tokens }) => sum + tokens, 0);
-  const completionTokens = choices.reduce((sum, { tokens }) => sum + tokens, 0);
   const thoughts = wishes.parser?.reasoning ? choices.reduce((sum, one) => sum + (one.reasoningTokens ?? 0), 0) : null;
   const details =
     thoughts === null && !server.promptTokensDetails ? NO_USAGE_DETAILS : usageDetails(asked, choices, thoughts);

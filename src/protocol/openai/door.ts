@@ -37,7 +37,7 @@ export class Door {
   }
 
   /** The body of one that has entered, or its refusal. Rejected when the client leaves. */
-  read(context: Context): Promise<Uint8Array | ErrorAnswer> | ErrorAnswer {
+  read(context: Context): Promise<Uint8Array | ErrorAnswer> | Uint8Array | ErrorAnswer {
     return this.#overload.refuses(this.open) ?? this.#bodies.read(context);
   }
 

@@ -125,7 +125,8 @@ export class Generator {
       const shown = this.#door.shown(error);
       return this.#http.error(context, form === null || shown.asItIs ? shown : form.refused(shown));
     };
-    const body = await this.#door.read(context);
+    const reading = this.#door.read(context);
+    const body = reading instanceof Promise ? await reading : reading;
     if ("status" in body) return refuse(body);
     const arrivalUs = backend.nowUs();
     backend.consumed(body.length);
@@ -238,7 +239,7 @@ export class Generator {
     form?.accepted(aboutOf(asked, cut[0]!));
     this.#door.answers(ticket, answer);
     if (form?.background) return this.#goesOn(context, answer, form.background);
-    return this.#collect(context, answer);
+    return await this.#collect(context, answer);
   }
 
   /** The request is answered at once, and its answer goes on by itself. */
