@@ -61,14 +61,22 @@ export async function drive(server: Server): Promise<Scrapes> {
   await post("/resume");
   await look();
 
-  const leave = new AbortController();
+  const [waiting, running] = [new AbortController(), new AbortController()];
   const streams = Array.from({ length: 6 }, (_, i) =>
-    generate({ prompt: `${i} gone `.repeat(12), max_tokens: 180, stream: true }, { signal: leave.signal }),
+    generate(
+      { prompt: `${i} gone `.repeat(12), max_tokens: 180, stream: true },
+      { signal: (i < 2 ? running : waiting).signal },
+    ),
   );
   // The first two have their first tokens: they run.
   await Promise.all(streams.slice(0, 2).map(async (stream) => (await stream).body!.getReader().read()));
   await look();
-  leave.abort();
+  // The last step that the engine makes is one of requests that run: were one of those that wait the last to leave, no
+  // block would be in use as of that step.
+  waiting.abort();
+  await eventually(async () => (await waitingNow(server)) === 0);
+  await look();
+  running.abort();
   await Promise.allSettled(streams);
   await atRest(server);
   for (const since of [false, true]) await look(since);
@@ -80,6 +88,11 @@ async function scrape(server: Server, rest: boolean): Promise<Scrape> {
   const text = await answer.text();
   const atS = (performance.timeOrigin + performance.now()) / 1000;
   return { text, contentType: answer.headers.get("content-type") ?? "", atS, rest };
+}
+
+async function waitingNow({ url }: Server): Promise<number> {
+  const page = await (await fetch(`${url}/metrics`, { keepalive: false })).text();
+  return Number(/^vllm:num_requests_waiting\{.*\} (\S+)/m.exec(page)![1]);
 }
 
 /** No engine steps any more, and all gauges that are late have caught up. */
