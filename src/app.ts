@@ -214,6 +214,7 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
     backend: {
       submit: (generation, receiver) => fatal(() => engines.submit(generation, receiver)),
       nowUs: () => clock.now(),
+      catchUp: () => fatal(() => clock.catchUp?.()),
       spare: () => marks.beforeLongPrompt(() => spare.pass()),
       consumed: garbage.add,
       inFlight: () => engines.live,

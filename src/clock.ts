@@ -18,6 +18,8 @@ export interface Clock {
    */
   freeUntil?(): number;
   skip?(us: number): void;
+  /** Of real time: wakes now who should have been woken a while ago. For whoever does one piece of work after another in a turn. */
+  catchUp?(): void;
   /** Calls `run` in the next turn of the event loop: sockets are served in between. */
   turn(run: () => void): void;
   /** Calls `run` at the end of the current turn, before any other event. */
@@ -67,6 +69,9 @@ export function epochUsOf(us: number): number {
 /** Below this the wait spins through turns of the event loop: timers are a millisecond coarse, and early. */
 const SPIN_US = 250;
 
+/** Who is overdue by less is left to the end of the turn. */
+const OVERDUE_US = 1000;
+
 /**
  * Real time. With an alarm thread a wait costs no spinning but its last 0.2 ms; without one the last millisecond spins.
  * Several waits may be pending; the earliest is armed.
@@ -78,6 +83,7 @@ export class WallClock implements Clock {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #armedUs = Number.POSITIVE_INFINITY;
   #spinning = false;
+  #waking = false;
   #closed = false;
 
   constructor(makeAlarm?: (ring: () => void) => Alarm) {
@@ -101,6 +107,12 @@ export class WallClock implements Clock {
 
   nextUs(): number {
     return this.#pending[0]?.dueUs ?? Number.POSITIVE_INFINITY;
+  }
+
+  catchUp(): void {
+    const next = this.#pending[0];
+    if (next === undefined || this.#waking || wallUs() - next.dueUs < OVERDUE_US) return;
+    this.#wakeFirst();
   }
 
   turn(run: () => void): void {
@@ -139,6 +151,15 @@ export class WallClock implements Clock {
     }
   }
 
+  #wakeFirst(): void {
+    this.#waking = true;
+    try {
+      this.#pending.shift()!.wake?.();
+    } finally {
+      this.#waking = false;
+    }
+  }
+
   readonly #ring = (): void => {
     this.#armedUs = Number.POSITIVE_INFINITY;
     this.#arm();
@@ -147,10 +168,7 @@ export class WallClock implements Clock {
   readonly #spin = (): void => {
     const next = this.#pending[0];
     if (next && !this.#closed && next.wake === null) this.#pending.shift();
-    else if (next && !this.#closed && wallUs() >= next.dueUs) {
-      this.#pending.shift();
-      next.wake?.();
-    }
+    else if (next && !this.#closed && wallUs() >= next.dueUs) this.#wakeFirst();
     const following = this.#pending[0];
     if (following && !this.#closed && following.dueUs - wallUs() <= SPIN_US) {
       setImmediate(this.#spin);

@@ -4,7 +4,7 @@ import type { Outcome } from "../../engine/types.ts";
 import { type Deadlines, deadlines, type Expiring } from "../deadlines.ts";
 import type { ErrorAnswer } from "../request.ts";
 import { Bodies } from "./body.ts";
-import type { Accounting, HttpVisit, OpenAiOptions } from "./front.ts";
+import type { Accounting, Backend, HttpVisit, OpenAiOptions } from "./front.ts";
 import type { Context } from "./http.ts";
 import { Overload } from "./overload.ts";
 import { CountedOnce } from "./ticket.ts";
@@ -14,6 +14,7 @@ export class Door {
   open = 0;
   #streams = 0;
   readonly #accounting: Accounting;
+  readonly #backend: Backend;
   readonly #overload: Overload;
   readonly #bodies: Bodies;
   readonly #deadlines: Deadlines | null;
@@ -24,13 +25,15 @@ export class Door {
 
   constructor(options: OpenAiOptions) {
     this.#accounting = options.accounting;
+    this.#backend = options.backend;
     this.#overload = new Overload(options);
     this.#bodies = new Bodies(options);
     this.#deadlines = deadlines(doorOf(options.config).requestTimeoutS, options.backend);
   }
 
-  /** One more; settling its ticket counts it and lets it out. */
+  /** One more; settling its ticket counts it and lets it out. Many may come in one turn: the engine's steps go before them. */
   enter(): CountedOnce {
+    this.#backend.catchUp?.();
     this.open++;
     this.#accounting.opened();
     return new CountedOnce(this.#settled);
