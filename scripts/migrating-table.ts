@@ -3,11 +3,12 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { KEYS, type Key } from "../src/cli/compat/llm-d-keys.ts";
 
 const SHAPES = {
+  fakes: "`--fake-metrics`",
   timing: "`--timing`, `--jitter`, `--overhead-jitter`: see Time",
   limits: "`--limit-concurrency` with `--overload-status 429`",
   cache: "`--num-gpu-blocks-override`, one more for the block that is set aside",
   answers: "`--answers`: random is prose",
-  log: "the access log, else off",
+  log: "the access log with `log-http`, else off; `--enable-log-requests` with `v` from 4 on",
   tools: "`--tool-arguments`, `--tool-call-share`: see Tools",
   ranks: "`--data-parallel-size`: all ranks on the one port; 1 where a rank is given",
   readiness: "`/health/ready` answers 503 so long, and `/health` 200",

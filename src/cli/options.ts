@@ -345,6 +345,13 @@ export const serveOptions = {
     about: "Defects that the metrics get on purpose, so that a checker finds them: docs/bug-modes.md.",
     ours: true,
   },
+  "fake-metrics": {
+    ...text("JSON", "a JSON object"),
+    group: "Stand-in",
+    default: "none",
+    about: "What some of vLLM's metrics show instead of what is so: docs/bug-modes.md.",
+    ours: true,
+  },
   "truth-log": {
     ...text("FILE", "the path of a file"),
     group: "Stand-in",

@@ -1,5 +1,6 @@
 /** From what was said to a complete configuration: defaults of vLLM 0.33, of the preset's model and of its GPU. */
 import { BLOCK_SIZE, batchDefaults, GPU_MEMORY_UTILIZATION, poolBlocks, TRUTH_REQUESTS } from "../config/defaults.ts";
+import { parseFakeMetrics } from "../config/fake-metrics.ts";
 import { CURRENT, PROFILES, profileName, showsHidden } from "../config/metrics-profiles.ts";
 import { models } from "../config/models.ts";
 import { parseTiming, TIMING_FORMS } from "../config/parse-timing.ts";
@@ -59,9 +60,11 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
     return { error: `${at("metrics-port")}: ${listen.port} is the server's own port; Triton's metrics take another` };
   const brokenAdapters = brokenLora(served.loraModules, engine.maxLoras > 0, served.servedModelNames);
   if (brokenAdapters !== undefined) return { error: `${at("lora-modules")}: ${brokenAdapters}` };
+  const fakes = fakeMetrics(values);
+  if (fakes !== null && "error" in fakes) return { error: `${at("fake-metrics")}: ${fakes.error}` };
   const notices = [...triton.notices, doubtful(engine), tooLong(engine, name, profile, model.maxModelLen)];
   return {
-    config: { ...served, ...wireConfig(values), engine, triton: triton.config, ...pool(values, profile) },
+    config: { ...served, ...wireConfig(values), ...fakes, engine, triton: triton.config, ...pool(values, profile) },
     notices: notices.filter((one) => one !== undefined),
   };
 }
@@ -145,6 +148,17 @@ function server(values: Values, model: string) {
 function metrics(values: Values) {
   const metricsProfile = PROFILES.find((one) => profileName(one) === values["metrics-profile"]) ?? CURRENT;
   return { metricsProfile, showHiddenMetrics: showsHidden(metricsProfile, values["show-hidden-metrics-for-version"]) };
+}
+
+/** null: all that metrics show is so. */
+function fakeMetrics(values: Values): Pick<ServeConfig, "fakeMetrics"> | Refused | null {
+  const text = values["fake-metrics"];
+  if (text === undefined) return null;
+  const fakes = parseFakeMetrics(text);
+  if ("error" in fakes) return fakes;
+  return fakes.loras === null || values["enable-lora"]
+    ? { fakeMetrics: fakes }
+    : { error: "loras: needs --enable-lora" };
 }
 
 /** Shared with `replay`, which writes the same log. */

@@ -41,6 +41,8 @@ export async function run(argv: readonly string[], platform: string = process.pl
     warn(`wrong on purpose: --bug ${config.bugs.join(" ")} (docs/bug-modes.md)`);
   }
 
+  if (config.fakeMetrics) warn("not so: what metrics show by --fake-metrics (docs/bug-modes.md)");
+
   const tls = config.tls && readTls(config.tls);
   if (tls && "error" in tls) return refuse(tls.error);
 

@@ -2,6 +2,7 @@
 
 import type { DoorConfig, TlsConfig } from "./door.ts";
 import type { FailureType } from "./failures.ts";
+import type { FakeMetrics } from "./fake-metrics.ts";
 import type { Profile } from "./metrics-profiles.ts";
 import type { ReasoningName, ToolParserName } from "./parsers.ts";
 import type { RequestOrders } from "./request-orders.ts";
@@ -216,6 +217,8 @@ export interface ServeConfig {
   readonly showHiddenMetrics: boolean;
   /** Defects that the metrics have on purpose. */
   readonly bugs: readonly BugName[];
+  /** Metrics that show something else than what is so. */
+  readonly fakeMetrics?: FakeMetrics;
   readonly enablePromptTokensDetails: boolean;
   readonly enableForceIncludeUsage: boolean;
   readonly enableLogRequests: boolean;

@@ -1,4 +1,5 @@
 /** Who answers a scrape? Constant for the life of the process, plain data so that it can be posted to a worker. */
+import type { FakeMetrics } from "../config/fake-metrics.ts";
 import type { HttpRoute } from "../config/http-counts.ts";
 import type { Profile } from "../config/metrics-profiles.ts";
 import type { BugName, FixName } from "../config/types.ts";
@@ -37,6 +38,8 @@ export interface Identity {
   readonly fixes: readonly FixName[];
   /** Defects that it has on purpose. */
   readonly bugs: readonly BugName[];
+  /** What some families show instead of the truth. */
+  readonly fakes?: FakeMetrics;
   /** `--disable-log-stats`: vLLM then shows none of its own families. */
   readonly disableLogStats: boolean;
 }

@@ -3,6 +3,7 @@ import Registry from "prom-client/lib/registry.js";
 import type { Snapshot } from "../engine/types.ts";
 import { withBugs } from "./bugs/rows.ts";
 import { dialects, dialectsOf, type View } from "./dialects.ts";
+import { withFakes } from "./fakes.ts";
 import type { Identity } from "./identity.ts";
 import { printOpenMetrics } from "./openmetrics.ts";
 import type { Format } from "./order.ts";
@@ -23,7 +24,7 @@ export function pages(identity: Identity): (view: View, held: HeldCopies, format
     const names = new Set<string>();
     const tables = dialectsOf(view, identity).map((name) => ({
       ...dialects[name],
-      rows: withBugs(dialects[name].rows(identity), identity),
+      rows: withFakes(withBugs(dialects[name].rows(identity), identity), identity),
     }));
     // One registry of prometheus-cpp prints by type, whoever registered a family.
     for (const type of view === "tritonserver" ? TYPES : [null]) {

@@ -36,6 +36,7 @@ export function setupOf(
     triton: tritonIdentity(config, loadS),
     fixes: config.engine.fixes ?? [],
     bugs: config.bugs,
+    ...(config.fakeMetrics ? { fakes: config.fakeMetrics } : {}),
     disableLogStats: config.disableLogStats,
   };
   return {

@@ -131,12 +131,12 @@ test("the cache counts only where it is on, and one block is set aside", () => {
 });
 
 test("what is not supported is said once, with its place; what is off is not", () => {
-  const file = "fake-metrics:\n  running-requests: 3\nfailure-injection-rate: 0\n";
+  const file = "render-url: http://127.0.0.1:1\nimage-emission-rate: 0\n";
   const { notices } = accepted("--config f.yaml --zmq-endpoint tcp://127.0.0.1:5557 --no-mm-encoder-only", {
     file,
   });
   expect(notices.map((line) => line.split(";")[0])).toEqual([
-    "f.yaml:1: fake-metrics: not supported",
+    "f.yaml:1: render-url: not supported",
     "--zmq-endpoint: not supported",
   ]);
 });
@@ -296,6 +296,33 @@ test("any flags at all: one line or a configuration", () => {
       else expect("config" in resolved).toBe(true);
     }),
   );
+});
+
+test("fake metrics, of a flag and of a file, keep their interval", () => {
+  const words = ["--fake-metrics", '{"running-requests": 3}', "--fake-metrics-refresh-interval", "1s"];
+  const flags = resolveServeConfig([...COMPAT, "--model", "m", ...words], {}, () => "");
+  const wanted = { gauges: { "vllm:num_requests_running": 3 }, refreshS: 1 };
+  expect("config" in flags && flags.config.fakeMetrics).toMatchObject(wanted);
+  const file = [
+    "fake-metrics:",
+    "  running-requests: 3",
+    "  kv-cache-usage: ramp:0:1:10s",
+    "  loras:",
+    '    - \'{"running":"a","waiting":"","timestamp":5}\'',
+    "fake-metrics-refresh-interval: 1s",
+  ].join("\n");
+  expect(accepted("--model m --config c.yaml", { file }).config.fakeMetrics).toMatchObject({
+    ...wanted,
+    loras: [{ running: "a", waiting: "", timestamp: 5 }],
+  });
+  expect(refused("--model m --fake-metrics no")).toBe(
+    '--fake-metrics: takes a JSON object, as in {"running-requests": 16}',
+  );
+});
+
+test("v says whether requests are logged", () => {
+  expect(accepted("--model m -v 4").config.enableLogRequests).toBe(true);
+  expect(accepted("--model m --v=3").config.enableLogRequests).toBe(false);
 });
 
 test.each([

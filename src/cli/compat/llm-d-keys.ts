@@ -6,7 +6,7 @@
 /** How its parser (pflag) reads a flag: one value; values up to the next flag; `--x` or `--x=false`; `--x` and `--no-x`. */
 type Takes = "value" | "list" | "switch" | "toggle";
 
-type Shaped = "timing" | "limits" | "cache" | "answers" | "log" | "readiness" | "ranks" | "tools";
+type Shaped = "fakes" | "timing" | "limits" | "cache" | "answers" | "log" | "readiness" | "ranks" | "tools";
 
 export type Fate =
   /** An option of ours that means the same. */
@@ -115,11 +115,8 @@ export const KEYS: Readonly<Record<string, Key>> = {
   "ssl-certfile": as("value", "ssl-certfile"),
   "ssl-keyfile": as("value", "ssl-keyfile"),
   "self-signed-certs": as("switch", "self-signed-certs"),
-  "fake-metrics": unsupported(
-    "list",
-    "metrics show what happens, so load makes them move; --bug brings back known defects",
-  ),
-  "fake-metrics-refresh-interval": unsupported("value", "metrics show what happens, so load makes them move"),
+  "fake-metrics": shapes("fakes", "list"),
+  "fake-metrics-refresh-interval": shapes("fakes"),
   "mm-encoder-only": unsupported("toggle", NO_MEDIA),
   omni: unsupported("switch", NO_MEDIA),
   "image-emission-rate": unsupported("value", NO_MEDIA),
@@ -130,7 +127,7 @@ export const KEYS: Readonly<Record<string, Key>> = {
   "enforce-eager": ignored("toggle"),
   "enable-prefix-caching": as("toggle", "enable-prefix-caching"),
   "tensor-parallel-size": ignored("value"),
-  v: ignored("value"),
+  v: shapes("log"),
   vmodule: ignored("value"),
   logtostderr: ignored("switch"),
   alsologtostderr: ignored("switch"),

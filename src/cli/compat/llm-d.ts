@@ -26,6 +26,8 @@ const DEFAULTS: Readonly<Record<string, string>> = {
   "tool-call-parser": "hermes",
 };
 const WAITING = 1000;
+/** From this `v` on requests are logged. */
+const DEBUG = 4;
 const CACHE_BLOCKS = 1024;
 const OWN = "a default of llm-d-inference-sim";
 
@@ -100,6 +102,8 @@ function translate(said: Sayings, rest: Flags): Translated | Refused {
       ? { "num-gpu-blocks-override": [String(blocks.value + 1), blocks.where] as const }
       : {}),
     answers: [answers.value, answers.where],
+    ...fakesOf(asked("fake-metrics"), asked("fake-metrics-refresh-interval")),
+    ...(Number(asked("v")?.texts[0]) >= DEBUG ? { "enable-log-requests": ["true", asked("v")!.where] as const } : {}),
     ...(isOn(asked("log-http")) ? { "disable-uvicorn-access-log": ["false", "--log-http"] as const } : {}),
   };
   const own = Object.entries(DEFAULTS).map(([name, text]) => given(lookup(name)!, [text], OWN));
@@ -177,6 +181,19 @@ function ranksOf(asked: (key: string) => Said | undefined): Shaped<number> {
   const [text = ""] = rank?.texts ?? ["-1"];
   if (!/^(-1|\d{1,4})$/.test(text)) return wrongValue(rank!.where, "a whole number from -1", text);
   return text === "-1" ? countOf(size, 1) : { value: 1, where: rank!.where };
+}
+
+/** Both in one text; what is no JSON is refused by the option that it becomes. */
+function fakesOf(said: Said | undefined, every: Said | undefined): Record<string, readonly [string, string]> {
+  if (said === undefined) return {};
+  const text = said.texts.join(" ");
+  if (every === undefined) return { "fake-metrics": [text, said.where] };
+  try {
+    const whole = { ...JSON.parse(text), "refresh-interval": every.texts.join(" ") };
+    return { "fake-metrics": [JSON.stringify(whole), said.where] };
+  } catch {
+    return { "fake-metrics": [text, said.where] };
+  }
 }
 
 const onOnePort = ({ where, value }: { readonly where: string; readonly value: number }) =>

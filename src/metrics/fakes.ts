@@ -1,0 +1,74 @@
+/** How does a table look with `--fake-metrics`? The families that it names show what it says, all others what is so. */
+import { epochSeconds } from "../clock.ts";
+import { type FakeMetrics, waveAt } from "../config/fake-metrics.ts";
+import type { Identity } from "./identity.ts";
+import type { Row } from "./table.ts";
+import type { Sample } from "./text.ts";
+
+export function withFakes(rows: readonly Row[], identity: Identity): readonly Row[] {
+  const { fakes } = identity;
+  if (fakes === undefined) return rows;
+  return rows.map((row) => {
+    const change = changeOf(row.name, fakes, identity);
+    if (change === null) return row;
+    return { ...row, samples: (...of) => change(row.samples(...of)) };
+  });
+}
+
+type Change = (samples: readonly Sample[]) => readonly Sample[];
+
+function changeOf(name: string, fakes: FakeMetrics, { startedS, maxLoras }: Identity): Change | null {
+  const wave = fakes.gauges[name];
+  if (wave !== undefined) {
+    return (samples) => {
+      const seconds = Math.max(0, epochSeconds() - startedS);
+      const value = waveAt(wave, Math.floor(seconds / fakes.refreshS) * fakes.refreshS);
+      return samples.map((sample) => ({ ...sample, value }));
+    };
+  }
+  const count = fakes.counters[name];
+  if (count !== undefined) return (samples) => samples.map((sample) => ({ ...sample, value: count }));
+  const { success, loras } = fakes;
+  if (success !== null && name === "vllm:request_success_total")
+    return (samples) => samples.map((sample) => ({ ...sample, value: success[sample.labels.finished_reason!] ?? 0 }));
+  if (loras !== null && name === "vllm:lora_requests_info")
+    return () =>
+      loras.map(({ running, waiting, timestamp }) => ({
+        labels: { max_lora: `${maxLoras}`, running_lora_adapters: running, waiting_lora_adapters: waiting },
+        value: timestamp,
+      }));
+  const buckets = fakes.buckets[name];
+  if (buckets !== undefined) return (samples) => filled(name, samples, (i) => buckets[i] ?? 0, null);
+  const observed = fakes.observed[name];
+  if (observed === undefined) return null;
+  const sum = observed.reduce((all, one) => all + one, 0);
+  return (samples) =>
+    filled(name, samples, (_, above, to) => observed.filter((one) => one > above && one <= to).length, sum);
+}
+
+/**
+ * A histogram's samples with so many observations in each bucket. `sum`: null as if all lay at the upper bound of their
+ * bucket, those of the last one at its lower.
+ */
+function filled(
+  name: string,
+  samples: readonly Sample[],
+  countOf: (index: number, above: number, to: number) => number,
+  sum: number | null,
+): readonly Sample[] {
+  let [index, above, below, total] = [0, Number.NEGATIVE_INFINITY, 0, 0];
+  return samples.map((sample) => {
+    if (sample.metricName === `${name}_count`) return { ...sample, value: below };
+    if (sample.metricName === `${name}_sum`) {
+      const value = sum ?? total;
+      [index, above, below, total] = [0, Number.NEGATIVE_INFINITY, 0, 0]; // the next engine's
+      return { ...sample, value };
+    }
+    const to = Number(sample.labels.le);
+    const count = countOf(index++, above, to);
+    below += count;
+    total += count * (to === Number.POSITIVE_INFINITY ? above : to);
+    above = to;
+    return { ...sample, value: below };
+  });
+}
