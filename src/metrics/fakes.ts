@@ -20,9 +20,11 @@ type Change = (samples: readonly Sample[]) => readonly Sample[];
 function changeOf(name: string, fakes: FakeMetrics, { startedS, maxLoras }: Identity): Change | null {
   const wave = fakes.gauges[name];
   if (wave !== undefined) {
+    const ofRequests = name.startsWith("vllm:num_requests");
     return (samples) => {
       const seconds = Math.max(0, epochSeconds() - startedS);
-      const value = waveAt(wave, Math.floor(seconds / fakes.refreshS) * fakes.refreshS);
+      const level = waveAt(wave, Math.floor(seconds / fakes.refreshS) * fakes.refreshS);
+      const value = ofRequests ? Math.round(level) : level;
       return samples.map((sample) => ({ ...sample, value }));
     };
   }

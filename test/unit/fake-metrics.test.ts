@@ -15,7 +15,7 @@ function read(fakes: object): FakeMetrics {
 
 const NAMED = {
   "running-requests": 16,
-  "waiting-requests": "squarewave:3:3:5s",
+  "waiting-requests": "squarewave:2.6:2.6:5s",
   "kv-cache-usage": 0.3,
   "ttft-buckets-values": [10, 20, 30, 40],
   "request-prompt-tokens": [1, 20, 30, 24],
