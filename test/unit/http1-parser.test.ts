@@ -1,6 +1,8 @@
 /** Do the bytes of a connection give the same requests however they are cut, and does nothing that is sent break the parser? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { Fields } from "../../src/protocol/http1/fields.ts";
+import { KnownHeads } from "../../src/protocol/http1/known-heads.ts";
 import { Fed, Parser } from "../../src/protocol/http1/parser.ts";
 
 const HEAD_BYTES = 2000;
@@ -133,6 +135,15 @@ test("what was sent behind a known head that is not whole is part of it", () => 
   ]);
   expect(hear([Buffer.from(head + body), Buffer.from(head), Buffer.from(body)]).events).toEqual([...once, ...once]);
   expect(hear([Buffer.from(head + body + head + body)]).events).toEqual([...once, ...once]);
+});
+
+test("256 heads are known, the last ones", () => {
+  const heads = new KnownHeads();
+  const fields = new Fields([], []);
+  const head = { method: "GET", target: "/", version: "1.1", fields, keepAlive: true };
+  for (let i = 0; i < 1000; i++) heads.add(`head ${i}`, { head, countedBytes: 9, bodyBytes: i });
+  const known = Array.from({ length: 1000 }, (_, i) => i).filter((i) => heads.get(`head ${i}`)?.bodyBytes === i);
+  expect(known).toEqual(Array.from({ length: 256 }, (_, i) => 744 + i));
 });
 
 test("bytes that look like a request that is known are none within a body, or behind the last request", () => {
