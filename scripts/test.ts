@@ -1,6 +1,6 @@
 /**
- * Does everything hold? Build, lint, types, tests, then those that need a real Prometheus, in CI a minute of the long ones
- * (`test:long`); the last line is the runner's own count: "N passed, N failed". Paths of test files as arguments run those alone, with `--only-tests` after the build alone.
+ * Does everything hold? Build, lint, types, tests, then those that only compute and beside them those that need a real
+ * Prometheus, in CI a minute of the long ones (`test:long`); the last line is the runner's own count: "N passed, N failed". Paths of test files as arguments run those alone, with `--only-tests` after the build alone.
  */
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 
@@ -8,6 +8,8 @@ const root = new URL("../", import.meta.url).pathname;
 /** The tests that need Prometheus; `--without-prometheus` leaves them out. */
 const PROMETHEUS = "test/prometheus";
 const WITHOUT = "--without-prometheus";
+/** The tests that do nothing but compute. They run beside those that wait for Prometheus. */
+const COMPUTED = ["test/sim", "test/model", "test/golden", "test/structured"];
 /** The tests that take as long as they are told; and how long that is in CI: a minute in all. */
 const LONG = "test/long";
 const SAMPLE_SECONDS = "22";
@@ -80,11 +82,14 @@ if (!process.argv.includes(ONLY_TESTS)) {
   if (pythonIsMissing()) broken++;
 }
 
-const results = [
-  await tests("tests", chosen.length > 0 ? chosen : ["--path-ignore-patterns", `{${PROMETHEUS},${LONG}}/**`]),
-];
-if (withPrometheus && prometheusIsMissing()) broken++;
-else if (withPrometheus) results.push(await tests("prometheus", [PROMETHEUS]));
+const others = ["--path-ignore-patterns", `{${[PROMETHEUS, LONG, ...COMPUTED].join()}}/**`];
+const results = [await tests("tests", chosen.length > 0 ? chosen : others)];
+if (chosen.length === 0) {
+  const together = [tests("computed", COMPUTED)];
+  if (withPrometheus && prometheusIsMissing()) broken++;
+  else if (withPrometheus) together.push(tests("prometheus", [PROMETHEUS]));
+  results.push(...(await Promise.all(together)));
+}
 
 if (chosen.length === 0 && process.env.CI) {
   process.env.UNDERSTUDY_LONG_SECONDS ??= SAMPLE_SECONDS;
