@@ -52,6 +52,14 @@ test.each([
   expect((await fetch(`${builtIn.url}/health`)).status).toBe(200);
 });
 
+// Beams have parameters of their own, which know no bias: nobody had looked at its keys, and then one was no number.
+test("a bias that is none, beside beams", async () => {
+  const request = { messages: [{ role: "user", content: "Hello" }], max_tokens: 4, logit_bias: { x: 1 } };
+  const [status] = await ask(builtIn, "/v1/chat/completions", { ...request, use_beam_search: true });
+  expect(status).toBe(200);
+  expect((await ask(builtIn, "/v1/chat/completions", request))[0]).toBe(400);
+});
+
 // 1e30 is a float: the reader took it for an int that the fast parser cannot tell from one, and gave 500.
 test.each([
   ["/v1/messages", { max_tokens: 4, messages: [{ role: "user", content: "Hello" }] }],

@@ -48,7 +48,7 @@ const PLAIN_TEXTS = /^(?:Disallowed CORS .*|Invalid HTTP request received\.)$/;
 
 /** An ordered token that the request's own grammar rejects ends the answer with the engine's error, as the real scheduler's. */
 function ordersAgainstItself(input: Input | undefined): boolean {
-  return input !== undefined && /"understudy"[\s\S]*"steps"/.test(latin(input));
+  return input !== undefined && /"understudy"[\s\S]*"(?:steps|script)"/.test(latin(input));
 }
 
 /** Null: vLLM might have answered so, or it stands in docs/differences.md. */

@@ -280,7 +280,8 @@ function samplingOf(
     presencePenalty: values.presence_penalty ?? 0,
     frequencyPenalty: values.frequency_penalty ?? 0,
     repetitionPenalty: values.repetition_penalty ?? limits.repetitionPenalty ?? 1,
-    logitBias: values.logit_bias,
+    // BeamSearchParams has no such field: whatever it says, nobody looks at it.
+    logitBias: values.use_beam_search ? null : values.logit_bias,
     stopTokenIds: values.stop_token_ids === null ? NO_IDS : [...new Set(values.stop_token_ids)],
     allowedTokenIds: values.allowed_token_ids,
     badWords: values.bad_words,
