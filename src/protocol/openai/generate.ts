@@ -3,23 +3,14 @@
 import type { Script } from "../../content/script.ts";
 import type { Steering } from "../../content/steered.ts";
 import type { Choices, Generation, Submission } from "../../engine/types.ts";
-import { randomHex } from "../../random.ts";
 import { engineBusy, engineDead, internalError, paused, pausedInChatStream } from "../errors.ts";
 import type { About, Background, Form } from "../form.ts";
 import { isLarge } from "../pieces.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import type { Adapters } from "./adapters.ts";
-import {
-  type Asked,
-  engineId,
-  type Prompt,
-  promptId,
-  promptLogprobCount,
-  type Server,
-  type Ticket,
-  wishesOf,
-} from "./answer.ts";
+import { type Asked, engineId, promptId, type Server, type Ticket } from "./answer.ts";
 import { Arrivals } from "./arrivals.ts";
+import { askedOf } from "./asked.ts";
 import { brokenForm, brokenStream } from "./broken-streams.ts";
 import { CollectedAnswer } from "./collect.ts";
 import { checkingOf, permitted, type Writing, type Written, writingOf } from "./constrained.ts";
@@ -33,7 +24,7 @@ import type { Context, Http } from "./http.ts";
 import { checkPrompt, truncatePrompt } from "./limits.ts";
 import { loadHeader } from "./load-header.ts";
 import { type Ordered, Orders } from "./orders.ts";
-import { encodeInTurns, encodePrompts, promptText } from "./prompts.ts";
+import { encodeInTurns, encodePrompts } from "./prompts.ts";
 import { Queue } from "./queue.ts";
 import { watched } from "./repetition.ts";
 import { receivedLine } from "./request-log.ts";
@@ -41,9 +32,8 @@ import { checkDataParallelRank, checkSampling, headerInt } from "./sampling.ts";
 import { choiceSeed, choiceSeeds, seedOf } from "./seeds.ts";
 import { checkBadWords, encodeBadWords, steeringOf } from "./steering.ts";
 import { StreamedAnswer } from "./stream.ts";
-import { isOver } from "./thinking.ts";
 import type { CountedOnce } from "./ticket.ts";
-import { summary, type ToldChoice, TRUTH_HEADER, timed, wantsTruth } from "./truth-summary.ts";
+import { summary, type ToldChoice, TRUTH_HEADER, timed } from "./truth-summary.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 
@@ -279,36 +269,8 @@ export class Generator {
     logprobs: Asked["logprobs"] = null,
     queuedUs = 0,
   ): Asked {
-    const { config, epochSeconds } = this.#options;
-    const header = http.headers.get("x-request-id");
-    const base = header ?? request.requestId ?? randomHex(8);
-    const echoes = request.kind === "completion" && request.echo;
-    const keepIds = request.returnTokenIds || echoes || promptLogprobCount(request) !== null;
-    const prompts = cut.map(({ ids }, i): Prompt => {
-      const given = request.kind === "completion" ? request.prompts[i] : undefined;
-      return {
-        tokens: ids.length,
-        ids: keepIds ? [...ids] : null,
-        echo: !echoes ? null : typeof given === "string" ? given : decoded(this.#options, ids),
-        seed: seeds?.[i] ?? seedOf(request, ids, this.#options.nextSeed),
-        thinkingIsOver: isOver(this.#server, request, ids),
-      };
-    });
-    return {
-      server: this.#server,
-      wishes: wishesOf(request, this.#server),
-      prompts,
-      id: form?.id(header) ?? `${request.kind === "chat" ? "chatcmpl" : "cmpl"}-${base}`,
-      created: Math.floor(epochSeconds()),
-      model: this.#adapter(request) > 0 ? request.model! : config.servedModelNames[0]!,
-      promptText: promptText(request, this.#options),
-      ticket,
-      batch: request.kind === "chat" && request.conversations !== undefined,
-      truthUs: wantsTruth(http.headers) ? this.#options.backend.nowUs : null,
-      form,
-      logprobs,
-      queuedUs,
-    };
+    const model = this.#adapter(request) > 0 ? request.model! : this.#options.config.servedModelNames[0]!;
+    return askedOf(this.#options, this.#server, request, http, cut, ticket, form, model, seeds, logprobs, queuedUs);
   }
 
   /** The number of the LoRA adapter that the request names, 0 for none. */
@@ -393,8 +355,4 @@ export class Generator {
 
 function aboutOf({ id, model, created, prompts }: Asked, { maxTokens }: Cut): About {
   return { id, model, created, promptTokens: prompts[0]!.tokens, maxTokens };
-}
-
-function decoded({ vocabulary }: OpenAiOptions, ids: Uint32Array): string {
-  return Buffer.concat(Array.from(ids, (id) => vocabulary.bytesOf(id).slice())).toString();
 }
