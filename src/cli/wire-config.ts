@@ -15,6 +15,7 @@ export function wireConfig(values: Values): { readonly wire?: WireConfig } {
     failureTypes: values["failure-types"]?.length ? values["failure-types"] : undefined,
     toolCallShare: values["tool-call-share"],
     toolHabits: values["tool-arguments"],
+    cacheHitThreshold: values["cache-hit-threshold"],
     meanReasoningTokens: values["mean-reasoning-tokens"],
     imageTokens: values["image-tokens"],
     responseStore: values["response-store"],

@@ -102,6 +102,14 @@ export const wireOptions = {
     about: "What arguments of tool calls are drawn from where their schema leaves it open: docs/tools.md.",
     ours: true,
   },
+  "cache-hit-threshold": {
+    ...number(0, 1),
+    group: "Stand-in",
+    default: "none: nor do requests name one",
+    about:
+      "A request that finds less of its prompt in the prefix cache, from 0 to 1, ends without a token: docs/migrating.md.",
+    ours: true,
+  },
   "mean-reasoning-tokens": {
     ...integer(0, 1_000_000),
     group: "Stand-in",

@@ -151,6 +151,8 @@ export interface WireConfig {
   readonly toolCallShare?: number;
   /** Absent: what is open in a schema is drawn from all that it takes. */
   readonly toolHabits?: ToolHabits;
+  /** Share of its prompt that a request must find in the prefix cache; absent: requests may not ask for it either. */
+  readonly cacheHitThreshold?: number;
   /** Mean tokens of thinking; absent: 64. */
   readonly meanReasoningTokens?: number;
   /** Of each image; absent: images are refused. */

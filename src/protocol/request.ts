@@ -82,6 +82,8 @@ export interface CommonRequest {
   readonly addSpecialTokens: boolean;
   /** The field `understudy`, as sent; null: absent. */
   readonly order: unknown;
+  /** `cache_hit_threshold`, where the server looks at it; null: nothing that counts. */
+  readonly cacheHitThreshold: number | null;
   readonly repetition: Repetition | null;
   readonly sampling: SamplingFields;
 }
@@ -167,4 +169,6 @@ export interface Limits extends SamplingDefaults {
   readonly takesImages?: boolean;
   /** There is a parser of tool calls. */
   readonly parsesTools?: boolean;
+  /** Requests may say how much of their prompt the prefix cache must have. */
+  readonly judgesCache?: boolean;
 }

@@ -95,3 +95,12 @@ test.each<[string, object, RegExp]>([
   const request = { method: "POST", headers, body: JSON.stringify(body) };
   expect(await (await fetch(`${server.url}/v1/chat/completions`, request)).text()).toMatch(answer);
 });
+
+test("X-Cache-Threshold-Finish-Reason counts with --compat alone", async () => {
+  const answer = await fetch(`${server.url}/v1/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-cache-threshold-finish-reason": "true" },
+    body: JSON.stringify({ model: "m", prompt: "One two", max_tokens: 9 }),
+  });
+  expect(await answer.json()).toMatchObject({ choices: [{ finish_reason: "cache_threshold", text: "" }] });
+});

@@ -102,6 +102,16 @@ test("deviations of first tokens become those of the time before the first step,
   expect(accepted(`${constant} --prefill-time-std-dev 10ms`).config.engine.noise).toBeUndefined();
 });
 
+test("global-cache-hit-threshold counts where there is a cache, and requests may always name one", () => {
+  const threshold = (words: string) => accepted(words).config.wire?.cacheHitThreshold;
+  expect(threshold("--enable-kvcache --global-cache-hit-threshold 0.5")).toBe(0.5);
+  expect(threshold("--global-cache-hit-threshold 0.5")).toBe(0);
+  expect(threshold("")).toBe(0);
+  expect(refused("--global-cache-hit-threshold 1.1")).toBe(
+    '--global-cache-hit-threshold: takes a number from 0 to 1, not "1.1"',
+  );
+});
+
 test("flags beat the environment, the environment the file; lists and our own options pass", () => {
   const file = [
     "model: from-file",

@@ -6,7 +6,17 @@
 /** How its parser (pflag) reads a flag: one value; values up to the next flag; `--x` or `--x=false`; `--x` and `--no-x`. */
 type Takes = "value" | "list" | "switch" | "toggle";
 
-type Shaped = "fakes" | "timing" | "limits" | "cache" | "answers" | "log" | "readiness" | "ranks" | "tools";
+type Shaped =
+  | "fakes"
+  | "timing"
+  | "limits"
+  | "cache"
+  | "answers"
+  | "log"
+  | "readiness"
+  | "ranks"
+  | "tools"
+  | "threshold";
 
 export type Fate =
   /** An option of ours that means the same. */
@@ -83,10 +93,7 @@ export const KEYS: Readonly<Record<string, Key>> = {
   "enable-kvcache": shapes("cache", "switch"),
   "kv-cache-size": shapes("cache"),
   "block-size": as("value", "block-size"),
-  "global-cache-hit-threshold": unsupported(
-    "value",
-    "no answer ends with cache_threshold; prompt_tokens_details (--enable-prompt-tokens-details) says how much was found",
-  ),
+  "global-cache-hit-threshold": shapes("threshold"),
   "hash-seed": { takes: "value", fate: { differs: "no hash of a block is ever shown, so nothing depends on it" } },
   "zmq-endpoint": unsupported("value", NO_EVENTS),
   "zmq-max-connect-attempts": unsupported("value", NO_EVENTS),

@@ -83,6 +83,9 @@ function translate(said: Sayings, rest: Flags): Translated | Refused {
   if (typeof startupUs !== "number") return startupUs;
   const tools = compatTools(asked, OWN);
   if ("error" in tools) return tools;
+  const hasCache = isOn(asked("enable-kvcache"));
+  const threshold = thresholdOf(asked("global-cache-hit-threshold"), hasCache);
+  if ("error" in threshold) return threshold;
   if ("error" in waiting) return waiting;
   if ("error" in blocks) return blocks;
   if ("error" in answers) return answers;
@@ -98,9 +101,9 @@ function translate(said: Sayings, rest: Flags): Translated | Refused {
       : {}),
     "data-parallel-size": [String(ranks.value), ranks.where],
     // One block is set aside.
-    ...(isOn(asked("enable-kvcache"))
-      ? { "num-gpu-blocks-override": [String(blocks.value + 1), blocks.where] as const }
-      : {}),
+    ...(hasCache ? { "num-gpu-blocks-override": [String(blocks.value + 1), blocks.where] as const } : {}),
+    // 0 as well: what requests ask for counts.
+    "cache-hit-threshold": [threshold.value, threshold.where],
     answers: [answers.value, answers.where],
     ...fakesOf(asked("fake-metrics"), asked("fake-metrics-refresh-interval")),
     ...(Number(asked("v")?.texts[0]) >= DEBUG ? { "enable-log-requests": ["true", asked("v")!.where] as const } : {}),
@@ -173,6 +176,15 @@ function countOf(said: Said | undefined, otherwise: number): Shaped<number> {
   return /^\d{1,9}$/.test(text) && Number(text) > 0
     ? { value: Number(text), where: said.where }
     : wrongValue(said.where, "a whole number of at least 1", text);
+}
+
+/** Without its cache nothing is looked for there. */
+function thresholdOf(said: Said | undefined, hasCache: boolean): Shaped<string> {
+  if (said === undefined) return { value: "0", where: OWN };
+  const text = said.texts.join(" ");
+  if (!(text !== "" && Number(text) >= 0 && Number(text) <= 1))
+    return wrongValue(said.where, "a number from 0 to 1", text);
+  return { value: hasCache ? text : "0", where: said.where };
 }
 
 /** A process of one rank is one engine, however many ranks there are. */

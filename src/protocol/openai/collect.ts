@@ -24,6 +24,7 @@ import {
   weightVersions,
 } from "./answer.ts";
 import { AnswerText } from "./answer-text.ts";
+import { CACHE_THRESHOLD } from "./cache-threshold.ts";
 import { completionDetails } from "./chunks.ts";
 import { logAborted } from "./request-log.ts";
 import type { OutputTimes } from "./request-metrics.ts";
@@ -92,6 +93,8 @@ export class CollectedChoice implements Receiver {
   readonly index: number;
   submission: Submission | null = null;
   finish: Finish | null = null;
+  /** What its end is called, where that is none of the engine's. */
+  named: string | null = null;
   /** Once its message was made; null without a reasoning parser. */
   reasoningTokens: number | null = null;
   /** Of the whole body, with the choice that ended last. */
@@ -234,7 +237,7 @@ function ending(
   prompt: string,
   called = false,
 ): string {
-  const reason = finishName(asked.wishes, choice.finish!, called);
+  const reason = choice.named ?? finishName(asked.wishes, choice.finish!, called);
   const { stopReason } = choice;
   const plain = logprobs === "null" && tokenIds === "null" && prompt === "" && stopReason === "null";
   if (plain && !asked.wishes.weightVersions) return PLAIN_ENDINGS.get(reason)!;
@@ -242,7 +245,7 @@ function ending(
 }
 
 const PLAIN_ENDINGS: ReadonlyMap<string, string> = new Map(
-  [...FINISH_NAMES, "tool_calls"].map((reason) => [
+  [...FINISH_NAMES, "tool_calls", CACHE_THRESHOLD].map((reason) => [
     reason,
     `,"logprobs":null,"finish_reason":"${reason}","stop_reason":null,"token_ids":null,"routed_experts":null,"weight_versions":null}`,
   ]),

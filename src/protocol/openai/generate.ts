@@ -12,6 +12,7 @@ import { type Asked, engineId, promptId, type Server, type Ticket } from "./answ
 import { Arrivals } from "./arrivals.ts";
 import { askedOf } from "./asked.ts";
 import { brokenForm, brokenStream } from "./broken-streams.ts";
+import { CacheJudge, leastShare } from "./cache-threshold.ts";
 import { CollectedAnswer } from "./collect.ts";
 import { checkingOf, permitted, type Writing, type Written, writingOf } from "./constrained.ts";
 import { Door } from "./door.ts";
@@ -40,6 +41,7 @@ type Asking = ChatRequest | CompletionRequest;
 /** A choice that waits for what the engine says of it. */
 interface Choice extends ToldChoice {
   submission: Submission | null;
+  named?: string | null;
 }
 
 /** What else the engine is told of all generations of a request. */
@@ -315,6 +317,7 @@ export class Generator {
     const lora = adapter === 0 ? null : { ...this.#adapters.byNumber(adapter), number: adapter };
     if (log)
       for (const [i, { maxTokens }] of cut.entries()) log(receivedLine(promptId(asked, i), request, maxTokens, lora));
+    const least = leastShare(this.#options.config, request, http, asked.form);
     const together = script && this.#orders.begins(script, choices.length);
     let siblings: Choices | undefined;
     for (const [index, choice] of choices.entries()) {
@@ -337,7 +340,8 @@ export class Generator {
         siblings,
       );
       const played = script && this.#orders.play(script, index, request, generation, choice, together);
-      const heard = played?.receiver ?? watched(request, choice);
+      const watcher = played?.receiver ?? watched(request, choice);
+      const heard = least > 0 ? new CacheJudge(choice, watcher, cut[at]!.ids.length, least) : watcher;
       const submitted = this.#queue.submit(
         cut[at]!.ids.length,
         asked.truthUs ? timed(choice, heard, asked.truthUs) : heard,

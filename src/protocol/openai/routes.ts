@@ -130,6 +130,7 @@ function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: A
     reasons: config.wire?.reasoningParser !== undefined,
     takesImages: config.wire?.imageTokens !== undefined,
     parsesTools: config.wire?.toolCallParser !== undefined,
+    judgesCache: config.wire?.cacheHitThreshold !== undefined,
   };
 }
 

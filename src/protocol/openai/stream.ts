@@ -165,6 +165,8 @@ export class StreamedChoice implements Receiver {
   readonly index: number;
   submission: Submission | null = null;
   finish: Finish | null = null;
+  /** What its end is called, where that is none of the engine's. */
+  named: string | null = null;
   /** Of the events that were written for it; the last choice also counts the stream's end. */
   bytes = 0;
   readonly #answer: StreamedAnswer;
@@ -253,8 +255,8 @@ export class StreamedChoice implements Receiver {
     }
     const waiting = this.#text.tokens - this.#tokensSent;
     if (this.finish === null && this.#tokensSent > 0 && waiting < this.#answer.asked.wishes.streamInterval) return;
-    // An answer that ended before its first token has no chunk.
-    const chunk = this.#text.tokens > 0 ? this.#chunk(chunks) : null;
+    // An answer that ended before its first token has no chunk, unless its end has a name of its own.
+    const chunk = this.#text.tokens > 0 || this.named !== null ? this.#chunk(chunks) : null;
     if (chunk !== null) this.write(chunk);
     if (this.#bytesHeld > 0) this.#hold(0);
     this.#tokensSent = this.#text.tokens;
@@ -305,7 +307,7 @@ export class StreamedChoice implements Receiver {
       logprobs: this.#logprobsOf(ids, echoes ? (prompt.ids ?? []) : []),
       tokenIds: shown ? JSON.stringify(ids) : "null",
       promptTokenIds: first && (wishes.echo || wishes.returnTokenIds) ? JSON.stringify(prompt.ids) : "null",
-      finishReason: this.finish === null ? null : finishName(wishes, this.finish, this.#called),
+      finishReason: this.finish === null ? null : (this.named ?? finishName(wishes, this.finish, this.#called)),
       stopReason: this.#stopReason,
       weightVersions: this.finish === null ? "null" : weightVersions(this.#answer.asked, this.#text.tokens),
       usage: wishes.continuousUsage ? chunks.usage(prompt.tokens, this.#text.tokens, this.reasoningTokens) : "",

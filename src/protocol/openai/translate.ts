@@ -26,6 +26,7 @@ import type {
   Repetition,
   SamplingFields,
 } from "../request.ts";
+import { thresholdOf } from "./cache-threshold.ts";
 import { constraintError, resolveConstraints, structureOf } from "./constraints.ts";
 import { checkToolCalls, readMessages } from "./content.ts";
 import { type StructuredOutputs, toolDict } from "./field-types.ts";
@@ -361,6 +362,7 @@ function common(
     requestId: values.request_id,
     addSpecialTokens: values.add_special_tokens,
     order: toPlain(get(body, "understudy") ?? null),
+    cacheHitThreshold: limits.judgesCache === true ? thresholdOf(body) : null,
     repetition: repetitionOf(values.repetition_detection, values.min_tokens),
     sampling,
   };
