@@ -10,6 +10,7 @@ const SHAPES = {
   answers: "`--answers`: random is prose",
   log: "the access log with `log-http`, else off; `--enable-log-requests` with `v` from 4 on",
   tools: "`--tool-arguments`, `--tool-call-share`: see Tools",
+  transfer: "`--kv-transfer-time`: see Prefill elsewhere",
   threshold: "`--cache-hit-threshold` with `enable-kvcache`, else 0",
   ranks: "`--data-parallel-size`: all ranks on the one port; 1 where a rank is given",
   readiness: "`/health/ready` answers 503 so long, and `/health` 200",

@@ -16,6 +16,7 @@ export function wireConfig(values: Values): { readonly wire?: WireConfig } {
     toolCallShare: values["tool-call-share"],
     toolHabits: values["tool-arguments"],
     cacheHitThreshold: values["cache-hit-threshold"],
+    kvTransferTime: values["kv-transfer-time"],
     meanReasoningTokens: values["mean-reasoning-tokens"],
     imageTokens: values["image-tokens"],
     responseStore: values["response-store"],

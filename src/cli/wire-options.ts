@@ -1,9 +1,11 @@
 /** Which options shape what stands on the wire: tokenizer, content on order, CORS, queue limits, what answers carry. */
 import { FAILURE_TYPES } from "../config/failures.ts";
+import { durations } from "../config/parse-timing.ts";
 import { REASONING_PARSERS, TOOL_PARSERS } from "../config/parsers.ts";
 import { DEFAULT_REQUEST_ORDERS, REQUEST_ORDERS } from "../config/request-orders.ts";
 import { SAMPLING_DEFAULTS, soundDefaults } from "../config/sampling-defaults.ts";
 import { parseToolHabits, type ToolHabits } from "../config/tool-habits.ts";
+import type { KvTransferTime } from "../config/types.ts";
 import { choice, integer, namesOf, number, type Option, text, toggle } from "./option.ts";
 
 /** A JSON list of texts, as vLLM takes it. */
@@ -37,6 +39,18 @@ const toolHabits: Option<ToolHabits> = {
     "one or more of integers=0:100, numbers=0:1, items=1:5 (bounds; items up to 100), optional=0.5, inner=0.5, another=0.25 (shares), joined by commas",
   metavar: "NAME=VALUE,…",
   read: ([given = ""]) => parseToolHabits(given),
+};
+
+const transferTime: Option<KvTransferTime> = {
+  arity: "one",
+  accepts: "one or more of base=10ms, token=5us, deviation=2ms, step=20ms, joined by commas",
+  metavar: "NAME=TIME,…",
+  read: ([given = ""]) => {
+    const read = durations("a transfer", given, [], ["base", "token", "deviation", "step"]);
+    if ("error" in read) return undefined;
+    const { base = 0, token = 0, deviation = 0, step = 0 } = read.us;
+    return { baseUs: base, tokenUs: token, deviationUs: deviation, stepUs: step };
+  },
 };
 
 function json(given: string): unknown {
@@ -108,6 +122,14 @@ export const wireOptions = {
     default: "none: nor do requests name one",
     about:
       "A request that finds less of its prompt in the prefix cache, from 0 to 1, ends without a token: docs/migrating.md.",
+    ours: true,
+  },
+  "kv-transfer-time": {
+    ...transferTime,
+    group: "Stand-in",
+    default: "none: kv_transfer_params mean nothing",
+    about:
+      "How long a prompt with do_remote_prefill takes to come from elsewhere; answers to do_remote_decode say that they go on elsewhere: docs/migrating.md.",
     ours: true,
   },
   "mean-reasoning-tokens": {

@@ -113,6 +113,17 @@ export interface EngineConfig {
   readonly fixes?: readonly FixName[];
 }
 
+/** `--kv-transfer-time`: until the KV cache of a prompt that was computed elsewhere is here. */
+export interface KvTransferTime {
+  readonly baseUs: number;
+  /** Per token of the prompt. */
+  readonly tokenUs: number;
+  /** Of a normal distribution, cut at 0.3 and 1.7 times the mean. */
+  readonly deviationUs: number;
+  /** What of it the first step takes anyway: it is not waited for. */
+  readonly stepUs: number;
+}
+
 /** `--lora-modules`: a model name of its own. */
 export interface LoraModule {
   readonly name: string;
@@ -153,6 +164,8 @@ export interface WireConfig {
   readonly toolHabits?: ToolHabits;
   /** Share of its prompt that a request must find in the prefix cache; absent: requests may not ask for it either. */
   readonly cacheHitThreshold?: number;
+  /** Absent: whatever requests say of remote prefill and decode means nothing. */
+  readonly kvTransferTime?: KvTransferTime;
   /** Mean tokens of thinking; absent: 64. */
   readonly meanReasoningTokens?: number;
   /** Of each image; absent: images are refused. */

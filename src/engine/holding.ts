@@ -17,6 +17,7 @@ export class Holding<T> {
   #held: Held<T>[] = [];
   #timer: Cancel | null = null;
   #holdUs = 0;
+  #speed = 1;
   #sigma = 0;
   #drawn = 0;
 
@@ -33,6 +34,7 @@ export class Holding<T> {
   /** For those who come from now on. */
   retime(pace: Pace): void {
     this.#holdUs = heldUs(pace);
+    this.#speed = pace.speed ?? 1;
     this.#sigma = pace.noise?.overheadSigma ?? 0;
   }
 
@@ -40,10 +42,10 @@ export class Holding<T> {
     return this.#held.length;
   }
 
-  /** False when nothing is held back here: the caller goes on at once. */
-  hold(item: T, arrivalUs: number): boolean {
-    if (this.#holdUs === 0) return false;
-    const dueUs = arrivalUs + (this.#sigma === 0 ? this.#holdUs : this.#strayed());
+  /** False when nothing is held back here: the caller goes on at once. `ownUs`: for so long, at the engine's speed, in place of what others are. */
+  hold(item: T, arrivalUs: number, ownUs?: number): boolean {
+    if (this.#holdUs === 0 && ownUs === undefined) return false;
+    const dueUs = arrivalUs + (ownUs === undefined ? this.#overhead() : Math.round(ownUs / this.#speed));
     if (dueUs <= this.clock.now()) return false;
     let at = this.#held.length;
     while (at > 0 && this.#held[at - 1]!.dueUs > dueUs) at--;
@@ -76,7 +78,8 @@ export class Holding<T> {
     return items;
   }
 
-  #strayed(): number {
+  #overhead(): number {
+    if (this.#sigma === 0) return this.#holdUs;
     const off = Math.max(-MOST, Math.min(MOST, this.#sigma * normal(mix(this.seed, this.#drawn++))));
     return Math.round(this.#holdUs * (1 + off));
   }

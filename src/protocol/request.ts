@@ -84,8 +84,16 @@ export interface CommonRequest {
   readonly order: unknown;
   /** `cache_hit_threshold`, where the server looks at it; null: nothing that counts. */
   readonly cacheHitThreshold: number | null;
+  /** `kv_transfer_params`, where the server looks at them; null: nothing is done elsewhere. */
+  readonly kvTransfer: KvTransfer | null;
   readonly repetition: Repetition | null;
   readonly sampling: SamplingFields;
+}
+
+/** What of a request another server does. */
+export interface KvTransfer {
+  readonly remotePrefill: boolean;
+  readonly remoteDecode: boolean;
 }
 
 /** `repetition_detection`: the output ends in a pattern of so many tokens that comes so often in a row. */
@@ -171,4 +179,6 @@ export interface Limits extends SamplingDefaults {
   readonly parsesTools?: boolean;
   /** Requests may say how much of their prompt the prefix cache must have. */
   readonly judgesCache?: boolean;
+  /** They may be shared with another server. */
+  readonly transfersKv?: boolean;
 }

@@ -112,6 +112,29 @@ test("global-cache-hit-threshold counts where there is a cache, and requests may
   );
 });
 
+test("the transfer of a prompt has a time of its own or one per token, and the first step is no part of what is waited for", () => {
+  const transfer = (words: string) => accepted(words).config.wire?.kvTransferTime;
+  const nothing = { baseUs: 0, tokenUs: 0, deviationUs: 0, stepUs: 0 };
+  expect(transfer("")).toEqual(nothing);
+  const [latency, token] = ["--kv-cache-transfer-latency 100ms", "--kv-cache-transfer-time-per-token 50us"];
+  const deviations = "--kv-cache-transfer-latency-std-dev 30ms --kv-cache-transfer-time-std-dev 40ms";
+  const both = `${latency} ${token} ${deviations}`;
+  const constant = { ...nothing, baseUs: 100_000, deviationUs: 30_000 };
+  const each = { ...nothing, tokenUs: 50, deviationUs: 40_000 };
+  expect(transfer(both)).toEqual(constant);
+  expect(transfer(`${both} --latency-calculator per-token`)).toEqual(each);
+  expect(transfer(`${both} --latency-calculator constant --inter-token-latency 7ms`)).toEqual({
+    ...constant,
+    stepUs: 7000,
+  });
+  expect(transfer(`${token} --time-to-first-token 1s`)).toEqual({ ...nothing, tokenUs: 50, stepUs: 1 });
+  expect(accepted(`${both} --time-to-first-token 1s`).notices.join()).not.toContain("transfer");
+  expect(refused(`${latency} --kv-cache-transfer-latency-std-dev 31ms`)).toBe(
+    "--kv-cache-transfer-latency-std-dev: takes at most 30 % of kv-cache-transfer-latency, which is 100 ms",
+  );
+  expect(refused("--kv-cache-transfer-latency soon")).toContain("--kv-cache-transfer-latency: takes a duration");
+});
+
 test("flags beat the environment, the environment the file; lists and our own options pass", () => {
   const file = [
     "model: from-file",

@@ -7,16 +7,17 @@
 type Takes = "value" | "list" | "switch" | "toggle";
 
 type Shaped =
-  | "fakes"
-  | "timing"
-  | "limits"
-  | "cache"
   | "answers"
+  | "cache"
+  | "fakes"
+  | "limits"
   | "log"
-  | "readiness"
   | "ranks"
+  | "readiness"
+  | "threshold"
+  | "timing"
   | "tools"
-  | "threshold";
+  | "transfer";
 
 export type Fate =
   /** An option of ours that means the same. */
@@ -43,7 +44,6 @@ const shapes = (of: Shaped, takes: Takes = "value"): Key => ({
 const ignored = (takes: Takes): Key => ({ takes, fate: { ignored: true } });
 const unsupported = (takes: Takes, why: string): Key => ({ takes, fate: { unsupported: why } });
 
-const NO_TRANSFER = "there is no prefill elsewhere; prefill-overhead has requests wait so long";
 const NO_EVENTS = "KV events are not published";
 const NO_DATASET =
   "there are no databases; --fixtures DIR gives chosen requests chosen answers, others are drawn from the seed";
@@ -75,10 +75,10 @@ export const KEYS: Readonly<Record<string, Key>> = {
   "prefill-time-per-token": shapes("timing"),
   "prefill-time-std-dev": shapes("timing"),
   "time-factor-under-load": shapes("timing"),
-  "kv-cache-transfer-latency": unsupported("value", NO_TRANSFER),
-  "kv-cache-transfer-latency-std-dev": unsupported("value", NO_TRANSFER),
-  "kv-cache-transfer-time-per-token": unsupported("value", NO_TRANSFER),
-  "kv-cache-transfer-time-std-dev": unsupported("value", NO_TRANSFER),
+  "kv-cache-transfer-latency": shapes("transfer"),
+  "kv-cache-transfer-latency-std-dev": shapes("transfer"),
+  "kv-cache-transfer-time-per-token": shapes("transfer"),
+  "kv-cache-transfer-time-std-dev": shapes("transfer"),
   seed: as("value", "seed"),
   "max-tool-call-integer-param": shapes("tools"),
   "min-tool-call-integer-param": shapes("tools"),

@@ -10,7 +10,7 @@ type Asked = (key: string) => Said | undefined;
 
 export interface CompatTiming {
   readonly timing: string;
-  /** For the options of these names, and where they come from. */
+  /** What else is said of time: for the options of these names, and where it comes from. */
   readonly spread: Readonly<Record<string, readonly [text: string, where: string]>>;
   readonly where: string;
   readonly notices: readonly string[];
@@ -40,6 +40,8 @@ export function durationOf(said: Said | undefined): number | Refused {
   if (said === undefined) return 0;
   return goDurationUs(said.texts[0] ?? "") ?? wrongValue(said.where, DURATION, said.texts.join(" "));
 }
+
+const LATENCY = "kv-cache-transfer-latency";
 
 class Unreadable extends Error {}
 
@@ -83,7 +85,7 @@ function timingOf(asked: Asked, maxNumSeqs: number): CompatTiming {
   atMost(us("inter-token-latency-std-dev"), itlUs, "inter-token-latency", asked);
   const prefill = isConstant ? { overheadUs: ttftUs, tokenUs: 0 } : { overheadUs, tokenUs };
   if (itlUs === 0 && prefill.overheadUs === 0 && prefill.tokenUs === 0)
-    return { timing: "none", spread: {}, where, notices: [] };
+    return { timing: "none", spread: transfer(asked, us, 0), where, notices: [] };
   // A step takes at least a microsecond here: the clock of the engine has no finer one.
   const stepUs = Math.max(1, itlUs);
   // The step of a prompt lasts as long as any other, which their time holds already.
@@ -91,6 +93,7 @@ function timingOf(asked: Asked, maxNumSeqs: number): CompatTiming {
   const deviates = isConstant ? "time-to-first-token-std-dev" : "prefill-time-std-dev";
   const deviationUs = us(deviates);
   const spread = {
+    ...transfer(asked, us, stepUs),
     ...(beforeUs > 0 ? share("overhead-jitter", deviationUs / beforeUs, asked(deviates)) : {}),
     ...share("jitter", logarithm(us("inter-token-latency-std-dev") / itlUs), asked("inter-token-latency-std-dev")),
   };
@@ -112,6 +115,19 @@ function timingOf(asked: Asked, maxNumSeqs: number): CompatTiming {
   };
   const text = Object.entries(parts).map(([name, value]) => `${name}=${Number(value.toFixed(6))}us`);
   return { timing: `linear:${text.join(",")}`, spread, where, notices };
+}
+
+/** Until the cache of a prompt is here that was computed elsewhere. Always given: what requests say of it counts. */
+function transfer(asked: Asked, us: (key: string) => number, stepUs: number): CompatTiming["spread"] {
+  const latencyUs = us(LATENCY);
+  atMost(us(`${LATENCY}-std-dev`), latencyUs, LATENCY, asked);
+  const how = calculator(asked);
+  const isConstant = how === "constant" || (how === "" && latencyUs > 0);
+  const [key, deviates] = isConstant
+    ? [LATENCY, `${LATENCY}-std-dev`]
+    : ["kv-cache-transfer-time-per-token", "kv-cache-transfer-time-std-dev"];
+  const text = `${isConstant ? "base" : "token"}=${us(key)}us,deviation=${us(deviates)}us,step=${stepUs}us`;
+  return { "kv-transfer-time": [text, asked(key)?.where ?? "the transfer times of llm-d-inference-sim"] };
 }
 
 function calculator(asked: Asked): "" | "constant" | "per-token" {

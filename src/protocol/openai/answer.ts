@@ -216,6 +216,8 @@ export interface Asked {
   readonly logprobs: ((index: number) => LogprobSource) | null;
   /** Several conversations in one request: what belongs to one prompt is not shown. */
   readonly batch: boolean;
+  /** Another server goes on with it, which the answer in one piece says. */
+  readonly remoteDecode?: boolean;
   /** In the form of another dialect; null: OpenAI's. */
   readonly form: Form | null;
   /** When it was handed to the engine; the engine's clock. */

@@ -50,6 +50,7 @@ export function askedOf(
     ticket,
     batch: request.kind === "chat" && request.conversations !== undefined,
     truthUs: wantsTruth(http.headers) ? options.backend.nowUs : null,
+    remoteDecode: request.kvTransfer?.remoteDecode === true,
     form,
     logprobs,
     queuedUs,

@@ -26,6 +26,7 @@ import {
 import { AnswerText } from "./answer-text.ts";
 import { CACHE_THRESHOLD } from "./cache-threshold.ts";
 import { completionDetails } from "./chunks.ts";
+import { REMOTE_DECODE, REMOTE_PARAMS } from "./kv-transfer.ts";
 import { logAborted } from "./request-log.ts";
 import type { OutputTimes } from "./request-metrics.ts";
 import type { TokenTimes } from "./truth-summary.ts";
@@ -183,6 +184,7 @@ const NO_USAGE_DETAILS = ',"prompt_tokens_details":null,"completion_tokens_detai
 const NO_PROMPT_FIELDS = ',"prompt_logprobs":null,"prompt_token_ids":null,"prompt_text":null';
 const NO_MORE_MESSAGE = ',"refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null}';
 const NO_TRANSFER = ',"kv_transfer_params":null,"ec_transfer_params":null,"metrics":';
+const TRANSFER = NO_TRANSFER.replace("null", REMOTE_PARAMS);
 
 function bodyOf({ asked, choices }: CollectedAnswer): string {
   const { id, created, model, wishes, server, prompts } = asked;
@@ -205,7 +207,7 @@ function bodyOf({ asked, choices }: CollectedAnswer): string {
   return (
     `{"id":${JSON.stringify(id)},"object":"${chat ? "chat.completion" : "text_completion"}","created":${created},"model":${JSON.stringify(model)},"choices":[${list}]` +
     `,"service_tier":null,"system_fingerprint":${fingerprint},"usage":{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens + completionTokens},"completion_tokens":${completionTokens}${details}` +
-    `${chat ? promptFields(asked) : ""}${NO_TRANSFER}${times}}`
+    `${chat ? promptFields(asked) : ""}${asked.remoteDecode ? TRANSFER : NO_TRANSFER}${times}}`
   );
 }
 
@@ -237,7 +239,8 @@ function ending(
   prompt: string,
   called = false,
 ): string {
-  const reason = choice.named ?? finishName(asked.wishes, choice.finish!, called);
+  const reason =
+    choice.named ?? (asked.remoteDecode ? REMOTE_DECODE : finishName(asked.wishes, choice.finish!, called));
   const { stopReason } = choice;
   const plain = logprobs === "null" && tokenIds === "null" && prompt === "" && stopReason === "null";
   if (plain && !asked.wishes.weightVersions) return PLAIN_ENDINGS.get(reason)!;
@@ -245,7 +248,7 @@ function ending(
 }
 
 const PLAIN_ENDINGS: ReadonlyMap<string, string> = new Map(
-  [...FINISH_NAMES, "tool_calls", CACHE_THRESHOLD].map((reason) => [
+  [...FINISH_NAMES, "tool_calls", CACHE_THRESHOLD, REMOTE_DECODE].map((reason) => [
     reason,
     `,"logprobs":null,"finish_reason":"${reason}","stop_reason":null,"token_ids":null,"routed_experts":null,"weight_versions":null}`,
   ]),

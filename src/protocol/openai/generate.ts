@@ -22,6 +22,7 @@ import { FormStream } from "./form-stream.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { type Cut, generationOf, type Placed } from "./generation.ts";
 import type { Context, Http } from "./http.ts";
+import { Transfers } from "./kv-transfer.ts";
 import { checkPrompt, truncatePrompt } from "./limits.ts";
 import { loadHeader } from "./load-header.ts";
 import { type Ordered, Orders } from "./orders.ts";
@@ -76,6 +77,7 @@ export class Generator {
   readonly #adapters: Adapters;
   readonly #orders: Orders;
   readonly #queue: Queue;
+  readonly #transfers: Transfers;
   readonly #door: Door;
 
   constructor(options: OpenAiOptions, http: Http, server: Server, limits: Limits, adapters: Adapters) {
@@ -86,6 +88,7 @@ export class Generator {
     this.#adapters = adapters;
     this.#orders = new Orders(options);
     this.#queue = new Queue(options.config.wire ?? {}, options.backend, options.accounting);
+    this.#transfers = new Transfers(options.config);
     this.#door = new Door(options);
   }
 
@@ -173,7 +176,9 @@ export class Generator {
       const checked = checkPrompt(request, ids.length, fromText, this.#limits);
       if ("error" in checked) return refuse(checked.error);
       const front = fromText ? this.#options.encoder.front : 0;
-      cut.push({ ids: truncatePrompt(ids, request, this.#limits, front), maxTokens: checked.maxTokens });
+      const kept = truncatePrompt(ids, request, this.#limits, front);
+      const heldUs = this.#transfers.heldUs(request.kvTransfer, kept.length);
+      cut.push({ ids: kept, maxTokens: checked.maxTokens, heldUs });
     }
     const refuseLate = (error: ErrorAnswer) => {
       if (!request.stream) return refuse(error);

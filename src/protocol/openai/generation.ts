@@ -14,6 +14,8 @@ type Asking = ChatRequest | CompletionRequest;
 export interface Cut {
   readonly ids: Uint32Array;
   readonly maxTokens: number;
+  /** Of one that was computed elsewhere. */
+  readonly heldUs: number | undefined;
 }
 
 /** Who the choices of a request are to the engine: the same for all of them. */
@@ -25,7 +27,7 @@ export function generationOf(
   options: OpenAiOptions,
   { reasoning }: Pick<Server, "reasoning">,
   request: Asking,
-  { ids, maxTokens }: Cut,
+  { ids, maxTokens, heldUs }: Cut,
   seed: number,
   steering: Steering | null,
   written: Uint32Array | null,
@@ -57,6 +59,7 @@ export function generationOf(
     choices,
     arrivalUs: placed.arrivalUs,
     encodedFromUs: placed.encodedFromUs,
+    heldUs,
     script,
   };
 }

@@ -131,6 +131,7 @@ function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: A
     takesImages: config.wire?.imageTokens !== undefined,
     parsesTools: config.wire?.toolCallParser !== undefined,
     judgesCache: config.wire?.cacheHitThreshold !== undefined,
+    transfersKv: config.wire?.kvTransferTime !== undefined,
   };
 }
 

@@ -31,6 +31,7 @@ import { constraintError, resolveConstraints, structureOf } from "./constraints.
 import { checkToolCalls, readMessages } from "./content.ts";
 import { type StructuredOutputs, toolDict } from "./field-types.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";
+import { kvTransferOf } from "./kv-transfer.ts";
 import { checkContext } from "./limits.ts";
 
 /** In pieces. */
@@ -363,6 +364,7 @@ function common(
     addSpecialTokens: values.add_special_tokens,
     order: toPlain(get(body, "understudy") ?? null),
     cacheHitThreshold: limits.judgesCache === true ? thresholdOf(body) : null,
+    kvTransfer: limits.transfersKv === true ? kvTransferOf(values.kv_transfer_params, values.stream === true) : null,
     repetition: repetitionOf(values.repetition_detection, values.min_tokens),
     sampling,
   };
