@@ -329,6 +329,8 @@ export const SUBMIT_UNREAD: i32 = 32;
 export const SUBMIT_BLOCKED: i32 = 64;
 /** One of several choices of a prompt: who submits them observes the prompt when all have ended (`observeChoices`). */
 export const SUBMIT_CHOICE: i32 = 128;
+/** Its prompt was computed elsewhere: no step is longer by it. Once preempted it is computed here, and the core clears the bit. */
+export const SUBMIT_ELSEWHERE: i32 = 256;
 
 /** Words of a KV event: kind, then STORED: slot, first block, count, parent lo, hi, and lo, hi per block; REMOVED: block, lo, hi. */
 export enum Event {

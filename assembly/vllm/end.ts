@@ -5,7 +5,17 @@ import { column } from "../column";
 import { fixes } from "../config";
 import { count } from "../header";
 import { observe } from "../histogram";
-import { FIX_ABORT_COUNTED, FIX_ABORT_TIMES, Histogram, Reason, SLOTS, Status, SUBMIT_CHOICE, Total } from "../layout";
+import {
+  FIX_ABORT_COUNTED,
+  FIX_ABORT_TIMES,
+  Histogram,
+  Reason,
+  SLOTS,
+  Status,
+  SUBMIT_CHOICE,
+  SUBMIT_ELSEWHERE,
+  Total,
+} from "../layout";
 import { prependWaiting, removeRunningAt, removeWaiting, runningIndexOf, setDeferred } from "../queues";
 import {
   arrivalUs,
@@ -39,6 +49,7 @@ export function takeClosing(): void {
 export function preempt(slot: i32, drop: bool): void {
   freeBlocks(slot);
   row(slot).status = Status.Preempted;
+  row(slot).flags = row(slot).flags & ~SUBMIT_ELSEWHERE;
   row(slot).computed = 0;
   row(slot).quietUntil = 0;
   row(slot).calmUntil = 0;

@@ -26,6 +26,7 @@ import {
   SLOT_BITS,
   Status,
   SUBMIT_BLOCKED,
+  SUBMIT_ELSEWHERE,
   SUBMIT_SKIP_READING,
   Total,
   Word,
@@ -352,8 +353,8 @@ function plan(slot: i32, n: i32, done: i32, taken: i32): void {
   cost(slot, n, done, 1);
 }
 
-/** A decode is one token after the prompt; everything else, recomputation included, is prefill. */
+/** A decode is one token after the prompt; everything else, recomputation included, is prefill, and free where it is done elsewhere. */
 function cost(slot: i32, n: i32, done: i32, sign: i32): void {
   if (n === 1 && done >= row(slot).prompt) addDecodes(sign, <f64>(sign * (done + 1)));
-  else addPrefill(n, done, <f64>sign);
+  else if ((row(slot).flags & SUBMIT_ELSEWHERE) === 0) addPrefill(n, done, <f64>sign);
 }

@@ -3,6 +3,7 @@ import {
   FEED,
   SUBMIT_BLOCKED,
   SUBMIT_CHOICE,
+  SUBMIT_ELSEWHERE,
   SUBMIT_HASHED,
   SUBMIT_IGNORE_EOS,
   SUBMIT_SKIP_READING,
@@ -39,6 +40,7 @@ export function coreRequest(generation: Generation, unread: boolean, order: numb
       (generation.skipReadingPrefixCache ? SUBMIT_SKIP_READING : 0) |
       (generation.blocked ? SUBMIT_BLOCKED : 0) |
       (generation.choices ? SUBMIT_CHOICE : 0) |
+      (generation.transferUs === undefined ? 0 : SUBMIT_ELSEWHERE) |
       (noEos ? SUBMIT_IGNORE_EOS : 0) |
       (generation.promptTokens === undefined ? 0 : SUBMIT_HASHED | (unread ? SUBMIT_UNREAD : 0)),
     order,

@@ -135,7 +135,7 @@ export class Engine {
     const live = new Live(this, request, receiver, generation.script, generation.choices);
     this.#adapters.know(live.adapter);
     if (this.#watch) live.trail = this.#watch.submitted(generation.id, request, receiver);
-    if (this.#holding.hold(live, generation.arrivalUs, generation.heldUs)) return live;
+    if (this.#holding.hold(live, generation.arrivalUs, generation.transferUs)) return live;
     return this.#enqueue(live, this.#clock.now()) ? live : { refused: "busy" };
   }
 

@@ -51,8 +51,8 @@ export interface Generation {
   readonly arrivalUs: number;
   /** When making its prompt into ids began; absent: at its arrival. */
   readonly encodedFromUs?: number;
-  /** How long it is held back before the queue, in place of the request overhead that the timing has. */
-  readonly heldUs?: number | undefined;
+  /** Its prompt was computed elsewhere: how long it is held back before the queue, in place of the request overhead. Steps are not longer by it. */
+  readonly transferUs?: number | undefined;
   /**
    * The whole answer when it is known beforehand (tests, scripted content); else the engine draws it. An id with the bit
    * SAME_STEP comes in one step with the id after it; at most STEP_TOKENS_MAX ids make a step.

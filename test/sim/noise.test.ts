@@ -240,18 +240,6 @@ describe("request overhead", () => {
     expect(new Set(waits({}))).toEqual(new Set([100_000]));
   });
 
-  test("a request may have a time of its own, at the engine's speed, and others theirs", () => {
-    const noise: StepNoise = { overheadSigma: 0.2 };
-    for (const changes of [{}, { noise }, { timing: { ...timing, requestOverheadUs: 0 } }, { speed: 10 }]) {
-      const { speed = 1 } = changes as { speed?: number };
-      const world = new World(configOf({ timing, ...changes }));
-      const own = world.submit({ promptIds: promptOf(50), maxTokens: 1, heldUs: 30_000 })!;
-      const none = world.submit({ promptIds: promptOf(50), maxTokens: 1, heldUs: 0 })!;
-      world.clock.drain();
-      expect([none.tokenUs, own.tokenUs]).toEqual([[1500 / speed], [(30_000 + 1000 + 2 * 10) / speed]]);
-    }
-  });
-
   test("may be taken back before it enters the queue", () => {
     const world = new World(configOf({ timing }));
     const heard = world.submit()!;

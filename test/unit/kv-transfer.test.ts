@@ -12,20 +12,20 @@ function transfers(time: Partial<KvTransferTime>, seed = 1): Transfers {
 }
 
 test("a time of its own, one per token, less what the first step takes", () => {
-  expect(transfers({ baseUs: 5000, tokenUs: 2.5 }).heldUs(REMOTE, 101)).toBe(5253);
-  expect(transfers({ baseUs: 5000, stepUs: 2000 }).heldUs(REMOTE, 9)).toBe(3000);
-  expect(transfers({ baseUs: 5000, stepUs: 6000 }).heldUs(REMOTE, 9)).toBe(0);
+  expect(transfers({ baseUs: 5000, tokenUs: 2.5 }).us(REMOTE, 101)).toBe(5253);
+  expect(transfers({ baseUs: 5000, stepUs: 2000 }).us(REMOTE, 9)).toBe(3000);
+  expect(transfers({ baseUs: 5000, stepUs: 6000 }).us(REMOTE, 9)).toBe(0);
 });
 
 test("what is computed here has none", () => {
-  expect(transfers({ baseUs: 5000 }).heldUs(null, 9)).toBeUndefined();
-  expect(transfers({ baseUs: 5000 }).heldUs({ remotePrefill: false, remoteDecode: true }, 9)).toBeUndefined();
+  expect(transfers({ baseUs: 5000 }).us(null, 9)).toBeUndefined();
+  expect(transfers({ baseUs: 5000 }).us({ remotePrefill: false, remoteDecode: true }, 9)).toBeUndefined();
 });
 
 test("times stray by their deviation, by the seed, from 0.3 to 1.7 of their mean", () => {
   const times = (deviationUs: number, seed = 1) => {
     const some = transfers({ tokenUs: 1000, deviationUs }, seed);
-    return Array.from({ length: 3000 }, () => some.heldUs(REMOTE, 100)!);
+    return Array.from({ length: 3000 }, () => some.us(REMOTE, 100)!);
   };
   const drawn = times(20_000);
   const mean = drawn.reduce((sum, us) => sum + us, 0) / drawn.length;

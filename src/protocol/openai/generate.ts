@@ -177,8 +177,8 @@ export class Generator {
       if ("error" in checked) return refuse(checked.error);
       const front = fromText ? this.#options.encoder.front : 0;
       const kept = truncatePrompt(ids, request, this.#limits, front);
-      const heldUs = this.#transfers.heldUs(request.kvTransfer, kept.length);
-      cut.push({ ids: kept, maxTokens: checked.maxTokens, heldUs });
+      const transferUs = this.#transfers.us(request.kvTransfer, kept.length);
+      cut.push({ ids: kept, maxTokens: checked.maxTokens, transferUs });
     }
     const refuseLate = (error: ErrorAnswer) => {
       if (!request.stream) return refuse(error);

@@ -15,7 +15,7 @@ export interface Cut {
   readonly ids: Uint32Array;
   readonly maxTokens: number;
   /** Of one that was computed elsewhere. */
-  readonly heldUs: number | undefined;
+  readonly transferUs: number | undefined;
 }
 
 /** Who the choices of a request are to the engine: the same for all of them. */
@@ -27,7 +27,7 @@ export function generationOf(
   options: OpenAiOptions,
   { reasoning }: Pick<Server, "reasoning">,
   request: Asking,
-  { ids, maxTokens, heldUs }: Cut,
+  { ids, maxTokens, transferUs }: Cut,
   seed: number,
   steering: Steering | null,
   written: Uint32Array | null,
@@ -59,7 +59,7 @@ export function generationOf(
     choices,
     arrivalUs: placed.arrivalUs,
     encodedFromUs: placed.encodedFromUs,
-    heldUs,
+    transferUs,
     script,
   };
 }

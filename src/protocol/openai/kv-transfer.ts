@@ -40,7 +40,7 @@ export class Transfers {
   }
 
   /** What the prompt is held back for, in place of the request's overhead; undefined: it is computed here. */
-  heldUs(asked: KvTransfer | null, promptTokens: number): number | undefined {
+  us(asked: KvTransfer | null, promptTokens: number): number | undefined {
     if (asked === null || !asked.remotePrefill || this.#time === undefined) return undefined;
     const { baseUs, tokenUs, deviationUs, stepUs } = this.#time;
     const meanUs = baseUs + tokenUs * promptTokens;
