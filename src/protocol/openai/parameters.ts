@@ -359,7 +359,7 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
     refused: "",
   },
   kv_transfer_params: {
-    effect: neither("without a connector"),
+    effect: neither("without a connector; ours has one with `--kv-transfer-time`"),
     taken: { do_remote_decode: true },
     refused: 1,
   },
