@@ -137,7 +137,7 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
   const encoder = marks.encoder(text.encoder);
   // Several processes read the same folder; the first one speaks.
   const openLaid = (of: WireConfig) =>
-    laidDown(of, vocabulary.size, {
+    laidDown(of, vocabulary, {
       say: (place?.index ?? 0) === 0 ? log : () => {},
       gap: async () => void (await spare.pass()),
     });
@@ -333,6 +333,7 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
       shown?.stop();
       if (truth) await Promise.race([truth.close(), pause(clock, TRUTH_CLOSE_MS * 1000)]);
       laid.fixtures?.close();
+      laid.dataset?.close();
       encoder.close();
       clock.close();
       steps?.write();

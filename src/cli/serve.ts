@@ -125,6 +125,8 @@ export function refusalOf({ host, port, triton, wire }: ServeConfig, error: unkn
   if (error instanceof Error && error.name === "UnusableScript") return `--script ${wire?.script}: ${error.message}`;
   if (error instanceof Error && error.name === "UnusableFixtures")
     return `--fixtures ${wire?.fixtures}: ${error.message}`;
+  if (error instanceof Error && error.name === "UnusableDataset")
+    return `--dataset ${wire?.dataset?.file}: ${error.message}`;
   if (error instanceof CoreTooLarge) return `${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`;
   if (!UNLISTENABLE.test(String(error))) return undefined;
   return `${hostFlag} ${at.host}: cannot listen there (${code ?? String(error)}); give an address of this machine`;

@@ -3,6 +3,8 @@ import type { CorsConfig, WireConfig } from "../config/types.ts";
 import type { Values } from "./options.ts";
 
 const ALL = ["*"];
+/** As the tool that makes such files names it. */
+const DATASET_TABLE = "llmd";
 
 export function wireConfig(values: Values): { readonly wire?: WireConfig } {
   const config = {
@@ -21,6 +23,7 @@ export function wireConfig(values: Values): { readonly wire?: WireConfig } {
     imageTokens: values["image-tokens"],
     responseStore: values["response-store"],
     fixtures: values.fixtures,
+    dataset: dataset(values),
     echo: values.answers === "echo" ? true : undefined,
     requestOrders: values["allow-request-orders"],
     responseRole: values["response-role"],
@@ -37,6 +40,11 @@ export function wireConfig(values: Values): { readonly wire?: WireConfig } {
   };
   const said = Object.entries(config).filter(([, value]) => value !== undefined);
   return said.length === 0 ? {} : { wire: Object.fromEntries(said) };
+}
+
+function dataset(values: Values): WireConfig["dataset"] {
+  const { dataset: file, "dataset-table": table = DATASET_TABLE, "dataset-in-memory": inMemory = false } = values;
+  return file === undefined ? undefined : { file, table, inMemory };
 }
 
 function cors(values: Values): CorsConfig | undefined {

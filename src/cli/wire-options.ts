@@ -160,6 +160,27 @@ export const wireOptions = {
     about: "Answers to the requests that match, read anew when a file changes: docs/fixtures.md.",
     ours: true,
   },
+  dataset: {
+    ...text("FILE", "a SQLite file"),
+    group: "Stand-in",
+    default: "none",
+    about: "Rows that answer the prompts whose hash they have, and others with one that fits: docs/dataset.md.",
+    ours: true,
+  },
+  "dataset-table": {
+    ...text("NAME", "the name of a table"),
+    group: "Stand-in",
+    default: "llmd",
+    about: "The table of --dataset.",
+    ours: true,
+  },
+  "dataset-in-memory": {
+    ...toggle,
+    group: "Stand-in",
+    default: "false",
+    about: "The file of --dataset is read into memory at the start, and not looked at again.",
+    ours: true,
+  },
   "allow-request-orders": {
     ...choice(...REQUEST_ORDERS),
     group: "Stand-in",

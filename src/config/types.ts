@@ -174,6 +174,8 @@ export interface WireConfig {
   readonly responseStore?: number;
   /** A folder of answers to requests of some kind. */
   readonly fixtures?: string;
+  /** A table of answers by the hash of their prompt. */
+  readonly dataset?: { readonly file: string; readonly table: string; readonly inMemory: boolean };
   readonly requestOrders?: RequestOrders;
   readonly responseRole?: string;
   readonly fingerprintMode?: "full" | "hash" | "custom" | "none";

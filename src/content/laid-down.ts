@@ -1,11 +1,14 @@
-/** Which answers has the operator laid down beforehand? The file of `--script`, the folder of `--fixtures`. */
+/** Which answers has the operator laid down beforehand? The file of `--script`, the folder of `--fixtures`, the rows of `--dataset`. */
 import { readFileSync } from "node:fs";
+import type { Dataset, DatasetFile } from "./dataset/dataset.ts";
 import type { Fixtures, FixturesHost } from "./fixtures/fixtures.ts";
 import { type Plays, readPlays } from "./script.ts";
+import type { Vocabulary } from "./types.ts";
 
 export interface LaidDown {
   readonly plays?: Plays;
   readonly fixtures?: Fixtures;
+  readonly dataset?: Dataset;
 }
 
 /** The file that a user named cannot be played: one line. */
@@ -13,19 +16,22 @@ export class UnusableScript extends Error {
   override readonly name = "UnusableScript";
 }
 
-/** `host` is for the fixtures. Rejects with `UnusableScript` or `UnusableFixtures`. */
+/** `host` is for fixtures and dataset. Rejects with `UnusableScript`, `UnusableDataset` or `UnusableFixtures`. */
 export async function laidDown(
-  wire: { readonly script?: string; readonly fixtures?: string },
-  vocabularySize: number,
+  wire: { readonly script?: string; readonly fixtures?: string; readonly dataset?: DatasetFile },
+  vocabulary: Vocabulary,
   host: FixturesHost,
 ): Promise<LaidDown> {
   const plays = wire.script === undefined ? null : playsOf(wire.script);
-  const found = plays === null ? {} : { plays };
+  // Only who names a file or a folder loads what reads it.
+  const dataset =
+    wire.dataset && (await import("./dataset/dataset.ts")).openDataset(wire.dataset, vocabulary, host.say);
+  const found = { ...(plays ? { plays } : {}), ...(dataset ? { dataset } : {}) };
   if (wire.fixtures === undefined) return found;
-  // Only who names a folder loads what reads it.
   const { openFixtures } = await import("./fixtures/fixtures.ts");
   const names = [...(plays?.named.keys() ?? [])];
-  return { ...found, fixtures: await openFixtures({ folder: wire.fixtures, vocabularySize, plays: names }, host) };
+  const start = { folder: wire.fixtures, vocabularySize: vocabulary.size, plays: names };
+  return { ...found, fixtures: await openFixtures(start, host) };
 }
 
 function playsOf(file: string): Plays {

@@ -45,8 +45,6 @@ const ignored = (takes: Takes): Key => ({ takes, fate: { ignored: true } });
 const unsupported = (takes: Takes, why: string): Key => ({ takes, fate: { unsupported: why } });
 
 const NO_EVENTS = "KV events are not published";
-const NO_DATASET =
-  "there are no databases; --fixtures DIR gives chosen requests chosen answers, others are drawn from the seed";
 const NO_MEDIA = "there is no encoder and there are no images";
 const NO_TOKENIZER = "the built-in vocabulary or --tokenizer DIR counts tokens";
 
@@ -105,10 +103,10 @@ export const KEYS: Readonly<Record<string, Key>> = {
   "failure-types": as("list", "failure-types"),
   "data-parallel-size": shapes("ranks"),
   "data-parallel-rank": shapes("ranks"),
-  "dataset-path": unsupported("value", NO_DATASET),
-  "dataset-url": unsupported("value", NO_DATASET),
-  "dataset-in-memory": unsupported("switch", NO_DATASET),
-  "dataset-table-name": unsupported("value", NO_DATASET),
+  "dataset-path": as("value", "dataset"),
+  "dataset-url": unsupported("value", "nothing is downloaded; dataset-path names a file that is there"),
+  "dataset-in-memory": as("switch", "dataset-in-memory"),
+  "dataset-table-name": as("value", "dataset-table"),
   "render-url": unsupported("value", NO_TOKENIZER),
   "render-timeout": unsupported("value", NO_TOKENIZER),
   "mm-render-timeout": unsupported("value", NO_TOKENIZER),

@@ -6,7 +6,7 @@ import type { ChatRequest, CompletionRequest } from "../request.ts";
 import { type Asked, type Prompt, promptLogprobCount, type Server, type Ticket, wishesOf } from "./answer.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Cut } from "./generation.ts";
-import { promptText } from "./prompts.ts";
+import { decoded, promptText } from "./prompts.ts";
 import { seedOf } from "./seeds.ts";
 import { isOver } from "./thinking.ts";
 import { wantsTruth } from "./truth-summary.ts";
@@ -34,7 +34,7 @@ export function askedOf(
     return {
       tokens: ids.length,
       ids: keepIds ? [...ids] : null,
-      echo: !echoes ? null : typeof given === "string" ? given : decoded(options, ids),
+      echo: !echoes ? null : typeof given === "string" ? given : decoded(options.vocabulary, ids),
       seed: seeds?.[i] ?? seedOf(request, ids, options.nextSeed),
       thinkingIsOver: isOver(server, request, ids),
     };
@@ -55,8 +55,4 @@ export function askedOf(
     logprobs,
     queuedUs,
   };
-}
-
-function decoded({ vocabulary }: OpenAiOptions, ids: Uint32Array): string {
-  return Buffer.concat(Array.from(ids, (id) => vocabulary.bytesOf(id).slice())).toString();
 }

@@ -24,8 +24,8 @@ export type Written = { readonly answers: readonly (Uint32Array | null)[] } | { 
 /** What an order says of calls; null: nothing. */
 export type OrderedCalls = boolean | readonly string[] | null;
 
-/** Makes the answers, from a seed for each choice. */
-export type Writing = (seeds: readonly number[]) => Promise<Written>;
+/** Makes the answers, from a seed for each choice; the choices of a prompt stand together. */
+export type Writing = (seeds: readonly number[], prompts: readonly Uint32Array[]) => Promise<Written>;
 
 /** Share of the answers that call where the request leaves it open. */
 const CALL_SHARE = 0.5;

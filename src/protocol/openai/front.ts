@@ -3,6 +3,7 @@ import { STATUS_CODES } from "node:http";
 import type { ServeConfig } from "../../config/types.ts";
 import type { AnswerTables } from "../../content/answers.ts";
 import type { RenderChat } from "../../content/chat-template.ts";
+import type { Dataset } from "../../content/dataset/dataset.ts";
 import type { Fixtures } from "../../content/fixtures/fixtures.ts";
 import type { Plays } from "../../content/script.ts";
 import type { Encoder, Vocabulary } from "../../content/types.ts";
@@ -94,6 +95,8 @@ export interface OpenAiOptions {
   readonly plays?: Plays;
   /** What is in the folder of `--fixtures`. */
   readonly fixtures?: Pick<Fixtures, "answerTo">;
+  /** The rows of `--dataset`. */
+  readonly dataset?: Pick<Dataset, "answerTo">;
   /** null: none is written. */
   readonly accessLog: ((access: Access) => void) | null;
   /** Takes the lines of `--enable-log-requests`; absent: none is written. */

@@ -15,6 +15,7 @@ import { brokenForm, brokenStream } from "./broken-streams.ts";
 import { CacheJudge, leastShare } from "./cache-threshold.ts";
 import { CollectedAnswer } from "./collect.ts";
 import { checkingOf, permitted, type Writing, type Written, writingOf } from "./constrained.ts";
+import { fromDataset } from "./dataset.ts";
 import { Door } from "./door.ts";
 import { type Entry, readAs, readLarge } from "./entry.ts";
 import { follow } from "./follow.ts";
@@ -156,7 +157,10 @@ export class Generator {
         answerIds = ids;
         if (writing !== null) {
           seeds = all.map((ids) => seedOf(request, ids, this.#options.nextSeed));
-          written = await writing(seeds.flatMap((seed) => choiceSeeds(seed, request.n)));
+          written = await writing(
+            seeds.flatMap((seed) => choiceSeeds(seed, request.n)),
+            all,
+          );
         }
         // Hashing a long prompt takes its time too.
         if (all.some((ids) => ids.length > LONG_PROMPT_TOKENS)) await backend.spare();
@@ -207,12 +211,7 @@ export class Generator {
     const own = (script && this.#orders.logprobs(script)) ?? null;
     const queuedUs = backend.nowUs();
     const asked = this.#asked(request, http, cut, ticket, form, seeds, own, queuedUs);
-    const how = {
-      steering,
-      script,
-      answers: made?.answers ?? null,
-      stamps: { arrivalUs, encodedFromUs },
-    };
+    const how = { steering, script, answers: made?.answers ?? null, stamps: { arrivalUs, encodedFromUs } };
     const late = this.#queue.refuses(count);
     if (late !== null) return refuse(late);
     if (request.stream) {
@@ -293,8 +292,10 @@ export class Generator {
   }
 
   #writing(http: Request, request: Asking): Writing | null {
-    const { encoder, config } = this.#options;
-    return writingOf(request, this.#server, encoder, config.wire?.toolCallShare, this.#orders.calls(http, request));
+    const { encoder, config, dataset } = this.#options;
+    const calls = this.#orders.calls(http, request);
+    const writing = writingOf(request, this.#server, encoder, config.wire?.toolCallShare, calls);
+    return dataset ? fromDataset(dataset, request, writing, this.#options, this.#limits) : writing;
   }
 
   /** Hands all choices of all prompts to the engine, in order; all or none. */

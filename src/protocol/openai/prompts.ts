@@ -1,6 +1,6 @@
 /** Which texts does a request give the encoder, and what is wrong with them before that? */
 import { type RenderChat, TemplateRefusal } from "../../content/chat-template.ts";
-import type { Encoder, PromptPart } from "../../content/types.ts";
+import type { Encoder, PromptPart, Vocabulary } from "../../content/types.ts";
 import { badRequest } from "../errors.ts";
 import { atOnce, inTurns, type Pieces } from "../pieces.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
@@ -163,4 +163,8 @@ function givenOf(request: ChatRequest, messages: readonly ChatMessage[]): Parame
 function refusalOf(error: unknown): { readonly error: ErrorAnswer } {
   if (error instanceof TemplateRefusal) return { error: badRequest(error.message) };
   throw error;
+}
+
+export function decoded(vocabulary: Vocabulary, ids: Uint32Array): string {
+  return Buffer.concat(Array.from(ids, (id) => vocabulary.bytesOf(id).slice())).toString();
 }

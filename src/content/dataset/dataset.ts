@@ -1,0 +1,163 @@
+/**
+ * Which row of a SQLite table answers a prompt? The form is that of llm-d-inference-sim's datasets: rows by the SHA-256 of a
+ * prompt's ids. Hashes and lengths are held, rows are read when they are asked for.
+ */
+import { Database, type Statement } from "bun:sqlite";
+import { createHash } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
+import type { Vocabulary } from "../types.ts";
+import { answerOf, type GivenAnswer, wordsOf } from "./row.ts";
+import { type Room, RowIndex } from "./row-index.ts";
+
+/** What the routes ask. */
+export interface Dataset {
+  /** Ids of this server's vocabulary, or a text; null: the row cannot be read. `draw`: 32 bits that choose among several. */
+  answerTo(promptIds: Uint32Array, room: Room, draw: number): Uint32Array | string | null;
+  close(): void;
+}
+
+export interface DatasetFile {
+  readonly file: string;
+  readonly table: string;
+  /** The file is read once, into memory. */
+  readonly inMemory: boolean;
+}
+
+/** The file that a user named cannot be used: one line. */
+export class UnusableDataset extends Error {
+  override readonly name = "UnusableDataset";
+}
+
+/** Of `gen_tokens`: reading more would keep the thread for long. */
+const ROW_BYTES = 2 ** 20;
+const COLUMNS = ["prompt_hash", "gen_tokens", "n_gen_tokens"];
+/** Rows that tell whether a table's ids are those of the vocabulary. */
+const ROWS_TRIED = 8;
+
+/** Throws `UnusableDataset`. `say` takes lines for the user. */
+export function openDataset(given: DatasetFile, vocabulary: Vocabulary, say: (line: string) => void): Dataset {
+  const database = opened(given);
+  try {
+    return new OpenDataset(database, given.table, vocabulary, say);
+  } catch (error) {
+    database.close();
+    if (error instanceof UnusableDataset) throw error;
+    throw new UnusableDataset(`not a database that can be read (${(error as Error).message})`);
+  }
+}
+
+function opened({ file, inMemory }: DatasetFile): Database {
+  try {
+    const found = statSync(file);
+    if (!found.isFile()) throw new UnusableDataset("not a file");
+    if (found.size === 0) throw new UnusableDataset("the file is empty");
+    return inMemory ? Database.deserialize(readFileSync(file), true) : new Database(file, { readonly: true });
+  } catch (error) {
+    if (error instanceof UnusableDataset) throw error;
+    const { code, message } = error as { code?: string; message: string };
+    throw new UnusableDataset(`cannot be read (${code ?? message})`);
+  }
+}
+
+class OpenDataset implements Dataset {
+  readonly #database: Database;
+  readonly #say: (line: string) => void;
+  readonly #vocabulary: Vocabulary;
+  readonly #index: RowIndex;
+  readonly #row: Statement<{ answer: unknown }, [number]>;
+  /** Ids in the rows are those of the vocabulary. */
+  readonly #idsAreOurs: boolean;
+
+  constructor(database: Database, table: string, vocabulary: Vocabulary, say: (line: string) => void) {
+    this.#database = database;
+    this.#say = say;
+    this.#vocabulary = vocabulary;
+    const name = `"${table.replaceAll('"', '""')}"`;
+    checkColumns(database, table, name);
+    // Nobody may write between counting the rows and reading them.
+    const { index, tooLong } = database.transaction(() => indexOf(database, name))();
+    this.#index = index;
+    const leftOut = tooLong === 0 ? "" : `, ${tooLong} left out (longer than ${ROW_BYTES} bytes)`;
+    if (index.count === 0) throw new UnusableDataset(`table "${table}" has no rows${leftOut}`);
+    this.#row = database.query(`SELECT CAST(gen_tokens AS TEXT) AS answer FROM ${name} WHERE rowid = ?`);
+    this.#idsAreOurs = this.#compared();
+    say(`dataset: ${index.count} rows of "${table}"${leftOut}; ${this.#idsAreOurs ? OURS : OTHERS}`);
+  }
+
+  answerTo(promptIds: Uint32Array, room: Room, draw: number): Uint32Array | string | null {
+    const bytes = new Uint8Array(promptIds.buffer, promptIds.byteOffset, promptIds.byteLength);
+    const row = this.#index.rowFor(createHash("sha256").update(bytes).digest(), room, draw);
+    const read = this.#read(row);
+    if ("broken" in read) {
+      this.#say(`dataset: row ${row} cannot be used: ${read.broken}`);
+      return null;
+    }
+    return this.#idsAreOurs && read.ids !== null && this.#areKnown(read.ids) ? read.ids : read.text;
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+
+  #read(row: number): GivenAnswer | { readonly broken: string } {
+    try {
+      return answerOf(this.#row.get(row)?.answer);
+    } catch (error) {
+      return { broken: (error as Error).message };
+    }
+  }
+
+  #areKnown(ids: Uint32Array): boolean {
+    return ids.every((id) => id < this.#vocabulary.size);
+  }
+
+  /** Texts of such tables lack what their maker's expression does not find, so words alone are compared. */
+  #compared(): boolean {
+    let told = 0;
+    for (let at = 0; at < Math.min(ROWS_TRIED, this.#index.count); at++) {
+      const read = this.#read(this.#index.rowAt(at));
+      if ("broken" in read || read.ids === null) continue;
+      const words = wordsOf(read.text);
+      if (words === "") continue;
+      if (!this.#areKnown(read.ids)) return false;
+      const bytes = Array.from(read.ids, (id) => this.#vocabulary.bytesOf(id).slice());
+      if (wordsOf(Buffer.concat(bytes).toString()) !== words) return false;
+      told++;
+    }
+    return told > 0;
+  }
+}
+
+const OURS = "their ids are those of this server's vocabulary";
+const OTHERS = "their ids are of another vocabulary, so answers are encoded anew";
+
+function checkColumns(database: Database, table: string, name: string): void {
+  const found = database.query<{ name: string }, []>(`PRAGMA table_info(${name})`).all();
+  if (found.length === 0) throw new UnusableDataset(`there is no table "${table}"`);
+  const missing = COLUMNS.find((column) => found.every((one) => one.name !== column));
+  if (missing) throw new UnusableDataset(`table "${table}" has no column ${missing}`);
+}
+
+interface IndexedRow {
+  readonly row: unknown;
+  readonly hash: unknown;
+  readonly tokens: unknown;
+  readonly bytes: unknown;
+}
+
+function indexOf(database: Database, name: string): { readonly index: RowIndex; readonly tooLong: number } {
+  const count = database.query<{ count: number }, []>(`SELECT COUNT(*) AS count FROM ${name}`).get()!.count;
+  const index = new RowIndex(count);
+  const rows = database.query<IndexedRow, []>(
+    `SELECT rowid AS row, prompt_hash AS hash, n_gen_tokens AS tokens, LENGTH(gen_tokens) AS bytes FROM ${name}`,
+  );
+  for (const { row, hash, tokens, bytes } of rows.iterate()) {
+    if (!(hash instanceof Uint8Array && hash.length === 32))
+      throw new UnusableDataset(`row ${row}: prompt_hash is not the 32 bytes of a SHA-256`);
+    if (!(typeof tokens === "number" && Number.isInteger(tokens) && tokens >= 0))
+      throw new UnusableDataset(`row ${row}: n_gen_tokens is not a whole number`);
+    if (Number(bytes) <= ROW_BYTES) index.add(Number(row), hash, tokens);
+  }
+  index.sort();
+  return { index, tooLong: count - index.count };
+}
