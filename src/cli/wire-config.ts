@@ -21,6 +21,7 @@ export function wireConfig(values: Values): { readonly wire?: WireConfig } {
     kvTransferTime: values["kv-transfer-time"],
     meanReasoningTokens: values["mean-reasoning-tokens"],
     imageTokens: values["image-tokens"],
+    embeddingDimensions: values["embedding-dimensions"],
     responseStore: values["response-store"],
     fixtures: values.fixtures,
     dataset: dataset(values),

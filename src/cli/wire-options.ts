@@ -146,6 +146,13 @@ export const wireOptions = {
     about: "Images are taken, and each counts as so many tokens of its prompt.",
     ours: true,
   },
+  "embedding-dimensions": {
+    ...integer(1, 65_536),
+    group: "Stand-in",
+    default: "none: /v1/embeddings is no path, as with a model that writes",
+    about: "POST /v1/embeddings gives vectors of so many numbers where a request does not say: docs/dialects.md.",
+    ours: true,
+  },
   "response-store": {
     ...integer(0, 1_000_000),
     group: "Stand-in",

@@ -170,6 +170,8 @@ export interface WireConfig {
   readonly meanReasoningTokens?: number;
   /** Of each image; absent: images are refused. */
   readonly imageTokens?: number;
+  /** Of vectors where a request does not say; absent: there are none. */
+  readonly embeddingDimensions?: number;
   /** Responses that are kept; absent or 0: none. */
   readonly responseStore?: number;
   /** A folder of answers to requests of some kind. */

@@ -15,7 +15,7 @@ setDefaultTimeout(30_000);
 
 let server: Server;
 beforeAll(async () => {
-  server = await serve(["--timing", "none"], { VLLM_SERVER_DEV_MODE: "1" });
+  server = await serve(["--timing", "none", "--embedding-dimensions", "8"], { VLLM_SERVER_DEV_MODE: "1" });
 });
 afterAll(() => server.stop());
 
@@ -24,7 +24,12 @@ const get = async (path: string) => {
   return { status: response.status, type: response.headers.get("content-type"), text: await response.text() };
 };
 const others = { ...anthropic, ...responses };
-const everything = servedBy({ devMode: true, runtimeLora: true, disableFastapiDocs: false });
+const everything = servedBy({
+  devMode: true,
+  runtimeLora: true,
+  disableFastapiDocs: false,
+  wire: { embeddingDimensions: 8 },
+});
 
 test("the document is valid OpenAPI 3.1, and every reference in it is answered", async () => {
   const { status, type, text } = await get("/openapi.json");

@@ -116,7 +116,7 @@ export const KEYS: Readonly<Record<string, Key>> = {
     takes: "switch",
     fate: { differs: "tokens are those of the built-in vocabulary: other ids, and other counts" },
   },
-  "default-embedding-dimensions": unsupported("value", "there are no embeddings"),
+  "default-embedding-dimensions": as("value", "embedding-dimensions"),
   "ssl-certfile": as("value", "ssl-certfile"),
   "ssl-keyfile": as("value", "ssl-keyfile"),
   "self-signed-certs": as("switch", "self-signed-certs"),

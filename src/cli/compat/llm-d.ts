@@ -20,6 +20,7 @@ const DEFAULTS: Readonly<Record<string, string>> = {
   "max-num-seqs": "5",
   "max-body-mb": "4",
   "enable-lora": "true",
+  "embedding-dimensions": "384",
   "disable-uvicorn-access-log": "true",
   // Tools are called there without any flag.
   "enable-auto-tool-choice": "true",

@@ -5,6 +5,7 @@
 
 import { bodySchema, type Described, type Operation, type Operations } from "../operations.ts";
 import type { Schema } from "../types.ts";
+import { embeddingBody } from "./embeddings.ts";
 import { chatFields, completionFields } from "./fields.ts";
 import { type Kind, parameterOf, type parameters } from "./parameters.ts";
 import { detokenizeBody, tokenizeBody } from "./tokenize.ts";
@@ -224,6 +225,27 @@ const OPERATIONS: Operations = {
   "/detokenize": withBody("From token ids to text", detokenizeBody.schema, {
     "200": answer("The text", object("DetokenizeResponse", { prompt: string })),
     ...BODY_ERRORS,
+  }),
+  "/v1/embeddings": withBody("From texts or token ids to vectors", embeddingBody.schema, {
+    "200": answer(
+      "A vector of each input: numbers, or their bytes in base64",
+      object("EmbeddingResponse", {
+        id: string,
+        object: { const: "list" },
+        created: integer,
+        model: string,
+        data: listOf(
+          object("EmbeddingResponseData", {
+            index: integer,
+            object: { const: "embedding" },
+            embedding: { anyOf: [listOf({ type: "number" }), string] },
+          }),
+        ),
+        usage: record,
+      }),
+    ),
+    ...BODY_ERRORS,
+    ...NO_KEY,
   }),
   "/v1/models": plain("What is served", answer("The models", modelList), NO_KEY),
   "/health": plain("Does the engine live?", answer("It does"), { "503": answer("It does not") }),

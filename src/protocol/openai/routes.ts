@@ -11,6 +11,7 @@ import type { Limits } from "../request.ts";
 import { toolParserKind } from "../tool-parsers.ts";
 import { Adapters } from "./adapters.ts";
 import type { Server } from "./answer.ts";
+import { Embeddings } from "./embeddings.ts";
 import type { Entry } from "./entry.ts";
 import type { Accounting, OpenAiOptions } from "./front.ts";
 import { Generator } from "./generate.ts";
@@ -20,7 +21,7 @@ import { withImages } from "./images.ts";
 import { seededLogprobs } from "./logprobs.ts";
 import { loraRoutes } from "./lora-routes.ts";
 import { modelList } from "./models.ts";
-import { LORA_METHODS, METHODS, READY_METHODS, SCALE_OUT, SCALE_OUT_METHODS } from "./served.ts";
+import { EMBEDDING_METHODS, LORA_METHODS, METHODS, READY_METHODS, SCALE_OUT, SCALE_OUT_METHODS } from "./served.ts";
 import { Tokenizer } from "./tokenize.ts";
 
 /** Bodies are read and checked here, by vLLM's rules. */
@@ -38,6 +39,7 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
     ...SCALE_OUT_METHODS,
     ...(config.runtimeLora ? LORA_METHODS : {}),
     ...(config.readiness ? READY_METHODS : {}),
+    ...(config.wire?.embeddingDimensions ? EMBEDDING_METHODS : {}),
   });
   const adapters = new Adapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
   const limits = limitsOf(options, adapters);
@@ -89,6 +91,7 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
       .get("/load", ({ request, server }) => http.json({ request, server }, load()))
       .use(lora)
       .use(ready)
+      .use(embeddingRoute(options, http, limits))
       .use(switchedOff(http))
       .use(dialects.reduce((all, dialect) => all.use(dialect.routes(house)), new Elysia()))
       .get("/kv_event_sources", ({ request, server }) => http.json({ request, server }, "{}"))
@@ -99,6 +102,15 @@ function readyRoute({ alive, backend }: OpenAiOptions, http: Http, afterUs: numb
   const isReady = () => alive() && backend.nowUs() >= afterUs;
   const routes = new Elysia();
   routes.get("/health/ready", ({ request, server }) => http.empty({ request, server }, isReady() ? 200 : 503));
+  return routes;
+}
+
+function embeddingRoute(options: OpenAiOptions, http: Http, limits: Limits): Elysia {
+  const dimensions = options.config.wire?.embeddingDimensions;
+  const routes = new Elysia();
+  if (dimensions === undefined) return routes;
+  const embeddings = new Embeddings(options, http, limits, dimensions);
+  routes.post("/v1/embeddings", ({ request, server }) => embeddings.answer({ request, server }), NO_PARSING);
   return routes;
 }
 

@@ -185,7 +185,7 @@ function checkEngineFeatures({ sampling }: ChatRequest | CompletionRequest, { re
 }
 
 /** No text, no ids, or nothing left of them by `truncate_prompt_tokens`: the engine has nothing to begin with. */
-const emptyPrompt = badRequest("The decoder prompt cannot be empty");
+export const emptyPrompt = badRequest("The decoder prompt cannot be empty");
 
 function checkPromptIds(
   request: ChatRequest | CompletionRequest,
@@ -197,12 +197,21 @@ function checkPromptIds(
   for (const prompt of request.prompts) {
     if (typeof prompt === "string") continue;
     if (prompt.length === 0) return emptyPrompt;
-    let largest: Int = 0;
-    for (const id of prompt) if (id > largest) largest = id;
-    if (largest < limits.vocabularySize) continue;
-    return badRequest(`Token id ${request.sampling.oversizedTokenId ?? largest} is out of vocabulary`);
+    const unknown = unknownId(prompt, request.sampling.oversizedTokenId, limits);
+    if (unknown !== null) return unknown;
   }
   return null;
+}
+
+/** `oversized`: the largest of all ids where that has more than 32 bits. */
+export function unknownId(
+  ids: Uint32Array,
+  oversized: Int | null,
+  { vocabularySize }: Pick<Limits, "vocabularySize">,
+): ErrorAnswer | null {
+  let largest: Int = 0;
+  for (const id of ids) if (id > largest) largest = id;
+  return largest < vocabularySize ? null : badRequest(`Token id ${oversized ?? largest} is out of vocabulary`);
 }
 
 /** What is raised there has no text. */

@@ -67,13 +67,17 @@ export const LORA_METHODS: Served = {
 /** With `--compat`: vLLM has no such path. */
 export const READY_METHODS: Served = { "/health/ready": ["GET"] };
 
-type Serving = Pick<ServeConfig, "devMode" | "runtimeLora" | "readiness" | "disableFastapiDocs">;
+/** With `--embedding-dimensions`: vLLM has no such path for a model that writes. */
+export const EMBEDDING_METHODS: Served = { "/v1/embeddings": ["POST"] };
+
+type Serving = Pick<ServeConfig, "devMode" | "runtimeLora" | "readiness" | "disableFastapiDocs" | "wire">;
 
 /** All that a server of this configuration serves of this dialect. */
 export function servedBy(config: Serving): Served {
   return {
     ...METHODS,
     ...(config.readiness ? READY_METHODS : {}),
+    ...(config.wire?.embeddingDimensions ? EMBEDDING_METHODS : {}),
     ...(config.disableFastapiDocs ? {} : DOCS_METHODS),
     ...(config.runtimeLora ? LORA_METHODS : {}),
     ...(config.devMode ? DEV_METHODS : {}),

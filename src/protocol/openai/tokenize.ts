@@ -3,26 +3,23 @@
  * (`entrypoints/serve/tokenize/protocol.py`, `serving.py`). No request of these reaches the engine.
  */
 import { byteCharacters } from "../../content/byte-characters.ts";
-import { TemplateRefusal } from "../../content/chat-template.ts";
 import type { PromptPart } from "../../content/types.ts";
 import { badRequest, Refused, validationRefusal } from "../errors.ts";
-import { inTurns, isLarge, mapped, type Pieces, turn } from "../pieces.ts";
+import { inTurns, mapped, type Pieces } from "../pieces.ts";
 import { get, type Int, isDict, type PythonDict, type PythonValue, toPlain, truthy } from "../python-value.ts";
-import { readJson } from "../read-body.ts";
-import type { ErrorAnswer, Limits } from "../request.ts";
+import type { Limits } from "../request.ts";
 import { optional, record, required, union } from "../structures.ts";
-import { bool, dict, FAIL, int, list, nullable, object, State, type Type, text } from "../types.ts";
-import { validationErrors } from "../validate.ts";
+import { bool, dict, int, list, nullable, object, type Type, text } from "../types.ts";
 import { Bodies } from "./body.ts";
+import { answered, type Checked, type Desk, fitting } from "./checked.ts";
 import { readMessages } from "./content.ts";
 import { tool, toolDict } from "./field-types.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
 import { type MessageShape, message } from "./message-types.ts";
 import { incompatible } from "./prompts.ts";
-import { checkModel, checkMultimodal, checkTemplate } from "./translate.ts";
+import { checkMultimodal, checkTemplate } from "./translate.ts";
 
-type Checked = ReadonlyMap<string, unknown>;
 type Part = { readonly parts: readonly PromptPart[]; readonly allowSpecial: boolean; readonly addSpecial: boolean };
 
 /** Errors come in the order of the fields. */
@@ -54,15 +51,13 @@ export const detokenizeBody: Type<Checked> = record("DetokenizeRequest", {
 
 export class Tokenizer {
   readonly #options: OpenAiOptions;
-  readonly #http: Http;
   readonly #limits: Limits;
-  readonly #bodies: Bodies;
+  readonly #desk: Desk;
 
   constructor(options: OpenAiOptions, http: Http, limits: Limits) {
     this.#options = options;
-    this.#http = http;
     this.#limits = limits;
-    this.#bodies = new Bodies(options);
+    this.#desk = { options, http, limits, bodies: new Bodies(options) };
   }
 
   tokenize(context: Context): Promise<Response> {
@@ -97,28 +92,12 @@ export class Tokenizer {
     });
   }
 
-  async #answer(
+  #answer(
     context: Context,
     type: Type<Checked>,
     made: (checked: Checked, body: PythonDict) => string | Promise<string>,
   ): Promise<Response> {
-    const { backend } = this.#options;
-    const { request } = context;
-    const bytes = await this.#bodies.read(context);
-    if ("status" in bytes) return this.#http.error(context, bytes);
-    if (isLarge(bytes)) await backend.spare();
-    const read = await inTurns(readJson(bytes, request.headers.get("content-type")), backend);
-    if ("error" in read) return this.#http.error(context, read.error);
-    try {
-      const checked = await inTurns(fitting(type, read.value), backend);
-      checkModel((checked.get("model") ?? null) as string | null, this.#limits);
-      if (isLarge(bytes)) await turn(backend);
-      return this.#http.json(context, await made(checked, read.value as PythonDict));
-    } catch (refusal) {
-      if (refusal instanceof Refused) return this.#http.error(context, refusal.answer);
-      if (refusal instanceof TemplateRefusal) return this.#http.error(context, badRequest(refusal.message));
-      throw refusal;
-    }
+    return answered(context, this.#desk, (body) => chatFitting(type, body), made);
   }
 
   /** Throws `Refused`. */
@@ -178,14 +157,10 @@ function* listed(ids: Uint32Array, json: (id: number) => string): Pieces<string>
 }
 
 /** Throws `Refused`. */
-function* fitting(type: Type<Checked>, body: PythonValue): Pieces<Checked> {
+function* chatFitting(type: Type<Checked>, body: PythonValue): Pieces<Checked> {
   if (isDict(body) && truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
     throw validationRefusal("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
-  const state = new State(true);
-  const checked = yield* type.pieces!(body, state);
-  if (checked !== FAIL) return checked;
-  state.prefix(0, "body");
-  throw new Refused(validationErrors(state.errors!) satisfies ErrorAnswer);
+  return yield* fitting(type, body);
 }
 
 const BYTE_CHARACTERS = byteCharacters();

@@ -234,7 +234,11 @@ function checkSuffix(values: CompletionValues): void {
 
 const MAX_ID = 0xffffffff;
 
-function readPrompts(prompt: CompletionValues["prompt"]): { prompts: (string | Uint32Array)[]; oversized: Int | null } {
+/** `oversized`: the largest id of more than 32 bits. */
+export function readPrompts(prompt: CompletionValues["prompt"]): {
+  prompts: (string | Uint32Array)[];
+  oversized: Int | null;
+} {
   let oversized: Int | null = null;
   const ids = (list: readonly Int[]): Uint32Array => {
     const view = new Uint32Array(list.length);
