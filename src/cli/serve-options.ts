@@ -1,6 +1,7 @@
 /** What is `understudy serve` to do? Flags beat environment beat file beat defaults; every error is one line. */
 import type { ServeConfig } from "../config/types.ts";
 import { fromLlmD, LLM_D } from "./compat/llm-d.ts";
+import type { Latencies } from "./compat/llm-d-live.ts";
 import { parseConfigFile } from "./config-file.ts";
 import { type Environment, fromEnvironment } from "./environment.ts";
 import { type Flags, parseFlags } from "./flags.ts";
@@ -17,6 +18,8 @@ export type Resolved =
       readonly values: Values;
       readonly ignored: readonly string[];
       readonly notices: readonly string[];
+      /** Those of another stand-in, which may change while the server runs. */
+      readonly latencies?: Latencies;
     }
   /** One line: what is wrong, where, what is accepted. The command exits with 2. */
   | Refused
@@ -55,7 +58,7 @@ function takeCompat(
 function resolveCompat(argv: readonly string[], env: Environment, readFile: (path: string) => string): Resolved {
   const translated = fromLlmD(argv, env, readFile);
   if ("error" in translated) return translated;
-  const { flags, defaults, startupUs, notices } = translated;
+  const { flags, defaults, startupUs, latencies, notices } = translated;
   if (flags.help !== undefined) return { help: serveHelp(flags.help) };
   const resolved = resolveFlags(flags, env, readFile, defaults);
   if ("error" in resolved) return resolved;
@@ -66,6 +69,7 @@ function resolveCompat(argv: readonly string[], env: Environment, readFile: (pat
   const lost = `--workers ${workers}: adapters cannot be loaded by request: one would be loaded into the process that is asked`;
   return {
     ...resolved,
+    latencies,
     config: {
       ...resolved.config,
       ...loads,

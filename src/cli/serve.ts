@@ -10,6 +10,7 @@ import { CoreTooLarge, CoreTrap } from "../core/core.ts";
 import type { Admin } from "../live-settings.ts";
 import { unwritable } from "../truth/log.ts";
 import { describe } from "./banner.ts";
+import type { Latencies } from "./compat/llm-d-live.ts";
 import { writeCrash } from "./crash.ts";
 import { openFileLimit } from "./limits.ts";
 import { LiveOptions } from "./live-options.ts";
@@ -52,7 +53,7 @@ export async function run(argv: readonly string[], platform: string = process.pl
   }
   const why = unwritableTruth(config);
   if (why) return refuse(why);
-  const started = await start(config, undefined, adminOf(resolved.values));
+  const started = await start(config, undefined, adminOf(resolved.values, resolved.latencies));
   if ("refused" in started) return refuse(started.refused);
   const { app } = started;
   console.log(describe(config, app.url, startedMs(), [], app.tritonUrl));
@@ -71,9 +72,9 @@ export function unwritableTruth({ truthLog }: ServeConfig): string | undefined {
   return why ? `--truth-log ${truthLog.file}: ${why}` : undefined;
 }
 
-function adminOf(values: Values): Admin | undefined {
+function adminOf(values: Values, latencies: Latencies | undefined): Admin | undefined {
   const key = values["admin-key"];
-  return key === undefined ? undefined : { key, options: new LiveOptions(values) };
+  return key === undefined ? undefined : { key, options: new LiveOptions(values, latencies) };
 }
 
 export interface NotStarted {

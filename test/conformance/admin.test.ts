@@ -161,3 +161,29 @@ test("--admin-key and --workers do not go together", async () => {
   expect(await child.exited).toBe(2);
   expect(complaint).toContain("--admin-key: changes one process");
 });
+
+test("--compat llm-d-inference-sim: its latencies change by its keys, all or nothing", async () => {
+  const flags = "--compat llm-d-inference-sim --host 127.0.0.1 --model m --admin-key secret --inter-token-latency 1us";
+  const like = await serve(flags.split(" "));
+  const config = async (changes?: object) => {
+    const body = changes === undefined ? {} : { method: "POST", body: JSON.stringify(changes) };
+    const answer = await fetch(`${like.url}/admin/config`, { ...body, headers: { authorization: "Bearer secret" } });
+    return { status: answer.status, json: (await answer.json()) as Record<string, unknown> & { error?: object } };
+  };
+  const tookMs = async () => {
+    const before = performance.now();
+    const headers = { "content-type": "application/json" };
+    const body = JSON.stringify({ model: "m", prompt: "Hello", max_tokens: 2, ignore_eos: true });
+    await (await fetch(`${like.url}/v1/completions`, { method: "POST", headers, body })).text();
+    return performance.now() - before;
+  };
+  await tookMs();
+  expect(await tookMs()).toBeLessThan(400);
+  const changed = await config({ "time-to-first-token": "400ms", "inter-token-latency": "100ms" });
+  expect(changed).toMatchObject({ status: 200, json: { "time-to-first-token": "400ms", "prefill-overhead": null } });
+  expect(await tookMs()).toBeGreaterThan(490);
+  const refused = await config({ "inter-token-latency": "1ms", "time-to-first-token-std-dev": "200ms" });
+  expect(refused).toMatchObject({ status: 400, json: { error: { param: "time-to-first-token-std-dev" } } });
+  expect((await config()).json).toEqual(changed.json);
+  await like.stop();
+});

@@ -7,6 +7,7 @@ import { type Flags, parseFlags } from "../flags.ts";
 import { type Given, given, type Refused, wrongValue } from "../given.ts";
 import { lookup } from "../lookup.ts";
 import { KEYS, keyOf } from "./llm-d-keys.ts";
+import { Latencies } from "./llm-d-live.ts";
 import { compatTiming, durationOf, type Said } from "./llm-d-timing.ts";
 import { compatTools } from "./llm-d-tools.ts";
 import { fromYaml } from "./llm-d-yaml.ts";
@@ -37,6 +38,7 @@ export interface Translated {
   readonly defaults: readonly Given[];
   /** From the start until `/health/ready` says so. */
   readonly startupUs: number;
+  readonly latencies: Latencies;
   /** What differs, a line each. */
   readonly notices: readonly string[];
 }
@@ -53,7 +55,8 @@ export function fromLlmD(
   if ("error" in read) return read;
   const rest = parseFlags(read.rest);
   if ("error" in rest) return rest;
-  if (rest.help !== undefined) return { flags: rest, defaults: [], startupUs: 0, notices: [] };
+  if (rest.help !== undefined)
+    return { flags: rest, defaults: [], startupUs: 0, latencies: new Latencies(new Map(), 1), notices: [] };
   const file = fromYaml(read.config, readFile);
   if ("error" in file) return file;
   const said: Sayings = new Map([...file.said, ...fromEnv(env), ...read.said]);
@@ -116,6 +119,7 @@ function translate(said: Sayings, rest: Flags): Translated | Refused {
     flags: { ...rest, given: [...options, ...rest.given] },
     defaults: [...own, ...made],
     startupUs,
+    latencies: new Latencies(said, seqs),
     notices: [...notices, ...(ranks.value > 1 ? [onOnePort(ranks)] : []), ...timing.notices],
   };
 }
