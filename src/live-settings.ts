@@ -98,8 +98,10 @@ export class LiveSettings {
   #take(next: ServeConfig): void {
     const { requests, streams, overloadStatus, retryAfter } = doorOf(next);
     Object.assign(this.#door, { requests, streams, overloadStatus, retryAfter });
-    const { fixtures, maxNumQueuedReqs, maxNumQueuedTokens, failureRate, failureTypes } = next.wire ?? {};
-    Object.assign(this.#wire, { fixtures, maxNumQueuedReqs, maxNumQueuedTokens, failureRate, failureTypes });
+    const { fixtures, maxNumQueuedReqs, maxNumQueuedTokens, failureRate, failureTypes, kvTransferTime } =
+      next.wire ?? {};
+    const failures = { failureRate, failureTypes };
+    Object.assign(this.#wire, { fixtures, maxNumQueuedReqs, maxNumQueuedTokens, ...failures, kvTransferTime });
     this.#logsAccess = !next.disableAccessLog;
     this.#logsRequests = next.enableLogRequests;
   }

@@ -20,7 +20,7 @@ export type Changed =
   | { readonly key: string | null; readonly message: string };
 
 /** What latencies make of the timing: they own these. */
-const TIMED = ["timing", "jitter", "overhead-jitter"] as const;
+const TIMED = ["timing", "jitter", "overhead-jitter", "kv-transfer-time"] as const;
 
 type SaidHere = Map<string, { name: string; texts: string[]; where: string; ignored: boolean }>;
 

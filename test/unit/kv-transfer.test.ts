@@ -42,3 +42,11 @@ test.each(["", "base", "base=1", "base=1ms,base=2ms", "most=1ms"])('the option d
   const resolved = resolveServeConfig(["--kv-transfer-time", text], {}, () => "");
   expect("error" in resolved && resolved.error).toContain("--kv-transfer-time: takes one or more of base=10ms");
 });
+
+test("a time that changes holds from the next request on", () => {
+  const wire = { kvTransferTime: { baseUs: 5000, tokenUs: 0, deviationUs: 0, stepUs: 0 } };
+  const some = new Transfers({ wire, engine: { seed: 1 } } as unknown as ServeConfig);
+  expect(some.us(REMOTE, 9)).toBe(5000);
+  wire.kvTransferTime = { ...wire.kvTransferTime, baseUs: 7000 };
+  expect(some.us(REMOTE, 9)).toBe(7000);
+});

@@ -127,6 +127,9 @@ describe("latencies of llm-d-inference-sim", () => {
       "prefill-overhead": null,
     });
     taken(options, { "time-to-first-token": "1s", "max-streams": 3 });
+    const slower = taken(options, { "kv-cache-transfer-latency": "1s" });
+    expect(slower.wire?.kvTransferTime).toEqual({ baseUs: 1_000_000, tokenUs: 0, deviationUs: 0, stepUs: 10_000 });
+    expect(options.read()).toMatchObject({ "kv-cache-transfer-latency": "1s" });
     const { timing } = taken(options, { "inter-token-latency": "20ms" }).engine;
     expect(timing).toEqual({ kind: "constant", ttftUs: 1_000_000, itlUs: 20_000 });
     expect(options.read()).toMatchObject({
@@ -166,7 +169,8 @@ describe("latencies of llm-d-inference-sim", () => {
       "inter-token-latency",
       "timing: steps without times cannot get them",
     ],
-    [{ "kv-cache-transfer-latency": "1s" }, "kv-cache-transfer-latency", "kv-cache-transfer-latency: not supported; "],
+    [{ "render-url": "http://x" }, "render-url", "render-url: not supported; "],
+    [{ "kv-cache-transfer-latency": "1 s" }, "kv-cache-transfer-latency", "kv-cache-transfer-latency: takes "],
     [{ "max-num-seqs": 5 }, "max-num-seqs", "max-num-seqs: cannot change in a server that runs; these can: timing"],
   ])("%j is refused, and nothing else is taken", (changes, key, message) => {
     const options = optionsOf(CONSTANT);

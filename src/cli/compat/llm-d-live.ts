@@ -5,7 +5,7 @@ import { type CompatTiming, compatTiming, type Said } from "./llm-d-timing.ts";
 
 /** Keys of its `/admin/config` that shape the timing. */
 export const LATENCIES: readonly string[] = Object.entries(KEYS).flatMap(([name, { fate }]) =>
-  "shapes" in fate && fate.shapes === "timing" ? [name] : [],
+  "shapes" in fate && (fate.shapes === "timing" || fate.shapes === "transfer") ? [name] : [],
 );
 
 export interface Changed {

@@ -30,19 +30,21 @@ export function kvTransferOf(field: PythonDict | null, streams: boolean): KvTran
 const isTrue = (field: PythonDict, name: string) => get(field, name) === true;
 
 export class Transfers {
-  readonly #time: KvTransferTime | undefined;
+  /** Looked at for each request: it may change. */
+  readonly #wire: { readonly kvTransferTime?: KvTransferTime } | undefined;
   readonly #seed: number;
   #drawn = 0;
 
   constructor({ wire, engine }: ServeConfig) {
-    this.#time = wire?.kvTransferTime;
+    this.#wire = wire;
     this.#seed = engine.seed ^ SALT;
   }
 
   /** What the prompt is held back for, in place of the request's overhead; undefined: it is computed here. */
   us(asked: KvTransfer | null, promptTokens: number): number | undefined {
-    if (asked === null || !asked.remotePrefill || this.#time === undefined) return undefined;
-    const { baseUs, tokenUs, deviationUs, stepUs } = this.#time;
+    const time = asked?.remotePrefill ? this.#wire?.kvTransferTime : undefined;
+    if (time === undefined) return undefined;
+    const { baseUs, tokenUs, deviationUs, stepUs } = time;
     const meanUs = baseUs + tokenUs * promptTokens;
     const most = MOST * meanUs;
     const strayed = deviationUs === 0 ? 0 : deviationUs * normal(mix(this.#seed, this.#drawn++));
