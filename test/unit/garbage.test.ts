@@ -1,0 +1,57 @@
+/** Is garbage collected when much has gathered, or when nothing comes any more, and not after each large body? */
+import { expect, test } from "bun:test";
+import { VirtualClock } from "../../src/clock.ts";
+import { Garbage, SpareTime } from "../../src/spare-time.ts";
+
+const MIB = 2 ** 20;
+const SECOND_US = 1_000_000;
+
+function world() {
+  const clock = new VirtualClock();
+  const collected: [atUs: number, now: boolean][] = [];
+  const garbage = new Garbage(new SpareTime(clock, 60_000, 2 * SECOND_US), (now) => {
+    collected.push([clock.now(), now]);
+  });
+  /** The promises of a gap settle between the clock's turns. */
+  const pass = async (us: number) => {
+    for (const end = clock.now() + us; clock.now() < end; ) {
+      clock.advance(Math.min(end, clock.now() + 100_000));
+      await Promise.resolve();
+      await Promise.resolve();
+    }
+  };
+  return { clock, garbage, collected, pass };
+}
+
+test("a body of a megabyte each second: every 16 MiB, not after each", async () => {
+  const { garbage, collected, pass } = world();
+  for (let second = 0; second < 60; second++) {
+    garbage.add(MIB);
+    await pass(SECOND_US);
+  }
+  expect(collected).toHaveLength(3);
+  expect(collected.every(([, now]) => now)).toBe(true);
+});
+
+test("what a burst left is collected when nothing has come for three seconds; what is little is left", async () => {
+  const { garbage, collected, pass } = world();
+  garbage.add(3 * MIB);
+  await pass(2 * SECOND_US);
+  expect(collected).toEqual([]);
+  await pass(2 * SECOND_US);
+  expect(collected).toHaveLength(1);
+  garbage.add(MIB);
+  await pass(60 * SECOND_US);
+  expect(collected).toHaveLength(1);
+});
+
+test("where steps leave no gap it goes on beside them, when its patience is over", async () => {
+  const { clock, garbage, collected, pass } = world();
+  const step = () => void clock.at(clock.now() + 20_000, step);
+  step();
+  garbage.add(16 * MIB);
+  await pass(SECOND_US);
+  expect(collected).toEqual([]);
+  await pass(2 * SECOND_US);
+  expect(collected.map(([, now]) => now)).toEqual([false]);
+});
