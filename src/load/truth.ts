@@ -8,6 +8,7 @@ import type { UnderstudyPart } from "../report/result.ts";
 import { TraceFile } from "../traces/lines.ts";
 import { isGoodAnswer, saysTokens } from "./measures.ts";
 import { type FetchOptions, fetched } from "./server.ts";
+import { type RunsLine, type StepLine, TokenTimes } from "./token-times.ts";
 import type { RequestRecord } from "./types.ts";
 
 /** A running server keeps at least so many rows unless it was told otherwise; asked again before they are gone. */
@@ -158,24 +159,27 @@ function parsed(line: string): Line | null {
 
 /** Measured minus true, in milliseconds. Records learn when they were scheduled. */
 export function compareWithTruth(records: readonly RequestRecord[], lines: Iterable<string>): TruthResult {
-  const steps = new Map<string, readonly [dueUs: number, startUs: number]>();
-  const rows = new Map<string, Line | "several">();
+  const steps = new TokenTimes();
+  const rows: Line[] = [];
+  const told = new Map<string, number>();
   for (const text of lines) {
     const line = text === "" ? null : parsed(text);
-    if (line?.type === "step" && typeof line.writeStartUs === "number") {
-      steps.set(`${line.engine}/${line.step}`, [line.dueUs, line.writeStartUs]);
-    } else if (line?.type === "request" && typeof line.requestId === "string") {
-      rows.set(line.requestId, rows.has(line.requestId) ? "several" : line);
+    if (line?.type === "step") steps.add(line as StepLine);
+    else if (line?.type === "request" && Array.isArray(line.runs)) {
+      rows.push(line);
+      if (typeof line.requestId === "string") told.set(line.requestId, (told.get(line.requestId) ?? 0) + 1);
     }
   }
   const good = records.filter(isGoodAnswer);
+  // Of an id that came twice nobody knows whose row is whose.
+  const byId = new Map(good.filter(({ requestId }) => told.get(requestId) === 1).map((one) => [one.requestId, one]));
   const [ttft, itl, e2el, late]: number[][] = [[], [], [], []];
   let joined = 0;
   let withoutGaps = 0;
   let stepsLost = 0;
-  for (const record of good) {
-    const row = rows.get(record.requestId);
-    if (row === undefined || row === "several" || typeof row.firstWrittenUs !== "number") continue;
+  for (const [row, times] of steps.of(rows as (Line & RunsLine)[])) {
+    const record = byId.get(row.requestId);
+    if (record === undefined || typeof row.firstWrittenUs !== "number") continue;
     joined++;
     if (typeof row.scheduledUs === "number") record.scheduledUs = record.sendUs + row.scheduledUs - row.arrivalUs;
     ttft!.push((record.firstUs - record.sendUs - (row.firstWrittenUs - row.arrivalUs)) / 1000);
@@ -185,17 +189,16 @@ export function compareWithTruth(records: readonly RequestRecord[], lines: Itera
       withoutGaps++;
       continue;
     }
-    const times = tokenTimes(row, steps);
     for (let i = 0; i < last.length; i++) {
       const at = times[last[i]!];
       if (at === undefined) {
         stepsLost++;
         continue;
       }
-      late!.push((at[1] - at[0]) / 1000);
+      late!.push((at.startUs - at.dueUs) / 1000);
       const before = i > 0 ? times[last[i - 1]!] : undefined;
       if (before === undefined) continue;
-      itl!.push((record.chunkUs[i]! - record.chunkUs[i - 1]! - (at[1] - before[1])) / 1000);
+      itl!.push((record.chunkUs[i]! - record.chunkUs[i - 1]! - (at.writtenUs - before.writtenUs)) / 1000);
     }
   }
   const of = (values: number[]) => distributionOf(Float64Array.from(values), PERCENTILES);
@@ -218,21 +221,6 @@ function lastTokens(record: RequestRecord): number[] | null {
     so += tokens;
     return so - 1;
   });
-}
-
-/** Of each token the due time of its step, and when writing of that step began. */
-function tokenTimes(
-  row: Line,
-  steps: ReadonlyMap<string, readonly [number, number]>,
-): (readonly [number, number] | undefined)[] {
-  const times: (readonly [number, number] | undefined)[] = [];
-  for (const [first, count, width = 1] of row.runs as [number, number, number?][]) {
-    for (let step = first; step < first + count; step++) {
-      const at = steps.get(`${row.engine}/${step}`);
-      for (let token = 0; token < width; token++) times.push(at);
-    }
-  }
-  return times;
 }
 
 /** What the table says of it. */

@@ -1,0 +1,81 @@
+/**
+ * When was each token due, and when was it written? By the truth's rows (docs/truth-log.md): a step's tokens are written one
+ * after the other, in the order in which their requests run.
+ */
+
+/** The part of a step's row that is needed, as another process wrote it. */
+export interface StepLine {
+  readonly engine: number;
+  readonly step: number;
+  readonly dueUs: number | null;
+  readonly writeStartUs: number | null;
+  readonly writeEndUs: number | null;
+  readonly tokens: number;
+}
+
+/** The same of a request's. */
+export interface RunsLine {
+  readonly engine: number;
+  readonly order: number;
+  readonly scheduledUs: number | null;
+  readonly runs: readonly (readonly [first: number, steps: number, width?: number])[];
+}
+
+export interface TokenTime {
+  readonly dueUs: number;
+  /** When writing of its step began. */
+  readonly startUs: number;
+  /** When the token was written: by its place in the step, as if all took equally long. */
+  readonly writtenUs: number;
+}
+
+interface Step {
+  readonly dueUs: number;
+  readonly startUs: number;
+  readonly endUs: number;
+  readonly tokens: number;
+  /** Of those that were placed so far. */
+  placed: number;
+}
+
+export class TokenTimes {
+  readonly #steps = new Map<string, Step>();
+
+  /** All steps come before any request. */
+  add({ engine, step, dueUs, writeStartUs: startUs, writeEndUs, tokens }: StepLine): void {
+    if (typeof startUs !== "number" || typeof dueUs !== "number") return;
+    this.#steps.set(`${engine}/${step}`, { dueUs, startUs, endUs: writeEndUs ?? startUs, tokens, placed: 0 });
+  }
+
+  /**
+   * Of each request the times of its tokens; undefined: of a step that nobody knows. Requests run in the order in which they
+   * were scheduled first (but for those that came back from a preemption); those that are not among `rows` have no place, so
+   * the others come too early by theirs.
+   */
+  *of<R extends RunsLine>(rows: readonly R[]): Generator<readonly [R, readonly (TokenTime | undefined)[]]> {
+    const running = rows.toSorted(
+      (a, b) => (a.scheduledUs ?? 0) - (b.scheduledUs ?? 0) || a.engine - b.engine || a.order - b.order,
+    );
+    for (const row of running) yield [row, this.#timesOf(row)];
+  }
+
+  #timesOf({ engine, runs }: RunsLine): (TokenTime | undefined)[] {
+    const times: (TokenTime | undefined)[] = [];
+    for (const [first, count, width = 1] of runs) {
+      for (let number = first; number < first + count; number++) {
+        const step = this.#steps.get(`${engine}/${number}`);
+        const time = step && placed(step, width);
+        for (let token = 0; token < width; token++) times.push(time);
+      }
+    }
+    return times;
+  }
+}
+
+/** The tokens of a step that one request gets are written together. */
+function placed(step: Step, width: number): TokenTime {
+  step.placed += width;
+  const { dueUs, startUs, endUs } = step;
+  const share = step.placed / Math.max(step.tokens, step.placed);
+  return { dueUs, startUs, writtenUs: startUs + (endUs - startUs) * share };
+}
