@@ -56,8 +56,8 @@ const FLUSH_MS = 100;
 const TRUTH_CLOSE_MS = 5000;
 /** One of several processes may be killed, and goes on as another: of its truth little is to be lost. */
 const HASTY = { ...RING, lingerUs: 50_000 };
-/** Reading a body of half a megabyte, or hashing its prompt; how long it may be put off. */
-const LONG_WORK_US = 4000;
+/** Reading a body of half a megabyte, giving it to the encoder or hashing its prompt; how long it may be put off. */
+const LONG_WORK_US = 6000;
 const LONG_WORK_PATIENCE_US = 200_000;
 /** Making a piece of an answer about the last requests. */
 const PIECE_US = 500;

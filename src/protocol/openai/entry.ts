@@ -1,6 +1,6 @@
 /** Which request does a route take, and who reads it? */
 import type { Asker } from "../form.ts";
-import { inTurns, type Pieces, turn } from "../pieces.ts";
+import { inTurns, type Pieces } from "../pieces.ts";
 import type { Read } from "../read-body.ts";
 import type { ChatRequest, CompletionRequest, Limits } from "../request.ts";
 import { readBatch, readInvocation } from "./batch.ts";
@@ -25,7 +25,7 @@ const IN_PIECES: Partial<Record<OfOurs, (...given: Parameters<typeof readChat>) 
   completion: completionPieces,
 };
 
-/** A large body, in pieces with turns of the event loop between, and one before the prompt is rendered. */
+/** A large body, in pieces with turns of the event loop between. Time to spare is waited for before it and behind it. */
 export async function readLarge(
   backend: Backend,
   ...[entry, ...given]: Parameters<typeof readAs>
@@ -33,7 +33,8 @@ export async function readLarge(
   await backend.spare();
   const pieces = typeof entry === "string" ? IN_PIECES[entry] : entry.pieces;
   const read = pieces === undefined ? readAs(entry, ...given) : await inTurns(pieces(...given), backend);
-  await turn(backend);
+  // The prompt goes to the encoder's thread next, which takes the processor first where there is one for both.
+  await backend.spare();
   return read;
 }
 
