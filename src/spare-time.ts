@@ -106,13 +106,10 @@ function gapsOf(clock: Clock): Gaps {
   return gaps;
 }
 
-/**
- * Request bodies after which a collection is asked for: each leaves some five times its size behind. A collection beside
- * streams makes two or three steps late by tens of milliseconds, so there are few.
- */
-const COLLECT_AFTER_BYTES = 16 * 2 ** 20;
+/** Request bodies after which a collection is asked for: each leaves some five times its size behind. */
+const COLLECT_AFTER_BYTES = 4 * 2 ** 20;
 /** After a burst the rest is collected when nothing came for this long, unless it is little. */
-const REST_US = 3_000_000;
+const REST_US = 500_000;
 const LITTLE_BYTES = 2 ** 21;
 
 /**
