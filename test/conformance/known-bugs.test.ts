@@ -66,6 +66,8 @@ test("production-stack's fake server, vllm#29928, vllm#22545, sglang#4244: when 
   expect(loadOf(await page())[2]).toBeGreaterThan(0);
   for (const controller of controllers) controller.abort();
   await Promise.all(waiting);
+  // That they are used here keeps the four open till now: a stream that nobody refers to is broken off once it is collected.
+  await Promise.allSettled(readers.map((reader) => reader.closed));
   await eventually(async () => loadOf(await page()).every((value) => value === 0));
   const steps = family(await page(), "understudy_steps_total").samples[0]!.value;
   await Bun.sleep(30);
