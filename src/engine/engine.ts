@@ -309,7 +309,11 @@ export class Engine {
         live.passage?.first(this.#loop.boundaryUs);
       }
     }
+    let given = 0;
+    let nextPart = watch === null ? Number.POSITIVE_INFINITY : watch.nextPart;
     for (let row = 0, i = 0; row < end; row += OUT_WORDS, i++) {
+      if (given >= nextPart) nextPart = watch!.part();
+      given += out[row + 2]!;
       const live = this.#rows[i];
       // A receiver earlier in this loop may have ended this one.
       if (live === undefined || live.ended) {

@@ -15,29 +15,59 @@ export const RUNS_MAX = 4096;
 export const PREEMPTIONS_MAX = 1024;
 const HELD_MAX = 1 << 20;
 
+/** Into how many parts the writing of a step is divided, and from how many tokens on. */
+export const WRITTEN_PARTS = 8;
+const DIVIDED_TOKENS = 64;
+
+/** What is known of a step that ended. Of one that was open when the engine stopped `dueUs`, `startUs` and `endUs` are NaN. */
+export interface StepFacts {
+  /** From 1. */
+  readonly step: number;
+  /** When it was planned, and its end: when its tokens were due. */
+  readonly plannedUs: number;
+  readonly dueUs: number;
+  /** From when till when they were written. */
+  readonly startUs: number;
+  readonly endUs: number;
+  /** When an eighth of them was written, two eighths … seven; empty where they are few or no time passed. */
+  readonly partsUs: Float64Array;
+  readonly tokens: number;
+  /** By its planning. */
+  readonly preemptions: number;
+  /** By how much engine time was moved on before it. */
+  readonly rebasedUs: number;
+  /** Why it began late, as far as it did. */
+  readonly cause: Cause;
+}
+
 /** Times in microseconds of the engine's clock. Called on the loop's thread, between two steps' writes. */
 export interface Observer {
-  /**
-   * A step ended and its rows were handed out, in order of steps from 1. `plannedUs`: when it was planned; `dueUs`: its
-   * end; `startUs` to `endUs`: when its tokens were written, NaN all three where the engine was stopped before.
-   * `tokens`: what it gave; `preemptions`: by its planning. `rebasedUs`: by how much engine time was moved on before it;
-   * `cause`: why it began late, as far as it did.
-   */
-  step(
-    step: number,
-    plannedUs: number,
-    dueUs: number,
-    startUs: number,
-    endUs: number,
-    tokens: number,
-    preemptions: number,
-    rebasedUs: number,
-    cause: Cause,
-  ): void;
+  /** A step ended and its rows were handed out, in order of steps. The facts are the caller's again afterwards. */
+  step(facts: StepFacts): void;
   /** A generation ended, one turn of the event loop after its end: what the front had to write is written. */
   request(trail: Trail): void;
   /** The engine came to rest: a good moment to write down what is buffered. */
   idle(): void;
+}
+
+const NO_PARTS = new Float64Array();
+
+/** Both are told everything. */
+export function both(one: Observer, other: Observer): Observer {
+  return {
+    step: (facts) => {
+      one.step(facts);
+      other.step(facts);
+    },
+    request: (trail) => {
+      one.request(trail);
+      other.request(trail);
+    },
+    idle: () => {
+      one.idle();
+      other.idle();
+    },
+  };
 }
 
 /** The way of one generation. `NaN`: it never came so far. */
@@ -150,9 +180,13 @@ export class Watch {
   lateUs = 0;
   stepLateUs = 0;
   rebasedUs = 0;
-  #rebasedNowUs = 0;
-  #cause: Cause = 0;
-  #taken = 0;
+  /** Of the step at hand; one object for all. */
+  readonly #facts: { -readonly [Name in keyof StepFacts]: StepFacts[Name] } = {
+    ...{ step: 0, plannedUs: 0, dueUs: 0, startUs: 0, endUs: 0, partsUs: NO_PARTS },
+    ...{ tokens: 0, preemptions: 0, rebasedUs: 0, cause: 0 },
+  };
+  readonly #partsUs = new Float64Array(WRITTEN_PARTS - 1);
+  #parts = 0;
   /** Open steps, oldest first: when each was planned, and its preemptions. */
   readonly #planned: number[] = [];
   /** Preemptions by a reset of the prefix cache: they go to the next step planned. */
@@ -238,8 +272,8 @@ export class Watch {
   /** A step begins, `lateUs` after it was due; 0 where that is little. */
   starts(lateUs: number, rebasedUs: number, cause: Cause): void {
     this.stepLateUs = lateUs;
-    this.#rebasedNowUs = rebasedUs;
-    this.#cause = cause;
+    this.#facts.rebasedUs = rebasedUs;
+    this.#facts.cause = cause;
     if (lateUs > 0) this.lateSteps++;
     this.lateUs += lateUs;
     this.rebasedUs += rebasedUs;
@@ -249,23 +283,41 @@ export class Watch {
   begin(dueUs: number): number {
     this.#tell();
     this.dueUs = dueUs;
-    return ++this.#taken;
+    this.#parts = 0;
+    this.#facts.tokens = this.core.views.word(Word.OutTokens);
+    return ++this.#facts.step;
+  }
+
+  /** After how many tokens of the step it wants to be told next, with `part`. */
+  get nextPart(): number {
+    const { tokens } = this.#facts;
+    if (tokens < DIVIDED_TOKENS || this.#parts === WRITTEN_PARTS - 1) return Number.POSITIVE_INFINITY;
+    return (tokens * (this.#parts + 1)) / WRITTEN_PARTS;
+  }
+
+  /** So many tokens have been written: `nextPart`, which is another one now. */
+  part(): number {
+    this.#partsUs[this.#parts++] = this.clock.now();
+    return this.nextPart;
   }
 
   /** The step's rows were handed out. */
   took(dueUs: number, startUs: number, endUs: number): void {
-    const tokens = this.core.views.word(Word.OutTokens);
-    const plannedUs = this.#planned.shift()!;
-    const preemptions = this.#planned.shift()!;
-    const { observer } = this;
-    observer.step(this.#taken, plannedUs, dueUs, startUs, endUs, tokens, preemptions, this.#rebasedNowUs, this.#cause);
+    const facts = this.#facts;
+    facts.plannedUs = this.#planned.shift()!;
+    facts.preemptions = this.#planned.shift()!;
+    facts.dueUs = dueUs;
+    facts.startUs = startUs;
+    facts.endUs = endUs;
+    facts.partsUs = this.#parts > 0 && endUs > startUs ? this.#partsUs.fill(endUs, this.#parts) : NO_PARTS;
+    this.observer.step(facts);
   }
 
   /** A row for a generation that another one's receiver has just ended: computed and counted, but nobody heard it. */
   unheard(slot: number, count: number, reason: Finish | null): void {
     const trail = this.#ended.find(({ handle }) => handle % SLOTS === slot);
     if (!trail) return;
-    trail.took(this.#taken, count);
+    trail.took(this.#facts.step, count);
     if (reason !== null) {
       trail.reason = reason;
       trail.outputTokens += count;
@@ -306,9 +358,14 @@ export class Watch {
       this.#ended.push(live.trail);
     }
     this.#tell();
-    const never = Number.NaN;
+    const facts = this.#facts;
+    Object.assign(facts, { tokens: 0, rebasedUs: 0, cause: 0, partsUs: NO_PARTS });
+    facts.dueUs = facts.startUs = facts.endUs = Number.NaN;
     for (let [at, planned] = [0, this.#planned]; at < planned.length; at += 2) {
-      this.observer.step(++this.#taken, planned[at]!, never, never, never, 0, planned[at + 1]!, 0, 0);
+      facts.step++;
+      facts.plannedUs = planned[at]!;
+      facts.preemptions = planned[at + 1]!;
+      this.observer.step(facts);
     }
     this.#planned.length = 0;
     this.observer.idle();

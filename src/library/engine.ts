@@ -148,8 +148,8 @@ export class Engine {
     this.#scheduler.stop();
   }
 
-  readonly #stepped: Observer["step"] = (_step, plannedUs, endUs, _startUs, _writtenUs, tokens, preemptions) => {
-    this.#ended = { plannedUs, endUs, tokens, preemptions };
+  readonly #stepped: Observer["step"] = ({ plannedUs, dueUs, tokens, preemptions }) => {
+    this.#ended = { plannedUs, endUs: dueUs, tokens, preemptions };
   };
 
   #adapter({ adapter = 0 }: RunRequest): number {

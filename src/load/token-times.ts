@@ -11,6 +11,8 @@ export interface StepLine {
   readonly writeStartUs: number | null;
   readonly writeEndUs: number | null;
   readonly tokens: number;
+  /** When equal parts of them had been written, all but the last; absent: one part. */
+  readonly writtenUs?: readonly number[];
 }
 
 /** The same of a request's. */
@@ -25,14 +27,14 @@ export interface TokenTime {
   readonly dueUs: number;
   /** When writing of its step began. */
   readonly startUs: number;
-  /** When the token was written: by its place in the step, as if all took equally long. */
+  /** When the token was written: by its place in the step, as if all of its part took equally long. */
   readonly writtenUs: number;
 }
 
 interface Step {
   readonly dueUs: number;
-  readonly startUs: number;
-  readonly endUs: number;
+  /** When writing began, and when each part was written. */
+  readonly partsUs: readonly number[];
   readonly tokens: number;
   /** Of those that were placed so far. */
   placed: number;
@@ -42,9 +44,10 @@ export class TokenTimes {
   readonly #steps = new Map<string, Step>();
 
   /** All steps come before any request. */
-  add({ engine, step, dueUs, writeStartUs: startUs, writeEndUs, tokens }: StepLine): void {
+  add({ engine, step, dueUs, writeStartUs: startUs, writeEndUs, tokens, writtenUs = [] }: StepLine): void {
     if (typeof startUs !== "number" || typeof dueUs !== "number") return;
-    this.#steps.set(`${engine}/${step}`, { dueUs, startUs, endUs: writeEndUs ?? startUs, tokens, placed: 0 });
+    const partsUs = [startUs, ...writtenUs, writeEndUs ?? startUs];
+    this.#steps.set(`${engine}/${step}`, { dueUs, partsUs, tokens, placed: 0 });
   }
 
   /**
@@ -75,7 +78,10 @@ export class TokenTimes {
 /** The tokens of a step that one request gets are written together. */
 function placed(step: Step, width: number): TokenTime {
   step.placed += width;
-  const { dueUs, startUs, endUs } = step;
-  const share = step.placed / Math.max(step.tokens, step.placed);
-  return { dueUs, startUs, writtenUs: startUs + (endUs - startUs) * share };
+  const { dueUs, partsUs } = step;
+  const parts = partsUs.length - 1;
+  const place = (parts * step.placed) / Math.max(step.tokens, step.placed);
+  const part = Math.min(Math.floor(place), parts - 1);
+  const [fromUs, untilUs] = [partsUs[part]!, partsUs[part + 1]!];
+  return { dueUs, startUs: partsUs[0]!, writtenUs: fromUs + (untilUs - fromUs) * (place - part) };
 }

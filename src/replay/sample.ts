@@ -24,7 +24,7 @@ export class Sample {
     const dues = new Float64Array(STEPS_KNOWN);
     let last = 0;
     return {
-      step: (step, _plannedUs, dueUs) => {
+      step: ({ step, dueUs }) => {
         dues[step % STEPS_KNOWN] = dueUs;
         last = step;
       },
@@ -79,22 +79,4 @@ function failureOf(reason: Finish | null): ReportRecord["failure"] {
   if (reason === null) return { kind: "unfinished", message: "the replay ended before" };
   if (reason === Finish.Abort) return { kind: "left", message: "its client did not wait" };
   return reason === Finish.Error ? { kind: "busy", message: "there was no room for it" } : null;
-}
-
-/** Two observers at once. */
-export function both(one: Observer, other: Observer): Observer {
-  return {
-    step: (...facts) => {
-      one.step(...facts);
-      other.step(...facts);
-    },
-    request: (trail) => {
-      one.request(trail);
-      other.request(trail);
-    },
-    idle: () => {
-      one.idle();
-      other.idle();
-    },
-  };
 }

@@ -31,8 +31,12 @@ function stepText(w: Float64Array, at: number): string {
   return (
     `{"type":"step","engine":${w[at]},"step":${w[at + 1]},"plannedUs":${w[at + 2]},"dueUs":${known(w[at + 3]!)}` +
     `,"writeStartUs":${known(w[at + 4]!)},"writeEndUs":${known(w[at + 5]!)},"tokens":${w[at + 6]},"preemptions":${w[at + 7]}` +
-    `${w[at + 8]! > 0 ? `,"rebasedUs":${w[at + 8]}` : ""}${w[at + 9]! > 0 ? `,"cause":"${CAUSE_NAMES[w[at + 9]! - 1]}"` : ""}}`
+    `${w[at + 8]! > 0 ? `,"rebasedUs":${w[at + 8]}` : ""}${w[at + 9]! > 0 ? `,"cause":"${CAUSE_NAMES[w[at + 9]! - 1]}"` : ""}${written(w, at + 10, at - 2 + w[at - 1]!)}}`
   );
+}
+
+function written(w: Float64Array, from: number, to: number): string {
+  return from === to ? "" : `,"writtenUs":[${w.subarray(from, to).join()}]`;
 }
 
 function requestText(w: Float64Array, at: number): string {

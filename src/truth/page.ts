@@ -2,7 +2,7 @@
  * How do rows lie in a page on their way to the writer? As doubles, one row after the other: kind, length in words,
  * fields. A page is handed to another thread without a copy.
  */
-import type { Trail } from "../engine/observer.ts";
+import { type StepFacts, type Trail, WRITTEN_PARTS } from "../engine/observer.ts";
 
 /** Words of a page: the longest row, with all its runs and preemptions, fits into an empty one. */
 export const PAGE_WORDS = 32_768;
@@ -15,7 +15,9 @@ export enum Kind {
 }
 
 /** Words of a row before its lists; order as they are written below. */
-export const STEP_WORDS = 12;
+const STEP_HEAD_WORDS = 12;
+/** Words of a step's row at most. */
+export const STEP_WORDS = STEP_HEAD_WORDS + WRITTEN_PARTS - 1;
 export const REQUEST_WORDS = 26;
 
 const encoder = new TextEncoder();
@@ -45,32 +47,23 @@ export class Page {
     return this.used + words <= PAGE_WORDS;
   }
 
-  step(
-    engine: number,
-    step: number,
-    plannedUs: number,
-    dueUs: number,
-    startUs: number,
-    endUs: number,
-    tokens: number,
-    preemptions: number,
-    rebasedUs: number,
-    cause: number,
-  ): void {
+  step(engine: number, facts: StepFacts): void {
     const { words } = this;
+    const { partsUs } = facts;
     let at = this.used;
     words[at++] = Kind.Step;
-    words[at++] = STEP_WORDS;
+    words[at++] = STEP_HEAD_WORDS + partsUs.length;
     words[at++] = engine;
-    words[at++] = step;
-    words[at++] = plannedUs;
-    words[at++] = dueUs;
-    words[at++] = startUs;
-    words[at++] = endUs;
-    words[at++] = tokens;
-    words[at++] = preemptions;
-    words[at++] = rebasedUs;
-    words[at++] = cause;
+    words[at++] = facts.step;
+    words[at++] = facts.plannedUs;
+    words[at++] = facts.dueUs;
+    words[at++] = facts.startUs;
+    words[at++] = facts.endUs;
+    words[at++] = facts.tokens;
+    words[at++] = facts.preemptions;
+    words[at++] = facts.rebasedUs;
+    words[at++] = facts.cause;
+    for (let i = 0; i < partsUs.length; i++) words[at++] = partsUs[i]!;
     this.used = at;
     this.steps++;
   }

@@ -2,7 +2,7 @@
  * What does a running server keep of the truth? The rows of the last generations that ended and of the last steps, in
  * memory, as they lie in the pages of the truth log; they become text when somebody asks.
  */
-import type { Observer } from "../engine/observer.ts";
+import { both, type Observer } from "../engine/observer.ts";
 import { Page, STEP_WORDS } from "./page.ts";
 
 /** Steps that are kept, of all engines of the process together. */
@@ -37,7 +37,8 @@ class StepRing {
     if (step < 1 || step > this.last || this.last - step >= this.capacity) return null;
     const place = step % this.capacity;
     const at = (place % PART) * STEP_WORDS;
-    return this.#parts[Math.floor(place / PART)]?.subarray(at, at + STEP_WORDS) ?? null;
+    const words = this.#parts[Math.floor(place / PART)];
+    return words?.subarray(at, at + words[at + 1]!) ?? null;
   }
 }
 
@@ -71,10 +72,10 @@ export class Recent {
   observer(engine: number): Observer {
     const ring = this.#steps[engine - this.#engineFirst]!;
     return {
-      step: (step, plannedUs, dueUs, startUs, endUs, tokens, preemptions, rebasedUs, cause) => {
-        const { words, at } = ring.next(step);
+      step: (facts) => {
+        const { words, at } = ring.next(facts.step);
         this.#step.clear();
-        this.#step.step(engine, step, plannedUs, dueUs, startUs, endUs, tokens, preemptions, rebasedUs, cause);
+        this.#step.step(engine, facts);
         words.set(this.#step.words, at);
       },
       request: (trail) => {
@@ -126,22 +127,4 @@ export function observersOf(
   if (!one) return {};
   if (!other) return { observer: (rank) => one.observer(engineFirst + rank) };
   return { observer: (rank) => both(one.observer(engineFirst + rank), other.observer(engineFirst + rank)) };
-}
-
-/** Both are told everything. */
-function both(one: Observer, other: Observer): Observer {
-  return {
-    step: (step, plannedUs, dueUs, startUs, endUs, tokens, preemptions, rebasedUs, cause) => {
-      one.step(step, plannedUs, dueUs, startUs, endUs, tokens, preemptions, rebasedUs, cause);
-      other.step(step, plannedUs, dueUs, startUs, endUs, tokens, preemptions, rebasedUs, cause);
-    },
-    request: (trail) => {
-      one.request(trail);
-      other.request(trail);
-    },
-    idle: () => {
-      one.idle();
-      other.idle();
-    },
-  };
 }

@@ -35,10 +35,11 @@ export class Ring {
 
   observer(engine: number): Observer {
     return {
-      step: (step, plannedUs, dueUs, startUs, endUs, tokens, preemptions, rebasedUs, cause) => {
+      step: (facts) => {
+        const { endUs } = facts;
         if (this.#room(STEP_WORDS, this.#limits.pages)) {
           if (this.#page.used === 0) this.#sinceUs = endUs;
-          this.#page.step(engine, step, plannedUs, dueUs, startUs, endUs, tokens, preemptions, rebasedUs, cause);
+          this.#page.step(engine, facts);
         } else this.dropped.step++;
         if (endUs - this.#sinceUs >= this.#limits.lingerUs) this.flush();
       },

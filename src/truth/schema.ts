@@ -42,6 +42,8 @@ export interface StepLine {
   readonly rebasedUs?: number;
   /** Why it began late; absent: it did not. */
   readonly cause?: CauseName;
+  /** When an eighth of its tokens was written, two eighths … seven; absent: they are few, or it took no time. */
+  readonly writtenUs?: readonly number[];
 }
 
 /** A generation that ended. Null: it never came so far. */

@@ -42,6 +42,13 @@ describe("places", () => {
     );
   });
 
+  test("within the part of the step that they belong to", () => {
+    const times = new TokenTimes();
+    times.add({ ...step(1, 4, 100, 200), writtenUs: [190] });
+    const rows = Array.from({ length: 4 }, (_, order) => row(order, order, [[1, 1]]));
+    expect([...written(times, rows).values()]).toEqual([[145], [190], [195], [200]]);
+  });
+
   test("each engine has steps of its own; what nobody knows has no time", () => {
     const times = new TokenTimes();
     times.add(step(1, 1, 100, 110));

@@ -34,7 +34,7 @@ function run(lateUs: () => number, asyncScheduling: boolean) {
     answers,
     onStep: (dueUs, startUs) => steps.push({ dueUs, startUs }),
     observer: {
-      step: (step, plannedUs, dueUs, _, __, tokens, preemptions) =>
+      step: ({ step, plannedUs, dueUs, tokens, preemptions }) =>
         void truth.push([step, plannedUs, dueUs, tokens, preemptions]),
       request: ({ watch: _, receiver: __, firstWrittenUs, lastWrittenUs, lateSteps, lateUs, ...trail }) => {
         lateRows.push({ trail, firstWrittenUs, lastWrittenUs, lateSteps, lateUs });

@@ -5,7 +5,7 @@ import { Trail, type Watch } from "../../src/engine/observer.ts";
 import { rowsOf, rowsSince } from "../../src/truth/ask.ts";
 import { observersOf, Recent, STEPS_KEPT, WORDS_MOST } from "../../src/truth/recent.ts";
 import type { About, PageLine, RequestLine, StepLine } from "../../src/truth/schema.ts";
-import { dueTimes, run, small } from "./truth-run.ts";
+import { dueTimes, factsOf, run, small } from "./truth-run.ts";
 import { times } from "./world.ts";
 
 const about: About = { engine: small, engines: 1, epochUs: 0 };
@@ -109,6 +109,8 @@ test("a request is found by what the client called it, by its answer and by its 
   }
 });
 
+const stepOf = (n: number) => factsOf(n, { plannedUs: n, dueUs: n + 1, startUs: n + 2, endUs: n + 3 });
+
 test("memory has a bound: rows by number and by size, steps by number", () => {
   const recent = new Recent(100_000, 2, 4, 0);
   const observer = recent.observer(5);
@@ -120,7 +122,7 @@ test("memory has a bound: rows by number and by size, steps by number", () => {
   expect(recent.row(recent.first - 1)).toBeNull();
 
   const capacity = STEPS_KEPT / 2;
-  for (let n = 1; n <= capacity + 10; n++) observer.step(n, n, n + 1, n + 2, n + 3, 1, 0, 0, 0);
+  for (let n = 1; n <= capacity + 10; n++) observer.step(stepOf(n));
   expect(recent.step(5, 10)).toBeNull();
   expect(recent.step(5, 11)![3]).toBe(11);
   expect(recent.step(5, capacity + 10)![3]).toBe(capacity + 10);
@@ -135,7 +137,7 @@ test("memory has a bound: rows by number and by size, steps by number", () => {
 test("pieces are short, however long the request and however many there are", () => {
   const recent = new Recent(5000, 1, 0, 0);
   const observer = recent.observer(0);
-  for (let n = 1; n <= 100_000; n++) observer.step(n, n, n + 1, n + 2, n + 3, 1, 0, 0, 0);
+  for (let n = 1; n <= 100_000; n++) observer.step(stepOf(n));
   for (let i = 0; i < 5000; i++) {
     const trail = new Trail(watch, `chatcmpl-${i}`, i, 0, 1, { onTokens() {} });
     for (let step = 1; step <= (i === 7 ? 100_000 : 3); step++) trail.took(step, 1);

@@ -8,6 +8,7 @@ import { Finish } from "../../src/engine/types.ts";
 import { Moments } from "../../src/replay/report.ts";
 import { Sample } from "../../src/replay/sample.ts";
 import type { PageData } from "../../src/report/plot.ts";
+import { factsOf } from "./truth-run.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-replay-html-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -84,7 +85,7 @@ test("of very many requests an even sample is kept, with the times of their toke
   const sample = new Sample();
   const observer = sample.observer();
   for (let step = 1; step <= 100_000; step++) {
-    observer.step(step, 0, step * 10, 0, 0, 1, 0, 0, 0);
+    observer.step(factsOf(step, { dueUs: step * 10 }));
     const trail = {
       id: `${step}`,
       arrivalUs: step * 10 - 20,

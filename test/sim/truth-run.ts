@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { VirtualClock } from "../../src/clock.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import type { Observer } from "../../src/engine/observer.ts";
+import type { Observer, StepFacts } from "../../src/engine/observer.ts";
 import { type EngineSnapshot, Finish, type Submission } from "../../src/engine/types.ts";
 import { seeded } from "../../src/random.ts";
 import { createInlineTruthLog } from "../../src/truth/log.ts";
@@ -42,6 +42,12 @@ export interface Run {
 }
 
 export const plain = generationOf({ promptIds: new Uint32Array([1]), ignoreEos: true });
+
+/** A step that was written for a microsecond, 0 of which is known but this. */
+export const factsOf = (step: number, known: Partial<StepFacts> = {}): StepFacts => ({
+  ...{ step, plannedUs: 0, dueUs: 0, startUs: 0, endUs: 1, partsUs: new Float64Array(), tokens: 1 },
+  ...{ preemptions: 0, rebasedUs: 0, cause: 0 as const, ...known },
+});
 
 /** Requests of all kinds: some are cancelled, some end at a stop string, some are cancelled while another one is told. */
 export async function run(plan: Plan): Promise<Run> {

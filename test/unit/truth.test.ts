@@ -12,7 +12,7 @@ import { createTruthLog, unwritable } from "../../src/truth/log.ts";
 import { ID_BYTES, Kind, PAGE_WORDS, Page, requestWords } from "../../src/truth/page.ts";
 import { Ring } from "../../src/truth/ring.ts";
 import type { About, EndLine, RequestLine, TruthLine } from "../../src/truth/schema.ts";
-import { small } from "../sim/truth-run.ts";
+import { factsOf, small } from "../sim/truth-run.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-truth-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -231,7 +231,7 @@ describe("a writer that is behind", () => {
     const sent: Page[] = [];
     const ring = new Ring(limits, (page) => sent.push(page));
     const observer = ring.observer(0);
-    const step = (n: number) => observer.step(n, 1, 2, 3, 4, 5, 6, 0, 0);
+    const step = (n: number) => observer.step(factsOf(n, { endUs: 4 }));
     let steps = 0;
     while (ring.dropped.step === 0) step(++steps);
     expect(sent.length).toBe(1);
@@ -272,19 +272,19 @@ describe("a writer that is behind", () => {
     const sent: Page[] = [];
     const ring = new Ring(limits, (page) => sent.push(page));
     const observer = ring.observer(0);
-    observer.step(1, 0, 0, 0, 0, 0, 0, 0, 0);
+    observer.step(factsOf(1, { endUs: 0 }));
     observer.idle();
     expect(sent.length).toBe(1);
-    observer.step(2, 0, 0, 0, 100, 0, 0, 0, 0);
-    observer.step(3, 0, 0, 0, 1100, 0, 0, 0, 0);
+    observer.step(factsOf(2, { endUs: 100 }));
+    observer.step(factsOf(3, { endUs: 1100 }));
     expect(sent.length).toBe(1);
     ring.returned(sent[0]!);
     expect(sent.length).toBe(2);
     ring.returned(sent[1]!);
-    observer.step(4, 0, 0, 0, 2000, 0, 0, 0, 0);
-    observer.step(5, 0, 0, 0, 2999, 0, 0, 0, 0);
+    observer.step(factsOf(4, { endUs: 2000 }));
+    observer.step(factsOf(5, { endUs: 2999 }));
     expect(sent.length).toBe(2);
-    observer.step(6, 0, 0, 0, 3000, 0, 0, 0, 0);
+    observer.step(factsOf(6, { endUs: 3000 }));
     expect(sent.length).toBe(3);
   });
 
@@ -312,7 +312,7 @@ describe("the writing thread", () => {
     const log = createTruthLog(where, about, never);
     const observer = log.observer(3);
     for (let n = 1; n <= 10_000; n++) {
-      observer.step(n, n, n + 1, n + 2, n + 3, 1, 0, 0, 0);
+      observer.step(factsOf(n, { plannedUs: n, dueUs: n + 1, startUs: n + 2, endUs: n + 3 }));
       if (n % 10 === 0) observer.request(trailOf(`r${n}`, [[n, 1]]));
       if (n % 1000 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
@@ -337,7 +337,7 @@ describe("the writing thread", () => {
     const log = createTruthLog(config({ file: "/dev/full" }), about, (line) => warnings.push(line));
     const observer = log.observer(0);
     for (let n = 1; n <= 5000; n++) {
-      observer.step(n, n, n, n, n, 1, 0, 0, 0);
+      observer.step(factsOf(n, { endUs: n }));
       observer.request(trailOf(`r${n}`, [[n, 1]]));
       if (n % 500 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
     }
