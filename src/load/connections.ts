@@ -2,8 +2,11 @@
  * Who carries a request to the server? Sockets of `Bun.connect`, kept alive and used again, last used first, or one per
  * request. Not `fetch`: it runs 256 requests at most, and its events come later and cost more.
  */
+
+import { edenGC } from "bun:jsc";
 import type { Socket } from "bun";
 import type { Clock } from "../clock.ts";
+import { Inbox } from "./inbox.ts";
 
 export interface Target {
   readonly hostname: string;
@@ -88,15 +91,6 @@ class Connection implements Sending {
   }
 }
 
-interface Came {
-  readonly connection: Connection;
-  readonly bytes: Uint8Array;
-  readonly nowUs: number;
-}
-
-/** More is read before more is taken. */
-const CAME_MOST = 1 << 22;
-
 export class Connections {
   /** Connections opened, and requests sent again because the server had closed an idle connection. */
   opened = 0;
@@ -106,14 +100,13 @@ export class Connections {
   readonly #clock: Clock;
   readonly #tls: false | { readonly rejectUnauthorized: boolean; readonly serverName: string; readonly ca?: string };
   readonly #idle: Connection[] = [];
-  /** Bytes of this turn of the event loop that are not read yet. */
-  #came: Came[] = [];
-  #cameBytes = 0;
+  readonly #inbox: Inbox<Connection>;
 
   constructor(target: Target, pooled: boolean, clock: Clock) {
     this.#target = target;
     this.#pooled = pooled;
     this.#clock = clock;
+    this.#inbox = new Inbox(clock, (connection, bytes, nowUs) => this.#read(connection, bytes, nowUs), edenGC);
     const ca = target.ca === null ? {} : { ca: target.ca };
     this.#tls = target.tls && { rejectUnauthorized: !target.insecure, serverName: target.hostname, ...ca };
   }
@@ -170,21 +163,6 @@ export class Connections {
     receiver.settle();
   }
 
-  /** Of a burst of answers every one gets its time before any is read: reading takes longer than all else about it. */
-  #data(connection: Connection, bytes: Uint8Array): void {
-    this.#came.push({ connection, bytes, nowUs: this.#clock.now() });
-    this.#cameBytes += bytes.length;
-    if (this.#cameBytes > CAME_MOST) this.#readAll();
-    else if (this.#came.length === 1) this.#clock.turn(this.#readAll);
-  }
-
-  readonly #readAll = (): void => {
-    const came = this.#came;
-    this.#came = [];
-    this.#cameBytes = 0;
-    for (const { connection, bytes, nowUs } of came) this.#read(connection, bytes, nowUs);
-  };
-
   #read(connection: Connection, bytes: Uint8Array, nowUs: number): void {
     const { receiver } = connection;
     // Bytes that belong to no request: the connection is of no use.
@@ -206,7 +184,7 @@ export class Connections {
   }
 
   #closed(connection: Connection, why: string): void {
-    this.#readAll();
+    this.#inbox.readAll();
     const { receiver } = connection;
     const idle = receiver === null && !connection.dropped ? this.#idle.indexOf(connection) : -1;
     if (idle >= 0) this.#idle.splice(idle, 1);
@@ -237,7 +215,7 @@ export class Connections {
         socket.terminate();
       } else this.#opened(socket.data);
     },
-    data: (socket: Socket<Connection>, bytes: Uint8Array): void => this.#data(socket.data, bytes),
+    data: (socket: Socket<Connection>, bytes: Uint8Array): void => this.#inbox.add(socket.data, bytes),
     drain: (socket: Socket<Connection>): void => {
       if (socket.data.rest !== null && !socket.data.dropped) socket.data.write();
     },

@@ -1,0 +1,126 @@
+/**
+ * When did which bytes come? Of a burst of answers all get their times before any is read: reading takes as long as
+ * coming does, and whoever reads first stamps the next one late. So what came is kept for a while, and read when no more
+ * comes.
+ */
+import type { Clock } from "../clock.ts";
+
+/** So many pieces and bytes are kept at most; then all are read. */
+export const PIECES_MOST = 4096;
+const BYTES_MOST = 1 << 22;
+/** Nothing is kept longer than this for more that comes. */
+export const PATIENCE_US = 10_000;
+/** What a piece leaves behind besides its bytes. */
+const PIECE_BYTES = 256;
+/**
+ * Garbage is collected when so much has been left behind and nothing has come for a while: before the host does it, which
+ * may be in the middle of a burst.
+ */
+const GARBAGE_BYTES = 1 << 21;
+export const QUIET_US = 1500;
+/** Where it is not quiet it is looked again so much later, and twice as much each further time: a look costs a wake-up. */
+const LOOK_FIRST_US = 7000;
+const LOOK_MOST_US = 112_000;
+/** How long is read in a turn of the event loop in which nothing came; twice as long in each further one. */
+const SLICE_FIRST_US = 15;
+const SLICE_MOST_US = 120;
+
+export class Inbox<To> {
+  readonly #clock: Clock;
+  readonly #read: (to: To, bytes: Uint8Array, nowUs: number) => void;
+  readonly #collect: () => void;
+  #garbage = 0;
+  /** When something came last; a look whether it is quiet is ordered. */
+  #lastUs = 0;
+  #listening = false;
+  // Of each piece: whose it is, its bytes, when they came. Those from `#next` to below `#count` are not read yet.
+  readonly #to: (To | null)[] = [];
+  readonly #bytes: Uint8Array[] = [];
+  readonly #us = new Float64Array(PIECES_MOST);
+  #next = 0;
+  #count = 0;
+  #held = 0;
+  /** As many as there were at the last turn. */
+  #seen = 0;
+  #sliceUs = SLICE_FIRST_US;
+  #turning = false;
+
+  /** `read` gets each piece; `collect` is called now and then when it is quiet, and takes a millisecond. */
+  constructor(clock: Clock, read: (to: To, bytes: Uint8Array, nowUs: number) => void, collect: () => void) {
+    this.#clock = clock;
+    this.#read = read;
+    this.#collect = collect;
+  }
+
+  /** They came now. The bytes are the inbox's from here on. */
+  add(to: To, bytes: Uint8Array): void {
+    const at = this.#count++;
+    this.#lastUs = this.#clock.now();
+    this.#us[at] = this.#lastUs;
+    this.#to[at] = to;
+    this.#bytes[at] = bytes;
+    this.#held += bytes.length;
+    if (this.#held > BYTES_MOST || this.#count === PIECES_MOST) this.readAll();
+    else if (!this.#turning) this.#turn();
+  }
+
+  /** Nothing is kept any more. */
+  readAll(): void {
+    this.#readFor(Number.POSITIVE_INFINITY);
+  }
+
+  #turn(): void {
+    this.#turning = true;
+    this.#clock.turn(this.#look);
+  }
+
+  readonly #look = (): void => {
+    this.#turning = false;
+    if (this.#count === 0) return;
+    const more = this.#count > this.#seen;
+    this.#seen = this.#count;
+    if (!more) {
+      this.#readFor(this.#sliceUs);
+      this.#sliceUs = Math.min(2 * this.#sliceUs, SLICE_MOST_US);
+    } else {
+      this.#sliceUs = SLICE_FIRST_US;
+      if (this.#clock.now() - this.#us[this.#next]! > PATIENCE_US) this.#readFor(SLICE_MOST_US);
+    }
+    if (this.#turning) return;
+    if (this.#count > 0) this.#turn();
+    else if (this.#garbage > GARBAGE_BYTES && !this.#listening) this.#listen(QUIET_US, LOOK_FIRST_US);
+  };
+
+  #listen(us: number, nextUs: number): void {
+    this.#listening = true;
+    this.#clock.at(this.#clock.now() + us, () => {
+      this.#listening = false;
+      if (this.#clock.now() - this.#lastUs < QUIET_US) this.#listen(nextUs, Math.min(2 * nextUs, LOOK_MOST_US));
+      else {
+        this.#garbage = 0;
+        this.#collect();
+      }
+    });
+  }
+
+  /** One piece at least. Whoever reads may add, and may have all read. */
+  #readFor(us: number): void {
+    const untilUs = this.#clock.now() + us;
+    while (this.#next < this.#count) {
+      const at = this.#next++;
+      const [to, bytes] = [this.#to[at]!, this.#bytes[at]!];
+      this.#to[at] = null;
+      this.#bytes[at] = NOTHING;
+      this.#held -= bytes.length;
+      this.#garbage += bytes.length + PIECE_BYTES;
+      this.#read(to, bytes, this.#us[at]!);
+      if (this.#clock.now() >= untilUs) break;
+    }
+    if (this.#next < this.#count) return;
+    this.#next = 0;
+    this.#count = 0;
+    this.#seen = 0;
+  }
+}
+
+const NOTHING = new Uint8Array();

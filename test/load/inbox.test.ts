@@ -1,0 +1,151 @@
+/** Does all that came get read once, in order, with the time at which it came, and soon? */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { VirtualClock } from "../../src/clock.ts";
+import { Inbox, PATIENCE_US, PIECES_MOST, QUIET_US } from "../../src/load/inbox.ts";
+
+const never = () => {
+  throw new Error("nothing is left behind yet");
+};
+const BYTES = new Uint8Array(3);
+
+/** Time passes at every look: a turn of the event loop takes `turnUs`. */
+class TurningClock extends VirtualClock {
+  turns = 0;
+  constructor(readonly turnUs: number) {
+    super();
+  }
+  override turn(run: () => void): void {
+    super.turn(() => {
+      this.turns++;
+      this.skip(this.now() + this.turnUs);
+      run();
+    });
+  }
+}
+
+test("whatever comes when: each piece once, in order, with its own time", () => {
+  const burst = fc.record({ pieces: fc.nat(200), waits: fc.nat(3), more: fc.nat(3) });
+  fc.assert(
+    fc.property(fc.array(burst, { maxLength: 20 }), fc.nat(50), (bursts, turnUs) => {
+      const clock = new TurningClock(turnUs);
+      const came: [number, number][] = [];
+      const read: [number, number][] = [];
+      const add = () => {
+        came.push([came.length, clock.now()]);
+        inbox.add(came.length - 1, BYTES);
+      };
+      let more = 0;
+      const inbox: Inbox<number> = new Inbox(
+        clock,
+        (to, bytes, nowUs) => {
+          expect(bytes).toBe(BYTES);
+          read.push([to, nowUs]);
+          // Reading may bring more, as a request that is sent again does.
+          if (more-- > 0) add();
+        },
+        never,
+      );
+      for (const { pieces, waits, more: again } of bursts) {
+        more = again;
+        for (let i = 0; i < pieces; i++) add();
+        for (let i = 0; i < waits; i++) clock.next();
+        if (waits === 3) inbox.readAll();
+        clock.skip(clock.now() + 7);
+      }
+      clock.drain(10_000);
+      expect(read).toEqual(came);
+    }),
+  );
+});
+
+test("while more comes nothing is read, but for no longer than the patience", () => {
+  const clock = new TurningClock(100);
+  let last = 0;
+  const inbox = new Inbox<number>(
+    clock,
+    (_to, _bytes, nowUs) => {
+      last = Math.max(last, clock.now() - nowUs);
+    },
+    never,
+  );
+  let stillUs = 0;
+  for (let i = 0; i < 1000; i++) {
+    inbox.add(i, BYTES);
+    clock.next();
+    if (last === 0) stillUs = clock.now();
+  }
+  expect(stillUs).toBeGreaterThanOrEqual(PATIENCE_US);
+  expect(last).toBeGreaterThan(0);
+  expect(last).toBeLessThanOrEqual(PATIENCE_US + 200);
+});
+
+test.each([3, 100, 5000])("when no more comes all is read, in short pieces: %d us each", (eachUs) => {
+  const clock = new TurningClock(1);
+  let read = 0;
+  const inbox = new Inbox<number>(
+    clock,
+    () => {
+      read++;
+      clock.skip(clock.now() + eachUs);
+    },
+    never,
+  );
+  for (let i = 0; i < 300; i++) inbox.add(i, BYTES);
+  let longestUs = 0;
+  for (let fromUs = clock.now(); clock.next(); fromUs = clock.now())
+    longestUs = Math.max(longestUs, clock.now() - fromUs);
+  expect(read).toBe(300);
+  expect(longestUs).toBeLessThanOrEqual(120 + eachUs + 1);
+});
+
+test("more than fits is read at once", () => {
+  const clock = new TurningClock(1);
+  let read = 0;
+  const inbox = new Inbox<number>(clock, () => void read++, never);
+  for (let i = 0; i < PIECES_MOST; i++) inbox.add(i, BYTES);
+  expect(read).toBe(PIECES_MOST);
+  for (let i = 0; i < 5; i++) inbox.add(i, new Uint8Array(1 << 19));
+  expect(read).toBe(PIECES_MOST);
+  inbox.add(5, new Uint8Array(1 << 21));
+  expect(read).toBe(PIECES_MOST + 6);
+});
+
+test("garbage is collected when much was left behind and it is quiet, never in the middle of a burst", () => {
+  const clock = new TurningClock(1);
+  let last = 0;
+  const at: number[] = [];
+  const collect = () => {
+    expect(clock.now() - last).toBeGreaterThanOrEqual(QUIET_US);
+    at.push(clock.now());
+  };
+  const inbox = new Inbox<number>(clock, () => {}, collect);
+  // A burst every 20 ms: 100 pieces, 10 us apart, of 1 KiB each; the inbox is empty between them.
+  for (let burst = 0; burst < 100; burst++) {
+    for (let i = 0; i < 100; i++) {
+      inbox.add(i, new Uint8Array(1024));
+      last = clock.now();
+      clock.advance(clock.now() + 10);
+    }
+    clock.advance((burst + 1) * 20_000);
+  }
+  expect(at.length).toBeGreaterThan(4);
+  expect(at.length).toBeLessThan(10);
+});
+
+test("where it is never quiet nothing is collected, and it is seldom looked whether it is", () => {
+  const clock = new TurningClock(1);
+  let looks = 0;
+  const at = clock.at.bind(clock);
+  clock.at = (dueUs, wake) => {
+    looks++;
+    return at(dueUs, wake);
+  };
+  const inbox = new Inbox<number>(clock, () => {}, never);
+  for (let i = 0; i < 5000; i++) {
+    inbox.add(i, new Uint8Array(1024));
+    clock.advance(clock.now() + 1000);
+  }
+  expect(looks).toBeGreaterThan(20);
+  expect(looks).toBeLessThan(60);
+});
