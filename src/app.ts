@@ -1,4 +1,6 @@
 /** Who knows whom? The only place that wires everything together: one server, its engines, their metrics. */
+import { edenGC } from "bun:jsc";
+import { availableParallelism } from "node:os";
 import { Elysia } from "elysia";
 import { Accounts, watched } from "./accounting.ts";
 import { createAlarm } from "./alarm.ts";
@@ -11,6 +13,7 @@ import { TritonPortError } from "./config/triton-metrics.ts";
 import type { ServeConfig, WireConfig } from "./config/types.ts";
 import { laidDown } from "./content/laid-down.ts";
 import { builtInText, folderText } from "./content/text-model.ts";
+import { DueTime } from "./due-time.ts";
 import { Cause } from "./engine/causes.ts";
 import { Fleet } from "./engine/fleet.ts";
 import { Journal, type JournalText } from "./engine/journal.ts";
@@ -120,11 +123,18 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
   ]).catch(() => {
     throw new Error("build/ is not complete: bun run build");
   });
-  const clock = new WallClock(createAlarm);
+  const due = new DueTime();
+  const clock = new WallClock((ring) => createAlarm(ring, due));
   const wire = config.wire ?? {};
   const text = wire.tokenizer
     ? await folderText(wire.tokenizer)
-    : builtInText(vocabularyBytes, answers, wire.reasoningParser !== undefined);
+    : builtInText(
+        vocabularyBytes,
+        answers,
+        wire.reasoningParser !== undefined,
+        // With more than one the threads do not meet.
+        availableParallelism() === 1 ? due.shared : null,
+      );
   const { vocabulary } = text;
   const punctual = new Punctuality({
     clock,
@@ -180,9 +190,12 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
   );
   const accounts = new Accounts(httpAccounts);
   const spare = new SpareTime(clock, LONG_WORK_US, LONG_WORK_PATIENCE_US);
-  const garbage = new Garbage(new SpareTime(clock, COLLECTION_US, COLLECTION_PATIENCE_US), (now) =>
-    marks.timed(Cause.Collection, () => void Bun.gc(now)),
-  );
+  const collect = (how: () => unknown) => marks.timed(Cause.Collection, () => void how());
+  const garbage = new Garbage(new SpareTime(clock, COLLECTION_US, COLLECTION_PATIENCE_US), (now) => {
+    if (now) collect(() => Bun.gc(true));
+    // Bodies are young when they become garbage: a collection of what is new finds them, and takes a tenth of the time.
+    else void spare.pass().then(() => collect(edenGC));
+  });
   const pieces = new SpareTime(clock, PIECE_US, PIECE_PATIENCE_US);
   const snapshot = (): Snapshot => ({
     engines: engines.snapshots(),

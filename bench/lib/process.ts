@@ -1,5 +1,6 @@
 /** How are the measured processes built, started on their core, watched and ended? Linux only: it reads /proc. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import options from "../../bin/one-processor-options.json";
 import { has, text } from "./options.ts";
 import { root } from "./results.ts";
 
@@ -84,7 +85,8 @@ export async function start(
   const words = [...under, ...command, "--port", String(port)];
   const child = Bun.spawn(core === undefined ? words : pinned(core, words), {
     cwd: root,
-    env: { ...process.env, ...env },
+    // As the command on the path starts it.
+    env: { ...(core === undefined ? {} : options), ...process.env, ...env },
     stdin: "ignore",
     stdout: "ignore",
     stderr: "pipe",

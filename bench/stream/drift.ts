@@ -1,13 +1,14 @@
 /**
  * Does the time of the tokens run away from that of the machine? 100 streams for ten minutes: the grid on which steps are
- * due, how late they start at the end against the beginning, and the length of the streams by the client's clock: by how
- * much more it exceeds what was due than that of short streams does, whose first and last events are written likewise.
+ * due, how late they start at the end against the beginning, and the time from the first token of a stream to its last but
+ * one by the client's clock: by how much more it exceeds what was due than that of short streams does. (With the last token
+ * all streams end, which takes time of its own.)
  */
 import { median } from "../lib/numbers.ts";
 import { has } from "../lib/options.ts";
 import { type ControlResult, control, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
 import { chat } from "../lib/prompt.ts";
-import { complete, doubles, read, type StreamTimes, streamTimes } from "../lib/reader.ts";
+import { complete, doubles, read, stampsOf } from "../lib/reader.ts";
 import { bar, progress, table } from "../lib/report.ts";
 import { root } from "../lib/results.ts";
 import { byCause, cursor, lateSteps, showCauses } from "./causes.ts";
@@ -22,7 +23,7 @@ const BAR = { driftUs: 1000, controlP99Us: 1000 };
 
 const folder = `${root}build/bench`;
 const logged = `${folder}/steps.f64`;
-const stamped = `${folder}/streams.f64`;
+const stamps = `${folder}/stamps.f64`;
 
 const tokensOf = (seconds: number) => Math.round((seconds * 1e6) / PERIOD_US);
 
@@ -38,9 +39,10 @@ export async function drift() {
   const server = await start(command, { core: SERVER_CORE, env: { UNDERSTUDY_STEP_LOG: logged } });
   const stream = async (tokens: number) => {
     const body = chat("Tell me about the weather.", tokens, { seed: 1 });
-    complete(await read({ port: server.port, body, streams: STREAMS, together: true, perStream: stamped }), STREAMS);
-    const longer = ({ firstUs, lastUs }: StreamTimes) => lastUs - firstUs - (tokens - 1) * PERIOD_US;
-    return median(streamTimes(stamped).map(longer));
+    const options = { port: server.port, body, streams: STREAMS, together: true, stamps, stampsMost: tokens };
+    complete(await read(options), STREAMS);
+    // The first event has the role; then there is one for each token.
+    return median(stampsOf(stamps).map((us) => us[tokens - 1]! - us[1]! - (tokens - 2) * PERIOD_US));
   };
   let late: Awaited<ReturnType<typeof lateSteps>>;
   let clientUs: number;

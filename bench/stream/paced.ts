@@ -35,8 +35,9 @@ const CASES: readonly Case[] = [
 /** Ten of them, fast; or one each second beside scrapes and the truth log. */
 const LONG: Prompts = { count: 10, everyMs: has("--quick") ? 200 : 500 };
 const UNDER_LOAD = has("--under-load");
-/** The same streams before those that count: the host's compilers, on the same core, are done with most of it then. */
+/** The same before what counts, streams and prompts: the host's compilers, on the same core, are done with most of it then. */
 const WARM_S = has("--quick") ? 5 : 20;
+const WARM_PROMPTS = has("--quick") ? 1 : 12;
 const EACH_SECOND_MS = 1000;
 const BAR = { lateP99Us: UNDER_LOAD ? 1000 : 500, write: 1.3, longUs: 5000, stretch: 0.005, controlP99Us: 1000 };
 
@@ -98,7 +99,11 @@ async function streamAll(
   const prompts = promptsBeside(seconds);
   const perToken = prompts ? await wordsPerToken(port) : 0;
   progress(`${streams} streams: warming up`);
-  await read({ port, body: { ...body, max_tokens: Math.round((WARM_S * 1e6) / periodUs) }, streams, together: true });
+  const warmUp = { ...body, max_tokens: Math.round((WARM_S * 1e6) / periodUs) };
+  await Promise.all([
+    read({ port, body: warmUp, streams, together: true }),
+    prompts ? longPrompts(port, perToken, { ...prompts, count: WARM_PROMPTS }) : 0,
+  ]);
   await Bun.sleep(1500); // a pause in the log of steps: what came before it is not measured
   const before = await Page.of(port);
   const busyBeforeUs = busyUs(pid);

@@ -10,6 +10,8 @@ import type { PromptPart } from "./types.ts";
 import { readTable, SPECIAL, type VocabularyTable } from "./vocabulary-table.ts";
 
 const ROLES = ["system", "developer", "user", "assistant", "tool"];
+/** Pieces, words mostly, that are encoded between two looks whether others are to pass: some 50 us. */
+const PIECES = 64;
 const ROLE_CHARACTERS = Math.max(...ROLES.map((role) => role.length));
 
 export class BpeEncoder {
@@ -28,8 +30,14 @@ export class BpeEncoder {
     this.#out[this.#count++] = id;
   };
 
-  /** Over a packed vocabulary that has a split pattern; `index` as another encoder over it made it. */
-  constructor(vocabulary: Uint8Array, index?: TokenIndex) {
+  readonly #pass: () => void;
+
+  /**
+   * Over a packed vocabulary that has a split pattern; `index` as another encoder over it made it. `pass` is called between
+   * pieces of long texts.
+   */
+  constructor(vocabulary: Uint8Array, index?: TokenIndex, pass: () => void = () => {}) {
+    this.#pass = pass;
     const table = readTable(vocabulary);
     this.#ids = new TokenIds(table, index);
     this.#merger = new Merger(this.#ids);
@@ -70,7 +78,8 @@ export class BpeEncoder {
   }
 
   #text(text: string): void {
-    for (let start = 0; start < text.length; ) {
+    for (let start = 0, pieces = 1; start < text.length; pieces++) {
+      if (pieces % PIECES === 0) this.#pass();
       this.#split.lastIndex = start;
       // The pattern matches at any place of any text; were it not so, one character is a piece.
       const end = this.#split.test(text) ? this.#split.lastIndex : start + 1;

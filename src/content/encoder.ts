@@ -7,19 +7,23 @@
  * Short texts cost less than the two messages: once the thread is there and has lent its index, they are encoded here.
  */
 import { BpeEncoder } from "./bpe.ts";
-import type { EncoderOrder, EncoderReply, EncoderRequest, EncoderStart } from "./encoder-worker.ts";
+import type { BuiltIn, EncoderOrder, EncoderReply, EncoderRequest, EncoderStart } from "./encoder-worker.ts";
 import type { ModelFolder } from "./model-folder.ts";
 import { BrokenStructure } from "./structured/broken.ts";
 import type { Structure } from "./structured/structure.ts";
 import type { TokenIndex } from "./token-ids.ts";
 import type { Encoder, PromptPart } from "./types.ts";
 
-/** Encodes in a worker thread. `vocabulary`: the packed file. `script`: the thread's program; only tests give another. */
+/**
+ * Encodes in a worker thread. `vocabulary`: the packed file. `due`: the page of a loop on the same processor, which the
+ * thread makes way for. `script`: the thread's program; only tests give another.
+ */
 export function createEncoder(
   vocabulary: Uint8Array,
+  due: SharedArrayBuffer | null = null,
   script: URL = new URL("./encoder-worker.ts", import.meta.url),
 ): Encoder {
-  return new WorkerEncoder(vocabulary, script);
+  return new WorkerEncoder({ vocabulary, due }, script);
 }
 
 /**
@@ -74,14 +78,14 @@ class WorkerEncoder implements Encoder {
   async encode(parts: readonly PromptPart[], allowSpecial: boolean, addSpecial = false): Promise<Uint32Array> {
     if (this.#closed) throw new Error("the encoder is closed");
     // A thread that takes the place of a dead one reads the folder again; its answer comes before this one's.
-    if (this.#worker === undefined && !(this.#first instanceof Uint8Array)) void this.open().catch(() => {});
+    if (this.#worker === undefined && "folder" in this.#first) void this.open().catch(() => {});
     this.#worker ??= this.#start();
     return this.#ask<Uint32Array>(this.#worker, [allowSpecial, addSpecial, ...parts] satisfies EncoderRequest);
   }
 
   async write(structure: Structure, seeds: readonly number[]): Promise<Uint32Array[]> {
     if (this.#closed) throw new Error("the encoder is closed");
-    if (this.#worker === undefined && !(this.#first instanceof Uint8Array)) void this.open().catch(() => {});
+    if (this.#worker === undefined && "folder" in this.#first) void this.open().catch(() => {});
     this.#worker ??= this.#start();
     const { written } = await this.#ask<{ written: Uint32Array[] }>(this.#worker, { structure, seeds });
     return written;
@@ -119,7 +123,7 @@ class WorkerEncoder implements Encoder {
     const worker = new Worker(this.#script, { type: "module" });
     worker.onmessage = ({ data }: MessageEvent<EncoderReply>) => {
       if (worker !== this.#worker) return;
-      if ("slots" in data) this.#near ??= new BpeEncoder(this.#first as Uint8Array, data);
+      if ("slots" in data) this.#near ??= new BpeEncoder((this.#first as BuiltIn).vocabulary, data);
       else this.#answer(worker, data);
     };
     // The next call starts a new thread.
@@ -128,7 +132,7 @@ class WorkerEncoder implements Encoder {
     };
     worker.onerror = ({ message }) => died(`the encoder thread failed: ${message}`);
     worker.addEventListener("close", () => died("the encoder thread ended"));
-    if (this.#first instanceof Uint8Array) worker.postMessage(this.#first);
+    if ("vocabulary" in this.#first) worker.postMessage(this.#first);
     return worker;
   }
 

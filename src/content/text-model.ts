@@ -25,11 +25,16 @@ export class UnusableFolder extends Error {
   override readonly name = "UnusableFolder";
 }
 
-/** From the two files of the build. `thinks`: with tokens around what is thought. */
-export function builtInText(vocabulary: Uint8Array, answers: Uint8Array, thinks = false): TextModel {
+/** From the two files of the build. `thinks`: with tokens around what is thought. `due`: as `createEncoder`. */
+export function builtInText(
+  vocabulary: Uint8Array,
+  answers: Uint8Array,
+  thinks = false,
+  due: SharedArrayBuffer | null = null,
+): TextModel {
   return {
     vocabulary: thinks ? loadThinkingVocabulary(vocabulary) : loadVocabulary(vocabulary),
-    encoder: createEncoder(vocabulary),
+    encoder: createEncoder(vocabulary, due),
     renderChat,
     answers: loadAnswers(answers),
     endIds: [],

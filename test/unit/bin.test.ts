@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import loadOptions from "../../bin/load-options.json";
+import oneProcessorOptions from "../../bin/one-processor-options.json";
 import options from "../../bin/replay-options.json";
 import { eventually } from "../server.ts";
 
@@ -14,8 +15,9 @@ async function environmentOf(
   args: readonly string[],
   env: Record<string, string> = {},
   ends = false,
+  under: readonly string[] = [],
 ): Promise<string[]> {
-  const command = Bun.spawn(["node", bin, ...args], {
+  const command = Bun.spawn([...under, "node", bin, ...args], {
     stdin: "pipe",
     stdout: "ignore",
     stderr: "ignore",
@@ -52,6 +54,14 @@ test.skipIf(!linux)("those of load", async () => {
   } finally {
     silent.stop(true);
   }
+});
+
+// Without util-linux nobody is put on one processor here.
+test.skipIf(!linux || Bun.which("taskset") === null)("those of a server that has one processor", async () => {
+  const [first] = /^Cpus_allowed_list:\s*(\d+)/m.exec(readFileSync("/proc/self/status", "latin1"))!.slice(1);
+  const all = Object.entries(oneProcessorOptions).map(([name, value]) => `${name}=${value}`);
+  const one = await environmentOf(["serve", "--port", "0"], {}, true, ["taskset", "-c", first!]);
+  expect(one).toEqual(expect.arrayContaining(all));
 });
 
 test.skipIf(!linux)("other commands are started as they are", async () => {

@@ -166,6 +166,7 @@ describe("thread", () => {
   test("a thread that dies rejects what it owed, and the next call starts another", async () => {
     const mortal = createEncoder(
       file,
+      null,
       script("self.onmessage = ({ data }) => { if (Array.isArray(data)) process.exit(3); }"),
     );
     for (let life = 0; life < 2; life++) {
@@ -177,11 +178,11 @@ describe("thread", () => {
 
   test("a thread that fails to load or throws rejects too", async () => {
     for (const source of ["throw new Error('no')", "self.onmessage = () => { throw new Error('no') }"]) {
-      const broken = createEncoder(file, script(source));
+      const broken = createEncoder(file, null, script(source));
       await expect(broken.encode(["a"], false)).rejects.toThrow("encoder thread");
       broken.close();
     }
-    await expect(createEncoder(file, new URL("file:///missing.ts")).encode(["a"], false)).rejects.toThrow(
+    await expect(createEncoder(file, null, new URL("file:///missing.ts")).encode(["a"], false)).rejects.toThrow(
       "encoder thread",
     );
   });
