@@ -41,7 +41,18 @@ const HEIGHT: Readonly<Record<string, number>> = {
   assembly: 0,
 };
 /** Anyone may use these; they use only each other. */
-const SHARED = ["config", "random", "clock", "clock-worker", "alarm", "traces", "report", "globals", "package.json"];
+const SHARED = [
+  "config",
+  "random",
+  "clock",
+  "clock-worker",
+  "alarm",
+  "due-time",
+  "traces",
+  "report",
+  "globals",
+  "package.json",
+];
 /** The rooms that own time and chance. */
 const TIME_AND_CHANCE = ["clock", "clock-worker", "random"];
 /** The room of the one file that calls the core's schedule. */

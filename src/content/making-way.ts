@@ -3,6 +3,7 @@
  * runs go on for milliseconds, whatever its priority (Linux 6.18, EEVDF: up to a slice of 2.8 ms). So it looks now and then when
  * the loop is due, and sleeps from shortly before that until the loop says when it is due next: then the step is written.
  */
+import { epochUsOf, wallUs } from "../clock.ts";
 
 /** So long before the loop is due: it is woken 0.2 ms before. */
 const AHEAD_MS = 0.5;
@@ -25,7 +26,7 @@ export class MakingWay {
   #worksUntilMs = 0;
 
   /** `nowMs`: since 1970. */
-  constructor(due: Due, nowMs: () => number = () => performance.timeOrigin + performance.now()) {
+  constructor(due: Due, nowMs: () => number = () => epochUsOf(wallUs()) / 1000) {
     this.#due = due;
     this.#nowMs = nowMs;
   }

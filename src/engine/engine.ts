@@ -27,7 +27,6 @@ import { Holding } from "./holding.ts";
 import { Lateness } from "./lateness.ts";
 import { Live } from "./live.ts";
 import { Loop } from "./loop.ts";
-import { Watch } from "./observer.ts";
 import { type EngineOptions, hooksOf, isAlone, loadOf, type PauseMode } from "./options.ts";
 import type { Passages } from "./passage.ts";
 import { coreSetup, holdSeed, type Pace } from "./setup.ts";
@@ -44,6 +43,7 @@ import {
   type Refusal,
   type Submission,
 } from "./types.ts";
+import { Watch } from "./watch.ts";
 
 const FINISHES = [Finish.Stop, Finish.Length, Finish.Abort, Finish.Error, Finish.Repetition] as const;
 

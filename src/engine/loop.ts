@@ -9,7 +9,7 @@ import type { Cancel, Clock } from "../clock.ts";
 import type { Batch } from "./batch.ts";
 import { type Cause, LATE_US } from "./causes.ts";
 import type { Lateness } from "./lateness.ts";
-import type { Watch } from "./observer.ts";
+import type { Watch } from "./watch.ts";
 
 /** A host that is later than a step and this much is not caught up with: the engine's time moves on instead. */
 const REBASE_US = 100_000;

@@ -3,21 +3,16 @@
  * exists while nobody watches. Per token the watched engine compares and adds two numbers (`Trail.took`): tokens are
  * kept as runs of consecutive steps, and their times follow from the step rows.
  */
-import { Field, SLOTS, Word } from "../../assembly/layout.ts";
-import type { Clock } from "../clock.ts";
-import type { Core } from "../core/core.ts";
-import type { CoreRequest } from "./batch.ts";
 import type { Cause } from "./causes.ts";
-import { Finish, type Receiver, type TrailFacts } from "./types.ts";
+import type { Finish, Receiver, TrailFacts } from "./types.ts";
+import type { Watch } from "./watch.ts";
 
-/** Runs and preemptions that one generation may hold, and all that are alive may; more are counted, not kept. */
+/** Runs and preemptions that one generation may hold; more are counted, not kept. */
 export const RUNS_MAX = 4096;
 export const PREEMPTIONS_MAX = 1024;
-const HELD_MAX = 1 << 20;
 
-/** Into how many parts the writing of a step is divided, and from how many tokens on. */
+/** Into how many parts the writing of a step is divided. */
 export const WRITTEN_PARTS = 8;
-const DIVIDED_TOKENS = 64;
 
 /** What is known of a step that ended. Of one that was open when the engine stopped `dueUs`, `startUs` and `endUs` are NaN. */
 export interface StepFacts {
@@ -49,8 +44,6 @@ export interface Observer {
   /** The engine came to rest: a good moment to write down what is buffered. */
   idle(): void;
 }
-
-const NO_PARTS = new Float64Array();
 
 /** Both are told everything. */
 export function both(one: Observer, other: Observer): Observer {
@@ -169,235 +162,4 @@ export class Trail implements TrailFacts {
     } else this.runsDropped++;
     this.#width = 0;
   }
-}
-
-/** Gathers the facts of one engine, from the calls of engine and loop and from the plan's lists in the core. */
-export class Watch {
-  /** Due time of the step whose rows are being handed out. */
-  dueUs = 0;
-  /** Late steps so far and the sum of their lateness; that of the step at hand; by how much engine time was moved on. */
-  lateSteps = 0;
-  lateUs = 0;
-  stepLateUs = 0;
-  rebasedUs = 0;
-  /** Of the step at hand; one object for all. */
-  readonly #facts: { -readonly [Name in keyof StepFacts]: StepFacts[Name] } = {
-    ...{ step: 0, plannedUs: 0, dueUs: 0, startUs: 0, endUs: 0, partsUs: NO_PARTS },
-    ...{ tokens: 0, preemptions: 0, rebasedUs: 0, cause: 0 },
-  };
-  readonly #partsUs = new Float64Array(WRITTEN_PARTS - 1);
-  #parts = 0;
-  /** Open steps, oldest first: when each was planned, and its preemptions. */
-  readonly #planned: number[] = [];
-  /** Preemptions by a reset of the prefix cache: they go to the next step planned. */
-  #between = 0;
-  #held = 0;
-  /** Ended, and not yet told. */
-  #ended: Trail[] = [];
-  #turning = false;
-
-  constructor(
-    readonly core: Core,
-    readonly clock: Clock,
-    readonly observer: Observer,
-    readonly trailAt: (slot: number) => Trail | undefined,
-  ) {}
-
-  submitted(id: string | undefined, { order, arrivalUs, promptTokens }: CoreRequest, receiver: Receiver): Trail {
-    return new Trail(this, id ?? `${order}`, order, arrivalUs, promptTokens, receiver);
-  }
-
-  /** May one more run or preemption be kept? */
-  keep(): boolean {
-    if (this.#held >= HELD_MAX) return false;
-    this.#held++;
-    return true;
-  }
-
-  /** The loop planned a step at `nowUs`: who was admitted, who lost its blocks? */
-  planned(nowUs: number): void {
-    const { views } = this.core;
-    const { i32 } = views;
-    const preempted = this.preempted(nowUs);
-    this.#planned.push(nowUs, preempted + this.#between);
-    this.#between = 0;
-    const handles = (views.word(Word.RowHandleAt) >>> 0) >> 2;
-    const tokens = (views.word(Word.RowTokensAt) >>> 0) >> 2;
-    const rows = views.word(Word.PlanRows);
-    for (let row = views.word(Word.PlanAdmitted); row < rows; row++) {
-      const handle = i32[handles + row]!;
-      const trail = this.#find(handle);
-      if (trail) this.#admitted(trail, handle % SLOTS, i32[tokens + row]!, nowUs);
-    }
-  }
-
-  #admitted(trail: Trail, slot: number, tokens: number, nowUs: number): void {
-    const { views } = this.core;
-    if (trail.preemptions === 0) {
-      trail.scheduledUs = nowUs;
-      trail.cachedTokens = views.cachedPrompt[slot]! - 1;
-      return;
-    }
-    const cached = views.field(Field.Computed, slot) - tokens;
-    trail.recomputedTokens += views.field(Field.Prompt, slot) + views.field(Field.Outputs, slot) - cached;
-    const { preempted } = trail;
-    if (preempted.length === 3 * trail.preemptions) {
-      preempted[preempted.length - 2] = nowUs;
-      preempted[preempted.length - 1] = cached;
-    }
-  }
-
-  /** Takes the core's list of preempted requests in; how many. */
-  preempted(nowUs: number): number {
-    const { views } = this.core;
-    const count = views.word(Word.PlanPreempted);
-    const handles = (views.word(Word.PreemptedAt) >>> 0) >> 2;
-    for (let i = 0; i < count; i++) {
-      const trail = this.#find(views.i32[handles + i]!);
-      if (!trail) continue;
-      const kept = trail.preempted.length === 3 * trail.preemptions;
-      trail.preemptions++;
-      if (kept && trail.preemptions <= PREEMPTIONS_MAX && this.keep()) {
-        trail.preempted.push(nowUs, Number.NaN, Number.NaN);
-      }
-    }
-    return count;
-  }
-
-  /** The prefix cache was reset by force, between two steps. */
-  reset(): void {
-    this.#between += this.preempted(this.clock.now());
-  }
-
-  /** A step begins, `lateUs` after it was due; 0 where that is little. */
-  starts(lateUs: number, rebasedUs: number, cause: Cause): void {
-    this.stepLateUs = lateUs;
-    this.#facts.rebasedUs = rebasedUs;
-    this.#facts.cause = cause;
-    if (lateUs > 0) this.lateSteps++;
-    this.lateUs += lateUs;
-    this.rebasedUs += rebasedUs;
-  }
-
-  /** The rows of the next step are about to be handed out; its number. */
-  begin(dueUs: number): number {
-    this.#tell();
-    this.dueUs = dueUs;
-    this.#parts = 0;
-    this.#facts.tokens = this.core.views.word(Word.OutTokens);
-    return ++this.#facts.step;
-  }
-
-  /** After how many tokens of the step it wants to be told next, with `part`. */
-  get nextPart(): number {
-    const { tokens } = this.#facts;
-    if (tokens < DIVIDED_TOKENS || this.#parts === WRITTEN_PARTS - 1) return Number.POSITIVE_INFINITY;
-    return (tokens * (this.#parts + 1)) / WRITTEN_PARTS;
-  }
-
-  /** So many tokens have been written: `nextPart`, which is another one now. */
-  part(): number {
-    this.#partsUs[this.#parts++] = this.clock.now();
-    return this.nextPart;
-  }
-
-  /** The step's rows were handed out. */
-  took(dueUs: number, startUs: number, endUs: number): void {
-    const facts = this.#facts;
-    facts.plannedUs = this.#planned.shift()!;
-    facts.preemptions = this.#planned.shift()!;
-    facts.dueUs = dueUs;
-    facts.startUs = startUs;
-    facts.endUs = endUs;
-    facts.partsUs = this.#parts > 0 && endUs > startUs ? this.#partsUs.fill(endUs, this.#parts) : NO_PARTS;
-    this.observer.step(facts);
-  }
-
-  /** A row for a generation that another one's receiver has just ended: computed and counted, but nobody heard it. */
-  unheard(slot: number, count: number, reason: Finish | null): void {
-    const trail = this.#ended.find(({ handle }) => handle % SLOTS === slot);
-    if (!trail) return;
-    trail.took(this.#facts.step, count);
-    if (reason !== null) {
-      trail.reason = reason;
-      trail.outputTokens += count;
-      trail.endUs = this.dueUs;
-    }
-  }
-
-  /** The front ended it: at the boundary that the core's times count to; one that was cut off, now. */
-  closed(trail: Trail, reason: Finish, tokens: number, boundaryUs: number): void {
-    this.ended(trail, reason, tokens, cutOff(reason) ? this.clock.now() : boundaryUs);
-  }
-
-  ended(trail: Trail, reason: Finish, tokens: number, nowUs: number): void {
-    trail.reason = reason;
-    trail.outputTokens = tokens;
-    trail.endUs = nowUs;
-    trail.settleLate();
-    this.#ended.push(trail);
-    this.#turn();
-  }
-
-  /** Its receiver has its first token, or its last. */
-  handed(trail: Trail): void {
-    const nowUs = this.clock.now();
-    if (Number.isNaN(trail.firstWrittenUs)) trail.firstWrittenUs = nowUs;
-    if (trail.reason !== null && !cutOff(trail.reason)) trail.lastWrittenUs = nowUs;
-  }
-
-  idle(): void {
-    this.#turn();
-  }
-
-  /** The engine stops: open steps and those that are alive are told as they stand. */
-  stop(alive: Iterable<{ readonly trail: Trail | null } | undefined>): void {
-    for (const live of alive) {
-      if (!live?.trail) continue;
-      live.trail.settleLate();
-      this.#ended.push(live.trail);
-    }
-    this.#tell();
-    const facts = this.#facts;
-    Object.assign(facts, { tokens: 0, rebasedUs: 0, cause: 0, partsUs: NO_PARTS });
-    facts.dueUs = facts.startUs = facts.endUs = Number.NaN;
-    for (let [at, planned] = [0, this.#planned]; at < planned.length; at += 2) {
-      facts.step++;
-      facts.plannedUs = planned[at]!;
-      facts.preemptions = planned[at + 1]!;
-      this.observer.step(facts);
-    }
-    this.#planned.length = 0;
-    this.observer.idle();
-  }
-
-  /** Who it is, also when the front ended it since the last abort point. */
-  #find(handle: number): Trail | undefined {
-    return this.trailAt(handle % SLOTS) ?? this.#ended.find((trail) => trail.handle === handle);
-  }
-
-  #turn(): void {
-    if (this.#turning) return;
-    this.#turning = true;
-    this.clock.turn(() => {
-      this.#turning = false;
-      this.#tell();
-      if (this.#planned.length === 0) this.observer.idle();
-    });
-  }
-
-  #tell(): void {
-    if (this.#ended.length === 0) return;
-    const ended = this.#ended;
-    this.#ended = [];
-    for (const trail of ended) {
-      trail.closeRun();
-      this.#held -= trail.runs.length / 3 + trail.preempted.length / 3;
-      this.observer.request(trail);
-    }
-  }
-}
-
-function cutOff(reason: Finish): boolean {
-  return reason === Finish.Abort || reason === Finish.Error;
 }

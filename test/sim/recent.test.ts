@@ -1,7 +1,8 @@
 /** Is what a running server tells of its last requests what the truth log says of them? Any run, any size of the pages. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { Trail, type Watch } from "../../src/engine/observer.ts";
+import { Trail } from "../../src/engine/observer.ts";
+import type { Watch } from "../../src/engine/watch.ts";
 import { rowsOf, rowsSince } from "../../src/truth/ask.ts";
 import { observersOf, Recent, STEPS_KEPT, WORDS_MOST } from "../../src/truth/recent.ts";
 import type { About, PageLine, RequestLine, StepLine } from "../../src/truth/schema.ts";

@@ -4,8 +4,9 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, st
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TruthLogConfig } from "../../src/config/types.ts";
-import { RUNS_MAX, Trail, type Watch } from "../../src/engine/observer.ts";
+import { RUNS_MAX, Trail } from "../../src/engine/observer.ts";
 import { Finish } from "../../src/engine/types.ts";
+import type { Watch } from "../../src/engine/watch.ts";
 import { TruthFile } from "../../src/truth/file.ts";
 import { formatPage } from "../../src/truth/format.ts";
 import { createTruthLog, unwritable } from "../../src/truth/log.ts";
