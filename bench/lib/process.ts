@@ -1,6 +1,6 @@
 /** How are the measured processes built, started on their core, watched and ended? Linux only: it reads /proc. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
-import options from "../../bin/one-processor-options.json";
+import oneProcessor from "../../bin/one-processor-options.json";
 import { has, text } from "./options.ts";
 import { root } from "./results.ts";
 
@@ -86,7 +86,7 @@ export async function start(
   const child = Bun.spawn(core === undefined ? words : pinned(core, words), {
     cwd: root,
     // As the command on the path starts it.
-    env: { ...(core === undefined ? {} : options), ...process.env, ...env },
+    env: { ...(core === undefined ? {} : oneProcessor), ...process.env, ...env },
     stdin: "ignore",
     stdout: "ignore",
     stderr: "pipe",

@@ -10,9 +10,9 @@ import type { PromptPart } from "./types.ts";
 import { readTable, SPECIAL, type VocabularyTable } from "./vocabulary-table.ts";
 
 const ROLES = ["system", "developer", "user", "assistant", "tool"];
-/** Pieces, words mostly, that are encoded between two looks whether others are to pass: some 50 us. */
-const PIECES = 64;
 const ROLE_CHARACTERS = Math.max(...ROLES.map((role) => role.length));
+/** Pieces, words mostly, that are encoded between two calls of `pass`: some 50 us. */
+const PIECES = 64;
 
 export class BpeEncoder {
   readonly #ids: TokenIds;
@@ -22,6 +22,7 @@ export class BpeEncoder {
   readonly #utf8 = new TextEncoder();
   /** Ids of texts that stand in nearly every prompt. */
   readonly #usual = new Map<string, Uint32Array>();
+  readonly #pass: () => void;
   #scratch = new Uint8Array(256);
   #out = new Uint32Array(1024);
   #count = 0;
@@ -29,8 +30,6 @@ export class BpeEncoder {
     if (this.#count === this.#out.length) this.#grow();
     this.#out[this.#count++] = id;
   };
-
-  readonly #pass: () => void;
 
   /**
    * Over a packed vocabulary that has a split pattern; `index` as another encoder over it made it. `pass` is called between
