@@ -273,14 +273,14 @@ test("the log replays: the same arrivals, prompts and outputs, and again a log o
   const header = replayed[0] as HeaderLine;
   expect([header.schema, header.epochUs, header.engines]).toEqual([1, null, 2]);
   for (const type of ["header", "step", "request", "end"] as const) {
-    // Simulated time is never late.
-    const live = Object.keys(lines.find((line) => line.type === type)!).filter((name) => !LATE_ONLY.includes(name));
+    // Simulated time is never late, and writing takes none.
+    const live = Object.keys(lines.find((line) => line.type === type)!).filter((name) => !SOMETIMES.includes(name));
     expect(Object.keys(replayed.find((line) => line.type === type)!)).toEqual(live);
   }
 });
 
-/** Of steps that were late. */
-const LATE_ONLY = ["cause", "rebasedUs"];
+/** Of steps that were late, or whose writing took time. */
+const SOMETIMES = ["cause", "rebasedUs", "writtenUs"];
 
 /** The fields that docs/truth-log.md lists for each kind of line. */
 function documented(): Map<string, string[]> {
@@ -313,6 +313,7 @@ test("every line has the documented fields, no more and no less, each of its typ
       return count(steps) && us(lateUs) && us(rebasedUs);
     },
     reason: (value) => value === null || ["stop", "length", "abort", "error", "repetition"].includes(value as string),
+    writtenUs: (value) => (value as unknown[]).length === 7 && (value as unknown[]).every(us),
     seed: count,
     engine: (value) => count(value) || typeof value === "object",
     runs: (value) => (value as unknown[][]).every((run) => run.length >= 2 && run.length <= 3 && run.every(count)),
@@ -323,7 +324,7 @@ test("every line has the documented fields, no more and no less, each of its typ
   const absent: Record<string, string[]> = { header: ["worker"], end: ["run", "step", "request"] };
   for (const line of lines) {
     const { type, ...fields } = line;
-    const missing = [...(absent[type] ?? []), ...LATE_ONLY.filter((name) => type === "step" && !(name in fields))];
+    const missing = [...(absent[type] ?? []), ...SOMETIMES.filter((name) => type === "step" && !(name in fields))];
     const wanted = docs.get(type)!.filter((name) => !missing.includes(name));
     expect([type, Object.keys(fields).toSorted()]).toEqual([type, wanted.toSorted()]);
     for (const [name, value] of Object.entries(fields)) {
