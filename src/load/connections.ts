@@ -184,12 +184,13 @@ export class Connections {
   }
 
   #closed(connection: Connection, why: string): void {
+    // Before anything is read: whoever has read an answer to its end sends the next request, and not over this one.
+    const idle = connection.receiver === null && !connection.dropped ? this.#idle.indexOf(connection) : -1;
+    if (idle >= 0) this.#idle.splice(idle, 1);
+    connection.dropped = true;
     this.#inbox.readAll();
     const { receiver } = connection;
-    const idle = receiver === null && !connection.dropped ? this.#idle.indexOf(connection) : -1;
-    if (idle >= 0) this.#idle.splice(idle, 1);
     connection.receiver = null;
-    connection.dropped = true;
     if (receiver === null || receiver.over) return;
     // The server had closed it while it was idle, and the request crossed that on its way.
     if (connection.reused && !receiver.begun) {

@@ -95,10 +95,15 @@ test("garbage that was collected since the last step is found out, where somethi
   expect(causes.of(1000, 5000)).toBe(Cause.Host);
   usedUs = 4000;
   expect(causes.of(11_000, 15_000)).toBe(Cause.Collection);
-  causes.stepped(15_000, 15_010);
-  usedUs = 8000;
-  await Bun.sleep(1);
-  expect(causes.of(16_000, 19_000)).toBe(Cause.Host);
+  // The host collects when it wants to, so also behind this step; not behind each of twenty.
+  const later = new Set<Cause>();
+  for (let step = 1; step <= 20 && !later.has(Cause.Host); step++) {
+    causes.stepped(step * 20_000, step * 20_000 + 10);
+    usedUs += 4000;
+    await Bun.sleep(1);
+    later.add(causes.of(step * 20_000 + 1000, step * 20_000 + 4000));
+  }
+  expect(later).toContain(Cause.Host);
 });
 
 test("any marks: a cause is always one of those that are documented", () => {
