@@ -29,7 +29,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   const command = ["understudy load", ...withoutSecrets(argv).map(quoted)].join(" ");
   const settings = settingsOf(values, { env: process.env, command, version, read: textOf });
   if ("error" in settings) return refuse(settings.error);
-  const clock = new WallClock((ring) => createAlarm(ring));
+  const clock = new WallClock(createAlarm);
   try {
     await load(values, settings, clock);
   } catch (failure) {
