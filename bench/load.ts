@@ -26,6 +26,11 @@ const ITL_BAR_MS = 1;
 
 const only = text("--only", "");
 const folder = `${root}build/bench`;
+/**
+ * As many per second as the C client begins. They must not be in step with the server's steps, or every stream's request
+ * would come at one of few places in a step: whoever comes while tokens are written waits until they are.
+ */
+const SENDS = "433";
 const PROMPT = "Tell me about the weather.";
 
 /** Fields that `load` sends, so that both clients get the same bytes. */
@@ -180,6 +185,8 @@ async function truth(streams: number) {
     serverCommand([
       ...["--timing", "constant:ttft=40ms,itl=20ms", "--max-num-seqs", String(streams), "--served-model-name", "m"],
       ...["--truth-requests", String(4 * streams), "--disable-uvicorn-access-log"],
+      // Room for all: nobody is preempted.
+      ...["--num-gpu-blocks-override", "131072"],
     ]),
     { core: SERVER_CORE },
   );
@@ -208,7 +215,7 @@ async function truth(streams: number) {
       };
       complete(await read(options), streams);
       const c = compareWithTruth(recordsOfReader(streams, tokens, stamps, perStream), await source.end());
-      const open = ["--request-rate", "500", "--arrival-pattern", "constant", "--num-warmups", "100", "--check-truth"];
+      const open = ["--request-rate", SENDS, "--arrival-pattern", "constant", "--num-warmups", "100", "--check-truth"];
       const ours = (await load(server.port, streams, tokens, open)).understudy.truth as TruthResult;
       for (const one of [c, ours]) if (one.missing > 0) throw new Error(`${one.missing} requests without truth`);
       // The first round compiles the server's hot path.

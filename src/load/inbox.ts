@@ -21,6 +21,13 @@ export const QUIET_US = 1500;
 /** Where it is not quiet it is looked again so much later, and twice as much each further time: a look costs a wake-up. */
 const LOOK_FIRST_US = 7000;
 const LOOK_MOST_US = 112_000;
+/**
+ * In a long burst the loop looks for more for so long before it sleeps: a processor that has gone to sleep wakes up to half a
+ * millisecond later on a virtual machine. A burst is over after a pause; what has none for longer still is no burst.
+ */
+export const WATCH_US = 100;
+export const BURST_US = { least: 1000, most: 100_000 };
+const PAUSE_US = 500;
 /** How long is read in a turn of the event loop in which nothing came; twice as long in each further one. */
 const SLICE_FIRST_US = 15;
 const SLICE_MOST_US = 120;
@@ -30,8 +37,9 @@ export class Inbox<To> {
   readonly #read: (to: To, bytes: Uint8Array, nowUs: number) => void;
   readonly #collect: () => void;
   #garbage = 0;
-  /** When something came last; a look whether it is quiet is ordered. */
+  /** When something came last, and when the burst to which it belongs began; a look whether it is quiet is ordered. */
   #lastUs = 0;
+  #burstUs = 0;
   #listening = false;
   // Of each piece: whose it is, its bytes, when they came. Those from `#next` to below `#count` are not read yet.
   readonly #to: (To | null)[] = [];
@@ -55,8 +63,10 @@ export class Inbox<To> {
   /** They came now. The bytes are the inbox's from here on. */
   add(to: To, bytes: Uint8Array): void {
     const at = this.#count++;
-    this.#lastUs = this.#clock.now();
-    this.#us[at] = this.#lastUs;
+    const nowUs = this.#clock.now();
+    if (nowUs - this.#lastUs > PAUSE_US) this.#burstUs = nowUs;
+    this.#lastUs = nowUs;
+    this.#us[at] = nowUs;
     this.#to[at] = to;
     this.#bytes[at] = bytes;
     this.#held += bytes.length;
@@ -76,7 +86,19 @@ export class Inbox<To> {
 
   readonly #look = (): void => {
     this.#turning = false;
-    if (this.#count === 0) return;
+    if (this.#count > 0) this.#readSome();
+    if (this.#turning) return;
+    if (this.#count > 0 || this.#watches()) this.#turn();
+    else if (this.#garbage > GARBAGE_BYTES && !this.#listening) this.#listen(QUIET_US, LOOK_FIRST_US);
+  };
+
+  #watches(): boolean {
+    const burstUs = this.#lastUs - this.#burstUs;
+    return burstUs > BURST_US.least && burstUs < BURST_US.most && this.#clock.now() - this.#lastUs < WATCH_US;
+  }
+
+  /** Unless more has come since the last turn. */
+  #readSome(): void {
     const more = this.#count > this.#seen;
     this.#seen = this.#count;
     if (!more) {
@@ -86,10 +108,7 @@ export class Inbox<To> {
       this.#sliceUs = SLICE_FIRST_US;
       if (this.#clock.now() - this.#us[this.#next]! > PATIENCE_US) this.#readFor(SLICE_MOST_US);
     }
-    if (this.#turning) return;
-    if (this.#count > 0) this.#turn();
-    else if (this.#garbage > GARBAGE_BYTES && !this.#listening) this.#listen(QUIET_US, LOOK_FIRST_US);
-  };
+  }
 
   #listen(us: number, nextUs: number): void {
     this.#listening = true;

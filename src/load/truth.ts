@@ -11,8 +11,12 @@ import { type FetchOptions, fetched } from "./server.ts";
 import { type RunsLine, type StepLine, TokenTimes } from "./token-times.ts";
 import type { RequestRecord } from "./types.ts";
 
-/** A running server keeps at least so many rows unless it was told otherwise; asked again before they are gone. */
-const ASKED_AGAIN_AFTER = 400;
+/**
+ * A running server is asked again when so much of what it keeps may have been used, or after so long: of steps it keeps
+ * those of ten minutes at 5 ms. Each answer takes both sides some of their time.
+ */
+const ASKED_AGAIN_AT = 0.4;
+const ASKED_AGAIN_US = 120_000_000;
 const LOOK_US = 200_000;
 /** What a run's truth may take until it is read. */
 const KEPT_MOST = 1 << 28;
@@ -47,7 +51,9 @@ export class AskedTruth implements TruthSource {
   readonly #texts: string[] = [];
   #kept = 0;
   #cursor = "";
+  #keeps = 0;
   #asked = 0;
+  #askedUs = 0;
   #asking: Promise<unknown> = Promise.resolve();
   #next: Cancel | null = null;
 
@@ -60,16 +66,22 @@ export class AskedTruth implements TruthSource {
   async begin(): Promise<string | null> {
     const { status, text, why } = await fetched(`${this.#url}?since=end`, this.#options, this.#clock);
     const page = status === 200 ? lastLine(text) : null;
-    if (typeof page?.next !== "string") return `${this.#url} gave ${why ?? `HTTP ${status}`}: is it Understudy?`;
+    if (typeof page?.next !== "string" || typeof page.keeps !== "number")
+      return `${this.#url} gave ${why ?? `HTTP ${status}`}: is it Understudy?`;
     this.#cursor = page.next;
+    this.#keeps = page.keeps;
+    this.#askedUs = this.#clock.now();
     return null;
   }
 
   follow(ended: () => number): void {
-    this.#next = this.#clock.at(this.#clock.now() + LOOK_US, () => {
-      if (ended() - this.#asked >= ASKED_AGAIN_AFTER) {
-        this.#asked = ended();
-        this.#asking = this.#asking.then(() => this.#ask());
+    const nowUs = this.#clock.now();
+    this.#next = this.#clock.at(nowUs + LOOK_US, () => {
+      const more = ended() - this.#asked;
+      if (more >= ASKED_AGAIN_AT * this.#keeps || (more > 0 && nowUs - this.#askedUs >= ASKED_AGAIN_US)) {
+        this.#asked += more;
+        this.#askedUs = nowUs;
+        this.#asking = this.#asking.then(() => this.#askAll());
       }
       this.follow(ended);
     });
@@ -78,8 +90,12 @@ export class AskedTruth implements TruthSource {
   async end(): Promise<Iterable<string>> {
     this.#next?.();
     await this.#asking;
-    while (await this.#ask());
+    await this.#askAll();
     return linesOf(this.#texts);
+  }
+
+  async #askAll(): Promise<void> {
+    while (await this.#ask());
   }
 
   /** Whether there is more. */

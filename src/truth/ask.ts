@@ -78,7 +78,7 @@ export function* rowsSince(recent: Recent, about: About, { since, limit, steps }
   const more = next < recent.next;
   const given = steps ? yield* stepsOf(recent, rows) : 0;
   for (let at = 0; at < rows.length; at += ROWS) yield textOf(rows.slice(at, at + ROWS));
-  return { type: "page", requests: rows.length, steps: given, next: String(next), more, missed };
+  return { type: "page", requests: rows.length, steps: given, next: String(next), more, missed, keeps: recent.most };
 }
 
 /** The rows of all steps that these requests name; how many. */

@@ -6,7 +6,7 @@ import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Clock } from "../clock.ts";
 import type { Wanted } from "./ask.ts";
-import type { PageLine } from "./schema.ts";
+import type { WorkerPage } from "./schema.ts";
 
 /** A process that hangs is passed over. */
 const PATIENCE_US = 5_000_000;
@@ -49,13 +49,13 @@ export class Peers {
   }
 
   /** The rows of another one, and its last line; null: it does not answer. */
-  async list(other: number, { since, limit, steps }: Wanted): Promise<{ rows: string; page: PageLine } | null> {
+  async list(other: number, { since, limit, steps }: Wanted): Promise<{ rows: string; page: WorkerPage } | null> {
     if (limit === 0 && since !== "end") return { rows: "", page: unasked(since) };
     const query = `since=${since ?? ""}&limit=${Math.max(1, limit)}&steps=${steps ? 1 : 0}`;
     const text = await this.#ask(other, `/?${query}`);
     if (text === null) return null;
     const last = text.trimEnd().lastIndexOf("\n") + 1;
-    return { rows: text.slice(0, last), page: JSON.parse(text.slice(last)) as PageLine };
+    return { rows: text.slice(0, last), page: JSON.parse(text.slice(last)) as WorkerPage };
   }
 
   /** The rows of one request, with commas between them; "": it has none, or does not answer. */
@@ -85,6 +85,6 @@ export class Peers {
 }
 
 /** Where there was no room for its rows: there may be some. */
-function unasked(since: number | null): PageLine {
+function unasked(since: number | null): WorkerPage {
   return { type: "page", requests: 0, steps: 0, next: since === null ? "" : String(since), more: true, missed: 0 };
 }

@@ -46,7 +46,6 @@ export class Recent {
   /** The number of the oldest row that is kept, and of the next one: they count on from where this process began. */
   first: number;
   next: number;
-  readonly #most: number;
   readonly #engineFirst: number;
   readonly #steps: readonly StepRing[];
   /** By number modulo `most`. */
@@ -59,8 +58,12 @@ export class Recent {
    * `most`: rows of generations. `base`: number of the first; larger than that of any row of a process that was here
    * before, so that its cursors point in front of this one's.
    */
-  constructor(most: number, engines: number, engineFirst: number, base: number) {
-    this.#most = most;
+  constructor(
+    readonly most: number,
+    engines: number,
+    engineFirst: number,
+    base: number,
+  ) {
     this.#engineFirst = engineFirst;
     const each = Math.max(PART, 2 ** Math.floor(Math.log2(STEPS_KEPT / engines)));
     this.#steps = Array.from({ length: engines }, () => new StepRing(each));
@@ -89,7 +92,7 @@ export class Recent {
 
   /** The row of that number; null: not kept. */
   row(number: number): Words | null {
-    return number >= this.first && number < this.next ? this.#rows[number % this.#most]! : null;
+    return number >= this.first && number < this.next ? this.#rows[number % this.most]! : null;
   }
 
   /** The row of a step; null: not kept. */
@@ -103,14 +106,14 @@ export class Recent {
   }
 
   #keep(row: Words): void {
-    if (this.next - this.first >= this.#most) this.#forget();
-    this.#rows[this.next++ % this.#most] = row;
+    if (this.next - this.first >= this.most) this.#forget();
+    this.#rows[this.next++ % this.most] = row;
     this.#words += row.length;
     while (this.#words > WORDS_MOST) this.#forget();
   }
 
   #forget(): void {
-    const place = this.first++ % this.#most;
+    const place = this.first++ % this.most;
     this.#words -= this.#rows[place]!.length;
     this.#rows[place] = NOTHING;
   }

@@ -3,7 +3,7 @@ import { Elysia } from "elysia";
 import { around, rowsOf, rowsSince, type Wanted } from "./ask.ts";
 import type { Peers } from "./peers.ts";
 import type { Recent } from "./recent.ts";
-import type { About, PageLine } from "./schema.ts";
+import type { About, WorkerPage } from "./schema.ts";
 
 const PATH = "/understudy/requests";
 /** Rows in one answer. */
@@ -116,7 +116,7 @@ export class Asking {
       yield `${JSON.stringify(page)}\n`;
       return;
     }
-    const pages: (PageLine | null)[] = [];
+    const pages: (WorkerPage | null)[] = [];
     pages[index] = page;
     let left = limit - page.requests;
     for (const other of peers.others) {
@@ -125,7 +125,7 @@ export class Asking {
       left -= answer?.page.requests ?? 0;
       if (answer !== null) yield answer.rows;
     }
-    yield `${JSON.stringify(joined(pages, cursors, peers.workers))}\n`;
+    yield `${JSON.stringify({ ...joined(pages, cursors, peers.workers), keeps: page.keeps })}\n`;
   }
 
   async *#ones(id: string): Pieces<void> {
@@ -184,9 +184,9 @@ async function* surrounded(before: string, pieces: AsyncGenerator<string>, after
 }
 
 /** One last line for all workers. A worker that did not answer keeps its cursor. */
-function joined(pages: readonly (PageLine | null)[], cursors: readonly string[], workers: number): PageLine {
+function joined(pages: readonly (WorkerPage | null)[], cursors: readonly string[], workers: number): WorkerPage {
   const each = Array.from({ length: workers }, (_, index) => pages[index] ?? null);
-  const sum = (of: (page: PageLine) => number) => each.reduce((all, page) => all + (page ? of(page) : 0), 0);
+  const sum = (of: (page: WorkerPage) => number) => each.reduce((all, page) => all + (page ? of(page) : 0), 0);
   const unreachable = each.flatMap((page, index) => (page === null ? [index] : []));
   return {
     type: "page",

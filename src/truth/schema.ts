@@ -128,9 +128,14 @@ export interface PageLine {
   readonly next: string;
   readonly more: boolean;
   readonly missed: number;
+  /** So many of the last rows each worker has at most. */
+  readonly keeps: number;
   /** Workers that did not answer; absent: all did. */
   readonly unreachable?: readonly number[];
 }
+
+/** The same of one of several workers, all of which keep equally many rows. */
+export type WorkerPage = Omit<PageLine, "keeps">;
 
 export type TruthLine = HeaderLine | StepLine | RequestLine | EndLine | DiedLine | PageLine;
 

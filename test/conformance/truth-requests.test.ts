@@ -127,7 +127,7 @@ test("only the last N are kept; what was missed is counted; unknown ids and bad 
     for (let i = 0; i < 5; i++) await (await say(server.url, `r${i}`, { prompt: "Hello" })).text();
     const { requests, page } = await list(server.url, `?since=${next}`);
     expect(requests.map(({ requestId }) => requestId)).toEqual(["r2", "r3", "r4"]);
-    expect(page).toMatchObject({ requests: 3, more: false, missed: 2 });
+    expect(page).toMatchObject({ requests: 3, more: false, missed: 2, keeps: 3 });
     const type = "NotFoundError";
     expect(await one(server.url, "r1")).toMatchObject({ status: 404, error: { type, param: "id", code: 404 } });
     for (const [query, param] of [
@@ -201,7 +201,7 @@ test.skipIf(process.platform !== "linux")(
       const all = await list(server.url, `?since=${start}`);
       expect(all.headers.map(({ worker }) => worker).toSorted()).toEqual([0, 1, 2]);
       expect(all.requests.map(({ requestId }) => requestId).toSorted()).toEqual(ids.toSorted());
-      expect(all.page).toMatchObject({ requests: 30, more: false, missed: 0 });
+      expect(all.page).toMatchObject({ requests: 30, more: false, missed: 0, keeps: 1000 });
       expect(new Set(all.requests.map(({ engine }) => engine)).size).toBeGreaterThan(1);
       // In small pages too, whichever worker answers each of them.
       const found: (string | null)[] = [];

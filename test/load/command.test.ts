@@ -229,6 +229,18 @@ describe("against our own server", () => {
     expect(truth).toMatchObject({ requests: 5, missing: 0, errors: { itl: { count: 25 }, ttft: { count: 5 } } });
   });
 
+  test("a server that keeps half as many rows as the run has requests is asked while it runs", async () => {
+    const forgetful = await serve(["--timing", "constant:ttft=20ms,itl=2ms", "--truth-requests", "200"]);
+    try {
+      const flags = "--num-prompts 400 --concurrency 8 --input-len 5 --output-len 10 --check-truth --json f.json";
+      expect(await run("--url", forgetful.url, ...flags.split(" "))).toMatchObject({ code: 0, err: "" });
+      const { truth } = JSON.parse(readFileSync(join(folder, "f.json"), "utf8")).understudy;
+      expect(truth).toMatchObject({ requests: 400, missing: 0, errors: { ttft: { count: 400 } } });
+    } finally {
+      await forgetful.stop();
+    }
+  });
+
   test("HTTPS: with the authority's certificate, without checking, and refused", async () => {
     const file = (name: string) => new URL(`../conformance/tls/${name}`, import.meta.url).pathname;
     const secure = await serve([

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../src/clock.ts";
-import { Inbox, PATIENCE_US, PIECES_MOST, QUIET_US } from "../../src/load/inbox.ts";
+import { BURST_US, Inbox, PATIENCE_US, PIECES_MOST, QUIET_US, WATCH_US } from "../../src/load/inbox.ts";
 
 const never = () => {
   throw new Error("nothing is left behind yet");
@@ -148,4 +148,30 @@ test("where it is never quiet nothing is collected, and it is seldom looked whet
   }
   expect(looks).toBeGreaterThan(20);
   expect(looks).toBeLessThan(60);
+});
+
+test("between the pieces of a long burst the loop does not sleep; before and after it does", () => {
+  const TURN_US = 5;
+  const clock = new TurningClock(TURN_US);
+  const inbox = new Inbox<number>(clock, () => {}, never);
+  const turnsOf = (piece: number, waitUs: number) => {
+    const before = clock.turns;
+    const nextUs = clock.now() + waitUs;
+    inbox.add(piece, BYTES);
+    clock.advance(nextUs);
+    return clock.turns - before;
+  };
+  const gapUs = 80;
+  // So many turns read a piece: one in which more may come, one in which it is read.
+  const reading = 3;
+  for (let us = 0; us < BURST_US.least; us += gapUs) expect(turnsOf(us, gapUs)).toBeLessThanOrEqual(reading);
+  for (let us = 0; us < 10_000; us += gapUs) expect(turnsOf(us, gapUs)).toBeGreaterThanOrEqual(gapUs / TURN_US - 1);
+  const after = turnsOf(0, 10_000);
+  expect(after).toBeGreaterThanOrEqual(WATCH_US / TURN_US);
+  expect(after).toBeLessThanOrEqual(WATCH_US / TURN_US + reading);
+  // A pause ends it.
+  expect(turnsOf(0, gapUs)).toBeLessThanOrEqual(reading);
+  // What comes all the time is no burst.
+  for (let us = 0; us < BURST_US.most; us += gapUs) turnsOf(us, gapUs);
+  for (let us = 0; us < 1000; us += gapUs) expect(turnsOf(us, gapUs)).toBeLessThanOrEqual(reading);
 });
