@@ -1,4 +1,5 @@
 /** How far is what a tool says of each request from what the server says that it experienced? Durations in milliseconds. */
+import { TokenTimes } from "../../src/load/token-times.ts";
 import { distributionOf } from "../../src/report/distribution.ts";
 import type { RequestLine, TruthLine } from "../../src/truth/schema.ts";
 
@@ -21,7 +22,7 @@ export interface TrueRequest {
   readonly ttftMs: number;
   readonly e2eMs: number;
   readonly preemptions: number;
-  /** Of each token when writing its step began. */
+  /** When each token was written. */
   readonly tokenUs: readonly number[];
 }
 
@@ -49,38 +50,30 @@ export interface Comparison {
 
 /** Requests by `X-Request-Id` and by the answer's `id`; `lines` of `GET /understudy/requests` (docs/truth-log.md). */
 export function truthOf(lines: Iterable<string>): Map<string, TrueRequest> {
-  const steps = new Map<string, number>();
+  const steps = new TokenTimes();
   const rows: RequestLine[] = [];
   for (const text of lines) {
     if (text === "") continue;
     const line = JSON.parse(text) as TruthLine;
-    if (line.type === "step" && line.writeStartUs !== null) steps.set(`${line.engine}/${line.step}`, line.writeStartUs);
-    if (line.type === "request" && line.firstWrittenUs !== null) rows.push(line);
+    if (line.type === "step") steps.add(line);
+    if (line.type === "request") rows.push(line);
   }
   const found = new Map<string, TrueRequest>();
-  for (const row of rows) {
+  for (const [row, times] of steps.of(rows)) {
+    if (row.firstWrittenUs === null) continue;
     const request = {
-      ttftMs: (row.firstWrittenUs! - row.arrivalUs) / 1000,
+      ttftMs: (row.firstWrittenUs - row.arrivalUs) / 1000,
       e2eMs: (row.lastWrittenUs! - row.arrivalUs) / 1000,
       preemptions: row.preemptions,
-      tokenUs: tokenTimes(row, steps),
+      tokenUs: times.map((time, i) => {
+        if (time === undefined) throw new Error(`the server no longer knows the step of token ${i} of ${row.id}`);
+        return time.writtenUs;
+      }),
     };
     found.set(row.id, request);
     if (row.requestId !== null) found.set(row.requestId, request);
   }
   return found;
-}
-
-function tokenTimes({ engine, id, runs }: RequestLine, steps: ReadonlyMap<string, number>): number[] {
-  const times: number[] = [];
-  for (const [first, count, width = 1] of runs) {
-    for (let step = first; step < first + count; step++) {
-      const at = steps.get(`${engine}/${step}`);
-      if (at === undefined) throw new Error(`the server no longer knows step ${step} of ${id}`);
-      for (let token = 0; token < width; token++) times.push(at);
-    }
-  }
-  return times;
 }
 
 /** Number, from 0, of the last token in each chunk: the first token goes out alone, then `interval` together (vLLM 0.33, v1/engine/output_processor.py). */

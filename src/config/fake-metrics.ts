@@ -2,6 +2,7 @@
  * What do metrics show that is not so? `--fake-metrics`, a JSON object with the keys that llm-d-inference-sim has
  * (`pkg/common/config_fake_metrics.go` at eec055a): of vLLM's families those that it names, all others stay true.
  */
+import { goDurationUs } from "./go-duration.ts";
 
 /** A number, or one that moves with time. */
 export type Wave = number | Moving;
@@ -79,7 +80,6 @@ const KEYS = [
 const REFRESH_S = 0.1;
 /** Of all lists together. */
 const NUMBERS_MOST = 100_000;
-const UNITS_S: Readonly<Record<string, number>> = { ns: 1e-9, us: 1e-6, µs: 1e-6, ms: 1e-3, s: 1, m: 60, h: 3600 };
 
 /** The error begins with the key that it is about, where it is about one. */
 export function parseFakeMetrics(text: string): FakeMetrics | { readonly error: string } {
@@ -165,13 +165,11 @@ function waveOf(key: string, value: unknown, most: number): Wave {
 
 const isNumber = (text: string) => text.trim() !== "" && !Number.isNaN(Number(text));
 
-/** As Go writes durations: `100ms`, `1m30s`. */
 function durationS(key: string, value: unknown): number {
-  const parts = typeof value === "string" ? [...value.matchAll(/(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)/g)] : [];
-  const seconds = parts.reduce((sum, [, count, unit]) => sum + Number(count) * UNITS_S[unit!]!, 0);
-  if (parts.map(([part]) => part).join("") !== value || !(seconds > 0))
+  const us = typeof value === "string" ? goDurationUs(value) : undefined;
+  if (us === undefined || us === 0)
     throw new Wrong(`${key}: takes a duration above 0, as in 5s or 100ms, not ${JSON.stringify(value)}`);
-  return seconds;
+  return us / 1e6;
 }
 
 function countOf(key: string, value: unknown): number {

@@ -14,10 +14,13 @@ const root = new URL("../../", import.meta.url).pathname;
 
 /** Five tokens, each 20 ms after the one before, but the fourth 500 ms; the first was written 100 ms after the arrival. */
 const LINES = [
-  ...[100, 120, 140, 640, 660].map((ms, i) => ({ type: "step", engine: 0, step: i + 7, writeStartUs: ms * 1000 })),
+  ...[100, 120, 140, 640, 660].map((ms, i) => ({
+    ...{ type: "step", engine: 0, step: i + 7, tokens: 1 },
+    ...{ dueUs: ms * 1000, writeStartUs: ms * 1000, writeEndUs: ms * 1000 },
+  })),
   {
-    ...{ type: "request", engine: 0, id: "chatcmpl-r", requestId: "r", preemptions: 1, arrivalUs: 0 },
-    ...{ firstWrittenUs: 100_000, lastWrittenUs: 660_000 },
+    ...{ type: "request", engine: 0, id: "chatcmpl-r", requestId: "r", order: 0, preemptions: 1 },
+    ...{ arrivalUs: 0, scheduledUs: 0, firstWrittenUs: 100_000, lastWrittenUs: 660_000 },
     runs: [
       [7, 3],
       [10, 2],
@@ -65,7 +68,7 @@ describe("compare", () => {
   });
 
   test("a step of which the server no longer knows is said", () => {
-    expect(() => truthOf(LINES.slice(1))).toThrow("no longer knows step 7 of chatcmpl-r");
+    expect(() => truthOf(LINES.slice(1))).toThrow("no longer knows the step of token 0 of chatcmpl-r");
   });
 
   test("a tool that reads at once has no error, whatever the chunks", () => {

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { MARKS, migratingTable } from "../../scripts/migrating-table.ts";
 import { KEYS } from "../../src/cli/compat/llm-d-keys.ts";
-import { goDurationUs } from "../../src/cli/compat/llm-d-timing.ts";
+import { durationUs } from "../../src/cli/compat/llm-d-timing.ts";
 import { lookup } from "../../src/cli/lookup.ts";
 import { resolveServeConfig } from "../../src/cli/serve-options.ts";
 import { stepUs } from "../../src/config/timing.ts";
@@ -370,7 +370,7 @@ test.each([
   ["ms", undefined],
   ["5 ms", undefined],
 ])("the duration %j", (text, us) => {
-  expect(goDurationUs(text)).toBe(us as never);
+  expect(durationUs(text)).toBe(us as never);
 });
 
 test("docs/migrating.md has each key. Cure: npx bun scripts/migrating-table.ts", () => {

@@ -1,4 +1,5 @@
 /** What `--timing` gives the latencies that llm-d-inference-sim was told? */
+import { goDurationUs } from "../../config/go-duration.ts";
 import { type Refused, wrongValue } from "../given.ts";
 
 /** A text of the user, and where it stands. */
@@ -17,28 +18,16 @@ export interface CompatTiming {
 }
 
 const DURATION = "a duration such as 100ms or 1.5s, or milliseconds as a bare number";
-const UNITS_US: Readonly<Record<string, number>> = {
-  ns: 0.001,
-  us: 1,
-  µs: 1,
-  ms: 1000,
-  s: 1e6,
-  m: 60e6,
-  h: 3600e6,
-};
 
-/** Go's `time.ParseDuration`; a bare whole number is milliseconds, as there. Microseconds; undefined: it is none. */
-export function goDurationUs(text: string): number | undefined {
-  if (/^\d+$/.test(text)) return Number(text) * 1000;
-  const parts = [...text.matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)/g)];
-  if (parts.length === 0 || parts.map(([whole]) => whole).join("") !== text) return undefined;
-  return Number(parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * UNITS_US[unit!]!, 0).toFixed(6));
+/** As its flags take it: a bare whole number is milliseconds. */
+export function durationUs(text: string): number | undefined {
+  return /^\d+$/.test(text) ? Number(text) * 1000 : goDurationUs(text);
 }
 
 /** Microseconds; 0 where nothing is said. */
 export function durationOf(said: Said | undefined): number | Refused {
   if (said === undefined) return 0;
-  return goDurationUs(said.texts[0] ?? "") ?? wrongValue(said.where, DURATION, said.texts.join(" "));
+  return durationUs(said.texts[0] ?? "") ?? wrongValue(said.where, DURATION, said.texts.join(" "));
 }
 
 const LATENCY = "kv-cache-transfer-latency";
