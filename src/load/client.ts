@@ -34,6 +34,8 @@ export interface Order {
   readonly disturb: Disturbance | null;
   /** Bytes made ahead with `prepare`; null: they are made now. */
   readonly prepared: Prepared | null;
+  /** So many requests may follow before this one has ended. */
+  readonly more: number;
 }
 
 export interface Prepared {
@@ -103,6 +105,11 @@ export class Client {
     return { text: JSON.stringify(bodyOf(turn, [], this.#options.body, this.asked)), asked: this.asked };
   }
 
+  /** `work` can wait until nothing comes. It does one piece per call, and says whether there is more. */
+  whenQuiet(work: () => boolean): void {
+    this.connections.whenQuiet(work);
+  }
+
   send(order: Order, ended: (record: RequestRecord, text: string) => void): void {
     const flight: Flight = {
       order,
@@ -157,7 +164,7 @@ export class Client {
       },
       () => this.#ended(flight),
     );
-    flight.sending = this.connections.send(request, flight.exchange);
+    flight.sending = this.connections.send(request, flight.exchange, order.more);
   }
 
   #ended(flight: Flight): void {

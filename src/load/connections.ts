@@ -43,20 +43,30 @@ export interface Sending {
   resume(): void;
 }
 
+/**
+ * Where one connection after the other is opened, some are opened ahead, when nothing comes: opening one takes as long as
+ * eight tokens do to come. So many wait at most; openings this far apart are no row.
+ */
+const SPARES_MOST = 8;
+const ROW_US = 100_000;
+
 class Connection implements Sending {
   socket: Socket<Connection> | null = null;
+  /** Null: it carries nothing, or nobody wants the rest. */
   receiver: Receiver | null;
   /** What the kernel has not taken yet. */
   rest: Uint8Array | null = null;
   request: Uint8Array;
   reused = false;
+  /** Opened ahead, and not used yet. */
+  spare = false;
   ready = false;
   dropped = false;
   paused = false;
   /** After a stale connection the request goes on over another one. */
   next: Connection | null = null;
 
-  constructor(request: Uint8Array, receiver: Receiver) {
+  constructor(request: Uint8Array, receiver: Receiver | null) {
     this.request = request;
     this.receiver = receiver;
   }
@@ -100,6 +110,10 @@ export class Connections {
   readonly #clock: Clock;
   readonly #tls: false | { readonly rejectUnauthorized: boolean; readonly serverName: string; readonly ca?: string };
   readonly #idle: Connection[] = [];
+  /** Of `SPARES_MOST`: under way or idle, and never used. */
+  #spares = 0;
+  #sparesMost = 0;
+  #neededUs = Number.NEGATIVE_INFINITY;
   readonly #inbox: Inbox<Connection>;
 
   constructor(target: Target, pooled: boolean, clock: Clock) {
@@ -111,9 +125,13 @@ export class Connections {
     this.#tls = target.tls && { rejectUnauthorized: !target.insecure, serverName: target.hostname, ...ca };
   }
 
-  send(request: Uint8Array, receiver: Receiver): Sending {
+  /** `more` requests may follow before this one's answer has ended. */
+  send(request: Uint8Array, receiver: Receiver, more = 0): Sending {
     const idle = this.#idle.pop();
+    this.#sparesMost = this.#pooled ? Math.min(more, SPARES_MOST) : 0;
+    if (idle === undefined || idle.spare) this.#needed();
     if (idle === undefined) return this.#open(request, receiver);
+    if (idle.spare) this.#spares--;
     // A connection has one life as a `Sending` per request: whoever holds an old one must not cut the new one.
     const connection = new Connection(request, receiver);
     connection.socket = idle.socket!;
@@ -124,11 +142,30 @@ export class Connections {
     return connection;
   }
 
+  /** `work` can wait until nothing comes (Inbox). */
+  whenQuiet(work: () => boolean): void {
+    this.#inbox.whenQuiet(work);
+  }
+
   close(): void {
+    this.#sparesMost = 0;
     for (const { socket } of this.#idle.splice(0)) socket?.end();
   }
 
-  #open(request: Uint8Array, receiver: Receiver): Connection {
+  #needed(): void {
+    const nowUs = this.#clock.now();
+    if (nowUs - this.#neededUs < ROW_US && this.#sparesMost > 0) this.#inbox.whenQuiet(this.#openSpare);
+    this.#neededUs = nowUs;
+  }
+
+  readonly #openSpare = (): boolean => {
+    if (this.#spares >= this.#sparesMost) return false;
+    this.#spares++;
+    this.#open(NOTHING, null).spare = true;
+    return this.#spares < this.#sparesMost;
+  };
+
+  #open(request: Uint8Array, receiver: Receiver | null): Connection {
     const connection = new Connection(request, receiver);
     this.opened++;
     const { hostname, port } = this.#target;
@@ -150,14 +187,21 @@ export class Connections {
     if (connection.ready) return;
     connection.ready = true;
     if (connection.dropped) connection.socket!.terminate();
-    else this.#transmit(connection);
+    else if (connection.receiver !== null) this.#transmit(connection);
+    else if (this.#sparesMost > 0) this.#idle.push(connection);
+    else connection.socket!.end();
+  }
+
+  #drop(connection: Connection): void {
+    if (connection.spare && !connection.dropped) this.#spares--;
+    connection.dropped = true;
   }
 
   #unreachable(connection: Connection, failure: unknown): void {
     const { receiver } = connection;
+    this.#drop(connection);
     if (receiver === null) return;
     connection.receiver = null;
-    connection.dropped = true;
     const { code, message } = failure as { code?: string; message?: string };
     receiver.unreachable(this.#clock.now(), code ?? message ?? String(failure));
     receiver.settle();
@@ -187,7 +231,7 @@ export class Connections {
     // Before anything is read: whoever has read an answer to its end sends the next request, and not over this one.
     const idle = connection.receiver === null && !connection.dropped ? this.#idle.indexOf(connection) : -1;
     if (idle >= 0) this.#idle.splice(idle, 1);
-    connection.dropped = true;
+    this.#drop(connection);
     this.#inbox.readAll();
     const { receiver } = connection;
     connection.receiver = null;
@@ -229,3 +273,5 @@ export class Connections {
     connectError: (socket: Socket<Connection>, failure: Error): void => this.#unreachable(socket.data, failure),
   };
 }
+
+const NOTHING = new Uint8Array();

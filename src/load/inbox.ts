@@ -52,6 +52,7 @@ export class Inbox<To> {
   #seen = 0;
   #sliceUs = SLICE_FIRST_US;
   #turning = false;
+  readonly #ahead = new Set<() => boolean>();
 
   /** `read` gets each piece; `collect` is called now and then when it is quiet, and takes a millisecond. */
   constructor(clock: Clock, read: (to: To, bytes: Uint8Array, nowUs: number) => void, collect: () => void) {
@@ -74,6 +75,12 @@ export class Inbox<To> {
     else if (!this.#turning) this.#turn();
   }
 
+  /** `work` can wait until nothing comes. It does one piece per call, and says whether there is more. */
+  whenQuiet(work: () => boolean): void {
+    this.#ahead.add(work);
+    if (!this.#turning) this.#turn();
+  }
+
   /** Nothing is kept any more. */
   readAll(): void {
     this.#readFor(Number.POSITIVE_INFINITY);
@@ -86,15 +93,26 @@ export class Inbox<To> {
 
   readonly #look = (): void => {
     this.#turning = false;
+    // In a burst the alarm's thread may wait for this one's processor: who is due is not to wait for the burst's end.
+    this.#clock.catchUp?.();
     if (this.#count > 0) this.#readSome();
     if (this.#turning) return;
-    if (this.#count > 0 || this.#watches()) this.#turn();
+    if (this.#count > 0 || this.#watches() || this.#worksAhead()) this.#turn();
     else if (this.#garbage > GARBAGE_BYTES && !this.#listening) this.#listen(QUIET_US, LOOK_FIRST_US);
   };
 
   #watches(): boolean {
     const burstUs = this.#lastUs - this.#burstUs;
     return burstUs > BURST_US.least && burstUs < BURST_US.most && this.#clock.now() - this.#lastUs < WATCH_US;
+  }
+
+  /** A piece of what could wait; whether there is more. */
+  #worksAhead(): boolean {
+    if (this.#ahead.size === 0) return false;
+    if (this.#clock.now() - this.#lastUs < WATCH_US) return true;
+    const [work] = this.#ahead;
+    if (!work!()) this.#ahead.delete(work!);
+    return this.#ahead.size > 0;
   }
 
   /** Unless more has come since the last turn. */

@@ -32,7 +32,7 @@ export interface Phase {
 
 export interface RunOptions {
   readonly clock: Clock;
-  readonly client: Pick<Client, "send" | "prepare" | "countFrom" | "cutAll">;
+  readonly client: Pick<Client, "send" | "prepare" | "whenQuiet" | "countFrom" | "cutAll">;
   readonly seed: number;
   /** Shares of requests, 0 to 1. */
   readonly cancelShare: number;
@@ -49,8 +49,9 @@ export interface PhaseOutcome {
   readonly interrupted: boolean;
 }
 
-/** Bodies made before their time. */
+/** Bodies made before their time; where there are fewer than the least, the next one is not put off. */
 const PREPARED_MOST = 32;
+const PREPARED_LEAST = 2;
 
 /** A later turn of a conversation. */
 interface Later {
@@ -64,6 +65,9 @@ export class Run {
   /** Turns that stand alone, with their bodies. */
   readonly #ahead: { readonly next: Next; readonly prepared: Prepared }[] = [];
   #turns!: Turns;
+  #count = 0;
+  /** What the dataset threw while nobody waited for it: whoever takes the next turn gets it. */
+  #failure: unknown = null;
   #stop: ((why: string) => void) | null = null;
   /** Of the phase under way. */
   sent = 0;
@@ -88,12 +92,14 @@ export class Run {
     const { clock, client } = this.#options;
     this.#turns = phase.turns;
     this.#ahead.length = 0;
+    this.#failure = null;
     this.sent = 0;
     this.running = 0;
     this.failed = 0;
     this.records = [];
     this.keeper = new ChunkKeeper();
-    for (let i = 0; i < PREPARED_MOST; i++) this.#prepare(phase.count);
+    this.#count = phase.count;
+    while (this.#prepare());
     this.startUs = clock.now();
     client.countFrom(this.startUs);
     return new Promise((resolve, reject) => {
@@ -108,25 +114,39 @@ export class Run {
   }
 
   /** Makes one more body ahead, if that is possible. */
-  #prepare(mostInAll: number): void {
+  #prepare(): boolean {
     const { client } = this.#options;
     const turns = this.#turns;
-    if (this.#ahead.length >= Math.min(PREPARED_MOST, mostInAll - this.sent)) return;
-    if (turns.peek()?.conversation !== null) return;
+    if (this.#ahead.length >= Math.min(PREPARED_MOST, this.#count - this.sent)) return false;
+    if (turns.peek()?.conversation !== null) return false;
     const next = turns.next();
-    if (next === null || typeof next === "string") return;
+    if (next === null || typeof next === "string") return false;
     this.#ahead.push({ next, prepared: client.prepare(next.turn) });
+    return true;
   }
+
+  readonly #prepareMore = (): boolean => {
+    try {
+      return this.#stop !== null && this.#prepare();
+    } catch (failure) {
+      this.#failure = failure;
+      return false;
+    }
+  };
 
   /** The dataset's own time of what `take` gives next; null: there is nothing more. */
   nextArrivalUs(): number | null {
-    const turn = this.#ahead[0]?.next.turn ?? this.#turns.peek();
+    const ahead = this.#ahead[0]?.next.turn;
+    if (ahead === undefined && this.#failure !== null) throw this.#failure;
+    const turn = ahead ?? this.#turns.peek();
     return turn === null ? null : (turn.arrivalUs ?? 0);
   }
 
   /** The next turn whose conversation is free; null: there is nothing more. */
   take(): Next | "held" | "full" | null {
-    return this.#ahead[0]?.next ?? this.#turns.next();
+    const next = this.#ahead[0]?.next;
+    if (next === undefined && this.#failure !== null) throw this.#failure;
+    return next ?? this.#turns.next();
   }
 
   /** Its first byte leaves as soon as there is a connection. `ended` gets the next turn of its conversation. */
@@ -137,6 +157,7 @@ export class Run {
     const isMulti = next.turn.conversation !== null;
     const index = this.sent++;
     this.running++;
+    const more = Math.min(phase.count - this.sent, phase.concurrency - this.running);
     const order = {
       index,
       requestId: `${phase.prefix}${index}`,
@@ -146,6 +167,7 @@ export class Run {
       keepText: isMulti,
       disturb: this.#disturb(),
       prepared: ahead?.prepared ?? null,
+      more: phase.loop.kind === "closed" ? 0 : more,
     };
     client.send(order, (record, text) => {
       this.running--;
@@ -154,8 +176,8 @@ export class Run {
       const endUs = clock.now();
       ended(endUs, isMulti ? turns.answered(next.turn, record.failure === null ? text : null, endUs) : null);
     });
-    this.#prepare(phase.count);
-    this.#prepare(phase.count);
+    if (this.#ahead.length < PREPARED_LEAST) this.#prepare();
+    else client.whenQuiet(this.#prepareMore);
   }
 
   #disturb(): Disturbance | null {

@@ -5,7 +5,7 @@ import { VirtualClock } from "../../src/clock.ts";
 import { arrivals, type OpenLoop } from "../../src/load/arrivals.ts";
 import { UsageAsked } from "../../src/load/body.ts";
 import type { Order } from "../../src/load/client.ts";
-import { type Phase, Run } from "../../src/load/run.ts";
+import { type Phase, type PhaseOutcome, Run } from "../../src/load/run.ts";
 import { Turns } from "../../src/load/turns.ts";
 import type { RequestRecord, Turn } from "../../src/load/types.ts";
 
@@ -105,12 +105,15 @@ function play(
   phase: Partial<Phase>,
   takesUs: (index: number) => number,
   fails: (index: number) => boolean = () => false,
-): { sent: readonly Sent[] } {
+): { sent: readonly Sent[]; outcome: Promise<PhaseOutcome> } {
   const clock = new VirtualClock();
   const sent: Sent[] = [];
   const open = new Map<Order, () => void>();
   const client = {
     prepare: () => ({ text: "{}", asked: UsageAsked.EachChunk }),
+    whenQuiet: (work: () => boolean) => {
+      while (work());
+    },
     countFrom: () => {},
     cutAll: () => {
       for (const end of [...open.values()]) end();
@@ -130,7 +133,7 @@ function play(
     },
   };
   const options = { clock, client, seed: 0, cancelShare: 0, cancelAfterUs: 0, slowShare: 0, slowPauseUs: 0 };
-  void new Run(options).phase({
+  const outcome = new Run(options).phase({
     turns: new Turns(turns, "test", false),
     prefix: "t",
     loop: { kind: "closed" },
@@ -141,12 +144,16 @@ function play(
     ...phase,
   });
   clock.drain();
-  return { sent };
+  return { sent, outcome };
 }
 
 const many = (count: number, more: Partial<Turn> = {}) => Array.from({ length: count }, () => turn(more));
 const times = (sent: readonly Sent[]) => sent.map(({ atUs }) => atUs);
 const intended = (sent: readonly Sent[]) => sent.map(({ order }) => order.intendedUs);
+
+function* gaps(us: number) {
+  for (let at = 0; ; at += us) yield at;
+}
 
 describe("loops", () => {
   test("closed: a request leaves the moment a slot is free, and that is its intended time", () => {
@@ -163,6 +170,16 @@ describe("loops", () => {
     );
     expect(intended(sent)).toEqual([0, 10, 20, 30, 40]);
     expect(times(sent)).toEqual([0, 10, 100, 110, 200]);
+  });
+
+  test("what the dataset throws while bodies are made ahead ends the run where it is reached", async () => {
+    function* turns() {
+      yield* many(50);
+      throw new Error("line 51");
+    }
+    const { sent, outcome } = play(turns(), { loop: { kind: "open", arrivals: gaps(10) } }, () => 100);
+    await expect(outcome).rejects.toThrow("line 51");
+    expect(sent.length).toBe(50);
   });
 
   test("a dataset's own times, twice as fast", () => {

@@ -175,3 +175,39 @@ test("between the pieces of a long burst the loop does not sleep; before and aft
   for (let us = 0; us < BURST_US.most; us += gapUs) turnsOf(us, gapUs);
   for (let us = 0; us < 1000; us += gapUs) expect(turnsOf(us, gapUs)).toBeLessThanOrEqual(reading);
 });
+
+test("what can wait is done piece by piece when nothing comes, and not while it does", () => {
+  const TURN_US = 5;
+  const clock = new TurningClock(TURN_US);
+  let [last, left, unread] = [0, 8, 0];
+  const inbox = new Inbox<number>(clock, () => unread--, never);
+  const add = () => {
+    inbox.add(0, BYTES);
+    last = clock.now();
+    unread++;
+  };
+  inbox.whenQuiet(() => {
+    expect(clock.now() - last).toBeGreaterThanOrEqual(WATCH_US);
+    expect(unread).toBe(0);
+    // Something comes while it works: what is left waits again.
+    if (left % 4 === 0) add();
+    return --left > 0;
+  });
+  for (let i = 0; i < 50; i++) {
+    add();
+    for (let turns = 0; turns < 50 / TURN_US; turns++) clock.next();
+  }
+  expect(left).toBe(8);
+  clock.drain(10_000);
+  expect([left, unread]).toEqual([0, 0]);
+});
+
+test("in a burst it is looked each turn whether somebody is due", () => {
+  const clock = Object.assign(new TurningClock(1), { looks: 0, catchUp: () => void clock.looks++ });
+  const inbox = new Inbox<number>(clock, () => {}, never);
+  for (let i = 0; i < 100; i++) {
+    inbox.add(i, BYTES);
+    clock.next();
+  }
+  expect(clock.looks).toBe(clock.turns);
+});
