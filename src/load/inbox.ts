@@ -5,6 +5,12 @@
  */
 import type { Clock } from "../clock.ts";
 
+/**
+ * What comes so long after the last piece, when all is read, came alone: it is read at once. Not what is long: an answer's
+ * last piece takes as long to read as ten tokens do to come.
+ */
+const ALONE_US = 10;
+const SHORT_BYTES = 512;
 /** So many pieces and bytes are kept at most; then all are read. */
 export const PIECES_MOST = 4096;
 const BYTES_MOST = 1 << 22;
@@ -63,10 +69,17 @@ export class Inbox<To> {
 
   /** They came now. The bytes are the inbox's from here on. */
   add(to: To, bytes: Uint8Array): void {
-    const at = this.#count++;
     const nowUs = this.#clock.now();
-    if (nowUs - this.#lastUs > PAUSE_US) this.#burstUs = nowUs;
+    const sinceUs = nowUs - this.#lastUs;
+    if (sinceUs > PAUSE_US) this.#burstUs = nowUs;
     this.#lastUs = nowUs;
+    if (this.#count === 0 && sinceUs >= ALONE_US && bytes.length <= SHORT_BYTES) {
+      this.#garbage += bytes.length + PIECE_BYTES;
+      this.#read(to, bytes, nowUs);
+      if (!this.#turning) this.#rest(nowUs);
+      return;
+    }
+    const at = this.#count++;
     this.#us[at] = nowUs;
     this.#to[at] = to;
     this.#bytes[at] = bytes;
@@ -83,7 +96,7 @@ export class Inbox<To> {
 
   /** Nothing is kept any more. */
   readAll(): void {
-    this.#readFor(Number.POSITIVE_INFINITY);
+    this.#readFor(Number.POSITIVE_INFINITY, 0);
   }
 
   #turn(): void {
@@ -93,38 +106,42 @@ export class Inbox<To> {
 
   readonly #look = (): void => {
     this.#turning = false;
+    const nowUs = this.#clock.now();
     // In a burst the alarm's thread may wait for this one's processor: who is due is not to wait for the burst's end.
-    this.#clock.catchUp?.();
-    if (this.#count > 0) this.#readSome();
-    if (this.#turning) return;
-    if (this.#count > 0 || this.#watches() || this.#worksAhead()) this.#turn();
-    else if (this.#garbage > GARBAGE_BYTES && !this.#listening) this.#listen(QUIET_US, LOOK_FIRST_US);
+    if (this.#clock.nextUs() < nowUs) this.#clock.catchUp?.();
+    if (this.#count > 0) this.#readSome(nowUs);
+    if (!this.#turning) this.#rest(nowUs);
   };
 
-  #watches(): boolean {
+  #rest(nowUs: number): void {
+    if (this.#count > 0 || this.#watches(nowUs) || this.#worksAhead(nowUs)) this.#turn();
+    else if (this.#garbage > GARBAGE_BYTES && !this.#listening) this.#listen(QUIET_US, LOOK_FIRST_US);
+  }
+
+  #watches(nowUs: number): boolean {
     const burstUs = this.#lastUs - this.#burstUs;
-    return burstUs > BURST_US.least && burstUs < BURST_US.most && this.#clock.now() - this.#lastUs < WATCH_US;
+    return burstUs > BURST_US.least && burstUs < BURST_US.most && nowUs - this.#lastUs < WATCH_US;
   }
 
   /** A piece of what could wait; whether there is more. */
-  #worksAhead(): boolean {
+  #worksAhead(nowUs: number): boolean {
     if (this.#ahead.size === 0) return false;
-    if (this.#clock.now() - this.#lastUs < WATCH_US) return true;
+    if (nowUs - this.#lastUs < WATCH_US) return true;
     const [work] = this.#ahead;
     if (!work!()) this.#ahead.delete(work!);
     return this.#ahead.size > 0;
   }
 
   /** Unless more has come since the last turn. */
-  #readSome(): void {
+  #readSome(nowUs: number): void {
     const more = this.#count > this.#seen;
     this.#seen = this.#count;
     if (!more) {
-      this.#readFor(this.#sliceUs);
+      this.#readFor(this.#sliceUs, nowUs);
       this.#sliceUs = Math.min(2 * this.#sliceUs, SLICE_MOST_US);
     } else {
       this.#sliceUs = SLICE_FIRST_US;
-      if (this.#clock.now() - this.#us[this.#next]! > PATIENCE_US) this.#readFor(SLICE_MOST_US);
+      if (nowUs - this.#us[this.#next]! > PATIENCE_US) this.#readFor(SLICE_MOST_US, nowUs);
     }
   }
 
@@ -141,8 +158,8 @@ export class Inbox<To> {
   }
 
   /** One piece at least. Whoever reads may add, and may have all read. */
-  #readFor(us: number): void {
-    const untilUs = this.#clock.now() + us;
+  #readFor(us: number, nowUs: number): void {
+    const untilUs = nowUs + us;
     while (this.#next < this.#count) {
       const at = this.#next++;
       const [to, bytes] = [this.#to[at]!, this.#bytes[at]!];
@@ -151,7 +168,7 @@ export class Inbox<To> {
       this.#held -= bytes.length;
       this.#garbage += bytes.length + PIECE_BYTES;
       this.#read(to, bytes, this.#us[at]!);
-      if (this.#clock.now() >= untilUs) break;
+      if (this.#next === this.#count || this.#clock.now() >= untilUs) break;
     }
     if (this.#next < this.#count) return;
     this.#next = 0;
