@@ -5,12 +5,6 @@
  */
 import type { Clock } from "../clock.ts";
 
-/**
- * What comes so long after the last piece, when all is read, came alone: it is read at once. Not what is long: an answer's
- * last piece takes as long to read as ten tokens do to come.
- */
-const ALONE_US = 10;
-const SHORT_BYTES = 512;
 /** So many pieces and bytes are kept at most; then all are read. */
 export const PIECES_MOST = 4096;
 const BYTES_MOST = 1 << 22;
@@ -70,15 +64,8 @@ export class Inbox<To> {
   /** They came now. The bytes are the inbox's from here on. */
   add(to: To, bytes: Uint8Array): void {
     const nowUs = this.#clock.now();
-    const sinceUs = nowUs - this.#lastUs;
-    if (sinceUs > PAUSE_US) this.#burstUs = nowUs;
+    if (nowUs - this.#lastUs > PAUSE_US) this.#burstUs = nowUs;
     this.#lastUs = nowUs;
-    if (this.#count === 0 && sinceUs >= ALONE_US && bytes.length <= SHORT_BYTES) {
-      this.#garbage += bytes.length + PIECE_BYTES;
-      this.#read(to, bytes, nowUs);
-      if (!this.#turning) this.#rest(nowUs);
-      return;
-    }
     const at = this.#count++;
     this.#us[at] = nowUs;
     this.#to[at] = to;
@@ -110,13 +97,10 @@ export class Inbox<To> {
     // In a burst the alarm's thread may wait for this one's processor: who is due is not to wait for the burst's end.
     if (this.#clock.nextUs() < nowUs) this.#clock.catchUp?.();
     if (this.#count > 0) this.#readSome(nowUs);
-    if (!this.#turning) this.#rest(nowUs);
-  };
-
-  #rest(nowUs: number): void {
+    if (this.#turning) return;
     if (this.#count > 0 || this.#watches(nowUs) || this.#worksAhead(nowUs)) this.#turn();
     else if (this.#garbage > GARBAGE_BYTES && !this.#listening) this.#listen(QUIET_US, LOOK_FIRST_US);
-  }
+  };
 
   #watches(nowUs: number): boolean {
     const burstUs = this.#lastUs - this.#burstUs;

@@ -7,9 +7,7 @@ import { BURST_US, Inbox, PATIENCE_US, PIECES_MOST, QUIET_US, WATCH_US } from ".
 const never = () => {
   throw new Error("nothing is left behind yet");
 };
-/** Too long to be read at once where it comes alone. */
-const BYTES = new Uint8Array(600);
-const SHORT = new Uint8Array(300);
+const BYTES = new Uint8Array(3);
 
 /** Time passes at every look: a turn of the event loop takes `turnUs`. */
 class TurningClock extends VirtualClock {
@@ -28,21 +26,20 @@ class TurningClock extends VirtualClock {
 
 test("whatever comes when: each piece once, in order, with its own time", () => {
   const burst = fc.record({ pieces: fc.nat(200), waits: fc.nat(3), more: fc.nat(3) });
-  const either = fc.constantFrom(BYTES, SHORT);
   fc.assert(
-    fc.property(fc.array(burst, { maxLength: 20 }), fc.nat(50), either, (bursts, turnUs, sent) => {
+    fc.property(fc.array(burst, { maxLength: 20 }), fc.nat(50), (bursts, turnUs) => {
       const clock = new TurningClock(turnUs);
       const came: [number, number][] = [];
       const read: [number, number][] = [];
       const add = () => {
         came.push([came.length, clock.now()]);
-        inbox.add(came.length - 1, sent);
+        inbox.add(came.length - 1, BYTES);
       };
       let more = 0;
       const inbox: Inbox<number> = new Inbox(
         clock,
         (to, bytes, nowUs) => {
-          expect(bytes).toBe(sent);
+          expect(bytes).toBe(BYTES);
           read.push([to, nowUs]);
           // Reading may bring more, as a request that is sent again does.
           if (more-- > 0) add();
@@ -203,20 +200,6 @@ test("what can wait is done piece by piece when nothing comes, and not while it 
   expect(left).toBe(8);
   clock.drain(10_000);
   expect([left, unread]).toEqual([0, 0]);
-});
-
-test("a short piece that comes alone is read at once; what comes behind it at the same time is not", () => {
-  const clock = new TurningClock(1);
-  const read: number[] = [];
-  const inbox = new Inbox<number>(clock, (to) => read.push(to), never);
-  clock.skip(1000);
-  for (const [i, bytes] of [SHORT, SHORT, BYTES].entries()) inbox.add(i, bytes);
-  expect(read).toEqual([0]);
-  clock.drain(100);
-  expect(read).toEqual([0, 1, 2]);
-  clock.skip(2000);
-  inbox.add(3, BYTES);
-  expect(read).toEqual([0, 1, 2]);
 });
 
 test("in a burst it is looked each turn whether somebody is due", () => {
