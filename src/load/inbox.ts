@@ -28,6 +28,8 @@ const LOOK_MOST_US = 112_000;
 export const WATCH_US = 100;
 export const BURST_US = { least: 1000, most: 100_000 };
 const PAUSE_US = 500;
+/** When it is looked again whether it is quiet enough for what can wait. */
+export const AHEAD_US = 5000;
 /** How long is read in a turn of the event loop in which nothing came; twice as long in each further one. */
 const SLICE_FIRST_US = 15;
 const SLICE_MOST_US = 120;
@@ -53,6 +55,7 @@ export class Inbox<To> {
   #sliceUs = SLICE_FIRST_US;
   #turning = false;
   readonly #ahead = new Set<() => boolean>();
+  #looksAhead = false;
 
   /** `read` gets each piece; `collect` is called now and then when it is quiet, and takes a millisecond. */
   constructor(clock: Clock, read: (to: To, bytes: Uint8Array, nowUs: number) => void, collect: () => void) {
@@ -110,10 +113,22 @@ export class Inbox<To> {
   /** A piece of what could wait; whether there is more. */
   #worksAhead(nowUs: number): boolean {
     if (this.#ahead.size === 0) return false;
-    if (nowUs - this.#lastUs < WATCH_US) return true;
+    if (nowUs - this.#lastUs < WATCH_US) {
+      this.#lookAhead(nowUs + AHEAD_US);
+      return false;
+    }
     const [work] = this.#ahead;
     if (!work!()) this.#ahead.delete(work!);
     return this.#ahead.size > 0;
+  }
+
+  #lookAhead(atUs: number): void {
+    if (this.#looksAhead) return;
+    this.#looksAhead = true;
+    this.#clock.at(atUs, () => {
+      this.#looksAhead = false;
+      if (!this.#turning) this.#turn();
+    });
   }
 
   /** Unless more has come since the last turn. */
