@@ -161,7 +161,7 @@ export class Connections {
   readonly #openSpare = (): boolean => {
     if (this.#spares >= this.#sparesMost) return false;
     this.#spares++;
-    this.#open(NOTHING, null).spare = true;
+    this.#open(new Uint8Array(), null).spare = true;
     return this.#spares < this.#sparesMost;
   };
 
@@ -192,14 +192,18 @@ export class Connections {
     else connection.socket!.end();
   }
 
-  #drop(connection: Connection): void {
-    if (connection.spare && !connection.dropped) this.#spares--;
+  /** It carries nothing any more. */
+  #forget(connection: Connection): void {
+    if (connection.dropped) return;
     connection.dropped = true;
+    if (connection.spare) this.#spares--;
+    const idle = connection.receiver === null ? this.#idle.indexOf(connection) : -1;
+    if (idle >= 0) this.#idle.splice(idle, 1);
   }
 
   #unreachable(connection: Connection, failure: unknown): void {
     const { receiver } = connection;
-    this.#drop(connection);
+    this.#forget(connection);
     if (receiver === null) return;
     connection.receiver = null;
     const { code, message } = failure as { code?: string; message?: string };
@@ -211,6 +215,7 @@ export class Connections {
     const { receiver } = connection;
     // Bytes that belong to no request: the connection is of no use.
     if (receiver === null) {
+      this.#forget(connection);
       connection.cut();
       return;
     }
@@ -229,9 +234,7 @@ export class Connections {
 
   #closed(connection: Connection, why: string): void {
     // Before anything is read: whoever has read an answer to its end sends the next request, and not over this one.
-    const idle = connection.receiver === null && !connection.dropped ? this.#idle.indexOf(connection) : -1;
-    if (idle >= 0) this.#idle.splice(idle, 1);
-    this.#drop(connection);
+    this.#forget(connection);
     this.#inbox.readAll();
     const { receiver } = connection;
     connection.receiver = null;
@@ -273,5 +276,3 @@ export class Connections {
     connectError: (socket: Socket<Connection>, failure: Error): void => this.#unreachable(socket.data, failure),
   };
 }
-
-const NOTHING = new Uint8Array();

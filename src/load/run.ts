@@ -134,19 +134,22 @@ export class Run {
     }
   };
 
+  /** What was made ahead; undefined: nothing. Throws what the dataset threw behind it. */
+  #first(): Next | undefined {
+    const next = this.#ahead[0]?.next;
+    if (next === undefined && this.#failure !== null) throw this.#failure;
+    return next;
+  }
+
   /** The dataset's own time of what `take` gives next; null: there is nothing more. */
   nextArrivalUs(): number | null {
-    const ahead = this.#ahead[0]?.next.turn;
-    if (ahead === undefined && this.#failure !== null) throw this.#failure;
-    const turn = ahead ?? this.#turns.peek();
+    const turn = this.#first()?.turn ?? this.#turns.peek();
     return turn === null ? null : (turn.arrivalUs ?? 0);
   }
 
   /** The next turn whose conversation is free; null: there is nothing more. */
   take(): Next | "held" | "full" | null {
-    const next = this.#ahead[0]?.next;
-    if (next === undefined && this.#failure !== null) throw this.#failure;
-    return next ?? this.#turns.next();
+    return this.#first() ?? this.#turns.next();
   }
 
   /** Its first byte leaves as soon as there is a connection. `ended` gets the next turn of its conversation. */
@@ -177,7 +180,7 @@ export class Run {
       ended(endUs, isMulti ? turns.answered(next.turn, record.failure === null ? text : null, endUs) : null);
     });
     if (this.#ahead.length < PREPARED_LEAST) this.#prepare();
-    else client.whenQuiet(this.#prepareMore);
+    client.whenQuiet(this.#prepareMore);
   }
 
   #disturb(): Disturbance | null {

@@ -105,14 +105,19 @@ function play(
   phase: Partial<Phase>,
   takesUs: (index: number) => number,
   fails: (index: number) => boolean = () => false,
-): { sent: readonly Sent[]; outcome: Promise<PhaseOutcome> } {
+  isQuiet: (index: number) => boolean = () => true,
+): { sent: readonly Sent[]; outcome: Promise<PhaseOutcome>; prepared: number } {
   const clock = new VirtualClock();
   const sent: Sent[] = [];
   const open = new Map<Order, () => void>();
+  let prepared = 0;
   const client = {
-    prepare: () => ({ text: "{}", asked: UsageAsked.EachChunk }),
+    prepare: () => {
+      prepared++;
+      return { text: "{}", asked: UsageAsked.EachChunk };
+    },
     whenQuiet: (work: () => boolean) => {
-      while (work());
+      while (isQuiet(sent.length - 1) && work());
     },
     countFrom: () => {},
     cutAll: () => {
@@ -144,16 +149,12 @@ function play(
     ...phase,
   });
   clock.drain();
-  return { sent, outcome };
+  return { sent, outcome, prepared };
 }
 
 const many = (count: number, more: Partial<Turn> = {}) => Array.from({ length: count }, () => turn(more));
 const times = (sent: readonly Sent[]) => sent.map(({ atUs }) => atUs);
 const intended = (sent: readonly Sent[]) => sent.map(({ order }) => order.intendedUs);
-
-function* gaps(us: number) {
-  for (let at = 0; ; at += us) yield at;
-}
 
 describe("loops", () => {
   test("closed: a request leaves the moment a slot is free, and that is its intended time", () => {
@@ -172,12 +173,29 @@ describe("loops", () => {
     expect(times(sent)).toEqual([0, 10, 100, 110, 200]);
   });
 
+  test("bodies are made ahead again when it is quiet, also when none were left", () => {
+    const cut = (isQuiet: (index: number) => boolean) =>
+      play(many(100), { concurrency: 1, count: 61 }, () => 100, undefined, isQuiet);
+    const { sent, prepared } = cut(() => false);
+    expect([sent.length, prepared]).toEqual([61, 61]);
+    expect(sent.every(({ order }) => order.prepared !== null)).toBe(true);
+    const ends = play(
+      many(100),
+      { concurrency: 1, durationUs: 6050 },
+      () => 100,
+      undefined,
+      (i) => i === 60,
+    );
+    expect([ends.sent.length, ends.prepared]).toEqual([61, 61 + 32]);
+  });
+
   test("what the dataset throws while bodies are made ahead ends the run where it is reached", async () => {
     function* turns() {
       yield* many(50);
       throw new Error("line 51");
     }
-    const { sent, outcome } = play(turns(), { loop: { kind: "open", arrivals: gaps(10) } }, () => 100);
+    const arrivals = many(60).map((_, i) => 10 * i);
+    const { sent, outcome } = play(turns(), { loop: { kind: "open", arrivals: arrivals.values() } }, () => 100);
     await expect(outcome).rejects.toThrow("line 51");
     expect(sent.length).toBe(50);
   });

@@ -30,8 +30,11 @@ const waiting = (): Receiver & { lostWhy: string | null } => ({
   settle() {},
 });
 
-/** A server that only counts; `idleMs`: it closes connections that have said nothing for so long. */
-function counting(idleMs = Number.POSITIVE_INFINITY) {
+/** A server that only counts; what it does with connections that have said nothing for `idleMs`. */
+function counting(
+  idleMs = Number.POSITIVE_INFINITY,
+  leave = (socket: Socket<{ text: string }>): unknown => socket.end(),
+) {
   const seen = { opened: 0, closedIdle: 0, requests: [] as string[] };
   const server = Bun.listen<{ text: string }>({
     hostname: "127.0.0.1",
@@ -44,7 +47,7 @@ function counting(idleMs = Number.POSITIVE_INFINITY) {
         setTimeout(() => {
           if (socket.data.text !== "" || socket.readyState !== 1) return;
           seen.closedIdle++;
-          socket.end();
+          leave(socket);
         }, idleMs);
       },
       data(socket, bytes) {
@@ -66,6 +69,8 @@ function counting(idleMs = Number.POSITIVE_INFINITY) {
   };
   return { seen, pass, connections: (pooled = true) => new Connections(target, pooled, clock) };
 }
+
+const TOO_LATE = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n";
 
 const request = (index: number) => Buffer.from(`request ${index};`);
 
@@ -106,8 +111,11 @@ test("one request a while is no row: nothing is opened ahead", async () => {
   expect(client.opened).toBe(3);
 });
 
-test("a server that soon closes idle connections still gets each request once", async () => {
-  const { seen, pass, connections } = counting(12);
+test.each([
+  ["closes idle connections", undefined],
+  ["tells idle connections that it waited for too long", (socket: Socket<{ text: string }>) => socket.write(TOO_LATE)],
+])("a server that soon %s still gets each request once", async (_, leave) => {
+  const { seen, pass, connections } = counting(12, leave);
   const client = connections();
   const receivers = Array.from({ length: REQUESTS }, waiting);
   for (const [i, receiver] of receivers.entries()) {
