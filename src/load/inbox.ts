@@ -22,12 +22,15 @@ export const QUIET_US = 1500;
 const LOOK_FIRST_US = 7000;
 const LOOK_MOST_US = 112_000;
 /**
- * In a long burst the loop looks for more for so long before it sleeps: a processor that has gone to sleep wakes up to half a
- * millisecond later on a virtual machine. A burst is over after a pause; what has none for longer still is no burst.
+ * In a burst the loop looks for more for so long before it sleeps: a processor that has gone to sleep wakes up to half a
+ * millisecond later on a virtual machine, and other threads (the compiler's, the allocator's) take it for as long. Not in a
+ * short one after a short pause, where looking would cost as much as reading. A burst is over after a pause; what has none
+ * for longer still is no burst.
  */
 export const WATCH_US = 100;
 export const BURST_US = { least: 1000, most: 100_000 };
 const PAUSE_US = 500;
+export const LONG_PAUSE_US = 5000;
 /** When it is looked again whether it is quiet enough for what can wait. */
 export const AHEAD_US = 5000;
 /** How long is read in a turn of the event loop in which nothing came; twice as long in each further one. */
@@ -39,9 +42,11 @@ export class Inbox<To> {
   readonly #read: (to: To, bytes: Uint8Array, nowUs: number) => void;
   readonly #collect: () => void;
   #garbage = 0;
-  /** When something came last, and when the burst to which it belongs began; a look whether it is quiet is ordered. */
+  /** When something came last, when the burst to which it belongs began, and how long that has to be to be watched. */
   #lastUs = 0;
   #burstUs = 0;
+  #leastUs = 0;
+  /** A look whether it is quiet is ordered. */
   #listening = false;
   // Of each piece: whose it is, its bytes, when they came. Those from `#next` to below `#count` are not read yet.
   readonly #to: (To | null)[] = [];
@@ -67,7 +72,11 @@ export class Inbox<To> {
   /** They came now. The bytes are the inbox's from here on. */
   add(to: To, bytes: Uint8Array): void {
     const nowUs = this.#clock.now();
-    if (nowUs - this.#lastUs > PAUSE_US) this.#burstUs = nowUs;
+    const pauseUs = nowUs - this.#lastUs;
+    if (pauseUs > PAUSE_US) {
+      this.#burstUs = nowUs;
+      this.#leastUs = pauseUs > LONG_PAUSE_US ? 0 : BURST_US.least;
+    }
     this.#lastUs = nowUs;
     const at = this.#count++;
     this.#us[at] = nowUs;
@@ -107,7 +116,7 @@ export class Inbox<To> {
 
   #watches(nowUs: number): boolean {
     const burstUs = this.#lastUs - this.#burstUs;
-    return burstUs > BURST_US.least && burstUs < BURST_US.most && nowUs - this.#lastUs < WATCH_US;
+    return burstUs >= this.#leastUs && burstUs < BURST_US.most && nowUs - this.#lastUs < WATCH_US;
   }
 
   /** A piece of what could wait; whether there is more. */

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../src/clock.ts";
-import { AHEAD_US, BURST_US, Inbox, PATIENCE_US, PIECES_MOST, QUIET_US, WATCH_US } from "../../src/load/inbox.ts";
+import { AHEAD_US, BURST_US, Inbox, LONG_PAUSE_US, PATIENCE_US, PIECES_MOST, QUIET_US, WATCH_US } from "../../src/load/inbox.ts";
 
 const never = () => {
   throw new Error("nothing is left behind yet");
@@ -31,7 +31,7 @@ class TurningClock extends VirtualClock {
 test("whatever comes when: each piece once, in order, with its own time", () => {
   const burst = fc.record({ pieces: fc.nat(200), waits: fc.nat(3), more: fc.nat(3) });
   fc.assert(
-    fc.property(fc.array(burst, { maxLength: 20 }), fc.nat(50), (bursts, turnUs) => {
+    fc.property(fc.array(burst, { maxLength: 20 }), fc.integer({ min: 1, max: 50 }), (bursts, turnUs) => {
       const clock = new TurningClock(turnUs);
       const came: [number, number][] = [];
       const read: [number, number][] = [];
@@ -168,13 +168,19 @@ test("between the pieces of a long burst the loop does not sleep; before and aft
   const gapUs = 80;
   // So many turns read a piece: one in which more may come, one in which it is read.
   const reading = 3;
+  const watching = gapUs / TURN_US - 1;
+  turnsOf(0, LONG_PAUSE_US);
   for (let us = 0; us < BURST_US.least; us += gapUs) expect(turnsOf(us, gapUs)).toBeLessThanOrEqual(reading);
-  for (let us = 0; us < 10_000; us += gapUs) expect(turnsOf(us, gapUs)).toBeGreaterThanOrEqual(gapUs / TURN_US - 1);
+  for (let us = 0; us < 10_000; us += gapUs) expect(turnsOf(us, gapUs)).toBeGreaterThanOrEqual(watching);
   const after = turnsOf(0, 10_000);
   expect(after).toBeGreaterThanOrEqual(WATCH_US / TURN_US);
   expect(after).toBeLessThanOrEqual(WATCH_US / TURN_US + reading);
-  // A pause ends it.
+  // After a long pause each piece may begin a burst; after a short one it has to be a long one first.
+  expect(turnsOf(0, gapUs)).toBeGreaterThanOrEqual(watching);
+  turnsOf(0, LONG_PAUSE_US);
   expect(turnsOf(0, gapUs)).toBeLessThanOrEqual(reading);
+  turnsOf(0, LONG_PAUSE_US + 1);
+  expect(turnsOf(0, gapUs)).toBeGreaterThanOrEqual(watching);
   // What comes all the time is no burst.
   for (let us = 0; us < BURST_US.most; us += gapUs) turnsOf(us, gapUs);
   for (let us = 0; us < 1000; us += gapUs) expect(turnsOf(us, gapUs)).toBeLessThanOrEqual(reading);
