@@ -2,7 +2,16 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../src/clock.ts";
-import { AHEAD_US, BURST_US, Inbox, LONG_PAUSE_US, PATIENCE_US, PIECES_MOST, QUIET_US, WATCH_US } from "../../src/load/inbox.ts";
+import {
+  AHEAD_US,
+  BURST_US,
+  Inbox,
+  LONG_PAUSE_US,
+  PATIENCE_US,
+  PIECES_MOST,
+  QUIET_US,
+  WATCH_US,
+} from "../../src/load/inbox.ts";
 
 const never = () => {
   throw new Error("nothing is left behind yet");
