@@ -39,6 +39,7 @@ class TurningClock extends VirtualClock {
 
 test("whatever comes when: each piece once, in order, with its own time", () => {
   const burst = fc.record({ pieces: fc.nat(200), waits: fc.nat(3), more: fc.nat(3) });
+  // A turn takes time: where none passes, a burst that is watched is never over.
   fc.assert(
     fc.property(fc.array(burst, { maxLength: 20 }), fc.integer({ min: 1, max: 50 }), (bursts, turnUs) => {
       const clock = new TurningClock(turnUs);
@@ -163,7 +164,7 @@ test("where it is never quiet nothing is collected, and it is seldom looked whet
   expect(looks).toBeLessThan(60);
 });
 
-test("between the pieces of a long burst the loop does not sleep; before and after it does", () => {
+test("between the pieces of a burst that is long or follows a long pause the loop does not sleep; before and after it does", () => {
   const TURN_US = 5;
   const clock = new TurningClock(TURN_US);
   const inbox = new Inbox<number>(clock, () => {}, never);
