@@ -29,7 +29,7 @@ export interface Seen {
   /** Whole duration, from the first dispatch to the last end. */
   readonly durationS: number;
   readonly interrupted: boolean;
-  /** User and system time of all threads while measuring, and the share of one core that it is. */
+  /** User and system time while measuring: of all threads, and as a share of one core that of the event loop's thread alone. */
   readonly cpuUs: number;
   readonly cpuShare: number;
   readonly connectionsOpened: number;

@@ -9,7 +9,7 @@ export interface Evidence {
   readonly warmUp: readonly RequestRecord[];
   readonly schedDelay: Distribution;
   readonly ttft: Distribution;
-  /** Share of one core that the client's process used while it measured. */
+  /** Share of one core that the client's event loop used while it measured. */
   readonly cpuShare: number;
   readonly stream: boolean;
   readonly hasUsage: boolean;
@@ -42,7 +42,7 @@ export function warningsOf(evidence: Evidence): string[] {
   }
   if (cpuShare > CPU_SHARE_MOST) {
     found.push(
-      `the client used ${(cpuShare * 100).toFixed(0)} % of a core (its waiting for the next send included): it may have been the limit`,
+      `the client's event loop used ${(cpuShare * 100).toFixed(0)} % of a core (its waiting for the next send included): it may have been the limit`,
     );
   }
   if (!stream)
