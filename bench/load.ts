@@ -2,7 +2,7 @@
  * What does the load generator cost, does it send on time, and how true are its numbers? Beside it in the same run the bare
  * C client (stream/reader.c), which only stamps each read. Server on one core, clients on the other.
  *
- *   bun run bench:load [--only cost|open|truth] [--pairs 5] [--seconds 30] [--rate 2000] [--streams 200,1000] [--no-save]
+ *   bun run bench:load [--only cost|open|truth] [--pairs 5] [--rounds 9] [--seconds 30] [--rate 2000] [--streams 200,1000] [--no-save]
  */
 import options from "../bin/load-options.json";
 import { WallClock } from "../src/clock.ts";
@@ -17,7 +17,7 @@ import { bar, figure, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 import { capture } from "./stream/capture.ts";
 
-known(["--only", "--pairs", "--seconds", "--rate", "--streams", "--no-save", "--realtime"]);
+known(["--only", "--pairs", "--rounds", "--seconds", "--rate", "--streams", "--no-save", "--realtime"]);
 
 const COST_BAR = 1.5;
 const LATE_BAR_MS = 2;
@@ -175,6 +175,26 @@ function recordsOfReader(streams: number, tokens: number, stamps: string, times:
   });
 }
 
+/** The bare C client against the truth. */
+function cSide(port: number, streams: number, tokens: number, clock: WallClock) {
+  const [stamps, perStream] = [`${folder}/stamps-${process.pid}`, `${folder}/times-${process.pid}`];
+  const asked = body(tokens, { request_id: "reader-@@@@@@" });
+  return async (): Promise<TruthResult> => {
+    const at = { headers: {}, tls: { rejectUnauthorized: true } };
+    const source = new AskedTruth(`http://127.0.0.1:${port}`, at, clock);
+    await source.begin();
+    const how = { ramp: 1, everyMs: 2, perStream, stamps, stampsMost: tokens + 8 };
+    complete(await read({ port, body: asked, streams, ...how }), streams);
+    return compareWithTruth(recordsOfReader(streams, tokens, stamps, perStream), await source.end());
+  };
+}
+
+/** `understudy load` against the truth, as it says it itself. */
+function oursSide(port: number, streams: number, tokens: number) {
+  const open = ["--request-rate", SENDS, "--arrival-pattern", "constant", "--num-warmups", "100", "--check-truth"];
+  return async () => (await load(port, streams, tokens, open)).understudy.truth as TruthResult;
+}
+
 /**
  * Both clients against our server at 20 ms a step; how far each one's times are from what the server says. For 20 s: in
  * 5 s the second in which streams come and the one in which they go would be most of what is measured.
@@ -193,33 +213,19 @@ async function truth(streams: number) {
   const clock = new WallClock();
   const rounds: { c: TruthResult; ours: TruthResult }[] = [];
   try {
-    for (let round = -1; round < number("--pairs", 5); round++) {
-      progress(`truth: ${streams} streams, round ${round + 1}`);
-      const source = new AskedTruth(
-        `http://127.0.0.1:${server.port}`,
-        { headers: {}, tls: { rejectUnauthorized: true } },
-        clock,
-      );
-      await source.begin();
-      const [stamps, perStream] = [`${folder}/stamps-${process.pid}`, `${folder}/times-${process.pid}`];
-      const asked = body(tokens, { request_id: "reader-@@@@@@" });
-      const options = {
-        port: server.port,
-        body: asked,
-        streams,
-        ramp: 1,
-        everyMs: 2,
-        perStream,
-        stamps,
-        stampsMost: tokens + 8,
-      };
-      complete(await read(options), streams);
-      const c = compareWithTruth(recordsOfReader(streams, tokens, stamps, perStream), await source.end());
-      const open = ["--request-rate", SENDS, "--arrival-pattern", "constant", "--num-warmups", "100", "--check-truth"];
-      const ours = (await load(server.port, streams, tokens, open)).understudy.truth as TruthResult;
-      for (const one of [c, ours]) if (one.missing > 0) throw new Error(`${one.missing} requests without truth`);
+    const [count, sides] = [
+      number("--rounds", 9),
+      [cSide(server.port, streams, tokens, clock), oursSide(server.port, streams, tokens)],
+    ];
+    for (let round = -1; round < count; round++) {
+      progress(`truth: ${streams} streams, round ${round + 1} of ${count}`);
+      // In turns who is first: what one leaves behind in the server, and how busy the host becomes, meets both alike.
+      const order = round % 2 === 0 ? [0, 1] : [1, 0];
+      const found: TruthResult[] = [];
+      for (const side of order) found[side] = await sides[side]!();
+      for (const one of found) if (one.missing > 0) throw new Error(`${one.missing} requests without truth`);
       // The first round compiles the server's hot path.
-      if (round >= 0) rounds.push({ c, ours });
+      if (round >= 0) rounds.push({ c: found[0]!, ours: found[1]! });
     }
   } finally {
     clock.close();

@@ -302,6 +302,7 @@ export class Load {
       records,
       warmUp: seen.warmUp,
       schedDelay: schedDelay!,
+      capped: settings.loop.kind !== "closed" && settings.concurrency !== null,
       ttft: distributions!.ttft!,
       cpuShare: seen.cpuShare,
       stream: settings.stream,

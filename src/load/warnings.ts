@@ -8,6 +8,8 @@ export interface Evidence {
   readonly records: readonly RequestRecord[];
   readonly warmUp: readonly RequestRecord[];
   readonly schedDelay: Distribution;
+  /** Requests may have waited for others to end. */
+  readonly capped: boolean;
   readonly ttft: Distribution;
   /** Share of one core that the client's event loop used while it measured. */
   readonly cpuShare: number;
@@ -37,7 +39,7 @@ export function warningsOf(evidence: Evidence): string[] {
   if (delayMs > DELAY_MS_MOST || share > DELAY_SHARE_MOST) {
     const part = Number.isFinite(share) && ttft.p50 ? `, ${(share * 100).toFixed(1)} % of the median TTFT` : "";
     found.push(
-      `requests left late: sched delay p99 ${delayMs.toFixed(2)} ms${part}. TTFT from the send hides it; see TTFT from the intended time`,
+      `requests left late: sched delay p99 ${delayMs.toFixed(2)} ms${part}: ${evidence.capped ? "--concurrency or the client" : "the client"} was the limit. TTFT from the send hides it; see TTFT from the intended time`,
     );
   }
   if (cpuShare > CPU_SHARE_MOST) {

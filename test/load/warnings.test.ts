@@ -16,6 +16,7 @@ const QUIET: Evidence = {
   records: [PLAIN],
   warmUp: [PLAIN],
   schedDelay: { count: 1, mean: 0.2, p99: 1 },
+  capped: false,
   ttft: { count: 1, mean: 200, p50: 200 },
   cpuShare: 0.8,
   stream: true,
@@ -32,7 +33,11 @@ test("nothing is said of a run whose numbers are what they seem", () => {
 });
 
 const CASES: readonly (readonly [name: string, evidence: Partial<Evidence>, says: string])[] = [
-  ["sent late, against TTFT", { schedDelay: { count: 1, mean: 1, p99: 3 } }, "p99 3.00 ms, 1.5 % of the median TTFT"],
+  [
+    "sent late, against TTFT",
+    { schedDelay: { count: 1, mean: 1, p99: 3 } },
+    "p99 3.00 ms, 1.5 % of the median TTFT: the client was the limit",
+  ],
   [
     "sent late, more than 50 ms",
     { schedDelay: { count: 1, mean: 9, p99: 51 }, ttft: { count: 1, mean: 9000, p50: 9000 } },
@@ -41,7 +46,12 @@ const CASES: readonly (readonly [name: string, evidence: Partial<Evidence>, says
   [
     "sent late, and no first token",
     { schedDelay: { count: 1, mean: 9, p99: 51 }, ttft: { count: 0, mean: null } },
-    "p99 51.00 ms. TTFT from the send hides it",
+    "p99 51.00 ms: the client was the limit",
+  ],
+  [
+    "sent late, with a cap",
+    { schedDelay: { count: 1, mean: 1, p99: 3 }, capped: true },
+    "--concurrency or the client was the limit",
   ],
   ["a busy event loop", { cpuShare: 0.81 }, "event loop used 81 % of a core"],
   ["no streaming", { stream: false }, "TTFT is the time of the whole answer"],
