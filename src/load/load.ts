@@ -118,6 +118,7 @@ export class Load {
       const startEpochS = epochSeconds();
       const cpuBefore = process.cpuUsage();
       const loopBefore = process.threadCpuUsage();
+      const beforeUs = clock.now();
       metrics?.start();
       truth?.follow(() => run.records.length);
       const count = this.#count(data);
@@ -133,14 +134,15 @@ export class Load {
       const used = process.cpuUsage(cpuBefore);
       // The loop's own thread: compilers and collectors beside it do not keep it from reading and sending.
       const loop = process.threadCpuUsage(loopBefore);
+      const measuredUs = Math.max(1, clock.now() - beforeUs);
       await metrics?.after();
-      const cpuShare = (loop.user + loop.system) / Math.max(1, outcome.endUs - outcome.startUs);
       return this.#loaded(outcome, {
         model,
         durationS: Math.max(1e-6, greatest(outcome.records, (r) => r.endUs || 0) / 1e6),
         interrupted: outcome.interrupted || this.#stopped,
         cpuUs: used.user + used.system,
-        cpuShare,
+        cpuShare: (loop.user + loop.system) / measuredUs,
+        measuredS: measuredUs / 1e6,
         connectionsOpened: client.connections.opened,
         warmUpRequests: warmUp.length,
         serverMetrics: metrics?.result() ?? null,
@@ -305,6 +307,7 @@ export class Load {
       capped: settings.loop.kind !== "closed" && settings.concurrency !== null,
       ttft: distributions!.ttft!,
       cpuShare: seen.cpuShare,
+      measuredS: seen.measuredS,
       stream: settings.stream,
       hasUsage: settings.dialect !== "triton-generate",
       badLines: seen.turns.bad.count,

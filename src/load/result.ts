@@ -32,6 +32,8 @@ export interface Seen {
   /** User and system time while measuring: of all threads, and as a share of one core that of the event loop's thread alone. */
   readonly cpuUs: number;
   readonly cpuShare: number;
+  /** Over so long. */
+  readonly measuredS: number;
   readonly connectionsOpened: number;
   readonly warmUpRequests: number;
   readonly serverMetrics: UnderstudyPart["server_metrics"];

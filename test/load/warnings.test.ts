@@ -19,6 +19,7 @@ const QUIET: Evidence = {
   capped: false,
   ttft: { count: 1, mean: 200, p50: 200 },
   cpuShare: 0.8,
+  measuredS: 10,
   stream: true,
   hasUsage: true,
   badLines: 0,
@@ -30,6 +31,7 @@ const QUIET: Evidence = {
 
 test("nothing is said of a run whose numbers are what they seem", () => {
   expect(warningsOf(QUIET)).toEqual([]);
+  expect(warningsOf({ ...QUIET, cpuShare: 1, measuredS: 0.5 })).toEqual([]);
 });
 
 const CASES: readonly (readonly [name: string, evidence: Partial<Evidence>, says: string])[] = [
