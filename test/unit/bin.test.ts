@@ -1,6 +1,8 @@
 /** How does the command on the path start Bun? Replay and load get the compiler's options that are measured to be best for them. */
 import { expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import loadOptions from "../../bin/load-options.json";
 import oneProcessorOptions from "../../bin/one-processor-options.json";
 import options from "../../bin/replay-options.json";
@@ -67,4 +69,33 @@ test.skipIf(!linux || Bun.which("taskset") === null)("those of a server that has
 test.skipIf(!linux)("other commands are started as they are", async () => {
   const environment = await environmentOf(["check", "-"]);
   for (const name of Object.keys(options)) expect(environment.some((one) => one.startsWith(`${name}=`))).toBe(false);
+});
+
+test.skipIf(!linux)("a signal that comes as soon as there is a Bun ends both", async () => {
+  // A library of Node's that is loaded first: whoever starts a process gets the signal at once.
+  const folder = mkdtempSync(join(tmpdir(), "understudy-bin-"));
+  const early = join(folder, "early.cjs");
+  writeFileSync(
+    early,
+    `const processes = require("node:child_process");
+    const { spawn } = processes;
+    processes.spawn = (...args) => {
+      const child = spawn(...args);
+      require("node:fs").writeFileSync(${JSON.stringify(join(folder, "pid"))}, String(child.pid));
+      process.kill(process.pid, "SIGTERM");
+      return child;
+    };
+    require("node:module").syncBuiltinESMExports();`,
+  );
+  const command = Bun.spawn(["node", "--require", early, bin, "serve", "--port", "0"], {
+    stdout: "ignore",
+    stderr: "ignore",
+  });
+  await command.exited;
+  const pid = Number(readFileSync(join(folder, "pid"), "latin1"));
+  const left = existsSync(`/proc/${pid}`);
+  if (left) process.kill(pid);
+  rmSync(folder, { recursive: true });
+  expect(left).toBe(false);
+  expect(command.exitCode).toBe(143);
 });
