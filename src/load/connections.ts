@@ -178,6 +178,7 @@ export class Connections {
 
   #transmit(connection: Connection): void {
     connection.rest = connection.request;
+    this.#inbox.sent();
     connection.receiver!.sent(this.#clock.now());
     connection.write();
     if (connection.paused) connection.socket!.pause();

@@ -6,6 +6,8 @@ export const DEFINITIONS: Readonly<Record<string, string>> = {
   ttft_intended: "the same from the intended time",
   sched_delay:
     "first byte sent minus the intended time: waiting for a slot, for a connection and for the client itself",
+  chunk:
+    "an event with output; its time is the moment at which the kernel named its connection as readable: connections named together, and events of one read, share it",
   icl: "gaps between chunks with output, pooled over all requests",
   itl: "gaps between tokens, pooled: the first token of a chunk carries the gap, the others 0. Where the server does not say how many tokens a chunk holds, the same as icl",
   tpot: "(last chunk minus first chunk) / (n - k), k tokens in the first chunk (1 where unknown), for n > k",

@@ -33,6 +33,8 @@ const PAUSE_US = 500;
 export const LONG_PAUSE_US = 5000;
 /** When it is looked again whether it is quiet enough for what can wait. */
 export const AHEAD_US = 5000;
+/** So many sockets the kernel names at once (Bun 1.4, `LIBUS_MAX_READY_POLLS`). */
+export const NAMED_MOST = 1024;
 /** How long is read in a turn of the event loop in which nothing came; twice as long in each further one. */
 const SLICE_FIRST_US = 15;
 const SLICE_MOST_US = 120;
@@ -59,6 +61,9 @@ export class Inbox<To> {
   #seen = 0;
   #sliceUs = SLICE_FIRST_US;
   #turning = false;
+  /** Of this turn: when the kernel named the sockets that have something, and how many more it may have named. */
+  #namedUs = 0;
+  #named = 0;
   readonly #ahead = new Set<() => boolean>();
   #looksAhead = false;
 
@@ -71,7 +76,7 @@ export class Inbox<To> {
 
   /** They came now. The bytes are the inbox's from here on. */
   add(to: To, bytes: Uint8Array): void {
-    const nowUs = this.#clock.now();
+    const nowUs = this.#arrivedUs();
     const pauseUs = nowUs - this.#lastUs;
     if (pauseUs > PAUSE_US) {
       this.#burstUs = nowUs;
@@ -83,8 +88,14 @@ export class Inbox<To> {
     this.#to[at] = to;
     this.#bytes[at] = bytes;
     this.#held += bytes.length;
+    // Always a turn: with it the time of this one ends.
+    if (!this.#turning) this.#turn();
     if (this.#held > BYTES_MOST || this.#count === PIECES_MOST) this.readAll();
-    else if (!this.#turning) this.#turn();
+  }
+
+  /** A request is sent: what comes from here on may be its answer, and takes its own time. */
+  sent(): void {
+    this.#named = 0;
   }
 
   /** `work` can wait until nothing comes. It does one piece per call, and says whether there is more. */
@@ -103,8 +114,22 @@ export class Inbox<To> {
     this.#clock.turn(this.#look);
   }
 
+  /**
+   * The kernel has named all sockets of a turn before the first of them is read: what they hold had come by then, also
+   * where the first ones, or a stall between them, took a while.
+   */
+  #arrivedUs(): number {
+    if (this.#named === 0) {
+      this.#namedUs = this.#clock.now();
+      this.#named = NAMED_MOST;
+    }
+    this.#named--;
+    return this.#namedUs;
+  }
+
   readonly #look = (): void => {
     this.#turning = false;
+    this.#named = 0;
     const nowUs = this.#clock.now();
     // In a burst the alarm's thread may wait for this one's processor: who is due is not to wait for the burst's end.
     if (this.#clock.nextUs() < nowUs) this.#clock.catchUp?.();

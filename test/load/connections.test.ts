@@ -127,3 +127,49 @@ test.each([
   expect(seen.requests.toSorted()).toEqual(Array.from({ length: REQUESTS }, (_, i) => `request ${i};`).toSorted());
   expect(receivers.map(({ lostWhy }) => lostWhy)).toEqual(Array(REQUESTS).fill(null));
 });
+
+test("no answer comes before its request was sent, also in a turn in which something had come before", async () => {
+  const server = Bun.listen({
+    hostname: "127.0.0.1",
+    port: 0,
+    socket: { data: (socket, bytes) => void socket.write(bytes) },
+  });
+  let [nowUs, looks] = [1000, 0];
+  const turns: (() => void)[] = [];
+  // Its turns last until the test ends them.
+  const clock = Object.assign(new WallClock(), {
+    now: () => {
+      looks++;
+      return nowUs;
+    },
+    turn: (run: () => void) => void turns.push(run),
+  });
+  end = () => {
+    clock.close();
+    server.stop(true);
+  };
+  const target = { hostname: "127.0.0.1", port: server.port, tls: false, insecure: false, ca: null };
+  const client = new Connections(target, true, clock);
+  const times: [sentUs: number, cameUs: number][] = [];
+  const looked = async (work: () => void, times: number) => {
+    const before = looks;
+    work();
+    await eventually(() => looks >= before + times);
+  };
+  for (let i = 0; i < 2; i++) {
+    nowUs += 1000;
+    let sentUs = 0;
+    const receiver = {
+      ...waiting(),
+      sent: (us: number) => (sentUs = us),
+      data: (_: Uint8Array, us: number) => times.push([sentUs, us]),
+    };
+    // It is looked at the clock when a connection is needed, when the request is sent, and when its answer comes.
+    await looked(() => client.send(request(i), receiver), 3);
+  }
+  while (times.length < 2) turns.shift()!();
+  expect(times).toEqual([
+    [2000, 2000],
+    [3000, 3000],
+  ]);
+});

@@ -7,6 +7,7 @@ import {
   BURST_US,
   Inbox,
   LONG_PAUSE_US,
+  NAMED_MOST,
   PATIENCE_US,
   PIECES_MOST,
   QUIET_US,
@@ -37,17 +38,27 @@ class TurningClock extends VirtualClock {
   }
 }
 
-test("whatever comes when: each piece once, in order, with its own time", () => {
-  const burst = fc.record({ pieces: fc.nat(200), waits: fc.nat(3), more: fc.nat(3) });
+test("whatever comes when: each piece once, in order, with the time at which the kernel had named it", () => {
+  const pieces = fc.oneof(
+    { weight: 9, arbitrary: fc.nat(200) },
+    { weight: 1, arbitrary: fc.nat(2 * NAMED_MOST + 100) },
+  );
+  const burst = fc.record({ pieces, waits: fc.nat(3), more: fc.nat(3), sentAt: fc.nat(400) });
   // A turn takes time: where none passes, a burst that is watched is never over.
   fc.assert(
     fc.property(fc.array(burst, { maxLength: 20 }), fc.integer({ min: 1, max: 50 }), (bursts, turnUs) => {
       const clock = new TurningClock(turnUs);
       const came: [number, number][] = [];
       const read: [number, number][] = [];
+      // The first piece of a turn, after a request was sent, or of so many.
+      let named = { turn: -1, us: 0, left: 0 };
       const add = () => {
-        came.push([came.length, clock.now()]);
+        if (named.turn !== clock.turns || named.left === 0)
+          named = { turn: clock.turns, us: clock.now(), left: NAMED_MOST };
+        named.left--;
+        came.push([came.length, named.us]);
         inbox.add(came.length - 1, BYTES);
+        clock.skip(clock.now() + 1);
       };
       let more = 0;
       const inbox: Inbox<number> = new Inbox(
@@ -60,9 +71,15 @@ test("whatever comes when: each piece once, in order, with its own time", () => 
         },
         never,
       );
-      for (const { pieces, waits, more: again } of bursts) {
+      for (const { pieces, waits, more: again, sentAt } of bursts) {
         more = again;
-        for (let i = 0; i < pieces; i++) add();
+        for (let i = 0; i < pieces; i++) {
+          if (i === sentAt) {
+            inbox.sent();
+            named.left = 0;
+          }
+          add();
+        }
         for (let i = 0; i < waits; i++) clock.next();
         if (waits === 3) inbox.readAll();
         clock.skip(clock.now() + 7);
@@ -71,6 +88,19 @@ test("whatever comes when: each piece once, in order, with its own time", () => 
       expect(read).toEqual(came);
     }),
   );
+});
+
+test("a piece that fills the inbox by itself leaves no time behind for the next one", () => {
+  const clock = new TurningClock(1);
+  const times: number[] = [];
+  const inbox = new Inbox<number>(clock, (_to, _bytes, nowUs) => times.push(nowUs), never);
+  clock.skip(1000);
+  inbox.add(0, new Uint8Array(5 << 20));
+  clock.next();
+  clock.skip(5000);
+  inbox.add(1, BYTES);
+  inbox.readAll();
+  expect(times).toEqual([1000, 5000]);
 });
 
 test("while more comes nothing is read, but for no longer than the patience", () => {
