@@ -33,7 +33,7 @@ export function publishHistograms(): void {
   for (let i = 0; i < Histogram.Count; i++) lastValue[i] = -1;
 }
 
-/** On a late host a boundary may lie before the arrival of a request that it takes in: that lasted 0, not less. */
+/** Without simulated time a step begins with its turn, before a request that comes while its tokens are written: that lasted 0, not less. */
 export function observe(histogram: Histogram, value: f64): void {
   observeMany(histogram, max(value, 0), 1);
 }

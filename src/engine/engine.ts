@@ -85,12 +85,9 @@ export class Engine {
       ? new Watch(core, clock, options.observer, (slot) => this.#live[slot]?.trail ?? undefined)
       : null;
     const { timing } = config;
-    this.#holding = new Holding(clock, config, holdSeed(config, options), (live, dueUs) => {
-      if (this.#enqueue(live, dueUs)) return;
-      live.ended = true;
-      this.#watch?.ended(live.trail!, Finish.Error, 0, dueUs);
-      live.receiver.onTokens(core.views.tokens, 0, 0, Finish.Error, NONE);
-      live.passed(Finish.Error, 0, dueUs, dueUs, clock.now());
+    const nextUs = () => this.#loop.nextUs;
+    this.#holding = new Holding(clock, config, holdSeed(config, options), nextUs, (live, dueUs) => {
+      if (!this.#enqueue(live, dueUs)) live.unplaced(core.views.tokens, dueUs, clock.now());
     });
     this.#boundary = new Boundary({ idle: () => this.#loop.idle, hasWork: () => this.#batch.hasWork });
     this.#lateness = options.lateness ?? new Lateness();
@@ -108,7 +105,10 @@ export class Engine {
         this.#boundary.reached();
         this.#holding.release(boundaryUs);
       },
-      rest: () => this.#boundary.rested(),
+      rest: () => {
+        this.#boundary.rested();
+        this.#holding.rested();
+      },
       lateness: this.#lateness,
       ...(onLoad ? { publish: loadOf(core, onLoad) } : {}),
       ...hooksOf(options),

@@ -1,4 +1,7 @@
-/** Who has arrived but does not wait yet? Requests held back for some time before they enter the queue (request overhead). */
+/**
+ * Who has arrived but does not wait yet? Requests held back for some time before they enter the queue (request overhead),
+ * and those that came after a boundary that is overdue: a late host's step would take them in before they were sent.
+ */
 import type { Cancel, Clock } from "../clock.ts";
 import { heldUs } from "../config/timing.ts";
 import { mix, normal } from "../content/answers.ts";
@@ -26,6 +29,8 @@ export class Holding<T> {
     pace: Pace,
     /** Of the times that stray, by the number of the request. */
     readonly seed: number,
+    /** When what enters now would be planned. */
+    readonly nextUs: () => number,
     readonly enter: (item: T, dueUs: number) => void,
   ) {
     this.retime(pace);
@@ -42,11 +47,15 @@ export class Holding<T> {
     return this.#held.length;
   }
 
-  /** False when nothing is held back here: the caller goes on at once. `ownUs`: for so long, at the engine's speed, in place of what others are. */
+  /**
+   * False when it may enter at once. `ownUs`: it is held back for so long, at the engine's speed, in place of what others
+   * are.
+   */
   hold(item: T, arrivalUs: number, ownUs?: number): boolean {
-    if (this.#holdUs === 0 && ownUs === undefined) return false;
-    const dueUs = arrivalUs + (ownUs === undefined ? this.#overhead() : Math.round(ownUs / this.#speed));
-    if (dueUs <= this.clock.now()) return false;
+    const nowUs = this.clock.now();
+    const heldUs = ownUs === undefined ? this.#overhead() : Math.round(ownUs / this.#speed);
+    const dueUs = Math.max(arrivalUs + heldUs, nowUs);
+    if (dueUs === nowUs && nowUs <= this.nextUs()) return false;
     let at = this.#held.length;
     while (at > 0 && this.#held[at - 1]!.dueUs > dueUs) at--;
     this.#held.splice(at, 0, { item, dueUs });
@@ -64,6 +73,12 @@ export class Holding<T> {
     for (const { item, dueUs } of due) this.enter(item, dueUs);
   }
 
+  /** No boundary is to come that would let go of those that are due. */
+  rested(): void {
+    const first = this.#held[0];
+    if (first && first.dueUs <= this.clock.now()) this.release(first.dueUs);
+  }
+
   drop(item: T): void {
     const at = this.#held.findIndex((held) => held.item === item);
     if (at >= 0) this.#held.splice(at, 1);
@@ -79,7 +94,7 @@ export class Holding<T> {
   }
 
   #overhead(): number {
-    if (this.#sigma === 0) return this.#holdUs;
+    if (this.#holdUs === 0 || this.#sigma === 0) return this.#holdUs;
     const off = Math.max(-MOST, Math.min(MOST, this.#sigma * normal(mix(this.seed, this.#drawn++))));
     return Math.round(this.#holdUs * (1 + off));
   }
@@ -87,6 +102,10 @@ export class Holding<T> {
   #arm(): void {
     this.#timer?.();
     const first = this.#held[0];
-    this.#timer = first ? this.clock.at(first.dueUs, () => this.release(first.dueUs)) : null;
+    if (!first) this.#timer = null;
+    else
+      this.#timer = this.clock.at(first.dueUs, () => {
+        if (first.dueUs <= this.nextUs()) this.release(first.dueUs);
+      });
   }
 }

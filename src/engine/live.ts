@@ -62,6 +62,14 @@ export class Live implements Submission {
     this.passage = null;
   }
 
+  /** It was held back, and the core was full when its time came. `ids`: the outbox, of which it gets nothing. */
+  unplaced(ids: Int32Array, dueUs: number, nowUs: number): void {
+    this.ended = true;
+    this.trail?.watch.ended(this.trail, Finish.Error, 0, dueUs);
+    this.receiver.onTokens(ids, 0, 0, Finish.Error, NONE);
+    this.passed(Finish.Error, 0, dueUs, dueUs, nowUs);
+  }
+
   /** The next ids that the core asked for; none at the script's end. */
   moreOfScript(): Uint32Array {
     const next = this.script!.subarray(this.#fed, this.#fed + FEED_HALF);

@@ -65,7 +65,10 @@ export class Loop {
   #lastEndUs = 0;
   #boundaryUs = 0;
   #waiting: Cancel | null = null;
-  #kicked = false;
+  /** A step was taken in and the next is not planned yet. */
+  #taking = false;
+  /** As of when planning starts at the end of this turn; NaN: it does not. */
+  #kickUs = Number.NaN;
   #stopped = false;
 
   constructor(options: LoopOptions) {
@@ -83,14 +86,26 @@ export class Loop {
     return this.#ends.length === 0;
   }
 
-  /** Something entered the queue at `fromUs`. When idle, planning starts at the end of this turn, as of that time. */
+  /**
+   * When what enters the queue now would be planned: the next boundary, which on a late host may be long past; Infinity:
+   * when it enters.
+   */
+  get nextUs(): number {
+    if (this.#options.free) return Number.POSITIVE_INFINITY;
+    return this.#taking ? this.#boundaryUs : (this.#ends[0] ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** Something entered the queue at `fromUs`. When idle, planning starts at the end of this turn, as of the last that entered in it. */
   kick(fromUs: number): void {
-    if (this.#kicked || this.#ends.length > 0 || this.#stopped) return;
-    this.#kicked = true;
+    if (this.#ends.length > 0 || this.#stopped) return;
+    const kicked = !Number.isNaN(this.#kickUs);
+    this.#kickUs = kicked ? Math.max(this.#kickUs, fromUs) : fromUs;
+    if (kicked) return;
     this.#options.clock.soon(() => {
-      this.#kicked = false;
+      const kickUs = this.#kickUs;
+      this.#kickUs = Number.NaN;
       if (this.#ends.length > 0 || this.#stopped) return;
-      this.#boundaryUs = Math.max(fromUs, this.#lastEndUs);
+      this.#boundaryUs = Math.max(kickUs, this.#lastEndUs);
       this.#plan();
       this.#options.moved?.(this.idle);
       this.#wait();
@@ -141,6 +156,7 @@ export class Loop {
     let dueUs = free ? startUs : this.#rebase(plannedUs, startUs);
     const rebasedUs = free ? 0 : dueUs - plannedUs;
     this.#boundaryUs = dueUs;
+    this.#taking = true;
     if (free) this.#lastEndUs = dueUs;
     let rows = batch.take(dueUs);
     if (this.#coast(rows)) {
@@ -162,6 +178,7 @@ export class Loop {
       watch?.took(dueUs, startUs, endUs);
     } else watch?.took(dueUs, startUs, startUs);
     this.#plan();
+    this.#taking = false;
     if (rows > 0) {
       const doneUs = clock.now();
       lateness.hosted(doneUs - startUs);

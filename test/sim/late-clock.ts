@@ -4,9 +4,11 @@ import { type Cancel, type Clock, VirtualClock } from "../../src/clock.ts";
 /** Wakes `lateUs()` after the time asked for. */
 export class LateClock implements Clock {
   readonly inner = new VirtualClock();
+  /** For so long the current turn has been at work. */
+  workedUs = 0;
   constructor(readonly lateUs: () => number) {}
   now(): number {
-    return this.inner.now();
+    return this.inner.now() + this.workedUs;
   }
   at(dueUs: number, wake: () => void): Cancel {
     return this.inner.at(Math.max(dueUs, this.inner.now()) + this.lateUs(), wake);

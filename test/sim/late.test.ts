@@ -1,6 +1,7 @@
 /** Does a late host change what is decided? Wake-ups that come late: the same steps at the same due times, up to a limit. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
+import type { EngineConfig } from "../../src/config/types.ts";
 import { LATE_US } from "../../src/engine/causes.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { seeded } from "../../src/random.ts";
@@ -101,6 +102,116 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     expect(late.snapshot.preemptions).toBe(punctual.snapshot.preemptions);
   });
 });
+
+interface Way {
+  readonly arrivalUs: number;
+  readonly queuedUs: number;
+  readonly scheduledUs: number;
+  readonly prefillEndUs: number;
+  readonly endUs: number;
+  readonly runs: readonly number[];
+}
+
+/** Requests at these times, whatever the host does; what each step was, and the way of each request. */
+function arrivals(lateUs: () => number, config: EngineConfig, at: readonly number[], turns = 1) {
+  const clock = new LateClock(lateUs);
+  const steps: unknown[] = [];
+  const ways = new Map<string, Way>();
+  const engine = new Engine({
+    config,
+    clock,
+    module: debug,
+    free: false,
+    eosId: EOS,
+    answers,
+    observer: {
+      step: ({ step, plannedUs, dueUs, tokens, preemptions }) =>
+        void steps.push([step, plannedUs, dueUs, tokens, preemptions]),
+      request: ({ id, arrivalUs, queuedUs, scheduledUs, prefillEndUs, endUs, runs }) =>
+        void ways.set(id, { arrivalUs, queuedUs, scheduledUs, prefillEndUs, endUs, runs: [...runs] }),
+      idle() {},
+    },
+  });
+  /** The next turn of a conversation comes out of the last tokens of the one before. */
+  const submit = (id: string, us: number, turn: number) => {
+    const promptIds = promptOf(10 + (us % 50), us % 3);
+    const generation = generationOf({ promptIds, maxTokens: 1 + (us % 7), seed: us, id, arrivalUs: clock.now() });
+    const taken = engine.submit(generation, {
+      onTokens: (_ids, _at, _count, finish) => {
+        if (finish !== null && turn < turns) submit(`${id}.${turn}`, us, turn + 1);
+      },
+    });
+    expect("refused" in taken).toBe(false);
+  };
+  at.forEach((us, i) => {
+    clock.inner.at(us, () => submit(`r${i}`, us, 1));
+  });
+  clock.inner.drain(1_000_000);
+  return { steps, ways, snapshot: engine.snapshot() };
+}
+
+function expectInOrder(ways: ReadonlyMap<string, Way>, count: number): void {
+  expect(ways.size).toBe(count);
+  for (const { arrivalUs, queuedUs, scheduledUs, prefillEndUs, endUs } of ways.values()) {
+    const times = [arrivalUs, queuedUs, scheduledUs, prefillEndUs, endUs];
+    expect(times).toEqual(times.toSorted((a, b) => a - b));
+  }
+}
+
+test("of several that come in one turn to an engine at rest, none is planned before it came", () => {
+  const clock = new LateClock(() => 0);
+  const ways: number[][] = [];
+  const engine = new Engine({
+    config: configOf({}),
+    clock,
+    module: debug,
+    free: false,
+    eosId: EOS,
+    answers,
+    observer: {
+      step() {},
+      request: ({ arrivalUs, queuedUs, scheduledUs }) => void ways.push([arrivalUs, queuedUs, scheduledUs]),
+      idle() {},
+    },
+  });
+  clock.inner.at(100, () => {
+    for (const us of [100, 107]) {
+      clock.workedUs = us - 100;
+      engine.submit(generationOf({ seed: us, arrivalUs: us }), { onTokens() {} });
+    }
+    clock.workedUs = 0;
+  });
+  clock.inner.drain(1_000_000);
+  expect(ways).toEqual([
+    [100, 100, 107],
+    [107, 107, 107],
+  ]);
+});
+
+test.each([
+  ["asynchronous", true, 0],
+  ["synchronous", false, 0],
+  ["asynchronous, with request overhead", true, 3000],
+])(
+  "requests that come at any time, %s: no step has one that came after it was due",
+  (_, asyncScheduling, requestUs) => {
+    const timing = { kind: "linear", baseUs: 1000, prefillUs: 10, decodeUs: 20, requestOverheadUs: requestUs } as const;
+    const config = configOf({ asyncScheduling, numGpuBlocks: 40, timing });
+    const property = fc.property(
+      fc.integer(),
+      fc.integer({ min: 1, max: 100_000 }),
+      fc.uniqueArray(fc.integer({ min: 0, max: 300_000 }), { minLength: 1, maxLength: 40 }),
+      (seed, most, at) => {
+        const draw = seeded(seed);
+        const late = arrivals(() => draw() % most, config, at);
+        expect(late).toEqual(arrivals(() => 0, config, at));
+        expectInOrder(late.ways, at.length);
+        expectInOrder(arrivals(() => draw() % most, config, at, 3).ways, 3 * at.length);
+      },
+    );
+    fc.assert(property, { numRuns: times(60) });
+  },
+);
 
 test("requests that come while a boundary is overdue wait for 0 at least: no sum of times ever falls", () => {
   const property = fc.property(
