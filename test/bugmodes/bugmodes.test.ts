@@ -8,7 +8,7 @@ import { BUG_NAMES, type BugName } from "../../src/config/types.ts";
 import type { Found, Takes } from "../../src/metrics/bugs/bug.ts";
 import { bugs } from "../../src/metrics/bugs/table.ts";
 import { type Server, serve } from "../server.ts";
-import { drive, ENVIRONMENT, FLAGS, PARAMETERS, type Scrapes } from "./load.ts";
+import { ADMIN, drive, ENVIRONMENT, FLAGS, PARAMETERS, type Scrapes } from "./load.ts";
 
 setDefaultTimeout(60_000);
 
@@ -34,7 +34,8 @@ function driven<T>(flags: readonly string[], see: (server: Server, scrapes: Scra
   promise.catch(() => {}); // the test that awaits it hears of it
   queue.push(async () => {
     try {
-      const server = await serve([...FLAGS, ...flags], ENVIRONMENT);
+      const admin = flags.includes("--workers") ? [] : ADMIN;
+      const server = await serve([...FLAGS, ...admin, ...flags], ENVIRONMENT);
       started.push(server);
       resolve(await see(server, await drive(server)));
       await server.stop();

@@ -12,6 +12,8 @@ export const FLAGS: readonly string[] = [
   ...["--metrics-config", "histogram_latencies=true", "summary_latencies=true"],
   ...["--disable-uvicorn-access-log"],
 ];
+/** The load slows the steps when the clients leave. Several workers take no such key: their host decides what is seen then. */
+export const ADMIN: readonly string[] = ["--admin-key", "key"];
 /** What a checker cannot know of it. */
 export const PARAMETERS = { maxNumSeqs: 4, maxModelLen: 256 } as const;
 /** `/pause`, after which generations are refused by the engine. */
@@ -61,22 +63,31 @@ export async function drive(server: Server): Promise<Scrapes> {
   await post("/resume");
   await look();
 
-  const [waiting, running] = [new AbortController(), new AbortController()];
+  // Steps of 40 ms: while the clients leave, no answer ends by itself and none is preempted, however slow the host is.
+  const { ok: slow } = await post(
+    "/admin/config",
+    { speed: 0.05 },
+    { headers: { ...JSON_TYPE, authorization: "Bearer key" } },
+  );
+  const left = async (count: number) => {
+    if (slow) await eventually(async () => (await underway(server)) === count);
+    await look();
+  };
+  const [first, last] = [new AbortController(), new AbortController()];
   const streams = Array.from({ length: 6 }, (_, i) =>
     generate(
       { prompt: `${i} gone `.repeat(12), max_tokens: 180, stream: true },
-      { signal: (i < 2 ? running : waiting).signal },
+      { signal: (i < 2 ? last : first).signal },
     ),
   );
-  // The first two have their first tokens: they run.
+  // The first two have their first tokens: they run. None is on its way any more.
   await Promise.all(streams.slice(0, 2).map(async (stream) => (await stream).body!.getReader().read()));
-  await look();
+  await left(6);
   // The last step that the engine makes is one of requests that run: were one of those that wait the last to leave, no
   // block would be in use as of that step.
-  waiting.abort();
-  await eventually(async () => (await waitingNow(server)) === 0);
-  await look();
-  running.abort();
+  first.abort();
+  await left(2);
+  last.abort();
   await Promise.allSettled(streams);
   await atRest(server);
   for (const since of [false, true]) await look(since);
@@ -90,9 +101,10 @@ async function scrape(server: Server, rest: boolean): Promise<Scrape> {
   return { text, contentType: answer.headers.get("content-type") ?? "", atS, rest };
 }
 
-async function waitingNow({ url }: Server): Promise<number> {
+async function underway({ url }: Server): Promise<number> {
   const page = await (await fetch(`${url}/metrics`, { keepalive: false })).text();
-  return Number(/^vllm:num_requests_waiting\{.*\} (\S+)/m.exec(page)![1]);
+  const gauges = page.matchAll(/^vllm:num_requests_(?:running|waiting)\{.*\} (\S+)$/gm);
+  return gauges.reduce((sum, [, value]) => sum + Number(value), 0);
 }
 
 /** No engine steps any more, and all gauges that are late have caught up. */
