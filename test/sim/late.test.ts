@@ -18,6 +18,13 @@ interface LateRow {
   readonly lateUs: number;
 }
 
+type Options = ConstructorParameters<typeof Engine>[0];
+
+/** An engine that keeps the pace of this clock. */
+function engineOn(clock: LateClock, options: Pick<Options, "config" | "onStep" | "observer">): Engine {
+  return new Engine({ clock, module: debug, free: false, eosId: EOS, answers, ...options });
+}
+
 /** Requests at time 0; what each step was due, when it started, and what the engine counted. */
 function run(lateUs: () => number, asyncScheduling: boolean) {
   const clock = new LateClock(lateUs);
@@ -26,13 +33,8 @@ function run(lateUs: () => number, asyncScheduling: boolean) {
   const truth: unknown[][] = [];
   /** What it says of lateness. */
   const lateRows: LateRow[] = [];
-  const engine = new Engine({
+  const engine = engineOn(clock, {
     config: configOf({ asyncScheduling, numGpuBlocks: 40 }),
-    clock,
-    module: debug,
-    free: false,
-    eosId: EOS,
-    answers,
     onStep: (dueUs, startUs) => steps.push({ dueUs, startUs }),
     observer: {
       step: ({ step, plannedUs, dueUs, tokens, preemptions }) =>
@@ -117,13 +119,8 @@ function arrivals(lateUs: () => number, config: EngineConfig, at: readonly numbe
   const clock = new LateClock(lateUs);
   const steps: unknown[] = [];
   const ways = new Map<string, Way>();
-  const engine = new Engine({
+  const engine = engineOn(clock, {
     config,
-    clock,
-    module: debug,
-    free: false,
-    eosId: EOS,
-    answers,
     observer: {
       step: ({ step, plannedUs, dueUs, tokens, preemptions }) =>
         void steps.push([step, plannedUs, dueUs, tokens, preemptions]),
@@ -161,13 +158,8 @@ function expectInOrder(ways: ReadonlyMap<string, Way>, count: number): void {
 test("of several that come in one turn to an engine at rest, none is planned before it came", () => {
   const clock = new LateClock(() => 0);
   const ways: number[][] = [];
-  const engine = new Engine({
+  const engine = engineOn(clock, {
     config: configOf({}),
-    clock,
-    module: debug,
-    free: false,
-    eosId: EOS,
-    answers,
     observer: {
       step() {},
       request: ({ arrivalUs, queuedUs, scheduledUs }) => void ways.push([arrivalUs, queuedUs, scheduledUs]),
@@ -220,7 +212,7 @@ test("requests that come while a boundary is overdue wait for 0 at least: no sum
     (seed, at) => {
       const draw = seeded(seed);
       const clock = new LateClock(() => draw() % 90_000);
-      const engine = new Engine({ config: configOf({}), clock, module: debug, free: false, eosId: EOS, answers });
+      const engine = engineOn(clock, { config: configOf({}) });
       let before: number[] = [];
       const look = () => {
         const sums = Object.values(engine.snapshot().histograms).map(({ sum }) => sum);
