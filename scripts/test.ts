@@ -1,6 +1,7 @@
 /**
- * Does everything hold? Build, lint, types, tests, then those that only compute and beside them those that need a real
- * Prometheus, in CI a minute of the long ones (`test:long`); the last line is the runner's own count: "N passed, N failed". Paths of test files as arguments run those alone, with `--only-tests` after the build alone.
+ * Does everything hold? Build, lint, types, tests, then those that only compute and beside them those that wait for real
+ * clients and a real Prometheus, in CI a minute of the long ones (`test:long`); the last line is the runner's own count:
+ * "N passed, N failed". Paths of test files as arguments run those alone, with `--only-tests` after the build alone.
  */
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 
@@ -8,7 +9,9 @@ const root = new URL("../", import.meta.url).pathname;
 /** The tests that need Prometheus; `--without-prometheus` leaves them out. */
 const PROMETHEUS = "test/prometheus";
 const WITHOUT = "--without-prometheus";
-/** The tests that do nothing but compute. They run beside those that wait for Prometheus. */
+/** The tests with real clients. */
+const CLIENTS = "test/clients";
+/** The tests that do nothing but compute. They run beside those that wait for clients and Prometheus. */
 const COMPUTED = ["test/sim", "test/model", "test/golden", "test/structured"];
 /** The tests that take as long as they are told; and how long that is in CI: a minute in all. */
 const LONG = "test/long";
@@ -82,13 +85,14 @@ if (!process.argv.includes(ONLY_TESTS)) {
   if (pythonIsMissing()) broken++;
 }
 
-const others = ["--path-ignore-patterns", `{${[PROMETHEUS, LONG, ...COMPUTED].join()}}/**`];
+const others = ["--path-ignore-patterns", `{${[PROMETHEUS, CLIENTS, LONG, ...COMPUTED].join()}}/**`];
 const results = [await tests("tests", chosen.length > 0 ? chosen : others)];
 if (chosen.length === 0) {
-  const together = [tests("computed", COMPUTED)];
+  const computed = tests("computed", COMPUTED);
+  results.push(await tests("clients", [CLIENTS]));
   if (withPrometheus && prometheusIsMissing()) broken++;
-  else if (withPrometheus) together.push(tests("prometheus", [PROMETHEUS]));
-  results.push(...(await Promise.all(together)));
+  else if (withPrometheus) results.push(await tests("prometheus", [PROMETHEUS]));
+  results.push(await computed);
 }
 
 if (chosen.length === 0 && process.env.CI) {
