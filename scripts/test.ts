@@ -88,11 +88,10 @@ if (!process.argv.includes(ONLY_TESTS)) {
 const others = ["--path-ignore-patterns", `{${[PROMETHEUS, CLIENTS, LONG, ...COMPUTED].join()}}/**`];
 const results = [await tests("tests", chosen.length > 0 ? chosen : others)];
 if (chosen.length === 0) {
-  const computed = tests("computed", COMPUTED);
-  results.push(await tests("clients", [CLIENTS]));
+  const waiting = [CLIENTS];
   if (withPrometheus && prometheusIsMissing()) broken++;
-  else if (withPrometheus) results.push(await tests("prometheus", [PROMETHEUS]));
-  results.push(await computed);
+  else if (withPrometheus) waiting.push(PROMETHEUS);
+  results.push(...(await Promise.all([tests("computed", COMPUTED), tests("waiting", waiting)])));
 }
 
 if (chosen.length === 0 && process.env.CI) {
