@@ -28,6 +28,13 @@ test.each(rules.map((rule) => [rule.name, rule] as const))("%s", (_, { applies, 
   expect(found).toEqual([]);
 });
 
+test("ARCHITECTURE.md says of each folder of tests what it is for", () => {
+  const rooms = new Set(files.map((path) => /^(test\/[^/]+\/).*\.test\.ts$/.exec(path)?.[1]).filter(Boolean));
+  expect(rooms.size).toBeGreaterThan(8);
+  const table = read("ARCHITECTURE.md").split("\n## Tests\n")[1];
+  expect([...rooms].filter((room) => !table?.includes(`| \`${room}\``))).toEqual([]);
+});
+
 test("one file calls the core's schedule", () => {
   const callers = files.filter((path) => path.startsWith("src/") && path.endsWith(".ts") && schedules(read(path)));
   expect(callers).toHaveLength(1);

@@ -48,6 +48,13 @@ test("with --http-server bun every listed case is repeated to the byte, but for 
   for (const row of Object.values(BUNS)) expect(document).toContain(`| ${row} |`);
 });
 
+test("a folder without recorded exchanges is not a folder that passes", () => {
+  const script = `${here}golden-api.ts`;
+  const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, script, `${here}lists`]);
+  expect(stderr.toString()).toStartWith(`golden:api: no recorded exchanges in ${here}lists\n`);
+  expect([exitCode, stdout.toString()]).toEqual([2, ""]);
+});
+
 test("every listed case is repeated to the byte by a live server, header lines in their order", async () => {
   const all = await verdicts(new Set(openai), null);
   expect(all.map(({ name }) => name).sort()).toEqual([...openai].sort());

@@ -45,6 +45,7 @@ if (http !== "bun" && http !== "socket") fail(`--http-server ${http}: bun or soc
 const only = values.only === undefined ? null : namesOf(values.only);
 const folder = readFolder(dir, only);
 const missing = [...(only ?? [])].filter((name) => !folder.cases.some((one) => one.name === name));
+if (folder.cases.length + missing.length === 0) fail(`no recorded exchanges in ${dir}`);
 for (const name of missing) console.log(`absent ${name}`);
 const seed = values.mutate === undefined ? null : Number(values.mutate);
 const cases = seed === null ? folder.cases : folder.cases.map((one) => mutated(one, seed));
