@@ -12,6 +12,7 @@ import { httpRoutes } from "./config/http-counts.ts";
 import { TritonPortError } from "./config/triton-metrics.ts";
 import type { ServeConfig, WireConfig } from "./config/types.ts";
 import { laidDown } from "./content/laid-down.ts";
+import { naturalLength } from "./content/output-lengths.ts";
 import { builtInText, folderText } from "./content/text-model.ts";
 import { DueTime } from "./due-time.ts";
 import { Cause } from "./engine/causes.ts";
@@ -152,6 +153,9 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
       gap: async () => void (await spare.pass()),
     });
   const laid = await openLaid(wire);
+  const lengths = config.outputTokens;
+  const traced =
+    lengths.kind === "trace" ? (await import("./traces/output-lengths.ts")).readOutputLengths(lengths.file) : null;
   const steps = stepLog ? new StepLog(stepLog) : null;
   const engineFirst = (place?.index ?? 0) * config.dataParallelSize;
   const truth = config.truthLog
@@ -261,6 +265,7 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
       return live.logsRequests ? log : null;
     },
     epochSeconds,
+    naturalLength: naturalLength(lengths, traced),
     // --seed makes unseeded requests repeat from one start to the next, in order of arrival.
     nextSeed: config.engine.seed === 0 ? randomSeed : seeded(config.engine.seed + engineFirst),
     alive: () => !dead,

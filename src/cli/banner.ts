@@ -1,5 +1,6 @@
 /** What does the server say at its start? What it emulates, where it listens, how long it took, one line to try. */
 import { version } from "../../package.json";
+import { outputLengthsText } from "../config/output-lengths.ts";
 import type { EngineConfig, ServeConfig, Timing } from "../config/types.ts";
 
 /** `triton`: the URL of Triton's metrics port, if there is one; `pids`: of the workers, where there are several. */
@@ -30,6 +31,7 @@ export function describe(
     `  scheduling  ${scheduling}; max_num_seqs ${engine.maxNumSeqs}, max_num_batched_tokens ${engine.maxNumBatchedTokens}, max_model_len ${engine.maxModelLen}`,
     `  KV cache    ${engine.numGpuBlocks} blocks of ${engine.blockSize} tokens${each}`,
     `  timing      ${timingText(engine.timing)}${strayText(engine)}`,
+    `  answers     ${outputLengthsText(config.outputTokens)} tokens, cut by max_tokens`,
     ...(pids.length > 0 ? [`  workers     ${pids.length} processes: ${pids.join(", ")}`] : []),
     `  listening   ${url} after ${Math.round(startedMs)} ms`,
     ...(triton === null ? [] : [`  metrics     Triton's metrics on ${triton}`]),

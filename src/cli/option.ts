@@ -91,6 +91,12 @@ export function text(metavar: string, accepts: string): Option<string> {
   return { arity: "one", accepts, metavar, read: ([value]) => value || undefined };
 }
 
+/** The text as it is, where `read` finds something in it. */
+export function readable(metavar: string, accepts: string, read: (written: string) => unknown): Option<string> {
+  const whole = text(metavar, accepts);
+  return { ...whole, read: ([written = ""]) => (read(written) === undefined ? undefined : written) };
+}
+
 export function texts(metavar: string, accepts: string): Option<readonly string[]> {
   return { arity: "list", accepts, metavar, read: (values) => (values.every(Boolean) ? values : undefined) };
 }

@@ -4,6 +4,7 @@ import { TRUTH_REQUESTS } from "../config/defaults.ts";
 import { CURRENT, PROFILES, profileName } from "../config/metrics-profiles.ts";
 import { BUG_NAMES, FIX_NAMES } from "../config/types.ts";
 import { doorOptions } from "./door-options.ts";
+import { lengthOptions } from "./length-options.ts";
 import { loraModules } from "./lora-modules.ts";
 import {
   choice,
@@ -286,13 +287,7 @@ export const serveOptions = {
     about: "Adapters as name=path or JSON; a request names one in place of the model. The path need not exist.",
   },
   ...stepOptions,
-  "mean-output-tokens": {
-    ...integer(1, 1_000_000),
-    group: "Stand-in",
-    default: "128",
-    about: "Mean length of answers to requests that set no limit.",
-    ours: true,
-  },
+  ...lengthOptions,
   answers: {
     ...choice("prose", "echo"),
     group: "Stand-in",

@@ -11,6 +11,7 @@ import { brokenRule, doubtful } from "../config/rules.ts";
 import type { EngineConfig, ServeConfig, Timing, TruthLogConfig } from "../config/types.ts";
 import { doorConfig, tlsConfig } from "./door-options.ts";
 import type { Given, Refused } from "./given.ts";
+import { outputLengthsOf } from "./length-options.ts";
 import { brokenLora, readLoraModules } from "./lora-modules.ts";
 import type { Values } from "./options.ts";
 import { stepConfig } from "./step-options.ts";
@@ -42,6 +43,8 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   const engine = { ...engineConfig(values, timing, profile, model.maxModelLen), ...steps };
   if (values["admin-key"] !== undefined && (values.workers ?? 1) > 1)
     return { error: `${at("admin-key")}: changes one process; it cannot stand with --workers ${values.workers}` };
+  const lengths = outputLengthsOf(values, at);
+  if ("error" in lengths) return lengths;
   const broken = brokenRule(engine, at);
   if (broken !== undefined) return { error: broken };
   if (values["enable-auto-tool-choice"] && values["tool-call-parser"] === undefined)
@@ -54,7 +57,7 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   if ("error" in tls) return tls;
 
   const name = values.model ?? profile.hub ?? model.hub;
-  const served = { ...server(values, name), ...tls, ...doorConfig(values) };
+  const served = { ...server(values, name), ...lengths, ...tls, ...doorConfig(values) };
   const { listen } = triton.config;
   if (listen !== null && listen.port !== 0 && listen.port === served.port && listen.host === served.host)
     return { error: `${at("metrics-port")}: ${listen.port} is the server's own port; Triton's metrics take another` };
@@ -139,7 +142,6 @@ function server(values: Values, model: string) {
     earlyHead: values["early-head"] ?? false,
     truthLog: truthLog(values),
     truthRequests: values["truth-requests"] ?? TRUTH_REQUESTS,
-    meanOutputTokens: values["mean-output-tokens"] ?? 128,
     devMode: false,
     ignoredFlags: [],
   };

@@ -126,6 +126,7 @@ export function refusalOf({ host, port, triton, wire }: ServeConfig, error: unkn
   if (error instanceof Error && error.name === "UnusableScript") return `--script ${wire?.script}: ${error.message}`;
   if (error instanceof Error && error.name === "UnusableFixtures")
     return `--fixtures ${wire?.fixtures}: ${error.message}`;
+  if (error instanceof Error && error.name === "TraceError") return `--output-tokens trace: ${error.message}`;
   if (error instanceof Error && error.name === "UnusableDataset")
     return `--dataset ${wire?.dataset?.file}: ${error.message}`;
   if (error instanceof CoreTooLarge) return `${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`;

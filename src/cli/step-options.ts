@@ -2,7 +2,7 @@
 import { durations, TIMING_FORMS } from "../config/parse-timing.ts";
 import { DEFAULT_PRESET } from "../config/presets.ts";
 import type { StepNoise } from "../config/types.ts";
-import { number, type Option, text } from "./option.ts";
+import { number, readable, text } from "./option.ts";
 import type { Values } from "./options.ts";
 
 const group = "Stand-in";
@@ -19,12 +19,6 @@ function pauseOf(written: string): StepNoise["pause"] {
   if ("error" in read) return undefined;
   const [everyUs, forUs] = [Math.round(read.us.every!), Math.round(read.us.for!)];
   return forUs >= 1 && forUs < everyUs ? { everyUs, forUs } : undefined;
-}
-
-/** The text as it is, if it can be read. */
-function readable(metavar: string, accepts: string, read: (written: string) => unknown): Option<string> {
-  const whole = text(metavar, accepts);
-  return { ...whole, read: ([written = ""]) => (read(written) === undefined ? undefined : written) };
 }
 
 export const stepOptions = {

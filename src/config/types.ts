@@ -4,6 +4,7 @@ import type { DoorConfig, TlsConfig } from "./door.ts";
 import type { FailureType } from "./failures.ts";
 import type { FakeMetrics } from "./fake-metrics.ts";
 import type { Profile } from "./metrics-profiles.ts";
+import type { OutputLengths } from "./output-lengths.ts";
 import type { ReasoningName, ToolParserName } from "./parsers.ts";
 import type { RequestOrders } from "./request-orders.ts";
 import type { ToolHabits } from "./tool-habits.ts";
@@ -243,8 +244,8 @@ export interface ServeConfig {
   readonly enableLogRequests: boolean;
   /** An SSE comment before the first token, so that the response head leaves at once. */
   readonly earlyHead: boolean;
-  /** Mean output length where a request sets no limit; tokens. */
-  readonly meanOutputTokens: number;
+  /** When answers end by themselves. */
+  readonly outputTokens: OutputLengths;
   /** The measured engine (a name of `profiles/`) that gave the defaults, whatever the timing. */
   readonly preset: string;
   /** 0 to 1, as given; the pool's size already follows it. Shown in `cache_config_info`. */

@@ -10,8 +10,6 @@
 export const BLOCK_TOKENS = 32;
 /** Separates the draw of the template from the draw of the word. */
 const TEMPLATE_SALT = 0x5bd1e995;
-/** Spread of the logarithm of answer lengths: the middle two thirds lie between half and twice the median. */
-const SIGMA = 0.7;
 
 export interface AnswerTables {
   /** Template t is templates[32 t] … templates[32 t + 31], each a category. */
@@ -58,14 +56,14 @@ export function normal(seed: number): number {
 }
 
 /**
- * Output tokens of a request that sets no limit: log-normal with this mean, at least `minTokens` and 1. Plain
- * multiplication and addition only, so that every machine gives the same number.
+ * A log-normal whole number of at least 1 with this mean; `sigma` is the deviation of its logarithm. Plain multiplication
+ * and addition only, so that every machine gives the same number.
  */
-export function plannedLength(seed: number, meanTokens: number, minTokens: number): number {
+export function logNormal(seed: number, mean: number, sigma: number): number {
   // exp(x) = (1 + x / 2^16)^(2^16); minus half the variance, so that the mean is the one asked for.
-  let factor = 1 + (SIGMA * normal(seed) - (SIGMA * SIGMA) / 2) / 65536;
+  let factor = 1 + (sigma * normal(seed) - (sigma * sigma) / 2) / 65536;
   for (let square = 0; square < 16; square++) factor *= factor;
-  return Math.max(1, minTokens, Math.round(meanTokens * factor));
+  return Math.max(1, Math.round(mean * factor));
 }
 
 /** Little-endian words: number of templates, number of categories, categoryStart, ids; then the templates. */

@@ -1,12 +1,14 @@
 /**
  * What does an answer say that thinks first? `<think>`, prose of its own seed, `</think>`, then the rest. How much it thinks
- * is drawn by the seed, as lengths of answers are.
+ * is drawn from the seed, as lengths of answers are.
  */
-import { type AnswerTables, plannedLength } from "./answers.ts";
+import { type AnswerTables, logNormal } from "./answers.ts";
 import { SteeredAnswer, type Steering, steer } from "./steered.ts";
 
 /** Separates the draws of thinking from those of what follows. */
 const THINKING_SALT = 0x6a09e667;
+/** Deviation of the logarithm of its length. */
+const SIGMA = 0.7;
 
 /** The tokens around it; `startId` null: the prompt has opened it. */
 export interface Thinking {
@@ -18,7 +20,7 @@ export interface Thinking {
 
 /** Tokens of thinking with this mean; 0 for a mean of 0. */
 export function thinkingLength(seed: number, meanTokens: number): number {
-  return meanTokens === 0 ? 0 : plannedLength(seed ^ THINKING_SALT, meanTokens, 0);
+  return meanTokens === 0 ? 0 : logNormal(seed ^ THINKING_SALT, meanTokens, SIGMA);
 }
 
 /** A text that is read from front to back. */

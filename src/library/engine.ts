@@ -1,7 +1,8 @@
 /** How does a program schedule requests without a server? The server's own engine, on a clock that the program moves. */
 import { type Clock, VirtualClock } from "../clock.ts";
 import type { EngineConfig, ServeConfig } from "../config/types.ts";
-import { loadAnswers, plannedLength } from "../content/answers.ts";
+import { loadAnswers } from "../content/answers.ts";
+import { type NaturalLength, naturalLength } from "../content/output-lengths.ts";
 import { HARMONY } from "../content/vocabulary.ts";
 import { MOST_ADAPTERS } from "../engine/adapters.ts";
 import { Engine as Scheduler } from "../engine/engine.ts";
@@ -47,16 +48,16 @@ export class Engine {
   /** Every option with its default filled in. */
   readonly config: EngineConfig;
   readonly #scheduler: Scheduler;
-  readonly #meanOutputTokens: number;
+  readonly #naturalLength: NaturalLength;
   readonly #nextSeed: Random;
   #submitted = 0;
   #ended: Step | null = null;
 
-  private constructor(module: WebAssembly.Module, { engine, meanOutputTokens }: ServeConfig, parts: EngineParts) {
+  private constructor(module: WebAssembly.Module, { engine, outputTokens }: ServeConfig, parts: EngineParts) {
     const { answers, clock = new VirtualClock() } = parts;
     this.clock = clock;
     this.config = engine;
-    this.#meanOutputTokens = meanOutputTokens;
+    this.#naturalLength = naturalLength(outputTokens, null);
     this.#nextSeed = seeded(engine.seed);
     this.#scheduler = new Scheduler({
       config: engine,
@@ -72,6 +73,8 @@ export class Engine {
   /** Throws a TypeError for a wrong option; an Error named CoreTooLarge when the pool needs more memory than there can be. */
   static async create(options: EngineOptions, parts: EngineParts): Promise<Engine> {
     const config = engineConfig(options);
+    if (config.outputTokens.kind === "trace")
+      throw new TypeError("outputTokens: an engine takes constant:N or lognormal:mean=N,sigma=X; it reads no files");
     return new Engine(await compiled(parts.core), config, parts);
   }
 
@@ -84,7 +87,7 @@ export class Engine {
     const adapter = this.#adapter(request);
     const seed = request.seed ?? this.#nextSeed();
     const { script, ignoreEos = false } = request;
-    const planned = request.maxTokens === undefined && !ignoreEos && script === undefined;
+    const ends = !ignoreEos && script === undefined;
     const maxTokens = Math.min(asked, maxModelLen - promptTokens);
     const run = new LiveRun(this.clock, listener, promptTokens, Math.max(0, maxTokens));
     // As vLLM 0.33: at least one token must be left to generate.
@@ -98,7 +101,7 @@ export class Engine {
         maxTokens,
         minTokens,
         ignoreEos,
-        plannedTokens: planned ? plannedLength(seed, this.#meanOutputTokens, minTokens) : null,
+        plannedTokens: ends ? Math.max(this.#naturalLength(seed), minTokens + 1) : null,
         stopTokenIds: request.stopTokenIds ?? [],
         seed,
         priority: request.priority ?? 0,

@@ -35,6 +35,7 @@ const ENGINE = [
   "jitter-tail",
   "slow-steps",
   "speed",
+  "output-tokens",
   "mean-output-tokens",
 ] as const satisfies readonly OptionName[];
 

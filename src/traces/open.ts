@@ -15,8 +15,15 @@ const SHAREGPT_PACE: Pace = { kind: "closed", concurrency: 256 };
 
 export const FORMATS = `mooncake, azure, burstgpt, truth, sharegpt[:concurrency=N|rate=R], ${SYNTHETIC_FORM}`;
 
-/** `path` null, or what would be its format: a made-up trace. `format` null: guessed. Throws a TraceError that says in one line what is wrong. */
-export function openTrace(path: string | null, format: string | null): Trace {
+/**
+ * `path` null, or what would be its format: a made-up trace. `format` null: guessed. Throws a TraceError that says in one
+ * line what is wrong; `cure`: what helps where the format cannot be guessed.
+ */
+export function openTrace(
+  path: string | null,
+  format: string | null,
+  cure = `say it with --format (${FORMATS})`,
+): Trace {
   if (format === null && path?.startsWith("synthetic:")) return openTrace(null, path);
   const [name = "", rest = ""] = split(format ?? "");
   if (name === "synthetic") {
@@ -28,7 +35,7 @@ export function openTrace(path: string | null, format: string | null): Trace {
   if (path === null) throw new TraceError(`which trace? Give a file, or --format ${SYNTHETIC_FORM}`);
   const file = new TraceFile(path);
   try {
-    return fromFile(file, format === null ? guess(file) : name, rest);
+    return fromFile(file, format === null ? guess(file, cure) : name, rest);
   } catch (failure) {
     file.close();
     throw failure;
@@ -70,7 +77,7 @@ function fromFile(file: TraceFile, format: string, rest: string): Trace {
 }
 
 /** What the file's beginning says, whatever its name. */
-function guess(file: TraceFile): string {
+function guess(file: TraceFile, cure: string): string {
   const head = file.head(4096).trimStart();
   if (head === "") throw new TraceError(`${file.path}: the trace is empty`);
   const line = head.split(/\r?\n/, 1)[0]!;
@@ -79,7 +86,7 @@ function guess(file: TraceFile): string {
   if (/^\{.*"(input_length|hash_ids)"\s*:/.test(line)) return "mooncake";
   if (/^\{"type":"(header|step|request)"/.test(line)) return "truth";
   if (/^[[{][\s\S]*"conversations?"\s*:/.test(head)) return "sharegpt";
-  throw new TraceError(`${file.path}: its format is not clear; say it with --format (${FORMATS})`);
+  throw new TraceError(`${file.path}: its format is not clear; ${cure}`);
 }
 
 function split(format: string): [string, string] {

@@ -78,7 +78,6 @@ const config = {
   streamInterval: 1,
   maxBodyBytes: 2 ** 20,
   maxLogprobs: 20,
-  meanOutputTokens: 1000,
   wire: { toolCallParser: "hermes", autoToolChoice: true },
 } as Partial<ServeConfig> as ServeConfig;
 
@@ -101,6 +100,7 @@ const app = new Elysia({ strictPath: true })
       {
         config,
         vocabulary,
+        naturalLength: () => 1000,
         // Equal texts are equal ids; of the recorded length.
         encoder: {
           encode: async (parts) => {

@@ -97,7 +97,6 @@ function configOf(flags: readonly string[]): ServeConfig {
     enablePromptTokensDetails: flags.includes("--enable-prompt-tokens-details"),
     enableForceIncludeUsage: flags.includes("--enable-force-include-usage"),
     earlyHead: false,
-    meanOutputTokens: 1000,
   } as Partial<ServeConfig> as ServeConfig;
 }
 
@@ -118,6 +117,7 @@ class Served {
         openai({
           config: configOf(flags),
           vocabulary,
+          naturalLength: () => 1000,
           encoder: {
             encode: async () =>
               Uint32Array.from(this.prompts[encoded++ % Math.max(1, this.prompts.length)] ?? DEFAULT_PROMPT),

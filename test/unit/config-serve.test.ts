@@ -65,7 +65,7 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
     truthRequests: 1000,
     triton: DEFAULT_TRITON_METRICS,
     devMode: false,
-    meanOutputTokens: 128,
+    outputTokens: { kind: "lognormal", meanTokens: 128, sigma: 0.7 },
     preset: "llama-3.1-8b-bf16-h100-tp1-vllm",
     gpuMemoryUtilization: 0.92,
     numGpuBlocksOverride: null,

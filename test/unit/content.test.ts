@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
-import { BLOCK_TOKENS, loadAnswers, mix, nextToken, plannedLength } from "../../src/content/answers.ts";
+import { BLOCK_TOKENS, loadAnswers, logNormal, mix, nextToken } from "../../src/content/answers.ts";
 import { BpeEncoder } from "../../src/content/bpe.ts";
 import { renderChat, TOKENS_PER_GENERATION_PROMPT, TOKENS_PER_MESSAGE } from "../../src/content/chat-template.ts";
 import { Detokenizer } from "../../src/content/detokenizer.ts";
@@ -201,20 +201,25 @@ describe("answers", () => {
     expect(blocks).toBeLessThan(145);
   });
 
-  test("lengths are log-normal around the mean, within the minimum, the same for the same seed", () => {
-    const lengths = Array.from({ length: 20000 }, (_, seed) => plannedLength(seed * 2654435761, 256, 0));
+  test("lengths are log-normal around the mean, the same for the same seed", () => {
+    const lengths = Array.from({ length: 20000 }, (_, seed) => logNormal(seed * 2654435761, 256, 0.7));
     const mean = lengths.reduce((sum, length) => sum + length) / lengths.length;
     expect(Math.abs(mean - 256)).toBeLessThan(8);
     const logs = lengths.map(Math.log);
     const middle = logs.reduce((sum, log) => sum + log) / logs.length;
     const spread = Math.sqrt(logs.reduce((sum, log) => sum + (log - middle) ** 2, 0) / logs.length);
     expect(Math.abs(spread - 0.7)).toBeLessThan(0.02);
-    expect(plannedLength(7, 256, 0)).toBe(plannedLength(7, 256, 0));
+    expect(logNormal(7, 256, 0.7)).toBe(logNormal(7, 256, 0.7));
     fc.assert(
-      fc.property(fc.integer(), fc.integer({ min: 1, max: 4096 }), fc.nat(5000), (seed, mean, least) => {
-        const length = plannedLength(seed, mean, least);
-        expect(Number.isInteger(length) && length >= Math.max(1, least)).toBe(true);
-      }),
+      fc.property(
+        fc.integer(),
+        fc.integer({ min: 1, max: 4096 }),
+        fc.float({ min: 0, max: 3 }),
+        (seed, mean, sigma) => {
+          const length = logNormal(seed, mean, sigma);
+          expect(Number.isInteger(length) && length >= 1).toBe(true);
+        },
+      ),
     );
   });
 });

@@ -41,13 +41,13 @@ class House {
       streamInterval: 1,
       maxBodyBytes: 1000,
       maxLogprobs: 20,
-      meanOutputTokens: 10,
     } as unknown as ServeConfig;
     this.#app = new Elysia({ strictPath: true })
       .use(
         openai({
           config,
           vocabulary,
+          naturalLength: () => 1000,
           encoder: { encode: () => new Promise((resolve) => this.encodings.push(resolve)), close() {} },
           renderChat,
           backend: {
@@ -259,7 +259,7 @@ test("what the engine gets of a request", async () => {
     maxTokens: 7,
     minTokens: 2,
     ignoreEos: false,
-    plannedTokens: null,
+    plannedTokens: 1000,
     stopTokenIds: [4],
     priority: -1,
     cacheSalt: "s",

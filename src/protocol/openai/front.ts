@@ -5,6 +5,7 @@ import type { AnswerTables } from "../../content/answers.ts";
 import type { RenderChat } from "../../content/chat-template.ts";
 import type { Dataset } from "../../content/dataset/dataset.ts";
 import type { Fixtures } from "../../content/fixtures/fixtures.ts";
+import type { NaturalLength } from "../../content/output-lengths.ts";
 import type { Plays } from "../../content/script.ts";
 import type { Encoder, Vocabulary } from "../../content/types.ts";
 import type { Generation, Outcome, Receiver, Refusal, Submission } from "../../engine/types.ts";
@@ -102,6 +103,8 @@ export interface OpenAiOptions {
   /** Takes the lines of `--enable-log-requests`; absent: none is written. */
   readonly requestLog?: ((line: string) => void) | null;
   readonly epochSeconds: () => number;
+  /** At which token an answer of this seed ends by itself. */
+  readonly naturalLength: NaturalLength;
   /** Seeds for requests that bring none. */
   readonly nextSeed: () => number;
   /** false: `/health` answers 503. */

@@ -1,5 +1,4 @@
 /** What does the engine get of one choice? Its prompt, its limits, and what it is to say where that is not simply drawn. */
-import { plannedLength } from "../../content/answers.ts";
 import { SteeredAnswer, type Steering } from "../../content/steered.ts";
 import type { Choices, Generation, Script } from "../../engine/types.ts";
 import type { ChatRequest, CompletionRequest } from "../request.ts";
@@ -35,9 +34,8 @@ export function generationOf(
   placed: Placed,
   choices: Choices | undefined,
 ): Generation {
-  const { config } = options;
-  const ends = request.maxTokens === null && !request.ignoreEos;
-  const planned = ends ? plannedLength(seed, config.meanOutputTokens, request.minTokens) : null;
+  // The end may come behind `min_tokens`: before it the real engine masks its logit.
+  const planned = request.ignoreEos ? null : Math.max(options.naturalLength(seed), request.minTokens + 1);
   const script =
     written === null
       ? scriptOf(options, reasoning, request, ids, maxTokens, seed, steering, planned)

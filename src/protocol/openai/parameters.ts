@@ -94,7 +94,7 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
   max_tokens: {
     limits: "1 to the model's context; cut without a word to what the prompt leaves",
     bounds: { minimum: 1 },
-    effect: seen("tokens of the answer at most; without it the length is drawn (`--mean-output-tokens`)"),
+    effect: seen("tokens of the answer at most; `length` where its own end (`--output-tokens`) would come later"),
     taken: 3,
     refused: -1,
     completions: {
@@ -213,7 +213,7 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
     refused: "x",
   },
   ignore_eos: {
-    effect: seen("the answer does not end before its limit"),
+    effect: seen("the answer does not end by itself: it goes on to its limit"),
     taken: true,
     beside: { max_tokens: null },
     refused: "x",
