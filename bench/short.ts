@@ -41,12 +41,11 @@ const run = async (command: readonly string[]) => {
   servers.push(server);
   return server;
 };
-const costs: Record<"bare" | "ours" | "logging" | "bun", number[]> = { bare: [], ours: [], logging: [], bun: [] };
+const costs: Record<"bare" | "ours" | "logging", number[]> = { bare: [], ours: [], logging: [] };
 let answerBytes = 0;
 try {
   const ours = await run(serverCommand([...flags, QUIET]));
   const logging = await run(serverCommand(flags));
-  const bun = await run(serverCommand([...flags, QUIET, "--http-server", "bun"]));
   const headers = { "content-type": "application/json" };
   const url = `http://127.0.0.1:${ours.port}/v1/chat/completions`;
   const answer = await (await fetch(url, { method: "POST", headers, body: JSON.stringify(body) })).text();
@@ -55,7 +54,7 @@ try {
   const bare = await run([process.execPath, "bench/lib/bare-server.ts", "--answer", answerFile]);
   for (let round = -WARM; round < rounds; round++) {
     progress(`short: round ${round + 1} of ${rounds}`);
-    for (const [name, server] of Object.entries({ bare, ours, logging, bun })) {
+    for (const [name, server] of Object.entries({ bare, ours, logging })) {
       const us = await cost(server);
       if (round >= 0) costs[name as keyof typeof costs].push(us);
     }
@@ -71,7 +70,6 @@ table(`${requests} requests on ${CONNECTIONS} connections, answers of ${answerBy
   ["bare Bun.serve", median(costs.bare), 1],
   ["ours", median(costs.ours), times("ours")],
   ["ours, with its access log", median(costs.logging), times("logging")],
-  ["ours, --http-server bun", median(costs.bun), times("bun")],
 ]);
 console.log(`  ${bar("CPU against the bare server", times("ours"), BAR, "times")}`);
 save("short", {
@@ -81,5 +79,4 @@ save("short", {
   costs,
   times: times("ours"),
   logging: times("logging"),
-  bun: times("bun"),
 });

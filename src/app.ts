@@ -35,7 +35,8 @@ import type { Pages } from "./metrics/shared.ts";
 import { Ensemble } from "./metrics/triton/ensemble.ts";
 import { tritonListener } from "./metrics/triton/listener.ts";
 import { anthropic } from "./protocol/anthropic/dialect.ts";
-import { listen } from "./protocol/http1/listen.ts";
+import { hotRoutes } from "./protocol/http1/hot.ts";
+import { HttpServer } from "./protocol/http1/server.ts";
 import { ADMIN_METHODS, adminRoutes } from "./protocol/openai/admin-routes.ts";
 import { devRoutes, type EngineControl } from "./protocol/openai/dev-routes.ts";
 import { docsRoutes } from "./protocol/openai/docs-routes.ts";
@@ -43,7 +44,6 @@ import { type Access, accessLine, type OpenAiOptions } from "./protocol/openai/f
 import { openai } from "./protocol/openai/routes.ts";
 import { countedBy, DEV_METHODS, DOCS_METHODS } from "./protocol/openai/served.ts";
 import { responses } from "./protocol/responses/dialect.ts";
-import type { HotRoutes } from "./protocol/sink.ts";
 import { randomSeed, seeded } from "./random.ts";
 import { Garbage, SpareTime } from "./spare-time.ts";
 import { StepLog } from "./step-log.ts";
@@ -100,6 +100,8 @@ export interface App {
   readonly tritonUrl: string | null;
   readonly engines: Fleet;
   snapshot(): Snapshot;
+  /** Answers a request as a client on the socket would get it answered; a stream is the body of the `Response`. */
+  handle(request: Request): Promise<Response>;
   /** The end-of-sequence id, and by engine what its core was told last: with the configuration, all that repeating it takes. */
   readonly eosId: number;
   journals(): JournalText[];
@@ -223,7 +225,6 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
     clock.at(clock.now() + WATCHDOG_US, died.resolve);
   };
   const logAccess = (access: Access) => log(accessLine(access));
-  const hot: HotRoutes = new Map();
   const front: OpenAiOptions = {
     config,
     vocabulary,
@@ -246,7 +247,6 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
     },
     accounting: shown ? watched(accounts, shown) : accounts,
     httpAccounting: httpAccounts,
-    hot,
     renderChat: text.renderChat,
     endIds: text.endIds,
     blanks: text.blanks,
@@ -292,13 +292,8 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
   const dialects = [anthropic(config.enablePromptTokensDetails), responses(wire.responseStore ?? 0)];
   const app = new Elysia({ strictPath: true }).use(metrics(renderer, setup.identity)).use(openai(front, dialects));
   if (config.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
-  if (admin)
-    app.use(
-      adminRoutes(
-        front,
-        live.changing(admin, (pace) => engines.retime(pace), openLaid),
-      ),
-    );
+  const changes = admin && live.changing(admin, (pace) => engines.retime(pace), openLaid);
+  if (changes) app.use(adminRoutes(front, changes));
   renderer.marks = marks.of(Cause.Scrape);
   app.use(
     truthRoutes({
@@ -310,7 +305,7 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
     }),
   );
   if (!config.disableFastapiDocs) app.use(docsRoutes(front, dialects));
-  const server = await listen(app, {
+  const server = new HttpServer(app, {
     hostname: config.host,
     port: config.port,
     tls,
@@ -318,8 +313,9 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
     door: doorOf(config),
     timer: front.backend,
     epochSeconds,
-    hot,
+    hot: hotRoutes(app),
   });
+  app.server = server as unknown as NonNullable<typeof app.server>;
   const tritonPort = await listenAsTriton(config, renderer, setup.identity, place !== undefined).catch(async (why) => {
     // A server that is left listening would keep the process alive.
     await server.stop(true);
@@ -336,6 +332,7 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
     tritonUrl: tritonPort && `http://${tritonPort.hostname}:${tritonPort.port}`,
     engines,
     snapshot,
+    handle: (request) => app.handle(request),
     eosId: vocabulary.eosId,
     journals: () => journals.map((journal) => journal.text()),
     died: died.promise,

@@ -30,7 +30,6 @@ interface Run {
 /** One round: the server, the same on Bun's HTTP where that is asked for, and the bare one. */
 interface Runs {
   readonly ours: Run;
-  readonly bun?: Run;
   readonly anchor: Run;
 }
 
@@ -75,17 +74,12 @@ export async function cpuPerToken() {
   progress("cpu: starting");
   const ours = await start(serverCommand(FREE_FLAGS), { core: SERVER_CORE });
   const template = await capture(ours.port, body, "cpu");
-  // Both HTTP servers in one run, by --both-servers.
-  const bun = has("--both-servers")
-    ? await start(serverCommand([...FREE_FLAGS, "--http-server", "bun"]), { core: SERVER_CORE })
-    : null;
   const words = [program("anchor"), "--template", template.path, "--wait", String(STREAMS)];
   const anchor = await start(words, { core: SERVER_CORE });
   const runs: Runs[] = [];
   let dropped = 0;
   try {
     await run(ours, body, tokens); // compiles the hot path
-    if (bun) await run(bun, body, tokens);
     await run(anchor, body, tokens);
     while (runs.length < pairs && dropped < 4 * pairs + 4) {
       progress(
@@ -93,14 +87,13 @@ export async function cpuPerToken() {
       );
       const pair: Runs = {
         ours: await run(ours, body, tokens),
-        ...(bun ? { bun: await run(bun, body, tokens) } : {}),
         anchor: await run(anchor, body, tokens),
       };
       if (Object.values(pair).some(({ readsPerEvent }) => readsPerEvent < KEPT_UP)) dropped++;
       else runs.push(pair);
     }
   } finally {
-    await Promise.all([ours.stop(), anchor.stop(), bun?.stop()]);
+    await Promise.all([ours.stop(), anchor.stop()]);
   }
   if (runs.length === 0) {
     console.log(`\ncpu: void, the client fell behind in all ${dropped} pairs (busy machine?)`);
@@ -119,21 +112,13 @@ function summary(runs: readonly Runs[], dropped: number, bytes: string) {
     of(who, "readsPerEvent"),
     Math.round(of(who, "perSecond")),
   ];
-  const both = runs[0]!.bun !== undefined;
   const ratio = median(runs.map(({ ours, anchor }) => ours.totalUs / anchor.totalUs));
   table(
     `CPU per streamed token, ${STREAMS} streams, median of ${runs.length} interleaved pairs (${dropped} dropped); ${bytes}`,
-    [
-      ["", "µs", "user", "system", "reads/event", "events/s"],
-      row("ours", "understudy"),
-      ...(both ? [row("bun", "--http-server bun")] : []),
-      row("anchor", "bare C loop"),
-    ],
+    [["", "µs", "user", "system", "reads/event", "events/s"], row("ours", "understudy"), row("anchor", "bare C loop")],
   );
   const ratios = runs.map(({ ours, anchor }) => figure(ours.totalUs / anchor.totalUs)).join(" ");
   console.log(`  ${bar("ratio", ratio, BAR, "×")}; pairs: ${ratios}`);
-  const bunRatio = both ? median(runs.map(({ bun, anchor }) => bun!.totalUs / anchor.totalUs)) : 0;
-  if (both) console.log(`  ${bar("ratio, --http-server bun", bunRatio, BAR, "×")}`);
   const figures = (who: keyof Runs) => ({
     cpuUs: of(who, "totalUs"),
     userUs: of(who, "userUs"),
@@ -141,6 +126,5 @@ function summary(runs: readonly Runs[], dropped: number, bytes: string) {
     readsPerEvent: of(who, "readsPerEvent"),
     eventsPerSecond: of(who, "perSecond"),
   });
-  const more = both ? { bunRatio, bun: figures("bun") } : {};
-  return { ratio, pairs: runs.length, dropped, ours: figures("ours"), anchor: figures("anchor"), bytes, ...more };
+  return { ratio, pairs: runs.length, dropped, ours: figures("ours"), anchor: figures("anchor"), bytes };
 }

@@ -2,10 +2,9 @@
  * What does a streamed token cost, and how punctual are the steps?
  *
  *   bun run bench:stream [--pairs 5] [--quick] [--only cpu|sends|paced|drift] [--varied] [--long-prompts | --under-load]
- *                        [--streams N] [--seconds N] [--server "command"] [--both-servers] [--realtime] [--no-save]
+ *                        [--streams N] [--seconds N] [--server "command"] [--realtime] [--no-save]
  *
  * 1. cpu: this server and the bare C server (anchor.c) in turn, 64 streams as fast as they go; CPU per token, the ratio.
- *    `--both-servers`: this server also with `--http-server bun`.
  * 2. sends: the same under strace, short: how many events each send carries.
  * 3. paced: 100 and 1,000 streams at 20 ms, 2,000 at 50 ms, 5,000 at 200 ms (`--streams`: one of them); how late steps start
  *    and how long their writing takes, against the anchor and a bare timer process on the same core, and what made late
@@ -30,7 +29,6 @@ known([
   "--seconds",
   "--varied",
   "--server",
-  "--both-servers",
   "--realtime",
   "--no-save",
   "--tokens",

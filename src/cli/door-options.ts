@@ -1,5 +1,5 @@
 /** Which options guard the server's door: TLS, the sizes and times that it allows? */
-import { DOOR, type DoorConfig, HTTP_SERVERS, RETRY_AFTER_FORMS, type TlsConfig } from "../config/door.ts";
+import { DOOR, type DoorConfig, RETRY_AFTER_FORMS, type TlsConfig } from "../config/door.ts";
 import { choice, integer, namesOf, number, type Option, text, toggle } from "./option.ts";
 
 const group = "Server";
@@ -11,14 +11,6 @@ const certReqs: Option<0 | 2> = {
 };
 
 export const doorOptions = {
-  "http-server": {
-    ...choice(...HTTP_SERVERS),
-    group,
-    default: DOOR.httpServer,
-    about:
-      "What speaks HTTP: socket is a server of ours on Bun's sockets that answers as uvicorn does, to the byte; bun is Bun's own.",
-    ours: true,
-  },
   "ssl-keyfile": {
     ...text("FILE", "the path of a PEM file"),
     group,
@@ -142,7 +134,6 @@ export function tlsConfig(
 export function doorConfig(values: Values): { readonly door?: DoorConfig } {
   const seconds = values["retry-after"];
   const said = {
-    httpServer: values["http-server"],
     headBytes: values["h11-max-incomplete-event-size"],
     keepAliveS: values["timeout-keep-alive"],
     bodyTimeoutS: values["body-timeout"],

@@ -28,7 +28,15 @@ export interface Command {
 
 export const SERVE: Command = { name: "serve", own: [] };
 
+/** Options that this program had, and what there is in their place. */
+const GONE: Readonly<Record<string, string>> = {
+  "http-server": "one server speaks HTTP, as uvicorn does",
+  "early-head": "the head of a stream leaves at once",
+};
+
 export function unknown(where: string, what: "flag" | "key", written: string, { name, own } = SERVE): Refused {
+  const gone = GONE[written.replaceAll("_", "-")];
+  if (gone !== undefined) return { error: `${where}: there is no such ${what} any more; ${gone}` };
   const dashes = what === "flag" ? "--" : "";
   const near = nearNames(written, own).map((candidate) => dashes + candidate);
   const hint = near.length > 0 ? `did you mean ${near.join(" or ")}?` : "it is no option of vllm serve 0.33 either";

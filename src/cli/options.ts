@@ -162,14 +162,6 @@ export const serveOptions = {
     about: "Processes that serve on the port, each with engines of its own; Linux only: docs/workers.md.",
     ours: true,
   },
-  "early-head": {
-    ...toggle,
-    group: "Server",
-    default: "false",
-    about:
-      "Streams begin with an SSE comment, so that with --http-server bun too the response head leaves at once as it does from vLLM.",
-    ours: true,
-  },
   "data-parallel-size": {
     ...integer(1, 256),
     group: "Scheduler",

@@ -139,7 +139,6 @@ function server(values: Values, model: string) {
     enablePromptTokensDetails: values["enable-prompt-tokens-details"] ?? false,
     enableForceIncludeUsage: values["enable-force-include-usage"] ?? false,
     enableLogRequests: values["enable-log-requests"] ?? false,
-    earlyHead: values["early-head"] ?? false,
     truthLog: truthLog(values),
     truthRequests: values["truth-requests"] ?? TRUTH_REQUESTS,
     devMode: false,

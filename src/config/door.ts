@@ -15,13 +15,8 @@ export interface TlsConfig {
 export const RETRY_AFTER_FORMS = ["seconds", "date", "ms"] as const;
 export type RetryAfterForm = (typeof RETRY_AFTER_FORMS)[number];
 
-/** What speaks HTTP under the routes: ours on Bun's sockets, which answers as uvicorn does, or Bun's server. */
-export const HTTP_SERVERS = ["socket", "bun"] as const;
-export type HttpServerKind = (typeof HTTP_SERVERS)[number];
-
 /** Every 0 is: no limit. */
 export interface DoorConfig {
-  readonly httpServer: HttpServerKind;
   /** Request line and header lines; bytes. */
   readonly headBytes: number;
   /** From the head of a request to the end of its body. */
@@ -41,7 +36,6 @@ export interface DoorConfig {
 }
 
 export const DOOR: DoorConfig = {
-  httpServer: "socket",
   headBytes: 4_194_304,
   bodyTimeoutS: 300,
   requestTimeoutS: 0,

@@ -242,8 +242,6 @@ export interface ServeConfig {
   readonly enablePromptTokensDetails: boolean;
   readonly enableForceIncludeUsage: boolean;
   readonly enableLogRequests: boolean;
-  /** An SSE comment before the first token, so that the response head leaves at once. */
-  readonly earlyHead: boolean;
   /** When answers end by themselves. */
   readonly outputTokens: OutputLengths;
   /** The measured engine (a name of `profiles/`) that gave the defaults, whatever the timing. */

@@ -13,11 +13,9 @@ import { type Renderer, TooManyScrapes } from "./renderer.ts";
 const OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN = "text/plain; version=0.0.4; charset=utf-8";
 
-/** Ours takes the bytes as they are; out of a `Response` they would have to be read again. */
+/** Takes the bytes as they are; out of a `Response` they would have to be read again. */
 interface Server {
-  readonly direct?: {
-    answer(request: Request, status: number, headers: Readonly<Record<string, string>>, body: Uint8Array): Response;
-  };
+  answer(request: Request, status: number, headers: Readonly<Record<string, string>>, body: Uint8Array): Response;
 }
 
 /** The paths and what each shows. */
@@ -44,8 +42,8 @@ export function metrics(renderer: Renderer, identity: Identity) {
       try {
         const page = await renderer.page(view, format);
         const headers = { "content-type": format === "text" ? contentType : OPENMETRICS };
-        const { direct } = server as Server;
-        return direct ? direct.answer(request, 200, headers, page) : new Response(page, { headers });
+        if (request instanceof Request) return new Response(page, { headers });
+        return (server as unknown as Server).answer(request, 200, headers, page);
       } catch (reason) {
         if (!(reason instanceof TooManyScrapes)) throw reason;
         return new Response("too many scrapes at once\n", { status: 503, headers: { "retry-after": "1" } });

@@ -28,8 +28,8 @@ export interface SinkEvents {
   onGone(): void;
 }
 
-/** A front that takes answers as they are, where `Bun.serve` takes a `Response`. The `Response`s it gives are to be handed on. */
-export interface DirectFront {
+/** Who takes the answers of handlers. The `Response`s that it gives are to be handed on to Elysia. */
+export interface HttpFront {
   /** The body, where all of it is there; once. null: it is still to come. */
   body(request: Request): Uint8Array | null;
   /** `headers` in their order; the front adds date, length and what ends the connection. null: no body. */
@@ -45,21 +45,22 @@ export interface DirectFront {
   begin(request: Request, status: number, headers: Readonly<Record<string, string>>): Response;
   /** "1.1", or what the client speaks. */
   version(request: Request): string;
+  /** The client's address; null: there is no connection. */
+  requestIP(request: Request): { readonly address: string; readonly port: number } | null;
 }
 
-/** The part of Elysia's context that handlers use. */
+/** The part of Elysia's context that handlers use; `frontOf` tells who takes the answer. */
 export interface Context {
   readonly request: Request;
-  readonly server: {
-    timeout(request: Request, seconds: number): void;
-    requestIP(request: Request): { readonly address: string; readonly port: number } | null;
-    /** Absent: answers are `Response`s. */
-    readonly direct?: DirectFront;
-  } | null;
+  readonly server: unknown;
 }
 
 /**
- * POST routes by path that a `DirectFront` may call by itself: Elysia's way to a handler costs as much as reading the
- * request. They do all that a route does, never reject, and are routes of the application as well.
+ * POST routes by path that the server on sockets calls by itself: Elysia's way to a handler costs as much as reading the
+ * request. They are the routes that are declared with `HOT`, behind the application's hooks of a request.
  */
-export type HotRoutes = Map<string, (context: Context) => Response | Promise<Response>>;
+export type HotRoutes = ReadonlyMap<string, (context: Context) => Response | Promise<Response>>;
+
+export const HOT_TAG = "hot";
+/** Declares a route that most requests take. Its handler never rejects. Bodies are read by the handler. */
+export const HOT = { parse: "none" as const, detail: { tags: [HOT_TAG] } };

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { readFolder } from "./api/cases.ts";
 import { compact, slice } from "./api/json-slices.ts";
 import { mutated } from "./api/mutate.ts";
-import { type HttpServer, playAll, type Verdict } from "./api/play.ts";
+import { playAll, type Verdict } from "./api/play.ts";
 
 setDefaultTimeout(240_000);
 
@@ -13,40 +13,13 @@ const namesIn = (list: string) =>
   readFileSync(`${here}lists/${list}.txt`, "utf8").replace(/#.*$/gm, "").split(/\s+/).filter(Boolean);
 const openai = namesIn("openai");
 
-/** What Bun answers before we see it: rows of docs/differences.md. A case that passes by now must leave the list. */
-const BUNS: Readonly<Record<string, string>> = {
-  "err-300-headers": "Size of the head",
-  "err-bad-chunk-size": "What is not HTTP",
-  "err-bad-method": "What is not HTTP",
-  "err-no-host": "No `Host` line",
-};
-
-async function verdicts(
-  names: ReadonlySet<string> | null,
-  seed: number | null,
-  dir = "recorded",
-  http: HttpServer = "socket",
-): Promise<Verdict[]> {
+async function verdicts(names: ReadonlySet<string> | null, seed: number | null, dir = "recorded"): Promise<Verdict[]> {
   const folder = readFolder(`${here}${dir}`, names);
   const cases = seed === null ? folder.cases : folder.cases.map((one) => mutated(one, seed));
   const all: Verdict[] = [];
-  await playAll({ ...folder, cases }, (verdict) => all.push(verdict), http);
+  await playAll({ ...folder, cases }, (verdict) => all.push(verdict));
   return all;
 }
-
-test("with --http-server bun every listed case is repeated to the byte, but for what is Bun's", async () => {
-  const all = await verdicts(new Set(openai), null, "recorded", "bun");
-  expect(all.map(({ name }) => name).sort()).toEqual([...openai].sort());
-  expect(all.filter(({ name, wrong }) => wrong !== null && !(name in BUNS))).toEqual([]);
-  expect(
-    all
-      .filter(({ wrong }) => wrong !== null)
-      .map(({ name }) => name)
-      .sort(),
-  ).toEqual(Object.keys(BUNS).sort());
-  const document = readFileSync(new URL("../../docs/differences.md", import.meta.url), "utf8");
-  for (const row of Object.values(BUNS)) expect(document).toContain(`| ${row} |`);
-});
 
 test("a folder without recorded exchanges is not a folder that passes", () => {
   const script = `${here}golden-api.ts`;

@@ -1,8 +1,8 @@
 /**
- * `npx bun run golden:api -- DIR [--only LIST] [--http-server socket|bun] [--mutate SEED]`: plays every recorded exchange
- * of a folder against a live server. LIST is a file with a name per line (what follows a `#` is a comment), or names
- * separated by commas. The order of header lines is compared too, but for `--http-server bun`, where four of vLLM's cases
- * are answered by Bun (docs/differences.md). With `--mutate` one thing of each recording is changed first: then every case must fail.
+ * `npx bun run golden:api -- DIR [--only LIST] [--mutate SEED]`: plays every recorded exchange of a folder
+ * against a live server. LIST is a file with a name per line (what follows a `#` is a comment), or names separated by
+ * commas. The order of header lines is compared too. With `--mutate` one thing of each recording is changed first: then
+ * every case must fail.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -10,7 +10,7 @@ import { readFolder } from "./api/cases.ts";
 import { mutated } from "./api/mutate.ts";
 import { playAll } from "./api/play.ts";
 
-const USAGE = "usage: npx bun run golden:api -- DIR [--only LIST] [--http-server socket|bun] [--mutate SEED]";
+const USAGE = "usage: npx bun run golden:api -- DIR [--only LIST] [--mutate SEED]";
 
 function fail(why: string): never {
   console.error(`golden:api: ${why}\n${USAGE}`);
@@ -26,7 +26,6 @@ function given() {
   try {
     const options = {
       only: { type: "string" },
-      "http-server": { type: "string" },
       mutate: { type: "string" },
     } as const;
     return parseArgs({ options, allowPositionals: true });
@@ -40,8 +39,6 @@ const [dir, ...rest] = positionals;
 if (dir === undefined || rest.length > 0) fail("one folder is needed");
 if (!existsSync(dir)) fail(`${dir}: no such folder`);
 if (values.mutate !== undefined && !/^\d+$/.test(values.mutate)) fail(`--mutate ${values.mutate}: a whole number`);
-const http = values["http-server"] ?? "socket";
-if (http !== "bun" && http !== "socket") fail(`--http-server ${http}: bun or socket`);
 const only = values.only === undefined ? null : namesOf(values.only);
 const folder = readFolder(dir, only);
 const missing = [...(only ?? [])].filter((name) => !folder.cases.some((one) => one.name === name));
@@ -52,15 +49,11 @@ const cases = seed === null ? folder.cases : folder.cases.map((one) => mutated(o
 
 let passed = 0;
 let failed = missing.length;
-await playAll(
-  { ...folder, cases },
-  ({ name, wrong }) => {
-    if (wrong === null) passed++;
-    else failed++;
-    if (wrong === null && seed !== null) console.log(`passed although changed: ${name}`);
-    if (wrong !== null && seed === null) console.log(`failed ${name}\n  ${wrong}`);
-  },
-  http,
-);
+await playAll({ ...folder, cases }, ({ name, wrong }) => {
+  if (wrong === null) passed++;
+  else failed++;
+  if (wrong === null && seed !== null) console.log(`passed although changed: ${name}`);
+  if (wrong !== null && seed === null) console.log(`failed ${name}\n  ${wrong}`);
+});
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = seed === null ? Number(failed > 0) : Number(passed > 0);

@@ -6,7 +6,6 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { readdirSync, readlinkSync } from "node:fs";
 import { type App, createApp } from "../../src/app.ts";
 import { resolveServeConfig } from "../../src/cli/serve-options.ts";
-import { HTTP_SERVERS, type HttpServerKind } from "../../src/config/door.ts";
 import type { Outcome } from "../../src/engine/types.ts";
 import { eventually } from "../server.ts";
 import { posted, RawSocket, WAYS, type Way } from "./raw-socket.ts";
@@ -27,8 +26,8 @@ const FLAGS = [
 const POOL = ["--max-model-len", "120000", "--num-gpu-blocks-override", "16384"];
 const paced = `linear:base=${STEP_MS}ms,prefill=0ms,decode=0ms`;
 
-async function start(timing: string, http: HttpServerKind): Promise<App> {
-  const flags = [...FLAGS, ...POOL, "--timing", timing, "--port", "0", "--http-server", http];
+async function start(timing: string): Promise<App> {
+  const flags = [...FLAGS, ...POOL, "--timing", timing, "--port", "0"];
   const resolved = resolveServeConfig(flags, {}, () => "");
   if (!("config" in resolved)) throw new Error(JSON.stringify(resolved));
   return createApp(resolved.config, { log: () => {} });
@@ -285,10 +284,10 @@ async function leaveIn(phase: Phase, stream: boolean, way: Way): Promise<void> {
   expect(duration.count - before.front.http.duration.count).toBe((phase.outcome === null ? 0 : 1) + others);
 }
 
-describe.each(HTTP_SERVERS)("--http-server %s", (http) => {
+describe("clients leave", () => {
   let sockets = 0;
   beforeAll(async () => {
-    [slow, fast] = await Promise.all([start(paced, http), start("none", http)]);
+    [slow, fast] = await Promise.all([start(paced), start("none")]);
     sockets = openSockets();
   });
   afterAll(() => Promise.all([slow.close(0), fast.close(0)]));

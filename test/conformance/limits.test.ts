@@ -2,7 +2,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import net from "node:net";
-import { HTTP_SERVERS } from "../../src/config/door.ts";
 import { eventually, type Server, sample, serve } from "../server.ts";
 import { posted, RawSocket } from "./raw-socket.ts";
 
@@ -17,7 +16,7 @@ const row = (name: string, show: () => Promise<void>) => {
 };
 
 const FLAGS = ["--served-model-name", "m", "--max-model-len", "120000", "--num-gpu-blocks-override", "16384"];
-describe.each(HTTP_SERVERS)("--http-server %s", (http) => {
+describe("a server with limits", () => {
   let server: Server;
   /** Begins at once and lasts; runs beside the other tests. */
   let silence: Promise<readonly [idle: string, head: string]>;
@@ -32,14 +31,7 @@ describe.each(HTTP_SERVERS)("--http-server %s", (http) => {
       "--timeout-keep-alive",
       "2",
     ];
-    server = await serve([
-      ...FLAGS,
-      "--http-server",
-      http,
-      "--timing",
-      "linear:base=20ms,prefill=0ms,decode=0ms",
-      ...limits,
-    ]);
+    server = await serve([...FLAGS, "--timing", "linear:base=20ms,prefill=0ms,decode=0ms", ...limits]);
     silence = Promise.all([wire(["GET /health HTTP/1.1\r\nHost: x\r\n\r\n"]), wire(["GET /health HTTP/1.1\r\nHost"])]);
   });
   afterAll(async () => {
@@ -61,9 +53,8 @@ describe.each(HTTP_SERVERS)("--http-server %s", (http) => {
     return promise;
   }
   const get = (path: string, lines = "") => `GET ${path} HTTP/1.1\r\nHost: x\r\n${lines}Connection: close\r\n\r\n`;
-  const CLOSE = http === "bun" ? "Connection: close" : "connection: close";
-  const TOO_LARGE = `HTTP/1.1 431 Request Header Fields Too Large\r\n${CLOSE}\r\n\r\n`;
-  const LINES_MOST = { bun: 198, socket: 10_000 }[http];
+  const TOO_LARGE = "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n";
+  const LINES_MOST = 10_000;
   const completion = (fields: object) =>
     posted("/v1/completions", { model: "m", prompt: "x", ignore_eos: true, ...fields });
   const post = (fields: object) =>
@@ -87,7 +78,7 @@ describe.each(HTTP_SERVERS)("--http-server %s", (http) => {
     expect(await wire([get("/version", `X: ${"x".repeat(4_000_000)}\r\n`)])).toStartWith("HTTP/1.1 200 OK\r\n");
     // The rest is not read, so the refusal may be lost to the client's own writing.
     expect(["", TOO_LARGE]).toContain(await wire([get("/version", `X: ${"x".repeat(5_000_000)}\r\n`)]));
-    const small = await serve([...FLAGS, "--http-server", http, "--h11-max-incomplete-event-size", "2000"]);
+    const small = await serve([...FLAGS, "--h11-max-incomplete-event-size", "2000"]);
     try {
       expect(await wire([get("/version", `X: ${"x".repeat(1800)}\r\n`)], portOf(small))).toStartWith("HTTP/1.1 200 OK");
       expect(await wire([get("/version", `X: ${"x".repeat(2100)}\r\n`)], portOf(small))).toBe(TOO_LARGE);
@@ -173,8 +164,6 @@ describe.each(HTTP_SERVERS)("--http-server %s", (http) => {
   test("an answer that takes too long for a client that does not read: broken off", async () => {
     const fast = await serve([
       ...FLAGS,
-      "--http-server",
-      http,
       "--timing",
       "linear:base=1ms,prefill=0ms,decode=0ms",
       "--request-timeout",
@@ -198,7 +187,7 @@ describe.each(HTTP_SERVERS)("--http-server %s", (http) => {
   row("no descriptor is left: who is served is served on, the others later", async () => {
     const command = `ulimit -n 120; exec "$0" "$@"`;
     const main = new URL("../../src/main.ts", import.meta.url).pathname;
-    const words = [process.execPath, main, "serve", "--port", "0", "--http-server", http, ...FLAGS];
+    const words = [process.execPath, main, "serve", "--port", "0", ...FLAGS];
     const timing = ["--timing", "linear:base=20ms,prefill=0ms,decode=0ms", "--disable-uvicorn-access-log"];
     const child = Bun.spawn(["sh", "-c", command, ...words, ...timing], { stdout: "pipe", stderr: "ignore" });
     let text = "";

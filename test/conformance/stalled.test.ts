@@ -1,12 +1,11 @@
 /** How is an answer counted that had ended in the engine while its client read nothing, and then left? */
 import { expect, test } from "bun:test";
 import net from "node:net";
-import { HTTP_SERVERS } from "../../src/config/door.ts";
 import { eventually, sample, serve } from "../server.ts";
 
-test.each(HTTP_SERVERS)("as the engine ended it: --http-server %s", async (http) => {
+test("as the engine ended it", async () => {
   const flags = ["--served-model-name", "m", "--timing", "none", "--max-model-len", "100000"];
-  const server = await serve([...flags, "--http-server", http]);
+  const server = await serve(flags);
   try {
     const body = JSON.stringify({ model: "m", prompt: "x", max_tokens: 90_000, ignore_eos: true, stream: true });
     const { port } = new URL(server.url);

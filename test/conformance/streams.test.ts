@@ -96,7 +96,6 @@ function configOf(flags: readonly string[]): ServeConfig {
     enableRequestIdHeaders: flags.includes("--enable-request-id-headers"),
     enablePromptTokensDetails: flags.includes("--enable-prompt-tokens-details"),
     enableForceIncludeUsage: flags.includes("--enable-force-include-usage"),
-    earlyHead: false,
   } as Partial<ServeConfig> as ServeConfig;
 }
 

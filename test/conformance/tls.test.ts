@@ -10,7 +10,6 @@ import { join } from "node:path";
 import tls from "node:tls";
 import OpenAI from "openai";
 import { resolveServeConfig } from "../../src/cli/serve-options.ts";
-import { HTTP_SERVERS } from "../../src/config/door.ts";
 import { eventually, type Server, serve } from "../server.ts";
 import { posted } from "./raw-socket.ts";
 
@@ -49,10 +48,10 @@ test("--self-signed-certs: a certificate for this machine, and no file beside it
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
-describe.each(HTTP_SERVERS)("--http-server %s", (http) => {
+describe("a server with a certificate", () => {
   let server: Server;
   beforeAll(async () => {
-    server = await serve([...FLAGS, ...PAIR, "--http-server", http]);
+    server = await serve([...FLAGS, ...PAIR]);
   });
   afterAll(async () => {
     await server.stop();
@@ -117,8 +116,8 @@ test("--ssl-cert-reqs takes 0 or 2", () => {
   expect([0, 1, 2, 3].map(taken)).toEqual([true, false, true, false]);
 });
 
-test.each(HTTP_SERVERS)("one file may hold both; several workers: --http-server %s", async (http) => {
-  const several = await serve([...FLAGS, "--http-server", http, "--workers", "2", "--ssl-certfile", both]);
+test("one file may hold both; several workers", async () => {
+  const several = await serve([...FLAGS, "--workers", "2", "--ssl-certfile", both]);
   try {
     expect(several.url).toStartWith("https://");
     const answers = await Promise.all(
@@ -130,17 +129,8 @@ test.each(HTTP_SERVERS)("one file may hold both; several workers: --http-server 
   }
 });
 
-test.each(HTTP_SERVERS)("a client certificate, where one is required: --http-server %s", async (http) => {
-  const strict = await serve([
-    ...FLAGS,
-    ...PAIR,
-    "--http-server",
-    http,
-    "--ssl-ca-certs",
-    file("ca.pem"),
-    "--ssl-cert-reqs",
-    "2",
-  ]);
+test("a client certificate, where one is required", async () => {
+  const strict = await serve([...FLAGS, ...PAIR, "--ssl-ca-certs", file("ca.pem"), "--ssl-cert-reqs", "2"]);
   try {
     const ask = (name: string | null) =>
       new Promise<string>((done) => {

@@ -3,7 +3,6 @@
  * Seed, number and time come from scripts/test-long.ts.
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { HTTP_SERVERS } from "../../src/config/door.ts";
 import { type Server, serve } from "../server.ts";
 import { fuzz, type Holding, holding, underWay } from "./fuzz.ts";
 import { inputs as inputsInAll, seconds as secondsInAll, seed } from "./plan.ts";
@@ -56,11 +55,9 @@ async function settled(value: () => number | Promise<number>, wanted: (value: nu
 }
 
 const name = `fuzzing, seed ${seed}: nothing but what vLLM would answer, no crash, no leak, streams beside it on time`;
-// Each gets a half of the inputs and of the time.
-test.each(HTTP_SERVERS)(`${name}: --http-server %s`, async (http) => {
-  const inputs = Math.ceil(inputsInAll / HTTP_SERVERS.length);
-  const seconds = secondsInAll / HTTP_SERVERS.length;
-  const server = await serve([...FLAGS, "--http-server", http]);
+test(name, async () => {
+  const [inputs, seconds] = [inputsInAll, secondsInAll];
+  const server = await serve(FLAGS);
   const watch = check(server.url, ["--for", "24h", "--max-model-len", "1024", "--max-num-seqs", "1024"]);
   try {
     const asked = await fuzz(server, { seed, inputs: 300, seconds: 60, plain: true, patient: true });

@@ -43,7 +43,7 @@ const STATUSES = new Set([200, 307, 400, 401, 403, 404, 405, 413, 431, 500, 505]
  */
 const PYTHON_ERRORS = /^(?:'(?:\w+' object has no attribute 'get|function|name)')?$/;
 
-/** A preflight that is refused, and with --http-server socket what is no HTTP: uvicorn's text. */
+/** What uvicorn says of a preflight that is refused, and of what is no HTTP. */
 const PLAIN_TEXTS = /^(?:Disallowed CORS .*|Invalid HTTP request received\.)$/;
 
 /** An ordered token that the request's own grammar rejects ends the answer with the engine's error, as the real scheduler's. */
@@ -54,8 +54,6 @@ function ordersAgainstItself(input: Input | undefined): boolean {
 /** Null: vLLM might have answered so, or it stands in docs/differences.md. */
 export function wrongWith({ status, body }: Answer): string | null {
   if (!STATUSES.has(status)) return `status ${status}`;
-  // Bun's, before we see the request: a request line that does not end in a version it knows.
-  if (status === 505) return body === "" ? null : "505 with a body";
   if (status < 400 || body === "") return status === 500 ? "500 without a body" : null;
   let json: { type?: string; error?: { message: string; code?: number } | string; detail?: string };
   try {

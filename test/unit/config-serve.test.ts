@@ -60,7 +60,6 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
     enablePromptTokensDetails: false,
     enableForceIncludeUsage: false,
     enableLogRequests: false,
-    earlyHead: false,
     truthLog: null,
     truthRequests: 1000,
     triton: DEFAULT_TRITON_METRICS,
@@ -285,8 +284,17 @@ test("environment: names, lists, toggles, and where an error comes from", () => 
   expect([config.servedModelNames, config.model, ignored]).toEqual([["a", "b"], "env/model", ["--dtype"]]);
   expect(config.engine).toMatchObject({ enablePrefixCaching: false, enableChunkedPrefill: false, seed: 5 });
   expect(refused("", { UNDERSTUDY_PORT: "x" })).toBe('UNDERSTUDY_PORT: takes a whole number from 0 to 65535, not "x"');
-  expect(refused("", { UNDERSTUDY_EARLY_HEAD: "maybe" })).toContain("takes true, false, 1 or 0");
+  expect(refused("", { UNDERSTUDY_DISABLE_LOG_STATS: "maybe" })).toContain("takes true, false, 1 or 0");
   expect(refused("", { UNDERSTUDY_TIMING: "fast" })).toStartWith("UNDERSTUDY_TIMING:");
+});
+
+test("options that are gone say what there is in their place", () => {
+  expect(refused("--http-server bun")).toBe(
+    "--http-server: there is no such flag any more; one server speaks HTTP, as uvicorn does",
+  );
+  expect(refused("--config serve.yaml", {}, "early_head: true\n")).toEndWith(
+    "there is no such key any more; the head of a stream leaves at once",
+  );
 });
 
 test("environment: what is not ours is left alone, what looks like ours is said", () => {

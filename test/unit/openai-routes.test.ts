@@ -2,10 +2,13 @@
 import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
 import { Elysia } from "elysia";
+import { DOOR } from "../../src/config/door.ts";
 import type { ServeConfig } from "../../src/config/types.ts";
 import { renderChat } from "../../src/content/chat-template.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { Finish, type Generation, type Outcome, type Receiver } from "../../src/engine/types.ts";
+import { hotRoutes } from "../../src/protocol/http1/hot.ts";
+import { HttpServer } from "../../src/protocol/http1/server.ts";
 import { type Access, accessLine } from "../../src/protocol/openai/front.ts";
 import { openai } from "../../src/protocol/openai/routes.ts";
 
@@ -29,7 +32,7 @@ class House {
   readonly encodings: ((ids: Uint32Array) => void)[] = [];
   opened = 0;
   refuse = false;
-  readonly #app;
+  readonly #server: HttpServer;
 
   constructor(apiKeys: string[] = []) {
     const config = {
@@ -42,52 +45,61 @@ class House {
       maxBodyBytes: 1000,
       maxLogprobs: 20,
     } as unknown as ServeConfig;
-    this.#app = new Elysia({ strictPath: true })
-      .use(
-        openai({
-          config,
-          vocabulary,
-          naturalLength: () => 1000,
-          encoder: { encode: () => new Promise((resolve) => this.encodings.push(resolve)), close() {} },
-          renderChat,
-          backend: {
-            nowUs: () => 5,
-            spare: async () => {},
-            consumed: () => {},
-            submit: (generation, receiver) => {
-              if (this.refuse) return { refused: "busy" };
-              const running = { generation, receiver, cancelled: false };
-              this.running.push(running);
-              const cancel = () => {
-                running.cancelled = true;
-              };
-              return { cancel, finish() {}, release() {}, cachedTokens: 0 };
-            },
+    const app = new Elysia({ strictPath: true }).use(
+      openai({
+        config,
+        vocabulary,
+        naturalLength: () => 1000,
+        encoder: { encode: () => new Promise((resolve) => this.encodings.push(resolve)), close() {} },
+        renderChat,
+        backend: {
+          nowUs: () => 5,
+          spare: async () => {},
+          consumed: () => {},
+          submit: (generation, receiver) => {
+            if (this.refuse) return { refused: "busy" };
+            const running = { generation, receiver, cancelled: false };
+            this.running.push(running);
+            const cancel = () => {
+              running.cancelled = true;
+            };
+            return { cancel, finish() {}, release() {}, cachedTokens: 0 };
           },
-          accounting: {
-            stream() {},
-            held() {},
-            opened: () => {
-              this.opened++;
-            },
-            settled: (outcome) => {
-              this.outcomes.push(outcome);
-            },
+        },
+        accounting: {
+          stream() {},
+          held() {},
+          opened: () => {
+            this.opened++;
           },
-          accessLog: (access) => {
-            this.log.push(access);
+          settled: (outcome) => {
+            this.outcomes.push(outcome);
           },
-          epochSeconds: () => 1,
-          nextSeed: () => 1,
-          alive: () => true,
-          otherRoutes: { "/metrics": ["GET"] },
-        }),
-      )
-      .listen({ port: 0, hostname: "127.0.0.1" });
+        },
+        accessLog: (access) => {
+          this.log.push(access);
+        },
+        epochSeconds: () => 1,
+        nextSeed: () => 1,
+        alive: () => true,
+        otherRoutes: { "/metrics": ["GET"] },
+      }),
+    );
+    this.#server = new HttpServer(app, {
+      hostname: "127.0.0.1",
+      port: 0,
+      tls: undefined,
+      reusePort: false,
+      door: DOOR,
+      timer: { nowUs: () => 0 },
+      epochSeconds: () => 0,
+      hot: hotRoutes(app),
+    });
+    app.server = this.#server as unknown as NonNullable<typeof app.server>;
   }
 
   get port(): number {
-    return this.#app.server!.port!;
+    return this.#server.port;
   }
 
   post(body: unknown, headers: Record<string, string> = {}, path = "/v1/completions"): Promise<Response> {
@@ -115,7 +127,7 @@ class House {
   }
 
   close(): Promise<unknown> {
-    return this.#app.stop(true);
+    return this.#server.stop(true);
   }
 }
 

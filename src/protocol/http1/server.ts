@@ -1,15 +1,29 @@
 /**
- * Who listens, where the server under the routes is ours? HTTP/1.1 on `Bun.listen`: what uvicorn answers, to the byte, where
- * `Bun.serve` has an answer of its own. Routes are those of the application that it is given.
+ * Who listens? HTTP/1.1 on `Bun.listen`: what uvicorn answers, to the byte, where `Bun.serve` has an answer of its own.
+ * Routes are those of the application that it is given.
  */
-import { deadlines, type Expiring } from "../deadlines.ts";
-import type { DirectFront, EventSink, HeldBytes, HotRoutes, SinkEvents } from "../sink.ts";
+import type { TlsFiles } from "../../config/certificates.ts";
+import type { DoorConfig } from "../../config/door.ts";
+import { deadlines, type Expiring, type Timer } from "../deadlines.ts";
+import type { EventSink, HeldBytes, HotRoutes, HttpFront, SinkEvents } from "../sink.ts";
 import { Connection, type House, type Socket } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
 import { DateLine } from "./head.ts";
-import type { ListenOptions } from "./listen.ts";
 import type { IncomingRequest } from "./request.ts";
 import { respond } from "./respond.ts";
+
+export interface ListenOptions {
+  readonly hostname: string;
+  readonly port: number;
+  readonly tls: TlsFiles | undefined;
+  /** Several processes listen on the same port. */
+  readonly reusePort: boolean;
+  readonly door: DoorConfig;
+  readonly timer: Timer;
+  readonly epochSeconds: () => number;
+  /** Absent: all requests go through the application. */
+  readonly hot?: HotRoutes;
+}
 
 /** The routes. */
 interface Application {
@@ -20,14 +34,13 @@ interface Application {
 const TAKEN = new Response(null);
 
 /** Stands where Elysia expects Bun's server. Throws as `Bun.listen` does when the port is in use. */
-export class HttpServer implements DirectFront, House {
-  readonly direct = this;
+export class HttpServer implements HttpFront, House {
   readonly hostname: string;
   readonly port: number;
   readonly scheme: "http" | "https";
   readonly headBytes: number;
   readonly #app: Application;
-  readonly #hot: HotRoutes | undefined;
+  readonly #hot: HotRoutes;
   readonly #listener: Bun.TCPSocketListener<Connection>;
   readonly #connections = new Set<Connection>();
   readonly #epochSeconds: () => number;
@@ -39,7 +52,7 @@ export class HttpServer implements DirectFront, House {
   constructor(app: Application, options: ListenOptions) {
     const { hostname, port, tls, reusePort, door, timer } = options;
     this.#app = app;
-    this.#hot = options.hot;
+    this.#hot = options.hot ?? new Map();
     this.scheme = tls ? "https" : "http";
     this.headBytes = door.headBytes;
     this.#epochSeconds = options.epochSeconds;
@@ -83,9 +96,6 @@ export class HttpServer implements DirectFront, House {
     return this.#stopped.promise;
   }
 
-  /** For handlers, as `Bun.serve` has it: silence has no limit here while a request is served. */
-  timeout(): void {}
-
   requestIP(request: Request): { readonly address: string; readonly port: number } | null {
     return this.#of(request).line;
   }
@@ -94,7 +104,7 @@ export class HttpServer implements DirectFront, House {
     return this.#of(request).request.whole();
   }
 
-  answer(...[request, status, headers, body]: Parameters<DirectFront["answer"]>): Response {
+  answer(...[request, status, headers, body]: Parameters<HttpFront["answer"]>): Response {
     this.#of(request).answer(status, headers, body);
     return TAKEN;
   }
@@ -116,7 +126,7 @@ export class HttpServer implements DirectFront, House {
   handle(exchange: Exchange): void {
     const { method, target } = exchange.request;
     const request = exchange.request as unknown as Request;
-    const hot = method === "POST" ? this.#hot?.get(target) : undefined;
+    const hot = method === "POST" ? this.#hot.get(target) : undefined;
     const made = hot === undefined ? this.#app.fetch(request) : hot({ request, server: this });
     if (!(made instanceof Promise)) send(exchange, made);
     else

@@ -1,5 +1,6 @@
 /** How is a request's body read without holding more than is allowed, or waiting longer? */
 import { doorOf } from "../../config/door.ts";
+import { frontOf } from "../as-response.ts";
 import { type Deadlines, deadlines, type Expiring } from "../deadlines.ts";
 import { bodyTooLarge, bodyTooSlow } from "../errors.ts";
 import type { ErrorAnswer } from "../request.ts";
@@ -21,12 +22,11 @@ export class Bodies {
   }
 
   /** The body, or the answer to one that is too large or too slow. Rejected when the client leaves. */
-  read({ request, server }: Context): Promise<Uint8Array | ErrorAnswer> | Uint8Array | ErrorAnswer {
-    // A slow body has our limit, not that of a silent connection.
-    server?.timeout(request, 0);
+  read(context: Context): Promise<Uint8Array | ErrorAnswer> | Uint8Array | ErrorAnswer {
+    const { request } = context;
     const stated = request.headers.get("content-length");
     if (Number(stated) > this.#maxBytes) return this.#tooLarge;
-    const whole = stated === null ? null : server?.direct?.body(request);
+    const whole = stated === null ? null : frontOf(context).body(request);
     if (whole) return whole;
     const body = stated === null ? this.#unstated(request) : request.bytes();
     return this.#late === null ? body : this.#inTime(body, this.#late);

@@ -20,7 +20,7 @@ export function brokenStream(
   sink.write((kind === "chat" ? chatStreamError : completionStreamError)(error));
   sink.write(DONE);
   sink.end();
-  return http.stream(context, sink);
+  return http.stream(context);
 }
 
 /** The same in another dialect's form, which may have it broken off behind its head: in a turn after this one. */
@@ -37,7 +37,7 @@ export function brokenForm(
   const last = form.failed(error);
   for (const event of [...first, ...(last ?? [])]) sink.write(event);
   if (last !== null) sink.end();
-  const response = http.stream(context, sink);
+  const response = http.stream(context);
   if (last === null) (later ?? atOnce)(0, () => sink.reset());
   return response;
 }

@@ -42,8 +42,6 @@ export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
         const clearCache = query.read("clear_cache", bool, true);
         const wrong = query.wrong();
         if (wrong !== null) return http.error(context, wrong);
-        // With mode=wait this takes as long as the longest answer.
-        server?.timeout(request, 0);
         await engines.pause(how, clearCache);
         return json(context, { status: "paused" });
       },
@@ -66,7 +64,6 @@ export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
         const how = query.read("mode", mode, "abort");
         const wrong = query.wrong();
         if (wrong !== null) return http.error(context, wrong);
-        server?.timeout(request, 0);
         await engines.pause(how, level > 0);
         await engines.sleeps(Number(level) + 1, TAGS);
         return json(context, { status: "sleeping", level });

@@ -14,5 +14,5 @@ export function follow(http: Http, context: Context, log: Log, from: number): Re
   const sink = http.open(context, { onDrain: send, onGone: () => leave() });
   const leave = log.follow(send);
   send();
-  return http.stream(context, sink);
+  return http.stream(context);
 }

@@ -9,7 +9,6 @@ import type { NaturalLength } from "../../content/output-lengths.ts";
 import type { Plays } from "../../content/script.ts";
 import type { Encoder, Vocabulary } from "../../content/types.ts";
 import type { Generation, Outcome, Receiver, Refusal, Submission } from "../../engine/types.ts";
-import type { HotRoutes } from "../sink.ts";
 import type { LogprobSource } from "./logprobs.ts";
 
 /** The engine, as the routes see it. */
@@ -81,8 +80,6 @@ export interface OpenAiOptions {
   readonly accounting: Accounting;
   /** Absent: HTTP requests are not counted. */
   readonly httpAccounting?: HttpAccounting;
-  /** Gets the routes that most requests take. */
-  readonly hot?: HotRoutes;
   readonly renderChat: RenderChat;
   /** Ids that end an answer besides the end of sequence, unless it is to be ignored. */
   readonly endIds?: readonly number[];

@@ -61,8 +61,6 @@ type Stamps = Required<Pick<Generation, "arrivalUs" | "encodedFromUs">>;
 const RANK_HEADER = "x-data-parallel-rank";
 /** Wins over the body. */
 const PRIORITY_HEADER = "x-vllm-priority";
-/** Comment in front of a stream, with `--early-head`: Bun sends the head with the first byte of the body. */
-const EARLY = ": understudy\n\n";
 /** Prompts times `n`: the core has no place for more, and choices that are made to be refused take gigabytes. */
 const CHOICES_MOST = 65_536;
 /** Hashing less than this is too short to be seen in a step's lateness. */
@@ -223,9 +221,8 @@ export class Generator {
       if (refused !== null) return refuse(engineBusy);
       const log = form?.background?.log;
       this.#door.answers(ticket, answer, log ? null : this.#http.visitOf(context));
-      if (config.earlyHead && !log) sink.write(EARLY);
       if (form !== null) (answer as FormStream).write(form.accepted(aboutOf(asked, cut[0]!)));
-      if (!log) return this.#http.stream(context, sink);
+      if (!log) return this.#http.stream(context);
       form!.background!.signal.addEventListener("abort", () => (answer as FormStream).cancel());
       return follow(this.#http, context, log, 0);
     }

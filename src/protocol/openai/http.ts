@@ -5,10 +5,10 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { requestOrdersOf } from "../../config/request-orders.ts";
 import { randomHex } from "../../random.ts";
+import { frontOf } from "../as-response.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../errors.ts";
 import type { ErrorAnswer } from "../request.ts";
 import type { Context, EventSink, HeldBytes, SinkEvents } from "../sink.ts";
-import { SseStream } from "../sse.ts";
 import { Cors } from "./cors.ts";
 import type { HttpVisit, OpenAiOptions } from "./front.ts";
 import { ORDER_HEADER } from "./order-header.ts";
@@ -22,11 +22,8 @@ const EMPTY_HEADERS = { server: "uvicorn", vary: "Origin" };
 const STREAM_HEADERS = { server: "uvicorn", "content-type": "text/event-stream; charset=utf-8", vary: "Origin" };
 const TEXT_HEADERS = { server: "uvicorn", vary: "Origin" };
 
-/** Copying headers that are made costs half of making them. */
-const READY = new Map(
-  [JSON_HEADERS, EMPTY_HEADERS, STREAM_HEADERS].map((headers) => [headers as object, new Headers(headers)]),
-);
-
+/** Stands for the body of a stream that was opened. */
+const OPENED = Symbol("opened");
 const GUARDED = ["/v1", "/v2", "/inference", "/cohere"];
 
 export class Http {
@@ -79,13 +76,13 @@ export class Http {
   }
 
   /** Where the request's stream goes; `waiting` is told of events that the socket has not taken. */
-  open({ request, server }: Context, owner: SinkEvents, waiting: HeldBytes | null = null): EventSink {
-    return server?.direct?.open(request, owner, waiting) ?? new SseStream(owner, waiting);
+  open(context: Context, owner: SinkEvents, waiting: HeldBytes | null = null): EventSink {
+    return frontOf(context).open(context.request, owner, waiting);
   }
 
-  /** The answer whose body is what `open` gave. */
-  stream(context: Context, sink: EventSink): Response {
-    return this.#answer(context, 200, sink, STREAM_HEADERS);
+  /** The answer whose body is what `open` gave for this request. */
+  stream(context: Context): Response {
+    return this.#answer(context, 200, OPENED, STREAM_HEADERS);
   }
 
   error(context: Context, { status, body, headers }: ErrorAnswer): Response {
@@ -140,7 +137,7 @@ export class Http {
   #answer(
     context: Context,
     status: number,
-    body: string | EventSink | null,
+    body: string | typeof OPENED | null,
     headers: Readonly<Record<string, string>>,
   ): Response {
     const { accessLog } = this.#options;
@@ -148,7 +145,10 @@ export class Http {
     if (accessLog !== null) this.#log(context, status, accessLog);
     if (this.#releases) this.#release(context);
     const plain = !this.#adds && this.#cors.off;
-    return sent(context, status, body, plain ? headers : this.#withMore(context.request, status, headers));
+    const all = plain ? headers : this.#withMore(context.request, status, headers);
+    const front = frontOf(context);
+    if (body === OPENED) return front.begin(context.request, status, all);
+    return front.answer(context.request, status, all, body);
   }
 
   /** In the order in which the middleware adds them. */
@@ -170,43 +170,14 @@ export class Http {
     if (request.headers.get(ORDER_HEADER)?.includes('"release":true')) backend.standStill?.(false);
   }
 
-  #log({ request, server }: Context, status: number, log: NonNullable<OpenAiOptions["accessLog"]>): void {
-    const from = server?.requestIP(request) ?? null;
+  #log(context: Context, status: number, log: NonNullable<OpenAiOptions["accessLog"]>): void {
+    const { request } = context;
+    const front = frontOf(context);
+    const from = front.requestIP(request);
     const client = from === null ? "" : `${from.address}:${from.port}`;
-    const version = server?.direct?.version(request) ?? "1.1";
-    log({ client, method: request.method, path: request.url.slice(pathAt(request.url)), status, version });
+    const path = request.url.slice(pathAt(request.url));
+    log({ client, method: request.method, path, status, version: front.version(request) });
   }
-}
-
-/** By the front itself where it takes answers as they are. */
-function sent(
-  { request, server }: Context,
-  status: number,
-  body: string | EventSink | null,
-  headers: Readonly<Record<string, string>>,
-): Response {
-  const direct = server?.direct;
-  if (direct) {
-    const whole = body === null || typeof body === "string";
-    return whole ? direct.answer(request, status, headers, body) : direct.begin(request, status, headers);
-  }
-  const closes = request.headers.get("connection")?.toLowerCase() === "close";
-  return new Response(bunBody(body, headers), {
-    status,
-    headers: closes ? { ...headers, connection: "close" } : (READY.get(headers) ?? headers),
-  });
-}
-
-/** Bun gives texts and bytes a type, and streams none; one that ends at once has its length too. */
-function bunBody(body: string | EventSink | null, headers: Readonly<Record<string, string>>) {
-  if (body instanceof SseStream) return body.body();
-  if (typeof body !== "string" || "content-type" in headers) return body as string | null;
-  return new ReadableStream({
-    start(out) {
-      out.enqueue(new TextEncoder().encode(body));
-      out.close();
-    },
-  });
 }
 
 /** Of one length, so that comparing tells nothing of the key's. */

@@ -8,11 +8,11 @@ import type { Dialect } from "../dialect.ts";
 import { internalError, requestTimedOut, scaleOutDisabled } from "../errors.ts";
 import { reasoningSetup } from "../reasoning.ts";
 import type { Limits } from "../request.ts";
+import { HOT } from "../sink.ts";
 import { toolParserKind } from "../tool-parsers.ts";
 import { Adapters } from "./adapters.ts";
 import type { Server } from "./answer.ts";
 import { Embeddings } from "./embeddings.ts";
-import type { Entry } from "./entry.ts";
 import type { Accounting, OpenAiOptions } from "./front.ts";
 import { Generator } from "./generate.ts";
 import { houseOf } from "./house.ts";
@@ -63,8 +63,6 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
     }
     return refused;
   };
-  const hot = (entry: Entry) => (context: Context) => atDoor(context) ?? generator.answer(context, entry);
-  given.hot?.set("/v1/chat/completions", hot("chat")).set("/v1/completions", hot("completion"));
   return (
     new Elysia({ strictPath: true })
       // Looked at before anything else, for unknown paths as well.
@@ -73,14 +71,14 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
         code === "NOT_FOUND" ? http.fallback({ request, server }) : http.error({ request, server }, internalError),
       )
       // Elysia makes of the context what a handler names.
-      .post("/v1/chat/completions", ({ request, server }) => generator.answer({ request, server }, "chat"), NO_PARSING)
+      .post("/v1/chat/completions", ({ request, server }) => generator.answer({ request, server }, "chat"), HOT)
       .post(
         "/v1/chat/completions/batch",
         ({ request, server }) => generator.answer({ request, server }, "batch"),
         NO_PARSING,
       )
       .post("/invocations", ({ request, server }) => generator.answer({ request, server }, "invocation"), NO_PARSING)
-      .post("/v1/completions", ({ request, server }) => generator.answer({ request, server }, "completion"), NO_PARSING)
+      .post("/v1/completions", ({ request, server }) => generator.answer({ request, server }, "completion"), HOT)
       .post("/tokenize", ({ request, server }) => tokenizer.tokenize({ request, server }), NO_PARSING)
       .post("/detokenize", ({ request, server }) => tokenizer.detokenize({ request, server }), NO_PARSING)
       .get("/v1/models", ({ request, server }) => http.json({ request, server }, models()))

@@ -23,15 +23,8 @@ export interface Verdict {
   readonly wrong: string | null;
 }
 
-/** Our own server on sockets has the recordings' heads to the byte, Bun's has the same lines. */
-export type HttpServer = "bun" | "socket";
-
 /** All cases, one after the other; `told` hears of each. */
-export async function playAll(
-  { cases, model, clean }: Folder,
-  told: (verdict: Verdict) => void,
-  http: HttpServer = "socket",
-): Promise<void> {
+export async function playAll({ cases, model, clean }: Folder, told: (verdict: Verdict) => void): Promise<void> {
   const ids = new Ids();
   for (const group of groupsOf(cases)) {
     const folder = mkdtempSync(join(tmpdir(), "understudy-api-"));
@@ -39,14 +32,12 @@ export async function playAll(
     try {
       const script = join(folder, "scripts.json");
       writeFileSync(script, JSON.stringify({ scripts: group.flatMap(scriptsOf) }));
-      server = await serve([...flagsOf(group[0]!, model, script), "--http-server", http], group[0]!.server_env ?? {});
+      server = await serve(flagsOf(group[0]!, model, script), group[0]!.server_env ?? {});
       const port = Number(new URL(server.url).port);
       for (const one of group) {
         // Recordings may leave the engine paused, and were made in another order.
         if (one.server_env?.VLLM_SERVER_DEV_MODE) await fetch(`${server.url}/resume`, { method: "POST" });
-        const wrong = await new Player(port, clean, ids, http === "socket")
-          .play(one)
-          .catch((error: Error) => error.message);
+        const wrong = await new Player(port, clean, ids).play(one).catch((error: Error) => error.message);
         told({ name: one.name, wrong });
       }
     } catch (error) {
@@ -90,13 +81,11 @@ class Player {
   readonly #port: number;
   readonly #clean: Clean;
   readonly #ids: Ids;
-  readonly #exactHeads: boolean;
 
-  constructor(port: number, clean: Clean, ids: Ids, exactHeads: boolean) {
+  constructor(port: number, clean: Clean, ids: Ids) {
     this.#port = port;
     this.#clean = clean;
     this.#ids = ids;
-    this.#exactHeads = exactHeads;
   }
 
   /** What is wrong; null: nothing. */
@@ -141,7 +130,7 @@ class Player {
     // What is got was made before.
     const repeated = request.method === "GET";
     const wrong = difference(response, played.response, freeOrder) ?? (repeated ? null : this.#ids.wrong(played));
-    return wrong ?? (this.#exactHeads ? headDifference(played) : null);
+    return wrong ?? headDifference(played);
   }
 }
 
