@@ -81,5 +81,5 @@ save("short", {
   costs,
   times: times("ours"),
   logging: times("logging"),
-  bun: times("bun"),
+  bunServer: times("bun"),
 });

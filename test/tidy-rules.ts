@@ -108,7 +108,7 @@ const inRoom = (rooms: readonly string[]) => (path: string) => path.startsWith("
 const isSource = (path: string) => /^(src|assembly|test|bench|scripts)\/.*\.(ts|c|h)$/.test(path);
 const RULES_THEMSELVES = /^test\/tidy(-rules|\.test)\.ts$/;
 const isText = (path: string) =>
-  /\.(ts|c|h|json|jsonc|md|toml|yaml|yml|html|py|sh|lock)$|^\.ci\/run$|^bin\//.test(path);
+  /\.(ts|c|h|json|jsonl|jsonc|md|toml|yaml|yml|html|py|sh|lock)$|^\.ci\/run$|^bin\//.test(path);
 
 function search(pattern: RegExp, text: string): string | undefined {
   const match = pattern.exec(text);

@@ -69,6 +69,7 @@ const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
   ["a TODO names its issue", "src/app.ts", "// TODO later"],
   ["no path of somebody's machine", "README.md", "see /work/shared/x"],
   ["no path of somebody's machine", "src/app.ts", 'open("/tmp/x")'],
+  ["no path of somebody's machine", "bench/results/stream.jsonl", '{"path":"/work/main/build/paced.template"}'],
   ["no host of a package registry", "bun.lock", '"https://registry.npmjs.org/yaml/-/yaml-2.9.1.tgz"'],
 ];
 
