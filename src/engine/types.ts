@@ -12,10 +12,6 @@ export enum Finish {
   Repetition = 4,
 }
 
-/** Bit of a script's id, and how many ids one step may give: FED_MORE and STEP_TOKENS of the core. */
-export const SAME_STEP = 2 ** 31;
-export const STEP_TOKENS_MAX = 32;
-
 /** One sequence to generate, free of any dialect. A request with `n` choices is `n` generations. */
 export interface Generation {
   /** The request's name in the truth log, when there is one; the order of submission else. */
@@ -41,7 +37,7 @@ export interface Generation {
   readonly skipReadingPrefixCache: boolean;
   /** It waits for something of its own (a grammar that is not compiled) and is not admitted before `Submission.release`. */
   readonly blocked?: boolean;
-  /** Number of its LoRA adapter, from 1 and below ADAPTERS; absent or 0: none. */
+  /** Number of its LoRA adapter, from 1 to ADAPTERS_MOST (config/core-limits.ts); absent or 0: none. */
   readonly adapter?: number;
   /** The engine that must take it, by its place in the fleet; absent: whichever the balancing picks. */
   readonly rank?: number;
@@ -55,7 +51,7 @@ export interface Generation {
   readonly transferUs?: number | undefined;
   /**
    * The whole answer when it is known beforehand (tests, scripted content); else the engine draws it. An id with the bit
-   * SAME_STEP comes in one step with the id after it; at most STEP_TOKENS_MAX ids make a step.
+   * SAME_STEP comes in one step with the id after it; at most STEP_IDS_MOST ids make a step (config/core-limits.ts).
    */
   readonly script?: Script;
 }
