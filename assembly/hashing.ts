@@ -1,5 +1,6 @@
 // What identifies a block's content? The parent's hash and the block's tokens, folded one by one; adapter and salt
-// enter the first parent. 64 bits, never 0. Wire hashes (SHA-256) are made outside, when somebody listens.
+// enter the first parent. 64 bits, never 0. These are the core's own hashes: KV events
+// (events.ts) carry them too, and not the SHA-256 or xxHash that vLLM can be told to use.
 
 export function rootHash(lora: i32, saltLo: i32, saltHi: i32): u64 {
   return fold(fold(fold(0x9e3779b97f4a7c15, lora), saltLo), saltHi);

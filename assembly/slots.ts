@@ -63,8 +63,36 @@ export class Row {
     store<i64>(at, load<i64>(at, offsetof<Row>("inFlight")) + by, offsetof<Row>("inFlight"));
   }
 }
-if (offsetof<Row>("inFlight") !== Field.InFlight << 2) ERROR("Row and Field disagree");
-if (offsetof<Row>("pageCount") !== Field.PageCount << 2) ERROR("Row and Field disagree");
+if (offsetof<Row>("openHash") !== Field.OpenHash << 2) ERROR("Row and Field disagree on openHash");
+if (offsetof<Row>("lastTokenUs") !== Field.LastTokenUs << 2) ERROR("Row and Field disagree on lastTokenUs");
+if (offsetof<Row>("generation") !== Field.Generation << 2) ERROR("Row and Field disagree on generation");
+if (offsetof<Row>("flags") !== Field.Flags << 2) ERROR("Row and Field disagree on flags");
+if (offsetof<Row>("inFlight") !== Field.InFlight << 2) ERROR("Row and Field disagree on inFlight");
+if (offsetof<Row>("placeholders") !== Field.Placeholders << 2) ERROR("Row and Field disagree on placeholders");
+if (offsetof<Row>("computed") !== Field.Computed << 2) ERROR("Row and Field disagree on computed");
+if (offsetof<Row>("quietUntil") !== Field.QuietUntil << 2) ERROR("Row and Field disagree on quietUntil");
+if (offsetof<Row>("outputs") !== Field.Outputs << 2) ERROR("Row and Field disagree on outputs");
+if (offsetof<Row>("calmUntil") !== Field.CalmUntil << 2) ERROR("Row and Field disagree on calmUntil");
+if (offsetof<Row>("seed") !== Field.Seed << 2) ERROR("Row and Field disagree on seed");
+if (offsetof<Row>("template") !== Field.Template << 2) ERROR("Row and Field disagree on template");
+if (offsetof<Row>("fullAt") !== Field.FullAt << 2) ERROR("Row and Field disagree on fullAt");
+if (offsetof<Row>("storeAt") !== Field.StoreAt << 2) ERROR("Row and Field disagree on storeAt");
+if (offsetof<Row>("status") !== Field.Status << 2) ERROR("Row and Field disagree on status");
+if (offsetof<Row>("prompt") !== Field.Prompt << 2) ERROR("Row and Field disagree on prompt");
+if (offsetof<Row>("drafts") !== Field.Drafts << 2) ERROR("Row and Field disagree on drafts");
+if (offsetof<Row>("stale") !== Field.Stale << 2) ERROR("Row and Field disagree on stale");
+if (offsetof<Row>("dropStale") !== Field.DropStale << 2) ERROR("Row and Field disagree on dropStale");
+if (offsetof<Row>("isChunk") !== Field.IsChunk << 2) ERROR("Row and Field disagree on isChunk");
+if (offsetof<Row>("maxTokens") !== Field.MaxTokens << 2) ERROR("Row and Field disagree on maxTokens");
+if (offsetof<Row>("minTokens") !== Field.MinTokens << 2) ERROR("Row and Field disagree on minTokens");
+if (offsetof<Row>("eosAt") !== Field.EosAt << 2) ERROR("Row and Field disagree on eosAt");
+if (offsetof<Row>("lastOutput") !== Field.LastOutput << 2) ERROR("Row and Field disagree on lastOutput");
+if (offsetof<Row>("tableCount") !== Field.TableCount << 2) ERROR("Row and Field disagree on tableCount");
+if (offsetof<Row>("hashCount") !== Field.HashCount << 2) ERROR("Row and Field disagree on hashCount");
+if (offsetof<Row>("cachedCount") !== Field.CachedCount << 2) ERROR("Row and Field disagree on cachedCount");
+if (offsetof<Row>("firstPage") !== Field.FirstPage << 2) ERROR("Row and Field disagree on firstPage");
+if (offsetof<Row>("lastPage") !== Field.LastPage << 2) ERROR("Row and Field disagree on lastPage");
+if (offsetof<Row>("pageCount") !== Field.PageCount << 2) ERROR("Row and Field disagree on pageCount");
 if (offsetof<Row>("placeholders") !== offsetof<Row>("inFlight") + 4) ERROR("in flight and placeholders are no pair");
 if (offsetof<Row>() > <usize>ROW_BYTES) ERROR("a row is larger than ROW_BYTES");
 

@@ -28,9 +28,9 @@ export function takeSteps(): void {
   rowTokens = column(RING * maxNumSeqs);
   rowFlags = column(RING * maxNumSeqs);
   counts = column(RING);
-  preempted = column(maxNumSeqs + 1);
-  undone = column(maxNumSeqs + 1);
-  refused = column(maxNumSeqs + 2);
+  preempted = column(maxNumSeqs);
+  undone = column(maxNumSeqs);
+  refused = column(maxNumSeqs + 1);
   ended = column(SLOTS);
   reported = column(SLOTS);
 }
@@ -83,8 +83,10 @@ export function firstRow(step: i32): i32 {
   return (step & (RING - 1)) * maxNumSeqs;
 }
 
+// A plan preempts, takes back and refuses at most once per running request, and refuses one admission more.
 export function notePreempted(handle: i32): void {
-  if (preemptedCount < maxNumSeqs) preempted[preemptedCount++] = handle;
+  assert(preemptedCount < maxNumSeqs, "more requests were preempted than can run");
+  preempted[preemptedCount++] = handle;
 }
 export function clearPreempted(): void {
   preemptedCount = 0;
@@ -93,11 +95,14 @@ export function sealPreempted(): void {
   setWord(Word.PlanPreempted, preemptedCount);
 }
 export function noteUndone(handle: i32): void {
-  if (undoneCount < maxNumSeqs) undone[undoneCount++] = handle;
+  assert(undoneCount < maxNumSeqs, "more rows were taken back than a plan can have");
+  undone[undoneCount++] = handle;
 }
 export function noteRefused(handle: i32): void {
-  if (refusedCount < maxNumSeqs + 2) refused[refusedCount++] = handle;
+  assert(refusedCount <= maxNumSeqs, "blocks were refused more often than a plan asks for them");
+  refused[refusedCount++] = handle;
 }
+/** Without a plan in between more requests can come and go than there are slots: the list names the first SLOTS of them. */
 export function noteEnded(handle: i32): void {
   if (endedCount < SLOTS) ended[endedCount++] = handle;
 }

@@ -1,5 +1,6 @@
 /** What happened outside the core? Every generation request is counted exactly once by its outcome. */
 import { ALL_SECONDS } from "./config/http-counts.ts";
+import { FRONT_NAMES, type FRONT_NUMBERS, type NumbersOf } from "./engine/numbers.ts";
 import type { FrontSnapshot, FrontView, HttpView, Outcome } from "./engine/types.ts";
 
 const NO_HTTP: HttpView = {
@@ -59,23 +60,11 @@ export class Accounts implements FrontView {
 
   /** A copy. */
   snapshot(): FrontSnapshot {
-    const { outcomes, requestsOpen, streamsOpen, bytesHeld, workerRestarts } = this;
-    const { rejectedByRequests, rejectedByTokens } = this;
     const { routes, duration } = this.http;
     const { bounds, buckets, sum, count } = duration;
     const http = { routes: Array.from(routes), duration: { bounds, buckets: Array.from(buckets), sum, count } };
-    const counts = { requestsOpen, streamsOpen, bytesHeld, workerRestarts, rejectedByRequests, rejectedByTokens };
-    const tools = {
-      toolsStreamCalledChat: this.toolsStreamCalledChat,
-      toolsStreamCalledResponses: this.toolsStreamCalledResponses,
-      toolsStreamPlainChat: this.toolsStreamPlainChat,
-      toolsStreamPlainResponses: this.toolsStreamPlainResponses,
-      toolsWholeCalledChat: this.toolsWholeCalledChat,
-      toolsWholeCalledResponses: this.toolsWholeCalledResponses,
-      toolsWholePlainChat: this.toolsWholePlainChat,
-      toolsWholePlainResponses: this.toolsWholePlainResponses,
-    };
-    return { outcomes: { ...outcomes }, ...counts, ...tools, http };
+    const numbers = Object.fromEntries(FRONT_NAMES.map((name) => [name, this[name]]));
+    return { ...(numbers as unknown as NumbersOf<typeof FRONT_NUMBERS>), outcomes: { ...this.outcomes }, http };
   }
 }
 

@@ -29,7 +29,7 @@ export function grow(slot: i32, n: i32, computed: i32): i32 {
     if (taken > blocksFree()) return NONE;
     for (let i = 0; i < taken; i++) appendBlock(slot, acquireBlock());
   }
-  store(slot, after);
+  enterFull(slot, after);
   return taken;
 }
 
@@ -72,12 +72,12 @@ export function admit(slot: i32, n: i32, hits: i32): i32 {
   }
   setCached(slot, hits);
   for (let i = 0; i < needed; i++) appendBlock(slot, acquireBlock());
-  store(slot, after);
+  enterFull(slot, after);
   return needed;
 }
 
 /** Enters the blocks that are full up to `tokens`, as far as their content is known. */
-export function store(slot: i32, tokens: i32): void {
+export function enterFull(slot: i32, tokens: i32): void {
   const from = row(slot).cachedCount;
   if (tokens < row(slot).storeAt) return;
   const full = min(tokens / blockSize, row(slot).hashCount);

@@ -57,7 +57,7 @@ import {
   stopPage,
 } from "../slots";
 import { closeStep, firstRow, rowFlags, rowHandle, rowsOf, rowTokens } from "../steps";
-import { store as storeBlocks } from "./allocate";
+import { enterFull } from "./allocate";
 import { applyClosed, countEnd, release } from "./end";
 import { calmUntil } from "./plain";
 
@@ -174,7 +174,7 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
   if (have - before > 1) r.quietUntil = 0;
   if (asyncScheduling && !isStale && r.placeholders > 0) {
     r.placeholders = r.placeholders - 1;
-    if (r.status === Status.Running && prefixCaching) storeBlocks(slot, r.computed - r.inFlight);
+    if (r.status === Status.Running && prefixCaching) enterFull(slot, r.computed - r.inFlight);
   }
   if (before === 0) {
     outFlags |= OUT_FIRST;

@@ -4,6 +4,7 @@ import { root } from "../lib/results.ts";
 import { dumped, eventsIn, packed, units } from "../lib/template.ts";
 
 export interface Template {
+  /** From the repository's root: it is kept with the figures. */
   readonly path: string;
   readonly units: number;
   readonly events: number;
@@ -19,7 +20,7 @@ export async function capture(port: number, body: unknown, name: string): Promis
   // The role's event may share the first chunk, the end mark the last.
   const merged = parts.slice(1, -1).filter((part) => eventsIn(part) !== 1).length;
   if (merged > 0) throw new Error(`${merged} chunks of the captured stream are merged ones: the reader was too slow`);
-  const path = `${root}build/bench/${name}.template`;
-  await Bun.write(path, packed(parts));
+  const path = `build/bench/${name}.template`;
+  await Bun.write(root + path, packed(parts));
   return { path, units: parts.length, events: eventsIn(response), bytes: response.length };
 }

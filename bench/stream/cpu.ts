@@ -5,6 +5,7 @@ import { type Cpu, cpuOf, program, type Running, SERVER_CORE, serverCommand, sta
 import { chat, prose } from "../lib/prompt.ts";
 import { complete, read } from "../lib/reader.ts";
 import { bar, figure, progress, table } from "../lib/report.ts";
+import { root } from "../lib/results.ts";
 import { capture, type Template } from "./capture.ts";
 
 const STREAMS = 64;
@@ -74,7 +75,7 @@ export async function cpuPerToken() {
   progress("cpu: starting");
   const ours = await start(serverCommand(FREE_FLAGS), { core: SERVER_CORE });
   const template = await capture(ours.port, body, "cpu");
-  const words = [program("anchor"), "--template", template.path, "--wait", String(STREAMS)];
+  const words = [program("anchor"), "--template", root + template.path, "--wait", String(STREAMS)];
   const anchor = await start(words, { core: SERVER_CORE });
   const runs: Runs[] = [];
   let dropped = 0;

@@ -136,7 +136,7 @@ async function streamAll(
 
 async function runAnchor({ streams, periodUs }: Case, tokens: number, template: Template) {
   const log = `${folder}/anchor-steps.f64`;
-  const words = [program("anchor"), "--template", template.path, "--wait", String(streams), "--log", log];
+  const words = [program("anchor"), "--template", root + template.path, "--wait", String(streams), "--log", log];
   words.push("--events", String(tokens + template.units - 200), "--period-us", String(periodUs));
   const anchor = await start(words, { core: SERVER_CORE });
   let cpuUs: number;

@@ -1,5 +1,5 @@
 /** What can `understudy serve` be told? The one table behind flags, environment, file, help and documentation. */
-
+import { ADAPTERS_MOST, REQUESTS_MOST } from "../config/core-limits.ts";
 import { TRUTH_REQUESTS } from "../config/defaults.ts";
 import { CURRENT, PROFILES, profileName } from "../config/metrics-profiles.ts";
 import { BUG_NAMES, FIX_NAMES } from "../config/types.ts";
@@ -22,10 +22,6 @@ import {
 import { stepOptions } from "./step-options.ts";
 import { tritonOptions } from "./triton-options.ts";
 import { wireOptions } from "./wire-options.ts";
-
-/** Bounds of the core: requests that can be running, and numbers of LoRA adapters. */
-const SLOTS = 65536;
-const ADAPTERS = 4096;
 
 /** Processes of one server. */
 const WORKERS_MAX = 64;
@@ -170,13 +166,13 @@ export const serveOptions = {
       "Engines behind this server, each with its own queue and KV pool; requests are balanced as vLLM does. Also -dp.",
   },
   "max-num-seqs": {
-    ...integer(1, SLOTS),
+    ...integer(1, REQUESTS_MOST),
     group: "Scheduler",
     default: "by the preset's GPU",
     about: "Most sequences in one step.",
   },
   "max-num-active-seqs": {
-    ...integer(1, SLOTS),
+    ...integer(1, REQUESTS_MOST),
     group: "Scheduler",
     default: "max-num-seqs",
     about: "Most requests that admission lets run; at most max-num-seqs.",
@@ -267,7 +263,7 @@ export const serveOptions = {
     about: "LoRA adapters may be used; how many at once, is max-loras.",
   },
   "max-loras": {
-    ...integer(1, ADAPTERS - 1),
+    ...integer(1, ADAPTERS_MOST),
     group: "LoRA",
     default: "1",
     about: "Most different adapters that run at once; requests for others are passed over until one is free.",

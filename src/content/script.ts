@@ -3,6 +3,8 @@
  * file of `--script`. Reading checks everything: a script that is taken can be played.
  */
 
+import { STEP_IDS_MOST } from "../config/core-limits.ts";
+
 /** What one generation says. */
 export interface Sequence {
   /** Ids by step of the engine, each of 1 to 32; after the last one the end of sequence. */
@@ -59,7 +61,6 @@ export class BrokenScript extends Error {
 
 export const NO_PLAYS: Plays = { named: new Map(), queue: [] };
 
-const STEP_IDS_MAX = 32;
 /** Tool calls of one answer. */
 const CALLS_MAX = 128;
 const ID_MAX = 2 ** 31 - 1;
@@ -185,8 +186,8 @@ function readSequence(value: unknown, where: string): Sequence {
   } = object(value, where, ["steps", "finish", "minus_infinity_at"]);
   if (!Array.isArray(steps) || steps.length > STEPS_MAX) throw new BrokenScript(`${where}.steps must be a list`);
   for (const [at, step] of steps.entries()) {
-    const fits = Array.isArray(step) && step.length > 0 && step.length <= STEP_IDS_MAX && step.every(isId);
-    if (!fits) throw new BrokenScript(`${where}.steps[${at}] must be a list of 1 to ${STEP_IDS_MAX} token ids`);
+    const fits = Array.isArray(step) && step.length > 0 && step.length <= STEP_IDS_MOST && step.every(isId);
+    if (!fits) throw new BrokenScript(`${where}.steps[${at}] must be a list of 1 to ${STEP_IDS_MOST} token ids`);
   }
   if (finish !== undefined && !isFinish(finish)) throw new BrokenScript(`${where}.finish takes ${FINISHES.join(", ")}`);
   if (!Array.isArray(positions) || !positions.every(isId))

@@ -1,11 +1,8 @@
 /** Who uses which LoRA adapter? Counts of the core, and what vLLM's front end has heard of; both as the last update left them. */
-import { ADAPTERS, Word } from "../../assembly/layout.ts";
+import { Word } from "../../assembly/layout.ts";
 import type { Core } from "../core/core.ts";
 import type { Live } from "./live.ts";
 import type { AdapterSnapshot } from "./types.ts";
-
-/** The largest number that an adapter can have. */
-export const MOST_ADAPTERS = ADAPTERS - 1;
 
 export class Adapters {
   readonly #core: Core;

@@ -1,6 +1,7 @@
 /** How punctual is the loop? Counts how late each step's writing began, how long it took, and every re-base of the clock. */
 import { LOOP_BOUNDS } from "../config/buckets.ts";
 import { LATE_US } from "./causes.ts";
+import { LOOP_HISTOGRAMS } from "./numbers.ts";
 import type { HistogramSnapshot, HistogramView, LoopSnapshot, LoopView } from "./types.ts";
 
 class Counts implements HistogramView {
@@ -76,14 +77,12 @@ export class Lateness implements LoopView {
   }
 
   snapshot(): LoopSnapshot {
+    const { clockRebasedSeconds, stepsLate } = this;
+    const histograms = Object.fromEntries(LOOP_HISTOGRAMS.map((name) => [name, this[name].snapshot()]));
     return {
-      stepStartLateness: this.stepStartLateness.snapshot(),
-      stepEndLateness: this.stepEndLateness.snapshot(),
-      stepWriteDuration: this.stepWriteDuration.snapshot(),
-      stepHostTime: this.stepHostTime.snapshot(),
-      eventLoopDelay: this.eventLoopDelay.snapshot(),
-      clockRebasedSeconds: this.clockRebasedSeconds,
-      stepsLate: this.stepsLate,
+      clockRebasedSeconds,
+      stepsLate,
+      ...(histograms as Record<(typeof LOOP_HISTOGRAMS)[number], HistogramSnapshot>),
     };
   }
 }

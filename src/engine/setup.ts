@@ -1,31 +1,10 @@
 /** From the user's configuration to the core's words and tables. */
-import { Config, FIX_ABORT_COUNTED, FIX_ABORT_TIMES, Histogram, TimingKind } from "../../assembly/layout.ts";
+import { Config, FIX_ABORT_COUNTED, FIX_ABORT_TIMES, TimingKind } from "../../assembly/layout.ts";
 import { histogramBounds } from "../config/buckets.ts";
 import { faster, noiseFaster } from "../config/timing.ts";
 import type { EngineConfig, FixName, StepNoise, Timing } from "../config/types.ts";
 import type { CoreSetup } from "../core/core.ts";
-import type { HistogramName } from "./types.ts";
-
-/** The core's histograms in memory order, and from its unit (microseconds or tokens) to the printed one. */
-export const HISTOGRAMS: readonly { readonly name: HistogramName; readonly unit: number }[] = [
-  { name: "timeToFirstToken", unit: 1e6 },
-  { name: "interTokenLatency", unit: 1e6 },
-  { name: "e2eLatency", unit: 1e6 },
-  { name: "queueTime", unit: 1e6 },
-  { name: "prefillTime", unit: 1e6 },
-  { name: "decodeTime", unit: 1e6 },
-  { name: "inferenceTime", unit: 1e6 },
-  { name: "timePerOutputToken", unit: 1e6 },
-  { name: "promptTokens", unit: 1 },
-  { name: "generationTokens", unit: 1 },
-  { name: "maxTokens", unit: 1 },
-  { name: "iterationTokens", unit: 1 },
-  { name: "requestPreemptions", unit: 1 },
-  { name: "prefillComputed", unit: 1 },
-  { name: "requestChoices", unit: 1 },
-  { name: "longestChoice", unit: 1 },
-];
-if (HISTOGRAMS.length !== Histogram.Count) throw new Error("the core has other histograms than the engine names");
+import { HISTOGRAMS } from "./numbers.ts";
 
 const FIXES: Readonly<Record<FixName, number>> = {
   "abort-counted": FIX_ABORT_COUNTED,

@@ -3,13 +3,13 @@
  * vLLM sends its scheduler's statistics with each update: what its schedule counts (lookups in the prefix cache) and its
  * gauges show as they stood then. All else moves at updates and ends only.
  */
-import { FINE_WIDTH, HISTOGRAM_WIDTH, Reason, Total, Word } from "../../assembly/layout.ts";
+import { FINE_WIDTH, HISTOGRAM_WIDTH, Reason, Total } from "../../assembly/layout.ts";
 import { histogramBounds } from "../config/buckets.ts";
 import type { Core } from "../core/core.ts";
 import type { LastPlan } from "./last-plan.ts";
+import { ENGINE_NAMES, ENGINE_NUMBERS, HISTOGRAMS, type NumberSources, type NumbersOf } from "./numbers.ts";
 import type { EngineOptions } from "./options.ts";
 import type { Passages } from "./passage.ts";
-import { HISTOGRAMS } from "./setup.ts";
 import type {
   AdapterSnapshot,
   EngineSnapshot,
@@ -23,23 +23,14 @@ import type {
 /** `now`: as it stands; `step`: as the last update left it. */
 export type Fresh = "now" | "step";
 
-/** What moves between an update and the next, held after each: words, then totals. */
-const WORDS = [Word.Running, Word.Waiting, Word.Deferred, Word.BlocksFree] as const;
-const TOTALS = [
-  Total.Preemptions,
-  Total.PrefixQueries,
-  Total.PrefixHits,
-  Total.PreemptedQueries,
-  Total.PreemptedHits,
-] as const;
-
 const NONE: ArrayLike<number> = [];
 const AWAKE = { sleep: 0 };
 
 export class Snapshots {
   readonly #core: Core;
-  readonly #words = new Int32Array(WORDS.length);
-  readonly #totals = new Float64Array(TOTALS.length);
+  /** As the last update left them. */
+  readonly #words: Int32Array;
+  readonly #told: Float64Array;
   readonly #views: Readonly<Record<Fresh, EngineView>>;
 
   constructor(
@@ -54,24 +45,28 @@ export class Snapshots {
       HISTOGRAMS.map(({ name, unit }, index) => [name, new HistogramOf(core, index, bounds[name], unit)]),
     ) as unknown as EngineView["histograms"];
     const { words, totals } = core.views;
-    const usable = config.numGpuBlocks - 1;
-    const held = {
-      word: (word: (typeof WORDS)[number]) => this.#words[WORDS.indexOf(word)]!,
-      total: (total: (typeof TOTALS)[number]) => this.#totals[TOTALS.indexOf(total)]!,
+    this.#words = words.slice();
+    this.#told = totals.slice();
+    const fixed = {
+      totals,
+      plan,
+      blocksUsable: config.numGpuBlocks - 1,
+      coreMemoryBytes: totals.buffer.byteLength,
+      state: sleep,
     };
-    const live = { word: (word: Word) => words[word]!, total: (total: Total) => totals[total]! };
+    const viewOf = (moving: Pick<NumberSources, "words" | "told">) =>
+      new CoreNumbers({ ...fixed, ...moving }, histograms, adapters, passages ?? null) as CoreNumbers & CoreCounts;
     this.#views = {
-      now: new CoreNumbers(core, histograms, usable, live, plan, adapters, passages ?? null, sleep),
-      step: new CoreNumbers(core, histograms, usable, held, plan, adapters, passages ?? null, sleep),
+      now: viewOf({ words, told: totals }),
+      step: viewOf({ words: this.#words, told: this.#told }),
     };
-    this.hold();
   }
 
   /** The end of a step: what `step` shows until the next. */
   hold(): void {
     const { words, totals } = this.#core.views;
-    for (let i = 0; i < WORDS.length; i++) this.#words[i] = words[WORDS[i]!]!;
-    for (let i = 0; i < TOTALS.length; i++) this.#totals[i] = totals[TOTALS[i]!]!;
+    this.#words.set(words);
+    this.#told.set(totals);
   }
 
   /** Moves on; reading it allocates nothing. */
@@ -90,108 +85,33 @@ export class Snapshots {
   }
 }
 
-interface Moving {
-  word(word: (typeof WORDS)[number]): number;
-  total(total: (typeof TOTALS)[number]): number;
-}
+type CoreCounts = NumbersOf<typeof ENGINE_NUMBERS>;
 
-class CoreNumbers implements EngineView {
+/** An `EngineView`: its numbers are those of ENGINE_NUMBERS, read where they stand. */
+class CoreNumbers implements Omit<EngineView, keyof CoreCounts> {
   readonly finished: Float64Array;
-  readonly coreMemoryBytes: number;
-  readonly #totals: Float64Array;
+
+  static {
+    for (const [name, { read }] of Object.entries(ENGINE_NUMBERS)) {
+      Object.defineProperty(CoreNumbers.prototype, name, {
+        get(this: CoreNumbers) {
+          return read(this.sources);
+        },
+      });
+    }
+  }
 
   constructor(
-    core: Core,
+    readonly sources: NumberSources,
     readonly histograms: EngineView["histograms"],
-    readonly blocksUsable: number,
-    readonly moving: Moving,
-    readonly plan: LastPlan,
     readonly adapters: readonly AdapterSnapshot[],
     readonly counted: Passages | null,
-    readonly state: Pick<EngineSnapshot, "sleep">,
   ) {
-    this.#totals = core.views.totals;
-    this.coreMemoryBytes = core.views.totals.buffer.byteLength;
-    this.finished = this.#totals.subarray(Total.FinishedStop, Total.FinishedStop + Reason.Repetition + 1);
+    this.finished = sources.totals.subarray(Total.FinishedStop, Total.FinishedStop + Reason.Repetition + 1);
   }
 
-  get running() {
-    return this.moving.word(Word.Running);
-  }
-  get waiting() {
-    return this.moving.word(Word.Waiting) - this.deferred;
-  }
-  get deferred() {
-    return this.moving.word(Word.Deferred);
-  }
-  get kvUsage() {
-    return 1 - this.moving.word(Word.BlocksFree) / this.blocksUsable;
-  }
-  get blocksUsed() {
-    return this.blocksUsable - this.moving.word(Word.BlocksFree);
-  }
-  get steps() {
-    return this.#totals[Total.Steps]!;
-  }
-  get takenUs() {
-    return this.plan.takenUs;
-  }
-  get iterations() {
-    return this.plan.taken;
-  }
-  get busyUs() {
-    return this.plan.busyUs;
-  }
-  get planRequests() {
-    return this.plan.requests;
-  }
-  get planScheduled() {
-    return this.plan.scheduled;
-  }
-  get planPrefills() {
-    return this.plan.prefills;
-  }
-  get planPrefillTokens() {
-    return this.plan.prefillTokens;
-  }
-  get planPreempted() {
-    return this.plan.preempted;
-  }
-  get sleep() {
-    return this.state.sleep;
-  }
   get passages() {
     return this.counted?.numbers ?? NONE;
-  }
-  get promptTokens() {
-    return this.#totals[Total.PromptTokens]!;
-  }
-  get promptTokensCached() {
-    return this.#totals[Total.PromptTokensCached]!;
-  }
-  get generationTokens() {
-    return this.#totals[Total.GenerationTokens]!;
-  }
-  get preemptions() {
-    return this.moving.total(Total.Preemptions);
-  }
-  get preemptionsTold() {
-    return this.#totals[Total.PreemptionsTold]!;
-  }
-  get abortedByEngine() {
-    return this.#totals[Total.FinishedEngineAbort]!;
-  }
-  get prefixQueries() {
-    return this.moving.total(Total.PrefixQueries);
-  }
-  get prefixHits() {
-    return this.moving.total(Total.PrefixHits);
-  }
-  get preemptedQueries() {
-    return this.moving.total(Total.PreemptedQueries);
-  }
-  get preemptedHits() {
-    return this.moving.total(Total.PreemptedHits);
   }
 }
 
@@ -231,33 +151,7 @@ function copyOf(view: EngineView): EngineSnapshot {
     count,
   });
   return {
-    running: view.running,
-    waiting: view.waiting,
-    deferred: view.deferred,
-    kvUsage: view.kvUsage,
-    blocksUsed: view.blocksUsed,
-    blocksUsable: view.blocksUsable,
-    steps: view.steps,
-    takenUs: view.takenUs,
-    iterations: view.iterations,
-    busyUs: view.busyUs,
-    planRequests: view.planRequests,
-    planScheduled: view.planScheduled,
-    planPrefills: view.planPrefills,
-    planPrefillTokens: view.planPrefillTokens,
-    planPreempted: view.planPreempted,
-    sleep: view.sleep,
-    coreMemoryBytes: view.coreMemoryBytes,
-    promptTokens: view.promptTokens,
-    promptTokensCached: view.promptTokensCached,
-    generationTokens: view.generationTokens,
-    preemptions: view.preemptions,
-    preemptionsTold: view.preemptionsTold,
-    abortedByEngine: view.abortedByEngine,
-    prefixQueries: view.prefixQueries,
-    prefixHits: view.prefixHits,
-    preemptedQueries: view.preemptedQueries,
-    preemptedHits: view.preemptedHits,
+    ...(Object.fromEntries(ENGINE_NAMES.map((name) => [name, view[name]])) as unknown as CoreCounts),
     finished: Array.from(view.finished) as unknown as EngineSnapshot["finished"],
     histograms: Object.fromEntries(HISTOGRAMS.map(({ name }) => [name, histogram(view.histograms[name])])) as Record<
       HistogramName,

@@ -2,6 +2,17 @@
  * What the layers above the engine see of it, and what it asks of them. Types only.
  * Times are microseconds on the engine's clock, held in doubles; ids and counts are whole numbers.
  */
+import type { Histogram } from "../../assembly/layout.ts";
+import type {
+  ADAPTER_NUMBERS,
+  ENGINE_NUMBERS,
+  FRONT_NUMBERS,
+  LOOP_HISTOGRAMS,
+  LOOP_NUMBERS,
+  NumbersOf,
+  OUTCOMES,
+  TRUTH_NUMBERS,
+} from "./numbers.ts";
 
 /** Why a request ended; numbers and order as `FinishReason` of vLLM 0.33 (`v1/engine/__init__.py`). */
 export enum Finish {
@@ -11,10 +22,6 @@ export enum Finish {
   Error = 3,
   Repetition = 4,
 }
-
-/** Bit of a script's id, and how many ids one step may give: FED_MORE and STEP_TOKENS of the core. */
-export const SAME_STEP = 2 ** 31;
-export const STEP_TOKENS_MAX = 32;
 
 /** One sequence to generate, free of any dialect. A request with `n` choices is `n` generations. */
 export interface Generation {
@@ -41,7 +48,7 @@ export interface Generation {
   readonly skipReadingPrefixCache: boolean;
   /** It waits for something of its own (a grammar that is not compiled) and is not admitted before `Submission.release`. */
   readonly blocked?: boolean;
-  /** Number of its LoRA adapter, from 1 and below ADAPTERS; absent or 0: none. */
+  /** Number of its LoRA adapter, from 1 to ADAPTERS_MOST (config/core-limits.ts); absent or 0: none. */
   readonly adapter?: number;
   /** The engine that must take it, by its place in the fleet; absent: whichever the balancing picks. */
   readonly rank?: number;
@@ -55,7 +62,7 @@ export interface Generation {
   readonly transferUs?: number | undefined;
   /**
    * The whole answer when it is known beforehand (tests, scripted content); else the engine draws it. An id with the bit
-   * SAME_STEP comes in one step with the id after it; at most STEP_TOKENS_MAX ids make a step.
+   * SAME_STEP comes in one step with the id after it; at most STEP_IDS_MOST ids make a step (config/core-limits.ts).
    */
   readonly script?: Script;
 }
@@ -147,25 +154,7 @@ export interface HistogramView {
 }
 
 /** Names of the core's histograms; time histograms are in seconds. */
-export type HistogramName =
-  | "timeToFirstToken"
-  | "interTokenLatency"
-  | "e2eLatency"
-  | "queueTime"
-  | "prefillTime"
-  | "decodeTime"
-  | "inferenceTime"
-  | "timePerOutputToken"
-  | "promptTokens"
-  | "generationTokens"
-  | "maxTokens"
-  | "iterationTokens"
-  /** Preemptions that a request's outputs told of; prompt tokens that no cache had. */
-  | "requestPreemptions"
-  | "prefillComputed"
-  /** Once per prompt: how many choices were asked for, and the tokens of the longest. */
-  | "requestChoices"
-  | "longestChoice";
+export type HistogramName = Uncapitalize<Exclude<keyof typeof Histogram, "Count">>;
 
 /** A histogram for percentiles: counts by fine bucket, in microseconds or tokens; bounds as `fineMiddle` gives them. */
 export interface FineHistogram {
@@ -174,63 +163,12 @@ export interface FineHistogram {
 }
 
 /** Requests of one LoRA adapter. */
-export interface AdapterSnapshot {
-  readonly running: number;
-  /** Deferred ones included. */
-  readonly waiting: number;
-  /**
-   * What vLLM 0.33's front knows (`LoRARequestStates`, `v1/metrics/stats.py`): it hears of a request with its first output.
-   * 0: of none that lives. Else the adapter is named in `vllm:lora_requests_info`, smaller ranks first, and always among
-   * the running and among the waiting ones, since that version writes the same list into both labels.
-   */
-  readonly heard: number;
-}
+export interface AdapterSnapshot extends NumbersOf<typeof ADAPTER_NUMBERS> {}
 
 /** One engine at the end of a step, copied: nothing in it moves. Counters count from start. */
-export interface EngineSnapshot {
-  /** Requests in execution batches, waiting for capacity, and deferred, after the last update. */
-  readonly running: number;
-  readonly waiting: number;
-  readonly deferred: number;
-  /** 0 to 1; cached blocks that nobody uses count as free. */
-  readonly kvUsage: number;
-  readonly blocksUsed: number;
-  /** Blocks that requests can use: the pool without the null block. */
-  readonly blocksUsable: number;
-  readonly steps: number;
-  /** When a step was taken in last, engine time; 0 before the first. */
-  readonly takenUs: number;
-  /** Steps that were taken in. */
-  readonly iterations: number;
-  /** Sum of the durations of all steps planned so far. */
-  readonly busyUs: number;
-  /** Requests that ran or waited when the last step was planned, those of them with tokens in it; 0 scheduled at rest. */
-  readonly planRequests: number;
-  readonly planScheduled: number;
-  /** Of the scheduled, those that compute their prompt, with so many tokens. */
-  readonly planPrefills: number;
-  readonly planPrefillTokens: number;
-  /** Preempted by that plan. */
-  readonly planPreempted: number;
-  /** 0: awake; else one more than the level at which it sleeps. */
-  readonly sleep: number;
-  /** Of the core's linear memory. */
-  readonly coreMemoryBytes: number;
-  readonly promptTokens: number;
-  readonly promptTokensCached: number;
-  readonly generationTokens: number;
-  readonly preemptions: number;
-  /** Those that an output of the request has told of since: what vLLM's front end has heard. */
-  readonly preemptionsTold: number;
-  readonly prefixQueries: number;
-  readonly prefixHits: number;
-  /** The same for preempted requests that came back: vLLM keeps them apart and shows them nowhere. */
-  readonly preemptedQueries: number;
-  readonly preemptedHits: number;
+export interface EngineSnapshot extends NumbersOf<typeof ENGINE_NUMBERS> {
   /** By `Finish`; aborts are all counted here, whoever decided them. */
   readonly finished: readonly [number, number, number, number, number];
-  /** Of the aborts, those that the engine decided (a pause); the others are clients that left. */
-  readonly abortedByEngine: number;
   readonly histograms: Readonly<Record<HistogramName, HistogramSnapshot>>;
   /** By the adapter's number minus one. */
   readonly adapters: readonly AdapterSnapshot[];
@@ -244,24 +182,13 @@ export interface EngineView extends Omit<EngineSnapshot, "finished" | "histogram
   readonly histograms: Readonly<Record<HistogramName, HistogramView>>;
 }
 
+type LoopHistograms<T> = Readonly<Record<(typeof LOOP_HISTOGRAMS)[number], T>>;
+
 /** How punctual the loop is; seconds. Late = the wall time at which something happened minus when it was due. */
-export interface LoopSnapshot {
-  readonly stepStartLateness: HistogramSnapshot;
-  /** Until the last row was written. */
-  readonly stepEndLateness: HistogramSnapshot;
-  readonly stepWriteDuration: HistogramSnapshot;
-  /** What a step takes of the loop's thread: update, writing, the next plan. */
-  readonly stepHostTime: HistogramSnapshot;
-  /** How much later than asked for the event loop got to something. */
-  readonly eventLoopDelay: HistogramSnapshot;
-  readonly clockRebasedSeconds: number;
-  readonly stepsLate: number;
-}
+export interface LoopSnapshot extends NumbersOf<typeof LOOP_NUMBERS>, LoopHistograms<HistogramSnapshot> {}
 
 /** The same where the numbers live. */
-export type LoopView = {
-  readonly [K in keyof LoopSnapshot]: LoopSnapshot[K] extends number ? number : HistogramView;
-};
+export interface LoopView extends NumbersOf<typeof LOOP_NUMBERS>, LoopHistograms<HistogramView> {}
 
 /** What HTTP middleware counts: `HTTP_WIDTH` numbers per route (config/http-counts.ts), and the time of all requests in seconds. */
 export interface HttpSnapshot {
@@ -275,39 +202,15 @@ export interface HttpView {
 }
 
 /** What happened outside the core: the front counts every request exactly once by its outcome. */
-export interface FrontSnapshot {
+export interface FrontSnapshot extends NumbersOf<typeof FRONT_NUMBERS> {
   readonly outcomes: Readonly<Record<Outcome, number>>;
-  /** Requests to generation routes that are being answered; event streams among them. */
-  readonly requestsOpen: number;
-  readonly streamsOpen: number;
-  /** Of answers whose clients do not keep up: events that the socket has not taken, ids that wait for it. */
-  readonly bytesHeld: number;
-  /** Requests that a queue limit kept out: that of requests, that of prompt tokens. */
-  readonly rejectedByRequests: number;
-  readonly rejectedByTokens: number;
-  /** Looks of the parser of tool calls: at a delta or a whole answer, with or without a call, by the API that was asked. */
-  readonly toolsStreamCalledChat: number;
-  readonly toolsStreamCalledResponses: number;
-  readonly toolsStreamPlainChat: number;
-  readonly toolsStreamPlainResponses: number;
-  readonly toolsWholeCalledChat: number;
-  readonly toolsWholeCalledResponses: number;
-  readonly toolsWholePlainChat: number;
-  readonly toolsWholePlainResponses: number;
   readonly http: HttpSnapshot;
-  /** Worker processes that were started in the place of dead ones; 0 in a process of its own. */
-  readonly workerRestarts: number;
 }
 
-/** `understudy_requests_total{outcome}`; refused = answered with 4xx/503 before the engine took it. */
-export type Outcome = "stop" | "length" | "abort" | "refused" | "error";
+export type Outcome = (typeof OUTCOMES)[number];
 
-/** What a truth log lost, to full buffers or to the disk: runs of tokens, rows of steps, rows of requests. */
-export interface TruthDropped {
-  readonly run: number;
-  readonly step: number;
-  readonly request: number;
-}
+/** What a truth log lost. */
+export interface TruthDropped extends NumbersOf<typeof TRUTH_NUMBERS> {}
 
 export interface Snapshot {
   readonly engines: readonly EngineSnapshot[];

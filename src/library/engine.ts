@@ -1,10 +1,11 @@
 /** How does a program schedule requests without a server? The server's own engine, on a clock that the program moves. */
+
 import { type Clock, VirtualClock } from "../clock.ts";
+import { ADAPTERS_MOST } from "../config/core-limits.ts";
 import type { EngineConfig, ServeConfig } from "../config/types.ts";
 import { loadAnswers } from "../content/answers.ts";
 import { type NaturalLength, naturalLength } from "../content/output-lengths.ts";
 import { HARMONY } from "../content/vocabulary.ts";
-import { MOST_ADAPTERS } from "../engine/adapters.ts";
 import { Engine as Scheduler } from "../engine/engine.ts";
 import type { Observer } from "../engine/observer.ts";
 import type { EngineSnapshot } from "../engine/types.ts";
@@ -157,7 +158,7 @@ export class Engine {
 
   #adapter({ adapter = 0 }: RunRequest): number {
     whole("adapter", adapter, 0);
-    if (adapter > MOST_ADAPTERS) throw new RangeError(`adapter: at most ${MOST_ADAPTERS}, not ${adapter}`);
+    if (adapter > ADAPTERS_MOST) throw new RangeError(`adapter: at most ${ADAPTERS_MOST}, not ${adapter}`);
     if (adapter > 0 && this.config.maxLoras === 0) throw new RangeError(`adapter: ${adapter}, but enableLora is off`);
     return adapter;
   }

@@ -1,62 +1,20 @@
 /**
  * Which numbers of a held copy only rise? Those are kept when their process is gone; most others are what it holds at the
- * moment, and a dead process holds nothing. The compiler finds a number of a snapshot that is missing here.
+ * moment, and a dead process holds nothing. Of what kind
+ * each is, the tables of engine/numbers.ts say.
  */
 import { HTTP_WIDTH, HttpWord, STATUS_CLASSES } from "../config/http-counts.ts";
-import type { AdapterSnapshot, EngineSnapshot, FrontSnapshot, LoopSnapshot, Snapshot } from "../engine/types.ts";
+import {
+  ADAPTER_NUMBERS,
+  type Counted,
+  ENGINE_NUMBERS,
+  FRONT_NUMBERS,
+  LOOP_NUMBERS,
+  namesIn,
+} from "../engine/numbers.ts";
+import type { Snapshot } from "../engine/types.ts";
 import { Layout, type Shape } from "./flat.ts";
 import { ensembleGauges } from "./triton/ensemble.ts";
-
-type Kind = "counter" | "gauge";
-type Kinds<T> = { readonly [K in keyof T as T[K] extends number ? K : never]: Kind };
-
-const ENGINE: Kinds<EngineSnapshot> = {
-  running: "gauge",
-  waiting: "gauge",
-  deferred: "gauge",
-  kvUsage: "gauge",
-  blocksUsed: "gauge",
-  blocksUsable: "gauge",
-  steps: "counter",
-  takenUs: "gauge",
-  iterations: "counter",
-  busyUs: "counter",
-  planRequests: "gauge",
-  planScheduled: "gauge",
-  planPrefills: "gauge",
-  planPrefillTokens: "gauge",
-  planPreempted: "gauge",
-  sleep: "gauge",
-  coreMemoryBytes: "gauge",
-  promptTokens: "counter",
-  promptTokensCached: "counter",
-  generationTokens: "counter",
-  preemptions: "counter",
-  preemptionsTold: "counter",
-  abortedByEngine: "counter",
-  prefixQueries: "counter",
-  prefixHits: "counter",
-  preemptedQueries: "counter",
-  preemptedHits: "counter",
-};
-const ADAPTER: Kinds<AdapterSnapshot> = { running: "gauge", waiting: "gauge", heard: "gauge" };
-const LOOP: Kinds<LoopSnapshot> = { clockRebasedSeconds: "counter", stepsLate: "counter" };
-const FRONT: Kinds<FrontSnapshot> = {
-  requestsOpen: "gauge",
-  streamsOpen: "gauge",
-  bytesHeld: "gauge",
-  rejectedByRequests: "counter",
-  rejectedByTokens: "counter",
-  toolsStreamCalledChat: "counter",
-  toolsStreamCalledResponses: "counter",
-  toolsStreamPlainChat: "counter",
-  toolsStreamPlainResponses: "counter",
-  toolsWholeCalledChat: "counter",
-  toolsWholeCalledResponses: "counter",
-  toolsWholePlainChat: "counter",
-  toolsWholePlainResponses: "counter",
-  workerRestarts: "counter",
-};
 
 /** What becomes of a number when its process is gone, and how those of several processes are taken together. */
 export enum NumberKind {
@@ -77,12 +35,12 @@ export function kindsOf(shape: Shape): Uint8Array {
     ...zero,
     engines: zero.engines.map((engine) => ({
       ...engine,
-      ...ones(ENGINE),
-      adapters: engine.adapters.map((adapter) => ({ ...adapter, ...ones(ADAPTER) })),
+      ...ones(ENGINE_NUMBERS),
+      adapters: engine.adapters.map((adapter) => ({ ...adapter, ...ones(ADAPTER_NUMBERS) })),
       passages: ensembleGauges(engine.passages.length),
     })),
-    loop: { ...zero.loop, ...ones(LOOP) },
-    front: { ...front, ...ones(FRONT) },
+    loop: { ...zero.loop, ...ones(LOOP_NUMBERS) },
+    front: { ...front, ...ones(FRONT_NUMBERS) },
   });
   const routes = Array.from(front.http.routes, (_, i) => Number(isSince(i % HTTP_WIDTH)));
   const firsts = marked(layout, { ...zero, front: { ...front, http: { ...front.http, routes } } });
@@ -99,8 +57,8 @@ export function restartsOf(shape: Shape): Uint8Array {
 }
 
 /** The gauges, all 1. */
-function ones<T extends Record<string, Kind>>(kinds: T): { [K in keyof T]?: 1 } {
-  const names = Object.keys(kinds).filter((name) => kinds[name] === "gauge");
+function ones<T extends Readonly<Record<string, Counted>>>(table: T): { [K in keyof T]?: 1 } {
+  const names = namesIn(table).filter((name) => table[name]!.kind === "gauge");
   return Object.fromEntries(names.map((name) => [name, 1])) as { [K in keyof T]?: 1 };
 }
 

@@ -1,17 +1,7 @@
 /** What do we say about ourselves? Every request exactly once, and how punctual the loop is. */
-import type {
-  EngineSnapshot,
-  FrontSnapshot,
-  HistogramSnapshot,
-  LoopSnapshot,
-  Outcome,
-  TruthDropped,
-} from "../engine/types.ts";
+import { OUTCOMES, TRUTH_NAMES } from "../engine/numbers.ts";
+import type { EngineSnapshot, FrontSnapshot, HistogramSnapshot, LoopSnapshot } from "../engine/types.ts";
 import { counter, gauge, histogram, type Proof, type Read, type Row } from "./table.ts";
-
-const OUTCOMES = ["stop", "length", "abort", "refused", "error"] as const satisfies readonly Outcome[];
-
-const TRUTH = ["run", "step", "request"] as const satisfies readonly (keyof TruthDropped)[];
 
 type Keys<T, V> = { [K in keyof T]: T[K] extends V ? K : never }[keyof T];
 
@@ -99,7 +89,7 @@ export const understudy: readonly Row[] = [
     "now",
     "understudy_truth_dropped_total",
     "Runs of tokens, rows of steps and rows of requests that the truth log lost, to full buffers or to the disk.",
-    ({ truth }) => TRUTH.map((kind) => [{ kind }, truth?.[kind] ?? 0]),
+    ({ truth }) => TRUTH_NAMES.map((kind) => [{ kind }, truth?.[kind] ?? 0]),
     IN_PAGES,
   ),
 ];

@@ -1,4 +1,5 @@
 /** Which requests does `synthetic:isl=1000,osl=200,concurrency=256` mean? Made-up ones: lengths fixed or even in a range. */
+import { ADAPTERS_MOST } from "../config/core-limits.ts";
 import { type Random, seeded } from "../random.ts";
 import { arrivalsOf, parameter, parameters, spread } from "./pace.ts";
 import { type Pace, TraceError, type TraceItem } from "./trace.ts";
@@ -8,8 +9,6 @@ export const SYNTHETIC_FORM =
 const NAMES = ["isl", "osl", "concurrency", "rate", "requests", "adapters", "seed"];
 const REQUESTS = 1000;
 const LONGEST = 2 ** 30;
-/** The core's numbers of LoRA adapters end here. */
-const ADAPTERS = 4095;
 
 interface Range {
   readonly least: number;
@@ -30,7 +29,8 @@ export function synthetic(text: string): {
   const total = parameter("synthetic", given, "requests", true) ?? REQUESTS;
   const own = parameter("synthetic", given, "seed", true);
   const adapters = parameter("synthetic", given, "adapters", true) ?? 0;
-  if (adapters > ADAPTERS) throw new TraceError(`--format synthetic: adapters: at most ${ADAPTERS}, not ${adapters}`);
+  if (adapters > ADAPTERS_MOST)
+    throw new TraceError(`--format synthetic: adapters: at most ${ADAPTERS_MOST}, not ${adapters}`);
   const { pace, rate } = arrivals;
   const items = (seed: number) => spread(make(total, input, output, adapters, own ?? seed), rate, own ?? seed);
   return { pace, total, adapters, items };

@@ -204,3 +204,18 @@ describe("limits", () => {
     expect(full(500)).toBe(PAGES / Math.ceil((1 + 500 + 2) / PAGE_BLOCKS));
   });
 });
+
+test("more requests than there are slots come and go without a plan: the list of the ended holds as many as there are slots", () => {
+  const real = new Real(32, builds[0][1]);
+  const { views } = real.core;
+  for (let order = 0; order < SLOTS + 10; order++) {
+    real.batch.close(real.add(1, order), Reason.Abort, 0, 0);
+    real.batch.flush();
+  }
+  expect(views.word(Word.SlotsUsed)).toBe(0);
+  real.step();
+  expect(views.word(Word.PlanReported)).toBe(SLOTS);
+  real.add(1, SLOTS + 10);
+  real.step();
+  expect(views.word(Word.PlanReported)).toBe(0);
+});

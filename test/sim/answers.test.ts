@@ -1,8 +1,9 @@
 /** Does a request get its own answer, whatever else the engine does? Text by the tables, scripts, stop ids, min_tokens, end of sequence. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
+import { SAME_STEP, STEP_IDS_MOST } from "../../src/config/core-limits.ts";
 import { nextToken } from "../../src/content/answers.ts";
-import { Finish, SAME_STEP, STEP_TOKENS_MAX } from "../../src/engine/types.ts";
+import { Finish } from "../../src/engine/types.ts";
 import { anyConfig, anyLife, run } from "./history.ts";
 import { answers, configOf, debug, EOS, promptOf, release, times, World } from "./world.ts";
 
@@ -155,7 +156,7 @@ describe("scripts", () => {
   });
 
   test("of several ids a step are the same ids in as many steps, in any mode, with any end", () => {
-    const sizes = fc.array(fc.integer({ min: 1, max: STEP_TOKENS_MAX }), { minLength: 1, maxLength: 40 });
+    const sizes = fc.array(fc.integer({ min: 1, max: STEP_IDS_MOST }), { minLength: 1, maxLength: 40 });
     const property = fc.property(fc.boolean(), sizes, fc.integer({ min: 1, max: 900 }), (async, list, maxTokens) => {
       const world = new World(configOf({ asyncScheduling: async, maxModelLen: 4096, numGpuBlocks: 300 }));
       const ids = scriptOf(list.reduce((sum, size) => sum + size, 0));

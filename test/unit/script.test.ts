@@ -1,6 +1,7 @@
 /** Is an order read as docs/scripts.md says, and what is wrong with one said where it is? How is one played? */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { SAME_STEP } from "../../src/config/core-limits.ts";
 import {
   BrokenScript,
   parseOrder,
@@ -10,7 +11,7 @@ import {
   type Script,
   type Sequence,
 } from "../../src/content/script.ts";
-import { Finish, SAME_STEP } from "../../src/engine/types.ts";
+import { Finish } from "../../src/engine/types.ts";
 import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../src/protocol/openai/play.ts";
 import type { Repetition } from "../../src/protocol/request.ts";
 

@@ -2,12 +2,10 @@
  * Which LoRA adapters can be asked for? Those of `--lora-modules`, and with VLLM_ALLOW_RUNTIME_LORA_UPDATING those that
  * requests load and unload (vLLM 0.33, `openai/models/serving.py`, `serve/lora/api_router.py`).
  */
+import { ADAPTERS_MOST } from "../../config/core-limits.ts";
 import type { LoraModule } from "../../config/types.ts";
 import { errorAnswer } from "../errors.ts";
 import type { ErrorAnswer } from "../request.ts";
-
-/** The core's numbers end there. */
-const MOST = 4095;
 
 export class Adapters {
   /** By number minus one; "" where one was unloaded: numbers are not used twice. */
@@ -44,7 +42,8 @@ export class Adapters {
       return wrong(
         `The lora adapter '${name}' has already been loaded. If you want to load the adapter in place, set 'load_inplace' to True.`,
       );
-    if (at < 0 && this.names.length >= MOST) return wrong(`No more than ${MOST} adapters can be loaded.`);
+    if (at < 0 && this.names.length >= ADAPTERS_MOST)
+      return wrong(`No more than ${ADAPTERS_MOST} adapters can be loaded.`);
     const module = { name, path, baseModelName: null };
     if (at >= 0) this.#modules[at] = module;
     else {

@@ -1,5 +1,6 @@
 /** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
 
+import { REQUESTS_MOST } from "../../config/core-limits.ts";
 import type { Script } from "../../content/script.ts";
 import type { Steering } from "../../content/steered.ts";
 import type { Choices, Generation, Submission } from "../../engine/types.ts";
@@ -61,8 +62,6 @@ type Stamps = Required<Pick<Generation, "arrivalUs" | "encodedFromUs">>;
 const RANK_HEADER = "x-data-parallel-rank";
 /** Wins over the body. */
 const PRIORITY_HEADER = "x-vllm-priority";
-/** Prompts times `n`: the core has no place for more, and choices that are made to be refused take gigabytes. */
-const CHOICES_MOST = 65_536;
 /** Hashing less than this is too short to be seen in a step's lateness. */
 const LONG_PROMPT_TOKENS = 16_384;
 const CLIENT_GONE = 499; // nobody reads it
@@ -203,7 +202,8 @@ export class Generator {
     }
     const made = written as Written | null;
     if (made !== null && "error" in made) return refuseLate(made.error);
-    if (cut.length * request.n > CHOICES_MOST) return refuse(engineBusy);
+    // Choices that are made to be refused by the core would take gigabytes.
+    if (cut.length * request.n > REQUESTS_MOST) return refuse(engineBusy);
     const steering = steeringOf(request, badWords, this.#options.vocabulary);
     const script = ordered && this.#script(ordered, request, answerIds, prompts);
     const own = (script && this.#orders.logprobs(script)) ?? null;

@@ -2,8 +2,9 @@
  * How is an ordered answer played? The core gets its ids step by step; what happens around them, as in the engine behind the
  * recordings, happens here: errors of the engine, outputs that pile up, an engine that stands still or dies, repetition.
  */
+import { SAME_STEP } from "../../config/core-limits.ts";
 import type { Script, Sequence } from "../../content/script.ts";
-import { Finish, type Generation, type Receiver, SAME_STEP, type Submission } from "../../engine/types.ts";
+import { Finish, type Generation, type Receiver, type Submission } from "../../engine/types.ts";
 import type { Repetition } from "../request.ts";
 import type { LogprobSource } from "./logprobs.ts";
 import { repeatedAfter } from "./repetition.ts";
