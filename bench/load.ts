@@ -169,6 +169,7 @@ function recordsOfReader(streams: number, tokens: number, stamps: string, times:
       cachedTokens: 0,
       status: 200,
       failure: null,
+      retries: 0,
       disturbed: null,
       done: true,
     };

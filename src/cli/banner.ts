@@ -1,7 +1,8 @@
 /** What does the server say at its start? What it emulates, where it listens, how long it took, one line to try. */
 import { version } from "../../package.json";
 import { outputLengthsText } from "../config/output-lengths.ts";
-import type { EngineConfig, ServeConfig, Timing } from "../config/types.ts";
+import { timingText } from "../config/timing-text.ts";
+import type { ServeConfig } from "../config/types.ts";
 
 /** `triton`: the URL of Triton's metrics port, if there is one; `pids`: of the workers, where there are several. */
 export function describe(
@@ -30,7 +31,7 @@ export function describe(
     `understudy ${version} stands in for vLLM 0.33.0 serving ${servedModelNames.join(", ")}`,
     `  scheduling  ${scheduling}; max_num_seqs ${engine.maxNumSeqs}, max_num_batched_tokens ${engine.maxNumBatchedTokens}, max_model_len ${engine.maxModelLen}`,
     `  KV cache    ${engine.numGpuBlocks} blocks of ${engine.blockSize} tokens${each}`,
-    `  timing      ${timingText(engine.timing)}${strayText(engine)}`,
+    `  timing      ${timingText(engine)}`,
     `  answers     ${outputLengthsText(config.outputTokens)} tokens, cut by max_tokens`,
     ...(pids.length > 0 ? [`  workers     ${pids.length} processes: ${pids.join(", ")}`] : []),
     `  listening   ${url} after ${Math.round(startedMs)} ms`,
@@ -46,32 +47,4 @@ function tritonUrl({ triton: { listen } }: ServeConfig): string | null {
 
 function auth({ apiKeys }: ServeConfig): string {
   return apiKeys.length > 0 ? " -H 'Authorization: Bearer <key>'" : "";
-}
-
-const ms = (us: number) => `${us / 1000} ms`;
-
-function strayText({ timing, noise = {}, speed = 1 }: EngineConfig): string {
-  const overheadUs = timing.kind === "linear" || timing.kind === "table" ? (timing.requestOverheadUs ?? 0) : 0;
-  const { jitterSigma, overheadSigma, tail, pause } = noise;
-  return [
-    overheadUs > 0 ? `, ${ms(overheadUs)} a request before the queue` : "",
-    jitterSigma ? `, jitter ${jitterSigma}` : "",
-    overheadSigma ? `, jitter ${overheadSigma} before the queue` : "",
-    tail ? `, Pareto tail of ${tail.share} with exponent ${tail.alpha}` : "",
-    pause ? `, a pause of ${ms(pause.forUs)} every ${pause.everyUs / 1e6} s` : "",
-    speed === 1 ? "" : `, ${speed} times as fast`,
-  ].join("");
-}
-
-function timingText(timing: Timing): string {
-  switch (timing.kind) {
-    case "none":
-      return "none: as fast as the machine";
-    case "constant":
-      return `constant: TTFT ${ms(timing.ttftUs)}, ITL ${ms(timing.itlUs)}`;
-    case "linear":
-      return `linear: ${ms(timing.baseUs)} a step, ${ms(timing.prefillUs)} a prompt token, ${ms(timing.decodeUs)} a sequence`;
-    case "table":
-      return `preset ${timing.name}`;
-  }
 }

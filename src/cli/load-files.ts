@@ -108,6 +108,7 @@ function rowOf(record: RequestRecord): Record<string, unknown> {
     chunk_s: Array.from(record.chunkUs, seconds),
     chunk_tokens: Array.from(record.chunkTokens),
     status: record.status,
+    retries: record.retries,
     disturbed: record.disturbed,
     error: record.failure,
   };

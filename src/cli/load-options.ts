@@ -240,6 +240,13 @@ export const loadOptions = {
     about: "Connections are used again, or each carries one request.",
   },
   timeout: { ...seconds(0.001, 30 * DAY_S), ...robustness, default: "600", about: "What a request may take in all." },
+  retries: {
+    ...integer(0, 100),
+    ...robustness,
+    default: "0",
+    about:
+      "A request that got no answer (no connection, 408, 409, 429, from 500 on) is sent again so often, when Retry-After says or after 0.5 s, doubled.",
+  },
   seed: {
     ...integer(0, 2 ** 32 - 1),
     ...robustness,
@@ -346,7 +353,7 @@ export function loadHelp(): string {
     "Sends requests to a server with an OpenAI-compatible API, or to Triton, and measures what comes back. Prompts are",
     "made up unless a dataset says otherwise. docs/load.md says how everything is measured.",
     "",
-    "Exit code: 0 something was measured, 1 nothing was, 2 it could not begin.",
+    "Exit code: 0 something was measured, 1 nothing was, 2 it could not begin (flags, files, no server, no such model).",
     "",
     optionsHelp(loadOptions),
   ].join("\n");

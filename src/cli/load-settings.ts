@@ -78,6 +78,7 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
     seed: values.seed ?? 0,
     pooled: values.connections !== "never",
     timeoutS: values.timeout ?? 600,
+    retries: values.retries ?? 0,
     metricsUrl: values["no-server-metrics"] ? null : metricsUrl,
     metricsIntervalS: values["metrics-interval"] ?? 1,
     truth: values["check-truth"] || log !== null ? { log } : null,

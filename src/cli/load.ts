@@ -1,5 +1,5 @@
 /** `understudy load`: reads the options, runs the load, or a sweep of loads, prints the table, writes the files. */
-import { readFileSync } from "node:fs";
+import { accessSync, constants, readFileSync } from "node:fs";
 import { version } from "../../package.json";
 import { createAlarm } from "../alarm.ts";
 import { epochSeconds, WallClock, wallUs } from "../clock.ts";
@@ -42,8 +42,12 @@ export async function run(argv: readonly string[]): Promise<void> {
 }
 
 async function load(values: LoadValues, given: Settings, clock: WallClock): Promise<void> {
-  const settings = await withModel(given, clock);
+  const { model } = given;
+  const settings = model === null ? await withModel(given, clock) : { ...given, model };
   const files = new LoadFiles(values, settings, settings.model, epochSeconds());
+  mustBeReadable(settings.dataset.path);
+  // Files first: whether they are there can be said without a server.
+  if (model !== null) await withModel(given, clock);
   const isWatched = process.stderr.isTTY;
   const around = {
     clock,
@@ -99,6 +103,14 @@ function onInterrupt(stop: () => void): () => void {
     process.off("SIGINT", listener);
     process.off("SIGTERM", listener);
   };
+}
+
+function mustBeReadable(path: string | undefined): void {
+  try {
+    if (path !== undefined) accessSync(path, constants.R_OK);
+  } catch (failure) {
+    throw new TraceError(`--dataset-path ${path}: cannot be read (${(failure as { code?: string }).code})`);
+  }
 }
 
 function textOf(path: string): string {

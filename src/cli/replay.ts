@@ -186,6 +186,7 @@ async function runTrace(
   const about = {
     name,
     format: trace.format,
+    model: config.servedModelNames[0]!,
     config: config.engine,
     badLines: bad.count,
     passedOver: trace.passedOver(),

@@ -1,9 +1,11 @@
 /** Who sends requests and keeps their deadlines? Builds each one's bytes, gives it to a connection, makes its record. */
 import type { Cancel, Clock } from "../clock.ts";
+import { type Random, seeded } from "../random.ts";
 import { Patterns } from "./answer.ts";
 import { type BodyOptions, bodyOf, UsageAsked } from "./body.ts";
 import { Connections, type Sending, type Target } from "./connections.ts";
 import { Exchange } from "./exchange.ts";
+import { retryInUs } from "./retries.ts";
 import type { ChatMessage, RequestRecord, Turn } from "./types.ts";
 
 export interface ClientOptions {
@@ -15,6 +17,10 @@ export interface ClientOptions {
   readonly headers: Readonly<Record<string, string>>;
   readonly pooled: boolean;
   readonly timeoutUs: number;
+  /** How often a request is sent again at most. */
+  readonly retries: number;
+  /** Of the pauses before that. */
+  readonly seed: number;
   readonly userAgent: string;
 }
 
@@ -51,6 +57,11 @@ interface Flight {
   sending: Sending;
   readonly ended: (record: RequestRecord, text: string) => void;
   cancels: Cancel | null;
+  /** How often it was sent again, and when it was sent first; NaN: not yet. */
+  retries: number;
+  sendUs: number;
+  /** It waits to be sent again. */
+  waits: Cancel | null;
 }
 
 /** How often deadlines are looked at. */
@@ -64,6 +75,7 @@ export class Client {
   readonly #clock: Clock;
   readonly #head: string;
   readonly #patterns = new Patterns();
+  readonly #random: Random;
   /** What is 0 in records. */
   #originUs = 0;
   /** In the order of their start. */
@@ -73,6 +85,7 @@ export class Client {
   constructor(options: ClientOptions, clock: Clock) {
     this.#options = options;
     this.#clock = clock;
+    this.#random = seeded(options.seed ^ 0x4e747279);
     this.connections = new Connections(options.target, options.pooled, clock);
     const headers: Record<string, string> = {
       Host: options.host,
@@ -119,6 +132,9 @@ export class Client {
       sending: null as unknown as Sending,
       ended,
       cancels: null,
+      retries: 0,
+      sendUs: Number.NaN,
+      waits: null,
     };
     this.#flights.add(flight);
     this.#launch(flight);
@@ -168,12 +184,18 @@ export class Client {
   }
 
   #ended(flight: Flight): void {
-    const { exchange, order } = flight;
+    const { exchange } = flight;
     if (this.#asksTooMuch(flight)) {
       if (this.asked === flight.asked) this.asked++;
       this.#launch(flight);
       return;
     }
+    if (Number.isNaN(flight.sendUs)) flight.sendUs = exchange.sendUs;
+    if (!this.#isRetried(flight)) this.#finish(flight, exchange.answer.failure);
+  }
+
+  #finish(flight: Flight, failure: RequestRecord["failure"]): void {
+    const { exchange, order } = flight;
     this.#flights.delete(flight);
     flight.cancels?.();
     const { answer } = exchange;
@@ -187,7 +209,7 @@ export class Client {
         index: order.index,
         requestId: order.requestId,
         intendedUs: order.intendedUs - origin,
-        sendUs: exchange.sendUs - origin,
+        sendUs: flight.sendUs - origin,
         firstUs: count > 0 ? chunkUs[0]! : Number.NaN,
         lastUs: count > 0 ? chunkUs[count - 1]! : Number.NaN,
         endUs: exchange.endUs - origin,
@@ -199,12 +221,29 @@ export class Client {
         wantedTokens: turn.outputTokens,
         cachedTokens: answer.cachedTokens,
         status: exchange.status,
-        failure: answer.failure,
+        retries: flight.retries,
+        failure,
         disturbed: order.disturb?.kind ?? null,
         done: answer.done,
       },
       answer.text,
     );
+  }
+
+  /** A request that got no answer may be sent again; one that is disturbed on purpose is not. */
+  #isRetried(flight: Flight): boolean {
+    const { exchange, order } = flight;
+    const { failure } = exchange.answer;
+    if (failure === null || flight.retries >= this.#options.retries || order.disturb !== null) return false;
+    const { status, headers } = exchange;
+    const waitUs = retryInUs({ kind: failure.kind, status, headers }, flight.retries, this.#random);
+    if (waitUs === null) return false;
+    flight.waits = this.#clock.at(this.#clock.now() + waitUs, () => {
+      flight.waits = null;
+      flight.retries++;
+      this.#launch(flight);
+    });
+    return true;
   }
 
   /** A server that knows less of `stream_options` says so with 400 or 422: the request is sent again without. */
@@ -214,6 +253,13 @@ export class Client {
   }
 
   #stop(flight: Flight, kind: "timeout" | "connect" | "cancelled" | "unfinished", message: string): void {
+    if (flight.waits !== null) {
+      // The attempt before has ended, with its own reason: that is why there is no answer yet.
+      const last = flight.exchange.answer.failure!.message;
+      flight.waits();
+      this.#finish(flight, { kind, message: `${message}, while it waited to be sent again after: ${last}` });
+      return;
+    }
     flight.sending.cut();
     flight.exchange.stop(kind, message, this.#clock.now());
     flight.exchange.settle();

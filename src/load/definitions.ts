@@ -16,6 +16,10 @@ export const DEFINITIONS: Readonly<Record<string, string>> = {
   e2el_eof: "end of the body minus send",
   n: "output tokens as usage says, else the number of chunks with output",
   output_throughput: "tokens of complete requests / (last chunk of any minus first send)",
+  tokens_per_s_per_user:
+    "of each complete request its output tokens / e2el, TTFT included; p1 and p10 are the slow users",
+  retries:
+    "requests sent again after no answer; times count from the first send, so the waits between are in ttft and e2el. per_request: retries / requests",
   steady:
     "the window from the first moment of full concurrency (open loop: the end of the first request) to the last send; latencies of requests sent within it, throughput of chunks within it",
   goodput: "requests within all limits / duration; failed ones are not good. attainment: good ones / all",

@@ -9,6 +9,8 @@ import type { FailureClass } from "./types.ts";
 const WHOLE_LIMIT = 1 << 26;
 const ERROR_LIMIT = 1 << 14;
 
+const NO_HEADERS: ReadonlyMap<string, string> = new Map();
+
 export interface ExchangeOptions {
   readonly dialect: Dialect;
   readonly stream: boolean;
@@ -24,6 +26,8 @@ export class Exchange implements Receiver, ResponseSink {
   endUs = Number.NaN;
   /** The server's text beside a status that is no 200. */
   errorText = "";
+  /** Of the answer's head; empty: none came. */
+  headers: ReadonlyMap<string, string> = NO_HEADERS;
   readonly answer: Answer;
   readonly #parser: ResponseParser;
   readonly #options: ExchangeOptions;
@@ -32,7 +36,6 @@ export class Exchange implements Receiver, ResponseSink {
   #events: EventStream | null = null;
   #whole: Buffer[] = [];
   #wholeBytes = 0;
-  #retryAfter: string | undefined;
   #isOver = false;
   #isSettled = false;
 
@@ -93,7 +96,7 @@ export class Exchange implements Receiver, ResponseSink {
 
   head(status: number, headers: ReadonlyMap<string, string>): void {
     this.status = status;
-    this.#retryAfter = headers.get("retry-after");
+    this.headers = headers;
     if (status !== 200) return;
     const type = headers.get("content-type")?.toLowerCase() ?? "";
     if (type.startsWith("text/html")) this.answer.fail("malformed", `an answer of type ${type}`);
@@ -137,7 +140,8 @@ export class Exchange implements Receiver, ResponseSink {
 
   #refused(text: string): void {
     this.errorText = text;
-    const after = this.#retryAfter === undefined ? "" : ` (Retry-After: ${this.#retryAfter})`;
+    const retryAfter = this.headers.get("retry-after");
+    const after = retryAfter === undefined ? "" : ` (Retry-After: ${retryAfter})`;
     this.answer.fail("status", `HTTP ${this.status}${after}: ${wordsOf(text)}`);
   }
 

@@ -12,7 +12,7 @@ import { Live } from "./live.ts";
 import { greatest, isGoodAnswer } from "./measures.ts";
 import { resultOf, type Seen } from "./result.ts";
 import { type Loop, type Phase, type PhaseOutcome, Run } from "./run.ts";
-import { type FetchOptions, ServerTalk, Unmeasured } from "./server.ts";
+import { type FetchOptions, ServerTalk } from "./server.ts";
 import { ServerMetrics } from "./server-metrics.ts";
 import type { Settings } from "./settings.ts";
 import { AskedTruth, compareWithTruth, TruthFile, type TruthSource } from "./truth.ts";
@@ -53,11 +53,11 @@ function sideCalls({ url, headers, insecure, ca }: Settings): { base: string; fe
   };
 }
 
-/** With the model's name, which the server says where the user does not. Throws an Unmeasured where there is none. */
+/** With the model's name, which the server says where the user does not. Throws a TraceError where it has none, or is not there. */
 export async function withModel(settings: Settings, clock: Clock): Promise<Settings & { readonly model: string }> {
   const { base, fetchOptions } = sideCalls(settings);
   const server = new ServerTalk(base, fetchOptions, clock);
-  return { ...settings, model: settings.model ?? (await server.firstModel(settings.dialect)) };
+  return { ...settings, model: await server.model(settings.dialect, settings.model) };
 }
 
 export class Load {
@@ -136,14 +136,17 @@ export class Load {
       const loop = process.threadCpuUsage(loopBefore);
       const measuredUs = Math.max(1, clock.now() - beforeUs);
       await metrics?.after();
+      const answered = outcome.records.some(isGoodAnswer);
       return this.#loaded(outcome, {
         model,
+        nothing: answered ? null : whyNothing(outcome.records, await server.unknown(model)),
         durationS: Math.max(1e-6, greatest(outcome.records, (r) => r.endUs || 0) / 1e6),
         interrupted: outcome.interrupted || this.#stopped,
         cpuUs: used.user + used.system,
         cpuShare: (loop.user + loop.system) / measuredUs,
         measuredS: measuredUs / 1e6,
         connectionsOpened: client.connections.opened,
+        resent: client.connections.resent,
         warmUpRequests: warmUp.length,
         serverMetrics: metrics?.result() ?? null,
         startEpochS,
@@ -191,6 +194,8 @@ export class Load {
         headers: settings.headers,
         pooled: settings.pooled,
         timeoutUs: settings.timeoutS * 1e6,
+        retries: settings.retries,
+        seed: settings.seed,
         userAgent: `understudy-load/${settings.version}`,
       },
       this.#around.clock,
@@ -210,14 +215,14 @@ export class Load {
     );
   }
 
-  /** Throws an Unmeasured where the server says no truth. */
+  /** Throws a TraceError where the server says no truth. */
   async #truth(base: string, options: FetchOptions): Promise<TruthSource | null> {
     const { truth } = this.#settings;
     if (truth === null) return null;
     const { clock } = this.#around;
     const source = truth.log === null ? new AskedTruth(base, options, clock) : new TruthFile(truth.log, clock);
     const why = await source.begin();
-    if (why !== null) throw new Unmeasured(`--check-truth: ${why}`);
+    if (why !== null) throw new TraceError(`--check-truth: ${why}`);
     return source;
   }
 
@@ -295,17 +300,15 @@ export class Load {
       readonly estimated: boolean;
       readonly metricsMissing: string | null;
       readonly folded: number;
+      readonly nothing: string | null;
     },
   ): Loaded {
     const settings = this.#settings;
     const bare = resultOf(settings, records, { ...seen, warnings: [] });
-    const { sched_delay_ms: schedDelay, distributions } = bare.understudy;
     const warnings = warningsOf({
       records,
       warmUp: seen.warmUp,
-      schedDelay: schedDelay!,
-      capped: settings.loop.kind !== "closed" && settings.concurrency !== null,
-      ttft: distributions!.ttft!,
+      pace: { timed: settings.loop.kind !== "closed", capped: isCapped(settings) },
       cpuShare: seen.cpuShare,
       measuredS: seen.measuredS,
       stream: settings.stream,
@@ -317,19 +320,22 @@ export class Load {
       metricsMissing: seen.metricsMissing,
     });
     const result = { ...bare, understudy: { ...bare.understudy, warnings } };
-    return { result, records, nothing: records.some(isGoodAnswer) ? null : whyNothing(records) };
+    return { result, records, nothing: seen.nothing };
   }
 }
+
+const isCapped = ({ loop, concurrency }: Settings): boolean => loop.kind !== "closed" && concurrency !== null;
 
 async function compared(source: TruthSource, records: readonly RequestRecord[]) {
   const wanted = new Set(records.filter(isGoodAnswer).map(({ requestId }) => requestId));
   return compareWithTruth(records, await source.end(wanted));
 }
 
-function whyNothing(records: readonly RequestRecord[]): string {
+/** `unknown`: that the server does not know the model, if that may be it. */
+function whyNothing(records: readonly RequestRecord[], unknown: string | null): string {
   if (records.length === 0) return "no request was sent";
   const first = records.find(({ failure }) => failure !== null)?.failure;
-  return first
-    ? `no request was answered; the first: ${first.kind}: ${first.message}`
-    : "no request was answered undisturbed";
+  if (!first) return "no request was answered undisturbed";
+  const model = first.kind === "status" && unknown !== null ? `${unknown}; ` : "";
+  return `no request was answered; ${model}the first: ${first.kind}: ${first.message}`;
 }

@@ -89,6 +89,29 @@ export function distributions(records: readonly RequestRecord[], percentiles: re
   };
 }
 
+/** Its slow end is the low one. */
+const SLOW_ENDS = [1, 5, 10];
+
+/** Tokens per second that the user of a request sees, of complete, undisturbed answers: its tokens by its `e2el`. */
+export function tokensPerUser(records: readonly RequestRecord[], percentiles: readonly number[]): Distribution {
+  const speed = (r: RequestRecord) => (r.lastUs > r.sendUs ? (r.outputTokens / (r.lastUs - r.sendUs)) * 1e6 : null);
+  const all = [...new Set([...SLOW_ENDS, ...percentiles])].sort((a, b) => a - b);
+  return distributionOf(each(records.filter(isGoodAnswer), speed), all);
+}
+
+export interface Retries {
+  /** How often requests were sent again, how many were, and that often per request. */
+  readonly count: number;
+  readonly requests: number;
+  readonly per_request: number;
+}
+
+export function retriesOf(records: readonly RequestRecord[]): Retries {
+  const count = records.reduce((sum, { retries }) => sum + retries, 0);
+  const requests = records.filter(({ retries }) => retries > 0).length;
+  return { count, requests, per_request: records.length > 0 ? count / records.length : 0 };
+}
+
 /** With enough samples p99.9 is one more. */
 const ENOUGH_FOR_999 = 1000;
 

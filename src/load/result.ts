@@ -13,8 +13,10 @@ import {
   isGoodAnswer,
   least,
   meets,
+  retriesOf,
   schedDelay,
   steadyWindow,
+  tokensPerUser,
   tokensWithin,
 } from "./measures.ts";
 import type { Settings } from "./settings.ts";
@@ -35,6 +37,8 @@ export interface Seen {
   /** Over so long. */
   readonly measuredS: number;
   readonly connectionsOpened: number;
+  /** Requests that crossed the closing of an idle connection. */
+  readonly resent: number;
   readonly warmUpRequests: number;
   readonly serverMetrics: UnderstudyPart["server_metrics"];
   readonly truth: UnderstudyPart["truth"];
@@ -92,8 +96,10 @@ export function resultOf(settings: Settings, records: readonly RequestRecord[], 
     warnings: seen.warnings,
     counts: counts(records, seen),
     errors: errorsByClass(records) as Record<string, number>,
+    retries: { limit: settings.retries, ...retriesOf(records) },
     ...(slo && { slo, ...goodput(settings, records, seen.durationS) }),
     throughput: throughput(records),
+    tokens_per_s_per_user: tokensPerUser(records, percentiles),
     sched_delay_ms: schedDelay(records, percentiles),
     distributions: all,
     adj: adjusted(records, percentiles),
@@ -101,7 +107,12 @@ export function resultOf(settings: Settings, records: readonly RequestRecord[], 
     timeseries: timeseries(records),
     server_metrics: seen.serverMetrics ?? null,
     truth: seen.truth ?? null,
-    client: { cpu_s: seen.cpuUs / 1e6, cpu_share: seen.cpuShare, connections_opened: seen.connectionsOpened },
+    client: {
+      cpu_s: seen.cpuUs / 1e6,
+      cpu_share: seen.cpuShare,
+      connections_opened: seen.connectionsOpened,
+      resent: seen.resent,
+    },
   };
   return { ...flat, understudy };
 }

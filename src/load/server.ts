@@ -11,6 +11,9 @@ const ANSWER_S = 30;
 /** Nothing could be measured: one line that says why. */
 export class Unmeasured extends TraceError {}
 
+/** Models beyond these are counted. */
+const NAMED_MODELS_MOST = 8;
+
 export class ServerTalk {
   readonly #base: string;
   readonly #options: FetchOptions;
@@ -22,36 +25,71 @@ export class ServerTalk {
     this.#clock = clock;
   }
 
-  /** The first of its models. Throws an Unmeasured that says why there is none. */
-  async firstModel(dialect: Dialect): Promise<string> {
-    if (dialect === "triton-generate") return TRITON_MODEL;
-    const where = `${this.#base}/v1/models`;
-    const { status, text, why } = await this.#ask("/v1/models");
-    if (why !== null) throw new Unmeasured(`cannot reach ${where}: ${why}`);
-    if (status !== 200) throw new Unmeasured(`${where} answers HTTP ${status}; name the model with --model`);
-    const id: unknown = json(text)?.data?.[0]?.id;
-    if (typeof id === "string") return id;
-    throw new Unmeasured(`${where} names no model; name it with --model`);
+  /** `asked`, or the first of its models. Throws a TraceError where there is none, or nobody answers. */
+  async model(dialect: Dialect, asked: string | null): Promise<string> {
+    const { status, names } = await this.#served();
+    const name = asked ?? (dialect === "triton-generate" ? TRITON_MODEL : names[0]);
+    if (name !== undefined) return name;
+    const says = status === 200 ? "names no model" : `answers HTTP ${status}`;
+    throw new TraceError(`${this.#base}/v1/models ${says}; name the model with --model`);
   }
 
-  /** How it counts; null: it has no `/tokenize`. */
+  /** How it counts; null: it has no `/tokenize`. Throws a TraceError where it does not know the model. */
   async counter(model: string): Promise<Count | null> {
-    const one = async (prompt: string): Promise<number | null> => {
+    const ask = async (prompt: string) => {
       const body = JSON.stringify({ model, prompt, add_special_tokens: false });
       const { status, text } = await this.#ask("/tokenize", body);
       const count: unknown = status === 200 ? json(text)?.count : null;
-      return typeof count === "number" ? count : null;
+      return { status, text, count: typeof count === "number" ? count : null };
     };
-    if ((await one("a")) === null) return null;
+    const first = await ask("a");
+    if (first.count === null) {
+      // A gateway may serve models that it does not list, so both must say so: the list and the refusal.
+      const refused = first.status === 404 && /model/i.test(String(json(first.text)?.error?.message));
+      const unknown = refused ? await this.unknown(model) : null;
+      if (unknown !== null) throw new TraceError(unknown);
+      return null;
+    }
     return async (texts) => {
       const counts: number[] = [];
       for (const text of texts) {
-        const count = await one(text);
+        const { count } = await ask(text);
         if (count === null) throw new TraceError(`${this.#base}/tokenize gave no count`);
         counts.push(count);
       }
       return counts;
     };
+  }
+
+  /** What to say where the model is none of those that the server names; null: it may be one. */
+  async unknown(model: string): Promise<string | null> {
+    const { names } = await this.#served().catch(() => ({ names: [] as readonly string[] }));
+    if (names.length === 0 || names.includes(model)) return null;
+    const more = names.length - NAMED_MODELS_MOST;
+    const shown = names.slice(0, NAMED_MODELS_MOST).join(", ") + (more > 0 ? ` and ${more} more` : "");
+    return `the server does not know the model "${model}"; it serves ${shown}`;
+  }
+
+  /** The models that it names. Throws a TraceError where nobody answers; any status is an answer. */
+  async #served(): Promise<{ readonly status: number; readonly names: readonly string[] }> {
+    const { status, text, why } = await this.#ask("/v1/models");
+    if (why !== null) throw new TraceError(`cannot reach ${this.#base}/v1/models: ${await this.#whyNot(why)}`);
+    const list: unknown = status === 200 ? json(text)?.data : null;
+    const ids = Array.isArray(list) ? list.map((one) => one?.id) : [];
+    return { status, names: ids.filter((id): id is string => typeof id === "string") };
+  }
+
+  /** A code alone helps nobody: what it means, and whether the other scheme is the right one. */
+  async #whyNot(why: string): Promise<string> {
+    if (why === "ECONNREFUSED") return `nothing listens there (${why})`;
+    if (/CERT|SIGNATURE/.test(why)) return `${why}; --ssl-ca-certs FILE names whom to trust, --insecure asks nobody`;
+    const other = this.#base.startsWith("https:")
+      ? this.#base.replace("https:", "http:")
+      : this.#base.replace("http:", "https:");
+    const options = { headers: {}, tls: { rejectUnauthorized: false } };
+    const answer = await fetched(`${other}/v1/models`, options, this.#clock);
+    if (answer.why !== null || /HTTP request .*HTTPS/i.test(answer.text)) return why;
+    return `the port speaks ${other.replace(/:.*/, "")} (${why}); take --url ${other}`;
   }
 
   #ask(path: string, body?: string): Promise<Fetched> {

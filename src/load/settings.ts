@@ -59,6 +59,8 @@ export interface Settings {
   readonly seed: number;
   readonly pooled: boolean;
   readonly timeoutS: number;
+  /** How often a request that got no answer is sent again at most. */
+  readonly retries: number;
   /** Null: the server's metrics are left alone. */
   readonly metricsUrl: string | null;
   readonly metricsIntervalS: number;

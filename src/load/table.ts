@@ -107,6 +107,19 @@ export function ourTable(settings: Settings, { understudy }: Result, metrics: re
       line("output", `${throughput.output_tokens_per_s.toFixed(1)} tokens/s from the first send to the last chunk`),
     );
   }
+  const { retries, tokens_per_s_per_user: perUser } = understudy;
+  if (perUser && perUser.count > 0) {
+    const values = ["mean", "p50", "p10", "p1"]
+      .map((name) => [name, perUser[name as "mean"]] as const)
+      .filter(([, value]) => typeof value === "number");
+    lines.push(
+      line("per user", `${values.map(([name, value]) => `${name} ${value!.toFixed(1)}`).join(", ")} tokens/s`),
+    );
+  }
+  if (retries && retries.limit > 0) {
+    const { count, requests, per_request: share } = retries;
+    lines.push(line("retries", `${count}, of ${requests} requests: ${share.toFixed(3)} per request`));
+  } else lines.push(line("retries", "0 (no --retries: nothing was sent again)"));
   if (steady) {
     const window = steady as typeof steady & { request_throughput: number; output_throughput: number };
     const span = `${steady.from_s.toFixed(2)} s to ${steady.to_s.toFixed(2)} s`;

@@ -53,7 +53,7 @@ export interface RequestRecord {
   readonly requestId: string;
   /** The schedule's time (open loop), or when a slot came free (closed loop). */
   readonly intendedUs: number;
-  /** First byte handed to the kernel. */
+  /** First byte handed to the kernel; of a request that was sent again, the first time. */
   readonly sendUs: number;
   /** First and last chunk with generated output. */
   readonly firstUs: number;
@@ -74,6 +74,8 @@ export interface RequestRecord {
   readonly cachedTokens: number;
   /** HTTP status, 0: none came. */
   readonly status: number;
+  /** How often it was sent again (`--retries`). */
+  readonly retries: number;
   readonly failure: { readonly kind: FailureClass; readonly message: string } | null;
   /** What was done to it on purpose; its times are nobody's latencies. Null: nothing. */
   readonly disturbed: "cancelled" | "slow reader" | null;

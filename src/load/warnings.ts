@@ -1,5 +1,5 @@
 /** What must a reader of the numbers know? Each warning is printed as well as written. */
-import type { Distribution } from "../report/result.ts";
+import { lateSends, type Pace } from "./late-sends.ts";
 import { CHUNKS_KEPT } from "./many-gaps.ts";
 import { isGoodAnswer, saysTokens } from "./measures.ts";
 import type { RequestRecord } from "./types.ts";
@@ -7,10 +7,7 @@ import type { RequestRecord } from "./types.ts";
 export interface Evidence {
   readonly records: readonly RequestRecord[];
   readonly warmUp: readonly RequestRecord[];
-  readonly schedDelay: Distribution;
-  /** Requests may have waited for others to end. */
-  readonly capped: boolean;
-  readonly ttft: Distribution;
+  readonly pace: Pace;
   /** Share of one core that the client's event loop used while it measured. */
   readonly cpuShare: number;
   readonly measuredS: number;
@@ -29,20 +26,17 @@ export interface Evidence {
 const CPU_SHARE_MOST = 0.8;
 /** Of a shorter run most is the client's own start. */
 const CPU_SHARE_OVER_S = 0.5;
-const DELAY_MS_MOST = 50;
-const DELAY_SHARE_MOST = 0.01;
 const OTHER_LENGTH_MOST = 0.01;
 
 export function warningsOf(evidence: Evidence): string[] {
-  const { records, warmUp, schedDelay, ttft, cpuShare, stream, hasUsage, badLines, droppedTurns } = evidence;
+  const { records, warmUp, pace, cpuShare, stream, hasUsage, badLines, droppedTurns } = evidence;
   const good = records.filter(isGoodAnswer);
   const found: string[] = [];
-  const delayMs = schedDelay.p99 ?? 0;
-  const share = delayMs / (ttft.p50 || Number.POSITIVE_INFINITY);
-  if (delayMs > DELAY_MS_MOST || share > DELAY_SHARE_MOST) {
-    const part = Number.isFinite(share) && ttft.p50 ? `, ${(share * 100).toFixed(1)} % of the median TTFT` : "";
+  const late = lateSends(records, pace);
+  if (late.length > 0) {
+    const limit = pace.capped ? "--concurrency or the client" : "the client";
     found.push(
-      `requests left late: sched delay p99 ${delayMs.toFixed(2)} ms${part}: ${evidence.capped ? "--concurrency or the client" : "the client"} was the limit. TTFT from the send hides it; see TTFT from the intended time`,
+      `requests left late: ${late.join("; ")}: ${limit} was the limit. TTFT from the send hides it; see TTFT from the intended time`,
     );
   }
   if (cpuShare > CPU_SHARE_MOST && evidence.measuredS > CPU_SHARE_OVER_S) {

@@ -62,6 +62,7 @@ export function reportOf(replay: Replay, results: Results, { command, version, m
     "queue full": counts.refused.busy,
   };
   return {
+    model_id: results.model,
     duration: results.duration_s,
     completed: counts.finished,
     failed: counts.arrived - counts.finished,
@@ -83,6 +84,7 @@ export function reportOf(replay: Replay, results: Results, { command, version, m
       definitions: DEFINITIONS,
       versions: { understudy: version },
       metadata: {
+        timing: results.timing,
         engines: results.engines,
         trace: results.trace.format,
         max_num_seqs: engine.maxNumSeqs,

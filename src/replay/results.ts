@@ -1,4 +1,5 @@
 /** What came out of a replay? Plain numbers, a pure function of trace, seed and options: no wall clock. */
+import { timingText } from "../config/timing-text.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { EngineSnapshot, HistogramName } from "../engine/types.ts";
 import { type Spread, spreadOf } from "./percentiles.ts";
@@ -10,6 +11,9 @@ export const RESULTS_SCHEMA = "understudy-replay/1";
 export interface Results {
   readonly schema: typeof RESULTS_SCHEMA;
   readonly trace: { readonly name: string; readonly format: string };
+  /** As a client would name it, and how long its steps take: the preset, or a formula. */
+  readonly model: string;
+  readonly timing: string;
   readonly engines: number;
   readonly engine: EngineConfig;
   readonly requests: {
@@ -49,6 +53,7 @@ export interface Results {
 export interface About {
   readonly name: string;
   readonly format: string;
+  readonly model: string;
   readonly config: EngineConfig;
   readonly badLines: number;
   readonly passedOver: number;
@@ -75,6 +80,8 @@ export function resultsOf(replay: Replay, durationUs: number, about: About): Res
   return {
     schema: RESULTS_SCHEMA,
     trace: { name: about.name, format: about.format },
+    model: about.model,
+    timing: timingText(about.config),
     engines: engines.length,
     engine: about.config,
     requests: {

@@ -19,6 +19,7 @@ export function table(results: Results, wallUs: number): string {
   const engines = results.engines > 1 ? `, ${results.engines} engines` : "";
   return [
     `${results.trace.name} (${results.trace.format}${engines})`,
+    `${results.model}; timing ${results.timing}`,
     "",
     row("", ["mean", "p50", "p90", "p99"]),
     latency("TTFT, ms", results.ttft_ms),

@@ -24,6 +24,9 @@ const TAILS = 0.01;
 /** Where the greatest is so many times the least, a linear axis would show nothing of most. */
 const LOG_FROM = 15;
 
+/** Prompts whose lengths differ by less than this share of the longest. */
+const ALIKE = 0.05;
+
 export function latencyPlots({ distributions = {}, slo = {} }: UnderstudyPart): Plot[] {
   return CDFS.flatMap(([metric, beside, color]) => {
     const own = distributions[metric];
@@ -105,22 +108,28 @@ function shares({ bounds, counts }: Histogram, xs: readonly number[]): (number |
   });
 }
 
-/** TTFT by the length of the prompt. */
+/** TTFT by the length of the prompt; where all are about as long, that would be one line, and it is by the time of sending. */
 export function scatter(records: readonly ReportRecord[], { slo = {} }: UnderstudyPart): Plot | null {
   const good = records.filter(({ firstUs, sendUs, failure }) => failure === null && firstUs >= sendUs);
   if (good.length < 2) return null;
   good.sort((a, b) => a.inputTokens - b.inputTokens);
+  const [shortest, longest] = [good[0]!.inputTokens, good.at(-1)!.inputTokens];
+  const isAsLong = longest - shortest < ALIKE * longest;
+  if (isAsLong) good.sort((a, b) => a.sendUs - b.sendUs);
   const ttft = good.map(({ firstUs, sendUs }) => (firstUs - sendUs) / 1000);
   const chosen = evenlyWithGreatest(ttft, DOTS);
   const limit = slo.ttft;
+  const lengths = shortest === longest ? longest : `${shortest} to ${longest}`;
+  const about = isAsLong ? ` All prompts have ${lengths} tokens.` : "";
+  const x = ({ inputTokens, sendUs }: ReportRecord) => (isAsLong ? drawable(sendUs / 1e6) : inputTokens);
   return {
     id: "scatter",
-    title: "TTFT by input length",
-    note: `A dot is a request: ${shareOf(chosen.length, good.length, "requests")} with an answer.`,
-    x: { label: "input tokens" },
+    title: isAsLong ? "TTFT by time of sending" : "TTFT by input length",
+    note: `A dot is a request: ${shareOf(chosen.length, good.length, "requests")} with an answer.${about}`,
+    x: { label: isAsLong ? "seconds" : "input tokens" },
     y: { label: "ms", from: 0 },
     lines: [{ label: "TTFT", color: "blue", kind: "dots" }],
-    data: [chosen.map((at) => good[at]!.inputTokens), chosen.map((at) => drawable(ttft[at]))],
+    data: [chosen.map((at) => x(good[at]!)), chosen.map((at) => drawable(ttft[at]))],
     marks: isNumber(limit) ? [{ axis: "y", at: limit, label: `SLO ${limit} ms`, color: "red" }] : [],
   };
 }

@@ -73,6 +73,15 @@ export interface UnderstudyPart {
   readonly sched_delay_ms?: Distribution;
   /** How many there were, where the records are a sample of them. */
   readonly requests?: number;
+  /** How often requests were sent again (at most `limit` times each), how many of them, and that often per request. */
+  readonly retries?: {
+    readonly limit: number;
+    readonly count: number;
+    readonly requests: number;
+    readonly per_request: number;
+  };
+  /** Of each answer its tokens by its `e2el`: tokens/s. */
+  readonly tokens_per_s_per_user?: Distribution;
   /** Requests by what went wrong. */
   readonly errors?: Readonly<Record<string, number>>;
   /** By metric: ttft, ttft_intended, itl, icl, tpot, e2el, e2el_intended, queue …; ms. */

@@ -5,7 +5,7 @@ import { isNumber, percentShown, rounded, shown, timeShown } from "./numbers.ts"
 import type { Distribution, Result, SweepPoint, UnderstudyPart } from "./result.ts";
 
 export function tiles(result: Result): Markup {
-  const { distributions = {}, slo = {} } = result.understudy;
+  const { distributions = {}, slo = {}, tokens_per_s_per_user: perUser, retries } = result.understudy;
   const flat = (name: string) => (isNumber(result[name]) ? (result[name] as number) : null);
   const latency = (metric: string, label: string, main: `p${number}`, beside: `p${number}`) => {
     const of = distributions[metric];
@@ -28,8 +28,10 @@ ${latency("ttft", "TTFT", "p50", "p99")}
 ${latency("tpot", "TPOT", "p50", "p99")}
 ${latency("itl", "ITL", "p50", "p99")}
 ${latency("e2el", "E2E", "p50", "p99")}
+${isNumber(perUser?.p50) && tile("Per user p50", rounded(perUser.p50), "tokens/s", isNumber(perUser.p10) ? `p10 ${rounded(perUser.p10)} tokens/s` : "")}
 ${goodput !== null && tile("Goodput", rounded(goodput), "/s", `within ${sloText(slo)}`, attained !== null && attained < 0.9 ? "bad" : "good")}
 ${failed !== null && tile("Failed", shown(failed), "", completed === null ? "" : `of ${shown(completed + failed)} requests`, failed > 0 ? "bad" : "")}
+${retries !== undefined && retries.limit > 0 && tile("Retries", shown(retries.count), "", `of ${shown(retries.requests)} requests, ${rounded(retries.per_request)} per request`, retries.count > 0 ? "bad" : "")}
 </section>`;
 }
 

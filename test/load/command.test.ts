@@ -126,15 +126,14 @@ describe("flags", () => {
     expect([closed.code, closed.err]).toEqual([2, expect.stringContaining("cannot write")]);
   });
 
-  test("exit code 1 where nothing can be measured", async () => {
-    expect(await run("--url", "http://127.0.0.1:1")).toMatchObject({
-      code: 1,
-      err: expect.stringContaining("cannot reach"),
-    });
-    expect(await run("--url", "http://127.0.0.1:1", "-m", "m")).toMatchObject({
-      code: 1,
-      err: expect.stringContaining("connect: ECONNREFUSED"),
-    });
+  test("exit code 2 where nobody is there, with a model or without", async () => {
+    for (const model of [[], ["-m", "m"]]) {
+      expect(await run("--url", "http://127.0.0.1:1", ...model)).toEqual({
+        code: 2,
+        out: "",
+        err: "understudy load: cannot reach http://127.0.0.1:1/v1/models: nothing listens there (ECONNREFUSED)\n",
+      });
+    }
   });
 });
 
@@ -161,6 +160,8 @@ describe("against our own server", () => {
     expect(out).toContain("============ Serving Benchmark Result ============\n");
     expect(out).toMatch(/^Successful requests: {21}12 {8}$/m);
     expect(out).toMatch(/^Mean TTFT \(ms\): {26}\d+\.\d\d +$/m);
+    expect(out).toMatch(/^per user {7}mean [\d.]+, p50 [\d.]+, p10 [\d.]+, p1 [\d.]+ tokens\/s$/m);
+    expect(out).toMatch(/^retries {8}0 \(no --retries: nothing was sent again\)$/m);
     for (const row of ["TTFT from intended time", "sched delay", "goodput", "measured minus true"])
       expect(out).toContain(row);
     const result = JSON.parse(readFileSync(join(folder, "r.json"), "utf8"));
@@ -268,7 +269,10 @@ describe("against our own server", () => {
       expect([trusted.code, trusted.err]).toEqual([0, ""]);
       expect((await run(...common, "--insecure")).code).toBe(0);
       const refused = await run(...common, "--model", "m");
-      expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("connect: ")]);
+      expect([refused.code, refused.err]).toEqual([2, expect.stringContaining("--ssl-ca-certs FILE names whom to")]);
+      const plain = secure.url.replace("https:", "http:");
+      const other = await run("--url", plain);
+      expect([other.code, other.err]).toEqual([2, expect.stringMatching(/the port speaks https .*take --url https:/)]);
     } finally {
       await secure.stop();
     }
@@ -289,8 +293,25 @@ describe("against our own server", () => {
   });
 
   test("a wrong model, a wrong address for the truth, Ctrl-C", async () => {
-    const wrong = await run("--url", server.url, "--model", "other", "--num-prompts", "2", "--input-len", "5");
-    expect([wrong.code, wrong.err]).toEqual([1, expect.stringContaining("HTTP 404")]);
+    const flags = ["--url", server.url, "--model", "other", "--num-prompts", "2"];
+    const unknown =
+      'understudy load: the server does not know the model "other"; it serves meta-llama/Llama-3.1-8B-Instruct\n';
+    expect(await run(...flags, "--input-len", "5")).toEqual({ code: 2, out: "", err: unknown });
+    await Bun.write(join(folder, "one.jsonl"), '{"prompt": "Hello"}\n');
+    // With prompts of one's own nothing is counted before: the requests themselves are refused.
+    const own = await run(...flags, "--dataset-name", "custom", "--dataset-path", "one.jsonl");
+    expect([own.code, own.err]).toEqual([
+      1,
+      expect.stringMatching(
+        /no request was answered; the server does not know the model "other"; it serves meta.*HTTP 404/,
+      ),
+    ]);
+    expect(own.out).not.toContain("/tokenize");
+    const scheme = await run("--url", server.url.replace("http:", "https:"));
+    expect([scheme.code, scheme.err]).toEqual([
+      2,
+      `understudy load: cannot reach ${server.url.replace("http:", "https:")}/v1/models: the port speaks http (EPROTO); take --url ${server.url}\n`,
+    ]);
     const child = Bun.spawn(
       [
         process.execPath,

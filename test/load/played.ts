@@ -95,6 +95,7 @@ export function recordOf(
     cachedTokens: answer.cachedTokens,
     status,
     failure: answer.failure,
+    retries: 0,
     disturbed: null,
     done: answer.done,
     ...more,

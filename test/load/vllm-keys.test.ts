@@ -27,6 +27,7 @@ const records = recorded.requests.map((request, index): RequestRecord => {
     cachedTokens: 0,
     status: 200,
     failure: request.failed ? { kind: "status", message: "" } : null,
+    retries: 0,
     disturbed: null,
     done: true,
   };

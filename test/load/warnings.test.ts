@@ -1,6 +1,7 @@
 /** Does a run say when its numbers are not what they seem, and else nothing? */
 import { expect, test } from "bun:test";
 import { CHUNKS_KEPT } from "../../src/load/many-gaps.ts";
+import type { RequestRecord } from "../../src/load/types.ts";
 import { type Evidence, warningsOf } from "../../src/load/warnings.ts";
 import { bytesOf, read, recordOf, workedExample } from "./played.ts";
 
@@ -15,9 +16,7 @@ const PLAIN = { ...MERGED, chunkUs: new Float64Array(5), chunkTokens: new Int32A
 const QUIET: Evidence = {
   records: [PLAIN],
   warmUp: [PLAIN],
-  schedDelay: { count: 1, mean: 0.2, p99: 1 },
-  capped: false,
-  ttft: { count: 1, mean: 200, p50: 200 },
+  pace: { timed: true, capped: false },
   cpuShare: 0.8,
   measuredS: 10,
   stream: true,
@@ -34,27 +33,59 @@ test("nothing is said of a run whose numbers are what they seem", () => {
   expect(warningsOf({ ...QUIET, cpuShare: 1, measuredS: 0.5 })).toEqual([]);
 });
 
+/** `count` requests `gapMs` apart, with a first token after 50 ms and 20 ms between tokens; `lateMs` says how late each is sent. */
+function late(count: number, gapMs: number, lateMs: (i: number) => number): RequestRecord[] {
+  return Array.from({ length: count }, (_, i) => {
+    const intendedUs = i * gapMs * 1000;
+    const sendUs = intendedUs + lateMs(i) * 1000;
+    const chunkUs = Float64Array.from([50, 70, 90, 110, 130], (ms) => sendUs + ms * 1000);
+    return { ...PLAIN, intendedUs, sendUs, chunkUs, firstUs: chunkUs[0]!, lastUs: chunkUs[4]!, endUs: chunkUs[4]! };
+  });
+}
+
+const said = (records: RequestRecord[], pace: Partial<Evidence["pace"]> = {}): string =>
+  warningsOf({ ...QUIET, records, pace: { ...QUIET.pace, ...pace } }).join();
+
+/** One in fifty is late by so much: the tail, not the median. */
+const tail = (ms: number) => late(200, 500, (i) => (i % 50 === 7 ? ms : 0.2));
+/** Each later than the one before. */
+const behind = (ms: number) => late(200, 500, (i) => i * ms);
+
+test("sent late by less than a tenth of what is measured: nothing is said", () => {
+  expect(said(tail(2.3))).toBe("");
+  expect(said(tail(4.7))).toBe("");
+  expect(said(late(200, 500, () => 1.9))).toBe("");
+  expect(said(behind(0.01))).toBe("");
+  // A closed loop's slots wait for nobody's time, and a cap puts off the sends, not the client.
+  expect(
+    said(
+      late(200, 500, () => 2.1),
+      { timed: false },
+    ),
+  ).toBe("");
+  expect(
+    said(
+      late(200, 500, () => 2.1),
+      { capped: true },
+    ),
+  ).toBe("");
+  // 1.8 % longer than its 100 ms, but not a request behind.
+  expect(said(late(3, 50, (i) => 0.9 * i))).toBe("");
+  // Late, because it was sent again.
+  expect(said(late(9, 500, () => 900).map((record) => ({ ...record, retries: 1 })))).toBe("");
+});
+
+test.each([
+  ["the tail of TTFT", tail(6), {}, "6.00 ms of the p99 of TTFT from the intended time, 12 %"],
+  ["the median of TTFT", late(9, 500, () => 6), { timed: false }, "6.00 ms of the p50 of TTFT"],
+  ["the rate", behind(6), { capped: true }, "1.98 requests/s in place of 2.00: --concurrency or the client"],
+  ["gaps between tokens", late(9, 500, () => 2.1), {}, "half of them by 2.10 ms or more, 11 % of the mean gap"],
+])("sent late by more than a tenth of it: %s", (_, records, pace, says) => {
+  expect(said(records, pace)).toMatch(/^requests left late: .* was the limit\. TTFT from the send hides it/);
+  expect(said(records, pace)).toContain(says);
+});
+
 const CASES: readonly (readonly [name: string, evidence: Partial<Evidence>, says: string])[] = [
-  [
-    "sent late, against TTFT",
-    { schedDelay: { count: 1, mean: 1, p99: 3 } },
-    "p99 3.00 ms, 1.5 % of the median TTFT: the client was the limit",
-  ],
-  [
-    "sent late, more than 50 ms",
-    { schedDelay: { count: 1, mean: 9, p99: 51 }, ttft: { count: 1, mean: 9000, p50: 9000 } },
-    "requests left late: sched delay p99 51.00 ms",
-  ],
-  [
-    "sent late, and no first token",
-    { schedDelay: { count: 1, mean: 9, p99: 51 }, ttft: { count: 0, mean: null } },
-    "p99 51.00 ms: the client was the limit",
-  ],
-  [
-    "sent late, with a cap",
-    { schedDelay: { count: 1, mean: 1, p99: 3 }, capped: true },
-    "--concurrency or the client was the limit",
-  ],
   ["a busy event loop", { cpuShare: 0.81 }, "event loop used 81 % of a core"],
   ["no streaming", { stream: false }, "TTFT is the time of the whole answer"],
   ["no usage", { records: [{ ...PLAIN, usage: false }] }, "1 answers came without usage"],

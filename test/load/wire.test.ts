@@ -4,70 +4,20 @@ import { WallClock } from "../../src/clock.ts";
 import { Load, type Loaded } from "../../src/load/load.ts";
 import type { Settings } from "../../src/load/settings.ts";
 import type { FailureClass } from "../../src/load/types.ts";
+import { kinds, loadOn, SETTINGS, WHOLE } from "./loaded.ts";
 import { chatEvent, chunk, END, event, HEAD, usageEvent, workedExample } from "./played.ts";
 import { type Asked, type RawServer, rawServer, type Wire } from "./raw-server.ts";
 
 setDefaultTimeout(20_000);
 
-const SETTINGS: Omit<Settings, "url"> & { readonly model: string } = {
-  endpoint: null,
-  dialect: "openai-chat",
-  model: "m",
-  headers: {},
-  insecure: false,
-  ca: null,
-  loop: { kind: "closed" },
-  concurrency: 1,
-  count: 1,
-  durationS: null,
-  graceS: 0,
-  warmUpCount: 0,
-  warmUpS: 0,
-  dataset: { name: "random", inputLen: 4, outputLen: 5 },
-  skipBad: false,
-  stream: true,
-  legacyMaxTokens: false,
-  ignoreEos: false,
-  minTokens: null,
-  temperature: null,
-  extraBody: {},
-  slo: null,
-  metrics: ["ttft", "tpot", "itl", "e2el"],
-  percentiles: [50, 99],
-  cancelShare: 0,
-  cancelAfterS: 0,
-  slowShare: 0,
-  seed: 0,
-  pooled: true,
-  timeoutS: 10,
-  metricsUrl: null,
-  metricsIntervalS: 1,
-  truth: null,
-  label: null,
-  metadata: {},
-  detailed: false,
-  command: "test",
-  version: "0",
-};
-
 let server: RawServer | null = null;
 afterEach(() => server?.stop());
 
 /** Loads a server that answers so. */
-async function load(answer: (asked: Asked, wire: Wire) => void, more: Partial<Settings> = {}): Promise<Loaded> {
+function load(answer: (asked: Asked, wire: Wire) => void, more: Partial<Settings> = {}): Promise<Loaded> {
   server = rawServer(answer);
-  const clock = new WallClock();
-  try {
-    const url = new URL(server.url);
-    return await new Load({ ...SETTINGS, url, ...more, model: "m" }, { clock, live: null }).run();
-  } finally {
-    clock.close();
-  }
+  return loadOn(server, more);
 }
-
-const WHOLE = workedExample(true)
-  .map(([, text]) => text)
-  .join("");
 
 /** Sends the pieces one after the other, each when the one before it has left. */
 async function slowly(wire: Wire, pieces: readonly (string | Uint8Array)[], ms = 1): Promise<void> {
@@ -76,8 +26,6 @@ async function slowly(wire: Wire, pieces: readonly (string | Uint8Array)[], ms =
     await Bun.sleep(ms);
   }
 }
-
-const kinds = ({ result }: Loaded) => result.understudy.errors;
 
 test("the worked example, byte after byte", async () => {
   const started: number[] = [];

@@ -11,7 +11,9 @@ export const END_S = 3600;
 /** So long after the last end that every window of five minutes is empty, and shortly before load comes back. */
 export const REST_S = 1490;
 /** What the load leaves in the pool is small enough to preempt, and prompts above the context are refused. */
-const SERVER = ["--max-model-len", "8192", "--num-gpu-blocks-override", "1600", "--block-size", "16"];
+const POOL = ["--max-model-len", "8192", "--num-gpu-blocks-override", "1600", "--block-size", "16"];
+/** The pool runs as few at once; an executor's places are all taken when the bursts come. */
+const SERVER = [...POOL, "--max-num-seqs", "64"];
 /** Everything that the pages show only when asked. */
 const SHOWN = ["summary_latencies", "histogram_latencies"].flatMap((name) => ["--metrics-config", `${name}=true`]);
 const CLIENTS = ["--stop-share", "0.6", "--client-timeout", "1-90"];

@@ -1,6 +1,6 @@
 /** Does everybody who asks our metrics get what the real server would give: something where it has it, nothing where not? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { parse } from "yaml";
 import { type Asked, expressions, LIVE_ONLY, notYet, promql, queries, wrong } from "./asked.ts";
 import { END_S, type Hour, hour, REST_S } from "./hour.ts";
@@ -60,7 +60,7 @@ test.each([...new Set(former.map(({ profile }) => profile!))])(
 /** Of the alerts that we ship. Bursts fill the pool and the queue; a GPU may have nothing to do. */
 const RAISED = [
   ...["VllmQueueBuilds", "VllmKvCacheFilling", "VllmKvCacheFull", "VllmPreemptions", "VllmTimeToFirstTokenSlow"],
-  ...["TritonKVCacheExhaustion", "TrtllmQueueBuilds"],
+  ...["TritonKVCacheExhaustion", "TrtllmSaturated"],
 ];
 const AT_REST = ["TritonGPUIdle"];
 
@@ -83,9 +83,13 @@ test("the load raises the alerts that it must, and at rest there are none", asyn
 });
 
 test("what autoscalers are told to ask has a value", async () => {
-  const { spec } = parse(readFileSync(`${deploy}keda/scaledobject.yaml`, "utf8"));
-  const asked = spec.triggers.map(({ metadata }: { metadata: { query: string } }) => metadata.query);
-  asked.push('sum(nv_trt_llm_request_metrics{request_type="waiting"}) or vector(0)');
+  const asked = readdirSync(`${deploy}keda`).flatMap((file) => {
+    const { spec } = parse(readFileSync(`${deploy}keda/${file}`, "utf8"));
+    return spec.triggers.map(({ metadata }: { metadata: { query: string } }) => metadata.query) as string[];
+  });
+  expect(asked).toHaveLength(3);
+  // Near 0 on a real one however long its queue is: nothing scales on it, and no alert waits for it.
+  expect(readFileSync(`${deploy}prometheus/rules/alerts.yml`, "utf8") + asked).not.toContain('"waiting"');
   for (const query of asked) {
     const under = await loaded.prometheus.query(query, 700);
     const rest = await loaded.prometheus.query(query, REST_S);

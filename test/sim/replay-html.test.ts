@@ -67,6 +67,16 @@ test("the page has the results' numbers, and is the same each time", () => {
   expect(replay(...argv).page).toBe(page);
 });
 
+test("model and timing are named: on the page, in the JSON, on the terminal", () => {
+  const trace = "synthetic:isl=10,osl=2,concurrency=1,requests=2";
+  const preset = replay(trace, "--model", "Qwen/Qwen3-32B", "--timing", "llama-3.1-8b-bf16-h100-tp1-vllm");
+  const says = "preset llama-3.1-8b-bf16-h100-tp1-vllm, 12 ms a request before the queue";
+  expect(preset.text).toContain(`Model Qwen/Qwen3-32B timing ${says}`);
+  expect(preset.results).toMatchObject({ model: "Qwen/Qwen3-32B", timing: says });
+  const { stdout } = Bun.spawnSync([process.execPath, main, "replay", trace, "--timing", "constant:ttft=9ms,itl=3ms"]);
+  expect(stdout.toString()).toContain("\nmeta-llama/Llama-3.1-8B-Instruct; timing constant: TTFT 9 ms, ITL 3 ms\n");
+});
+
 test("clients that leave and a replay that is cut short are shown as such", () => {
   const { data } = replay(
     "synthetic:isl=10,osl=100,rate=20,requests=60",

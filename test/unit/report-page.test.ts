@@ -2,61 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { distributionOf } from "../../src/report/distribution.ts";
-import { html, type ReportRecord, type Result } from "../../src/report/index.ts";
+import { html } from "../../src/report/index.ts";
 import { shown } from "../../src/report/numbers.ts";
-import type { PageData, Plot } from "../../src/report/plot.ts";
-
-const PERCENTILES = [50, 90, 99];
-const of = (...values: number[]) => distributionOf(Float64Array.from(values), PERCENTILES);
-
-/** Sent every 10 ms and 1 ms late, 100 ms to the first token, then one each 20 ms. */
-function record(index: number, tokens = 5, changes: Partial<ReportRecord> = {}): ReportRecord {
-  const sendUs = index * 10_000 + 1000;
-  const chunkUs = Float64Array.from({ length: tokens }, (_, i) => sendUs + 100_000 + i * 20_000);
-  return {
-    index,
-    requestId: `request-${index}`,
-    intendedUs: index * 10_000,
-    sendUs,
-    firstUs: chunkUs[0]!,
-    lastUs: chunkUs.at(-1)!,
-    endUs: chunkUs.at(-1)! + 500,
-    chunkUs,
-    inputTokens: 100 + index,
-    outputTokens: tokens,
-    failure: null,
-    ...changes,
-  };
-}
-
-const result = (understudy: Partial<Result["understudy"]> = {}, flat: Record<string, unknown> = {}): Result => ({
-  ...flat,
-  understudy: { schema_version: 1, ...understudy },
-});
-
-/** The page's parts, as a browser would take it apart. */
-async function read(page: string) {
-  const elements: string[] = [];
-  const addresses: string[] = [];
-  const handlers: string[] = [];
-  await new HTMLRewriter()
-    .on("*", {
-      element(element) {
-        elements.push(element.tagName);
-        for (const [name, value] of element.attributes) {
-          if (["src", "href", "action", "data", "srcset", "poster"].includes(name)) addresses.push(value);
-          if (name.startsWith("on")) handlers.push(name);
-        }
-      },
-    })
-    .transform(new Response(page))
-    .text();
-  const [, json = ""] = /<script type="application\/json" id="data">([\s\S]*?)<\/script>/.exec(page) ?? [];
-  const data: PageData = JSON.parse(json);
-  const plot = (id: string) => data.plots.find((one) => one.id === id) as Plot;
-  const text = page.replace(/<(style|script)[\s\S]*?<\/\1>/g, "").replace(/<[^>]+>/g, " ");
-  return { elements, addresses, handlers, data, plot, text };
-}
+import { of, read, record, result } from "./report-reader.ts";
 
 test("a whole page from what little there is", async () => {
   const { elements, data, text } = await read(html(result(), []));
@@ -180,11 +128,15 @@ describe("numbers", () => {
       errors: { timeout: 1, "mid-stream end": 9, connect: 0 },
       slo: { ttft: 500 },
       distributions: { ttft: of(20_000, 20_000) },
+      retries: { limit: 2, count: 30, requests: 20, per_request: 0.3 },
+      tokens_per_s_per_user: distributionOf(Float64Array.of(10, 40, 40), [10, 50]),
     };
     const rows = (await read(html(result(part, flat), []))).text.replace(/\s+/g, " ");
     expect(rows).toContain("Output 1,235 tokens/s");
     expect(rows).toContain("TTFT p50 20 s p99 20 s");
     expect(rows).toContain("Goodput 8 /s within TTFT 500 ms");
+    expect(rows).toContain("Retries 30 of 20 requests, 0.3 per request");
+    expect(rows).toContain("Per user p50 40 tokens/s p10 16 tokens/s");
     expect(rows).toContain("Failed 10 of 100 requests");
     expect(rows).toMatch(/completed 90 90 % mid-stream end 9 9 % timeout 1 1 %/);
     expect(rows).toContain("mean_ttft_ms 1.50");
@@ -378,7 +330,7 @@ test("however long the run was, the page stays below a megabyte and says how muc
     kv_usage: ((t * 31) % 101) / 101,
     preemptions: t,
   }));
-  const itl = distributionOf(Float64Array.from(gaps), PERCENTILES);
+  const itl = distributionOf(Float64Array.from(gaps), [50, 90, 99]);
   const distributions = { ttft: itl, itl, icl: itl, tpot: itl, e2el: itl, queue: itl };
   const page = html(result({ distributions, timeseries, server_metrics: { timeseries: server } }), records);
   expect(page.length).toBeLessThan(1_000_000);

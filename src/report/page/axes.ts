@@ -1,7 +1,7 @@
 /** What do all plots have in common: axes, scales, lines of reference, the size of their place? */
 import type uPlot from "uplot";
 import type { Axis, Mark } from "../plot.ts";
-import { shown } from "./format.ts";
+import { DIGIT_PX, shown } from "./format.ts";
 import { color, faded } from "./theme.ts";
 
 const FONT = '12px system-ui, -apple-system, "Segoe UI", sans-serif';
@@ -19,7 +19,10 @@ export function axisOf(axis: Axis, side: 2 | 3): uPlot.Axis {
     grid: { stroke: color("grid"), width: 1 },
     ticks: { stroke: color("grid"), width: 1, size: 5 },
     gap: 4,
-    size: side === 2 ? 26 : (_, values) => 22 + 7 * Math.max(2, ...(values ?? []).map((value) => value?.length ?? 0)),
+    size:
+      side === 2
+        ? 26
+        : (_, values) => 22 + DIGIT_PX * Math.max(2, ...(values ?? []).map((value) => value?.length ?? 0)),
     space: side === 2 ? 56 : 32,
     values: (_, splits) => splits.map((value) => (value === null ? "" : shown(value, axis))),
     ...(axis.log ? { splits: logTicks, filter: (_, splits) => splits } : {}),

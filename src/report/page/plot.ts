@@ -2,7 +2,7 @@
 import uPlot from "uplot";
 import type { Line, Plot } from "../plot.ts";
 import { axisOf, drawMarks, scaleOf, widthOf } from "./axes.ts";
-import { shown } from "./format.ts";
+import { PADDING, shown } from "./format.ts";
 import { color, faded } from "./theme.ts";
 
 const HEIGHT = 260;
@@ -11,7 +11,7 @@ export function drawPlot(plot: Plot, place: Element): uPlot {
   const options: uPlot.Options = {
     width: widthOf(place),
     height: HEIGHT,
-    padding: [10, 14, 0, 0],
+    padding: PADDING,
     scales: { x: scaleOf(plot.x), y: scaleOf(plot.y) },
     axes: [axisOf(plot.x, 2), axisOf(plot.y, 3)],
     series: [

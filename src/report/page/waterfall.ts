@@ -2,7 +2,7 @@
 import uPlot from "uplot";
 import type { Waterfall } from "../plot.ts";
 import { axisOf, scaleOf, widthOf } from "./axes.ts";
-import { shown } from "./format.ts";
+import { PADDING, shown } from "./format.ts";
 import { color, faded } from "./theme.ts";
 
 const LEAST_HEIGHT = 220;
@@ -27,7 +27,7 @@ export function drawWaterfall(data: Waterfall, place: Element): uPlot {
   const options: uPlot.Options = {
     width: widthOf(place),
     height,
-    padding: [10, 14, 0, 0],
+    padding: PADDING,
     scales: {
       x: { time: false, range: (_, least, most) => (Number.isFinite(least) ? [least, most] : [from, to]) },
       y: { ...scaleOf(y), dir: -1, range: (_, least, most) => [Math.max(-1, least), Math.min(count, most)] },
