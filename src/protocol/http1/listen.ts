@@ -1,8 +1,8 @@
 /** Which server listens under the routes? Bun's, or ours, by `--http-server`. */
 import http from "node:http";
+import type { Clock } from "../../clock.ts";
 import type { TlsFiles } from "../../config/certificates.ts";
 import type { DoorConfig } from "../../config/door.ts";
-import type { Timer } from "../deadlines.ts";
 import type { HotRoutes } from "../sink.ts";
 
 /** The part of Elysia that is used. */
@@ -19,7 +19,9 @@ export interface ListenOptions {
   /** Several processes listen on the same port. */
   readonly reusePort: boolean;
   readonly door: DoorConfig;
-  readonly timer: Timer;
+  readonly clock: Pick<Clock, "now" | "at" | "turn">;
+  /** Takes what uvicorn writes into its log as a warning. */
+  readonly warn: (what: string) => void;
   readonly epochSeconds: () => number;
   readonly hot?: HotRoutes;
 }

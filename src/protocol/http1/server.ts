@@ -34,14 +34,22 @@ export class HttpServer implements DirectFront, House {
   readonly #date = new DateLine();
   readonly #idle: ReturnType<typeof deadlines>;
   readonly #heads: ReturnType<typeof deadlines>;
+  readonly #clock: ListenOptions["clock"];
+  /** Have requests that were sent ahead, in the order of their turns: one of all connections in each turn of the event loop. */
+  readonly #queue = new Set<Connection>();
+  #turning = false;
+  readonly warn: (what: string) => void;
   #stopped: PromiseWithResolvers<void> | null = null;
 
   constructor(app: Application, options: ListenOptions) {
-    const { hostname, port, tls, reusePort, door, timer } = options;
+    const { hostname, port, tls, reusePort, door, clock } = options;
+    const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
     this.#app = app;
     this.#hot = options.hot;
     this.scheme = tls ? "https" : "http";
     this.headBytes = door.headBytes;
+    this.#clock = clock;
+    this.warn = options.warn;
     this.#epochSeconds = options.epochSeconds;
     this.#idle = deadlines(door.keepAliveS, timer);
     this.#heads = deadlines(door.bodyTimeoutS, timer);
@@ -146,6 +154,26 @@ export class HttpServer implements DirectFront, House {
     this.#heads?.forget(connection);
   }
 
+  queue(connection: Connection): void {
+    this.#queue.add(connection);
+    this.#turn();
+  }
+
+  #turn(): void {
+    if (this.#turning || this.#queue.size === 0) return;
+    this.#turning = true;
+    this.#clock.turn(this.#take);
+  }
+
+  readonly #take = (): void => {
+    this.#turning = false;
+    const [first] = this.#queue;
+    if (first === undefined) return;
+    this.#queue.delete(first);
+    this.#turn();
+    first.turn();
+  };
+
   #of(request: Request): Exchange {
     return (request as unknown as IncomingRequest<Exchange>).reading;
   }
@@ -155,6 +183,7 @@ export class HttpServer implements DirectFront, House {
     if (connection === undefined) return;
     connection.lost();
     this.#connections.delete(connection);
+    this.#queue.delete(connection);
     if (this.#connections.size === 0) this.#stopped?.resolve();
   }
 }
