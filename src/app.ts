@@ -311,7 +311,8 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
     tls,
     reusePort: place !== undefined,
     door: doorOf(config),
-    timer: front.backend,
+    clock,
+    warn: live.warning(log),
     epochSeconds,
     hot: hotRoutes(app),
   });

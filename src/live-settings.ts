@@ -31,6 +31,7 @@ export class LiveSettings {
   #fixtures: Fixtures | null = null;
   #logsAccess: boolean;
   #logsRequests: boolean;
+  #logsWarnings: boolean;
   /** The configuration for those who look at its door and its wire anew each time: these change. */
   readonly config: ServeConfig;
 
@@ -39,6 +40,7 @@ export class LiveSettings {
     this.#wire = { ...config.wire };
     this.#logsAccess = !config.disableAccessLog;
     this.#logsRequests = config.enableLogRequests;
+    this.#logsWarnings = !config.disableWarnings;
     this.config = { ...config, door: this.#door, wire: this.#wire };
   }
 
@@ -48,6 +50,13 @@ export class LiveSettings {
 
   get logsRequests(): boolean {
     return this.#logsRequests;
+  }
+
+  /** Writes a warning as uvicorn writes it, while such are wanted. */
+  warning(log: (line: string) => void): (what: string) => void {
+    return (what) => {
+      if (this.#logsWarnings) log(`WARNING:  ${what}`);
+    };
   }
 
   /** The fixtures in force; `first` are those of the start. */
@@ -104,5 +113,6 @@ export class LiveSettings {
     Object.assign(this.#wire, { fixtures, maxNumQueuedReqs, maxNumQueuedTokens, ...failures, kvTransferTime });
     this.#logsAccess = !next.disableAccessLog;
     this.#logsRequests = next.enableLogRequests;
+    this.#logsWarnings = !next.disableWarnings;
   }
 }

@@ -94,7 +94,8 @@ export const serveOptions = {
     ...choice("critical", "error", "warning", "info", "debug", "trace"),
     group: "Server",
     default: "info",
-    about: "Above info there is no line per HTTP request; below it nothing is added.",
+    about:
+      "Above info there is no line per HTTP request, above warning none for what is no HTTP; below info nothing is added.",
   },
   "disable-fastapi-docs": {
     ...toggle,

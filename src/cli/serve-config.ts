@@ -114,7 +114,8 @@ function batchSizes(values: Values, profile: Profile, maxModelLen: number, chunk
 }
 
 /** Requests are logged at the level info. */
-const isQuiet = (level: Values["uvicorn-log-level"] = "info") => ["critical", "error", "warning"].includes(level);
+const isQuiet = (level: Values["uvicorn-log-level"] = "info") => isMute(level) || level === "warning";
+const isMute = (level: Values["uvicorn-log-level"] = "info") => level === "critical" || level === "error";
 
 function server(values: Values, model: string) {
   return {
@@ -132,6 +133,7 @@ function server(values: Values, model: string) {
     maxLogprobs: values["max-logprobs"] ?? 20,
     enableRequestIdHeaders: values["enable-request-id-headers"] ?? false,
     disableAccessLog: (values["disable-uvicorn-access-log"] ?? false) || isQuiet(values["uvicorn-log-level"]),
+    disableWarnings: isMute(values["uvicorn-log-level"]),
     disableFastapiDocs: values["disable-fastapi-docs"] ?? false,
     disableLogStats: values["disable-log-stats"] ?? false,
     ...metrics(values),

@@ -229,6 +229,8 @@ export interface ServeConfig {
   /** All answers carry them; names in lower case. Absent: none. */
   readonly podHeaders?: Readonly<Record<string, string>>;
   readonly disableAccessLog: boolean;
+  /** Of HTTP itself: what is not HTTP, or another protocol. */
+  readonly disableWarnings: boolean;
   /** No `/openapi.json`, `/docs`, `/redoc`. */
   readonly disableFastapiDocs: boolean;
   readonly disableLogStats: boolean;

@@ -15,6 +15,8 @@ interface Recorded {
   readonly sent: readonly string[];
   readonly received: string;
   readonly closed: boolean;
+  /** Lines of the log. */
+  readonly warned: readonly string[];
 }
 
 const read = (file: string) => readFileSync(new URL(`./recorded-http/${file}`, import.meta.url), "utf8");
@@ -25,6 +27,7 @@ const SILENT_MS = 120;
 const PART_MS = 15;
 
 let server: HttpServer;
+const warned: string[] = [];
 const TEXT = { "content-type": "text/plain" };
 
 /** As `app` in `record.py`. */
@@ -77,7 +80,8 @@ beforeAll(() => {
       tls: undefined,
       reusePort: false,
       door: DOOR,
-      timer: { nowUs: () => 0 },
+      clock: { now: () => 0, at: () => () => {}, turn: setImmediate },
+      warn: (what) => warned.push(what),
       epochSeconds: () => 0,
     },
   );
@@ -129,12 +133,16 @@ test("every exchange is as uvicorn's, to the byte, and ends as there", async () 
   const wrong: (Recorded & { readonly got: object })[] = [];
   await Promise.all(
     recorded.map(async (one) => {
-      const { name, sent, received, closed } = one;
       const got = await talk(one);
-      if (got.received !== received || got.closed !== closed) wrong.push({ name, sent, received, closed, got });
+      if (got.received !== one.received || got.closed !== one.closed) wrong.push({ ...one, got });
     }),
   );
   expect(wrong.filter(({ name }) => name !== NEWER_PARSER)).toEqual([]);
   // It must leave the table when it passes.
   expect(wrong.map(({ name }) => name)).toEqual([NEWER_PARSER]);
+  const theirs = recorded.flatMap((one) =>
+    one.name === NEWER_PARSER ? ["Invalid HTTP request received."] : one.warned,
+  );
+  expect(warned.toSorted()).toEqual(theirs.toSorted());
+  expect(new Set(theirs)).toEqual(new Set(["Invalid HTTP request received.", "Unsupported upgrade request."]));
 }, 20_000);

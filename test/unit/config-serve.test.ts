@@ -52,6 +52,7 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
     maxLogprobs: 20,
     enableRequestIdHeaders: false,
     disableAccessLog: false,
+    disableWarnings: false,
     disableFastapiDocs: false,
     disableLogStats: false,
     metricsProfile: 33,

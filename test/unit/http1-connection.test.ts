@@ -50,8 +50,10 @@ class Server implements House {
   readonly scheme = "http";
   readonly headBytes = 10_000;
   readonly emitting: Emitting[] = [];
+  readonly queued = new Set<Connection>();
   held = 0;
   readonly told: string[] = [];
+  readonly warned: string[] = [];
 
   handle(exchange: Exchange): void {
     const [, kind, number] = new URL(exchange.request.url).pathname.split("/");
@@ -84,6 +86,26 @@ class Server implements House {
     return "now";
   }
 
+  queue(connection: Connection): void {
+    this.queued.add(connection);
+  }
+
+  /** Turns of the event loop until nobody has anything to answer. */
+  turns(): void {
+    for (const one of this.queued) {
+      this.queued.delete(one);
+      one.turn();
+    }
+  }
+
+  get busy(): boolean {
+    return this.emitting.length > 0 || this.queued.size > 0;
+  }
+
+  warn(what: string): void {
+    this.warned.push(what);
+  }
+
   idle(): void {}
   stirred(): void {}
   waits(): void {}
@@ -102,11 +124,15 @@ function atOnce(paths: readonly string[]): string {
   const [kernel, server] = [new Kernel(), new Server()];
   kernel.room = Number.POSITIVE_INFINITY;
   new Connection(kernel, server).data(Buffer.from(textOf(paths)));
-  while (server.emitting.length > 0) server.tick();
+  for (server.turns(); server.emitting.length > 0; server.turns()) server.tick();
   return kernel.written;
 }
 
-const step = fc.record({ of: fc.nat(2), kind: fc.constantFrom("feed", "room", "tick"), amount: fc.nat(70_000) });
+const step = fc.record({
+  of: fc.nat(2),
+  kind: fc.constantFrom("feed", "room", "tick", "turns"),
+  amount: fc.nat(70_000),
+});
 
 test("however the kernel takes bytes, and whoever else writes meanwhile, each connection gets its own", () => {
   fc.assert(
@@ -128,20 +154,141 @@ test("however the kernel takes bytes, and whoever else writes meanwhile, each co
       };
       for (const { of, kind, amount } of steps) {
         if (kind === "tick") server.tick();
+        else if (kind === "turns") server.turns();
         else if (kind === "feed") feed(ends[of]!, amount);
         else makeRoom(ends[of]!, amount);
       }
-      while (server.emitting.length > 0 || ends.some(({ rest }) => rest.length > 0)) {
+      for (const end of ends) makeRoom(end, Number.POSITIVE_INFINITY);
+      while (server.busy || ends.some(({ rest }) => rest.length > 0)) {
         server.tick();
+        server.turns();
         for (const end of ends) feed(end, 99);
       }
-      for (const end of ends) makeRoom(end, Number.POSITIVE_INFINITY);
       expect(ends.map(({ kernel }) => kernel.written)).toEqual(all.map(atOnce));
       expect(server.held).toBe(0);
       expect(server.told).not.toContain("gone");
     }),
     { numRuns: 300 },
   );
+});
+
+/** A connection whose client sends these ahead, and their answers. */
+function ahead(paths: readonly string[]) {
+  const [kernel, server] = [new Kernel(), new Server()];
+  const answers = paths.map((path) => atOnce([path]));
+  let handled = 0;
+  let taken = "";
+  const { handle } = server;
+  server.handle = (exchange) => {
+    // What was answered has left before the next one is begun: never more than one answer waits.
+    expect(kernel.written).toBe(taken);
+    taken += answers[handled++]!;
+    handle.call(server, exchange);
+  };
+  const connection = new Connection(kernel, server);
+  const makeRoom = (bytes: number) => {
+    kernel.room = bytes;
+    connection.drain();
+  };
+  return { kernel, server, connection, makeRoom, answers, handled: () => handled };
+}
+
+/** Answers of each size beside each other: some leave at once, others one part after another. */
+const sentAhead = fc.array(
+  fc.oneof(
+    { weight: 8, arbitrary: fc.integer({ min: 0, max: 200 }).map((count) => `/whole/${count}`) },
+    { weight: 1, arbitrary: path },
+  ),
+  { minLength: 1, maxLength: 260 },
+);
+const pace = fc.record({ kind: fc.constantFrom("feed", "room", "tick", "turn"), amount: fc.nat(9000) });
+
+test("whatever was sent ahead is answered once and in order, one a turn, when the answer before it has left", () => {
+  fc.assert(
+    fc.property(sentAhead, fc.array(pace, { maxLength: 80 }), (paths, paces) => {
+      const { kernel, server, connection, makeRoom, answers, handled } = ahead(paths);
+      let rest = Buffer.from(textOf(paths));
+      const feed = (bytes: number) => {
+        if (rest.length === 0 || kernel.paused) return;
+        const part = rest.subarray(0, bytes);
+        rest = rest.subarray(part.length);
+        connection.data(Buffer.from(part));
+      };
+      const turn = () => {
+        if (server.queued.delete(connection)) connection.turn();
+      };
+      const happens = ({ kind, amount }: { readonly kind: string; readonly amount: number }) => {
+        const before = handled();
+        if (kind === "feed") feed(amount);
+        else if (kind === "room") makeRoom(amount);
+        else if (kind === "turn") turn();
+        else server.tick();
+        expect(handled() - before).toBeLessThanOrEqual(1);
+      };
+      for (const one of paces) happens(one);
+      makeRoom(Number.POSITIVE_INFINITY);
+      while (rest.length > 0 || server.busy) {
+        for (const kind of ["feed", "tick", "turn"]) happens({ kind, amount: 9000 });
+      }
+      expect(handled()).toBe(paths.length);
+      expect(kernel.written).toBe(answers.join(""));
+      expect(kernel.paused).toBe(false);
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test("a socket that gives more although it was asked to pause loses nothing, and nothing out of order", () => {
+  const paths = Array.from({ length: 300 }, (_, i) => `/whole/${i}`);
+  const { server, connection, kernel, answers } = ahead(paths);
+  connection.data(Buffer.from(textOf(paths.slice(0, 150))));
+  connection.data(Buffer.from(textOf(paths.slice(150))));
+  kernel.room = Number.POSITIVE_INFINITY;
+  connection.drain();
+  server.turns();
+  expect(kernel.written).toBe(answers.join(""));
+});
+
+test("a client that reads nothing has one answer waiting for it, whatever it sent ahead, and none when it has left", () => {
+  const { server, connection, makeRoom, handled, kernel } = ahead(Array(5000).fill("/whole/100"));
+  connection.data(Buffer.from(textOf(Array(5000).fill("/whole/100"))));
+  server.turns();
+  expect([handled(), kernel.paused]).toEqual([1, true]);
+  makeRoom(1000); // it reads a little
+  server.turns();
+  const read = handled();
+  expect(read).toBeLessThan(10);
+  connection.lost();
+  makeRoom(Number.POSITIVE_INFINITY);
+  server.turns();
+  expect(handled()).toBe(read);
+});
+
+test("what is no HTTP is refused at once, as by uvicorn, before a hundred requests in front of it; those before these are answered", () => {
+  for (const [count, answered] of [
+    [99, 0],
+    [150, 100],
+  ] as const) {
+    const { server, connection, kernel, handled } = ahead(Array(count).fill("/whole/1"));
+    kernel.room = Number.POSITIVE_INFINITY;
+    connection.data(Buffer.from(`${textOf(Array(count).fill("/whole/1"))}nonsense\r\n\r\n`));
+    server.turns();
+    expect(handled()).toBe(answered);
+    expect(kernel.written).toEndWith("Invalid HTTP request received.");
+    expect(server.warned).toEqual(["Invalid HTTP request received."]);
+    expect(kernel.ended).toBe(true);
+  }
+});
+
+test("a server that ends lets what is being answered leave, and nothing that was sent ahead of it", () => {
+  const { server, connection, kernel, handled } = ahead(Array(200).fill("/whole/1"));
+  connection.data(Buffer.from(textOf(Array(200).fill("/whole/1"))));
+  connection.shutDown();
+  server.turns();
+  kernel.room = Number.POSITIVE_INFINITY;
+  connection.drain();
+  server.turns();
+  expect([handled(), kernel.ended, kernel.paused]).toEqual([2, true, true]);
 });
 
 const streaming = () => {

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { Fields } from "../../src/protocol/http1/fields.ts";
 import { KnownHeads } from "../../src/protocol/http1/known-heads.ts";
-import { Fed, Parser } from "../../src/protocol/http1/parser.ts";
+import { Fed, Parser, type ParserEvents } from "../../src/protocol/http1/parser.ts";
 
 const HEAD_BYTES = 2000;
 
@@ -14,8 +14,10 @@ interface Heard {
   readonly fieldBytes: number;
 }
 
-/** What is heard when the bytes come in these parts; nothing is fed behind a refusal. */
-function hear(parts: readonly Buffer[], headBytes = HEAD_BYTES): Heard {
+const DEAF: ParserEvents = { onHead() {}, onBody() {}, onComplete: () => false, onUpgrade() {} };
+
+/** What is heard when the bytes come in these parts; nothing is fed behind a refusal. `enough`: asked behind each request. */
+function hear(parts: readonly Buffer[], headBytes = HEAD_BYTES, enough = () => false): Heard {
   const events: string[] = [];
   let fieldBytes = 0;
   let body = "";
@@ -31,13 +33,18 @@ function hear(parts: readonly Buffer[], headBytes = HEAD_BYTES): Heard {
       onBody: (part) => {
         body += Buffer.from(part).toString("latin1");
       },
-      onComplete: () => events.push(`body ${body}`),
+      onComplete: () => {
+        events.push(`body ${body}`);
+        return enough();
+      },
+      onUpgrade: () => events.push("upgrade"),
     },
     headBytes,
   );
   try {
-    for (const part of parts) {
-      const fed = parser.feed(part);
+    for (let part of parts) {
+      let fed = parser.feed(part);
+      for (; fed === Fed.Enough; fed = parser.feed(part)) part = part.subarray(parser.read);
       if (fed !== Fed.Fine) return { events, fed, fieldBytes };
     }
     return { events, fed: Fed.Fine, fieldBytes };
@@ -101,6 +108,20 @@ test("byte by byte", () => {
       expect([single.fed, single.events]).toEqual([whole.fed, whole.events]);
     }),
     { numRuns: 300 },
+  );
+});
+
+test("wherever it is enough for a while, the same requests come of the rest", () => {
+  fc.assert(
+    fc.property(stream, cuts, fc.infiniteStream(fc.boolean()), (bytes, places, pauses) => {
+      const enough = () => pauses.next().value as boolean;
+      const whole = hear([bytes]);
+      for (const parts of [[bytes], cut(bytes, places)]) {
+        const paused = hear(parts, HEAD_BYTES, enough);
+        expect([paused.fed, paused.events]).toEqual([whole.fed, whole.events]);
+      }
+    }),
+    { numRuns: 2000 },
   );
 });
 
@@ -197,7 +218,7 @@ test("parsers that were freed leave their memory to the next", () => {
   const request = Buffer.from("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   // Each takes about a hundred bytes of WebAssembly's memory, which holds some thousands at once.
   for (let i = 0; i < 200_000; i++) {
-    const parser = new Parser({ onHead() {}, onBody() {}, onComplete() {} }, HEAD_BYTES);
+    const parser = new Parser(DEAF, HEAD_BYTES);
     if (i % 1000 === 0) expect(parser.feed(request)).toBe(Fed.Fine);
     parser.free();
     parser.free();
@@ -208,7 +229,7 @@ test("many parsers at once", () => {
   const heads: string[] = [];
   const parsers = Array.from(
     { length: 20_000 },
-    () => new Parser({ onHead: ({ target }) => heads.push(target), onBody() {}, onComplete() {} }, HEAD_BYTES),
+    () => new Parser({ ...DEAF, onHead: ({ target }) => heads.push(target) }, HEAD_BYTES),
   );
   for (const parser of parsers) parser.feed(Buffer.from("GET /a"));
   for (const parser of parsers) parser.feed(Buffer.from("b HTTP/1.1\r\n\r\n"));

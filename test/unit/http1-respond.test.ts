@@ -53,7 +53,8 @@ beforeAll(() => {
       tls: undefined,
       reusePort: false,
       door: DOOR,
-      timer: { nowUs: () => 0 },
+      clock: { now: () => 0, at: () => () => {}, turn: setImmediate },
+      warn() {},
       epochSeconds: () => 0,
     },
   );

@@ -2,6 +2,7 @@
 import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
 import { Elysia } from "elysia";
+import { WallClock } from "../../src/clock.ts";
 import { DOOR } from "../../src/config/door.ts";
 import type { ServeConfig } from "../../src/config/types.ts";
 import { renderChat } from "../../src/content/chat-template.ts";
@@ -91,7 +92,8 @@ class House {
       tls: undefined,
       reusePort: false,
       door: DOOR,
-      timer: { nowUs: () => 0 },
+      clock: new WallClock(),
+      warn: () => {},
       epochSeconds: () => 0,
       hot: hotRoutes(app),
     });

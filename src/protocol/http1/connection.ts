@@ -34,10 +34,17 @@ export interface House {
   /** It has no request yet, or not all of its head; until `asked`. Once. */
   waits(connection: Connection): void;
   asked(connection: Connection): void;
+  /** It was sent requests ahead: is to have its `turn`, once, in one of the next turns of the event loop. */
+  queue(connection: Connection): void;
+  /** Takes a line for the log. */
+  warn(what: string): void;
 }
 
 /** Bytes from the socket that are worth being given back at once. */
 const LARGE_BYTES = 65_536;
+/** Requests of a connection that are taken apart ahead of their turn. What came behind them is kept as it came. */
+const AHEAD_MOST = 100;
+const UNSUPPORTED = "Unsupported upgrade request.";
 const INVALID = "Invalid HTTP request received.";
 const BAD_REQUEST = [
   "content-type: text/plain; charset=utf-8",
@@ -56,6 +63,8 @@ export class Connection implements Line, ParserEvents {
   readonly #exchanges: Exchange[] = [];
   /** Of the bytes that were fed last a part is a body's. */
   #kept = false;
+  /** Came, and has not been taken apart: behind as many requests as are taken ahead. */
+  #rest: Buffer | null = null;
   /** Whose body is coming. */
   #receiving: Exchange | null = null;
   /** Bytes that the kernel has not taken. */
@@ -65,7 +74,6 @@ export class Connection implements Line, ParserEvents {
   /** Nothing more is read, and what was written leaves. */
   #closing = false;
   #lost = false;
-  #running = false;
   /** A request is to come within its time, however slowly its bytes do. */
   #waits = false;
   /** Who wants reading to pause: a body that nobody reads, requests sent ahead. */
@@ -94,14 +102,24 @@ export class Connection implements Line, ParserEvents {
     if (this.#closing) return;
     this.#house.stirred(this);
     this.#kept = false;
-    const fed = this.#parser.feed(bytes);
-    // The host would let hundreds of megabytes gather before it collects them.
-    if (!this.#kept && bytes.length >= LARGE_BYTES) (bytes.buffer as ArrayBuffer).transfer(0);
-    if (fed === Fed.Wrong)
-      this.#refuse(`HTTP/1.1 400 Bad Request\r\ndate: ${this.date()}\r\nserver: uvicorn\r\n${BAD_REQUEST}`);
-    else if (fed === Fed.TooLarge) this.#refuse(TOO_LARGE);
-    else if (this.#exchanges.length > 0) this.#run();
-    else this.#wait();
+    // Reading is paused: whatever comes nevertheless has its place behind that.
+    if (this.#rest !== null) this.#rest = Buffer.concat([this.#rest, bytes]);
+    else if (this.#feed(bytes)) this.#next();
+    else if (!this.#closing) this.#wait();
+  }
+
+  /** It may go on with what was sent ahead. */
+  turn(): void {
+    if (this.#closing || this.#backlog.length > 0) return;
+    const rest = this.#rest;
+    if (this.#exchanges.length > 0 || rest === null) {
+      this.#next();
+      return;
+    }
+    this.#rest = null;
+    if (this.#feed(rest)) this.#next();
+    else if (!this.#closing) this.#house.idle(this);
+    this.#look();
   }
 
   /** The socket takes bytes again. */
@@ -122,7 +140,9 @@ export class Connection implements Line, ParserEvents {
       this.#backlogFrom = 0;
     }
     this.#tellDrained();
-    if (this.#closing && this.#backlog.length === 0) this.#socket.end();
+    if (this.#backlog.length > 0) return;
+    if (this.#closing) this.#socket.end();
+    else this.#goOn();
   }
 
   /** The client left, or the socket was closed here. */
@@ -133,6 +153,7 @@ export class Connection implements Line, ParserEvents {
     this.#forget();
     this.#parser.free();
     this.#backlog = [];
+    this.#rest = null;
     for (const exchange of this.#exchanges.splice(0)) if (exchange.started) exchange.gone();
     this.#tellDrained();
   }
@@ -163,9 +184,14 @@ export class Connection implements Line, ParserEvents {
     if (this.#receiving!.request.came(part)) this.#kept = true;
   }
 
-  onComplete(): void {
+  onComplete(): boolean {
     this.#receiving!.request.ended();
     this.#receiving = null;
+    return this.#exchanges.length >= AHEAD_MOST;
+  }
+
+  onUpgrade(): void {
+    this.#house.warn(UNSUPPORTED);
   }
 
   /** For exchanges, as all below. */
@@ -190,12 +216,8 @@ export class Connection implements Line, ParserEvents {
       this.#close();
       return;
     }
-    // The next one's body may not have come yet.
-    if (this.#ahead) {
-      this.#ahead = false;
-      this.resume();
-    }
-    if (this.#exchanges.length > 0) this.#run();
+    this.#look();
+    if (this.#exchanges.length > 0 || this.#rest !== null) this.#goOn();
     else this.#house.idle(this);
   }
 
@@ -212,21 +234,43 @@ export class Connection implements Line, ParserEvents {
     if (--this.#pauses === 0 && !this.#lost) this.#socket.resume();
   }
 
-  /** Has the next request answered; answers that come at once do not pile up calls. */
-  #run(): void {
-    if (this.#running) return;
-    this.#running = true;
-    for (;;) {
-      const next = this.#exchanges[0];
-      if (next === undefined || next.started || this.#closing) break;
+  /** Takes them apart. Is there a request now? */
+  #feed(bytes: Buffer): boolean {
+    const fed = this.#parser.feed(bytes);
+    if (fed === Fed.Enough && this.#parser.read < bytes.length) this.#rest = bytes.subarray(this.#parser.read);
+    // The host would let hundreds of megabytes gather before it collects them.
+    else if (!this.#kept && bytes.buffer.byteLength >= LARGE_BYTES) (bytes.buffer as ArrayBuffer).transfer(0);
+    if (fed === Fed.Wrong) {
+      this.#house.warn(INVALID);
+      this.#refuse(`HTTP/1.1 400 Bad Request\r\ndate: ${this.date()}\r\nserver: uvicorn\r\n${BAD_REQUEST}`);
+    } else if (fed === Fed.TooLarge) this.#refuse(TOO_LARGE);
+    return this.#exchanges.length > 0;
+  }
+
+  /** Has the next request answered, unless one is being answered, or the last answer waits to be taken. */
+  #next(): void {
+    const next = this.#exchanges[0];
+    if (next !== undefined && !next.started && !this.#closing && this.#backlog.length === 0) {
       next.started = true;
       this.#house.handle(next);
     }
-    this.#running = false;
-    if (this.#exchanges.length > 1 && !this.#ahead) {
-      this.#ahead = true;
-      this.pause();
-    }
+    this.#look();
+  }
+
+  /** What was sent ahead has a turn of its own, however fast answers are: others are served in between. */
+  #goOn(): void {
+    if (this.#closing || this.#backlog.length > 0) return;
+    const next = this.#exchanges[0];
+    if (next === undefined ? this.#rest !== null : !next.started) this.#house.queue(this);
+  }
+
+  /** Reads on where nothing was sent ahead: the body of the one request that is left may not have come yet. */
+  #look(): void {
+    const ahead = this.#exchanges.length > 1 || this.#rest !== null;
+    if (ahead === this.#ahead) return;
+    this.#ahead = ahead;
+    if (ahead) this.pause();
+    else this.resume();
   }
 
   #refuse(answer: string): void {

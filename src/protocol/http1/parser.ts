@@ -10,11 +10,16 @@ import { KnownHeads } from "./known-heads.ts";
 export interface ParserEvents {
   onHead(head: Head): void;
   onBody(part: Uint8Array): void;
-  onComplete(): void;
+  /** True: enough for now, what is behind this request is fed later. */
+  onComplete(): boolean;
+  /** The last request asks for another protocol: what is behind its head is passed over, its body too. */
+  onUpgrade(): void;
 }
 
 export enum Fed {
   Fine,
+  /** `read` bytes were; the others are to be fed again. */
+  Enough,
   /** Not HTTP: the parser takes nothing more. */
   Wrong,
   /** The head is longer, or has more lines, than is allowed. */
@@ -36,6 +41,7 @@ const NOTHING = Buffer.alloc(0);
 
 const REQUEST = 1;
 const OK = 0;
+const PAUSED = 21;
 const PAUSED_UPGRADE = 22;
 /** A callback's refusal. */
 const REFUSED = -1;
@@ -47,7 +53,10 @@ interface Llhttp {
   llhttp_alloc(type: number): number;
   llhttp_free(parser: number): void;
   llhttp_execute(parser: number, at: number, length: number): number;
+  llhttp_resume(parser: number): void;
   llhttp_resume_after_upgrade(parser: number): void;
+  /** Where the last call stopped. */
+  llhttp_get_error_pos(parser: number): number;
   llhttp_get_method(parser: number): number;
   llhttp_get_http_major(parser: number): number;
   llhttp_get_http_minor(parser: number): number;
@@ -80,6 +89,8 @@ const methods = new Map<number, string>();
 
 /** One connection's. */
 export class Parser {
+  /** Bytes of those fed last that were read, where that was enough. */
+  read = 0;
   readonly #events: ParserEvents;
   readonly #headBytesMost: number;
   /** In WebAssembly; 0: freed. */
@@ -122,7 +133,9 @@ export class Parser {
       const fed = this.#feedPiece(
         from === 0 && bytes.length <= PIECE_BYTES ? bytes : bytes.subarray(from, from + PIECE_BYTES),
       );
-      if (fed !== Fed.Fine) return fed;
+      if (fed === Fed.Fine) continue;
+      this.read += from;
+      return fed;
     }
     return Fed.Fine;
   }
@@ -172,8 +185,14 @@ export class Parser {
     }
     // What follows a request for another protocol is not looked at, in this piece.
     if (code === PAUSED_UPGRADE) llhttp.llhttp_resume_after_upgrade(this.#at);
+    else if (code === PAUSED) {
+      this.read = llhttp.llhttp_get_error_pos(this.#at) - pieceAt;
+      llhttp.llhttp_resume(this.#at);
+    }
     if (this.#freed) this.#release();
+    if (code === PAUSED_UPGRADE) this.#events.onUpgrade();
     if (code === OK || code === PAUSED_UPGRADE) return Fed.Fine;
+    if (code === PAUSED) return Fed.Enough;
     return this.#tooLarge ? Fed.TooLarge : Fed.Wrong;
   }
 
@@ -250,8 +269,9 @@ export class Parser {
 
   complete(): number {
     this.#between = this.#goesOn;
-    this.#events.onComplete();
-    return OK;
+    const enough = this.#events.onComplete();
+    // Behind a last request llhttp is to go on by itself: it passes over what comes.
+    return enough && this.#goesOn ? PAUSED : OK;
   }
 
   #text(at: number, length: number): string {

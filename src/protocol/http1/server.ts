@@ -2,9 +2,10 @@
  * Who listens? HTTP/1.1 on `Bun.listen`: what uvicorn answers, to the byte, where `Bun.serve` has an answer of its own.
  * Routes are those of the application that it is given.
  */
+import type { Clock } from "../../clock.ts";
 import type { TlsFiles } from "../../config/certificates.ts";
 import type { DoorConfig } from "../../config/door.ts";
-import { deadlines, type Expiring, type Timer } from "../deadlines.ts";
+import { deadlines, type Expiring } from "../deadlines.ts";
 import type { EventSink, HeldBytes, HotRoutes, HttpFront, SinkEvents } from "../sink.ts";
 import { Connection, type House, type Socket } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
@@ -19,7 +20,9 @@ export interface ListenOptions {
   /** Several processes listen on the same port. */
   readonly reusePort: boolean;
   readonly door: DoorConfig;
-  readonly timer: Timer;
+  readonly clock: Pick<Clock, "now" | "at" | "turn">;
+  /** Takes what uvicorn writes into its log as a warning. */
+  readonly warn: (what: string) => void;
   readonly epochSeconds: () => number;
   /** Absent: all requests go through the application. */
   readonly hot?: HotRoutes;
@@ -47,14 +50,22 @@ export class HttpServer implements HttpFront, House {
   readonly #date = new DateLine();
   readonly #idle: ReturnType<typeof deadlines>;
   readonly #heads: ReturnType<typeof deadlines>;
+  readonly #clock: ListenOptions["clock"];
+  /** Have requests that were sent ahead, in the order of their turns: one of all connections in each turn of the event loop. */
+  readonly #queue = new Set<Connection>();
+  #turning = false;
+  readonly warn: (what: string) => void;
   #stopped: PromiseWithResolvers<void> | null = null;
 
   constructor(app: Application, options: ListenOptions) {
-    const { hostname, port, tls, reusePort, door, timer } = options;
+    const { hostname, port, tls, reusePort, door, clock } = options;
+    const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
     this.#app = app;
     this.#hot = options.hot ?? new Map();
     this.scheme = tls ? "https" : "http";
     this.headBytes = door.headBytes;
+    this.#clock = clock;
+    this.warn = options.warn;
     this.#epochSeconds = options.epochSeconds;
     this.#idle = deadlines(door.keepAliveS, timer);
     this.#heads = deadlines(door.bodyTimeoutS, timer);
@@ -156,6 +167,26 @@ export class HttpServer implements HttpFront, House {
     this.#heads?.forget(connection);
   }
 
+  queue(connection: Connection): void {
+    this.#queue.add(connection);
+    this.#turn();
+  }
+
+  #turn(): void {
+    if (this.#turning || this.#queue.size === 0) return;
+    this.#turning = true;
+    this.#clock.turn(this.#take);
+  }
+
+  readonly #take = (): void => {
+    this.#turning = false;
+    const [first] = this.#queue;
+    if (first === undefined) return;
+    this.#queue.delete(first);
+    this.#turn();
+    first.turn();
+  };
+
   #of(request: Request): Exchange {
     return (request as unknown as IncomingRequest<Exchange>).reading;
   }
@@ -165,6 +196,7 @@ export class HttpServer implements HttpFront, House {
     if (connection === undefined) return;
     connection.lost();
     this.#connections.delete(connection);
+    this.#queue.delete(connection);
     if (this.#connections.size === 0) this.#stopped?.resolve();
   }
 }

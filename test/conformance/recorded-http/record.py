@@ -1,13 +1,25 @@
-"""Records what uvicorn writes back, byte by byte: python record.py (uvicorn 0.54.0, httptools 0.9.0, uvloop 0.23.0, Python 3.11)."""
+"""Records what uvicorn writes back, byte by byte, and what it warns of in its log: python record.py
+
+uvicorn 0.54.0, httptools 0.9.0, uvloop 0.23.0, Python 3.11, websockets beside them, as `fastapi[standard]` brings it for vLLM.
+"""
 
 import asyncio
 import json
+import logging
 import pathlib
 import re
 import socket
 import threading
 
 import uvicorn
+
+WARNED = []
+
+
+class Warned(logging.Handler):
+    def emit(self, record):
+        WARNED.append(record.getMessage())
+
 
 HERE = pathlib.Path(__file__).parent
 JSON = [(b"content-length", b"20"), (b"content-type", b"application/json"), (b"vary", b"Origin")]
@@ -25,7 +37,7 @@ async def body_of(receive):
 
 
 async def app(scope, receive, send):
-    """What test/unit/http1-uvicorn.test.ts has its own application do."""
+    """What test/conformance/http1-recorded.test.ts has its own application do."""
 
     async def answer(status, body, headers):
         await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -85,14 +97,18 @@ async def main():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    config = uvicorn.Config(app, port=port, http="httptools", log_level="critical", loop="uvloop", ws="none")
+    config = uvicorn.Config(app, port=port, http="httptools", log_config=None, log_level="warning", loop="uvloop", ws="auto")
+    log = logging.getLogger("uvicorn.error")
+    log.addHandler(Warned(logging.WARNING))
+    log.propagate = False
     threading.Thread(target=uvicorn.Server(config).run, daemon=True).start()
     await asyncio.sleep(1)
     cases = json.loads((HERE / "sent.json").read_text())
     out = []
     for name, parts in cases.items():
+        WARNED.clear()
         received, closed = await talk(port, parts)
-        out.append({"name": name, "sent": parts, "received": received, "closed": closed})
+        out.append({"name": name, "sent": parts, "received": received, "closed": closed, "warned": list(WARNED)})
     (HERE / "uvicorn-0.54.json").write_text(json.dumps(out, indent=1) + "\n")
     print(len(out))
 
