@@ -41,3 +41,20 @@ export function randomSeed(): number {
   const at = fresh(4);
   return fetched!.readUInt32LE(at);
 }
+
+/** Makes the hex digits of an id: so many bytes. */
+export type Ids = (bytes: number) => string;
+
+/** By chance, so that two servers never hand out the same ids; with a seed they repeat from one start to the next. */
+export function idsOf(seed: number | null): Ids {
+  if (seed === null) return randomHex;
+  const next = seeded(seed ^ IDS_SALT);
+  return (bytes) => {
+    let hex = "";
+    while (hex.length < 2 * bytes) hex += next().toString(16).padStart(8, "0");
+    return hex.slice(0, 2 * bytes);
+  };
+}
+
+/** Separates the draws of ids from those of requests' seeds. */
+const IDS_SALT = 0x3c6ef372;

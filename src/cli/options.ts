@@ -2,6 +2,7 @@
 import { ADAPTERS_MOST, REQUESTS_MOST } from "../config/core-limits.ts";
 import { TRUTH_REQUESTS } from "../config/defaults.ts";
 import { CURRENT, PROFILES, profileName } from "../config/metrics-profiles.ts";
+import { ROLE_NAMES, rolesText } from "../config/roles.ts";
 import { BUG_NAMES, FIX_NAMES } from "../config/types.ts";
 import { doorOptions } from "./door-options.ts";
 import { lengthOptions } from "./length-options.ts";
@@ -301,10 +302,11 @@ export const serveOptions = {
     ours: true,
   },
   role: {
-    ...text("ROLE", "vllm"),
+    ...choice(...ROLE_NAMES),
+    metavar: "ROLE",
     group: "Stand-in",
     default: "vllm",
-    about: "The server to stand in for; this version knows vllm.",
+    about: `The server to stand in for: ${rolesText()}.`,
     ours: true,
   },
   "metrics-profile": {

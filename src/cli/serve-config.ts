@@ -29,7 +29,6 @@ interface Made {
 export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): Made | Refused {
   const at = (option: string) => said.get(option)?.where ?? `the default ${option}`;
   const role = values.role ?? "vllm";
-  if (role !== "vllm") return { error: `${at("role")}: this version has no role "${role}"; it takes vllm` };
 
   const timing = parseTiming(values.timing ?? DEFAULT_PRESET);
   if ("error" in timing) {
@@ -67,7 +66,16 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   if (fakes !== null && "error" in fakes) return { error: `${at("fake-metrics")}: ${fakes.error}` };
   const notices = [...triton.notices, doubtful(engine), tooLong(engine, name, profile, model.maxModelLen)];
   return {
-    config: { ...served, ...wireConfig(values), ...fakes, engine, triton: triton.config, ...pool(values, profile) },
+    config: {
+      role,
+      seed: values.seed ?? null,
+      ...served,
+      ...wireConfig(values),
+      ...fakes,
+      engine,
+      triton: triton.config,
+      ...pool(values, profile),
+    },
     notices: notices.filter((one) => one !== undefined),
   };
 }

@@ -1,13 +1,14 @@
 /** `understudy serve`: resolves the configuration, starts the server, says what it is, and ends it in order on a signal. */
 import { readFileSync } from "node:fs";
 import { version } from "../../package.json";
-import type { App, Place } from "../app.ts";
+import type { Place } from "../app/place.ts";
 import { wallUs } from "../clock.ts";
 import { readTls } from "../config/certificates.ts";
 import { TritonPortError } from "../config/triton-metrics.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { CoreTooLarge, CoreTrap } from "../core/core.ts";
 import type { Admin } from "../live-settings.ts";
+import type { App } from "../roles/create-app.ts";
 import { unwritable } from "../truth/log.ts";
 import { describe } from "./banner.ts";
 import type { Latencies } from "./compat/llm-d-live.ts";
@@ -90,7 +91,7 @@ export async function start(
   place?: Place,
   admin?: Admin,
 ): Promise<{ readonly app: App } | NotStarted> {
-  const { createApp } = await import("../app.ts");
+  const { createApp } = await import("../roles/create-app.ts");
   const stepLog = process.env.UNDERSTUDY_STEP_LOG;
   try {
     const app = await createApp(config, {

@@ -7,6 +7,7 @@ import type { Profile } from "./metrics-profiles.ts";
 import type { OutputLengths } from "./output-lengths.ts";
 import type { ReasoningName, ToolParserName } from "./parsers.ts";
 import type { RequestOrders } from "./request-orders.ts";
+import type { RoleName } from "./roles.ts";
 import type { ToolHabits } from "./tool-habits.ts";
 import type { TritonMetricsConfig } from "./triton-metrics.ts";
 
@@ -204,6 +205,9 @@ export interface CorsConfig {
 }
 
 export interface ServeConfig {
+  readonly role: RoleName;
+  /** `--seed`, where it was given: ids and the seeds of requests that bring none repeat. null: they are drawn by chance. */
+  readonly seed: number | null;
   readonly engine: EngineConfig;
   /** Engines of that configuration behind the server, at least 1. */
   readonly dataParallelSize: number;

@@ -1,7 +1,8 @@
 /** A server in this process: Bun only. */
-import { createApp } from "../app.ts";
+
 import type { ServeConfig } from "../config/types.ts";
 import { whyNotShown } from "../metrics/bugs/shown.ts";
+import { createApp } from "../roles/create-app.ts";
 import { unwritable } from "../truth/log.ts";
 import { type ServerOptions, serverConfig } from "./options.ts";
 import { type Running, type Server, StartingServer } from "./server.ts";

@@ -2,6 +2,7 @@
 import { adapterPlaces } from "../config/adapter-places.ts";
 import { histogramBounds, LOOP_BOUNDS } from "../config/buckets.ts";
 import type { HttpRoute } from "../config/http-counts.ts";
+import { ROLES } from "../config/roles.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { cacheConfigLabels } from "./cache-config.ts";
 import { refreshesOf } from "./dialects.ts";
@@ -21,7 +22,7 @@ export function setupOf(
   loadS = 0,
 ): Setup {
   const identity: Identity = {
-    role: "vllm",
+    role: ROLES[config.role].metrics,
     modelName: config.servedModelNames[0]!,
     engineFirst: 0,
     startedS,

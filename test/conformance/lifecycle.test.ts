@@ -4,9 +4,9 @@
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readlinkSync } from "node:fs";
-import { type App, createApp } from "../../src/app.ts";
 import { resolveServeConfig } from "../../src/cli/serve-options.ts";
 import type { Outcome } from "../../src/engine/types.ts";
+import { type App, createApp } from "../../src/roles/create-app.ts";
 import { eventually } from "../server.ts";
 import { posted, RawSocket, WAYS, type Way } from "./raw-socket.ts";
 

@@ -38,6 +38,8 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
   expect([ignored, notices]).toEqual([[], []]);
   const { engine, ...server } = config;
   expect(server).toEqual({
+    role: "vllm",
+    seed: null,
     dataParallelSize: 1,
     workers: 1,
     model: "meta-llama/Llama-3.1-8B-Instruct",
@@ -236,7 +238,7 @@ test.each([
   ["--disable-log-stats=1", "takes no value"],
   ["m extra", '"extra": unexpected'],
   ["m --model n", "the model is given twice"],
-  ["--role triton", '--role: this version has no role "triton"; it takes vllm'],
+  ["--role triton", '--role: takes vllm, not "triton"'],
   ["--timing fast", '--timing: "fast": no such preset; it takes none, constant:'],
   ["--timing constant:ttft=1,itl=1ms", '"1" is no duration'],
   ["--config nowhere.yaml", '--config: cannot read "nowhere.yaml" (ENOENT)'],

@@ -1,0 +1,84 @@
+/** Which engines does a server have, and who is told what they do? The truth log, the last requests, journals, the step log. */
+import { epochUsOf } from "../clock.ts";
+import { adapterPlaces } from "../config/adapter-places.ts";
+import type { ServeConfig } from "../config/types.ts";
+import type { TextModel } from "../content/text-model.ts";
+import { Cause } from "../engine/causes.ts";
+import { Fleet } from "../engine/fleet.ts";
+import { Journal } from "../engine/journal.ts";
+import type { Punctuality } from "../engine/punctuality.ts";
+import type { Marks } from "../marks.ts";
+import { Ensemble } from "../metrics/triton/ensemble.ts";
+import { StepLog } from "../step-log.ts";
+import { createTruthLog, type TruthLog } from "../truth/log.ts";
+import { observersOf, Recent } from "../truth/recent.ts";
+import { RING } from "../truth/ring.ts";
+import type { About } from "../truth/schema.ts";
+import type { Place } from "./place.ts";
+
+/** One of several processes may be killed, and goes on as another: of its truth little is to be lost. */
+const HASTY = { ...RING, lingerUs: 50_000 };
+
+export interface EngineParts {
+  readonly engines: Fleet;
+  /** By engine, what its core was told last. */
+  readonly journals: readonly Journal[];
+  readonly truth: TruthLog | null;
+  readonly recent: Recent | null;
+  readonly steps: StepLog | null;
+  /** Number of this process's first engine among those of all processes. */
+  readonly engineFirst: number;
+}
+
+export interface EngineOptions {
+  readonly config: ServeConfig;
+  readonly core: ArrayBuffer;
+  readonly text: TextModel;
+  readonly punctual: Punctuality;
+  readonly marks: Marks;
+  readonly log: (line: string) => void;
+  /** File of the step log. */
+  readonly stepLog: string | undefined;
+  readonly place: Place | undefined;
+  /** Called before each update of an engine, with the time of its boundary. */
+  readonly beforeUpdate: (nowUs: number) => void;
+  /** Called when numbers have moved; `idle`: nothing is under way any more. */
+  readonly moved: ((idle: boolean) => void) | undefined;
+}
+
+export function enginePartsOf(options: EngineOptions): EngineParts {
+  const { config, text, marks, place, moved } = options;
+  const { clock } = marks;
+  const { dataParallelSize, truthRequests, truthLog, triton } = config;
+  const engineFirst = (place?.index ?? 0) * dataParallelSize;
+  const truth = truthLog
+    ? createTruthLog(truthLog, aboutOf(config, place), options.log, place ? HASTY : RING, marks.aside(Cause.Truth))
+    : null;
+  const recent = truthRequests ? new Recent(truthRequests, dataParallelSize, engineFirst, clock.now()) : null;
+  const steps = options.stepLog ? new StepLog(options.stepLog) : null;
+  const journals = Array.from({ length: dataParallelSize }, () => new Journal());
+  const engines = new Fleet({
+    engines: dataParallelSize,
+    rank: engineFirst,
+    journal: (rank) => journals[rank]!,
+    config: config.engine,
+    clock,
+    module: new WebAssembly.Module(options.core),
+    eosId: text.vocabulary.eosId,
+    answers: text.answers,
+    adapters: adapterPlaces(config),
+    ...(steps ? { onStep: steps.add } : {}),
+    beforeUpdate: options.beforeUpdate,
+    ...(moved ? { moved } : {}),
+    lateWatch: options.punctual,
+    ...observersOf(engineFirst, truth, recent),
+    ...(triton.metrics ? { passages: () => new Ensemble(triton.quantiles, () => clock.now(), epochUsOf(0)) } : {}),
+  });
+  return { engines, journals, truth, recent, steps, engineFirst };
+}
+
+/** What the truth log of this process says of itself. */
+export function aboutOf({ engine, dataParallelSize }: ServeConfig, place: Place | undefined): About {
+  const about = { engine, engines: dataParallelSize * (place?.workers ?? 1), epochUs: epochUsOf(0) };
+  return place ? { ...about, worker: place.index } : about;
+}

@@ -1,0 +1,88 @@
+/** How do a server's numbers become pages of metrics? Held copies on this thread, pages from a worker; one page for all processes. */
+import type { Accounts } from "../accounting.ts";
+import { type Clock, epochUsOf } from "../clock.ts";
+import type { HttpRoute } from "../config/http-counts.ts";
+import type { ServeConfig } from "../config/types.ts";
+import { Cause } from "../engine/causes.ts";
+import type { Fleet } from "../engine/fleet.ts";
+import type { Snapshot } from "../engine/types.ts";
+import type { Marks } from "../marks.ts";
+import { stuck } from "../metrics/bugs/stuck.ts";
+import { bugs } from "../metrics/bugs/table.ts";
+import { Held, type Source } from "../metrics/held.ts";
+import type { Identity } from "../metrics/identity.ts";
+import type { Publisher } from "../metrics/publisher.ts";
+import { Renderer } from "../metrics/renderer.ts";
+import { setupOf } from "../metrics/setup.ts";
+import type { TruthLog } from "../truth/log.ts";
+import type { Place } from "./place.ts";
+
+export interface PageParts {
+  readonly renderer: Renderer;
+  readonly identity: Identity;
+  /** Where this is one of several processes: what the others see of it. */
+  readonly shown: Publisher | null;
+  snapshot(): Snapshot;
+  /** To be called before each update of an engine. */
+  beforeUpdate(nowUs: number): void;
+}
+
+export interface PageOptions {
+  readonly config: ServeConfig;
+  readonly routes: readonly HttpRoute[];
+  readonly engines: Fleet;
+  readonly accounts: Accounts;
+  readonly truth: TruthLog | null;
+  readonly clock: Clock;
+  readonly marks: Marks;
+  readonly place: Place | undefined;
+}
+
+export async function pagePartsOf(options: PageOptions): Promise<PageParts> {
+  const { config, routes, engines, accounts, truth, clock, marks, place } = options;
+  const loadS = place?.loadS ?? clock.now() / 1e6;
+  const setup = setupOf(config, epochUsOf(0) / 1e6, routes, place === undefined, loadS);
+  const source = viewsOf(engines, accounts, truth);
+  const sticking = stuck(config.bugs, source);
+  const held = new Held(setup.shape, setup.refreshes, sticking?.source ?? source, clock.now());
+  const shown = place
+    ? (await import("../metrics/publisher.ts")).publisherAt(place.pages, place.index, held, clock)
+    : null;
+  const leftUs = () => clock.nextUs() - clock.now();
+  const own = () => new Renderer(() => held.refresh(clock.now()), setup, leftUs);
+  const alone = config.bugs.some((name) => bugs[name].alone);
+  const renderer = place && shown && !alone ? ofAll(setup, place, shown, leftUs) : own();
+  renderer.marks = marks.of(Cause.Scrape);
+  return {
+    renderer,
+    identity: setup.identity,
+    shown,
+    snapshot: () => ({
+      engines: engines.snapshots(),
+      loop: engines.lateness(),
+      front: accounts.snapshot(),
+      ...(truth ? { truth: truth.dropped() } : {}),
+    }),
+    beforeUpdate(nowUs) {
+      sticking?.observe();
+      held.before(nowUs);
+    },
+  };
+}
+
+/** Pages of all processes, from the memory that they share. */
+function ofAll(setup: ReturnType<typeof setupOf>, place: Place, shown: Publisher, leftUs: () => number): Renderer {
+  const shape = { ...setup.shape, engines: place.workers * setup.shape.engines };
+  const publish = () => {
+    shown.now();
+    return null;
+  };
+  return new Renderer(publish, { ...setup, shape, pages: place.pages }, leftUs);
+}
+
+/** Live views for the held copies: made once, read at each copy. */
+function viewsOf(engines: Fleet, front: Accounts, truth: TruthLog | null): Source {
+  const loop = engines.latenessView();
+  const views = { now: engines.views("now"), step: engines.views("step") };
+  return (fresh) => ({ engines: views[fresh], loop, front, ...(truth ? { truth: truth.dropped() } : {}) });
+}

@@ -1,0 +1,227 @@
+/** What does every server have, whatever its role? Core, engines, clock, text, accounts, metrics, truth, and their end. */
+import { Accounts, watched } from "../accounting.ts";
+import { createAlarm } from "../alarm.ts";
+import { type Clock, epochSeconds, WallClock } from "../clock.ts";
+import { httpRoutes } from "../config/http-counts.ts";
+import type { ServeConfig } from "../config/types.ts";
+import type { LaidDown } from "../content/laid-down.ts";
+import type { NaturalLength } from "../content/output-lengths.ts";
+import type { TextModel } from "../content/text-model.ts";
+import { DueTime } from "../due-time.ts";
+import { Punctuality } from "../engine/punctuality.ts";
+import type { EngineView } from "../engine/types.ts";
+import { HttpAccounts } from "../http-accounts.ts";
+import { type Admin, LiveSettings } from "../live-settings.ts";
+import { Marks, sampleEventLoop, thisHost } from "../marks.ts";
+import { logStatistics } from "../metrics/log-line.ts";
+import type { Accounting, Backend } from "../protocol/openai/front.ts";
+import { countedBy } from "../protocol/openai/served.ts";
+import { type Ids, idsOf, type Random, randomSeed, seeded } from "../random.ts";
+import { type EngineParts, enginePartsOf } from "./engines.ts";
+import { type Gaps, gapsOf } from "./gaps.ts";
+import { type PageParts, pagePartsOf } from "./pages.ts";
+import type { Place } from "./place.ts";
+import { builtFiles, laidFor, lengthsOf, markedText, textOf } from "./text.ts";
+
+/** A disk that hangs must not hold the exit. */
+const TRUTH_CLOSE_MS = 5000;
+/** vLLM looks so often whether its engine still lives, and ends when it does not. */
+const WATCHDOG_US = 5_000_000;
+
+export interface AppOptions {
+  readonly log: (line: string) => void;
+  /** Writes when each step was due, begun and done. */
+  readonly stepLog?: string | undefined;
+  /** Absent: the only process of its server. */
+  readonly place?: Place | undefined;
+  /** Absent: nobody changes the server while it runs. */
+  readonly admin?: Admin | undefined;
+  /** Absent: the wall's, with an alarm thread. */
+  readonly clock?: Clock | undefined;
+  /** Seconds since 1970. Absent: the wall's. */
+  readonly epochSeconds?: (() => number) | undefined;
+  /** Absent: drawn from `--seed` where that is given, else by chance. */
+  readonly newId?: Ids | undefined;
+}
+
+export interface Parts extends EngineParts, PageParts {
+  /** Door and wire of it change while the server runs. */
+  readonly config: ServeConfig;
+  readonly live: LiveSettings;
+  readonly admin: Admin | undefined;
+  readonly place: Place | undefined;
+  readonly clock: Clock;
+  readonly epochSeconds: () => number;
+  readonly newId: Ids;
+  /** Seeds for requests that bring none. */
+  readonly nextSeed: Random;
+  readonly log: (line: string) => void;
+  readonly marks: Marks;
+  readonly gaps: Gaps;
+  readonly text: TextModel;
+  readonly laid: LaidDown;
+  /** Reads fixtures anew. */
+  readonly openLaid: (wire: { readonly fixtures: string }) => Promise<LaidDown>;
+  readonly naturalLength: NaturalLength;
+  readonly accounting: Accounting;
+  readonly httpAccounts: HttpAccounts;
+  readonly backend: Backend;
+  /** false: the engine has died. */
+  readonly alive: () => boolean;
+  /** Settles some seconds after a script has had the engine die. */
+  readonly died: Promise<void>;
+  /** Waits until nothing runs, at most till `untilUs`; then ends what does, with reason abort. */
+  drain(untilUs: number): Promise<void>;
+  /** Ends all parts. Listeners have been closed. */
+  close(): Promise<void>;
+}
+
+/** Rejects with what the user can mend as an error of its own name (`UnusableFolder` and the like). */
+export async function createParts(given: ServeConfig, options: AppOptions): Promise<Parts> {
+  const { place, admin } = options;
+  const live = new LiveSettings(given);
+  const { config } = live;
+  const built = await builtFiles();
+  const due = new DueTime();
+  const clock = options.clock ?? new WallClock((ring) => createAlarm(ring, due));
+  const unmarked = await textOf(config.wire ?? {}, built, due);
+  const punctual = new Punctuality({
+    clock,
+    host: thisHost,
+    steps: () => fleet.engines.latenessView().stepStartLateness.count,
+    log: config.disableLogStats ? null : options.log,
+  });
+  const marks = new Marks(punctual.causes, clock);
+  const log = marks.log(options.log);
+  const text = markedText(unmarked, marks);
+  const gaps = gapsOf(clock, marks);
+  const first = (place?.index ?? 0) === 0;
+  const openLaid = (wire: NonNullable<ServeConfig["wire"]>) =>
+    laidFor(wire, text, { first, log, gap: async () => void (await gaps.long.pass()) });
+  const laid = await openLaid(config.wire ?? {});
+  const naturalLength = await lengthsOf(config);
+  const fleet = enginePartsOf({
+    config,
+    core: built.core,
+    text,
+    punctual,
+    marks,
+    log,
+    stepLog: options.stepLog,
+    place,
+    beforeUpdate: (nowUs) => pages.beforeUpdate(nowUs),
+    moved: place && ((idle) => pages.shown?.moved(idle)),
+  });
+  const { engines } = fleet;
+  const routes = httpRoutes(countedBy(config));
+  const httpAccounts = new HttpAccounts(
+    routes,
+    () => clock.now(),
+    () => pages.shown?.moved(),
+  );
+  const accounts = new Accounts(httpAccounts);
+  const pages = await pagePartsOf({ ...fleet, config, routes, accounts, clock, marks, place });
+  const life = lifeOf(clock, () => engines.die());
+  if (!config.disableLogStats) logStatistics(clock, pages.snapshot, fleet.engineFirst, log);
+  sampleEventLoop(clock, (us) => {
+    engines.delayed(us);
+    pages.shown?.moved();
+  });
+  return {
+    ...fleet,
+    ...pages,
+    config,
+    live,
+    admin,
+    place,
+    clock,
+    epochSeconds: options.epochSeconds ?? epochSeconds,
+    newId: options.newId ?? idsOf(config.seed === null ? null : config.seed + (place?.index ?? 0)),
+    // In order of arrival they repeat from one start to the next.
+    nextSeed: config.seed === null ? randomSeed : seeded(config.seed + fleet.engineFirst),
+    log,
+    marks,
+    gaps,
+    text,
+    laid,
+    openLaid,
+    naturalLength,
+    accounting: pages.shown ? watched(accounts, pages.shown) : accounts,
+    httpAccounts,
+    backend: backendOf({ clock, marks, gaps, engines, die: life.die }),
+    alive: life.alive,
+    died: life.died,
+    async drain(untilUs) {
+      while (engines.live > 0 && clock.now() < untilUs) await pause(clock, 10_000);
+      engines.abortAll();
+    },
+    async close() {
+      const { truth } = fleet;
+      engines.stop();
+      punctual.stop();
+      pages.shown?.stop();
+      if (truth) await Promise.race([truth.close(), pause(clock, TRUTH_CLOSE_MS * 1000)]);
+      laid.fixtures?.close();
+      laid.dataset?.close();
+      text.encoder.close();
+      clock.close();
+      fleet.steps?.write();
+    },
+  };
+}
+
+/** The engine's life, which a script may end. */
+function lifeOf(clock: Clock, end: () => void) {
+  let dead = false;
+  const died = Promise.withResolvers<void>();
+  return {
+    alive: () => !dead,
+    died: died.promise,
+    die() {
+      if (dead) return;
+      dead = true;
+      end();
+      clock.at(clock.now() + WATCHDOG_US, died.resolve);
+    },
+  };
+}
+
+/** How a front reaches the engines. */
+function backendOf({
+  clock,
+  marks,
+  gaps,
+  engines,
+  die,
+}: Pick<Parts, "clock" | "marks" | "gaps" | "engines"> & { die: () => void }): Backend {
+  return {
+    submit: (generation, receiver) => fatal(() => engines.submit(generation, receiver)),
+    nowUs: () => clock.now(),
+    catchUp: () => fatal(() => clock.catchUp?.()),
+    spare: () => marks.beforeLongPrompt(() => gaps.long.pass()),
+    consumed: gaps.garbage.add,
+    inFlight: () => engines.live,
+    load: () => {
+      const now = engines.views("now");
+      const sum = (numberOf: (view: EngineView) => number) => now.reduce((all, view) => all + numberOf(view), 0);
+      return { waiting: sum(({ waiting }) => waiting), kvUsage: sum(({ kvUsage }) => kvUsage) / now.length };
+    },
+    standStill: (still) => engines.standStill(still),
+    die: () => clock.soon(die),
+    after: (us, act) => clock.at(clock.now() + us, act),
+  };
+}
+
+/** A core that trapped is unusable: that must end the process, and not one request with an error. */
+function fatal<T>(act: () => T): T {
+  try {
+    return act();
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error;
+    });
+    throw error;
+  }
+}
+
+export const pause = (clock: Clock, us: number) => new Promise<void>((done) => clock.at(clock.now() + us, done));

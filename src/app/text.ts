@@ -1,0 +1,56 @@
+/** What are a server's prompts and answers made of? The vocabulary and its encoder, what was laid down beforehand, lengths. */
+import { availableParallelism } from "node:os";
+import type { ServeConfig, WireConfig } from "../config/types.ts";
+import { type LaidDown, laidDown } from "../content/laid-down.ts";
+import { type NaturalLength, naturalLength } from "../content/output-lengths.ts";
+import { builtInText, folderText, type TextModel } from "../content/text-model.ts";
+import type { DueTime } from "../due-time.ts";
+import type { Marks } from "../marks.ts";
+
+/** Files made by the build, beside the sources. */
+const built = (name: string) => Bun.file(new URL(`../../build/${name}`, import.meta.url));
+
+/** Rejects with one line where the build has not been made. */
+export async function builtFiles() {
+  const [core, vocabulary, answers] = await Promise.all([
+    built("core.wasm").arrayBuffer(),
+    built("vocabulary.bin").bytes(),
+    built("answers.bin").bytes(),
+  ]).catch(() => {
+    throw new Error("build/ is not complete: bun run build");
+  });
+  return { core, vocabulary, answers };
+}
+
+/** Rejects with `UnusableFolder`. */
+export async function textOf(
+  wire: WireConfig,
+  built: Awaited<ReturnType<typeof builtFiles>>,
+  due: DueTime,
+): Promise<TextModel> {
+  if (wire.tokenizer) return folderText(wire.tokenizer);
+  // With more than one processor the threads do not meet.
+  const shared = availableParallelism() === 1 ? due.shared : null;
+  return builtInText(built.vocabulary, built.answers, wire.reasoningParser !== undefined, shared);
+}
+
+/** With the time of its encoder's thread marked. */
+export function markedText(text: TextModel, marks: Marks): TextModel {
+  return { ...text, encoder: marks.encoder(text.encoder) };
+}
+
+/** `first`: of several processes that read the same folder this one speaks. Rejects as `laidDown`. */
+export function laidFor(
+  wire: WireConfig,
+  { vocabulary }: TextModel,
+  { first, log, gap }: { first: boolean; log: (line: string) => void; gap: () => Promise<void> },
+): Promise<LaidDown> {
+  return laidDown(wire, vocabulary, { say: first ? log : () => {}, gap });
+}
+
+/** Rejects with `TraceError` where lengths are those of a trace that cannot be read. */
+export async function lengthsOf({ outputTokens }: ServeConfig): Promise<NaturalLength> {
+  if (outputTokens.kind !== "trace") return naturalLength(outputTokens, null);
+  const { readOutputLengths } = await import("../traces/output-lengths.ts");
+  return naturalLength(outputTokens, readOutputLengths(outputTokens.file));
+}

@@ -1,0 +1,22 @@
+/** Which servers can this program stand in for? What the rooms below a role must know of it; its code: `src/roles/`. */
+
+export interface RoleFacts {
+  /** One line for the help. */
+  readonly about: string;
+  /** The dialect of `/metrics`. */
+  readonly metrics: "vllm";
+}
+
+export const ROLES = {
+  vllm: { about: "vLLM's OpenAI-compatible server", metrics: "vllm" },
+} as const satisfies Readonly<Record<string, RoleFacts>>;
+
+export type RoleName = keyof typeof ROLES;
+export const ROLE_NAMES = Object.keys(ROLES) as readonly RoleName[];
+
+/** As help and docs name them. */
+export function rolesText(): string {
+  return Object.entries(ROLES)
+    .map(([name, { about }]) => `${name} (${about})`)
+    .join(", ");
+}

@@ -1,0 +1,17 @@
+/** What is a role? It brings listeners and routes over the parts that every server has. */
+import type { Parts } from "../app/parts.ts";
+
+export interface Listeners {
+  readonly url: string;
+  /** Where Triton's metrics have a port of their own. */
+  readonly tritonUrl: string | null;
+  /** Answers a request as a client on the socket gets it answered; a stream is the body of the `Response`. */
+  handle(request: Request): Promise<Response>;
+  /** Nobody new is taken; settles when the last connection has ended. With `cut` they are closed at once. */
+  stop(cut?: boolean): Promise<unknown>;
+}
+
+export interface Role {
+  /** Rejects as `Bun.listen` does when a port is in use; nothing is left listening then. */
+  listen(parts: Parts): Promise<Listeners>;
+}

@@ -1,0 +1,130 @@
+/** Which routes and listeners has vLLM's server? OpenAI's, Anthropic's and our own paths on one port; Triton's metrics on another. */
+import { Elysia } from "elysia";
+import { aboutOf } from "../app/engines.ts";
+import type { Parts } from "../app/parts.ts";
+import { readTls } from "../config/certificates.ts";
+import { doorOf } from "../config/door.ts";
+import { TritonPortError } from "../config/triton-metrics.ts";
+import type { WireConfig } from "../config/types.ts";
+import { Cause } from "../engine/causes.ts";
+import { METRICS_METHODS, metrics } from "../metrics/route.ts";
+import { tritonListener } from "../metrics/triton/listener.ts";
+import { anthropic } from "../protocol/anthropic/dialect.ts";
+import type { Dialect } from "../protocol/dialect.ts";
+import { hotRoutes } from "../protocol/http1/hot.ts";
+import { HttpServer } from "../protocol/http1/server.ts";
+import { ADMIN_METHODS, adminRoutes } from "../protocol/openai/admin-routes.ts";
+import { devRoutes } from "../protocol/openai/dev-routes.ts";
+import { docsRoutes } from "../protocol/openai/docs-routes.ts";
+import { type Access, accessLine, type OpenAiOptions } from "../protocol/openai/front.ts";
+import { openai } from "../protocol/openai/routes.ts";
+import { DEV_METHODS, DOCS_METHODS } from "../protocol/openai/served.ts";
+import { responses } from "../protocol/responses/dialect.ts";
+import { Peers } from "../truth/peers.ts";
+import { TRUTH_METHODS, truthRoutes } from "../truth/routes.ts";
+import type { Listeners, Role } from "./role.ts";
+
+export const vllm: Role = { listen };
+
+async function listen(parts: Parts): Promise<Listeners> {
+  const { config, place, renderer, identity } = parts;
+  const tls = config.tls && readTls(config.tls);
+  if (tls && "error" in tls) throw new Error(tls.error);
+  const app = routesOf(parts);
+  const server = new HttpServer(app, {
+    hostname: config.host,
+    port: config.port,
+    tls,
+    reusePort: place !== undefined,
+    door: doorOf(config),
+    clock: parts.clock,
+    warn: parts.live.warning(parts.log),
+    epochSeconds: parts.epochSeconds,
+    hot: hotRoutes(app),
+  });
+  app.server = server as unknown as NonNullable<typeof app.server>;
+  const triton = await listenAsTriton().catch(async (why) => {
+    // A server that is left listening would keep the process alive.
+    await server.stop(true);
+    throw new TritonPortError(why);
+  });
+  return {
+    url: `${tls ? "https" : "http"}://${server.hostname}:${server.port}`,
+    tritonUrl: triton && `http://${triton.hostname}:${triton.port}`,
+    handle: (request) => app.handle(request),
+    stop: (cut = false) => Promise.all([server.stop(cut), cut ? triton?.stop(true) : undefined]),
+  };
+
+  /** Triton's metrics port; null: none is wanted. */
+  async function listenAsTriton() {
+    if (config.triton.listen === null) return null;
+    const { host, port } = config.triton.listen;
+    return tritonListener(renderer, identity, place !== undefined).listen({ hostname: host, port }).server!;
+  }
+}
+
+function routesOf(parts: Parts) {
+  const { config, place, engines, live, admin, recent, marks, gaps, clock } = parts;
+  const front = frontOf(parts);
+  const dialects: readonly Dialect[] = [
+    anthropic(config.enablePromptTokensDetails),
+    responses(config.wire?.responseStore ?? 0),
+  ];
+  const app = new Elysia({ strictPath: true })
+    .use(metrics(parts.renderer, parts.identity))
+    .use(openai(front, dialects));
+  if (config.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
+  const changes = admin && live.changing(admin, (pace) => engines.retime(pace), parts.openLaid);
+  if (changes) app.use(adminRoutes(front, changes));
+  app.use(
+    truthRoutes({
+      recent,
+      about: aboutOf(config, place),
+      spare: () => gaps.pieces.pass(),
+      worked: (work) => marks.timed(Cause.Truth, work),
+      peers: place ? new Peers(place.pages.files[0]!, place.index, place.workers, clock) : null,
+    }),
+  );
+  return config.disableFastapiDocs ? app : app.use(docsRoutes(front, dialects));
+}
+
+function frontOf(parts: Parts): OpenAiOptions {
+  const { config, live, admin, text, laid, log } = parts;
+  const wire = config.wire ?? {};
+  const logAccess = (access: Access) => log(accessLine(access));
+  return {
+    ...text,
+    config,
+    backend: parts.backend,
+    accounting: parts.accounting,
+    httpAccounting: parts.httpAccounts,
+    ...laid,
+    ...(admin ? { fixtures: live.following(laid.fixtures) } : {}),
+    adaptersLoaded: (names) => parts.renderer.name(names),
+    responseRole: wire.responseRole ?? "assistant",
+    trackServerLoad: wire.trackServerLoad === true,
+    ...fingerprint(wire),
+    get accessLog() {
+      return live.logsAccess ? logAccess : null;
+    },
+    get requestLog() {
+      return live.logsRequests ? log : null;
+    },
+    epochSeconds: parts.epochSeconds,
+    naturalLength: parts.naturalLength,
+    nextSeed: parts.nextSeed,
+    alive: parts.alive,
+    otherRoutes: {
+      ...METRICS_METHODS,
+      ...TRUTH_METHODS,
+      ...(config.disableFastapiDocs ? {} : DOCS_METHODS),
+      ...(config.devMode ? DEV_METHODS : {}),
+      ...(admin ? ADMIN_METHODS : {}),
+    },
+  };
+}
+
+function fingerprint({ fingerprintMode, fingerprintValue }: WireConfig): { readonly fingerprint?: string | null } {
+  if (fingerprintMode === "none") return { fingerprint: null };
+  return fingerprintMode === "custom" ? { fingerprint: fingerprintValue ?? "" } : {};
+}
