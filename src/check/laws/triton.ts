@@ -111,7 +111,7 @@ export const triton = [
     (c) => {
       if (isDecoupled(c)) throw new NotCheckable(`${c.now.group.model} is decoupled`);
       const parts = plus(...DURATIONS.map((name) => c.now.get(name)));
-      const requests = successes(c).value + failures(c).value;
+      const requests = Math.max(0, successes(c).value + failures(c).value);
       return atMost(parts, c.now.get(REQUEST_DURATION), CUT_US * requests);
     },
   ),
@@ -122,7 +122,7 @@ export const triton = [
     (c) => {
       needCounters(c);
       const done = successes(c);
-      if (done.value > 0) return null;
+      if (done.value !== 0) return null;
       return [REQUEST_DURATION, ...DURATIONS].map((name) => equal(c.now.get(name), term("0, as nothing succeeded", 0)));
     },
   ),
@@ -130,10 +130,11 @@ export const triton = [
     "N05",
     "inference_request_failure has the reasons BACKEND, CANCELED, OTHER and REJECTED from load",
     {
-      means:
-        "rate() misses the first failure of a kind whose series was not there at 0. Before 24.x there was one series.",
+      means: "rate() misses the first failure of a kind whose series was not there at 0.",
     },
-    ({ now }) => {
+    (c) => {
+      const { now } = c;
+      c.needWhole();
       const there = now.samples("inference_request_failure").map(({ labels }) => labels.reason!);
       if (there.length === 0) throw new NotCheckable(`no ${now.text("inference_request_failure")} here`);
       const missing = REASONS.filter((reason) => !there.includes(reason));
