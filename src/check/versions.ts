@@ -68,7 +68,10 @@ const WHOLE_V1 = [
   "e2e_request_latency_seconds_count",
 ];
 
-const hasEngine = ({ names, samples }: Page): boolean =>
+const SINCE_0_12 = ["prompt_tokens_by_source_total", "num_requests_waiting_by_reason", "request_num_preemptions_count"];
+
+const isV1 = ({ names, samples }: Page): boolean =>
+  names.has("kv_cache_usage_perc") ||
   [...names].some((name) => samples(name).some(({ labels }) => labels.engine !== undefined));
 
 /** `0.10.2` is below `0.12`. */
@@ -91,12 +94,13 @@ const valuesOf = (samples: readonly Sample[], label: string): Set<string | undef
 const VERSIONS: readonly Row[] = [
   {
     ...{ of: "vllm", id: "V0", span: "V0, up to 0.11" },
-    shown: (page) => firstOf(page, V0_ONLY) ?? (hasEngine(page) ? undefined : firstOf(page, UNTIL_0_11)),
+    // A page of a newer engine to which somebody adds an old name is none of V0's.
+    shown: (page) => (isV1(page) ? undefined : (firstOf(page, V0_ONLY) ?? firstOf(page, UNTIL_0_11))),
     covers: (version) => version === "0" || (isVllm(version) && below(version, "0.8")),
   },
   {
     ...{ of: "vllm", id: "V1 to 0.11", span: "V1, up to 0.11" },
-    shown: (page) => firstOf(page, UNTIL_0_11),
+    shown: (page) => (firstOf(page, SINCE_0_12) === undefined ? firstOf(page, UNTIL_0_11) : undefined),
     covers: (version) => isVllm(version) && !below(version, "0.8") && below(version, "0.12"),
   },
   {

@@ -27,6 +27,7 @@ function file(name: string, text: string | Uint8Array): string {
 
 let scrapes = 0;
 let hanging = 0;
+let left = 0;
 let answered = "";
 const endless = () =>
   new ReadableStream<Uint8Array>({
@@ -44,6 +45,7 @@ const answers: Readonly<Record<string, () => Response | Promise<Response>>> = {
     hanging++;
     return new Promise<Response>(() => undefined);
   },
+  "/soon-hangs": () => (left-- > 0 ? new Response("# TYPE a gauge\na 1\n") : new Promise<Response>(() => undefined)),
   "/answered": () => new Response(answered, { headers: { "content-type": "text/plain; version=0.0.4" } }),
   "/stops": () => new Response(new ReadableStream({ start: (out) => out.enqueue(Buffer.from("a 1\n")) })),
   "/busy": () => new Response("busy", { status: 503 }),
@@ -232,6 +234,15 @@ test("Ctrl-C in a terminal ends a watch with what was seen so far, and the code 
     expect(await child.ended).toBe(wanted);
     expect(child.out()).toMatch(words);
   }
+});
+
+test("Ctrl-C while the server hangs: what was seen before, as soon as it is clear that no more comes", async () => {
+  left = 3;
+  const child = inGroup(`${url}/soon-hangs`, "--every", "20ms", "--for", "1h", "--timeout", "1h");
+  await eventually(() => left < 0);
+  child.interrupt();
+  expect(await child.ended).toBe(0);
+  expect(child.out()).toMatch(/; 3 scrapes\n {2}\d+ held, 0 violated/);
 });
 
 test("a second Ctrl-C, later, ends it at once", async () => {

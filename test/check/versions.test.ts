@@ -56,6 +56,10 @@ test("an older version is only told from what it alone has: the newest needs no 
   expect(told(page)).toEqual([["0.30", "request_num_preemptions_count"]]);
   expect(told('vllm:num_requests_running{engine="0"} 0\n')).toEqual([["0.30", ""]]);
   expect(told('nv_inference_request_success{model="m",version="1"} 0\n')).toEqual([["24.07", ""]]);
+  // An old name on a new page does not make it old.
+  const added = (name: string) => `${page}# TYPE vllm:${name} gauge\nvllm:${name}{engine="0",model_name="m"} 0\n`;
+  for (const name of ["num_requests_swapped", "gpu_cache_usage_perc"])
+    expect(told(added(name))).toEqual([["0.30", "request_num_preemptions_count"]]);
   // A server that has what came with 24.11 has lost its reasons.
   const old = versionPages.find(({ name }) => name === "Triton before 24.07")!.text;
   const first = 'nv_inference_first_response_histogram_ms_count{model="alpha",version="1"} 0\n';
