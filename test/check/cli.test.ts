@@ -200,11 +200,11 @@ test.each([
 });
 
 test("a watch sees what falls between scrapes, and several servers are told apart", async () => {
-  const { code, out, err } = await check(`${url}/falls`, `${url}/metrics`, "--every", "20ms", "--for", "100ms");
+  const { code, out, err } = await check(`${url}/falls`, `${url}/metrics`, "--every", "20ms", "--for", "500ms");
   expect(code).toBe(1);
   // While it lasts, each law once; the report says it again.
   expect(err.match(/\/falls: violated: G10 {2}a_total = /g)).toHaveLength(1);
-  expect(out).toMatch(/\/falls\n {2}VIOLATED[\s\S]*\n {2}dialect {3}unknown: the general laws only; [2-6] scrapes\n/);
+  expect(out).toMatch(/\/falls\n {2}VIOLATED[\s\S]*\n {2}dialect {3}unknown: the general laws only; \d+ scrapes\n/);
   expect(out).toContain("VIOLATED  G10");
   expect(out).toMatch(/a_total = \d+, must be ≥ its value before = \d+ {2}\[.*\/falls, [\d:.]+ to [\d:.]+\]/);
   const fine = out.slice(out.indexOf(`${url}/metrics\n`));

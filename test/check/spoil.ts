@@ -148,6 +148,12 @@ const WAYS: readonly Way[] = [
     (page, line) => page.valued(line, -3),
   ],
   [
+    "a time is below 0",
+    ["G14"],
+    (page) => (line) => page.typeOf(line) === "counter" && /_duration_us$/.test(line.name),
+    (page, line) => page.valued(line, -0.5),
+  ],
+  [
     "a label that no such server has",
     ["G13"],
     (page) => (line) => line.labels !== "" && page.typeOf(line) !== "" && !line.name.endsWith("_info"),

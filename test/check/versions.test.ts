@@ -51,6 +51,11 @@ test("the newest pages, spoiled in the same ways, are found out too", () => {
   }
 });
 
+test("a series that stands twice is one complaint: the second one is not added to sums", () => {
+  const line = /^vllm:prompt_tokens_total\{.*\n/m.exec(page)![0];
+  expect(checkScrapes([page.replace(line, line + line)]).violated.map(({ id }) => id)).toEqual(["G02"]);
+});
+
 test("an older version is only told from what it alone has: the newest needs no proof", () => {
   const told = (text: string) => checkScrapes([text]).versions.map(({ id, toldBy }) => [id, toldBy]);
   expect(told(page)).toEqual([["0.30", "request_num_preemptions_count"]]);
