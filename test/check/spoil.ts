@@ -43,10 +43,6 @@ class Page {
     return this.#types.has(name) ? name : name.replace(PART, "");
   }
 
-  find(isWanted: (line: Line, next: Line | undefined) => boolean): Line | undefined {
-    return this.samples.find((line, i) => isWanted(line, this.samples[i + 1]));
-  }
-
   /** The line replaced; several lines, or none. */
   with(at: number, ...lines: readonly string[]): string {
     return this.lines.toSpliced(at, 1, ...lines).join("\n");
@@ -233,11 +229,15 @@ function hasType(page: Page): (line: Line) => boolean {
   };
 }
 
-/** Each way that the page has something for. */
+/** Each way that the page has something for, at the first, a middle and the last line of that kind. */
 export function spoiled(text: string): Spoiled[] {
   const page = new Page(text);
   return WAYS.flatMap(([how, laws, wanted, spoil]) => {
-    const line = page.find(wanted(page));
-    return line === undefined ? [] : [{ how, laws, family: page.familyOf(line), text: spoil(page, line) }];
+    const isWanted = wanted(page);
+    const lines = page.samples.filter((line, i) => isWanted(line, page.samples[i + 1]));
+    const some = new Set([lines[0], lines[lines.length >> 1], lines.at(-1)]);
+    return [...some].flatMap((line) =>
+      line === undefined ? [] : [{ how, laws, family: page.familyOf(line), text: spoil(page, line) }],
+    );
   });
 }
