@@ -4,6 +4,7 @@ import { type Dialect, type Groups, groupKey } from "./dialects.ts";
 import type { Exposition, Labels } from "./exposition.ts";
 import { type DialectName, minus, NotCheckable, type Term } from "./law.ts";
 import { type Histogram, Reading, type Where } from "./reading.ts";
+import type { ToldVersion, VersionId } from "./versions.ts";
 
 /** Flags of the server that no metric shows, by vLLM's names where it has one. */
 export interface Parameters {
@@ -59,12 +60,16 @@ export interface Look {
   readonly truth: Truth | null;
   /** `/v2/models/stats` of Triton, taken with it. */
   readonly tritonStats: unknown;
+  /** Of the dialects that have several. */
+  readonly versions: ReadonlyMap<DialectName, ToldVersion>;
 }
 
 export interface Known {
   readonly parameters: Parameters;
-  /** Nothing was under way at this scrape, and nothing has been since the one before if there is one. */
+  /** Nothing was under way when this scrape was taken. */
   readonly rest: boolean;
+  /** Nor was anything at the scrape before, or between the two. */
+  readonly still: boolean;
   /** No client left, no request failed, since the server started. */
   readonly clean: boolean;
 }
@@ -110,6 +115,23 @@ export class Case {
 
   get cleanRest(): boolean {
     return this.known.clean && this.known.rest;
+  }
+
+  /** The dialect's version, where there are several. */
+  versionOf(dialect: DialectName): VersionId | null {
+    return this.look.versions.get(dialect)?.id ?? null;
+  }
+
+  /** For laws that something is there. */
+  needWhole(): void {
+    if (this.look.exposition.excerpt !== null) throw new NotCheckable("an excerpt: what it lacks may be left out");
+  }
+
+  /** Rest at both scrapes, and between them. */
+  needStill(): void {
+    void this.before;
+    this.needRest();
+    if (!this.known.still) throw new NotCheckable("requests were under way at the scrape before, or since");
   }
 
   needRest(): void {

@@ -7,9 +7,11 @@ import { type Dialect, groupKey, groupsOf, recognise } from "./dialects.ts";
 import type { Exposition, Labels } from "./exposition.ts";
 import { type Broken, type DialectName, type Law, NotCheckable, type Outcome, type Severity } from "./law.ts";
 import { isInProgress } from "./laws/catalogue.ts";
+import { knownBugOf, whyNotHeld } from "./laws/holds.ts";
 import { laws as allLaws } from "./laws/index.ts";
-import { isRestart, stoodStill } from "./laws/restart.ts";
+import { isRestart, movedCounters, stoodStill } from "./laws/restart.ts";
 import { type ParseOptions, parse } from "./parse.ts";
+import { type ToldVersion, versionOf } from "./versions.ts";
 
 export interface Scrape extends ParseOptions {
   /** The body as it came; text or bytes. */
@@ -18,7 +20,7 @@ export interface Scrape extends ParseOptions {
   readonly atS?: number;
   /** For the report: a URL or a file. */
   readonly source?: string;
-  /** The caller knows that nothing was under way at this scrape. */
+  /** The caller knows that nothing was under way when this scrape was taken; since the one before there may have been load. */
   readonly rest?: boolean;
   readonly truth?: Truth;
   readonly tritonStats?: unknown;
@@ -30,6 +32,18 @@ export interface CheckOptions {
   readonly clean?: boolean;
   /** Ids of the laws to look at; default all. */
   readonly only?: readonly string[];
+  /** Versions of the checked servers (`V0`, `0.10.2`, `24.05`), in place of what the page tells. */
+  readonly engineVersions?: readonly string[];
+}
+
+/** A page that is a part of one. */
+export interface ExcerptSeen {
+  readonly source: string;
+  readonly atS: number;
+  /** Lines like `...`, from 1. */
+  readonly gaps: readonly number[];
+  /** The histogram in the middle of whose buckets the text ends. */
+  readonly cut: string | null;
 }
 
 export interface Violation {
@@ -42,6 +56,8 @@ export interface Violation {
   readonly atS: number;
   /** The scrape that it was compared with. */
   readonly beforeS: number | null;
+  /** Where it comes from, in place of what its law looks like. */
+  readonly looksLike?: string;
 }
 
 export type Verdict = "held" | "violated" | "note" | "not checkable";
@@ -67,6 +83,10 @@ export interface LawResult {
 
 export interface Report {
   readonly dialects: readonly DialectName[];
+  /** Of the dialects that have several, and what told it. */
+  readonly versions: readonly ToldVersion[];
+  /** The first ones. */
+  readonly excerpts: readonly ExcerptSeen[];
   readonly scrapes: number;
   readonly restarts: number;
   /** Engines or models that were too many to look at each. */
@@ -82,6 +102,8 @@ export interface Report {
 /** Of each law. */
 const VIOLATIONS_KEPT = 5;
 const UNREADABLE_KEPT = 20;
+const EXCERPTS_KEPT = 20;
+const GAPS_KEPT = 50;
 /** Gauges of what is under way may be so late (TensorRT-LLM's): nearer scrapes prove no rest. */
 const LATE_S = 0.1;
 
@@ -106,9 +128,13 @@ export class Checker {
   readonly #states: State[];
   readonly #parameters: Parameters;
   readonly #clean: boolean;
+  readonly #said: readonly string[];
   readonly #dialects = new Set<DialectName>();
+  readonly #versions = new Map<DialectName, ToldVersion>();
+  readonly #excerpts: ExcerptSeen[] = [];
   readonly #unreadable: { source: string; atS: number; why: string }[] = [];
   #last: Look | null = null;
+  #lastAtRest = false;
   #scrapes = 0;
   #restarts = 0;
   #leftOut = 0;
@@ -129,6 +155,7 @@ export class Checker {
       }));
     this.#parameters = options.parameters ?? {};
     this.#clean = options.clean ?? false;
+    this.#said = options.engineVersions ?? [];
   }
 
   /** False when it is no exposition. */
@@ -144,7 +171,15 @@ export class Checker {
     const { truth = null, tritonStats = null, rest = false } = scrape;
     const spoken = recognise(exposition);
     const groups = new Map(spoken.map((dialect) => [dialect.name, groupsOf(exposition, dialect)]));
-    const look: Look = { exposition, groups, atS, source, truth, tritonStats };
+    const versions = new Map<DialectName, ToldVersion>();
+    for (const dialect of spoken) {
+      const version = versionOf(exposition, dialect, this.#said);
+      if (version !== null) versions.set(dialect.name, version);
+    }
+    const { excerpt } = exposition;
+    if (excerpt !== null && this.#excerpts.length < EXCERPTS_KEPT)
+      this.#excerpts.push({ source, atS, gaps: excerpt.gaps.slice(0, GAPS_KEPT), cut: excerpt.cut });
+    const look: Look = { exposition, groups, atS, source, truth, tritonStats, versions };
     this.#look(look, spoken, rest);
     this.#last = look;
     return true;
@@ -160,15 +195,17 @@ export class Checker {
     const before = this.#last;
     const restarted = before !== null && isRestart(exposition, before.exposition);
     if (restarted) this.#restarts++;
-    const known: Known = {
-      parameters: this.#parameters,
-      rest:
-        saidRest ||
-        (before !== null && !restarted && look.atS - before.atS >= LATE_S && provenRest(exposition, before.exposition)),
-      clean: this.#clean && this.#restarts === 0,
-    };
+    const follows = before !== null && !restarted;
+    const proven = follows && look.atS - before.atS >= LATE_S && provenRest(exposition, before.exposition);
+    const wasAtRest = follows && (this.#lastAtRest || allIdle(before.exposition));
+    const rest = saidRest || proven;
+    const still = rest && wasAtRest && movedCounters(exposition, before.exposition) === 0;
+    const known: Known = { parameters: this.#parameters, rest, still, clean: this.#clean && this.#restarts === 0 };
+    this.#lastAtRest = rest;
     for (const { name } of spoken) {
       this.#dialects.add(name);
+      const version = look.versions.get(name);
+      if (version !== undefined) this.#versions.set(name, version);
       this.#leftOut = Math.max(this.#leftOut, groups.get(name)!.leftOut);
     }
     const whyAlone = restarted ? "the process restarted" : "needs two scrapes";
@@ -198,6 +235,12 @@ export class Checker {
       memory = new Map();
       state.memory.set(key, memory);
     }
+    const version = (dialect && look.versions.get(dialect.name)) ?? null;
+    const notHeld = whyNotHeld(state.law, version);
+    if (notHeld !== null) {
+      state.reason = notHeld;
+      return;
+    }
     const c = new Case(look, before, dialect, group, known, memory, whyAlone);
     let outcomes: readonly Outcome[];
     try {
@@ -210,16 +253,23 @@ export class Checker {
     }
     state.looks++;
     if (known.clean && (known.rest || !state.law.needs.includes("rest"))) state.whole = true;
-    for (const broken of outcomes) if (broken !== null) this.#record(state, broken, look, before);
+    const thread = knownBugOf(state.law, version);
+    for (const broken of outcomes) {
+      if (broken === null) continue;
+      const shown = thread === null ? broken : { ...broken, known: thread };
+      this.#record(state, shown, look, before, dialect?.collected === true);
+    }
   }
 
-  #record(state: State, broken: Broken, look: Look, before: Look | null): void {
-    const { left, relation, right, known } = broken;
-    const severity = this.#severity(state.law, broken);
+  #record(state: State, broken: Broken, look: Look, before: Look | null, isCollected: boolean): void {
+    const { left, relation, right, known, looksLike } = broken;
+    const severity = this.#severity(state.law, broken, isCollected);
     if (severity === null) return;
     const { source, atS } = look;
     const beforeS = before !== null && state.law.needs.includes("two scrapes") ? before.atS : null;
-    const violation: Violation = { law: state.law.id, severity, left, relation, right, source, atS, beforeS };
+    const { id: law } = state.law;
+    const hint = looksLike === undefined ? {} : { looksLike };
+    const violation: Violation = { law, severity, left, relation, right, source, atS, beforeS, ...hint };
     if (known !== undefined) {
       if (state.notes.length < VIOLATIONS_KEPT) state.notes.push({ ...violation, known });
       return;
@@ -228,10 +278,11 @@ export class Checker {
     if (state.violations.length < VIOLATIONS_KEPT) state.violations.push(violation);
   }
 
-  /** With several API servers a page is not one instant: families may be a step apart. Null: within that. */
-  #severity(law: Law, { severity, left, right }: Broken): Severity | null {
+  /** With several API servers, or a collector, a page is not one instant: families may be a step apart. Null: within that. */
+  #severity(law: Law, { severity, left, right }: Broken, isCollected: boolean): Severity | null {
     const own = severity ?? law.severity;
-    if ((this.#parameters.apiServerCount ?? 1) < 2 || law.of !== "vllm") return own;
+    const isOneInstant = (this.#parameters.apiServerCount ?? 1) < 2 && !isCollected;
+    if (isOneInstant || law.of !== "vllm") return own;
     const step = this.#parameters.maxNumSeqs ?? DEFAULT_STEP_TOKENS;
     if (Math.abs(left.value - right.value) <= step) return null;
     return own === "E" ? "W" : own;
@@ -242,6 +293,8 @@ export class Checker {
     const violated = laws.filter(({ verdict }) => verdict === "violated");
     return {
       dialects: [...this.#dialects],
+      versions: [...this.#versions.values()],
+      excerpts: this.#excerpts,
       scrapes: this.#scrapes,
       restarts: this.#restarts,
       leftOut: this.#leftOut,

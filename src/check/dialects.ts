@@ -7,6 +7,8 @@ export interface Dialect {
   readonly prefix: string;
   /** Labels that tell one engine or model from another: laws hold for each. */
   readonly groupBy: readonly string[];
+  /** The families are pushed to a collector one by one, so a page is not one instant. */
+  readonly collected?: true;
 }
 
 export const dialects: readonly Dialect[] = [
@@ -22,17 +24,34 @@ export const dialects: readonly Dialect[] = [
   { name: "sglang", prefix: "sglang:", groupBy: ["model_name", "engine_type", "tp_rank"] },
 ];
 
+/** Ray Serve shows vLLM's families under its own prefix, with labels of its own (ray#52719). */
+const THROUGH_RAY = /^ray_vllm[:_]/;
+const RAY_LABELS = ["WorkerId", "ReplicaId"];
+
+/** vLLM's own name of a family that Ray Serve shows. */
+export const withoutRay = (name: string): string =>
+  name.startsWith("ray_") ? name.replace(THROUGH_RAY, "vllm:") : name;
+
+/** Whether a family has the prefix of a server that is known here. */
+export const isOfKnownServer = (name: string): boolean =>
+  dialects.some(({ prefix }) => withoutRay(name).startsWith(prefix));
+
 /** TensorRT-LLM's families share Triton's prefix; Triton is there only with its own. */
 const TRITON = /^nv_(?!trt_llm_|llm_)/;
 
 export function recognise({ byName }: Exposition): readonly Dialect[] {
   const found = new Set<DialectName>();
+  let ray = "";
   for (const name of byName.keys()) {
+    ray ||= THROUGH_RAY.exec(name)?.[0] ?? "";
     for (const dialect of dialects) {
       if (dialect.name === "triton" ? TRITON.test(name) : name.startsWith(dialect.prefix)) found.add(dialect.name);
     }
   }
-  return dialects.filter(({ name }) => found.has(name));
+  const spoken = dialects.filter(({ name }) => found.has(name));
+  if (ray === "" || found.has("vllm")) return spoken;
+  const [vllm] = dialects;
+  return [{ ...vllm!, prefix: ray, groupBy: [...vllm!.groupBy, ...RAY_LABELS], collected: true }, ...spoken];
 }
 
 /** Engines or models of one page that are looked at, each for itself; a page with more has something else in a label. */

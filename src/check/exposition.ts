@@ -43,13 +43,25 @@ export interface Family {
 }
 
 /** What a defect is about; each kind is a law of its own (`laws/general.ts`). */
-export type FaultKind = "syntax" | "duplicate" | "family" | "monotone" | "infinity";
+export type FaultKind = "syntax" | "lost-blank" | "duplicate" | "family" | "untyped" | "monotone" | "infinity";
 
 export interface Fault {
   readonly kind: FaultKind;
   /** From 1. */
   readonly line: number;
   readonly message: string;
+  /** Where such a text comes from, if the message alone says it; in place of what its law looks like. */
+  readonly looksLike?: string;
+}
+
+/** Where a pasted text says, or shows, that it is a part of a page. */
+export interface Excerpt {
+  /** Lines like `...`, from 1. */
+  readonly gaps: readonly number[];
+  /** Families of which lines are missing for it, or may be. */
+  readonly torn: ReadonlySet<string>;
+  /** The histogram in the middle of whose buckets the text ends. */
+  readonly cut: string | null;
 }
 
 export interface Exposition {
@@ -61,6 +73,8 @@ export interface Exposition {
   readonly faultCount: number;
   /** Samples by their own name, `x_bucket` and `x_sum` apart. */
   readonly byName: ReadonlyMap<string, readonly Sample[]>;
+  /** Null: the text is whole, as far as it shows. */
+  readonly excerpt: Excerpt | null;
 }
 
 /** What is no exposition at all: HTML, JSON, nothing, too much. Nothing can be said of its laws. */
@@ -103,7 +117,7 @@ export function print({ families, format }: Pick<Exposition, "families" | "forma
       const help = family.help.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
       lines.push(`# HELP ${family.name} ${format === "openmetrics" ? help.replaceAll('"', '\\"') : help}`);
     }
-    if (family.type !== "untyped" && family.type !== "unknown") lines.push(`# TYPE ${family.name} ${family.type}`);
+    lines.push(`# TYPE ${family.name} ${family.type}`);
     if (family.unit !== null) lines.push(`# UNIT ${family.name} ${family.unit}`);
     for (const sample of family.samples) lines.push(sampleLine(sample));
   }

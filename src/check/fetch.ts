@@ -6,20 +6,39 @@ export interface FetchOptions {
   readonly maxBytes: number;
   /** The header `Accept`. */
   readonly accept: string;
+  /** True once nobody waits for the scrape any more; it may then take `GRACE_US` still. */
+  readonly stopped?: () => boolean;
 }
+
+/** How long a scrape may go on that was under way when the watch was stopped. */
+const GRACE_US = 2e6;
+/** How soon that is noticed. */
+const LOOK_US = 100_000;
 
 export interface Page {
   readonly bytes: Uint8Array;
   readonly contentType: string | null;
 }
 
+/** What ended a scrape that got no page. */
+export interface NoPage {
+  readonly why: string;
+  /** Nobody waited for it any more. */
+  readonly isStopped?: true;
+}
+
 /** Never rejects; ends within the timeout and holds at most `maxBytes` of the body and one piece. */
 export async function fetchPage(
   url: string,
   clock: Clock,
-  { timeoutS, maxBytes, accept }: FetchOptions,
-): Promise<Page | { readonly why: string }> {
+  { timeoutS, maxBytes, accept, stopped = () => false }: FetchOptions,
+): Promise<Page | NoPage> {
   const stop = new AbortController();
+  let gaveUp = false;
+  const cancelLook = onceStopped(clock, stopped, () => {
+    gaveUp = true;
+    stop.abort();
+  });
   let timedOut = false;
   const cancel = clock.at(clock.now() + timeoutS * 1e6, () => {
     timedOut = true;
@@ -34,12 +53,27 @@ export async function fetchPage(
     if (bytes === null) return { why: `more than ${maxBytes / 2 ** 20} MiB of text; --max-mb reads more` };
     return { bytes, contentType: response.headers.get("content-type") };
   } catch (failure) {
+    if (gaveUp) return { why: "stopped before its answer came", isStopped: true };
     if (timedOut) return { why: `no complete answer within ${timeoutS} s` };
     return { why: `${answered ? "the answer broke off" : "cannot reach it"} (${reasonOf(failure)})` };
   } finally {
     cancel();
+    cancelLook();
     stop.abort();
   }
+}
+
+/** Returns what calls it off. */
+function onceStopped(clock: Clock, stopped: () => boolean, act: () => void): () => void {
+  let sinceUs: number | null = null;
+  let cancel = () => {};
+  const look = () => {
+    if (stopped()) sinceUs ??= clock.now();
+    if (sinceUs !== null && clock.now() - sinceUs >= GRACE_US) act();
+    else cancel = clock.at(clock.now() + LOOK_US, look);
+  };
+  look();
+  return () => cancel();
 }
 
 async function readAtMost(response: Response, maxBytes: number): Promise<Uint8Array | null> {

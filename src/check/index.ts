@@ -5,6 +5,7 @@ export {
   Checker,
   type CheckOptions,
   checkScrapes,
+  type ExcerptSeen,
   type LawResult,
   type Report,
   type Scrape,
@@ -13,6 +14,7 @@ export {
 } from "./checker.ts";
 export { dialects, recognise } from "./dialects.ts";
 export {
+  type Excerpt,
   type Exposition,
   type Family,
   type Fault,
@@ -26,3 +28,4 @@ export {
 export type { DialectName, Severity } from "./law.ts";
 export { laws } from "./laws/index.ts";
 export { DEFAULT_MAX_BYTES, type ParseOptions, parse } from "./parse.ts";
+export type { ToldVersion, Version, VersionId } from "./versions.ts";

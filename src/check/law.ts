@@ -53,6 +53,8 @@ export interface Broken {
   readonly severity?: Severity;
   /** A real engine of today does this: a note with its thread, no violation. */
   readonly known?: string;
+  /** In place of the law's own. */
+  readonly looksLike?: string;
 }
 
 /** Thrown inside a law: it cannot be looked at here. */

@@ -1,5 +1,6 @@
 /** The laws as the documentation lists them: a table per dialect. `scripts/laws-table.ts` writes it, a test compares. */
 import type { Law } from "./law.ts";
+import { holdsFor } from "./laws/holds.ts";
 import { laws } from "./laws/index.ts";
 
 const TITLES: Readonly<Record<Law["of"], string>> = {
@@ -19,13 +20,14 @@ const TITLES: Readonly<Record<Law["of"], string>> = {
 export function lawsMarkdown(): string {
   return [...Map.groupBy(laws, ({ of }) => of)]
     .map(([of, rows]) => {
-      const lines = rows.map(({ id, sentence, needs, tolerance, severity, looksLike }) =>
-        row([id, sentence, needs.join(", "), tolerance, severity, looksLike]),
-      );
+      const lines = rows.map((law) => {
+        const { id, sentence, needs, tolerance, severity, looksLike } = law;
+        return row([id, sentence, needs.join(", "), tolerance, severity, holdsFor(law)?.join(", ") ?? "", looksLike]);
+      });
       return [
         `### ${TITLES[of]}`,
         "",
-        row(["", "Law", "Needs", "Tolerance", "", "Known bugs that break it"]),
+        row(["", "Law", "Needs", "Tolerance", "", "Versions", "Known bugs that break it"]),
         HEAD,
         ...lines,
       ].join("\n");
@@ -33,7 +35,7 @@ export function lawsMarkdown(): string {
     .join("\n\n");
 }
 
-const HEAD = "|---|---|---|---|---|---|";
+const HEAD = "|---|---|---|---|---|---|---|";
 
 function row(cells: readonly string[]): string {
   return `| ${cells.map((cell) => cell.replaceAll("|", "\\|").replaceAll("<", "&lt;")).join(" | ")} |`;

@@ -3,6 +3,8 @@
  * 1.0. It goes on after a defect, so that one bad line does not hide the arithmetic of all others. Where parsers differ it
  * takes the strictest: Go's expfmt for syntax, Prometheus for OpenMetrics; none of them looks at the sums (`shapes.ts`).
  */
+
+import { isGap, Tears } from "./excerpt.ts";
 import {
   type Exposition,
   FAULTS_KEPT,
@@ -18,6 +20,7 @@ import {
 } from "./exposition.ts";
 import { isName, readSample } from "./sample-line.ts";
 import { shapeFaults } from "./shapes.ts";
+import { untypedFaults } from "./untyped.ts";
 
 /** Larger texts are refused: a server's own page has some hundred kilobytes at most. */
 export const DEFAULT_MAX_BYTES = 16 * 1024 * 1024;
@@ -42,11 +45,19 @@ const SUFFIXES: Readonly<Record<Format, Readonly<Record<string, readonly string[
   },
 };
 const ANY_SUFFIX = /_(bucket|sum|count|total|created|gsum|gcount|info)$/;
+const CRLF_LOOKS_LIKE = "a text that was saved, checked out or copied with the line ends of Windows";
+const LOST_BLANK_LOOKS_LIKE = "a text that lost blanks on its way through an editor or a page";
+const CUT_LOOKS_LIKE = "a write or a download that was cut off";
 
 export interface ParseOptions {
   /** The header of the answer; without it a text that ends in `# EOF` is OpenMetrics. */
   readonly contentType?: string | null;
   readonly maxBytes?: number;
+  /**
+   * The text was pasted or saved by hand and may be a part of a page: lines like `...` are gaps, not errors. Default: true
+   * without a Content-Type, as no server sends such lines.
+   */
+  readonly excerpt?: boolean;
 }
 
 /** Never throws, whatever the bytes. */
@@ -58,7 +69,8 @@ export function parse(input: string | Uint8Array, options: ParseOptions = {}): E
   const { text, badByteLine } = decode(input);
   const why = notAnExposition(text, options.contentType ?? "");
   if (why !== undefined) return { unreadable: why };
-  return new Reader(text, formatOf(text, options.contentType ?? ""), badByteLine).read();
+  const excerpt = options.excerpt ?? !options.contentType;
+  return new Reader(text, formatOf(text, options.contentType ?? ""), excerpt, badByteLine).read();
 }
 
 function megabytes(bytes: number): string {
@@ -105,6 +117,16 @@ function formatOf(text: string, contentType: string): Format {
   return /(^|\n)# EOF\s*$/.test(text.slice(-20)) ? "openmetrics" : "text";
 }
 
+/** A defect that is counted, and told once. */
+interface Repeated {
+  lines: number;
+  first: number;
+}
+
+function count(defect: Repeated, line: number): void {
+  if (defect.lines++ === 0) defect.first = line;
+}
+
 class Reader {
   readonly #families = new Map<string, Family>();
   readonly #byName = new Map<string, Sample[]>();
@@ -112,13 +134,17 @@ class Reader {
   readonly #faultsByKind = new Map<FaultKind, number>();
   readonly #seen = new Map<string, number>();
   readonly #typed = new Set<string>();
+  readonly #tears = new Tears();
   #faultCount = 0;
+  readonly #crlf: Repeated = { lines: 0, first: 0 };
+  readonly #lostBlanks: Repeated = { lines: 0, first: 0 };
   #current: Family | null = null;
   #ended = false;
 
   constructor(
     readonly text: string,
     readonly format: Format,
+    readonly mayBeExcerpt: boolean,
     badByteLine: number,
   ) {
     if (badByteLine > 0) this.#fault("syntax", badByteLine, "bytes that are no UTF-8");
@@ -134,19 +160,25 @@ class Reader {
       at = end < 0 ? text.length : end + 1;
       line++;
       if (this.#line(content, line)) samples++;
-      if (end < 0) this.#fault("syntax", line, "the last line does not end in a newline: is the text cut off?");
+      if (end < 0)
+        this.#fault("syntax", line, "the last line does not end in a newline: is the text cut off?", CUT_LOOKS_LIKE);
       if ((this.#faultsByKind.get("syntax") ?? 0) > BROKEN_LINES_MOST) break;
     }
     if (format === "openmetrics" && !this.#ended) {
-      this.#fault("syntax", line, "no # EOF at the end: is the text cut off?");
+      this.#fault("syntax", line, "no # EOF at the end: is the text cut off?", CUT_LOOKS_LIKE);
     }
+    this.#repeatedFaults();
     if (samples === 0 && this.#families.size === 0) {
       const [first] = this.#faults;
       return { unreadable: `not an exposition${first ? `: line ${first.line}: ${first.message}` : ""}` };
     }
+    if (this.mayBeExcerpt && this.#current !== null) this.#tears.end(this.#current);
     for (const family of this.#families.values()) {
-      for (const { kind, line, message } of shapeFaults(family)) this.#fault(kind, line, message);
+      for (const { kind, line, message } of shapeFaults(family, this.#tears.torn.has(family.name)))
+        this.#fault(kind, line, message);
     }
+    for (const { line, message } of untypedFaults(this.#families, this.#byName, this.#typed, this.#tears))
+      this.#fault("untyped", line, message);
     this.#faults.sort((a, b) => a.line - b.line);
     return {
       format,
@@ -154,22 +186,42 @@ class Reader {
       faults: this.#faults,
       faultCount: this.#faultCount,
       byName: this.#byName,
+      excerpt: this.#tears.excerpt(),
     };
   }
 
-  #fault(kind: FaultKind, line: number, message: string): void {
+  /** One complaint for what a text has in all its lines or none. */
+  #repeatedFaults(): void {
+    const all = ({ lines }: Repeated) => (lines > 1 ? ` (${lines} lines have that)` : "");
+    const [crlf, lost] = [this.#crlf, this.#lostBlanks];
+    if (crlf.lines > 0) {
+      const message = `the line ends in CRLF; only LF is a line end${all(crlf)}`;
+      this.#fault("syntax", crlf.first, message, CRLF_LOOKS_LIKE);
+    }
+    if (lost.lines > 0) {
+      const message = `no blank behind #, so Prometheus takes the line for a remark${all(lost)}`;
+      this.#fault("lost-blank", lost.first, message, LOST_BLANK_LOOKS_LIKE);
+    }
+  }
+
+  #fault(kind: FaultKind, line: number, message: string, looksLike?: string): void {
     this.#faultCount++;
     const before = this.#faultsByKind.get(kind) ?? 0;
     this.#faultsByKind.set(kind, before + 1);
-    if (before < FAULTS_KEPT) this.#faults.push({ kind, line, message });
+    const fault = { kind, line, message, ...(looksLike === undefined ? {} : { looksLike }) };
+    if (before < FAULTS_KEPT) this.#faults.push(fault);
   }
 
   /** True for a sample. */
   #line(content: string, line: number): boolean {
     if (this.#ended && content !== "") this.#fault("syntax", line, "text after # EOF");
     if (content.endsWith("\r")) {
-      this.#fault("syntax", line, "the line ends in CRLF; only LF is a line end");
+      count(this.#crlf, line);
       content = content.slice(0, -1);
+    }
+    if (this.mayBeExcerpt && isGap(content)) {
+      this.#tears.gap(line, this.#current);
+      return false;
     }
     if (content.startsWith("#")) {
       this.#comment(content, line);
@@ -193,7 +245,9 @@ class Reader {
       if (this.format === "openmetrics") this.#ended = true;
       return;
     }
-    const [, keyword, name = "", rest = ""] = /^#[ \t]+(HELP|TYPE|UNIT)[ \t]+(\S+)(?:[ \t](.*))?$/s.exec(content) ?? [];
+    const [, blank = "", keyword, name = "", rest = ""] =
+      /^#([ \t]*)(HELP|TYPE|UNIT)[ \t]+(\S+)(?:[ \t](.*))?$/s.exec(content) ?? [];
+    if (keyword !== undefined && blank === "") count(this.#lostBlanks, line);
     if (keyword === undefined) {
       if (/^#[ \t]+(HELP|TYPE)\b/.test(content))
         this.#fault("syntax", line, `"${content.slice(0, 40)}" names no family`);
@@ -241,7 +295,7 @@ class Reader {
       const type = this.format === "text" ? "untyped" : "unknown";
       family = { name, type, help: null, unit: null, samples: [], line };
       this.#families.set(name, family);
-    } else if (family !== this.#current) {
+    } else if (family !== this.#current && !this.#tears.goesOnBehindGap(family)) {
       this.#fault(
         "family",
         line,
@@ -249,17 +303,22 @@ class Reader {
       );
     }
     this.#current = family;
+    this.#tears.line(family, line);
     return family;
   }
 
   #sample(sample: Sample): void {
     const family = this.#open(this.#familyOf(sample.name), sample.line);
+    this.#tears.sample(family, sample.line);
     const key = `${sample.name}\u0000${labelKey(sample.labels)}`;
     const before = this.#seen.get(key);
     if (before !== undefined && !(this.format === "openmetrics" && sample.timestamp !== null)) {
       const series = seriesText(sample.name, sample.labels);
       this.#fault("duplicate", sample.line, `${series} stands a second time (first at line ${before})`);
-    } else this.#seen.set(key, sample.line);
+      // As Prometheus does it: the first one counts, so that sums over the series stay true.
+      return;
+    }
+    this.#seen.set(key, sample.line);
     this.#needed(family, sample);
     family.samples.push(sample);
     const same = this.#byName.get(sample.name);

@@ -25,15 +25,26 @@ export class Reading {
   samples(name: string, where: Where = {}): readonly Sample[] {
     const { byName } = this;
     // Our own OpenMetrics output adds the suffix to Triton's counters, as the format demands.
-    const all = byName.get(this.prefix + name) ?? byName.get(`${this.prefix}${name}_total`) ?? [];
+    const all = byName.get(this.prefix + name) ?? byName.get(`${this.prefix}${name}_total`) ?? this.#former(name);
     return all.filter(({ labels }) => matches(labels, where));
+  }
+
+  /** TensorRT-LLM's groups of 2023 ended in another word. */
+  #former(name: string): readonly Sample[] {
+    return this.byName.get(this.prefix + formerName(name)) ?? [];
   }
 
   /** Sum over the series; null when there is none. */
   maybe(name: string, where: Where = {}): Term | null {
     const samples = this.samples(name, where);
     if (samples.length === 0) return null;
-    return { value: samples.reduce((sum, { value }) => sum + value, 0), text: this.text(name, where) };
+    // A histogram has one count per series, whichever buckets are left out.
+    if (this.exposition.excerpt?.torn.has(samples[0]!.name) === true)
+      throw new NotCheckable(`the excerpt may leave out series of ${samples[0]!.name}`);
+    const sum = samples.reduce((all, { value }) => all + value, 0);
+    // G04 says so; nothing follows from it.
+    if (Number.isNaN(sum)) throw new NotCheckable(`${this.text(name, where)} is NaN`);
+    return { value: sum, text: this.text(name, where) };
   }
 
   get(name: string, where: Where = {}): Term {
@@ -63,9 +74,13 @@ export class Reading {
     const labels: Record<string, string> = { ...this.group };
     for (const [label, value] of Object.entries(where))
       labels[label] = typeof value === "string" ? value : value.join("|");
-    return seriesText(this.prefix + name, labels);
+    const own = this.prefix + name;
+    const former = this.prefix + formerName(name);
+    return seriesText(!this.byName.has(own) && this.byName.has(former) ? former : own, labels);
   }
 }
+
+const formerName = (name: string): string => name.replace(/_metrics$/, "_statistics");
 
 function matches(labels: Labels, where: Where): boolean {
   for (const label in where) {

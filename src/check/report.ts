@@ -1,5 +1,5 @@
 /** How does a report read: as a table for eyes, as JSON, as JUnit's XML? */
-import type { LawResult, Report, Verdict, Violation } from "./checker.ts";
+import type { ExcerptSeen, LawResult, Report, Verdict, Violation } from "./checker.ts";
 import { numberText } from "./exposition.ts";
 
 /** One server or one row of files. */
@@ -21,33 +21,88 @@ export function exitCode(targets: readonly Target[]): number {
   return targets.some(({ report }) => report.scrapes === 0 || report.unreadable.length > 0) ? 2 : 0;
 }
 
-export function table(targets: readonly Target[]): string {
-  return targets.map(tableOf).join("\n\n").replace(UNPRINTABLE, shown);
+export interface TableOptions {
+  /** Each law, not the violated ones alone. */
+  readonly all?: boolean;
+  /** What is violated or could not be looked at, and nothing else: "" when all is well. */
+  readonly quiet?: boolean;
 }
 
-/** Labels are somebody else's text: no control character of theirs reaches the terminal. */
-const UNPRINTABLE = /(?!\n)[\p{Cc}\p{Cf}]/gu;
-const shown = (char: string) => `\\u{${char.codePointAt(0)!.toString(16)}}`;
+/** Begins with what is violated; one line sums up the rest, or `all` lists it. */
+export function table(targets: readonly Target[], options: TableOptions = {}): string {
+  const shownOf = options.quiet ? targets.filter(({ report }) => isWorthALine(report)) : targets;
+  const parts = shownOf.map((target) => tableOf(target, options));
+  return printable(parts.join("\n\n"));
+}
 
-function tableOf({ name, report }: Target): string {
-  const { scrapes, dialects, restarts, leftOut, unreadable } = report;
+const isWorthALine = ({ scrapes, unreadable, violated }: Report): boolean =>
+  scrapes === 0 || unreadable.length > 0 || violated.length > 0;
+
+const UNPRINTABLE = /(?!\n)[\p{Cc}\p{Cf}]/gu;
+const shownChar = (char: string) => `\\u{${char.codePointAt(0)!.toString(16)}}`;
+
+/** Labels are somebody else's text: no control character of theirs reaches the terminal. */
+export const printable = (text: string): string => text.replace(UNPRINTABLE, shownChar);
+
+function tableOf({ name, report }: Target, { all = false, quiet = false }: TableOptions): string {
+  const { scrapes, leftOut, unreadable, excerpts, violated } = report;
   const lines = [name];
   for (const { atS, why } of unreadable)
     lines.push(`  could not look${scrapes === 0 ? "" : ` at ${time(atS)}`}: ${why}`);
   if (scrapes === 0) return lines.join("\n");
+  for (const law of [...violated].sort(byWeight)) lines.push(rowOf(law), ...detailsOf(law));
+  if (quiet) return lines.join("\n");
   if (leftOut > 0) lines.push(`  ${leftOut} engines or models were too many to look at each`);
-  const spoken = dialects.length === 0 ? "unknown: the general laws only" : dialects.join(", ");
-  const restarted = restarts > 0 ? `; ${restarts} restart${restarts > 1 ? "s" : ""}` : "";
-  lines.push(`  dialect   ${spoken}`, `  scrapes   ${scrapes}${restarted}`, "");
-  const there = report.laws.filter(({ verdict, reason }) => verdict !== "not checkable" || !isAbsent(reason));
-  for (const law of there) lines.push(rowOf(law), ...detailsOf(law));
+  for (const excerpt of excerpts) lines.push(`  ${excerptText(excerpt)}`);
+  lines.push(`  ${seen(report)}`);
+  if (all) lines.push(...others(report));
+  lines.push(`  ${summary(report)}${all ? "" : " (--all lists them)"}`);
+  // Behind a long list the eye is at its end.
+  if (violated.length > 0) lines.push(`  violated: ${[...violated].sort(byWeight).map(shortly).join(", ")}`);
+  return lines.join("\n");
+}
+
+const isError = ({ violations }: LawResult): boolean => violations.some(({ severity }) => severity === "E");
+const byWeight = (a: LawResult, b: LawResult): number => Number(isError(b)) - Number(isError(a));
+
+/** `V15`, or `G18 (W)`. */
+export const shortly = (law: LawResult): string =>
+  isError(law) ? law.id : `${law.id} (${law.violations[0]!.severity})`;
+
+function excerptText({ source, gaps, cut }: ExcerptSeen): string {
+  const where =
+    gaps.length === 0 ? "" : `lines ${gaps.slice(0, 3).join(", ")}${gaps.length > 3 ? ", …" : ""} stand for others`;
+  const end = cut === null ? "" : `the text ends in the middle of ${cut}`;
+  const why = [where, end].filter(Boolean).join(", and ");
+  return `${source} is an excerpt (${why}): looked at as far as it goes`;
+}
+
+/** `vllm V0, up to 0.11 (told by …); 2 scrapes, 1 restart`. */
+function seen({ dialects, versions, scrapes, restarts }: Report): string {
+  const spoken = dialects.map((name) => {
+    const version = versions.find(({ of }) => of === name);
+    if (version === undefined) return name;
+    return version.toldBy === ""
+      ? `${name} (nothing tells the version: taken for ${version.span})`
+      : `${name} ${version.span} (told by ${version.toldBy})`;
+  });
+  const who = spoken.length === 0 ? "unknown: the general laws only" : spoken.join(" · ");
+  const restarted = restarts > 0 ? `, ${restarts} restart${restarts > 1 ? "s" : ""}` : "";
+  return `dialect   ${who}; ${scrapes} scrape${scrapes === 1 ? "" : "s"}${restarted}`;
+}
+
+/** Laws that are not violated, one row each; those of a dialect that is not there in one. */
+function others(report: Report): string[] {
+  const rest = report.laws.filter(({ verdict }) => verdict !== "violated");
+  const there = rest.filter(({ verdict, reason }) => verdict !== "not checkable" || !isAbsent(reason));
   const absent = Map.groupBy(
-    report.laws.filter((law) => !there.includes(law)),
+    rest.filter((law) => !there.includes(law)),
     ({ reason }) => reason,
   );
-  for (const [reason, laws] of absent) lines.push(`  ${"–".padEnd(9)} ${laws[0]!.id}–${laws.at(-1)!.id}  ${reason}`);
-  lines.push("", `  ${summary(report)}`);
-  return lines.join("\n");
+  return [
+    ...there.flatMap((law) => [rowOf(law), ...detailsOf(law)]),
+    ...[...absent].map(([reason, laws]) => `  ${"–".padEnd(9)} ${laws[0]!.id}–${laws.at(-1)!.id}  ${reason}`),
+  ];
 }
 
 export function summary({ laws }: Report): string {
@@ -57,7 +112,7 @@ export function summary({ laws }: Report): string {
   );
   const violated = count("violated");
   const mild = warnings.length > 0 ? ` (${warnings.length} of them warnings)` : "";
-  return `${count("held")} held, ${violated} violated${mild}, ${count("note")} notes, ${count("not checkable")} not checkable`;
+  return `${count("held")} held, ${violated} violated${mild}, ${count("note")} note${count("note") === 1 ? "" : "s"}, ${count("not checkable")} not checkable`;
 }
 
 const isAbsent = (reason: string): boolean => / metrics here$/.test(reason);
@@ -76,7 +131,8 @@ function detailsOf({ violations, violationCount, notes, means, looksLike }: LawR
   if (violationCount > violations.length) lines.push(`${INDENT}… ${violationCount} times in all`);
   if (violations.length > 0) {
     lines.push(`${INDENT}${means}`);
-    if (looksLike !== "") lines.push(`${INDENT}Looks like: ${looksLike}`);
+    const hints = violations.map((violation) => violation.looksLike ?? looksLike);
+    for (const hint of new Set(hints)) if (hint !== "") lines.push(`${INDENT}Looks like: ${hint}`);
   }
   for (const { known, ...note } of notes.slice(0, 1))
     lines.push(`${INDENT}${comparison(note)}  [${where(note)}]`, `${INDENT}${known}`);

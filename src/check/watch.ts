@@ -30,6 +30,7 @@ export async function watch(checker: Checker, clock: Clock, options: WatchOption
     const page = await fetchPage(url, clock, options);
     const atS = epochUsOf(atUs) / 1e6;
     if ("why" in page) {
+      if (page.isStopped && tick > 0) return;
       checker.unreadable(name, atS, page.why);
       if (tick === 0) return;
     } else {

@@ -1,5 +1,6 @@
 /** What can `understudy check` be told? One table; flags of the checked server have that server's names. */
 import { laws } from "../check/index.ts";
+import { isVersion } from "../check/versions.ts";
 import { integer, number, type Option, onlyOn, type Row, text, toggle } from "./option.ts";
 import { optionsHelp, type ValuesOf } from "./take-options.ts";
 
@@ -38,6 +39,16 @@ const lawIds: Option<readonly string[]> = {
   },
 };
 
+const engineVersions: Option<readonly string[]> = {
+  ...names,
+  accepts: "versions of vLLM or Triton with commas between them, as in V0, 0.10.2 or 23.10",
+  metavar: "VERSION,…",
+  read: (texts) => {
+    const versions = names.read(texts);
+    return versions?.every(isVersion) ? versions : undefined;
+  },
+};
+
 const file = text("FILE", "a path to write");
 
 export const checkOptions = {
@@ -68,6 +79,12 @@ export const checkOptions = {
     group: "What you know",
     default: "false",
     about: "Since the server's start no client left and no request failed. No metric shows that.",
+  },
+  "engine-version": {
+    ...engineVersions,
+    group: "What you know",
+    default: "told from the page",
+    about: "Versions of vLLM (V0, 0.10.2) or Triton (23.10). Laws that are not of that version are left out.",
   },
   "max-num-seqs": {
     ...integer(1),
@@ -148,6 +165,13 @@ export const checkOptions = {
     about: "TensorRT-LLM's GUARANTEED_NO_EVICT.",
   },
   only: { ...lawIds, group: "Output", default: "all", about: "Look at these laws." },
+  all: { ...onlyOn, group: "Output", default: "false", about: "List each law, not the violated ones alone." },
+  quiet: {
+    ...onlyOn,
+    group: "Output",
+    default: "false",
+    about: "Say what is violated or could not be looked at, and nothing else.",
+  },
   json: { ...file, group: "Output", default: "none", about: "The report as JSON." },
   junit: { ...file, group: "Output", default: "none", about: "The report as JUnit XML, a test case per law." },
 } as const satisfies Record<string, Row>;

@@ -1,13 +1,14 @@
 /** `understudy check`: scrapes servers or reads files, looks at the laws, prints the table, writes the files. */
 import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 import type { Parameters } from "../check/case.ts";
-import { Checker, type CheckOptions } from "../check/checker.ts";
+import { Checker, type CheckOptions, type Report } from "../check/checker.ts";
 import { DEFAULT_MAX_BYTES } from "../check/parse.ts";
-import { exitCode, json, junit, type Target, table } from "../check/report.ts";
+import { comparison, exitCode, json, junit, printable, shortly, type Target, table } from "../check/report.ts";
 import { watch } from "../check/watch.ts";
 import { WallClock } from "../clock.ts";
 import { TraceError } from "../traces/trace.ts";
 import { type CheckValues, checkHelp, checkOptions } from "./check-options.ts";
+import { onInterrupt } from "./interrupt.ts";
 import { OutFile, overwritten } from "./out-file.ts";
 import { takeOptions } from "./take-options.ts";
 
@@ -49,7 +50,8 @@ async function check(urls: readonly string[], files: readonly string[], values: 
   };
   const options = optionsOf(values);
   const targets = [...(await scraped(urls, values, options)), ...read(files, values, options)];
-  console.log(table(targets));
+  const text = table(targets, { all: values.all ?? false, quiet: values.quiet ?? false });
+  if (text !== "") console.log(text);
   out.json?.end(json(targets));
   out.junit?.end(junit(targets));
   process.exitCode = exitCode(targets);
@@ -82,6 +84,7 @@ function optionsOf(values: CheckValues): CheckOptions {
     parameters: parameters as Parameters,
     clean: values.clean ?? false,
     ...(values.only === undefined ? {} : { only: values.only }),
+    ...(values["engine-version"] === undefined ? {} : { engineVersions: values["engine-version"] }),
   };
 }
 
@@ -92,10 +95,11 @@ async function scraped(urls: readonly string[], values: CheckValues, options: Ch
   if (urls.length === 0) return [];
   const clock = new WallClock();
   let stopped = false;
-  // The first Ctrl-C ends the watch and prints what was seen; the second one ends the program.
-  process.once("SIGINT", () => {
+  // Until the program ends: the launcher's copy of a Ctrl-C may come while the report is written.
+  onInterrupt(() => {
     stopped = true;
   });
+  const line = new StatusLine(values.quiet ?? false);
   const done = urls.map(() => 0);
   const targets = await Promise.all(
     urls.map(async (url, i): Promise<Target> => {
@@ -114,21 +118,48 @@ async function scraped(urls: readonly string[], values: CheckValues, options: Ch
         stopped: () => stopped,
         onScrape: (scrapes, of) => {
           done[i] = scrapes;
-          if (of > 1) progress(Math.min(...done), of, values.every ?? DEFAULT_EVERY_S);
+          if (of < 2) return;
+          line.found(name, checker.report());
+          line.progress(Math.min(...done), of, values.every ?? DEFAULT_EVERY_S);
         },
       });
       return { name, report: checker.report() };
     }),
   );
-  if (process.stderr.isTTY) process.stderr.write("\r\x1b[K");
+  line.end();
   clock.close();
   return targets;
 }
 
-function progress(done: number, of: number, everyS: number): void {
-  if (!process.stderr.isTTY) return;
-  const left = Math.ceil((of - done) * everyS);
-  process.stderr.write(`\r\x1b[K${done} of ${of} scrapes, ${left} s left (Ctrl-C: what was seen so far)`);
+/** What a watch says on standard error while it lasts; the report on standard output has all of it again. */
+class StatusLine {
+  readonly #told = new Set<string>();
+  readonly #isTerminal = process.stderr.isTTY;
+
+  constructor(readonly quiet: boolean) {}
+
+  /** Each law once, when it is first violated. */
+  found(name: string, { violated }: Report): void {
+    if (this.quiet) return;
+    for (const law of violated) {
+      const key = `${name} ${law.id}`;
+      if (this.#told.has(key)) continue;
+      this.#told.add(key);
+      this.end();
+      process.stderr.write(`${printable(`${name}: violated: ${shortly(law)}  ${comparison(law.violations[0]!)}`)}\n`);
+    }
+  }
+
+  progress(done: number, of: number, everyS: number): void {
+    if (!this.#isTerminal || this.quiet) return;
+    const left = Math.ceil((of - done) * everyS);
+    process.stderr.write(`\r\x1b[K${done} of ${of} scrapes, ${left} s left (Ctrl-C: what was seen so far)`);
+  }
+
+  /** Clears the line of the progress. */
+  end(): void {
+    if (this.#isTerminal && !this.quiet) process.stderr.write("\r\x1b[K");
+  }
 }
 
 /** All files are scrapes of one server, in their order. */

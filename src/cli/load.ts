@@ -2,7 +2,7 @@
 import { accessSync, constants, readFileSync } from "node:fs";
 import { version } from "../../package.json";
 import { createAlarm } from "../alarm.ts";
-import { epochSeconds, WallClock, wallUs } from "../clock.ts";
+import { epochSeconds, WallClock } from "../clock.ts";
 import { Load, type Loaded, withModel } from "../load/load.ts";
 import { Unmeasured } from "../load/server.ts";
 import type { Settings } from "../load/settings.ts";
@@ -10,6 +10,7 @@ import { Sweep, sweepLines } from "../load/sweep.ts";
 import { ourTable, vllmTable } from "../load/table.ts";
 import { type TruthResult, truthLines } from "../load/truth.ts";
 import { TraceError } from "../traces/trace.ts";
+import { onInterrupt } from "./interrupt.ts";
 import { takeLoadArguments } from "./load-args.ts";
 import { LoadFiles } from "./load-files.ts";
 import { type LoadValues, loadHelp } from "./load-options.ts";
@@ -17,9 +18,6 @@ import { settingsOf } from "./load-settings.ts";
 
 const NOTHING_MEASURED = 1;
 const USAGE_ERROR = 2;
-const INTERRUPTED = 130;
-/** npx passes Ctrl-C on although the terminal has sent it to everyone. */
-const SAME_SIGNAL_US = 200_000;
 
 export async function run(argv: readonly string[]): Promise<void> {
   const taken = takeLoadArguments(argv);
@@ -86,23 +84,6 @@ function show(settings: Settings, { result }: Loaded): void {
   const { truth, warnings = [] } = result.understudy;
   if (truth) console.log(`\n${truthLines(truth as TruthResult).join("\n")}`);
   for (const warning of warnings) console.log(`warning: ${warning}`);
-}
-
-/** The first Ctrl-C ends the run with what there is, the second one the program. */
-function onInterrupt(stop: () => void): () => void {
-  let sinceUs: number | null = null;
-  const listener = () => {
-    if (sinceUs !== null && wallUs() - sinceUs > SAME_SIGNAL_US) process.exit(INTERRUPTED);
-    if (sinceUs !== null) return;
-    sinceUs = wallUs();
-    stop();
-  };
-  process.on("SIGINT", listener);
-  process.on("SIGTERM", listener);
-  return () => {
-    process.off("SIGINT", listener);
-    process.off("SIGTERM", listener);
-  };
 }
 
 function mustBeReadable(path: string | undefined): void {

@@ -1,11 +1,13 @@
 /** Does `understudy check` say clearly what it saw, whatever it is pointed at, and end with the right code? */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "../server.ts";
 
 const main = new URL("../../src/main.ts", import.meta.url).pathname;
+const bin = new URL("../../bin/understudy", import.meta.url).pathname;
 const recorded = new URL("recorded/", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "understudy-check-"));
 const page = readFileSync(`${recorded}vllm-clean-99-rest1.txt`, "utf8");
@@ -24,6 +26,9 @@ function file(name: string, text: string | Uint8Array): string {
 }
 
 let scrapes = 0;
+let hanging = 0;
+let left = 0;
+let answered = "";
 const endless = () =>
   new ReadableStream<Uint8Array>({
     pull: (out) => out.enqueue(Buffer.from("# HELP a b\n".repeat(10_000))),
@@ -36,7 +41,12 @@ const answers: Readonly<Record<string, () => Response | Promise<Response>>> = {
   "/truncated": () => new Response(page.slice(0, 20_000)),
   "/bytes": () => new Response(Buffer.concat([Buffer.from(page), Buffer.from([0x61, 0xff, 0x20, 0x31, 0x0a])])),
   "/endless": () => new Response(endless()),
-  "/hangs": () => new Promise<Response>(() => undefined),
+  "/hangs": () => {
+    hanging++;
+    return new Promise<Response>(() => undefined);
+  },
+  "/soon-hangs": () => (left-- > 0 ? new Response("# TYPE a gauge\na 1\n") : new Promise<Response>(() => undefined)),
+  "/answered": () => new Response(answered, { headers: { "content-type": "text/plain; version=0.0.4" } }),
   "/stops": () => new Response(new ReadableStream({ start: (out) => out.enqueue(Buffer.from("a 1\n")) })),
   "/busy": () => new Response("busy", { status: 503 }),
   "/grows": () => new Response(`# TYPE a_total counter\na_total ${scrapes++}\n`),
@@ -58,10 +68,20 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test("a good page: code 0, dialect, a row per law, why what was not looked at", async () => {
-  const { code, out, err } = await check(url, "--max-num-seqs", "6");
+const DIALECT = "  dialect   vllm 0.30 or later (told by request_num_preemptions_count); 1 scrape\n";
+
+test("a good page: code 0, dialect with its version, and one line", async () => {
+  const { code, out, err } = await check(url);
   expect({ code, err }).toEqual({ code: 0, err: "" });
-  expect(out).toContain(`${url}/metrics\n  dialect   vllm\n  scrapes   1\n`);
+  expect(out).toStartWith(`${url}/metrics\n${DIALECT}`);
+  expect(out).toMatch(/\n {2}\d+ held, 0 violated, 0 notes, \d+ not checkable \(--all lists them\)\n$/);
+  expect(out.trimEnd().split("\n")).toHaveLength(3);
+  expect(await check(url, "--quiet")).toEqual({ code: 0, out: "", err: "" });
+});
+
+test("--all: a row per law, why what was not looked at", async () => {
+  const { code, out } = await check(url, "--all", "--max-num-seqs", "6");
+  expect(code).toBe(0);
   expect(out).toContain("  held      V15  e2e_request_latency_seconds_count = Σ request_success_total\n");
   expect(out).toMatch(/ – +G10 .*\(needs two scrapes\)\n/);
   expect(out).toMatch(/ – +V28 .*\(unknown: --max-model-len\)\n/);
@@ -76,6 +96,46 @@ test("a broken law: code 1, both values, the scrape, what it means and which bug
   expect(out).toContain("  VIOLATED  G19");
   expect(out).toContain(`E  ${running.replace(" 0.0", "")} = 3, must be = 0, at rest  [${path} at `);
   expect(out).toContain("Looks like: vllm#22545");
+  // What is violated comes first, and once more at the end.
+  expect(out.split("\n")[1]).toStartWith("  VIOLATED");
+  expect(out).toMatch(/\n {2}violated: (\w+, )*G19(, \w+)*\n$/);
+  const all = await check(path, "--rest", "--all");
+  expect(all.out.split("\n")[1]).toStartWith("  VIOLATED");
+  expect(all.out).toMatch(/\n {2}held {6}G02[\s\S]*\n {2}violated: (\w+, )*G19(, \w+)*\n$/);
+  const quiet = await check(path, "--rest", "--quiet");
+  expect(quiet.code).toBe(1);
+  expect(quiet.out).toContain("  VIOLATED  G19");
+  expect(quiet.out).not.toContain("not checkable");
+});
+
+test("CRLF is said once, with where it comes from", async () => {
+  const { code, out } = await check(file("crlf.txt", page.replaceAll("\n", "\r\n")));
+  expect(code).toBe(1);
+  expect(out.match(/ends in CRLF/g)).toHaveLength(1);
+  expect(out).toMatch(/line 1: the line ends in CRLF; only LF is a line end \(\d+ lines have that\)/);
+  expect(out.match(/Looks like: .*/g)).toEqual([
+    "Looks like: a text that was saved, checked out or copied with the line ends of Windows",
+  ]);
+  expect(out).toMatch(/, 1 violated, /);
+});
+
+test("a part of a page is said to be one; a server's answer is none", async () => {
+  const lines = page.split("\n");
+  const at = lines.findIndex((line) => line.startsWith("vllm:request_success_total"));
+  const part = lines.toSpliced(at + 1, 3, "...").join("\n");
+  const { code, out } = await check(file("part.txt", part));
+  expect(code).toBe(0);
+  expect(out).toContain(`part.txt is an excerpt (lines ${at + 2} stand for others): looked at as far as it goes\n`);
+  answered = part;
+  const served = await check(`${url}/answered`);
+  expect(served.code).toBe(1);
+  expect(served.out).toContain(`line ${at + 2}: "..." is no metric name`);
+});
+
+test("--engine-version in place of what the page tells", async () => {
+  const { code, out } = await check(url, "--engine-version", "0.14.1,24.05");
+  expect(code).toBe(0);
+  expect(out).toContain("dialect   vllm 0.12 to 0.29 (told by --engine-version 0.14.1); 1 scrape");
 });
 
 const WITHOUT_PAGE: readonly (readonly [path: string, why: string])[] = [
@@ -107,7 +167,7 @@ test("- is standard input", async () => {
     stdin: new Blob([page]),
     stdout: "pipe",
   });
-  expect(await child.stdout.text()).toStartWith("-\n  dialect   vllm\n  scrapes   1\n");
+  expect(await child.stdout.text()).toStartWith(`-\n${DIALECT}`);
   expect(await child.exited).toBe(0);
 });
 
@@ -140,24 +200,60 @@ test.each([
 });
 
 test("a watch sees what falls between scrapes, and several servers are told apart", async () => {
-  const { code, out } = await check(`${url}/falls`, `${url}/metrics`, "--every", "20ms", "--for", "100ms");
+  const { code, out, err } = await check(`${url}/falls`, `${url}/metrics`, "--every", "20ms", "--for", "500ms");
   expect(code).toBe(1);
-  expect(out).toMatch(/\/falls\n {2}dialect {3}unknown: the general laws only\n {2}scrapes {3}[2-6]\n/);
+  // While it lasts, each law once; the report says it again.
+  expect(err.match(/\/falls: violated: G10 {2}a_total = /g)).toHaveLength(1);
+  expect(out).toMatch(/\/falls\n {2}VIOLATED[\s\S]*\n {2}dialect {3}unknown: the general laws only; \d+ scrapes\n/);
   expect(out).toContain("VIOLATED  G10");
   expect(out).toMatch(/a_total = \d+, must be ≥ its value before = \d+ {2}\[.*\/falls, [\d:.]+ to [\d:.]+\]/);
   const fine = out.slice(out.indexOf(`${url}/metrics\n`));
   expect(fine).toContain("0 violated");
 });
 
-test("Ctrl-C ends a watch with what was seen so far", async () => {
-  const before = scrapes;
-  const child = Bun.spawn([process.execPath, main, "check", `${url}/grows`, "--every", "20ms", "--for", "1h"], {
-    stdout: "pipe",
+/** Through the launcher in a process group of its own, as a terminal starts it: Ctrl-C reaches both of them. */
+function inGroup(...args: string[]) {
+  const child = spawn("node", [bin, "check", ...args], { detached: true, stdio: ["ignore", "pipe", "pipe"] });
+  let out = "";
+  child.stdout.on("data", (data) => {
+    out += data;
   });
-  await eventually(() => scrapes > before + 3);
-  child.kill("SIGINT");
-  expect(await child.stdout.text()).toMatch(/ {2}scrapes {3}\d+\n[\s\S]* held {6}G10[\s\S]* 0 violated/);
-  expect(await child.exited).toBe(0);
+  const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
+  return { interrupt: () => process.kill(-child.pid!, "SIGINT"), out: () => out, ended };
+}
+
+test("Ctrl-C in a terminal ends a watch with what was seen so far, and the code of the report", async () => {
+  for (const [path, wanted, words] of [
+    ["/grows", 0, /^.*\/grows\n {2}dialect .*; \d+ scrapes\n {2}\d+ held, 0 violated/],
+    ["/falls", 1, /\/falls\n {2}VIOLATED[\s\S]*violated: .*G10/],
+  ] as const) {
+    const before = scrapes;
+    const child = inGroup(url + path, "--every", "20ms", "--for", "1h");
+    await eventually(() => scrapes > before + 3);
+    child.interrupt();
+    expect(await child.ended).toBe(wanted);
+    expect(child.out()).toMatch(words);
+  }
+});
+
+test("Ctrl-C while the server hangs: what was seen before, as soon as it is clear that no more comes", async () => {
+  left = 3;
+  const child = inGroup(`${url}/soon-hangs`, "--every", "20ms", "--for", "1h", "--timeout", "1h");
+  await eventually(() => left < 0);
+  child.interrupt();
+  expect(await child.ended).toBe(0);
+  expect(child.out()).toMatch(/; 3 scrapes\n {2}\d+ held, 0 violated/);
+});
+
+test("a second Ctrl-C, later, ends it at once", async () => {
+  hanging = 0;
+  const child = inGroup(`${url}/hangs`, "--for", "1h", "--timeout", "1h");
+  await eventually(() => hanging > 0);
+  child.interrupt();
+  await Bun.sleep(700);
+  child.interrupt();
+  expect(await child.ended).toBe(130);
+  expect(child.out()).toBe("");
 });
 
 test("files are successive scrapes: times from @SECONDS or the files, or a second apart", async () => {
@@ -206,6 +302,7 @@ test.each([
   [["--evry", "1s", "x"], "--evry: unknown flag"],
   [[], "what is to be checked?"],
   [["--only", "V99", "x"], "--only: takes ids of laws"],
+  [["--engine-version", "new", "x"], "--engine-version: takes versions of vLLM or Triton"],
   [["x.txt", "--for", "10s"], "--for: files do not change"],
   [["http://"], "is no URL"],
   [["http://x", "--json", "/nowhere/x.json"], 'cannot write "/nowhere/x.json" (ENOENT)'],
@@ -228,6 +325,9 @@ test("--help names every option", async () => {
     "--clean",
     "--json",
     "--junit",
+    "--all",
+    "--quiet",
+    "--engine-version",
     "--max-num-seqs",
     "--[no-]enable-prefix-caching",
   ]) {

@@ -1,4 +1,6 @@
 /** Which bounds and names are those of known versions? vllm 0.33.0 `v1/metrics/{loggers,buckets}.py`, trtllm-serve 1.3's collector. */
+import { withoutRay } from "../dialects.ts";
+import type { VersionId } from "../versions.ts";
 
 const REQUEST_LATENCY = [
   ...[0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680],
@@ -10,7 +12,7 @@ const PER_TOKEN = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75
 const PREFILL = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 640, 2560];
 
 /** Those that depend on max_model_len are left out. */
-export const knownBounds: Readonly<Record<string, readonly number[]>> = {
+const knownBounds: Readonly<Record<string, readonly number[]>> = {
   "vllm:time_to_first_token_seconds": FIRST_TOKEN,
   "vllm:inter_token_latency_seconds": PER_TOKEN,
   "vllm:request_time_per_output_token_seconds": PER_TOKEN,
@@ -34,11 +36,37 @@ export const knownBounds: Readonly<Record<string, readonly number[]>> = {
   nv_llm_output_token_len: [10, 50, 100, 500, 1000],
 };
 
+const upTo = (bounds: readonly number[], last: number): readonly number[] => bounds.filter((bound) => bound <= last);
+
+/** V0 and the first V1 engines ended their bounds earlier, and V0's oldest began latencies at 1 s (`engine/metrics.py`). */
+const FORMER_BOUNDS: Readonly<Record<string, readonly (readonly number[])[]>> = {
+  "vllm:time_to_first_token_seconds": [upTo(FIRST_TOKEN, 10)],
+  "vllm:time_per_output_token_seconds": [upTo(PER_TOKEN, 2.5), PER_TOKEN],
+  "vllm:e2e_request_latency_seconds": [upTo(REQUEST_LATENCY, 60), [1, 2.5, 5, 10, 15, 20, 30, 40, 50, 60]],
+  "vllm:request_queue_time_seconds": [upTo(REQUEST_LATENCY, 60)],
+  "vllm:request_inference_time_seconds": [upTo(REQUEST_LATENCY, 60)],
+  "vllm:request_prefill_time_seconds": [upTo(REQUEST_LATENCY, 60)],
+  "vllm:request_decode_time_seconds": [upTo(REQUEST_LATENCY, 60)],
+};
+
+/** V0's steps had the bounds of its CUDA graphs. */
+const OF_CONFIGURATION_IN_V0 = "vllm:iteration_tokens_total";
+
+/** Any of these; empty where the version has none of its own. */
+export function boundsKnown(shownName: string, version: VersionId | null): readonly (readonly number[])[] {
+  const name = withoutRay(shownName);
+  if (name === OF_CONFIGURATION_IN_V0 && version === "V0") return [];
+  const now = knownBounds[name];
+  const former = version === "V0" || version === "V1 to 0.11" ? (FORMER_BOUNDS[name] ?? []) : [];
+  return now === undefined ? former : [now, ...former];
+}
+
 /** Counters of real servers without `_total`. Triton's and DCGM's never have it. */
 export const countersWithoutTotal: readonly RegExp[] = [
   /^nv_/,
   /^DCGM_/,
   /^kvbm_/,
+  /^dynamo_frontend_request_success_count$/,
   /^dynamo_frontend_detokenize_(total_us|token_count)$/,
   /^dynamo_\w+_kv_cache_event(s_applied|_warnings)$/,
   // prometheus_client prints a counter's creation time as a gauge; process_cpu_seconds_total and the like have the suffix.
@@ -71,7 +99,7 @@ const AMBIENT: readonly RegExp[] = [
   /^nv_trt_llm_/,
 ];
 
-export const isAmbient = (name: string): boolean => AMBIENT.some((pattern) => pattern.test(name));
+export const isAmbient = (name: string): boolean => AMBIENT.some((pattern) => pattern.test(withoutRay(name)));
 
 /** Gauges of what is under way: 0 when nothing is. */
 const IN_PROGRESS: readonly RegExp[] = [
@@ -88,8 +116,10 @@ const IN_PROGRESS: readonly RegExp[] = [
 ];
 
 /** `labels` tell the values of TensorRT-LLM's groups apart. */
-export function isInProgress(name: string, labels: Readonly<Record<string, string>>): boolean {
-  if (name === "nv_trt_llm_request_metrics") return labels.request_type !== "max";
-  if (name === "nv_trt_llm_kv_cache_block_metrics") return /^(used|fraction)$/.test(labels.kv_cache_block_type ?? "");
+export function isInProgress(shownName: string, labels: Readonly<Record<string, string>>): boolean {
+  const name = withoutRay(shownName);
+  if (/^nv_trt_llm_request_(metrics|statistics)$/.test(name)) return labels.request_type !== "max";
+  if (/^nv_trt_llm_kv_cache_block_(metrics|statistics)$/.test(name))
+    return /^(used|fraction)$/.test(labels.kv_cache_block_type ?? "");
   return IN_PROGRESS.some((pattern) => pattern.test(name));
 }

@@ -1,10 +1,11 @@
 /** What holds for every exposition, whoever wrote it: within one scrape. G01–G09, G14, G15, G18. */
 import type { Case } from "../case.ts";
+import { isOfKnownServer, withoutRay } from "../dialects.ts";
 import type { Family, FaultKind, Sample } from "../exposition.ts";
 import { numberText, seriesText } from "../exposition.ts";
 import { atLeast, atMost, type Broken, complaint, equal, lawsOf, type Outcome, term } from "../law.ts";
 import { type HistogramSeries, histogramsOf } from "../shapes.ts";
-import { countersWithoutTotal, knownBounds, totalsThatAreNone } from "./catalogue.ts";
+import { boundsKnown, countersWithoutTotal, totalsThatAreNone } from "./catalogue.ts";
 
 const law = lawsOf("any", "page");
 
@@ -12,7 +13,21 @@ const law = lawsOf("any", "page");
 function faults(c: Case, ...kinds: readonly FaultKind[]): Broken[] {
   return c.look.exposition.faults
     .filter(({ kind }) => kinds.includes(kind))
-    .map(({ line, message }) => complaint(`line ${line}: ${message}`, line));
+    .map(({ line, message, looksLike }) => ({
+      ...complaint(`line ${line}: ${message}`, line),
+      ...(looksLike === undefined ? {} : { looksLike }),
+    }));
+}
+
+/** W: Prometheus takes the text, with less in it than its author meant. */
+const mild = (broken: readonly Broken[]): Broken[] => broken.map((one) => ({ ...one, severity: "W" }));
+
+/** A known server types all its families; elsewhere a family without TYPE may be meant. */
+function untyped(c: Case): Broken[] {
+  return faults(c, "untyped").map((one) => {
+    const [, name = ""] = /^line \d+: (\S+)/.exec(one.left.text) ?? [];
+    return isOfKnownServer(name) ? one : { ...one, severity: "W" as const };
+  });
 }
 
 const families = (c: Case): readonly Family[] => [...c.look.exposition.families.values()];
@@ -30,11 +45,13 @@ const MEASURED =
   /(second|_us|_ms|_ns|byte|rate|ratio|perc|avg|mean|util|throughput|usage|fraction|duration|latency|per_token|delay)/;
 const CONTENT_MEASURED = /(per_|avg_)/;
 
+const isBlocks = (name: string): boolean => /^nv_trt_llm_kv_cache_block_(metrics|statistics)$/.test(name);
+
 /** A count or bucket is whole whatever is measured; a value only by its own name. */
 function isCounted({ name, labels }: Sample, { type }: Family): boolean {
   if (type === "histogram" || type === "summary") return /_(count|bucket)$/.test(name);
-  if (name === "nv_trt_llm_kv_cache_block_metrics") return labels.kv_cache_block_type !== "fraction";
-  if (/^nv_trt_llm_(request|inflight_batcher)_metrics$/.test(name)) return true;
+  if (isBlocks(name)) return labels.kv_cache_block_type !== "fraction";
+  if (/^nv_trt_llm_(request|inflight_batcher)_(metrics|statistics)$/.test(name)) return true;
   return COUNTED.test(name) && !MEASURED.test(name) && !CONTENT_MEASURED.test(name);
 }
 
@@ -42,17 +59,26 @@ function isCounted({ name, labels }: Sample, { type }: Family): boolean {
 const FRACTION =
   /(^vllm:\w*cache_usage_perc|(?<!gpu_)fraction|utilization|utilisation|hit_rate|^sglang:token_usage|^nv_cache_util|dynamo_component_gpu_cache_usage_percent|reuse_rate)$/;
 
-function isFraction({ name, labels }: Sample): boolean {
-  if (name === "nv_trt_llm_kv_cache_block_metrics") return labels.kv_cache_block_type === "fraction";
+function isFraction({ name: shownName, labels }: Sample): boolean {
+  const name = withoutRay(shownName);
+  if (isBlocks(name)) return labels.kv_cache_block_type === "fraction";
   return FRACTION.test(name) && !/^DCGM_/.test(name);
 }
 
-/** The lowest and the highest sum that the buckets allow; null where a bound is negative. */
+/** The lowest and the highest sum that the buckets allow; null where a bound is negative, or where they fall. */
 export function sumBounds({ buckets }: HistogramSeries): { readonly low: number; readonly high: number } | null {
   if ((buckets[0]?.le ?? 0) < 0) return null;
-  let [low, high, below, bound] = [0, 0, 0, 0];
+  // Without its last bucket nobody knows what lies above.
+  let [low, high, below, bound] = [
+    0,
+    buckets.at(-1)?.le === Number.POSITIVE_INFINITY ? 0 : Number.POSITIVE_INFINITY,
+    0,
+    0,
+  ];
   for (const { le, value: cumulative } of buckets) {
     const here = cumulative - below;
+    // They fall (G05), and say nothing of the sum.
+    if (!(here >= 0)) return null;
     low += here * bound;
     if (here > 0) high += here * le;
     below = cumulative;
@@ -61,15 +87,22 @@ export function sumBounds({ buckets }: HistogramSeries): { readonly low: number;
   return { low, high };
 }
 
+const NOT_AVAILABLE = /vllm[:_][cg]pu_prefix_cache_hit_rate$/;
+const HIT_RATE_NOT_AVAILABLE = "vllm#7606: V0 shows -1 where no hit rate is available, as without prefix caching";
+
+/** `DCGM_INT64_BLANK` and the three values above it; as floats they are one. */
+const isDcgmBlank = ({ name, value }: Sample): boolean => name.startsWith("DCGM_FI_") && value === 2 ** 63;
+const DCGM_BLANK = "gpu-monitoring-tools#92: older exporters show a value that is not supported as 9223372036854775794";
+
 export const general = [
   law(
     "G01",
     "the text parses with a strict parser and ends in a newline",
     {
       means: "Some scrapers take it, others drop the whole target.",
-      looksLike: "vllm#56919: spaces in label values; a write that was cut off",
+      looksLike: "vllm#56919: spaces in label values",
     },
-    (c) => faults(c, "syntax"),
+    (c) => [...faults(c, "syntax"), ...mild(faults(c, "lost-blank"))],
   ),
   law(
     "G02",
@@ -86,7 +119,7 @@ export const general = [
     "a family has one TYPE, before its samples, and stands in one piece; HELP and TYPE never change",
     {
       needs: ["one scrape", "two scrapes"],
-      means: "Two registries were pasted together.",
+      means: "Two registries were pasted together, or a header was lost on the way: tools then guess what a number is.",
     },
     (c) => {
       const changed =
@@ -97,7 +130,7 @@ export const general = [
               if (!before || (before.type === family.type && before.help === family.help)) return [];
               return [complaint(`TYPE or HELP of ${family.name} is not that of the scrape before`, 1)];
             });
-      return [...faults(c, "family"), ...changed];
+      return [...faults(c, "family"), ...untyped(c), ...changed];
     },
   ),
   law(
@@ -107,6 +140,8 @@ export const general = [
     (c) =>
       families(c).flatMap((family) =>
         family.samples.flatMap((sample): Broken[] => {
+          if (isDcgmBlank(sample))
+            return [{ ...complaint(`${value(sample).text} is DCGM's blank`, 0), known: DCGM_BLANK }];
           if (Number.isFinite(sample.value)) return [];
           if (family.type === "summary" && sample.labels.quantile !== undefined && Number.isNaN(sample.value))
             return [];
@@ -168,12 +203,14 @@ export const general = [
   ),
   law(
     "G14",
-    "counts of requests, tokens and blocks are whole numbers of at least 0",
+    "counts of requests, tokens and blocks are whole numbers of at least 0; no counter is below 0",
     { tolerance: "1e-9", means: "A count is an average, or something was subtracted twice." },
     (c) =>
       families(c).flatMap((family) =>
         family.samples.flatMap((sample): Outcome[] => {
-          if (!isCounted(sample, family) || !Number.isFinite(sample.value)) return [];
+          if (!Number.isFinite(sample.value)) return [];
+          if (!isCounted(sample, family))
+            return family.type === "counter" ? [atLeast(value(sample), term("0", 0))] : [];
           const whole = Math.max(0, Math.round(sample.value));
           return [equal(value(sample), term("a whole number of at least 0", whole), 1e-9 * Math.max(1, whole))];
         }),
@@ -190,6 +227,8 @@ export const general = [
       families(c).flatMap((family) =>
         family.samples.flatMap((sample): Outcome[] => {
           if (family.type === "histogram" || !isFraction(sample)) return [];
+          if (sample.value === -1 && NOT_AVAILABLE.test(sample.name) && c.versionOf("vllm") === "V0")
+            return [{ ...atLeast(value(sample), term("0", 0))!, known: HIT_RATE_NOT_AVAILABLE }];
           return [atMost(value(sample), term("1", 1)), atLeast(value(sample), term("0", 0))];
         }),
       ),
@@ -210,7 +249,7 @@ export const general = [
         if (type === "untyped" || counter === total || samples.length === 0) return [];
         const known = counter
           ? countersWithoutTotal.some((pattern) => pattern.test(name))
-          : totalsThatAreNone.includes(name);
+          : totalsThatAreNone.includes(withoutRay(name));
         if (known) return [];
         return [complaint(`${name} is a ${type}, and its name ${counter ? "does not end" : "ends"} in _total`, 1)];
       }),
@@ -232,8 +271,12 @@ function boundsOf(family: Family, c: Case): Outcome[] {
   const before = c.lookBefore?.exposition.families.get(family.name);
   const [firstBefore] = before ? histogramsOf(before) : [];
   if (firstBefore && text(firstBefore) !== own) outcomes.push(differ("those before"));
-  const known = knownBounds[family.name];
-  if (known && `${known.map(numberText).join(" ")} +Inf` !== own)
-    outcomes.push(differ(`those of the known version (${known.join(" ")})`, "W"));
+  const known = boundsKnown(family.name, c.versionOf("vllm"));
+  const isTorn = c.look.exposition.excerpt?.torn.has(family.name) === true;
+  const bounds = first.buckets.map(({ le }) => le).filter((le) => le !== Number.POSITIVE_INFINITY);
+  const isOf = (version: readonly number[]) =>
+    isTorn ? bounds.every((le) => version.includes(le)) : bounds.join() === version.join();
+  if (known.length > 0 && !known.some(isOf))
+    outcomes.push(differ(`those of the known version (${known[0]!.join(" ")})`, "W"));
   return outcomes;
 }

@@ -1,8 +1,10 @@
 /** What holds for every exposition from scrape to scrape and at rest. G10–G13, G16, G17, G19, G20. */
 import type { Case } from "../case.ts";
+import { recognise, withoutRay } from "../dialects.ts";
 import { type Exposition, type Family, labelKey, type Sample, seriesText } from "../exposition.ts";
 import { atLeast, atMost, type Broken, complaint, equal, lawsOf, NotCheckable, type Outcome, term } from "../law.ts";
 import { isAmbient, isInProgress } from "./catalogue.ts";
+import { unknownLabels } from "./labels.ts";
 import { fellTogether, startOf } from "./restart.ts";
 
 const law = lawsOf("any", "page");
@@ -43,7 +45,7 @@ function accumulates({ type, name }: Family, sample: Sample): boolean {
 
 /** Labels that name something which may come and go with the configuration. */
 const IDENTITY =
-  /^(model|model_name|engine|version|engine_type|worker_id|pid|gpu|UUID|gpu_uuid|position|lora|running_lora_adapters|waiting_lora_adapters|max_lora)$/;
+  /^(model|model_name|engine|version|engine_type|worker_id|WorkerId|ReplicaId|SessionName|NodeId|JobId|ActorId|pid|gpu|UUID|gpu_uuid|position|lora|running_lora_adapters|waiting_lora_adapters|max_lora)$/;
 /** Families whose series all exist from the start. */
 const COMPLETE = /^(vllm:|nv_trt_llm_|nv_inference_)(?!lora_|.*mooncake|.*nixl|.*kv_offload)/;
 const LIKE_AN_ID =
@@ -116,6 +118,8 @@ export const overTime = [
       looksLike: "vllm#8178: metrics vanish",
     },
     (c) => {
+      void c.before;
+      c.needWhole();
       const now = indexOf(c.look.exposition);
       const gone = [...indexOf(c.before.exposition).values()].filter((sample) => !now.has(keyOf(sample)));
       const loaded = loadedModels(c.look.exposition);
@@ -127,24 +131,27 @@ export const overTime = [
   ),
   law(
     "G13",
-    "the label names of a family are the same in all its series, and no new series come while models and engines stay",
+    "the label names of a family are the same in all its series, and no new series come while models and engines stay (W: a label that the known server does not have, on a part of the families)",
     {
       needs: ["one scrape", "two scrapes"],
       means: "A label takes a value per request: the number of series grows for ever.",
       looksLike: "vllm#56919 and others: a request id or free text as a label",
     },
-    (c) => [...c.look.exposition.families.values()].flatMap((family) => labelsOf(family, c)),
+    (c) => [
+      ...[...c.look.exposition.families.values()].flatMap((family) => labelsOf(family, c)),
+      ...recognise(c.look.exposition).flatMap((dialect) => unknownLabels(c, dialect)),
+    ],
   ),
   law(
     "G16",
-    "two scrapes at rest are equal, but for process, host and clock",
+    "two scrapes at rest, with no request in between, are equal, but for process, host and clock",
     {
       needs: ["rest", "two scrapes"],
       means: "Something moves although nothing happens: an average drifts, or a gauge is late.",
       looksLike: "vllm#29928, sglang#4244: gauges that are stale when idle",
     },
     (c) => {
-      c.needRest();
+      c.needStill();
       return pairs(c).flatMap(({ family, now, before }): Outcome[] => {
         if (isAmbient(family.name) || Object.is(now.value, before.value)) return [];
         return [equal(term(text(now), now.value), term("its value before", before.value))];
@@ -243,7 +250,8 @@ function labelsOf(family: Family, c: Case): Outcome[] {
   );
   if (id) outcomes.push(complaint(`a label of ${text(id)} looks like the id of a request`, 1));
   const before = c.lookBefore?.exposition.families.get(family.name);
-  if (!before || before.samples.length === 0 || !COMPLETE.test(family.name)) return outcomes;
+  const isWhole = c.look.exposition.excerpt === null && c.lookBefore?.exposition.excerpt === null;
+  if (!before || before.samples.length === 0 || !isWhole || !COMPLETE.test(withoutRay(family.name))) return outcomes;
   const identities = (samples: readonly Sample[]) =>
     new Set(
       samples.map(({ labels }) =>

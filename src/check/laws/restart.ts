@@ -40,11 +40,15 @@ export function fellTogether(
 
 /** True when no counter of requests moved: nothing began or ended in between, or it is counted nowhere. */
 export function stoodStill(now: Exposition, before: Exposition): boolean {
+  return counters(now).size > 0 && movedCounters(now, before) === 0;
+}
+
+/** How many counters of requests moved; a series that was not there was 0. */
+export function movedCounters(now: Exposition, before: Exposition): number {
   const earlier = counters(before);
-  const later = counters(now);
-  if (later.size === 0) return false;
-  for (const [key, { value }] of later) if ((earlier.get(key)?.value ?? 0) !== value) return false;
-  return true;
+  let moved = 0;
+  for (const [key, { value }] of counters(now)) if ((earlier.get(key)?.value ?? 0) !== value) moved++;
+  return moved;
 }
 
 /**

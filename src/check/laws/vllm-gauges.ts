@@ -107,7 +107,7 @@ export const gauges = [
         now.maybe("num_requests_waiting_by_reason", { reason: "deferred" }) ?? now.get("num_requests_waiting");
       return [
         running.value < 1 || usage.value > 0 ? null : { left: usage, relation: "> 0, as", right: running },
-        usage.value <= 0 ? null : atLeast(plus(running, deferred), term("1, as blocks are in use", 1)),
+        usage.value <= 0 ? null : atLeast(plus(running, deferred), term(`1, as blocks are in use (${usage.text})`, 1)),
       ];
     },
   ),

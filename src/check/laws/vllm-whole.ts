@@ -18,6 +18,7 @@ import { engines } from "./vllm-gauges.ts";
 const group = lawsOf("vllm", "group");
 const page = lawsOf("vllm", "page");
 
+const FIRST_REASONS = ["stop", "length", "abort"];
 const REASONS = ["stop", "length", "abort", "error", "repetition"];
 /** Fewer samples of a gauge say little about its integral. */
 const SAMPLES_LEAST = 200;
@@ -85,16 +86,19 @@ function littles(
 export const whole = [
   group(
     "V32",
-    "request_success_total has all five finished_reason series from the start",
+    "request_success_total has all five finished_reason series from the start (before 0.30 at least stop, length, abort)",
     {
       severity: "W",
       means: "rate() misses the first end of a kind whose series was not there at 0.",
       looksLike: "vllm#8178: metrics vanish between versions",
     },
-    ({ now }) => {
+    (c) => {
+      const { now } = c;
+      c.needWhole();
       const there = now.samples("request_success_total").map(({ labels }) => labels.finished_reason!);
       if (there.length === 0) throw new NotCheckable(`no ${now.text("request_success_total")} here`);
-      const missing = REASONS.filter((reason) => !there.includes(reason));
+      const reasons = c.versionOf("vllm") === "0.30" ? REASONS : FIRST_REASONS;
+      const missing = reasons.filter((reason) => !there.includes(reason));
       return equal(term(`reasons missing (${missing.join(", ")})`, missing.length), term("0", 0));
     },
   ),
@@ -251,12 +255,13 @@ export const whole = [
     (c) => {
       const all = new Set(c.now.samples("num_requests_running").map(({ labels }) => labels.engine ?? ""));
       if (all.size < 2) throw new NotCheckable("one engine");
+      c.needWhole();
       const outcomes: Outcome[] = [];
       for (const [name, samples] of c.look.exposition.byName) {
-        if (!name.startsWith("vllm:")) continue;
+        if (!name.startsWith(c.now.prefix)) continue;
         const here = new Set(samples.flatMap(({ labels }) => (labels.engine === undefined ? [] : [labels.engine])));
         // The configuration stands once for all engines of an API server.
-        if (here.size === 0 || name === "vllm:cache_config_info") continue;
+        if (here.size === 0 || name === `${c.now.prefix}cache_config_info`) continue;
         outcomes.push(equal(term(`engines in ${name}`, here.size), term("engines", all.size)));
       }
       const blocks = Number(c.now.samples("cache_config_info")[0]?.labels.num_gpu_blocks ?? Number.NaN);

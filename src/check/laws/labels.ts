@@ -1,0 +1,97 @@
+/** Which labels do the servers' series have? What is none of them, and stands on a part of the families only, is odd. */
+import type { Case } from "../case.ts";
+import type { Dialect } from "../dialects.ts";
+import { type Sample, seriesText } from "../exposition.ts";
+import { type Broken, complaint, type DialectName } from "../law.ts";
+
+/** By the sources of the servers (`versions.ts` names them), of families that are no `_info`. */
+const LABELS: Readonly<Partial<Record<DialectName, readonly string[]>>> = {
+  vllm: [
+    ...["engine", "model_name", "le", "reason", "sleep_state", "source", "finished_reason", "stage", "status"],
+    ...["position", "mode", "outcome", "request_type", "operation", "transfer_type", "tier", "result"],
+    // Triton's vLLM backend.
+    ...["model", "version"],
+  ],
+  triton: ["model", "version", "gpu_uuid", "namespace", "reason", "policy", "le", "quantile"],
+  trtllm: [
+    ...["model", "version", "request_type", "memory_type", "kv_cache_block_type", "disaggregated_serving_type"],
+    ...["inflight_batcher_specific_metric", "v1_specific_metric", "general_type", "response_metric_type", "le"],
+  ],
+  "trtllm-serve": [
+    ...["engine_type", "model_name", "finished_reason", "cache_level", "cache_tier", "token_position", "http_code"],
+    ...["pid", "rank", "disaggregation_mode", "le"],
+  ],
+  "dynamo-frontend": [
+    ...["model", "endpoint", "request_type", "status", "error_type", "operation", "migration_type", "outcome", "stage"],
+    ...[
+      "phase",
+      "class",
+      "worker_id",
+      "dp_rank",
+      "worker_type",
+      "policy_class",
+      "reason",
+      "lora",
+      "router_id",
+      "worker",
+      "le",
+    ],
+  ],
+  dcgm: [
+    ...[
+      "gpu",
+      "UUID",
+      "uuid",
+      "pci_bus_id",
+      "device",
+      "modelName",
+      "Hostname",
+      "hostname",
+      "GPU_I_PROFILE",
+      "GPU_I_ID",
+    ],
+    ...["DCGM_FI_DRIVER_VERSION", "container", "namespace", "pod", "err_code", "err_msg", "nvlink", "nvswitch", "cpu"],
+    ...["cpucore", "hpc_job", "window_size_in_ms", "vgpu"],
+  ],
+};
+
+const SHARED_PREFIX: Readonly<Partial<Record<DialectName, RegExp>>> = {
+  triton: /^nv_(?!trt_llm_|llm_)/,
+  trtllm: /^nv_(trt_)?llm_/,
+};
+
+/** A tag of a model, or what a collector or Ray adds, stands on nearly all families. */
+const ON_MOST = 0.5;
+
+export function unknownLabels(c: Case, { name, prefix }: Dialect): Broken[] {
+  const known = LABELS[name];
+  if (known === undefined) return [];
+  const isOwn = (family: string) =>
+    name in SHARED_PREFIX ? SHARED_PREFIX[name]!.test(family) : family.startsWith(prefix);
+  const families = [...c.look.exposition.families.values()].filter(
+    ({ name: family, samples }) => isOwn(family) && !family.endsWith("_info") && samples.length > 0,
+  );
+  const found = new Map<string, { readonly first: Sample; families: number }>();
+  for (const { samples } of families) {
+    for (const [label, first] of oddLabels(samples, known)) {
+      const before = found.get(label);
+      if (before) before.families++;
+      else found.set(label, { first, families: 1 });
+    }
+  }
+  return [...found].flatMap(([label, { first, families: count }]): Broken[] => {
+    if (count > ON_MOST * families.length) return [];
+    const series = seriesText(first.name, first.labels);
+    return [
+      { ...complaint(`${label} of ${series} is no label of ${name}, and most families lack it`, 1), severity: "W" },
+    ];
+  });
+}
+
+function oddLabels(samples: readonly Sample[], known: readonly string[]): Map<string, Sample> {
+  const odd = new Map<string, Sample>();
+  for (const sample of samples) {
+    for (const label in sample.labels) if (!known.includes(label) && !odd.has(label)) odd.set(label, sample);
+  }
+  return odd;
+}

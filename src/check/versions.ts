@@ -1,0 +1,204 @@
+/**
+ * Which version of its server wrote this page? Told by families and labels that came or went; sources: vllm
+ * `engine/metrics.py` (V0) and `v1/metrics/loggers.py` (V1) of 0.6.6 to 0.33.0, Triton's core#377, the READMEs of
+ * tensorrtllm_backend.
+ */
+import type { Dialect } from "./dialects.ts";
+import type { Exposition, Sample } from "./exposition.ts";
+import type { DialectName } from "./law.ts";
+
+export interface Version {
+  readonly of: DialectName;
+  readonly id: VersionId;
+  /** For the report, behind the dialect's name. */
+  readonly span: string;
+}
+
+export type VersionId =
+  | "V0"
+  | "V1 to 0.11"
+  | "0.12 to 0.29"
+  | "0.30"
+  | "before 24.07"
+  | "24.07"
+  | "_statistics"
+  | "without waiting"
+  | "with waiting"
+  | "before requests_total"
+  | "with requests_total";
+
+export interface ToldVersion extends Version {
+  /** A family or label of the page, or the option; "" where nothing tells and the newest is taken. */
+  readonly toldBy: string;
+}
+
+/** The page of one dialect; `names` without its prefix. */
+interface Page {
+  readonly names: ReadonlySet<string>;
+  readonly samples: (name: string) => readonly Sample[];
+  readonly isWhole: boolean;
+}
+
+interface Row extends Version {
+  /** What on the page shows that it is this one; undefined where nothing does. */
+  readonly shown: (page: Page) => string | undefined;
+  /** True for a version as `--engine-version` has it, without "v": `0.10.2`, `24.05`. */
+  readonly covers: (version: string) => boolean;
+}
+
+const firstOf = (page: Page, names: readonly string[]): string | undefined =>
+  names.find((name) => page.names.has(name));
+
+const V0_ONLY = [
+  ...["num_requests_swapped", "cpu_cache_usage_perc", "gpu_prefix_cache_hit_rate", "cpu_prefix_cache_hit_rate"],
+  ...["avg_prompt_throughput_toks_per_s", "avg_generation_throughput_toks_per_s", "tokens_total"],
+  ...["time_in_queue_requests", "model_forward_time_milliseconds", "model_execute_time_milliseconds"],
+  ...["spec_decode_draft_acceptance_rate", "spec_decode_efficiency", "spec_decode_num_emitted_tokens_total"],
+];
+/** V0 has these too, without the label `engine`. */
+const UNTIL_0_11 = [
+  ...["gpu_cache_usage_perc", "gpu_prefix_cache_queries_total", "gpu_prefix_cache_hits_total"],
+  "time_per_output_token_seconds_count",
+];
+/** A page of a whole V1 engine has all of them, or all but one that was lost. */
+const WHOLE_V1 = [
+  "num_requests_running",
+  "kv_cache_usage_perc",
+  "request_params_n_count",
+  "e2e_request_latency_seconds_count",
+];
+
+const SINCE_0_12 = ["prompt_tokens_by_source_total", "num_requests_waiting_by_reason", "request_num_preemptions_count"];
+
+const isV1 = ({ names, samples }: Page): boolean =>
+  names.has("kv_cache_usage_perc") ||
+  [...names].some((name) => samples(name).some(({ labels }) => labels.engine !== undefined));
+
+/** `0.10.2` is below `0.12`. */
+function below(version: string, limit: string): boolean {
+  const [a, b] = [version, limit].map((text) => text.split(".").map(Number));
+  for (let i = 0; i < b!.length; i++) {
+    if ((a![i] ?? 0) !== b![i]) return (a![i] ?? 0) < b![i]!;
+  }
+  return false;
+}
+
+const isVllm = (version: string): boolean => /^[01]\.\d/.test(version);
+const isTriton = (version: string): boolean => /^(2\d\.\d\d|2\.\d+)(\.|$)/.test(version);
+/** Releases (`24.07`) and numbers of the server (`2.48`). */
+const isBeforeReasons = (version: string): boolean => below(version, /^2\./.test(version) ? "2.48" : "24.07");
+const valuesOf = (samples: readonly Sample[], label: string): Set<string | undefined> =>
+  new Set(samples.map(({ labels }) => labels[label]));
+
+/** The first one that the page shows, from the oldest to the newest; the newest of a dialect needs no proof. */
+const VERSIONS: readonly Row[] = [
+  {
+    ...{ of: "vllm", id: "V0", span: "V0, up to 0.11" },
+    // A page of a newer engine to which somebody adds an old name is none of V0's.
+    shown: (page) => (isV1(page) ? undefined : (firstOf(page, V0_ONLY) ?? firstOf(page, UNTIL_0_11))),
+    covers: (version) => version === "0" || (isVllm(version) && below(version, "0.8")),
+  },
+  {
+    ...{ of: "vllm", id: "V1 to 0.11", span: "V1, up to 0.11" },
+    shown: (page) => (firstOf(page, SINCE_0_12) === undefined ? firstOf(page, UNTIL_0_11) : undefined),
+    covers: (version) => isVllm(version) && !below(version, "0.8") && below(version, "0.12"),
+  },
+  {
+    ...{ of: "vllm", id: "0.12 to 0.29", span: "0.12 to 0.29" },
+    shown: (page) => {
+      const isWhole = page.isWhole && WHOLE_V1.filter((name) => page.names.has(name)).length >= WHOLE_V1.length - 1;
+      return isWhole && !page.names.has("request_num_preemptions_count") ? "no request_num_preemptions" : undefined;
+    },
+    covers: (version) => isVllm(version) && !below(version, "0.12") && below(version, "0.30"),
+  },
+  {
+    ...{ of: "vllm", id: "0.30", span: "0.30 or later" },
+    shown: (page) => firstOf(page, ["request_num_preemptions_count"]),
+    covers: (version) => version === "1" || isVllm(version),
+  },
+  {
+    ...{ of: "triton", id: "before 24.07", span: "before 24.07" },
+    shown: (page) => {
+      const failures = page.samples("inference_request_failure");
+      const isNew = [...page.names].some((name) => name.startsWith("inference_first_response_histogram_ms"));
+      const isOld = failures.length > 0 && failures.every(({ labels }) => labels.reason === undefined);
+      return isOld && !isNew ? "inference_request_failure without reason" : undefined;
+    },
+    covers: (version) => isTriton(version) && isBeforeReasons(version),
+  },
+  {
+    ...{ of: "triton", id: "24.07", span: "24.07 or later" },
+    shown: (page) =>
+      valuesOf(page.samples("inference_request_failure"), "reason").size > 0
+        ? "inference_request_failure with reason"
+        : undefined,
+    covers: isTriton,
+  },
+  {
+    ...{ of: "trtllm", id: "_statistics", span: "of 2023, with _statistics" },
+    shown: ({ names }) => [...names].find((name) => name.endsWith("_statistics")),
+    covers: () => false,
+  },
+  {
+    ...{ of: "trtllm", id: "without waiting", span: "of 2023 and 2024, without waiting, reused and fraction" },
+    shown: ({ samples, isWhole }) => {
+      const requests = valuesOf(samples("request_metrics"), "request_type");
+      const blocks = valuesOf(samples("kv_cache_block_metrics"), "kv_cache_block_type");
+      const isOld = requests.size > 0 && !requests.has("waiting") && !blocks.has("reused") && !blocks.has("fraction");
+      return isOld && isWhole ? "no waiting, reused or fraction" : undefined;
+    },
+    covers: () => false,
+  },
+  {
+    ...{ of: "trtllm", id: "with waiting", span: "with waiting, reused and fraction" },
+    shown: ({ samples }) =>
+      valuesOf(samples("request_metrics"), "request_type").has("waiting") ? "waiting" : undefined,
+    covers: () => false,
+  },
+  {
+    ...{ of: "dynamo-frontend", id: "before requests_total", span: "before requests_total" },
+    shown: (page) => firstOf(page, ["request_success_count"]),
+    covers: () => false,
+  },
+  {
+    ...{ of: "dynamo-frontend", id: "with requests_total", span: "with requests_total" },
+    shown: (page) => firstOf(page, ["requests_total"]),
+    covers: () => false,
+  },
+];
+
+/** Null for dialects of which one version is known. */
+export function versionOf(exposition: Exposition, dialect: Dialect, said: readonly string[]): ToldVersion | null {
+  const rows = VERSIONS.filter(({ of }) => of === dialect.name);
+  const newest = rows.at(-1);
+  if (newest === undefined) return null;
+  for (const version of said) {
+    const row = rows.find(({ covers }) => covers(plain(version)));
+    if (row !== undefined) return told(row, `--engine-version ${version}`);
+  }
+  const page: Page = {
+    names: new Set(
+      [...exposition.byName.keys()]
+        .filter((name) => name.startsWith(dialect.prefix))
+        .map((name) => name.slice(dialect.prefix.length)),
+    ),
+    samples: (name) => exposition.byName.get(dialect.prefix + name) ?? [],
+    isWhole: exposition.excerpt === null,
+  };
+  for (const row of rows) {
+    const toldBy = row.shown(page);
+    if (toldBy !== undefined) return told(row, toldBy);
+  }
+  return told(newest, "");
+}
+
+const told = ({ of, id, span }: Row, toldBy: string): ToldVersion => ({ of, id, span, toldBy });
+
+const plain = (version: string): string => version.replace(/^v/i, "");
+
+/** Whether any dialect has such a version. */
+export const isVersion = (text: string): boolean => VERSIONS.some(({ covers }) => covers(plain(text)));
+
+/** Of a dialect, from the oldest to the newest. */
+export const versionsOf = (dialect: DialectName): readonly VersionId[] =>
+  VERSIONS.filter(({ of }) => of === dialect).map(({ id }) => id);
