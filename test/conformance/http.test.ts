@@ -229,6 +229,48 @@ test("a WebSocket handshake is answered as a plain request", async () => {
   expect(statuses(await inTurn(parts, portOf(server)))).toEqual([200, 200]);
 });
 
+test("requests sent ahead: as many are answered as are read, others are served meanwhile, and none when their client has left", async () => {
+  const answered = async () =>
+    (await sample(server.url, 'http_requests_total{handler="/openapi.json",method="GET",status="2xx"}')) || 0;
+  /** The count when it no longer rises. */
+  const settled = async () => {
+    let last = -1;
+    await eventually(async () => {
+      const before = last;
+      last = await answered();
+      await Bun.sleep(50);
+      return last === before;
+    });
+    return last;
+  };
+  const before = await answered();
+  const client = await RawSocket.connect(portOf(server), { paused: true });
+  client.write(get("/openapi.json").repeat(5000));
+  const waiting = await settled();
+  // What the kernel's buffers hold.
+  expect(waiting - before).toBeGreaterThan(0);
+  expect(waiting - before).toBeLessThan(500);
+  client.leave("rst");
+  expect(await settled()).toBe(waiting);
+});
+
+test("requests of each kind sent ahead are all answered, in order, by one connection that reads", async () => {
+  const kinds = [
+    get("/version"),
+    get("/docs"),
+    short(),
+    get("/openapi.json"),
+    short({ stream: true }),
+    get("/nothing"),
+    posted("/v1/chat/completions", { model: "m", messages: [{ role: "user", content: "x" }], max_tokens: 1 }, [KEY]),
+    posted("/v1/completions", { model: "m" }, [KEY]),
+  ];
+  const expected = [200, 200, 200, 200, 200, 404, 200, 400];
+  const rounds = 40;
+  const text = await sent(kinds.join("").repeat(rounds) + get("/version", LAST));
+  expect(statuses(text)).toEqual([...Array(rounds).fill(expected).flat(), 200]);
+});
+
 test("an upgrade to h2c, as Java's HttpClient asks for it: 400 for want of a body, and a line in the log", async () => {
   const upgrade = ["Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAEAAEAAAAIAAAAAAAMAAAAA", "Upgrade: h2c"];
   const mute = await serve([...FLAGS, "--timing", "none", "--api-key", "a", "--uvicorn-log-level", "error"]);
