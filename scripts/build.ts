@@ -50,11 +50,18 @@ function isStale({ makes, from }: Target): boolean {
   return Math.max(...from.map(changedMs)) > Math.min(...makes.map(changedMs));
 }
 
+/**
+ * asc says so when one more round of its optimizer made the core a few bytes larger. Nothing is wrong then, and whoever builds
+ * for the first time should not wonder.
+ */
+const NO_NEWS = "Last converge was suboptimal.\n";
+
 async function build({ command, makes, replaces }: Target): Promise<boolean> {
   if (replaces !== undefined) rmSync(root + replaces, { recursive: true, force: true });
   // This Bun, since `bun` may not be on the path.
-  const child = Bun.spawn([process.execPath, ...command], { cwd: root, stdout: "pipe", stderr: "inherit" });
-  const output = await new Response(child.stdout).text();
+  const child = Bun.spawn([process.execPath, ...command], { cwd: root, stdout: "pipe", stderr: "pipe" });
+  const [output, said] = await Promise.all([child.stdout.text(), child.stderr.text()]);
+  process.stderr.write(said.replace(NO_NEWS, ""));
   if ((await child.exited) === 0) return true;
   console.error(`${output}build of ${makes.join(", ")} failed`);
   return false;

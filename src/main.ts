@@ -1,4 +1,5 @@
 /** Which command is meant? Each has its file in `cli/`, loaded only when it runs. */
+import { existsSync } from "node:fs";
 import { version } from "../package.json";
 
 const USAGE = `understudy ${version}: stands in for an LLM inference server
@@ -8,17 +9,36 @@ const USAGE = `understudy ${version}: stands in for an LLM inference server
   understudy load [options]            load on a server, and what came back; understudy load --help
   understudy check URL-or-FILE...      do anybody's metrics keep their laws? understudy check --help
   understudy timing list|show|fit      how long steps take: presets, their curves, a fit of one's own; understudy timing --help
-  understudy --version                 the version`;
+  understudy help [COMMAND]            this, or the options of a command; also --help
+  understudy version                   the version; also --version`;
 
-const [command, ...rest] = process.argv.slice(2);
+/** Made by `scripts/build.ts`; a published package has them. */
+const BUILT = ["core.wasm", "core.debug.wasm", "vocabulary.bin", "answers.bin"];
+const NEEDS_BUILT = ["serve", "replay", "timing"];
 
-if (command === "serve") await (await import("./cli/serve.ts")).run(rest);
+const isBuilt = (): boolean => BUILT.every((name) => existsSync(new URL(`../build/${name}`, import.meta.url)));
+
+/** `help serve` is `serve --help`. */
+function asked(): readonly string[] {
+  const [first, second, ...others] = process.argv.slice(2);
+  if (first === "help" && second !== undefined) return [second, "--help", ...others];
+  return process.argv.slice(2);
+}
+
+const [command, ...rest] = asked();
+
+if (NEEDS_BUILT.includes(command ?? "") && !isBuilt()) {
+  console.error(
+    "understudy: not built yet; build it with: npx bun scripts/build.ts (or npx bun run start, which does)",
+  );
+  process.exitCode = 1;
+} else if (command === "serve") await (await import("./cli/serve.ts")).run(rest);
 else if (command === "replay") await (await import("./cli/replay.ts")).run(rest);
 else if (command === "load") await (await import("./cli/load.ts")).run(rest);
 else if (command === "check") await (await import("./cli/check.ts")).run(rest);
 else if (command === "timing") await (await import("./cli/timing.ts")).run(rest);
-else if (command === "--version" || command === "-V") console.log(version);
-else if (command === undefined || command === "--help" || command === "-h") console.log(USAGE);
+else if (command === "version" || command === "--version" || command === "-V") console.log(version);
+else if (command === undefined || command === "help" || command === "--help" || command === "-h") console.log(USAGE);
 else {
   console.error(
     `understudy: "${command}" is no command; there are serve, replay, load, check and timing (understudy --help)`,

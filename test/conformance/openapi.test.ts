@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import Ajv from "ajv/dist/2020.js";
+import { version } from "../../package.json";
 import { FIELDS, namesOf } from "../../scripts/parameters-table.ts";
 import { operations as anthropic } from "../../src/protocol/anthropic/operations.ts";
 import { openApi, printed } from "../../src/protocol/openai/openapi.ts";
@@ -95,6 +96,22 @@ test("/docs and /redoc are one page that loads nothing", async () => {
   }
   for (const kind of ["chat", "completions"] as const)
     for (const name of namesOf(kind)) expect(text).toContain(`<code>${name}</code>`);
+});
+
+test("the page names us and what we stand in for, has a list of all routes, and no Markdown as text", async () => {
+  const { text } = await get("/docs");
+  const { info, paths } = JSON.parse((await get("/openapi.json")).text);
+  expect(info).toMatchObject({ title: "Understudy", version, description: expect.stringContaining("vLLM 0.33.0:") });
+  expect(text).toContain(`<h1>Understudy <small>${version}</small></h1>\n<p>Stands in for vLLM 0.33.0: `);
+  const [, routes = ""] = /<h2>Routes<\/h2>\n<table>([\s\S]*?)<\/table>/.exec(text) ?? [];
+  const links = [...routes.matchAll(/<td>([A-Z]+)<\/td><td><a href="#([^"]+)"><code>([^<]+)<\/code>/g)];
+  const all = Object.entries(paths as Record<string, object>).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => [method.toUpperCase(), path]),
+  );
+  expect(links.map(([, method, , path]) => [method!, path!])).toEqual(all);
+  for (const [, , id] of links) expect(text).toContain(`<h2 id="${id}">`);
+  expect(text).not.toContain("`");
+  expect(text).toContain("<code>--max-logprobs</code>");
 });
 
 test("--disable-fastapi-docs: none of them", async () => {

@@ -6,9 +6,13 @@ import type { Document } from "./openapi.ts";
 
 export function docsPage(document: Document): string {
   const { title, version, description } = document.info;
-  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => section(method.toUpperCase(), path, operation, document)),
+  const all = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => [method.toUpperCase(), path, operation] as const),
   );
+  const routes = all.map(([method, path, { summary }]) =>
+    row([method, `<a href="#${safe(method + path)}"><code>${safe(path)}</code></a>`, prose(summary)]),
+  );
+  const operations = all.map(([method, path, operation]) => section(method, path, operation, document));
   const schemas = Object.entries(document.components.schemas).map(
     ([name, schema]) => `<h3 id="${safe(name)}">${safe(name)}</h3>\n${properties(schema)}`,
   );
@@ -17,12 +21,14 @@ export function docsPage(document: Document): string {
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1.0">
-<title>${safe(title)}</title>
+<title>${safe(`${title} ${version}`)}</title>
 <style>${STYLE}</style>
 </head>
 <body>
 <h1>${safe(title)} <small>${safe(version)}</small></h1>
-<p>${safe(description)} As a document: <a href="openapi.json">openapi.json</a>.</p>
+<p>${prose(description)} As a document: <a href="openapi.json">openapi.json</a>.</p>
+<h2>Routes</h2>
+<table>${routes.join("")}</table>
 ${operations.join("\n")}
 <h2>Schemas</h2>
 ${schemas.join("\n")}
@@ -46,14 +52,14 @@ function section(
   const answers = Object.entries(responses).map(([status, { description, content }]) =>
     row([
       status,
-      safe(description),
+      prose(description),
       Object.values(content ?? {})
         .map(({ schema }) => typeOf(schema))
         .join(" or "),
     ]),
   );
   return [
-    `<h2 id="${safe(method + path)}">${method} ${safe(path)} <small>${safe(summary)}</small></h2>`,
+    `<h2 id="${safe(method + path)}">${method} ${safe(path)} <small>${prose(summary)}</small></h2>`,
     body === undefined
       ? ""
       : typeof body.$ref === "string"
@@ -72,7 +78,7 @@ function properties(schema: Schema): string {
         `<code>${safe(name)}</code>${required.includes(name) ? " *" : ""}`,
         typeOf(property),
         value,
-        safe(String(property.description ?? "")),
+        prose(String(property.description ?? "")),
       ]);
     },
   );
@@ -100,6 +106,9 @@ function typeOf(schema: Schema): string {
 }
 
 const row = (cells: readonly string[]) => `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>\n`;
+
+/** Descriptions are Markdown, as OpenAPI has them; of that they use `code` alone. */
+const prose = (text: string): string => safe(text).replaceAll(/`([^`]+)`/g, "<code>$1</code>");
 
 function safe(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");

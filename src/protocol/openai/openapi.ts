@@ -3,11 +3,13 @@
  * that requests are checked with, answers as they are written. vLLM 0.33 has FastAPI make one, from its own models.
  */
 
+import { version } from "../../../package.json";
 import { bodySchema, type Described, type Operation, type Operations } from "../operations.ts";
 import type { Schema } from "../types.ts";
 import { embeddingBody } from "./embeddings.ts";
 import { chatFields, completionFields } from "./fields.ts";
 import { type Kind, parameterOf, type parameters } from "./parameters.ts";
+import { VLLM_VERSION } from "./served.ts";
 import { detokenizeBody, tokenizeBody } from "./tokenize.ts";
 
 export interface Document {
@@ -34,8 +36,8 @@ export function openApi(served: Readonly<Record<string, readonly string[]>>, mor
     openapi: "3.1.0",
     info: {
       title: "Understudy",
-      version: "0.33.0",
-      description: "vLLM 0.33's API, without a model. Fields that are not listed are ignored.",
+      version,
+      description: `Stands in for vLLM ${VLLM_VERSION}: its API, without a model. Fields that are not listed are ignored.`,
     },
     paths,
     components: { schemas },

@@ -21,7 +21,15 @@ import { withImages } from "./images.ts";
 import { seededLogprobs } from "./logprobs.ts";
 import { loraRoutes } from "./lora-routes.ts";
 import { modelList } from "./models.ts";
-import { EMBEDDING_METHODS, LORA_METHODS, METHODS, READY_METHODS, SCALE_OUT, SCALE_OUT_METHODS } from "./served.ts";
+import {
+  EMBEDDING_METHODS,
+  LORA_METHODS,
+  METHODS,
+  READY_METHODS,
+  SCALE_OUT,
+  SCALE_OUT_METHODS,
+  VLLM_VERSION,
+} from "./served.ts";
 import { Tokenizer } from "./tokenize.ts";
 
 /** Bodies are read and checked here, by vLLM's rules. */
@@ -85,7 +93,7 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
       .get("/health", ({ request, server }) => health({ request, server }))
       .get("/ping", ({ request, server }) => health({ request, server }))
       .post("/ping", ({ request, server }) => health({ request, server }), NO_PARSING)
-      .get("/version", ({ request, server }) => http.json({ request, server }, `{"version":"${VERSION}"}`))
+      .get("/version", ({ request, server }) => http.json({ request, server }, `{"version":"${VLLM_VERSION}"}`))
       .get("/load", ({ request, server }) => http.json({ request, server }, load()))
       .use(lora)
       .use(ready)
@@ -118,8 +126,6 @@ function switchedOff(http: Http): Elysia {
     routes.post(path, ({ request, server }) => http.error({ request, server }, scaleOutDisabled), NO_PARSING);
   return routes;
 }
-
-const VERSION = "0.33.0";
 
 function isGeneration({ method, url }: Request): boolean {
   return (
@@ -196,5 +202,5 @@ function fingerprintOf({ model, engine, dataParallelSize, wire }: ServeConfig): 
   const ranks = dataParallelSize > 1 && wire?.fingerprintMode !== "hash" ? `-dp${dataParallelSize}` : "";
   let hash = 0x811c9dc5;
   for (const character of JSON.stringify([model, engine])) hash = Math.imul(hash ^ character.charCodeAt(0), 0x01000193);
-  return `vllm-${VERSION}${ranks}-${(hash >>> 0).toString(16).padStart(8, "0")}`;
+  return `vllm-${VLLM_VERSION}${ranks}-${(hash >>> 0).toString(16).padStart(8, "0")}`;
 }

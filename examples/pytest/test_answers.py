@@ -1,0 +1,29 @@
+"""What a test of a client looks like. `pip install pytest`, then `pytest examples/pytest` in the checkout."""
+
+import json
+import urllib.request
+
+
+def chat(url, **fields):
+    body = {"messages": [{"role": "user", "content": "Hello"}], **fields}
+    request = urllib.request.Request(
+        f"{url}/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.load(answer)
+
+
+def test_an_answer_is_as_long_as_asked_for(understudy):
+    answer = chat(understudy, max_tokens=8, ignore_eos=True)
+    assert answer["usage"]["completion_tokens"] == 8
+    assert answer["choices"][0]["finish_reason"] == "length"
+
+
+def test_the_same_seed_gives_the_same_answer(understudy):
+    first, second = (chat(understudy, max_tokens=16, seed=7) for _ in range(2))
+    assert first["choices"][0]["message"] == second["choices"][0]["message"]
+
+
+def test_requests_are_counted(understudy):
+    with urllib.request.urlopen(f"{understudy}/metrics", timeout=10) as page:
+        assert "vllm:request_success_total" in page.read().decode()

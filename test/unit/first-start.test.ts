@@ -1,0 +1,79 @@
+/** What does somebody meet who has just checked it out: before the build, at the build, and when they end what they started? */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { cpSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { version } from "../../package.json";
+import { eventually } from "../server.ts";
+
+setDefaultTimeout(120_000);
+
+const root = new URL("../../", import.meta.url).pathname;
+/** A checkout without `build/`. */
+const fresh = mkdtempSync(join(tmpdir(), "understudy-fresh-"));
+beforeAll(() => {
+  for (const name of ["assembly", "bin", "scripts", "src", "asconfig.json", "package.json", "tsconfig.json"])
+    cpSync(root + name, join(fresh, name), { recursive: true });
+  symlinkSync(`${root}node_modules`, join(fresh, "node_modules"));
+});
+afterAll(() => rmSync(fresh, { recursive: true }));
+
+async function run(command: readonly string[], cwd = fresh): Promise<[code: number, out: string, err: string]> {
+  const child = Bun.spawn([...command], { cwd, stdout: "pipe", stderr: "pipe" });
+  const [out, err, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  return [code, out, err];
+}
+
+test("before the build: one line with the command; the first build says nothing", async () => {
+  const line =
+    "understudy: not built yet; build it with: npx bun scripts/build.ts (or npx bun run start, which does)\n";
+  for (const command of ["serve", "replay"]) {
+    expect(await run(["node", "bin/understudy", command])).toEqual([1, "", line]);
+  }
+  // The other files take as long, and say nothing: they are copied.
+  cpSync(`${root}build`, join(fresh, "build"), { recursive: true });
+  rmSync(join(fresh, "build/core.wasm"));
+  expect(await run([process.execPath, "scripts/build.ts"])).toEqual([0, "", ""]);
+  expect((await run(["node", "bin/understudy", "timing", "list"]))[0]).toBe(0);
+});
+
+test("help and version are commands", async () => {
+  const main = [process.execPath, `${root}src/main.ts`];
+  expect(await run([...main, "version"])).toEqual([0, `${version}\n`, ""]);
+  expect(await run([...main, "help"])).toEqual(await run([...main, "--help"]));
+  expect(await run([...main, "help", "load"])).toEqual(await run([...main, "load", "--help"]));
+});
+
+/** Without /proc only the parent itself is seen. */
+const linux = process.platform === "linux";
+
+/** As npm does it: a shell in between, which ends with a signal and passes it on to nobody. */
+async function endsWithItsShell(command: string, env: Record<string, string>): Promise<void> {
+  const shell = Bun.spawn(["sh", "-c", `${command}; true`], {
+    cwd: root,
+    stdout: "pipe",
+    stderr: "ignore",
+    env: { ...process.env, PATH: `${root}node_modules/.bin:${process.env.PATH}`, ...env },
+  });
+  let said = "";
+  const decoder = new TextDecoder();
+  const read = (async () => {
+    for await (const piece of shell.stdout) said += decoder.decode(piece);
+  })();
+  await eventually(() => said.includes(" listening "));
+  const [url = ""] = /http:\/\/127\.0\.0\.1:\d+/.exec(said) ?? [];
+  expect((await fetch(`${url}/health`)).status).toBe(200);
+  shell.kill("SIGTERM");
+  await shell.exited;
+  // Its output ends with the last process that holds it.
+  await read;
+  expect(fetch(`${url}/health`)).rejects.toThrow();
+}
+
+test.skipIf(!linux)("npx bun run start, and its shell is killed: the server ends", () =>
+  endsWithItsShell("bun run start --port 0 --timing none", { npm_command: "exec", npm_lifecycle_event: "npx" }),
+);
+
+test.skipIf(!linux)("npx understudy serve, and its shell is killed: the server ends", () =>
+  endsWithItsShell("node bin/understudy serve --port 0 --timing none", { npm_lifecycle_event: "npx" }),
+);
