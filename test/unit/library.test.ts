@@ -178,6 +178,21 @@ test("scripts, stop ids, and lengths that nobody limits", async () => {
   expect(new Set(free.map(({ tokens }) => tokens.length)).size).toBeGreaterThan(5);
 });
 
+test("a length that is given is kept, as a trace says it; one that is not is drawn as a server draws it", async () => {
+  const engine = await small({ timing: "none", outputTokens: "constant:7" });
+  const [given, free, least] = [{ maxTokens: 40 }, {}, { minTokens: 20 }].map((more) =>
+    engine.submit({ promptTokens: 5, ...more }),
+  );
+  while (engine.step());
+  expect([given, free, least].map((run) => [run!.tokens.length, run!.finish])).toEqual([
+    [40, "length"],
+    [7, "stop"],
+    [21, "stop"],
+  ]);
+  const traced = small({ outputTokens: "trace:lengths.csv" });
+  await expect(traced).rejects.toThrow("outputTokens: an engine takes constant:N or lognormal:mean=N,sigma=X");
+});
+
 test("the same calls give the same answers; another seed gives others; the seed of a request decides alone", async () => {
   const answers = async (seed: number, own?: number) => {
     const engine = await small({ timing: "none", seed });
