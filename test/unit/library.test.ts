@@ -291,7 +291,8 @@ test("on a wall clock the engine runs by itself, and cannot be stepped", async (
 });
 
 test("a server in this process: ready, answers, gone", async () => {
-  const server = createServer({ model: "my/model", timing: "none", apiKey: ["secret"], devMode: true });
+  const options = { model: "my/model", timing: "none", apiKey: ["secret"], outputTokens: "constant:4" };
+  const server = createServer({ ...options, devMode: true });
   expect(() => server.url).toThrow("await server.ready");
   expect(await server.ready).toBe(server);
   expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
@@ -299,6 +300,12 @@ test("a server in this process: ready, answers, gone", async () => {
   const models = await fetch(`${server.url}/v1/models`, { headers: { authorization: "Bearer secret" } });
   expect(await models.json()).toMatchObject({ data: [{ id: "my/model" }] });
   expect((await fetch(`${server.url}/is_paused`)).status).toBe(200);
+  const told = await fetch(`${server.url}/v1/completions`, {
+    method: "POST",
+    headers: { authorization: "Bearer secret", "content-type": "application/json" },
+    body: JSON.stringify({ model: "my/model", prompt: "Hello", max_tokens: 50 }),
+  });
+  expect(await told.json()).toMatchObject({ choices: [{ finish_reason: "stop" }], usage: { completion_tokens: 4 } });
   const second = createServer({ port: Number(new URL(server.url).port) });
   await expect(second.ready).rejects.toMatchObject({ code: "EADDRINUSE" });
   await second.close();
