@@ -23,7 +23,7 @@ const rounds = number("--rounds", 96);
 const requests = number("--requests", 1000);
 const flags = ["--served-model-name", "m", "--timing", "none"];
 const QUIET = "--disable-uvicorn-access-log";
-const body = { model: "m", messages: [{ role: "user", content: "Is this short?" }], max_tokens: 8 };
+const body = { model: "m", messages: [{ role: "user", content: "Is this short?" }], max_tokens: 8, ignore_eos: true };
 const answerFile = `${root}build/bench/answer-${process.pid}.json`;
 
 /** CPU of the server per request, microseconds. */

@@ -36,7 +36,7 @@ export function outputLengthsOf(
 ): { readonly outputTokens: OutputLengths } | { readonly error: string } {
   const { "output-tokens": text, "mean-output-tokens": mean } = values;
   if (text !== undefined && mean !== undefined)
-    return { error: `${at("mean-output-tokens")}: output-tokens (${text}) says it too; take one of them` };
+    return { error: `${at("mean-output-tokens")}: ${at("output-tokens")} (${text}) says it too; take one of them` };
   if (text !== undefined) return { outputTokens: parseOutputLengths(text)! };
   return { outputTokens: mean === undefined ? DEFAULT_OUTPUT_LENGTHS : aroundMean(mean) };
 }

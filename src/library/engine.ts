@@ -88,7 +88,7 @@ export class Engine {
     const adapter = this.#adapter(request);
     const seed = request.seed ?? this.#nextSeed();
     const { script, ignoreEos = false } = request;
-    const ends = !ignoreEos && script === undefined;
+    const drawn = request.maxTokens === undefined && !ignoreEos && script === undefined;
     const maxTokens = Math.min(asked, maxModelLen - promptTokens);
     const run = new LiveRun(this.clock, listener, promptTokens, Math.max(0, maxTokens));
     // As vLLM 0.33: at least one token must be left to generate.
@@ -102,7 +102,7 @@ export class Engine {
         maxTokens,
         minTokens,
         ignoreEos,
-        plannedTokens: ends ? Math.max(this.#naturalLength(seed), minTokens + 1) : null,
+        plannedTokens: drawn ? this.#naturalLength(seed) : null,
         stopTokenIds: request.stopTokenIds ?? [],
         seed,
         priority: request.priority ?? 0,

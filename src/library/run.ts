@@ -9,13 +9,13 @@ export interface RunRequest {
   /** Token ids of the prompt; equal beginnings share blocks of the prefix cache. */
   readonly promptIds?: ArrayLike<number>;
   /**
-   * Most output tokens, cut to what the context leaves. An answer may end before by itself (`outputTokens` of the engine),
-   * with reason "stop"; `ignoreEos` makes it go on to this limit.
+   * Output tokens, cut to what the context leaves: only `stopTokenIds` and `script` end it before. Without it the length is
+   * drawn from the seed, by `outputTokens` of the engine.
    */
   readonly maxTokens?: number;
   /** No end of sequence before so many output tokens; 0. */
   readonly minTokens?: number;
-  /** The answer does not end by itself: it runs to `maxTokens`, or to the end of the context; false. */
+  /** The answer runs to `maxTokens`, or to the end of the context; false. */
   readonly ignoreEos?: boolean;
   /** The answer ends with any of these ids, besides the end of sequence. */
   readonly stopTokenIds?: readonly number[];

@@ -4,6 +4,8 @@ import { TraceError } from "./trace.ts";
 
 /** Four megabytes; of a longer trace the first ones are taken. */
 const LENGTHS_MOST = 1_000_000;
+/** The core's positions have 32 bits, and no context is that long. */
+const TOKENS_MOST = 2 ** 30;
 
 /** At least one length. Throws a TraceError in one line: the file, where it is wrong, what stands there in a good one. */
 export function readOutputLengths(file: string): Uint32Array {
@@ -12,7 +14,7 @@ export function readOutputLengths(file: string): Uint32Array {
   try {
     for (const item of trace.items(0)) {
       if ("expected" in item) throw new TraceError(`${file}:${item.line}: expected ${item.expected}`);
-      if (lengths.push(item.outputTokens) === LENGTHS_MOST) break;
+      if (lengths.push(Math.min(item.outputTokens, TOKENS_MOST)) === LENGTHS_MOST) break;
     }
   } finally {
     trace.close();

@@ -26,7 +26,9 @@ beforeAll(async () => {
     { match: { user: `retry ${name}` }, answer: "At last" },
   ]);
   writeFileSync(join(folder, "retries.json"), JSON.stringify({ fixtures }));
-  const flags = "--served-model-name m --timing constant:ttft=20ms,itl=5ms --disable-uvicorn-access-log";
+  // So that a limit below 200 always cuts, and answers without one are not long; own-end.test.ts draws lengths.
+  const lengths = "--output-tokens constant:200";
+  const flags = `--served-model-name m --timing constant:ttft=20ms,itl=5ms ${lengths} --disable-uvicorn-access-log`;
   const tools = "--enable-auto-tool-choice --tool-call-parser hermes";
   server = await serve([...flags.split(" "), ...tools.split(" "), "--fixtures", folder], {
     VLLM_ENABLE_RESPONSES_API_STORE: "1",

@@ -48,6 +48,7 @@ function python(name: string, file: string, venv: string, of: readonly string[],
 
 const [openai, anthropic] = pinned("sdks") as [string, string];
 const [litellm, instructor] = pinned("wrappers") as [string, string];
+const agents = pinned("agents");
 const [vllm] = pinned("vllm") as [string];
 const [aiperf] = pinned("aiperf") as [string];
 const [guidellm] = pinned("guidellm-slim") as [string];
@@ -90,6 +91,7 @@ export const clients: readonly Client[] = [
   ),
   python("litellm", "litellm_sdk", ".venv-wrappers", [litellm], [...BASE, "tools", "structured output"]),
   python("instructor", "instructor_sdk", ".venv-wrappers", [instructor], ["structured output", "tools"]),
+  python("strands-agents", "strands_agent", ".venv-agents", agents, ["results", "usage", "errors", "tools"]),
   {
     name: "curl",
     packages: ["curl of the system"],

@@ -9,7 +9,8 @@ const script = new URL("clients/client.py", import.meta.url).pathname;
 
 let server: Server;
 beforeAll(async () => {
-  server = await serve(["--timing", "none", "--served-model-name", "m"]);
+  // Longer than any limit below: all of them cut.
+  server = await serve(["--timing", "none", "--served-model-name", "m", "--output-tokens", "constant:100000"]);
 });
 afterAll(async () => {
   await server.stop();

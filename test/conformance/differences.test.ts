@@ -1,7 +1,9 @@
 /** Do we differ from vLLM 0.33 where docs/differences.md says so, and is every row of it shown by a test? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
+import { DEFAULT_OUTPUT_LENGTHS } from "../../src/config/output-lengths.ts";
 import { TOOL_PARSERS } from "../../src/config/parsers.ts";
+import { naturalLength } from "../../src/content/output-lengths.ts";
 import { eventually, type Server, serve } from "../server.ts";
 import { exchange } from "./raw-client.ts";
 
@@ -177,18 +179,18 @@ row("at temperature 0 without a seed the prompt decides the text", async () => {
   expect(contents(chats[0]!)).toEqual(contents(chats[1]!));
 });
 
-row("without max_tokens the length is drawn", async () => {
-  const lengths = await Promise.all(
-    Array.from({ length: 40 }, async (_, seed) => {
-      const { json } = await chat({ max_tokens: null, ignore_eos: false, seed });
-      expect(json.choices[0]!.finish_reason).toBe("stop");
-      return json.usage.completion_tokens;
-    }),
-  );
-  expect(new Set(lengths).size).toBeGreaterThan(5);
-  const mean = lengths.reduce((a, b) => a + b, 0) / lengths.length;
-  expect(mean).toBeGreaterThan(128 / 3);
-  expect(mean).toBeLessThan(128 * 3);
+row("the seed decides when an answer ends", async () => {
+  const drawn = naturalLength(DEFAULT_OUTPUT_LENGTHS, null);
+  const ends = (limit: number | null) =>
+    Promise.all(
+      Array.from({ length: 40 }, async (_, seed) => {
+        const { json } = await chat({ max_tokens: limit, ignore_eos: false, seed });
+        return [json.choices[0]!.finish_reason, json.usage.completion_tokens];
+      }),
+    );
+  const lengths = Array.from({ length: 40 }, (_, seed) => drawn(seed));
+  expect(await ends(null)).toEqual(lengths.map((length) => ["stop", length]));
+  expect(await ends(100)).toEqual(lengths.map((length) => (length <= 100 ? ["stop", length] : ["length", 100])));
 });
 
 row("a chat costs 4 tokens a message and 3 more", async () => {

@@ -22,6 +22,9 @@ const FLAGS = [
   "64",
   "--reasoning-parser",
   "deepseek_r1",
+  // Messages cannot say ignore_eos: here no answer ends by itself.
+  "--output-tokens",
+  "constant:1000000",
 ];
 const POOL = ["--max-model-len", "120000", "--num-gpu-blocks-override", "16384"];
 const paced = `linear:base=${STEP_MS}ms,prefill=0ms,decode=0ms`;

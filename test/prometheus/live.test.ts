@@ -189,7 +189,7 @@ test("counters never fall, and what the load moves has moved", async () => {
     expect([name, shown.sort()]).toEqual([name, FORMATS.map((format) => `${dialect}-${format}`).sort()]);
   }
   const outcomes = await prometheus.query('sum by (outcome) (understudy_requests_total{job="understudy-text"}) > 0');
-  expect(outcomes.map(({ metric }) => metric.outcome).sort()).toEqual(["abort", "length", "refused"]);
+  expect(outcomes.map(({ metric }) => metric.outcome).sort()).toEqual(["abort", "length", "refused", "stop"]);
 });
 
 test("what only a process of its own can show, for dashboards and those who ask", async () => {

@@ -178,6 +178,21 @@ test("scripts, stop ids, and lengths that nobody limits", async () => {
   expect(new Set(free.map(({ tokens }) => tokens.length)).size).toBeGreaterThan(5);
 });
 
+test("a length that is given is kept, as a trace says it; one that is not is drawn as a server draws it", async () => {
+  const engine = await small({ timing: "none", outputTokens: "constant:7" });
+  const [given, free, least] = [{ maxTokens: 40 }, {}, { minTokens: 20 }].map((more) =>
+    engine.submit({ promptTokens: 5, ...more }),
+  );
+  while (engine.step());
+  expect([given, free, least].map((run) => [run!.tokens.length, run!.finish])).toEqual([
+    [40, "length"],
+    [7, "stop"],
+    [21, "stop"],
+  ]);
+  const traced = small({ outputTokens: "trace:lengths.csv" });
+  await expect(traced).rejects.toThrow("outputTokens: an engine takes constant:N or lognormal:mean=N,sigma=X");
+});
+
 test("the same calls give the same answers; another seed gives others; the seed of a request decides alone", async () => {
   const answers = async (seed: number, own?: number) => {
     const engine = await small({ timing: "none", seed });
@@ -276,7 +291,8 @@ test("on a wall clock the engine runs by itself, and cannot be stepped", async (
 });
 
 test("a server in this process: ready, answers, gone", async () => {
-  const server = createServer({ model: "my/model", timing: "none", apiKey: ["secret"], devMode: true });
+  const options = { model: "my/model", timing: "none", apiKey: ["secret"], outputTokens: "constant:4" };
+  const server = createServer({ ...options, devMode: true });
   expect(() => server.url).toThrow("await server.ready");
   expect(await server.ready).toBe(server);
   expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
@@ -284,6 +300,12 @@ test("a server in this process: ready, answers, gone", async () => {
   const models = await fetch(`${server.url}/v1/models`, { headers: { authorization: "Bearer secret" } });
   expect(await models.json()).toMatchObject({ data: [{ id: "my/model" }] });
   expect((await fetch(`${server.url}/is_paused`)).status).toBe(200);
+  const told = await fetch(`${server.url}/v1/completions`, {
+    method: "POST",
+    headers: { authorization: "Bearer secret", "content-type": "application/json" },
+    body: JSON.stringify({ model: "my/model", prompt: "Hello", max_tokens: 50 }),
+  });
+  expect(await told.json()).toMatchObject({ choices: [{ finish_reason: "stop" }], usage: { completion_tokens: 4 } });
   const second = createServer({ port: Number(new URL(server.url).port) });
   await expect(second.ready).rejects.toMatchObject({ code: "EADDRINUSE" });
   await second.close();

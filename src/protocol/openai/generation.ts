@@ -34,11 +34,10 @@ export function generationOf(
   placed: Placed,
   choices: Choices | undefined,
 ): Generation {
-  // The end may come behind `min_tokens`: before it the real engine masks its logit.
-  const planned = request.ignoreEos ? null : Math.max(options.naturalLength(seed), request.minTokens + 1);
+  const natural = request.ignoreEos ? null : options.naturalLength(seed);
   const script =
     written === null
-      ? scriptOf(options, reasoning, request, ids, maxTokens, seed, steering, planned)
+      ? scriptOf(options, reasoning, request, ids, maxTokens, seed, steering, natural)
       : writtenAs(options, reasoning, request, ids, maxTokens, seed, written);
   return {
     id,
@@ -46,7 +45,7 @@ export function generationOf(
     maxTokens,
     minTokens: written === null ? request.minTokens : 0,
     ignoreEos: request.ignoreEos,
-    plannedTokens: written === null ? planned : null,
+    plannedTokens: written === null ? natural : null,
     stopTokenIds: stopIds(request, options),
     seed,
     priority: placed.priority,
@@ -87,18 +86,21 @@ function scriptOf(
   maxTokens: number,
   seed: number,
   steering: Steering | null,
-  planned: number | null,
+  natural: number | null,
 ): Script | undefined {
   if (answers === undefined) return undefined;
   // Where only some tokens are allowed, the tags are not among them.
   const thinks = steering === null || steering.only === null;
   const thinking = thinks ? thinkingOf(request, reasoning, ids, seed, config.wire?.meanReasoningTokens) : null;
-  const length = steering === null ? null : steeredLength(steering, planned, maxTokens, vocabulary.eosId);
   if (thinking !== null) {
-    const content = planned === null ? null : Math.min(planned - 1, length ?? planned);
-    return thoughtfulAnswer(thinking, answers, seed, content, maxTokens, steering, vocabulary.size);
+    const content = natural === null || steering?.never.has(vocabulary.eosId) ? null : natural - 1;
+    const limits = { contentTokens: content, minTokens: request.minTokens, maxTokens };
+    return thoughtfulAnswer(thinking, answers, seed, limits, steering, vocabulary.size);
   }
-  return steering === null ? undefined : new SteeredAnswer(answers, seed, length!, steering);
+  if (steering === null) return undefined;
+  // The first place for the end is behind `min_tokens`: before it the real engine masks its logit.
+  const planned = natural === null ? null : Math.max(natural, request.minTokens + 1);
+  return new SteeredAnswer(answers, seed, steeredLength(steering, planned, maxTokens, vocabulary.eosId), steering);
 }
 
 /** A model may have several ends of sequence: all but the first are stop ids of every request. */

@@ -215,12 +215,8 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
   ignore_eos: {
     effect: seen("the answer does not end by itself: it goes on to its limit"),
     taken: true,
-    beside: { max_tokens: null },
+    beside: { max_tokens: 600 },
     refused: "x",
-    completions: {
-      effect: seen("none: a completion has a limit (16), and ours does not end before it"),
-      beside: {},
-    },
   },
   min_tokens: {
     limits: "0 to `max_tokens`",

@@ -34,20 +34,25 @@ export function thinkingOf(
   };
 }
 
-/**
- * An answer that thinks first. `contentTokens` null: it goes on until it has `maxTokens` in all.
- */
+/** How long an answer is that thinks first. */
+interface ThoughtfulLength {
+  /** Tokens behind the thinking, without the end of sequence; null: it goes on until it has `maxTokens` in all. */
+  readonly contentTokens: number | null;
+  /** Least of thinking and content together. */
+  readonly minTokens: number;
+  readonly maxTokens: number;
+}
+
 export function thoughtfulAnswer(
   thinking: Thinking,
   tables: AnswerTables,
   seed: number,
-  contentTokens: number | null,
-  maxTokens: number,
+  { contentTokens, minTokens, maxTokens }: ThoughtfulLength,
   steering: Steering | null,
   vocabularySize: number,
 ): Script {
   const head = (thinking.startId === null ? 0 : 1) + thinking.tokens + 1;
-  const rest = contentTokens ?? Math.max(0, maxTokens - head);
+  const rest = Math.max(0, contentTokens === null ? maxTokens - head : Math.max(contentTokens, minTokens - head));
   const text = (salt: number, length: number) => drawn(tables, seed ^ salt, length, steering, vocabularySize);
   return new ThinkingAnswer(thinking, text, text(0, rest));
 }

@@ -176,7 +176,7 @@ export const parameters: Readonly<Record<keyof typeof responsesFields, Parameter
     taken: [13],
     refused: ["x"],
   },
-  ignore_eos: { effect: seen("the answer goes on to its limit"), taken: true, refused: "x" },
+  ignore_eos: { effect: seen("the answer does not end by itself: it goes on to its limit"), taken: true, refused: "x" },
   vllm_xargs: {
     limits: "integers within 64 bits",
     effect: neither("without plugins that read it"),

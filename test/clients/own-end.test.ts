@@ -1,0 +1,62 @@
+/** Do chats with `max_tokens` 4,096 end by themselves for real clients, after as many tokens as were drawn for them? */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { parseOutputLengths } from "../../src/config/output-lengths.ts";
+import { naturalLength } from "../../src/content/output-lengths.ts";
+import { seeded } from "../../src/random.ts";
+import { type Server, serve } from "../server.ts";
+
+setDefaultTimeout(60_000);
+
+const SEED = 4096;
+const LENGTHS = "lognormal:mean=200,sigma=0.5";
+const root = new URL("../../", import.meta.url).pathname;
+let server: Server;
+/** None of these requests brings a seed: each gets the next one of `--seed`, in order of arrival. */
+let nextSeed: () => number;
+beforeAll(async () => {
+  const flags = ["--served-model-name", "m", "--timing", "none", "--disable-uvicorn-access-log"];
+  // An agent brings tools; here no answer calls one.
+  const tools = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--tool-call-share", "0"];
+  server = await serve([...flags, ...tools, "--seed", String(SEED), "--output-tokens", LENGTHS]);
+  nextSeed = seeded(SEED);
+});
+afterAll(() => server.stop());
+
+const SDKS = [
+  ["openai", "stop"],
+  ["openai, streamed", "stop"],
+  ["openai, responses", "completed"],
+  ["anthropic", "end_turn"],
+  ["anthropic, streamed", "end_turn"],
+];
+const AGENTS = ["strands, openai", "strands, openai", "strands, anthropic", "strands, anthropic"];
+const runs: readonly (readonly [command: readonly string[], ends: readonly (readonly string[])[]])[] = [
+  [
+    ["node", "test/clients/node/own-end.mjs", "URL"],
+    [...SDKS, ["langchain", "stop"]],
+  ],
+  [[".venv/bin/python", "test/clients/python/own_end.py", "URL"], SDKS],
+  [
+    [".venv-agents/bin/python", "test/clients/python/strands_agent.py", "URL", "own-ends"],
+    AGENTS.map((name) => [name, "end_turn"]),
+  ],
+];
+
+for (const [command, ends] of runs) {
+  const [program = ""] = command;
+  // Programs of a virtual environment are there in CI; elsewhere they are whoever's choice.
+  const missing = program.includes("/") && !existsSync(root + program);
+  test.skipIf(missing && process.env.CI === undefined)(`${command.slice(0, 2).join(" ")}`, async () => {
+    const words = command.map((word) => (word === "URL" ? server.url : word));
+    const child = Bun.spawn(words, { cwd: root, stdout: "pipe", stderr: "pipe" });
+    const [out, complaint] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+    const drawn = naturalLength(parseOutputLengths(LENGTHS)!, null);
+    const wanted = ends.map(([client, end]) => ({ client, end, tokens: drawn(nextSeed()) }));
+    const seen = out
+      .split("\n")
+      .filter((line) => line.startsWith('{"client"'))
+      .map((line) => JSON.parse(line));
+    expect([seen, seen.length > 0 ? "" : complaint]).toEqual([wanted, ""]);
+  });
+}
