@@ -1,16 +1,19 @@
 /** Does the library work where there is no Bun: compiled, in Node, and the engine in a browser? Needs `node` on the path. */
 import { beforeAll, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createContext, runInContext } from "node:vm";
 import { eventually } from "./server.ts";
 
 const root = new URL("../", import.meta.url).pathname;
 /** As a user's shell has it, with flags in the environment that must not count. */
 const env = { ...process.env, UNDERSTUDY_PORT: "1", UNDERSTUDY_API_KEY: "nobody", VLLM_API_KEY: "nobody" };
-const start = (command: readonly string[]) =>
-  Bun.spawn([...command], { cwd: root, env, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
+const start = (command: readonly string[], cwd = root) =>
+  Bun.spawn([...command], { cwd, env, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
 
-async function run(command: readonly string[]): Promise<{ code: number; out: string; err: string }> {
-  const child = start(command);
+async function run(command: readonly string[], cwd = root): Promise<{ code: number; out: string; err: string }> {
+  const child = start(command, cwd);
   const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
   return { code: await child.exited, out, err };
 }
@@ -70,6 +73,66 @@ test("a server in Node: refusals as in Bun, and nothing is left when it is close
     gone: true,
     wrong: expect.stringContaining("TypeError: maxNumSeq: no such option; there are model,"),
   });
+});
+
+/** A folder of a test's own in which the package can be imported by its name. */
+async function projectOf(files: Readonly<Record<string, string>>) {
+  const folder = mkdtempSync(join(tmpdir(), "understudy-library-"));
+  mkdirSync(join(folder, "node_modules"));
+  symlinkSync(root, join(folder, "node_modules/llm-understudy"));
+  for (const [name, text] of Object.entries(files)) await Bun.write(join(folder, name), text);
+  return { folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true }) };
+}
+
+test("a server in Node: paths are those of the caller's folder", async () => {
+  using project = await projectOf({
+    "answers/hello.yaml": "fixtures:\n  - answer: from a fixture\n",
+    "lengths.jsonl": '{"timestamp": 0, "input_length": 16, "output_length": 7, "hash_ids": [1]}\n',
+    // Read by a Bun that starts here, and by no library.
+    ".env": "UNDERSTUDY_MAX_NUM_SEQS=1\n",
+    "bunfig.toml": 'preload = ["./missing.ts"]\n',
+  });
+  const { code, out, err } = await run(
+    node(`
+      const timing = "none";
+      const ask = async (url) => {
+        const body = JSON.stringify({ messages: [{ role: "user", content: "Hi" }] });
+        const headers = { "content-type": "application/json" };
+        const answer = await fetch(url + "/v1/chat/completions", { method: "POST", headers, body });
+        return answer.json();
+      };
+      const server = await createServer({ timing, fixtures: "answers", truthLog: "truth.jsonl" }).ready;
+      const { choices } = await ask(server.url);
+      const traced = await createServer({ timing, outputTokens: "trace:./lengths.jsonl" }).ready;
+      const { usage } = await ask(traced.url);
+      await Promise.all([server.close(), traced.close()]);
+      const refused = await createServer({ timing, fixtures: "other" }).ready.catch(({ message }) => message);
+      console.log(JSON.stringify({ answer: choices[0].message.content, tokens: usage.completion_tokens, refused }));
+    `),
+    project.folder,
+  );
+  expect({ code, err }).toEqual({ code: 0, err: "" });
+  expect(JSON.parse(out)).toEqual({
+    answer: "from a fixture",
+    tokens: 7,
+    refused: "fixtures other: cannot be read (ENOENT); a folder of YAML files is needed",
+  });
+  expect(await Bun.file(join(project.folder, "truth.jsonl")).text()).toContain('"type":"request"');
+});
+
+test("a server in Node: its owner changes it, and compat has the other stand-in's defaults", async () => {
+  const { code, out, err } = await run(
+    node(`
+      const own = await createServer({ timing: "none", adminKey: "secret" }).ready;
+      const asked = await fetch(own.url + "/admin/config", { headers: { authorization: "Bearer secret" } });
+      const sim = await createServer({ compat: "llm-d-inference-sim", model: "m", timeToFirstToken: "1ms" }).ready;
+      const [{ max_model_len }] = (await (await fetch(sim.url + "/v1/models")).json()).data;
+      await Promise.all([own.close(), sim.close()]);
+      console.log(JSON.stringify([asked.status, (await asked.json()).timing, max_model_len]));
+    `),
+  );
+  expect({ code, err }).toEqual({ code: 0, err: "" });
+  expect(JSON.parse(out)).toEqual([200, "none", 1024]);
 });
 
 test.each(["SIGKILL", "SIGTERM"] as const)("the server goes when its Node is ended by %s", async (signal) => {

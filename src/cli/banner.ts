@@ -32,6 +32,7 @@ export function describe(
     `  scheduling  ${scheduling}; max_num_seqs ${engine.maxNumSeqs}, max_num_batched_tokens ${engine.maxNumBatchedTokens}, max_model_len ${engine.maxModelLen}`,
     `  KV cache    ${engine.numGpuBlocks} blocks of ${engine.blockSize} tokens${each}`,
     `  timing      ${timingText(engine)}`,
+    ...presetText(config),
     `  answers     ${outputLengthsText(config.outputTokens)} tokens, cut by max_tokens`,
     ...(pids.length > 0 ? [`  workers     ${pids.length} processes: ${pids.join(", ")}`] : []),
     `  listening   ${url} after ${Math.round(startedMs)} ms`,
@@ -47,4 +48,15 @@ function tritonUrl({ triton: { listen } }: ServeConfig): string | null {
 
 function auth({ apiKeys }: ServeConfig): string {
   return apiKeys.length > 0 ? " -H 'Authorization: Bearer <key>'" : "";
+}
+
+/** Which preset the model's name chose, and what it is good for; nothing where the preset was asked for, or no model was named. */
+function presetText({ model, preset, presetsOfModel, engine }: ServeConfig): readonly string[] {
+  if (presetsOfModel === undefined) return [];
+  const gives = engine.timing.kind === "table" ? "step times, KV pool and batch sizes" : "KV pool and batch sizes";
+  const [taken, ...others] = presetsOfModel;
+  if (taken === undefined)
+    return [`  preset      none was measured for ${model}: ${gives} are those of the default, ${preset}`];
+  const rest = others.length === 0 ? "" : `; --timing takes the others measured for it: ${others.join(", ")}`;
+  return [`  preset      ${taken}, chosen by the model's name, gives ${gives}${rest}`];
 }

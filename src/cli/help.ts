@@ -18,14 +18,13 @@ export function serveHelp(word = ""): string {
       ? `Accepted and ignored, since they mean nothing here: ${other.map((name) => `--${name}`).join(", ")}`
       : `No option has "${word}" in its name; understudy serve --help lists all.`;
   }
-  const groups = Map.groupBy(shown, ([, row]) => row.group);
-  const parts = [...groups].map(([group, members]) => `${group}\n${members.map(helpOf).join("\n")}`);
+  const parts = groupsOf(shown).map(([group, members]) => `${group}\n${members.map(helpOf).join("\n")}`);
   return [...(wanted === "" ? [intro()] : []), ...parts, ...(wanted === "" ? [outro()] : [])].join("\n\n");
 }
 
 /** A command's options as Markdown tables, one per group. Of `serve` `UNDERSTUDY_…` and YAML keys follow from the names. */
 export function optionsMarkdown(table: Readonly<Record<string, Row>> = serveOptions): string {
-  return [...Map.groupBy(Object.entries<Row>(table), ([, row]) => row.group)]
+  return groupsOf(Object.entries<Row>(table))
     .map(([group, members]) => {
       const lines = members.map(([name, row]) => {
         const flag = `\`${flagOf(name, row)}\`${row.ours ? " (ours)" : ""}`;
@@ -34,6 +33,12 @@ export function optionsMarkdown(table: Readonly<Record<string, Row>> = serveOpti
       return [`**${group}**`, "", "| Option | Default | What it does |", "|---|---|---|", ...lines].join("\n");
     })
     .join("\n\n");
+}
+
+/** The library has it too, for Node 20, which lacks `Map.groupBy`. */
+function groupsOf(shown: readonly (readonly [string, Row])[]) {
+  const groups = new Set(shown.map(([, row]) => row.group));
+  return [...groups].map((group) => [group, shown.filter(([, row]) => row.group === group)] as const);
 }
 
 function flagOf(name: string, row: Row): string {

@@ -38,7 +38,7 @@ const ONE = `
   reasoning-parser-plugin renderer-num-workers replayssm-buffer-len revision root-path runner
   safetensors-load-strategy safetensors-prefetch-block-size safetensors-prefetch-num-threads scheduler-cls
   sleep-mode-backend sparse-indexer-topk-backend spec-method spec-model
-  spec-tokens speculative-config ssl-ciphers structured-outputs-config tensor-parallel-size tokenizer-mode tokenizer-revision
+  spec-tokens speculative-config ssl-ciphers structured-outputs-config tokenizer-mode tokenizer-revision
   tool-parser-plugin tool-server tool-strict-level ubatch-size uds
   video-pruning-method video-pruning-rate watchdog-config watermark-config weight-transfer-config worker-cls
   worker-extension-cls

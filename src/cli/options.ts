@@ -44,7 +44,8 @@ export const serveOptions = {
     ...text("NAME", "a model name"),
     group: "Model",
     default: "the preset's model",
-    about: "Model to stand in for; also the first positional argument.",
+    about:
+      "Model to stand in for; also the first positional argument. Its name chooses the preset of --timing: docs/timing.md.",
   },
   "served-model-name": {
     ...texts("NAME", "one or more names"),
@@ -166,6 +167,12 @@ export const serveOptions = {
     default: "1",
     about:
       "Engines behind this server, each with its own queue and KV pool; requests are balanced as vLLM does. Also -dp.",
+  },
+  "tensor-parallel-size": {
+    ...integer(1, 1024),
+    group: "Scheduler",
+    default: "the preset's",
+    about: "GPUs of one engine: among the presets measured for the model, the one with so many is taken. Also -tp.",
   },
   "max-num-seqs": {
     ...integer(1, REQUESTS_MOST),

@@ -5,7 +5,7 @@ import { CURRENT, PROFILES, profileName, showsHidden } from "../config/metrics-p
 import { models } from "../config/models.ts";
 import { parseTiming, TIMING_FORMS } from "../config/parse-timing.ts";
 import { TOOL_PARSERS } from "../config/parsers.ts";
-import { DEFAULT_PRESET, findPreset, presetNames } from "../config/presets.ts";
+import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../config/presets.ts";
 import type { Profile } from "../config/profile.ts";
 import { brokenRule, doubtful } from "../config/rules.ts";
 import type { EngineConfig, ServeConfig, Timing, TruthLogConfig } from "../config/types.ts";
@@ -30,12 +30,14 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   const at = (option: string) => said.get(option)?.where ?? `the default ${option}`;
   const role = values.role ?? "vllm";
 
-  const timing = parseTiming(values.timing ?? DEFAULT_PRESET);
+  const named = values.model === undefined ? [] : presetsFor(values.model, values["tensor-parallel-size"]);
+  const byName = named[0]?.name ?? DEFAULT_PRESET;
+  const timing = parseTiming(values.timing ?? byName);
   if ("error" in timing) {
     const accepted = `it takes ${TIMING_FORMS} (${presetNames.join(", ")})`;
     return { error: `${at("timing")}: "${values.timing}": ${timing.error}; ${accepted}` };
   }
-  const profile = findPreset(timing.kind === "table" ? timing.name : DEFAULT_PRESET)!;
+  const profile = findPreset(timing.kind === "table" ? timing.name : byName)!;
   const model = models[profile.model]!;
   const steps = stepConfig(values, timing.kind !== "none", at);
   if ("error" in steps) return steps;
@@ -64,7 +66,12 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   if (brokenAdapters !== undefined) return { error: `${at("lora-modules")}: ${brokenAdapters}` };
   const fakes = fakeMetrics(values);
   if (fakes !== null && "error" in fakes) return { error: `${at("fake-metrics")}: ${fakes.error}` };
-  const notices = [...triton.notices, doubtful(engine), tooLong(engine, name, profile, model.maxModelLen)];
+  const notices = [
+    ...triton.notices,
+    otherSize(values, profile),
+    doubtful(engine),
+    tooLong(engine, name, profile, model.maxModelLen),
+  ];
   return {
     config: {
       role,
@@ -74,7 +81,7 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
       ...fakes,
       engine,
       triton: triton.config,
-      ...pool(values, profile),
+      ...pool(values, profile, named),
     },
     notices: notices.filter((one) => one !== undefined),
   };
@@ -180,12 +187,20 @@ export function truthLog(values: Values): TruthLogConfig | null {
   return { file, maxBytes, files: values["truth-log-files"] ?? 4 };
 }
 
-function pool(values: Values, profile: Profile) {
+function pool(values: Values, profile: Profile, named: readonly Profile[]) {
+  const asked = values.model === undefined || findPreset(values.timing?.split(":")[0] ?? "") !== undefined;
   return {
     preset: profile.name,
+    ...(asked ? {} : { presetsOfModel: named.map(({ name }) => name) }),
     gpuMemoryUtilization: values["gpu-memory-utilization"] ?? GPU_MEMORY_UTILIZATION,
     numGpuBlocksOverride: values["num-gpu-blocks-override"] ?? null,
   };
+}
+
+/** The flag chooses among presets and changes nothing of one, so it must not seem to. */
+function otherSize({ "tensor-parallel-size": size }: Values, { name, tp }: Profile): string | undefined {
+  if (size === undefined || size === tp) return undefined;
+  return `--tensor-parallel-size ${size}: no preset with so many GPUs is measured for this model; ${name}, taken instead, has ${tp}`;
 }
 
 /** vLLM reads the limit from the model and refuses; we know only the preset's model, so only that one is spoken of. */

@@ -25,7 +25,7 @@ export const stepOptions = {
   timing: {
     ...text("TIMING", TIMING_FORMS),
     group,
-    default: DEFAULT_PRESET,
+    default: `the preset measured for the model, else ${DEFAULT_PRESET}`,
     about: `How long steps take: ${TIMING_FORMS}. A preset also sets the defaults of its model and GPU. Both also say how long a request takes before it waits, as in PRESET:overhead=10ms or linear:…,overhead=10ms: docs/timing.md.`,
     ours: true,
   },

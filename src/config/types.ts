@@ -252,6 +252,8 @@ export interface ServeConfig {
   readonly outputTokens: OutputLengths;
   /** The measured engine (a name of `profiles/`) that gave the defaults, whatever the timing. */
   readonly preset: string;
+  /** Where the model's name chose the preset: those measured for it, `preset` first; empty: none, `preset` is the default one. */
+  readonly presetsOfModel?: readonly string[];
   /** 0 to 1, as given; the pool's size already follows it. Shown in `cache_config_info`. */
   readonly gpuMemoryUtilization: number;
   /** As given, for `cache_config_info`; `engine.numGpuBlocks` already follows it. */

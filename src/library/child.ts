@@ -1,6 +1,7 @@
 /** The child of `server-child.ts`, on Bun: serves what the first line of its input asks for, until the input ends. */
 
-import type { Report } from "./server-child.ts";
+import type { Server } from "./server.ts";
+import type { Asked, Report } from "./server-child.ts";
 import { createServer } from "./server-in-process.ts";
 
 const report = (what: Report) => process.stdout.write(`${JSON.stringify(what)}\n`);
@@ -8,9 +9,11 @@ const lines = console[Symbol.asyncIterator]();
 const { value, done } = await lines.next();
 if (done) process.exit(0);
 
-const server = createServer(JSON.parse(value));
+let server: Server;
 try {
-  await server.ready;
+  const { options, cwd }: Asked = JSON.parse(value);
+  process.chdir(cwd);
+  server = await createServer(options).ready;
 } catch (error) {
   const { message, code } = error as Error & { code?: string };
   report({ error: message, code });

@@ -6,7 +6,8 @@ import type { Given } from "../cli/given.ts";
 import type { Option } from "../cli/option.ts";
 import { type OptionName, serveOptions, type Values } from "../cli/options.ts";
 import { serveConfig } from "../cli/serve-config.ts";
-import type { ServeConfig } from "../config/types.ts";
+import type { ToolHabits } from "../config/tool-habits.ts";
+import type { KvTransferTime, ServeConfig } from "../config/types.ts";
 
 const ENGINE = [
   "max-model-len",
@@ -39,47 +40,37 @@ const ENGINE = [
   "mean-output-tokens",
 ] as const satisfies readonly OptionName[];
 
-/**
- * A file of options belongs to a command line, the library writes no access log, and a server for tests is one process.
- */
-const NOT_HERE = ["config", "disable-uvicorn-access-log", "workers"] as const satisfies readonly OptionName[];
-
-const SERVER = Object.keys(serveOptions).filter((name) => !(NOT_HERE as readonly string[]).includes(name));
-
-type CamelCase<Name extends string> = Name extends `${infer Head}-${infer Tail}`
+export type CamelCase<Name extends string> = Name extends `${infer Head}-${infer Tail}`
   ? `${Head}${Capitalize<CamelCase<Tail>>}`
   : Name;
-type Named<Name extends OptionName> = { readonly [Key in Name as CamelCase<Key>]?: Values[Key] | undefined };
+/** What has a form of its own is written in it; JSON is a value here, or its text. */
+type Value<T> = T extends KvTransferTime | ToolHabits ? string : T;
+export type Named<Name extends OptionName> = {
+  readonly [Key in Name as CamelCase<Key>]?: Value<Values[Key]> | undefined;
+};
 
 /** Scheduler, KV cache, and how long steps take; README.md lists the flags. */
 export type EngineOptions = Named<(typeof ENGINE)[number]>;
-/** The flags of `understudy serve`, but that the port is a free one unless given, and the log is silent. */
-export type ServerOptions = Named<Exclude<OptionName, (typeof NOT_HERE)[number]>> & {
-  /** vLLM's VLLM_SERVER_DEV_MODE: routes that pause, resume and reset caches. */
-  readonly devMode?: boolean | undefined;
-};
-
 /** Throws a TypeError in one line: an unknown option, a value that it does not take, or values that vLLM refuses together. */
 export function engineConfig(options: EngineOptions): ServeConfig {
-  return resolve(options, ENGINE, {});
+  return resolve(options, ENGINE, {}).config;
 }
 
-/** The same for a server. */
-export function serverConfig(options: ServerOptions): ServeConfig {
-  const { devMode = false, ...flags } = options;
-  return { ...resolve(flags, SERVER, { port: 0, "disable-uvicorn-access-log": true }), devMode };
-}
-
-function resolve(options: object, names: readonly string[], defaults: Values): ServeConfig {
+/** Options in camel case as the command line has them; `names` are those that there are. */
+export function resolve(
+  options: object,
+  names: readonly string[],
+  defaults: Values,
+): { readonly config: ServeConfig; readonly values: Values } {
   const values: Record<string, unknown> = { ...defaults };
   const said = new Map<string, Given>();
   for (const [key, value] of Object.entries(options)) {
     if (value === undefined) continue;
-    const name = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    const name = dashed(key);
     if (!names.includes(name))
       throw new TypeError(`${key}: no such option; there are ${names.map(camelCase).join(", ")}`);
     const option: Option = serveOptions[name as OptionName];
-    const texts = (Array.isArray(value) ? value : [value]).map(String);
+    const texts = option.arity === "list" ? textsOf(value) : [textOf(value)];
     values[name] = option.read(texts);
     if (values[name] === undefined)
       throw new TypeError(`${key}: takes ${option.accepts}, not ${JSON.stringify(value) ?? String(value)}`);
@@ -87,9 +78,18 @@ function resolve(options: object, names: readonly string[], defaults: Values): S
   }
   const made = serveConfig(values, said);
   if ("error" in made) throw new TypeError(made.error);
-  return made.config;
+  return { config: made.config, values };
 }
 
-function camelCase(name: string): string {
+/** A list's items; anything else is one item. */
+export const textsOf = (value: unknown): string[] => (Array.isArray(value) ? value : [value]).map(textOf);
+
+/** Objects and lists are JSON. */
+const textOf = (value: unknown): string =>
+  typeof value === "object" && value !== null ? JSON.stringify(value) : String(value);
+
+export const dashed = (key: string): string => key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+
+export function camelCase(name: string): string {
   return name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
 }

@@ -1,24 +1,30 @@
 /** A server in this process: Bun only. */
-
-import type { ServeConfig } from "../config/types.ts";
+import { refusalOf } from "../cli/serve.ts";
 import { whyNotShown } from "../metrics/bugs/shown.ts";
 import { createApp } from "../roles/create-app.ts";
 import { unwritable } from "../truth/log.ts";
-import { type ServerOptions, serverConfig } from "./options.ts";
 import { type Running, type Server, StartingServer } from "./server.ts";
+import { type ServerOptions, type ServerSetup, serverSetup, withOption } from "./server-options.ts";
 
 /** `understudy serve` on a free port, without a log. Throws a TypeError for a wrong option. */
 export function createServer(options: ServerOptions = {}): Server {
-  const config = serverConfig(options);
-  const why = whyNotShown(config);
+  const setup = serverSetup(options);
+  const why = whyNotShown(setup.config);
   if (why !== undefined) throw new TypeError(why);
-  return new StartingServer(start(config));
+  return new StartingServer(start(setup));
 }
 
-async function start(config: ServeConfig): Promise<Running> {
+async function start({ config, admin }: ServerSetup): Promise<Running> {
   const { truthLog } = config;
   const why = truthLog && unwritable(truthLog.file);
   if (why) throw new Error(`truthLog ${truthLog.file}: ${why}`);
-  const app = await createApp(config, { log: () => {} });
+  const app = await createApp(config, { log: () => {}, admin }).catch((error) => {
+    // As the command says it, which names the option.
+    const refused = refusalOf(config, error);
+    if (refused === undefined) throw error;
+    throw Object.assign(new Error(withOption(refused), { cause: error }), codeOf(error));
+  });
   return { url: app.url, close: () => app.close(config.shutdownTimeoutS) };
 }
+
+const codeOf = ({ code }: { readonly code?: string }) => (code === undefined ? {} : { code });

@@ -176,14 +176,14 @@ test.each<[string, Partial<EngineConfig>]>([
 
 test("flags of vllm serve that mean nothing here take their values along and are listed once", () => {
   const line =
-    "m --dtype auto -tp 2 --quantization=fp8 --trust-remote-code --no-enable-log-outputs --port 9 --chat-template x.jinja" +
+    "m --dtype auto -pp 2 --quantization=fp8 --trust-remote-code --no-enable-log-outputs --port 9 --chat-template x.jinja" +
     ' --speculative-config {"a":1} --speculative-config.model x -cc.mode=3 -O3 --hf-token --lora-target-modules a=b c=d --dtype half' +
     " --cudagraph_capture_sizes 1 2 4 --headless";
   const { config, ignored } = accepted(line);
   expect([config.model, config.port]).toEqual(["m", 9]);
   expect(ignored).toEqual([
     "--dtype",
-    "--tensor-parallel-size",
+    "--pipeline-parallel-size",
     "--quantization",
     "--trust-remote-code",
     "--enable-log-outputs",

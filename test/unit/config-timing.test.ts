@@ -5,7 +5,8 @@ import { parseTiming } from "../../src/config/parse-timing.ts";
 import { DEFAULT_PRESET, findPreset, presetNames } from "../../src/config/presets.ts";
 import { holdUs, type StepLoad, stepUs } from "../../src/config/timing.ts";
 import type { Timing } from "../../src/config/types.ts";
-import { engineConfig, serverConfig } from "../../src/library/options.ts";
+import { engineConfig } from "../../src/library/options.ts";
+import { serverSetup } from "../../src/library/server-options.ts";
 import { examples } from "./timing-examples.ts";
 
 const preset = (name: string) => findPreset(name)!.timing;
@@ -175,5 +176,5 @@ test.each([
     "linear: 4 ms a step, 0.02 ms a prompt token, 0.03 ms a sequence, jitter 0.1, Pareto tail of 0.01 with exponent 2",
   ],
 ])("the server says at its start how it is timed: %p", (options, line) => {
-  expect(banner(serverConfig(options), "http://127.0.0.1:8000", 1)).toContain(`\n  timing      ${line}\n`);
+  expect(banner(serverSetup(options).config, "http://127.0.0.1:8000", 1)).toContain(`\n  timing      ${line}\n`);
 });

@@ -2,8 +2,9 @@
 import { beforeAll, expect, test } from "bun:test";
 import { loadVocabulary } from "../../src/content/vocabulary.ts";
 import { createEngine, createServer, Engine, VirtualClock, WallClock } from "../../src/library/bun.ts";
-import type { EngineOptions, ServerOptions } from "../../src/library/options.ts";
+import type { EngineOptions } from "../../src/library/options.ts";
 import type { Run } from "../../src/library/run.ts";
+import type { ServerOptions } from "../../src/library/server-options.ts";
 import { eventually } from "../server.ts";
 
 const CONSTANT = "constant:ttft=200ms,itl=20ms";

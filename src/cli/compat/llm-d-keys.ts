@@ -48,7 +48,7 @@ const NO_EVENTS = "KV events are not published";
 const NO_MEDIA = "there is no encoder and there are no images";
 const NO_TOKENIZER = "the built-in vocabulary or --tokenizer DIR counts tokens";
 
-export const KEYS: Readonly<Record<string, Key>> = {
+const keys = {
   port: as("value", "port"),
   model: as("value", "model"),
   "served-model-name": as("list", "served-model-name"),
@@ -145,7 +145,10 @@ export const KEYS: Readonly<Record<string, Key>> = {
   skip_headers: ignored("switch"),
   skip_log_headers: ignored("switch"),
   log_backtrace_at: ignored("value"),
-};
+} as const satisfies Readonly<Record<string, Key>>;
+
+export type KeyName = keyof typeof keys;
+export const KEYS: Readonly<Record<string, Key>> = keys;
 
 /** Both `--x` and, of a toggle, `--no-x`. */
 export function keyOf(

@@ -1,0 +1,93 @@
+/**
+ * What may a program say of its server? The flags of `understudy serve` in camel case; with `compat` also those of the other
+ * stand-in, read as that command reads them.
+ */
+import { KEYS, type KeyName } from "../cli/compat/llm-d-keys.ts";
+import { LiveOptions } from "../cli/live-options.ts";
+import type { Option } from "../cli/option.ts";
+import { type OptionName, serveOptions } from "../cli/options.ts";
+import { resolveServeConfig } from "../cli/serve-options.ts";
+import type { ServeConfig } from "../config/types.ts";
+import type { Admin } from "../live-settings.ts";
+import { type CamelCase, camelCase, dashed, type Named, resolve, textsOf } from "./options.ts";
+
+const NO_LOG = "a server of the library writes no log";
+/** Flags that have no meaning here, and why. */
+const NOT_HERE = {
+  config: "a file of options belongs to the command line",
+  "disable-uvicorn-access-log": NO_LOG,
+  "enable-log-requests": NO_LOG,
+  "uvicorn-log-level": NO_LOG,
+  workers: "a server of the library is one process",
+} as const satisfies { readonly [Name in OptionName]?: string };
+type NotHere = keyof typeof NOT_HERE;
+
+const SERVER = Object.keys(serveOptions).filter((name) => !Object.hasOwn(NOT_HERE, name));
+
+type ForeignValue = string | number | boolean | readonly (string | number)[];
+
+/** The flags of `understudy serve`, but that the port is a free one unless given, and the log is silent. */
+export type ServerOptions = Named<Exclude<OptionName, NotHere>> & {
+  /** vLLM's VLLM_SERVER_DEV_MODE: routes that pause, resume and reset caches. */
+  readonly devMode?: boolean | undefined;
+} & {
+  /** Only with `compat`: the other stand-in's own flags. */
+  readonly [Key in Exclude<KeyName, OptionName | "v"> as CamelCase<Key>]?: ForeignValue | undefined;
+};
+
+export interface ServerSetup {
+  readonly config: ServeConfig;
+  /** With `adminKey`: who may change the running server. */
+  readonly admin?: Admin;
+}
+
+/** Throws a TypeError in one line: an unknown option, a value that it does not take, or values that vLLM refuses together. */
+export function serverSetup(options: ServerOptions): ServerSetup {
+  const { devMode = false, ...flags } = options;
+  for (const [key, value] of Object.entries(flags)) {
+    const name = dashed(key);
+    if (value !== undefined && Object.hasOwn(NOT_HERE, name))
+      throw new TypeError(`${key}: no such option here; ${NOT_HERE[name as NotHere]}`);
+  }
+  const { config, values, latencies } =
+    flags.compat === undefined
+      ? { ...resolve(flags, SERVER, { port: 0, "disable-uvicorn-access-log": true }), latencies: undefined }
+      : resolveForeign(flags);
+  const key = values["admin-key"];
+  const served = { ...config, devMode };
+  return key === undefined
+    ? { config: served }
+    : { config: served, admin: { key, options: new LiveOptions(values, latencies) } };
+}
+
+/** As a command line, which is where the other stand-in's flags are understood. It listens on all interfaces; a test's server does not. */
+function resolveForeign(flags: object) {
+  const said = Object.entries(flags).filter(([, value]) => value !== undefined);
+  const argv = said.flatMap(([key, value]) => argvOf(key, dashed(key), value));
+  const quiet = ["--host=127.0.0.1", "--port=0", "--disable-uvicorn-access-log"];
+  const resolved = resolveServeConfig([...quiet, ...argv], {}, () => {
+    throw new Error("no file is read");
+  });
+  if ("error" in resolved) throw new TypeError(withOption(resolved.error));
+  if ("help" in resolved) throw new TypeError("help: no such option");
+  return resolved;
+}
+
+/** A line that begins with a flag begins with the option. */
+export const withOption = (line: string): string => line.replace(/^--([a-z-]+)/, (_, name: string) => camelCase(name));
+
+function argvOf(key: string, name: string, value: unknown): readonly string[] {
+  const foreign = Object.hasOwn(KEYS, name) ? KEYS[name]! : undefined;
+  if (foreign === undefined && !SERVER.includes(name))
+    throw new TypeError(`${key}: no such option, neither of understudy serve nor of llm-d-inference-sim`);
+  if (foreign !== undefined && "unsupported" in foreign.fate)
+    throw new TypeError(`${key}: not supported; ${foreign.fate.unsupported}`);
+  const option: Option | undefined = serveOptions[name as OptionName];
+  const takes = foreign?.takes ?? option!.arity;
+  const texts = textsOf(value);
+  if (takes === "list") return texts.length === 0 ? [] : [`--${name}`, ...texts];
+  if (takes !== "switch" && takes !== "toggle") return [`--${name}=${texts.join(" ")}`];
+  if (typeof value !== "boolean") throw new TypeError(`${key}: takes true or false, not ${JSON.stringify(value)}`);
+  if (foreign !== undefined) return [`--${name}=${value}`];
+  return value ? [`--${name}`] : takes === "toggle" ? [`--no-${name}`] : [];
+}
