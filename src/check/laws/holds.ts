@@ -44,7 +44,7 @@ const KNOWN_BUGS: readonly KnownBug[] = [
   {
     law: "V25",
     versions: ["V0"],
-    thread: "vllm#8115: V0 observes a first token again for each chunk of a prompt, and after a preemption",
+    thread: "vllm#8115: V0 may show more first tokens than requests (8060 against 3918 there)",
   },
 ];
 
