@@ -271,8 +271,6 @@ export enum Total {
   Submitted,
   /** Preemptions that outputs have told of: vLLM counts them with the request's next output. */
   PreemptionsTold,
-  /** Rows that were taken out of a plan again, since their request lost its blocks in it. */
-  RowsUndone,
   Count,
 }
 

@@ -267,7 +267,6 @@ function undo(slot: i32): void {
     rowFlags[at] = rowFlags[at + 1];
   }
   noteUndone(handle);
-  count(Total.RowsUndone, 1);
 }
 
 function admitWaiting(now: f64, threshold: i32, deferPrefills: bool): void {

@@ -97,8 +97,6 @@ export const ENGINE_NUMBERS = {
   preemptionsTold: total(Total.PreemptionsTold),
   /** Aborts that the engine decided (a pause); the other aborts are clients that left. */
   abortedByEngine: total(Total.FinishedEngineAbort),
-  /** Rows of a plan that were taken out of it again. */
-  rowsUndone: toldTotal(Total.RowsUndone),
   prefixQueries: toldTotal(Total.PrefixQueries),
   prefixHits: toldTotal(Total.PrefixHits),
   /** Lookups for preempted requests that came back: vLLM keeps them apart and shows them nowhere. */
