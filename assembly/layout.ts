@@ -335,8 +335,6 @@ export enum Submit {
   QueuedUs,
   /** Stop ids in the input buffer, behind the prompt. */
   Stops,
-  /** Enters the draws of its text beside the seed. */
-  SeedSalt,
   Count,
 }
 

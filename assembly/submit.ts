@@ -92,7 +92,7 @@ export function submit(): i32 {
   row(slot).maxTokens = maxTokens;
   row(slot).minTokens = wordOf(Submit.MinTokens);
   row(slot).eosAt = eosAt;
-  row(slot).seed = wordOf(Submit.Seed) ^ wordOf(Submit.SeedSalt);
+  row(slot).seed = wordOf(Submit.Seed);
   priority[slot] = wordOf(Submit.Priority);
   lora[slot] = adapter;
   row(slot).flags = stops > 0 ? flags | SUBMIT_STOPS : flags;

@@ -66,7 +66,6 @@ export function coreRequest(generation: Generation, unread: boolean, order: numb
     eosAt: noEos ? 0 : Math.max(end, end === 0 ? 0 : minTokens + 1),
     stopTokenIds: generation.stopTokenIds,
     seed: generation.seed | 0,
-    seedSalt: generation.adapter ?? 0,
     priority: Math.max(-PRIORITY_MAX, Math.min(PRIORITY_MAX, generation.priority)),
     adapter: generation.adapter ?? 0,
     saltLo: salt.lo,
