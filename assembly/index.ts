@@ -93,41 +93,9 @@ function takeAll(): void {
   takeVerify();
 }
 
-/** A new request, its prompt and stop ids in the input buffer; its handle or NONE (full). See submit.ts for the arguments. */
-export function submit(
-  tokens: i32,
-  promptWords: i32,
-  stops: i32,
-  limit: i32,
-  least: i32,
-  planned: i32,
-  seed: i32,
-  priority: i32,
-  adapter: i32,
-  saltLo: i32,
-  saltHi: i32,
-  flags: i32,
-  order: f64,
-  arrivedUs: f64,
-  queuedUs: f64,
-): i32 {
-  const handle = submitRequest(
-    tokens,
-    promptWords,
-    stops,
-    limit,
-    least,
-    planned,
-    seed,
-    priority,
-    adapter,
-    saltLo,
-    saltHi,
-    flags,
-    order,
-    arrivedUs,
-    queuedUs,
-  );
+/** The new request that the input buffer and the row of Submit describe; its handle or NONE (full). */
+export function submit(): i32 {
+  const handle = submitRequest();
   check();
   return handle;
 }

@@ -1,8 +1,7 @@
-// Which numbers do the core and its readers agree on?
-// Read by two compilers: asc builds the core from it, tsc reads memory through it. Constants and enums only.
-// A change of order changes ABI.
+// Which numbers do the core and its readers agree on? Read by two compilers: asc builds the core from it, tsc reads memory
+// through it. Constants and enums only. A change of order changes ABI.
 
-export const ABI: i32 = 9;
+export const ABI: i32 = 10;
 export const NONE: i32 = -1;
 
 /** Requests that may exist at once, waiting ones included; a handle is generation << SLOT_BITS | slot. */
@@ -188,13 +187,12 @@ export enum Word {
   PlanRequests,
   BlocksFreeLeast,
   CoastAt,
+  /** What `submit` reads, doubles: see Submit. */
+  SubmitAt,
   Count,
 }
 
-/**
- * A request's row, words of 32 bits; the first two fields have 64. What a step of plain decodes touches fills the first
- * cache line. `InFlight` and `Placeholders` are also moved as one word of 64.
- */
+/** A request's row, words of 32 bits, the first two fields have 64; a plain decode touches the first cache line alone (slots.ts). */
 export const ROW_BYTES: i32 = 128;
 export enum Field {
   OpenHash,
@@ -315,6 +313,31 @@ export const OUT_FEED: i32 = 32;
 /** Flags of a planned row: bit 0 = yields a token; above it the number of blocks the row took. */
 export const ROW_SAMPLES: i32 = 1;
 
+/** What `submit` takes besides the input buffer, doubles that TypeScript writes before the call; times in microseconds. */
+export enum Submit {
+  /** Words of the prompt in the input buffer: token ids, or with SUBMIT_HASHED (lo, hi) of the full blocks' hashes. */
+  PromptWords,
+  PromptTokens,
+  MaxTokens,
+  MinTokens,
+  /** Output position of the end-of-sequence id, 0 for never. */
+  EosAt,
+  Seed,
+  Priority,
+  /** Number of its LoRA adapter, 0 for none. */
+  Adapter,
+  SaltLo,
+  SaltHi,
+  Flags,
+  /** Decides between equal priority and arrival, as the request id does in the real engine; unique. */
+  Order,
+  ArrivalUs,
+  QueuedUs,
+  /** Stop ids in the input buffer, behind the prompt. */
+  Stops,
+  Count,
+}
+
 /** Flags of `submit`. */
 export const SUBMIT_FED: i32 = 1;
 export const SUBMIT_SKIP_READING: i32 = 2;
@@ -365,11 +388,9 @@ export enum Histogram {
 /** Bounds that one histogram may have; its bounds, then one bucket more than bounds, lie at histogram * HISTOGRAM_WIDTH. */
 export const HISTOGRAM_WIDTH: i32 = 64;
 
-/**
- * Beside its printed buckets each histogram counts finely, for percentiles: whole values below 2^FINE_BITS each have a
- * bucket, above it each power of two has 2^FINE_BITS of equal width, so that a bucket's middle is within 0.4 % of its
- * values. The last bucket takes 2^FINE_TOP and more. Its counts lie at histogram * FINE_WIDTH.
- */
+// Beside its printed buckets each histogram counts finely, for percentiles: whole values below 2^FINE_BITS each have a bucket,
+// above it each power of two has 2^FINE_BITS of equal width: a bucket's middle is within 0.4 % of its values. The last one
+// takes 2^FINE_TOP and more. Its counts lie at histogram * FINE_WIDTH.
 export const FINE_BITS: i32 = 7;
 export const FINE_TOP: i32 = 47;
 export const FINE_WIDTH: i32 = 5248; // (FINE_TOP - FINE_BITS + 1) << FINE_BITS

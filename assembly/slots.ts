@@ -5,7 +5,7 @@ import { column, columnF } from "./column";
 import { setAddress, setWord } from "./header";
 import { FEED, Field, GENERATIONS, NONE, ROW_BYTES, SLOT_BITS, SLOTS, Status, Word } from "./layout";
 
-/** One request, fields in the order of Field; the compiler checks both ends and the pair. */
+/** One request, fields in the order of Field, as the checks below hold; `inFlight` and `placeholders` are also moved as one word of 64 bits. */
 @unmanaged
 export class Row {
   /** Hash of the open block so far: parent and the tokens folded in. */

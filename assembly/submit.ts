@@ -1,4 +1,5 @@
-// How does a request come in? Its prompt stands in the input buffer: token ids, or the hashes of its full blocks.
+// How does a request come in? Its prompt stands in the input buffer: token ids, or the hashes of its full blocks; its
+// numbers stand in a row of doubles, in the order of Submit.
 import { moveAdapter } from "./adapters";
 import { appendHash, detachedPage, linkDetached, reserve, setDetachedWord } from "./arena";
 import { column } from "./column";
@@ -17,6 +18,7 @@ import {
   SUBMIT_HASHED,
   SUBMIT_STOPS,
   SUBMIT_UNREAD,
+  Submit,
   Total,
   Word,
 } from "./layout";
@@ -45,39 +47,37 @@ export function takeInput(): void {
 }
 export function publishInput(): void {
   setAddress(Word.InputAt, changetype<usize>(input));
+  setAddress(Word.SubmitAt, given);
 }
 
-/**
- * A new request at the back of the queue; its handle, or NONE when slots or arena are full (nothing is kept then).
- * `order` decides between equal priority and arrival, as the request id does in the real engine.
- * `input` holds `promptWords` words of prompt, then `stops` stop ids; `requestFlags` are SUBMIT_* bits.
- */
-export function submit(
-  tokens: i32,
-  promptWords: i32,
-  stops: i32,
-  limit: i32,
-  least: i32,
-  planned: i32,
-  requestSeed: i32,
-  requestPriority: i32,
-  adapter: i32,
-  saltLo: i32,
-  saltHi: i32,
-  requestFlags: i32,
-  order: f64,
-  arrived: f64,
-  queued: f64,
-): i32 {
-  assert(tokens > 0 && limit > 0 && promptWords + stops <= inputLength, "malformed submission");
+const given = memory.data(Submit.Count << 3, 8);
+
+function numberOf(field: Submit): f64 {
+  return load<f64>(given + ((<usize>field) << 3));
+}
+/** The low 32 bits, as JavaScript takes a number for an integer of so many. */
+function wordOf(field: Submit): i32 {
+  return <i32>(<i64>numberOf(field));
+}
+
+/** The request of `given` and `input` at the back of the queue; its handle, or NONE when slots or arena are full (nothing is kept then). */
+export function submit(): i32 {
+  const tokens = wordOf(Submit.PromptTokens);
+  const promptWords = wordOf(Submit.PromptWords);
+  const stops = wordOf(Submit.Stops);
+  const maxTokens = wordOf(Submit.MaxTokens);
+  const eosAt = wordOf(Submit.EosAt);
+  const adapter = wordOf(Submit.Adapter);
+  const flags = wordOf(Submit.Flags);
+  assert(tokens > 0 && maxTokens > 0 && promptWords + stops <= inputLength, "malformed submission");
   assert(adapter >= 0 && adapter < ADAPTERS, "an adapter's number is too large");
   assert(
-    (requestFlags & SUBMIT_UNREAD) === 0 || ((requestFlags & SUBMIT_HASHED) !== 0 && stops === 0),
+    (flags & SUBMIT_UNREAD) === 0 || ((flags & SUBMIT_HASHED) !== 0 && stops === 0),
     "only hashed requests without stop ids can be unread",
   );
   const slot = acquireSlot();
   if (slot === NONE) return NONE;
-  const longest = planned > 0 && planned < limit ? planned : limit;
+  const longest = eosAt > 0 && eosAt < maxTokens ? eosAt : maxTokens;
   // Two more: asynchronous scheduling may plan one token past the end before it learns of it.
   const most = min(<i64>tokens + <i64>longest + 2, <i64>maxModelLen + 1);
   const stopPages = (stops + PAGE_BLOCKS - 1) >> PAGE_BITS;
@@ -89,22 +89,25 @@ export function submit(
   }
   row(slot).status = Status.Waiting;
   row(slot).prompt = tokens;
-  row(slot).maxTokens = limit;
-  row(slot).minTokens = least;
-  row(slot).eosAt = planned;
-  row(slot).seed = requestSeed;
-  priority[slot] = requestPriority;
+  row(slot).maxTokens = maxTokens;
+  row(slot).minTokens = wordOf(Submit.MinTokens);
+  row(slot).eosAt = eosAt;
+  row(slot).seed = wordOf(Submit.Seed);
+  priority[slot] = wordOf(Submit.Priority);
   lora[slot] = adapter;
-  row(slot).flags = stops > 0 ? requestFlags | SUBMIT_STOPS : requestFlags;
-  row(slot).lastOutput = min(limit, maxModelLen - tokens);
-  arrivalUs[slot] = arrived;
-  queuedUs[slot] = queued;
-  sequence[slot] = order;
-  if (prefixCaching) hashPrompt(slot, tokens, promptWords, rootHash(adapter, saltLo, saltHi));
+  row(slot).flags = stops > 0 ? flags | SUBMIT_STOPS : flags;
+  row(slot).lastOutput = min(maxTokens, maxModelLen - tokens);
+  arrivalUs[slot] = numberOf(Submit.ArrivalUs);
+  queuedUs[slot] = numberOf(Submit.QueuedUs);
+  sequence[slot] = numberOf(Submit.Order);
+  if (prefixCaching) {
+    const root = rootHash(adapter, wordOf(Submit.SaltLo), wordOf(Submit.SaltHi));
+    hashPrompt(slot, tokens, promptWords, root);
+  }
   keepStops(slot, promptWords, stops);
   pushWaiting(slot);
   moveAdapter(slot, 0, 1);
-  if ((requestFlags & SUBMIT_BLOCKED) !== 0) setDeferred(slot, 1);
+  if ((flags & SUBMIT_BLOCKED) !== 0) setDeferred(slot, 1);
   count(Total.Submitted, 1);
   return handleOf(slot);
 }

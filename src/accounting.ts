@@ -1,6 +1,6 @@
 /** What happened outside the core? Every generation request is counted exactly once by its outcome. */
 import { ALL_SECONDS } from "./config/http-counts.ts";
-import { FRONT_NAMES, type FRONT_NUMBERS, type NumbersOf } from "./engine/numbers.ts";
+import { FRONT_NAMES, numbersOf } from "./engine/numbers.ts";
 import type { FrontSnapshot, FrontView, HttpView, Outcome } from "./engine/types.ts";
 
 const NO_HTTP: HttpView = {
@@ -63,8 +63,7 @@ export class Accounts implements FrontView {
     const { routes, duration } = this.http;
     const { bounds, buckets, sum, count } = duration;
     const http = { routes: Array.from(routes), duration: { bounds, buckets: Array.from(buckets), sum, count } };
-    const numbers = Object.fromEntries(FRONT_NAMES.map((name) => [name, this[name]]));
-    return { ...(numbers as unknown as NumbersOf<typeof FRONT_NUMBERS>), outcomes: { ...this.outcomes }, http };
+    return { ...numbersOf(this, FRONT_NAMES), outcomes: { ...this.outcomes }, http };
   }
 }
 

@@ -1,6 +1,7 @@
 /** A batch that decodes and does nothing else, as a running server's does between two arrivals: steps to be timed. */
 import { NONE, Word } from "../../assembly/layout.ts";
-import { type Batch, PLAIN } from "../../src/engine/batch.ts";
+import type { Batch } from "../../src/engine/batch.ts";
+import { PLAIN } from "../../src/engine/core-request.ts";
 
 /** Prompts of 16 to 31 tokens: a request's block is full in another step than its neighbour's. */
 const PROMPT_TOKENS = 16;

@@ -5,7 +5,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import type { EngineConfig } from "../config/types.ts";
 import type { AnswerTables } from "../content/answers.ts";
-import { ADD_FIELDS, type Command, type JournalText } from "../engine/journal.ts";
+import { REQUEST_NUMBERS, SUBMIT_NAMES } from "../engine/core-request.ts";
+import type { Command, JournalText } from "../engine/journal.ts";
 import { repeat } from "../engine/repeat.ts";
 import type { EngineSnapshot } from "../engine/types.ts";
 
@@ -39,7 +40,7 @@ export function writeCrash(
 ): string {
   const file = `understudy-crash-${process.pid}.json`;
   const { message, stack } = error;
-  const about = { crash: SCHEMA, version, error: message, stack, eosId, engine, addFields: ADD_FIELDS, snapshots };
+  const about = { crash: SCHEMA, version, error: message, stack, eosId, engine, addFields: SUBMIT_NAMES, snapshots };
   // A line for each command: the file is read by people, too.
   const texts = journals.map(
     ({ commands, ...rest }) =>
@@ -103,6 +104,6 @@ export function repeatCrash(
 }
 
 function shown({ call, numbers }: Command): string {
-  const told = call === "add" ? ADD_FIELDS.map((field, i) => `${field} ${numbers[i + 1]}`) : numbers;
+  const told = call === "add" ? REQUEST_NUMBERS.map(({ name, at }) => `${name} ${numbers[at]}`) : numbers;
   return `${call}(${told.join(", ")})`;
 }

@@ -22,23 +22,7 @@ export interface CoreExports {
   configAt(): number;
   bytesNeeded(): number;
   init(): void;
-  submit(
-    tokens: number,
-    promptWords: number,
-    stops: number,
-    limit: number,
-    least: number,
-    planned: number,
-    seed: number,
-    priority: number,
-    adapter: number,
-    saltLo: number,
-    saltHi: number,
-    flags: number,
-    order: number,
-    arrivedUs: number,
-    queuedUs: number,
-  ): number;
+  submit(): number;
   feed(handle: number, ids: number): number;
   unblock(handle: number): number;
   close(handle: number, reason: number, tokens: number, nowUs: number): number;

@@ -14,6 +14,7 @@ import {
   PAGES,
   ROW_BYTES,
   SLOTS,
+  Submit,
   Total,
   Word,
 } from "../../assembly/layout.ts";
@@ -42,6 +43,8 @@ export class CoreViews {
   readonly scheduledUs: Float64Array;
   /** What `coast` is given and gives. */
   readonly coast: Float64Array;
+  /** The numbers of the request that `submit` is called for. */
+  readonly submit: Float64Array;
   /** The input buffer: prompts, stop ids, fed ids. */
   readonly input: Int32Array;
 
@@ -68,6 +71,7 @@ export class CoreViews {
     this.createdPrompt = column(Word.CreatedPromptAt);
     this.deferred = column(Word.DeferredAt);
     this.scheduledUs = new Float64Array(buffer, at(Word.ScheduledAt), SLOTS);
+    this.submit = new Float64Array(buffer, at(Word.SubmitAt), Submit.Count);
     this.input = column(Word.InputAt, this.#lengthOf(Word.InputAt));
   }
 

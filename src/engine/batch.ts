@@ -2,49 +2,12 @@
  * Which calls make up the life of a batch? The only place that calls the core's `schedule` and `update`:
  * the live loop, replay and the golden runner all go through here, so there is no second scheduler.
  */
-import { Coast, NONE, type Pause, type Reason, SUBMIT_FED, Word } from "../../assembly/layout.ts";
+import { Coast, NONE, type Pause, type Reason, SUBMIT_FED, Submit, Word } from "../../assembly/layout.ts";
 import type { Core } from "../core/core.ts";
+import { type CoreRequest, REQUEST_NUMBERS } from "./core-request.ts";
 import type { Journal } from "./journal.ts";
 import { LastPlan } from "./last-plan.ts";
 import { type Pace, paceSetup } from "./setup.ts";
-
-/** A request as the core takes it: numbers only. */
-export interface CoreRequest {
-  /** Token ids, or with SUBMIT_HASHED the words (lo, hi) of the full blocks' hashes. */
-  readonly prompt: ArrayLike<number>;
-  readonly promptTokens: number;
-  readonly maxTokens: number;
-  readonly minTokens: number;
-  /** Output position of the end-of-sequence id, 0 for never. */
-  readonly eosAt: number;
-  readonly stopTokenIds: readonly number[];
-  readonly seed: number;
-  readonly priority: number;
-  /** Adapter number, 0 for none. */
-  readonly adapter: number;
-  readonly saltLo: number;
-  readonly saltHi: number;
-  /** SUBMIT_* bits. */
-  readonly flags: number;
-  /** Decides between equal priority and arrival, as the request id does in the real engine; unique. */
-  readonly order: number;
-  readonly arrivalUs: number;
-  readonly queuedUs: number;
-  /** With SUBMIT_FED: the first ids, at most FEED. */
-  readonly fed?: ArrayLike<number>;
-}
-
-/** What a request has that asks for nothing special. */
-export const PLAIN = {
-  minTokens: 0,
-  eosAt: 0,
-  stopTokenIds: [],
-  priority: 0,
-  adapter: 0,
-  saltLo: 0,
-  saltHi: 0,
-  flags: 0,
-} as const satisfies Partial<CoreRequest>;
 
 /** Steps of one coast: some milliseconds, after which others have their turn. */
 const COAST_MOST = 4096;
@@ -74,26 +37,16 @@ export class Batch {
   add(request: CoreRequest, queuedUs = request.queuedUs): number {
     const { exports, views } = this.core;
     const { prompt, stopTokenIds, fed } = request;
-    this.#journal?.add(request, queuedUs);
+    const row = views.submit;
+    for (const { name, at } of REQUEST_NUMBERS) row[at] = request[name];
+    row[Submit.PromptWords] = prompt.length;
+    row[Submit.Stops] = stopTokenIds.length;
+    row[Submit.QueuedUs] = queuedUs;
+    if (fed) row[Submit.Flags] = request.flags | SUBMIT_FED;
+    this.#journal?.add(row, prompt, stopTokenIds);
     views.input.set(prompt);
     if (stopTokenIds.length > 0) views.input.set(stopTokenIds, prompt.length);
-    const handle = exports.submit(
-      request.promptTokens,
-      prompt.length,
-      stopTokenIds.length,
-      request.maxTokens,
-      request.minTokens,
-      request.eosAt,
-      request.seed,
-      request.priority,
-      request.adapter,
-      request.saltLo,
-      request.saltHi,
-      fed ? request.flags | SUBMIT_FED : request.flags,
-      request.order,
-      request.arrivalUs,
-      queuedUs,
-    );
+    const handle = exports.submit();
     this.#journal?.added(handle);
     if (handle !== NONE && fed) this.feed(handle, fed);
     return handle;

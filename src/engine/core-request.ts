@@ -1,4 +1,4 @@
-/** What does the core get of a generation? Numbers only; rules on ends and scripts are resolved here. */
+/** What does the core get of a generation? Numbers by the names of its `Submit`; rules on ends and scripts are resolved here. */
 import {
   FEED,
   SUBMIT_BLOCKED,
@@ -8,10 +8,44 @@ import {
   SUBMIT_IGNORE_EOS,
   SUBMIT_SKIP_READING,
   SUBMIT_UNREAD,
+  Submit,
 } from "../../assembly/layout.ts";
-import type { CoreRequest } from "./batch.ts";
 import { saltWords } from "./salt.ts";
 import type { Generation } from "./types.ts";
+
+/** The core's names with a small first letter. */
+type SubmitName = Uncapitalize<Exclude<keyof typeof Submit, "Count">>;
+/** Those that follow from the lists. */
+type Length = "promptWords" | "stops";
+
+/** Names of the row that the core reads, in its order. */
+export const SUBMIT_NAMES = Object.keys(
+  Object.fromEntries(
+    Array.from({ length: Submit.Count }, (_, at) => [Submit[at]![0]!.toLowerCase() + Submit[at]!.slice(1), at]),
+  ),
+) as SubmitName[];
+
+/** A request as the core takes it: the numbers of `Submit`, and lists. */
+export interface CoreRequest extends Readonly<Record<Exclude<SubmitName, Length>, number>> {
+  /** Token ids, or with SUBMIT_HASHED the words (lo, hi) of the full blocks' hashes. */
+  readonly prompt: ArrayLike<number>;
+  readonly stopTokenIds: readonly number[];
+  /** The first ids of a script, at most FEED. */
+  readonly fed?: ArrayLike<number>;
+}
+
+/** The names that a `CoreRequest` has numbers for, and their places in the row. */
+export const REQUEST_NUMBERS = SUBMIT_NAMES.flatMap((name, at) =>
+  name === "promptWords" || name === "stops" ? [] : [{ name, at }],
+);
+
+/** What every request says of itself. */
+type Own = "promptTokens" | "maxTokens" | "seed" | "order" | "arrivalUs" | "queuedUs";
+/** What a request has that asks for nothing special: 0 wherever nothing is said. */
+export const PLAIN = {
+  ...Object.fromEntries(REQUEST_NUMBERS.map(({ name }) => [name, 0])),
+  stopTokenIds: [],
+} as unknown as Omit<CoreRequest, Own | "prompt" | "fed">;
 
 /** vLLM's priorities have 64 bits, the core's 32: beyond this they are equal. */
 const PRIORITY_MAX = 2 ** 31 - 1;

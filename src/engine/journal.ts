@@ -2,30 +2,13 @@
  * What was the core told last? Every call that changes what it decides, with its input, in memory of a fixed size; the oldest go first.
  * Written per request and per step, never per token. Read once, when an invariant broke (`repeat.ts`, `cli/crash.ts`).
  */
-import { Field, NONE, SLOT_BITS, SLOTS, Status, SUBMIT_FED, SUBMIT_HASHED } from "../../assembly/layout.ts";
+import { Field, NONE, SLOT_BITS, SLOTS, Status, SUBMIT_HASHED, Submit } from "../../assembly/layout.ts";
 import type { Core } from "../core/core.ts";
-import type { CoreRequest } from "./batch.ts";
+import { type CoreRequest, REQUEST_NUMBERS } from "./core-request.ts";
 
-/** The calls of `Batch`. A command has their arguments as numbers; `add` those that `requestOf` reads. */
+/** The calls of `Batch`. A command has their arguments as numbers; `add` the row of `Submit`. */
 export const CALLS = ["add", "feed", "unblock", "plan", "take", "close", "flush", "pause", "resetPrefixCache"] as const;
 export type Call = (typeof CALLS)[number];
-
-/** Numbers of an `add`, behind the length of its prompt's list. */
-export const ADD_FIELDS = [
-  "promptTokens",
-  "maxTokens",
-  "minTokens",
-  "eosAt",
-  "seed",
-  "priority",
-  "adapter",
-  "saltLo",
-  "saltHi",
-  "flags",
-  "order",
-  "arrivalUs",
-  "queuedUs",
-] as const satisfies readonly (keyof CoreRequest)[];
 
 export interface Command {
   readonly call: Call;
@@ -102,27 +85,13 @@ export class Journal {
     return at;
   }
 
-  /** `queuedUs` is known only now. Its numbers are those of ADD_FIELDS, behind the length of its prompt's list; fed ids are not in it: a `feed` follows. */
-  add(request: CoreRequest, queuedUs: number): void {
-    const { prompt, stopTokenIds } = request;
+  /** `row`: what `submit` is given, the numbers of the command. Fed ids are not in it: a `feed` follows. */
+  add(row: Float64Array, prompt: ArrayLike<number>, stopTokenIds: readonly number[]): void {
     const words = prompt.length + stopTokenIds.length;
     const keeps = words <= this.#words.length;
-    this.#begin("add", 1 + ADD_FIELDS.length, keeps ? words : -1);
+    this.#begin("add", row.length, keeps ? words : -1);
     this.#addAt = this.#to - HEAD;
-    this.#put(prompt.length);
-    this.#put(request.promptTokens);
-    this.#put(request.maxTokens);
-    this.#put(request.minTokens);
-    this.#put(request.eosAt);
-    this.#put(request.seed);
-    this.#put(request.priority);
-    this.#put(request.adapter);
-    this.#put(request.saltLo);
-    this.#put(request.saltHi);
-    this.#put(request.fed ? request.flags | SUBMIT_FED : request.flags);
-    this.#put(request.order);
-    this.#put(request.arrivalUs);
-    this.#put(queuedUs);
+    for (let i = 0; i < row.length; i++) this.#put(row[i]!);
     if (!keeps) return;
     this.#keep(prompt);
     this.#keep(stopTokenIds);
@@ -210,9 +179,10 @@ export class Journal {
 }
 
 /** What `add` was given; where `words` are missing, a prompt that is equal to no other. */
-export function requestOf({ numbers: [promptWords = 0, ...values], words }: Command): CoreRequest {
-  const fields = Object.fromEntries(ADD_FIELDS.map((field, i) => [field, values[i]!]));
-  const request = fields as unknown as Pick<CoreRequest, (typeof ADD_FIELDS)[number]>;
+export function requestOf({ numbers, words }: Command): CoreRequest {
+  const fields = Object.fromEntries(REQUEST_NUMBERS.map(({ name, at }) => [name, numbers[at] ?? 0]));
+  const request = fields as unknown as Pick<CoreRequest, (typeof REQUEST_NUMBERS)[number]["name"]>;
+  const promptWords = numbers[Submit.PromptWords] ?? 0;
   return {
     ...request,
     flags: words === null ? request.flags | SUBMIT_HASHED : request.flags,

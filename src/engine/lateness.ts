@@ -1,7 +1,7 @@
 /** How punctual is the loop? Counts how late each step's writing began, how long it took, and every re-base of the clock. */
 import { LOOP_BOUNDS } from "../config/buckets.ts";
 import { LATE_US } from "./causes.ts";
-import { LOOP_HISTOGRAMS } from "./numbers.ts";
+import { LOOP_HISTOGRAMS, LOOP_NAMES, numbersOf } from "./numbers.ts";
 import type { HistogramSnapshot, HistogramView, LoopSnapshot, LoopView } from "./types.ts";
 
 class Counts implements HistogramView {
@@ -77,11 +77,9 @@ export class Lateness implements LoopView {
   }
 
   snapshot(): LoopSnapshot {
-    const { clockRebasedSeconds, stepsLate } = this;
     const histograms = Object.fromEntries(LOOP_HISTOGRAMS.map((name) => [name, this[name].snapshot()]));
     return {
-      clockRebasedSeconds,
-      stepsLate,
+      ...numbersOf(this, LOOP_NAMES),
       ...(histograms as Record<(typeof LOOP_HISTOGRAMS)[number], HistogramSnapshot>),
     };
   }

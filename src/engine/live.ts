@@ -1,6 +1,7 @@
 /** What does an engine remember of one generation, from submission to its end? */
 import { FEED, FEED_HALF, NONE, Reason } from "../../assembly/layout.ts";
-import type { Batch, CoreRequest } from "./batch.ts";
+import type { Batch } from "./batch.ts";
+import type { CoreRequest } from "./core-request.ts";
 import type { Engine } from "./engine.ts";
 import type { Trail } from "./observer.ts";
 import type { Passage } from "./passage.ts";

@@ -21,6 +21,13 @@ export type NumbersOf<Table extends Readonly<Record<string, Counted>>> = { reado
 /** The names of a table, in its order. */
 export const namesIn = <Name extends string>(table: Readonly<Record<Name, unknown>>) => Object.keys(table) as Name[];
 
+/** Those numbers of a view, copied. */
+export function numbersOf<Name extends string>(view: Readonly<Record<Name, number>>, names: readonly Name[]) {
+  const copy = {} as Record<Name, number>;
+  for (const name of names) copy[name] = view[name];
+  return copy;
+}
+
 /** Where an engine's numbers stand. */
 export interface NumberSources {
   /** The core's `Word`s: as they stand, or as the last update left them. */
@@ -122,12 +129,14 @@ const UNITS: Readonly<Record<HistogramName, number>> = {
   longestChoice: COUNT,
 };
 
-/** The core's histograms in memory order: `Histogram` of its layout, with a small first letter. */
-export const HISTOGRAMS = Array.from({ length: Histogram.Count }, (_, at) => {
-  const inCore = Histogram[at]!;
-  const name = (inCore[0]!.toLowerCase() + inCore.slice(1)) as HistogramName;
-  return { name, unit: UNITS[name] };
-});
+/** The name in the core's `Histogram`: with a large first letter. */
+const inCore = (name: HistogramName) =>
+  Histogram[`${name[0]!.toUpperCase()}${name.slice(1)}` as keyof typeof Histogram];
+
+/** The core's histograms, in memory order. */
+export const HISTOGRAMS = namesIn(UNITS)
+  .map((name) => ({ name, unit: UNITS[name] }))
+  .sort((a, b) => inCore(a.name) - inCore(b.name));
 
 /** One LoRA adapter's in one engine. */
 export const ADAPTER_NUMBERS = {

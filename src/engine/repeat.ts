@@ -2,7 +2,8 @@
 import { NONE, type Pause, type Reason, SUBMIT_HASHED, SUBMIT_IGNORE_EOS } from "../../assembly/layout.ts";
 import type { EngineConfig } from "../config/types.ts";
 import { startCore } from "../core/core.ts";
-import { Batch, PLAIN } from "./batch.ts";
+import { Batch } from "./batch.ts";
+import { PLAIN } from "./core-request.ts";
 import { type Command, type JournalText, type Remembered, requestOf } from "./journal.ts";
 import { coreSetup, type SetupExtras } from "./setup.ts";
 

@@ -7,7 +7,7 @@ import { FINE_WIDTH, HISTOGRAM_WIDTH, Reason, Total } from "../../assembly/layou
 import { histogramBounds } from "../config/buckets.ts";
 import type { Core } from "../core/core.ts";
 import type { LastPlan } from "./last-plan.ts";
-import { ENGINE_NAMES, ENGINE_NUMBERS, HISTOGRAMS, type NumberSources, type NumbersOf } from "./numbers.ts";
+import { ENGINE_NAMES, ENGINE_NUMBERS, HISTOGRAMS, type NumberSources, type NumbersOf, numbersOf } from "./numbers.ts";
 import type { EngineOptions } from "./options.ts";
 import type { Passages } from "./passage.ts";
 import type {
@@ -151,7 +151,7 @@ function copyOf(view: EngineView): EngineSnapshot {
     count,
   });
   return {
-    ...(Object.fromEntries(ENGINE_NAMES.map((name) => [name, view[name]])) as unknown as CoreCounts),
+    ...numbersOf(view, ENGINE_NAMES),
     finished: Array.from(view.finished) as unknown as EngineSnapshot["finished"],
     histograms: Object.fromEntries(HISTOGRAMS.map(({ name }) => [name, histogram(view.histograms[name])])) as Record<
       HistogramName,

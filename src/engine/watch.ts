@@ -2,8 +2,8 @@
 import { Field, SLOTS, Word } from "../../assembly/layout.ts";
 import type { Clock } from "../clock.ts";
 import type { Core } from "../core/core.ts";
-import type { CoreRequest } from "./batch.ts";
 import type { Cause } from "./causes.ts";
+import type { CoreRequest } from "./core-request.ts";
 import { type Observer, PREEMPTIONS_MAX, type StepFacts, Trail, WRITTEN_PARTS } from "./observer.ts";
 import { Finish, type Receiver } from "./types.ts";
 

@@ -24,6 +24,7 @@ import {
 } from "../../assembly/layout.ts";
 import { type Core, startCore } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
+import { PLAIN } from "../../src/engine/core-request.ts";
 import { saltWords } from "../../src/engine/salt.ts";
 import { coreConfig } from "./core-config.ts";
 import { fnv, outputOf, promptOf, type Row, type Trace, type TraceRequest } from "./trace.ts";
@@ -94,6 +95,7 @@ export class Runner {
     const salt = saltWords(spec.cache_salt ?? "");
     const fed = Array.from({ length: FEED }, (_, k) => this.#output(spec, k));
     const handle = this.#batch.add({
+      ...PLAIN,
       prompt,
       promptTokens: prompt.length,
       maxTokens: spec.max_tokens,

@@ -16,6 +16,7 @@ import {
 } from "../../assembly/layout.ts";
 import { type Core, startCore } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
+import { PLAIN } from "../../src/engine/core-request.ts";
 import { saltWords } from "../../src/engine/salt.ts";
 import { coreConfig } from "./core-config.ts";
 import { type Row, refuseOthers, type TraceConfig } from "./trace.ts";
@@ -91,6 +92,7 @@ export class LogRunner {
     const { no, n, mt, pfx = 0, plen = 0, prio = 0, lora = 0 } = request;
     const salt = saltWords(request.salt ?? "");
     const handle = this.#batch.add({
+      ...PLAIN,
       prompt: Array.from({ length: n }, (_, i) => (i < plen ? pfx * 100_000 + i : 10_000_000 + no * 10_000 + i)),
       promptTokens: n,
       maxTokens: mt,

@@ -24,6 +24,7 @@ import {
 import type { EngineConfig } from "../../src/config/types.ts";
 import { type Core, startCore } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
+import { PLAIN } from "../../src/engine/core-request.ts";
 import { saltWords } from "../../src/engine/salt.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
 import type { Output, PlanResult, Spec, TakeResult } from "./model-types.ts";
@@ -79,6 +80,7 @@ export class Pair {
   add(spec: Given): void {
     const salt = saltWords(spec.salt);
     const handle = this.batch.add({
+      ...PLAIN,
       prompt: spec.prompt,
       promptTokens: spec.prompt.length,
       maxTokens: spec.maxTokens,

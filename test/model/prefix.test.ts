@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { NONE, SLOTS, SUBMIT_HASHED, SUBMIT_SKIP_READING } from "../../assembly/layout.ts";
 import { type Core, startCore } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
+import { PLAIN } from "../../src/engine/core-request.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
 import { configOf } from "../sim/world.ts";
 import { builds, EOS } from "./pair.ts";
@@ -69,6 +70,7 @@ class Real {
   /** One output token: it ends in the step that computes its prompt. */
   add({ blocks, tail, skip, owner }: Ask): number {
     return this.batch.add({
+      ...PLAIN,
       prompt: blocks.flatMap((content) => contents[content]!),
       promptTokens: blocks.length * BLOCK + tail,
       maxTokens: 1,

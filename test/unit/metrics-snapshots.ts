@@ -5,6 +5,7 @@ import { ALL_SECONDS, HTTP_WIDTH, HttpWord, NO_HANDLER } from "../../src/config/
 import { CURRENT } from "../../src/config/metrics-profiles.ts";
 import { DEFAULT_PRESET } from "../../src/config/presets.ts";
 import { DEFAULT_TRITON_METRICS } from "../../src/config/triton-metrics.ts";
+import { ENGINE_NAMES, FRONT_NAMES, LOOP_HISTOGRAMS, LOOP_NAMES, OUTCOMES } from "../../src/engine/numbers.ts";
 import type { EngineSnapshot, HistogramName, HistogramSnapshot, Snapshot } from "../../src/engine/types.ts";
 import { refreshesOf } from "../../src/metrics/dialects.ts";
 import { Layout, type Shape } from "../../src/metrics/flat.ts";
@@ -48,36 +49,16 @@ export const emptyHistogram = (bounds: readonly number[]): HistogramSnapshot => 
   count: 0,
 });
 
+function filled<Name extends string, T>(names: readonly Name[], value: T) {
+  return Object.fromEntries(names.map((name) => [name, value])) as Record<Name, T>;
+}
+const zeros = <Name extends string>(names: readonly Name[]) => filled(names, 0);
+
 export function emptyEngine(maxModelLen = 4096): EngineSnapshot {
   const bounds = Object.entries(histogramBounds(maxModelLen)) as [HistogramName, readonly number[]][];
   return {
-    running: 0,
-    waiting: 0,
-    deferred: 0,
-    kvUsage: 0,
-    blocksUsed: 0,
+    ...zeros(ENGINE_NAMES),
     blocksUsable: 99,
-    steps: 0,
-    takenUs: 0,
-    iterations: 0,
-    busyUs: 0,
-    planRequests: 0,
-    planScheduled: 0,
-    planPrefills: 0,
-    planPrefillTokens: 0,
-    planPreempted: 0,
-    sleep: 0,
-    coreMemoryBytes: 0,
-    promptTokens: 0,
-    promptTokensCached: 0,
-    generationTokens: 0,
-    preemptions: 0,
-    preemptionsTold: 0,
-    abortedByEngine: 0,
-    prefixQueries: 0,
-    prefixHits: 0,
-    preemptedQueries: 0,
-    preemptedHits: 0,
     finished: [0, 0, 0, 0, 0],
     histograms: Object.fromEntries(
       bounds.map(([name, of]) => [name, emptyHistogram(of)]),
@@ -90,30 +71,12 @@ export function emptyEngine(maxModelLen = 4096): EngineSnapshot {
 export const emptySnapshot = (engines: readonly EngineSnapshot[] = [emptyEngine()]): Snapshot => ({
   engines,
   loop: {
-    stepStartLateness: emptyHistogram(LOOP_BOUNDS),
-    stepEndLateness: emptyHistogram(LOOP_BOUNDS),
-    stepWriteDuration: emptyHistogram(LOOP_BOUNDS),
-    stepHostTime: emptyHistogram(LOOP_BOUNDS),
-    eventLoopDelay: emptyHistogram(LOOP_BOUNDS),
-    clockRebasedSeconds: 0,
-    stepsLate: 0,
+    ...filled(LOOP_HISTOGRAMS, emptyHistogram(LOOP_BOUNDS)),
+    ...zeros(LOOP_NAMES),
   },
   front: {
-    outcomes: { stop: 0, length: 0, abort: 0, refused: 0, error: 0 },
-    requestsOpen: 0,
-    streamsOpen: 0,
-    bytesHeld: 0,
-    workerRestarts: 0,
-    rejectedByRequests: 0,
-    rejectedByTokens: 0,
-    toolsStreamCalledChat: 0,
-    toolsStreamCalledResponses: 0,
-    toolsStreamPlainChat: 0,
-    toolsStreamPlainResponses: 0,
-    toolsWholeCalledChat: 0,
-    toolsWholeCalledResponses: 0,
-    toolsWholePlainChat: 0,
-    toolsWholePlainResponses: 0,
+    ...zeros(FRONT_NAMES),
+    outcomes: zeros(OUTCOMES),
     http: { routes: Array(identity.http.length * HTTP_WIDTH).fill(0), duration: emptyHistogram(ALL_SECONDS) },
   },
 });
