@@ -251,6 +251,7 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
     endIds: text.endIds,
     blanks: text.blanks,
     generation: text.generation,
+    tokenizerInfo: text.tokenizerInfo,
     ...laid,
     ...(admin ? { fixtures: live.following(laid.fixtures) } : {}),
     adaptersLoaded: (names) => renderer.name(names),

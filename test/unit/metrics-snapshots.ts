@@ -49,7 +49,7 @@ export const emptyHistogram = (bounds: readonly number[]): HistogramSnapshot => 
 });
 
 export function emptyEngine(maxModelLen = 4096): EngineSnapshot {
-  const bounds = Object.entries(histogramBounds(maxModelLen)) as [HistogramName, readonly number[]][];
+  const bounds = Object.entries(histogramBounds({ maxModelLen })) as [HistogramName, readonly number[]][];
   return {
     running: 0,
     waiting: 0,

@@ -217,10 +217,23 @@ export const general = [
   ),
 ];
 
+const boundsText = (series: HistogramSeries) => series.buckets.map(({ le }) => numberText(le)).join(" ");
+
+/** vLLM's `--custom-histogram-buckets` gives all histograms that share a list of bounds the same new one. */
+function areCustom(name: string, own: string, c: Case): boolean {
+  if (!name.startsWith("vllm:")) return false;
+  const shared = Object.keys(knownBounds).filter((other) => knownBounds[other] === knownBounds[name]);
+  return shared.every((other) => {
+    const family = c.look.exposition.families.get(other);
+    const [first] = family ? histogramsOf(family) : [];
+    return first === undefined || !other.startsWith("vllm:") || boundsText(first) === own;
+  });
+}
+
 function boundsOf(family: Family, c: Case): Outcome[] {
   const [first, ...others] = histogramsOf(family);
   if (first === undefined || first.buckets.length === 0) return [];
-  const text = (series: HistogramSeries) => series.buckets.map(({ le }) => numberText(le)).join(" ");
+  const text = boundsText;
   const own = text(first);
   const differ = (what: string, severity?: "W"): Broken => ({
     ...complaint(`the bounds of ${family.name} (${own}) are not ${what}`, 1),
@@ -233,7 +246,7 @@ function boundsOf(family: Family, c: Case): Outcome[] {
   const [firstBefore] = before ? histogramsOf(before) : [];
   if (firstBefore && text(firstBefore) !== own) outcomes.push(differ("those before"));
   const known = knownBounds[family.name];
-  if (known && `${known.map(numberText).join(" ")} +Inf` !== own)
+  if (known && !areCustom(family.name, own, c) && `${known.map(numberText).join(" ")} +Inf` !== own)
     outcomes.push(differ(`those of the known version (${known.join(" ")})`, "W"));
   return outcomes;
 }
