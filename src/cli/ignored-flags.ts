@@ -9,7 +9,7 @@ const ONE = `
   additional-config all2all-backend allowed-local-media-path 
   anthropic-disabled-thinking-effort api-server-count attention-backend attention-config aux-output-config
   chat-template chat-template-content-format code-revision cohere-format compilation-config config-format
-  convert cp-kv-cache-interleave-size cpu-distributed-timeout-seconds cpu-offload-gb custom-histogram-buckets
+  convert cp-kv-cache-interleave-size cpu-distributed-timeout-seconds cpu-offload-gb
   data-parallel-address data-parallel-backend data-parallel-rank data-parallel-rpc-port
   data-parallel-size-local data-parallel-start-rank data-parallel-supervisor-port dbo-decode-token-threshold
   dbo-prefill-token-threshold dcp-comm-backend dcp-kv-cache-interleave-size decode-context-parallel-size
@@ -19,7 +19,7 @@ const ONE = `
   ec-transfer-config elastic-ep-max-dp-size engram-config eplb-config expert-placement-strategy
   fault-tolerance-config gdn-prefill-backend generation-config grpc-port
   h11-max-header-count hf-config-path hf-overrides io-processor-plugin
-  ir-op-priority jit-monitor-mode kda-decode-backend kda-prefill-backend kernel-config kv-cache-dtype
+  ir-op-priority jit-monitor-mode kda-decode-backend kda-prefill-backend kernel-config
   kv-cache-memory-bytes kv-cache-metrics-sample kv-events-config kv-offloading-backend kv-offloading-size
   kv-transfer-config limit-mm-per-prompt linear-backend load-format log-config-file log-level logging-config
   logprobs-mode lora-dtype mamba-backend mamba-block-size mamba-cache-dtype mamba-cache-mode
@@ -68,8 +68,8 @@ const TOGGLE = `
   enable-logging-iteration-details enable-mamba-cache-stochastic-rounding
   enable-mamba-shared-prefix-checkpoint enable-mfu-metrics enable-mixed-moe-lora-format enable-mm-embeds
   enable-moe-shared-loras enable-nccl-comm-suspend enable-offline-docs 
-  enable-prompt-embeds enable-return-routed-experts enable-scale-out 
-  enable-shm-tensor-arena enable-sleep-mode enable-ssl-refresh enable-tokenizer-info-endpoint
+  enable-prompt-embeds enable-return-routed-experts
+  enable-shm-tensor-arena enable-sleep-mode enable-ssl-refresh
   enable-tower-connector-lora enable-trace-replay enforce-eager exclude-tools-when-tool-choice-none
   fail-on-environ-validation fully-sharded-loras interleave-mm-strings jit-monitor-verbose kv-cache-metrics
   kv-sharing-fast-prefill language-model-only log-error-stack mm-device-do-normalize mm-encoder-only monokernel

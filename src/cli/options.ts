@@ -4,6 +4,7 @@ import { TRUTH_REQUESTS } from "../config/defaults.ts";
 import { CURRENT, PROFILES, profileName } from "../config/metrics-profiles.ts";
 import { ROLE_NAMES, rolesText } from "../config/roles.ts";
 import { BUG_NAMES, FIX_NAMES } from "../config/types.ts";
+import { deploymentOptions } from "./deployment-options.ts";
 import { doorOptions } from "./door-options.ts";
 import { lengthOptions } from "./length-options.ts";
 import { loraModules } from "./lora-modules.ts";
@@ -168,12 +169,6 @@ export const serveOptions = {
     about:
       "Engines behind this server, each with its own queue and KV pool; requests are balanced as vLLM does. Also -dp.",
   },
-  "tensor-parallel-size": {
-    ...integer(1, 1024),
-    group: "Scheduler",
-    default: "the preset's",
-    about: "GPUs of one engine: among the presets measured for the model, the one with so many is taken. Also -tp.",
-  },
   "max-num-seqs": {
     ...integer(1, REQUESTS_MOST),
     group: "Scheduler",
@@ -283,6 +278,7 @@ export const serveOptions = {
     default: "none",
     about: "Adapters as name=path or JSON; a request names one in place of the model. The path need not exist.",
   },
+  ...deploymentOptions,
   ...stepOptions,
   ...lengthOptions,
   answers: {

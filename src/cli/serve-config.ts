@@ -1,6 +1,7 @@
 /** From what was said to a complete configuration: defaults of vLLM 0.33, of the preset's model and of its GPU. */
 import { BLOCK_SIZE, batchDefaults, GPU_MEMORY_UTILIZATION, poolBlocks, TRUTH_REQUESTS } from "../config/defaults.ts";
 import { parseFakeMetrics } from "../config/fake-metrics.ts";
+import { type KvCacheDtype, moreTokens } from "../config/kv-cache-dtypes.ts";
 import { CURRENT, PROFILES, profileName, showsHidden } from "../config/metrics-profiles.ts";
 import { models } from "../config/models.ts";
 import { parseTiming, TIMING_FORMS } from "../config/parse-timing.ts";
@@ -9,6 +10,7 @@ import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../config/p
 import type { Profile } from "../config/profile.ts";
 import { brokenRule, doubtful } from "../config/rules.ts";
 import type { EngineConfig, ServeConfig, Timing, TruthLogConfig } from "../config/types.ts";
+import { bucketsOf, wrongBuckets } from "./buckets-option.ts";
 import { doorConfig, tlsConfig } from "./door-options.ts";
 import type { Given, Refused } from "./given.ts";
 import { outputLengthsOf } from "./length-options.ts";
@@ -44,6 +46,8 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   const engine = { ...engineConfig(values, timing, profile, model.maxModelLen), ...steps };
   if (values["admin-key"] !== undefined && (values.workers ?? 1) > 1)
     return { error: `${at("admin-key")}: changes one process; it cannot stand with --workers ${values.workers}` };
+  const buckets = wrongBuckets(values["custom-histogram-buckets"]);
+  if (buckets !== undefined) return { error: `${at("custom-histogram-buckets")}: ${buckets}` };
   const lengths = outputLengthsOf(values, at);
   if ("error" in lengths) return lengths;
   const broken = brokenRule(engine, at);
@@ -69,6 +73,10 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   const notices = [
     ...triton.notices,
     otherSize(values, profile),
+    unknownPool(values),
+    values["enable-scale-out"]
+      ? "--enable-scale-out: not built; /inference/v1/generate and the render and derender routes answer 501"
+      : undefined,
     doubtful(engine),
     tooLong(engine, name, profile, model.maxModelLen),
   ];
@@ -87,10 +95,20 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   };
 }
 
+const dtypeOf = (values: Values): KvCacheDtype => values["kv-cache-dtype"] ?? "auto";
+
+/** What the pool would be is not known, so it must not seem to follow. */
+function unknownPool(values: Values): string | undefined {
+  const dtype = dtypeOf(values);
+  if (moreTokens(dtype) !== null || values["num-gpu-blocks-override"] !== undefined) return undefined;
+  return `--kv-cache-dtype ${dtype}: how much smaller it makes the KV cache depends on what no preset tells; the pool stays that of 16 bits (--num-gpu-blocks-override sets it)`;
+}
+
 function engineConfig(values: Values, timing: Timing, profile: Profile, modelLen: number): EngineConfig {
   const blockSize = values["block-size"] ?? BLOCK_SIZE;
   const utilization = values["gpu-memory-utilization"] ?? GPU_MEMORY_UTILIZATION;
-  const numGpuBlocks = values["num-gpu-blocks-override"] ?? poolBlocks(profile, utilization, blockSize);
+  const numGpuBlocks =
+    values["num-gpu-blocks-override"] ?? poolBlocks(profile, utilization, blockSize, moreTokens(dtypeOf(values)) ?? 1);
   const asked = values["max-model-len"] ?? modelLen;
   // auto: what the pool holds beside the null block, at most what the model can do.
   const maxModelLen = asked === -1 ? Math.max(1, Math.min(modelLen, (numGpuBlocks - 1) * blockSize)) : asked;
@@ -115,6 +133,7 @@ function engineConfig(values: Values, timing: Timing, profile: Profile, modelLen
     maxLoras: values["enable-lora"] ? (values["max-loras"] ?? 1) : 0,
     seed: values.seed ?? 0,
     timing,
+    ...bucketsOf(values["custom-histogram-buckets"]),
     ...(values.fix ? { fixes: values.fix } : {}),
   };
 }
@@ -193,6 +212,7 @@ function pool(values: Values, profile: Profile, named: readonly Profile[]) {
     preset: profile.name,
     ...(asked ? {} : { presetsOfModel: named.map(({ name }) => name) }),
     gpuMemoryUtilization: values["gpu-memory-utilization"] ?? GPU_MEMORY_UTILIZATION,
+    ...(values["kv-cache-dtype"] === undefined ? {} : { kvCacheDtype: values["kv-cache-dtype"] }),
     numGpuBlocksOverride: values["num-gpu-blocks-override"] ?? null,
   };
 }

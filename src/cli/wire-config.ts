@@ -31,6 +31,8 @@ export function wireConfig(values: Values): { readonly wire?: WireConfig } {
     fingerprintMode: values["fingerprint-mode"],
     fingerprintValue: values["fingerprint-value"],
     trackServerLoad: values["enable-server-load-tracking"],
+    tokenizerInfo: values["enable-tokenizer-info-endpoint"] || undefined,
+    scaleOut: values["enable-scale-out"] || undefined,
     perRequestMetrics: values["enable-per-request-metrics"],
     tokensAsIds: values["return-tokens-as-token-ids"],
     keepAliveS: values["sse-keep-alive-interval"],

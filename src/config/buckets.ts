@@ -29,25 +29,51 @@ export function oneTwoFive(limit: number): number[] {
   }
 }
 
+/** Keys of `--custom-histogram-buckets`: a family of bounds each, in vLLM's order of the alphabet. */
+export const BUCKET_FAMILIES = [
+  "inter_token_latency",
+  "iteration_tokens",
+  // Of --kv-cache-metrics, which is ignored here: taken, and shown nowhere.
+  "kv_cache_residency",
+  "request_latency",
+  "request_num_preemptions",
+  "request_params_n",
+  "request_tokens",
+  "time_to_first_token",
+] as const;
+export type BucketFamily = (typeof BUCKET_FAMILIES)[number];
+/** Of one histogram: the core has room for so many (`HISTOGRAM_WIDTH` in its layout, one place is for +Inf). */
+export const BOUNDS_MOST = 63;
+/** Rising bounds above 0 in place of vLLM's own. */
+export type HistogramBuckets = Readonly<Partial<Record<BucketFamily, readonly number[]>>>;
+
+interface Bounded {
+  readonly maxModelLen: number;
+  readonly histogramBuckets?: HistogramBuckets;
+}
+
 /** Bounds of each of the core's histograms, by `HistogramName`; those that count a request's tokens end at `maxModelLen`. */
-export function histogramBounds(maxModelLen: number) {
-  const requestTokens: readonly number[] = oneTwoFive(maxModelLen);
+export function histogramBounds({ maxModelLen, histogramBuckets: own = {} }: Bounded) {
+  const requestTokens: readonly number[] = own.request_tokens ?? oneTwoFive(maxModelLen);
+  const firstToken = own.time_to_first_token ?? TIME_TO_FIRST_TOKEN;
+  const interToken = own.inter_token_latency ?? INTER_TOKEN;
+  const requestLatency = own.request_latency ?? REQUEST_LATENCY;
   return {
-    timeToFirstToken: TIME_TO_FIRST_TOKEN,
-    interTokenLatency: INTER_TOKEN,
-    e2eLatency: REQUEST_LATENCY,
-    queueTime: REQUEST_LATENCY,
-    prefillTime: REQUEST_LATENCY,
-    decodeTime: REQUEST_LATENCY,
-    inferenceTime: REQUEST_LATENCY,
-    timePerOutputToken: INTER_TOKEN,
+    timeToFirstToken: firstToken,
+    interTokenLatency: interToken,
+    e2eLatency: requestLatency,
+    queueTime: requestLatency,
+    prefillTime: requestLatency,
+    decodeTime: requestLatency,
+    inferenceTime: requestLatency,
+    timePerOutputToken: interToken,
     promptTokens: requestTokens,
     generationTokens: requestTokens,
     maxTokens: requestTokens,
-    iterationTokens: ITERATION_TOKENS,
-    requestPreemptions: PREEMPTIONS,
+    iterationTokens: own.iteration_tokens ?? ITERATION_TOKENS,
+    requestPreemptions: own.request_num_preemptions ?? PREEMPTIONS,
     prefillComputed: requestTokens,
-    requestChoices: CHOICES,
+    requestChoices: own.request_params_n ?? CHOICES,
     longestChoice: requestTokens,
   } as const satisfies Record<string, readonly number[]>;
 }

@@ -24,8 +24,11 @@ export function batchDefaults({ gpu, gpuMemoryBytes }: Profile): BatchDefaults {
   return { maxNumBatchedTokens: 2048, maxNumSeqs: 256 };
 }
 
-/** Blocks of the KV pool, the null block included; 0 or less when the weights leave no room. */
-export function poolBlocks(profile: Profile, gpuMemoryUtilization: number, blockSize: number): number {
+/**
+ * Blocks of the KV pool, the null block included; 0 or less when the weights leave no room. `times`: so many tokens have
+ * room where one of 16 bits had.
+ */
+export function poolBlocks(profile: Profile, gpuMemoryUtilization: number, blockSize: number, times: number): number {
   const moreBytes = profile.tp * (gpuMemoryUtilization - GPU_MEMORY_UTILIZATION) * profile.gpuMemoryBytes;
-  return Math.floor((profile.poolTokens + moreBytes / profile.kvBytesPerToken) / blockSize);
+  return Math.floor(((profile.poolTokens + moreBytes / profile.kvBytesPerToken) * times) / blockSize);
 }

@@ -1,8 +1,10 @@
 /** Configuration as the rest of the house reads it: resolved, validated, every default filled in. Types only. */
 
+import type { HistogramBuckets } from "./buckets.ts";
 import type { DoorConfig, TlsConfig } from "./door.ts";
 import type { FailureType } from "./failures.ts";
 import type { FakeMetrics } from "./fake-metrics.ts";
+import type { KvCacheDtype } from "./kv-cache-dtypes.ts";
 import type { Profile } from "./metrics-profiles.ts";
 import type { OutputLengths } from "./output-lengths.ts";
 import type { ReasoningName, ToolParserName } from "./parsers.ts";
@@ -111,6 +113,8 @@ export interface EngineConfig {
   readonly noise?: StepNoise;
   /** All times of `timing` and `noise` are divided by it. Absent: 1. */
   readonly speed?: number;
+  /** `--custom-histogram-buckets`. Absent: vLLM's bounds. */
+  readonly histogramBuckets?: HistogramBuckets;
   /** Defects of vLLM's metrics that are repaired. */
   readonly fixes?: readonly FixName[];
 }
@@ -185,6 +189,9 @@ export interface WireConfig {
   readonly fingerprintMode?: "full" | "hash" | "custom" | "none";
   readonly fingerprintValue?: string;
   readonly trackServerLoad?: boolean;
+  readonly tokenizerInfo?: boolean;
+  /** Scale-out routes were asked for, which are not built: they say so. */
+  readonly scaleOut?: boolean;
   readonly perRequestMetrics?: boolean;
   readonly tokensAsIds?: boolean;
   /** Seconds; 0: never. */
@@ -256,6 +263,8 @@ export interface ServeConfig {
   readonly presetsOfModel?: readonly string[];
   /** 0 to 1, as given; the pool's size already follows it. Shown in `cache_config_info`. */
   readonly gpuMemoryUtilization: number;
+  /** As given; the pool's size already follows it. Shown in `cache_config_info`. Absent: auto. */
+  readonly kvCacheDtype?: KvCacheDtype;
   /** As given, for `cache_config_info`; `engine.numGpuBlocks` already follows it. */
   readonly numGpuBlocksOverride: number | null;
   readonly truthLog: TruthLogConfig | null;

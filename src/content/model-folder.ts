@@ -24,7 +24,11 @@ export interface ModelFolder {
   readonly front: number;
   /** `generation_config.json`. */
   readonly generation: Readonly<Record<string, unknown>>;
+  readonly tokenizerInfo: TokenizerInfo;
 }
+
+/** What `GET /tokenizer_info` says: `tokenizer_class`, and the tokenizer's configuration. */
+export type TokenizerInfo = Readonly<Record<string, unknown>> & { readonly tokenizer_class: string };
 
 /** What is wrong with a folder, in words that follow its name. */
 export class BrokenFolder extends Error {
@@ -77,6 +81,7 @@ export function readModelFolder(path: string): {
       specials,
       blanks: !parts(tokenizer).includes("ByteLevel"),
       generation,
+      tokenizerInfo: tokenizerInfo(path, config, added, templateOf(path, config)),
     },
   };
 }
@@ -167,6 +172,39 @@ function kinds(part: unknown): string[] {
     Array.isArray(list) ? list.flatMap(kinds) : [],
   );
   return typeof type === "string" ? [type, ...inside] : inside;
+}
+
+/** Files of the tokenizer, and what its class takes under another name. */
+const NOT_TOLD = ["tokenizer_class", "vocab_file", "merges_file", "auto_map", "additional_special_tokens"];
+
+/**
+ * `init_kwargs` of transformers 5.20's tokenizer as vLLM 0.33 tells them (`entrypoints/serve/tokenize/serving.py`,
+ * `TokenizerInfo`), seen with that version of transformers: texts in place of token objects, the class as vLLM wraps it.
+ */
+function tokenizerInfo(path: string, config: Json, added: readonly Added[], template: string | null): TokenizerInfo {
+  const { tokenizer_class: given, additional_special_tokens: more } = config;
+  const told = Object.entries(config).filter(([name]) => !NOT_TOLD.includes(name));
+  const known = typeof given === "string" && !/^PreTrainedTokenizer(Fast)?$/.test(given) ? given : "TokenizersBackend";
+  return {
+    tokenizer_class: `Cached${known.replace(/Fast$/, "")}`,
+    ...Object.fromEntries(told.map(([name, value]) => [name, contents(value)])),
+    ...(template === null ? {} : { chat_template: template }),
+    ...(more === undefined ? {} : { extra_special_tokens: contents(more) }),
+    truncation_side: config.truncation_side ?? "left",
+    name_or_path: path,
+    is_local: true,
+    added_tokens_decoder: Object.fromEntries(added.map(({ id, content }) => [id, content])),
+    backend: "tokenizers",
+  };
+}
+
+/** Python's `hasattr(value, "content")`: a token that is written as an object is its text. */
+function contents(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(contents);
+  if (typeof value !== "object" || value === null) return value;
+  const { content } = value as { content?: unknown };
+  if (typeof content === "string") return content;
+  return Object.fromEntries(Object.entries(value).map(([name, inside]) => [name, contents(inside)]));
 }
 
 /** A text, or an object that holds one. */

@@ -2,6 +2,7 @@
 import { type AnswerTables, loadAnswers } from "./answers.ts";
 import { type RenderChat, renderChat } from "./chat-template.ts";
 import { createEncoder, EncoderFailure, openFolder } from "./encoder.ts";
+import type { TokenizerInfo } from "./model-folder.ts";
 import type { Encoder, Vocabulary } from "./types.ts";
 import { loadThinkingVocabulary, loadVocabulary } from "./vocabulary.ts";
 import { wordTables } from "./word-tables.ts";
@@ -18,7 +19,19 @@ export interface TextModel {
   readonly blanks: boolean;
   /** What the model's `generation_config.json` says; empty for the built-in one. */
   readonly generation: Readonly<Record<string, unknown>>;
+  readonly tokenizerInfo: TokenizerInfo;
 }
+
+/** As gpt-oss's tokenizer, whose vocabulary it is; there is no template, for chats are not rendered by one. */
+const BUILT_IN_INFO: TokenizerInfo = {
+  tokenizer_class: "CachedTokenizersBackend",
+  bos_token: "<|startoftext|>",
+  eos_token: "<|return|>",
+  pad_token: "<|endoftext|>",
+  clean_up_tokenization_spaces: false,
+  truncation_side: "left",
+  backend: "tokenizers",
+};
 
 /** The folder that a user named cannot be used: one line. */
 export class UnusableFolder extends Error {
@@ -40,6 +53,7 @@ export function builtInText(
     endIds: [],
     blanks: false,
     generation: {},
+    tokenizerInfo: BUILT_IN_INFO,
   };
 }
 
@@ -50,13 +64,13 @@ export async function folderText(path: string): Promise<TextModel> {
     throw error;
   });
   const vocabulary = loadVocabulary(folder.vocabulary);
-  const { endIds, generation, blanks } = folder;
+  const { endIds, generation, blanks, tokenizerInfo } = folder;
   try {
     // Loaded where a folder is given, and only there.
     const { modelTemplate } = await import("./model-template.ts");
     const template = modelTemplate(folder);
     const answers = wordTables(vocabulary);
-    return { vocabulary, encoder, renderChat: template, answers, endIds, blanks, generation };
+    return { vocabulary, encoder, renderChat: template, answers, endIds, blanks, generation, tokenizerInfo };
   } catch (error) {
     encoder.close();
     throw new UnusableFolder(`the chat template cannot be read: ${(error as Error).message}`);

@@ -28,7 +28,7 @@ export function coreSetup(
   config: EngineConfig,
   { eosId, answers, kvEvents, rank, countersFrom }: SetupExtras,
 ): CoreSetup {
-  const bounds = histogramBounds(config.maxModelLen);
+  const bounds = histogramBounds(config);
   const pace = paceSetup(config);
   return {
     ...pace,

@@ -39,7 +39,7 @@ export class Snapshots {
     adapters: readonly AdapterSnapshot[],
     plan: LastPlan,
   ) {
-    const bounds = histogramBounds(config.maxModelLen);
+    const bounds = histogramBounds(config);
     this.#core = core;
     const histograms = Object.fromEntries(
       HISTOGRAMS.map(({ name, unit }, index) => [name, new HistogramOf(core, index, bounds[name], unit)]),

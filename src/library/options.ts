@@ -6,8 +6,7 @@ import type { Given } from "../cli/given.ts";
 import type { Option } from "../cli/option.ts";
 import { type OptionName, serveOptions, type Values } from "../cli/options.ts";
 import { serveConfig } from "../cli/serve-config.ts";
-import type { ToolHabits } from "../config/tool-habits.ts";
-import type { KvTransferTime, ServeConfig } from "../config/types.ts";
+import type { ServeConfig } from "../config/types.ts";
 
 const ENGINE = [
   "max-model-len",
@@ -27,6 +26,8 @@ const ENGINE = [
   "block-size",
   "num-gpu-blocks-override",
   "gpu-memory-utilization",
+  "kv-cache-dtype",
+  "custom-histogram-buckets",
   "enable-prefix-caching",
   "enable-lora",
   "max-loras",
@@ -44,9 +45,9 @@ export type CamelCase<Name extends string> = Name extends `${infer Head}-${infer
   ? `${Head}${Capitalize<CamelCase<Tail>>}`
   : Name;
 /** What has a form of its own is written in it; JSON is a value here, or its text. */
-type Value<T> = T extends KvTransferTime | ToolHabits ? string : T;
+type Value<Name extends OptionName> = Name extends "kv-transfer-time" | "tool-arguments" ? string : Values[Name];
 export type Named<Name extends OptionName> = {
-  readonly [Key in Name as CamelCase<Key>]?: Value<Values[Key]> | undefined;
+  readonly [Key in Name as CamelCase<Key>]?: Value<Key> | undefined;
 };
 
 /** Scheduler, KV cache, and how long steps take; README.md lists the flags. */

@@ -10,12 +10,19 @@ const bool = (value: boolean) => (value ? "True" : "False");
  * `cache_hit_alignment_tokens`, `num_cpu_blocks`) stay None, as in the API server's process.
  */
 export function cacheConfigLabels(config: ServeConfig): Labels {
-  const { engine, dataParallelSize, workers, gpuMemoryUtilization, numGpuBlocksOverride } = config;
+  const {
+    engine,
+    dataParallelSize,
+    workers,
+    gpuMemoryUtilization,
+    kvCacheDtype = "auto",
+    numGpuBlocksOverride,
+  } = config;
   const { blockSize, numGpuBlocks, maxModelLen, enablePrefixCaching } = engine;
   return {
     _block_size_resolved: "True",
     block_size: `${blockSize}`,
-    cache_dtype: "auto",
+    cache_dtype: kvCacheDtype,
     cache_hit_alignment_tokens: "None",
     effective_attention_block_size: `${blockSize}`,
     enable_mamba_shared_prefix_checkpoint: "False",

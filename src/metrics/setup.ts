@@ -44,7 +44,7 @@ export function setupOf(
     identity,
     shape: {
       engines: config.dataParallelSize,
-      bounds: histogramBounds(config.engine.maxModelLen),
+      bounds: histogramBounds(config.engine),
       loopBounds: LOOP_BOUNDS,
       adapters: adapterPlaces(config),
       httpRoutes: http.length,

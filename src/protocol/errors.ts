@@ -68,6 +68,14 @@ export const scaleOutDisabled: ErrorAnswer = errorAnswer(
   403,
 );
 
+/** The same with it: a sentence of ours, for vLLM has these routes. */
+export const scaleOutNotBuilt: ErrorAnswer = errorAnswer(
+  "Scale-out endpoints are not built in Understudy: --enable-scale-out changes nothing but this answer.",
+  "NotImplementedError",
+  null,
+  501,
+);
+
 /** Bytes that are no text, nesting beyond Python's limit, an int of more than 4,300 digits. */
 export const unparsableBody: ErrorAnswer = { status: 400, body: '{"detail":"There was an error parsing the body"}' };
 

@@ -89,7 +89,7 @@ for (const { name, model, maxModelLen } of recordings) {
     });
 
     test("bounds follow from max_model_len", () => {
-      for (const [key, bounds] of Object.entries(histogramBounds(maxModelLen))) {
+      for (const [key, bounds] of Object.entries(histogramBounds({ maxModelLen }))) {
         const family = real.find(({ name }) => name === `vllm:${HISTOGRAMS[key as HistogramName]}`)!;
         expect(histogramOf(family).bounds).toEqual(bounds);
       }

@@ -15,7 +15,7 @@ test.skipIf(!existsSync(python))(
       stdout: "pipe",
       stderr: "pipe",
     });
-      const [out, code] = await Promise.all([child.stdout.text(), child.exited]);
+    const [out, code] = await Promise.all([child.stdout.text(), child.exited]);
     expect([out, code]).toEqual([expect.stringContaining("3 passed"), 0]);
   },
   60_000,

@@ -58,7 +58,7 @@ class House {
     const refreshes = refreshesOf(server);
     const shape = {
       engines: 1,
-      bounds: histogramBounds(config.maxModelLen),
+      bounds: histogramBounds(config),
       loopBounds: LOOP_BOUNDS,
       adapters: 0,
       httpRoutes: identity.http.length,

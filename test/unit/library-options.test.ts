@@ -52,7 +52,21 @@ const POOL = [
     "echo",
   ],
   ...["stuck-requests", "abort-counted", "histogram_latencies=true", '{"running-requests":1}', "hermes", "deepseek_r1"],
-  ...["429", "date", "vllm-0.12", "0.11", "none", "bun", "3", "20000", "rate_limit", "hash", "llm-d-inference-sim"],
+  ...[
+    "429",
+    "date",
+    "vllm-0.12",
+    "0.11",
+    "none",
+    "bun",
+    "3",
+    "20000",
+    "rate_limit",
+    "hash",
+    "fp8",
+    '{"request_tokens":[1]}',
+    "llm-d-inference-sim",
+  ],
 ];
 /** Their values are no JSON: only the text is taken, and typed. */
 const TEXT_ONLY = ["kv-transfer-time", "tool-arguments"];

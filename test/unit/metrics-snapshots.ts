@@ -55,7 +55,7 @@ function filled<Name extends string, T>(names: readonly Name[], value: T) {
 const zeros = <Name extends string>(names: readonly Name[]) => filled(names, 0);
 
 export function emptyEngine(maxModelLen = 4096): EngineSnapshot {
-  const bounds = Object.entries(histogramBounds(maxModelLen)) as [HistogramName, readonly number[]][];
+  const bounds = Object.entries(histogramBounds({ maxModelLen })) as [HistogramName, readonly number[]][];
   return {
     ...zeros(ENGINE_NAMES),
     blocksUsable: 99,

@@ -123,3 +123,8 @@ export function isInProgress(shownName: string, labels: Readonly<Record<string, 
     return /^(used|fraction)$/.test(labels.kv_cache_block_type ?? "");
   return IN_PROGRESS.some((pattern) => pattern.test(name));
 }
+
+/** The families whose bounds in the newest version are those of this one, itself among them. */
+export function sharingBounds(name: string): readonly string[] {
+  return Object.keys(knownBounds).filter((other) => knownBounds[other] === knownBounds[name]);
+}

@@ -5,7 +5,7 @@ import type { Family, FaultKind, Sample } from "../exposition.ts";
 import { numberText, seriesText } from "../exposition.ts";
 import { atLeast, atMost, type Broken, complaint, equal, lawsOf, type Outcome, term } from "../law.ts";
 import { type HistogramSeries, histogramsOf } from "../shapes.ts";
-import { boundsKnown, countersWithoutTotal, totalsThatAreNone } from "./catalogue.ts";
+import { boundsKnown, countersWithoutTotal, sharingBounds, totalsThatAreNone } from "./catalogue.ts";
 
 const law = lawsOf("any", "page");
 
@@ -256,10 +256,22 @@ export const general = [
   ),
 ];
 
+const boundsText = (series: HistogramSeries) => series.buckets.map(({ le }) => numberText(le)).join(" ");
+
+/** vLLM's `--custom-histogram-buckets` gives all histograms that share a list of bounds the same new one. */
+function areCustom(name: string, own: string, c: Case): boolean {
+  if (!name.startsWith("vllm:")) return false;
+  return sharingBounds(name).every((other) => {
+    const family = c.look.exposition.families.get(other);
+    const [first] = family ? histogramsOf(family) : [];
+    return first === undefined || !other.startsWith("vllm:") || boundsText(first) === own;
+  });
+}
+
 function boundsOf(family: Family, c: Case): Outcome[] {
   const [first, ...others] = histogramsOf(family);
   if (first === undefined || first.buckets.length === 0) return [];
-  const text = (series: HistogramSeries) => series.buckets.map(({ le }) => numberText(le)).join(" ");
+  const text = boundsText;
   const own = text(first);
   const differ = (what: string, severity?: "W"): Broken => ({
     ...complaint(`the bounds of ${family.name} (${own}) are not ${what}`, 1),
@@ -276,7 +288,7 @@ function boundsOf(family: Family, c: Case): Outcome[] {
   const bounds = first.buckets.map(({ le }) => le).filter((le) => le !== Number.POSITIVE_INFINITY);
   const isOf = (version: readonly number[]) =>
     isTorn ? bounds.every((le) => version.includes(le)) : bounds.join() === version.join();
-  if (known.length > 0 && !known.some(isOf))
+  if (known.length > 0 && !known.some(isOf) && !areCustom(family.name, own, c))
     outcomes.push(differ(`those of the known version (${known[0]!.join(" ")})`, "W"));
   return outcomes;
 }

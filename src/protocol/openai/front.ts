@@ -85,6 +85,8 @@ export interface OpenAiOptions {
   readonly endIds?: readonly number[];
   /** Tokens are spelled with a mark for each blank, and bytes as `<0xNN>`. */
   readonly blanks?: boolean;
+  /** What `/tokenizer_info` says, where it is served. */
+  readonly tokenizerInfo?: Readonly<Record<string, unknown>>;
   /** The model's sampling defaults, under the names of `generation_config.json`. */
   readonly generation?: Readonly<Record<string, unknown>>;
   /** Told the names of all LoRA adapters, by number, when a request has loaded another. */

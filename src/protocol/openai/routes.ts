@@ -5,7 +5,7 @@ import { samplingDefaults } from "../../config/sampling-defaults.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { UnusableFolder } from "../../content/text-model.ts";
 import type { Dialect } from "../dialect.ts";
-import { internalError, requestTimedOut, scaleOutDisabled } from "../errors.ts";
+import { internalError, requestTimedOut, scaleOutDisabled, scaleOutNotBuilt } from "../errors.ts";
 import { reasoningSetup } from "../reasoning.ts";
 import type { Limits } from "../request.ts";
 import { HOT } from "../sink.ts";
@@ -28,6 +28,7 @@ import {
   READY_METHODS,
   SCALE_OUT,
   SCALE_OUT_METHODS,
+  TOKENIZER_INFO_METHODS,
   VLLM_VERSION,
 } from "./served.ts";
 import { Tokenizer } from "./tokenize.ts";
@@ -48,6 +49,7 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
     ...(config.runtimeLora ? LORA_METHODS : {}),
     ...(config.readiness ? READY_METHODS : {}),
     ...(config.wire?.embeddingDimensions ? EMBEDDING_METHODS : {}),
+    ...(config.wire?.tokenizerInfo ? TOKENIZER_INFO_METHODS : {}),
   });
   const adapters = new Adapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
   const limits = limitsOf(options, adapters);
@@ -98,7 +100,8 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
       .use(lora)
       .use(ready)
       .use(embeddingRoute(options, http, limits))
-      .use(switchedOff(http))
+      .use(tokenizerInfoRoute(options, http))
+      .use(switchedOff(http, config.wire?.scaleOut ? scaleOutNotBuilt : scaleOutDisabled))
       .use(dialects.reduce((all, dialect) => all.use(dialect.routes(house)), new Elysia()))
       .get("/kv_event_sources", ({ request, server }) => http.json({ request, server }, "{}"))
   );
@@ -120,10 +123,18 @@ function embeddingRoute(options: OpenAiOptions, http: Http, limits: Limits): Ely
   return routes;
 }
 
-function switchedOff(http: Http): Elysia {
+function tokenizerInfoRoute({ config, tokenizerInfo = {} }: OpenAiOptions, http: Http): Elysia {
+  const routes = new Elysia();
+  if (!config.wire?.tokenizerInfo) return routes;
+  const body = JSON.stringify(tokenizerInfo);
+  routes.get("/tokenizer_info", ({ request, server }) => http.json({ request, server }, body));
+  return routes;
+}
+
+function switchedOff(http: Http, answer: typeof scaleOutDisabled): Elysia {
   const routes = new Elysia();
   for (const path of SCALE_OUT)
-    routes.post(path, ({ request, server }) => http.error({ request, server }, scaleOutDisabled), NO_PARSING);
+    routes.post(path, ({ request, server }) => http.error({ request, server }, answer), NO_PARSING);
   return routes;
 }
 

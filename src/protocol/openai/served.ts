@@ -73,6 +73,9 @@ export const READY_METHODS: Served = { "/health/ready": ["GET"] };
 /** With `--embedding-dimensions`: vLLM has no such path for a model that writes. */
 export const EMBEDDING_METHODS: Served = { "/v1/embeddings": ["POST"] };
 
+/** With `--enable-tokenizer-info-endpoint`. */
+export const TOKENIZER_INFO_METHODS: Served = { "/tokenizer_info": ["GET"] };
+
 type Serving = Pick<ServeConfig, "devMode" | "runtimeLora" | "readiness" | "disableFastapiDocs" | "wire">;
 
 /** All that a server of this configuration serves of this dialect. */
@@ -81,6 +84,7 @@ export function servedBy(config: Serving): Served {
     ...METHODS,
     ...(config.readiness ? READY_METHODS : {}),
     ...(config.wire?.embeddingDimensions ? EMBEDDING_METHODS : {}),
+    ...(config.wire?.tokenizerInfo ? TOKENIZER_INFO_METHODS : {}),
     ...(config.disableFastapiDocs ? {} : DOCS_METHODS),
     ...(config.runtimeLora ? LORA_METHODS : {}),
     ...(config.devMode ? DEV_METHODS : {}),

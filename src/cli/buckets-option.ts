@@ -1,0 +1,55 @@
+/**
+ * Which bounds does `--custom-histogram-buckets` give vLLM's histograms? Rules and words of vLLM 0.33
+ * (`config/observability.py`, `ObservabilityConfig.custom_histogram_buckets`).
+ */
+import { BOUNDS_MOST, BUCKET_FAMILIES, type BucketFamily, type HistogramBuckets } from "../config/buckets.ts";
+import { pythonRepr } from "../metrics/text.ts";
+import type { Option } from "./option.ts";
+
+/** Any JSON object; what stands in it is judged by `wrongBuckets`, which says where it is wrong. */
+export const bucketsOption: Option<Readonly<Record<string, unknown>>> = {
+  arity: "one",
+  accepts: `a JSON object of rising bounds, as {"request_latency": [0.1, 1]}, by ${BUCKET_FAMILIES.join(", ")}`,
+  metavar: "JSON",
+  read: ([text = ""]) => {
+    try {
+      const value = JSON.parse(text);
+      return typeof value === "object" && value !== null && !Array.isArray(value) ? value : undefined;
+    } catch {
+      return undefined;
+    }
+  },
+};
+
+/** What vLLM refuses of it, in words that follow the option's place. */
+export function wrongBuckets(given: Readonly<Record<string, unknown>> = {}): string | undefined {
+  for (const [family, bounds] of Object.entries(given)) {
+    if (!BUCKET_FAMILIES.includes(family as BucketFamily))
+      return `unknown bucket family '${family}'; known families: [${BUCKET_FAMILIES.map((one) => `'${one}'`).join(", ")}]`;
+    const wrong = Array.isArray(bounds) ? wrongBounds(bounds) : "a list of numbers is needed";
+    if (wrong !== undefined) return `['${family}']: ${wrong}`;
+  }
+  return undefined;
+}
+
+function wrongBounds(bounds: readonly unknown[]): string | undefined {
+  if (bounds.length === 0) return "bucket list must not be empty";
+  const bool = bounds.find((bound) => typeof bound === "boolean");
+  if (bool !== undefined) return `bound ${bool ? "True" : "False"} must be a number, not a boolean`;
+  const other = bounds.find((bound) => typeof bound !== "number");
+  if (other !== undefined) return `bound ${JSON.stringify(other)} must be a number`;
+  const numbers = bounds as readonly number[];
+  const outside = numbers.find((bound) => !(Number.isFinite(bound) && bound > 0));
+  if (outside !== undefined) return `bound ${pythonRepr(outside)} must be finite and greater than 0`;
+  if (numbers.some((bound, i) => i > 0 && numbers[i - 1]! >= bound))
+    return `bounds [${numbers.map(pythonRepr).join(", ")}] must be strictly increasing`;
+  return numbers.length > BOUNDS_MOST
+    ? `at most ${BOUNDS_MOST} bounds, not ${numbers.length}; vLLM has no limit`
+    : undefined;
+}
+
+/** Of what `wrongBuckets` has nothing against. */
+export function bucketsOf(given: Values): { readonly histogramBuckets?: HistogramBuckets } {
+  return given === undefined ? {} : { histogramBuckets: given as HistogramBuckets };
+}
+type Values = Readonly<Record<string, unknown>> | undefined;

@@ -1,0 +1,55 @@
+/** What does GET /tokenizer_info say, and what is said of scale-out, which is not built? */
+import { expect, test } from "bun:test";
+import { createServer } from "../../src/library/bun.ts";
+import type { ServerOptions } from "../../src/library/server-options.ts";
+
+const MODEL = new URL("../conformance/model/", import.meta.url).pathname;
+
+async function ask(options: ServerOptions, path: string, init: RequestInit = {}) {
+  const server = await createServer({ timing: "none", ...options }).ready;
+  const answer = await fetch(server.url + path, init);
+  const body = (await answer.json()) as Record<string, unknown> & { error?: { type: string; message: string } };
+  await server.close();
+  return { status: answer.status, body };
+}
+
+test("a folder: what transformers 5.20 made of it, through vLLM's TokenizerInfo", async () => {
+  const { status, body } = await ask({ tokenizer: MODEL, enableTokenizerInfoEndpoint: true }, "/tokenizer_info");
+  const { chat_template: template } = await Bun.file(`${MODEL}tokenizer_config.json`).json();
+  const added = "<|bos|> <|eos|> <|pad|> <|system|> <|user|> <|assistant|> <|tool|> <|end|>".split(" ");
+  const later = "<think> </think> <tool_call> </tool_call> <|python_tag|> [TOOL_CALLS]".split(" ");
+  expect(status).toBe(200);
+  expect(body).toEqual({
+    tokenizer_class: "CachedTokenizersBackend",
+    model_max_length: 1024,
+    bos_token: "<|bos|>",
+    eos_token: "<|eos|>",
+    pad_token: "<|pad|>",
+    clean_up_tokenization_spaces: false,
+    chat_template: template,
+    extra_special_tokens: added.slice(3),
+    truncation_side: "left",
+    name_or_path: MODEL,
+    is_local: true,
+    added_tokens_decoder: Object.fromEntries([
+      ...added.map((text, id) => [id, text]),
+      ...later.map((text, i) => [574 + i, text]),
+    ]),
+    backend: "tokenizers",
+  });
+  expect(Object.keys(body)[0]).toBe("tokenizer_class");
+});
+
+test("the built-in vocabulary names its own end; without the flag there is no such path", async () => {
+  const { body } = await ask({ enableTokenizerInfoEndpoint: true }, "/tokenizer_info");
+  expect(body).toMatchObject({ tokenizer_class: "CachedTokenizersBackend", eos_token: "<|return|>" });
+  expect(await ask({}, "/tokenizer_info")).toEqual({ status: 404, body: { detail: "Not Found" } });
+});
+
+test("scale-out: the real server's 403, and with the flag a 501 that does not send the reader back to it", async () => {
+  const generate = (options: ServerOptions) => ask(options, "/inference/v1/generate", { method: "POST" });
+  expect((await generate({})).status).toBe(403);
+  const { status, body } = await generate({ enableScaleOut: true });
+  expect([status, body.error?.type]).toEqual([501, "NotImplementedError"]);
+  expect(body.error?.message).not.toContain("Restart");
+});
