@@ -5,9 +5,9 @@ import { parameters as ofMessages } from "../src/protocol/anthropic/parameters.t
 import type { House } from "../src/protocol/dialect.ts";
 import type { Asker } from "../src/protocol/form.ts";
 import { checkPrompt } from "../src/protocol/openai/limits.ts";
+import { checkModel } from "../src/protocol/openai/models.ts";
 import { chatValuePieces } from "../src/protocol/openai/read.ts";
 import { checkSampling } from "../src/protocol/openai/sampling.ts";
-import { checkModel } from "../src/protocol/openai/translate.ts";
 import type { Parameter } from "../src/protocol/parameter.ts";
 import type { ErrorAnswer, Limits } from "../src/protocol/request.ts";
 import { responsesAsker } from "../src/protocol/responses/dialect.ts";

@@ -40,7 +40,7 @@ import { ADMIN_METHODS, adminRoutes } from "./protocol/openai/admin-routes.ts";
 import { devRoutes, type EngineControl } from "./protocol/openai/dev-routes.ts";
 import { docsRoutes } from "./protocol/openai/docs-routes.ts";
 import { type Access, accessLine, type OpenAiOptions } from "./protocol/openai/front.ts";
-import { openai } from "./protocol/openai/routes.ts";
+import { openai, openaiDescription } from "./protocol/openai/routes.ts";
 import { countedBy, DEV_METHODS, DOCS_METHODS } from "./protocol/openai/served.ts";
 import { responses } from "./protocol/responses/dialect.ts";
 import type { HotRoutes } from "./protocol/sink.ts";
@@ -309,7 +309,7 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
       peers: place ? new Peers(place.pages.files[0]!, place.index, place.workers, clock) : null,
     }),
   );
-  if (!config.disableFastapiDocs) app.use(docsRoutes(front, dialects));
+  if (!config.disableFastapiDocs) app.use(docsRoutes(front, [openaiDescription, ...dialects]));
   const server = await listen(app, {
     hostname: config.host,
     port: config.port,

@@ -3,10 +3,11 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { Finish, type Outcome } from "../../src/engine/types.ts";
-import type { Asked, Wishes } from "../../src/protocol/openai/answer.ts";
+import type { Asked } from "../../src/protocol/openai/answer.ts";
 import { CollectedAnswer } from "../../src/protocol/openai/collect.ts";
 import { HeldIds } from "../../src/protocol/openai/held-ids.ts";
 import { Logprobs, seededLogprobs } from "../../src/protocol/openai/logprobs.ts";
+import type { OutputOptions } from "../../src/protocol/openai/output-options.ts";
 import { StreamedAnswer } from "../../src/protocol/openai/stream.ts";
 import type { EventSink } from "../../src/protocol/sink.ts";
 
@@ -45,7 +46,7 @@ class ListSink implements EventSink {
   }
 }
 
-const plain: Wishes = {
+const plain: OutputOptions = {
   chat: false,
   n: 1,
   includeUsage: false,
@@ -68,7 +69,7 @@ const plain: Wishes = {
   text: { skipSpecialTokens: true, includeStopStrInOutput: false, stop: [], minTokens: 0 },
 };
 
-function asked(wishes: Partial<Wishes>, outcomes: Outcome[]): Asked {
+function asked(wishes: Partial<OutputOptions>, outcomes: Outcome[]): Asked {
   return {
     server: {
       vocabulary,
@@ -96,7 +97,7 @@ function asked(wishes: Partial<Wishes>, outcomes: Outcome[]): Asked {
   };
 }
 
-function streamed(wishes: Partial<Wishes> = {}) {
+function streamed(wishes: Partial<OutputOptions> = {}) {
   const outcomes: Outcome[] = [];
   const calls: string[] = [];
   const sink = new ListSink();

@@ -3,18 +3,21 @@
 import { randomHex } from "../../random.ts";
 import type { Form } from "../form.ts";
 import type { ChatRequest, CompletionRequest } from "../request.ts";
-import { type Asked, type Prompt, promptLogprobCount, type Server, type Ticket, wishesOf } from "./answer.ts";
+import type { Asked, Prompt } from "./answer.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Cut } from "./generation.ts";
+import { outputOptions, promptLogprobCount } from "./output-options.ts";
 import { decoded, promptText } from "./prompts.ts";
 import { seedOf } from "./seeds.ts";
+import type { ServerTraits } from "./server-traits.ts";
 import { isOver } from "./thinking.ts";
+import type { Ticket } from "./ticket.ts";
 import { wantsTruth } from "./truth-summary.ts";
 
 /** `seeds`: of the prompts where they are drawn already; `logprobs`: a script's own. */
 export function askedOf(
   options: OpenAiOptions,
-  server: Server,
+  server: ServerTraits,
   request: ChatRequest | CompletionRequest,
   http: Request,
   cut: readonly Cut[],
@@ -41,7 +44,7 @@ export function askedOf(
   });
   return {
     server,
-    wishes: wishesOf(request, server),
+    wishes: outputOptions(request, server),
     prompts,
     id: form?.id(header) ?? `${request.kind === "chat" ? "chatcmpl" : "cmpl"}-${base}`,
     created: Math.floor(options.epochSeconds()),

@@ -10,7 +10,7 @@ import { validationErrors } from "../validate.ts";
 import type { Bodies } from "./body.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
-import { checkModel } from "./translate.ts";
+import { checkModel } from "./models.ts";
 
 /** Fields that were given, by name. */
 export type Checked = ReadonlyMap<string, unknown>;

@@ -14,19 +14,18 @@ import {
   engineError,
   FINISH_NAMES,
   finishName,
-  hidesTokens,
   logprobsOf,
   outcomeOf,
   promptLogprobs,
   stopReason,
   timesOf,
-  type Wishes,
   weightVersions,
 } from "./answer.ts";
 import { AnswerText } from "./answer-text.ts";
 import { CACHE_THRESHOLD } from "./cache-threshold.ts";
 import { completionDetails } from "./chunks.ts";
 import { REMOTE_DECODE, REMOTE_PARAMS } from "./kv-transfer.ts";
+import { hidesTokens, type OutputOptions } from "./output-options.ts";
 import { logAborted } from "./request-log.ts";
 import type { OutputTimes } from "./request-metrics.ts";
 import type { TokenTimes } from "./truth-summary.ts";
@@ -275,7 +274,7 @@ function moreOf(calls: readonly Call[], reasoning: string | null): string {
 const NO_CALLS: readonly Call[] = [];
 const NO_IDS: readonly number[] = [];
 /** Most answers need no copy of them. */
-const showsIds = ({ returnTokenIds, logprobs }: Wishes) => returnTokenIds || logprobs !== null;
+const showsIds = ({ returnTokenIds, logprobs }: OutputOptions) => returnTokenIds || logprobs !== null;
 
 function callJson({ id, name, arguments: given }: Call): string {
   return `{"id":${JSON.stringify(id)},"type":"function","function":{"name":${JSON.stringify(name)},"arguments":${JSON.stringify(given)}}}`;

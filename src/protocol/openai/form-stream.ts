@@ -7,19 +7,11 @@ import type { AnswerParser } from "../answer-parser.ts";
 import type { Form } from "../form.ts";
 import type { ErrorAnswer } from "../request.ts";
 import type { EventSink, SinkEvents } from "../sink.ts";
-import {
-  type Asked,
-  answerParser,
-  endingOf,
-  engineError,
-  hidesTokens,
-  logprobsOf,
-  outcomeOf,
-  timesOf,
-} from "./answer.ts";
+import { type Asked, answerParser, endingOf, engineError, logprobsOf, outcomeOf, timesOf } from "./answer.ts";
 import { AnswerText } from "./answer-text.ts";
 import { ID_BYTES } from "./held-ids.ts";
 import type { Logprobs } from "./logprobs.ts";
+import { hidesTokens } from "./output-options.ts";
 import { logAborted } from "./request-log.ts";
 import { summary, type ToldChoice, truthComment } from "./truth-summary.ts";
 

@@ -8,13 +8,13 @@ import type { About, Background, Form } from "../form.ts";
 import { isLarge } from "../pieces.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import type { Adapters } from "./adapters.ts";
-import { type Asked, engineId, promptId, type Server, type Ticket } from "./answer.ts";
+import { type Asked, engineId, promptId } from "./answer.ts";
 import { Arrivals } from "./arrivals.ts";
 import { askedOf } from "./asked.ts";
 import { brokenForm, brokenStream } from "./broken-streams.ts";
 import { CacheJudge, leastShare } from "./cache-threshold.ts";
 import { CollectedAnswer } from "./collect.ts";
-import { checkingOf, permitted, type Writing, type Written, writingOf } from "./constrained.ts";
+import { checkingOf, type Writing, type Written, writingOf } from "./constrained.ts";
 import { fromDataset } from "./dataset.ts";
 import { Door } from "./door.ts";
 import { type Entry, readAs, readLarge } from "./entry.ts";
@@ -32,10 +32,12 @@ import { Queue } from "./queue.ts";
 import { watched } from "./repetition.ts";
 import { receivedLine } from "./request-log.ts";
 import { checkDataParallelRank, checkSampling, headerInt } from "./sampling.ts";
+import { permitted } from "./script-grammar.ts";
 import { choiceSeed, choiceSeeds, seedOf } from "./seeds.ts";
+import type { ServerTraits } from "./server-traits.ts";
 import { checkBadWords, encodeBadWords, steeringOf } from "./steering.ts";
 import { StreamedAnswer } from "./stream.ts";
-import type { CountedOnce } from "./ticket.ts";
+import type { CountedOnce, Ticket } from "./ticket.ts";
 import { summary, type ToldChoice, TRUTH_HEADER, timed } from "./truth-summary.ts";
 
 type Asking = ChatRequest | CompletionRequest;
@@ -72,7 +74,7 @@ const CLIENT_GONE = 499; // nobody reads it
 export class Generator {
   readonly #options: OpenAiOptions;
   readonly #http: Http;
-  readonly #server: Server;
+  readonly #server: ServerTraits;
   readonly #limits: Limits;
   readonly #arrivals = new Arrivals();
   readonly #adapters: Adapters;
@@ -81,7 +83,7 @@ export class Generator {
   readonly #transfers: Transfers;
   readonly #door: Door;
 
-  constructor(options: OpenAiOptions, http: Http, server: Server, limits: Limits, adapters: Adapters) {
+  constructor(options: OpenAiOptions, http: Http, server: ServerTraits, limits: Limits, adapters: Adapters) {
     this.#options = options;
     this.#http = http;
     this.#server = server;

@@ -2,8 +2,9 @@
 import { SteeredAnswer, type Steering } from "../../content/steered.ts";
 import type { Choices, Generation, Script } from "../../engine/types.ts";
 import type { ChatRequest, CompletionRequest } from "../request.ts";
-import { promptLogprobCount, type Server } from "./answer.ts";
 import type { OpenAiOptions } from "./front.ts";
+import { promptLogprobCount } from "./output-options.ts";
+import type { ServerTraits } from "./server-traits.ts";
 import { steeredLength } from "./steering.ts";
 import { thinkingOf, thoughtfulAnswer, thoughtsBefore } from "./thinking.ts";
 
@@ -24,7 +25,7 @@ export type Placed = Required<Pick<Generation, "adapter" | "priority" | "arrival
 /** In one literal: this is made of every choice, and copying objects into each other costs more than all else of it. */
 export function generationOf(
   options: OpenAiOptions,
-  { reasoning }: Pick<Server, "reasoning">,
+  { reasoning }: Pick<ServerTraits, "reasoning">,
   request: Asking,
   { ids, maxTokens, transferUs }: Cut,
   seed: number,
@@ -65,7 +66,7 @@ export function generationOf(
 /** What was written for it, behind its thinking. A grammar that is complete lets only the end of sequence follow. */
 function writtenAs(
   { answers, config, vocabulary }: OpenAiOptions,
-  reasoning: Server["reasoning"],
+  reasoning: ServerTraits["reasoning"],
   request: Asking,
   ids: Uint32Array,
   maxTokens: number,
@@ -81,7 +82,7 @@ function writtenAs(
 
 function scriptOf(
   { answers, config, vocabulary }: OpenAiOptions,
-  reasoning: Server["reasoning"],
+  reasoning: ServerTraits["reasoning"],
   request: Asking,
   ids: Uint32Array,
   maxTokens: number,

@@ -10,9 +10,9 @@ import type { OpenAiOptions } from "./front.ts";
 import type { Generator } from "./generate.ts";
 import type { Http } from "./http.ts";
 import { checkPrompt } from "./limits.ts";
+import { checkModel } from "./models.ts";
 import { encodeInTurns } from "./prompts.ts";
 import { chatValuePieces } from "./read.ts";
-import { checkModel } from "./translate.ts";
 
 export function houseOf(
   options: OpenAiOptions,

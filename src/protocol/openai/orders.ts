@@ -24,8 +24,7 @@ import { type ReasoningSetup, reasoningSetup } from "../reasoning.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request.ts";
 import { Failures } from "./failures.ts";
 import { httpError, lastContent, questionOf } from "./fixtures.ts";
-import type { OpenAiOptions } from "./front.ts";
-import type { LogprobSource } from "./logprobs.ts";
+import type { LogprobSource, OpenAiOptions } from "./front.ts";
 import { ORDER_HEADER } from "./order-header.ts";
 import { type Played, PlayedReceiver, rankedLogprobs, type Stage, scriptIds, Together } from "./play.ts";
 

@@ -388,10 +388,11 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
   prompt_embeds: refusing("400 without `--enable-prompt-embeds`", "AAAA"),
 };
 
-export type Kind = "chat" | "completions";
+/** Which of the two kinds of body a field is looked at in. */
+export type ChatKind = "chat" | "completions";
 
 /** The row of a field as it holds in one of the two. */
-export function parameterOf(kind: Kind, name: keyof typeof parameters): Parameter {
+export function parameterOf(kind: ChatKind, name: keyof typeof parameters): Parameter {
   const { chat, completions, ...row } = parameters[name];
   return { ...row, ...(kind === "chat" ? chat : completions) };
 }

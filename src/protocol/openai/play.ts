@@ -5,7 +5,7 @@
 import type { Script, Sequence } from "../../content/script.ts";
 import { Finish, type Generation, type Receiver, SAME_STEP, type Submission } from "../../engine/types.ts";
 import type { Repetition } from "../request.ts";
-import type { LogprobSource } from "./logprobs.ts";
+import type { LogprobSource } from "./front.ts";
 import { repeatedAfter } from "./repetition.ts";
 
 /** What a script may do to the engine. */

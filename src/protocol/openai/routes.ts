@@ -10,7 +10,6 @@ import { reasoningSetup } from "../reasoning.ts";
 import type { Limits } from "../request.ts";
 import { toolParserKind } from "../tool-parsers.ts";
 import { Adapters } from "./adapters.ts";
-import type { Server } from "./answer.ts";
 import { Embeddings } from "./embeddings.ts";
 import type { Entry } from "./entry.ts";
 import type { Accounting, OpenAiOptions } from "./front.ts";
@@ -22,7 +21,11 @@ import { seededLogprobs } from "./logprobs.ts";
 import { loraRoutes } from "./lora-routes.ts";
 import { modelList } from "./models.ts";
 import { EMBEDDING_METHODS, LORA_METHODS, METHODS, READY_METHODS, SCALE_OUT, SCALE_OUT_METHODS } from "./served.ts";
+import type { ServerTraits } from "./server-traits.ts";
 import { Tokenizer } from "./tokenize.ts";
+
+/** What the routes look like to a machine; loaded when somebody asks. */
+export const openaiDescription = { operations: async () => (await import("./operations.ts")).operations };
 
 /** Bodies are read and checked here, by vLLM's rules. */
 const NO_PARSING = { parse: "none" } as const;
@@ -147,7 +150,7 @@ function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: A
   };
 }
 
-function serverOf(options: OpenAiOptions): Server {
+function serverOf(options: OpenAiOptions): ServerTraits {
   const { config, vocabulary } = options;
   return {
     vocabulary,
@@ -173,7 +176,7 @@ function serverOf(options: OpenAiOptions): Server {
 }
 
 /** Throws `UnusableFolder` where the tokenizer lacks what the parser looks for. */
-function reasoningOf({ config, vocabulary }: OpenAiOptions): Server["reasoning"] {
+function reasoningOf({ config, vocabulary }: OpenAiOptions): ServerTraits["reasoning"] {
   const name = config.wire?.reasoningParser;
   if (name === undefined) return null;
   const setup = reasoningSetup(name, vocabulary);
@@ -181,14 +184,14 @@ function reasoningOf({ config, vocabulary }: OpenAiOptions): Server["reasoning"]
   throw new UnusableFolder(`no tokens <think> and </think>, which --reasoning-parser ${name} looks for`);
 }
 
-function toolsOf({ config, vocabulary, accounting }: OpenAiOptions): Server["tools"] {
+function toolsOf({ config, vocabulary, accounting }: OpenAiOptions): ServerTraits["tools"] {
   const { toolCallParser: name, autoToolChoice = false, toolHabits: habits } = config.wire ?? {};
   if (name === undefined) return null;
   const parsed: Accounting["parsed"] = (...of) => accounting.parsed?.(...of);
   return { kind: toolParserKind(name, vocabulary), autoEnabled: autoToolChoice, habits, parsed };
 }
 
-function keepAliveOf({ config, backend }: OpenAiOptions): Server["keepAlive"] {
+function keepAliveOf({ config, backend }: OpenAiOptions): ServerTraits["keepAlive"] {
   const us = (config.wire?.keepAliveS ?? 0) * 1e6;
   return us > 0 && backend.after ? { us, after: backend.after } : null;
 }

@@ -13,7 +13,6 @@ import {
   cacheUse,
   engineError,
   finishName,
-  hidesTokens,
   logprobsOf,
   outcomeOf,
   stopReason,
@@ -24,6 +23,7 @@ import { AnswerText } from "./answer-text.ts";
 import { ChatChunks, type Chunks, CompletionChunks, DONE, type Extras } from "./chunks.ts";
 import { ID_BYTES } from "./held-ids.ts";
 import type { Logprobs } from "./logprobs.ts";
+import { hidesTokens } from "./output-options.ts";
 import { logAborted } from "./request-log.ts";
 import type { OutputTimes } from "./request-metrics.ts";
 import { summary, type TokenTimes, truthComment } from "./truth-summary.ts";

@@ -5,7 +5,7 @@ import { drawn, type Thinking, ThinkingAnswer, thinkingLength } from "../../cont
 import type { Script } from "../../engine/types.ts";
 import { type ReasoningSetup, thinkingIsOver } from "../reasoning.ts";
 import type { ChatRequest, CompletionRequest } from "../request.ts";
-import type { Server } from "./answer.ts";
+import type { ServerTraits } from "./server-traits.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 
@@ -65,6 +65,10 @@ export function thoughtsBefore(
 }
 
 /** Whether a reasoning parser finds nothing to split off: the prompt has closed the thinking, or the request switched it off. */
-export function isOver({ reasoning }: Pick<Server, "reasoning">, request: Asking, promptIds: Uint32Array): boolean {
+export function isOver(
+  { reasoning }: Pick<ServerTraits, "reasoning">,
+  request: Asking,
+  promptIds: Uint32Array,
+): boolean {
   return !reasoning || request.kind !== "chat" || thinkingIsOver(reasoning, promptIds, request.thinks);
 }
