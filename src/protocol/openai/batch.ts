@@ -4,18 +4,35 @@
  * `entrypoints/serve/sagemaker/api_router.py`).
  */
 import { badRequest, errorAnswer, validationError } from "../errors.ts";
+import type { BodyReader } from "../form.ts";
 import type { PythonValue } from "../python-value.ts";
 import { isJson, jsonFailure, type Read } from "../read-body.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import type { LineError } from "../types.ts";
 import { validationErrors } from "../validate.ts";
-import { readChat, readCompletion } from "./read.ts";
+import { formed, readChat, readCompletion } from "./read.ts";
 
 /** Most conversations of one batch; vLLM has no such limit. */
 const MOST = 1024;
 
+/** Both read in one piece, whatever the size of the body. */
+export const batchReader = inOnePiece(readBatch);
+export const invocationReader = inOnePiece(readInvocation);
+
+function inOnePiece(
+  read: (...given: Parameters<BodyReader["read"]>) => Read<ChatRequest | CompletionRequest>,
+): BodyReader {
+  return {
+    read: (...given) => formed(read(...given)),
+    // biome-ignore lint/correctness/useYield: there is one piece
+    *pieces(...given) {
+      return formed(read(...given));
+    },
+  };
+}
+
 /** A batch as one request: all of it but its conversations comes from the first. */
-export function readBatch(body: Uint8Array, contentType: string | null, limits: Limits): Read<ChatRequest> {
+function readBatch(body: Uint8Array, contentType: string | null, limits: Limits): Read<ChatRequest> {
   const parsed = plain(body);
   const lists = parsed?.messages;
   // Whatever is no list, or of another type, is what chat says of it.
@@ -70,7 +87,7 @@ function limitsOfBatch({ use_beam_search: beams, n = 1 }: Record<string, unknown
  * What a body for `/invocations` is read as: the first kind of request whose fields it fits. A model is not looked at:
  * SageMaker names adapters in a header of its own.
  */
-export function readInvocation(
+function readInvocation(
   body: Uint8Array,
   contentType: string | null,
   limits: Limits,

@@ -6,6 +6,7 @@
  */
 import { escapeJson } from "../../content/vocabulary.ts";
 import type { CallDelta, Delta } from "../output.ts";
+import type { ErrorAnswer } from "../request.ts";
 
 /** What a chunk may carry beside its text. Strings are JSON. */
 export interface Extras {
@@ -24,10 +25,11 @@ export interface Extras {
 
 /** Frames of one stream, each with its `data: ` and empty line. */
 export interface Chunks {
+  /** Before and after the text of a chunk that carries nothing else. */
   prefix(index: number): string;
-  /** UTF-8. */
   readonly suffix: Uint8Array;
-  chunk(index: number, text: string, extras: Extras): string;
+  /** What a parser made of a text, or the text. */
+  chunk(index: number, delta: Delta, extras: Extras): string;
   /** The part of a chunk for `continuous_usage_stats`. `reasoningTokens`: null without a reasoning parser. */
   usage(promptTokens: number, completionTokens: number, reasoningTokens: number | null): string;
   /** The last one, with `include_usage`. `details`: JSON of `prompt_tokens_details` or ""; `metrics`: of its times, likewise. */
@@ -44,6 +46,26 @@ const encoder = new TextEncoder();
 
 export const DONE = "data: [DONE]\n\n";
 
+/** An error in a chat stream, whose status 200 is out: the JSON of the plain body. */
+export function chatStreamError(answer: ErrorAnswer): string {
+  return `data: ${answer.body}\n\n`;
+}
+
+/** The error of a completions stream: written by Python's `json.dumps`, blanks and ASCII only. */
+export function completionStreamError(answer: ErrorAnswer): string {
+  return `data: ${asciiDumps(JSON.parse(answer.body))}\n\n`;
+}
+
+function asciiDumps(value: unknown): string {
+  if (typeof value !== "object" || value === null)
+    return JSON.stringify(value).replace(/[\u007f-\uffff]/g, (unit) =>
+      unit === "\u007f" ? unit : `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+    );
+  return `{${Object.entries(value)
+    .map(([key, item]) => `${JSON.stringify(key)}: ${asciiDumps(item)}`)
+    .join(", ")}}`;
+}
+
 /** What all frames of a stream share. */
 export interface Identity {
   readonly id: string;
@@ -56,10 +78,15 @@ export interface Identity {
   readonly includeUsage: boolean;
 }
 
+const CHAT_SUFFIX = encoder.encode(
+  `"},"logprobs":null,"finish_reason":null,"token_ids":null}],"kv_transfer_params":null}\n\n`,
+);
+const COMPLETION_SUFFIX = encoder.encode(
+  `","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null,"weight_versions":null}],"kv_transfer_params":null}\n\n`,
+);
+
 export class ChatChunks implements Chunks {
-  readonly suffix = encoder.encode(
-    `"},"logprobs":null,"finish_reason":null,"token_ids":null}],"kv_transfer_params":null}\n\n`,
-  );
+  readonly suffix = CHAT_SUFFIX;
   readonly #head: string;
   readonly #identity: Identity;
 
@@ -82,18 +109,9 @@ export class ChatChunks implements Chunks {
     return `${this.prefix(index)}${escapeJson(content)}"},"logprobs":null,"finish_reason":null}]${usage}}\n\n`;
   }
 
-  chunk(index: number, text: string, extras: Extras): string {
-    return this.#chunk(`${this.prefix(index)}${escapeJson(text)}"}`, extras);
-  }
-
-  /** What a parser made of a text. */
-  delta(index: number, delta: Delta, extras: Extras): string {
-    return this.#chunk(`${this.#head}{"index":${index},"delta":${deltaJson(delta)}`, extras);
-  }
-
-  #chunk(opening: string, extras: Extras): string {
+  chunk(index: number, delta: Delta, extras: Extras): string {
     const { logprobs, tokenIds, finishReason, stopReason, usage, weightVersions } = extras;
-    const choice = `${opening},"logprobs":${logprobs}`;
+    const choice = `${this.#head}{"index":${index},"delta":${deltaJson(delta)},"logprobs":${logprobs}`;
     if (finishReason === null)
       return `${choice},"finish_reason":null,"token_ids":${tokenIds}}]${usage},"kv_transfer_params":null}\n\n`;
     return `${choice},"finish_reason":"${finishReason}","stop_reason":${stopReason},"token_ids":${tokenIds},"weight_versions":${weightVersions}}]${usage}${lastFingerprint(this.#identity)},"kv_transfer_params":null}\n\n`;
@@ -115,9 +133,7 @@ export class ChatChunks implements Chunks {
 }
 
 export class CompletionChunks implements Chunks {
-  readonly suffix = encoder.encode(
-    `","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null,"weight_versions":null}],"kv_transfer_params":null}\n\n`,
-  );
+  readonly suffix = COMPLETION_SUFFIX;
   readonly #head: string;
   readonly #identity: Identity;
 
@@ -130,11 +146,11 @@ export class CompletionChunks implements Chunks {
     return `${this.#head}{"index":${index},"text":"`;
   }
 
-  chunk(index: number, text: string, extras: Extras): string {
+  chunk(index: number, { content }: Delta, extras: Extras): string {
     const { logprobs, tokenIds, promptTokenIds, finishReason, stopReason, usage, weightVersions } = extras;
     const reason = finishReason === null ? "null" : `"${finishReason}"`;
     const fingerprint = finishReason === null ? "" : lastFingerprint(this.#identity);
-    return `${this.prefix(index)}${escapeJson(text)}","logprobs":${logprobs},"finish_reason":${reason},"stop_reason":${stopReason},"prompt_token_ids":${promptTokenIds},"token_ids":${tokenIds},"weight_versions":${weightVersions}}]${usage}${fingerprint},"kv_transfer_params":null}\n\n`;
+    return `${this.prefix(index)}${escapeJson(content ?? "")}","logprobs":${logprobs},"finish_reason":${reason},"stop_reason":${stopReason},"prompt_token_ids":${promptTokenIds},"token_ids":${tokenIds},"weight_versions":${weightVersions}}]${usage}${fingerprint},"kv_transfer_params":null}\n\n`;
   }
 
   usage(promptTokens: number, completionTokens: number): string {

@@ -1,7 +1,8 @@
-/** Which bodies are chat, which completions? */
+/** Which bodies are chat, which completions, and what form has the answer? */
 
 import type { ChatChanges } from "../dialect.ts";
 import { Refused } from "../errors.ts";
+import type { BodyReader } from "../form.ts";
 import type { Pieces } from "../pieces.ts";
 import type { PythonDict } from "../python-value.ts";
 import { type Kind, type Read, readBody, readBodyPieces } from "../read-body.ts";
@@ -9,6 +10,7 @@ import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../req
 import { FAIL } from "../types.ts";
 import { validator } from "../validate.ts";
 import { type ChatValues, type CompletionValues, chatFields, completionFields } from "./fields.ts";
+import { ChatForm, CompletionForm } from "./form.ts";
 import { applyChatRules, applyCompletionRules } from "./rules.ts";
 import { toChat, toChatPieces, toCompletion } from "./translate.ts";
 
@@ -29,7 +31,7 @@ export function readChat(body: Uint8Array, contentType: string | null, limits: L
   return readBody(chat, body, contentType, limits);
 }
 
-/** Body of `/v1/completions`, likewise. */
+/** Reads a body of `/v1/completions` in the way of `readChat`. */
 export function readCompletion(body: Uint8Array, contentType: string | null, limits: Limits): Read<CompletionRequest> {
   return readBody(completion, body, contentType, limits);
 }
@@ -43,7 +45,27 @@ export const completionPieces = (
   limits: Limits,
 ): Pieces<Read<CompletionRequest>> => readBodyPieces(completion, body, type, limits);
 
-/** A chat that another dialect made, likewise. `exact` false: what is not plainly right is only said to be so. Throws `Refused`. */
+/** A request with the form of its answer. */
+export function formed(read: Read<ChatRequest | CompletionRequest>): ReturnType<BodyReader["read"]> {
+  if ("error" in read) return read;
+  const { request } = read;
+  return { request, form: request.kind === "chat" ? new ChatForm(request) : new CompletionForm(request) };
+}
+
+export const chatReader: BodyReader = {
+  read: (...given) => formed(readChat(...given)),
+  *pieces(...given) {
+    return formed(yield* chatPieces(...given));
+  },
+};
+export const completionReader: BodyReader = {
+  read: (...given) => formed(readCompletion(...given)),
+  *pieces(...given) {
+    return formed(yield* completionPieces(...given));
+  },
+};
+
+/** Makes a request of a chat that another dialect made. `exact` false: what is not plainly right is only said to be so. Throws `Refused`. */
 export function* chatValuePieces(
   body: PythonDict,
   limits: Limits,
@@ -59,5 +81,5 @@ export function* chatValuePieces(
   return yield* toChatPieces(values as ChatValues, body, limits, exact, changes);
 }
 
-/** Ends the fast path. */
+/** Thrown to leave the fast path: the exact parser decides. */
 class NotPlain {}

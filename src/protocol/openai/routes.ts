@@ -6,20 +6,22 @@ import type { ServeConfig } from "../../config/types.ts";
 import { UnusableFolder } from "../../content/text-model.ts";
 import type { Dialect } from "../dialect.ts";
 import { internalError, requestTimedOut, scaleOutDisabled } from "../errors.ts";
+import type { BodyReader } from "../form.ts";
 import { reasoningSetup } from "../reasoning.ts";
 import type { Limits } from "../request.ts";
 import { toolParserKind } from "../tool-parsers.ts";
 import { Adapters } from "./adapters.ts";
+import { batchReader, invocationReader } from "./batch.ts";
 import { Embeddings } from "./embeddings.ts";
-import type { Entry } from "./entry.ts";
 import type { Accounting, OpenAiOptions } from "./front.ts";
 import { Generator } from "./generate.ts";
-import { houseOf } from "./house.ts";
+import { dialectHost } from "./host.ts";
 import { type Context, Http } from "./http.ts";
 import { withImages } from "./images.ts";
 import { seededLogprobs } from "./logprobs.ts";
 import { loraRoutes } from "./lora-routes.ts";
 import { modelList } from "./models.ts";
+import { chatReader, chatValuePieces, completionReader } from "./read.ts";
 import { EMBEDDING_METHODS, LORA_METHODS, METHODS, READY_METHODS, SCALE_OUT, SCALE_OUT_METHODS } from "./served.ts";
 import type { ServerTraits } from "./server-traits.ts";
 import { Tokenizer } from "./tokenize.ts";
@@ -49,13 +51,14 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
   const server = serverOf(options);
   const generator = new Generator(options, http, server, limits, adapters);
   const tokenizer = new Tokenizer(options, http, limits);
-  const house = houseOf(options, http, limits, generator, Boolean(server.reasoning || server.tools));
+  const host = dialectHost(generator, (body, exact, changes) => chatValuePieces(body, limits, exact, changes));
   const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
   const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()));
   const lora = config.runtimeLora ? loraRoutes(options, http, adapters) : new Elysia();
   const ready = config.readiness ? readyRoute(options, http, config.readiness.afterUs) : new Elysia();
   const load = () => `{"server_load":${options.trackServerLoad === true ? generator.open : 0}}`;
-  const atDoor = (context: Context): Response | undefined => {
+  /** What comes before every route; undefined: go on. */
+  const first = (context: Context): Response | undefined => {
     const refused = http.guard(context);
     if (refused === undefined) http.came(context);
     // Elysia answers HEAD where there is GET; FastAPI does not.
@@ -66,24 +69,36 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
     }
     return refused;
   };
-  const hot = (entry: Entry) => (context: Context) => atDoor(context) ?? generator.answer(context, entry);
-  given.hot?.set("/v1/chat/completions", hot("chat")).set("/v1/completions", hot("completion"));
+  const hot = (reader: BodyReader) => (context: Context) => first(context) ?? generator.answer(context, reader);
+  given.hot?.set("/v1/chat/completions", hot(chatReader)).set("/v1/completions", hot(completionReader));
   return (
     new Elysia({ strictPath: true })
       // Looked at before anything else, for unknown paths as well.
-      .onRequest(({ request, server }) => atDoor({ request, server }))
+      .onRequest(({ request, server }) => first({ request, server }))
       .onError({ as: "global" }, ({ code, request, server }) =>
         code === "NOT_FOUND" ? http.fallback({ request, server }) : http.error({ request, server }, internalError),
       )
       // Elysia makes of the context what a handler names.
-      .post("/v1/chat/completions", ({ request, server }) => generator.answer({ request, server }, "chat"), NO_PARSING)
       .post(
-        "/v1/chat/completions/batch",
-        ({ request, server }) => generator.answer({ request, server }, "batch"),
+        "/v1/chat/completions",
+        ({ request, server }) => generator.answer({ request, server }, chatReader),
         NO_PARSING,
       )
-      .post("/invocations", ({ request, server }) => generator.answer({ request, server }, "invocation"), NO_PARSING)
-      .post("/v1/completions", ({ request, server }) => generator.answer({ request, server }, "completion"), NO_PARSING)
+      .post(
+        "/v1/chat/completions/batch",
+        ({ request, server }) => generator.answer({ request, server }, batchReader),
+        NO_PARSING,
+      )
+      .post(
+        "/invocations",
+        ({ request, server }) => generator.answer({ request, server }, invocationReader),
+        NO_PARSING,
+      )
+      .post(
+        "/v1/completions",
+        ({ request, server }) => generator.answer({ request, server }, completionReader),
+        NO_PARSING,
+      )
       .post("/tokenize", ({ request, server }) => tokenizer.tokenize({ request, server }), NO_PARSING)
       .post("/detokenize", ({ request, server }) => tokenizer.detokenize({ request, server }), NO_PARSING)
       .get("/v1/models", ({ request, server }) => http.json({ request, server }, models()))
@@ -96,7 +111,7 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
       .use(ready)
       .use(embeddingRoute(options, http, limits))
       .use(switchedOff(http))
-      .use(dialects.reduce((all, dialect) => all.use(dialect.routes(house)), new Elysia()))
+      .use(dialects.reduce((all, dialect) => all.use(dialect.routes(host)), new Elysia()))
       .get("/kv_event_sources", ({ request, server }) => http.json({ request, server }, "{}"))
   );
 }

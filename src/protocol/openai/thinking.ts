@@ -34,17 +34,20 @@ export function thinkingOf(
   };
 }
 
-/**
- * An answer that thinks first. `contentTokens` null: it goes on until it has `maxTokens` in all.
- */
+/** What the tokens of an answer are drawn from. */
+export interface Drawing {
+  readonly tables: AnswerTables;
+  readonly seed: number;
+  readonly steering: Steering | null;
+  readonly vocabularySize: number;
+}
+
+/** An answer that thinks first. `contentTokens` null: it goes on until it has `maxTokens` in all. */
 export function thoughtfulAnswer(
   thinking: Thinking,
-  tables: AnswerTables,
-  seed: number,
+  { tables, seed, steering, vocabularySize }: Drawing,
   contentTokens: number | null,
   maxTokens: number,
-  steering: Steering | null,
-  vocabularySize: number,
 ): Script {
   const head = (thinking.startId === null ? 0 : 1) + thinking.tokens + 1;
   const rest = contentTokens ?? Math.max(0, maxTokens - head);

@@ -3,10 +3,11 @@
  * comment behind `[DONE]`, an answer in one piece in a header of the same name. docs/truth-log.md.
  */
 import type { Finish, Receiver, Submission } from "../../engine/types.ts";
-import { FINISH_NAMES } from "./answer.ts";
+import { FINISH_NAMES } from "./answer-context.ts";
+import { ReceiverBefore } from "./receiver-before.ts";
 
 export const TRUTH_HEADER = "x-understudy-truth";
-/** Of the header's value; clients take heads of some 8 KB. */
+/** Most choices in a header; clients take heads of some 8 KB. */
 const CHOICES_MOST = 16;
 
 export function wantsTruth(headers: Headers): boolean {
@@ -72,22 +73,31 @@ export class TokenTimes {
   }
 }
 
-/** Stands between the engine and a choice, and notes when its tokens come. */
-export function timed(choice: ToldChoice, receiver: Receiver, nowUs: () => number): Receiver {
+/** Who listens before `next` and notes when a choice's tokens come. */
+export function timed(choice: ToldChoice, next: Receiver, nowUs: () => number): Receiver {
   const times = new TokenTimes();
   choice.truth = times;
-  return {
-    streams: receiver.streams === true,
-    get bytes() {
-      return receiver.bytes ?? 0;
-    },
-    onTokens(ids, at, count, finish, stopTokenId) {
-      const dueUs = choice.submission?.trail?.stepDueUs;
-      if (count > 0 && dueUs !== undefined) times.begins(dueUs);
-      receiver.onTokens(ids, at, count, finish, stopTokenId);
-      times.wrote(nowUs());
-    },
-  };
+  return new TimedReceiver(choice, next, times, nowUs);
+}
+
+class TimedReceiver extends ReceiverBefore {
+  readonly #choice: ToldChoice;
+  readonly #times: TokenTimes;
+  readonly #nowUs: () => number;
+
+  constructor(choice: ToldChoice, next: Receiver, times: TokenTimes, nowUs: () => number) {
+    super(next);
+    this.#choice = choice;
+    this.#times = times;
+    this.#nowUs = nowUs;
+  }
+
+  onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
+    const dueUs = this.#choice.submission?.trail?.stepDueUs;
+    if (count > 0 && dueUs !== undefined) this.#times.begins(dueUs);
+    this.next.onTokens(ids, at, count, finish, stopTokenId);
+    this.#times.wrote(this.#nowUs());
+  }
 }
 
 /** The JSON of the choices, in ASCII; null: it was not asked for, or nobody watches the engine. */

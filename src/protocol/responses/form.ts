@@ -1,6 +1,7 @@
 /** What does an answer of `/v1/responses` look like? vLLM 0.33, `responses/serving.py` and `streaming_events.py` (SimpleStreamingEventProcessor). */
-import type { About, Background, Ending, Form, PieceLogprobs } from "../form.ts";
-import type { CallDelta, Delta, Message } from "../output.ts";
+import type { Background, ChoiceSoFar, Form, Piece, WholeChoice } from "../form.ts";
+import { type AnswerContext, type Ending, endingOf } from "../openai/answer-context.ts";
+import type { CallDelta } from "../output.ts";
 import type { ChatRequest, ErrorAnswer } from "../request.ts";
 import type { Before, ResponsesValues } from "./convert.ts";
 import {
@@ -46,9 +47,13 @@ export interface Around {
 
 export class ResponsesForm implements Form {
   readonly background: Background | null;
+  readonly namesEnds = false;
+  readonly keepAlive = null;
+  readonly opensBeforeError = false;
   readonly #values: ResponsesValues;
   readonly #request: ChatRequest;
   readonly #around: Around;
+  #context!: AnswerContext;
   #repeated!: Repeated;
   #sequence = 0;
   #open: Open | null = null;
@@ -71,8 +76,9 @@ export class ResponsesForm implements Form {
     return this.#around.id;
   }
 
-  accepted(about: About): readonly string[] {
-    this.#repeated = { values: this.#values, request: this.#request, about, tools: this.#around.tools };
+  accepted(context: AnswerContext): readonly string[] {
+    this.#context = context;
+    this.#repeated = { values: this.#values, request: this.#request, context, tools: this.#around.tools };
     if (this.background !== null) this.#keep("queued", [], null);
     if (!this.#request.stream) return [];
     const body = this.#body("in_progress", [], null);
@@ -82,11 +88,14 @@ export class ResponsesForm implements Form {
     ];
   }
 
-  began(): readonly string[] {
+  opening(): readonly string[] {
     return [];
   }
 
-  piece({ content, reasoning, calls }: Delta, logprobs: PieceLogprobs): readonly string[] {
+  piece({ delta, ids, from, logprobs: source }: Piece): readonly string[] {
+    if (delta === null) return [];
+    const { content, reasoning, calls } = delta;
+    const logprobs = source?.chat(ids, from) ?? null;
     const events: string[] = [];
     if (reasoning !== undefined && reasoning !== null) {
       if (this.#open?.kind !== "reasoning") this.#start(events, "reasoning");
@@ -104,7 +113,13 @@ export class ResponsesForm implements Form {
     return events;
   }
 
-  ended(ending: Ending): readonly string[] {
+  /** Each event has a number of its own. */
+  frame(): null {
+    return null;
+  }
+
+  ended([choice]: readonly ChoiceSoFar[]): readonly string[] {
+    const ending = endingOf(this.#context, choice!);
     const incomplete = ending.finish === "length";
     const events: string[] = [];
     this.#close(events, incomplete ? "incomplete" : "completed");
@@ -119,7 +134,11 @@ export class ResponsesForm implements Form {
     return null;
   }
 
-  whole({ reasoning, content, calls }: Message, ending: Ending, logprobs: PieceLogprobs): string {
+  whole([choice]: readonly WholeChoice[]): string {
+    const { ids } = choice!;
+    const { reasoning, content, calls } = choice!.message();
+    const ending = endingOf(this.#context, choice!);
+    const logprobs = choice!.logprobs()?.chat(ids, 0) ?? null;
     const last: ItemStatus = ending.finish === "length" ? "incomplete" : "completed";
     const items: Item[] = [];
     if (reasoning) items.push(reasoningItem(newId("rs"), reasoning, null));

@@ -1,7 +1,7 @@
 /** What stands in a response? Its items and its body, every field in vLLM 0.33's order (`responses/protocol.py`, ResponsesResponse; openai 3.52). */
 import { escapeJson } from "../../content/vocabulary.ts";
 import { randomHex } from "../../random.ts";
-import type { About, Ending } from "../form.ts";
+import type { AnswerContext, Ending } from "../openai/answer-context.ts";
 import { mapped, type Pieces } from "../pieces.ts";
 import { reprFloat } from "../python-repr.ts";
 import { get, isDict, type PythonDict, type PythonValue, toPlain } from "../python-value.ts";
@@ -48,14 +48,14 @@ export function callItem(id: string, callId: string, name: string, given: string
 export interface Repeated {
   readonly values: ResponsesValues;
   readonly request: ChatRequest;
-  readonly about: About;
+  readonly context: Pick<AnswerContext, "id" | "created" | "model" | "maxTokens">;
   /** Its tools as JSON, made once: a stream's events repeat them three times. */
   readonly tools: string;
 }
 
 /** `ending` null: it has not ended. */
 export function responseBody(
-  { values, request, about, tools }: Repeated,
+  { values, request, context, tools }: Repeated,
   status: Status,
   output: readonly Item[],
   ending: Ending | null,
@@ -65,12 +65,12 @@ export function responseBody(
   const wantsLogprobs = request.logprobs ? String(request.topLogprobs) : "null";
   const times = ending?.times ? `,"metrics":${ending.times}` : "";
   return (
-    `{"id":${quoted(about.id)},"created_at":${about.created},"incomplete_details":${incomplete}` +
+    `{"id":${quoted(context.id)},"created_at":${context.created},"incomplete_details":${incomplete}` +
     `,"instructions":${orNull(values.instructions)},"metadata":${plainJson(values.metadata as PythonValue)}` +
-    `,"model":${quoted(about.model)},"object":"response","output":[${output.map(({ json }) => json)}]` +
+    `,"model":${quoted(context.model)},"object":"response","output":[${output.map(({ json }) => json)}]` +
     `,"parallel_tool_calls":${values.parallel_tool_calls ?? true},"temperature":${reprFloat(request.temperature)}` +
     `,"tool_choice":${choiceJson(values)},"tools":[${tools}],"top_p":${reprFloat(sampling.topP)}` +
-    `,"background":${values.background === true},"max_output_tokens":${about.maxTokens}` +
+    `,"background":${values.background === true},"max_output_tokens":${context.maxTokens}` +
     `,"max_tool_calls":${values.max_tool_calls},"previous_response_id":${orNull(values.previous_response_id)},"prompt":null` +
     `,"prompt_cache_options":${cacheOptions(values.prompt_cache_options)},"prompt_cache_key":${orNull(values.prompt_cache_key)}` +
     `,"prompt_cache_retention":${orNull(values.prompt_cache_retention?.replace("-", "_"))}` +

@@ -1,35 +1,30 @@
-/** What is known of a request when it goes to the engine: its prompts, its name, what its answer carries. */
-
-import { randomHex } from "../../random.ts";
-import type { Form } from "../form.ts";
-import type { ChatRequest, CompletionRequest } from "../request.ts";
-import type { Asked, Prompt } from "./answer.ts";
-import type { OpenAiOptions } from "./front.ts";
+/** What is known of a request when it goes to the engine? Its prompts, its name, what its answer carries. */
+import type { AnswerContext, Prompt } from "./answer-context.ts";
 import type { Cut } from "./generation.ts";
 import { outputOptions, promptLogprobCount } from "./output-options.ts";
 import { decoded, promptText } from "./prompts.ts";
 import { seedOf } from "./seeds.ts";
-import type { ServerTraits } from "./server-traits.ts";
+import { adapterOf, type Received, type Serving } from "./serving.ts";
 import { isOver } from "./thinking.ts";
 import type { Ticket } from "./ticket.ts";
 import { wantsTruth } from "./truth-summary.ts";
 
-/** `seeds`: of the prompts where they are drawn already; `logprobs`: a script's own. */
-export function askedOf(
-  options: OpenAiOptions,
-  server: ServerTraits,
-  request: ChatRequest | CompletionRequest,
-  http: Request,
-  cut: readonly Cut[],
-  ticket: Ticket,
-  form: Form | null,
-  model: string,
-  seeds: readonly number[] | null,
-  logprobs: Asked["logprobs"],
-  queuedUs: number,
-): Asked {
-  const header = http.headers.get("x-request-id");
-  const base = header ?? request.requestId ?? randomHex(8);
+/** An answer that is about to begin. */
+export interface Beginning {
+  readonly received: Received;
+  readonly cut: readonly Cut[];
+  readonly ticket: Ticket;
+  /** Of the prompts, where they are drawn already. */
+  readonly seeds: readonly number[] | null;
+  /** A script's own, by choice. */
+  readonly logprobs: AnswerContext["logprobs"];
+  /** The engine's clock. */
+  readonly queuedUs: number;
+}
+
+export function answerContext({ options, server, limits }: Serving, beginning: Beginning): AnswerContext {
+  const { received, cut, ticket, seeds, logprobs, queuedUs } = beginning;
+  const { request, form, http } = received;
   const echoes = request.kind === "completion" && request.echo;
   const keepIds = request.returnTokenIds || echoes || promptLogprobCount(request) !== null;
   const prompts = cut.map(({ ids }, i): Prompt => {
@@ -44,17 +39,18 @@ export function askedOf(
   });
   return {
     server,
-    wishes: outputOptions(request, server),
+    output: outputOptions(request, server),
     prompts,
-    id: form?.id(header) ?? `${request.kind === "chat" ? "chatcmpl" : "cmpl"}-${base}`,
+    id: form.id(http.headers.get("x-request-id")),
     created: Math.floor(options.epochSeconds()),
-    model,
+    model: adapterOf(limits, request) > 0 ? request.model! : options.config.servedModelNames[0]!,
     promptText: promptText(request, options),
     ticket,
     batch: request.kind === "chat" && request.conversations !== undefined,
     truthUs: wantsTruth(http.headers) ? options.backend.nowUs : null,
     remoteDecode: request.kvTransfer?.remoteDecode === true,
     form,
+    maxTokens: cut[0]!.maxTokens,
     logprobs,
     queuedUs,
   };
