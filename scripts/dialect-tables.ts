@@ -77,5 +77,5 @@ export function dialectRefusal({ rows, plain, reader }: DialectTable, name: stri
   if ("error" in read) return read.error;
   const checked = checkPrompt(read.request, 8, true, LIMITS);
   const error = "error" in checked ? checked.error : checkSampling(read.request, LIMITS, 8);
-  return error && read.form.refused(error);
+  return error && (read.form.refused?.(error) ?? error);
 }

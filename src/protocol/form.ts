@@ -85,31 +85,31 @@ export interface Form {
   /** null or absent: the client waits for the answer. */
   readonly background?: Background | null;
   /** Ends may have names that the engine does not have. */
-  readonly namesEnds: boolean;
-  /** The comment that a silent stream sends now and then; null: none. */
-  readonly keepAlive: string | null;
-  /** The opening stands before the error of a stream whose first output is an error. */
-  readonly opensBeforeError: boolean;
+  readonly namesEnds?: boolean;
+  /** The comment that a silent stream sends now and then; absent: none. */
+  readonly keepAlive?: string;
+  /** The opening stands before the error, too, of a stream whose first output is one. */
+  readonly opensBeforeError?: boolean;
   /** The id of the request with this `X-Request-Id`. */
   id(header: string | null): string;
   /** The engine got it; the events that leave at once. */
   accepted(context: AnswerContext): readonly string[];
   /** Events before the first output; where there are several choices one for each in turn, or several such rounds. */
-  opening(): readonly string[];
+  opening?(): readonly string[];
   /** Events of what an output added. */
   piece(piece: Piece): readonly string[];
   /** Asked after each piece until it gives one, for choices whose tokens are shown as plain text; null: not, or not yet. */
-  frame(index: number): Frame | null;
+  frame?(index: number): Frame | null;
   /** The last events, when all choices have ended. */
   ended(choices: readonly ChoiceSoFar[]): readonly string[];
   /** A stream fails after its head: its last events; null: it is broken off. */
   failed(error: ErrorAnswer): readonly string[] | null;
   /** Body of an answer in one piece. */
   whole(choices: readonly WholeChoice[]): string;
-  /** A refusal before the answer's head. */
-  refused(error: ErrorAnswer): ErrorAnswer;
+  /** A refusal before the answer's head; absent: as in OpenAI's dialect. */
+  refused?(error: ErrorAnswer): ErrorAnswer;
   /** The client left, or the answer's time was over. */
-  dropped(): void;
+  dropped?(): void;
 }
 
 /** A body, read: the request, and the form that its answer will have. */

@@ -50,6 +50,17 @@ export function* readBodyPieces<F extends Fields, R>(
   return request === null ? yield* exactPieces(kind, body, limits) : { request };
 }
 
+/** Reads bodies of one kind, in one go or, large ones, in pieces; gives what `made` makes of them. */
+export function readerOf<F extends Fields, R, T>(kind: Kind<F, R>, made: (read: Read<R>) => T) {
+  type Given = [body: Uint8Array, contentType: string | null, limits: Limits];
+  return {
+    read: (...given: Given): T => made(readBody(kind, ...given)),
+    *pieces(...given: Given): Pieces<T> {
+      return made(yield* readBodyPieces(kind, ...given));
+    },
+  };
+}
+
 /** In pieces: a body by Python's rules, or the answer of FastAPI and vLLM before they look into it. */
 export function* readJson(
   body: Uint8Array,

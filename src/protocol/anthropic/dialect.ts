@@ -7,7 +7,7 @@ import type { BodyReader, FormedRequest } from "../form.ts";
 import { atOnce, type Pieces } from "../pieces.ts";
 import { repr } from "../python-repr.ts";
 import { get, type Int, type PlainDict, type PythonDict, truthy } from "../python-value.ts";
-import { type Kind, type Read, readBody, readBodyPieces } from "../read-body.ts";
+import { type Kind, readBodyPieces, readerOf } from "../read-body.ts";
 import type { ChatRequest } from "../request.ts";
 import type { Context } from "../sink.ts";
 import { State } from "../types.ts";
@@ -39,26 +39,13 @@ export function anthropic(showsCache: boolean): Dialect {
 
 /** Reads bodies of `/v1/messages`. */
 export function messagesReader(host: DialectHost, showsCache: boolean): BodyReader {
-  const kind = messagesKind(host, showsCache);
-  return {
-    read: (body, type, limits) => asked(readBody(kind, body, type, limits)),
-    *pieces(body, type, limits) {
-      return asked(yield* readBodyPieces(kind, body, type, limits));
-    },
-  };
+  return readerOf(messagesKind(host, showsCache), (read) => ("error" in read ? read : read.request));
 }
 
 /** Reads those of `count_tokens`, as if there were an answer. */
 export function countReader(host: DialectHost): BodyReader {
-  const kind = countKind(host);
   const form = new MessagesForm("", false);
-  const made = (read: Read<ChatRequest>) => ("error" in read ? read : { request: read.request, form });
-  return {
-    read: (body, type, limits) => made(readBody(kind, body, type, limits)),
-    *pieces(body, type, limits) {
-      return made(yield* readBodyPieces(kind, body, type, limits));
-    },
-  };
+  return readerOf(countKind(host), (read) => ("error" in read ? read : { request: read.request, form }));
 }
 
 function messagesKind(host: DialectHost, showsCache: boolean): Kind<typeof messagesFields, FormedRequest> {
@@ -127,10 +114,6 @@ function checkBudget(
   state.raise("thinking.budget_tokens must be less than max_tokens", body);
   state.prefix(0, "body");
   throw new Refused(validationErrors(state.errors!));
-}
-
-function asked(read: Read<FormedRequest>): ReturnType<BodyReader["read"]> {
-  return "error" in read ? read : read.request;
 }
 
 async function count(

@@ -24,9 +24,6 @@ interface Block {
 
 /** One answer. */
 export class MessagesForm implements Form {
-  readonly namesEnds = false;
-  readonly keepAlive = null;
-  readonly opensBeforeError = false;
   readonly #base: string;
   readonly #showsCache: boolean;
   #context!: AnswerContext;
@@ -129,8 +126,6 @@ export class MessagesForm implements Form {
   refused(error: ErrorAnswer): ErrorAnswer {
     return inForm(error);
   }
-
-  dropped(): void {}
 
   #usage({ promptTokens, completionTokens, cachedTokens, createdTokens }: Ending): string {
     if (!this.#showsCache) return `{"input_tokens":${promptTokens},"output_tokens":${completionTokens}}`;

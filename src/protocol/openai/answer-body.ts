@@ -7,7 +7,6 @@ import type { ChoiceSoFar, WholeChoice } from "../form.ts";
 import type { Call } from "../output.ts";
 import { type AnswerContext, cacheUse, FINISH_NAMES, type Prompt, promptOf } from "./answer-context.ts";
 import { CACHE_THRESHOLD } from "./cache-threshold.ts";
-import { completionDetails } from "./chunks.ts";
 import { REMOTE_DECODE, REMOTE_PARAMS } from "./kv-transfer.ts";
 import { Logprobs } from "./logprobs.ts";
 import { hidesTokens, type OutputOptions } from "./output-options.ts";
@@ -26,6 +25,11 @@ export function stopReason(finish: Finish | null, stop: ChoiceSoFar["stop"]): st
 /** JSON of `weight_versions` of a choice that has ended: its weights were those of the start. */
 export function weightVersions({ weightVersions: shown }: OutputOptions, tokens: number): string {
   return shown ? `[{"version":"default","start":0,"end":${tokens}}]` : "null";
+}
+
+/** JSON of `completion_tokens_details`. */
+export function completionDetails(reasoningTokens: number | null): string {
+  return reasoningTokens === null ? "null" : `{"reasoning_tokens":${reasoningTokens}}`;
 }
 
 /** What most answers have between their numbers, in one piece: putting a text together costs by the piece. */

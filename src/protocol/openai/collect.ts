@@ -43,7 +43,7 @@ export class CollectedAnswer {
   gone(): void {
     if (this.#settled) return;
     const { n } = this.context.output;
-    this.context.form.dropped();
+    this.context.form.dropped?.();
     logAborted(this.context, (i) => this.choices.slice(i * n, (i + 1) * n).some(({ finish }) => finish === null));
     this.#settle(null, "abort");
   }

@@ -154,7 +154,7 @@ export class Generator {
     const body = await answer.answer;
     const { truthUs, form, ticket } = answer.context;
     if (body === null) return this.#left(context, ticket);
-    if (typeof body !== "string") return http.error(context, form.refused(body));
+    if (typeof body !== "string") return http.error(context, form.refused?.(body) ?? body);
     const truth = truthUs ? summary(answer.choices, truthUs) : null;
     const load = loadHeader(context.request, options.backend);
     return http.json(context, body, truth === null ? load : { ...load, [TRUTH_HEADER]: truth });
@@ -163,7 +163,7 @@ export class Generator {
   #refuse({ context, ticket, form }: Exchange, error: ErrorAnswer): Response {
     ticket.settle(error === internalError ? "error" : "refused");
     const shown = this.serving.admission.shown(error);
-    return this.serving.http.error(context, form === null || shown.asItIs ? shown : form.refused(shown));
+    return this.serving.http.error(context, shown.asItIs ? shown : (form?.refused?.(shown) ?? shown));
   }
 
   /** What vLLM finds behind the head of a stream stands in the stream. */

@@ -5,7 +5,7 @@ import { Refused } from "../errors.ts";
 import type { BodyReader } from "../form.ts";
 import type { Pieces } from "../pieces.ts";
 import type { PythonDict } from "../python-value.ts";
-import { type Kind, type Read, readBody, readBodyPieces } from "../read-body.ts";
+import { type Kind, type Read, readerOf } from "../read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import { FAIL } from "../types.ts";
 import { validator } from "../validate.ts";
@@ -26,44 +26,20 @@ const completion: Kind<typeof completionFields, CompletionRequest> = {
   translate: (values, body, limits, exact) => toCompletion(values as CompletionValues, body, limits, exact),
 };
 
-/** Body of `/v1/chat/completions`: a request with every default filled in, or the answer that vLLM gives before it renders and tokenizes. */
-export function readChat(body: Uint8Array, contentType: string | null, limits: Limits): Read<ChatRequest> {
-  return readBody(chat, body, contentType, limits);
-}
+/** Reads a body of `/v1/chat/completions` as a request with every default filled in, or the answer that vLLM gives before it renders and tokenizes. */
+export const { read: readChat, pieces: chatPieces } = readerOf(chat, (read) => read);
+/** Reads a body of `/v1/completions`, alike. */
+export const { read: readCompletion, pieces: completionPieces } = readerOf(completion, (read) => read);
 
-/** Reads a body of `/v1/completions` in the way of `readChat`. */
-export function readCompletion(body: Uint8Array, contentType: string | null, limits: Limits): Read<CompletionRequest> {
-  return readBody(completion, body, contentType, limits);
-}
+export const chatReader: BodyReader = readerOf(chat, formed);
+export const completionReader: BodyReader = readerOf(completion, formed);
 
-/** Both in pieces, for large bodies. */
-export const chatPieces = (body: Uint8Array, type: string | null, limits: Limits): Pieces<Read<ChatRequest>> =>
-  readBodyPieces(chat, body, type, limits);
-export const completionPieces = (
-  body: Uint8Array,
-  type: string | null,
-  limits: Limits,
-): Pieces<Read<CompletionRequest>> => readBodyPieces(completion, body, type, limits);
-
-/** A request with the form of its answer. */
+/** The form of the answer, beside the request. */
 export function formed(read: Read<ChatRequest | CompletionRequest>): ReturnType<BodyReader["read"]> {
   if ("error" in read) return read;
   const { request } = read;
   return { request, form: request.kind === "chat" ? new ChatForm(request) : new CompletionForm(request) };
 }
-
-export const chatReader: BodyReader = {
-  read: (...given) => formed(readChat(...given)),
-  *pieces(...given) {
-    return formed(yield* chatPieces(...given));
-  },
-};
-export const completionReader: BodyReader = {
-  read: (...given) => formed(readCompletion(...given)),
-  *pieces(...given) {
-    return formed(yield* completionPieces(...given));
-  },
-};
 
 /** Makes a request of a chat that another dialect made. `exact` false: what is not plainly right is only said to be so. Throws `Refused`. */
 export function* chatValuePieces(

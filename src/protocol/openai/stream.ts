@@ -30,7 +30,7 @@ export class StreamedAnswer implements SinkEvents {
     this.#running = context.prompts.length * context.output.n;
     this.choices = Array.from({ length: this.#running }, (_, index) => new StreamedChoice(this, index));
     const { keepAlive } = context.server;
-    if (keepAlive && context.form.keepAlive !== null) this.#watchSilence(keepAlive, context.form.keepAlive);
+    if (keepAlive && context.form.keepAlive) this.#watchSilence(keepAlive, context.form.keepAlive);
   }
 
   /** The engine has all choices. */
@@ -42,7 +42,7 @@ export class StreamedAnswer implements SinkEvents {
   open(): void {
     if (this.#opened) return;
     this.#opened = true;
-    for (const [i, event] of this.context.form.opening().entries())
+    for (const [i, event] of this.context.form.opening?.().entries() ?? [])
       this.choices[i % this.choices.length]!.write([event]);
   }
 
@@ -67,7 +67,7 @@ export class StreamedAnswer implements SinkEvents {
     ticket.settle("error");
     if (events === null) this.sink.reset();
     else this.sink.end();
-    form.dropped();
+    form.dropped?.();
   }
 
   /** Its time is over: the stream ends with an error, or is broken off where nobody would read that. */
@@ -82,7 +82,7 @@ export class StreamedAnswer implements SinkEvents {
     this.#takeBack();
     context.ticket.settle("error");
     sink.reset();
-    context.form.dropped();
+    context.form.dropped?.();
   }
 
   /** Somebody wants it to end before its time. */
@@ -101,7 +101,7 @@ export class StreamedAnswer implements SinkEvents {
     const { n } = output;
     logAborted(this.context, (i) => this.choices.slice(i * n, (i + 1) * n).some(({ done }) => !done));
     this.#takeBack();
-    form.dropped();
+    form.dropped?.();
     // What the engine had ended before counts as it did there.
     ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
   }
@@ -230,8 +230,8 @@ class StreamedChoice extends AnswerChoice {
   }
 
   #frame(): void {
-    const frame = this.context.form.frame(this.index);
-    if (frame === null) return;
+    const frame = this.context.form.frame?.(this.index);
+    if (!frame) return;
     this.#prefix = frame.prefix;
     this.#suffix = frame.suffix;
     this.#frameBytes = frame.prefix.length + frame.suffix.length;

@@ -6,7 +6,7 @@ import { badRequest, errorAnswer, Refused, validationError } from "../errors.ts"
 import type { BodyReader, FormedRequest } from "../form.ts";
 import { atOnce, type Pieces } from "../pieces.ts";
 import { get, type Int, type PythonDict, truthy } from "../python-value.ts";
-import { type Kind, type Read, readBody, readBodyPieces } from "../read-body.ts";
+import { type Kind, readerOf } from "../read-body.ts";
 import type { ErrorAnswer } from "../request.ts";
 import type { Context } from "../sink.ts";
 import { bool, FAIL, int, State, type Type } from "../types.ts";
@@ -42,14 +42,7 @@ export function responses(most: number): Dialect {
 
 /** Reads bodies of `/v1/responses`. */
 export function responsesReader(host: DialectHost, store: Store): BodyReader {
-  const kind = kindOf(host, store);
-  const made = (read: Read<FormedRequest>) => ("error" in read ? read : read.request);
-  return {
-    read: (body, type, limits) => made(readBody(kind, body, type, limits)),
-    *pieces(body, type, limits) {
-      return made(yield* readBodyPieces(kind, body, type, limits));
-    },
-  };
+  return readerOf(kindOf(host, store), (read) => ("error" in read ? read : read.request));
 }
 
 function kindOf(host: DialectHost, store: Store): Kind<typeof responsesFields, FormedRequest> {

@@ -2,7 +2,7 @@
 import type { Background, ChoiceSoFar, Form, Piece, WholeChoice } from "../form.ts";
 import { type AnswerContext, type Ending, endingOf } from "../openai/answer-context.ts";
 import type { CallDelta } from "../output.ts";
-import type { ChatRequest, ErrorAnswer } from "../request.ts";
+import type { ChatRequest } from "../request.ts";
 import type { Before, ResponsesValues } from "./convert.ts";
 import {
   callItem,
@@ -47,9 +47,6 @@ export interface Around {
 
 export class ResponsesForm implements Form {
   readonly background: Background | null;
-  readonly namesEnds = false;
-  readonly keepAlive = null;
-  readonly opensBeforeError = false;
   readonly #values: ResponsesValues;
   readonly #request: ChatRequest;
   readonly #around: Around;
@@ -88,10 +85,6 @@ export class ResponsesForm implements Form {
     ];
   }
 
-  opening(): readonly string[] {
-    return [];
-  }
-
   piece({ delta, ids, from, logprobs: source }: Piece): readonly string[] {
     if (delta === null) return [];
     const { content, reasoning, calls } = delta;
@@ -111,11 +104,6 @@ export class ResponsesForm implements Form {
     }
     for (const call of calls) this.#call(events, call);
     return events;
-  }
-
-  /** Each event has a number of its own. */
-  frame(): null {
-    return null;
   }
 
   ended([choice]: readonly ChoiceSoFar[]): readonly string[] {
@@ -149,10 +137,6 @@ export class ResponsesForm implements Form {
     for (const [i, { id, name, arguments: given }] of calls.entries())
       items.push(callItem(newId("fc"), id, name, given, i === calls.length - 1 ? last : "completed"));
     return this.#end(ending.finish === "length" ? "incomplete" : "completed", items, ending);
-  }
-
-  refused(error: ErrorAnswer): ErrorAnswer {
-    return error;
   }
 
   dropped(): void {
