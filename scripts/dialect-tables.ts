@@ -1,7 +1,7 @@
 /** The field tables of messages and responses, and what a server says to what they refuse; for docs/parameters.md and its tests. */
 import { countReader, messagesReader } from "../src/protocol/anthropic/dialect.ts";
 import { countFields, messagesFields } from "../src/protocol/anthropic/fields.ts";
-import { parameters as ofMessages } from "../src/protocol/anthropic/parameters.ts";
+import { messagesParameters as ofMessages } from "../src/protocol/anthropic/parameters.ts";
 import type { DialectHost } from "../src/protocol/dialect.ts";
 import type { BodyReader } from "../src/protocol/form.ts";
 import { checkPrompt } from "../src/protocol/openai/limits.ts";
@@ -12,7 +12,7 @@ import type { Parameter } from "../src/protocol/parameter.ts";
 import type { ErrorAnswer, Limits } from "../src/protocol/request.ts";
 import { responsesReader } from "../src/protocol/responses/dialect.ts";
 import { responsesFields } from "../src/protocol/responses/fields.ts";
-import { parameters as ofResponses } from "../src/protocol/responses/parameters.ts";
+import { responsesParameters as ofResponses } from "../src/protocol/responses/parameters.ts";
 import { Store } from "../src/protocol/responses/store.ts";
 import type { Fields } from "../src/protocol/validate.ts";
 

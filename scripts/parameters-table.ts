@@ -2,7 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { chatFields, completionFields } from "../src/protocol/openai/fields.ts";
 import { checkPrompt } from "../src/protocol/openai/limits.ts";
-import { type ChatKind, parameterOf, type parameters } from "../src/protocol/openai/parameters.ts";
+import { type ChatKind, type openaiParameters, parameterOf } from "../src/protocol/openai/parameters.ts";
 import { readChat, readCompletion } from "../src/protocol/openai/read.ts";
 import { checkSampling } from "../src/protocol/openai/sampling.ts";
 import type { Effect, Parameter } from "../src/protocol/parameter.ts";
@@ -25,10 +25,10 @@ export const PLAIN: Readonly<Record<ChatKind, object>> = {
   },
   completions: { prompt: "Hello there, how are you today?", model: "m", max_tokens: 12, seed: 5 },
 };
-export const namesOf = (kind: ChatKind) => Object.keys(FIELDS[kind]) as (keyof typeof parameters)[];
+export const namesOf = (kind: ChatKind) => Object.keys(FIELDS[kind]) as (keyof typeof openaiParameters)[];
 
 /** What a server with the built-in vocabulary and a context of 4,096 tokens says to the row's `refused`; null: it takes it. */
-export function refusalOf(kind: ChatKind, name: keyof typeof parameters): ErrorAnswer | null {
+export function refusalOf(kind: ChatKind, name: keyof typeof openaiParameters): ErrorAnswer | null {
   const body = { ...PLAIN[kind], [name]: parameterOf(kind, name).refused };
   const bytes = new TextEncoder().encode(JSON.stringify(body));
   const read = (kind === "chat" ? readChat : readCompletion)(bytes, "application/json", LIMITS);

@@ -47,7 +47,7 @@ export interface DialectHost {
   error(context: Context, error: ErrorAnswer): Response;
 }
 
-export interface Dialect {
+export interface ApiDialect {
   /** What its routes look like to a machine; loaded when somebody asks. */
   operations(): Promise<Operations>;
   routes(host: DialectHost): AnyElysia;

@@ -3,12 +3,12 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import Ajv from "ajv/dist/2020.js";
 import { FIELDS, namesOf } from "../../scripts/parameters-table.ts";
-import { operations as anthropic } from "../../src/protocol/anthropic/operations.ts";
+import { anthropicOperations as anthropic } from "../../src/protocol/anthropic/operations.ts";
 import { openApi, printed } from "../../src/protocol/openai/openapi.ts";
-import { operations as openai } from "../../src/protocol/openai/operations.ts";
+import { openaiOperations as openai } from "../../src/protocol/openai/operations.ts";
 import { type ChatKind, parameterOf } from "../../src/protocol/openai/parameters.ts";
 import { LORA_METHODS, servedBy } from "../../src/protocol/openai/served.ts";
-import { operations as responses } from "../../src/protocol/responses/operations.ts";
+import { responsesOperations as responses } from "../../src/protocol/responses/operations.ts";
 import { FAIL, type Schema, State } from "../../src/protocol/types.ts";
 import { type Server, serve } from "../server.ts";
 

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { FIELDS, namesOf, PATHS, PLAIN, parametersPage, refusalOf } from "../../scripts/parameters-table.ts";
-import { type ChatKind, parameterOf, type parameters } from "../../src/protocol/openai/parameters.ts";
+import { type ChatKind, type openaiParameters, parameterOf } from "../../src/protocol/openai/parameters.ts";
 import type { Parameter } from "../../src/protocol/parameter.ts";
 import { type Server, serve } from "../server.ts";
 
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-type Name = keyof typeof parameters;
+type Name = keyof typeof openaiParameters;
 interface Choice {
   readonly text: string;
   readonly message: { readonly role: string; readonly content: string };

@@ -1,18 +1,24 @@
 /** Which routes does Anthropic's dialect have? `/v1/messages` and what counts their tokens; vLLM 0.33, `entrypoints/anthropic/api_router.py`. */
 import { Elysia } from "elysia";
 import { randomHex } from "../../random.ts";
-import type { Dialect, DialectHost } from "../dialect.ts";
+import type { ApiDialect, DialectHost } from "../dialect.ts";
 import { badRequest, Refused } from "../errors.ts";
 import type { BodyReader, FormedRequest } from "../form.ts";
 import { atOnce, type Pieces } from "../pieces.ts";
 import { repr } from "../python-repr.ts";
 import { get, type Int, type PlainDict, type PythonDict, truthy } from "../python-value.ts";
-import { type Kind, readBodyPieces, readerOf } from "../read-body.ts";
+import { type BodyKind, readBodyPieces, readerOf } from "../read-body.ts";
 import type { ChatRequest } from "../request.ts";
 import type { Context } from "../sink.ts";
 import { State } from "../types.ts";
 import { type Fields, type Values, validationErrors, validator } from "../validate.ts";
-import { type CountValues, type MessagesValues, type TemplateHabits, toChatBody, toGenerationBody } from "./convert.ts";
+import {
+  type CountValues,
+  type MessagesValues,
+  messagesToChat,
+  type TemplateHabits,
+  toGenerationBody,
+} from "./convert.ts";
 import { inForm } from "./errors.ts";
 import { countFields, messagesFields } from "./fields.ts";
 import { MessagesForm } from "./form.ts";
@@ -20,9 +26,9 @@ import { MessagesForm } from "./form.ts";
 const NO_PARSING = { parse: "none" } as const;
 
 /** `showsCache`: `--enable-prompt-tokens-details`. */
-export function anthropic(showsCache: boolean): Dialect {
+export function anthropic(showsCache: boolean): ApiDialect {
   return {
-    operations: async () => (await import("./operations.ts")).operations,
+    operations: async () => (await import("./operations.ts")).anthropicOperations,
     routes(host: DialectHost) {
       const reader = messagesReader(host, showsCache);
       const counted = countKind(host);
@@ -48,7 +54,7 @@ export function countReader(host: DialectHost): BodyReader {
   return readerOf(countKind(host), (read) => ("error" in read ? read : { request: read.request, form }));
 }
 
-function messagesKind(host: DialectHost, showsCache: boolean): Kind<typeof messagesFields, FormedRequest> {
+function messagesKind(host: DialectHost, showsCache: boolean): BodyKind<typeof messagesFields, FormedRequest> {
   return kind(messagesFields, function* (given, body, exact) {
     const values = given as MessagesValues;
     checkBudget(values, body);
@@ -59,10 +65,10 @@ function messagesKind(host: DialectHost, showsCache: boolean): Kind<typeof messa
   });
 }
 
-function countKind(host: DialectHost): Kind<typeof countFields, ChatRequest> {
+function countKind(host: DialectHost): BodyKind<typeof countFields, ChatRequest> {
   return kind(countFields, (values, body, exact) =>
     inOwnForm(function* () {
-      return yield* chatOf(host, yield* toChatBody(values as CountValues, body, templateOf(host)), exact);
+      return yield* chatOf(host, yield* messagesToChat(values as CountValues, body, templateOf(host)), exact);
     }),
   );
 }
@@ -84,7 +90,7 @@ function* chatOf(host: DialectHost, chat: PlainDict, exact: boolean): Pieces<Cha
 function kind<F extends Fields, R>(
   fields: F,
   made: (values: Values<F>, body: PythonDict, exact: boolean) => Pieces<R>,
-): Kind<F, R> {
+): BodyKind<F, R> {
   return {
     validator: validator(fields),
     rules: () => {},
@@ -118,7 +124,7 @@ function checkBudget(
 
 async function count(
   host: DialectHost,
-  counted: Kind<typeof countFields, ChatRequest>,
+  counted: BodyKind<typeof countFields, ChatRequest>,
   context: Context,
 ): Promise<Response> {
   const body = await host.body(context);

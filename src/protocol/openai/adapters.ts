@@ -9,7 +9,7 @@ import type { ErrorAnswer } from "../request.ts";
 /** The core's numbers end there. */
 const MOST = 4095;
 
-export class Adapters {
+export class LoraAdapters {
   /** By number minus one; "" where one was unloaded: numbers are not used twice. */
   readonly names: string[];
   /** The same with those that were unloaded: requests may still run with them. */

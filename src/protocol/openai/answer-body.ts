@@ -4,7 +4,7 @@
  */
 import { Finish } from "../../engine/types.ts";
 import type { ChoiceSoFar, WholeChoice } from "../form.ts";
-import type { Call } from "../output.ts";
+import type { ToolCall } from "../output.ts";
 import { type AnswerContext, cacheUse, FINISH_NAMES, type Prompt, promptOf } from "./answer-context.ts";
 import { CACHE_THRESHOLD } from "./cache-threshold.ts";
 import { REMOTE_DECODE, REMOTE_PARAMS } from "./kv-transfer.ts";
@@ -133,7 +133,7 @@ function chatChoice(context: AnswerContext, choice: WholeChoice): string {
   return `{"index":${choice.index},"message":{"role":${JSON.stringify(role)},"content":${said}${more}${end}`;
 }
 
-function moreOf(calls: readonly Call[], reasoning: string | null): string {
+function moreOf(calls: readonly ToolCall[], reasoning: string | null): string {
   const called = calls.length === 0 ? "" : `,"tool_calls":[${calls.map(callJson)}]`;
   return `,"refusal":null,"annotations":null,"audio":null,"function_call":null${called},"reasoning":${JSON.stringify(reasoning)}}`;
 }
@@ -142,7 +142,7 @@ const NO_IDS: readonly number[] = [];
 /** Most answers need no copy of their ids. */
 const needsIds = ({ returnTokenIds, logprobs }: OutputOptions) => returnTokenIds || logprobs !== null;
 
-function callJson({ id, name, arguments: given }: Call): string {
+function callJson({ id, name, arguments: given }: ToolCall): string {
   return `{"id":${JSON.stringify(id)},"type":"function","function":{"name":${JSON.stringify(name)},"arguments":${JSON.stringify(given)}}}`;
 }
 

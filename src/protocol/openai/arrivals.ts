@@ -3,7 +3,7 @@
  * prompts need no encoding at all.
  */
 
-export class Arrivals {
+export class ArrivalOrder {
   #last: Promise<unknown> = Promise.resolve();
   #waiting = 0;
 

@@ -6,7 +6,7 @@
 import { badRequest, errorAnswer, validationError } from "../errors.ts";
 import type { BodyReader } from "../form.ts";
 import type { PythonValue } from "../python-value.ts";
-import { isJson, jsonFailure, type Read } from "../read-body.ts";
+import { isJson, jsonFailure, type ReadBody } from "../read-body.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import type { LineError } from "../types.ts";
 import { validationErrors } from "../validate.ts";
@@ -20,7 +20,7 @@ export const batchReader = inOnePiece(readBatch);
 export const invocationReader = inOnePiece(readInvocation);
 
 function inOnePiece(
-  read: (...given: Parameters<BodyReader["read"]>) => Read<ChatRequest | CompletionRequest>,
+  read: (...given: Parameters<BodyReader["read"]>) => ReadBody<ChatRequest | CompletionRequest>,
 ): BodyReader {
   return {
     read: (...given) => formed(read(...given)),
@@ -32,7 +32,7 @@ function inOnePiece(
 }
 
 /** A batch as one request: all of it but its conversations comes from the first. */
-function readBatch(body: Uint8Array, contentType: string | null, limits: Limits): Read<ChatRequest> {
+function readBatch(body: Uint8Array, contentType: string | null, limits: Limits): ReadBody<ChatRequest> {
   const parsed = plain(body);
   const lists = parsed?.messages;
   // Whatever is no list, or of another type, is what chat says of it.
@@ -91,7 +91,7 @@ function readInvocation(
   body: Uint8Array,
   contentType: string | null,
   limits: Limits,
-): Read<ChatRequest | CompletionRequest> {
+): ReadBody<ChatRequest | CompletionRequest> {
   const parsed = plain(body);
   if (parsed === null) return unreadable(body, contentType, limits);
   const { model: _, ...rest } = parsed;
@@ -106,7 +106,7 @@ function readInvocation(
 /** How the type of errors in single fields is called. */
 const OF_FIELDS = '"type":"Bad Request"';
 
-function unreadable(body: Uint8Array, contentType: string | null, limits: Limits): Read<ChatRequest> {
+function unreadable(body: Uint8Array, contentType: string | null, limits: Limits): ReadBody<ChatRequest> {
   const failure = jsonFailure(body);
   const other = readChat(body, contentType, limits);
   if (failure === null || !("error" in other) || !other.error.body.includes("json_invalid")) return other;

@@ -5,7 +5,7 @@ import type { ChoiceSoFar } from "../form.ts";
 import { type AnswerContext, timesOf } from "./answer-context.ts";
 import { AnswerText } from "./answer-text.ts";
 import type { OutputTimes } from "./request-metrics.ts";
-import type { TokenTimes } from "./truth-summary.ts";
+import type { TruthTimes } from "./truth-summary.ts";
 
 export abstract class AnswerChoice implements Receiver, ChoiceSoFar {
   readonly index: number;
@@ -17,7 +17,7 @@ export abstract class AnswerChoice implements Receiver, ChoiceSoFar {
   /** Bytes that were written for it; the last choice also counts the answer's end. */
   bytes = 0;
   /** When its tokens were due and written, where the answer tells that. */
-  truth: TokenTimes | null = null;
+  truth: TruthTimes | null = null;
   readonly times: OutputTimes | null;
   protected readonly context: AnswerContext;
   protected readonly text: AnswerText;

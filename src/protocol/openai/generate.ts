@@ -2,9 +2,9 @@
 import { engineBusy, internalError, paused } from "../errors.ts";
 import type { Background, BodyReader, Form } from "../form.ts";
 import type { ErrorAnswer, Limits } from "../request.ts";
-import type { Adapters } from "./adapters.ts";
+import type { LoraAdapters } from "./adapters.ts";
 import { Admission } from "./admission.ts";
-import { Arrivals } from "./arrivals.ts";
+import { ArrivalOrder } from "./arrivals.ts";
 import { answerContext } from "./begin-answer.ts";
 import { brokenStream } from "./broken-stream.ts";
 import { CollectedAnswer } from "./collect.ts";
@@ -14,7 +14,7 @@ import type { Context, Http } from "./http.ts";
 import { Transfers } from "./kv-transfer.ts";
 import { loadHeader } from "./load-header.ts";
 import { Orders } from "./orders.ts";
-import { encode, type Fitted, fit, prepare } from "./prepare.ts";
+import { encode, type FittedRequest, fit, prepare } from "./prepare.ts";
 import { Queue } from "./queue.ts";
 import { admit, readRequest } from "./read-request.ts";
 import type { ServerTraits } from "./server-traits.ts";
@@ -22,7 +22,7 @@ import type { Declined, Received, Serving } from "./serving.ts";
 import { StreamedAnswer } from "./stream.ts";
 import { type Job, submitChoices } from "./submit.ts";
 import type { CountedOnce, Ticket } from "./ticket.ts";
-import { summary, TRUTH_HEADER } from "./truth-summary.ts";
+import { TRUTH_HEADER, truthSummary } from "./truth-summary.ts";
 
 const CLIENT_GONE = 499; // nobody reads it
 
@@ -37,7 +37,7 @@ interface Exchange {
 export class Generator {
   readonly serving: Serving;
 
-  constructor(options: OpenAiOptions, http: Http, server: ServerTraits, limits: Limits, adapters: Adapters) {
+  constructor(options: OpenAiOptions, http: Http, server: ServerTraits, limits: Limits, adapters: LoraAdapters) {
     this.serving = {
       options,
       http,
@@ -45,7 +45,7 @@ export class Generator {
       limits,
       adapters,
       admission: new Admission(options),
-      arrivals: new Arrivals(),
+      arrivals: new ArrivalOrder(),
       orders: new Orders(options),
       queue: new Queue(options.config.wire ?? {}, options.backend, options.accounting),
       transfers: new Transfers(options.config),
@@ -103,7 +103,7 @@ export class Generator {
     return received.request.stream ? this.#stream(exchange, job) : this.#collect(exchange, job);
   }
 
-  #begin({ ticket }: Exchange, received: Received, { cut, script }: Fitted, seeds: readonly number[] | null) {
+  #begin({ ticket }: Exchange, received: Received, { cut, script }: FittedRequest, seeds: readonly number[] | null) {
     const { options, orders } = this.serving;
     const logprobs = (script && orders.logprobs(script)) ?? null;
     const queuedUs = options.backend.nowUs();
@@ -155,7 +155,7 @@ export class Generator {
     const { truthUs, form, ticket } = answer.context;
     if (body === null) return this.#left(context, ticket);
     if (typeof body !== "string") return http.error(context, form.refused?.(body) ?? body);
-    const truth = truthUs ? summary(answer.choices, truthUs) : null;
+    const truth = truthUs ? truthSummary(answer.choices, truthUs) : null;
     const load = loadHeader(context.request, options.backend);
     return http.json(context, body, truth === null ? load : { ...load, [TRUTH_HEADER]: truth });
   }

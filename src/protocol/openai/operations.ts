@@ -1,14 +1,14 @@
 /** What do the routes of OpenAI's dialect, and those that vLLM has beside it, look like to a machine? */
-import { bodySchema, type Described, json, type Operation, type Operations } from "../operations.ts";
+import { answer, asJson, bodySchema, type Described, type Operation, type Operations, titled } from "../operations.ts";
 import type { Schema } from "../types.ts";
 import { embeddingBody } from "./embeddings.ts";
 import { chatFields, completionFields } from "./fields.ts";
-import { type ChatKind, parameterOf, type parameters } from "./parameters.ts";
+import { type ChatKind, type openaiParameters, parameterOf } from "./parameters.ts";
 import { detokenizeBody, tokenizeBody } from "./tokenize.ts";
 
 function bodyOf(kind: ChatKind, title: string): Schema {
   const fields = kind === "chat" ? chatFields : completionFields;
-  return bodySchema(title, fields, (name) => parameterOf(kind, name as keyof typeof parameters));
+  return bodySchema(title, fields, (name) => parameterOf(kind, name as keyof typeof openaiParameters));
 }
 
 // ---- answers
@@ -17,16 +17,9 @@ const string = { type: "string" };
 const integer = { type: "integer" };
 const orNull = (schema: Schema): Schema => ({ anyOf: [schema, { type: "null" }] });
 const listOf = (items: Schema): Schema => ({ type: "array", items });
-const object = (title: string, properties: Readonly<Record<string, Schema>>, more: Schema = {}): Schema => ({
-  type: "object",
-  title,
-  properties,
-  required: Object.keys(properties),
-  ...more,
-});
 const record = { type: "object", additionalProperties: true };
 
-const usage = object("UsageInfo", {
+const usage = titled("UsageInfo", {
   prompt_tokens: integer,
   total_tokens: integer,
   completion_tokens: integer,
@@ -37,12 +30,12 @@ const ends = { finish_reason: orNull(string), stop_reason: orNull({ anyOf: [stri
 const ids = orNull(listOf(integer));
 const head = (kind: string) => ({ id: string, object: { const: kind }, created: integer, model: string });
 const foot = { system_fingerprint: orNull(string), usage };
-const chatAnswer = object("ChatCompletionResponse", {
+const chatAnswer = titled("ChatCompletionResponse", {
   ...head("chat.completion"),
   choices: listOf(
-    object("ChatCompletionResponseChoice", {
+    titled("ChatCompletionResponseChoice", {
       index: integer,
-      message: object("ChatMessage", { role: string, content: orNull(string) }),
+      message: titled("ChatMessage", { role: string, content: orNull(string) }),
       logprobs: orNull(record),
       ...ends,
       token_ids: ids,
@@ -52,10 +45,10 @@ const chatAnswer = object("ChatCompletionResponse", {
   prompt_logprobs: orNull(listOf(orNull(record))),
   prompt_token_ids: ids,
 });
-const completionAnswer = object("CompletionResponse", {
+const completionAnswer = titled("CompletionResponse", {
   ...head("text_completion"),
   choices: listOf(
-    object("CompletionResponseChoice", {
+    titled("CompletionResponseChoice", {
       index: integer,
       text: string,
       logprobs: orNull(record),
@@ -67,10 +60,10 @@ const completionAnswer = object("CompletionResponse", {
   ),
   ...foot,
 });
-const modelList = object("ModelList", {
+const modelList = titled("ModelList", {
   object: { const: "list" },
   data: listOf(
-    object("ModelCard", {
+    titled("ModelCard", {
       id: string,
       object: { const: "model" },
       created: integer,
@@ -82,19 +75,19 @@ const modelList = object("ModelList", {
     }),
   ),
 });
-const failure = object("ErrorResponse", {
-  error: object("ErrorInfo", { message: string, type: string, param: orNull(string), code: integer }),
+const failure = titled("ErrorResponse", {
+  error: titled("ErrorInfo", { message: string, type: string, param: orNull(string), code: integer }),
 });
-const detail = object("Detail", { detail: string });
+const detail = titled("Detail", { detail: string });
 
-const answer = (description: string, schema?: Schema): Described =>
-  schema === undefined ? { description } : { description, content: json(schema) };
 const BODY_ERRORS = {
   "400": answer("The request is wrong: its JSON, a field, or the fields together", { anyOf: [failure, detail] }),
   "404": answer("No such model", failure),
   "413": answer("The body is larger than --max-body-mb: ours, vLLM has no limit", failure),
 };
-const NO_KEY = { "401": answer("With --api-key: no key, or a wrong one", object("Unauthorized", { error: string })) };
+const NO_KEY = {
+  "401": answer("With --api-key: no key, or a wrong one", titled("Unauthorized", { error: string })),
+};
 const GENERATION_ERRORS = {
   ...BODY_ERRORS,
   ...NO_KEY,
@@ -103,7 +96,7 @@ const GENERATION_ERRORS = {
 };
 const withBody = (summary: string, body: Schema, responses: Operation["responses"]): Operation => ({
   summary,
-  requestBody: { required: true, content: json(body) },
+  requestBody: { required: true, content: asJson(body) },
   responses,
 });
 const plain = (summary: string, ok: Described, more: Operation["responses"] = {}): Operation => ({
@@ -112,16 +105,16 @@ const plain = (summary: string, ok: Described, more: Operation["responses"] = {}
 });
 const streamed = (schema: Schema): Described => ({
   description: "The answer; with `stream` its events, `data: [DONE]` the last",
-  content: { ...json(schema), "text/event-stream": { schema: {} } },
+  content: { ...asJson(schema), "text/event-stream": { schema: {} } },
 });
-const flag = (name: string) => object(`Answer_${name}`, { [name]: { type: "boolean" } });
-const status = object("Status", { status: string });
+const flag = (name: string) => titled(`Answer_${name}`, { [name]: { type: "boolean" } });
+const status = titled("Status", { status: string });
 
 const page: Described = { description: "A page", content: { "text/html": { schema: string } } };
 const chatBody = bodyOf("chat", "ChatCompletionRequest");
 const completionBody = bodyOf("completions", "CompletionRequest");
 
-export const operations: Operations = {
+export const openaiOperations: Operations = {
   "/v1/chat/completions": withBody("Create a chat completion", chatBody, {
     "200": streamed(chatAnswer),
     ...GENERATION_ERRORS,
@@ -132,7 +125,7 @@ export const operations: Operations = {
   }),
   "/v1/chat/completions/batch": withBody(
     "Create a choice for each of several conversations",
-    { ...object("BatchChatCompletionRequest", { messages: listOf(listOf(record)) }), additionalProperties: true },
+    { ...titled("BatchChatCompletionRequest", { messages: listOf(listOf(record)) }), additionalProperties: true },
     { "200": answer("The choices, in the order of the conversations", chatAnswer), ...GENERATION_ERRORS },
   ),
   "/invocations": withBody(
@@ -142,10 +135,10 @@ export const operations: Operations = {
   ),
   "/v1/load_lora_adapter": withBody(
     "Load an adapter",
-    object("LoadLoRAAdapterRequest", { lora_name: string, lora_path: string }),
+    titled("LoadLoRAAdapterRequest", { lora_name: string, lora_path: string }),
     { "200": answer("Loaded", string), ...BODY_ERRORS, ...NO_KEY },
   ),
-  "/v1/unload_lora_adapter": withBody("Unload an adapter", object("UnloadLoRAAdapterRequest", { lora_name: string }), {
+  "/v1/unload_lora_adapter": withBody("Unload an adapter", titled("UnloadLoRAAdapterRequest", { lora_name: string }), {
     "200": answer("Unloaded", string),
     ...BODY_ERRORS,
     ...NO_KEY,
@@ -153,7 +146,7 @@ export const operations: Operations = {
   "/tokenize": withBody("From text or messages to token ids", tokenizeBody.schema, {
     "200": answer(
       "The ids",
-      object("TokenizeResponse", {
+      titled("TokenizeResponse", {
         count: integer,
         max_model_len: integer,
         tokens: listOf(integer),
@@ -163,19 +156,19 @@ export const operations: Operations = {
     ...BODY_ERRORS,
   }),
   "/detokenize": withBody("From token ids to text", detokenizeBody.schema, {
-    "200": answer("The text", object("DetokenizeResponse", { prompt: string })),
+    "200": answer("The text", titled("DetokenizeResponse", { prompt: string })),
     ...BODY_ERRORS,
   }),
   "/v1/embeddings": withBody("From texts or token ids to vectors", embeddingBody.schema, {
     "200": answer(
       "A vector of each input: numbers, or their bytes in base64",
-      object("EmbeddingResponse", {
+      titled("EmbeddingResponse", {
         id: string,
         object: { const: "list" },
         created: integer,
         model: string,
         data: listOf(
-          object("EmbeddingResponseData", {
+          titled("EmbeddingResponseData", {
             index: integer,
             object: { const: "embedding" },
             embedding: { anyOf: [listOf({ type: "number" }), string] },
@@ -195,8 +188,8 @@ export const operations: Operations = {
   "/ping": plain("As /health, and 503 for the time that starting is to take", answer("It does"), {
     "503": answer("It does not"),
   }),
-  "/version": plain("The version that is stood in for", answer("It", object("Version", { version: string }))),
-  "/load": plain("Requests being served", answer("How many", object("Load", { server_load: integer }))),
+  "/version": plain("The version that is stood in for", answer("It", titled("Version", { version: string }))),
+  "/load": plain("Requests being served", answer("How many", titled("Load", { server_load: integer }))),
   "/kv_event_sources": plain("Where events of the KV cache come from", answer("None", record)),
   "/metrics": plain("Prometheus metrics", {
     description: "The page",

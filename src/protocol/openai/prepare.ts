@@ -22,7 +22,7 @@ const CHOICES_MOST = 65_536;
 const LONG_PROMPT_TOKENS = 16_384;
 
 /** What other threads have made of a request. */
-export interface Prepared {
+export interface PreparedRequest {
   readonly prompts: readonly Uint32Array[];
   /** Token sequences of `bad_words`; null: there are none. */
   readonly badWords: readonly Uint32Array[] | null;
@@ -35,7 +35,7 @@ export interface Prepared {
 }
 
 /** What the engine is told of a request. */
-export interface Fitted {
+export interface FittedRequest {
   readonly cut: readonly Cut[];
   readonly steering: Steering | null;
   readonly script: Script | null;
@@ -55,7 +55,7 @@ export function prepare(
   received: Received,
   { ordered }: Admitted,
   encoding: Exclude<Encoding, Declined>,
-): Prepared | Promise<Prepared | null> {
+): PreparedRequest | Promise<PreparedRequest | null> {
   const { request } = received;
   const { encoder } = serving.options;
   const orderedIds = ordered === null || ordered.text === null ? null : encoder.encode([ordered.text], false);
@@ -73,7 +73,7 @@ async function awaited(
   { request }: Received,
   writing: Writing | null,
   pending: Promise<[Uint32Array[], Uint32Array[] | null, Uint32Array | null]>,
-): Promise<Prepared> {
+): Promise<PreparedRequest> {
   const [prompts, badWords, orderedIds] = await pending;
   const seeds = writing && prompts.map((ids) => seedOf(request, ids, nextSeed));
   const all = (seeds ?? []).flatMap((seed) => choiceSeeds(seed, request.n));
@@ -91,7 +91,12 @@ function writingFor({ options, orders, server, limits }: Serving, { http, reques
 }
 
 /** Checks what needs the prompts' ids, in vLLM's order. */
-export function fit(serving: Serving, received: Received, admitted: Admitted, prepared: Prepared): Fitted | Declined {
+export function fit(
+  serving: Serving,
+  received: Received,
+  admitted: Admitted,
+  prepared: PreparedRequest,
+): FittedRequest | Declined {
   const { options, limits } = serving;
   const { request, http } = received;
   const cut = cutPrompts(serving, received, prepared);
@@ -111,7 +116,7 @@ export function fit(serving: Serving, received: Received, admitted: Admitted, pr
 function cutPrompts(
   { options, limits, transfers }: Serving,
   { request }: Received,
-  { prompts }: Prepared,
+  { prompts }: PreparedRequest,
 ): readonly Cut[] | Declined {
   const cut: Cut[] = [];
   for (const [i, ids] of prompts.entries()) {
@@ -130,7 +135,7 @@ function scriptOf(
   { options, orders, server }: Serving,
   { request }: Received,
   { ordered }: Admitted,
-  { orderedIds, prompts }: Prepared,
+  { orderedIds, prompts }: PreparedRequest,
 ): Script | null {
   if (ordered === null) return null;
   const script = orders.script(ordered, orderedIds, prompts, request);

@@ -5,7 +5,7 @@ import { Refused } from "../errors.ts";
 import type { BodyReader } from "../form.ts";
 import type { Pieces } from "../pieces.ts";
 import type { PythonDict } from "../python-value.ts";
-import { type Kind, type Read, readerOf } from "../read-body.ts";
+import { type BodyKind, type ReadBody, readerOf } from "../read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import { FAIL } from "../types.ts";
 import { validator } from "../validate.ts";
@@ -14,13 +14,13 @@ import { ChatForm, CompletionForm } from "./form.ts";
 import { applyChatRules, applyCompletionRules } from "./rules.ts";
 import { toChat, toChatPieces, toCompletion } from "./translate.ts";
 
-const chat: Kind<typeof chatFields, ChatRequest> = {
+const chat: BodyKind<typeof chatFields, ChatRequest> = {
   validator: validator(chatFields),
   rules: applyChatRules,
   translate: (values, body, limits, exact) => toChat(values as ChatValues, body, limits, exact),
   translatePieces: (values, body, limits, exact) => toChatPieces(values as ChatValues, body, limits, exact),
 };
-const completion: Kind<typeof completionFields, CompletionRequest> = {
+const completion: BodyKind<typeof completionFields, CompletionRequest> = {
   validator: validator(completionFields),
   rules: applyCompletionRules,
   translate: (values, body, limits, exact) => toCompletion(values as CompletionValues, body, limits, exact),
@@ -35,7 +35,7 @@ export const chatReader: BodyReader = readerOf(chat, formed);
 export const completionReader: BodyReader = readerOf(completion, formed);
 
 /** The form of the answer, beside the request. */
-export function formed(read: Read<ChatRequest | CompletionRequest>): ReturnType<BodyReader["read"]> {
+export function formed(read: ReadBody<ChatRequest | CompletionRequest>): ReturnType<BodyReader["read"]> {
   if ("error" in read) return read;
   const { request } = read;
   return { request, form: request.kind === "chat" ? new ChatForm(request) : new CompletionForm(request) };

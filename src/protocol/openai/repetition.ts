@@ -43,7 +43,7 @@ export class SaidTokens {
 type Watched = Receiver & { readonly submission: Submission | null };
 
 /** Who listens to the engine for a choice: the choice itself where nothing is to be looked for. */
-export function watched(repetition: Repetition | null, choice: Watched): Receiver {
+export function heardForRepetition(repetition: Repetition | null, choice: Watched): Receiver {
   return repetition === null ? choice : new RepetitionWatch(choice, repetition);
 }
 

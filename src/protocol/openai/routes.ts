@@ -4,13 +4,13 @@ import { doorOf } from "../../config/door.ts";
 import { samplingDefaults } from "../../config/sampling-defaults.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { UnusableFolder } from "../../content/text-model.ts";
-import type { Dialect } from "../dialect.ts";
+import type { ApiDialect } from "../dialect.ts";
 import { internalError, requestTimedOut, scaleOutDisabled } from "../errors.ts";
 import type { BodyReader } from "../form.ts";
 import { reasoningSetup } from "../reasoning.ts";
 import type { Limits } from "../request.ts";
 import { toolParserKind } from "../tool-parsers.ts";
-import { Adapters } from "./adapters.ts";
+import { LoraAdapters } from "./adapters.ts";
 import { batchReader, invocationReader } from "./batch.ts";
 import { Embeddings } from "./embeddings.ts";
 import type { Accounting, OpenAiOptions } from "./front.ts";
@@ -27,7 +27,7 @@ import type { ServerTraits } from "./server-traits.ts";
 import { Tokenizer } from "./tokenize.ts";
 
 /** What the routes look like to a machine; loaded when somebody asks. */
-export const openaiDescription = { operations: async () => (await import("./operations.ts")).operations };
+export const openaiDescription = { operations: async () => (await import("./operations.ts")).openaiOperations };
 
 /** Bodies are read and checked here, by vLLM's rules. */
 const NO_PARSING = { parse: "none" } as const;
@@ -36,7 +36,7 @@ const NO_PARSING = { parse: "none" } as const;
  * The routes, and the answer to everything that no route takes. Use it on an app with `strictPath: true` (a slash too
  * many is a redirect) and a `maxRequestBodySize` above `maxBodyBytes` (the 413 is made here).
  */
-export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) {
+export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = []) {
   const options = withImages(given);
   const { config, alive, epochSeconds } = options;
   const http = new Http(options, {
@@ -46,7 +46,7 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
     ...(config.readiness ? READY_METHODS : {}),
     ...(config.wire?.embeddingDimensions ? EMBEDDING_METHODS : {}),
   });
-  const adapters = new Adapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
+  const adapters = new LoraAdapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
   const limits = limitsOf(options, adapters);
   const server = serverOf(options);
   const generator = new Generator(options, http, server, limits, adapters);
@@ -148,7 +148,7 @@ function isGeneration({ method, url }: Request): boolean {
   );
 }
 
-function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: Adapters): Limits {
+function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: LoraAdapters): Limits {
   return {
     ...samplingDefaults(generation, config.wire?.generation),
     maxModelLen: config.engine.maxModelLen,

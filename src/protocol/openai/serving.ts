@@ -1,9 +1,9 @@
 /** What do all requests share on their way to the engine, and what does each bring? */
 import type { FormedRequest } from "../form.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
-import type { Adapters } from "./adapters.ts";
+import type { LoraAdapters } from "./adapters.ts";
 import type { Admission } from "./admission.ts";
-import type { Arrivals } from "./arrivals.ts";
+import type { ArrivalOrder } from "./arrivals.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Cut } from "./generation.ts";
 import type { Http } from "./http.ts";
@@ -18,9 +18,9 @@ export interface Serving {
   readonly http: Http;
   readonly server: ServerTraits;
   readonly limits: Limits;
-  readonly adapters: Adapters;
+  readonly adapters: LoraAdapters;
   readonly admission: Admission;
-  readonly arrivals: Arrivals;
+  readonly arrivals: ArrivalOrder;
   readonly orders: Orders;
   readonly queue: Queue;
   readonly transfers: Transfers;

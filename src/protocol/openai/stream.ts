@@ -8,10 +8,10 @@ import type { ErrorAnswer } from "../request.ts";
 import type { EventSink, SinkEvents } from "../sink.ts";
 import { type AnswerContext, answerParser, engineError, logprobsOf, outcomeOf } from "./answer-context.ts";
 import { AnswerChoice } from "./choice.ts";
-import { ID_BYTES } from "./held-ids.ts";
+import { HELD_ID_BYTES } from "./held-ids.ts";
 import type { Logprobs } from "./logprobs.ts";
 import { logAborted } from "./request-log.ts";
-import { summary, truthComment } from "./truth-summary.ts";
+import { truthComment, truthSummary } from "./truth-summary.ts";
 
 const NOTHING = new Uint8Array();
 /** How often a silent stream is looked at in the time after which it gets a comment. */
@@ -51,7 +51,7 @@ export class StreamedAnswer implements SinkEvents {
     if (--this.#running > 0) return;
     const { form, truthUs, ticket } = this.context;
     const events = [...form.ended(this.choices)];
-    const truth = truthUs ? summary(this.choices, truthUs) : null;
+    const truth = truthUs ? truthSummary(this.choices, truthUs) : null;
     if (truth !== null) events.push(events.pop()! + truthComment(truth));
     last.write(events);
     ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
@@ -183,7 +183,7 @@ class StreamedChoice extends AnswerChoice {
     const { form, output } = this.context;
     this.#answer.open();
     if (this.#answer.sink.full) {
-      this.#hold(this.text.waiting * ID_BYTES);
+      this.#hold(this.text.waiting * HELD_ID_BYTES);
       return;
     }
     const waiting = this.text.tokens - this.#tokensSent;

@@ -5,8 +5,8 @@ import { CacheJudge, leastShare } from "./cache-threshold.ts";
 import type { AnswerChoice } from "./choice.ts";
 import { generationOf, type RequestPlan } from "./generation.ts";
 import type { Together } from "./play.ts";
-import { type Fitted, RANK_HEADER } from "./prepare.ts";
-import { watched } from "./repetition.ts";
+import { type FittedRequest, RANK_HEADER } from "./prepare.ts";
+import { heardForRepetition } from "./repetition.ts";
 import { receivedLine } from "./request-log.ts";
 import { headerInt } from "./sampling.ts";
 import { choiceSeed } from "./seeds.ts";
@@ -19,7 +19,7 @@ const PRIORITY_HEADER = "x-vllm-priority";
 /** A request that goes to the engine now. */
 export interface Job {
   readonly received: Received;
-  readonly fitted: Fitted;
+  readonly fitted: FittedRequest;
   readonly context: AnswerContext;
   /** When its prompt went to the encoder; the engine's clock. */
   readonly encodedFromUs: number;
@@ -76,7 +76,7 @@ function submitChoice(
   });
   const { repetition } = received.request;
   const played = fitted.script && orders.play(fitted.script, choice, generation, repetition, together);
-  let heard: Receiver = played?.receiver ?? watched(repetition, choice);
+  let heard: Receiver = played?.receiver ?? heardForRepetition(repetition, choice);
   if (least > 0) heard = new CacheJudge(choice, heard, cut.ids.length, least);
   if (context.truthUs) heard = timed(choice, heard, context.truthUs);
   const submitted = queue.submit(cut.ids.length, heard, (receiver) =>

@@ -19,7 +19,7 @@ export interface ToldChoice extends Receiver {
   readonly submission: Submission | null;
   readonly finish: Finish | null;
   readonly tokens: number;
-  truth: TokenTimes | null;
+  truth: TruthTimes | null;
 }
 
 /** Times of one kind between tokens that came in different steps; microseconds. */
@@ -41,7 +41,7 @@ class Gaps {
 }
 
 /** When the tokens of one choice were due, and when they were written. */
-export class TokenTimes {
+export class TruthTimes {
   readonly #due = new Gaps();
   readonly #written = new Gaps();
   #lateUs = 0;
@@ -75,17 +75,17 @@ export class TokenTimes {
 
 /** Who listens before `next` and notes when a choice's tokens come. */
 export function timed(choice: ToldChoice, next: Receiver, nowUs: () => number): Receiver {
-  const times = new TokenTimes();
+  const times = new TruthTimes();
   choice.truth = times;
   return new TimedReceiver(choice, next, times, nowUs);
 }
 
 class TimedReceiver extends ReceiverBefore {
   readonly #choice: ToldChoice;
-  readonly #times: TokenTimes;
+  readonly #times: TruthTimes;
   readonly #nowUs: () => number;
 
-  constructor(choice: ToldChoice, next: Receiver, times: TokenTimes, nowUs: () => number) {
+  constructor(choice: ToldChoice, next: Receiver, times: TruthTimes, nowUs: () => number) {
     super(next);
     this.#choice = choice;
     this.#times = times;
@@ -101,7 +101,7 @@ class TimedReceiver extends ReceiverBefore {
 }
 
 /** The JSON of the choices, in ASCII; null: it was not asked for, or nobody watches the engine. */
-export function summary(choices: readonly ToldChoice[], nowUs: () => number): string | null {
+export function truthSummary(choices: readonly ToldChoice[], nowUs: () => number): string | null {
   const rows: string[] = [];
   for (const { truth, submission, finish, tokens } of choices.slice(0, CHOICES_MOST)) {
     const trail = submission?.trail;

@@ -1,17 +1,17 @@
 /** Which routes has `/v1/responses`? Create, get, cancel; vLLM 0.33, `entrypoints/openai/responses/api_router.py` and `serving.py`. */
 import { Elysia } from "elysia";
 import { randomHex } from "../../random.ts";
-import type { Dialect, DialectHost } from "../dialect.ts";
+import type { ApiDialect, DialectHost } from "../dialect.ts";
 import { badRequest, errorAnswer, Refused, validationError } from "../errors.ts";
 import type { BodyReader, FormedRequest } from "../form.ts";
 import { atOnce, type Pieces } from "../pieces.ts";
 import { get, type Int, type PythonDict, truthy } from "../python-value.ts";
-import { type Kind, readerOf } from "../read-body.ts";
+import { type BodyKind, readerOf } from "../read-body.ts";
 import type { ErrorAnswer } from "../request.ts";
 import type { Context } from "../sink.ts";
 import { bool, FAIL, int, State, type Type } from "../types.ts";
 import { validationErrors, validator } from "../validate.ts";
-import { messagesOf, type ResponsesValues, toChatBody } from "./convert.ts";
+import { inputMessages, type ResponsesValues, responseToChat } from "./convert.ts";
 import { applyResponsesRules, responsesFields } from "./fields.ts";
 import { ResponsesForm } from "./form.ts";
 import { toolsJson } from "./items.ts";
@@ -20,10 +20,10 @@ import { EventLog, Store } from "./store.ts";
 const NO_PARSING = { parse: "none" } as const;
 
 /** `most`: responses that are kept; 0 for none. */
-export function responses(most: number): Dialect {
+export function responses(most: number): ApiDialect {
   const store = new Store(most);
   return {
-    operations: async () => (await import("./operations.ts")).operations,
+    operations: async () => (await import("./operations.ts")).responsesOperations,
     routes(host: DialectHost) {
       const reader = responsesReader(host, store);
       return new Elysia({ strictPath: true })
@@ -45,7 +45,7 @@ export function responsesReader(host: DialectHost, store: Store): BodyReader {
   return readerOf(kindOf(host, store), (read) => ("error" in read ? read : read.request));
 }
 
-function kindOf(host: DialectHost, store: Store): Kind<typeof responsesFields, FormedRequest> {
+function kindOf(host: DialectHost, store: Store): BodyKind<typeof responsesFields, FormedRequest> {
   return {
     validator: validator(responsesFields),
     rules: applyResponsesRules,
@@ -69,8 +69,8 @@ function* asked(
   if ((values.previous_input_messages ?? []).length > 0 && previous) throw new Refused(twoHistories);
   const kept = previous === null ? null : store.get(previous);
   if (kept === undefined) throw new Refused(notFound(previous!));
-  const messages = messagesOf(values, body, kept?.before ?? null);
-  const chat = yield* toChatBody(values, body, messages);
+  const messages = inputMessages(values, body, kept?.before ?? null);
+  const chat = yield* responseToChat(values, body, messages);
   yield;
   const request = yield* host.chat(chat, exact, {
     maxTokensParam: "max_output_tokens",

@@ -10,8 +10,8 @@ import {
   type ItemStatus,
   messageItem,
   newId,
-  quoted,
-  type Repeated,
+  quotedJson,
+  type RepeatedFields,
   reasoningItem,
   responseBody,
   textPart,
@@ -32,7 +32,7 @@ interface Open {
 }
 
 /** What the form needs besides the request. */
-export interface Around {
+export interface ResponseSetup {
   readonly id: string;
   readonly store: Store;
   /** The conversation, to go on from. */
@@ -49,14 +49,14 @@ export class ResponsesForm implements Form {
   readonly background: Background | null;
   readonly #values: ResponsesValues;
   readonly #request: ChatRequest;
-  readonly #around: Around;
+  readonly #around: ResponseSetup;
   #context!: AnswerContext;
-  #repeated!: Repeated;
+  #repeated!: RepeatedFields;
   #sequence = 0;
   #open: Open | null = null;
   readonly #items: Item[] = [];
 
-  constructor(values: ResponsesValues, request: ChatRequest, around: Around) {
+  constructor(values: ResponsesValues, request: ChatRequest, around: ResponseSetup) {
     this.#values = values;
     this.#request = request;
     this.#around = around;
@@ -167,7 +167,7 @@ export class ResponsesForm implements Form {
   }
 
   #textDelta(type: string, text: string, more: string): string {
-    const members = `"content_index":0,"delta":${quoted(text)},"item_id":"${this.#open!.id}",${more}"output_index":${this.#items.length}`;
+    const members = `"content_index":0,"delta":${quotedJson(text)},"item_id":"${this.#open!.id}",${more}"output_index":${this.#items.length}`;
     return this.#event(type, members);
   }
 
@@ -200,7 +200,7 @@ export class ResponsesForm implements Form {
     if (this.#open?.kind !== "call" || this.#open.index !== call.index) this.#start(events, "call", call);
     if (!call.arguments) return;
     this.#open!.text += call.arguments;
-    const members = `"delta":${quoted(call.arguments)},"item_id":"${this.#open!.id}","output_index":${this.#items.length}`;
+    const members = `"delta":${quotedJson(call.arguments)},"item_id":"${this.#open!.id}","output_index":${this.#items.length}`;
     events.push(this.#event("response.function_call_arguments.delta", members));
   }
 
@@ -208,12 +208,12 @@ export class ResponsesForm implements Form {
     const open = this.#open;
     if (open === null) return;
     const at = this.#items.length;
-    const text = quoted(open.text);
+    const text = quotedJson(open.text);
     if (open.kind === "call") {
       const members = `"arguments":${text},"item_id":"${open.id}","output_index":${at}`;
       const type = "response.function_call_arguments.done";
       events.push(
-        `event: ${type}\ndata: {${members},"sequence_number":${this.#sequence++},"type":"${type}","name":${quoted(open.name)}}\n\n`,
+        `event: ${type}\ndata: {${members},"sequence_number":${this.#sequence++},"type":"${type}","name":${quotedJson(open.name)}}\n\n`,
       );
     } else {
       const isText = open.kind === "content";
