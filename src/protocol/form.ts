@@ -123,6 +123,6 @@ type ReadResult = FormedRequest | { readonly error: ErrorAnswer };
 /** Reads the bodies of one route. */
 export interface BodyReader {
   read(body: Uint8Array, contentType: string | null, limits: Limits): ReadResult;
-  /** Reads in pieces, for large bodies. */
-  pieces(body: Uint8Array, contentType: string | null, limits: Limits): Pieces<ReadResult>;
+  /** Reads in pieces, for large bodies; absent: those are read in one go too. */
+  pieces?(body: Uint8Array, contentType: string | null, limits: Limits): Pieces<ReadResult>;
 }

@@ -76,7 +76,7 @@ test.each(BODIES.map((body) => [JSON.stringify(body).slice(0, 60), body] as cons
   expect(counted(completionPieces(...given)).result).toEqual(readCompletion(...given));
   expect(counted(chatPieces(given[0], "text/plain", LIMITS)).result).toEqual(readChat(given[0], "text/plain", LIMITS));
   for (const { reader } of dialectTables) {
-    const [whole, pieces] = [reader.read(...given), counted(reader.pieces(...given)).result];
+    const [whole, pieces] = [reader.read(...given), counted(reader.pieces!(...given)).result];
     if ("error" in whole) expect(pieces).toEqual(whole);
     else expect("request" in pieces && pieces.request).toEqual(whole.request);
   }
@@ -134,7 +134,7 @@ test("a response's tools are written down once, in pieces, whatever events repea
   const reader = dialectTables.find(({ path }) => path === "/v1/responses")!.reader;
   const given = range(4000, (i) => ({ type: "function", name: `f${i}`, parameters: { type: "object" } }));
   const body = { model: "m", input: "Hi", tools: given, tool_choice: "none", stream: true };
-  const { result, pieces } = counted(reader.pieces(bytes(body), JSON_TYPE, LIMITS));
+  const { result, pieces } = counted(reader.pieces!(bytes(body), JSON_TYPE, LIMITS));
   expect(pieces).toBeGreaterThan(5 * (4000 / 32));
   const context = { id: "resp_1", model: "m", created: 1, maxTokens: 5 } as AnswerContext;
   const [created, running] = "form" in result ? result.form.accepted(context) : [];

@@ -15,21 +15,8 @@ import { formed, readChat, readCompletion } from "./read.ts";
 /** Most conversations of one batch; vLLM has no such limit. */
 const MOST = 1024;
 
-/** Both read in one piece, whatever the size of the body. */
-export const batchReader = inOnePiece(readBatch);
-export const invocationReader = inOnePiece(readInvocation);
-
-function inOnePiece(
-  read: (...given: Parameters<BodyReader["read"]>) => ReadBody<ChatRequest | CompletionRequest>,
-): BodyReader {
-  return {
-    read: (...given) => formed(read(...given)),
-    // biome-ignore lint/correctness/useYield: there is one piece
-    *pieces(...given) {
-      return formed(read(...given));
-    },
-  };
-}
+export const batchReader: BodyReader = { read: (...given) => formed(readBatch(...given)) };
+export const invocationReader: BodyReader = { read: (...given) => formed(readInvocation(...given)) };
 
 /** A batch as one request: all of it but its conversations comes from the first. */
 function readBatch(body: Uint8Array, contentType: string | null, limits: Limits): ReadBody<ChatRequest> {

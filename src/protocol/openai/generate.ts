@@ -6,7 +6,6 @@ import type { LoraAdapters } from "./adapters.ts";
 import { Admission } from "./admission.ts";
 import { ArrivalOrder } from "./arrivals.ts";
 import { answerContext } from "./begin-answer.ts";
-import { brokenStream } from "./broken-stream.ts";
 import { CollectedAnswer } from "./collect.ts";
 import { follow } from "./follow.ts";
 import type { OpenAiOptions } from "./front.ts";
@@ -25,6 +24,9 @@ import type { CountedOnce, Ticket } from "./ticket.ts";
 import { TRUTH_HEADER, truthSummary } from "./truth-summary.ts";
 
 const CLIENT_GONE = 499; // nobody reads it
+/** Owner of a stream that is over when it begins. */
+const NOBODY = { onDrain() {}, onGone() {} };
+const soon = (_: number, act: () => void) => queueMicrotask(act);
 
 /** A request that is being answered. */
 interface Exchange {
@@ -166,14 +168,22 @@ export class Generator {
     return this.serving.http.error(context, shown.asItIs ? shown : (form?.refused?.(shown) ?? shown));
   }
 
-  /** What vLLM finds behind the head of a stream stands in the stream. */
+  /** What vLLM finds behind the head of a stream stands in the stream, or has it broken off in a turn after this one. */
   #decline(exchange: Exchange, received: Received, { error, cut }: Declined): Response {
     if (cut === undefined || !received.request.stream) return this.#refuse(exchange, error);
     const { http, options } = this.serving;
     const { context, ticket } = exchange;
+    const { form } = received;
     ticket.settle("refused");
     const facts = { received, cut, ticket, seeds: cut.map(() => 0), logprobs: null, queuedUs: 0 };
-    return brokenStream(http, context, answerContext(this.serving, facts), error, options.backend.after);
+    const first = form.accepted(answerContext(this.serving, facts));
+    const last = form.failed(error);
+    const sink = http.open(context, NOBODY);
+    for (const event of [...first, ...(last ?? [])]) sink.write(event);
+    if (last !== null) sink.end();
+    const response = http.stream(context, sink);
+    if (last === null) (options.backend.after ?? soon)(0, () => sink.reset());
+    return response;
   }
 
   /** The middleware's answer to a client that left is a 200 without a body. */

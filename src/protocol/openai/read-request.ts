@@ -53,7 +53,7 @@ async function readLarge(
   given: Parameters<BodyReader["read"]>,
 ): Promise<ReturnType<BodyReader["read"]>> {
   await backend.spare();
-  const read = await inTurns(reader.pieces(...given), backend);
+  const read = reader.pieces ? await inTurns(reader.pieces(...given), backend) : reader.read(...given);
   // The prompt goes to the encoder's thread next, which takes the processor first where there is one for both.
   await backend.spare();
   return read;

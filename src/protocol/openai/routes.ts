@@ -69,6 +69,11 @@ export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [
     }
     return refused;
   };
+  // Elysia makes of the context what a handler names.
+  const answering =
+    (reader: BodyReader) =>
+    ({ request, server }: Context) =>
+      generator.answer({ request, server }, reader);
   const hot = (reader: BodyReader) => (context: Context) => first(context) ?? generator.answer(context, reader);
   given.hot?.set("/v1/chat/completions", hot(chatReader)).set("/v1/completions", hot(completionReader));
   return (
@@ -78,27 +83,10 @@ export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [
       .onError({ as: "global" }, ({ code, request, server }) =>
         code === "NOT_FOUND" ? http.fallback({ request, server }) : http.error({ request, server }, internalError),
       )
-      // Elysia makes of the context what a handler names.
-      .post(
-        "/v1/chat/completions",
-        ({ request, server }) => generator.answer({ request, server }, chatReader),
-        NO_PARSING,
-      )
-      .post(
-        "/v1/chat/completions/batch",
-        ({ request, server }) => generator.answer({ request, server }, batchReader),
-        NO_PARSING,
-      )
-      .post(
-        "/invocations",
-        ({ request, server }) => generator.answer({ request, server }, invocationReader),
-        NO_PARSING,
-      )
-      .post(
-        "/v1/completions",
-        ({ request, server }) => generator.answer({ request, server }, completionReader),
-        NO_PARSING,
-      )
+      .post("/v1/chat/completions", answering(chatReader), NO_PARSING)
+      .post("/v1/chat/completions/batch", answering(batchReader), NO_PARSING)
+      .post("/invocations", answering(invocationReader), NO_PARSING)
+      .post("/v1/completions", answering(completionReader), NO_PARSING)
       .post("/tokenize", ({ request, server }) => tokenizer.tokenize({ request, server }), NO_PARSING)
       .post("/detokenize", ({ request, server }) => tokenizer.detokenize({ request, server }), NO_PARSING)
       .get("/v1/models", ({ request, server }) => http.json({ request, server }, models()))

@@ -11,7 +11,7 @@ import { receivedLine } from "./request-log.ts";
 import { headerInt } from "./sampling.ts";
 import { choiceSeed } from "./seeds.ts";
 import { adapterOf, type Received, type Serving } from "./serving.ts";
-import { timed } from "./truth-summary.ts";
+import { TimedReceiver } from "./truth-summary.ts";
 
 /** Wins over the body. */
 const PRIORITY_HEADER = "x-vllm-priority";
@@ -78,7 +78,7 @@ function submitChoice(
   const played = fitted.script && orders.play(fitted.script, choice, generation, repetition, together);
   let heard: Receiver = played?.receiver ?? heardForRepetition(repetition, choice);
   if (least > 0) heard = new CacheJudge(choice, heard, cut.ids.length, least);
-  if (context.truthUs) heard = timed(choice, heard, context.truthUs);
+  if (context.truthUs) heard = new TimedReceiver(choice, heard, context.truthUs);
   const submitted = queue.submit(cut.ids.length, heard, (receiver) =>
     options.backend.submit(played?.generation ?? generation, receiver),
   );

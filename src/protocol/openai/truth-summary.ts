@@ -73,23 +73,17 @@ export class TruthTimes {
   }
 }
 
-/** Who listens before `next` and notes when a choice's tokens come. */
-export function timed(choice: ToldChoice, next: Receiver, nowUs: () => number): Receiver {
-  const times = new TruthTimes();
-  choice.truth = times;
-  return new TimedReceiver(choice, next, times, nowUs);
-}
-
-class TimedReceiver extends ReceiverBefore {
+/** Notes when a choice's tokens come. */
+export class TimedReceiver extends ReceiverBefore {
   readonly #choice: ToldChoice;
-  readonly #times: TruthTimes;
+  readonly #times = new TruthTimes();
   readonly #nowUs: () => number;
 
-  constructor(choice: ToldChoice, next: Receiver, times: TruthTimes, nowUs: () => number) {
+  constructor(choice: ToldChoice, next: Receiver, nowUs: () => number) {
     super(next);
     this.#choice = choice;
-    this.#times = times;
     this.#nowUs = nowUs;
+    choice.truth = this.#times;
   }
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
