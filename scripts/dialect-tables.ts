@@ -1,18 +1,18 @@
 /** The field tables of messages and responses, and what a server says to what they refuse; for docs/parameters.md and its tests. */
-import { countAsker, messagesAsker } from "../src/protocol/anthropic/dialect.ts";
+import { countReader, messagesReader } from "../src/protocol/anthropic/dialect.ts";
 import { countFields, messagesFields } from "../src/protocol/anthropic/fields.ts";
-import { parameters as ofMessages } from "../src/protocol/anthropic/parameters.ts";
-import type { House } from "../src/protocol/dialect.ts";
-import type { Asker } from "../src/protocol/form.ts";
+import { messagesParameters as ofMessages } from "../src/protocol/anthropic/parameters.ts";
+import type { DialectHost } from "../src/protocol/dialect.ts";
+import type { BodyReader } from "../src/protocol/form.ts";
 import { checkPrompt } from "../src/protocol/openai/limits.ts";
+import { checkModel } from "../src/protocol/openai/models.ts";
 import { chatValuePieces } from "../src/protocol/openai/read.ts";
 import { checkSampling } from "../src/protocol/openai/sampling.ts";
-import { checkModel } from "../src/protocol/openai/translate.ts";
 import type { Parameter } from "../src/protocol/parameter.ts";
 import type { ErrorAnswer, Limits } from "../src/protocol/request.ts";
-import { responsesAsker } from "../src/protocol/responses/dialect.ts";
+import { responsesReader } from "../src/protocol/responses/dialect.ts";
 import { responsesFields } from "../src/protocol/responses/fields.ts";
-import { parameters as ofResponses } from "../src/protocol/responses/parameters.ts";
+import { responsesParameters as ofResponses } from "../src/protocol/responses/parameters.ts";
 import { Store } from "../src/protocol/responses/store.ts";
 import type { Fields } from "../src/protocol/validate.ts";
 
@@ -22,7 +22,7 @@ export interface DialectTable {
   readonly rows: Readonly<Record<string, Parameter>>;
   /** The request that a row's values are put into. */
   readonly plain: object;
-  readonly asker: Asker;
+  readonly reader: BodyReader;
 }
 
 /** Of a server with the built-in vocabulary and a context of 4,096 tokens. */
@@ -34,14 +34,14 @@ export const LIMITS: Limits = {
   servedModelNames: ["m"],
   loraNames: [],
 };
-const house = {
+const host = {
   limits: LIMITS,
   parses: false,
   chat: (body, exact, changes) => chatValuePieces(body, LIMITS, exact, changes),
   checkModel: (model) => checkModel(model, LIMITS),
   mergesSystem: () => false,
   thinksAnyway: () => false,
-} as Partial<House> as House;
+} as Partial<DialectHost> as DialectHost;
 
 const TEXT = "Hello there, how are you today?";
 const messages = { model: "m", messages: [{ role: "user", content: TEXT }] };
@@ -52,30 +52,30 @@ export const dialectTables: readonly DialectTable[] = [
     fields: messagesFields,
     rows: ofMessages,
     plain: { ...messages, max_tokens: 12 },
-    asker: messagesAsker(house, false),
+    reader: messagesReader(host, false),
   },
   {
     path: "/v1/messages/count_tokens",
     fields: countFields,
     rows: ofMessages,
     plain: messages,
-    asker: countAsker(house),
+    reader: countReader(host),
   },
   {
     path: "/v1/responses",
     fields: responsesFields,
     rows: ofResponses,
     plain: { model: "m", input: TEXT, max_output_tokens: 12, seed: 5 },
-    asker: responsesAsker(house, new Store(0)),
+    reader: responsesReader(host, new Store(0)),
   },
 ];
 
 /** What a server with the built-in vocabulary and a context of 4,096 tokens says to the row's `refused`; null: it takes it. */
-export function dialectRefusal({ rows, plain, asker }: DialectTable, name: string): ErrorAnswer | null {
+export function dialectRefusal({ rows, plain, reader }: DialectTable, name: string): ErrorAnswer | null {
   const bytes = new TextEncoder().encode(JSON.stringify({ ...plain, [name]: rows[name]!.refused }));
-  const read = asker.read(bytes, "application/json", LIMITS);
+  const read = reader.read(bytes, "application/json", LIMITS);
   if ("error" in read) return read.error;
   const checked = checkPrompt(read.request, 8, true, LIMITS);
   const error = "error" in checked ? checked.error : checkSampling(read.request, LIMITS, 8);
-  return error && read.form.refused(error);
+  return error && (read.form.refused?.(error) ?? error);
 }

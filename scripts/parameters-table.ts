@@ -2,7 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { chatFields, completionFields } from "../src/protocol/openai/fields.ts";
 import { checkPrompt } from "../src/protocol/openai/limits.ts";
-import { type Kind, parameterOf, type parameters } from "../src/protocol/openai/parameters.ts";
+import { type ChatKind, type openaiParameters, parameterOf } from "../src/protocol/openai/parameters.ts";
 import { readChat, readCompletion } from "../src/protocol/openai/read.ts";
 import { checkSampling } from "../src/protocol/openai/sampling.ts";
 import type { Effect, Parameter } from "../src/protocol/parameter.ts";
@@ -10,10 +10,13 @@ import type { ErrorAnswer } from "../src/protocol/request.ts";
 import type { Field, Fields } from "../src/protocol/validate.ts";
 import { type DialectTable, dialectRefusal, dialectTables, LIMITS } from "./dialect-tables.ts";
 
-export const FIELDS: Readonly<Record<Kind, Fields>> = { chat: chatFields, completions: completionFields };
-export const PATHS: Readonly<Record<Kind, string>> = { chat: "/v1/chat/completions", completions: "/v1/completions" };
+export const FIELDS: Readonly<Record<ChatKind, Fields>> = { chat: chatFields, completions: completionFields };
+export const PATHS: Readonly<Record<ChatKind, string>> = {
+  chat: "/v1/chat/completions",
+  completions: "/v1/completions",
+};
 /** The request that a row's values are put into. */
-export const PLAIN: Readonly<Record<Kind, object>> = {
+export const PLAIN: Readonly<Record<ChatKind, object>> = {
   chat: {
     messages: [{ role: "user", content: "Hello there, how are you today?" }],
     model: "m",
@@ -22,10 +25,10 @@ export const PLAIN: Readonly<Record<Kind, object>> = {
   },
   completions: { prompt: "Hello there, how are you today?", model: "m", max_tokens: 12, seed: 5 },
 };
-export const namesOf = (kind: Kind) => Object.keys(FIELDS[kind]) as (keyof typeof parameters)[];
+export const namesOf = (kind: ChatKind) => Object.keys(FIELDS[kind]) as (keyof typeof openaiParameters)[];
 
 /** What a server with the built-in vocabulary and a context of 4,096 tokens says to the row's `refused`; null: it takes it. */
-export function refusalOf(kind: Kind, name: keyof typeof parameters): ErrorAnswer | null {
+export function refusalOf(kind: ChatKind, name: keyof typeof openaiParameters): ErrorAnswer | null {
   const body = { ...PLAIN[kind], [name]: parameterOf(kind, name).refused };
   const bytes = new TextEncoder().encode(JSON.stringify(body));
   const read = (kind === "chat" ? readChat : readCompletion)(bytes, "application/json", LIMITS);
@@ -46,7 +49,7 @@ All that vLLM 0.33 accepts, in its order; what it does not know it ignores, and 
 **Effect** says what a client sees. *None in vLLM either*: its answer is the same with and without. *None here*: vLLM's may change, ours does not, and why.
 `;
 
-function section(kind: Kind): string {
+function section(kind: ChatKind): string {
   const lines = namesOf(kind).map((name) => {
     const parameter = parameterOf(kind, name);
     return line(

@@ -12,7 +12,7 @@ import type { HistogramView, HttpView } from "./engine/types.ts";
 
 /** Of a request on its way, until whoever ends it takes it: a weak map of thousands a second costs collections their time. */
 const VISIT = Symbol("visit");
-type Visiting = Request & { [VISIT]?: HttpVisit | undefined };
+type Visiting = Request & { [VISIT]?: CountedVisit | undefined };
 
 export class HttpAccounts implements HttpView {
   readonly routes: Float64Array;
@@ -40,10 +40,10 @@ export class HttpAccounts implements HttpView {
     const place = known ?? places?.get(NO_HANDLER);
     if (place === undefined) return;
     const bytes = Number(request.headers.get("content-length") ?? 0) || 0;
-    request[VISIT] = new HttpVisit(this, place, this.#nowUs(), bytes);
+    request[VISIT] = new CountedVisit(this, place, this.#nowUs(), bytes);
   }
 
-  take(request: Visiting): HttpVisit | undefined {
+  take(request: Visiting): CountedVisit | undefined {
     const visit = request[VISIT];
     if (visit !== undefined) request[VISIT] = undefined;
     return visit;
@@ -70,7 +70,7 @@ export class HttpAccounts implements HttpView {
 }
 
 /** One request on its way. */
-export class HttpVisit {
+export class CountedVisit {
   #accounts: HttpAccounts | null;
 
   constructor(

@@ -92,9 +92,9 @@ function wrongImport(from: string, to: string): string | undefined {
   return users && !users.includes(mine) ? `${to}: only for ${users.join(", ")}` : undefined;
 }
 
-/** protocol/openai and protocol/triton are dialects; files right in protocol/ are for all of them. */
+/** What stands in protocol/openai and protocol/http1 is for all dialects beside OpenAI's own. */
 function dialectsMeet(from: string, to: string): boolean {
-  const dialect = (path: string) => /^src\/protocol\/([^/]+)\//.exec(path)?.[1];
+  const dialect = (path: string) => /^src\/protocol\/(responses|anthropic)\//.exec(path)?.[1];
   return dialect(to) !== undefined && dialect(from) !== dialect(to);
 }
 

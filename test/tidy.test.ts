@@ -51,7 +51,7 @@ const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
   ["imports go down only", "src/metrics/route.ts", 'import type { X } from "../protocol/openai/fields.ts";'],
   ["imports go down only", "src/metrics/vllm.ts", 'import { CoreReader } from "../core/reader.ts";'],
   ["imports go down only", "src/content/plan.ts", 'import { Word } from "../../assembly/layout.ts";'],
-  ["imports go down only", "src/protocol/triton/routes.ts", 'import { x } from "../openai/fields.ts";'],
+  ["imports go down only", "src/protocol/anthropic/routes.ts", 'import { x } from "../responses/fields.ts";'],
   ["imports go down only", "src/load/client.ts", 'const { x } = await import("../protocol/sse.ts");'],
   ["imports go down only", "src/config/schema.ts", 'import { Engine } from "../engine/engine.ts";'],
   ["imports go down only", "src/app.ts", 'export { run } from "./cli/serve.ts";'],

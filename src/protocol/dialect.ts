@@ -1,22 +1,16 @@
 /**
- * What does a dialect bring, and what does it find? It brings paths and reads its bodies into chats; the OpenAI dialect, which
- * has the way of a chat, gives what stands behind: door, prompts, engine, HTTP. `app.ts` brings them together.
+ * What does a dialect that is not OpenAI's bring, and what does it find? It brings paths and reads its bodies into chats, each
+ * with the form of its answer; its host gives the rest: admission, prompts, engine, HTTP. Types only.
  */
 import type { AnyElysia } from "elysia";
-import type { Asker } from "./form.ts";
+import type { BodyReader, Log } from "./form.ts";
 import type { Operations } from "./operations.ts";
 import type { Pieces } from "./pieces.ts";
 import type { PythonDict } from "./python-value.ts";
 import type { ChatRequest, ErrorAnswer, Limits } from "./request.ts";
+import type { Context } from "./sink.ts";
 
-/** The part of Elysia's context that is used. */
-export interface Context {
-  readonly request: Request;
-  // biome-ignore lint/suspicious/noExplicitAny: it is only handed on
-  readonly server: any;
-}
-
-/** What a chat made of another dialect's body has besides its fields. */
+/** How a chat that was made of another dialect's body differs from one of OpenAI's. */
 export interface ChatChanges {
   /** How the limit of output tokens is called in errors. */
   readonly maxTokensParam?: "max_output_tokens";
@@ -24,18 +18,10 @@ export interface ChatChanges {
   readonly tools?: "late" | "free";
 }
 
-/** Events of a stream that is kept. */
-export interface Log {
-  readonly events: readonly string[];
-  readonly ended: boolean;
-  /** Calls `more` at each event and at the end, until it is taken back. */
-  follow(more: () => void): () => void;
-}
-
-/** What dialects find. */
-export interface House {
+/** What a dialect finds. */
+export interface DialectHost {
   readonly limits: Limits;
-  /** Answers are taken apart: there is a parser of thinking or of calls. */
+  /** The server has a parser of reasoning or of tool calls. */
   readonly parses: boolean;
   /** Unix seconds. */
   readonly epochSeconds: () => number;
@@ -48,7 +34,7 @@ export interface House {
   /** The chat template has no word that switches thinking off. */
   thinksAnyway(): boolean;
   /** Answers a request; it is counted once, whatever becomes of it. */
-  answer(context: Context, asker: Asker): Promise<Response>;
+  answer(context: Context, reader: BodyReader): Promise<Response>;
   /** Reads a body that no engine sees; its limits of size and time are those of all bodies. */
   body(context: Context): Promise<Uint8Array | ErrorAnswer>;
   /** The result of work in pieces. */
@@ -61,8 +47,8 @@ export interface House {
   error(context: Context, error: ErrorAnswer): Response;
 }
 
-export interface Dialect {
+export interface ApiDialect {
   /** What its routes look like to a machine; loaded when somebody asks. */
   operations(): Promise<Operations>;
-  routes(house: House): AnyElysia;
+  routes(host: DialectHost): AnyElysia;
 }

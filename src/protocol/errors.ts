@@ -189,25 +189,3 @@ export const engineDead: ErrorAnswer = errorAnswer(
   null,
   500,
 );
-
-// ---- inside a stream (status 200 is already out); `data: [DONE]` follows
-
-/** `data:` frame of an error in a chat stream: the same JSON as the plain body. */
-export function chatStreamError(answer: ErrorAnswer): string {
-  return `data: ${answer.body}\n\n`;
-}
-
-/** `data:` frame of an error in a completions stream: written by Python's `json.dumps`, blanks and ASCII only. */
-export function completionStreamError(answer: ErrorAnswer): string {
-  return `data: ${pythonDumps(JSON.parse(answer.body))}\n\n`;
-}
-
-function pythonDumps(value: unknown): string {
-  if (typeof value !== "object" || value === null)
-    return JSON.stringify(value).replace(/[\u007f-\uffff]/g, (unit) =>
-      unit === "\u007f" ? unit : `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
-    );
-  return `{${Object.entries(value)
-    .map(([key, item]) => `${JSON.stringify(key)}: ${pythonDumps(item)}`)
-    .join(", ")}}`;
-}

@@ -2,7 +2,7 @@
  * Tool calls as Hermes and Qwen 2.5 write them: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`. Follows vLLM 0.33,
  * `tool_parsers/hermes_tool_parser.py`: the same deltas for the same outputs, without reading all of the text each time.
  */
-import type { Call, CallDelta, Delta, Extracted, ToolParser } from "./output.ts";
+import type { CallDelta, Delta, Extracted, ToolCall, ToolParser } from "./output.ts";
 import { pythonDumps } from "./python-dumps.ts";
 import { parsePython } from "./python-json.ts";
 import { get, isDict, type PythonValue } from "./python-value.ts";
@@ -128,7 +128,7 @@ export class HermesParser implements ToolParser {
   extract(text: string): Extracted {
     const nothing = { called: false, calls: [], content: text };
     if (!text.includes(START)) return nothing;
-    const calls: Call[] = [];
+    const calls: ToolCall[] = [];
     for (const [, closed, open] of text.matchAll(/<tool_call>([\s\S]*?)<\/tool_call>|<tool_call>([\s\S]*)/g)) {
       const call = callOf(closed || open || "", this.#newId);
       if (call === null) return nothing;
@@ -138,7 +138,7 @@ export class HermesParser implements ToolParser {
   }
 }
 
-function callOf(json: string, newId: () => string): Call | null {
+function callOf(json: string, newId: () => string): ToolCall | null {
   try {
     const value = parsePython(json);
     if (!isDict(value)) return null;

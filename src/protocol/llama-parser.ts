@@ -3,7 +3,7 @@
  * Follows vLLM 0.33, `tool_parsers/llama_tool_parser.py`: arguments leave as far as two outputs in a row agree on them.
  */
 import { isEmpty, Malformed, type Prefix, readPrefix } from "./json-prefix.ts";
-import type { Call, CallDelta, Delta, Extracted, ToolParser } from "./output.ts";
+import type { CallDelta, Delta, Extracted, ToolCall, ToolParser } from "./output.ts";
 import { pythonDumps } from "./python-dumps.ts";
 import { get, isDict, type PythonDict, type PythonValue } from "./python-value.ts";
 
@@ -124,7 +124,7 @@ export class LlamaParser implements ToolParser {
 
   extract(text: string): Extracted {
     const nothing = { called: false, calls: [], content: text };
-    const calls: Call[] = [];
+    const calls: ToolCall[] = [];
     for (let at = text.indexOf("{"); at >= 0; at = text.indexOf("{", at)) {
       const found = this.#callAt(text, at);
       if (found === null) return nothing;
@@ -134,7 +134,7 @@ export class LlamaParser implements ToolParser {
     return calls.length > 0 ? { called: true, calls, content: null } : nothing;
   }
 
-  #callAt(text: string, at: number): { readonly call: Call; readonly end: number } | null {
+  #callAt(text: string, at: number): { readonly call: ToolCall; readonly end: number } | null {
     try {
       const { value, end, complete } = readPrefix(text, at, true);
       if (!complete || !isDict(value)) return null;

@@ -5,11 +5,11 @@
 import { overlap } from "./hermes-parser.ts";
 import { readPrefix } from "./json-prefix.ts";
 import {
-  type Call,
   type CallDelta,
   type Delta,
   type Extracted,
   forced,
+  type ToolCall,
   type ToolParser,
   type ToolUse,
 } from "./output.ts";
@@ -186,7 +186,7 @@ export class MistralParser implements ToolParser {
     const [before, ...segments] = text.split(TAG);
     if (segments.length === 0 && !forced(this.#use)) return nothing;
     const list = segments.length === 0 ? text.trim() : (segments.map((one) => one.trim()).find(Boolean) ?? "");
-    const calls = callsOf(list).map(([name, given]): Call => ({ id: this.#newId(), name, arguments: given }));
+    const calls = callsOf(list).map(([name, given]): ToolCall => ({ id: this.#newId(), name, arguments: given }));
     if (calls.length === 0) return { called: false, calls: [], content: list };
     return { called: true, calls, content: segments.length > 0 && before!.trim() !== "" ? before! : null };
   }

@@ -23,14 +23,15 @@ export interface Described {
 export type Operations = Readonly<Record<string, Operation>>;
 
 /** All of its properties are there. */
-export const object = (title: string, properties: Readonly<Record<string, Schema>>): Schema => ({
+export const titled = (title: string, properties: Readonly<Record<string, Schema>>): Schema => ({
   type: "object",
   title,
   properties,
   required: Object.keys(properties),
 });
-export const json = (schema: Schema) => ({ "application/json": { schema } });
-export const answer = (description: string, schema: Schema): Described => ({ description, content: json(schema) });
+export const asJson = (schema: Schema) => ({ "application/json": { schema } });
+export const answer = (description: string, schema?: Schema): Described =>
+  schema === undefined ? { description } : { description, content: asJson(schema) };
 
 /** A body with these fields, and what is said of each. */
 export function bodySchema(title: string, fields: Fields, parameterOf: (name: string) => Parameter): Schema {

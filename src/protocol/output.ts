@@ -20,7 +20,7 @@ export interface Delta {
   calls: CallDelta[];
 }
 
-export interface Call {
+export interface ToolCall {
   readonly id: string;
   readonly name: string;
   /** JSON text, where the model wrote such. */
@@ -31,13 +31,13 @@ export interface Call {
 export interface Message {
   readonly reasoning: string | null;
   readonly content: string | null;
-  readonly calls: readonly Call[];
+  readonly calls: readonly ToolCall[];
 }
 
 /** Calls in a text, and what is left of it. `called`: at least one was found. */
 export interface Extracted {
   readonly called: boolean;
-  readonly calls: readonly Call[];
+  readonly calls: readonly ToolCall[];
   readonly content: string | null;
 }
 

@@ -24,7 +24,7 @@ export interface Parameter {
 }
 
 /** Where the two differ, or only one has the field. */
-export interface Row extends Parameter {
+export interface ParameterRow extends Parameter {
   readonly chat?: Partial<Parameter>;
   readonly completions?: Partial<Parameter>;
 }
@@ -33,7 +33,7 @@ export const seen = (text: string): Effect => ({ seen: text });
 export const neither = (text: string): Effect => ({ neither: text });
 export const here = (text: string): Effect => ({ here: text });
 /** Of a field that is only taken when it is null or empty. */
-export const refusing = (limits: string, refused: unknown): Row => ({
+export const refusing = (limits: string, refused: unknown): ParameterRow => ({
   limits,
   effect: seen("the refusal"),
   taken: null,

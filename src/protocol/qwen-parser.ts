@@ -3,7 +3,7 @@
  * vLLM 0.33, `parser/qwen3.py` on `parser/engine/`: arguments leave as JSON, of an open value what can no longer change.
  */
 import { coerced, type Properties, streamsAsText } from "./argument-types.ts";
-import type { Call, CallDelta, Delta, Extracted, ToolParser, ToolUse } from "./output.ts";
+import type { CallDelta, Delta, Extracted, ToolCall, ToolParser, ToolUse } from "./output.ts";
 import { dumpsString, pythonDumps } from "./python-dumps.ts";
 
 type State = "content" | "preamble" | "name" | "arguments" | "between";
@@ -242,7 +242,7 @@ export class QwenParser implements ToolParser {
     this.#flush(made);
     if (this.#state !== "content" && this.#slots.length > 0) this.#ends(made);
     const content = this.#deltaOf(made, true)?.content ?? "";
-    const calls = this.#slots.flatMap((slot): Call[] => {
+    const calls = this.#slots.flatMap((slot): ToolCall[] => {
       const name = slot.name.trim();
       if (name === "") return [];
       return [{ id: slot.id, name, arguments: slot.raw.trim() === "" ? "{}" : this.#json({ ...slot, name }, false) }];

@@ -12,10 +12,10 @@ import type { ErrorAnswer, Limits } from "./request.ts";
 import { FAIL } from "./types.ts";
 import { type Fields, type Validator, type Values, validationErrors } from "./validate.ts";
 
-export type Read<R> = { readonly request: R } | { readonly error: ErrorAnswer };
+export type ReadBody<R> = { readonly request: R } | { readonly error: ErrorAnswer };
 
 /** How one kind of request is read. */
-export interface Kind<F extends Fields, R> {
+export interface BodyKind<F extends Fields, R> {
   readonly validator: Validator<F>;
   /** May change the body as vLLM's validators do. Throws `Refused`. */
   readonly rules: (body: PythonDict) => void;
@@ -27,11 +27,11 @@ export interface Kind<F extends Fields, R> {
 
 /** A request with every default filled in, or the answer that vLLM gives before it renders and tokenizes. */
 export function readBody<F extends Fields, R>(
-  kind: Kind<F, R>,
+  kind: BodyKind<F, R>,
   body: Uint8Array,
   contentType: string | null,
   limits: Limits,
-): Read<R> {
+): ReadBody<R> {
   if (!isJson(contentType)) return { error: mediaTypeError(body, contentType) };
   const request = readFast(kind, body, limits);
   return request === null ? readExactly(kind, body, limits) : { request };
@@ -39,15 +39,26 @@ export function readBody<F extends Fields, R>(
 
 /** The same in pieces, for a large body. */
 export function* readBodyPieces<F extends Fields, R>(
-  kind: Kind<F, R>,
+  kind: BodyKind<F, R>,
   body: Uint8Array,
   contentType: string | null,
   limits: Limits,
-): Pieces<Read<R>> {
+): Pieces<ReadBody<R>> {
   if (!isJson(contentType)) return { error: mediaTypeError(body, contentType) };
   const request = yield* fastPieces(kind, body, limits);
   yield;
   return request === null ? yield* exactPieces(kind, body, limits) : { request };
+}
+
+/** Reads bodies of one kind, in one go or, large ones, in pieces; gives what `made` makes of them. */
+export function readerOf<F extends Fields, R, T>(kind: BodyKind<F, R>, made: (read: ReadBody<R>) => T) {
+  type Given = [body: Uint8Array, contentType: string | null, limits: Limits];
+  return {
+    read: (...given: Given): T => made(readBody(kind, ...given)),
+    *pieces(...given: Given): Pieces<T> {
+      return made(yield* readBodyPieces(kind, ...given));
+    },
+  };
 }
 
 /** In pieces: a body by Python's rules, or the answer of FastAPI and vLLM before they look into it. */
@@ -81,7 +92,7 @@ export function missingBody(): ErrorAnswer {
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** Null: not plainly right. */
-function readFast<F extends Fields, R>(kind: Kind<F, R>, bytes: Uint8Array, limits: Limits): R | null {
+function readFast<F extends Fields, R>(kind: BodyKind<F, R>, bytes: Uint8Array, limits: Limits): R | null {
   try {
     const text = utf8.decode(bytes);
     const body = JSON.parse(text) as PythonValue;
@@ -95,7 +106,7 @@ function readFast<F extends Fields, R>(kind: Kind<F, R>, bytes: Uint8Array, limi
 }
 
 /** Null: not plainly right. */
-function* fastPieces<F extends Fields, R>(kind: Kind<F, R>, bytes: Uint8Array, limits: Limits): Pieces<R | null> {
+function* fastPieces<F extends Fields, R>(kind: BodyKind<F, R>, bytes: Uint8Array, limits: Limits): Pieces<R | null> {
   try {
     const body = yield* plainPieces(utf8.decode(bytes));
     if (!isDict(body)) return null;
@@ -111,15 +122,22 @@ function* fastPieces<F extends Fields, R>(kind: Kind<F, R>, bytes: Uint8Array, l
   }
 }
 
-function* translated<F extends Fields, R>(kind: Kind<F, R>, ...given: Parameters<Kind<F, R>["translate"]>): Pieces<R> {
+function* translated<F extends Fields, R>(
+  kind: BodyKind<F, R>,
+  ...given: Parameters<BodyKind<F, R>["translate"]>
+): Pieces<R> {
   return kind.translatePieces === undefined ? kind.translate(...given) : yield* kind.translatePieces(...given);
 }
 
-function readExactly<F extends Fields, R>(kind: Kind<F, R>, bytes: Uint8Array, limits: Limits): Read<R> {
+function readExactly<F extends Fields, R>(kind: BodyKind<F, R>, bytes: Uint8Array, limits: Limits): ReadBody<R> {
   return atOnce(exactPieces(kind, bytes, limits));
 }
 
-function* exactPieces<F extends Fields, R>(kind: Kind<F, R>, bytes: Uint8Array, limits: Limits): Pieces<Read<R>> {
+function* exactPieces<F extends Fields, R>(
+  kind: BodyKind<F, R>,
+  bytes: Uint8Array,
+  limits: Limits,
+): Pieces<ReadBody<R>> {
   const parsed = yield* parsePieces(bytes);
   if ("error" in parsed) return parsed;
   const body = parsed.value;

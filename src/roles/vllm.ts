@@ -10,14 +10,14 @@ import { Cause } from "../engine/causes.ts";
 import { METRICS_METHODS, metrics } from "../metrics/route.ts";
 import { tritonListener } from "../metrics/triton/listener.ts";
 import { anthropic } from "../protocol/anthropic/dialect.ts";
-import type { Dialect } from "../protocol/dialect.ts";
+import type { ApiDialect } from "../protocol/dialect.ts";
 import { hotRoutes } from "../protocol/http1/hot.ts";
 import { HttpServer } from "../protocol/http1/server.ts";
 import { ADMIN_METHODS, adminRoutes } from "../protocol/openai/admin-routes.ts";
 import { devRoutes } from "../protocol/openai/dev-routes.ts";
 import { docsRoutes } from "../protocol/openai/docs-routes.ts";
 import { type Access, accessLine, type OpenAiOptions } from "../protocol/openai/front.ts";
-import { openai } from "../protocol/openai/routes.ts";
+import { openai, openaiDescription } from "../protocol/openai/routes.ts";
 import { DEV_METHODS, DOCS_METHODS } from "../protocol/openai/served.ts";
 import { responses } from "../protocol/responses/dialect.ts";
 import { Peers } from "../truth/peers.ts";
@@ -66,7 +66,7 @@ async function listen(parts: Parts): Promise<Listeners> {
 function routesOf(parts: Parts) {
   const { config, place, engines, live, admin, recent, marks, gaps, clock } = parts;
   const front = frontOf(parts);
-  const dialects: readonly Dialect[] = [
+  const dialects: readonly ApiDialect[] = [
     anthropic(config.enablePromptTokensDetails),
     responses(config.wire?.responseStore ?? 0),
   ];
@@ -85,7 +85,7 @@ function routesOf(parts: Parts) {
       peers: place ? new Peers(place.pages.files[0]!, place.index, place.workers, clock) : null,
     }),
   );
-  return config.disableFastapiDocs ? app : app.use(docsRoutes(front, dialects));
+  return config.disableFastapiDocs ? app : app.use(docsRoutes(front, [openaiDescription, ...dialects]));
 }
 
 function frontOf(parts: Parts): OpenAiOptions {

@@ -6,6 +6,7 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import * as errors from "../../src/protocol/errors.ts";
+import { chatStreamError, completionStreamError } from "../../src/protocol/openai/chunks.ts";
 import { checkPrompt, checkPromptText, truncatePrompt } from "../../src/protocol/openai/limits.ts";
 import { readChat, readCompletion } from "../../src/protocol/openai/read.ts";
 import { checkDataParallelRank, checkSampling } from "../../src/protocol/openai/sampling.ts";
@@ -145,7 +146,7 @@ function play(name: string): Outcome {
 function written({ request, error, inStream }: Outcome): { status: number; text: string } | null {
   if (error === undefined) return null;
   if (!inStream) return { status: error.status, text: error.body };
-  const frame = request?.kind === "chat" ? errors.chatStreamError(error) : errors.completionStreamError(error);
+  const frame = request?.kind === "chat" ? chatStreamError(error) : completionStreamError(error);
   return { status: 200, text: `${frame}data: [DONE]\n\n` };
 }
 
@@ -232,8 +233,8 @@ describe("answers that no body decides", () => {
     const frames = (at: number) =>
       recorded("dev-pause-resume").exchanges?.[at]?.response.frames?.map((frame) => `${frame}\n\n`);
     expect(errors.paused).toEqual(plain("dev-pause-resume", 3));
-    expect(errors.chatStreamError(errors.pausedInChatStream)).toBe(frames(4)?.[0] ?? "");
-    expect(errors.completionStreamError(errors.paused)).toBe(frames(5)?.[0] ?? "");
+    expect(chatStreamError(errors.pausedInChatStream)).toBe(frames(4)?.[0] ?? "");
+    expect(completionStreamError(errors.paused)).toBe(frames(5)?.[0] ?? "");
   });
 
   test("engine-dies-plain", () => {
@@ -242,17 +243,17 @@ describe("answers that no body decides", () => {
   });
 
   test.each([
-    ["err-engine-error-stream", errors.chatStreamError],
-    ["err-one-of-two-children", errors.chatStreamError],
-    ["err-engine-error-completions-stream", errors.completionStreamError],
+    ["err-engine-error-stream", chatStreamError],
+    ["err-one-of-two-children", chatStreamError],
+    ["err-engine-error-completions-stream", completionStreamError],
   ] as const)("%s: the error's frame", (name, frame) => {
     expect(frame(errors.internalError)).toBe(`${recorded(name).response.frames?.at(-2)}\n\n`);
   });
 
   test("text beyond ASCII is escaped in the completions stream only", () => {
     const answer = errors.badRequest("é😀 /usr/lib/python3 said");
-    expect(errors.chatStreamError(answer)).toContain('"é😀 <path> said"');
-    expect(errors.completionStreamError(answer)).toContain('"message": "\\u00e9\\ud83d\\ude00 <path> said"');
+    expect(chatStreamError(answer)).toContain('"é😀 <path> said"');
+    expect(completionStreamError(answer)).toContain('"message": "\\u00e9\\ud83d\\ude00 <path> said"');
   });
 
   test("a body above our own limit is refused in the shape of the others", () => {

@@ -4,11 +4,12 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import Ajv from "ajv/dist/2020.js";
 import { version } from "../../package.json";
 import { FIELDS, namesOf } from "../../scripts/parameters-table.ts";
-import { operations as anthropic } from "../../src/protocol/anthropic/operations.ts";
+import { anthropicOperations as anthropic } from "../../src/protocol/anthropic/operations.ts";
 import { openApi, printed } from "../../src/protocol/openai/openapi.ts";
-import { type Kind, parameterOf } from "../../src/protocol/openai/parameters.ts";
+import { openaiOperations as openai } from "../../src/protocol/openai/operations.ts";
+import { type ChatKind, parameterOf } from "../../src/protocol/openai/parameters.ts";
 import { LORA_METHODS, servedBy } from "../../src/protocol/openai/served.ts";
-import { operations as responses } from "../../src/protocol/responses/operations.ts";
+import { responsesOperations as responses } from "../../src/protocol/responses/operations.ts";
 import { FAIL, type Schema, State } from "../../src/protocol/types.ts";
 import { type Server, serve } from "../server.ts";
 
@@ -24,7 +25,7 @@ const get = async (path: string) => {
   const response = await fetch(server.url + path);
   return { status: response.status, type: response.headers.get("content-type"), text: await response.text() };
 };
-const others = { ...anthropic, ...responses };
+const operations = { ...openai, ...anthropic, ...responses };
 const everything = servedBy({
   devMode: true,
   runtimeLora: true,
@@ -35,7 +36,7 @@ const everything = servedBy({
 test("the document is valid OpenAPI 3.1, and every reference in it is answered", async () => {
   const { status, type, text } = await get("/openapi.json");
   expect([status, type]).toEqual([200, "application/json"]);
-  for (const document of [text, printed(openApi(everything, others))]) {
+  for (const document of [text, printed(openApi(everything, operations))]) {
     const { valid, errors } = await new Validator().validate(JSON.parse(document));
     expect([errors, valid]).toEqual([undefined, true]);
     const { schemas } = JSON.parse(document).components;
@@ -45,7 +46,7 @@ test("the document is valid OpenAPI 3.1, and every reference in it is answered",
 });
 
 test("it has every path that is served and its methods, and no other", async () => {
-  const named = Object.entries(openApi(everything, others).paths).map(([path, methods]) => [
+  const named = Object.entries(openApi(everything, operations).paths).map(([path, methods]) => [
     path,
     Object.keys(methods).map((method) => method.toUpperCase()),
   ]);
@@ -65,7 +66,7 @@ const validates = (schema: Schema, value: unknown): boolean =>
   );
 
 test("each field's schema takes what the validator takes, and a field's other limits do not stand in its way", () => {
-  for (const kind of ["chat", "completions"] as const satisfies Kind[]) {
+  for (const kind of ["chat", "completions"] as const satisfies ChatKind[]) {
     for (const name of namesOf(kind)) {
       const { bounds, refused, taken } = parameterOf(kind, name);
       const { type, default: value } = FIELDS[kind][name]!;

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { FIELDS, namesOf, PATHS, PLAIN, parametersPage, refusalOf } from "../../scripts/parameters-table.ts";
-import { type Kind, parameterOf, type parameters } from "../../src/protocol/openai/parameters.ts";
+import { type ChatKind, type openaiParameters, parameterOf } from "../../src/protocol/openai/parameters.ts";
 import type { Parameter } from "../../src/protocol/parameter.ts";
 import { type Server, serve } from "../server.ts";
 
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-type Name = keyof typeof parameters;
+type Name = keyof typeof openaiParameters;
 interface Choice {
   readonly text: string;
   readonly message: { readonly role: string; readonly content: string };
@@ -53,7 +53,7 @@ interface Answer {
   readonly chunks: readonly { readonly choices: readonly unknown[]; readonly usage?: object }[];
 }
 
-async function ask(kind: Kind, fields: object): Promise<Answer> {
+async function ask(kind: ChatKind, fields: object): Promise<Answer> {
   const response = await fetch(server.url + PATHS[kind], {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -301,7 +301,7 @@ const LOOKS: Readonly<Partial<Record<Name, Shown>>> = {
 };
 
 const rows = (["chat", "completions"] as const).flatMap((kind) =>
-  namesOf(kind).map((name): [Kind, Name, Parameter] => [kind, name, parameterOf(kind, name)]),
+  namesOf(kind).map((name): [ChatKind, Name, Parameter] => [kind, name, parameterOf(kind, name)]),
 );
 
 test.each(rows)("%s: %s", async (kind, name, row) => {

@@ -3,10 +3,12 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { Finish, type Outcome } from "../../src/engine/types.ts";
-import type { Asked, Wishes } from "../../src/protocol/openai/answer.ts";
+import type { AnswerContext } from "../../src/protocol/openai/answer-context.ts";
 import { CollectedAnswer } from "../../src/protocol/openai/collect.ts";
+import { ChatForm, CompletionForm } from "../../src/protocol/openai/form.ts";
 import { HeldIds } from "../../src/protocol/openai/held-ids.ts";
 import { Logprobs, seededLogprobs } from "../../src/protocol/openai/logprobs.ts";
+import type { OutputOptions } from "../../src/protocol/openai/output-options.ts";
 import { StreamedAnswer } from "../../src/protocol/openai/stream.ts";
 import type { EventSink } from "../../src/protocol/sink.ts";
 
@@ -45,7 +47,8 @@ class ListSink implements EventSink {
   }
 }
 
-const plain: Wishes = {
+const REQUEST = { requestId: null };
+const plain: OutputOptions = {
   chat: false,
   n: 1,
   includeUsage: false,
@@ -68,7 +71,7 @@ const plain: Wishes = {
   text: { skipSpecialTokens: true, includeStopStrInOutput: false, stop: [], minTokens: 0 },
 };
 
-function asked(wishes: Partial<Wishes>, outcomes: Outcome[]): Asked {
+function contextOf(given: Partial<OutputOptions>, outcomes: Outcome[]): AnswerContext {
   return {
     server: {
       vocabulary,
@@ -81,7 +84,7 @@ function asked(wishes: Partial<Wishes>, outcomes: Outcome[]): Asked {
       timedOut: { status: 504, body: "{}" },
       cacheBlockTokens: 16,
     },
-    wishes: { ...plain, ...wishes },
+    output: { ...plain, ...given },
     prompts: [{ tokens: 3, ids: null, echo: null, seed: 5 }],
     id: "cmpl-1",
     created: 1,
@@ -89,18 +92,19 @@ function asked(wishes: Partial<Wishes>, outcomes: Outcome[]): Asked {
     promptText: null,
     ticket: { settle: (outcome) => outcomes.push(outcome) },
     batch: false,
-    form: null,
+    form: given.chat ? new ChatForm(REQUEST) : new CompletionForm(REQUEST),
+    maxTokens: 100,
     logprobs: null,
     queuedUs: 0,
     truthUs: null,
   };
 }
 
-function streamed(wishes: Partial<Wishes> = {}) {
+function streamed(given: Partial<OutputOptions> = {}) {
   const outcomes: Outcome[] = [];
   const calls: string[] = [];
   const sink = new ListSink();
-  const answer = new StreamedAnswer(asked(wishes, outcomes));
+  const answer = new StreamedAnswer(contextOf(given, outcomes));
   answer.sink = sink;
   for (const choice of answer.choices)
     choice.submission = {
@@ -109,6 +113,7 @@ function streamed(wishes: Partial<Wishes> = {}) {
       release() {},
       cachedTokens: 0,
     };
+  answer.accepted();
   const give = (text: string, finish: Finish | null = null, index = 0) => {
     const ids = Int32Array.from(encoder.encode(text));
     answer.choices[index]!.onTokens(ids, 0, ids.length, finish, -1);
@@ -279,7 +284,7 @@ test("one choice that fails ends the stream and takes back the others", () => {
 test("an answer in one piece: a client that leaves gets nothing, the engine is told, it counts once", async () => {
   const outcomes: Outcome[] = [];
   const calls: number[] = [];
-  const answer = new CollectedAnswer(asked({ n: 2 }, outcomes));
+  const answer = new CollectedAnswer(contextOf({ n: 2 }, outcomes));
   for (const choice of answer.choices)
     choice.submission = { cancel: () => calls.push(choice.index), finish() {}, release() {}, cachedTokens: 0 };
   answer.choices[0]!.onTokens(Int32Array.of(65), 0, 1, Finish.Length, -1);

@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { dialectTables } from "../../scripts/dialect-tables.ts";
+import type { AnswerContext } from "../../src/protocol/openai/answer-context.ts";
 import { chatPieces, completionPieces, readChat, readCompletion } from "../../src/protocol/openai/read.ts";
 import { inTurns, type Pieces } from "../../src/protocol/pieces.ts";
 import { parsePython, plainPieces, pythonPieces } from "../../src/protocol/python-json.ts";
@@ -74,8 +75,8 @@ test.each(BODIES.map((body) => [JSON.stringify(body).slice(0, 60), body] as cons
   expect(counted(chatPieces(...given)).result).toEqual(readChat(...given));
   expect(counted(completionPieces(...given)).result).toEqual(readCompletion(...given));
   expect(counted(chatPieces(given[0], "text/plain", LIMITS)).result).toEqual(readChat(given[0], "text/plain", LIMITS));
-  for (const { asker } of dialectTables) {
-    const [whole, pieces] = [asker.read(...given), counted(asker.pieces(...given)).result];
+  for (const { reader } of dialectTables) {
+    const [whole, pieces] = [reader.read(...given), counted(reader.pieces!(...given)).result];
     if ("error" in whole) expect(pieces).toEqual(whole);
     else expect("request" in pieces && pieces.request).toEqual(whole.request);
   }
@@ -130,13 +131,13 @@ test.each([
 });
 
 test("a response's tools are written down once, in pieces, whatever events repeat them", () => {
-  const asker = dialectTables.find(({ path }) => path === "/v1/responses")!.asker;
+  const reader = dialectTables.find(({ path }) => path === "/v1/responses")!.reader;
   const given = range(4000, (i) => ({ type: "function", name: `f${i}`, parameters: { type: "object" } }));
   const body = { model: "m", input: "Hi", tools: given, tool_choice: "none", stream: true };
-  const { result, pieces } = counted(asker.pieces(bytes(body), JSON_TYPE, LIMITS));
+  const { result, pieces } = counted(reader.pieces!(bytes(body), JSON_TYPE, LIMITS));
   expect(pieces).toBeGreaterThan(5 * (4000 / 32));
-  const about = { id: "resp_1", model: "m", created: 1, promptTokens: 2, maxTokens: 5 };
-  const [created, running] = "form" in result ? result.form.accepted(about) : [];
+  const context = { id: "resp_1", model: "m", created: 1, maxTokens: 5 } as AnswerContext;
+  const [created, running] = "form" in result ? result.form.accepted(context) : [];
   const tools = (event: string) => JSON.parse(event.slice(event.indexOf("{"))).response.tools;
   expect(tools(created!)).toHaveLength(4000);
   expect(tools(running!)).toEqual(tools(created!));

@@ -138,8 +138,9 @@ test("read in any slices an answer is the same, with its tags where they belong"
   fc.assert(
     fc.property(fc.nat(60), fc.nat(40), fc.nat(1000), cuts, (tokens, content, seed, sizes) => {
       const thinking = { startId: size - 2, endId: size - 1, tokens };
+      const drawing = { tables, seed, steering: null, vocabularySize: size };
       const answer = () =>
-        thoughtfulAnswer(thinking, tables, seed, { contentTokens: content, minTokens: 0, maxTokens: 1000 }, null, size);
+        thoughtfulAnswer(thinking, drawing, { contentTokens: content, minTokens: 0, maxTokens: 1000 });
       const whole = [...answer().subarray(0, 1000)];
       expect([whole.length, whole[0], whole[tokens + 1]]).toEqual([tokens + content + 2, size - 2, size - 1]);
       const one = answer();

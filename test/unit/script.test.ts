@@ -147,6 +147,7 @@ describe("playing", () => {
     const asked: string[] = [];
     const steps = sequence.steps ?? [[5], [6], [7]];
     const choice = {
+      index: 0,
       submission: {
         cancel() {},
         release() {},
@@ -162,14 +163,9 @@ describe("playing", () => {
       die: () => void asked.push("die"),
     };
     const whole: Sequence = { finish: "stop", minusInfinityAt: [], ...sequence, steps };
-    const player = new PlayedReceiver(
-      choice,
-      { ...plainScript([], 0), ...script },
-      whole,
-      stage,
-      repetition,
-      script.burst ? new Together(1) : null,
-    );
+    const together = script.burst ? new Together(1) : null;
+    const playing = { script: { ...plainScript([], 0), ...script }, stage, repetition, together };
+    const player = new PlayedReceiver(choice, whole, playing);
     for (const step of steps) player.onTokens(Int32Array.from([0, ...step]), 1, step.length, null, -1);
     player.onTokens(Int32Array.of(1), 0, 1, Finish.Stop, -1);
     return { heard, asked };

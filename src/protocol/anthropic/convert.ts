@@ -25,7 +25,7 @@ export interface TemplateHabits {
 }
 
 /** What both routes ask. In pieces: there may be thousands of tools. */
-export function* toChatBody(
+export function* messagesToChat(
   values: CountValues | MessagesValues,
   body: PythonDict,
   habits: TemplateHabits,
@@ -53,7 +53,7 @@ export function* toChatBody(
 export function* toGenerationBody(values: MessagesValues, body: PythonDict, habits: TemplateHabits): Pieces<PlainDict> {
   const { max_tokens: most, stream, cache_salt: salt, vllm_xargs: extra } = values;
   return {
-    ...(yield* toChatBody(values, body, habits)),
+    ...(yield* messagesToChat(values, body, habits)),
     max_tokens: most,
     max_completion_tokens: most,
     stop: values.stop_sequences,

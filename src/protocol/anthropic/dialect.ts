@@ -1,17 +1,24 @@
 /** Which routes does Anthropic's dialect have? `/v1/messages` and what counts their tokens; vLLM 0.33, `entrypoints/anthropic/api_router.py`. */
 import { Elysia } from "elysia";
 import { randomHex } from "../../random.ts";
-import type { Context, Dialect, House } from "../dialect.ts";
+import type { ApiDialect, DialectHost } from "../dialect.ts";
 import { badRequest, Refused } from "../errors.ts";
-import type { Asked, Asker } from "../form.ts";
+import type { BodyReader, FormedRequest } from "../form.ts";
 import { atOnce, type Pieces } from "../pieces.ts";
 import { repr } from "../python-repr.ts";
 import { get, type Int, type PlainDict, type PythonDict, truthy } from "../python-value.ts";
-import { type Kind, type Read, readBody, readBodyPieces } from "../read-body.ts";
+import { type BodyKind, readBodyPieces, readerOf } from "../read-body.ts";
 import type { ChatRequest } from "../request.ts";
+import type { Context } from "../sink.ts";
 import { State } from "../types.ts";
 import { type Fields, type Values, validationErrors, validator } from "../validate.ts";
-import { type CountValues, type MessagesValues, type TemplateHabits, toChatBody, toGenerationBody } from "./convert.ts";
+import {
+  type CountValues,
+  type MessagesValues,
+  messagesToChat,
+  type TemplateHabits,
+  toGenerationBody,
+} from "./convert.ts";
 import { inForm } from "./errors.ts";
 import { countFields, messagesFields } from "./fields.ts";
 import { MessagesForm } from "./form.ts";
@@ -19,17 +26,17 @@ import { MessagesForm } from "./form.ts";
 const NO_PARSING = { parse: "none" } as const;
 
 /** `showsCache`: `--enable-prompt-tokens-details`. */
-export function anthropic(showsCache: boolean): Dialect {
+export function anthropic(showsCache: boolean): ApiDialect {
   return {
-    operations: async () => (await import("./operations.ts")).operations,
-    routes(house: House) {
-      const asker = messagesAsker(house, showsCache);
-      const counted = countKind(house);
+    operations: async () => (await import("./operations.ts")).anthropicOperations,
+    routes(host: DialectHost) {
+      const reader = messagesReader(host, showsCache);
+      const counted = countKind(host);
       return new Elysia({ strictPath: true })
-        .post("/v1/messages", ({ request, server }) => house.answer({ request, server }, asker), NO_PARSING)
+        .post("/v1/messages", ({ request, server }) => host.answer({ request, server }, reader), NO_PARSING)
         .post(
           "/v1/messages/count_tokens",
-          ({ request, server }) => count(house, counted, { request, server }),
+          ({ request, server }) => count(host, counted, { request, server }),
           NO_PARSING,
         );
     },
@@ -37,55 +44,42 @@ export function anthropic(showsCache: boolean): Dialect {
 }
 
 /** Reads bodies of `/v1/messages`. */
-export function messagesAsker(house: House, showsCache: boolean): Asker {
-  const kind = messagesKind(house, showsCache);
-  return {
-    read: (body, type, limits) => asked(readBody(kind, body, type, limits)),
-    *pieces(body, type, limits) {
-      return asked(yield* readBodyPieces(kind, body, type, limits));
-    },
-  };
+export function messagesReader(host: DialectHost, showsCache: boolean): BodyReader {
+  return readerOf(messagesKind(host, showsCache), (read) => ("error" in read ? read : read.request));
 }
 
 /** Reads those of `count_tokens`, as if there were an answer. */
-export function countAsker(house: House): Asker {
-  const kind = countKind(house);
+export function countReader(host: DialectHost): BodyReader {
   const form = new MessagesForm("", false);
-  const made = (read: Read<ChatRequest>) => ("error" in read ? read : { request: read.request, form });
-  return {
-    read: (body, type, limits) => made(readBody(kind, body, type, limits)),
-    *pieces(body, type, limits) {
-      return made(yield* readBodyPieces(kind, body, type, limits));
-    },
-  };
+  return readerOf(countKind(host), (read) => ("error" in read ? read : { request: read.request, form }));
 }
 
-function messagesKind(house: House, showsCache: boolean): Kind<typeof messagesFields, Asked> {
+function messagesKind(host: DialectHost, showsCache: boolean): BodyKind<typeof messagesFields, FormedRequest> {
   return kind(messagesFields, function* (given, body, exact) {
     const values = given as MessagesValues;
     checkBudget(values, body);
     const request = yield* inOwnForm(function* () {
-      return yield* chatOf(house, yield* toGenerationBody(values, body, templateOf(house)), exact);
+      return yield* chatOf(host, yield* toGenerationBody(values, body, templateOf(host)), exact);
     });
     return { request, form: new MessagesForm(randomHex(8), showsCache) };
   });
 }
 
-function countKind(house: House): Kind<typeof countFields, ChatRequest> {
+function countKind(host: DialectHost): BodyKind<typeof countFields, ChatRequest> {
   return kind(countFields, (values, body, exact) =>
     inOwnForm(function* () {
-      return yield* chatOf(house, yield* toChatBody(values as CountValues, body, templateOf(house)), exact);
+      return yield* chatOf(host, yield* messagesToChat(values as CountValues, body, templateOf(host)), exact);
     }),
   );
 }
 
-function templateOf(house: House): TemplateHabits {
-  return { mergesSystem: house.mergesSystem(), thinksAnyway: house.thinksAnyway() };
+function templateOf(host: DialectHost): TemplateHabits {
+  return { mergesSystem: host.mergesSystem(), thinksAnyway: host.thinksAnyway() };
 }
 
-function* chatOf(house: House, chat: PlainDict, exact: boolean): Pieces<ChatRequest> {
+function* chatOf(host: DialectHost, chat: PlainDict, exact: boolean): Pieces<ChatRequest> {
   yield;
-  const request = yield* house.chat(chat, exact, { tools: "late" });
+  const request = yield* host.chat(chat, exact, { tools: "late" });
   const { toolChoice: choice, tools } = request;
   if (typeof choice !== "object" || choice === null) return request;
   const named = (tool: unknown) => (tool as { readonly function: { readonly name: string } }).function.name;
@@ -96,7 +90,7 @@ function* chatOf(house: House, chat: PlainDict, exact: boolean): Pieces<ChatRequ
 function kind<F extends Fields, R>(
   fields: F,
   made: (values: Values<F>, body: PythonDict, exact: boolean) => Pieces<R>,
-): Kind<F, R> {
+): BodyKind<F, R> {
   return {
     validator: validator(fields),
     rules: () => {},
@@ -128,25 +122,21 @@ function checkBudget(
   throw new Refused(validationErrors(state.errors!));
 }
 
-function asked(read: Read<Asked>): ReturnType<Asker["read"]> {
-  return "error" in read ? read : read.request;
-}
-
 async function count(
-  house: House,
-  counted: Kind<typeof countFields, ChatRequest>,
+  host: DialectHost,
+  counted: BodyKind<typeof countFields, ChatRequest>,
   context: Context,
 ): Promise<Response> {
-  const body = await house.body(context);
-  if ("status" in body) return house.error(context, body);
+  const body = await host.body(context);
+  if ("status" in body) return host.error(context, body);
   const type = context.request.headers.get("content-type");
-  const read = await house.inTurns(readBodyPieces(counted, body, type, house.limits));
-  if ("error" in read) return house.error(context, read.error);
+  const read = await host.inTurns(readBodyPieces(counted, body, type, host.limits));
+  if ("error" in read) return host.error(context, read.error);
   try {
-    const tokens = await house.promptTokens(read.request);
-    return house.json(context, `{"input_tokens":${tokens},"context_management":{"original_input_tokens":${tokens}}}`);
+    const tokens = await host.promptTokens(read.request);
+    return host.json(context, `{"input_tokens":${tokens},"context_management":{"original_input_tokens":${tokens}}}`);
   } catch (refusal) {
-    if (refusal instanceof Refused) return house.error(context, inForm(refusal.answer));
+    if (refusal instanceof Refused) return host.error(context, inForm(refusal.answer));
     throw refusal;
   }
 }

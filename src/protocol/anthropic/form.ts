@@ -1,13 +1,19 @@
 /** What does an answer look like in Anthropic's dialect? vLLM 0.33, `entrypoints/anthropic/serving.py` (message_stream_converter, messages_full_converter). */
 import { escapeJson } from "../../content/vocabulary.ts";
 import { randomHex } from "../../random.ts";
-import type { About, Ending, Form } from "../form.ts";
-import type { CallDelta, Delta, Message } from "../output.ts";
+import { paused, pausedInChatStream } from "../errors.ts";
+import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../form.ts";
+import { type AnswerContext, type Ending, endingOf } from "../openai/answer-context.ts";
+import type { CallDelta } from "../output.ts";
 import type { ErrorAnswer } from "../request.ts";
 import { inForm } from "./errors.ts";
 
 const quoted = (text: string) => `"${escapeJson(text)}"`;
 const event = (name: string, data: string) => `event: ${name}\ndata: ${data}\n\n`;
+
+const encoder = new TextEncoder();
+/** Stands for a token's text; no text that JSON escapes holds it. */
+const MARK = "\0";
 
 interface Block {
   readonly type: "text" | "thinking" | "tool_use";
@@ -20,7 +26,7 @@ interface Block {
 export class MessagesForm implements Form {
   readonly #base: string;
   readonly #showsCache: boolean;
-  #about!: About;
+  #context!: AnswerContext;
   #block: Block | null = null;
   #blocks = 0;
   /** Text that came while a call was open: it follows the call. */
@@ -40,18 +46,20 @@ export class MessagesForm implements Form {
     return `chatcmpl-${header ?? this.#base}`;
   }
 
-  accepted(about: About): readonly string[] {
-    this.#about = about;
+  accepted(context: AnswerContext): readonly string[] {
+    this.#context = context;
     return [];
   }
 
-  began(): readonly string[] {
-    const { id, model, promptTokens } = this.#about;
-    const message = `{"id":${quoted(id)},"type":"message","role":"assistant","content":[],"model":${quoted(model)},"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":${promptTokens},"output_tokens":0}}`;
+  opening(): readonly string[] {
+    const { id, model, prompts } = this.#context;
+    const message = `{"id":${quoted(id)},"type":"message","role":"assistant","content":[],"model":${quoted(model)},"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":${prompts[0]!.tokens},"output_tokens":0}}`;
     return [event("message_start", `{"type":"message_start","message":${message}}`)];
   }
 
-  piece({ content, reasoning, calls }: Delta): readonly string[] {
+  piece({ delta }: Piece): readonly string[] {
+    if (delta === null) return [];
+    const { content, reasoning, calls } = delta;
     const events: string[] = [];
     if (reasoning) {
       if (this.#block?.type !== "thinking") this.#open(events, "thinking", '{"type":"thinking","thinking":""}', null);
@@ -66,7 +74,14 @@ export class MessagesForm implements Form {
     return events;
   }
 
-  ended(ending: Ending): readonly string[] {
+  frame(): Frame | null {
+    if (this.#block?.type !== "text") return null;
+    const [prefix, suffix] = this.#delta(`{"type":"text_delta","text":"${MARK}"}`).split(MARK);
+    return { prefix: encoder.encode(prefix), suffix: encoder.encode(suffix), showsEmpty: false };
+  }
+
+  ended([choice]: readonly ChoiceSoFar[]): readonly string[] {
+    const ending = endingOf(this.#context, choice!);
     const events: string[] = [];
     this.#close(events);
     const complete = this.#called && isJson(this.#arguments);
@@ -84,11 +99,13 @@ export class MessagesForm implements Form {
   failed(error: ErrorAnswer): readonly string[] {
     const events: string[] = [];
     this.#closeBlock(events);
-    return [...events, event("error", inForm(error).body)];
+    return [...events, event("error", inForm(error === paused ? pausedInChatStream : error).body)];
   }
 
-  whole({ reasoning, content, calls }: Message, ending: Ending): string {
-    const { id, model } = this.#about;
+  whole([choice]: readonly WholeChoice[]): string {
+    const { id, model } = this.#context;
+    const { reasoning, content, calls } = choice!.message();
+    const ending = endingOf(this.#context, choice!);
     const called = calls.length > 0;
     const [reason, stop] = stopReason(ending, called, called);
     const blocks: string[] = [];
@@ -109,8 +126,6 @@ export class MessagesForm implements Form {
   refused(error: ErrorAnswer): ErrorAnswer {
     return inForm(error);
   }
-
-  dropped(): void {}
 
   #usage({ promptTokens, completionTokens, cachedTokens, createdTokens }: Ending): string {
     if (!this.#showsCache) return `{"input_tokens":${promptTokens},"output_tokens":${completionTokens}}`;

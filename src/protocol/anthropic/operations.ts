@@ -1,14 +1,14 @@
 /** What do the routes of Anthropic's dialect look like to a machine? */
-import { answer, bodySchema, json, type Operations, object } from "../operations.ts";
+import { answer, asJson, bodySchema, type Operations, titled } from "../operations.ts";
 import type { Fields } from "../validate.ts";
 import { countFields, messagesFields } from "./fields.ts";
-import { parameters } from "./parameters.ts";
+import { messagesParameters } from "./parameters.ts";
 
 const text = { type: "string" };
 const count = { type: "integer" };
-const failure = object("AnthropicErrorResponse", {
+const failure = titled("AnthropicErrorResponse", {
   type: { const: "error" },
-  error: object("AnthropicError", { type: text, message: text }),
+  error: titled("AnthropicError", { type: text, message: text }),
 });
 const ERRORS = {
   "400": answer("The request is wrong; errors of single fields have the form of OpenAI's dialect", {
@@ -20,25 +20,25 @@ const ERRORS = {
 };
 const body = (title: string, fields: Fields) => ({
   required: true,
-  content: json(bodySchema(title, fields, (name) => parameters[name as keyof typeof parameters])),
+  content: asJson(bodySchema(title, fields, (name) => messagesParameters[name as keyof typeof messagesParameters])),
 });
-const message = object("AnthropicMessagesResponse", {
+const message = titled("AnthropicMessagesResponse", {
   id: text,
   type: { const: "message" },
   role: { const: "assistant" },
   content: { type: "array", items: { type: "object", additionalProperties: true } },
   model: text,
-  usage: object("AnthropicUsage", { input_tokens: count, output_tokens: count }),
+  usage: titled("AnthropicUsage", { input_tokens: count, output_tokens: count }),
 });
 
-export const operations: Operations = {
+export const anthropicOperations: Operations = {
   "/v1/messages": {
     summary: "Create a message, as Anthropic's API does",
     requestBody: body("AnthropicMessagesRequest", messagesFields),
     responses: {
       "200": {
         description: "The message; with `stream` its events, `message_stop` the last",
-        content: { ...json(message), "text/event-stream": { schema: {} } },
+        content: { ...asJson(message), "text/event-stream": { schema: {} } },
       },
       ...ERRORS,
     },
@@ -47,7 +47,7 @@ export const operations: Operations = {
     summary: "How many tokens has the prompt of such a message?",
     requestBody: body("AnthropicCountTokensRequest", countFields),
     responses: {
-      "200": answer("How many", object("AnthropicCountTokensResponse", { input_tokens: count })),
+      "200": answer("How many", titled("AnthropicCountTokensResponse", { input_tokens: count })),
       ...ERRORS,
     },
   },

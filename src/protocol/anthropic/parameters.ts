@@ -5,7 +5,7 @@
 import { NO_SAMPLER, neither, type Parameter, RENDER_ONLY, seen, TEMPLATE } from "../parameter.ts";
 import type { countFields, messagesFields } from "./fields.ts";
 
-export const parameters: Readonly<Record<keyof typeof messagesFields | keyof typeof countFields, Parameter>> = {
+export const messagesParameters: Readonly<Record<keyof typeof messagesFields | keyof typeof countFields, Parameter>> = {
   model: {
     limits: "a served name or an adapter's; not empty",
     effect: seen("`model` of the answer; another name is 404"),

@@ -7,7 +7,7 @@ import type { LoraModule } from "../../config/types.ts";
 import { errorAnswer } from "../errors.ts";
 import type { ErrorAnswer } from "../request.ts";
 
-export class Adapters {
+export class LoraAdapters {
   /** By number minus one; "" where one was unloaded: numbers are not used twice. */
   readonly names: string[];
   /** The same with those that were unloaded: requests may still run with them. */

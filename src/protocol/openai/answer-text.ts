@@ -5,8 +5,8 @@
 import { Detokenizer } from "../../content/detokenizer.ts";
 import type { Vocabulary } from "../../content/types.ts";
 import { Finish } from "../../engine/types.ts";
-import type { TextWishes } from "./answer.ts";
 import { HeldIds } from "./held-ids.ts";
+import type { TextOptions } from "./output-options.ts";
 import { StopStrings } from "./stop-strings.ts";
 
 const EMPTY = new Uint8Array();
@@ -22,7 +22,7 @@ export class AnswerText {
   /** Made when a token leaves a code point open; most answers never do. */
   #detokenizer: Detokenizer | null = null;
 
-  constructor(vocabulary: Vocabulary, wishes: TextWishes) {
+  constructor(vocabulary: Vocabulary, wishes: TextOptions) {
     this.#vocabulary = vocabulary;
     this.#skipSpecial = wishes.skipSpecialTokens;
     this.#showStop = wishes.includeStopStrInOutput;

@@ -3,8 +3,8 @@
  * prompts need no encoding at all.
  */
 
-export class Arrivals {
-  #last: Promise<void> = Promise.resolve();
+export class ArrivalOrder {
+  #last: Promise<unknown> = Promise.resolve();
   #waiting = 0;
 
   /** Nobody is before the next one. */
@@ -13,14 +13,16 @@ export class Arrivals {
   }
 
   /**
-   * Settles, never rejected, once `ready` and all earlier calls have settled. Who awaits it runs before those who came
-   * later, up to its own next await.
+   * What `ready` gives, null where it is rejected, once it and all earlier calls have settled. Who awaits it runs before
+   * those who came later, up to its own next await.
    */
-  pass(ready: Promise<unknown>): Promise<void> {
+  pass<T>(ready: Promise<T>): Promise<T | null> {
     this.#waiting++;
-    this.#last = Promise.allSettled([this.#last, ready]).then(() => {
+    const passed = Promise.allSettled([ready, this.#last]).then(([settled]) => {
       this.#waiting--;
+      return settled.status === "fulfilled" ? settled.value : null;
     });
-    return this.#last;
+    this.#last = passed;
+    return passed;
   }
 }

@@ -4,18 +4,22 @@
  * `entrypoints/serve/sagemaker/api_router.py`).
  */
 import { badRequest, errorAnswer, validationError } from "../errors.ts";
+import type { BodyReader } from "../form.ts";
 import type { PythonValue } from "../python-value.ts";
-import { isJson, jsonFailure, type Read } from "../read-body.ts";
+import { isJson, jsonFailure, type ReadBody } from "../read-body.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import type { LineError } from "../types.ts";
 import { validationErrors } from "../validate.ts";
-import { readChat, readCompletion } from "./read.ts";
+import { formed, readChat, readCompletion } from "./read.ts";
 
 /** Most conversations of one batch; vLLM has no such limit. */
 const MOST = 1024;
 
+export const batchReader: BodyReader = { read: (...given) => formed(readBatch(...given)) };
+export const invocationReader: BodyReader = { read: (...given) => formed(readInvocation(...given)) };
+
 /** A batch as one request: all of it but its conversations comes from the first. */
-export function readBatch(body: Uint8Array, contentType: string | null, limits: Limits): Read<ChatRequest> {
+function readBatch(body: Uint8Array, contentType: string | null, limits: Limits): ReadBody<ChatRequest> {
   const parsed = plain(body);
   const lists = parsed?.messages;
   // Whatever is no list, or of another type, is what chat says of it.
@@ -70,11 +74,11 @@ function limitsOfBatch({ use_beam_search: beams, n = 1 }: Record<string, unknown
  * What a body for `/invocations` is read as: the first kind of request whose fields it fits. A model is not looked at:
  * SageMaker names adapters in a header of its own.
  */
-export function readInvocation(
+function readInvocation(
   body: Uint8Array,
   contentType: string | null,
   limits: Limits,
-): Read<ChatRequest | CompletionRequest> {
+): ReadBody<ChatRequest | CompletionRequest> {
   const parsed = plain(body);
   if (parsed === null) return unreadable(body, contentType, limits);
   const { model: _, ...rest } = parsed;
@@ -89,7 +93,7 @@ export function readInvocation(
 /** How the type of errors in single fields is called. */
 const OF_FIELDS = '"type":"Bad Request"';
 
-function unreadable(body: Uint8Array, contentType: string | null, limits: Limits): Read<ChatRequest> {
+function unreadable(body: Uint8Array, contentType: string | null, limits: Limits): ReadBody<ChatRequest> {
   const failure = jsonFailure(body);
   const other = readChat(body, contentType, limits);
   if (failure === null || !("error" in other) || !other.error.body.includes("json_invalid")) return other;

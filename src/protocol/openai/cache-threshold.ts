@@ -7,6 +7,7 @@ import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
 import { badRequest, Refused } from "../errors.ts";
 import type { Form } from "../form.ts";
 import { get, type PythonDict, toPlain } from "../python-value.ts";
+import { ReceiverBefore } from "./receiver-before.ts";
 
 export const CACHE_THRESHOLD = "cache_threshold";
 /** Ends a request so whatever it found. */
@@ -29,41 +30,31 @@ export function leastShare(
   { wire, engine }: ServeConfig,
   { cacheHitThreshold: own }: { readonly cacheHitThreshold: number | null },
   http: Request,
-  form: Form | null,
+  { namesEnds }: Pick<Form, "namesEnds">,
 ): number {
   const threshold = wire?.cacheHitThreshold;
   if (threshold === undefined) return 0;
-  if (form === null && TRUE.includes(http.headers.get(HEADER) ?? "")) return Number.POSITIVE_INFINITY;
+  if (namesEnds && TRUE.includes(http.headers.get(HEADER) ?? "")) return Number.POSITIVE_INFINITY;
   return engine.enablePrefixCaching ? (own ?? threshold) : 0;
 }
 
-interface Choice {
+interface Judged {
   readonly submission: Submission | null;
-  /** Absent: its dialect has no such name, and calls it what it calls an answer that was cut off. */
-  named?: string | null;
+  nameEnd(name: string): void;
 }
 
-/** Stands between the engine and `heard`, who listens for a choice: with its first output it is known what was found. */
-export class CacheJudge implements Receiver {
-  readonly #choice: Choice;
-  readonly #heard: Receiver;
+/** Stands before who listens for a choice: with its first output it is known what was found. */
+export class CacheJudge extends ReceiverBefore {
+  readonly #choice: Judged;
   readonly #promptTokens: number;
   readonly #least: number;
   #judged = false;
 
-  constructor(choice: Choice, heard: Receiver, promptTokens: number, least: number) {
+  constructor(choice: Judged, next: Receiver, promptTokens: number, least: number) {
+    super(next);
     this.#choice = choice;
-    this.#heard = heard;
     this.#promptTokens = promptTokens;
     this.#least = least;
-  }
-
-  get streams(): boolean {
-    return this.#heard.streams === true;
-  }
-
-  get bytes(): number {
-    return this.#heard.bytes ?? 0;
   }
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
@@ -73,11 +64,11 @@ export class CacheJudge implements Receiver {
     const gaveUp = finish === Finish.Abort || finish === Finish.Error;
     const share = (submission?.cachedTokens ?? 0) / this.#promptTokens;
     if (!isFirst || gaveUp || share >= this.#least) {
-      this.#heard.onTokens(ids, at, count, finish, stopTokenId);
+      this.next.onTokens(ids, at, count, finish, stopTokenId);
       return;
     }
-    if (this.#choice.named !== undefined) this.#choice.named = CACHE_THRESHOLD;
-    this.#heard.onTokens(ids, at, 0, Finish.Length, -1);
+    this.#choice.nameEnd(CACHE_THRESHOLD);
+    this.next.onTokens(ids, at, 0, Finish.Length, -1);
     submission?.finish(Finish.Length, 0);
   }
 }

@@ -10,10 +10,10 @@ import { validationErrors } from "../validate.ts";
 import type { Bodies } from "./body.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
-import { checkModel } from "./translate.ts";
+import { checkModel } from "./models.ts";
 
 /** Fields that were given, by name. */
-export type Checked = ReadonlyMap<string, unknown>;
+export type CheckedFields = ReadonlyMap<string, unknown>;
 
 export interface Desk {
   readonly options: OpenAiOptions;
@@ -26,8 +26,8 @@ export interface Desk {
 export async function answered(
   context: Context,
   { options, http, limits, bodies }: Desk,
-  check: (body: PythonValue) => Pieces<Checked>,
-  made: (checked: Checked, body: PythonDict) => string | Promise<string>,
+  check: (body: PythonValue) => Pieces<CheckedFields>,
+  made: (checked: CheckedFields, body: PythonDict) => string | Promise<string>,
 ): Promise<Response> {
   const { backend } = options;
   const { request } = context;
@@ -49,7 +49,7 @@ export async function answered(
 }
 
 /** Throws `Refused`. */
-export function* fitting(type: Type<Checked>, body: PythonValue): Pieces<Checked> {
+export function* fitting(type: Type<CheckedFields>, body: PythonValue): Pieces<CheckedFields> {
   const state = new State(true);
   const checked = yield* type.pieces!(body, state);
   if (checked !== FAIL) return checked;

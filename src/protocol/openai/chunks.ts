@@ -1,169 +1,24 @@
-/**
- * What do the frames of a stream look like? vLLM 0.33, `chat_completion/serving.py` and `completion/serving.py`, byte
- * for byte: which fields are written although null, and which are left out, differs by kind of frame.
- *
- * `prefix` and `suffix` are made once per choice, so that a plain token costs no more than its own text.
- */
+/** What do a chunk's parts look like that chats and completions do not write alike: deltas, errors, the end. */
 import { escapeJson } from "../../content/vocabulary.ts";
 import type { CallDelta, Delta } from "../output.ts";
-
-/** What a chunk may carry beside its text. Strings are JSON. */
-export interface Extras {
-  readonly logprobs: string;
-  readonly tokenIds: string;
-  /** Completions only: with the first chunk of a choice. */
-  readonly promptTokenIds: string;
-  /** `"stop"` …, null while the choice runs. */
-  readonly finishReason: string | null;
-  readonly stopReason: string;
-  /** With the last chunk of a choice. */
-  readonly weightVersions: string;
-  /** Continuous usage: `usage(...)`, else "". */
-  readonly usage: string;
-}
-
-/** Frames of one stream, each with its `data: ` and empty line. */
-export interface Chunks {
-  prefix(index: number): string;
-  /** UTF-8. */
-  readonly suffix: Uint8Array;
-  chunk(index: number, text: string, extras: Extras): string;
-  /** The part of a chunk for `continuous_usage_stats`. `reasoningTokens`: null without a reasoning parser. */
-  usage(promptTokens: number, completionTokens: number, reasoningTokens: number | null): string;
-  /** The last one, with `include_usage`. `details`: JSON of `prompt_tokens_details` or ""; `metrics`: of its times, likewise. */
-  usageChunk(
-    promptTokens: number,
-    completionTokens: number,
-    reasoningTokens: number | null,
-    details: string,
-    metrics: string,
-  ): string;
-}
-
-const encoder = new TextEncoder();
+import { pythonDumps } from "../python-dumps.ts";
+import type { ErrorAnswer } from "../request.ts";
 
 export const DONE = "data: [DONE]\n\n";
 
-/** What all frames of a stream share. */
-export interface Identity {
-  readonly id: string;
-  /** Unix seconds. */
-  readonly created: number;
-  readonly model: string;
-  /** null: `--fingerprint-mode none`. */
-  readonly fingerprint: string | null;
-  /** `include_usage`: the fingerprint moves from the last chunk to the usage chunk. */
-  readonly includeUsage: boolean;
+/** An error in a chat stream, whose status 200 is out: the JSON of the plain body. */
+export function chatStreamError({ body }: ErrorAnswer): string {
+  return `data: ${body}\n\n`;
 }
 
-export class ChatChunks implements Chunks {
-  readonly suffix = encoder.encode(
-    `"},"logprobs":null,"finish_reason":null,"token_ids":null}],"kv_transfer_params":null}\n\n`,
-  );
-  readonly #head: string;
-  readonly #identity: Identity;
-
-  constructor(identity: Identity) {
-    this.#identity = identity;
-    this.#head = headOf("chat.completion.chunk", identity);
-  }
-
-  prefix(index: number): string {
-    return `${this.#head}{"index":${index},"delta":{"content":"`;
-  }
-
-  /** `promptTokenIds`: JSON, "null" unless asked for. `promptText`: JSON likewise. */
-  role(index: number, role: string, usage: string, promptTokenIds: string, promptText: string): string {
-    return `${this.#head}{"index":${index},"delta":{"role":${JSON.stringify(role)},"content":""},"logprobs":null,"finish_reason":null}]${usage},"prompt_token_ids":${promptTokenIds},"prompt_text":${promptText}}\n\n`;
-  }
-
-  /** `echo`: the last message, once per choice. */
-  echo(index: number, content: string, usage: string): string {
-    return `${this.prefix(index)}${escapeJson(content)}"},"logprobs":null,"finish_reason":null}]${usage}}\n\n`;
-  }
-
-  chunk(index: number, text: string, extras: Extras): string {
-    return this.#chunk(`${this.prefix(index)}${escapeJson(text)}"}`, extras);
-  }
-
-  /** What a parser made of a text. */
-  delta(index: number, delta: Delta, extras: Extras): string {
-    return this.#chunk(`${this.#head}{"index":${index},"delta":${deltaJson(delta)}`, extras);
-  }
-
-  #chunk(opening: string, extras: Extras): string {
-    const { logprobs, tokenIds, finishReason, stopReason, usage, weightVersions } = extras;
-    const choice = `${opening},"logprobs":${logprobs}`;
-    if (finishReason === null)
-      return `${choice},"finish_reason":null,"token_ids":${tokenIds}}]${usage},"kv_transfer_params":null}\n\n`;
-    return `${choice},"finish_reason":"${finishReason}","stop_reason":${stopReason},"token_ids":${tokenIds},"weight_versions":${weightVersions}}]${usage}${lastFingerprint(this.#identity)},"kv_transfer_params":null}\n\n`;
-  }
-
-  usage(promptTokens: number, completionTokens: number, reasoningTokens: number | null): string {
-    return `,"usage":{${counts(promptTokens, completionTokens)},"completion_tokens_details":${completionDetails(reasoningTokens)}}`;
-  }
-
-  usageChunk(prompt: number, completion: number, reasoning: number | null, details: string, metrics: string): string {
-    const more = reasoning === null ? "" : `,"completion_tokens_details":${completionDetails(reasoning)}`;
-    return usageChunk(
-      this.#head,
-      `${counts(prompt, completion)}${promptDetails(details)}${more}`,
-      this.#identity,
-      metrics,
-    );
-  }
+/** The error of a completions stream: written by Python's `json.dumps`, blanks and ASCII only. */
+export function completionStreamError({ body }: ErrorAnswer): string {
+  const ascii = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return `data: ${pythonDumps(JSON.parse(body)).replace(/[\u0080-\uffff]/g, ascii)}\n\n`;
 }
 
-export class CompletionChunks implements Chunks {
-  readonly suffix = encoder.encode(
-    `","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null,"weight_versions":null}],"kv_transfer_params":null}\n\n`,
-  );
-  readonly #head: string;
-  readonly #identity: Identity;
-
-  constructor(identity: Identity) {
-    this.#identity = identity;
-    this.#head = headOf("text_completion", identity);
-  }
-
-  prefix(index: number): string {
-    return `${this.#head}{"index":${index},"text":"`;
-  }
-
-  chunk(index: number, text: string, extras: Extras): string {
-    const { logprobs, tokenIds, promptTokenIds, finishReason, stopReason, usage, weightVersions } = extras;
-    const reason = finishReason === null ? "null" : `"${finishReason}"`;
-    const fingerprint = finishReason === null ? "" : lastFingerprint(this.#identity);
-    return `${this.prefix(index)}${escapeJson(text)}","logprobs":${logprobs},"finish_reason":${reason},"stop_reason":${stopReason},"prompt_token_ids":${promptTokenIds},"token_ids":${tokenIds},"weight_versions":${weightVersions}}]${usage}${fingerprint},"kv_transfer_params":null}\n\n`;
-  }
-
-  usage(promptTokens: number, completionTokens: number): string {
-    return `,"usage":{${counts(promptTokens, completionTokens)}}`;
-  }
-
-  usageChunk(prompt: number, completion: number, _reasoning: null, details: string, metrics: string): string {
-    return usageChunk(this.#head, `${counts(prompt, completion)}${promptDetails(details)}`, this.#identity, metrics);
-  }
-}
-
-function headOf(object: string, { id, created, model }: Identity): string {
-  return `data: {"id":${JSON.stringify(id)},"object":"${object}","created":${created},"model":${JSON.stringify(model)},"choices":[`;
-}
-
-function usageChunk(head: string, counted: string, identity: Identity, metrics: string): string {
-  return `${head}],"usage":{${counted}}${fingerprintOf(identity)}${metrics === "" ? "" : `,"metrics":${metrics}`}}\n\n`;
-}
-
-function promptDetails(details: string): string {
-  return details === "" ? "" : `,"prompt_tokens_details":${details}`;
-}
-
-/** JSON of `completion_tokens_details`. */
-export function completionDetails(reasoningTokens: number | null): string {
-  return reasoningTokens === null ? "null" : `{"reasoning_tokens":${reasoningTokens}}`;
-}
-
-function deltaJson({ content, reasoning, calls }: Delta): string {
+/** JSON of what a parser made of a text. */
+export function deltaJson({ content, reasoning, calls }: Delta): string {
   const members: string[] = [];
   const text = (value: string | null) => (value === null ? "null" : `"${escapeJson(value)}"`);
   if (content !== undefined) members.push(`"content":${text(content)}`);
@@ -182,16 +37,4 @@ function callJson({ id, typed, index, name, arguments: more }: CallDelta): strin
   if (more !== undefined) called.push(`"arguments":"${escapeJson(more)}"`);
   if (called.length > 0) members.push(`"function":{${called}}`);
   return `{${members}}`;
-}
-
-function counts(prompt: number, completion: number): string {
-  return `"prompt_tokens":${prompt},"total_tokens":${prompt + completion},"completion_tokens":${completion}`;
-}
-
-function fingerprintOf({ fingerprint }: Identity): string {
-  return fingerprint === null ? "" : `,"system_fingerprint":${JSON.stringify(fingerprint)}`;
-}
-
-function lastFingerprint(identity: Identity): string {
-  return identity.includeUsage ? "" : fingerprintOf(identity);
 }

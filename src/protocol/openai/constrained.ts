@@ -3,17 +3,15 @@
  * engine: a schema or a grammar (`response_format`, `structured_outputs`), tool calls, or nothing of the kind.
  */
 import { mix } from "../../content/answers.ts";
-import type { Script } from "../../content/script.ts";
 import { BrokenStructure } from "../../content/structured/broken.ts";
 import type { CallPlan } from "../../content/structured/calls.ts";
 import type { Structure } from "../../content/structured/structure.ts";
-import type { Encoder, Vocabulary } from "../../content/types.ts";
+import type { Encoder } from "../../content/types.ts";
 import { written } from "../../content/written.ts";
 import { badRequest } from "../errors.ts";
 import { forced, type ToolShape, type ToolUse } from "../output.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request.ts";
-import type { Server } from "./answer.ts";
-import { checkOf, obeying } from "./script-grammar.ts";
+import type { ServerTraits } from "./server-traits.ts";
 import { toolUseOf } from "./tool-use.ts";
 
 type Asking = ChatRequest | CompletionRequest;
@@ -40,7 +38,7 @@ const PARAMETERS_MOST = 262_144;
 /** null: nothing is asked of the text. `calls`: what an order says of them. */
 export function writingOf(
   request: Asking,
-  server: Server,
+  server: ServerTraits,
   encoder: Encoder,
   share: number = CALL_SHARE,
   calls: OrderedCalls = null,
@@ -88,23 +86,10 @@ export function checkingOf({ sampling }: Asking, encoder: Encoder): Writing | nu
   };
 }
 
-/** A script as the request's grammar lets it through. */
-export function permitted(
-  script: Script,
-  request: Asking,
-  { tools, reasoning }: Server,
-  vocabulary: Vocabulary,
-): Script {
-  // Thinking is free of it, and where it ends is not looked for here.
-  if (reasoning) return script;
-  const use = request.kind === "chat" && tools ? toolUseOf(request, tools.autoEnabled) : null;
-  return obeying(script, checkOf(request.sampling.structure ?? null, use, tools?.kind.name ?? null), vocabulary);
-}
-
 /** What a choice calls, from its seed; null: no tool can be called. */
 function planner(
   request: ChatRequest,
-  { tools }: Server,
+  { tools }: ServerTraits,
   share: number,
   calls: OrderedCalls,
 ): ((seed: number) => CallPlan | null) | null {

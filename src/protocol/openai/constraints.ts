@@ -5,10 +5,42 @@
  */
 
 import type { Structure } from "../../content/structured/structure.ts";
+import { validationRefusal } from "../errors.ts";
 import { atOnce } from "../pieces.ts";
 import { PythonJsonFailure, plainPieces, tooDeep } from "../python-json.ts";
+import { repr } from "../python-repr.ts";
 import { get, isDict, isList, keysOf, type PythonDict, type PythonValue, toPlain } from "../python-value.ts";
-import { checkOneConstraint, type StructuredOutputs } from "./field-types.ts";
+
+export type StructuredOutputs = ReadonlyMap<string, unknown>;
+
+const CONSTRAINTS = ["json", "regex", "choice", "grammar", "json_object", "structural_tag"];
+const STRUCTURED_DEFAULTS: readonly (readonly [string, PythonValue])[] = [
+  ["json", null],
+  ["regex", null],
+  ["choice", null],
+  ["grammar", null],
+  ["json_object", null],
+  ["disable_any_whitespace", false],
+  ["disable_additional_properties", false],
+  ["whitespace_pattern", null],
+  ["structural_tag", null],
+  ["_backend", null],
+  ["_backend_was_auto", false],
+];
+
+/** `StructuredOutputsParams.__post_init__`: exactly one constraint; throws the refusal. */
+export function checkOneConstraint(given: StructuredOutputs): void {
+  const count = CONSTRAINTS.filter((name) => (given.get(name) ?? null) !== null).length;
+  if (count === 1) return;
+  const all = new Map(
+    STRUCTURED_DEFAULTS.map(([name, value]) => [name, (given.get(name) as PythonValue | undefined) ?? value]),
+  );
+  const problem =
+    count > 1
+      ? "You can only use one kind of structured outputs constraint but multiple are specified"
+      : "You must use one kind of structured outputs constraint but none are specified";
+  throw validationRefusal(`${problem}: ${repr(all)}`);
+}
 
 const MAX_NESTING = 64;
 /** A structural tag wraps its schemas in levels of its own. */

@@ -2,9 +2,9 @@
 
 import type { Operation } from "../operations.ts";
 import type { Schema } from "../types.ts";
-import type { Document } from "./openapi.ts";
+import type { OpenApiDocument } from "./openapi.ts";
 
-export function docsPage(document: Document): string {
+export function docsPage(document: OpenApiDocument): string {
   const { title, version, description } = document.info;
   const all = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => [method.toUpperCase(), path, operation] as const),
@@ -46,7 +46,7 @@ function section(
   method: string,
   path: string,
   { summary, requestBody, responses }: Operation,
-  document: Document,
+  document: OpenApiDocument,
 ): string {
   const body = requestBody?.content["application/json"]?.schema;
   const answers = Object.entries(responses).map(([status, { description, content }]) =>
@@ -85,7 +85,7 @@ function properties(schema: Schema): string {
   return `<table>${lines.join("")}</table>`;
 }
 
-function resolve(schema: Schema, document: Document): Schema {
+function resolve(schema: Schema, document: OpenApiDocument): Schema {
   return document.components.schemas[nameOf(schema.$ref as string)] as Schema;
 }
 const nameOf = (ref: string) => ref.slice(ref.lastIndexOf("/") + 1);

@@ -3,13 +3,18 @@
  * `--disable-fastapi-docs` says no. FastAPI's pages load a viewer from a CDN; ours is text and needs nothing.
  */
 import { Elysia } from "elysia";
-import type { Dialect } from "../dialect.ts";
+import type { Operations } from "../operations.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { Http } from "./http.ts";
 import { servedBy } from "./served.ts";
 
+/** Says what its routes look like; loaded when somebody asks. */
+interface Describing {
+  operations(): Promise<Operations>;
+}
+
 /** Use it beside `openai`, whose `otherRoutes` must have `DOCS_METHODS`. */
-export function docsRoutes(options: OpenAiOptions, dialects: readonly Dialect[] = []) {
+export function docsRoutes(options: OpenAiOptions, dialects: readonly Describing[]) {
   const http = new Http(options, {});
   let made: Promise<{ readonly json: string; readonly html: string }> | undefined;
   const texts = () => {
@@ -23,9 +28,9 @@ export function docsRoutes(options: OpenAiOptions, dialects: readonly Dialect[] 
 }
 
 /** Loaded when somebody asks: most servers never describe themselves. */
-async function describe(served: Readonly<Record<string, readonly string[]>>, dialects: readonly Dialect[]) {
+async function describe(served: Readonly<Record<string, readonly string[]>>, dialects: readonly Describing[]) {
   const [{ openApi, printed }, { docsPage }] = await Promise.all([import("./openapi.ts"), import("./docs-page.ts")]);
-  const more = await Promise.all(dialects.map((dialect) => dialect.operations()));
-  const document = openApi(served, Object.assign({}, ...more));
+  const operations = await Promise.all(dialects.map((dialect) => dialect.operations()));
+  const document = openApi(served, Object.assign({}, ...operations));
   return { json: printed(document), html: docsPage(document) };
 }

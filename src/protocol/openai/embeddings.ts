@@ -11,7 +11,7 @@ import type { ErrorAnswer, Limits } from "../request.ts";
 import { optional, record, required, union } from "../structures.ts";
 import { int, list, literal, nullable, type Type, text } from "../types.ts";
 import { Bodies } from "./body.ts";
-import { answered, type Checked, type Desk, fitting } from "./checked.ts";
+import { answered, type CheckedFields, type Desk, fitting } from "./checked.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
 import { checkPromptText, promptTooLong } from "./limits.ts";
@@ -22,7 +22,7 @@ type Input = Int[] | Int[][] | string | string[];
 
 const ids = list(int({ ge: 0 }));
 
-export const embeddingBody: Type<Checked> = record("EmbeddingCompletionRequest", {
+export const embeddingBody: Type<CheckedFields> = record("EmbeddingCompletionRequest", {
   model: optional(nullable(text)),
   input: required(union<Input>(ids, list(ids), text, list(text))),
   encoding_format: optional(literal("float", "base64")),
@@ -50,11 +50,11 @@ export class Embeddings {
   }
 
   answer(context: Context): Promise<Response> {
-    const made = (checked: Checked) => this.#made(context.request, checked);
+    const made = (checked: CheckedFields) => this.#made(context.request, checked);
     return answered(context, this.#desk, (body) => fitting(embeddingBody, body), made);
   }
 
-  async #made({ headers }: Request, checked: Checked): Promise<string> {
+  async #made({ headers }: Request, checked: CheckedFields): Promise<string> {
     const { alive, backend, config, epochSeconds } = this.#desk.options;
     if (!alive()) throw new Refused(engineDead);
     const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.#dimensions;

@@ -1,10 +1,11 @@
 /** The types that only one or two fields have: their own rules and texts (vLLM 0.33, `sampling_params.py`, `generate/base/protocol.py`). */
 
 import { validationRefusal } from "../errors.ts";
-import { repr, str } from "../python-repr.ts";
-import { type Int, type PythonDict, type PythonValue, toPlain } from "../python-value.ts";
+import { str } from "../python-repr.ts";
+import { type Int, type PythonDict, toPlain } from "../python-value.ts";
 import { dataclass, model, optional, record, required, union } from "../structures.ts";
 import { anything, bool, FAIL, int, list, literal, nullable, object, type Type, text } from "../types.ts";
+import { checkOneConstraint, type StructuredOutputs } from "./constraints.ts";
 
 /** `null` means the same as an absent `top_logprobs`. */
 export const topLogprobs: Type<Int> = {
@@ -27,37 +28,6 @@ export const thinkingTokenBudget: Type<Int | null> = {
     throw validationRefusal(message, "thinking_token_budget", str(value));
   },
 };
-
-export type StructuredOutputs = ReadonlyMap<string, unknown>;
-
-const CONSTRAINTS = ["json", "regex", "choice", "grammar", "json_object", "structural_tag"];
-const STRUCTURED_DEFAULTS: readonly (readonly [string, PythonValue])[] = [
-  ["json", null],
-  ["regex", null],
-  ["choice", null],
-  ["grammar", null],
-  ["json_object", null],
-  ["disable_any_whitespace", false],
-  ["disable_additional_properties", false],
-  ["whitespace_pattern", null],
-  ["structural_tag", null],
-  ["_backend", null],
-  ["_backend_was_auto", false],
-];
-
-/** `StructuredOutputsParams.__post_init__`: exactly one constraint; throws the refusal. */
-export function checkOneConstraint(given: StructuredOutputs): void {
-  const count = CONSTRAINTS.filter((name) => (given.get(name) ?? null) !== null).length;
-  if (count === 1) return;
-  const all = new Map(
-    STRUCTURED_DEFAULTS.map(([name, value]) => [name, (given.get(name) as PythonValue | undefined) ?? value]),
-  );
-  const problem =
-    count > 1
-      ? "You can only use one kind of structured outputs constraint but multiple are specified"
-      : "You must use one kind of structured outputs constraint but none are specified";
-  throw validationRefusal(`${problem}: ${repr(all)}`);
-}
 
 export const structuredOutputs: Type<StructuredOutputs> = dataclass(
   "StructuredOutputsParams",

@@ -1,5 +1,6 @@
 /** How does somebody read a stream that is kept? From any of its events, as fast as the client takes them. */
-import type { Context, Log } from "../dialect.ts";
+import type { Log } from "../form.ts";
+import type { Context } from "../sink.ts";
 import type { Http } from "./http.ts";
 
 /** What is there, and what comes. */

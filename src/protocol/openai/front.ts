@@ -9,7 +9,6 @@ import type { NaturalLength } from "../../content/output-lengths.ts";
 import type { Plays } from "../../content/script.ts";
 import type { Encoder, Vocabulary } from "../../content/types.ts";
 import type { Generation, Outcome, Receiver, Refusal, Submission } from "../../engine/types.ts";
-import type { LogprobSource } from "./logprobs.ts";
 
 /** The engine, as the routes see it. */
 export interface Backend {
@@ -71,6 +70,26 @@ export interface Access {
   /** Of HTTP: "1.1". */
   readonly version: string;
 }
+
+/** The most likely tokens at one position. */
+export interface Candidates {
+  /** Log probability of the sampled token, and its rank, from 1. */
+  readonly logprob: number;
+  readonly rank: number;
+  /** The likeliest first; as many as asked for. The sampled token may be among them. */
+  readonly ids: readonly number[];
+  readonly logprobs: readonly number[];
+}
+
+/** `position` counts output tokens from 0; for prompt tokens it is the place in the prompt. */
+export type LogprobSource = (
+  seed: number,
+  id: number,
+  position: number,
+  count: number,
+  /** The token is one of the prompt. */
+  prompt?: boolean,
+) => Candidates;
 
 export interface OpenAiOptions {
   readonly config: ServeConfig;

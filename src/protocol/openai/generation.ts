@@ -1,9 +1,11 @@
 /** What does the engine get of one choice? Its prompt, its limits, and what it is to say where that is not simply drawn. */
 import { SteeredAnswer, type Steering } from "../../content/steered.ts";
+import type { Thinking } from "../../content/thinking.ts";
 import type { Choices, Generation, Script } from "../../engine/types.ts";
 import type { ChatRequest, CompletionRequest } from "../request.ts";
-import { promptLogprobCount, type Server } from "./answer.ts";
 import type { OpenAiOptions } from "./front.ts";
+import { promptLogprobCount } from "./output-options.ts";
+import type { ServerTraits } from "./server-traits.ts";
 import { steeredLength } from "./steering.ts";
 import { thinkingOf, thoughtfulAnswer, thoughtsBefore } from "./thinking.ts";
 
@@ -13,94 +15,90 @@ type Asking = ChatRequest | CompletionRequest;
 export interface Cut {
   readonly ids: Uint32Array;
   readonly maxTokens: number;
-  /** Of one that was computed elsewhere. */
+  /** How long a prompt is held back that was computed elsewhere. */
   readonly transferUs: number | undefined;
 }
 
-/** Who the choices of a request are to the engine: the same for all of them. */
-export type Placed = Required<Pick<Generation, "adapter" | "priority" | "arrivalUs" | "encodedFromUs">> &
-  Pick<Generation, "rank">;
+/** What the choices of a request have in common. */
+export interface RequestPlan
+  extends Required<Pick<Generation, "adapter" | "priority" | "arrivalUs" | "encodedFromUs">>,
+    Pick<Generation, "rank"> {
+  readonly options: OpenAiOptions;
+  readonly reasoning: ServerTraits["reasoning"];
+  readonly request: Asking;
+  readonly steering: Steering | null;
+}
+
+/** What each has of its own. */
+export interface ChoicePlan {
+  readonly id: string;
+  readonly cut: Cut;
+  readonly seed: number;
+  /** Ids that a constraint, a tool call or a dataset made; null: none did. */
+  readonly written: Uint32Array | null;
+  /** The choices of its prompt; undefined: it is the only one. */
+  readonly siblings: Choices | undefined;
+}
 
 /** In one literal: this is made of every choice, and copying objects into each other costs more than all else of it. */
-export function generationOf(
-  options: OpenAiOptions,
-  { reasoning }: Pick<Server, "reasoning">,
-  request: Asking,
-  { ids, maxTokens, transferUs }: Cut,
-  seed: number,
-  steering: Steering | null,
-  written: Uint32Array | null,
-  id: string,
-  placed: Placed,
-  choices: Choices | undefined,
-): Generation {
+export function generationOf(plan: RequestPlan, choice: ChoicePlan): Generation {
+  const { options, request } = plan;
+  const { cut, seed, written } = choice;
   const natural = request.ignoreEos ? null : options.naturalLength(seed);
-  const script =
-    written === null
-      ? scriptOf(options, reasoning, request, ids, maxTokens, seed, steering, natural)
-      : writtenAs(options, reasoning, request, ids, maxTokens, seed, written);
   return {
-    id,
-    promptIds: ids,
-    maxTokens,
+    id: choice.id,
+    promptIds: cut.ids,
+    maxTokens: cut.maxTokens,
     minTokens: written === null ? request.minTokens : 0,
     ignoreEos: request.ignoreEos,
     plannedTokens: written === null ? natural : null,
     stopTokenIds: stopIds(request, options),
     seed,
-    priority: placed.priority,
+    priority: plan.priority,
     cacheSalt: request.cacheSalt ?? "",
     skipReadingPrefixCache: promptLogprobCount(request) !== null,
-    adapter: placed.adapter,
-    rank: placed.rank,
-    choices,
-    arrivalUs: placed.arrivalUs,
-    encodedFromUs: placed.encodedFromUs,
-    transferUs,
-    script,
+    adapter: plan.adapter,
+    rank: plan.rank,
+    choices: choice.siblings,
+    arrivalUs: plan.arrivalUs,
+    encodedFromUs: plan.encodedFromUs,
+    transferUs: cut.transferUs,
+    script: written === null ? drawnScript(plan, choice, natural) : writtenScript(plan, choice, written),
   };
 }
 
-/** What was written for it, behind its thinking. A grammar that is complete lets only the end of sequence follow. */
-function writtenAs(
-  { answers, config, vocabulary }: OpenAiOptions,
-  reasoning: Server["reasoning"],
-  request: Asking,
-  ids: Uint32Array,
-  maxTokens: number,
-  seed: number,
-  written: Uint32Array,
-): Script {
-  const thinking = answers && thinkingOf(request, reasoning, ids, seed, config.wire?.meanReasoningTokens);
-  const least = request.ignoreEos ? maxTokens : 1;
-  const text = new Uint32Array(Math.max(least, written.length)).fill(vocabulary.eosId);
-  text.set(written);
-  return thinking ? thoughtsBefore(thinking, answers, seed, text, vocabulary.size) : text;
+function thoughtsOf({ request, reasoning, options }: RequestPlan, { cut, seed }: ChoicePlan): Thinking | null {
+  return thinkingOf(request, reasoning, cut.ids, seed, options.config.wire?.meanReasoningTokens);
 }
 
-function scriptOf(
-  { answers, config, vocabulary }: OpenAiOptions,
-  reasoning: Server["reasoning"],
-  request: Asking,
-  ids: Uint32Array,
-  maxTokens: number,
-  seed: number,
-  steering: Steering | null,
-  natural: number | null,
-): Script | undefined {
-  if (answers === undefined) return undefined;
+/** What was written for it, behind its thinking. A grammar that is complete lets only the end of sequence follow. */
+function writtenScript(plan: RequestPlan, choice: ChoicePlan, written: Uint32Array): Script {
+  const { answers, vocabulary } = plan.options;
+  const thinking = answers && thoughtsOf(plan, choice);
+  const least = plan.request.ignoreEos ? choice.cut.maxTokens : 1;
+  const text = new Uint32Array(Math.max(least, written.length)).fill(vocabulary.eosId);
+  text.set(written);
+  return thinking ? thoughtsBefore(thinking, answers, choice.seed, text, vocabulary.size) : text;
+}
+
+function drawnScript(plan: RequestPlan, choice: ChoicePlan, natural: number | null): Script | undefined {
+  const { options, steering, request } = plan;
+  const { answers: tables, vocabulary } = options;
+  const { seed } = choice;
+  const { maxTokens } = choice.cut;
+  if (tables === undefined) return undefined;
   // Where only some tokens are allowed, the tags are not among them.
   const thinks = steering === null || steering.only === null;
-  const thinking = thinks ? thinkingOf(request, reasoning, ids, seed, config.wire?.meanReasoningTokens) : null;
+  const thinking = thinks ? thoughtsOf(plan, choice) : null;
   if (thinking !== null) {
-    const content = natural === null || steering?.never.has(vocabulary.eosId) ? null : natural - 1;
-    const limits = { contentTokens: content, minTokens: request.minTokens, maxTokens };
-    return thoughtfulAnswer(thinking, answers, seed, limits, steering, vocabulary.size);
+    const contentTokens = natural === null || steering?.never.has(vocabulary.eosId) ? null : natural - 1;
+    const drawing = { tables, seed, steering, vocabularySize: vocabulary.size };
+    return thoughtfulAnswer(thinking, drawing, { contentTokens, minTokens: request.minTokens, maxTokens });
   }
   if (steering === null) return undefined;
   // The first place for the end is behind `min_tokens`: before it the real engine masks its logit.
   const planned = natural === null ? null : Math.max(natural, request.minTokens + 1);
-  return new SteeredAnswer(answers, seed, steeredLength(steering, planned, maxTokens, vocabulary.eosId), steering);
+  return new SteeredAnswer(tables, seed, steeredLength(steering, planned, maxTokens, vocabulary.eosId), steering);
 }
 
 /** A model may have several ends of sequence: all but the first are stop ids of every request. */

@@ -4,7 +4,7 @@
  */
 
 /** Of one id; vocabularies are smaller than 2^24. */
-export const ID_BYTES = 3;
+export const HELD_ID_BYTES = 3;
 /** Most waits end with the next event, so the first page is small. */
 const FIRST_IDS = 16;
 const PAGE_IDS = 256;
@@ -18,7 +18,7 @@ export class HeldIds {
 
   push(id: number): void {
     if (this.#page === null || this.#used === this.#page.length) {
-      this.#page = new Uint8Array((this.#pages.length === 0 ? FIRST_IDS : PAGE_IDS) * ID_BYTES);
+      this.#page = new Uint8Array((this.#pages.length === 0 ? FIRST_IDS : PAGE_IDS) * HELD_ID_BYTES);
       this.#pages.push(this.#page);
       this.#used = 0;
     }
@@ -31,7 +31,7 @@ export class HeldIds {
   at(index: number): number {
     const later = index - FIRST_IDS;
     const page = this.#pages[later < 0 ? 0 : 1 + Math.floor(later / PAGE_IDS)]!;
-    const at = ID_BYTES * (later < 0 ? index : later % PAGE_IDS);
+    const at = HELD_ID_BYTES * (later < 0 ? index : later % PAGE_IDS);
     return page[at]! | (page[at + 1]! << 8) | (page[at + 2]! << 16);
   }
 

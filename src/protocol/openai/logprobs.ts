@@ -7,26 +7,7 @@ import type { Vocabulary } from "../../content/types.ts";
 import { escapeJson } from "../../content/vocabulary.ts";
 import { reprFloat } from "../python-repr.ts";
 import { codePoints } from "../python-value.ts";
-
-/** The most likely tokens at one position. */
-export interface Candidates {
-  /** Log probability of the sampled token, and its rank, from 1. */
-  readonly logprob: number;
-  readonly rank: number;
-  /** The likeliest first; as many as asked for. The sampled token may be among them. */
-  readonly ids: readonly number[];
-  readonly logprobs: readonly number[];
-}
-
-/** `position` counts output tokens from 0; for prompt tokens it is the place in the prompt. */
-export type LogprobSource = (
-  seed: number,
-  id: number,
-  position: number,
-  count: number,
-  /** The token is one of the prompt. */
-  prompt?: boolean,
-) => Candidates;
+import type { LogprobSource } from "./front.ts";
 
 /** Most ranks that each take a share of the probability that is left; other tokens have equal parts of the remainder. */
 const HEAD_MOST = 32;

@@ -6,7 +6,7 @@ import type { ErrorAnswer } from "../request.ts";
 import { optional, record, required } from "../structures.ts";
 import { bool, FAIL, int, nullable, State, type Type, text } from "../types.ts";
 import { validationErrors } from "../validate.ts";
-import type { Adapters } from "./adapters.ts";
+import type { LoraAdapters } from "./adapters.ts";
 import { Bodies } from "./body.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
@@ -25,7 +25,7 @@ const unloadBody = record("UnloadLoRAAdapterRequest", {
 });
 const NO_PARSING = { parse: "none" } as const;
 
-export function loraRoutes(options: OpenAiOptions, http: Http, adapters: Adapters) {
+export function loraRoutes(options: OpenAiOptions, http: Http, adapters: LoraAdapters) {
   const bodies = new Bodies(options);
   const answer = async (context: Context, type: Type<Checked>, act: (body: Checked) => ErrorAnswer | string) => {
     const bytes = await bodies.read(context);

@@ -262,7 +262,7 @@ const SHAPES: readonly Shape[] = [
 ];
 
 /** Index in SHAPES of the harmony message, which the renderer cannot read. */
-export const HARMONY = SHAPES.length - 1;
+export const HARMONY_SHAPE = SHAPES.length - 1;
 
 /** Text from role to content and nothing that needs a closer look: what nearly every message is. */
 function isPlain(value: PythonValue): boolean {
@@ -303,5 +303,5 @@ export const message: Type<MessageShape> = {
 function takenAs(index: number): MessageShape | typeof FAIL {
   if (index < 0) return FAIL;
   const { parts, calls } = SHAPES[index] as Shape;
-  return { harmony: index === HARMONY, ...(parts && { parts }), ...(calls && { calls }) };
+  return { harmony: index === HARMONY_SHAPE, ...(parts && { parts }), ...(calls && { calls }) };
 }

@@ -1,13 +1,22 @@
 /** Which models does the server say it has? vLLM 0.33, `openai/models/serving.py`: a card per served name, then one per adapter. */
 import type { LoraModule, ServeConfig } from "../../config/types.ts";
 import { randomHex } from "../../random.ts";
+import { Refused, unknownModel } from "../errors.ts";
+import type { Limits } from "../request.ts";
 
-interface Card {
+interface ModelCard {
   readonly id: string;
   /** Path of the model, or of the adapter. */
   readonly root: string;
   readonly parent: string | null;
   readonly maxModelLen: number | null;
+}
+
+/** Throws `Refused` for a model that is not served; null and "" stand for the first one. */
+export function checkModel(model: string | null, limits: Limits): void {
+  if (model === null || model === "") return;
+  if (!limits.servedModelNames.includes(model) && !limits.loraNames.includes(model))
+    throw new Refused(unknownModel(model, limits));
 }
 
 /** Body of `/v1/models`. `created` (Unix seconds) and the permission ids change with each call. */
@@ -16,7 +25,7 @@ export function modelList(
   loraModules: readonly LoraModule[],
   created: number,
 ): string {
-  const cards: Card[] = [
+  const cards: ModelCard[] = [
     ...servedModelNames.map((id) => ({ id, root: model, parent: null, maxModelLen: engine.maxModelLen })),
     ...loraModules.map(({ name, path, baseModelName }) => ({
       id: name,
@@ -28,7 +37,7 @@ export function modelList(
   return `{"object":"list","data":[${cards.map((card) => cardText(card, created))}]}`;
 }
 
-function cardText({ id, root, parent, maxModelLen }: Card, created: number): string {
+function cardText({ id, root, parent, maxModelLen }: ModelCard, created: number): string {
   const permission = `{"id":"modelperm-${randomHex(8)}","object":"model_permission","created":${created},"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}`;
   const [idText, rootText, parentText] = [id, root, parent].map((text) => JSON.stringify(text));
   return `{"id":${idText},"object":"model","created":${created},"owned_by":"vllm","root":${rootText},"parent":${parentText},"max_model_len":${maxModelLen},"permission":[${permission}]}`;

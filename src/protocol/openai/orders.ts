@@ -21,11 +21,10 @@ import type { Generation, Receiver } from "../../engine/types.ts";
 import { badRequest, orderNotAllowed } from "../errors.ts";
 import { forced } from "../output.ts";
 import { type ReasoningSetup, reasoningSetup } from "../reasoning.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Repetition } from "../request.ts";
 import { Failures } from "./failures.ts";
 import { httpError, lastContent, questionOf } from "./fixtures.ts";
-import type { OpenAiOptions } from "./front.ts";
-import type { LogprobSource } from "./logprobs.ts";
+import type { LogprobSource, OpenAiOptions } from "./front.ts";
 import { ORDER_HEADER } from "./order-header.ts";
 import { type Played, PlayedReceiver, rankedLogprobs, type Stage, scriptIds, Together } from "./play.ts";
 
@@ -151,18 +150,17 @@ export class Orders {
   /** The generation with its ids, and who listens to it. */
   play(
     script: Script,
-    index: number,
-    request: Asking,
-    generation: Generation,
     choice: Played,
+    generation: Generation,
+    repetition: Repetition | null,
     together: Together | null,
   ): { readonly generation: Generation; readonly receiver: Receiver } {
-    const sequence = script.sequences[index] ?? SILENT;
+    const sequence = script.sequences[choice.index] ?? SILENT;
     const ids = scriptIds(sequence, generation, this.#options.vocabulary.eosId);
     return {
       // The real scheduler leaves `min_tokens` to the sampler: what a model says in spite of it ends the answer.
       generation: { ...generation, minTokens: 0, plannedTokens: null, script: ids },
-      receiver: new PlayedReceiver(choice, script, sequence, this.#stage, request.repetition, together),
+      receiver: new PlayedReceiver(choice, sequence, { script, stage: this.#stage, repetition, together }),
     };
   }
 

@@ -10,15 +10,17 @@ import {
   NO_SAMPLER,
   neither,
   type Parameter,
+  type ParameterRow,
   RENDER_ONLY,
-  type Row,
   refusing,
   seen,
   TEMPLATE,
 } from "../parameter.ts";
 import type { chatFields, completionFields } from "./fields.ts";
 
-export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof completionFields, Row>> = {
+type Field = keyof typeof chatFields | keyof typeof completionFields;
+
+export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   messages: {
     limits: "at least one",
     bounds: { minItems: 1 },
@@ -384,10 +386,10 @@ export const parameters: Readonly<Record<keyof typeof chatFields | keyof typeof 
   prompt_embeds: refusing("400 without `--enable-prompt-embeds`", "AAAA"),
 };
 
-export type Kind = "chat" | "completions";
+export type ChatKind = "chat" | "completions";
 
 /** The row of a field as it holds in one of the two. */
-export function parameterOf(kind: Kind, name: keyof typeof parameters): Parameter {
-  const { chat, completions, ...row } = parameters[name];
+export function parameterOf(kind: ChatKind, name: keyof typeof openaiParameters): Parameter {
+  const { chat, completions, ...row } = openaiParameters[name];
   return { ...row, ...(kind === "chat" ? chat : completions) };
 }

@@ -6,8 +6,9 @@ import { SAME_STEP } from "../../config/core-limits.ts";
 import type { Script, Sequence } from "../../content/script.ts";
 import { Finish, type Generation, type Receiver, type Submission } from "../../engine/types.ts";
 import type { Repetition } from "../request.ts";
-import type { LogprobSource } from "./logprobs.ts";
-import { repeatedAfter } from "./repetition.ts";
+import type { LogprobSource } from "./front.ts";
+import { ReceiverBefore } from "./receiver-before.ts";
+import { SaidTokens } from "./repetition.ts";
 
 /** What a script may do to the engine. */
 export interface Stage {
@@ -19,7 +20,8 @@ export interface Stage {
 
 /** A choice that is played. */
 export interface Played extends Receiver {
-  submission: Submission | null;
+  readonly index: number;
+  readonly submission: Submission | null;
 }
 
 /** Its ids for the core: to be followed by ends of sequence where these do not end it. */
@@ -59,52 +61,41 @@ export class Together {
   }
 }
 
+/** How a choice is played. */
+export interface Playing {
+  readonly script: Script;
+  readonly stage: Stage;
+  readonly repetition: Repetition | null;
+  /** Keeps outputs back until those of all choices are there; null: they go on at once. */
+  readonly together: Together | null;
+}
+
 /** Stands between the engine and a choice of a request with a script. */
-export class PlayedReceiver implements Receiver {
+export class PlayedReceiver extends ReceiverBefore {
   readonly #choice: Played;
   readonly #sequence: Sequence;
-  readonly #script: Script;
-  readonly #stage: Stage;
-  readonly #repetition: Repetition | null;
-  readonly #together: Together | null;
+  readonly #playing: Playing;
   readonly #place: number;
-  readonly #said: number[] = [];
+  readonly #said: SaidTokens;
   #steps = 0;
   #over = false;
 
-  /** `together`: outputs are kept back until those of all choices are there. */
-  constructor(
-    choice: Played,
-    script: Script,
-    sequence: Sequence,
-    stage: Stage,
-    repetition: Repetition | null,
-    together: Together | null,
-  ) {
-    this.#place = together?.place() ?? 0;
-    this.#together = together;
+  constructor(choice: Played, sequence: Sequence, playing: Playing) {
+    super(choice);
     this.#choice = choice;
-    this.#script = script;
     this.#sequence = sequence;
-    this.#stage = stage;
-    this.#repetition = repetition;
-  }
-
-  get streams(): boolean {
-    return this.#choice.streams === true;
-  }
-
-  get bytes(): number {
-    return this.#choice.bytes ?? 0;
+    this.#playing = playing;
+    this.#place = playing.together?.place() ?? 0;
+    this.#said = new SaidTokens(playing.repetition);
   }
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     if (this.#over) return;
-    const from = this.#said.length;
-    for (let i = at; i < at + count; i++) this.#said.push(ids[i]!);
+    const { together } = this.#playing;
+    const from = this.#said.ids.length;
+    const repeated = this.#said.add(ids, at, count, finish !== null);
+    if (repeated !== null) this.#said.ids.length = repeated;
     this.#steps++;
-    const repeated = this.#repetition && repeatedAfter(this.#said, from, this.#repetition, finish !== null);
-    if (repeated !== null) this.#said.length = repeated;
     const wanted = this.#steps >= this.#sequence.steps.length ? this.#sequence.finish : "stop";
     // The error overtakes what its step gave, as it does in vLLM, where both wait for the client's side.
     if (finish === null && repeated === null && (wanted === "error" || wanted === "rejected")) {
@@ -114,10 +105,10 @@ export class PlayedReceiver implements Receiver {
     const cut = finish === null && wanted === "length" ? Finish.Length : null;
     const ended = repeated === null ? cut : Finish.Repetition;
     const end = ended ?? finish;
-    if (this.#together === null) this.#choice.onTokens(ids, at, this.#said.length - from, end, stopTokenId);
+    if (together === null) this.next.onTokens(ids, at, this.#said.ids.length - from, end, stopTokenId);
     else if (end !== null) {
-      const said = Int32Array.from(this.#said);
-      this.#together.ended(this.#place, () => this.#choice.onTokens(said, 0, said.length, end, stopTokenId));
+      const said = Int32Array.from(this.#said.ids);
+      together.ended(this.#place, () => this.next.onTokens(said, 0, said.length, end, stopTokenId));
     }
     if (ended !== null) this.#end(ended);
     if (end !== null) this.#over = true;
@@ -126,25 +117,27 @@ export class PlayedReceiver implements Receiver {
 
   /** What the script wants between this step and the next. */
   #after(): void {
-    const { holdAfter, releaseAfterS, diesAtStep } = this.#script;
-    if (this.#steps === diesAtStep) this.#stage.die();
+    const { script, stage } = this.#playing;
+    const { holdAfter, releaseAfterS, diesAtStep } = script;
+    if (this.#steps === diesAtStep) stage.die();
     if (this.#steps !== holdAfter) return;
-    this.#stage.standStill(true);
-    if (releaseAfterS !== null) this.#stage.releaseIn(releaseAfterS);
+    stage.standStill(true);
+    if (releaseAfterS !== null) stage.releaseIn(releaseAfterS);
   }
 
   #fail(how: "error" | "rejected"): void {
     this.#over = true;
     const { submission } = this.#choice;
-    if (how === "rejected" && submission?.reject) submission.reject(this.#said.length);
+    if (how === "rejected" && submission?.reject) submission.reject(this.#said.ids.length);
     else this.#end(Finish.Error);
-    const tell = () => this.#choice.onTokens(new Int32Array(0), 0, 0, Finish.Error, -1);
-    if (this.#together === null) tell();
-    else this.#together.ended(this.#place, tell);
+    const { together } = this.#playing;
+    const tell = () => this.next.onTokens(new Int32Array(0), 0, 0, Finish.Error, -1);
+    if (together === null) tell();
+    else together.ended(this.#place, tell);
   }
 
   #end(reason: Finish): void {
-    this.#choice.submission?.finish(reason, this.#said.length);
+    this.#choice.submission?.finish(reason, this.#said.ids.length);
   }
 }
 

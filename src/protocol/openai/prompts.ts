@@ -8,7 +8,8 @@ import type { OpenAiOptions } from "./front.ts";
 import { checkPromptText } from "./limits.ts";
 
 export type Encoding =
-  | { readonly prompts: readonly (Uint32Array | Promise<Uint32Array>)[]; readonly pending: boolean }
+  | { readonly prompts: readonly Uint32Array[]; readonly pending: false }
+  | { readonly prompts: readonly (Uint32Array | Promise<Uint32Array>)[]; readonly pending: true }
   | { readonly error: ErrorAnswer };
 
 type Encoders = Pick<OpenAiOptions, "encoder" | "renderChat">;
@@ -124,7 +125,8 @@ export function promptText(
 }
 
 function encoding(prompts: readonly (Uint32Array | Promise<Uint32Array>)[]): Encoding {
-  return { prompts, pending: prompts.some((ids) => ids instanceof Promise) };
+  const ready = prompts.every((ids): ids is Uint32Array => !(ids instanceof Promise));
+  return ready ? { prompts, pending: false } : { prompts, pending: true };
 }
 
 /** What transformers says of the two together, where a request names one and leaves the other at its default. */

@@ -7,6 +7,7 @@ import type { Finish, Receiver, Submission, TrailFacts } from "../../engine/type
 import { engineBusy, prefillBacklog } from "../errors.ts";
 import type { ErrorAnswer } from "../request.ts";
 import type { Accounting, Backend } from "./front.ts";
+import { ReceiverBefore } from "./receiver-before.ts";
 
 export class Queue {
   readonly #limits: WireConfig;
@@ -55,13 +56,12 @@ function isSubmission<R>(taken: Submission | R): taken is Submission {
 }
 
 /** Between the engine and a choice, in both directions. */
-class Waiting implements Receiver, Submission {
+class Waiting extends ReceiverBefore implements Submission {
   submission!: Submission;
-  readonly #receiver: Receiver;
   #left: (() => void) | null;
 
   constructor(receiver: Receiver, left: () => void) {
-    this.#receiver = receiver;
+    super(receiver);
     this.#left = left;
   }
 
@@ -70,17 +70,9 @@ class Waiting implements Receiver, Submission {
     this.#left = null;
   }
 
-  get streams(): boolean {
-    return this.#receiver.streams === true;
-  }
-
-  get bytes(): number {
-    return this.#receiver.bytes ?? 0;
-  }
-
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     this.over();
-    this.#receiver.onTokens(ids, at, count, finish, stopTokenId);
+    this.next.onTokens(ids, at, count, finish, stopTokenId);
   }
 
   cancel(): void {

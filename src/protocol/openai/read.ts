@@ -1,49 +1,47 @@
-/** Which bodies are chat, which completions? */
+/** Which bodies are chat, which completions, and what form has the answer? */
 
 import type { ChatChanges } from "../dialect.ts";
 import { Refused } from "../errors.ts";
+import type { BodyReader } from "../form.ts";
 import type { Pieces } from "../pieces.ts";
 import type { PythonDict } from "../python-value.ts";
-import { type Kind, type Read, readBody, readBodyPieces } from "../read-body.ts";
+import { type BodyKind, type ReadBody, readerOf } from "../read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request.ts";
 import { FAIL } from "../types.ts";
 import { validator } from "../validate.ts";
 import { type ChatValues, type CompletionValues, chatFields, completionFields } from "./fields.ts";
+import { ChatForm, CompletionForm } from "./form.ts";
 import { applyChatRules, applyCompletionRules } from "./rules.ts";
 import { toChat, toChatPieces, toCompletion } from "./translate.ts";
 
-const chat: Kind<typeof chatFields, ChatRequest> = {
+const chat: BodyKind<typeof chatFields, ChatRequest> = {
   validator: validator(chatFields),
   rules: applyChatRules,
   translate: (values, body, limits, exact) => toChat(values as ChatValues, body, limits, exact),
   translatePieces: (values, body, limits, exact) => toChatPieces(values as ChatValues, body, limits, exact),
 };
-const completion: Kind<typeof completionFields, CompletionRequest> = {
+const completion: BodyKind<typeof completionFields, CompletionRequest> = {
   validator: validator(completionFields),
   rules: applyCompletionRules,
   translate: (values, body, limits, exact) => toCompletion(values as CompletionValues, body, limits, exact),
 };
 
-/** Body of `/v1/chat/completions`: a request with every default filled in, or the answer that vLLM gives before it renders and tokenizes. */
-export function readChat(body: Uint8Array, contentType: string | null, limits: Limits): Read<ChatRequest> {
-  return readBody(chat, body, contentType, limits);
+/** Reads a body of `/v1/chat/completions` as a request with every default filled in, or the answer that vLLM gives before it renders and tokenizes. */
+export const { read: readChat, pieces: chatPieces } = readerOf(chat, (read) => read);
+/** Reads a body of `/v1/completions`, alike. */
+export const { read: readCompletion, pieces: completionPieces } = readerOf(completion, (read) => read);
+
+export const chatReader: BodyReader = readerOf(chat, formed);
+export const completionReader: BodyReader = readerOf(completion, formed);
+
+/** The form of the answer, beside the request. */
+export function formed(read: ReadBody<ChatRequest | CompletionRequest>): ReturnType<BodyReader["read"]> {
+  if ("error" in read) return read;
+  const { request } = read;
+  return { request, form: request.kind === "chat" ? new ChatForm(request) : new CompletionForm(request) };
 }
 
-/** Body of `/v1/completions`, likewise. */
-export function readCompletion(body: Uint8Array, contentType: string | null, limits: Limits): Read<CompletionRequest> {
-  return readBody(completion, body, contentType, limits);
-}
-
-/** Both in pieces, for large bodies. */
-export const chatPieces = (body: Uint8Array, type: string | null, limits: Limits): Pieces<Read<ChatRequest>> =>
-  readBodyPieces(chat, body, type, limits);
-export const completionPieces = (
-  body: Uint8Array,
-  type: string | null,
-  limits: Limits,
-): Pieces<Read<CompletionRequest>> => readBodyPieces(completion, body, type, limits);
-
-/** A chat that another dialect made, likewise. `exact` false: what is not plainly right is only said to be so. Throws `Refused`. */
+/** Makes a request of a chat that another dialect made. `exact` false: what is not plainly right is only said to be so. Throws `Refused`. */
 export function* chatValuePieces(
   body: PythonDict,
   limits: Limits,
@@ -59,5 +57,5 @@ export function* chatValuePieces(
   return yield* toChatPieces(values as ChatValues, body, limits, exact, changes);
 }
 
-/** Ends the fast path. */
+/** Thrown to leave the fast path: the exact parser decides. */
 class NotPlain {}

@@ -5,7 +5,7 @@
 import type { LoraModule } from "../../config/types.ts";
 import { repr, reprFloat } from "../python-repr.ts";
 import type { ChatRequest, CompletionRequest } from "../request.ts";
-import { type Asked, promptId } from "./answer.ts";
+import { type AnswerContext, promptId } from "./answer-context.ts";
 import { isGreedy, usedTemperature } from "./sampling.ts";
 
 /** Before the engine gets the prompt; `maxTokens` as resolved for it. */
@@ -24,13 +24,13 @@ function loraRequest({ name, number, path, baseModelName }: LoraModule & { reado
   return `LoRARequest(${given}, base_model_name=${repr(baseModelName)}, load_inplace=False, is_3d_lora_weight=False)`;
 }
 
-/** Its client left: two lines for each prompt that `runs`, by index. */
-export function logAborted(asked: Asked, runs: (prompt: number) => boolean): void {
-  const log = asked.server.requestLog;
+/** A client left: two lines for each prompt that `runs`, by index. */
+export function logAborted(context: AnswerContext, runs: (prompt: number) => boolean): void {
+  const log = context.server.requestLog;
   if (!log) return;
-  for (let i = 0; i < asked.prompts.length; i++) {
+  for (let i = 0; i < context.prompts.length; i++) {
     if (!runs(i)) continue;
-    const id = printable(promptId(asked, i));
+    const id = printable(promptId(context, i));
     log(`Aborted request(s) ${id}.`);
     log(`Request ${id} aborted.`);
   }

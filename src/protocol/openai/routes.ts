@@ -4,23 +4,25 @@ import { doorOf } from "../../config/door.ts";
 import { samplingDefaults } from "../../config/sampling-defaults.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { UnusableFolder } from "../../content/text-model.ts";
-import type { Dialect } from "../dialect.ts";
+import type { ApiDialect } from "../dialect.ts";
 import { internalError, requestTimedOut, scaleOutDisabled, scaleOutNotBuilt } from "../errors.ts";
+import type { BodyReader } from "../form.ts";
 import { reasoningSetup } from "../reasoning.ts";
 import type { Limits } from "../request.ts";
 import { HOT } from "../sink.ts";
 import { toolParserKind } from "../tool-parsers.ts";
-import { Adapters } from "./adapters.ts";
-import type { Server } from "./answer.ts";
+import { LoraAdapters } from "./adapters.ts";
+import { batchReader, invocationReader } from "./batch.ts";
 import { Embeddings } from "./embeddings.ts";
 import type { Accounting, OpenAiOptions } from "./front.ts";
 import { Generator } from "./generate.ts";
-import { houseOf } from "./house.ts";
+import { dialectHost } from "./host.ts";
 import { type Context, Http } from "./http.ts";
 import { withImages } from "./images.ts";
 import { seededLogprobs } from "./logprobs.ts";
 import { loraRoutes } from "./lora-routes.ts";
 import { modelList } from "./models.ts";
+import { chatReader, chatValuePieces, completionReader } from "./read.ts";
 import {
   EMBEDDING_METHODS,
   LORA_METHODS,
@@ -31,7 +33,11 @@ import {
   TOKENIZER_INFO_METHODS,
   VLLM_VERSION,
 } from "./served.ts";
+import type { ServerTraits } from "./server-traits.ts";
 import { Tokenizer } from "./tokenize.ts";
+
+/** What the routes look like to a machine; loaded when somebody asks. */
+export const openaiDescription = { operations: async () => (await import("./operations.ts")).openaiOperations };
 
 /** Bodies are read and checked here, by vLLM's rules. */
 const NO_PARSING = { parse: "none" } as const;
@@ -40,7 +46,7 @@ const NO_PARSING = { parse: "none" } as const;
  * The routes, and the answer to everything that no route takes. Use it on an app with `strictPath: true` (a slash too
  * many is a redirect) and a `maxRequestBodySize` above `maxBodyBytes` (the 413 is made here).
  */
-export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) {
+export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = []) {
   const options = withImages(given);
   const { config, alive, epochSeconds } = options;
   const http = new Http(options, {
@@ -51,18 +57,19 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
     ...(config.wire?.embeddingDimensions ? EMBEDDING_METHODS : {}),
     ...(config.wire?.tokenizerInfo ? TOKENIZER_INFO_METHODS : {}),
   });
-  const adapters = new Adapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
+  const adapters = new LoraAdapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
   const limits = limitsOf(options, adapters);
   const server = serverOf(options);
   const generator = new Generator(options, http, server, limits, adapters);
   const tokenizer = new Tokenizer(options, http, limits);
-  const house = houseOf(options, http, limits, generator, Boolean(server.reasoning || server.tools));
+  const host = dialectHost(generator, (body, exact, changes) => chatValuePieces(body, limits, exact, changes));
   const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
   const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()));
   const lora = config.runtimeLora ? loraRoutes(options, http, adapters) : new Elysia();
   const ready = config.readiness ? readyRoute(options, http, config.readiness.afterUs) : new Elysia();
   const load = () => `{"server_load":${options.trackServerLoad === true ? generator.open : 0}}`;
-  const atDoor = (context: Context): Response | undefined => {
+  /** What comes before every route; undefined: go on. */
+  const first = (context: Context): Response | undefined => {
     const refused = http.guard(context);
     if (refused === undefined) http.came(context);
     // Elysia answers HEAD where there is GET; FastAPI does not.
@@ -73,22 +80,22 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
     }
     return refused;
   };
+  // Elysia makes of the context what a handler names.
+  const answering =
+    (reader: BodyReader) =>
+    ({ request, server }: Context) =>
+      generator.answer({ request, server }, reader);
   return (
     new Elysia({ strictPath: true })
       // Looked at before anything else, for unknown paths as well.
-      .onRequest(({ request, server }) => atDoor({ request, server }))
+      .onRequest(({ request, server }) => first({ request, server }))
       .onError({ as: "global" }, ({ code, request, server }) =>
         code === "NOT_FOUND" ? http.fallback({ request, server }) : http.error({ request, server }, internalError),
       )
-      // Elysia makes of the context what a handler names.
-      .post("/v1/chat/completions", ({ request, server }) => generator.answer({ request, server }, "chat"), HOT)
-      .post(
-        "/v1/chat/completions/batch",
-        ({ request, server }) => generator.answer({ request, server }, "batch"),
-        NO_PARSING,
-      )
-      .post("/invocations", ({ request, server }) => generator.answer({ request, server }, "invocation"), NO_PARSING)
-      .post("/v1/completions", ({ request, server }) => generator.answer({ request, server }, "completion"), HOT)
+      .post("/v1/chat/completions", answering(chatReader), HOT)
+      .post("/v1/chat/completions/batch", answering(batchReader), NO_PARSING)
+      .post("/invocations", answering(invocationReader), NO_PARSING)
+      .post("/v1/completions", answering(completionReader), HOT)
       .post("/tokenize", ({ request, server }) => tokenizer.tokenize({ request, server }), NO_PARSING)
       .post("/detokenize", ({ request, server }) => tokenizer.detokenize({ request, server }), NO_PARSING)
       .get("/v1/models", ({ request, server }) => http.json({ request, server }, models()))
@@ -102,7 +109,7 @@ export function openai(given: OpenAiOptions, dialects: readonly Dialect[] = []) 
       .use(embeddingRoute(options, http, limits))
       .use(tokenizerInfoRoute(options, http))
       .use(switchedOff(http, config.wire?.scaleOut ? scaleOutNotBuilt : scaleOutDisabled))
-      .use(dialects.reduce((all, dialect) => all.use(dialect.routes(house)), new Elysia()))
+      .use(dialects.reduce((all, dialect) => all.use(dialect.routes(host)), new Elysia()))
       .get("/kv_event_sources", ({ request, server }) => http.json({ request, server }, "{}"))
   );
 }
@@ -145,7 +152,7 @@ function isGeneration({ method, url }: Request): boolean {
   );
 }
 
-function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: Adapters): Limits {
+function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: LoraAdapters): Limits {
   return {
     ...samplingDefaults(generation, config.wire?.generation),
     maxModelLen: config.engine.maxModelLen,
@@ -162,7 +169,7 @@ function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: A
   };
 }
 
-function serverOf(options: OpenAiOptions): Server {
+function serverOf(options: OpenAiOptions): ServerTraits {
   const { config, vocabulary } = options;
   return {
     vocabulary,
@@ -188,7 +195,7 @@ function serverOf(options: OpenAiOptions): Server {
 }
 
 /** Throws `UnusableFolder` where the tokenizer lacks what the parser looks for. */
-function reasoningOf({ config, vocabulary }: OpenAiOptions): Server["reasoning"] {
+function reasoningOf({ config, vocabulary }: OpenAiOptions): ServerTraits["reasoning"] {
   const name = config.wire?.reasoningParser;
   if (name === undefined) return null;
   const setup = reasoningSetup(name, vocabulary);
@@ -196,14 +203,14 @@ function reasoningOf({ config, vocabulary }: OpenAiOptions): Server["reasoning"]
   throw new UnusableFolder(`no tokens <think> and </think>, which --reasoning-parser ${name} looks for`);
 }
 
-function toolsOf({ config, vocabulary, accounting }: OpenAiOptions): Server["tools"] {
+function toolsOf({ config, vocabulary, accounting }: OpenAiOptions): ServerTraits["tools"] {
   const { toolCallParser: name, autoToolChoice = false, toolHabits: habits } = config.wire ?? {};
   if (name === undefined) return null;
   const parsed: Accounting["parsed"] = (...of) => accounting.parsed?.(...of);
   return { kind: toolParserKind(name, vocabulary), autoEnabled: autoToolChoice, habits, parsed };
 }
 
-function keepAliveOf({ config, backend }: OpenAiOptions): Server["keepAlive"] {
+function keepAliveOf({ config, backend }: OpenAiOptions): ServerTraits["keepAlive"] {
   const us = (config.wire?.keepAliveS ?? 0) * 1e6;
   return us > 0 && backend.after ? { us, after: backend.after } : null;
 }

@@ -8,6 +8,9 @@ import type { Structure } from "../../content/structured/structure.ts";
 import type { Vocabulary } from "../../content/types.ts";
 import { readPrefix } from "../json-prefix.ts";
 import { forced, type ToolUse } from "../output.ts";
+import type { ChatRequest, CompletionRequest } from "../request.ts";
+import type { ServerTraits } from "./server-traits.ts";
+import { toolUseOf } from "./tool-use.ts";
 
 /** `ok`: it may go on so; `complete`: it may end here. */
 interface Fit {
@@ -16,8 +19,21 @@ interface Fit {
 }
 type Check = (text: string) => Fit;
 
+/** A script as the request's grammar lets it through. */
+export function permitted(
+  script: Script,
+  request: ChatRequest | CompletionRequest,
+  { tools, reasoning }: ServerTraits,
+  vocabulary: Vocabulary,
+): Script {
+  // A grammar does not hold for thinking, and where thinking ends is not looked for here.
+  if (reasoning) return script;
+  const use = request.kind === "chat" && tools ? toolUseOf(request, tools.autoEnabled) : null;
+  return obeying(script, checkOf(request.sampling.structure ?? null, use, tools?.kind.name ?? null), vocabulary);
+}
+
 /** The script as it is played: each sequence up to the token that its grammar rejects. */
-export function obeying(script: Script, check: Check | null, vocabulary: Vocabulary): Script {
+function obeying(script: Script, check: Check | null, vocabulary: Vocabulary): Script {
   if (check === null) return script;
   return { ...script, sequences: script.sequences.map((one) => cut(one, check, vocabulary)) };
 }
@@ -51,7 +67,7 @@ function cut(sequence: Sequence, check: Check, vocabulary: Vocabulary): Sequence
 }
 
 /** What the texts of a request are held to; null: nothing that is looked at. Tool calls in the form of `hermes` alone. */
-export function checkOf(structure: Structure | null, use: ToolUse | null, form: string | null): Check | null {
+function checkOf(structure: Structure | null, use: ToolUse | null, form: string | null): Check | null {
   if (use !== null && forced(use)) return form === "hermes" ? (text) => hermesFit(text, use) : null;
   switch (structure?.kind) {
     case "choice": {

@@ -5,7 +5,7 @@ import { drawn, type Thinking, ThinkingAnswer, thinkingLength } from "../../cont
 import type { Script } from "../../engine/types.ts";
 import { type ReasoningSetup, thinkingIsOver } from "../reasoning.ts";
 import type { ChatRequest, CompletionRequest } from "../request.ts";
-import type { Server } from "./answer.ts";
+import type { ServerTraits } from "./server-traits.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 
@@ -43,13 +43,19 @@ interface ThoughtfulLength {
   readonly maxTokens: number;
 }
 
+/** What the tokens of an answer are drawn from. */
+export interface Drawing {
+  readonly tables: AnswerTables;
+  readonly seed: number;
+  readonly steering: Steering | null;
+  readonly vocabularySize: number;
+}
+
+/** An answer that thinks first. */
 export function thoughtfulAnswer(
   thinking: Thinking,
-  tables: AnswerTables,
-  seed: number,
+  { tables, seed, steering, vocabularySize }: Drawing,
   { contentTokens, minTokens, maxTokens }: ThoughtfulLength,
-  steering: Steering | null,
-  vocabularySize: number,
 ): Script {
   const head = (thinking.startId === null ? 0 : 1) + thinking.tokens + 1;
   const rest = Math.max(0, contentTokens === null ? maxTokens - head : Math.max(contentTokens, minTokens - head));
@@ -70,6 +76,10 @@ export function thoughtsBefore(
 }
 
 /** Whether a reasoning parser finds nothing to split off: the prompt has closed the thinking, or the request switched it off. */
-export function isOver({ reasoning }: Pick<Server, "reasoning">, request: Asking, promptIds: Uint32Array): boolean {
+export function isOver(
+  { reasoning }: Pick<ServerTraits, "reasoning">,
+  request: Asking,
+  promptIds: Uint32Array,
+): boolean {
   return !reasoning || request.kind !== "chat" || thinkingIsOver(reasoning, promptIds, request.thinks);
 }

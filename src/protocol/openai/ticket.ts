@@ -1,8 +1,12 @@
 /** How is each request counted once, whatever becomes of it? */
 import type { Outcome } from "../../engine/types.ts";
 import type { Deadlines, Expiring } from "../deadlines.ts";
-import type { Ticket } from "./answer.ts";
 import type { Accounting, HttpVisit } from "./front.ts";
+
+/** Who counts what becomes of a request; the first call decides. */
+export interface Ticket {
+  settle(outcome: Outcome): void;
+}
 
 /** No closure per request: one would hold the request's body as long as the stream lasts. */
 export class CountedOnce implements Ticket {

@@ -11,7 +11,7 @@ import type { Limits } from "../request.ts";
 import { optional, record, required, union } from "../structures.ts";
 import { bool, dict, int, list, nullable, object, type Type, text } from "../types.ts";
 import { Bodies } from "./body.ts";
-import { answered, type Checked, type Desk, fitting } from "./checked.ts";
+import { answered, type CheckedFields, type Desk, fitting } from "./checked.ts";
 import { readMessages } from "./content.ts";
 import { tool, toolDict } from "./field-types.ts";
 import type { OpenAiOptions } from "./front.ts";
@@ -23,7 +23,7 @@ import { checkMultimodal, checkTemplate } from "./translate.ts";
 type Part = { readonly parts: readonly PromptPart[]; readonly allowSpecial: boolean; readonly addSpecial: boolean };
 
 /** Errors come in the order of the fields. */
-export const tokenizeBody: Type<Checked> = union(
+export const tokenizeBody: Type<CheckedFields> = union(
   record("TokenizeCompletionRequest", {
     model: optional(nullable(text)),
     prompt: required(text),
@@ -44,7 +44,7 @@ export const tokenizeBody: Type<Checked> = union(
     tools: optional(nullable(list(tool))),
   }),
 );
-export const detokenizeBody: Type<Checked> = record("DetokenizeRequest", {
+export const detokenizeBody: Type<CheckedFields> = record("DetokenizeRequest", {
   model: optional(nullable(text)),
   tokens: required(list(int({ ge: 0, le: 2n ** 63n - 1n }))),
 });
@@ -94,14 +94,14 @@ export class Tokenizer {
 
   #answer(
     context: Context,
-    type: Type<Checked>,
-    made: (checked: Checked, body: PythonDict) => string | Promise<string>,
+    type: Type<CheckedFields>,
+    made: (checked: CheckedFields, body: PythonDict) => string | Promise<string>,
   ): Promise<Response> {
     return answered(context, this.#desk, (body) => chatFitting(type, body), made);
   }
 
   /** Throws `Refused`. */
-  *#prompt(checked: Checked, body: PythonDict): Pieces<Part> {
+  *#prompt(checked: CheckedFields, body: PythonDict): Pieces<Part> {
     const prompt = checked.get("prompt");
     const special = checked.get("add_special_tokens") as boolean | undefined;
     if (prompt !== undefined) {
@@ -157,7 +157,7 @@ function* listed(ids: Uint32Array, json: (id: number) => string): Pieces<string>
 }
 
 /** Throws `Refused`. */
-function* chatFitting(type: Type<Checked>, body: PythonValue): Pieces<Checked> {
+function* chatFitting(type: Type<CheckedFields>, body: PythonValue): Pieces<CheckedFields> {
   if (isDict(body) && truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
     throw validationRefusal("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
   return yield* fitting(type, body);

@@ -4,7 +4,7 @@
  */
 
 import type { ChatChanges } from "../dialect.ts";
-import { badRequest, Refused, unknownModel, validationRefusal } from "../errors.ts";
+import { badRequest, Refused, validationRefusal } from "../errors.ts";
 import { mapped, type Pieces } from "../pieces.ts";
 import {
   get,
@@ -27,12 +27,13 @@ import type {
   SamplingFields,
 } from "../request.ts";
 import { thresholdOf } from "./cache-threshold.ts";
-import { constraintError, resolveConstraints, structureOf } from "./constraints.ts";
+import { constraintError, resolveConstraints, type StructuredOutputs, structureOf } from "./constraints.ts";
 import { checkToolCalls, readMessages } from "./content.ts";
-import { type StructuredOutputs, toolDict } from "./field-types.ts";
+import { toolDict } from "./field-types.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";
 import { kvTransferOf } from "./kv-transfer.ts";
 import { checkContext } from "./limits.ts";
+import { checkModel } from "./models.ts";
 
 /** In pieces. */
 export function* toChatPieces(
@@ -113,12 +114,6 @@ function made(messages: readonly ChatMessage[], { tools }: ChatChanges): readonl
 function truthyPlain(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return Boolean(value);
   return Array.isArray(value) ? value.length > 0 : Object.keys(value).length > 0;
-}
-
-export function checkModel(model: string | null, limits: Limits): void {
-  if (model === null || model === "") return;
-  if (!limits.servedModelNames.includes(model) && !limits.loraNames.includes(model))
-    throw new Refused(unknownModel(model, limits));
 }
 
 function toolChoiceOf(choice: ChatValues["tool_choice"]): ChatRequest["toolChoice"] {

@@ -3,10 +3,11 @@
  * comment behind `[DONE]`, an answer in one piece in a header of the same name. docs/truth-log.md.
  */
 import type { Finish, Receiver, Submission } from "../../engine/types.ts";
-import { FINISH_NAMES } from "./answer.ts";
+import { FINISH_NAMES } from "./answer-context.ts";
+import { ReceiverBefore } from "./receiver-before.ts";
 
 export const TRUTH_HEADER = "x-understudy-truth";
-/** Of the header's value; clients take heads of some 8 KB. */
+/** Most choices in a header; clients take heads of some 8 KB. */
 const CHOICES_MOST = 16;
 
 export function wantsTruth(headers: Headers): boolean {
@@ -18,7 +19,7 @@ export interface ToldChoice extends Receiver {
   readonly submission: Submission | null;
   readonly finish: Finish | null;
   readonly tokens: number;
-  truth: TokenTimes | null;
+  truth: TruthTimes | null;
 }
 
 /** Times of one kind between tokens that came in different steps; microseconds. */
@@ -40,7 +41,7 @@ class Gaps {
 }
 
 /** When the tokens of one choice were due, and when they were written. */
-export class TokenTimes {
+export class TruthTimes {
   readonly #due = new Gaps();
   readonly #written = new Gaps();
   #lateUs = 0;
@@ -72,26 +73,29 @@ export class TokenTimes {
   }
 }
 
-/** Stands between the engine and a choice, and notes when its tokens come. */
-export function timed(choice: ToldChoice, receiver: Receiver, nowUs: () => number): Receiver {
-  const times = new TokenTimes();
-  choice.truth = times;
-  return {
-    streams: receiver.streams === true,
-    get bytes() {
-      return receiver.bytes ?? 0;
-    },
-    onTokens(ids, at, count, finish, stopTokenId) {
-      const dueUs = choice.submission?.trail?.stepDueUs;
-      if (count > 0 && dueUs !== undefined) times.begins(dueUs);
-      receiver.onTokens(ids, at, count, finish, stopTokenId);
-      times.wrote(nowUs());
-    },
-  };
+/** Notes when a choice's tokens come. */
+export class TimedReceiver extends ReceiverBefore {
+  readonly #choice: ToldChoice;
+  readonly #times = new TruthTimes();
+  readonly #nowUs: () => number;
+
+  constructor(choice: ToldChoice, next: Receiver, nowUs: () => number) {
+    super(next);
+    this.#choice = choice;
+    this.#nowUs = nowUs;
+    choice.truth = this.#times;
+  }
+
+  onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
+    const dueUs = this.#choice.submission?.trail?.stepDueUs;
+    if (count > 0 && dueUs !== undefined) this.#times.begins(dueUs);
+    this.next.onTokens(ids, at, count, finish, stopTokenId);
+    this.#times.wrote(this.#nowUs());
+  }
 }
 
 /** The JSON of the choices, in ASCII; null: it was not asked for, or nobody watches the engine. */
-export function summary(choices: readonly ToldChoice[], nowUs: () => number): string | null {
+export function truthSummary(choices: readonly ToldChoice[], nowUs: () => number): string | null {
   const rows: string[] = [];
   for (const { truth, submission, finish, tokens } of choices.slice(0, CHOICES_MOST)) {
     const trail = submission?.trail;

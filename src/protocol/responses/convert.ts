@@ -21,7 +21,7 @@ export interface Before {
 const OPEN = ["in_progress", "incomplete"];
 
 /** The conversation. Instructions of earlier responses do not carry over. */
-export function messagesOf(values: ResponsesValues, body: PythonDict, before: Before | null): PlainDict[] {
+export function inputMessages(values: ResponsesValues, body: PythonDict, before: Before | null): PlainDict[] {
   const { instructions } = values;
   const messages: PlainDict[] = [
     ...(instructions ? [{ role: "system", content: instructions }] : []),
@@ -37,7 +37,7 @@ export function messagesOf(values: ResponsesValues, body: PythonDict, before: Be
 }
 
 /** In pieces: there may be thousands of tools. */
-export function* toChatBody(values: ResponsesValues, body: PythonDict, messages: PlainDict[]): Pieces<PlainDict> {
+export function* responseToChat(values: ResponsesValues, body: PythonDict, messages: PlainDict[]): Pieces<PlainDict> {
   const tools = yield* toolsOf(values);
   const goesOn = continues(get(body, "input") as PythonValue);
   const effort = values.reasoning === null ? null : (get(values.reasoning, "effort") ?? null);

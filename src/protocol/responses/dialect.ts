@@ -1,16 +1,17 @@
 /** Which routes has `/v1/responses`? Create, get, cancel; vLLM 0.33, `entrypoints/openai/responses/api_router.py` and `serving.py`. */
 import { Elysia } from "elysia";
 import { randomHex } from "../../random.ts";
-import type { Context, Dialect, House } from "../dialect.ts";
+import type { ApiDialect, DialectHost } from "../dialect.ts";
 import { badRequest, errorAnswer, Refused, validationError } from "../errors.ts";
-import type { Asked, Asker } from "../form.ts";
+import type { BodyReader, FormedRequest } from "../form.ts";
 import { atOnce, type Pieces } from "../pieces.ts";
 import { get, type Int, type PythonDict, truthy } from "../python-value.ts";
-import { type Kind, type Read, readBody, readBodyPieces } from "../read-body.ts";
+import { type BodyKind, readerOf } from "../read-body.ts";
 import type { ErrorAnswer } from "../request.ts";
+import type { Context } from "../sink.ts";
 import { bool, FAIL, int, State, type Type } from "../types.ts";
 import { validationErrors, validator } from "../validate.ts";
-import { messagesOf, type ResponsesValues, toChatBody } from "./convert.ts";
+import { inputMessages, type ResponsesValues, responseToChat } from "./convert.ts";
 import { applyResponsesRules, responsesFields } from "./fields.ts";
 import { ResponsesForm } from "./form.ts";
 import { toolsJson } from "./items.ts";
@@ -19,20 +20,20 @@ import { EventLog, Store } from "./store.ts";
 const NO_PARSING = { parse: "none" } as const;
 
 /** `most`: responses that are kept; 0 for none. */
-export function responses(most: number): Dialect {
+export function responses(most: number): ApiDialect {
   const store = new Store(most);
   return {
-    operations: async () => (await import("./operations.ts")).operations,
-    routes(house: House) {
-      const asker = responsesAsker(house, store);
+    operations: async () => (await import("./operations.ts")).responsesOperations,
+    routes(host: DialectHost) {
+      const reader = responsesReader(host, store);
       return new Elysia({ strictPath: true })
-        .post("/v1/responses", ({ request, server }) => house.answer({ request, server }, asker), NO_PARSING)
+        .post("/v1/responses", ({ request, server }) => host.answer({ request, server }, reader), NO_PARSING)
         .get("/v1/responses/:id", ({ request, server, params }) =>
-          retrieve(house, store, { request, server }, params.id),
+          retrieve(host, store, { request, server }, params.id),
         )
         .post(
           "/v1/responses/:id/cancel",
-          ({ request, server, params }) => cancel(house, store, { request, server }, params.id),
+          ({ request, server, params }) => cancel(host, store, { request, server }, params.id),
           NO_PARSING,
         );
     },
@@ -40,39 +41,38 @@ export function responses(most: number): Dialect {
 }
 
 /** Reads bodies of `/v1/responses`. */
-export function responsesAsker(house: House, store: Store): Asker {
-  const kind = kindOf(house, store);
-  const made = (read: Read<Asked>) => ("error" in read ? read : read.request);
-  return {
-    read: (body, type, limits) => made(readBody(kind, body, type, limits)),
-    *pieces(body, type, limits) {
-      return made(yield* readBodyPieces(kind, body, type, limits));
-    },
-  };
+export function responsesReader(host: DialectHost, store: Store): BodyReader {
+  return readerOf(kindOf(host, store), (read) => ("error" in read ? read : read.request));
 }
 
-function kindOf(house: House, store: Store): Kind<typeof responsesFields, Asked> {
+function kindOf(host: DialectHost, store: Store): BodyKind<typeof responsesFields, FormedRequest> {
   return {
     validator: validator(responsesFields),
     rules: applyResponsesRules,
-    translate: (given, body, _limits, exact) => atOnce(asked(house, store, given as ResponsesValues, body, exact)),
-    translatePieces: (given, body, _limits, exact) => asked(house, store, given as ResponsesValues, body, exact),
+    translate: (given, body, _limits, exact) => atOnce(asked(host, store, given as ResponsesValues, body, exact)),
+    translatePieces: (given, body, _limits, exact) => asked(host, store, given as ResponsesValues, body, exact),
   };
 }
 
 /** Throws `Refused`. */
-function* asked(house: House, store: Store, values: ResponsesValues, body: PythonDict, exact: boolean): Pieces<Asked> {
+function* asked(
+  host: DialectHost,
+  store: Store,
+  values: ResponsesValues,
+  body: PythonDict,
+  exact: boolean,
+): Pieces<FormedRequest> {
   const { background, previous_response_id: previous, model } = values;
-  house.checkModel(model);
+  host.checkModel(model);
   checkAnswerable(values, body);
   if (values.store === true && !store.keeps && background === true) throw new Refused(noBackground);
   if ((values.previous_input_messages ?? []).length > 0 && previous) throw new Refused(twoHistories);
   const kept = previous === null ? null : store.get(previous);
   if (kept === undefined) throw new Refused(notFound(previous!));
-  const messages = messagesOf(values, body, kept?.before ?? null);
-  const chat = yield* toChatBody(values, body, messages);
+  const messages = inputMessages(values, body, kept?.before ?? null);
+  const chat = yield* responseToChat(values, body, messages);
   yield;
-  const request = yield* house.chat(chat, exact, {
+  const request = yield* host.chat(chat, exact, {
     maxTokensParam: "max_output_tokens",
     tools: "free",
   });
@@ -82,7 +82,7 @@ function* asked(house: House, store: Store, values: ResponsesValues, body: Pytho
     store,
     messages,
     tools: yield* toolsJson(values),
-    parses: house.parses,
+    parses: host.parses,
     abort: runs ? new AbortController() : null,
     log: runs && request.stream ? new EventLog() : null,
   });
@@ -121,15 +121,15 @@ const twoHistories = invalid(
 const synchronous = invalid("Cannot cancel a synchronous response.", "response_id", 400);
 
 /** `?stream=true&starting_after=N`: the events of one in the background, from the first or behind the one of that number. */
-function retrieve(house: House, store: Store, context: Context, id: string): Response {
+function retrieve(host: DialectHost, store: Store, context: Context, id: string): Response {
   const query = queryOf(context.request.url);
-  if ("error" in query) return house.error(context, query.error);
+  if ("error" in query) return host.error(context, query.error);
   const kept = store.get(id);
-  if (kept === undefined) return house.error(context, notFound(id));
-  if (query.stream !== true) return house.json(context, kept.body(kept.status));
+  if (kept === undefined) return host.error(context, notFound(id));
+  if (query.stream !== true) return host.json(context, kept.body(kept.status));
   const log = kept.running?.log;
-  if (!log) return house.error(context, unknownStream(id));
-  return house.follow(context, log, Math.max(0, Number(query.starting_after ?? -1) + 1));
+  if (!log) return host.error(context, unknownStream(id));
+  return host.follow(context, log, Math.max(0, Number(query.starting_after ?? -1) + 1));
 }
 
 /** FastAPI checks these before the route runs. */
@@ -154,11 +154,11 @@ function queryOf(
 
 const unknownStream = (id: string): ErrorAnswer => validationError(`Unknown response_id: ${id}`, "response_id", id);
 
-function cancel(house: House, store: Store, context: Context, id: string): Response {
+function cancel(host: DialectHost, store: Store, context: Context, id: string): Response {
   const kept = store.get(id);
-  if (kept === undefined) return house.error(context, notFound(id));
-  if (kept.status !== "queued" && kept.status !== "in_progress") return house.error(context, synchronous);
+  if (kept === undefined) return host.error(context, notFound(id));
+  if (kept.status !== "queued" && kept.status !== "in_progress") return host.error(context, synchronous);
   kept.status = "cancelled";
   kept.running?.abort.abort();
-  return house.json(context, kept.body("cancelled"));
+  return host.json(context, kept.body("cancelled"));
 }

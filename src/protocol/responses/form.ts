@@ -1,7 +1,8 @@
 /** What does an answer of `/v1/responses` look like? vLLM 0.33, `responses/serving.py` and `streaming_events.py` (SimpleStreamingEventProcessor). */
-import type { About, Background, Ending, Form, PieceLogprobs } from "../form.ts";
-import type { CallDelta, Delta, Message } from "../output.ts";
-import type { ChatRequest, ErrorAnswer } from "../request.ts";
+import type { Background, ChoiceSoFar, Form, Piece, WholeChoice } from "../form.ts";
+import { type AnswerContext, type Ending, endingOf } from "../openai/answer-context.ts";
+import type { CallDelta } from "../output.ts";
+import type { ChatRequest } from "../request.ts";
 import type { Before, ResponsesValues } from "./convert.ts";
 import {
   callItem,
@@ -9,8 +10,8 @@ import {
   type ItemStatus,
   messageItem,
   newId,
-  quoted,
-  type Repeated,
+  quotedJson,
+  type RepeatedFields,
   reasoningItem,
   responseBody,
   textPart,
@@ -31,7 +32,7 @@ interface Open {
 }
 
 /** What the form needs besides the request. */
-export interface Around {
+export interface ResponseSetup {
   readonly id: string;
   readonly store: Store;
   /** The conversation, to go on from. */
@@ -48,13 +49,14 @@ export class ResponsesForm implements Form {
   readonly background: Background | null;
   readonly #values: ResponsesValues;
   readonly #request: ChatRequest;
-  readonly #around: Around;
-  #repeated!: Repeated;
+  readonly #around: ResponseSetup;
+  #context!: AnswerContext;
+  #repeated!: RepeatedFields;
   #sequence = 0;
   #open: Open | null = null;
   readonly #items: Item[] = [];
 
-  constructor(values: ResponsesValues, request: ChatRequest, around: Around) {
+  constructor(values: ResponsesValues, request: ChatRequest, around: ResponseSetup) {
     this.#values = values;
     this.#request = request;
     this.#around = around;
@@ -71,8 +73,9 @@ export class ResponsesForm implements Form {
     return this.#around.id;
   }
 
-  accepted(about: About): readonly string[] {
-    this.#repeated = { values: this.#values, request: this.#request, about, tools: this.#around.tools };
+  accepted(context: AnswerContext): readonly string[] {
+    this.#context = context;
+    this.#repeated = { values: this.#values, request: this.#request, context, tools: this.#around.tools };
     if (this.background !== null) this.#keep("queued", [], null);
     if (!this.#request.stream) return [];
     const body = this.#body("in_progress", [], null);
@@ -82,11 +85,10 @@ export class ResponsesForm implements Form {
     ];
   }
 
-  began(): readonly string[] {
-    return [];
-  }
-
-  piece({ content, reasoning, calls }: Delta, logprobs: PieceLogprobs): readonly string[] {
+  piece({ delta, ids, from, logprobs: source }: Piece): readonly string[] {
+    if (delta === null) return [];
+    const { content, reasoning, calls } = delta;
+    const logprobs = source?.chat(ids, from) ?? null;
     const events: string[] = [];
     if (reasoning !== undefined && reasoning !== null) {
       if (this.#open?.kind !== "reasoning") this.#start(events, "reasoning");
@@ -104,7 +106,8 @@ export class ResponsesForm implements Form {
     return events;
   }
 
-  ended(ending: Ending): readonly string[] {
+  ended([choice]: readonly ChoiceSoFar[]): readonly string[] {
+    const ending = endingOf(this.#context, choice!);
     const incomplete = ending.finish === "length";
     const events: string[] = [];
     this.#close(events, incomplete ? "incomplete" : "completed");
@@ -119,7 +122,11 @@ export class ResponsesForm implements Form {
     return null;
   }
 
-  whole({ reasoning, content, calls }: Message, ending: Ending, logprobs: PieceLogprobs): string {
+  whole([choice]: readonly WholeChoice[]): string {
+    const { ids } = choice!;
+    const { reasoning, content, calls } = choice!.message();
+    const ending = endingOf(this.#context, choice!);
+    const logprobs = choice!.logprobs()?.chat(ids, 0) ?? null;
     const last: ItemStatus = ending.finish === "length" ? "incomplete" : "completed";
     const items: Item[] = [];
     if (reasoning) items.push(reasoningItem(newId("rs"), reasoning, null));
@@ -130,10 +137,6 @@ export class ResponsesForm implements Form {
     for (const [i, { id, name, arguments: given }] of calls.entries())
       items.push(callItem(newId("fc"), id, name, given, i === calls.length - 1 ? last : "completed"));
     return this.#end(ending.finish === "length" ? "incomplete" : "completed", items, ending);
-  }
-
-  refused(error: ErrorAnswer): ErrorAnswer {
-    return error;
   }
 
   dropped(): void {
@@ -164,7 +167,7 @@ export class ResponsesForm implements Form {
   }
 
   #textDelta(type: string, text: string, more: string): string {
-    const members = `"content_index":0,"delta":${quoted(text)},"item_id":"${this.#open!.id}",${more}"output_index":${this.#items.length}`;
+    const members = `"content_index":0,"delta":${quotedJson(text)},"item_id":"${this.#open!.id}",${more}"output_index":${this.#items.length}`;
     return this.#event(type, members);
   }
 
@@ -197,7 +200,7 @@ export class ResponsesForm implements Form {
     if (this.#open?.kind !== "call" || this.#open.index !== call.index) this.#start(events, "call", call);
     if (!call.arguments) return;
     this.#open!.text += call.arguments;
-    const members = `"delta":${quoted(call.arguments)},"item_id":"${this.#open!.id}","output_index":${this.#items.length}`;
+    const members = `"delta":${quotedJson(call.arguments)},"item_id":"${this.#open!.id}","output_index":${this.#items.length}`;
     events.push(this.#event("response.function_call_arguments.delta", members));
   }
 
@@ -205,12 +208,12 @@ export class ResponsesForm implements Form {
     const open = this.#open;
     if (open === null) return;
     const at = this.#items.length;
-    const text = quoted(open.text);
+    const text = quotedJson(open.text);
     if (open.kind === "call") {
       const members = `"arguments":${text},"item_id":"${open.id}","output_index":${at}`;
       const type = "response.function_call_arguments.done";
       events.push(
-        `event: ${type}\ndata: {${members},"sequence_number":${this.#sequence++},"type":"${type}","name":${quoted(open.name)}}\n\n`,
+        `event: ${type}\ndata: {${members},"sequence_number":${this.#sequence++},"type":"${type}","name":${quotedJson(open.name)}}\n\n`,
       );
     } else {
       const isText = open.kind === "content";

@@ -1,7 +1,7 @@
 /** What stands in a response? Its items and its body, every field in vLLM 0.33's order (`responses/protocol.py`, ResponsesResponse; openai 3.52). */
 import { escapeJson } from "../../content/vocabulary.ts";
 import { randomHex } from "../../random.ts";
-import type { About, Ending } from "../form.ts";
+import type { AnswerContext, Ending } from "../openai/answer-context.ts";
 import { mapped, type Pieces } from "../pieces.ts";
 import { reprFloat } from "../python-repr.ts";
 import { get, isDict, type PythonDict, type PythonValue, toPlain } from "../python-value.ts";
@@ -9,9 +9,9 @@ import type { ChatRequest } from "../request.ts";
 import type { ResponsesValues } from "./convert.ts";
 import type { Status } from "./store.ts";
 
-export const quoted = (text: string) => `"${escapeJson(text)}"`;
+export const quotedJson = (text: string) => `"${escapeJson(text)}"`;
 export const orNull = (text: string | null | undefined) =>
-  text === null || text === undefined ? "null" : quoted(text);
+  text === null || text === undefined ? "null" : quotedJson(text);
 export const newId = (kind: "msg" | "rs" | "fc") => `${kind}_${randomHex(8)}`;
 
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
@@ -24,7 +24,7 @@ export interface Item {
 
 /** `logprobs`: JSON of the list, "null" for none. */
 export const textPart = (text: string, logprobs: string) =>
-  `{"annotations":[],"text":${quoted(text)},"type":"output_text","logprobs":${logprobs}}`;
+  `{"annotations":[],"text":${quotedJson(text)},"type":"output_text","logprobs":${logprobs}}`;
 
 export function messageItem(id: string, text: string, status: ItemStatus, logprobs: string): Item {
   const content = text === "" ? "" : textPart(text, logprobs);
@@ -34,28 +34,28 @@ export function messageItem(id: string, text: string, status: ItemStatus, logpro
 
 /** `text` null: nothing yet; `status` null: not said. */
 export function reasoningItem(id: string, text: string | null, status: ItemStatus | null): Item {
-  const content = text === null ? "null" : `[{"text":${quoted(text)},"type":"reasoning_text"}]`;
+  const content = text === null ? "null" : `[{"text":${quotedJson(text)},"type":"reasoning_text"}]`;
   const json = `{"id":"${id}","summary":[],"type":"reasoning","content":${content},"encrypted_content":null,"status":${orNull(status)}}`;
   return { json, text: null };
 }
 
 export function callItem(id: string, callId: string, name: string, given: string, status: ItemStatus): Item {
-  const json = `{"arguments":${quoted(given)},"call_id":${quoted(callId)},"name":${quoted(name)},"type":"function_call","id":"${id}","async":null,"caller":null,"namespace":null,"status":"${status}"}`;
+  const json = `{"arguments":${quotedJson(given)},"call_id":${quotedJson(callId)},"name":${quotedJson(name)},"type":"function_call","id":"${id}","async":null,"caller":null,"namespace":null,"status":"${status}"}`;
   return { json, text: null };
 }
 
 /** What of a request every body of its response repeats. */
-export interface Repeated {
+export interface RepeatedFields {
   readonly values: ResponsesValues;
   readonly request: ChatRequest;
-  readonly about: About;
+  readonly context: Pick<AnswerContext, "id" | "created" | "model" | "maxTokens">;
   /** Its tools as JSON, made once: a stream's events repeat them three times. */
   readonly tools: string;
 }
 
 /** `ending` null: it has not ended. */
 export function responseBody(
-  { values, request, about, tools }: Repeated,
+  { values, request, context, tools }: RepeatedFields,
   status: Status,
   output: readonly Item[],
   ending: Ending | null,
@@ -65,12 +65,12 @@ export function responseBody(
   const wantsLogprobs = request.logprobs ? String(request.topLogprobs) : "null";
   const times = ending?.times ? `,"metrics":${ending.times}` : "";
   return (
-    `{"id":${quoted(about.id)},"created_at":${about.created},"incomplete_details":${incomplete}` +
+    `{"id":${quotedJson(context.id)},"created_at":${context.created},"incomplete_details":${incomplete}` +
     `,"instructions":${orNull(values.instructions)},"metadata":${plainJson(values.metadata as PythonValue)}` +
-    `,"model":${quoted(about.model)},"object":"response","output":[${output.map(({ json }) => json)}]` +
+    `,"model":${quotedJson(context.model)},"object":"response","output":[${output.map(({ json }) => json)}]` +
     `,"parallel_tool_calls":${values.parallel_tool_calls ?? true},"temperature":${reprFloat(request.temperature)}` +
     `,"tool_choice":${choiceJson(values)},"tools":[${tools}],"top_p":${reprFloat(sampling.topP)}` +
-    `,"background":${values.background === true},"max_output_tokens":${about.maxTokens}` +
+    `,"background":${values.background === true},"max_output_tokens":${context.maxTokens}` +
     `,"max_tool_calls":${values.max_tool_calls},"previous_response_id":${orNull(values.previous_response_id)},"prompt":null` +
     `,"prompt_cache_options":${cacheOptions(values.prompt_cache_options)},"prompt_cache_key":${orNull(values.prompt_cache_key)}` +
     `,"prompt_cache_retention":${orNull(values.prompt_cache_retention?.replace("-", "_"))}` +
@@ -102,7 +102,7 @@ function modelJson(dict: PythonDict, names: readonly string[]): string {
 }
 
 function choiceJson({ tool_choice: choice }: ResponsesValues): string {
-  if (!isDict(choice)) return quoted(choice);
+  if (!isDict(choice)) return quotedJson(choice);
   return modelJson(choice, get(choice, "type") === "allowed_tools" ? ["mode", "tools", "type"] : ["name", "type"]);
 }
 

@@ -1,6 +1,6 @@
 /** How do log probabilities stand in a response? From chat's, whose entries have the same members in another order. */
-import { escapeJson } from "../../content/vocabulary.ts";
 import { reprFloat } from "../python-repr.ts";
+import { quotedJson } from "./items.ts";
 
 interface Entry {
   readonly token: string;
@@ -12,12 +12,10 @@ interface Entry {
 const entriesOf = (chat: string): readonly Entry[] =>
   (JSON.parse(chat) as { readonly content: readonly Entry[] }).content;
 
-const quoted = (token: string) => `"${escapeJson(token)}"`;
-
 /** Of a finished part: JSON of each token's entry. */
 export function partLogprobs(chat: string): string[] {
   const entry = ({ token, bytes, logprob }: Entry) =>
-    `"token":${quoted(token)},"bytes":[${bytes}],"logprob":${reprFloat(logprob)}`;
+    `"token":${quotedJson(token)},"bytes":[${bytes}],"logprob":${reprFloat(logprob)}`;
   return entriesOf(chat).map((one) => {
     const others = (one.top_logprobs ?? []).map((other) => `{${entry(other)}}`);
     return `{${entry(one)},"top_logprobs":[${others}]}`;
@@ -26,7 +24,7 @@ export function partLogprobs(chat: string): string[] {
 
 /** Of a piece of a stream. */
 export function streamLogprobs(chat: string): string[] {
-  const entry = ({ token, logprob }: Entry) => `"token":${quoted(token)},"logprob":${reprFloat(logprob)}`;
+  const entry = ({ token, logprob }: Entry) => `"token":${quotedJson(token)},"logprob":${reprFloat(logprob)}`;
   return entriesOf(chat).map((one) => {
     const others = (one.top_logprobs ?? []).map((other) => `{${entry(other)}}`);
     return `{${entry(one)},"top_logprobs":[${others}]}`;

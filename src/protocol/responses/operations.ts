@@ -1,11 +1,11 @@
 /** What do the routes of `/v1/responses` look like to a machine? */
-import { answer, bodySchema, type Described, json, type Operations, object } from "../operations.ts";
+import { answer, asJson, bodySchema, type Described, type Operations, titled } from "../operations.ts";
 import { responsesFields } from "./fields.ts";
-import { parameters } from "./parameters.ts";
+import { responsesParameters } from "./parameters.ts";
 
 const text = { type: "string" };
 const record = { type: "object", additionalProperties: true };
-const response = object("ResponsesResponse", {
+const response = titled("ResponsesResponse", {
   id: text,
   created_at: { type: "integer" },
   model: text,
@@ -18,16 +18,20 @@ const NOT_FOUND = { "404": answer("No such response, or model", record) };
 const id = { name: "response_id", in: "path", required: true, schema: text };
 const streamed = (description: string): Described => ({
   description,
-  content: { ...json(response), "text/event-stream": { schema: {} } },
+  content: { ...asJson(response), "text/event-stream": { schema: {} } },
 });
 
-export const operations: Operations = {
+export const responsesOperations: Operations = {
   "/v1/responses": {
     summary: "Create a response",
     requestBody: {
       required: true,
-      content: json(
-        bodySchema("ResponsesRequest", responsesFields, (name) => parameters[name as keyof typeof parameters]),
+      content: asJson(
+        bodySchema(
+          "ResponsesRequest",
+          responsesFields,
+          (name) => responsesParameters[name as keyof typeof responsesParameters],
+        ),
       ),
     },
     responses: {

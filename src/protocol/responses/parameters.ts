@@ -17,7 +17,7 @@ import type { responsesFields } from "./fields.ts";
 
 const REPEATED = neither("stands in the answer again");
 
-export const parameters: Readonly<Record<keyof typeof responsesFields, Parameter>> = {
+export const responsesParameters: Readonly<Record<keyof typeof responsesFields, Parameter>> = {
   background: {
     limits: "400 unless responses are kept (`--response-store`)",
     effect: seen("the answer is `queued` at once, and made meanwhile; with `stream` its events can be read again"),

@@ -1,35 +1,28 @@
-/** What do other dialects find here? The way of a chat: its rules, its prompts, its answers. */
+/** What do dialects find that read their bodies into chats? The rules of a chat, its prompts, its answers. */
 import { TemplateRefusal } from "../../content/chat-template.ts";
-import type { House } from "../dialect.ts";
+import type { DialectHost } from "../dialect.ts";
 import { internalError, Refused } from "../errors.ts";
 import { inTurns } from "../pieces.ts";
-import type { Limits } from "../request.ts";
 import { Bodies } from "./body.ts";
 import { follow } from "./follow.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Generator } from "./generate.ts";
-import type { Http } from "./http.ts";
 import { checkPrompt } from "./limits.ts";
+import { checkModel } from "./models.ts";
 import { encodeInTurns } from "./prompts.ts";
-import { chatValuePieces } from "./read.ts";
-import { checkModel } from "./translate.ts";
 
-export function houseOf(
-  options: OpenAiOptions,
-  http: Http,
-  limits: Limits,
-  generator: Generator,
-  parses: boolean,
-): House {
+/** `chat`: makes a request of a chat's body. */
+export function dialectHost(generator: Generator, chat: DialectHost["chat"]): DialectHost {
+  const { options, http, limits, server } = generator.serving;
   const bodies = new Bodies(options);
   let merges: boolean | null = null;
   let insists: boolean | null = null;
   return {
     limits,
-    parses,
+    parses: Boolean(server.reasoning || server.tools),
     checkModel: (model) => checkModel(model, limits),
     epochSeconds: options.epochSeconds,
-    chat: (body, exact, changes) => chatValuePieces(body, limits, exact, changes),
+    chat,
     mergesSystem: () => {
       merges ??= refusesInlineSystem(options);
       return merges;
@@ -38,7 +31,7 @@ export function houseOf(
       insists ??= ignoresEffort(options);
       return insists;
     },
-    answer: (context, asker) => generator.answer(context, asker),
+    answer: (context, reader) => generator.answer(context, reader),
     body: async (context) => bodies.read(context),
     inTurns: (work) => inTurns(work, options.backend),
     async promptTokens(request) {

@@ -1,4 +1,4 @@
-/** Who is let in, how many are inside, and for how long may they stay? Generation requests, between head and answer's end. */
+/** Which requests are admitted, how many are being served, and how long may each take? Between the head and the end of the answer. */
 import { doorOf } from "../../config/door.ts";
 import type { Outcome } from "../../engine/types.ts";
 import { type Deadlines, deadlines, type Expiring } from "../deadlines.ts";
@@ -9,7 +9,7 @@ import type { Context } from "./http.ts";
 import { Overload } from "./overload.ts";
 import { CountedOnce } from "./ticket.ts";
 
-export class Door {
+export class Admission {
   /** Requests that are being served. */
   open = 0;
   #streams = 0;
@@ -31,7 +31,7 @@ export class Door {
     this.#deadlines = deadlines(doorOf(options.config).requestTimeoutS, options.backend);
   }
 
-  /** One more; settling its ticket counts it and lets it out. Many may come in one turn: the engine's steps go before them. */
+  /** Admits one more, which is served until its ticket is settled. Many may come in one turn: the engine's steps go before them. */
   enter(): CountedOnce {
     this.#backend.catchUp?.();
     this.open++;
@@ -39,7 +39,7 @@ export class Door {
     return new CountedOnce(this.#settled);
   }
 
-  /** The body of one that has entered, or its refusal. Rejected when the client leaves. */
+  /** The body of a request that has entered, or the refusal. Rejected when the client leaves. */
   read(context: Context): Promise<Uint8Array | ErrorAnswer> | Uint8Array | ErrorAnswer {
     return this.#overload.refuses(this.open) ?? this.#bodies.read(context);
   }
