@@ -1,11 +1,14 @@
 /** Where and of what was measured? One JSON line per run of a bench, in `bench/results/<bench>.jsonl`. */
 import { appendFileSync, mkdirSync, readFileSync } from "node:fs";
 import { availableParallelism, cpus, release } from "node:os";
-import { has } from "./options.ts";
+import { has, text } from "./options.ts";
 
 export const root = new URL("../../", import.meta.url).pathname;
+/** The option that names another folder for results: a comparison reads its runs there. */
+export const RESULTS = "--results";
+export const results = text(RESULTS, `${root}bench/results/`);
 
-function git(...words: string[]): string {
+export function git(...words: string[]): string {
   return Bun.spawnSync(["git", ...words], { cwd: root, stderr: "ignore" })
     .stdout.toString()
     .trim();
@@ -35,6 +38,6 @@ export function save(bench: string, figures: Readonly<Record<string, unknown>>):
     },
     ...figures,
   };
-  mkdirSync(`${root}bench/results`, { recursive: true });
-  appendFileSync(`${root}bench/results/${bench}.jsonl`, `${JSON.stringify(line)}\n`);
+  mkdirSync(results, { recursive: true });
+  appendFileSync(`${results}${bench}.jsonl`, `${JSON.stringify(line)}\n`);
 }
