@@ -20,11 +20,9 @@ function loadAverage(): number {
 
 const loadBefore = loadAverage();
 
-/** Appends the figures with machine, commit and date. `--no-save` leaves the file alone. */
-export function save(bench: string, figures: Readonly<Record<string, unknown>>): void {
-  if (has("--no-save")) return;
-  const line = {
-    bench,
+/** When, of which commit and on what machine is this measured? */
+export function provenance() {
+  return {
     date: new Date().toISOString(),
     commit: git("rev-parse", "--short", "HEAD"),
     realtime: has("--realtime"),
@@ -36,8 +34,13 @@ export function save(bench: string, figures: Readonly<Record<string, unknown>>):
       kernel: release(),
       loadBefore,
     },
-    ...figures,
   };
+}
+
+/** Appends the figures with machine, commit and date. `--no-save` leaves the file alone. */
+export function save(bench: string, figures: Readonly<Record<string, unknown>>): void {
+  if (has("--no-save")) return;
+  const line = { bench, ...provenance(), ...figures };
   mkdirSync(results, { recursive: true });
   appendFileSync(`${results}${bench}.jsonl`, `${JSON.stringify(line)}\n`);
 }
