@@ -3,7 +3,7 @@
 export interface Sized {
   /** Files or folders of tests. */
   readonly paths: readonly string[];
-  /** Whole numbers that the command line takes beside `--seed`; `--seconds 9` is UNDERSTUDY_SECONDS=9. */
+  /** Whole numbers that the command line takes beside `--seed`; `--seconds 9` is TEST_SECONDS=9. */
   readonly options: readonly string[];
 }
 

@@ -31,8 +31,8 @@ for (let at = 0; at < given.length; at += 2) {
 
 const isSample = switches.includes("--sample");
 const figuresFile = `${root}build/figures-${name}-${process.pid}.jsonl`;
-const env: Record<string, string> = isSample ? {} : { UNDERSTUDY_WHOLE: name, UNDERSTUDY_FIGURES: figuresFile };
-for (const [option, value] of Object.entries(numbers)) env[`UNDERSTUDY_${option.toUpperCase()}`] = String(value);
+const env: Record<string, string> = isSample ? {} : { TEST_WHOLE: name, TEST_FIGURES: figuresFile };
+for (const [option, value] of Object.entries(numbers)) env[`TEST_${option.toUpperCase()}`] = String(value);
 
 const built = await run([process.execPath, "scripts/build.ts", "--library"]);
 if (!built.ok) {

@@ -4,13 +4,14 @@
  */
 import { appendFileSync } from "node:fs";
 
-const { UNDERSTUDY_WHOLE, UNDERSTUDY_SEED, UNDERSTUDY_FIGURES } = process.env;
+// Without the program's own prefix: servers that tests start would name them as unknown options.
+const { TEST_WHOLE, TEST_SEED, TEST_FIGURES } = process.env;
 
 /** Decides what the sample holds, and what is drawn in either size. */
-export const seed = Number(UNDERSTUDY_SEED ?? 1);
+export const seed = Number(TEST_SEED ?? 1);
 
 export function sized<T>(name: string, { sample, whole }: { readonly sample: T; readonly whole: T }): T {
-  return UNDERSTUDY_WHOLE === name ? whole : sample;
+  return TEST_WHOLE === name ? whole : sample;
 }
 
 /** All of them in the whole; in the sample so many, drawn by the seed. In their order. */
@@ -27,5 +28,5 @@ export function drawn<T>(items: readonly T[], count: number, seed: number): T[] 
 
 /** A figure of the whole's result, which is committed; nothing in the sample. */
 export function figure(name: string, value: unknown): void {
-  if (UNDERSTUDY_FIGURES) appendFileSync(UNDERSTUDY_FIGURES, `${JSON.stringify([name, value])}\n`);
+  if (TEST_FIGURES) appendFileSync(TEST_FIGURES, `${JSON.stringify([name, value])}\n`);
 }

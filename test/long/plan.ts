@@ -3,8 +3,8 @@ import { sized } from "../size.ts";
 
 export { seed } from "../size.ts";
 
-const { UNDERSTUDY_INPUTS, UNDERSTUDY_SECONDS } = process.env;
+const { TEST_INPUTS, TEST_SECONDS } = process.env;
 
-export const inputs = Number(UNDERSTUDY_INPUTS ?? 200_000);
+export const inputs = Number(TEST_INPUTS ?? 200_000);
 /** Of spoiled requests at most, and of schemathesis. */
-export const seconds = Number(UNDERSTUDY_SECONDS ?? sized("long", { sample: 4, whole: 1200 }));
+export const seconds = Number(TEST_SECONDS ?? sized("long", { sample: 4, whole: 1200 }));

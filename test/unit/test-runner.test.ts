@@ -21,7 +21,7 @@ test("the whole is what its name asks for; all others stay samples", () => {
   const script = `const { sized, sampled } = await import("../size.ts");
     const sizes = { sample: 1, whole: 2 };
     console.log(JSON.stringify([sized("a", sizes), sized("b", sizes), sampled("a", [1, 2, 3], 1).length]))`;
-  const env = { ...process.env, UNDERSTUDY_WHOLE: "a" };
+  const env = { ...process.env, TEST_WHOLE: "a" };
   const { stdout } = Bun.spawnSync([process.execPath, "--eval", script], { cwd: import.meta.dir, env });
   expect(JSON.parse(stdout.toString())).toEqual([2, 1, 3]);
   expect([sized("none", { sample: 1, whole: 2 }), sampled("none", ITEMS, 3).length]).toEqual([1, 3]);
