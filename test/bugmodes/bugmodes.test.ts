@@ -9,7 +9,7 @@ import { BUG_NAMES, type BugName } from "../../src/config/types.ts";
 import type { Found, Takes } from "../../src/metrics/bugs/bug.ts";
 import { bugs } from "../../src/metrics/bugs/table.ts";
 import { type Server, serve } from "../server.ts";
-import { sampled } from "../size.ts";
+import { figure, sampled } from "../size.ts";
 import { ADMIN, drive, ENVIRONMENT, FLAGS, PARAMETERS, type Scrapes } from "./load.ts";
 
 setDefaultTimeout(60_000);
@@ -84,6 +84,8 @@ describe("found", () => {
   const names = BUG_NAMES.filter((name) => some.has(name) || bugs[name].alone);
   const runs = new Map(names.map((name) => [name, driven(flagsOf(name), (_, scrapes) => scrapes)]));
 
+  figure("modes with a server of their own", names.length);
+
   test.each(names)("%s", async (name) => {
     const scrapes = await runs.get(name)!;
     for (const found of bugs[name].finds) {
@@ -119,6 +121,8 @@ describe("accused of nothing", () => {
   const runs = [[], ...sampled("bugmodes", others, 1)].map(
     (flags) => [flags.join(" "), driven(flags, (_, scrapes) => scrapes)] as const,
   );
+
+  figure("clean servers", runs.length);
 
   test.each(runs)("a clean server, %s", async (_, run) => {
     const { clean, all } = await run;

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { BETWEEN, clientsTable } from "../../scripts/clients-table.ts";
 import { type Server, serve } from "../server.ts";
-import { sampled, sized } from "../size.ts";
+import { figure, sampled, sized } from "../size.ts";
 import { type Client, clients } from "./matrix.ts";
 import { findToolchain, isRecent, missingLine, TOOLCHAINS, type ToolchainName } from "./toolchains.ts";
 
@@ -70,6 +70,10 @@ const chosen = sized("clients", {
   sample: clients.filter(({ toolchain }) => toolchain === undefined),
   whole: [...clients],
 });
+figure(
+  "clients",
+  chosen.filter((client) => !isLeftOut(client)).map(({ name, packages }) => `${name}: ${packages.join(", ")}`),
+);
 for (const client of chosen) {
   const { name, packages, command, env, build, toolchain } = client;
   const checks = client.isDear ? sampled("clients", client.checks, 1) : client.checks;

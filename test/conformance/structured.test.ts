@@ -4,13 +4,14 @@ import Ajv from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import fc from "fast-check";
 import { type Server, serve } from "../server.ts";
-import { sized } from "../size.ts";
+import { figure, sized } from "../size.ts";
 import { schemas } from "../structured/schemas.ts";
 
 setDefaultTimeout(120_000);
 
 /** What any schema's values are is tried without a server (test/structured/values.test.ts): here they only travel. */
 const SCHEMAS = sized("structured", { sample: 100, whole: 500 });
+figure("schemas on a live server, in each form", SCHEMAS);
 
 const PARSERS = ["hermes", "llama3_json", "mistral", "qwen3_coder"] as const;
 const FLAGS = ["--served-model-name", "m", "--timing", "none", "--disable-uvicorn-access-log", "--disable-log-stats"];
