@@ -45,10 +45,11 @@ async function compared(bench: Bench): Promise<number> {
     rmSync(mine, { recursive: true, force: true });
     git("worktree", "prune");
   };
-  process.once("SIGINT", () => {
-    tidy();
-    process.exit(130);
-  });
+  for (const [signal, code] of [["SIGINT", 130] as const, ["SIGTERM", 143] as const])
+    process.once(signal, () => {
+      tidy();
+      process.exit(code);
+    });
   try {
     await checkOut(commit, folder);
     const trees = { base: folder, again: folder, tree: root };
