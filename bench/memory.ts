@@ -1,8 +1,9 @@
 /**
  * How much memory: idle, after the first request, and per open stream?
  *
- *   bun run bench:memory [--streams 10000] [--server "command"] [--realtime] [--no-save]
+ *   bun run bench:memory [--streams 10000] [--server "command"] [--base REV [--pairs 5]] [--realtime] [--no-save]
  */
+import { BASE_FLAGS, compareWithBase } from "./lib/base.ts";
 import { openFileLimit } from "./lib/limits.ts";
 import { known, number } from "./lib/options.ts";
 import { Page } from "./lib/page.ts";
@@ -12,7 +13,16 @@ import { complete, read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { save } from "./lib/results.ts";
 
-known(["--streams", "--server", "--realtime", "--no-save"]);
+known(["--streams", "--server", "--realtime", "--no-save", ...BASE_FLAGS]);
+await compareWithBase({
+  name: "memory",
+  script: "bench/memory.ts",
+  costs: (line: { readonly idleMb: number; readonly firstMb: number; readonly perStreamKb: number }) => ({
+    "idle, MB": line.idleMb,
+    "after the first request, MB": line.firstMb,
+    "per open stream, KB": line.perStreamKb,
+  }),
+});
 
 const MB = 1e6;
 const BAR = { idleMb: 90, firstMb: 180, perStreamKb: 10 };

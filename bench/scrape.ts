@@ -10,10 +10,12 @@
  * thread. The server has all cores, as it has in use: pages are made in a thread beside the loop's.
  *
  *   bun run bench:scrape [--streams 1000] [--rate 60] [--seconds 60] [--pairs 30] [--server "command"] [--no-save]
+ *   bun run bench:scrape --base REV [--pairs 5]: rounds of whole runs instead, each with 10 pairs of windows.
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { cpus } from "node:os";
+import { BASE_FLAGS, compareWithBase } from "./lib/base.ts";
 import { meanAndError, median, slope } from "./lib/numbers.ts";
 import { has, known, number } from "./lib/options.ts";
 import { Page } from "./lib/page.ts";
@@ -21,9 +23,27 @@ import { CLIENT_CORE, residentBytes, serverCommand, start } from "./lib/process.
 import { chat } from "./lib/prompt.ts";
 import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
-import { root, save } from "./lib/results.ts";
+import { results, root, save } from "./lib/results.ts";
 
-known(["--streams", "--rate", "--seconds", "--pairs", "--server", "--no-save"]);
+known(["--streams", "--rate", "--seconds", "--server", "--no-save", ...BASE_FLAGS]);
+await compareWithBase({
+  name: "scrape",
+  script: "bench/scrape.ts",
+  flags: ["--pairs", "10"],
+  costs: (line: Line) => ({
+    "loop's thread per scrape, beside streams, us": line.besideStreamsUs.mean,
+    "alone, us": line.aloneUs.mean,
+    "loop busy without scrapes, %": line.figures.without.loopPercent,
+    "with, %": line.figures.with.loopPercent,
+    "share of counting": line.observingShare,
+  }),
+});
+interface Line {
+  readonly besideStreamsUs: { readonly mean: number };
+  readonly aloneUs: { readonly mean: number };
+  readonly figures: Readonly<Record<"without" | "with", { readonly loopPercent: number }>>;
+  readonly observingShare: number;
+}
 
 const BAR = { loopUs: 200, mbPerMinute: 5 };
 const PERIOD_MS = 50;
@@ -268,5 +288,5 @@ save("scrape", {
 });
 if (!has("--no-save")) {
   const text = `${JSON.stringify({ streams, periodMs: PERIOD_MS, scrapes: 0, observing, all, samples }, null, 1)}\n`;
-  writeFileSync(`${root}bench/results/scrape-profile.json`, text);
+  writeFileSync(`${results}scrape-profile.json`, text);
 }

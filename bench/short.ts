@@ -3,9 +3,10 @@
  * answers the same JSON, in turns in the same run; the median of the turns. Turns are so short that no server rests for a
  * second: after that the allocator gives memory back, and the page faults of the next turn are none of the answers'.
  *
- *   bun run bench:short [--rounds 96] [--requests 1000] [--realtime] [--no-save]
+ *   bun run bench:short [--rounds 96] [--requests 1000] [--base REV [--pairs 5]] [--realtime] [--no-save]
  */
 import { rmSync } from "node:fs";
+import { BASE_FLAGS, compareWithBase } from "./lib/base.ts";
 import { median } from "./lib/numbers.ts";
 import { known, number } from "./lib/options.ts";
 import { finelyOf, type Running, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
@@ -13,7 +14,15 @@ import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 
-known(["--rounds", "--requests", "--realtime", "--no-save"]);
+known(["--rounds", "--requests", "--realtime", "--no-save", ...BASE_FLAGS]);
+await compareWithBase({
+  name: "short",
+  script: "bench/short.ts",
+  costs: (line: { readonly times: number; readonly logging: number }) => ({
+    "CPU, times the bare server": line.times,
+    "with its access log": line.logging,
+  }),
+});
 
 const BAR = 3;
 const CONNECTIONS = 8;

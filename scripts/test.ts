@@ -1,40 +1,48 @@
 /**
- * Does everything hold? Build, lint, types, tests, then those that only compute and beside them those that wait for real
- * clients and a real Prometheus, in CI a minute of the long ones (`test:long`); the last line is the runner's own count:
- * "N passed, N failed". Paths of test files as arguments run those alone, with `--only-tests` after the build alone.
+ * Does everything hold? Build, lint, types and all tests, in two lanes; tests of two sizes (test/size.ts) by their samples.
+ * The last line is the runner's own count: "N passed, N failed". `--quick`: what is worth waiting for between two changes.
+ * Paths of test files as arguments run those alone, with `--only-tests` after the build alone.
  */
-import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
+import { chunksOf, costs, filesOf, inLanes, root, run, testFiles } from "./test-lanes.ts";
 
-const root = new URL("../", import.meta.url).pathname;
 /** The tests that need Prometheus; `--without-prometheus` leaves them out. */
 const PROMETHEUS = "test/prometheus";
 const WITHOUT = "--without-prometheus";
-/** The tests with real clients. */
-const CLIENTS = "test/clients";
-/** The tests that do nothing but compute. They run beside those that wait for clients and Prometheus. */
-const COMPUTED = ["test/sim", "test/model", "test/golden", "test/structured"];
-/** The tests that take as long as they are told; and how long that is in CI: a minute in all. */
-const LONG = "test/long";
-const SAMPLE_SECONDS = "22";
 const ONLY_TESTS = "--only-tests";
+const QUICK = "--quick";
+/** Beside lint and types: the rules of the repository, the core against models and recordings, one live server. */
+const QUICK_PATHS = ["test/tidy.test.ts", "test/model", "test/golden", "test/conformance/found.test.ts"];
+
+let passed = 0;
+let failed = 0;
+let cpuS = 0;
+const begun = performance.now();
 
 /** True when it succeeded. */
-async function step(name: string, command: readonly string[]): Promise<boolean> {
-  const start = performance.now();
+async function step(name: string, words: readonly string[]): Promise<void> {
   // This Bun, since `bun` may not be on the path.
-  // The environment has to be named: what is set in it here would not be passed on.
-  const child = Bun.spawn([process.execPath, ...command], {
-    cwd: root,
-    env: process.env,
-    stdout: "inherit",
-    stderr: "inherit",
-  });
-  const ok = (await child.exited) === 0;
-  console.log(`${name}: ${ok ? "ok" : "FAILED"} (${((performance.now() - start) / 1000).toFixed(1)} s)`);
-  return ok;
+  const ended = await run([process.execPath, ...words]);
+  cpuS += ended.cpuS;
+  if (!ended.ok) {
+    failed++;
+    console.log(ended.output);
+  }
+  const times = `${ended.wallS.toFixed(1)} s, ${ended.cpuS.toFixed(1)} s of CPU`;
+  console.log(`${name}: ${ended.ok ? "ok" : "FAILED"} (${times})`);
 }
 
-/** The Python client's tests need an environment with the client in it; CI has to have one. */
+async function tests(files: readonly string[]): Promise<void> {
+  const ended = await testFiles(files);
+  passed += ended.passed;
+  failed += ended.failed;
+  cpuS += ended.cpuS;
+  const name = files.length === 1 ? files[0]! : `${files[0]} and ${files.length - 1} more`;
+  const times = `${ended.wallS.toFixed(1)} s, ${ended.cpuS.toFixed(1)} s of CPU`;
+  console.log(`${name}: ${ended.passed} passed, ${ended.failed} failed (${times})`);
+}
+
+/** The Python clients' tests need an environment with the clients in it; CI has to have one. */
 function pythonIsMissing(): boolean {
   if (existsSync(`${root}.venv/bin/python`)) return false;
   console.log(
@@ -52,56 +60,30 @@ function prometheusIsMissing(): boolean {
   return true;
 }
 
-/** Runs test files and counts them. */
-async function tests(name: string, args: readonly string[]): Promise<{ passed: number; failed: number }> {
-  const junit = `build/junit-${name}.xml`;
-  rmSync(root + junit, { force: true }); // an old one must not speak for this run
-  const runner = ["test", "--only-failures", "--timeout", "60000", "--reporter=junit", `--reporter-outfile=${junit}`];
-  return counts(junit, await step(name, [...runner, ...args]));
+/** What this run is of. */
+function chosen(): string[] {
+  const quick = process.argv.includes(QUICK);
+  const paths = process.argv.slice(2).filter((word) => ![WITHOUT, ONLY_TESTS, QUICK].includes(word));
+  if (quick) return filesOf(QUICK_PATHS);
+  if (paths.length > 0) return filesOf(paths.map((path) => path.replace(/^\.\//, "").replace(/\/$/, "")));
+  const all = filesOf(["test"]);
+  if (!process.argv.includes(WITHOUT) && !prometheusIsMissing()) return all;
+  if (!process.argv.includes(WITHOUT)) failed++;
+  return all.filter((file) => !file.startsWith(`${PROMETHEUS}/`));
 }
 
-/**
- * From the runner's report. It is missing when a test ended the process, and it misses files that fail to load, so the
- * exit code counts too.
- */
-async function counts(junit: string, succeeded: boolean): Promise<{ passed: number; failed: number }> {
-  const report = await Bun.file(root + junit)
-    .text()
-    .catch(() => "");
-  const suites = report.match(/<testsuites\b[^>]*>/)?.[0] ?? "";
-  const count = (key: string) => Number(suites.match(new RegExp(`\\b${key}="(\\d+)"`))?.[1] ?? 0);
-  const failed = Math.max(count("failures"), succeeded && count("tests") > 0 ? 0 : 1);
-  return { passed: count("tests") - count("failures") - count("skipped"), failed };
-}
-
-const chosen = process.argv.slice(2).filter((argument) => ![WITHOUT, ONLY_TESTS].includes(argument));
-const withPrometheus = chosen.length === 0 && !process.argv.includes(WITHOUT);
-
-let broken = 0;
-if (!(await step("build", ["scripts/build.ts", "--library"]))) broken++;
+const files = chosen();
+await step("build", ["scripts/build.ts", "--library"]);
+const jobs = chunksOf(files, costs).map((chunk) => () => tests(chunk));
 if (!process.argv.includes(ONLY_TESTS)) {
-  if (!(await step("lint", ["run", "lint"]))) broken++;
-  if (!(await step("types", ["run", "types"]))) broken++;
-  if (pythonIsMissing()) broken++;
+  jobs.push(() => step("lint", ["run", "lint"]));
+  jobs.push(() => step("types", ["run", "types"]));
+  if (!process.argv.includes(QUICK) && pythonIsMissing()) failed++;
 }
+await inLanes(jobs);
 
-const others = ["--path-ignore-patterns", `{${[PROMETHEUS, CLIENTS, LONG, ...COMPUTED].join()}}/**`];
-const results = [await tests("tests", chosen.length > 0 ? chosen : others)];
-if (chosen.length === 0) {
-  const waiting = [CLIENTS];
-  if (withPrometheus && prometheusIsMissing()) broken++;
-  else if (withPrometheus) waiting.push(PROMETHEUS);
-  results.push(...(await Promise.all([tests("computed", COMPUTED), tests("waiting", waiting)])));
-}
-
-if (chosen.length === 0 && process.env.CI) {
-  process.env.UNDERSTUDY_LONG_SECONDS ??= SAMPLE_SECONDS;
-  results.push(await tests("long", [LONG]));
-}
-
-const sum = (key: "passed" | "failed") => results.reduce((total, result) => total + result[key], 0);
-const failed = sum("failed") + broken;
-const verdict = `${sum("passed")} passed, ${failed} failed`;
+console.log(`all: ${((performance.now() - begun) / 1000).toFixed(1)} s, ${cpuS.toFixed(0)} s of CPU`);
+const verdict = `${passed} passed, ${failed} failed`;
 writeFileSync(`${root}build/verdict.txt`, `${verdict}\n`);
 console.log(verdict);
 process.exit(failed > 0 ? 1 : 0);

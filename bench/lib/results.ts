@@ -1,11 +1,14 @@
 /** Where and of what was measured? One JSON line per run of a bench, in `bench/results/<bench>.jsonl`. */
 import { appendFileSync, mkdirSync, readFileSync } from "node:fs";
 import { availableParallelism, cpus, release } from "node:os";
-import { has } from "./options.ts";
+import { has, text } from "./options.ts";
 
 export const root = new URL("../../", import.meta.url).pathname;
+/** The option that names another folder for results: a comparison reads its runs there. */
+export const RESULTS = "--results";
+export const results = text(RESULTS, `${root}bench/results/`);
 
-function git(...words: string[]): string {
+export function git(...words: string[]): string {
   return Bun.spawnSync(["git", ...words], { cwd: root, stderr: "ignore" })
     .stdout.toString()
     .trim();
@@ -17,28 +20,31 @@ function loadAverage(): number {
 
 const loadBefore = loadAverage();
 
-/** What a line says besides the figures. */
-const about = (bench: string) => ({
-  bench,
-  date: new Date().toISOString(),
-  commit: git("rev-parse", "--short", "HEAD"),
-  realtime: has("--realtime"),
-  changed: git("status", "--porcelain", "--", "src", "assembly") !== "",
-  bun: Bun.version,
-  machine: {
-    cpu: cpus()[0]?.model ?? "?",
-    cores: availableParallelism(),
-    kernel: release(),
-    loadBefore,
-  },
-});
+/** When, of which commit and on what machine is this measured? */
+export function provenance() {
+  return {
+    date: new Date().toISOString(),
+    commit: git("rev-parse", "--short", "HEAD"),
+    realtime: has("--realtime"),
+    changed: git("status", "--porcelain", "--", "src", "assembly") !== "",
+    bun: Bun.version,
+    machine: {
+      cpu: cpus()[0]?.model ?? "?",
+      cores: availableParallelism(),
+      kernel: release(),
+      loadBefore,
+    },
+  };
+}
 
 /** Figures by name; none has the name of what each line says. */
-type Figures = Readonly<Record<string, unknown>> & { readonly [Name in keyof ReturnType<typeof about>]?: never };
+type Figures = Readonly<Record<string, unknown>> & {
+  readonly [Name in "bench" | keyof ReturnType<typeof provenance>]?: never;
+};
 
 /** A bench's line. A figure with the name of what each line says would take its place: that is refused. */
 export function lineOf(bench: string, figures: Figures): string {
-  const common = about(bench);
+  const common = { bench, ...provenance() };
   const twice = Object.keys(figures).filter((name) => name in common);
   if (twice.length > 0) throw new Error(`${bench}: each line has a "${twice.join('", "')}" already; rename the figure`);
   return JSON.stringify({ ...common, ...figures });
@@ -47,6 +53,6 @@ export function lineOf(bench: string, figures: Figures): string {
 /** Appends the figures with machine, commit and date. `--no-save` leaves the file alone. */
 export function save(bench: string, figures: Figures): void {
   if (has("--no-save")) return;
-  mkdirSync(`${root}bench/results`, { recursive: true });
-  appendFileSync(`${root}bench/results/${bench}.jsonl`, `${lineOf(bench, figures)}\n`);
+  mkdirSync(results, { recursive: true });
+  appendFileSync(`${results}${bench}.jsonl`, `${lineOf(bench, figures)}\n`);
 }

@@ -1,14 +1,25 @@
 /**
  * How many tokens a second does the core alone make, all requests decoding?
  *
- *   bun run bench:step [--seconds 1] [--no-save]
+ *   bun run bench:step [--seconds 1] [--base REV [--pairs 5]] [--no-save]
  */
+import { BASE_FLAGS, compareWithBase } from "../lib/base.ts";
 import { known, number } from "../lib/options.ts";
 import { bar, progress, table } from "../lib/report.ts";
 import { save } from "../lib/results.ts";
 import { decode, loadDecoding, tokensThatFit } from "./decode.ts";
 
-known(["--seconds", "--no-save"]);
+known(["--seconds", "--no-save", ...BASE_FLAGS]);
+interface Row {
+  readonly sequences: number;
+  readonly nsPerStep: number;
+}
+await compareWithBase({
+  name: "step",
+  script: "bench/micro/step.ts",
+  costs: ({ rows }: { readonly rows: readonly Row[] }) =>
+    Object.fromEntries(rows.map((row) => [`ns per step of ${row.sequences}`, row.nsPerStep])),
+});
 
 const SEQUENCES = [1, 64, 256, 1024];
 const BAR = { sequences: 256, tokensPerSecond: 50e6 };

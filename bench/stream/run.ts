@@ -3,6 +3,7 @@
  *
  *   bun run bench:stream [--pairs 5] [--quick] [--only cpu|sends|paced|drift] [--varied] [--long-prompts | --under-load]
  *                        [--streams N] [--seconds N] [--server "command"] [--realtime] [--no-save]
+ *   bun run bench:stream --base REV [--pairs 5] …: against an earlier revision, REV, REV again and this tree in turns.
  *
  * 1. cpu: this server and the bare C server (anchor.c) in turn, 64 streams as fast as they go; CPU per token, the ratio.
  * 2. sends: the same under strace, short: how many events each send carries.
@@ -12,15 +13,16 @@
  *    scrape each second, and the truth log is on.
  * 4. drift, only when asked for: 100 streams at 20 ms for ten minutes.
  */
+import { BASE_FLAGS, compareWithBase } from "../lib/base.ts";
 import { has, known, text } from "../lib/options.ts";
 import { save } from "../lib/results.ts";
+import { costs } from "./costs.ts";
 import { cpuPerToken } from "./cpu.ts";
 import { drift } from "./drift.ts";
 import { paced } from "./paced.ts";
 import { sends } from "./sends.ts";
 
 known([
-  "--pairs",
   "--quick",
   "--only",
   "--long-prompts",
@@ -32,7 +34,10 @@ known([
   "--realtime",
   "--no-save",
   "--tokens",
+  ...BASE_FLAGS,
 ]);
+// Three pairs within a run: the first one may be dropped on a busy machine.
+await compareWithBase({ name: "stream", script: "bench/stream/run.ts", flags: ["--pairs", "3"], costs });
 
 const only = text("--only", "");
 const figures: Record<string, unknown> = { quick: has("--quick") };

@@ -1,6 +1,7 @@
 /**
  * Is every bug mode found on a live server, by the laws and with the means that its row names, and is a clean server under
- * the same load accused of nothing? `npx bun run test:bugmodes` runs this table alone.
+ * the same load accused of nothing? `npx bun run test:bugmodes` runs all of it; the sample gives a server of its own to some
+ * of the modes, and has all others on one server each for those that stick and those that do not.
  */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type CheckOptions, checkScrapes, type Scrape, type Violation } from "../../src/check/index.ts";
@@ -8,6 +9,7 @@ import { BUG_NAMES, type BugName } from "../../src/config/types.ts";
 import type { Found, Takes } from "../../src/metrics/bugs/bug.ts";
 import { bugs } from "../../src/metrics/bugs/table.ts";
 import { type Server, serve } from "../server.ts";
+import { figure, sampled } from "../size.ts";
 import { ADMIN, drive, ENVIRONMENT, FLAGS, PARAMETERS, type Scrapes } from "./load.ts";
 
 setDefaultTimeout(60_000);
@@ -77,9 +79,14 @@ const stem = (family: string) => family.replace(/_total$/, "");
 
 describe("found", () => {
   const flagsOf = (name: BugName) => ["--bug", name, ...(bugs[name].alone ? ["--workers", "2"] : [])];
-  const runs = new Map(BUG_NAMES.map((name) => [name, driven(flagsOf(name), (_, scrapes) => scrapes)]));
+  // Those that cannot be among others are always here.
+  const some = new Set(sampled("bugmodes", BUG_NAMES, 3));
+  const names = BUG_NAMES.filter((name) => some.has(name) || bugs[name].alone);
+  const runs = new Map(names.map((name) => [name, driven(flagsOf(name), (_, scrapes) => scrapes)]));
 
-  test.each(BUG_NAMES)("%s", async (name) => {
+  figure("modes with a server of their own", names.length);
+
+  test.each(names)("%s", async (name) => {
     const scrapes = await runs.get(name)!;
     for (const found of bugs[name].finds) {
       expect({ ...found, found: isFound(name, found, scrapes) }).toEqual({ ...found, found: true });
@@ -105,14 +112,17 @@ describe("several at once", () => {
 });
 
 describe("accused of nothing", () => {
-  const kinds: readonly (readonly string[])[] = [
-    [],
+  const others: readonly (readonly string[])[] = [
     ["--workers", "2"],
     ["--data-parallel-size", "2", "--no-async-scheduling"],
     ["--no-enable-prefix-caching"],
     ["--fix", "abort-counted", "abort-times", "preemptions-at-once"],
   ];
-  const runs = kinds.map((flags) => [flags.join(" "), driven(flags, (_, scrapes) => scrapes)] as const);
+  const runs = [[], ...sampled("bugmodes", others, 1)].map(
+    (flags) => [flags.join(" "), driven(flags, (_, scrapes) => scrapes)] as const,
+  );
+
+  figure("clean servers", runs.length);
 
   test.each(runs)("a clean server, %s", async (_, run) => {
     const { clean, all } = await run;

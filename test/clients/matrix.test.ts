@@ -1,11 +1,16 @@
-/** Do the real clients work against us, each by its own means? One server for all; docs/clients.md says the same. */
+/**
+ * Do the real clients work against us, each by its own means? One server for all; docs/clients.md says the same. The whole,
+ * `npx bun run test:clients`, has all runs of load tools and the clients of other languages; the sample one run of each tool.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { BETWEEN, clientsTable } from "../../scripts/clients-table.ts";
 import { type Server, serve } from "../server.ts";
-import { clients } from "./matrix.ts";
+import { figure, sampled, sized } from "../size.ts";
+import { type Client, clients } from "./matrix.ts";
+import { findToolchain, isRecent, missingLine, TOOLCHAINS, type ToolchainName } from "./toolchains.ts";
 
 setDefaultTimeout(120_000);
 
@@ -39,22 +44,78 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-for (const { name, packages, command, env, checks } of clients) {
-  const [program] = command as [string];
-  // Programs of a virtual environment are there in CI; elsewhere they are whoever's choice.
-  const missing = program.includes("/") && !existsSync(root + program);
-  test.skipIf(missing && process.env.CI === undefined)(`${name}: ${packages.join(", ")}`, async () => {
-    const words = command.map((word) => (word === "URL" ? server.url : word));
-    const child = Bun.spawn(words, { cwd: root, env: { ...process.env, ...env }, stdout: "pipe", stderr: "pipe" });
-    const [out, complaint] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
-    const seen = out
-      .split("\n")
-      .filter((line) => line.startsWith('{"check"'))
-      .map((line) => JSON.parse(line) as { check: string; error?: string });
-    expect(seen.filter(({ error }) => error !== undefined)).toEqual([]);
-    expect([seen.map(({ check }) => check), seen.length > 0 ? "" : complaint]).toEqual([[...checks], ""]);
-  });
+/** Programs of a virtual environment are there in CI; elsewhere they are whoever's choice. */
+function isLeftOut({ command: [program], toolchain }: Client): boolean {
+  if (toolchain !== undefined) return found.get(toolchain) === null;
+  return program!.includes("/") && !existsSync(root + program!) && process.env.CI === undefined;
 }
+
+const languages = Object.keys(TOOLCHAINS) as ToolchainName[];
+const builtBy = (language: ToolchainName) => clients.filter(({ toolchain }) => toolchain === language);
+/** Where each language's program is; null where there is none. The sample has no need of it. */
+const found = new Map(
+  sized("clients", { sample: [], whole: languages }).map((one) => [one, findToolchain(TOOLCHAINS[one])]),
+);
+for (const [language, program] of found) {
+  const names = builtBy(language).map(({ name }) => name);
+  if (program === null && names.length > 0) console.log(missingLine(TOOLCHAINS[language], names));
+}
+
+/** Runs to its end; whatever it prints. */
+async function run(words: readonly string[], cwd: string, env: Client["env"] = {}) {
+  const child = Bun.spawn([...words], { cwd, env: { ...process.env, ...env }, stdout: "pipe", stderr: "pipe" });
+  const [out, complaint, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  return { out, complaint, code };
+}
+
+const chosen = sized("clients", {
+  sample: clients.filter(({ toolchain }) => toolchain === undefined),
+  whole: [...clients],
+});
+figure(
+  "clients",
+  chosen.filter((client) => !isLeftOut(client)).map(({ name, packages }) => `${name}: ${packages.join(", ")}`),
+);
+for (const client of chosen) {
+  const { name, packages, command, env, build, toolchain } = client;
+  const checks = client.isDear ? sampled("clients", client.checks, 1) : client.checks;
+  test.skipIf(isLeftOut(client))(
+    `${name}: ${packages.join(", ")}`,
+    async () => {
+      const program = toolchain === undefined ? null : found.get(toolchain)!;
+      const withProgram = (words: readonly string[]) =>
+        words.map((word, at) => (at === 0 && word === toolchain ? program! : word));
+      if (build) {
+        const { code, out, complaint } = await run(withProgram(build.words), root + build.folder);
+        expect([code, out + complaint]).toEqual([0, expect.any(String)]);
+      }
+      const words = withProgram(command).map((word) => (word === "URL" ? server.url : word));
+      const { out, complaint } = await run([...words, ...(client.isDear ? checks : [])], root, env);
+      const seen = out
+        .split("\n")
+        .filter((line) => line.startsWith('{"check"'))
+        .map((line) => JSON.parse(line) as { check: string; error?: string });
+      expect(seen.filter(({ error }) => error !== undefined)).toEqual([]);
+      expect([seen.map(({ check }) => check), seen.length > 0 ? "" : complaint]).toEqual([[...checks], ""]);
+      // The first build of Go compiles its library.
+    },
+    600_000,
+  );
+}
+
+test("a toolchain that is missing or too old is not found, and a line names its clients", () => {
+  const nowhere = { ...TOOLCHAINS.go, programs: [".venv-nowhere/bin/go", "no-such-go"] };
+  const old = { name: "Bun", programs: [process.execPath], version: ["--version"], from: "npm" };
+  expect(findToolchain(nowhere)).toBeNull();
+  expect(findToolchain({ ...old, least: [99, 0] })).toBeNull();
+  expect(findToolchain({ ...old, programs: ["no-such-bun", process.execPath], least: [1, 4] })).toBe(process.execPath);
+  expect(missingLine(nowhere, ["one", "two"])).toEndWith("not counted: one, two");
+  expect(isRecent("go version go1.22.3 linux/amd64", [1, 22])).toBe(true);
+  expect(isRecent("go version go1.9 linux/amd64", [1, 22])).toBe(false);
+  expect(isRecent("openjdk 21 2023-09-19", [17, 0])).toBe(true);
+  expect(isRecent("cargo 1.95.0 (f2d3ce0bd 2026-03-21)", [1, 80])).toBe(true);
+  expect(isRecent("command not found", [1, 0])).toBe(false);
+});
 
 test("docs/clients.md is the matrix. Cure: npx bun scripts/clients-table.ts", () => {
   const text = readFileSync(new URL("../../docs/clients.md", import.meta.url), "utf8");

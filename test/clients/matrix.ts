@@ -1,5 +1,6 @@
 /** Which real clients work against us, and what is done with each? The rows of `matrix.test.ts` and of docs/clients.md. */
 import { readFileSync } from "node:fs";
+import type { ToolchainName } from "./toolchains.ts";
 
 const here = new URL(".", import.meta.url);
 const root = new URL("../../", here);
@@ -17,6 +18,12 @@ export interface Client {
   readonly env?: Readonly<Record<string, string>>;
   /** What a run reports, in this order. */
   readonly checks: readonly string[];
+  /** Each check is a run of its own, some seconds of CPU: the sample has one of them, which follows the URL. */
+  readonly isDear?: true;
+  /** What it is built and run with; it is in the whole alone. The first word of `command` and `build` is its program. */
+  readonly toolchain?: ToolchainName;
+  /** Run before the command, in a folder; the first build compiles the language's own library, too. */
+  readonly build?: { readonly words: readonly string[]; readonly folder: string };
 }
 
 /** A client that is not run, and why. */
@@ -98,16 +105,39 @@ export const clients: readonly Client[] = [
     command: ["bash", "test/clients/curl.sh", "URL"],
     checks: ["results", "stream", "errors"],
   },
-  python("aiperf", "aiperf_run", ".venv-aiperf", [aiperf], ["chat", "completions"]),
+  { ...python("aiperf", "aiperf_run", ".venv-aiperf", [aiperf], ["chat", "completions"]), isDear: true },
   {
     ...python("vllm bench serve", "vllm_bench", ".venv-vllm", [vllm], ["chat", "completions"]),
     env: OFFLINE,
+    isDear: true,
   },
   {
     ...python("guidellm", "guidellm_run", ".venv-guidellm-slim", [guidellm], ["chat", "completions"]),
     env: OFFLINE,
+    isDear: true,
+  },
+  {
+    name: "go-openai, Go",
+    packages: [goModule()],
+    toolchain: "go",
+    build: { words: ["go", "build", "-o", "../../../build/clients/go", "."], folder: "test/clients/go" },
+    command: ["build/clients/go", "URL"],
+    checks: BASE,
+  },
+  {
+    name: "java.net.http, Java",
+    packages: ["the JDK's own"],
+    toolchain: "java",
+    command: ["java", "test/clients/java/Client.java", "URL"],
+    checks: BASE,
   },
 ];
+
+/** As go.mod pins it. */
+function goModule(): string {
+  const [, name, version] = /^require (\S+) v(\S+)$/m.exec(readFileSync(new URL("go/go.mod", here), "utf8"))!;
+  return `${name} ${version}`;
+}
 
 export const missing: readonly Missing[] = [
   {

@@ -4,9 +4,14 @@ import Ajv from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import fc from "fast-check";
 import { type Server, serve } from "../server.ts";
+import { figure, sized } from "../size.ts";
 import { schemas } from "../structured/schemas.ts";
 
 setDefaultTimeout(120_000);
+
+/** What any schema's values are is tried without a server (test/structured/values.test.ts): here they only travel. */
+const SCHEMAS = sized("structured", { sample: 100, whole: 500 });
+figure("schemas on a live server, in each form", SCHEMAS);
 
 const PARSERS = ["hermes", "llama3_json", "mistral", "qwen3_coder"] as const;
 const FLAGS = ["--served-model-name", "m", "--timing", "none", "--disable-uvicorn-access-log", "--disable-log-stats"];
@@ -99,8 +104,8 @@ const fits = (schema: object, text: string) => {
   if (!validate(JSON.parse(text))) throw new Error(`${text}: ${JSON.stringify(validate.errors)}`);
 };
 
-test("500 generated schemas: whole answers fit them", async () => {
-  for (const [seed, schema] of fc.sample(schemas, { numRuns: 500, seed: 9 }).entries()) {
+test(`${SCHEMAS} generated schemas: whole answers fit them`, async () => {
+  for (const [seed, schema] of fc.sample(schemas, { numRuns: SCHEMAS, seed: 9 }).entries()) {
     const { status, choices } = await ask("hermes", { ...format(schema), seed });
     expect([status, choices[0]!.finish_reason]).toEqual([200, "stop"]);
     fits(schema, choices[0]!.message.content!);
@@ -124,8 +129,8 @@ function typed(schema: Node): boolean {
   return ["anyOf", "oneOf", "allOf"].every((key) => ((schema[key] ?? []) as Node[]).every(typed));
 }
 
-test("500 generated schemas as tool parameters: arguments fit them, in the forms of all parsers", async () => {
-  for (const [seed, schema] of fc.sample(schemas, { numRuns: 500, seed: 11 }).entries()) {
+test(`${SCHEMAS} generated schemas as tool parameters: arguments fit them, in the forms of all parsers`, async () => {
+  for (const [seed, schema] of fc.sample(schemas, { numRuns: SCHEMAS, seed: 11 }).entries()) {
     const body = { tools: [tool("f", schema)], tool_choice: "required", parallel_tool_calls: false, seed };
     const properties = Object.values(((schema as Node).properties ?? {}) as Record<string, Node>);
     const drawn = PARSERS[seed % PARSERS.length]!;

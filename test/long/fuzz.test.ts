@@ -1,9 +1,10 @@
 /**
  * Does a server stand whatever it is sent? A control with requests as they are meant, at the same rate; then spoiled ones.
- * Seed, number and time come from scripts/test-long.ts.
+ * `test:long` is the whole, a few seconds the sample.
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { type Server, serve } from "../server.ts";
+import { figure } from "../size.ts";
 import { fuzz, type Holding, holding, underWay } from "./fuzz.ts";
 import { inputs as inputsInAll, seconds as secondsInAll, seed } from "./plan.ts";
 
@@ -62,7 +63,12 @@ test(name, async () => {
   try {
     const asked = await fuzz(server, { seed, inputs: 300, seconds: 60, plain: true, patient: true });
     expect([asked.sent, asked.wrong]).toEqual([300, []]);
-    const control = fuzz(server, { seed, inputs: Math.ceil(inputs / 10), seconds: seconds / 5, plain: true });
+    const control = fuzz(server, {
+      seed,
+      inputs: Math.ceil(inputs / 10),
+      seconds: Math.max(1, seconds / 5),
+      plain: true,
+    });
     const [plain, usual] = await beside(server, control);
     expect(plain.wrong).toEqual([]);
     // Threads that start with the first request have begun, and what was open has closed.
@@ -75,7 +81,7 @@ test(name, async () => {
     const held: Holding[] = [];
     const tenth = () => void held.push(holding(server.pid));
     const [spoiled, late] = await beside(server, fuzz(server, { seed, inputs, seconds, tenth }));
-    console.log(JSON.stringify({ seed, plain: plain.sent, usual, ...spoiled, late, held }));
+    figure("fuzz", { plain: plain.sent, usual, ...spoiled, late, held });
     expect(spoiled.wrong).toEqual([]);
     expect(spoiled.sent).toBeGreaterThan(100);
     expect(usual.events).toBeGreaterThan(100);

@@ -1,7 +1,10 @@
-/** How long is a long test? Its seed, inputs and seconds: scripts/test-long.ts puts them into the environment. */
-const given = (name: string, otherwise: number): number => Number(process.env[`UNDERSTUDY_LONG_${name}`] ?? otherwise);
+/** How long is a long test? Its inputs and seconds: the sample's, the whole's, or what scripts/test-whole.ts was told. */
+import { sized } from "../size.ts";
 
-export const seed = given("SEED", 1);
-export const inputs = given("INPUTS", 200_000);
+export { seed } from "../size.ts";
+
+const { TEST_INPUTS, TEST_SECONDS } = process.env;
+
+export const inputs = Number(TEST_INPUTS ?? 200_000);
 /** Of spoiled requests at most, and of schemathesis. */
-export const seconds = given("SECONDS", 1200);
+export const seconds = Number(TEST_SECONDS ?? sized("long", { sample: 4, whole: 1200 }));

@@ -5,6 +5,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { type Server, serve } from "../server.ts";
+import { figure } from "../size.ts";
 import { holding, underWay, wrongWith } from "./fuzz.ts";
 import { seconds, seed } from "./plan.ts";
 
@@ -40,7 +41,7 @@ async function run(server: Server, name: string, document: string, share: number
   const [said, code] = await Promise.all([child.stdout.text(), child.exited]);
   // 1: it found something, which is judged here.
   expect([code, said.slice(-3000)]).toEqual([code === 1 ? 1 : 0, expect.any(String)]);
-  console.log(/Test cases:\n.*/.exec(said)?.[0]);
+  figure(`schemathesis, ${name}`, /Test cases:\n\s*(.*)/.exec(said)?.[1]);
   return failuresIn(readFileSync(report, "utf8"));
 }
 
@@ -107,7 +108,7 @@ test.skipIf(!existsSync(program) && !process.env.CI)(`schemathesis, seed ${seed}
       ...(await run(server, "document", document, 0.4)),
       ...(await run(server, "narrowed", narrowed, 0.6)),
     ];
-    console.log(failures.length, JSON.stringify(failures.slice(0, 3)));
+    figure("refusals of the server's own that schemathesis takes for errors", failures.length);
     expect(
       failures.filter(
         ({ check, status, body }) => check !== "not_a_server_error" || wrongWith({ status, body }) !== null,

@@ -9,9 +9,11 @@ import { jsonText } from "../../src/content/structured/json-text.ts";
 import { Pattern } from "../../src/content/structured/pattern.ts";
 import type { Schema } from "../../src/content/structured/schema.ts";
 import { Values } from "../../src/content/structured/values.ts";
+import { figure, sized } from "../size.ts";
 import { schemas } from "./schemas.ts";
 
-const SCHEMAS = 500;
+const SCHEMAS = sized("structured", { sample: 200, whole: 500 });
+figure("schemas without a server", SCHEMAS);
 
 const ajv = new Ajv({ strict: false });
 addFormats(ajv);

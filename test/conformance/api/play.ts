@@ -21,10 +21,19 @@ export interface Verdict {
   readonly name: string;
   /** What differs; null: nothing. */
   readonly wrong: string | null;
+  /** What differs from the changed recording; null: nothing, or none was given. */
+  readonly noticed: string | null;
 }
 
-/** All cases, one after the other; `told` hears of each. */
-export async function playAll({ cases, model, clean }: Folder, told: (verdict: Verdict) => void): Promise<void> {
+/**
+ * All cases, one after the other; `told` hears of each. What `change` makes of a case, other answers to the same requests,
+ * is held against the same answers.
+ */
+export async function playAll(
+  { cases, model, clean }: Folder,
+  told: (verdict: Verdict) => void,
+  change: ((one: Case) => Case) | null = null,
+): Promise<void> {
   const ids = new Ids();
   for (const group of groupsOf(cases)) {
     const folder = mkdtempSync(join(tmpdir(), "understudy-api-"));
@@ -37,11 +46,12 @@ export async function playAll({ cases, model, clean }: Folder, told: (verdict: V
       for (const one of group) {
         // Recordings may leave the engine paused, and were made in another order.
         if (one.server_env?.VLLM_SERVER_DEV_MODE) await fetch(`${server.url}/resume`, { method: "POST" });
-        const wrong = await new Player(port, clean, ids).play(one).catch((error: Error) => error.message);
-        told({ name: one.name, wrong });
+        const player = new Player(port, clean, ids);
+        const wrong = await player.play(one, change?.(one)).catch((error: Error) => error.message);
+        told({ name: one.name, wrong, noticed: player.noticed });
       }
     } catch (error) {
-      for (const { name } of group) told({ name, wrong: `no server: ${(error as Error).message}` });
+      for (const { name } of group) told({ name, wrong: `no server: ${(error as Error).message}`, noticed: null });
     } finally {
       await server?.stop("SIGKILL");
       rmSync(folder, { recursive: true });
@@ -81,6 +91,8 @@ class Player {
   readonly #port: number;
   readonly #clean: Clean;
   readonly #ids: Ids;
+  /** What differs from the changed case; null: nothing so far. */
+  noticed: string | null = null;
 
   constructor(port: number, clean: Clean, ids: Ids) {
     this.#port = port;
@@ -89,12 +101,13 @@ class Player {
   }
 
   /** What is wrong; null: nothing. */
-  async play(one: Case): Promise<string | null> {
-    if (one.background) return this.#playBehind(one, one.background);
+  async play(one: Case, changed?: Case): Promise<string | null> {
+    if (one.background) return this.#playBehind(one, one.background, changed);
     const saved = new Map<string, string>();
     for (const [at, each] of exchangesOf(one).entries()) {
       const played = await this.#send(filled(each, saved), order(one, each, at));
-      const wrong = this.#wrong(each, played, one.free_order === true);
+      const other = changed && exchangesOf(changed)[at];
+      const wrong = this.#wrong(each, played, one.free_order === true, other);
       if (wrong !== null) return one.exchanges ? `exchange ${at}, ${each.request.path}: ${wrong}` : wrong;
       for (const [name, pattern] of Object.entries(each.save ?? {}))
         saved.set(name, new RegExp(pattern).exec(played.body)?.[1] ?? "");
@@ -103,7 +116,7 @@ class Player {
   }
 
   /** A request that comes while another one is being served. */
-  async #playBehind(one: Case, background: Exchange): Promise<string | null> {
+  async #playBehind(one: Case, background: Exchange, changed?: Case): Promise<string | null> {
     let frames = 0;
     const behind = this.#send(background, order(one, background, 0), (text) => {
       frames = text.split("data: ").length - 1;
@@ -116,8 +129,8 @@ class Player {
     await this.#send({ request: barrier, response: one.response }, {});
     await Bun.sleep(SETTLE_MS);
     const played = await this.#send(one, { ...order(one, one, 1), ...RELEASE });
-    const wrong = this.#wrong(one, played, false);
-    const late = this.#wrong(background, await behind, false);
+    const wrong = this.#wrong(one, played, false, changed);
+    const late = this.#wrong(background, await behind, false, changed?.background);
     return wrong ?? (late === null ? null : `in the background: ${late}`);
   }
 
@@ -126,7 +139,8 @@ class Player {
     return exchange(request, this.#port, this.#clean, more as Record<string, string>, seen);
   }
 
-  #wrong({ request, response }: Exchange, played: Played, freeOrder: boolean): string | null {
+  #wrong({ request, response }: Exchange, played: Played, freeOrder: boolean, changed?: Exchange): string | null {
+    if (changed) this.noticed ??= difference(changed.response, played.response, freeOrder);
     // What is got was made before.
     const repeated = request.method === "GET";
     const wrong = difference(response, played.response, freeOrder) ?? (repeated ? null : this.#ids.wrong(played));

@@ -1,0 +1,15 @@
+/** Which tests have two sizes (test/size.ts)? `npx bun run test:NAME` runs the whole; its result goes to test/results/NAME.jsonl. */
+
+export interface Sized {
+  /** Files or folders of tests. */
+  readonly paths: readonly string[];
+  /** Whole numbers that the command line takes beside `--seed`; `--seconds 9` is TEST_SECONDS=9. */
+  readonly options: readonly string[];
+}
+
+export const SIZED: Readonly<Record<string, Sized>> = {
+  long: { paths: ["test/long"], options: ["inputs", "seconds"] },
+  bugmodes: { paths: ["test/bugmodes"], options: [] },
+  structured: { paths: ["test/structured", "test/conformance/structured.test.ts"], options: [] },
+  clients: { paths: ["test/clients"], options: [] },
+};

@@ -1,0 +1,65 @@
+/**
+ * Does the whole of a test hold that has two sizes? `npx bun run test:NAME -- --seed N`: runs it and adds command, seed,
+ * figures and commit to test/results/NAME.jsonl; `--sample` runs what every run of all tests has, `--no-save` adds nothing.
+ * The last line is "N passed, N failed".
+ */
+import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { provenance } from "../bench/lib/results.ts";
+import { filesOf, root, run, testFiles } from "./test-lanes.ts";
+import { SIZED } from "./test-sizes.ts";
+
+const SWITCHES = ["--sample", "--no-save"];
+
+function refuse(why: string): never {
+  console.error(why);
+  process.exit(2);
+}
+
+const [name = "", ...words] = process.argv.slice(2);
+const sized = SIZED[name] ?? refuse(`${name || "no name"}: one of ${Object.keys(SIZED).join(", ")} is taken`);
+const switches = SWITCHES.filter((one) => words.includes(one));
+const given = words.filter((word) => !switches.includes(word));
+const names = ["seed", ...sized.options];
+const numbers: Record<string, number> = { seed: 1 };
+for (let at = 0; at < given.length; at += 2) {
+  const [option, value = ""] = [given[at]!.replace(/^--/, ""), given[at + 1]];
+  const taken = [...names.map((one) => `--${one} N`), ...SWITCHES].join(", ");
+  if (!names.includes(option) || !/^\d+$/.test(value))
+    refuse(`test:${name}: ${given[at]} ${value}: ${taken} are taken, N a whole number`);
+  numbers[option] = Number(value);
+}
+
+const isSample = switches.includes("--sample");
+const figuresFile = `${root}build/figures-${name}-${process.pid}.jsonl`;
+const env: Record<string, string> = isSample ? {} : { TEST_WHOLE: name, TEST_FIGURES: figuresFile };
+for (const [option, value] of Object.entries(numbers)) env[`TEST_${option.toUpperCase()}`] = String(value);
+
+const built = await run([process.execPath, "scripts/build.ts", "--library"]);
+if (!built.ok) {
+  console.log(`${built.output}\n0 passed, 1 failed`);
+  process.exit(1);
+}
+const { passed, failed, wallS, cpuS, output } = await testFiles(filesOf(sized.paths), env);
+if (failed === 0) console.log(output);
+console.log(`${wallS.toFixed(1)} s, ${cpuS.toFixed(1)} s of CPU`);
+if (!isSample && !switches.includes("--no-save")) {
+  const pairs = existsSync(figuresFile) ? readFileSync(figuresFile, "utf8").trimEnd().split("\n") : [];
+  const figures = Object.fromEntries(pairs.map((line) => JSON.parse(line) as [string, unknown]));
+  const command = ["npx bun run", `test:${name}`, ...(words.length > 0 ? ["--", ...words] : [])].join(" ");
+  const line = {
+    test: name,
+    command,
+    ...numbers,
+    ...provenance(),
+    passed,
+    failed,
+    seconds: wallS,
+    cpuSeconds: cpuS,
+    figures,
+  };
+  mkdirSync(`${root}test/results`, { recursive: true });
+  appendFileSync(`${root}test/results/${name}.jsonl`, `${JSON.stringify(line)}\n`);
+}
+rmSync(figuresFile, { force: true });
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed > 0 ? 1 : 0);
