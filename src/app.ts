@@ -174,13 +174,13 @@ export async function createApp(given: ServeConfig, { log: write, stepLog, place
     eosId: vocabulary.eosId,
     answers: text.answers,
     adapters: adapterPlaces(config),
-    ...(steps ? { onStep: steps.add } : {}),
-    beforeUpdate: (nowUs) => {
-      sticking?.observe();
-      held.before(nowUs);
-    },
-    ...(place ? { moved: (idle: boolean) => shown?.moved(idle) } : {}),
-    lateWatch: punctual,
+    loopObservers: [
+      punctual,
+      ...(steps ? [steps] : []),
+      { updating: () => sticking?.observe() },
+      { updating: (nowUs) => held.before(nowUs) },
+      ...(place ? [{ moved: (idle: boolean) => shown?.moved(idle) }] : []),
+    ],
     ...observersOf(engineFirst, truth, recent),
     ...(config.triton.metrics
       ? { passages: () => new Ensemble(config.triton.quantiles, () => clock.now(), epochUsOf(0)) }
