@@ -2,7 +2,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { resolveServeConfig } from "../src/cli/serve-options.ts";
 import { httpRoutes } from "../src/config/http-counts.ts";
-import { dialectNames, dialects } from "../src/metrics/dialects.ts";
+import { dialectNames } from "../src/metrics/dialect-names.ts";
+import { dialects } from "../src/metrics/dialects.ts";
 import { refreshKey } from "../src/metrics/held.ts";
 import { setupOf } from "../src/metrics/setup.ts";
 import { METHODS } from "../src/protocol/openai/served.ts";

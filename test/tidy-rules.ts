@@ -79,6 +79,44 @@ export function importsOf({ path, text }: SourceFile): string[] {
   return [...specifiers].map(([, specifier]) => new URL(specifier!, `file:///${path}`).pathname.slice(1));
 }
 
+/** Those of them that carry a value: not `import type`, nor a list in which every name is a type; `import()` comes later, so neither. */
+export function valueImportsOf({ path, text }: SourceFile): string[] {
+  const statements = code(text).matchAll(/\b(?:import|export)\s+(?:([^;"']*?)\bfrom\s*)?["'](\.[^"']*)["']/g);
+  return [...statements].flatMap(([, names = "", specifier]) => {
+    const list = /^\{(.*)\}\s*$/s.exec(names)?.[1]?.split(",") ?? [names];
+    const isType = names !== "" && list.every((name) => name.trim() === "" || /^type\s/.test(name.trim()));
+    if (isType) return [];
+    const to = new URL(specifier!, `file:///${path}`).pathname.slice(1);
+    return [to.endsWith(".ts") ? to : `${to}.ts`];
+  });
+}
+
+/** Groups of files each of which reaches all others of its group through imports that carry values (Tarjan); sorted. */
+export function circlesOf(files: readonly SourceFile[]): string[][] {
+  const imports = new Map(files.map((file) => [file.path, valueImportsOf(file)]));
+  const places = new Map<string, number>();
+  const open: string[] = [];
+  const circles: string[][] = [];
+  /** The earliest place that is reached and not yet in a group. */
+  const reach = (path: string): number => {
+    const place = places.size;
+    places.set(path, place);
+    open.push(path);
+    let first = place;
+    for (const to of imports.get(path)!) {
+      if (!imports.has(to)) continue;
+      if (!places.has(to)) first = Math.min(first, reach(to));
+      else if (open.includes(to)) first = Math.min(first, places.get(to)!);
+    }
+    if (first < place) return first;
+    const group = open.splice(open.indexOf(path));
+    if (group.length > 1 || imports.get(path)!.includes(path)) circles.push(group.sort());
+    return Number.POSITIVE_INFINITY;
+  };
+  for (const { path } of files) if (!places.has(path)) reach(path);
+  return circles;
+}
+
 function wrongImport(from: string, to: string): string | undefined {
   const [mine, theirs] = [roomOf(from), roomOf(to)];
   if (mine === theirs) return dialectsMeet(from, to) ? `${to}: a dialect imports another` : undefined;

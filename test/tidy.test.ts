@@ -1,7 +1,7 @@
 /** Does the repository keep its own rules, and would the rules notice if it did not? */
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
-import { readmeWrong, roomOf, rules, SET_UP, type SourceFile, schedules } from "./tidy-rules.ts";
+import { circlesOf, readmeWrong, roomOf, rules, SET_UP, type SourceFile, schedules } from "./tidy-rules.ts";
 
 const root = new URL("../", import.meta.url).pathname;
 const OUTSIDE = ["node_modules", "build", "dist", "coverage", ".git"];
@@ -33,6 +33,39 @@ test("ARCHITECTURE.md says of each folder of tests what it is for", () => {
   expect(rooms.size).toBeGreaterThan(8);
   const table = read("ARCHITECTURE.md").split("\n## Tests\n")[1];
   expect([...rooms].filter((room) => !table?.includes(`| \`${room}\``))).toEqual([]);
+});
+
+/** A block knows whose content it has, and content is found by block. */
+const CIRCLES = [["assembly/blocks.ts", "assembly/prefix.ts"]];
+
+test("no circle of imports that carry values, but for one in the core", () => {
+  const sources = files.filter((path) => /^(src|assembly)\/.*\.ts$/.test(path));
+  expect(circlesOf(sources.map((path) => ({ path, text: read(path) })))).toEqual(CIRCLES);
+});
+
+test("circles: found through any number of files, not through types or later imports", () => {
+  const of = (texts: Readonly<Record<string, string>>) =>
+    circlesOf(Object.entries(texts).map(([path, text]) => ({ path, text })));
+  const [toA, toB, toC] = ["a", "b", "c"].map((name) => `import { x } from "./${name}.ts";`);
+  expect(of({ "src/a.ts": toB!, "src/b.ts": toC!, "src/c.ts": `export * from "./a.ts";` })).toEqual([
+    ["src/a.ts", "src/b.ts", "src/c.ts"],
+  ]);
+  expect(of({ "src/a.ts": `import { type T, x } from "./b.ts";`, "src/b.ts": `import "./a.ts";` })).toHaveLength(1);
+  expect(of({ "assembly/a.ts": 'import { x } from "./b";', "assembly/b.ts": 'import { y } from "./a";' })).toHaveLength(
+    1,
+  );
+  expect(of({ "src/a.ts": toA! })).toEqual([["src/a.ts"]]);
+  for (const type of [
+    'import type { T } from "./b.ts";',
+    'import { type T, type U } from "./b.ts";',
+    'import type T from "./b.ts";',
+    'export type { T } from "./b.ts";',
+    'const b = await import("./b.ts");',
+    '// import { x } from "./b.ts";',
+    toC!,
+  ]) {
+    expect(of({ "src/a.ts": type, "src/b.ts": toA!, "src/c.ts": "" })).toEqual([]);
+  }
 });
 
 test("one file calls the core's schedule", () => {

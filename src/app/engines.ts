@@ -6,6 +6,7 @@ import type { TextModel } from "../content/text-model.ts";
 import { Cause } from "../engine/causes.ts";
 import { Fleet } from "../engine/fleet.ts";
 import { Journal } from "../engine/journal.ts";
+import type { LoopObserver } from "../engine/loop-observer.ts";
 import type { Punctuality } from "../engine/punctuality.ts";
 import type { Marks } from "../marks.ts";
 import { Ensemble } from "../metrics/triton/ensemble.ts";
@@ -40,14 +41,12 @@ export interface EngineOptions {
   /** File of the step log. */
   readonly stepLog: string | undefined;
   readonly place: Place | undefined;
-  /** Called before each update of an engine, with the time of its boundary. */
-  readonly beforeUpdate: (nowUs: number) => void;
-  /** Called when numbers have moved; `idle`: nothing is under way any more. */
-  readonly moved: ((idle: boolean) => void) | undefined;
+  /** Who else is told of the steps. */
+  readonly loopObservers: readonly LoopObserver[];
 }
 
 export function enginePartsOf(options: EngineOptions): EngineParts {
-  const { config, text, marks, place, moved } = options;
+  const { config, text, marks, place } = options;
   const { clock } = marks;
   const { dataParallelSize, truthRequests, truthLog, triton } = config;
   const engineFirst = (place?.index ?? 0) * dataParallelSize;
@@ -67,10 +66,7 @@ export function enginePartsOf(options: EngineOptions): EngineParts {
     eosId: text.vocabulary.eosId,
     answers: text.answers,
     adapters: adapterPlaces(config),
-    ...(steps ? { onStep: steps.add } : {}),
-    beforeUpdate: options.beforeUpdate,
-    ...(moved ? { moved } : {}),
-    lateWatch: options.punctual,
+    loopObservers: [options.punctual, ...(steps ? [steps] : []), ...options.loopObservers],
     ...observersOf(engineFirst, truth, recent),
     ...(triton.metrics ? { passages: () => new Ensemble(triton.quantiles, () => clock.now(), epochUsOf(0)) } : {}),
   });

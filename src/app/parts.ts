@@ -109,8 +109,10 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
     log,
     stepLog: options.stepLog,
     place,
-    beforeUpdate: (nowUs) => pages.beforeUpdate(nowUs),
-    moved: place && ((idle) => pages.shown?.moved(idle)),
+    loopObservers: [
+      { updating: (nowUs) => pages.beforeUpdate(nowUs) },
+      ...(place ? [{ moved: (idle: boolean) => pages.shown?.moved(idle) }] : []),
+    ],
   });
   const { engines } = fleet;
   const routes = httpRoutes(countedBy(config));

@@ -1,6 +1,6 @@
 /** `replay --openmetrics`: which pages are scraped, what a scraper calls them, and where its history goes. */
 import type { ServeConfig } from "../config/types.ts";
-import { type DialectName, dialectNames } from "../metrics/dialects.ts";
+import { type DialectName, dialectNames } from "../metrics/dialect-names.ts";
 import { History } from "../replay/history.ts";
 import type { Pages } from "../replay/page.ts";
 import type { Option } from "./option.ts";

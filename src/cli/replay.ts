@@ -10,7 +10,7 @@ import { loadAnswers } from "../content/answers.ts";
 import { CoreTooLarge, CoreTrap } from "../core/core.ts";
 import { both } from "../engine/observer.ts";
 import { whyNotShown } from "../metrics/bugs/shown.ts";
-import { dialectNames } from "../metrics/dialects.ts";
+import { dialectNames } from "../metrics/dialect-names.ts";
 import { Ensemble } from "../metrics/triton/ensemble.ts";
 import type { ClientOptions } from "../replay/clients.ts";
 import { Pages } from "../replay/page.ts";

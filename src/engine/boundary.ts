@@ -1,4 +1,5 @@
 /** What waits for the engine's next boundary, or its next rest? Commands that vLLM's engine takes in between two steps. */
+import type { LoopObserver } from "./loop-observer.ts";
 
 export interface BoundaryState {
   /** No step is open. */
@@ -7,7 +8,7 @@ export interface BoundaryState {
   readonly hasWork: () => boolean;
 }
 
-export class Boundary {
+export class Boundary implements LoopObserver {
   readonly #state: BoundaryState;
   #commands: (() => void)[] = [];
   #resting: (() => void)[] = [];

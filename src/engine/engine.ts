@@ -25,9 +25,9 @@ import { Boundary } from "./boundary.ts";
 import { coreRequest } from "./core-request.ts";
 import { Holding } from "./holding.ts";
 import { Lateness } from "./lateness.ts";
-import { Live } from "./live.ts";
+import { Live, type LiveOwner } from "./live.ts";
 import { Loop } from "./loop.ts";
-import { type EngineOptions, hooksOf, isAlone, loadOf, type PauseMode } from "./options.ts";
+import { type EngineOptions, isAlone, type PauseMode } from "./options.ts";
 import type { Passages } from "./passage.ts";
 import { coreSetup, holdSeed, type Pace } from "./setup.ts";
 import { type Fresh, Snapshots } from "./snapshot.ts";
@@ -47,7 +47,7 @@ import { Watch } from "./watch.ts";
 
 const FINISHES = [Finish.Stop, Finish.Length, Finish.Abort, Finish.Error, Finish.Repetition] as const;
 
-export class Engine {
+export class Engine implements LiveOwner {
   readonly config: EngineConfig;
   readonly #batch: Batch;
   readonly #loop: Loop;
@@ -73,7 +73,7 @@ export class Engine {
   #closing = 0;
 
   constructor(options: EngineOptions) {
-    const { config, clock, module, onLoad } = options;
+    const { config, clock, module, loopObservers = [] } = options;
     this.config = config;
     this.#clock = clock;
     const core = startCore(module, coreSetup(config, options));
@@ -105,14 +105,14 @@ export class Engine {
         this.#boundary.reached();
         this.#holding.release(boundaryUs);
       },
-      rest: () => {
-        this.#boundary.rested();
-        this.#holding.rested();
-      },
-      lateness: this.#lateness,
-      ...(onLoad ? { publish: loadOf(core, onLoad) } : {}),
-      ...hooksOf(options),
-      ...(this.#watch ? { watch: this.#watch } : {}),
+      // Who finds the cause of a late step comes before who writes it down.
+      observers: [
+        this.#lateness,
+        ...loopObservers,
+        ...(this.#watch ? [this.#watch] : []),
+        this.#boundary,
+        this.#holding,
+      ],
       ...(isAlone(options) ? { coasts: () => this.#listening === 0 && this.#boundary.clear } : {}),
     });
   }

@@ -4,6 +4,7 @@ import { Balance } from "./balance.ts";
 import { Engine } from "./engine.ts";
 import type { Journal } from "./journal.ts";
 import { Lateness } from "./lateness.ts";
+import type { LoopObserver } from "./loop-observer.ts";
 import type { Observer } from "./observer.ts";
 import type { EngineOptions, PauseMode } from "./options.ts";
 import type { Passages } from "./passage.ts";
@@ -21,8 +22,7 @@ import {
   type Submission,
 } from "./types.ts";
 
-export interface FleetOptions
-  extends Omit<EngineOptions, "observer" | "passages" | "journal" | "onLoad" | "lateness" | "sleep"> {
+export interface FleetOptions extends Omit<EngineOptions, "observer" | "passages" | "journal" | "lateness" | "sleep"> {
   /** Number of engines, at least 1; an engine's place is its rank. */
   readonly engines: number;
   /** Of the engine with this rank. */
@@ -36,18 +36,18 @@ export class Fleet {
   readonly #clock: Clock;
   readonly #lateness = new Lateness();
   readonly #sleep = { sleep: 0 };
-  readonly #moved: (() => void) | undefined;
+  readonly #loopObservers: readonly LoopObserver[];
   /** What sleeps, by vLLM's tags. */
   asleep: readonly string[] = [];
   /** null: there is nothing to choose. */
   readonly #balance: Balance | null;
 
-  constructor({ engines, observer, passages, journal, ...options }: FleetOptions) {
+  constructor({ engines, observer, passages, journal, loopObservers = [], ...options }: FleetOptions) {
     const { clock } = options;
     const balance = engines > 1 ? new Balance(engines, clock.now()) : null;
     this.#clock = clock;
     this.#balance = balance;
-    this.#moved = options.moved && (() => options.moved?.(false));
+    this.#loopObservers = loopObservers;
     this.engines = Array.from(
       { length: engines },
       (_, rank) =>
@@ -59,12 +59,7 @@ export class Fleet {
           ...(observer ? { observer: observer(rank) } : {}),
           ...(passages ? { passages: passages(rank) } : {}),
           ...(journal ? { journal: journal(rank) } : {}),
-          ...(balance
-            ? {
-                onLoad: (waiting: number, running: number, kvUsage: number) =>
-                  balance.publish(rank, waiting, running, kvUsage, clock.now()),
-              }
-            : {}),
+          loopObservers: balance ? [...loopObservers, this.#publishing(rank, balance)] : loopObservers,
         }),
     );
   }
@@ -133,7 +128,7 @@ export class Fleet {
   sleeps(sleep: number, asleep: readonly string[]): void {
     this.#sleep.sleep = sleep;
     this.asleep = asleep;
-    this.#moved?.();
+    for (const one of this.#loopObservers) one.moved?.(false);
   }
 
   resume(): void {
@@ -172,6 +167,15 @@ export class Fleet {
   /** No step is planned any more. */
   stop(): void {
     for (const engine of this.engines) engine.stop();
+  }
+
+  /** Tells the balance how loaded an engine is wherever vLLM's engine publishes it: before each plan and after each update. */
+  #publishing(rank: number, balance: Balance): LoopObserver {
+    const publish = () => {
+      const { waiting, deferred, running, kvUsage } = this.engines[rank]!.view("now");
+      balance.publish(rank, waiting + deferred, running, kvUsage, this.#clock.now());
+    };
+    return { planning: publish, started: publish };
   }
 
   readonly #inFlight = (rank: number): number => this.engines[rank]!.inFlight;

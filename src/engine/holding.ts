@@ -5,6 +5,7 @@
 import type { Cancel, Clock } from "../clock.ts";
 import { heldUs } from "../config/timing.ts";
 import { mix, normal } from "../content/answers.ts";
+import type { LoopObserver } from "./loop-observer.ts";
 import type { Pace } from "./setup.ts";
 
 /** How far a time may be from its mean. */
@@ -15,7 +16,7 @@ interface Held<T> {
   readonly dueUs: number;
 }
 
-export class Holding<T> {
+export class Holding<T> implements LoopObserver {
   /** By due time; arrivals come in order, so a new one nearly always belongs at the end. */
   #held: Held<T>[] = [];
   #timer: Cancel | null = null;

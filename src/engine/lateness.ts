@@ -1,6 +1,7 @@
 /** How punctual is the loop? Counts how late each step's writing began, how long it took, and every re-base of the clock. */
 import { LOOP_BOUNDS } from "../config/buckets.ts";
 import { LATE_US } from "./causes.ts";
+import type { EndingStep, LoopObserver } from "./loop-observer.ts";
 import { LOOP_HISTOGRAMS, LOOP_NAMES, numbersOf } from "./numbers.ts";
 import type { HistogramSnapshot, HistogramView, LoopSnapshot, LoopView } from "./types.ts";
 
@@ -38,7 +39,7 @@ class Counts implements HistogramView {
   }
 }
 
-export class Lateness implements LoopView {
+export class Lateness implements LoopView, LoopObserver {
   readonly stepStartLateness = new Counts(LOOP_BOUNDS);
   readonly stepEndLateness = new Counts(LOOP_BOUNDS);
   readonly stepWriteDuration = new Counts(LOOP_BOUNDS);
@@ -51,29 +52,30 @@ export class Lateness implements LoopView {
     return this.#rebasedUs / 1e6;
   }
 
-  /** A step's writing began and ended so long after it was due. */
-  late(startUs: number, endUs: number): void {
-    this.stepStartLateness.observe(startUs);
-    this.stepEndLateness.observe(endUs);
-    if (startUs > LATE_US) this.stepsLate++;
+  started({ rebasedUs }: EndingStep): void {
+    this.#rebasedUs += rebasedUs;
   }
-  /** So many steps in simulated time, which has no host that could be late. */
-  punctual(steps: number): void {
+  delivered({ plannedUs, startUs, endUs, rows, isTimed }: EndingStep): void {
+    if (rows === 0) return;
+    // From when it was due as planned: a boundary that was moved would hide the very worst.
+    if (isTimed) {
+      this.stepStartLateness.observe(startUs - plannedUs);
+      this.stepEndLateness.observe(endUs - plannedUs);
+      if (startUs - plannedUs > LATE_US) this.stepsLate++;
+    }
+    this.stepWriteDuration.observe(endUs - startUs);
+  }
+  stepped({ startUs, doneUs, rows }: EndingStep): void {
+    if (rows > 0) this.stepHostTime.observe(doneUs - startUs);
+  }
+  /** Simulated time has no host that could be late. */
+  coasted(steps: number): void {
     for (const counts of [this.stepStartLateness, this.stepEndLateness, this.stepWriteDuration, this.stepHostTime]) {
       counts.observe(0, steps);
     }
   }
-  wrote(durationUs: number): void {
-    this.stepWriteDuration.observe(durationUs);
-  }
-  hosted(durationUs: number): void {
-    this.stepHostTime.observe(durationUs);
-  }
   delayed(us: number): void {
     this.eventLoopDelay.observe(us);
-  }
-  rebased(byUs: number): void {
-    this.#rebasedUs += byUs;
   }
 
   snapshot(): LoopSnapshot {

@@ -2,10 +2,15 @@
 import { FEED, FEED_HALF, NONE, Reason } from "../../assembly/layout.ts";
 import type { Batch } from "./batch.ts";
 import type { CoreRequest } from "./core-request.ts";
-import type { Engine } from "./engine.ts";
 import type { Trail } from "./observer.ts";
 import type { Passage } from "./passage.ts";
 import { type Choices, Finish, type Receiver, type Script, type Submission } from "./types.ts";
+
+/** What ends a generation, or lets it go on: its engine. */
+export interface LiveOwner {
+  end(live: Live, reason: Finish, tokens: number, how?: Reason): void;
+  unblock(live: Live): void;
+}
 
 export class Live implements Submission {
   handle: number = NONE;
@@ -24,7 +29,7 @@ export class Live implements Submission {
   passage: Passage | null = null;
 
   constructor(
-    readonly engine: Engine,
+    readonly engine: LiveOwner,
     /** Until it is in the core's queue. */
     public request: CoreRequest | null,
     readonly receiver: Receiver,

@@ -7,9 +7,8 @@
 import { Coast, Word } from "../../assembly/layout.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Batch } from "./batch.ts";
-import { type Cause, LATE_US } from "./causes.ts";
-import type { Lateness } from "./lateness.ts";
-import type { Watch } from "./watch.ts";
+import { Cause, LATE_US } from "./causes.ts";
+import { type EndingStep, type LoopObserver, together } from "./loop-observer.ts";
 
 /** A host that is later than a step and this much is not caught up with: the engine's time moves on instead. */
 const REBASE_US = 100_000;
@@ -29,37 +28,18 @@ export interface LoopOptions {
   readonly deliver: () => void;
   /** Moves requests that were held back until `boundaryUs` into the queue. */
   readonly release: (boundaryUs: number) => void;
-  /** Called after each delivery with due, start and end of writing: the truth about punctuality. */
-  readonly onStep?: (dueUs: number, startUs: number, endUs: number) => void;
-  /** Called before each update with the time at which it is taken in. */
-  readonly beforeUpdate?: (nowUs: number) => void;
-  /** Called when what can be seen of the batch has moved: after an update with its plan, and after a plan from idle. `idle`: no step is open. */
-  readonly moved?: (idle: boolean) => void;
-  /** Told of every step, when it is planned and when its rows are out. */
-  readonly watch?: Watch;
-  /** Called before each plan and after each update: the points at which vLLM's engine publishes how loaded it is. */
-  readonly publish?: () => void;
   /** Does nobody look at a step that ends no request? Then many of them are one call of the core, where the clock allows. */
   readonly coasts?: () => boolean;
-  /** Told of late steps, and when the thread was a step's. */
-  readonly lateWatch?: LateWatch;
-  /** Called whenever planning leaves no step open. */
-  readonly rest: () => void;
-  /** Shared by loops that count together. */
-  readonly lateness: Lateness;
-}
-
-/** Who wants to know of steps that began late. */
-export interface LateWatch {
-  /** A step that gave tokens, or whose boundary was moved: what held it up? `rebasedUs`: engine time moves on by so much. */
-  late(dueUs: number, startUs: number, rebasedUs: number): Cause;
-  /** A step was taken in, written and followed by its plan. */
-  stepped(fromUs: number, untilUs: number): void;
+  /** Told of every step, in this order. */
+  readonly observers: readonly LoopObserver[];
 }
 
 export class Loop {
   readonly #options: LoopOptions;
+  readonly #told: ReturnType<typeof together>;
   readonly #openLimit: number;
+  /** The one that is being taken in. */
+  readonly #step: { -readonly [Name in keyof EndingStep]: EndingStep[Name] };
   /** Ends of the open steps, oldest first, and the duration of the oldest. */
   readonly #ends: number[] = [];
   #lastEndUs = 0;
@@ -73,6 +53,11 @@ export class Loop {
 
   constructor(options: LoopOptions) {
     this.#options = options;
+    this.#told = together(options.observers);
+    this.#step = {
+      ...{ plannedUs: 0, dueUs: 0, rebasedUs: 0, startUs: 0, endUs: 0, doneUs: 0, rows: 0 },
+      ...{ isTimed: !options.free, isLate: false, cause: Cause.None },
+    };
     this.#openLimit = options.asyncScheduling ? 2 : 1;
   }
 
@@ -107,7 +92,7 @@ export class Loop {
       if (this.#ends.length > 0 || this.#stopped) return;
       this.#boundaryUs = Math.max(kickUs, this.#lastEndUs);
       this.#plan();
-      this.#options.moved?.(this.idle);
+      this.#told.moved?.(this.idle);
       this.#wait();
     });
   }
@@ -119,25 +104,24 @@ export class Loop {
 
   /** Plans as many steps as may be open. */
   #plan(): void {
-    const { batch, publish, release, watch } = this.#options;
+    const { batch, release } = this.#options;
     release(this.#boundaryUs);
     while (this.#ends.length < this.#openLimit && batch.hasWork) {
-      publish?.();
+      this.#told.planning?.();
       const durationUs = Math.max(batch.plan(this.#boundaryUs), this.#options.leastUs);
       this.#lastEndUs = Math.max(this.#lastEndUs, this.#boundaryUs) + durationUs;
       this.#ends.push(this.#lastEndUs);
-      watch?.planned(this.#boundaryUs);
+      this.#told.planned?.(this.#boundaryUs);
     }
   }
 
   /** Waits for the end of the oldest open step, through a turn of the event loop at least. */
   #wait(): void {
     const dueUs = this.#ends[0];
-    const { clock, free, rest, watch } = this.#options;
+    const { clock, free } = this.#options;
     if (dueUs === undefined) {
       this.#options.batch.lastPlan.rested();
-      watch?.idle();
-      rest();
+      this.#told.rested?.();
       return;
     }
     if (this.#stopped) return;
@@ -148,49 +132,48 @@ export class Loop {
 
   readonly #end = (): void => {
     if (this.#stopped) return;
-    const { batch, beforeUpdate, clock, deliver, free, lateness, lateWatch, moved, onStep, publish, watch } =
-      this.#options;
-    let startUs = clock.now();
-    beforeUpdate?.(startUs);
-    const plannedUs = this.#ends.shift()!;
-    let dueUs = free ? startUs : this.#rebase(plannedUs, startUs);
-    const rebasedUs = free ? 0 : dueUs - plannedUs;
-    this.#boundaryUs = dueUs;
-    this.#taking = true;
-    if (free) this.#lastEndUs = dueUs;
-    let rows = batch.take(dueUs);
-    if (this.#coast(rows)) {
-      dueUs = this.#boundaryUs;
-      startUs = dueUs;
-      rows = batch.core.views.words[Word.OutRows]!;
-    }
-    publish?.();
-    const late = !free && (rebasedUs > 0 || (rows > 0 && startUs - dueUs > LATE_US));
-    const cause = late && lateWatch ? lateWatch.late(plannedUs, startUs, rebasedUs) : 0;
-    watch?.starts(late ? startUs - dueUs : 0, rebasedUs, cause);
+    const { clock, deliver } = this.#options;
+    const step = this.#step;
+    step.startUs = clock.now();
+    this.#told.updating?.(step.startUs);
+    this.#take();
+    this.#told.started?.(step);
     deliver();
-    if (rows > 0) {
-      const endUs = clock.now();
-      // From when it was due as planned: a boundary that was moved would hide the very worst.
-      if (!free) lateness.late(startUs - dueUs + rebasedUs, endUs - dueUs + rebasedUs);
-      lateness.wrote(endUs - startUs);
-      onStep?.(dueUs, startUs, endUs);
-      watch?.took(dueUs, startUs, endUs);
-    } else watch?.took(dueUs, startUs, startUs);
+    step.endUs = step.rows > 0 ? clock.now() : step.startUs;
+    this.#told.delivered?.(step);
     this.#plan();
     this.#taking = false;
-    if (rows > 0) {
-      const doneUs = clock.now();
-      lateness.hosted(doneUs - startUs);
-      if (!free) lateWatch?.stepped(startUs, doneUs);
-    }
-    moved?.(this.idle);
+    step.doneUs = step.rows > 0 ? clock.now() : step.endUs;
+    this.#told.stepped?.(step);
+    this.#told.moved?.(this.idle);
     this.#wait();
   };
 
+  /** Takes the oldest open step in, and in simulated time those that concern nobody after it. */
+  #take(): void {
+    const { batch, free } = this.#options;
+    const step = this.#step;
+    const plannedUs = this.#ends.shift()!;
+    const dueUs = free ? step.startUs : this.#rebase(plannedUs, step.startUs);
+    step.plannedUs = plannedUs;
+    step.rebasedUs = free ? 0 : dueUs - plannedUs;
+    this.#boundaryUs = dueUs;
+    this.#taking = true;
+    if (free) this.#lastEndUs = dueUs;
+    step.rows = batch.take(dueUs);
+    if (this.#coast(step.rows)) {
+      step.plannedUs = this.#boundaryUs;
+      step.startUs = this.#boundaryUs;
+      step.rows = batch.core.views.words[Word.OutRows]!;
+    }
+    step.dueUs = this.#boundaryUs;
+    step.isLate = !free && (step.rebasedUs > 0 || (step.rows > 0 && step.startUs - step.dueUs > LATE_US));
+    step.cause = Cause.None;
+  }
+
   /** Goes on through steps that concern nobody; the last of them is then as if it were the one just taken in. `rows` as of that one. */
   #coast(rows: number): boolean {
-    const { batch, clock, coasts, free, lateness, leastUs } = this.#options;
+    const { batch, clock, coasts, free, leastUs } = this.#options;
     const nextUs = this.#ends[0];
     if (coasts === undefined || free || nextUs === undefined || this.#ends.length > 1) return false;
     const untilUs = clock.freeUntil?.() ?? Number.NEGATIVE_INFINITY;
@@ -207,7 +190,7 @@ export class Loop {
     clock.skip!(this.#boundaryUs);
     // The last one is counted with what follows.
     const last = batch.core.views.words[Word.OutRows]! > 0 ? 1 : 0;
-    lateness.punctual((rows > 0 ? 1 : 0) + course[Coast.Given]! - last);
+    this.#told.coasted?.((rows > 0 ? 1 : 0) + course[Coast.Given]! - last);
     return true;
   }
 
@@ -216,7 +199,6 @@ export class Loop {
     const behindUs = nowUs - dueUs;
     const stepUs = Math.max(0, dueUs - this.#boundaryUs);
     if (behindUs <= stepUs + REBASE_US) return dueUs;
-    this.#options.lateness.rebased(behindUs);
     for (let i = 0; i < this.#ends.length; i++) this.#ends[i]! += behindUs;
     this.#lastEndUs += behindUs;
     return nowUs;

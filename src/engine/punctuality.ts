@@ -2,7 +2,7 @@
 import type { Clock } from "../clock.ts";
 import { Causes, type Host } from "./causes.ts";
 import { LateLog } from "./late-log.ts";
-import type { LateWatch } from "./loop.ts";
+import type { EndingStep, LoopObserver } from "./loop-observer.ts";
 
 export interface PunctualityOptions {
   readonly clock: Clock;
@@ -14,7 +14,7 @@ export interface PunctualityOptions {
   readonly log: ((line: string) => void) | null;
 }
 
-export class Punctuality implements LateWatch {
+export class Punctuality implements LoopObserver {
   readonly causes: Causes;
   readonly #log: LateLog | null;
 
@@ -23,15 +23,19 @@ export class Punctuality implements LateWatch {
     this.#log = log && new LateLog(clock, steps, log);
   }
 
-  late(dueUs: number, startUs: number, rebasedUs: number): number {
-    const cause = this.causes.of(dueUs, startUs);
-    this.#log?.late(startUs - dueUs, rebasedUs, cause);
-    return cause;
+  started(step: EndingStep): void {
+    if (!step.isLate) return;
+    const { plannedUs, startUs, rebasedUs } = step;
+    step.cause = this.causes.of(plannedUs, startUs);
+    this.#log?.late(startUs - plannedUs, rebasedUs, step.cause);
   }
 
-  stepped(fromUs: number, untilUs: number): void {
-    this.causes.stepped(fromUs, untilUs);
+  stepped({ startUs, doneUs, rows, isTimed }: EndingStep): void {
+    if (isTimed && rows > 0) this.causes.stepped(startUs, doneUs);
   }
+
+  /** Steps at once are none that a host could hold up. */
+  coasted(): void {}
 
   /** Writes what is left to say. */
   stop(): void {

@@ -2,8 +2,8 @@
 import { Field, SLOTS, Word } from "../../assembly/layout.ts";
 import type { Clock } from "../clock.ts";
 import type { Core } from "../core/core.ts";
-import type { Cause } from "./causes.ts";
 import type { CoreRequest } from "./core-request.ts";
+import type { EndingStep, LoopObserver } from "./loop-observer.ts";
 import { type Observer, PREEMPTIONS_MAX, type StepFacts, Trail, WRITTEN_PARTS } from "./observer.ts";
 import { Finish, type Receiver } from "./types.ts";
 
@@ -13,7 +13,7 @@ const HELD_MAX = 1 << 20;
 const DIVIDED_TOKENS = 64;
 const NO_PARTS = new Float64Array();
 
-export class Watch {
+export class Watch implements LoopObserver {
   /** Due time of the step whose rows are being handed out. */
   dueUs = 0;
   /** Late steps so far and the sum of their lateness; that of the step at hand; by how much engine time was moved on. */
@@ -110,8 +110,9 @@ export class Watch {
     this.#between += this.preempted(this.clock.now());
   }
 
-  /** A step begins, `lateUs` after it was due; 0 where that is little. */
-  starts(lateUs: number, rebasedUs: number, cause: Cause): void {
+  /** A step begins; a lateness that is little is none. */
+  started({ dueUs, startUs, rebasedUs, isLate, cause }: EndingStep): void {
+    const lateUs = isLate ? startUs - dueUs : 0;
     this.stepLateUs = lateUs;
     this.#facts.rebasedUs = rebasedUs;
     this.#facts.cause = cause;
@@ -142,8 +143,7 @@ export class Watch {
     return this.nextPart;
   }
 
-  /** The step's rows were handed out. */
-  took(dueUs: number, startUs: number, endUs: number): void {
+  delivered({ dueUs, startUs, endUs }: EndingStep): void {
     const facts = this.#facts;
     facts.plannedUs = this.#planned.shift()!;
     facts.preemptions = this.#planned.shift()!;
@@ -187,7 +187,7 @@ export class Watch {
     if (trail.reason !== null && !cutOff(trail.reason)) trail.lastWrittenUs = nowUs;
   }
 
-  idle(): void {
+  rested(): void {
     this.#turn();
   }
 

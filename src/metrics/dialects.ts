@@ -1,5 +1,5 @@
 /** Which dialects are there? One line each: its table, how its server prints, and what that server calls its text. */
-
+import { type DialectName, dialectNames } from "./dialect-names.ts";
 import { refreshKey } from "./held.ts";
 import { http } from "./http.ts";
 import type { Identity } from "./identity.ts";
@@ -32,7 +32,7 @@ export const dialects = {
   triton: { rows: triton, style: prometheusCpp, contentType: TRITON_TEXT },
   trtllm: { rows: trtllm, style: prometheusCpp, contentType: TRITON_TEXT },
   understudy: { rows: () => understudy, style: python, contentType: TEXT },
-} as const satisfies Readonly<Record<string, Dialect>>;
+} as const satisfies Readonly<Record<DialectName, Dialect>>;
 
 /** vLLM's page: its process, its own families, its HTTP middleware's. The first only where one process serves and prints. */
 function vllmPage({
@@ -47,9 +47,6 @@ function vllmPage({
   const shown = engine.filter(({ name }) => maxLoras > 0 || name !== "vllm:lora_requests_info");
   return [...(own ? ownProcess : []), ...shown, ...http, ...(parsesTools ? toolParsers : [])];
 }
-
-export type DialectName = keyof typeof dialects;
-export const dialectNames = Object.keys(dialects) as DialectName[];
 
 /**
  * `role` is what `/metrics` shows: the dialect of the role, then our own families; `all` is every dialect; `tritonserver`

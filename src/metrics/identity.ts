@@ -3,7 +3,7 @@ import type { FakeMetrics } from "../config/fake-metrics.ts";
 import type { HttpRoute } from "../config/http-counts.ts";
 import type { Profile } from "../config/metrics-profiles.ts";
 import type { BugName, FixName } from "../config/types.ts";
-import type { DialectName } from "./dialects.ts";
+import type { DialectName } from "./dialect-names.ts";
 import type { Shape } from "./flat.ts";
 import type { Pages } from "./shared.ts";
 import type { Refresh } from "./table.ts";

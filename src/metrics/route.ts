@@ -5,7 +5,8 @@
  * asks anywhere.
  */
 import { Elysia } from "elysia";
-import { contentTypeOf, dialectNames, type View } from "./dialects.ts";
+import { dialectNames } from "./dialect-names.ts";
+import { contentTypeOf, type View } from "./dialects.ts";
 import type { Identity } from "./identity.ts";
 import type { Format } from "./order.ts";
 import { type Renderer, TooManyScrapes } from "./renderer.ts";

@@ -69,12 +69,15 @@ export class Fleet {
     this.#hashes = new PromptHashes(config.blockSize);
     this.#keeps = holdUs(config.timing) > 0;
     // Drawn ids stay clear of 0, so nothing ends before its traced length.
-    const common = { engines, config, clock, module, eosId: 0, free: false, onStep };
+    const common = { engines, config, clock, module, eosId: 0, free: false };
     this.#ranks = new Ranks({
       ...common,
       ...(observer ? { observer } : {}),
       ...(passages ? { passages } : {}),
-      ...(beforeUpdate ? { beforeUpdate } : {}),
+      loopObservers: [
+        { delivered: ({ rows }) => void (rows > 0 && onStep()), coasted: () => {} },
+        ...(beforeUpdate ? [{ updating: beforeUpdate }] : []),
+      ],
     });
     this.#client = clients(options);
     this.#onEnd = onEnd;

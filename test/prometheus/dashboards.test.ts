@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { readdirSync, readFileSync } from "node:fs";
 import { dashboards } from "../../scripts/dashboard-panels.ts";
 import { json, path } from "../../scripts/dashboards.ts";
-import { dialectNames } from "../../src/metrics/dialects.ts";
+import { dialectNames } from "../../src/metrics/dialect-names.ts";
 import { LIVE_ONLY } from "./asked.ts";
 import { END_S, type Hour, hour } from "./hour.ts";
 import { deploy } from "./prometheus.ts";

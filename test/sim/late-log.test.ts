@@ -37,7 +37,7 @@ function run(lateUs: () => number) {
   const clock = new LateClock(lateUs);
   const lateness = new Lateness();
   const lines: Line[] = [];
-  const lateWatch = new Punctuality({
+  const punctual = new Punctuality({
     // Its own line is not to be late: what is tested is when it is asked for.
     clock: clock.inner,
     host: null,
@@ -47,8 +47,11 @@ function run(lateUs: () => number) {
   const steps: { dueUs: number; lateUs: number }[] = [];
   const engine = new Engine({
     config: configOf({ timing: { kind: "constant", ttftUs: 50_000, itlUs: 50_000 } }),
-    ...{ clock, lateness, lateWatch, module: debug, free: false, eosId: EOS, answers },
-    onStep: (dueUs, startUs) => steps.push({ dueUs, lateUs: startUs - dueUs }),
+    ...{ clock, lateness, module: debug, free: false, eosId: EOS, answers },
+    loopObservers: [
+      punctual,
+      { delivered: ({ dueUs, startUs, rows }) => void (rows > 0 && steps.push({ dueUs, lateUs: startUs - dueUs })) },
+    ],
   });
   for (let i = 0; i < 8; i++) {
     clock.inner.at(i * 9_000_000, () => {
@@ -57,7 +60,7 @@ function run(lateUs: () => number) {
     });
   }
   clock.inner.drain(1_000_000);
-  lateWatch.stop();
+  punctual.stop();
   return { lines, steps, rebasedS: lateness.clockRebasedSeconds };
 }
 

@@ -21,7 +21,7 @@ interface LateRow {
 type Options = ConstructorParameters<typeof Engine>[0];
 
 /** An engine that keeps the pace of this clock. */
-function engineOn(clock: LateClock, options: Pick<Options, "config" | "onStep" | "observer">): Engine {
+function engineOn(clock: LateClock, options: Pick<Options, "config" | "loopObservers" | "observer">): Engine {
   return new Engine({ clock, module: debug, free: false, eosId: EOS, answers, ...options });
 }
 
@@ -35,7 +35,7 @@ function run(lateUs: () => number, asyncScheduling: boolean) {
   const lateRows: LateRow[] = [];
   const engine = engineOn(clock, {
     config: configOf({ asyncScheduling, numGpuBlocks: 40 }),
-    onStep: (dueUs, startUs) => steps.push({ dueUs, startUs }),
+    loopObservers: [{ delivered: ({ dueUs, startUs, rows }) => void (rows > 0 && steps.push({ dueUs, startUs })) }],
     observer: {
       step: ({ step, plannedUs, dueUs, tokens, preemptions }) =>
         void truth.push([step, plannedUs, dueUs, tokens, preemptions]),

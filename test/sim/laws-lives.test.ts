@@ -33,7 +33,7 @@ function scraped(config: EngineConfig) {
   const world = new World(config, {
     more: (clock) => ({
       passages: new Ensemble([], () => clock.now(), START_S * 1e6),
-      beforeUpdate: (nowUs) => held.before(nowUs),
+      loopObservers: [{ updating: (nowUs) => held.before(nowUs) }],
     }),
   });
   const { front } = emptySnapshot();

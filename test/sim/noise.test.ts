@@ -25,7 +25,7 @@ function durations(changes: Partial<EngineConfig>, count = 300): number[] {
       module: release,
       endsOnly: true,
       // Each step is looked at, also by the loop.
-      more: () => ({ beforeUpdate: () => {} }),
+      more: () => ({ loopObservers: [{}] }),
     });
     world.submit({ maxTokens: count, ignoreEos: true });
     world.clock.drain();

@@ -8,7 +8,7 @@ import { configOf, promptOf, World } from "./world.ts";
 function stuckWorld(asyncScheduling: boolean, ...bugs: BugName[]) {
   let sticking: Stuck | null = null;
   const world = new World(configOf({ asyncScheduling }), {
-    more: () => ({ beforeUpdate: () => sticking?.observe() }),
+    more: () => ({ loopObservers: [{ updating: () => sticking?.observe() }] }),
   });
   const views = { now: [world.engine.view("now")], step: [world.engine.view("step")] };
   sticking = stuck(bugs, (fresh) => ({ ...emptySnapshot(), engines: views[fresh] }))!;

@@ -43,7 +43,7 @@ class House {
       eosId: EOS,
       answers,
       passages: ensemble,
-      beforeUpdate: (nowUs) => held.before(nowUs),
+      loopObservers: [{ updating: (nowUs) => held.before(nowUs) }],
     });
     const server: Identity = {
       ...identity,

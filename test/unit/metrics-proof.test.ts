@@ -2,7 +2,8 @@
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { dialectNames, dialects } from "../../src/metrics/dialects.ts";
+import { dialectNames } from "../../src/metrics/dialect-names.ts";
+import { dialects } from "../../src/metrics/dialects.ts";
 import { identity } from "./metrics-snapshots.ts";
 
 const root = join(import.meta.dir, "../..");

@@ -1,6 +1,7 @@
 /** Can the bug modes of a configuration show at all? */
 import type { ServeConfig } from "../../config/types.ts";
-import { dialectNames, dialects } from "../dialects.ts";
+import { dialectNames } from "../dialect-names.ts";
+import { dialects } from "../dialects.ts";
 import { setupOf } from "../setup.ts";
 import { bugs } from "./table.ts";
 
