@@ -3,6 +3,8 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { Finish, type Outcome } from "../../src/engine/types.ts";
+import { MessagesForm } from "../../src/protocol/anthropic/form.ts";
+import type { Form } from "../../src/protocol/form.ts";
 import type { AnswerContext } from "../../src/protocol/openai/answer-context.ts";
 import { CollectedAnswer } from "../../src/protocol/openai/collect.ts";
 import { ChatForm, CompletionForm } from "../../src/protocol/openai/form.ts";
@@ -100,11 +102,12 @@ function contextOf(given: Partial<OutputOptions>, outcomes: Outcome[]): AnswerCo
   };
 }
 
-function streamed(given: Partial<OutputOptions> = {}) {
+function streamed(given: Partial<OutputOptions> = {}, form: Form | null = null) {
   const outcomes: Outcome[] = [];
   const calls: string[] = [];
   const sink = new ListSink();
-  const answer = new StreamedAnswer(contextOf(given, outcomes));
+  const context = contextOf(given, outcomes);
+  const answer = new StreamedAnswer(form === null ? context : { ...context, form });
   answer.sink = sink;
   for (const choice of answer.choices)
     choice.submission = {
@@ -224,6 +227,31 @@ test("special tokens have no text, but count", () => {
     "",
   ]);
   expect(sink.events[4]).toContain('"completion_tokens":4');
+});
+
+test.each([
+  ["chat", () => new ChatForm(REQUEST)],
+  ["completion", () => new CompletionForm(REQUEST)],
+  ["messages", () => new MessagesForm("1", false)],
+] as const)("%s: a plain token has the same event on the fast way as from its form", (kind, formOf) => {
+  const ids = [104, 256, 105, 34, 10, 256, 226, 130, 172, 106, 107];
+  const [frames, events] = [0, 1].map((slow) => {
+    let asked = 0;
+    const form = formOf();
+    const frame = form.frame.bind(form);
+    form.frame = (index: number) => {
+      asked++;
+      return slow ? null : frame(index);
+    };
+    const { answer, sink } = streamed({ chat: kind !== "completion" }, form);
+    for (const id of ids) answer.choices[0]!.onTokens(Int32Array.of(id), 0, 1, null, -1);
+    answer.choices[0]!.onTokens(Int32Array.of(257), 0, 1, Finish.Stop, -1);
+    return { asked, text: sink.events.join("") };
+  }) as [{ asked: number; text: string }, { asked: number; text: string }];
+  expect(frames.text).toBe(events.text);
+  // The first piece gives the frame; on the slow way each piece asks again.
+  expect(frames.asked).toBe(1);
+  expect(events.asked).toBe(ids.length);
 });
 
 test("a stop string ends the stream, and the engine is told once how many tokens there were", () => {

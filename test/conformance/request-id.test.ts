@@ -1,0 +1,39 @@
+/** Where does a client's `X-Request-Id` come back? */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { type Server, serve } from "../server.ts";
+
+setDefaultTimeout(30_000);
+
+let server: Server;
+beforeAll(async () => {
+  server = await serve(["--served-model-name", "m", "--timing", "none", "--api-key", "a"]);
+});
+afterAll(async () => {
+  await server.stop();
+});
+
+test("X-Request-Id: in the answer's id always, as a header only with its flag", async () => {
+  const ask = async (from: Server, id: string | null) => {
+    const headers = {
+      "content-type": "application/json",
+      Authorization: "Bearer a",
+      ...(id ? { "x-request-id": id } : {}),
+    };
+    const body = JSON.stringify({ model: "m", prompt: "x", max_tokens: 1 });
+    const answer = await fetch(`${from.url}/v1/completions`, { method: "POST", headers, body });
+    return [((await answer.json()) as { id: string }).id, answer.headers.get("x-request-id")];
+  };
+  expect(await ask(server, "abc")).toEqual(["cmpl-abc", null]);
+  const flagged = await serve(["--served-model-name", "m", "--timing", "none", "--enable-request-id-headers"]);
+  try {
+    expect(await ask(flagged, "abc")).toEqual(["cmpl-abc", "abc"]);
+    const [, made] = await ask(flagged, null);
+    expect(made).toMatch(/^[0-9a-f]{32}$/);
+    for (const path of ["/nothing", "/health"])
+      expect((await fetch(flagged.url + path, { headers: { "x-request-id": "z" } })).headers.get("x-request-id")).toBe(
+        "z",
+      );
+  } finally {
+    await flagged.stop();
+  }
+});
