@@ -58,3 +58,12 @@ export function idsOf(seed: number | null): Ids {
 
 /** Separates the draws of ids from those of requests' seeds. */
 const IDS_SALT = 0x3c6ef372;
+
+/** 32 well-mixed bits of a 32-bit seed and a position, unsigned. */
+export function mix(seed: number, position: number): number {
+  let hash = Math.imul(seed ^ Math.imul(position + 1, 0x9e3779b9), 0x85ebca6b);
+  hash ^= hash >>> 13;
+  hash = Math.imul(hash, 0xc2b2ae35);
+  hash ^= hash >>> 16;
+  return hash >>> 0;
+}

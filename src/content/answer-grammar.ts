@@ -6,7 +6,9 @@
  * so that any template may follow any other, and an answer starts clean. Each word is one token, and the text has the
  * same tokens when it is encoded again: a conversation that quotes an answer finds the answer's blocks in the cache.
  */
-import { type AnswerTables, BLOCK_TOKENS, mix } from "./answers.ts";
+
+import { mix } from "../random.ts";
+import { type AnswerTables, BLOCK_TOKENS } from "./answers.ts";
 
 /** Words by category; a leading space is added, except to punctuation. */
 const WORDS: Readonly<Record<string, string>> = {

@@ -5,6 +5,7 @@
  * category that its word is drawn from. Both draws depend on seed and position alone, so an answer is the same under
  * any load. The core draws by the same rule in WebAssembly; `nextToken` is the reference that it is tested against.
  */
+import { mix } from "../random.ts";
 
 /** Tokens per template. */
 export const BLOCK_TOKENS = 32;
@@ -17,15 +18,6 @@ export interface AnswerTables {
   /** Category c is ids[categoryStart[c]] … ids[categoryStart[c + 1] - 1], never empty. */
   readonly categoryStart: Int32Array;
   readonly ids: Int32Array;
-}
-
-/** 32 well-mixed bits of a 32-bit seed and a position, unsigned. */
-export function mix(seed: number, position: number): number {
-  let hash = Math.imul(seed ^ Math.imul(position + 1, 0x9e3779b9), 0x85ebca6b);
-  hash ^= hash >>> 13;
-  hash = Math.imul(hash, 0xc2b2ae35);
-  hash ^= hash >>> 16;
-  return hash >>> 0;
 }
 
 /** The seed of an answer that is decided by its prompt alone, as under greedy decoding: 32 bits that all ids go into. */

@@ -1,5 +1,7 @@
 /** What vector stands for a prompt? One of length 1, drawn from its ids and a seed. */
-import { greedySeed, mix } from "./answers.ts";
+
+import { mix } from "../random.ts";
+import { greedySeed } from "./answers.ts";
 
 /** Separates these draws from those of texts. */
 const VECTOR = 0x510e527f;

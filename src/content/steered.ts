@@ -2,7 +2,9 @@
  * What does an answer say when some tokens are forced or forbidden? The usual draw, once more where it hits a forbidden
  * token; or a draw among the few that are left. A pure function of seed and position, as `answers.ts`, drawn as it is read.
  */
-import { type AnswerTables, mix, nextToken } from "./answers.ts";
+
+import { mix } from "../random.ts";
+import { type AnswerTables, nextToken } from "./answers.ts";
 
 /** Separates the draw among the tokens that are left from the usual one. */
 const CHOICE_SALT = 0x3c6ef372;

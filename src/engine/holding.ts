@@ -4,7 +4,8 @@
  */
 import type { Cancel, Clock } from "../clock.ts";
 import { heldUs } from "../config/timing.ts";
-import { mix, normal } from "../content/answers.ts";
+import { normal } from "../content/answers.ts";
+import { mix } from "../random.ts";
 import type { LoopObserver } from "./loop-observer.ts";
 import type { Pace } from "./setup.ts";
 

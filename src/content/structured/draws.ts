@@ -1,6 +1,5 @@
 /** Where do the choices of a structured answer come from? One sequence per seed; the same seed gives the same answer. */
-import { type Random, seeded } from "../../random.ts";
-import { mix } from "../answers.ts";
+import { mix, type Random, seeded } from "../../random.ts";
 
 /** Separates these draws from those of default text. */
 const SALT = 0x510e527f;

@@ -2,12 +2,13 @@
  * What must an answer's text be, and does it call a tool? Decided by choice from its seed, before the request goes to the
  * engine: a schema or a grammar (`response_format`, `structured_outputs`), tool calls, or nothing of the kind.
  */
-import { mix } from "../../content/answers.ts";
+
 import { BrokenStructure } from "../../content/structured/broken.ts";
 import type { CallPlan } from "../../content/structured/calls.ts";
 import type { Structure } from "../../content/structured/structure.ts";
 import type { Encoder } from "../../content/types.ts";
 import { written } from "../../content/written.ts";
+import { mix } from "../../random.ts";
 import { badRequest } from "../errors.ts";
 import { forced, type ToolShape, type ToolUse } from "../output.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request.ts";

@@ -1,7 +1,8 @@
 /** What does a dataset say to a request of these prompts? All choices that nothing else has written: no schema, no call. */
-import { mix, nextToken } from "../../content/answers.ts";
+import { nextToken } from "../../content/answers.ts";
 import type { Dataset } from "../../content/dataset/dataset.ts";
 import type { Encoder } from "../../content/types.ts";
+import { mix } from "../../random.ts";
 import type { ChatRequest, CompletionRequest, Limits } from "../request.ts";
 import type { Writing } from "./constrained.ts";
 import type { OpenAiOptions } from "./front.ts";

@@ -4,9 +4,8 @@
  */
 import { FAILURE_TYPES, type FailureType } from "../../config/failures.ts";
 import type { ServeConfig, WireConfig } from "../../config/types.ts";
-import { mix } from "../../content/answers.ts";
 import { errorTypeOf } from "../../content/fixtures/error-type.ts";
-import { type Random, seeded } from "../../random.ts";
+import { mix, type Random, seeded } from "../../random.ts";
 import { badRequest, engineBusy, errorAnswer, overloaded, unauthorized, unknownModel } from "../errors.ts";
 import { missingBody } from "../read-body.ts";
 import type { ErrorAnswer } from "../request.ts";

@@ -4,7 +4,8 @@
  * Without the option `kv_transfer_params` mean nothing, as to a vLLM without a connector.
  */
 import type { KvTransferTime, ServeConfig } from "../../config/types.ts";
-import { mix, normal } from "../../content/answers.ts";
+import { normal } from "../../content/answers.ts";
+import { mix } from "../../random.ts";
 import { badRequest, Refused } from "../errors.ts";
 import { get, type PythonDict } from "../python-value.ts";
 import type { KvTransfer } from "../request.ts";

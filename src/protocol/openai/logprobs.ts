@@ -2,9 +2,10 @@
  * Which log probabilities does an answer carry? There is no model: values are made from seed and position, so that the
  * same request gets the same numbers. Their shape is vLLM 0.33's (`v1/engine/logprobs.py`, the serving classes).
  */
-import { mix } from "../../content/answers.ts";
+
 import type { Vocabulary } from "../../content/types.ts";
 import { escapeJson } from "../../content/vocabulary.ts";
+import { mix } from "../../random.ts";
 import { reprFloat } from "../python-repr.ts";
 import { codePoints } from "../python-value.ts";
 import type { LogprobSource } from "./front.ts";
