@@ -1,20 +1,21 @@
 /** The field tables of messages and responses, and what a server says to what they refuse; for docs/parameters.md and its tests. */
-import { countReader, messagesReader } from "../src/protocol/anthropic/dialect.ts";
-import { countFields, messagesFields } from "../src/protocol/anthropic/fields.ts";
-import { messagesParameters as ofMessages } from "../src/protocol/anthropic/parameters.ts";
-import type { DialectHost } from "../src/protocol/dialect.ts";
-import type { BodyReader } from "../src/protocol/form.ts";
-import { checkPrompt } from "../src/protocol/openai/limits.ts";
-import { checkModel } from "../src/protocol/openai/models.ts";
-import { chatValuePieces } from "../src/protocol/openai/read.ts";
-import { checkSampling } from "../src/protocol/openai/sampling.ts";
-import type { Parameter } from "../src/protocol/parameter.ts";
-import type { ErrorAnswer, Limits } from "../src/protocol/request.ts";
-import { responsesReader } from "../src/protocol/responses/dialect.ts";
-import { responsesFields } from "../src/protocol/responses/fields.ts";
-import { responsesParameters as ofResponses } from "../src/protocol/responses/parameters.ts";
-import { Store } from "../src/protocol/responses/store.ts";
-import type { Fields } from "../src/protocol/validate.ts";
+
+import type { DialectHost } from "../src/answer/dialect.ts";
+import type { BodyReader } from "../src/answer/form.ts";
+import { countReader, messagesReader } from "../src/dialects/anthropic/dialect.ts";
+import { countFields, messagesFields } from "../src/dialects/anthropic/fields.ts";
+import { messagesParameters as ofMessages } from "../src/dialects/anthropic/parameters.ts";
+import { chatValuePieces } from "../src/dialects/openai/read.ts";
+import { responsesReader } from "../src/dialects/responses/dialect.ts";
+import { responsesFields } from "../src/dialects/responses/fields.ts";
+import { responsesParameters as ofResponses } from "../src/dialects/responses/parameters.ts";
+import { Store } from "../src/dialects/responses/store.ts";
+import { checkModel } from "../src/front/models.ts";
+import { checkPrompt } from "../src/generation/limits.ts";
+import { checkSampling } from "../src/generation/sampling.ts";
+import type { Parameter } from "../src/openapi/parameter.ts";
+import type { ErrorAnswer, Limits } from "../src/python/request.ts";
+import type { Fields } from "../src/python/validate.ts";
 
 export interface DialectTable {
   readonly path: string;

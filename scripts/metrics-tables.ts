@@ -1,12 +1,12 @@
 /** Writes the tables of docs/metrics.md, each between its two markers, from the dialects' own; a test compares. */
 import { readFileSync, writeFileSync } from "node:fs";
-import { resolveServeConfig } from "../src/cli/serve-options.ts";
+import { resolveServeConfig } from "../src/cli/serve/resolve.ts";
 import { httpRoutes } from "../src/config/http-counts.ts";
+import { METHODS } from "../src/front/served.ts";
 import { dialectNames } from "../src/metrics/dialect-names.ts";
 import { dialects } from "../src/metrics/dialects.ts";
 import { refreshKey } from "../src/metrics/held.ts";
 import { setupOf } from "../src/metrics/setup.ts";
-import { METHODS } from "../src/protocol/openai/served.ts";
 
 /** Families of vLLM 0.33 that are not shown, by what makes the real one show them. */
 export const LEFT_OUT: readonly (readonly [names: string, reason: string])[] = [

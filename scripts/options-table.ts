@@ -1,7 +1,7 @@
 /** Writes the options tables into the README and docs/load.md, between their markers; tests compare. */
 import { readFileSync, writeFileSync } from "node:fs";
-import { optionsMarkdown } from "../src/cli/help.ts";
-import { loadOptions } from "../src/cli/load-options.ts";
+import { loadOptions } from "../src/cli/load/load-options.ts";
+import { optionsMarkdown } from "../src/options/help.ts";
 
 const between = /(<!-- options -->\n)[\s\S]*?(\n<!-- \/options -->)/;
 const tables = { "README.md": optionsMarkdown(), "docs/load.md": optionsMarkdown(loadOptions) };

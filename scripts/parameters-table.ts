@@ -1,13 +1,13 @@
 /** Writes docs/parameters.md from the field tables; `test/conformance/parameters.test.ts` compares. */
 import { writeFileSync } from "node:fs";
-import { chatFields, completionFields } from "../src/protocol/openai/fields.ts";
-import { checkPrompt } from "../src/protocol/openai/limits.ts";
-import { type ChatKind, type openaiParameters, parameterOf } from "../src/protocol/openai/parameters.ts";
-import { readChat, readCompletion } from "../src/protocol/openai/read.ts";
-import { checkSampling } from "../src/protocol/openai/sampling.ts";
-import type { Effect, Parameter } from "../src/protocol/parameter.ts";
-import type { ErrorAnswer } from "../src/protocol/request.ts";
-import type { Field, Fields } from "../src/protocol/validate.ts";
+import { chatFields, completionFields } from "../src/dialects/openai/fields.ts";
+import { type ChatKind, type openaiParameters, parameterOf } from "../src/dialects/openai/parameters.ts";
+import { readChat, readCompletion } from "../src/dialects/openai/read.ts";
+import { checkPrompt } from "../src/generation/limits.ts";
+import { checkSampling } from "../src/generation/sampling.ts";
+import type { Effect, Parameter } from "../src/openapi/parameter.ts";
+import type { ErrorAnswer } from "../src/python/request.ts";
+import type { Field, Fields } from "../src/python/validate.ts";
 import { type DialectTable, dialectRefusal, dialectTables, LIMITS } from "./dialect-tables.ts";
 
 export const FIELDS: Readonly<Record<ChatKind, Fields>> = { chat: chatFields, completions: completionFields };

@@ -95,7 +95,7 @@ const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
   ["engine/ and core/ run", "src/engine/engine.ts", 'import { readFileSync } from "node:fs";'],
   ["no clock and no chance", "src/engine/loop.ts", "const t = performance.now();"],
   ["no clock and no chance", "src/protocol/sse.ts", "setTimeout(drain, 1); // later"],
-  ["no clock and no chance", "src/cli/serve.ts", "const id = crypto.randomUUID();"],
+  ["no clock and no chance", "src/cli/serve/serve.ts", "const id = crypto.randomUUID();"],
   ["the core's schedule", "src/app.ts", "core.schedule(now);"],
   ["a file has at most 400 lines", "src/app.ts", "x\n".repeat(401)],
   ["a file opens with", "src/app.ts", "export const x = 1;"],
@@ -112,19 +112,19 @@ const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
 const good: readonly SourceFile[] = [
   { path: "src/engine/loop.ts", text: '/** Why? */\nimport type { C } from "../core/core.ts";\ncore.schedule(now);' },
   {
-    path: "src/protocol/openai/routes.ts",
+    path: "src/dialects/openai/routes.ts",
     text: '// Why?\nimport { s } from "../sse.ts";\nimport { r } from "../../random.ts";',
   },
   {
     path: "src/core/reader.ts",
     text: '/* Why? */\nimport { Word } from "../../assembly/layout.ts"; // not Bun.file, not performance.now\n',
   },
-  { path: "src/clock.ts", text: "/** Now? */\nexport const now = () => performance.now();" },
+  { path: "src/host/clock.ts", text: "/** Now? */\nexport const now = () => performance.now();" },
   {
     path: "src/app.ts",
     text: '/** Why? */\nimport { e } from "./engine/engine.ts"; // TODO #12: names\nconst url = "http://localhost//x";',
   },
-  { path: "src/cli/load.ts", text: '/** Why? */\nimport { c } from "../load/client.ts";' },
+  { path: "src/cli/load/load.ts", text: '/** Why? */\nimport { c } from "../load/client.ts";' },
   { path: "bench/stream/anchor.c", text: "/* Why? */" },
 ];
 
@@ -157,6 +157,8 @@ test("the README's check can fail", () => {
 
 test("rooms", () => {
   expect(
-    ["src/app.ts", "src/clock.ts", "src/globals.d.ts", "src/protocol/openai/a.ts", "assembly/layout.ts"].map(roomOf),
+    ["src/app.ts", "src/host/clock.ts", "src/globals.d.ts", "src/protocol/openai/a.ts", "assembly/layout.ts"].map(
+      roomOf,
+    ),
   ).toEqual(["app", "clock", "globals", "protocol", "assembly"]);
 });

@@ -1,9 +1,10 @@
 /** How long does the same replay take, again and again in one process? `rounds` and then what `understudy replay` takes; JSON. */
-import { parseFlags } from "../../src/cli/flags.ts";
-import { given } from "../../src/cli/given.ts";
-import { lookup } from "../../src/cli/lookup.ts";
-import { takeReplayOptions } from "../../src/cli/replay-options.ts";
-import { resolveFlags } from "../../src/cli/serve-options.ts";
+
+import { takeReplayOptions } from "../../src/cli/replay/replay-options.ts";
+import { resolveFlags } from "../../src/cli/serve/resolve.ts";
+import { parseFlags } from "../../src/options/flags.ts";
+import { given } from "../../src/options/given.ts";
+import { lookup } from "../../src/options/lookup.ts";
 import { Replay } from "../../src/replay/replay.ts";
 import { openTrace } from "../../src/traces/open.ts";
 import { requests } from "../../src/traces/requests.ts";

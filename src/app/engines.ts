@@ -1,5 +1,5 @@
 /** Which engines does a server have, and who is told what they do? The truth log, the last requests, journals, the step log. */
-import { epochUsOf } from "../clock.ts";
+
 import { adapterPlaces } from "../config/adapter-places.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { TextModel } from "../content/text-model.ts";
@@ -8,9 +8,10 @@ import { Fleet } from "../engine/fleet.ts";
 import { Journal } from "../engine/journal.ts";
 import type { LoopObserver } from "../engine/loop-observer.ts";
 import type { Punctuality } from "../engine/punctuality.ts";
-import type { Marks } from "../marks.ts";
+import type { Marks } from "../front/marks.ts";
+import { epochUsOf } from "../host/clock.ts";
+import { StepLog } from "./step-log.ts";
 import { Ensemble } from "../metrics/triton/ensemble.ts";
-import { StepLog } from "../step-log.ts";
 import { createTruthLog, type TruthLog } from "../truth/log.ts";
 import { observersOf, Recent } from "../truth/recent.ts";
 import { RING } from "../truth/ring.ts";

@@ -1,12 +1,13 @@
 /** How do a server's numbers become pages of metrics? Held copies on this thread, pages from a worker; one page for all processes. */
-import type { Accounts } from "../accounting.ts";
-import { type Clock, epochUsOf } from "../clock.ts";
+
 import type { HttpRoute } from "../config/http-counts.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { Cause } from "../engine/causes.ts";
 import type { Fleet } from "../engine/fleet.ts";
 import type { Snapshot } from "../engine/types.ts";
-import type { Marks } from "../marks.ts";
+import type { Accounts } from "../front/accounting.ts";
+import type { Marks } from "../front/marks.ts";
+import { type Clock, epochUsOf } from "../host/clock.ts";
 import { stuck } from "../metrics/bugs/stuck.ts";
 import { bugs } from "../metrics/bugs/table.ts";
 import { Held, type Source } from "../metrics/held.ts";

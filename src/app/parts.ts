@@ -1,22 +1,23 @@
 /** What does every server have, whatever its role? Core, engines, clock, text, accounts, metrics, truth, and their end. */
-import { Accounts, watched } from "../accounting.ts";
-import { createAlarm } from "../alarm.ts";
-import { type Clock, epochSeconds, WallClock } from "../clock.ts";
+
 import { httpRoutes } from "../config/http-counts.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { LaidDown } from "../content/laid-down.ts";
 import type { NaturalLength } from "../content/output-lengths.ts";
 import type { TextModel } from "../content/text-model.ts";
-import { DueTime } from "../due-time.ts";
 import { Punctuality } from "../engine/punctuality.ts";
 import type { EngineView } from "../engine/types.ts";
-import { HttpAccounts } from "../http-accounts.ts";
-import { type Admin, LiveSettings } from "../live-settings.ts";
-import { Marks, sampleEventLoop, thisHost } from "../marks.ts";
+import { Accounts, watched } from "../front/accounting.ts";
+import type { Accounting, Backend } from "../front/front.ts";
+import { HttpAccounts } from "../front/http-accounts.ts";
+import { type Admin, LiveSettings } from "../front/live-settings.ts";
+import { Marks, sampleEventLoop, thisHost } from "../front/marks.ts";
+import { countedBy } from "../front/served.ts";
+import { createAlarm } from "../host/alarm.ts";
+import { type Clock, epochSeconds, WallClock } from "../host/clock.ts";
+import { DueTime } from "../host/due-time.ts";
+import { type Ids, idsOf, type Random, randomSeed, seeded } from "../host/random.ts";
 import { logStatistics } from "../metrics/log-line.ts";
-import type { Accounting, Backend } from "../protocol/openai/front.ts";
-import { countedBy } from "../protocol/openai/served.ts";
-import { type Ids, idsOf, type Random, randomSeed, seeded } from "../random.ts";
 import { type EngineParts, enginePartsOf } from "./engines.ts";
 import { type Gaps, gapsOf } from "./gaps.ts";
 import { type PageParts, pagePartsOf } from "./pages.ts";

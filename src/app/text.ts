@@ -4,8 +4,8 @@ import type { ServeConfig, WireConfig } from "../config/types.ts";
 import { type LaidDown, laidDown } from "../content/laid-down.ts";
 import { type NaturalLength, naturalLength } from "../content/output-lengths.ts";
 import { builtInText, folderText, type TextModel } from "../content/text-model.ts";
-import type { DueTime } from "../due-time.ts";
-import type { Marks } from "../marks.ts";
+import type { Marks } from "../front/marks.ts";
+import type { DueTime } from "../host/due-time.ts";
 
 /** Files made by the build, beside the sources. */
 const built = (name: string) => Bun.file(new URL(`../../build/${name}`, import.meta.url));

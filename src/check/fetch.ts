@@ -1,5 +1,5 @@
 /** What does a server answer to a scrape? Always something: the page, or in one sentence why there is none. */
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../host/clock.ts";
 
 export interface FetchOptions {
   readonly timeoutS: number;

@@ -1,5 +1,5 @@
 /** Sends a mix to any server with OpenAI's completions, as its clients would, and says what became of it. */
-import { WallClock } from "../clock.ts";
+import { WallClock } from "../host/clock.ts";
 import type { Mix, MixRequest } from "./request-mixes.ts";
 
 export interface SendOptions {

@@ -1,5 +1,5 @@
 /** Which defaults does vLLM 0.33 take from the device? The device is the GPU of the preset. Source: `vllm/engine/arg_utils.py`, API server. */
-import type { Profile } from "./profile.ts";
+import type { Profile } from "./timing/profile.ts";
 
 const GIB = 2 ** 30;
 

@@ -7,7 +7,7 @@
  * same tokens when it is encoded again: a conversation that quotes an answer finds the answer's blocks in the cache.
  */
 
-import { mix } from "../random.ts";
+import { mix } from "../host/random.ts";
 import { type AnswerTables, BLOCK_TOKENS } from "./answers.ts";
 
 /** Words by category; a leading space is added, except to punctuation. */

@@ -1,10 +1,10 @@
 /** The encoder's thread: first message the vocabulary or a model's folder, then prompts; one answer to each, in order. */
-import { DueTime } from "../due-time.ts";
+import { DueTime } from "../host/due-time.ts";
+import { lowerPriority } from "../host/low-priority.ts";
+import { MakingWay } from "../host/making-way.ts";
+import type { Structure } from "../structured/structure.ts";
 import { BpeEncoder } from "./bpe.ts";
-import { lowerPriority } from "./low-priority.ts";
-import { MakingWay } from "./making-way.ts";
 import type { ModelFolder } from "./model-folder.ts";
-import type { Structure } from "./structured/structure.ts";
 import type { TokenIndex } from "./token-ids.ts";
 import type { PromptPart } from "./types.ts";
 
@@ -75,7 +75,7 @@ function take(data: Message): void {
   }
 }
 
-let writers: typeof import("./structured/structure.ts") | undefined;
+let writers: typeof import("../structured/structure.ts") | undefined;
 
 /** What writes is loaded with the first order. */
 function write(order: EncoderOrder): void {
@@ -84,7 +84,7 @@ function write(order: EncoderOrder): void {
     return;
   }
   loading = true;
-  void import("./structured/structure.ts").then((loaded) => {
+  void import("../structured/structure.ts").then((loaded) => {
     writers = loaded;
     loading = false;
     self.postMessage(answer(order, loaded));

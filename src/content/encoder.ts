@@ -6,11 +6,12 @@
  *
  * Short texts cost less than the two messages: once the thread is there and has lent its index, they are encoded here.
  */
+
+import { BrokenStructure } from "../structured/broken.ts";
+import type { Structure } from "../structured/structure.ts";
 import { BpeEncoder } from "./bpe.ts";
 import type { BuiltIn, EncoderOrder, EncoderReply, EncoderRequest, EncoderStart } from "./encoder-worker.ts";
 import type { ModelFolder } from "./model-folder.ts";
-import { BrokenStructure } from "./structured/broken.ts";
-import type { Structure } from "./structured/structure.ts";
 import type { TokenIndex } from "./token-ids.ts";
 import type { Encoder, PromptPart } from "./types.ts";
 

@@ -3,7 +3,7 @@
  * token and counts, as in vLLM 0.33 (`v1/core/sched/utils.py`, check_stop).
  */
 import type { OutputLengths } from "../config/output-lengths.ts";
-import { mix } from "../random.ts";
+import { mix } from "../host/random.ts";
 import { logNormal } from "./answers.ts";
 
 /** The output position (from 1) at which a request with this seed says end-of-sequence. Same seed, same length. */

@@ -16,9 +16,9 @@ import {
   SUBMIT_BLOCKED,
   Word,
 } from "../../assembly/layout.ts";
-import type { Clock } from "../clock.ts";
 import type { EngineConfig } from "../config/types.ts";
 import { startCore } from "../core/core.ts";
+import type { Clock } from "../host/clock.ts";
 import { Adapters } from "./adapters.ts";
 import { Batch } from "./batch.ts";
 import { Boundary } from "./boundary.ts";

@@ -2,10 +2,11 @@
  * Who has arrived but does not wait yet? Requests held back for some time before they enter the queue (request overhead),
  * and those that came after a boundary that is overdue: a late host's step would take them in before they were sent.
  */
-import type { Cancel, Clock } from "../clock.ts";
-import { heldUs } from "../config/timing.ts";
+
+import { heldUs } from "../config/timing/timing.ts";
 import { normal } from "../content/answers.ts";
-import { mix } from "../random.ts";
+import type { Cancel, Clock } from "../host/clock.ts";
+import { mix } from "../host/random.ts";
 import type { LoopObserver } from "./loop-observer.ts";
 import type { Pace } from "./setup.ts";
 

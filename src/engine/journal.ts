@@ -1,6 +1,6 @@
 /**
  * What was the core told last? Every call that changes what it decides, with its input, in memory of a fixed size; the oldest go first.
- * Written per request and per step, never per token. Read once, when an invariant broke (`repeat.ts`, `cli/crash.ts`).
+ * Written per request and per step, never per token. Read once, when an invariant broke (`repeat.ts`, `cli/serve/crash.ts`).
  */
 import { Field, NONE, SLOT_BITS, SLOTS, Status, SUBMIT_HASHED, Submit } from "../../assembly/layout.ts";
 import type { Core } from "../core/core.ts";

@@ -1,6 +1,7 @@
 /** What does an engine take when it is made, and who looks at its steps? */
-import type { Clock } from "../clock.ts";
+
 import type { EngineConfig } from "../config/types.ts";
+import type { Clock } from "../host/clock.ts";
 import type { Journal } from "./journal.ts";
 import type { Lateness } from "./lateness.ts";
 import type { LoopObserver } from "./loop-observer.ts";

@@ -1,7 +1,7 @@
 /** Where do the facts of one engine come from? From the calls of engine and loop, and from the plan's lists in the core. */
 import { Field, SLOTS, Word } from "../../assembly/layout.ts";
-import type { Clock } from "../clock.ts";
 import type { Core } from "../core/core.ts";
+import type { Clock } from "../host/clock.ts";
 import type { CoreRequest } from "./core-request.ts";
 import type { EndingStep, LoopObserver } from "./loop-observer.ts";
 import { type Observer, PREEMPTIONS_MAX, type StepFacts, Trail, WRITTEN_PARTS } from "./observer.ts";

@@ -1,6 +1,5 @@
 /** How does a program schedule requests without a server? The server's own engine, on a clock that the program moves. */
 
-import { type Clock, VirtualClock } from "../clock.ts";
 import { ADAPTERS_MOST } from "../config/core-limits.ts";
 import type { EngineConfig, ServeConfig } from "../config/types.ts";
 import { loadAnswers } from "../content/answers.ts";
@@ -9,7 +8,8 @@ import { HARMONY } from "../content/vocabulary.ts";
 import { Engine as Scheduler } from "../engine/engine.ts";
 import type { Observer } from "../engine/observer.ts";
 import type { EngineSnapshot } from "../engine/types.ts";
-import { type Random, seeded } from "../random.ts";
+import { type Clock, VirtualClock } from "../host/clock.ts";
+import { type Random, seeded } from "../host/random.ts";
 import { type EngineOptions, engineConfig } from "./options.ts";
 import { LiveRun, type Run, type RunListener, type RunRequest } from "./run.ts";
 

@@ -1,7 +1,8 @@
 /** `import … from "llm-understudy"`: the public face, as Node gets it. */
-export { type Cancel, type Clock, VirtualClock, WallClock } from "../clock.ts";
+
 export type { EngineConfig } from "../config/types.ts";
 export type { EngineSnapshot, HistogramName, HistogramSnapshot } from "../engine/types.ts";
+export { type Cancel, type Clock, VirtualClock, WallClock } from "../host/clock.ts";
 export { Engine, type EngineParts, type Step } from "./engine.ts";
 export type { EngineOptions } from "./options.ts";
 export { createEngine } from "./package-files.ts";

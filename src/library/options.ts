@@ -2,11 +2,12 @@
  * How are options said in code? As the flags of `understudy serve`, in camel case: `--max-num-seqs 8` is `maxNumSeqs: 8`.
  * What each takes, and its default, is said by the flags' own table.
  */
-import type { Given } from "../cli/given.ts";
-import type { Option } from "../cli/option.ts";
-import { type OptionName, serveOptions, type Values } from "../cli/options.ts";
-import { serveConfig } from "../cli/serve-config.ts";
+
 import type { ServeConfig } from "../config/types.ts";
+import type { Given } from "../options/given.ts";
+import type { Option } from "../options/option.ts";
+import { serveConfig } from "../options/serve-config.ts";
+import { type OptionName, serveOptions, type Values } from "../options/serve-options.ts";
 
 const ENGINE = [
   "max-model-len",

@@ -3,7 +3,7 @@
  * stacks name the core's functions; Bun's do not. Exit codes: 70 it broke again, 0 it did not, 2 no such file.
  */
 import { readFileSync } from "node:fs";
-import { readCrash, repeatCrash } from "../cli/crash.ts";
+import { readCrash, repeatCrash } from "../cli/serve/crash.ts";
 import { loadAnswers } from "../content/answers.ts";
 import { packageFile } from "./package-files.ts";
 

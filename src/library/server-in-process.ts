@@ -1,5 +1,5 @@
 /** A server in this process: Bun only. */
-import { refusalOf } from "../cli/serve.ts";
+import { refusalOf } from "../cli/serve/serve.ts";
 import { whyNotShown } from "../metrics/bugs/shown.ts";
 import { createApp } from "../roles/create-app.ts";
 import { unwritable } from "../truth/log.ts";

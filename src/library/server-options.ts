@@ -2,13 +2,14 @@
  * What may a program say of its server? The flags of `understudy serve` in camel case; with `compat` also those of the other
  * stand-in, read as that command reads them.
  */
-import { KEYS, type KeyName } from "../cli/compat/llm-d-keys.ts";
-import { LiveOptions } from "../cli/live-options.ts";
-import type { Option } from "../cli/option.ts";
-import { type OptionName, serveOptions } from "../cli/options.ts";
-import { resolveServeConfig } from "../cli/serve-options.ts";
+
+import { LiveOptions } from "../cli/serve/live-options.ts";
+import { resolveServeConfig } from "../cli/serve/resolve.ts";
+import { KEYS, type KeyName } from "../compat/llm-d-keys.ts";
 import type { ServeConfig } from "../config/types.ts";
-import type { Admin } from "../live-settings.ts";
+import type { Admin } from "../front/live-settings.ts";
+import type { Option } from "../options/option.ts";
+import { type OptionName, serveOptions } from "../options/serve-options.ts";
 import { type CamelCase, camelCase, dashed, type Named, resolve, textsOf } from "./options.ts";
 
 const NO_LOG = "a server of the library writes no log";

@@ -1,7 +1,7 @@
 /** `understudy load` without a terminal and files: asks the server, warms up, measures, and makes the result. */
-import type { Cancel, Clock } from "../clock.ts";
-import { epochSeconds } from "../clock.ts";
-import { randomHex } from "../random.ts";
+import type { Cancel, Clock } from "../host/clock.ts";
+import { epochSeconds } from "../host/clock.ts";
+import { randomHex } from "../host/random.ts";
 import type { Result } from "../report/result.ts";
 import { TraceError } from "../traces/trace.ts";
 import type { Dialect } from "./answer.ts";

@@ -1,5 +1,5 @@
 /** What did the server say of itself before, during and after the run? Scrapes of its Prometheus page. */
-import type { Cancel, Clock } from "../clock.ts";
+import type { Cancel, Clock } from "../host/clock.ts";
 import type { ServerMoment, UnderstudyPart } from "../report/result.ts";
 import { type FetchOptions, fetched } from "./server.ts";
 

@@ -1,5 +1,5 @@
 /** What does the server say of itself before anything is measured? Its models, and how it counts tokens. */
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../host/clock.ts";
 import { TraceError } from "../traces/trace.ts";
 import type { Dialect } from "./answer.ts";
 import type { Count } from "./datasets/index.ts";

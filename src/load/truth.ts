@@ -2,7 +2,7 @@
  * How wrong were our own numbers? Understudy says what each request really experienced (docs/truth-log.md): asked while it
  * runs, or read from its truth log, joined by `X-Request-Id`. Durations are compared, so no clocks are.
  */
-import type { Cancel, Clock } from "../clock.ts";
+import type { Cancel, Clock } from "../host/clock.ts";
 import { distributionOf } from "../report/distribution.ts";
 import type { UnderstudyPart } from "../report/result.ts";
 import { TraceFile } from "../traces/lines.ts";

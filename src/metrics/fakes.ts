@@ -1,6 +1,7 @@
 /** How does a table look with `--fake-metrics`? The families that it names show what it says, all others what is so. */
-import { epochSeconds } from "../clock.ts";
+
 import { type FakeMetrics, waveAt } from "../config/fake-metrics.ts";
+import { epochSeconds } from "../host/clock.ts";
 import type { Identity } from "./identity.ts";
 import type { Row } from "./table.ts";
 import type { Sample } from "./text.ts";

@@ -2,8 +2,9 @@
  * What does the log say every ten seconds? One line per engine, as vLLM 0.33 `v1/metrics/loggers.py`,
  * `LoggingStatLogger.log`. What one interval must remember for the next is handed from call to call.
  */
-import type { Clock } from "../clock.ts";
+
 import type { EngineSnapshot, Snapshot } from "../engine/types.ts";
+import type { Clock } from "../host/clock.ts";
 
 /** vLLM logs its statistics so often (VLLM_LOG_STATS_INTERVAL). */
 const STATS_INTERVAL_S = 10;

@@ -2,14 +2,15 @@
  * What happens when a trace meets the engine on a clock of its own? Requests are submitted at their times, or as others
  * end, and time jumps from one event to the next. The engine and its loop are those of the server.
  */
-import { Accounts } from "../accounting.ts";
-import { VirtualClock } from "../clock.ts";
+
 import type { HttpRoute } from "../config/http-counts.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { Observer } from "../engine/observer.ts";
 import type { Passages } from "../engine/passage.ts";
 import { type EngineSnapshot, Finish } from "../engine/types.ts";
-import { HttpAccounts } from "../http-accounts.ts";
+import { Accounts } from "../front/accounting.ts";
+import { HttpAccounts } from "../front/http-accounts.ts";
+import { VirtualClock } from "../host/clock.ts";
 import type { Pace, TraceRequest } from "../traces/trace.ts";
 import { type ClientOptions, PATIENT } from "./clients.ts";
 import { Fleet } from "./fleet.ts";

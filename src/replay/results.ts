@@ -1,5 +1,5 @@
 /** What came out of a replay? Plain numbers, a pure function of trace, seed and options: no wall clock. */
-import { timingText } from "../config/timing-text.ts";
+import { timingText } from "../config/timing/timing-text.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { EngineSnapshot, HistogramName } from "../engine/types.ts";
 import { type Spread, spreadOf } from "./percentiles.ts";

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { parseOutputLengths } from "../../src/config/output-lengths.ts";
 import { naturalLength } from "../../src/content/output-lengths.ts";
-import { seeded } from "../../src/random.ts";
+import { seeded } from "../../src/host/random.ts";
 import { type Server, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);

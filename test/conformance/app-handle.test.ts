@@ -1,8 +1,8 @@
 /** Does `app.handle(request)` answer every route as a client on the socket gets it answered, streams included? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { resolveServeConfig } from "../../src/cli/serve-options.ts";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
+import { DEV_METHODS, DOCS_METHODS, METHODS } from "../../src/front/served.ts";
 import { METRICS_METHODS } from "../../src/metrics/route.ts";
-import { DEV_METHODS, DOCS_METHODS, METHODS } from "../../src/protocol/openai/served.ts";
 import { type App, createApp } from "../../src/roles/create-app.ts";
 import { TRUTH_METHODS } from "../../src/truth/routes.ts";
 

@@ -5,12 +5,12 @@
 
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
-import * as errors from "../../src/protocol/errors.ts";
-import { chatStreamError, completionStreamError } from "../../src/protocol/openai/chunks.ts";
-import { checkPrompt, checkPromptText, truncatePrompt } from "../../src/protocol/openai/limits.ts";
-import { readChat, readCompletion } from "../../src/protocol/openai/read.ts";
-import { checkDataParallelRank, checkSampling } from "../../src/protocol/openai/sampling.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../src/protocol/request.ts";
+import { chatStreamError, completionStreamError } from "../../src/dialects/openai/chunks.ts";
+import { readChat, readCompletion } from "../../src/dialects/openai/read.ts";
+import { checkPrompt, checkPromptText, truncatePrompt } from "../../src/generation/limits.ts";
+import { checkDataParallelRank, checkSampling } from "../../src/generation/sampling.ts";
+import * as errors from "../../src/python/errors.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../src/python/request.ts";
 
 interface Recorded {
   readonly request: {

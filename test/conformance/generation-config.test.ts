@@ -1,6 +1,6 @@
 /** Which sampling defaults does `--override-generation-config` give, and do requests that say otherwise have their way? */
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { resolveServeConfig } from "../../src/cli/serve-options.ts";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { samplingDefaults } from "../../src/config/sampling-defaults.ts";
 import { eventually, type Server, serve } from "../server.ts";
 

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readlinkSync } from "node:fs";
-import { resolveServeConfig } from "../../src/cli/serve-options.ts";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import type { Outcome } from "../../src/engine/types.ts";
 import { type App, createApp } from "../../src/roles/create-app.ts";
 import { eventually } from "../server.ts";

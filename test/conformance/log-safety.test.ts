@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import fc from "fast-check";
-import { resolveServeConfig } from "../../src/cli/serve-options.ts";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { type App, createApp } from "../../src/roles/create-app.ts";
 
 setDefaultTimeout(60_000);

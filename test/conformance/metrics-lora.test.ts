@@ -1,6 +1,6 @@
 /** Does vllm:lora_requests_info say who runs, and is it there only with --enable-lora? */
 import { expect, test } from "bun:test";
-import { resolveServeConfig } from "../../src/cli/serve-options.ts";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { eventually, serve } from "../server.ts";
 
 const page = async (url: string) => (await (await fetch(`${url}/metrics/vllm`)).text()).split("\n");

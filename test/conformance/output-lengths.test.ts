@@ -7,7 +7,7 @@ import { DEFAULT_OUTPUT_LENGTHS, type OutputLengths } from "../../src/config/out
 import { naturalLength } from "../../src/content/output-lengths.ts";
 import { thinkingLength } from "../../src/content/thinking.ts";
 import { HARMONY } from "../../src/content/vocabulary.ts";
-import { seeded } from "../../src/random.ts";
+import { seeded } from "../../src/host/random.ts";
 import { type Server, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);

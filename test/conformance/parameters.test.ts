@@ -4,8 +4,8 @@
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { FIELDS, namesOf, PATHS, PLAIN, parametersPage, refusalOf } from "../../scripts/parameters-table.ts";
-import { type ChatKind, type openaiParameters, parameterOf } from "../../src/protocol/openai/parameters.ts";
-import type { Parameter } from "../../src/protocol/parameter.ts";
+import { type ChatKind, type openaiParameters, parameterOf } from "../../src/dialects/openai/parameters.ts";
+import type { Parameter } from "../../src/openapi/parameter.ts";
 import { type Server, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);

@@ -3,7 +3,7 @@
  * It finds ends as vLLM's scheduler does (`v1/core/sched/utils.py`, check_stop).
  */
 import { Finish, type Generation, type Receiver, type Refusal, type Submission } from "../../src/engine/types.ts";
-import type { Backend, Candidates } from "../../src/protocol/openai/front.ts";
+import type { Backend, Candidates } from "../../src/front/front.ts";
 
 export interface Script {
   readonly sequences: readonly {

@@ -5,12 +5,12 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Elysia } from "elysia";
-import { readLoraModules } from "../../src/cli/lora-modules.ts";
 import type { ServeConfig } from "../../src/config/types.ts";
 import { renderChat } from "../../src/content/chat-template.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
+import { openai } from "../../src/dialects/openai/routes.ts";
 import type { Outcome } from "../../src/engine/types.ts";
-import { openai } from "../../src/protocol/openai/routes.ts";
+import { readLoraModules } from "../../src/options/lora-modules.ts";
 import { exchange, type RawRequest, type RawResponse } from "./raw-client.ts";
 import { type Script, ScriptedEngine, scriptedLogprobs } from "./scripted-engine.ts";
 

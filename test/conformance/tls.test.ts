@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import tls from "node:tls";
 import OpenAI from "openai";
-import { resolveServeConfig } from "../../src/cli/serve-options.ts";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { eventually, type Server, serve } from "../server.ts";
 import { posted } from "./raw-socket.ts";
 

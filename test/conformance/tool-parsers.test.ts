@@ -6,9 +6,9 @@ import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import type { ToolParserName } from "../../src/config/parsers.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
-import type { Delta, ToolUse } from "../../src/protocol/output.ts";
-import { OutputParser } from "../../src/protocol/output-parser.ts";
-import { toolParserKind } from "../../src/protocol/tool-parsers.ts";
+import type { Delta, ToolUse } from "../../src/parsers/output.ts";
+import { OutputParser } from "../../src/parsers/output-parser.ts";
+import { toolParserKind } from "../../src/parsers/tool-parsers.ts";
 
 interface Recorded {
   readonly parser: ToolParserName;

@@ -3,10 +3,10 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { optionsMarkdown } from "../../src/cli/help.ts";
-import { takeLoadArguments } from "../../src/cli/load-args.ts";
-import { loadAliases, loadHelp, loadOptions } from "../../src/cli/load-options.ts";
-import { settingsOf } from "../../src/cli/load-settings.ts";
+import { takeLoadArguments } from "../../src/cli/load/load-args.ts";
+import { loadAliases, loadHelp, loadOptions } from "../../src/cli/load/load-options.ts";
+import { settingsOf } from "../../src/cli/load/load-settings.ts";
+import { optionsMarkdown } from "../../src/options/help.ts";
 import { type Server, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);

@@ -3,7 +3,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Pause, Reason } from "../../assembly/layout.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
-import { mix } from "../../src/random.ts";
+import { mix } from "../../src/host/random.ts";
 import { builds, EOS, type Given, Pair } from "./pair.ts";
 
 setDefaultTimeout(120_000);

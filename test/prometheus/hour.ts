@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { seeded } from "../../src/random.ts";
+import { seeded } from "../../src/host/random.ts";
 import { deploy, Prometheus, promtool, run } from "./prometheus.ts";
 
 const main = new URL("../../src/main.ts", import.meta.url).pathname;

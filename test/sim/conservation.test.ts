@@ -5,7 +5,7 @@ import { Total } from "../../assembly/layout.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import type { Core } from "../../src/core/core.ts";
 import { Finish } from "../../src/engine/types.ts";
-import { seeded } from "../../src/random.ts";
+import { seeded } from "../../src/host/random.ts";
 import { anyConfig, anyLife, type Life, live, run } from "./history.ts";
 import { answerOf, configOf, type Heard, promptOf, release, times, totalsOf, World, watchPlans } from "./world.ts";
 

@@ -3,13 +3,13 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Crash, readCrash, repeatCrash } from "../../src/cli/crash.ts";
-import { VirtualClock } from "../../src/clock.ts";
+import { type Crash, readCrash, repeatCrash } from "../../src/cli/serve/crash.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { CALLS, Journal, type JournalText } from "../../src/engine/journal.ts";
 import { repeat } from "../../src/engine/repeat.ts";
 import type { Generation, Submission } from "../../src/engine/types.ts";
-import { seeded } from "../../src/random.ts";
+import { VirtualClock } from "../../src/host/clock.ts";
+import { seeded } from "../../src/host/random.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf, release } from "./world.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-crash-"));
@@ -103,7 +103,7 @@ describe("the journal", () => {
 /** A server that makes a request without room for a token, on its third step or its third request: a bug that no client can cause. */
 const buggy = (where: "plan" | "add") => `
   import { Batch } from ${JSON.stringify(`${root}src/engine/batch.ts`)};
-  import { run } from ${JSON.stringify(`${root}src/cli/serve.ts`)};
+  import { run } from ${JSON.stringify(`${root}src/cli/serve/serve.ts`)};
   const { ${where}: real, add } = Batch.prototype;
   let calls = 0;
   const nothing = { prompt: [1], promptTokens: 1, maxTokens: 0, minTokens: 0, eosAt: 0, stopTokenIds: [], seed: 0, priority: 0,

@@ -15,7 +15,7 @@ import fc from "fast-check";
 import { NONE, Total, Word } from "../../assembly/layout.ts";
 import type { Core } from "../../src/core/core.ts";
 import { Finish } from "../../src/engine/types.ts";
-import { seeded } from "../../src/random.ts";
+import { seeded } from "../../src/host/random.ts";
 import { anyConfig, anyLife, run } from "./history.ts";
 import { answerOf, configOf, promptOf, release, times, totalsOf, World, watchPlans } from "./world.ts";
 

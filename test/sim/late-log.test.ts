@@ -6,7 +6,7 @@ import { Engine } from "../../src/engine/engine.ts";
 import { LATE_LOG_US, LateLog } from "../../src/engine/late-log.ts";
 import { Lateness } from "../../src/engine/lateness.ts";
 import { Punctuality } from "../../src/engine/punctuality.ts";
-import { seeded } from "../../src/random.ts";
+import { seeded } from "../../src/host/random.ts";
 import { LateClock } from "./late-clock.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf, times } from "./world.ts";
 

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { LATE_US } from "../../src/engine/causes.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import { seeded } from "../../src/random.ts";
+import { seeded } from "../../src/host/random.ts";
 import { LateClock } from "./late-clock.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf, times } from "./world.ts";
 

@@ -1,14 +1,14 @@
 /** How do steps stray from their formula? The core's draws against the same in plain TypeScript, their moments, pauses, speed. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { VirtualClock } from "../../src/clock.ts";
-import { findPreset } from "../../src/config/presets.ts";
-import { faster, stepUs } from "../../src/config/timing.ts";
+import { findPreset } from "../../src/config/timing/presets.ts";
+import { faster, stepUs } from "../../src/config/timing/timing.ts";
 import type { EngineConfig, StepNoise, Timing } from "../../src/config/types.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { Fleet } from "../../src/engine/fleet.ts";
 import { Journal } from "../../src/engine/journal.ts";
 import { repeat } from "../../src/engine/repeat.ts";
+import { VirtualClock } from "../../src/host/clock.ts";
 import { configOf, debug, EOS, generationOf, promptOf, release, times, World, watchPlans } from "./world.ts";
 
 setDefaultTimeout(60_000);

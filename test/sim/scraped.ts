@@ -2,9 +2,9 @@
 import fc from "fast-check";
 import type { Scrape } from "../../src/check/index.ts";
 import type { BugName, FixName, ServeConfig } from "../../src/config/types.ts";
+import { seeded } from "../../src/host/random.ts";
 import { engineConfig } from "../../src/library/options.ts";
 import { Ensemble } from "../../src/metrics/triton/ensemble.ts";
-import { seeded } from "../../src/random.ts";
 import type { ClientOptions } from "../../src/replay/clients.ts";
 import { Pages } from "../../src/replay/page.ts";
 import { type Counts, Replay } from "../../src/replay/replay.ts";

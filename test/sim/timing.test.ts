@@ -1,9 +1,9 @@
 /** When do tokens come? Exact to the microsecond: idle engines, arrivals in mid-step, and each step against the formula. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { parseTiming } from "../../src/config/parse-timing.ts";
-import { presetNames } from "../../src/config/presets.ts";
-import { stepUs } from "../../src/config/timing.ts";
+import { parseTiming } from "../../src/config/timing/parse-timing.ts";
+import { presetNames } from "../../src/config/timing/presets.ts";
+import { stepUs } from "../../src/config/timing/timing.ts";
 import type { Timing } from "../../src/config/types.ts";
 import { configOf, promptOf, times, World, watchPlans } from "./world.ts";
 

@@ -5,11 +5,11 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { checkScrapes } from "../../src/check/index.ts";
-import { VirtualClock } from "../../src/clock.ts";
 import { histogramBounds, LOOP_BOUNDS } from "../../src/config/buckets.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { Finish, type Generation } from "../../src/engine/types.ts";
+import { VirtualClock } from "../../src/host/clock.ts";
 import { refreshesOf } from "../../src/metrics/dialects.ts";
 import { Held, heldReader } from "../../src/metrics/held.ts";
 import type { Identity } from "../../src/metrics/identity.ts";

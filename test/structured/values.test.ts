@@ -4,11 +4,11 @@ import Ajv from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import fc from "fast-check";
 import { parseToolHabits } from "../../src/config/tool-habits.ts";
-import { Draws } from "../../src/content/structured/draws.ts";
-import { jsonText } from "../../src/content/structured/json-text.ts";
-import { Pattern } from "../../src/content/structured/pattern.ts";
-import type { Schema } from "../../src/content/structured/schema.ts";
-import { Values } from "../../src/content/structured/values.ts";
+import { Draws } from "../../src/structured/draws.ts";
+import { jsonText } from "../../src/structured/json-text.ts";
+import { Pattern } from "../../src/structured/pattern.ts";
+import type { Schema } from "../../src/structured/schema.ts";
+import { Values } from "../../src/structured/values.ts";
 import { figure, sized } from "../size.ts";
 import { schemas } from "./schemas.ts";
 

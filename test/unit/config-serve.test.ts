@@ -1,12 +1,12 @@
 /** What does `understudy serve` make of its command line, the environment and a file, and what does it refuse? */
 import { expect, test } from "bun:test";
-import { optionsMarkdown, serveHelp } from "../../src/cli/help.ts";
-import { ignoredOptions, shortFlags } from "../../src/cli/ignored-flags.ts";
-import { serveOptions } from "../../src/cli/options.ts";
-import { resolveServeConfig } from "../../src/cli/serve-options.ts";
-import { presetNames } from "../../src/config/presets.ts";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
+import { presetNames } from "../../src/config/timing/presets.ts";
 import { DEFAULT_TRITON_METRICS } from "../../src/config/triton-metrics.ts";
 import type { EngineConfig, ServeConfig } from "../../src/config/types.ts";
+import { optionsMarkdown, serveHelp } from "../../src/options/help.ts";
+import { ignoredOptions, shortFlags } from "../../src/options/ignored-flags.ts";
+import { serveOptions } from "../../src/options/serve-options.ts";
 
 type Env = Record<string, string>;
 

@@ -1,8 +1,8 @@
 /** What is looked at of a constraint on the loop's thread: its size and how deep it nests, and never more of it than is taken. */
 import { expect, test } from "bun:test";
-import { constraintError } from "../../src/protocol/openai/constraints.ts";
-import { readChat } from "../../src/protocol/openai/read.ts";
-import type { PythonValue } from "../../src/protocol/python-value.ts";
+import { readChat } from "../../src/dialects/openai/read.ts";
+import { constraintError } from "../../src/generation/constraints.ts";
+import type { PythonValue } from "../../src/python/value.ts";
 import { LIMITS } from "../limits.ts";
 
 const properties = Object.fromEntries(

@@ -7,7 +7,7 @@ import { BpeEncoder } from "../../src/content/bpe.ts";
 import { renderChat, TOKENS_PER_GENERATION_PROMPT, TOKENS_PER_MESSAGE } from "../../src/content/chat-template.ts";
 import { Detokenizer } from "../../src/content/detokenizer.ts";
 import { HARMONY, loadVocabulary, vocabularyOf } from "../../src/content/vocabulary.ts";
-import { mix } from "../../src/random.ts";
+import { mix } from "../../src/host/random.ts";
 
 const built = (name: string) => new Uint8Array(readFileSync(new URL(`../../build/${name}`, import.meta.url)));
 const file = built("vocabulary.bin");

@@ -1,7 +1,7 @@
 /** Do metrics show what `--fake-metrics` says, in the families that it names and in no other, and is all else refused? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { resolveServeConfig } from "../../src/cli/serve-options.ts";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { type FakeMetrics, parseFakeMetrics, waveAt } from "../../src/config/fake-metrics.ts";
 import { pages } from "../../src/metrics/page.ts";
 import { parseExposition } from "./metrics-parse.ts";

@@ -1,7 +1,7 @@
 /** Is garbage collected when much has gathered, or when nothing comes any more? */
 import { expect, test } from "bun:test";
-import { VirtualClock } from "../../src/clock.ts";
-import { Garbage, SpareTime } from "../../src/spare-time.ts";
+import { VirtualClock } from "../../src/host/clock.ts";
+import { Garbage, SpareTime } from "../../src/host/spare-time.ts";
 
 const MIB = 2 ** 20;
 const SECOND_US = 1_000_000;

@@ -1,7 +1,7 @@
 /** What do --custom-histogram-buckets and --kv-cache-dtype change of what metrics show, and what is refused? */
 import { expect, test } from "bun:test";
 import { checkScrapes } from "../../src/check/index.ts";
-import { resolveServeConfig } from "../../src/cli/serve-options.ts";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { createServer } from "../../src/library/bun.ts";
 
 const resolve = (...argv: string[]) => resolveServeConfig(argv, {}, () => "");

@@ -1,9 +1,9 @@
 /** Do the same bytes leave a connection whatever the kernel takes at a time, and is everybody told of its end once? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { Connection, type House, type Socket } from "../../src/protocol/http1/connection.ts";
-import type { Exchange } from "../../src/protocol/http1/exchange.ts";
-import type { SocketStream } from "../../src/protocol/http1/stream.ts";
+import { Connection, type House, type Socket } from "../../src/http/socket/connection.ts";
+import type { Exchange } from "../../src/http/socket/exchange.ts";
+import type { SocketStream } from "../../src/http/socket/stream.ts";
 
 /** A socket whose kernel has room for as many bytes as it is given. */
 class Kernel implements Socket {

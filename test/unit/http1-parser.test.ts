@@ -1,9 +1,9 @@
 /** Do the bytes of a connection give the same requests however they are cut, and does nothing that is sent break the parser? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { Fields } from "../../src/protocol/http1/fields.ts";
-import { KnownHeads } from "../../src/protocol/http1/known-heads.ts";
-import { Fed, Parser, type ParserEvents } from "../../src/protocol/http1/parser.ts";
+import { Fields } from "../../src/http/socket/fields.ts";
+import { KnownHeads } from "../../src/http/socket/known-heads.ts";
+import { Fed, Parser, type ParserEvents } from "../../src/http/socket/parser.ts";
 
 const HEAD_BYTES = 2000;
 

@@ -1,8 +1,8 @@
 /** How long does a prompt that was computed elsewhere take to come? `--kv-transfer-time`. */
 import { expect, test } from "bun:test";
-import { resolveServeConfig } from "../../src/cli/serve-options.ts";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import type { KvTransferTime, ServeConfig } from "../../src/config/types.ts";
-import { Transfers } from "../../src/protocol/openai/kv-transfer.ts";
+import { Transfers } from "../../src/generation/kv-transfer.ts";
 
 const REMOTE = { remotePrefill: true, remoteDecode: false };
 

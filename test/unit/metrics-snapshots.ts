@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { histogramBounds, LOOP_BOUNDS } from "../../src/config/buckets.ts";
 import { ALL_SECONDS, HTTP_WIDTH, HttpWord, NO_HANDLER } from "../../src/config/http-counts.ts";
 import { CURRENT } from "../../src/config/metrics-profiles.ts";
-import { DEFAULT_PRESET } from "../../src/config/presets.ts";
+import { DEFAULT_PRESET } from "../../src/config/timing/presets.ts";
 import { DEFAULT_TRITON_METRICS } from "../../src/config/triton-metrics.ts";
 import { ENGINE_NAMES, FRONT_NAMES, LOOP_HISTOGRAMS, LOOP_NAMES, OUTCOMES } from "../../src/engine/numbers.ts";
 import type { EngineSnapshot, HistogramName, HistogramSnapshot, Snapshot } from "../../src/engine/types.ts";

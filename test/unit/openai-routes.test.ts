@@ -2,16 +2,16 @@
 import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
 import { Elysia } from "elysia";
-import { WallClock } from "../../src/clock.ts";
 import { DOOR } from "../../src/config/door.ts";
 import type { ServeConfig } from "../../src/config/types.ts";
 import { renderChat } from "../../src/content/chat-template.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
+import { openai } from "../../src/dialects/openai/routes.ts";
 import { Finish, type Generation, type Outcome, type Receiver } from "../../src/engine/types.ts";
-import { hotRoutes } from "../../src/protocol/http1/hot.ts";
-import { HttpServer } from "../../src/protocol/http1/server.ts";
-import { type Access, accessLine } from "../../src/protocol/openai/front.ts";
-import { openai } from "../../src/protocol/openai/routes.ts";
+import { type Access, accessLine } from "../../src/front/front.ts";
+import { WallClock } from "../../src/host/clock.ts";
+import { hotRoutes } from "../../src/http/socket/hot.ts";
+import { HttpServer } from "../../src/http/socket/server.ts";
 
 const vocabulary = vocabularyOf(
   Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),

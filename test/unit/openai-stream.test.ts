@@ -1,18 +1,18 @@
 /** What does a stream do when its client is slow, leaves, or one of its choices fails? No sockets: the sink is a list. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { CollectedAnswer } from "../../src/answer/collect.ts";
+import type { AnswerContext } from "../../src/answer/context.ts";
+import type { Form } from "../../src/answer/form.ts";
+import { HeldIds } from "../../src/answer/held-ids.ts";
+import { StreamedAnswer } from "../../src/answer/stream.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
+import { MessagesForm } from "../../src/dialects/anthropic/form.ts";
+import { ChatForm, CompletionForm } from "../../src/dialects/openai/form.ts";
 import { Finish, type Outcome } from "../../src/engine/types.ts";
-import { MessagesForm } from "../../src/protocol/anthropic/form.ts";
-import type { Form } from "../../src/protocol/form.ts";
-import type { AnswerContext } from "../../src/protocol/openai/answer-context.ts";
-import { CollectedAnswer } from "../../src/protocol/openai/collect.ts";
-import { ChatForm, CompletionForm } from "../../src/protocol/openai/form.ts";
-import { HeldIds } from "../../src/protocol/openai/held-ids.ts";
-import { Logprobs, seededLogprobs } from "../../src/protocol/openai/logprobs.ts";
-import type { OutputOptions } from "../../src/protocol/openai/output-options.ts";
-import { StreamedAnswer } from "../../src/protocol/openai/stream.ts";
-import type { EventSink } from "../../src/protocol/sink.ts";
+import { Logprobs, seededLogprobs } from "../../src/generation/logprobs.ts";
+import type { OutputOptions } from "../../src/generation/output-options.ts";
+import type { EventSink } from "../../src/http/sink.ts";
 
 const encoder = new TextEncoder();
 /** Ids 0 to 255 are bytes, 256 is a special token, 257 ends. */

@@ -2,10 +2,10 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { dialectTables } from "../../scripts/dialect-tables.ts";
-import type { AnswerContext } from "../../src/protocol/openai/answer-context.ts";
-import { chatPieces, completionPieces, readChat, readCompletion } from "../../src/protocol/openai/read.ts";
-import { inTurns, type Pieces } from "../../src/protocol/pieces.ts";
-import { parsePython, plainPieces, pythonPieces } from "../../src/protocol/python-json.ts";
+import type { AnswerContext } from "../../src/answer/context.ts";
+import { chatPieces, completionPieces, readChat, readCompletion } from "../../src/dialects/openai/read.ts";
+import { parsePython, plainPieces, pythonPieces } from "../../src/python/json.ts";
+import { inTurns, type Pieces } from "../../src/python/pieces.ts";
 import { LIMITS } from "../limits.ts";
 
 const JSON_TYPE = "application/json";

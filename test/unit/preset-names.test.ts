@@ -1,9 +1,9 @@
 /** Which preset does a model's name choose, and is that said at the start? */
 import { expect, test } from "bun:test";
-import { describe as banner } from "../../src/cli/banner.ts";
-import { resolveServeConfig } from "../../src/cli/serve-options.ts";
+import { describe as banner } from "../../src/cli/serve/banner.ts";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { models } from "../../src/config/models.ts";
-import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../../src/config/presets.ts";
+import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../../src/config/timing/presets.ts";
 
 function accepted(line: string) {
   const resolved = resolveServeConfig(line.split(" ").filter(Boolean), {}, () => "");

@@ -1,10 +1,10 @@
 /** Does our JSON parser read what CPython reads, fail where it fails, and print what it prints? Tables made by CPython 3.11. */
 
 import { describe, expect, test } from "bun:test";
-import { decodeBody } from "../../src/protocol/body-text.ts";
-import { MAX_DEPTH, PythonJsonError, PythonJsonFailure, parsePython, tooDeep } from "../../src/protocol/python-json.ts";
-import { repr } from "../../src/protocol/python-repr.ts";
-import { codePoints } from "../../src/protocol/python-value.ts";
+import { decodeBody } from "../../src/python/body-text.ts";
+import { MAX_DEPTH, PythonJsonError, PythonJsonFailure, parsePython, tooDeep } from "../../src/python/json.ts";
+import { repr } from "../../src/python/repr.ts";
+import { codePoints } from "../../src/python/value.ts";
 
 /** Document, and `repr(json.loads(document))`. */
 const READ: readonly (readonly [string, string])[] = [

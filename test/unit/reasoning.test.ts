@@ -4,9 +4,9 @@ import fc from "fast-check";
 import { loadAnswers } from "../../src/content/answers.ts";
 import { ThinkingAnswer, thinkingLength } from "../../src/content/thinking.ts";
 import { loadThinkingVocabulary, loadVocabulary, vocabularyOf } from "../../src/content/vocabulary.ts";
-import { AnswerParser } from "../../src/protocol/answer-parser.ts";
-import { thoughtfulAnswer } from "../../src/protocol/openai/thinking.ts";
-import { reasoningSetup, thinkingIsOver } from "../../src/protocol/reasoning.ts";
+import { thoughtfulAnswer } from "../../src/generation/thinking.ts";
+import { AnswerParser } from "../../src/parsers/answer-parser.ts";
+import { reasoningSetup, thinkingIsOver } from "../../src/parsers/reasoning.ts";
 
 const utf8 = new TextEncoder();
 const TOKENS = ["</s>", "<think>", "</think>", "<tool_call>", "<|im_start|>", "One", " two", "<", "\n", "é", "a < b"];

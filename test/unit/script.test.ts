@@ -12,8 +12,8 @@ import {
   type Sequence,
 } from "../../src/content/script.ts";
 import { Finish } from "../../src/engine/types.ts";
-import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../src/protocol/openai/play.ts";
-import type { Repetition } from "../../src/protocol/request.ts";
+import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../src/orders/play.ts";
+import type { Repetition } from "../../src/python/request.ts";
 
 const FULL = {
   sequences: [{ steps: [[5], [6, 7]], finish: "error", minus_infinity_at: [1] }, { steps: [] }],

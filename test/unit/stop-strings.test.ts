@@ -1,7 +1,7 @@
 /** Are stop strings found, and text held back, as a plain reading of vLLM's rules over the whole text does it? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { StopStrings } from "../../src/protocol/openai/stop-strings.ts";
+import { StopStrings } from "../../src/answer/stop-strings.ts";
 
 /** The rules over code points, with all the text kept: `v1/engine/detokenizer.py` of vLLM 0.33. */
 class Model {

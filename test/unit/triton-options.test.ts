@@ -1,6 +1,6 @@
 /** Do Triton's options read as tritonserver reads them, its errors included? */
 import { describe, expect, test } from "bun:test";
-import { resolveServeConfig } from "../../src/cli/serve-options.ts";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { DEFAULT_TRITON_METRICS, parseMetricsConfig, readTritonBoolean } from "../../src/config/triton-metrics.ts";
 
 const resolve = (line: string) => resolveServeConfig(line.split(" ").filter(Boolean), {}, () => "");

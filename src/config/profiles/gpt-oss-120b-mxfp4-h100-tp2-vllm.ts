@@ -6,7 +6,7 @@
  * KV: half of the layers use a 128-token window: a hybrid allocator needs about half of bytes_per_token at long context.
  * Request overhead: of 0 to 15 ms what brings TTFT nearest to the measured points (docs/timing.md).
  */
-import type { Profile } from "../profile.ts";
+import type { Profile } from "../timing/profile.ts";
 import { LINEAR_TOKENS } from "./grid.ts";
 
 export const profile: Profile = {

@@ -2,7 +2,7 @@
  * Which presets are there? Not here: simulators that have no steps or no measurement behind them
  * (BLIS coefficients, the Dynamo mocker's polynomial, llm-d-inference-sim's profiles).
  */
-import type { Profile } from "../profile.ts";
+import type { Profile } from "../timing/profile.ts";
 import { profile as gptOss120bMxfp4H100Tp2Vllm } from "./gpt-oss-120b-mxfp4-h100-tp2-vllm.ts";
 import { profile as llama318bBf16A100Tp1Vllm } from "./llama-3-1-8b-bf16-a100-tp1-vllm.ts";
 import { profile as llama318bBf16H100Tp1Vllm } from "./llama-3-1-8b-bf16-h100-tp1-vllm.ts";

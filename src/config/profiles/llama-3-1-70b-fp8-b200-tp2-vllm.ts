@@ -5,7 +5,7 @@
  * Mixed steps are within 2.5 % of the source (mean 1.0 %); calibrated on 10 measured points (TPOT); uncalibrated, TPOT was 1.118 and TTFT 0.71 of the measured, median.
  * Request overhead: of 0 to 15 ms what brings TTFT nearest to the measured points (docs/timing.md).
  */
-import type { Profile } from "../profile.ts";
+import type { Profile } from "../timing/profile.ts";
 import { LINEAR_TOKENS } from "./grid.ts";
 
 export const profile: Profile = {

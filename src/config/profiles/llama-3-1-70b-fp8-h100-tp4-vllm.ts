@@ -5,7 +5,7 @@
  * Mixed steps are within 1.3 % of the source (mean 0.6 %); calibrated on 10 measured points (TPOT); uncalibrated, TPOT was 0.938 and TTFT 0.907 of the measured, median.
  * Request overhead: of 0 to 15 ms what brings TTFT nearest to the measured points (docs/timing.md).
  */
-import type { Profile } from "../profile.ts";
+import type { Profile } from "../timing/profile.ts";
 import { LINEAR_TOKENS } from "./grid.ts";
 
 export const profile: Profile = {

@@ -7,7 +7,7 @@
  * request and of no step, so that decodes which share the step do not pay for it.
  * Error, mean and largest: prefill 2.6 / 9 %, decode 6.5 / 33 % (above 1,000 sequences). Pool: the profile's own `max_kv_tokens`.
  */
-import type { Profile } from "../profile.ts";
+import type { Profile } from "../timing/profile.ts";
 
 export const profile: Profile = {
   name: "llama-3.1-8b-fp8-h200-tp1-dynamo-profile",

@@ -5,7 +5,7 @@
  * Mixed steps are within 1.7 % of the source (mean 0.7 %); not calibrated: no measured points.
  * Request overhead: not measured here; what such an engine's API server and tokenizer take elsewhere (docs/timing.md).
  */
-import type { Profile } from "../profile.ts";
+import type { Profile } from "../timing/profile.ts";
 import { LINEAR_TOKENS } from "./grid.ts";
 
 export const profile: Profile = {

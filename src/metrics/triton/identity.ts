@@ -1,6 +1,6 @@
 /** Which Triton server do the tables describe? Constant for the life of the process, plain data. */
 import { wattsOf } from "../../config/gpus.ts";
-import { findPreset } from "../../config/presets.ts";
+import { findPreset } from "../../config/timing/presets.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { ENSEMBLE } from "./ensemble.ts";
 

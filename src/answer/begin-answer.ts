@@ -1,0 +1,58 @@
+/** What is known of a request when it goes to the engine? Its prompts, its name, what its answer carries. */
+
+import type { Ticket } from "../front/ticket.ts";
+import type { Cut } from "../generation/generation.ts";
+import { outputOptions, promptLogprobCount } from "../generation/output-options.ts";
+import { decoded, promptText } from "../generation/prompts.ts";
+import { seedOf } from "../generation/seeds.ts";
+import { isOver } from "../generation/thinking.ts";
+import type { AnswerContext, Prompt } from "./context.ts";
+import { adapterOf, type Received, type Serving } from "./serving.ts";
+import { wantsTruth } from "./truth-summary.ts";
+
+/** An answer that is about to begin. */
+export interface Beginning {
+  readonly received: Received;
+  readonly cut: readonly Cut[];
+  readonly ticket: Ticket;
+  /** Of the prompts, where they are drawn already. */
+  readonly seeds: readonly number[] | null;
+  /** A script's own, by choice. */
+  readonly logprobs: AnswerContext["logprobs"];
+  /** The engine's clock. */
+  readonly queuedUs: number;
+}
+
+export function answerContext({ options, server, limits }: Serving, beginning: Beginning): AnswerContext {
+  const { received, cut, ticket, seeds, logprobs, queuedUs } = beginning;
+  const { request, form, http } = received;
+  const echoes = request.kind === "completion" && request.echo;
+  const keepIds = request.returnTokenIds || echoes || promptLogprobCount(request) !== null;
+  const prompts = cut.map(({ ids }, i): Prompt => {
+    const given = request.kind === "completion" ? request.prompts[i] : undefined;
+    return {
+      tokens: ids.length,
+      ids: keepIds ? [...ids] : null,
+      echo: !echoes ? null : typeof given === "string" ? given : decoded(options.vocabulary, ids),
+      seed: seeds?.[i] ?? seedOf(request, ids, options.nextSeed),
+      thinkingIsOver: isOver(server, request, ids),
+    };
+  });
+  return {
+    server,
+    output: outputOptions(request, server),
+    prompts,
+    id: form.id(http.headers.get("x-request-id")),
+    created: Math.floor(options.epochSeconds()),
+    model: adapterOf(limits, request) > 0 ? request.model! : options.config.servedModelNames[0]!,
+    promptText: promptText(request, options),
+    ticket,
+    batch: request.kind === "chat" && request.conversations !== undefined,
+    truthUs: wantsTruth(http.headers) ? options.backend.nowUs : null,
+    remoteDecode: request.kvTransfer?.remoteDecode === true,
+    form,
+    maxTokens: cut[0]!.maxTokens,
+    logprobs,
+    queuedUs,
+  };
+}

@@ -1,0 +1,96 @@
+/** How is an answer in one piece gathered? Its choices keep their tokens until all have ended; the form makes the body of them. */
+import { Finish, type Outcome } from "../engine/types.ts";
+import type { Logprobs } from "../generation/logprobs.ts";
+import type { Message } from "../parsers/output.ts";
+import type { ErrorAnswer } from "../python/request.ts";
+import { AnswerChoice } from "./choice.ts";
+import { type AnswerContext, answerParser, engineError, logprobsOf, outcomeOf } from "./context.ts";
+import type { WholeChoice } from "./form.ts";
+import { logAborted } from "./request-log.ts";
+
+/** Collects the choices of a request; `answer` settles when all have ended, or the client left. */
+export class CollectedAnswer {
+  readonly context: AnswerContext;
+  readonly choices: readonly CollectedChoice[];
+  /** The body, or the error; null when the client left. */
+  readonly answer: Promise<string | ErrorAnswer | null>;
+  readonly #resolve: (answer: string | ErrorAnswer | null) => void;
+  #running: number;
+  #settled = false;
+
+  constructor(context: AnswerContext) {
+    this.context = context;
+    this.#running = context.prompts.length * context.output.n;
+    this.choices = Array.from({ length: this.#running }, (_, index) => new CollectedChoice(this, index));
+    const { promise, resolve } = Promise.withResolvers<string | ErrorAnswer | null>();
+    this.answer = promise;
+    this.#resolve = resolve;
+  }
+
+  choiceDone(choice: CollectedChoice): void {
+    this.#running--;
+    if (this.#settled) return;
+    if (choice.finish === Finish.Error) {
+      this.#settle(engineError(this.context.server), "error");
+    } else if (this.#running === 0) {
+      const body = this.context.form.whole(this.choices);
+      choice.bytes = Buffer.byteLength(body);
+      this.#settle(body, outcomeOf(this.choices.map(({ finish }) => finish!)));
+    }
+  }
+
+  /** The client left. */
+  gone(): void {
+    if (this.#settled) return;
+    const { n } = this.context.output;
+    this.context.form.dropped?.();
+    logAborted(this.context, (i) => this.choices.slice(i * n, (i + 1) * n).some(({ finish }) => finish === null));
+    this.#settle(null, "abort");
+  }
+
+  /** Its time is over. */
+  expire(): void {
+    if (!this.#settled) this.#settle(this.context.server.timedOut, "error");
+  }
+
+  #settle(answer: string | ErrorAnswer | null, outcome: Outcome): void {
+    this.#settled = true;
+    for (const choice of this.choices) choice.cancel();
+    this.context.ticket.settle(outcome);
+    this.#resolve(answer);
+  }
+}
+
+class CollectedChoice extends AnswerChoice implements WholeChoice {
+  readonly #answer: CollectedAnswer;
+
+  constructor(answer: CollectedAnswer, index: number) {
+    super(answer.context, index);
+    this.#answer = answer;
+  }
+
+  get ids(): readonly number[] {
+    return this.text.ids;
+  }
+
+  logprobs(): Logprobs | null {
+    return logprobsOf(this.context, this.index);
+  }
+
+  message(): Message {
+    this.parser = answerParser(this.context, this.index);
+    if (this.parser === null) return { content: this.text.take(this.finish), reasoning: null, calls: [] };
+    const { ids } = this;
+    return this.parser.extract(this.text.take(this.finish), ids);
+  }
+
+  onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
+    if (this.finish !== null) return;
+    const { server, output } = this.context;
+    this.times?.came(server.clockUs!());
+    // Beams name the end of sequence like any stop id.
+    const named = output.beam && finish === Finish.Stop && stopTokenId < 0 ? server.vocabulary.eosId : stopTokenId;
+    this.take(ids, at, count, finish, named);
+    if (this.finish !== null) this.#answer.choiceDone(this);
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * What does a dialect that is not OpenAI's bring, and what does it find? It brings paths and reads its bodies into chats, each
+ * with the form of its answer; its host gives the rest: admission, prompts, engine, HTTP. Types only.
+ */
+import type { AnyElysia } from "elysia";
+import type { Context } from "../http/sink.ts";
+import type { Operations } from "../openapi/operations.ts";
+import type { Pieces } from "../python/pieces.ts";
+import type { ChatRequest, ErrorAnswer, Limits } from "../python/request.ts";
+import type { PythonDict } from "../python/value.ts";
+import type { BodyReader, Log } from "./form.ts";
+
+/** How a chat that was made of another dialect's body differs from one of OpenAI's. */
+export interface ChatChanges {
+  /** How the limit of output tokens is called in errors. */
+  readonly maxTokensParam?: "max_output_tokens";
+  /** Tools are not looked at together with their choice (`late`: they are set after vLLM has checked its chat), nor for a parser (`free`). */
+  readonly tools?: "late" | "free";
+}
+
+/** What a dialect finds. */
+export interface DialectHost {
+  readonly limits: Limits;
+  /** The server has a parser of reasoning or of tool calls. */
+  readonly parses: boolean;
+  /** Unix seconds. */
+  readonly epochSeconds: () => number;
+  /** A chat's body as a request. `exact`: from the exact parser. Throws `Refused`. */
+  chat(body: PythonDict, exact: boolean, changes?: ChatChanges): Pieces<ChatRequest>;
+  /** Throws `Refused` for a model that is not served. */
+  checkModel(model: string | null): void;
+  /** The chat template takes words of the system in front alone. */
+  mergesSystem(): boolean;
+  /** The chat template has no word that switches thinking off. */
+  thinksAnyway(): boolean;
+  /** Answers a request; it is counted once, whatever becomes of it. */
+  answer(context: Context, reader: BodyReader): Promise<Response>;
+  /** Reads a body that no engine sees; its limits of size and time are those of all bodies. */
+  body(context: Context): Promise<Uint8Array | ErrorAnswer>;
+  /** The result of work in pieces. */
+  inTurns<R>(work: Pieces<R>): Promise<R>;
+  /** Tokens of a chat's prompt; throws `Refused`. */
+  promptTokens(request: ChatRequest): Promise<number>;
+  json(context: Context, body: string): Response;
+  /** A stream of the log's events, from this one on. */
+  follow(context: Context, log: Log, from: number): Response;
+  error(context: Context, error: ErrorAnswer): Response;
+}
+
+export interface ApiDialect {
+  /** What its routes look like to a machine; loaded when somebody asks. */
+  operations(): Promise<Operations>;
+  routes(host: DialectHost): AnyElysia;
+}

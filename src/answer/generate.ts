@@ -1,0 +1,196 @@
+/** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
+
+import type { LoraAdapters } from "../front/adapters.ts";
+import { Admission } from "../front/admission.ts";
+import { ArrivalOrder } from "../front/arrivals.ts";
+import type { OpenAiOptions } from "../front/front.ts";
+import type { Context, Http } from "../front/http.ts";
+import { loadHeader } from "../front/load-header.ts";
+import { Queue } from "../front/queue.ts";
+import type { CountedOnce, Ticket } from "../front/ticket.ts";
+import { Transfers } from "../generation/kv-transfer.ts";
+import type { ServerTraits } from "../generation/server-traits.ts";
+import { Orders } from "../orders/orders.ts";
+import { engineBusy, internalError, paused } from "../python/errors.ts";
+import type { ErrorAnswer, Limits } from "../python/request.ts";
+import { answerContext } from "./begin-answer.ts";
+import { CollectedAnswer } from "./collect.ts";
+import { follow } from "./follow.ts";
+import type { Background, BodyReader, Form } from "./form.ts";
+import { encode, type FittedRequest, fit, prepare } from "./prepare.ts";
+import { admit, readRequest } from "./read-request.ts";
+import type { Declined, Received, Serving } from "./serving.ts";
+import { StreamedAnswer } from "./stream.ts";
+import { type Job, submitChoices } from "./submit.ts";
+import { TRUTH_HEADER, truthSummary } from "./truth-summary.ts";
+
+const CLIENT_GONE = 499; // nobody reads it
+/** Owner of a stream that is over when it begins. */
+const NOBODY = { onDrain() {}, onGone() {} };
+const soon = (_: number, act: () => void) => queueMicrotask(act);
+
+/** A request that is being answered. */
+interface Exchange {
+  readonly context: Context;
+  readonly ticket: CountedOnce;
+  /** null until its body was read: refusals have OpenAI's form then. */
+  form: Form | null;
+}
+
+export class Generator {
+  readonly serving: Serving;
+
+  constructor(options: OpenAiOptions, http: Http, server: ServerTraits, limits: Limits, adapters: LoraAdapters) {
+    this.serving = {
+      options,
+      http,
+      server,
+      limits,
+      adapters,
+      admission: new Admission(options),
+      arrivals: new ArrivalOrder(),
+      orders: new Orders(options),
+      queue: new Queue(options.config.wire ?? {}, options.backend, options.accounting),
+      transfers: new Transfers(options.config),
+    };
+  }
+
+  /** Requests that are being served. */
+  get open(): number {
+    return this.serving.admission.open;
+  }
+
+  /** Answers one request; it is counted once, whatever becomes of it. */
+  async answer(context: Context, reader: BodyReader): Promise<Response> {
+    const { admission, http } = this.serving;
+    const ticket = admission.enter();
+    try {
+      return await this.#answer({ context, ticket, form: null }, reader);
+    } catch {
+      const left = context.request.signal.aborted; // reading the body fails then
+      ticket.settle(left ? "abort" : "error");
+      if (left) http.visitOf(context)?.done(500, 0);
+      if (left) return new Response(null, { status: CLIENT_GONE });
+      return http.error(context, internalError);
+    }
+  }
+
+  async #answer(exchange: Exchange, reader: BodyReader): Promise<Response> {
+    const { serving } = this;
+    const { backend } = serving.options;
+    // What is there at once is not awaited: each await costs as much as a token.
+    const reading = readRequest(serving, exchange.context, reader);
+    const received = reading instanceof Promise ? await reading : reading;
+    if ("error" in received) return this.#refuse(exchange, received.error);
+    exchange.form = received.form;
+    const admitted = admit(serving, received);
+    if ("error" in admitted) return this.#refuse(exchange, admitted.error);
+    const encodedFromUs = backend.nowUs();
+    const encoded = encode(serving, received);
+    const encoding = encoded instanceof Promise ? await encoded : encoded;
+    if ("error" in encoding) return this.#refuse(exchange, encoding.error);
+    const preparing = prepare(serving, received, admitted, encoding);
+    const prepared = preparing instanceof Promise ? await preparing : preparing;
+    // No await from here to the engine: requests reach it in their order.
+    if (preparing instanceof Promise) {
+      backend.consumed(received.body.length); // what waited was no garbage yet
+      if (received.http.signal.aborted) return this.#left(exchange.context, exchange.ticket);
+    }
+    if (prepared === null) return this.#refuse(exchange, internalError); // the encoder died
+    const fitted = fit(serving, received, admitted, prepared);
+    if ("error" in fitted) return this.#decline(exchange, received, fitted);
+    const context = this.#begin(exchange, received, fitted, prepared.seeds);
+    const late = serving.queue.refuses(admitted.choices);
+    if (late !== null) return this.#refuse(exchange, late);
+    const job = { received, fitted, context, encodedFromUs };
+    return received.request.stream ? this.#stream(exchange, job) : this.#collect(exchange, job);
+  }
+
+  #begin({ ticket }: Exchange, received: Received, { cut, script }: FittedRequest, seeds: readonly number[] | null) {
+    const { options, orders } = this.serving;
+    const logprobs = (script && orders.logprobs(script)) ?? null;
+    const queuedUs = options.backend.nowUs();
+    return answerContext(this.serving, { received, cut, ticket, seeds, logprobs, queuedUs });
+  }
+
+  #stream(exchange: Exchange, job: Job): Response {
+    const { http, options, admission } = this.serving;
+    const { context, ticket } = exchange;
+    const { background = null } = job.received.form;
+    const log = background?.log ?? null;
+    const answer = new StreamedAnswer(job.context);
+    const sink = log ?? http.open(context, answer, options.accounting);
+    answer.sink = sink;
+    const refused = submitChoices(this.serving, job, answer.choices);
+    if (refused === "paused") return this.#decline(exchange, job.received, { error: paused, cut: job.fitted.cut });
+    if (refused !== null) return this.#refuse(exchange, engineBusy);
+    admission.answers(ticket, answer, log === null ? http.visitOf(context) : null);
+    answer.accepted();
+    if (log === null) return http.stream(context);
+    background!.signal.addEventListener("abort", () => answer.cancel());
+    return follow(http, context, log, 0);
+  }
+
+  #collect(exchange: Exchange, job: Job): Response | Promise<Response> {
+    const { context, ticket } = exchange;
+    const { form } = job.received;
+    const answer = new CollectedAnswer(job.context);
+    const refused = submitChoices(this.serving, job, answer.choices);
+    if (refused !== null) return this.#refuse(exchange, refused === "paused" ? paused : engineBusy);
+    form.accepted(job.context);
+    this.serving.admission.answers(ticket, answer);
+    return form.background ? this.#goOn(context, answer, form.background) : this.#wait(context, answer);
+  }
+
+  /** The request is answered at once, and its answer goes on by itself. */
+  #goOn(context: Context, answer: CollectedAnswer, background: Background): Response {
+    background.signal.addEventListener("abort", () => answer.gone());
+    void answer.answer.then((body) => typeof body === "string" || background.failed());
+    return this.serving.http.json(context, background.queued());
+  }
+
+  async #wait(context: Context, answer: CollectedAnswer): Promise<Response> {
+    const { http, options } = this.serving;
+    const { signal } = context.request;
+    if (signal.aborted) answer.gone();
+    else signal.addEventListener("abort", () => answer.gone(), { once: true });
+    const body = await answer.answer;
+    const { truthUs, form, ticket } = answer.context;
+    if (body === null) return this.#left(context, ticket);
+    if (typeof body !== "string") return http.error(context, form.refused?.(body) ?? body);
+    const truth = truthUs ? truthSummary(answer.choices, truthUs) : null;
+    const load = loadHeader(context.request, options.backend);
+    return http.json(context, body, truth === null ? load : { ...load, [TRUTH_HEADER]: truth });
+  }
+
+  #refuse({ context, ticket, form }: Exchange, error: ErrorAnswer): Response {
+    ticket.settle(error === internalError ? "error" : "refused");
+    const shown = this.serving.admission.shown(error);
+    return this.serving.http.error(context, shown.asItIs ? shown : (form?.refused?.(shown) ?? shown));
+  }
+
+  /** What vLLM finds behind the head of a stream stands in the stream, or has it broken off in a turn after this one. */
+  #decline(exchange: Exchange, received: Received, { error, cut }: Declined): Response {
+    if (cut === undefined || !received.request.stream) return this.#refuse(exchange, error);
+    const { http, options } = this.serving;
+    const { context, ticket } = exchange;
+    const { form } = received;
+    ticket.settle("refused");
+    const facts = { received, cut, ticket, seeds: cut.map(() => 0), logprobs: null, queuedUs: 0 };
+    const first = form.accepted(answerContext(this.serving, facts));
+    const last = form.failed(error);
+    const sink = http.open(context, NOBODY);
+    for (const event of [...first, ...(last ?? [])]) sink.write(event);
+    if (last !== null) sink.end();
+    const response = http.stream(context);
+    if (last === null) (options.backend.after ?? soon)(0, () => sink.reset());
+    return response;
+  }
+
+  /** The middleware's answer to a client that left is a 200 without a body. */
+  #left(context: Context, ticket: Ticket): Response {
+    ticket.settle("abort");
+    this.serving.http.visitOf(context)?.done(200, 0);
+    return new Response(null, { status: CLIENT_GONE });
+  }
+}

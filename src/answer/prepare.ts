@@ -1,0 +1,144 @@
+/** What must be known of a request before the engine gets it? Ids of its prompts, what its answer must say, what is forced or forbidden. */
+import { REQUESTS_MOST } from "../config/core-limits.ts";
+import type { Script } from "../content/script.ts";
+import type { Steering } from "../content/steered.ts";
+import { checkingOf, type Writing, type Written, writingOf } from "../generation/constrained.ts";
+import type { Cut } from "../generation/generation.ts";
+import { checkPrompt, truncatePrompt } from "../generation/limits.ts";
+import { type Encoding, encodeInTurns, encodePrompts } from "../generation/prompts.ts";
+import { checkDataParallelRank, checkSampling } from "../generation/sampling.ts";
+import { choiceSeeds, seedOf } from "../generation/seeds.ts";
+import { checkBadWords, encodeBadWords, steeringOf } from "../generation/steering.ts";
+import { fromDataset } from "../orders/dataset.ts";
+import { permitted } from "../orders/script-grammar.ts";
+import { engineBusy } from "../python/errors.ts";
+import { isLarge } from "../python/pieces.ts";
+import type { Admitted } from "./read-request.ts";
+import type { Declined, Received, Serving } from "./serving.ts";
+
+export const RANK_HEADER = "x-data-parallel-rank";
+/** Hashing less than this is too short to be seen in a step's lateness. */
+const LONG_PROMPT_TOKENS = 16_384;
+
+/** What other threads have made of a request. */
+export interface PreparedRequest {
+  readonly prompts: readonly Uint32Array[];
+  /** Token sequences of `bad_words`; null: there are none. */
+  readonly badWords: readonly Uint32Array[] | null;
+  /** Ids of the text that the answer was ordered to be; null: none was. */
+  readonly orderedIds: Uint32Array | null;
+  /** Of each prompt, where they were needed already; null: they are still to be drawn. */
+  readonly seeds: readonly number[] | null;
+  /** Answers that a constraint, a tool call or a dataset makes; null: none does. */
+  readonly written: Written | null;
+}
+
+/** What the engine is told of a request. */
+export interface FittedRequest {
+  readonly cut: readonly Cut[];
+  readonly steering: Steering | null;
+  readonly script: Script | null;
+  /** By choice; null: all are drawn. */
+  readonly answers: readonly (Uint32Array | null)[] | null;
+}
+
+/** The prompts' ids, or promises of them. */
+export function encode({ options, limits }: Serving, { request, body }: Received): Encoding | Promise<Encoding> {
+  const asking = [request, options, limits] as const;
+  return isLarge(body) ? encodeInTurns(...asking) : encodePrompts(...asking);
+}
+
+/** At once where no other thread is asked and no earlier request waits. null: the encoder died. */
+export function prepare(
+  serving: Serving,
+  received: Received,
+  { ordered }: Admitted,
+  encoding: Exclude<Encoding, Declined>,
+): PreparedRequest | Promise<PreparedRequest | null> {
+  const { request } = received;
+  const { encoder } = serving.options;
+  const orderedIds = ordered === null || ordered.text === null ? null : encoder.encode([ordered.text], false);
+  const badWords = encodeBadWords(request, encoder);
+  const writing = ordered === null ? writingFor(serving, received) : checkingOf(request, encoder);
+  const isReady = writing === null && badWords === null && orderedIds === null && serving.arrivals.clear;
+  if (isReady && !encoding.pending)
+    return { prompts: encoding.prompts, badWords: null, orderedIds: null, seeds: null, written: null };
+  const pending = Promise.all([Promise.all(encoding.prompts), badWords, orderedIds]);
+  return serving.arrivals.pass(awaited(serving, received, writing, pending));
+}
+
+async function awaited(
+  { options: { backend, nextSeed } }: Serving,
+  { request }: Received,
+  writing: Writing | null,
+  pending: Promise<[Uint32Array[], Uint32Array[] | null, Uint32Array | null]>,
+): Promise<PreparedRequest> {
+  const [prompts, badWords, orderedIds] = await pending;
+  const seeds = writing && prompts.map((ids) => seedOf(request, ids, nextSeed));
+  const all = (seeds ?? []).flatMap((seed) => choiceSeeds(seed, request.n));
+  const written = writing && (await writing(all, prompts));
+  // Hashing a long prompt takes its time too.
+  if (prompts.some((ids) => ids.length > LONG_PROMPT_TOKENS)) await backend.spare();
+  return { prompts, badWords, orderedIds, seeds, written };
+}
+
+function writingFor({ options, orders, server, limits }: Serving, { http, request }: Received): Writing | null {
+  const { encoder, config, dataset } = options;
+  const calls = orders.calls(http, request);
+  const writing = writingOf(request, server, encoder, config.wire?.toolCallShare, calls);
+  return dataset ? fromDataset(dataset, request, writing, options, limits) : writing;
+}
+
+/** Checks what needs the prompts' ids, in vLLM's order. */
+export function fit(
+  serving: Serving,
+  received: Received,
+  admitted: Admitted,
+  prepared: PreparedRequest,
+): FittedRequest | Declined {
+  const { options, limits } = serving;
+  const { request, http } = received;
+  const cut = cutPrompts(serving, received, prepared);
+  if ("error" in cut) return cut;
+  const rank = checkDataParallelRank(http.headers.get(RANK_HEADER), options.config.dataParallelSize);
+  for (const { ids } of cut) {
+    const error = checkSampling(request, limits, ids.length, rank) ?? checkBadWords(request, prepared.badWords);
+    if (error !== null) return { error, cut };
+  }
+  const { written } = prepared;
+  if (written !== null && "error" in written) return { error: written.error, cut };
+  // Choices that are made to be refused by the core would take gigabytes.
+  if (cut.length * request.n > REQUESTS_MOST) return { error: engineBusy };
+  const steering = steeringOf(request, prepared.badWords, options.vocabulary);
+  return { cut, steering, script: scriptOf(serving, received, admitted, prepared), answers: written?.answers ?? null };
+}
+
+function cutPrompts(
+  { options, limits, transfers }: Serving,
+  { request }: Received,
+  { prompts }: PreparedRequest,
+): readonly Cut[] | Declined {
+  const cut: Cut[] = [];
+  for (const [i, ids] of prompts.entries()) {
+    const fromText = request.kind === "chat" || typeof request.prompts[i] === "string";
+    const checked = checkPrompt(request, ids.length, fromText, limits);
+    if ("error" in checked) return checked;
+    const kept = truncatePrompt(ids, request, limits, fromText ? options.encoder.front : 0);
+    const transferUs = transfers.us(request.kvTransfer, kept.length);
+    cut.push({ ids: kept, maxTokens: checked.maxTokens, transferUs });
+  }
+  return cut;
+}
+
+/** Tokens that are ordered one by one are held to the request's grammar. */
+function scriptOf(
+  { options, orders, server }: Serving,
+  { request }: Received,
+  { ordered }: Admitted,
+  { orderedIds, prompts }: PreparedRequest,
+): Script | null {
+  if (ordered === null) return null;
+  const script = orders.script(ordered, orderedIds, prompts, request);
+  const byToken = ordered.order.kind === "script" || ordered.order.kind === "play";
+  return byToken ? permitted(script, request, server, options.vocabulary) : script;
+}

@@ -1,0 +1,48 @@
+/** What do all requests share on their way to the engine, and what does each bring? */
+
+import type { LoraAdapters } from "../front/adapters.ts";
+import type { Admission } from "../front/admission.ts";
+import type { ArrivalOrder } from "../front/arrivals.ts";
+import type { OpenAiOptions } from "../front/front.ts";
+import type { Http } from "../front/http.ts";
+import type { Queue } from "../front/queue.ts";
+import type { Cut } from "../generation/generation.ts";
+import type { Transfers } from "../generation/kv-transfer.ts";
+import type { ServerTraits } from "../generation/server-traits.ts";
+import type { Orders } from "../orders/orders.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
+import type { FormedRequest } from "./form.ts";
+
+/** The parts of a server that requests pass. */
+export interface Serving {
+  readonly options: OpenAiOptions;
+  readonly http: Http;
+  readonly server: ServerTraits;
+  readonly limits: Limits;
+  readonly adapters: LoraAdapters;
+  readonly admission: Admission;
+  readonly arrivals: ArrivalOrder;
+  readonly orders: Orders;
+  readonly queue: Queue;
+  readonly transfers: Transfers;
+}
+
+/** A request whose body was read. */
+export interface Received extends FormedRequest {
+  readonly http: Request;
+  readonly body: Uint8Array;
+  /** The engine's clock. */
+  readonly arrivalUs: number;
+}
+
+/** A request that the engine does not get. */
+export interface Declined {
+  readonly error: ErrorAnswer;
+  /** What vLLM finds when the head of a stream is out; the prompts as they were cut. Absent: found before. */
+  readonly cut?: readonly Cut[];
+}
+
+/** The number of the LoRA adapter that the request names, 0 for none. */
+export function adapterOf({ loraNames }: Limits, { model }: ChatRequest | CompletionRequest): number {
+  return model === null ? 0 : loraNames.indexOf(model) + 1;
+}

@@ -1,0 +1,245 @@
+/**
+ * When does a stream send what? As vLLM 0.33 (`v1/engine/output_processor.py`): while the client is slow, tokens wait as ids
+ * and leave as one piece. What the events look like is the form's.
+ */
+import type { Finish } from "../engine/types.ts";
+import type { Logprobs } from "../generation/logprobs.ts";
+import type { EventSink, SinkEvents } from "../http/sink.ts";
+import type { ErrorAnswer } from "../python/request.ts";
+import { AnswerChoice } from "./choice.ts";
+import { type AnswerContext, answerParser, engineError, logprobsOf, outcomeOf } from "./context.ts";
+import type { Piece } from "./form.ts";
+import { HELD_ID_BYTES } from "./held-ids.ts";
+import { logAborted } from "./request-log.ts";
+import { truthComment, truthSummary } from "./truth-summary.ts";
+
+const NOTHING = new Uint8Array();
+/** How often a silent stream is looked at in the time after which it gets a comment. */
+const LOOKS = 20;
+
+/** One stream: its choices write through it. Give it the sink, then a submission to each choice, then call `accepted`. */
+export class StreamedAnswer implements SinkEvents {
+  readonly context: AnswerContext;
+  readonly choices: readonly StreamedChoice[];
+  sink!: EventSink;
+  #opened = false;
+  #running: number;
+
+  constructor(context: AnswerContext) {
+    this.context = context;
+    this.#running = context.prompts.length * context.output.n;
+    this.choices = Array.from({ length: this.#running }, (_, index) => new StreamedChoice(this, index));
+    const { keepAlive } = context.server;
+    if (keepAlive && context.form.keepAlive) this.#watchSilence(keepAlive, context.form.keepAlive);
+  }
+
+  /** The engine has all choices. */
+  accepted(): void {
+    this.choices[0]!.write(this.context.form.accepted(this.context));
+  }
+
+  /** Before the first output of any choice; called again, it does nothing. */
+  open(): void {
+    if (this.#opened) return;
+    this.#opened = true;
+    for (const [i, event] of this.context.form.opening?.().entries() ?? [])
+      this.choices[i % this.choices.length]!.write([event]);
+  }
+
+  /** A choice has sent its last piece. */
+  choiceDone(last: StreamedChoice): void {
+    if (--this.#running > 0) return;
+    const { form, truthUs, ticket } = this.context;
+    const events = [...form.ended(this.choices)];
+    const truth = truthUs ? truthSummary(this.choices, truthUs) : null;
+    if (truth !== null) events.push(events.pop()! + truthComment(truth));
+    last.write(events);
+    ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
+    this.sink.end();
+  }
+
+  /** One choice failed, and so the stream; the other choices are taken back. */
+  fail(failed: StreamedChoice, error: ErrorAnswer): void {
+    this.#takeBack();
+    const { form, ticket } = this.context;
+    const events = form.failed(error);
+    if (events !== null) failed.write(events);
+    ticket.settle("error");
+    if (events === null) this.sink.reset();
+    else this.sink.end();
+    form.dropped?.();
+  }
+
+  /** Its time is over: the stream ends with an error, or is broken off where nobody would read that. */
+  expire(): void {
+    const { sink, choices, context } = this;
+    const running = choices.find(({ done }) => !done);
+    if (running === undefined) return;
+    if (!sink.full) {
+      this.fail(running, context.server.timedOut);
+      return;
+    }
+    this.#takeBack();
+    context.ticket.settle("error");
+    sink.reset();
+    context.form.dropped?.();
+  }
+
+  /** Somebody wants it to end before its time. */
+  cancel(): void {
+    if (this.choices.every(({ done }) => done)) return;
+    this.onGone();
+    this.sink.end();
+  }
+
+  onDrain(): void {
+    for (const choice of this.choices) if (!this.sink.full) choice.send();
+  }
+
+  onGone(): void {
+    const { output, form, ticket } = this.context;
+    const { n } = output;
+    logAborted(this.context, (i) => this.choices.slice(i * n, (i + 1) * n).some(({ done }) => !done));
+    this.#takeBack();
+    form.dropped?.();
+    // What the engine had ended before counts as it did there.
+    ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
+  }
+
+  #takeBack(): void {
+    for (const choice of this.choices) choice.cancel();
+  }
+
+  /** Looks now and then, so that a token costs nothing; a comment comes up to a look later than it might. */
+  #watchSilence({ us, after }: NonNullable<AnswerContext["server"]["keepAlive"]>, comment: string): void {
+    let bytes = -1;
+    let silent = 0;
+    const look = () => {
+      if (this.choices.every(({ done }) => done)) return;
+      const sent = this.choices.reduce((sum, choice) => sum + choice.bytes, 0);
+      silent = sent === bytes ? silent + 1 : 0;
+      bytes = sent;
+      if (silent >= LOOKS) {
+        silent = 0;
+        if (!this.sink.full) this.sink.write(comment);
+      }
+      after(us / LOOKS, look);
+    };
+    look();
+  }
+}
+
+/** One choice of a stream. */
+class StreamedChoice extends AnswerChoice {
+  readonly streams = true;
+  /** Its last piece was sent, or it was taken back. */
+  done = false;
+  readonly #answer: StreamedAnswer;
+  readonly #logprobs: Logprobs | null;
+  /** Tokens are shown as plain text, each by itself. */
+  readonly #plain: boolean;
+  /** Before and after the text of a plain token; null until the form gives them. */
+  #prefix: Uint8Array | null = null;
+  #suffix: Uint8Array = NOTHING;
+  #frameBytes = 0;
+  #showsEmpty = true;
+  /** Tokens in pieces so far. */
+  #tokensSent = 0;
+  /** Bytes of the ids that wait for a client that does not keep up, as was told. */
+  #bytesHeld = 0;
+
+  constructor(answer: StreamedAnswer, index: number) {
+    const { context } = answer;
+    super(context, index);
+    this.#answer = answer;
+    this.parser = answerParser(context, index);
+    this.#logprobs = logprobsOf(context, index);
+    const { streamInterval, text } = context.output;
+    this.#plain = this.parser === null && this.#logprobs === null && streamInterval === 1 && text.stop.length === 0;
+  }
+
+  onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
+    const { text } = this;
+    if (this.times !== null) this.times.came(this.context.server.clockUs!());
+    // The hot path: one plain token for a client that keeps up.
+    if (this.#prefix !== null && count === 1 && finish === null && !this.#answer.sink.full && text.idle) {
+      const piece = text.plain(ids[at]!);
+      if (piece !== undefined) {
+        text.tokens++;
+        if (piece.length === 0 && !this.#showsEmpty) return;
+        this.bytes += this.#frameBytes + piece.length;
+        this.#answer.sink.writeParts(this.#prefix, piece, this.#suffix);
+        return;
+      }
+    }
+    if (this.finish !== null || !this.take(ids, at, count, finish, stopTokenId)) return;
+    if (this.failed) this.#fail();
+    else this.send();
+  }
+
+  /** Sends what waits, unless the client or the stream interval wants it later. */
+  send(): void {
+    if (this.done || (this.finish === null && this.text.waiting === 0)) return;
+    const { form, output } = this.context;
+    this.#answer.open();
+    if (this.#answer.sink.full) {
+      this.#hold(this.text.waiting * HELD_ID_BYTES);
+      return;
+    }
+    const waiting = this.text.tokens - this.#tokensSent;
+    if (this.finish === null && this.#tokensSent > 0 && waiting < output.streamInterval) return;
+    // An answer that ended before its first token has no piece, unless its end has a name of its own.
+    if (this.text.tokens > 0 || this.named !== null) this.write(form.piece(this.#piece()));
+    if (this.#bytesHeld > 0) this.#hold(0);
+    this.#tokensSent = this.text.tokens;
+    if (this.finish !== null) {
+      this.done = true;
+      this.#answer.choiceDone(this);
+    } else if (this.#prefix === null && this.#plain) this.#frame();
+  }
+
+  write(events: readonly string[]): void {
+    for (const event of events) {
+      this.bytes += Buffer.byteLength(event);
+      this.#answer.sink.write(event);
+    }
+  }
+
+  override cancel(): void {
+    super.cancel();
+    if (this.#bytesHeld > 0) this.#hold(0);
+    this.done = true;
+    this.#prefix = null;
+  }
+
+  /** An output says so, and the first of all may open the stream; a dead engine says nothing more. */
+  #fail(): void {
+    const { form, server } = this.context;
+    this.done = true;
+    if (form.opensBeforeError && server.dead?.() !== true) this.#answer.open();
+    this.#answer.fail(this, engineError(server));
+  }
+
+  #piece(): Piece {
+    const { ids } = this.text;
+    const text = this.text.take(this.finish);
+    const delta =
+      this.parser === null ? { content: text, calls: [] } : this.parser.push(text, ids, this.finish !== null);
+    if (delta?.calls.length) this.called = true;
+    return { choice: this, delta, ids, from: this.#tokensSent, logprobs: this.#logprobs };
+  }
+
+  #frame(): void {
+    const frame = this.context.form.frame?.(this.index);
+    if (!frame) return;
+    this.#prefix = frame.prefix;
+    this.#suffix = frame.suffix;
+    this.#frameBytes = frame.prefix.length + frame.suffix.length;
+    this.#showsEmpty = frame.showsEmpty;
+  }
+
+  #hold(bytes: number): void {
+    this.context.server.waiting?.held(bytes - this.#bytesHeld);
+    this.#bytesHeld = bytes;
+  }
+}

@@ -1,0 +1,113 @@
+/** How do the choices of a request reach the engine? In their order, all or none; between engine and choice stands who has to hear first. */
+import type { Choices, Receiver } from "../engine/types.ts";
+import { generationOf, type RequestPlan } from "../generation/generation.ts";
+import { headerInt } from "../generation/sampling.ts";
+import { choiceSeed } from "../generation/seeds.ts";
+import type { Together } from "../orders/play.ts";
+import { heardForRepetition } from "../orders/repetition.ts";
+import { CacheJudge, leastShare } from "./cache-threshold.ts";
+import type { AnswerChoice } from "./choice.ts";
+import { type AnswerContext, engineId, promptId } from "./context.ts";
+import { type FittedRequest, RANK_HEADER } from "./prepare.ts";
+import { receivedLine } from "./request-log.ts";
+import { adapterOf, type Received, type Serving } from "./serving.ts";
+import { TimedReceiver } from "./truth-summary.ts";
+
+/** Wins over the body. */
+const PRIORITY_HEADER = "x-vllm-priority";
+
+/** A request that goes to the engine now. */
+export interface Job {
+  readonly received: Received;
+  readonly fitted: FittedRequest;
+  readonly context: AnswerContext;
+  /** When its prompt went to the encoder; the engine's clock. */
+  readonly encodedFromUs: number;
+}
+
+/** Hands all choices of all prompts to the engine; null: it took them, else it has none of them. */
+export function submitChoices(serving: Serving, job: Job, choices: readonly AnswerChoice[]): "busy" | "paused" | null {
+  const { orders, options } = serving;
+  const { request, http, form } = job.received;
+  const { n } = request;
+  const { script } = job.fitted;
+  const plan = planOf(serving, job);
+  logReceived(serving, job, plan.adapter);
+  const least = leastShare(options.config, request, http, form);
+  const together = script && orders.begins(script, choices.length);
+  let siblings: Choices | undefined;
+  for (const [index, choice] of choices.entries()) {
+    if (n > 1 && index % n === 0) siblings = { count: n, left: n, longest: 0 };
+    const refused = submitChoice(serving, job, { plan, siblings, least, together }, choice);
+    if (refused === null) continue;
+    for (const earlier of choices.slice(0, index)) earlier.submission?.cancel();
+    return refused;
+  }
+  return null;
+}
+
+/** What the choices of a request have in common. */
+interface Shared {
+  readonly plan: RequestPlan;
+  /** The choices of the prompt; undefined: there is one. */
+  readonly siblings: Choices | undefined;
+  /** The share of the prompt that must be in the prefix cache. */
+  readonly least: number;
+  /** Gathers outputs that are to pile up; null: none are. */
+  readonly together: Together | null;
+}
+
+function submitChoice(
+  { options, orders, queue }: Serving,
+  { context, fitted, received }: Job,
+  { plan, siblings, least, together }: Shared,
+  choice: AnswerChoice,
+): "busy" | "paused" | null {
+  const { index } = choice;
+  const { n } = context.output;
+  const at = Math.floor(index / n);
+  const cut = fitted.cut[at]!;
+  const generation = generationOf(plan, {
+    id: engineId(promptId(context, at), index % n, n),
+    cut,
+    seed: choiceSeed(context.prompts[at]!.seed, index % n),
+    written: fitted.answers?.[index] ?? null,
+    siblings,
+  });
+  const { repetition } = received.request;
+  const played = fitted.script && orders.play(fitted.script, choice, generation, repetition, together);
+  let heard: Receiver = played?.receiver ?? heardForRepetition(repetition, choice);
+  if (least > 0) heard = new CacheJudge(choice, heard, cut.ids.length, least);
+  if (context.truthUs) heard = new TimedReceiver(choice, heard, context.truthUs);
+  const submitted = queue.submit(cut.ids.length, heard, (receiver) =>
+    options.backend.submit(played?.generation ?? generation, receiver),
+  );
+  if ("refused" in submitted) return submitted.refused;
+  choice.submission = submitted;
+  return null;
+}
+
+function planOf({ options, server, limits }: Serving, { received, fitted, encodedFromUs }: Job): RequestPlan {
+  const { request, http, arrivalUs } = received;
+  const rank = headerInt(http.headers.get(RANK_HEADER));
+  return {
+    options,
+    reasoning: server.reasoning,
+    request,
+    steering: fitted.steering,
+    adapter: adapterOf(limits, request),
+    // A header that is no number says nothing.
+    priority: Number(headerInt(http.headers.get(PRIORITY_HEADER)) ?? request.priority),
+    rank: rank === null ? undefined : Number(rank),
+    arrivalUs,
+    encodedFromUs,
+  };
+}
+
+function logReceived({ server, adapters }: Serving, { received, fitted, context }: Job, adapter: number): void {
+  const log = server.requestLog;
+  if (!log) return;
+  const lora = adapter === 0 ? null : { ...adapters.byNumber(adapter), number: adapter };
+  for (const [i, { maxTokens }] of fitted.cut.entries())
+    log(receivedLine(promptId(context, i), received.request, maxTokens, lora));
+}

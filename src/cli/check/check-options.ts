@@ -1,0 +1,193 @@
+/** What can `understudy check` be told? One table; flags of the checked server have that server's names. */
+import { laws } from "../../check/index.ts";
+import { isVersion } from "../../check/versions.ts";
+import { integer, number, type Option, onlyOn, type Row, text, toggle } from "../../options/option.ts";
+import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
+
+/** A day. */
+const SECONDS_MOST = 86_400;
+
+/** `500ms`, `1s`, `2m`, `1h`; a bare number is seconds. */
+const duration: Option<number> = {
+  arity: "one",
+  accepts: "a duration from 10ms to 24h, as in 500ms, 1s or 2m",
+  metavar: "TIME",
+  read: ([written = ""]) => {
+    const [, digits = "", unit = "s"] = /^(\d+\.?\d*|\.\d+)(ms|s|m|h)?$/.exec(written) ?? [];
+    const seconds = Number(digits || Number.NaN) * { ms: 0.001, s: 1, m: 60, h: 3600 }[unit as "ms"]!;
+    return seconds >= 0.01 && seconds <= SECONDS_MOST ? seconds : undefined;
+  },
+};
+
+const names: Option<readonly string[]> = {
+  arity: "one",
+  accepts: "names with commas between them",
+  metavar: "NAME,…",
+  read: ([written = ""]) => {
+    const all = written.split(",").map((name) => name.trim());
+    return all.every(Boolean) ? all : undefined;
+  },
+};
+
+const lawIds: Option<readonly string[]> = {
+  ...names,
+  accepts: "ids of laws with commas between them, as in V15,G10",
+  metavar: "ID,…",
+  read: (texts) => {
+    const ids = names.read(texts)?.map((id) => id.toUpperCase());
+    return ids?.every((id) => laws.some((law) => law.id === id)) ? ids : undefined;
+  },
+};
+
+const engineVersions: Option<readonly string[]> = {
+  ...names,
+  accepts: "versions of vLLM or Triton with commas between them, as in V0, 0.10.2 or 23.10",
+  metavar: "VERSION,…",
+  read: (texts) => {
+    const versions = names.read(texts);
+    return versions?.every(isVersion) ? versions : undefined;
+  },
+};
+
+const file = text("FILE", "a path to write");
+
+export const checkOptions = {
+  every: { ...duration, group: "Watch", default: "1s", about: "Time between two scrapes of a watch." },
+  for: { ...duration, group: "Watch", default: "one scrape", about: "How long to watch." },
+  timeout: { ...duration, group: "Watch", default: "10s", about: "How long one scrape may take." },
+  "max-mb": {
+    ...number(0, 256, "min"),
+    group: "Watch",
+    default: "16",
+    about: "Largest page in MiB; more is not read.",
+  },
+  openmetrics: { ...onlyOn, group: "Watch", default: "false", about: "Ask for OpenMetrics in place of text 0.0.4." },
+  triton: {
+    ...text("URL", "the address of Triton's HTTP service"),
+    group: "Watch",
+    default: "none",
+    about: "Compare with /v2/models/stats there (law N11).",
+  },
+  rest: {
+    ...onlyOn,
+    group: "What you know",
+    default: "false",
+    about: "Nothing was under way at the last scrape. Otherwise two idle scrapes must show it.",
+  },
+  clean: {
+    ...onlyOn,
+    group: "What you know",
+    default: "false",
+    about: "Since the server's start no client left and no request failed. No metric shows that.",
+  },
+  "engine-version": {
+    ...engineVersions,
+    group: "What you know",
+    default: "told from the page",
+    about: "Versions of vLLM (V0, 0.10.2) or Triton (23.10). Laws that are not of that version are left out.",
+  },
+  "max-num-seqs": {
+    ...integer(1),
+    group: "Flags of the server",
+    default: "unknown",
+    about: "Most sequences in a step.",
+  },
+  "max-model-len": {
+    ...integer(1),
+    group: "Flags of the server",
+    default: "unknown",
+    about: "Longest prompt and answer.",
+  },
+  "block-size": {
+    ...integer(1),
+    group: "Flags of the server",
+    default: "from cache_config_info",
+    about: "Tokens per KV block.",
+  },
+  "num-gpu-blocks": {
+    ...integer(2),
+    group: "Flags of the server",
+    default: "from cache_config_info",
+    about: "KV blocks of one engine, the null block included.",
+  },
+  "enable-prefix-caching": {
+    ...toggle,
+    group: "Flags of the server",
+    default: "from cache_config_info",
+    about: "Whether prefixes are cached.",
+  },
+  "num-speculative-tokens": {
+    ...integer(0),
+    group: "Flags of the server",
+    default: "0",
+    about: "Draft tokens per step.",
+  },
+  "max-loras": {
+    ...integer(1),
+    group: "Flags of the server",
+    default: "from the labels",
+    about: "Adapters in a batch.",
+  },
+  "api-server-count": {
+    ...integer(1),
+    group: "Flags of the server",
+    default: "1",
+    about: "Processes behind one page: families may then be a step apart, and more than that is a warning.",
+  },
+  "min-step-ms": {
+    ...number(0, 1e6, "min"),
+    group: "Flags of the server",
+    default: "unknown",
+    about: "Shortest step.",
+  },
+  decoupled: {
+    ...names,
+    group: "Flags of the server",
+    default: "none",
+    about: "Triton models that may answer a request several times.",
+  },
+  ensembles: {
+    ...names,
+    group: "Flags of the server",
+    default: "ensemble",
+    about: "Triton models that are ensembles.",
+  },
+  "batch-of-one": {
+    ...onlyOn,
+    group: "Flags of the server",
+    default: "false",
+    about: "No request to Triton has a batch of more than one.",
+  },
+  "no-evict": {
+    ...onlyOn,
+    group: "Flags of the server",
+    default: "false",
+    about: "TensorRT-LLM's GUARANTEED_NO_EVICT.",
+  },
+  only: { ...lawIds, group: "Output", default: "all", about: "Look at these laws." },
+  all: { ...onlyOn, group: "Output", default: "false", about: "List each law, not the violated ones alone." },
+  quiet: {
+    ...onlyOn,
+    group: "Output",
+    default: "false",
+    about: "Say what is violated or could not be looked at, and nothing else.",
+  },
+  json: { ...file, group: "Output", default: "none", about: "The report as JSON." },
+  junit: { ...file, group: "Output", default: "none", about: "The report as JUnit XML, a test case per law." },
+} as const satisfies Record<string, Row>;
+
+export type CheckValues = ValuesOf<typeof checkOptions>;
+
+export function checkHelp(): string {
+  return [
+    "understudy check URL-or-FILE... [options]",
+    "",
+    "Do anybody's metrics keep their laws? Each URL is a server (/metrics unless it has a path); the files together are",
+    "successive scrapes of one more; - is standard input. FILE@SECONDS says when a file was taken; otherwise the times",
+    "are those of the files, or a second apart where these do not rise. docs/check.md lists the laws.",
+    "",
+    "Exit code: 0 no law of severity E is violated, 1 one is, 2 it could not look.",
+    "",
+    optionsHelp(checkOptions),
+  ].join("\n");
+}

@@ -1,0 +1,221 @@
+/** `understudy check`: scrapes servers or reads files, looks at the laws, prints the table, writes the files. */
+import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
+import type { Parameters } from "../../check/case.ts";
+import { Checker, type CheckOptions, type Report } from "../../check/checker.ts";
+import { DEFAULT_MAX_BYTES } from "../../check/parse.ts";
+import { comparison, exitCode, json, junit, printable, shortly, type Target, table } from "../../check/report.ts";
+import { watch } from "../../check/watch.ts";
+import { WallClock } from "../../host/clock.ts";
+import { takeOptions } from "../../options/take-options.ts";
+import { TraceError } from "../../traces/trace.ts";
+import { onInterrupt } from "../interrupt.ts";
+import { OutFile, overwritten } from "../out-file.ts";
+import { type CheckValues, checkHelp, checkOptions } from "./check-options.ts";
+
+const USAGE_ERROR = 2;
+const DEFAULT_EVERY_S = 1;
+const DEFAULT_TIMEOUT_S = 10;
+const ACCEPT = {
+  text: "text/plain;version=0.0.4,*/*;q=0.1",
+  openmetrics: "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+};
+
+export async function run(argv: readonly string[]): Promise<void> {
+  const taken = takeOptions(checkOptions, argv);
+  if ("error" in taken) return refuse(taken.error);
+  const { values, rest } = taken;
+  if (rest.some((word) => word === "--help" || word === "-h")) return console.log(checkHelp());
+  const flag = rest.find((word) => word.startsWith("-") && word !== "-");
+  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy check --help lists what is accepted)`);
+  if (rest.length === 0) return refuse("what is to be checked? A URL, or one or more files (understudy check --help)");
+  const urls = rest.filter(isUrl);
+  const files = rest.filter((word) => !isUrl(word));
+  for (const url of urls) if (!URL.canParse(url)) return refuse(`"${url}": is no URL`);
+  if (urls.length === 0 && values.for !== undefined) return refuse("--for: files do not change; only a URL is watched");
+  const inputs = files.flatMap((word) => [word, word.replace(/@[^@]*$/, "")]);
+  const why = overwritten(inputs, { "--json": values.json, "--junit": values.junit });
+  if (why !== undefined) return refuse(why);
+  try {
+    await check(urls.map(withPath), files, values);
+  } catch (failure) {
+    if (!(failure instanceof TraceError)) throw failure;
+    refuse(failure.message);
+  }
+}
+
+async function check(urls: readonly string[], files: readonly string[], values: CheckValues): Promise<void> {
+  const out = {
+    json: values.json === undefined ? null : new OutFile(values.json),
+    junit: values.junit === undefined ? null : new OutFile(values.junit),
+  };
+  const options = optionsOf(values);
+  const targets = [...(await scraped(urls, values, options)), ...read(files, values, options)];
+  const text = table(targets, { all: values.all ?? false, quiet: values.quiet ?? false });
+  if (text !== "") console.log(text);
+  out.json?.end(json(targets));
+  out.junit?.end(junit(targets));
+  process.exitCode = exitCode(targets);
+}
+
+const isUrl = (word: string): boolean => /^https?:\/\//i.test(word);
+
+/** A bare host is asked for /metrics. */
+function withPath(written: string): string {
+  const url = new URL(written);
+  if (url.pathname === "/" && url.search === "") url.pathname = "/metrics";
+  return url.href;
+}
+
+function withoutPassword(url: string): string {
+  const shown = new URL(url);
+  shown.username = "";
+  shown.password = "";
+  return shown.href;
+}
+
+function optionsOf(values: CheckValues): CheckOptions {
+  const parameters: Record<string, unknown> = {};
+  for (const [name, row] of Object.entries(checkOptions)) {
+    const value = values[name as keyof CheckValues];
+    if (row.group !== "Flags of the server" || value === undefined) continue;
+    parameters[name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase())] = value;
+  }
+  return {
+    parameters: parameters as Parameters,
+    clean: values.clean ?? false,
+    ...(values.only === undefined ? {} : { only: values.only }),
+    ...(values["engine-version"] === undefined ? {} : { engineVersions: values["engine-version"] }),
+  };
+}
+
+const maxBytesOf = (values: CheckValues): number =>
+  values["max-mb"] === undefined ? DEFAULT_MAX_BYTES : Math.round(values["max-mb"] * 2 ** 20);
+
+async function scraped(urls: readonly string[], values: CheckValues, options: CheckOptions): Promise<Target[]> {
+  if (urls.length === 0) return [];
+  const clock = new WallClock();
+  let stopped = false;
+  // Until the program ends: the launcher's copy of a Ctrl-C may come while the report is written.
+  onInterrupt(() => {
+    stopped = true;
+  });
+  const line = new StatusLine(values.quiet ?? false);
+  const done = urls.map(() => 0);
+  const targets = await Promise.all(
+    urls.map(async (url, i): Promise<Target> => {
+      const checker = new Checker(options);
+      const name = withoutPassword(url);
+      await watch(checker, clock, {
+        url,
+        name,
+        everyS: values.every ?? DEFAULT_EVERY_S,
+        forS: values.for ?? 0,
+        timeoutS: values.timeout ?? DEFAULT_TIMEOUT_S,
+        maxBytes: maxBytesOf(values),
+        accept: values.openmetrics ? ACCEPT.openmetrics : ACCEPT.text,
+        tritonUrl: values.triton?.replace(/\/+$/, "") ?? null,
+        rest: values.rest ?? false,
+        stopped: () => stopped,
+        onScrape: (scrapes, of) => {
+          done[i] = scrapes;
+          if (of < 2) return;
+          line.found(name, checker.report());
+          line.progress(Math.min(...done), of, values.every ?? DEFAULT_EVERY_S);
+        },
+      });
+      return { name, report: checker.report() };
+    }),
+  );
+  line.end();
+  clock.close();
+  return targets;
+}
+
+/** What a watch says on standard error while it lasts; the report on standard output has all of it again. */
+class StatusLine {
+  readonly #told = new Set<string>();
+  readonly #isTerminal = process.stderr.isTTY;
+
+  constructor(readonly quiet: boolean) {}
+
+  /** Each law once, when it is first violated. */
+  found(name: string, { violated }: Report): void {
+    if (this.quiet) return;
+    for (const law of violated) {
+      const key = `${name} ${law.id}`;
+      if (this.#told.has(key)) continue;
+      this.#told.add(key);
+      this.end();
+      process.stderr.write(`${printable(`${name}: violated: ${shortly(law)}  ${comparison(law.violations[0]!)}`)}\n`);
+    }
+  }
+
+  progress(done: number, of: number, everyS: number): void {
+    if (!this.#isTerminal || this.quiet) return;
+    const left = Math.ceil((of - done) * everyS);
+    process.stderr.write(`\r\x1b[K${done} of ${of} scrapes, ${left} s left (Ctrl-C: what was seen so far)`);
+  }
+
+  /** Clears the line of the progress. */
+  end(): void {
+    if (this.#isTerminal && !this.quiet) process.stderr.write("\r\x1b[K");
+  }
+}
+
+/** All files are scrapes of one server, in their order. */
+function read(files: readonly string[], values: CheckValues, options: CheckOptions): Target[] {
+  if (files.length === 0) return [];
+  const checker = new Checker(options);
+  const maxBytes = maxBytesOf(values);
+  const all = files.map((written) => readFile(written, maxBytes));
+  const rising = all.every(({ atS }, i) => i === 0 || atS > all[i - 1]!.atS);
+  all.forEach(({ path, atS, bytes, why }, i) => {
+    const when = rising ? atS : i;
+    const rest = (values.rest ?? false) && i === all.length - 1;
+    if (bytes === null) checker.unreadable(path, when, why);
+    else checker.add({ text: bytes, source: path, atS: when, rest, maxBytes });
+  });
+  const [first] = all;
+  return [
+    { name: all.length === 1 ? first!.path : `${all.length} files, from ${first!.path}`, report: checker.report() },
+  ];
+}
+
+interface FileRead {
+  readonly path: string;
+  readonly atS: number;
+  readonly bytes: Uint8Array | null;
+  readonly why: string;
+}
+
+/** `FILE@SECONDS` unless a file has that very name; `-` is standard input. Reads at most one byte more than is allowed. */
+function readFile(written: string, maxBytes: number): FileRead {
+  const [, named, seconds] = /^(.*)@(\d+(?:\.\d+)?)$/.exec(written) ?? [];
+  const path = named !== undefined && !exists(written) ? named : written;
+  try {
+    const file = openSync(path === "-" ? "/dev/stdin" : path, "r");
+    const stat = fstatSync(file);
+    // A pipe does not know its size.
+    const bytes = new Uint8Array(stat.isFile() ? Math.min(stat.size, maxBytes + 1) : maxBytes + 1);
+    let length = 0;
+    for (let more = 1; more > 0 && length < bytes.length; length += more)
+      more = readSync(file, bytes, length, bytes.length - length, null);
+    closeSync(file);
+    const atS = path === written ? stat.mtimeMs / 1000 : Number(seconds);
+    if (length > maxBytes)
+      return { path, atS, bytes: null, why: `more than ${maxBytes / 2 ** 20} MiB of text; --max-mb reads more` };
+    return { path, atS, bytes: bytes.subarray(0, length), why: "" };
+  } catch (failure) {
+    const why = `cannot read "${path}" (${(failure as { code?: string }).code ?? failure})`;
+    return { path, atS: 0, bytes: null, why };
+  }
+}
+
+function exists(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false }) !== undefined;
+}
+
+function refuse(why: string): void {
+  console.error(`understudy check: ${why}`);
+  process.exitCode = USAGE_ERROR;
+}

@@ -1,0 +1,67 @@
+/** What did the user of `understudy load` type? Other tools' names become ours, lists become one value each. */
+import type { Refused } from "../../options/given.ts";
+import { nearest } from "../../options/lookup.ts";
+import { takeOptions } from "../../options/take-options.ts";
+import { type LoadValues, loadAliases, loadOptions, loadShortFlags } from "./load-options.ts";
+
+export interface LoadArguments {
+  readonly values: LoadValues;
+  readonly help: boolean;
+}
+
+/** aiperf's word for what vLLM calls a backend. */
+const ENDPOINT_TYPES: Readonly<Record<string, string>> = { chat: "openai-chat", completions: "openai" };
+
+export function takeLoadArguments(argv: readonly string[]): LoadArguments | Refused {
+  const words: string[] = [];
+  const lists = new Map<string, string[]>();
+  for (let at = 0; at < argv.length; at++) {
+    const typed = loadShortFlags[argv[at]!] ?? argv[at]!;
+    if (!typed.startsWith("--") || typed === "--help") {
+      words.push(typed);
+      continue;
+    }
+    const equals = typed.indexOf("=");
+    const written = (equals < 0 ? typed : typed.slice(0, equals)).slice(2).replaceAll("_", "-");
+    let value = equals < 0 ? undefined : typed.slice(equals + 1);
+    if (written === "endpoint-type") {
+      value ??= argv[++at];
+      const backend = ENDPOINT_TYPES[value ?? ""];
+      if (backend === undefined) return { error: `--endpoint-type: takes chat or completions, not "${value ?? ""}"` };
+      words.push(`--backend=${backend}`);
+      continue;
+    }
+    const name = Object.hasOwn(loadAliases, written) ? loadAliases[written]! : written;
+    const option = Object.hasOwn(loadOptions, name) ? loadOptions[name as keyof typeof loadOptions] : undefined;
+    if (option?.arity === "list") {
+      const list = lists.get(name) ?? [];
+      if (value !== undefined) list.push(value);
+      else while (at + 1 < argv.length && !argv[at + 1]!.startsWith("-")) list.push(argv[++at]!);
+      if (list.length === 0) return { error: `--${written}: needs a value: ${option.accepts}` };
+      lists.set(name, list);
+    } else {
+      words.push(value === undefined ? `--${name}` : `--${name}=${value}`);
+      // A value that begins with dashes is still its value.
+      if (option?.arity === "one" && value === undefined && at + 1 < argv.length) words.push(argv[++at]!);
+    }
+  }
+  for (const [name, list] of lists) {
+    const option = loadOptions[name as keyof typeof loadOptions];
+    if (option.read([JSON.stringify(list)]) === undefined)
+      return { error: `--${name}: takes ${option.accepts}, not "${list.join(" ")}"` };
+    words.push(`--${name}=${JSON.stringify(list)}`);
+  }
+  const taken = takeOptions(loadOptions, words);
+  if ("error" in taken) return taken;
+  const stranger = taken.rest.find((word) => word !== "--help");
+  if (stranger !== undefined) return unknown(stranger);
+  return { values: taken.values, help: taken.rest.length > 0 };
+}
+
+function unknown(word: string): Refused {
+  if (!word.startsWith("-")) return { error: `"${word}": unexpected; the server is named with --url` };
+  const flag = word.split("=", 1)[0]!;
+  const near = nearest(flag.replace(/^-+/, ""), [...Object.keys(loadOptions), ...Object.keys(loadAliases)]);
+  const hint = near.length > 0 ? `; did you mean ${near.map((name) => `--${name}`).join(" or ")}?` : "";
+  return { error: `${flag}: unknown flag${hint} (understudy load --help lists what is accepted)` };
+}

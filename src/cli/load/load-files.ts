@@ -1,0 +1,115 @@
+/** Where do the results of `understudy load` go? Files are opened before the run, so that nobody waits for what cannot be written. */
+import { appendFileSync, existsSync, mkdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { stamp } from "../../load/result.ts";
+import type { Settings } from "../../load/settings.ts";
+import type { RequestRecord } from "../../load/types.ts";
+import { html, prepareHtml } from "../../report/index.ts";
+import type { Result } from "../../report/result.ts";
+import { TraceError } from "../../traces/trace.ts";
+import { OutFile, overwritten } from "../out-file.ts";
+import type { LoadValues } from "./load-options.ts";
+
+export class LoadFiles {
+  readonly #json: OutFile | null;
+  readonly #html: OutFile | null;
+  readonly #saved: OutFile | null;
+  readonly #appended: string | null;
+  readonly #rows: OutFile | null;
+  #hasAppended = false;
+
+  /** Throws a TraceError where one cannot be written, or would overwrite another. */
+  constructor(values: LoadValues, settings: Settings, model: string, epochS: number) {
+    const appends = values["append-result"] ?? false;
+    const saves = appends || (values["save-result"] ?? false);
+    const savedPath = saves ? pathOf(values, settings, model, epochS) : null;
+    const base = savedPath ?? values.json;
+    const rows = settings.detailed ? `${(base ?? "load").replace(/\.jsonl?$/, "")}.requests.jsonl` : undefined;
+    const why = overwritten(values["dataset-path"] === undefined ? [] : [values["dataset-path"]], {
+      "--json": values.json,
+      "--html": values.html,
+      "--save-result": savedPath ?? undefined,
+      "--save-detailed": rows,
+    });
+    if (why !== undefined) throw new TraceError(why);
+    const open = (path: string | undefined) => (path === undefined ? null : new OutFile(path));
+    this.#json = open(values.json);
+    this.#html = open(values.html);
+    if (values.html !== undefined) prepareHtml();
+    this.#appended = appends ? savedPath : null;
+    this.#saved = appends ? null : open(savedPath ?? undefined);
+    this.#rows = open(rows);
+    if (this.#appended !== null) tried(this.#appended, () => appendFileSync(this.#appended!, ""));
+  }
+
+  write(result: Result, records: readonly RequestRecord[]): void {
+    this.#json?.end(`${JSON.stringify(result)}\n`);
+    this.#saved?.end(JSON.stringify(result));
+    if (!this.#hasAppended) this.append(result);
+    for (const record of records) this.#rows?.write(`${JSON.stringify(rowOf(record))}\n`);
+    this.#rows?.end("");
+    this.#html?.end(html(result, records));
+  }
+
+  /** One more line of the file, as vLLM writes it: with a line end before it, none behind it. Of a sweep one per run. */
+  append(result: Result): void {
+    const path = this.#appended;
+    if (path === null) return;
+    this.#hasAppended = true;
+    tried(path, () => {
+      const isFirst = !existsSync(path) || statSync(path).size === 0;
+      appendFileSync(path, `${isFirst ? "" : "\n"}${JSON.stringify(result)}`);
+    });
+  }
+}
+
+function tried(path: string, act: () => void): void {
+  try {
+    act();
+  } catch (failure) {
+    throw new TraceError(`cannot write "${path}" (${(failure as { code?: string }).code ?? failure})`);
+  }
+}
+
+/** vllm 0.33.0, `benchmarks/serve.py`, compute_result_filename. */
+function pathOf(values: LoadValues, settings: Settings, model: string, epochS: number): string {
+  const { loop, concurrency, dialect, label } = settings;
+  const capped = concurrency === null ? "" : `-concurrency${concurrency}`;
+  const rest = `${capped}-${model.split("/").at(-1)}-${stamp(epochS)}.json`;
+  const ramp = loop.kind === "open" ? loop.ramp : null;
+  const rate = ramp
+    ? `ramp-up-${ramp.strategy}-${ramp.startRps}qps-${ramp.endRps}qps`
+    : `${loop.kind === "open" ? float(loop.rate) : "inf"}qps`;
+  const name = values["result-filename"] ?? `${label ?? dialect}-${rate}${rest}`;
+  const folder = values["result-dir"];
+  if (folder === undefined) return name;
+  tried(folder, () => mkdirSync(folder, { recursive: true }));
+  return join(folder, name);
+}
+
+/** As Python prints it. */
+const float = (value: number): string =>
+  Number.isInteger(value) ? `${value}.0` : value === Number.POSITIVE_INFINITY ? "inf" : String(value);
+
+/** Times in seconds since the run's start; null: it never came so far. */
+function rowOf(record: RequestRecord): Record<string, unknown> {
+  const seconds = (us: number) => (Number.isFinite(us) ? us / 1e6 : null);
+  return {
+    request_id: record.requestId,
+    intended_s: seconds(record.intendedUs),
+    send_s: seconds(record.sendUs),
+    first_s: seconds(record.firstUs),
+    last_s: seconds(record.lastUs),
+    end_s: seconds(record.endUs),
+    input_tokens: record.inputTokens,
+    output_tokens: record.outputTokens,
+    cached_tokens: record.cachedTokens,
+    chunks: record.chunkUs.length,
+    chunk_s: Array.from(record.chunkUs, seconds),
+    chunk_tokens: Array.from(record.chunkTokens),
+    status: record.status,
+    retries: record.retries,
+    disturbed: record.disturbed,
+    error: record.failure,
+  };
+}

@@ -1,0 +1,153 @@
+/** What do the options of `understudy load` mean together? Defaults that depend on others, and what excludes what. */
+
+import type { LoopSettings, Settings } from "../../load/settings.ts";
+import { FLAT_METRICS } from "../../load/vllm-keys.ts";
+import type { Refused } from "../../options/given.ts";
+import type { LoadValues } from "./load-options.ts";
+
+const TIMED = ["mooncake", "azure", "burstgpt"];
+const PERCENTILES = [50, 90, 95, 99];
+
+export interface Surroundings {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly command: string;
+  readonly version: string;
+  /** The text of a file, "" where it cannot be read. */
+  readonly read: (path: string) => string;
+}
+
+export function settingsOf(values: LoadValues, around: Surroundings): Settings | Refused {
+  const url = values.url ?? new URL("http://127.0.0.1:8000");
+  url.pathname = url.pathname.replace(/\/(v1\/?)?$/, "");
+  if (values.endpoint !== undefined && !values.endpoint.startsWith("/")) {
+    return { error: `--endpoint ${values.endpoint}: takes a path that begins with /` };
+  }
+  const loop = loopOf(values);
+  if ("error" in loop) return loop;
+  const closed = loop.kind === "closed";
+  if (values["cancel-rate"] && values["slow-reader-rate"] && values["cancel-rate"] + values["slow-reader-rate"] > 100) {
+    return { error: "--cancel-rate and --slow-reader-rate: more than 100 % together" };
+  }
+  const ca = values["ssl-ca-certs"] === undefined ? null : around.read(values["ssl-ca-certs"]);
+  if (ca !== null && !ca.includes("BEGIN CERTIFICATE"))
+    return { error: `--ssl-ca-certs ${values["ssl-ca-certs"]}: holds no certificate in PEM form, or cannot be read` };
+  const key = values["api-key"] ?? around.env.OPENAI_API_KEY;
+  const log = values["check-truth-log"] ?? null;
+  const metricsUrl = values["metrics-url"]?.href ?? `${url.href.replace(/\/$/, "")}/metrics`;
+  return {
+    url,
+    endpoint: values.endpoint ?? null,
+    dialect: values.backend ?? "openai-chat",
+    model: values.model ?? null,
+    headers: { ...(key ? { Authorization: `Bearer ${key}` } : {}), ...values.header },
+    insecure: values.insecure ?? false,
+    ca,
+    loop,
+    concurrency: values.concurrency ?? (closed ? 1 : null),
+    count: values["num-prompts"] ?? null,
+    durationS: values.duration ?? null,
+    graceS: values["grace-period"] ?? 30,
+    warmUpCount: values["warmup-request-count"] ?? 0,
+    warmUpS: values["warmup-duration"] ?? 0,
+    dataset: {
+      name: values["dataset-name"] ?? "random",
+      path: values["dataset-path"],
+      inputLen: values["input-len"],
+      outputLen: values["output-len"],
+      rangeRatio: values["random-range-ratio"],
+      prefixLen: values["random-prefix-len"],
+      suffixLen: values["prefix-repetition-suffix-len"],
+      numPrefixes: values["prefix-repetition-num-prefixes"],
+      blockSize: values["block-size"],
+      turns: values.turns,
+      think: values["think-time"],
+    },
+    skipBad: values["skip-bad"] ?? false,
+    stream: !(values["no-stream"] ?? false),
+    legacyMaxTokens: values["legacy-max-tokens"] ?? false,
+    ignoreEos: values["ignore-eos"] ?? false,
+    minTokens: values["min-tokens"] ?? null,
+    temperature: values.temperature ?? null,
+    extraBody: values["extra-body"] ?? {},
+    slo: values.goodput ?? values["sweep-until"]?.slo ?? null,
+    metrics: values["percentile-metrics"] ?? FLAT_METRICS,
+    percentiles: values["metric-percentiles"] ?? PERCENTILES,
+    cancelShare: (values["cancel-rate"] ?? 0) / 100,
+    cancelAfterS: values["cancel-delay"] ?? 0,
+    slowShare: (values["slow-reader-rate"] ?? 0) / 100,
+    seed: values.seed ?? 0,
+    pooled: values.connections !== "never",
+    timeoutS: values.timeout ?? 600,
+    retries: values.retries ?? 0,
+    metricsUrl: values["no-server-metrics"] ? null : metricsUrl,
+    metricsIntervalS: values["metrics-interval"] ?? 1,
+    truth: values["check-truth"] || log !== null ? { log } : null,
+    label: values.label ?? null,
+    metadata: values.metadata ?? {},
+    detailed: values["save-detailed"] ?? false,
+    command: around.command,
+    version: around.version,
+  };
+}
+
+function loopOf(values: LoadValues): LoopSettings | Refused {
+  const rate = values.sweep?.over === "rate" ? values.sweep.values[0] : values["request-rate"];
+  const strategy = values["ramp-up-strategy"];
+  const [startRps, endRps] = [values["ramp-up-start-rps"], values["ramp-up-end-rps"]];
+  const isTimed = TIMED.includes(values["dataset-name"] ?? "random");
+  const speedup = values["replay-speedup"];
+  const scheduled = values["fixed-schedule"] ?? (isTimed && rate === undefined && strategy === undefined);
+  const rateFlags = ["arrival-pattern", "burstiness", "rescale-arrivals"] as const;
+  if (values.sweep !== undefined && (strategy !== undefined || values["fixed-schedule"])) {
+    return { error: "--sweep: goes with neither a ramp nor a fixed schedule" };
+  }
+  if (values.sweep !== undefined && values.sweep.over === "rate" && values["request-rate"] !== undefined) {
+    return { error: "--sweep and --request-rate: both set the rate" };
+  }
+  if (values["sweep-until"] !== undefined && values.sweep === undefined) {
+    return { error: "--sweep-until: goes with --sweep, which says what is tried" };
+  }
+  if (scheduled && values.sweep === undefined) {
+    if (rate !== undefined || strategy !== undefined) {
+      return {
+        error: "--request-rate and --ramp-up-strategy: a fixed schedule has its own times (--no-fixed-schedule)",
+      };
+    }
+    const stray = rateFlags.find((name) => values[name] !== undefined);
+    if (stray !== undefined) return { error: `--${stray}: a fixed schedule has its own times (--no-fixed-schedule)` };
+    return { kind: "schedule", speedup: speedup ?? 1 };
+  }
+  if (speedup !== undefined) return { error: "--replay-speedup: goes with a dataset's own times (--fixed-schedule)" };
+  if (strategy === undefined && (startRps !== undefined || endRps !== undefined)) {
+    return { error: "--ramp-up-start-rps and --ramp-up-end-rps: go with --ramp-up-strategy" };
+  }
+  if (strategy !== undefined) {
+    if (startRps === undefined || endRps === undefined) {
+      return { error: "--ramp-up-strategy: needs --ramp-up-start-rps and --ramp-up-end-rps" };
+    }
+    if (rate !== undefined) return { error: "--ramp-up-strategy and --request-rate: both set the rate" };
+    if (values["num-prompts"] === undefined && values.duration === undefined) {
+      return { error: "--ramp-up-strategy: needs --num-prompts or --duration, over which the rate grows" };
+    }
+  }
+  if (rate === undefined && strategy === undefined) {
+    const stray = rateFlags.find((name) => values[name] !== undefined);
+    return stray === undefined ? { kind: "closed" } : { error: `--${stray}: goes with --request-rate` };
+  }
+  const burstiness = values.burstiness ?? 1;
+  const pattern = values["arrival-pattern"] ?? (burstiness === 1 ? "poisson" : "gamma");
+  if (pattern !== "gamma" && values.burstiness !== undefined && burstiness !== 1) {
+    return { error: `--burstiness: goes with --arrival-pattern gamma, not ${pattern}` };
+  }
+  if (rate === Number.POSITIVE_INFINITY && values["num-prompts"] === undefined && values.duration !== undefined) {
+    return { error: "--request-rate inf: needs --num-prompts, all at once for a duration has no end" };
+  }
+  return {
+    kind: "open",
+    rate: rate ?? endRps!,
+    pattern,
+    burstiness,
+    ramp: strategy === undefined ? null : { strategy, startRps: startRps!, endRps: endRps! },
+    rescale: values["rescale-arrivals"] ?? false,
+  };
+}

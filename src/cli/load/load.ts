@@ -1,0 +1,124 @@
+/** `understudy load`: reads the options, runs the load, or a sweep of loads, prints the table, writes the files. */
+import { accessSync, constants, readFileSync } from "node:fs";
+import { version } from "../../../package.json";
+import { createAlarm } from "../../host/alarm.ts";
+import { epochSeconds, WallClock } from "../../host/clock.ts";
+import { Load, type Loaded, withModel } from "../../load/load.ts";
+import { Unmeasured } from "../../load/server.ts";
+import type { Settings } from "../../load/settings.ts";
+import { Sweep, sweepLines } from "../../load/sweep.ts";
+import { ourTable, vllmTable } from "../../load/table.ts";
+import { type TruthResult, truthLines } from "../../load/truth.ts";
+import { TraceError } from "../../traces/trace.ts";
+import { onInterrupt } from "../interrupt.ts";
+import { takeLoadArguments } from "./load-args.ts";
+import { LoadFiles } from "./load-files.ts";
+import { type LoadValues, loadHelp } from "./load-options.ts";
+import { settingsOf } from "./load-settings.ts";
+
+const NOTHING_MEASURED = 1;
+const USAGE_ERROR = 2;
+
+export async function run(argv: readonly string[]): Promise<void> {
+  const taken = takeLoadArguments(argv);
+  if ("error" in taken) return refuse(taken.error);
+  if (taken.help) return console.log(loadHelp());
+  const { values } = taken;
+  const command = ["understudy load", ...withoutSecrets(argv).map(quoted)].join(" ");
+  const settings = settingsOf(values, { env: process.env, command, version, read: textOf });
+  if ("error" in settings) return refuse(settings.error);
+  const clock = new WallClock(createAlarm);
+  try {
+    await load(values, settings, clock);
+  } catch (failure) {
+    if (!(failure instanceof TraceError)) throw failure;
+    console.error(`understudy load: ${failure.message}`);
+    process.exitCode = failure instanceof Unmeasured ? NOTHING_MEASURED : USAGE_ERROR;
+  } finally {
+    clock.close();
+  }
+}
+
+async function load(values: LoadValues, given: Settings, clock: WallClock): Promise<void> {
+  const { model } = given;
+  const settings = model === null ? await withModel(given, clock) : { ...given, model };
+  const files = new LoadFiles(values, settings, settings.model, epochSeconds());
+  mustBeReadable(settings.dataset.path);
+  // Files first: whether they are there can be said without a server.
+  if (model !== null) await withModel(given, clock);
+  const isWatched = process.stderr.isTTY;
+  const around = {
+    clock,
+    live: isWatched ? (line: string) => void process.stderr.write(`\r\x1b[K${line.slice(0, width())}`) : null,
+  };
+  const cleared = () => isWatched && process.stderr.write("\r\x1b[K");
+  if (values.sweep === undefined) {
+    const one = new Load(settings, around);
+    const stopped = onInterrupt(() => one.stop());
+    const loaded = await one.run().finally(cleared);
+    stopped();
+    finish(settings, loaded, files);
+    return;
+  }
+  const plan = { ...values.sweep, until: values["sweep-until"] ?? null };
+  const sweep = new Sweep(settings, plan, around);
+  const stopped = onInterrupt(() => sweep.stop());
+  const swept = await sweep.run((result) => files.append(result)).finally(cleared);
+  stopped();
+  finish(swept.settings, swept.loaded, files);
+  console.log(`\n${sweepLines(swept, plan).join("\n")}`);
+}
+
+const width = (): number => (process.stderr.columns || 80) - 1;
+
+/** Throws an Unmeasured, after all was shown and written, where nothing was measured. */
+function finish(settings: Settings, loaded: Loaded, files: LoadFiles): void {
+  show(settings, loaded);
+  files.write(loaded.result, loaded.records);
+  if (loaded.nothing !== null) throw new Unmeasured(loaded.nothing);
+}
+
+function show(settings: Settings, { result }: Loaded): void {
+  console.log(vllmTable(settings, result).join("\n"));
+  console.log(`\n${ourTable(settings, result, settings.metrics).join("\n")}`);
+  const { truth, warnings = [] } = result.understudy;
+  if (truth) console.log(`\n${truthLines(truth as TruthResult).join("\n")}`);
+  for (const warning of warnings) console.log(`warning: ${warning}`);
+}
+
+function mustBeReadable(path: string | undefined): void {
+  try {
+    if (path !== undefined) accessSync(path, constants.R_OK);
+  } catch (failure) {
+    throw new TraceError(`--dataset-path ${path}: cannot be read (${(failure as { code?: string }).code})`);
+  }
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+/** Keys and values of headers are nobody's business: reports are passed on. */
+function withoutSecrets(argv: readonly string[]): string[] {
+  let secret = "";
+  return argv.map((word) => {
+    const [, flag = "", value] = /^(--[\w-]+)(?:=(.*))?$/s.exec(word) ?? [];
+    if (flag !== "") secret = value === undefined ? flag : "";
+    if (flag === "--api-key" && value !== undefined) return "--api-key=…";
+    if (flag === "--header" && value !== undefined) return `--header=${value.replace(/([=:]).*/s, "$1…")}`;
+    if (flag !== "") return word;
+    if (secret === "--api-key") return "…";
+    return secret === "--header" ? word.replace(/([=:]).*/s, "$1…") : word;
+  });
+}
+
+const quoted = (word: string): string => (/^[\w@%+=:,./…-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+function refuse(why: string): void {
+  console.error(`understudy load: ${why}`);
+  process.exitCode = USAGE_ERROR;
+}

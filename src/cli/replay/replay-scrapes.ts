@@ -1,0 +1,75 @@
+/** `replay --openmetrics`: which pages are scraped, what a scraper calls them, and where its history goes. */
+import type { ServeConfig } from "../../config/types.ts";
+import { type DialectName, dialectNames } from "../../metrics/dialect-names.ts";
+import type { Option } from "../../options/option.ts";
+import { History } from "../../replay/history.ts";
+import type { Pages } from "../../replay/page.ts";
+import { OutFile } from "../out-file.ts";
+import { FileSpool } from "./spool.ts";
+
+export const SCRAPE_INTERVAL_S = 15;
+const UNITS: Readonly<Record<string, number>> = { "": 1, ms: 0.001, s: 1, m: 60, h: 3600 };
+
+/** Simulated seconds. */
+export const interval: Option<number> = {
+  arity: "one",
+  accepts: "a time from 1ms to 1h, as 15s",
+  metavar: "TIME",
+  read: ([text = ""]) => {
+    const [, number, unit = ""] = /^(\d+(?:\.\d+)?)(ms|s|m|h|)$/.exec(text) ?? [];
+    const seconds = Number(number) * UNITS[unit]!;
+    return seconds >= 0.001 && seconds <= 3600 ? seconds : undefined;
+  },
+};
+
+export const dialectList: Option<readonly DialectName[]> = {
+  arity: "one",
+  accepts: `names with commas between them: ${dialectNames.join(", ")}`,
+  metavar: "NAMES",
+  read: ([text = ""]) => {
+    const names = text.split(",").map((name) => dialectNames.find((known) => known === name.trim()));
+    return names.every((name) => name !== undefined) ? [...new Set(names)] : undefined;
+  },
+};
+
+/** A range of seconds: `30` or `5-60`. */
+export const secondsRange: Option<readonly [least: number, most: number]> = {
+  arity: "one",
+  accepts: "seconds, as 30, or a range, as 5-60",
+  metavar: "S[-S]",
+  read: ([text = ""]) => {
+    const [, from = "", to = from] = /^(\d+(?:\.\d+)?)(?:-(\d+(?:\.\d+)?))?$/.exec(text) ?? [];
+    const [least, most] = [Number(from), Number(to)];
+    return from !== "" && least > 0 && most >= least && most <= 1e9 ? [least, most] : undefined;
+  },
+};
+
+/** The history of a replay: one target per dialect, named as in the scrape configuration that we ship. */
+export class Scrapes {
+  readonly #file: OutFile;
+  readonly #history: History;
+  readonly #dialects: readonly DialectName[];
+  readonly #instance: string;
+  readonly #startS: number;
+
+  constructor(path: string, { host, port }: ServeConfig, dialects: readonly DialectName[], startS: number) {
+    this.#file = new OutFile(path);
+    this.#history = new History(new FileSpool(path), () => Bun.gc(true));
+    this.#dialects = dialects;
+    this.#instance = `${host}:${port}`;
+    this.#startS = startS;
+  }
+
+  async take(pages: Pages, atUs: number): Promise<void> {
+    // Whole microseconds, so that seconds have six digits at most.
+    const atS = (this.#startS * 1e6 + atUs) / 1e6;
+    for (const name of this.#dialects) {
+      this.#history.add({ job: name, instance: this.#instance }, await pages.text(name), atS);
+    }
+  }
+
+  end(): void {
+    for (const piece of this.#history.file()) this.#file.write(piece);
+    this.#file.end("");
+  }
+}

@@ -1,0 +1,262 @@
+/** `understudy replay`: resolves the options, runs the trace, prints the table, writes the files. */
+import { readFileSync } from "node:fs";
+import answersBin from "../../../build/answers.bin" with { type: "file" };
+import debugWasm from "../../../build/core.debug.wasm" with { type: "file" };
+import wasm from "../../../build/core.wasm" with { type: "file" };
+import { version } from "../../../package.json";
+import type { ServeConfig } from "../../config/types.ts";
+import { loadAnswers } from "../../content/answers.ts";
+import { CoreTooLarge, CoreTrap } from "../../core/core.ts";
+import { both } from "../../engine/observer.ts";
+import { wallUs } from "../../host/clock.ts";
+import { whyNotShown } from "../../metrics/bugs/shown.ts";
+import { dialectNames } from "../../metrics/dialect-names.ts";
+import { Ensemble } from "../../metrics/triton/ensemble.ts";
+import { parseFlags } from "../../options/flags.ts";
+import { type Given, given } from "../../options/given.ts";
+import { lookup } from "../../options/lookup.ts";
+import type { ClientOptions } from "../../replay/clients.ts";
+import { Pages } from "../../replay/page.ts";
+import { Replay } from "../../replay/replay.ts";
+import { Moments, reportOf } from "../../replay/report.ts";
+import { resultsOf } from "../../replay/results.ts";
+import { Sample } from "../../replay/sample.ts";
+import { SERIES_HEADER, Series } from "../../replay/series.ts";
+import { table } from "../../replay/table.ts";
+import { html, prepareHtml } from "../../report/index.ts";
+import { openTrace } from "../../traces/open.ts";
+import { requests } from "../../traces/requests.ts";
+import { type BadLine, TRACE_BLOCK, type Trace, TraceError } from "../../traces/trace.ts";
+import { createInlineTruthLog, type TruthLog, unwritable } from "../../truth/log.ts";
+import { OutFile, overwritten } from "../out-file.ts";
+import { readCrash, repeatCrash } from "../serve/crash.ts";
+import { resolveFlags } from "../serve/resolve.ts";
+import { REPLAY, type ReplayValues, replayHelp, takeReplayOptions } from "./replay-options.ts";
+import { Progress } from "./replay-progress.ts";
+import { SCRAPE_INTERVAL_S, Scrapes } from "./replay-scrapes.ts";
+
+const USAGE_ERROR = 2;
+const CORE_TRAPPED = 70;
+/** Simulated time between two moments of the page, where nobody says. */
+const PAGE_INTERVAL_S = 0.2;
+
+export async function run(argv: readonly string[]): Promise<void> {
+  try {
+    await replay(argv);
+  } catch (failure) {
+    if (failure instanceof TraceError || failure instanceof CoreTooLarge) refuse(failure.message);
+    else if (failure instanceof CoreTrap || failure instanceof WebAssembly.RuntimeError) {
+      console.error(`understudy replay: the core trapped: ${failure.message}`);
+      process.exitCode = CORE_TRAPPED;
+    } else throw failure;
+  }
+}
+
+async function replay(argv: readonly string[]): Promise<void> {
+  const own = takeReplayOptions(argv);
+  if ("error" in own) return refuse(own.error);
+  const flags = parseFlags(own.rest, REPLAY);
+  if ("error" in flags) return refuse(flags.error);
+  if (flags.help !== undefined) return console.log(replayHelp());
+  const [path = null, second] = flags.positional;
+  if (second !== undefined) return refuse(`"${second}": unexpected; one trace is replayed, and "${path}" is it`);
+
+  const { values } = own;
+  if (values.crash !== undefined) return replayCrash(values.crash, argv.length);
+  const trace = openTrace(path, values.format ?? null);
+  const resolved = resolveFlags({ ...flags, positional: [] }, process.env, readText, defaultsOf(trace));
+  if ("error" in resolved) return refuse(resolved.error);
+  for (const notice of resolved.notices) console.error(`understudy replay: ${notice}`);
+  const { config } = resolved;
+  const { blockSize } = config.engine;
+  if (trace.format === "mooncake" && TRACE_BLOCK % blockSize !== 0) {
+    return refuse(
+      `--block-size ${blockSize}: a mooncake trace has blocks of ${TRACE_BLOCK} tokens; take a divisor of that`,
+    );
+  }
+  if (trace.adapters > 0 && config.engine.maxLoras === 0)
+    return refuse(`--format ${values.format}: adapters need --enable-lora`);
+  // There is one process, whatever --workers says.
+  const why = whyNotShown({ ...config, workers: 1 }) ?? wouldOverwrite(path, values, config);
+  if (why !== undefined) return refuse(why);
+  const command = ["understudy replay", ...argv.map((word) => (/[\s"]/.test(word) ? `'${word}'` : word))].join(" ");
+  await runTrace(trace, path ?? values.format!, values, config, command);
+}
+
+function wouldOverwrite(path: string | null, values: ReplayValues, { truthLog }: ServeConfig): string | undefined {
+  return overwritten(path === null ? [] : [path], {
+    "--json": values.json,
+    "--html": values.html,
+    "--metrics": values.metrics,
+    "--series": values.series,
+    "--openmetrics": values.openmetrics,
+    "--truth-log": truthLog?.file,
+  });
+}
+
+async function replayCrash(path: string, words: number): Promise<void> {
+  if (words > 2) return refuse("--crash FILE goes alone: the file holds the configuration");
+  const crash = readCrash(path);
+  if ("wrong" in crash) return refuse(crash.wrong);
+  const [core, answers] = await Promise.all([Bun.file(debugWasm).arrayBuffer(), Bun.file(answersBin).bytes()]);
+  const { lines, trapped } = repeatCrash(crash, version, new WebAssembly.Module(core), loadAnswers(answers));
+  console.log(lines.join("\n"));
+  if (trapped) process.exitCode = CORE_TRAPPED;
+}
+
+async function runTrace(
+  trace: Trace,
+  name: string,
+  values: ReplayValues,
+  config: ServeConfig,
+  command: string,
+): Promise<void> {
+  const open = (path: string | undefined) => (path === undefined ? null : new OutFile(path));
+  const files = {
+    json: open(values.json),
+    html: open(values.html),
+    metrics: open(values.metrics),
+    series: open(values.series),
+  };
+  const startS = values["start-time"] ?? 0;
+  const scrapes =
+    values.openmetrics === undefined
+      ? null
+      : new Scrapes(values.openmetrics, config, values.dialects ?? dialectNames, startS);
+  let pages: Pages | null = null;
+  const bad: { count: number; first: BadLine | null } = { count: 0, first: null };
+  const onBad = (line: BadLine) => {
+    bad.count++;
+    bad.first ??= line;
+  };
+  const wanted = {
+    seed: config.engine.seed,
+    limit: values.limit ?? Number.POSITIVE_INFINITY,
+    rateScale: values["rate-scale"] ?? 1,
+    onBad: values["skip-bad"] ? onBad : null,
+  };
+  const untilUs = values.until === undefined ? Number.POSITIVE_INFINITY : Math.round(values.until * 1e6);
+  const progress = new Progress(
+    (text) => process.stderr.write(text),
+    (atUs, { arrived, finished }) => {
+      const read = trace.bytes > 0 ? trace.bytesRead() / trace.bytes : 0;
+      const all = Math.min(wanted.limit, trace.total ?? (read > 0 ? arrived / read : Number.POSITIVE_INFINITY));
+      const share = Math.max(finished / all, atUs / untilUs);
+      return share > 0 ? Math.min(1, share) : null;
+    },
+  );
+  const engines = values.engines ?? config.dataParallelSize;
+  const truth = truthOf(config, engines);
+  const shown = values.html === undefined ? null : { moments: new Moments(), sample: new Sample() };
+  if (shown !== null) prepareHtml();
+  const module = await WebAssembly.compile(await Bun.file(wasm).arrayBuffer());
+  const startUs = wallUs();
+  const replay = new Replay({
+    config: config.engine,
+    module,
+    engines,
+    requests: requests(trace, name, wanted),
+    pace: trace.pace,
+    untilUs,
+    clients: clientsOf(values, config.engine.seed),
+    collect: () => Bun.gc(true),
+    ...(scrapes === null && files.metrics === null ? {} : { beforeUpdate: (nowUs: number) => pages?.before(nowUs) }),
+    ...(scrapes === null
+      ? {}
+      : {
+          scrapes: {
+            intervalUs: Math.round(1e6 * (values["scrape-interval"] ?? SCRAPE_INTERVAL_S)),
+            onScrape: (atUs) => scrapes.take(pages!, atUs),
+          },
+        }),
+    ...(config.triton.metrics && (scrapes !== null || files.metrics !== null)
+      ? { passages: (now: () => number) => new Ensemble(config.triton.quantiles, now, Math.round(startS * 1e6)) }
+      : {}),
+    ...observed(truth, shown?.sample ?? null),
+    ...rowsInto(files.series, shown?.moments ?? null, values["series-interval"]),
+    ...(process.stderr.isTTY ? { onProgress: progress.show } : {}),
+  });
+  const dropped = truth === null ? null : () => truth.dropped();
+  if (scrapes !== null || files.metrics !== null) pages = new Pages(replay, { config, startS, dropped });
+  const durationUs = scrapes === null ? replay.run() : await replay.runScraped();
+  replay.stop();
+  await truth?.close();
+  const tookUs = wallUs() - startUs;
+  progress.clear();
+  const about = {
+    name,
+    format: trace.format,
+    model: config.servedModelNames[0]!,
+    config: config.engine,
+    badLines: bad.count,
+    passedOver: trace.passedOver(),
+  };
+  trace.close();
+  const results = resultsOf(replay, durationUs, about);
+  console.log(table(results, tookUs));
+  const lost = truth?.dropped();
+  if (lost && lost.run + lost.step + lost.request > 0) {
+    console.log(`truth log: lost ${lost.request} requests, ${lost.step} steps, ${lost.run} runs`);
+  }
+  if (bad.first) console.log(`first bad line: ${name}:${bad.first.line}: expected ${bad.first.expected}`);
+  if (files.json !== null) files.json.end(`${JSON.stringify(results, null, 2)}\n`);
+  if (files.metrics !== null) files.metrics.end(await pages!.text("role"));
+  files.series?.end("");
+  if (files.html !== null && shown !== null) {
+    const { moments, sample } = shown;
+    const page = reportOf(replay, results, { command, version, moments, requests: sample.seen });
+    files.html.end(html(page, sample.records));
+  }
+  scrapes?.end();
+}
+
+/** One engine block per block of the trace, unless somebody says otherwise. */
+function defaultsOf(trace: Trace): readonly Given[] {
+  return trace.format === "mooncake" ? [given(lookup("block-size")!, [`${TRACE_BLOCK}`], "mooncake")] : [];
+}
+
+function clientsOf(values: ReplayValues, seed: number): ClientOptions {
+  const timeout = values["client-timeout"];
+  const patienceUs = timeout ? ([timeout[0] * 1e6, timeout[1] * 1e6] as const) : null;
+  return { stopShare: values["stop-share"] ?? 0, patienceUs, seed };
+}
+
+/** The log that the server writes; here by the one thread, so that nothing is ever dropped. */
+function truthOf({ truthLog, engine }: ServeConfig, engines: number): TruthLog | null {
+  if (truthLog === null) return null;
+  const why = unwritable(truthLog.file);
+  if (why !== undefined) throw new TraceError(`--truth-log: cannot write "${truthLog.file}" (${why})`);
+  const warn = (line: string) => console.error(`understudy replay: ${line}`);
+  return createInlineTruthLog(truthLog, { engine, engines, epochUs: null }, warn);
+}
+
+/** Who looks at every step. */
+function observed(truth: TruthLog | null, sample: Sample | null) {
+  if (truth === null && sample === null) return {};
+  const observer = (engine: number) => {
+    if (truth === null) return sample!.observer();
+    return sample === null ? truth.observer(engine) : both(truth.observer(engine), sample.observer());
+  };
+  return { observer };
+}
+
+/** What is looked at over simulated time: for the file, for the page, or for both. */
+function rowsInto(file: OutFile | null, moments: Moments | null, seconds: number | undefined) {
+  if (file === null && moments === null) return {};
+  file?.write(`${SERIES_HEADER}\n`);
+  const series = new Series();
+  const onRow = (...row: Parameters<Series["row"]>) => {
+    file?.write(`${series.row(...row)}\n`);
+    moments?.row(...row);
+  };
+  return { series: { intervalUs: Math.round((seconds ?? (file === null ? PAGE_INTERVAL_S : 1)) * 1e6), onRow } };
+}
+
+function readText(path: string): string {
+  return readFileSync(path, "utf8");
+}
+
+function refuse(why: string): void {
+  console.error(`understudy replay: ${why}`);
+  process.exitCode = USAGE_ERROR;
+}

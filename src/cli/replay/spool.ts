@@ -1,0 +1,42 @@
+/** Where does text wait that is too much to hold? A file without a name beside the result, gone when we are. */
+import { openSync, readSync, unlinkSync, writeSync } from "node:fs";
+import type { Spool } from "../../replay/history.ts";
+import { TraceError } from "../../traces/trace.ts";
+
+export class FileSpool implements Spool {
+  readonly #path: string;
+  #fd = -1;
+  #length = 0;
+
+  /** `path`: of the result. The file is made when something waits; a TraceError where it cannot be written. */
+  constructor(path: string) {
+    this.#path = `${path}.spool`;
+  }
+
+  append(bytes: Uint8Array): number {
+    const at = this.#length;
+    try {
+      if (this.#fd < 0) {
+        this.#fd = openSync(this.#path, "w+");
+        unlinkSync(this.#path);
+      }
+      for (let done = 0; done < bytes.length; ) {
+        done += writeSync(this.#fd, bytes, done, bytes.length - done, at + done);
+      }
+    } catch (failure) {
+      throw new TraceError(`cannot write "${this.#path}" (${(failure as { code?: string }).code ?? failure})`);
+    }
+    this.#length += bytes.length;
+    return at;
+  }
+
+  read(at: number, length: number): Uint8Array {
+    const bytes = new Uint8Array(length);
+    for (let done = 0; done < length; ) {
+      const count = readSync(this.#fd, bytes, done, length - done, at + done);
+      if (count === 0) throw new TraceError(`"${this.#path}" became shorter than what was written`);
+      done += count;
+    }
+    return bytes;
+  }
+}

@@ -1,0 +1,62 @@
+/** What does the server say at its start? What it emulates, where it listens, how long it took, one line to try. */
+import { version } from "../../../package.json";
+import { outputLengthsText } from "../../config/output-lengths.ts";
+import { timingText } from "../../config/timing/timing-text.ts";
+import type { ServeConfig } from "../../config/types.ts";
+
+/** `triton`: the URL of Triton's metrics port, if there is one; `pids`: of the workers, where there are several. */
+export function describe(
+  config: ServeConfig,
+  url: string,
+  startedMs: number,
+  pids: readonly number[] = [],
+  triton: string | null = tritonUrl(config),
+): string {
+  const { engine, servedModelNames, dataParallelSize } = config;
+  const engines = dataParallelSize * Math.max(1, pids.length);
+  const each = engines > 1 ? ` in each of ${engines} engines` : "";
+  const scheduling = [
+    engine.asyncScheduling ? "asynchronous" : "synchronous",
+    engine.schedulingPolicy,
+    engine.enableChunkedPrefill ? "chunked prefill" : "whole prefills",
+    engine.enablePrefixCaching ? "prefix caching" : "no prefix caching",
+  ].join(", ");
+  const body = JSON.stringify({
+    model: servedModelNames[0],
+    messages: [{ role: "user", content: "Hello" }],
+    stream: true,
+    max_tokens: 32,
+  });
+  return [
+    `understudy ${version} stands in for vLLM 0.33.0 serving ${servedModelNames.join(", ")}`,
+    `  scheduling  ${scheduling}; max_num_seqs ${engine.maxNumSeqs}, max_num_batched_tokens ${engine.maxNumBatchedTokens}, max_model_len ${engine.maxModelLen}`,
+    `  KV cache    ${engine.numGpuBlocks} blocks of ${engine.blockSize} tokens${each}`,
+    `  timing      ${timingText(engine)}`,
+    ...presetText(config),
+    `  answers     ${outputLengthsText(config.outputTokens)} tokens, cut by max_tokens`,
+    ...(pids.length > 0 ? [`  workers     ${pids.length} processes: ${pids.join(", ")}`] : []),
+    `  listening   ${url} after ${Math.round(startedMs)} ms`,
+    ...(triton === null ? [] : [`  metrics     Triton's metrics on ${triton}`]),
+    `  try         curl -N ${url}/v1/chat/completions -H 'Content-Type: application/json'${auth(config)} -d '${body}'`,
+  ].join("\n");
+}
+
+/** As configured. */
+function tritonUrl({ triton: { listen } }: ServeConfig): string | null {
+  return listen && `http://${listen.host}:${listen.port}`;
+}
+
+function auth({ apiKeys }: ServeConfig): string {
+  return apiKeys.length > 0 ? " -H 'Authorization: Bearer <key>'" : "";
+}
+
+/** Which preset the model's name chose, and what it is good for; nothing where the preset was asked for, or no model was named. */
+function presetText({ model, preset, presetsOfModel, engine }: ServeConfig): readonly string[] {
+  if (presetsOfModel === undefined) return [];
+  const gives = engine.timing.kind === "table" ? "step times, KV pool and batch sizes" : "KV pool and batch sizes";
+  const [taken, ...others] = presetsOfModel;
+  if (taken === undefined)
+    return [`  preset      none was measured for ${model}: ${gives} are those of the default, ${preset}`];
+  const rest = others.length === 0 ? "" : `; --timing takes the others measured for it: ${others.join(", ")}`;
+  return [`  preset      ${taken}, chosen by the model's name, gives ${gives}${rest}`];
+}

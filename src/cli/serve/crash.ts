@@ -1,0 +1,109 @@
+/**
+ * What is kept of a broken invariant, and does it break again? The core's words, seed and configuration, the last counters
+ * and commands, in a file beside the process. The file's commands run in a new core, in Bun or Node.
+ */
+import { readFileSync, writeFileSync } from "node:fs";
+import type { EngineConfig } from "../../config/types.ts";
+import type { AnswerTables } from "../../content/answers.ts";
+import { REQUEST_NUMBERS, SUBMIT_NAMES } from "../../engine/core-request.ts";
+import type { Command, JournalText } from "../../engine/journal.ts";
+import { repeat } from "../../engine/repeat.ts";
+import type { EngineSnapshot } from "../../engine/types.ts";
+
+const SCHEMA = 1;
+/** Left out of a line where it is so. */
+const USUAL = { words: [], handle: -1 };
+const EXPECTED = "expected a file that understudy wrote when its core trapped (understudy-crash-….json)";
+
+export interface Crash {
+  readonly crash: typeof SCHEMA;
+  readonly version: string;
+  readonly error: string;
+  readonly stack: string | undefined;
+  readonly eosId: number;
+  readonly engine: EngineConfig;
+  /** What the numbers of an `add` are, behind the length of its prompt. */
+  readonly addFields: readonly string[];
+  /** By engine. */
+  readonly snapshots: readonly EngineSnapshot[];
+  readonly journals: readonly JournalText[];
+}
+
+/** Writes the file into the working directory; its name. Keys never enter it, token ids of prompts do. */
+export function writeCrash(
+  version: string,
+  error: Error,
+  engine: EngineConfig,
+  eosId: number,
+  snapshots: readonly EngineSnapshot[],
+  journals: readonly JournalText[],
+): string {
+  const file = `understudy-crash-${process.pid}.json`;
+  const { message, stack } = error;
+  const about = { crash: SCHEMA, version, error: message, stack, eosId, engine, addFields: SUBMIT_NAMES, snapshots };
+  // A line for each command: the file is read by people, too.
+  const texts = journals.map(
+    ({ commands, ...rest }) =>
+      `${JSON.stringify(rest).slice(0, -1)},"commands":[\n${commands.map(lineOf).join(",\n")}\n]}`,
+  );
+  writeFileSync(file, `${JSON.stringify(about, null, 1).slice(0, -2)},\n "journals": [\n${texts.join(",\n")}\n]}\n`);
+  return file;
+}
+
+function lineOf({ call, numbers, words, handle }: Command): string {
+  const short = {
+    call,
+    numbers,
+    ...(words?.length === 0 ? {} : { words }),
+    ...(handle === USUAL.handle ? {} : { handle }),
+  };
+  return JSON.stringify(short);
+}
+
+/** The file's content, or one line that says what is wrong with it. */
+export function readCrash(path: string): Crash | { readonly wrong: string } {
+  try {
+    const crash = JSON.parse(readFileSync(path, "utf8")) as Crash;
+    if (crash.crash === SCHEMA && Array.isArray(crash.journals)) {
+      const whole = (one: Partial<Command>) => ({ ...USUAL, ...one }) as Command;
+      const journals = crash.journals.map((text) => ({ ...text, commands: text.commands.map(whole) }));
+      return { ...crash, journals };
+    }
+  } catch (failure) {
+    const { code } = failure as { code?: string };
+    if (code !== undefined) return { wrong: `cannot read "${path}" (${code})` };
+  }
+  return { wrong: `${path}: ${EXPECTED}` };
+}
+
+/** Runs the commands of each engine in `module`, best the debug core; what came of it in lines, and whether one trapped. */
+export function repeatCrash(
+  { error, version: written, eosId, engine, journals }: Crash,
+  version: string,
+  module: WebAssembly.Module,
+  answers: AnswerTables,
+): { readonly lines: string[]; readonly trapped: boolean } {
+  const lines = [
+    `"${error}", seed ${engine.seed}, version ${written}${written === version ? "" : `; this is ${version}`}`,
+  ];
+  let trapped = false;
+  for (const [rank, journal] of journals.entries()) {
+    const { forgotten, remembered, commands } = journal;
+    const whole = forgotten === 0 ? "the whole life of its core" : `${forgotten} earlier ones are lost`;
+    lines.push(`engine ${rank}: ${commands.length} commands, ${whole}`);
+    if (forgotten > 0) lines.push(`  begun anew: ${remembered.length} requests that came earlier, an empty cache`);
+    const { given, passedOver, differ, trap } = repeat(module, engine, { eosId, answers }, journal);
+    if (passedOver > 0) lines.push(`  passed over: ${passedOver} that have nothing to act on`);
+    if (forgotten === 0 && differ > 0)
+      lines.push(`  another history: ${differ} requests have another place in the core`);
+    lines.push(`  given: ${given}; ${trap === null ? "nothing broke" : `broke in ${shown(trap.command)}`}`);
+    if (trap !== null) lines.push(...`${trap.error.stack ?? trap.error}`.split("\n").map((line) => `  ${line}`));
+    trapped ||= trap !== null;
+  }
+  return { lines, trapped };
+}
+
+function shown({ call, numbers }: Command): string {
+  const told = call === "add" ? REQUEST_NUMBERS.map(({ name, at }) => `${name} ${numbers[at]}`) : numbers;
+  return `${call}(${told.join(", ")})`;
+}

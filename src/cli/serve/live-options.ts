@@ -1,0 +1,137 @@
+/** Which options may change while the server runs, and what would the configuration be then? Read by the table of all options. */
+
+import { LATENCIES, type Latencies, unsupportedKey } from "../../compat/llm-d-live.ts";
+import type { Said } from "../../compat/llm-d-timing.ts";
+import type { ServeConfig } from "../../config/types.ts";
+import type { Refused } from "../../options/given.ts";
+import type { Option } from "../../options/option.ts";
+import { serveConfig } from "../../options/serve-config.ts";
+import { type OptionName, serveOptions, type Values } from "../../options/serve-options.ts";
+
+export const LIVE = [
+  ...["timing", "jitter", "overhead-jitter", "jitter-tail", "slow-steps", "speed"],
+  ...["limit-concurrency", "max-streams", "overload-status", "retry-after", "retry-after-form"],
+  ...["max-num-queued-reqs", "max-num-queued-tokens", "fixtures"],
+  ...["failure-injection-rate", "failure-types"],
+  ...["uvicorn-log-level", "disable-uvicorn-access-log", "enable-log-requests"],
+] as OptionName[];
+
+export type Changed =
+  | { readonly config: ServeConfig /** They hold from now on. */; readonly keep: () => void }
+  | { readonly key: string | null; readonly message: string };
+
+/** What latencies make of the timing: they own these. */
+const TIMED = ["timing", "jitter", "overhead-jitter", "kv-transfer-time"] as const;
+
+type SaidHere = Map<string, { name: string; texts: string[]; where: string; ignored: boolean }>;
+
+export class LiveOptions {
+  #values: Values;
+  #latencies: Latencies | undefined;
+
+  /** `latencies`: with `--compat`, whose keys of them may change too. */
+  constructor(values: Values, latencies?: Latencies) {
+    this.#values = values;
+    this.#latencies = latencies;
+  }
+
+  /** What was said of them, in the form that changes take; null: nothing, so their default holds. */
+  read(): Record<string, unknown> {
+    const own = Object.fromEntries(LIVE.map((name) => [name, this.#values[name] ?? null]));
+    return { ...own, ...this.#latencies?.read(this.#values.timing) };
+  }
+
+  /** The configuration with these changes; null as a value is the default. Keys may have `_` for `-`. */
+  changed(changes: Readonly<Record<string, unknown>>): Changed {
+    const values: Record<string, unknown> = { ...this.#values };
+    const said: SaidHere = new Map();
+    const latencies = new Map<string, Said | null>();
+    for (const [key, value] of Object.entries(changes)) {
+      const name = key.replaceAll("_", "-") as OptionName;
+      const texts = value === null ? null : textsOf(value);
+      if (this.#latencies && LATENCIES.includes(name)) {
+        if (texts === undefined) return wrong(key, `${key}: takes a text or a number, not ${JSON.stringify(value)}`);
+        latencies.set(name, texts && { texts, where: key });
+        continue;
+      }
+      if (!LIVE.includes(name)) return wrong(key, `${key}: ${this.#whyNot(name)}`);
+      if (texts === null) {
+        delete values[name];
+      } else {
+        const option: Option = serveOptions[name];
+        const read = texts && option.read(texts);
+        if (read === undefined) return wrong(key, `${key}: takes ${option.accepts}, not ${JSON.stringify(value)}`);
+        values[name] = read;
+      }
+      said.set(name, { name, texts: [], where: key, ignored: false });
+    }
+    const timed = this.#timed(latencies, values, said);
+    if ("error" in timed) return wrong(keyIn(timed.error, changes) ?? keyOf(latencies), timed.error);
+    const before = serveConfig(this.#values, new Map());
+    const made = serveConfig(values as Values, said);
+    if ("error" in before) throw new Error(before.error);
+    if ("error" in made) return wrong(keyIn(made.error, changes) ?? keyOf(latencies), made.error);
+    const untimed = (config: ServeConfig) => config.engine.timing.kind === "none";
+    if (untimed(before.config) !== untimed(made.config))
+      return wrong(
+        keyOf(latencies) ?? "timing",
+        "timing: steps without times cannot get them in a server that runs, nor lose them",
+      );
+    return {
+      config: made.config,
+      keep: () => {
+        this.#values = values as Values;
+        this.#latencies = timed.latencies;
+      },
+    };
+  }
+
+  /** Puts into `values` what latencies make of the timing, as at the start. */
+  #timed(
+    changes: ReadonlyMap<string, Said | null>,
+    values: Record<string, unknown>,
+    said: SaidHere,
+  ): { readonly latencies: Latencies | undefined } | Refused {
+    if (this.#latencies === undefined || changes.size === 0) return { latencies: this.#latencies };
+    const twice = TIMED.find((name) => said.has(name));
+    if (twice !== undefined)
+      return { error: `${said.get(twice)!.where}: cannot change together with ${keyOf(changes)}, which decides it` };
+    const made = this.#latencies.with(changes, this.#values.timing);
+    if ("error" in made) return made;
+    const { timing, where, spread } = made.timing;
+    const texts = { ...spread, timing: [timing, where] as const };
+    for (const name of TIMED) {
+      delete values[name];
+      if (!(name in texts)) continue;
+      const [text, from] = texts[name as keyof typeof texts]!;
+      values[name] = serveOptions[name].read([text]);
+      said.set(name, { name, texts: [], where: from, ignored: false });
+    }
+    return { latencies: made.latencies };
+  }
+
+  #whyNot(name: string): string {
+    const unsupported = this.#latencies && unsupportedKey(name);
+    if (unsupported) return `not supported; ${unsupported}`;
+    const these = [...LIVE, ...(this.#latencies ? LATENCIES : [])];
+    return `cannot change in a server that runs; these can: ${these.join(", ")}`;
+  }
+}
+
+/** Of latencies: as the first of them was written. */
+const keyOf = (changes: ReadonlyMap<string, Said | null>): string | null => {
+  const [first] = changes;
+  return first === undefined ? null : (first[1]?.where ?? first[0]);
+};
+
+const wrong = (key: string | null, message: string): Changed => ({ key, message });
+
+/** A message begins with the place of what is wrong. */
+const keyIn = (message: string, changes: object): string | null =>
+  Object.keys(changes).find((key) => message.startsWith(`${key}:`)) ?? null;
+
+function textsOf(value: unknown): string[] | undefined {
+  const items: unknown[] = Array.isArray(value) ? value : [value];
+  const texts = items.filter((item) => ["string", "number", "boolean"].includes(typeof item)).map(String);
+  return texts.length === items.length && texts.length > 0 ? texts : undefined;
+}

@@ -1,0 +1,181 @@
+/** What is `understudy serve` to do? Flags beat environment beat file beat defaults; every error is one line. */
+
+import { fromLlmD, LLM_D } from "../../compat/llm-d.ts";
+import type { Latencies } from "../../compat/llm-d-live.ts";
+import type { ServeConfig } from "../../config/types.ts";
+import { parseConfigFile } from "../../options/config-file.ts";
+import { type Environment, fromEnvironment } from "../../options/environment.ts";
+import { type Flags, parseFlags } from "../../options/flags.ts";
+import { type Given, given, type Refused, wrongValue } from "../../options/given.ts";
+import { serveHelp } from "../../options/help.ts";
+import { lookup } from "../../options/lookup.ts";
+import type { Option } from "../../options/option.ts";
+import { serveConfig } from "../../options/serve-config.ts";
+import { serveOptions, type Values } from "../../options/serve-options.ts";
+
+export type Resolved =
+  | {
+      readonly config: ServeConfig;
+      readonly values: Values;
+      readonly ignored: readonly string[];
+      readonly notices: readonly string[];
+      /** Those of another stand-in, which may change while the server runs. */
+      readonly latencies?: Latencies;
+    }
+  /** One line: what is wrong, where, what is accepted. The command exits with 2. */
+  | Refused
+  | { readonly help: string };
+
+/** `argv` is what follows `serve`. `readFile` gives a file's text or throws. Nothing is read but `env` and that file. */
+export function resolveServeConfig(
+  argv: readonly string[],
+  env: Environment,
+  readFile: (path: string) => string,
+): Resolved {
+  const compat = takeCompat(argv, env.UNDERSTUDY_COMPAT);
+  if ("error" in compat) return compat;
+  if (compat.name !== undefined) return resolveCompat(compat.rest, env, readFile);
+  const flags = parseFlags(argv);
+  if ("error" in flags) return flags;
+  if (flags.help !== undefined) return { help: serveHelp(flags.help) };
+  return resolveFlags(flags, env, readFile);
+}
+
+/** Its flags have other meanings, so it is looked for before any flag is read. */
+function takeCompat(
+  argv: readonly string[],
+  fromEnv: string | undefined,
+): { readonly name: typeof LLM_D | undefined; readonly rest: readonly string[] } | Refused {
+  const at = argv.findIndex((token) => token === "--compat" || token.startsWith("--compat="));
+  const attached = at >= 0 ? argv[at]!.slice("--compat".length) : "";
+  const name = at < 0 ? fromEnv : attached === "" ? argv[at + 1] : attached.slice(1);
+  const where = at < 0 ? "UNDERSTUDY_COMPAT" : "--compat";
+  if (at >= 0 && name === undefined) return { error: `--compat: needs a value: ${LLM_D}` };
+  if (name !== undefined && name !== LLM_D) return wrongValue(where, LLM_D, name);
+  const taken = at < 0 ? 0 : attached === "" ? 2 : 1;
+  return { name, rest: at < 0 ? argv : argv.toSpliced(at, taken) };
+}
+
+function resolveCompat(argv: readonly string[], env: Environment, readFile: (path: string) => string): Resolved {
+  const translated = fromLlmD(argv, env, readFile);
+  if ("error" in translated) return translated;
+  const { flags, defaults, startupUs, latencies, notices } = translated;
+  if (flags.help !== undefined) return { help: serveHelp(flags.help) };
+  const resolved = resolveFlags(flags, env, readFile, defaults);
+  if ("error" in resolved) return resolved;
+  // Adapters can be loaded there without asking.
+  const unasked = env.VLLM_ALLOW_RUNTIME_LORA_UPDATING === undefined;
+  const { workers } = resolved.config;
+  const loads = unasked && workers === 1 ? { runtimeLora: true } : {};
+  const lost = `--workers ${workers}: adapters cannot be loaded by request: one would be loaded into the process that is asked`;
+  return {
+    ...resolved,
+    latencies,
+    config: {
+      ...resolved.config,
+      ...loads,
+      ...podHeaders(env, resolved.config.port),
+      readiness: { afterUs: startupUs },
+      wire: { ...resolved.config.wire, errorHeader: true },
+    },
+    notices: [...notices, ...(unasked && workers > 1 ? [lost] : []), ...resolved.notices],
+  };
+}
+
+/** By which tests of routers see who answered. */
+function podHeaders({ POD_NAME: pod, POD_NAMESPACE: namespace }: Environment, port: number) {
+  const headers = {
+    ...(pod ? { "x-inference-pod": pod, "x-inference-port": String(port) } : {}),
+    ...(namespace ? { "x-inference-namespace": namespace } : {}),
+  };
+  return pod || namespace ? { podHeaders: headers } : {};
+}
+
+/** The same from flags that are read already; `defaults` give way to every other place. For commands with the same options. */
+export function resolveFlags(
+  flags: Flags,
+  env: Environment,
+  readFile: (path: string) => string,
+  defaults: readonly Given[] = [],
+): Exclude<Resolved, { readonly help: string }> {
+  const environment = fromEnvironment(env);
+  if ("error" in environment) return environment;
+  const spoken = withModel(flags);
+  if ("error" in spoken) return spoken;
+
+  const said = merge(environment.given, spoken);
+  const file = readConfigFile(said.get("config"), readFile);
+  if ("error" in file) return file;
+  const compat = file.find(({ name }) => name === "compat");
+  if (compat) return { error: `${compat.where}: is told as --compat or UNDERSTUDY_COMPAT, not in a file` };
+  const all = merge(defaults, environment.fallback, file, [...said.values()]);
+
+  const values = readValues(all);
+  if ("error" in values) return values;
+  const made = serveConfig(values.values, all);
+  if ("error" in made) return made;
+  if (environment.runtimeLora && made.config.workers > 1)
+    return {
+      error: `${all.get("workers")!.where}: takes 1 with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1, as vLLM's --api-server-count: an adapter is loaded into the process that is asked`,
+    };
+  const ignored = [...all.values()].filter((one) => one.ignored).map((one) => `--${one.name}`);
+  return {
+    config: {
+      ...made.config,
+      devMode: environment.devMode,
+      ...(environment.runtimeLora ? { runtimeLora: true } : {}),
+      ignoredFlags: ignored,
+    },
+    values: values.values,
+    ignored,
+    notices: [...environment.notices, ...made.notices],
+  };
+}
+
+/** The positional argument is the model. */
+function withModel({ given: said, positional }: Flags): readonly Given[] | Refused {
+  const [model, second] = positional;
+  if (second !== undefined) return { error: `"${second}": unexpected; one model is served, and "${model}" is it` };
+  if (model === undefined) return said;
+  const flag = said.find((one) => one.name === "model");
+  if (flag) return { error: `${flag.where}: the model is given twice, as "${flag.texts[0]}" and as "${model}"` };
+  return [...said, given(lookup("model")!, [model], "model")];
+}
+
+/** Later ones win. A list given twice in one place is one list. */
+function merge(...layers: readonly (readonly Given[])[]): Map<string, Given> {
+  const merged = new Map<string, Given>();
+  for (const layer of layers) {
+    const here = new Map<string, Given>();
+    for (const one of layer) {
+      const before = here.get(one.name);
+      const joins = before !== undefined && lookup(one.name)?.option.arity === "list";
+      here.set(one.name, joins ? { ...one, texts: [...before.texts, ...one.texts] } : one);
+    }
+    for (const [name, one] of here) merged.set(name, one);
+  }
+  return merged;
+}
+
+function readConfigFile(config: Given | undefined, readFile: (path: string) => string): readonly Given[] | Refused {
+  const path = config?.texts[0];
+  if (config === undefined || path === undefined) return [];
+  try {
+    return parseConfigFile(readFile(path), path);
+  } catch (failure) {
+    const why = failure instanceof Error && "code" in failure ? String(failure.code) : String(failure);
+    return { error: `${config.where}: cannot read "${path}" (${why})` };
+  }
+}
+
+function readValues(all: ReadonlyMap<string, Given>): { readonly values: Values } | Refused {
+  const values: Record<string, unknown> = {};
+  for (const [name, option] of Object.entries<Option>(serveOptions)) {
+    const one = all.get(name);
+    if (one === undefined) continue;
+    const value = option.read(one.texts);
+    if (value === undefined) return wrongValue(one.where, option.accepts, one.texts.join(" "));
+    values[name] = value;
+  }
+  return { values };
+}

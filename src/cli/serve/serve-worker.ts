@@ -1,0 +1,56 @@
+/** A worker of `understudy serve --workers N`: serves what its parent asks for, until it is told to end or the parent is gone. */
+import { rmSync } from "node:fs";
+import { dirname } from "node:path";
+import type { Place } from "../../app/place.ts";
+import { countFrom } from "../../host/clock.ts";
+import type { App } from "../../roles/create-app.ts";
+import { Link } from "../../workers/link.ts";
+import type { WorkerSetup } from "../../workers/messages.ts";
+import { onTrap, start } from "./serve.ts";
+
+const USAGE_ERROR = 2;
+
+const link = new Link({ start: serve, end, orphaned });
+let app: App | null = null;
+let graceS = 0;
+let folder: string | null = null;
+let ending = false;
+
+async function serve(setup: WorkerSetup): Promise<void> {
+  const { config, index, workers, startedS, loadS, pages, paused } = setup;
+  countFrom(startedS * 1000);
+  graceS = config.shutdownTimeoutS;
+  folder = dirname(pages.files[0]!);
+  const place: Place = { index, workers, loadS, pages, control: (own) => link.control(own) };
+  const started = await start(config, place);
+  if ("refused" in started) {
+    await link.say({ refused: started.refused, code: started.code });
+    process.exit(USAGE_ERROR);
+  }
+  app = started.app;
+  // Nobody was served since it listens: this is still the same turn.
+  if (paused) void app.engines.pause("keep", false);
+  onTrap(config, app);
+  await link.say({ listening: app.url });
+}
+
+/** In order, once, however often it is asked. */
+async function end(withinS: number): Promise<void> {
+  if (ending) return;
+  ending = true;
+  const open = app?.engines.live ?? 0;
+  await app?.close(withinS);
+  await link.say({ ended: open });
+  process.exit(0);
+}
+
+/** The parent is gone, whatever killed it: nobody else tidies up. */
+async function orphaned(): Promise<void> {
+  const pages = folder;
+  if (pages !== null) process.on("exit", () => rmSync(pages, { recursive: true, force: true }));
+  await end(graceS);
+}
+
+// Ctrl-C reaches every process of the terminal: it is the parent that decides.
+process.on("SIGINT", () => {});
+for (const signal of ["SIGTERM", "SIGHUP"] as const) process.on(signal, () => void end(graceS));

@@ -1,0 +1,148 @@
+/** `understudy serve --workers N`: the process that the user started. It serves nothing: it keeps the workers and their pages. */
+import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { httpRoutes } from "../../config/http-counts.ts";
+import { TritonPortError } from "../../config/triton-metrics.ts";
+import type { ServeConfig } from "../../config/types.ts";
+import { countedBy } from "../../front/served.ts";
+import { epochUsOf, WallClock, wallUs } from "../../host/clock.ts";
+import { setupOf } from "../../metrics/setup.ts";
+import { fileOfWorker } from "../../truth/worker-file.ts";
+import { Ledger } from "../../workers/ledger.ts";
+import { type Reservation, reservePort } from "../../workers/port.ts";
+import { StartRefused, Supervisor } from "../../workers/supervisor.ts";
+import { describe } from "./banner.ts";
+import { refusalOf, SAME_SIGNAL_US, startedMs, unwritableTruth } from "./serve.ts";
+
+/** A free port may be taken by another program before the first worker listens there. */
+const PORT_TRIES = 5;
+/** Memory that nothing writes to a disk: the kernel's writing would hold up whoever touches a page then. */
+const SHARED_MEMORY = "/dev/shm";
+const ENTRY = fileURLToPath(new URL("./serve-worker.ts", import.meta.url));
+
+interface Tell {
+  readonly refuse: (why: string) => void;
+  readonly warn: (what: string) => void;
+}
+
+/** Where the kernel spreads connections over the processes that listen on one port. */
+export function unbalanced(platform: string): string | undefined {
+  if (platform === "linux") return undefined;
+  return `--workers: takes 1 on ${platform}: only Linux spreads the connections to a port over the processes that listen there`;
+}
+
+export async function serveWorkers(config: ServeConfig, platform: string, { refuse, warn }: Tell): Promise<void> {
+  const configs = Array.from({ length: config.workers }, (_, index) => configOf(config, index));
+  const why = unbalanced(platform) ?? configs.map(unwritableTruth).find(Boolean);
+  if (why) return refuse(why);
+  const ledger = openLedger(config);
+  if ("refused" in ledger) return refuse(ledger.refused);
+  // Also where an error of ours ends the process.
+  process.on("exit", () => rmSync(ledger.folder, { recursive: true, force: true }));
+  const clock = new WallClock();
+  const startedS = epochUsOf(0) / 1e6;
+  const loadS = startedMs() / 1000;
+  let port = config.port;
+  const newSupervisor = () =>
+    new Supervisor({
+      workers: config.workers,
+      clock,
+      entry: ENTRY,
+      say: warn,
+      setup: (index, paused) => {
+        const { workers } = config;
+        const { pages } = ledger;
+        return { config: { ...configs[index]!, port }, index, workers, startedS, loadS, pages, paused };
+      },
+      retire: (index, death) => ledger.retire(index, death),
+    });
+  let supervisor = newSupervisor();
+  const signals = endOnSignal(config, () => supervisor);
+
+  for (let tries = 1; ; tries++) {
+    try {
+      const reserved = reservePorts(config);
+      port = reserved[0]!.port;
+      const url = await supervisor.start().finally(() => {
+        for (const { release } of reserved) release();
+      });
+      const pids = supervisor.pids.filter((pid) => pid !== null);
+      console.log(describe(config, url, startedMs(), pids));
+      break;
+    } catch (error) {
+      if (signals.received !== null) break;
+      const taken = (error as { code?: string }).code === "EADDRINUSE";
+      if (error instanceof StartRefused && taken && config.port === 0 && tries < PORT_TRIES) {
+        supervisor = newSupervisor();
+        continue;
+      }
+      clock.close();
+      const line = error instanceof StartRefused ? error.message : refusalOf(config, error);
+      if (line === undefined) throw error;
+      return refuse(line);
+    }
+  }
+  const code = await supervisor.exited;
+  signals.done(supervisor.open);
+  process.exit(code);
+}
+
+/** The server's port, and Triton's where there is one. */
+function reservePorts({ host, port, triton }: ServeConfig): Reservation[] {
+  const first = reservePort(host, port);
+  if (triton.listen === null) return [first];
+  try {
+    return [first, reservePort(triton.listen.host, triton.listen.port)];
+  } catch (error) {
+    first.release();
+    throw new TritonPortError(error);
+  }
+}
+
+/** A worker's files are its own. */
+function configOf(config: ServeConfig, worker: number): ServeConfig {
+  const { truthLog } = config;
+  return truthLog ? { ...config, truthLog: { ...truthLog, file: fileOfWorker(truthLog.file, worker) } } : config;
+}
+
+function openLedger(config: ServeConfig): Ledger | { readonly refused: string } {
+  const parent = statSync(SHARED_MEMORY, { throwIfNoEntry: false })?.isDirectory() ? SHARED_MEMORY : tmpdir();
+  const routes = httpRoutes(countedBy(config));
+  const { shape, refreshes } = setupOf(config, 0, routes, false);
+  const truthOf = (index: number) => config.truthLog && fileOfWorker(config.truthLog.file, index);
+  try {
+    return new Ledger(mkdtempSync(join(parent, "understudy-")), config.workers, { shape, refreshes }, truthOf);
+  } catch (error) {
+    return { refused: `--workers: cannot write to ${parent} (${(error as { code?: string }).code ?? String(error)})` };
+  }
+}
+
+/** The first signal ends in order, the second at once. */
+function endOnSignal(config: ServeConfig, supervisor: () => Supervisor) {
+  const state = {
+    received: null as NodeJS.Signals | null,
+    sinceUs: 0,
+    done(open: number) {
+      if (open > 0) console.log(`ended with ${open} requests open, after ${seconds(state.sinceUs)} s`);
+    },
+  };
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.on(signal, () => {
+      if (state.received !== null) {
+        if (wallUs() - state.sinceUs <= SAME_SIGNAL_US) return;
+        supervisor().kill();
+        process.exit(signal === "SIGINT" ? 130 : 143);
+      }
+      state.received = signal;
+      state.sinceUs = wallUs();
+      supervisor().end(config.shutdownTimeoutS);
+    });
+  }
+  return state;
+}
+
+function seconds(sinceUs: number): string {
+  return ((wallUs() - sinceUs) / 1e6).toFixed(1);
+}

@@ -1,0 +1,191 @@
+/** `understudy serve`: resolves the configuration, starts the server, says what it is, and ends it in order on a signal. */
+import { readFileSync } from "node:fs";
+import { version } from "../../../package.json";
+import type { Place } from "../../app/place.ts";
+import type { Latencies } from "../../compat/llm-d-live.ts";
+import { readTls } from "../../config/certificates.ts";
+import { TritonPortError } from "../../config/triton-metrics.ts";
+import type { ServeConfig } from "../../config/types.ts";
+import { CoreTooLarge, CoreTrap } from "../../core/core.ts";
+import type { Admin } from "../../front/live-settings.ts";
+import { wallUs } from "../../host/clock.ts";
+import type { Values } from "../../options/serve-options.ts";
+import type { App } from "../../roles/create-app.ts";
+import { unwritable } from "../../truth/log.ts";
+import { describe } from "./banner.ts";
+import { writeCrash } from "./crash.ts";
+import { openFileLimit } from "./limits.ts";
+import { LiveOptions } from "./live-options.ts";
+import { resolveServeConfig } from "./resolve.ts";
+
+const USAGE_ERROR = 2;
+export const CORE_TRAPPED = 70;
+const ENGINE_DEAD = 1;
+/** Ctrl-C reaches `bin/understudy` as well, which passes it on: what comes so soon is no second wish. */
+export const SAME_SIGNAL_US = 200_000;
+
+/** `platform` as Node names it. */
+export async function run(argv: readonly string[], platform: string = process.platform): Promise<void> {
+  const resolved = resolveServeConfig(argv, process.env, (path) => readFileSync(path, "utf8"));
+  if ("help" in resolved) {
+    console.log(resolved.help);
+    return;
+  }
+  if ("error" in resolved) return refuse(resolved.error);
+  const { config, ignored, notices } = resolved;
+  for (const notice of notices) warn(notice);
+  if (ignored.length > 0) warn(`ignored, they mean nothing here: ${ignored.join(" ")}`);
+  warnOfFileLimit(config);
+  if (config.bugs.length > 0) {
+    const { whyNotShown } = await import("../../metrics/bugs/shown.ts");
+    const why = whyNotShown(config);
+    if (why) return refuse(why);
+    warn(`wrong on purpose: --bug ${config.bugs.join(" ")} (docs/bug-modes.md)`);
+  }
+
+  if (config.fakeMetrics) warn("not so: what metrics show by --fake-metrics (docs/bug-modes.md)");
+
+  const tls = config.tls && readTls(config.tls);
+  if (tls && "error" in tls) return refuse(tls.error);
+
+  if (config.workers > 1) {
+    const { serveWorkers } = await import("./serve-workers.ts");
+    return serveWorkers(config, platform, { refuse, warn });
+  }
+  const why = unwritableTruth(config);
+  if (why) return refuse(why);
+  const started = await start(config, undefined, adminOf(resolved.values, resolved.latencies));
+  if ("refused" in started) return refuse(started.refused);
+  const { app } = started;
+  console.log(describe(config, app.url, startedMs(), [], app.tritonUrl));
+  onTrap(config, app);
+  endOnSignal(config, app);
+  void app.died.then(async () => {
+    console.error("understudy serve: the engine is dead, as its script wanted");
+    await app.close(0);
+    process.exit(ENGINE_DEAD);
+  });
+}
+
+/** Why the truth log cannot be written, if so. */
+export function unwritableTruth({ truthLog }: ServeConfig): string | undefined {
+  const why = truthLog && unwritable(truthLog.file);
+  return why ? `--truth-log ${truthLog.file}: ${why}` : undefined;
+}
+
+function adminOf(values: Values, latencies: Latencies | undefined): Admin | undefined {
+  const key = values["admin-key"];
+  return key === undefined ? undefined : { key, options: new LiveOptions(values, latencies) };
+}
+
+export interface NotStarted {
+  /** One line; exit code 2. */
+  readonly refused: string;
+  /** Of the system's error. */
+  readonly code: string | undefined;
+}
+
+/** The server, or why there is none. Throws what is a defect of ours. */
+export async function start(
+  config: ServeConfig,
+  place?: Place,
+  admin?: Admin,
+): Promise<{ readonly app: App } | NotStarted> {
+  const { createApp } = await import("../../roles/create-app.ts");
+  const stepLog = process.env.UNDERSTUDY_STEP_LOG;
+  try {
+    const app = await createApp(config, {
+      log: (line) => process.stdout.write(`${line}\n`),
+      stepLog: stepLog && place ? `${stepLog}.w${place.index}` : stepLog,
+      place,
+      admin,
+    });
+    return { app };
+  } catch (error) {
+    const refused = refusalOf(config, error);
+    if (refused === undefined) throw error;
+    return { refused, code: (error as { code?: string }).code };
+  }
+}
+
+/** A name that nobody knows is EINVAL to Bun where there is no name server. */
+const UNLISTENABLE =
+  /getaddrinfo|ENOTFOUND|EADDRNOTAVAIL|EAFNOSUPPORT|EINVAL: invalid argument, listen|Failed to listen|invalid host/i;
+
+/** One line for an error that the user can do something about. */
+export function refusalOf({ host, port, triton, wire }: ServeConfig, error: unknown): string | undefined {
+  const { code } = error as { code?: string };
+  const { listen } = triton;
+  const ofTriton = listen !== null && error instanceof TritonPortError;
+  const [flag, hostFlag, at] = ofTriton
+    ? ["--metrics-port", "--metrics-address", listen]
+    : ["--port", "--host", { host, port }];
+  if (code === "EADDRINUSE") return `${flag} ${at.port}: ${at.host}:${at.port} is in use; choose another port`;
+  if (code === "EACCES") return `${flag} ${at.port}: not allowed to listen there; ports above 1023 are free to use`;
+  if (error instanceof Error && error.name === "UnusableFolder")
+    return `--tokenizer ${wire?.tokenizer}: ${error.message}`;
+  if (error instanceof Error && error.name === "UnusableScript") return `--script ${wire?.script}: ${error.message}`;
+  if (error instanceof Error && error.name === "UnusableFixtures")
+    return `--fixtures ${wire?.fixtures}: ${error.message}`;
+  if (error instanceof Error && error.name === "TraceError") return `--output-tokens trace: ${error.message}`;
+  if (error instanceof Error && error.name === "UnusableDataset")
+    return `--dataset ${wire?.dataset?.file}: ${error.message}`;
+  if (error instanceof CoreTooLarge) return `${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`;
+  if (!UNLISTENABLE.test(String(error))) return undefined;
+  return `${hostFlag} ${at.host}: cannot listen there (${code ?? String(error)}); give an address of this machine`;
+}
+
+/** Milliseconds since the process was executed. */
+export function startedMs(): number {
+  return process.uptime() * 1000;
+}
+
+function refuse(why: string): void {
+  console.error(`understudy serve: ${why}`);
+  process.exitCode = USAGE_ERROR;
+}
+
+function warn(what: string): void {
+  console.error(`understudy serve: ${what}`);
+}
+
+/** Each stream holds one descriptor. */
+function warnOfFileLimit({ engine }: ServeConfig): void {
+  const limit = openFileLimit();
+  if (limit === null || limit >= engine.maxNumSeqs + 64) return;
+  warn(
+    `ulimit -n is ${limit}: too low for --max-num-seqs ${engine.maxNumSeqs}; raise it to ${engine.maxNumSeqs + 64} or more`,
+  );
+}
+
+/** A broken invariant: streams are cut, what is needed to look into it is written down, the process ends with 70. */
+export function onTrap(config: ServeConfig, app: App): void {
+  const end = (error: Error) => {
+    if (!(error instanceof CoreTrap || error instanceof WebAssembly.RuntimeError)) {
+      console.error(error);
+      process.exit(1);
+    }
+    const file = writeCrash(version, error, config.engine, app.eosId, app.engines.snapshots(), app.journals());
+    console.error(`understudy serve: the core trapped: ${error.message}; written to ${file}`);
+    console.error(`understudy serve: understudy replay --crash ${file} repeats it`);
+    process.exit(CORE_TRAPPED);
+  };
+  process.on("uncaughtException", end);
+  process.on("unhandledRejection", (reason) => end(reason instanceof Error ? reason : new Error(String(reason))));
+}
+
+function endOnSignal(config: ServeConfig, app: App): void {
+  let sinceUs: number | null = null;
+  const end = async (signal: NodeJS.Signals) => {
+    if (sinceUs !== null) {
+      if (wallUs() - sinceUs > SAME_SIGNAL_US) process.exit(signal === "SIGINT" ? 130 : 143);
+      return;
+    }
+    sinceUs = wallUs();
+    const open = app.engines.live;
+    await app.close(config.shutdownTimeoutS);
+    if (open > 0) console.log(`ended with ${open} requests open, after ${((wallUs() - sinceUs) / 1e6).toFixed(1)} s`);
+    process.exit(0);
+  };
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => void end(signal));
+}

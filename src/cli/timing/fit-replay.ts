@@ -1,0 +1,192 @@
+/** What would a benchmark have measured of an engine with this timing? And which coefficients do only whole runs tell? */
+import { levenbergMarquardt } from "ml-levenberg-marquardt";
+import type { EngineConfig, Timing } from "../../config/types.ts";
+import { equationsOf, UNKNOWNS, type Unknown } from "../../fit/equations.ts";
+import type { Run } from "../../fit/run.ts";
+import { type Solution, solve } from "../../fit/solve.ts";
+import { seeded } from "../../host/random.ts";
+import { Replay } from "../../replay/replay.ts";
+import { TraceError, type TraceRequest } from "../../traces/trace.ts";
+
+/** Made-up requests of a run that has means alone. */
+const REQUESTS_MOST = 2000;
+/** Of the overhead, where replays tell it. */
+const ROUNDS = 10;
+const NEAR_US = 20;
+/** Costs of a prompt token that are tried where there are means alone, and rounds of least squares from the best of them. */
+const TRIALS = 12;
+const ITERATIONS = 12;
+/** By UNKNOWNS. */
+const FIRST_US = [1000, 1, 1, 1000];
+
+export type Linear = Extract<Timing, { kind: "linear" }>;
+
+export interface Times {
+  readonly ttftUs: number;
+  readonly tpotUs: number;
+}
+
+export type Replayed = (one: Run, timing: Timing) => Times;
+
+export interface Fitted {
+  readonly timing: Linear;
+  readonly solution: Solution;
+  /** What no equation told. */
+  readonly fromReplays: readonly Unknown[];
+}
+
+/** `budget`: most tokens of a step. Null: nothing tells how long a step is. */
+export function fitRuns(runs: readonly Run[], budget: number, replayed: Replayed): Fitted | null {
+  const equations = runs.flatMap((one) => equationsOf(one, budget));
+  if (!equations.some(({ kind }) => kind === "step")) return null;
+  const isAlone = equations.some(({ kind }) => kind === "first");
+  const fitted = (prefillUs?: number): Fitted | null => {
+    const solution = solve(equations, prefillUs);
+    if (solution === null) return null;
+    const timing = linearOf(solution.us);
+    if (isAlone) return { timing, solution, fromReplays: prefillUs === undefined ? [] : ["prefill"] };
+    const fromReplays: Unknown[] = prefillUs === undefined ? ["overhead"] : ["prefill", "overhead"];
+    return { timing: withOverhead(runs, timing, replayed), solution, fromReplays };
+  };
+  // In closed loops prompt tokens come in proportion to output tokens, and convoys form: means alone do not tell.
+  return runs.every(({ requests }) => requests === null) ? toMeans(runs, fitted, replayed) : fitted();
+}
+
+/** What the replayed means come nearest to all measured ones with, from a few costs of a prompt token on. */
+function toMeans(
+  runs: readonly Run[],
+  fitted: (prefillUs: number) => Fitted | null,
+  replayed: Replayed,
+): Fitted | null {
+  const mostUs = Math.min(...runs.map(({ ttftUs, inputTokens }) => ttftUs / inputTokens));
+  const trials = Array.from({ length: TRIALS }, (_, i) => fitted((i * mostUs) / TRIALS)).filter((one) => one !== null);
+  const misses = trials.map(({ timing }) => missOf(ratios(runs, timing, replayed)));
+  const start = trials[misses.indexOf(Math.min(...misses))];
+  if (start === undefined) return null;
+  const from = start.timing;
+  const units = [from.baseUs, from.prefillUs, from.decodeUs, from.requestOverheadUs ?? 0].map(
+    // What is 0 gets a chance.
+    (us, i) => us || FIRST_US[i]!,
+  );
+  const timingOf = (values: readonly number[]) => {
+    const [base, prefill, decode, overhead] = values.map((value, i) => value * units[i]!);
+    return linearOf({ base: base!, prefill: prefill!, decode: decode!, overhead: overhead! });
+  };
+  const data = { x: runs.flatMap((_, i) => [2 * i, 2 * i + 1]), y: runs.flatMap(() => [1, 1]) };
+  const { parameterValues } = levenbergMarquardt(
+    data,
+    (values) => {
+      const found = ratios(runs, timingOf(values), replayed);
+      return (at) => found[at]!;
+    },
+    {
+      initialValues: units.map(() => 1),
+      minValues: units.map(() => 0),
+      gradientDifference: 0.04,
+      centralDifference: true,
+      maxIterations: ITERATIONS,
+      damping: 0.01,
+    },
+  );
+  const timing = timingOf(parameterValues);
+  const isBetter = missOf(ratios(runs, timing, replayed)) < Math.min(...misses);
+  return { timing: isBetter ? timing : from, solution: start.solution, fromReplays: UNKNOWNS };
+}
+
+/** Replayed by measured, two for each run. */
+function ratios(runs: readonly Run[], timing: Linear, replayed: Replayed): number[] {
+  return runs.flatMap((one) => {
+    const found = replayed(one, timing);
+    return [found.ttftUs / one.ttftUs, found.tpotUs / one.tpotUs];
+  });
+}
+
+const missOf = (all: readonly number[]) => all.reduce((sum, ratio) => sum + (ratio - 1) ** 2, 0);
+
+/** As it is written, so that what is replayed is what is printed. */
+function linearOf({ base, prefill, decode, overhead }: Readonly<Record<Unknown, number>>): Linear {
+  const written = (us: number) => Number(us.toPrecision(5));
+  return {
+    kind: "linear",
+    baseUs: Math.max(1, written(base)),
+    prefillUs: written(prefill),
+    decodeUs: written(decode),
+    requestOverheadUs: written(overhead),
+  };
+}
+
+/** No request was alone: the overhead is what replays without it lack, at most what the quickest request leaves. */
+function withOverhead(runs: readonly Run[], timing: Linear, replayed: Replayed): Linear {
+  const mostUs = Math.max(0, Math.min(...runs.map((one) => leftOver(one, timing))));
+  const tried = (us: number): { readonly timing: Linear; readonly lackUs: number } => {
+    const next = linearOf({ base: timing.baseUs, prefill: timing.prefillUs, decode: timing.decodeUs, overhead: us });
+    const lacks = runs.map((one) => one.ttftUs - replayed(one, next).ttftUs);
+    return { timing: next, lackUs: lacks.reduce((sum, lack) => sum + lack, 0) / lacks.length };
+  };
+  let best = tried(0);
+  let [tooLittleUs, tooMuchUs, us] = [0, mostUs, 0];
+  for (let round = 0, now = best; round < ROUNDS && Math.abs(now.lackUs) > NEAR_US; round++) {
+    if (now.lackUs > 0) tooLittleUs = us;
+    else tooMuchUs = us;
+    // Requests come in step with the engine, so a little more overhead may cost a whole step: then the middle.
+    const next = us + now.lackUs;
+    us = next > tooLittleUs && next < tooMuchUs ? next : (tooLittleUs + tooMuchUs) / 2;
+    now = tried(us);
+    if (Math.abs(now.lackUs) < Math.abs(best.lackUs)) best = now;
+  }
+  return best.timing;
+}
+
+/** Least time to first token beyond the prompt's own step. */
+function leftOver({ requests, ttftUs, inputTokens }: Run, { baseUs, prefillUs }: Linear): number {
+  if (requests === null) return ttftUs - baseUs - prefillUs * inputTokens;
+  return requests.reduce(
+    (least, { sentUs, firstUs, inputTokens: n }) => Math.min(least, firstUs - sentUs - baseUs - prefillUs * n),
+    Number.POSITIVE_INFINITY,
+  );
+}
+
+/** The run once more, in simulated time. */
+export function replay(one: Run, config: EngineConfig, module: WebAssembly.Module): Times {
+  const { concurrency } = one;
+  const simulated = new Replay({
+    config,
+    module,
+    engines: 1,
+    requests: requestsOf(one)[Symbol.iterator](),
+    pace: concurrency === null ? { kind: "open" } : { kind: "closed", concurrency },
+    untilUs: Number.POSITIVE_INFINITY,
+  });
+  simulated.run();
+  const { tooLong } = simulated.counts;
+  if (tooLong > 0)
+    throw new TraceError(`${one.source}: ${tooLong} requests are longer than --max-model-len ${config.maxModelLen}`);
+  const [snapshot] = simulated.fleet.snapshots();
+  const { timeToFirstToken, timePerOutputToken } = snapshot!.histograms;
+  const us = ({ sum, count }: { readonly sum: number; readonly count: number }) => (1e6 * sum) / Math.max(1, count);
+  return { ttftUs: us(timeToFirstToken), tpotUs: us(timePerOutputToken) };
+}
+
+function requestsOf(one: Run): TraceRequest[] {
+  const common = { line: 0, blockIds: null };
+  if (one.requests !== null) {
+    const fromUs = one.requests[0]!.sentUs;
+    return one.requests.map(({ sentUs, inputTokens, outputTokens }) => {
+      const arrivalUs = one.concurrency === null ? Math.round(sentUs - fromUs) : 0;
+      return { ...common, arrivalUs, promptTokens: inputTokens, outputTokens };
+    });
+  }
+  const count = Math.min(REQUESTS_MOST, Math.round(one.completed));
+  const gapUs = one.concurrency === null ? one.durationUs / one.completed : 0;
+  const random = seeded(0);
+  const drawn = (mean: number, std = 0) => {
+    const evenly = (2 * random()) / 2 ** 32 - 1;
+    return Math.max(1, Math.round(mean + Math.sqrt(3) * std * evenly));
+  };
+  return Array.from({ length: count }, (_, i) => ({
+    ...common,
+    arrivalUs: Math.round(i * gapUs),
+    promptTokens: drawn(one.inputTokens, one.inputStd),
+    outputTokens: drawn(one.outputTokens, one.outputStd),
+  }));
+}

@@ -1,0 +1,137 @@
+/** `understudy timing fit`: which linear timing explains these benchmarks, and how well? The answer is replayed to find out. */
+import { readFileSync, statSync } from "node:fs";
+import wasm from "../../../build/core.wasm" with { type: "file" };
+import { CoreTooLarge } from "../../core/core.ts";
+import { UNKNOWNS, type Unknown } from "../../fit/equations.ts";
+import { readRuns } from "../../fit/read.ts";
+import type { Run } from "../../fit/run.ts";
+import { parseFlags } from "../../options/flags.ts";
+import { takeOptions } from "../../options/take-options.ts";
+import { TraceError } from "../../traces/trace.ts";
+import { resolveFlags } from "../serve/resolve.ts";
+import { type Fitted, fitRuns, type Linear, type Replayed, replay, type Times } from "./fit-replay.ts";
+import { timingOptions } from "./timing-options.ts";
+import { table } from "./timing-show.ts";
+
+const USAGE_ERROR = 2;
+/** Of one file: some ten million tokens with their times. */
+const MIB_MOST = 256;
+const SCHEMA = "understudy-timing-fit/1";
+export async function run(argv: readonly string[]): Promise<void> {
+  try {
+    await fit(argv);
+  } catch (failure) {
+    if (!(failure instanceof TraceError || failure instanceof CoreTooLarge)) throw failure;
+    refuse(failure.message);
+  }
+}
+
+async function fit(argv: readonly string[]): Promise<void> {
+  const own = takeOptions(timingOptions, argv);
+  if ("error" in own) return refuse(own.error);
+  const flags = parseFlags(own.rest, { name: "timing", own: Object.keys(timingOptions) });
+  if ("error" in flags) return refuse(flags.error);
+  const files = flags.positional;
+  if (files.length === 0) return refuse("fit what? One or more results of a benchmark (understudy timing --help)");
+  const resolved = resolveFlags({ ...flags, positional: [] }, process.env, (path) => readFileSync(path, "utf8"));
+  if ("error" in resolved) return refuse(resolved.error);
+  const { engine } = resolved.config;
+
+  const runs = files.flatMap((file) => readRuns(contentOf(file), file));
+  const module = await WebAssembly.compile(await Bun.file(wasm).arrayBuffer());
+  const replayed: Replayed = (one, timing) => replay(one, { ...engine, timing }, module);
+  const fitted = fitRuns(runs, engine.maxNumScheduledTokens, replayed);
+  if (fitted === null)
+    return refuse(`${files.join(", ")}: no request has two tokens, so nothing tells how long a step is`);
+  const text = textOf(fitted.timing);
+  const results = runs.map((one) => ({ run: one, replayed: replayed(one, fitted.timing) }));
+  if (own.values.json) return console.log(JSON.stringify(asJson(text, fitted, results), null, 2));
+  console.error(report(fitted, results));
+  console.log(text);
+}
+
+function contentOf(file: string): string {
+  try {
+    const mib = statSync(file).size / 2 ** 20;
+    if (mib > MIB_MOST) throw new TraceError(`"${file}": has ${Math.ceil(mib)} MiB; at most ${MIB_MOST} are read`);
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    if (error instanceof TraceError) throw error;
+    throw new TraceError(`"${file}": cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+}
+
+function textOf({ baseUs, prefillUs, decodeUs, requestOverheadUs }: Linear): string {
+  // No exponent; six digits of a microsecond, as many as are read.
+  const ms = (us: number) => `${(us / 1000).toFixed(9).replace(/\.?0+$/, "")}ms`;
+  return `linear:base=${ms(baseUs)},prefill=${ms(prefillUs)},decode=${ms(decodeUs)},overhead=${ms(requestOverheadUs ?? 0)}`;
+}
+
+type Results = readonly { readonly run: Run; readonly replayed: Times }[];
+
+const WHY: Readonly<Record<Unknown, string>> = {
+  base: "base is 0: nothing tells it from decode, since all steps had as many sequences",
+  prefill:
+    "prefill is 0: nothing tells it, since no decode shared a step with a prompt, and prompts that were alone had one length",
+  decode:
+    "decode is 0: nothing tells it from base, since all steps had as many sequences. Add runs of other concurrency",
+  overhead: "overhead is 0: nothing tells it from prefill, since all prompts that were alone had one length",
+};
+
+function report({ solution, timing, fromReplays }: Fitted, results: Results): string {
+  const { us, open, meanError, p90Error } = solution;
+  const ms = (value: number) => (value / 1000).toFixed(2);
+  const share = (value: number) => `${(100 * value).toFixed(1)} %`;
+  const versus = (measured: number, found: number) => [ms(measured), ms(found), share(Math.abs(found / measured - 1))];
+  const head = ["run", "requests", "TTFT, ms", "replayed", "error", "TPOT, ms", "replayed", "error"];
+  const rows = results.map(({ run: one, replayed }) => [
+    `${one.source} (${one.format})`,
+    String(one.completed),
+    ...versus(one.ttftUs, replayed.ttftUs),
+    ...versus(one.tpotUs, replayed.tpotUs),
+  ]);
+  const told = (name: Unknown) => !fromReplays.includes(name);
+  const zero = UNKNOWNS.filter((name) => us[name] === 0 && !open.includes(name) && told(name));
+  // Two means of each run.
+  const tooFew = !told("base") && 2 * results.length <= UNKNOWNS.length;
+  return [
+    table([head, ...rows]),
+    "",
+    told("base")
+      ? `step times: mean error ${share(meanError)}, nine in ten within ${share(p90Error)}`
+      : "all is from replays, since there are means alone; --save-detailed, or aiperf's profile_export.jsonl, tells more",
+    ...(tooFew
+      ? ["as many coefficients as means: these errors say nothing. Add runs of other concurrency and lengths"]
+      : []),
+    ...open.filter(told).map((name) => WHY[name]),
+    ...zero.map((name) => `${name} is 0: less than nothing would have come nearest`),
+    ...(told("overhead") || !told("base")
+      ? []
+      : [`overhead (${ms(timing.requestOverheadUs ?? 0)} ms) is from replays, since no request was alone`]),
+  ].join("\n");
+}
+
+function asJson(text: string, { timing, solution, fromReplays }: Fitted, results: Results) {
+  const { open, meanError, p90Error } = solution;
+  const versus = (measured: number, replayed: number) => ({ measured: measured / 1000, replayed: replayed / 1000 });
+  return {
+    schema: SCHEMA,
+    timing: text,
+    step: timing,
+    undetermined: open.filter((name) => !fromReplays.includes(name)),
+    from_replays: fromReplays,
+    step_error: fromReplays.includes("base") ? null : { mean: meanError, p90: p90Error },
+    runs: results.map(({ run: one, replayed }) => ({
+      source: one.source,
+      format: one.format,
+      requests: one.completed,
+      ttft_ms: versus(one.ttftUs, replayed.ttftUs),
+      tpot_ms: versus(one.tpotUs, replayed.tpotUs),
+    })),
+  };
+}
+
+function refuse(why: string): void {
+  console.error(`understudy timing fit: ${why}`);
+  process.exitCode = USAGE_ERROR;
+}

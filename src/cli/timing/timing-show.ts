@@ -1,0 +1,131 @@
+/** What do the presets say? `understudy timing list` and `show`: tables and plots for eyes, or JSON. */
+import { betweenTokensUs, firstToken } from "../../config/timing/curves.ts";
+import { findPreset, presetNames } from "../../config/timing/presets.ts";
+import type { Profile } from "../../config/timing/profile.ts";
+import { holdUs } from "../../config/timing/timing.ts";
+import type { EngineConfig } from "../../config/types.ts";
+import { plot } from "../plot.ts";
+
+const SCHEMA = "understudy-timing/1";
+const PROMPTS = [128, 256, 512, 1024, 2048, 4096, 8192, 16_384];
+const BATCHES = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+const CONTEXTS = [1024, 4096, 16_384];
+const MARKS = ["·", "+", "#"];
+
+const ms = (us: number) => us / 1000;
+const decimal = (us: number) => (us / 1000).toFixed(us < 100_000 ? 2 : 1);
+
+/** A line a preset; `configs` by name: each as the server would run it. */
+export function listText(configs: ReadonlyMap<string, EngineConfig>, json: boolean): string {
+  const rows = presetNames.map((name) => {
+    const { model, gpu, tp, precision, engine, poolTokens } = findPreset(name)!;
+    const { timing, maxNumScheduledTokens } = configs.get(name)!;
+    return {
+      name,
+      model,
+      gpu,
+      tp,
+      precision,
+      engine,
+      pool_tokens: poolTokens,
+      request_overhead_ms: ms(holdUs(timing)),
+      ttft_1024_ms: ms(firstToken(timing, 1024, maxNumScheduledTokens).us),
+      itl_32x1024_ms: ms(betweenTokensUs(timing, 32, 1024)),
+    };
+  });
+  if (json) return JSON.stringify({ schema: SCHEMA, presets: rows }, null, 2);
+  const head = ["preset", "pool, tokens", "overhead, ms", "TTFT of 1,024, ms", "ITL of 32 × 1,024, ms"];
+  const cells = rows.map((row) => [
+    row.name,
+    row.pool_tokens.toLocaleString("en"),
+    row.request_overhead_ms.toFixed(1),
+    row.ttft_1024_ms.toFixed(1),
+    row.itl_32x1024_ms.toFixed(1),
+  ]);
+  return [table([head, ...cells]), "", "understudy timing show PRESET draws one."].join("\n");
+}
+
+/** `text` as the user wrote it; `profile`: the preset's, if it is one. */
+export function showText(text: string, profile: Profile | undefined, engine: EngineConfig, json: boolean): string {
+  const { timing, maxNumScheduledTokens: budget, maxModelLen, maxNumSeqs } = engine;
+  const poolTokens = (engine.numGpuBlocks - 1) * engine.blockSize;
+  const prompts = PROMPTS.filter((tokens) => tokens < maxModelLen);
+  const batches = BATCHES.filter((sequences) => sequences <= maxNumSeqs);
+  const fits = (sequences: number, each: number) => sequences * each <= poolTokens;
+  const firsts = prompts.map((tokens) => ({ tokens, ...firstToken(timing, tokens, budget) }));
+  if (json) {
+    const itl = CONTEXTS.flatMap((each) =>
+      batches
+        .filter((sequences) => fits(sequences, each))
+        .map((sequences) => ({ sequences, context_each: each, ms: ms(betweenTokensUs(timing, sequences, each)) })),
+    );
+    const ttft = firsts.map(({ tokens, us, steps }) => ({ prompt_tokens: tokens, steps, ms: ms(us) }));
+    const { timing: _, ...about } = profile ?? { timing };
+    return JSON.stringify({ schema: SCHEMA, timing: text, ...about, step: timing, ttft, itl }, null, 2);
+  }
+  const first = firsts.map(({ tokens, us, overheadUs, steps }) =>
+    [tokens.toLocaleString("en"), decimal(us), decimal(overheadUs), String(steps)].map(String),
+  );
+  const itl = batches.map((sequences) => [
+    String(sequences),
+    ...CONTEXTS.map((each) => (fits(sequences, each) ? decimal(betweenTokensUs(timing, sequences, each)) : "-")),
+  ]);
+  const shown = CONTEXTS.map((each, i) => ({
+    each,
+    mark: MARKS[i]!,
+    label: `${each.toLocaleString("en")} tokens each`,
+  }));
+  const most = Math.min(batches.at(-1)!, Math.floor(poolTokens / CONTEXTS[0]!));
+  return [
+    about(text, profile, engine, poolTokens),
+    "",
+    `Time to first token of one prompt on an idle engine, at most ${budget.toLocaleString("en")} tokens a step:`,
+    "",
+    table([["prompt", "TTFT, ms", "of it overhead", "steps"], ...first]),
+    "",
+    plot({
+      title: "TTFT, ms",
+      xLabel: "prompt tokens",
+      xMost: prompts.at(-1)!,
+      series: [{ mark: "·", label: "", at: (tokens) => ms(firstToken(timing, tokens, budget).us) }],
+    }),
+    "",
+    `Time between tokens of a batch, by the context of each sequence (-: more than the pool):`,
+    "",
+    table([["sequences", ...CONTEXTS.map((each) => `${each.toLocaleString("en")}, ms`)], ...itl]),
+    "",
+    plot({
+      title: "ITL, ms",
+      xLabel: "sequences",
+      xMost: most,
+      series: shown.map(({ each, mark, label }) => ({
+        mark,
+        label,
+        at: (sequences) => (fits(sequences, each) ? ms(betweenTokensUs(timing, sequences, each)) : undefined),
+      })),
+    }),
+  ].join("\n");
+}
+
+function about(text: string, profile: Profile | undefined, engine: EngineConfig, poolTokens: number): string {
+  if (profile === undefined) return text;
+  const { model, gpu, tp, precision, engine: measured, valid } = profile;
+  const [, tokens] = valid.tokensPerStep;
+  const [, sequences] = valid.sequences;
+  const number = (value: number) => value.toLocaleString("en");
+  return [
+    text,
+    `  ${model}, ${precision}, ${tp} × ${gpu.toUpperCase()}, measured on ${measured}`,
+    `  KV pool of ${number(poolTokens)} tokens, ${engine.maxNumSeqs} sequences, ${number(engine.maxNumBatchedTokens)} tokens a step`,
+    `  measured up to ${number(tokens)} tokens a step, ${number(sequences)} sequences, ${number(valid.contextEach[1])} tokens each; beyond, the last slopes go on`,
+  ].join("\n");
+}
+
+/** The first column to the left, numbers to the right. */
+export function table(rows: readonly (readonly string[])[]): string {
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  return rows
+    .map((row) => row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!))).join("   "))
+    .map((line) => `  ${line}`.trimEnd())
+    .join("\n");
+}

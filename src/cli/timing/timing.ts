@@ -1,0 +1,56 @@
+/** `understudy timing`: what do the presets say, and which timing does a measured engine have? */
+import { parseTiming, TIMING_FORMS } from "../../config/timing/parse-timing.ts";
+import { findPreset, presetNames } from "../../config/timing/presets.ts";
+import type { EngineConfig } from "../../config/types.ts";
+import type { Refused } from "../../options/given.ts";
+import { serveConfig } from "../../options/serve-config.ts";
+import { takeOptions } from "../../options/take-options.ts";
+import { timingHelp, timingOptions } from "./timing-options.ts";
+import { listText, showText } from "./timing-show.ts";
+
+const USAGE_ERROR = 2;
+
+export async function run(argv: readonly string[]): Promise<void> {
+  const [command, ...words] = argv;
+  if (words.concat(command ?? []).some((word) => word === "--help" || word === "-h")) return console.log(timingHelp());
+  if (command === "fit") return (await import("./timing-fit.ts")).run(words);
+  const taken = takeOptions(timingOptions, words);
+  if ("error" in taken) return refuse(taken.error);
+  const { values, rest } = taken;
+  const flag = rest.find((word) => word.startsWith("-"));
+  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy timing --help lists what is accepted)`);
+  if (command === "list" && rest.length === 0) return console.log(listText(presets(), values.json ?? false));
+  if (command === "list") return refuse(`"${rest[0]}": unexpected; timing list takes no name`);
+  if (command === "show" && rest.length === 1) {
+    const shown = show(rest[0]!, values.json ?? false);
+    return typeof shown === "string" ? console.log(shown) : refuse(shown.error);
+  }
+  if (command === "show") return refuse("timing show takes one timing, as a preset's name (understudy timing list)");
+  const what = command === undefined ? "what is asked?" : `"${command}" is no command of timing;`;
+  refuse(`${what} there are list, show and fit (understudy timing --help)`);
+}
+
+function show(text: string, json: boolean): string | Refused {
+  const timing = parseTiming(text);
+  if ("error" in timing)
+    return { error: `"${text}": ${timing.error}; it takes ${TIMING_FORMS} (${presetNames.join(", ")})` };
+  if (timing.kind === "none") return { error: '"none": steps without a time have nothing to show' };
+  const engine = engineOf(text);
+  if ("error" in engine) return engine;
+  return showText(text, timing.kind === "table" ? findPreset(timing.name) : undefined, engine, json);
+}
+
+function presets(): ReadonlyMap<string, EngineConfig> {
+  return new Map(presetNames.map((name) => [name, engineOf(name) as EngineConfig]));
+}
+
+/** As the server would run it. */
+function engineOf(timing: string): EngineConfig | Refused {
+  const made = serveConfig({ timing }, new Map());
+  return "error" in made ? made : made.config.engine;
+}
+
+function refuse(why: string): void {
+  console.error(`understudy timing: ${why}`);
+  process.exitCode = USAGE_ERROR;
+}

@@ -1,0 +1,154 @@
+/** What `--timing` gives the latencies that llm-d-inference-sim was told? */
+import { goDurationUs } from "../config/go-duration.ts";
+import { type Refused, wrongValue } from "../options/given.ts";
+
+/** A text of the user, and where it stands. */
+export interface Said {
+  readonly texts: readonly string[];
+  readonly where: string;
+}
+type Asked = (key: string) => Said | undefined;
+
+export interface CompatTiming {
+  readonly timing: string;
+  /** What else is said of time: for the options of these names, and where it comes from. */
+  readonly spread: Readonly<Record<string, readonly [text: string, where: string]>>;
+  readonly where: string;
+  readonly notices: readonly string[];
+}
+
+const DURATION = "a duration such as 100ms or 1.5s, or milliseconds as a bare number";
+
+/** As its flags take it: a bare whole number is milliseconds. */
+export function durationUs(text: string): number | undefined {
+  return /^\d+$/.test(text) ? Number(text) * 1000 : goDurationUs(text);
+}
+
+/** Microseconds; 0 where nothing is said. */
+export function durationOf(said: Said | undefined): number | Refused {
+  if (said === undefined) return 0;
+  return durationUs(said.texts[0] ?? "") ?? wrongValue(said.where, DURATION, said.texts.join(" "));
+}
+
+const LATENCY = "kv-cache-transfer-latency";
+
+class Unreadable extends Error {}
+
+/**
+ * Its three ways (`latency-calculator`; without it constant where there is a time to first token): a constant time to
+ * first token; an overhead and a time per prompt token; and a factor by which steps grow with the sequences that run.
+ */
+export function compatTiming(asked: Asked, maxNumSeqs: number): CompatTiming | Refused {
+  try {
+    return timingOf(asked, maxNumSeqs);
+  } catch (error) {
+    if (error instanceof Unreadable) return { error: error.message };
+    throw error;
+  }
+}
+
+function timingOf(asked: Asked, maxNumSeqs: number): CompatTiming {
+  const us = (key: string): number => {
+    const read = durationOf(asked(key));
+    if (typeof read !== "number") throw new Unreadable(read.error);
+    return read;
+  };
+  const ttftUs = us("time-to-first-token");
+  const itlUs = us("inter-token-latency");
+  const overheadUs = us("prefill-overhead");
+  const tokenUs = us("prefill-time-per-token");
+  const isConstant = calculator(asked) === "constant" || (calculator(asked) === "" && ttftUs > 0);
+  const factor = loadFactor(asked);
+  const where =
+    [
+      "time-to-first-token",
+      "inter-token-latency",
+      "prefill-overhead",
+      "prefill-time-per-token",
+      "time-factor-under-load",
+    ]
+      .map((key) => asked(key)?.where)
+      .find((one) => one !== undefined) ?? "the latencies of llm-d-inference-sim";
+
+  atMost(us("time-to-first-token-std-dev"), ttftUs, "time-to-first-token", asked);
+  atMost(us("inter-token-latency-std-dev"), itlUs, "inter-token-latency", asked);
+  const prefill = isConstant ? { overheadUs: ttftUs, tokenUs: 0 } : { overheadUs, tokenUs };
+  if (itlUs === 0 && prefill.overheadUs === 0 && prefill.tokenUs === 0)
+    return { timing: "none", spread: transfer(asked, us, 0), where, notices: [] };
+  // A step takes at least a microsecond here: the clock of the engine has no finer one.
+  const stepUs = Math.max(1, itlUs);
+  // The step of a prompt lasts as long as any other, which their time holds already.
+  const beforeUs = Math.max(0, prefill.overheadUs - stepUs);
+  const deviates = isConstant ? "time-to-first-token-std-dev" : "prefill-time-std-dev";
+  const deviationUs = us(deviates);
+  const spread = {
+    ...transfer(asked, us, stepUs),
+    ...(beforeUs > 0 ? share("overhead-jitter", deviationUs / beforeUs, asked(deviates)) : {}),
+    ...share("jitter", logarithm(us("inter-token-latency-std-dev") / itlUs), asked("inter-token-latency-std-dev")),
+  };
+  const notices = [
+    ...(deviationUs > 0 ? [strays(asked(deviates)!.where, beforeUs, isConstant)] : []),
+    ...(itlUs === 0 ? ["inter-token-latency 0: tokens follow each other as fast as the machine can"] : []),
+    ...(factor > 1
+      ? [`time-factor-under-load ${factor}: steps grow with the sequences in them, first tokens do not`]
+      : []),
+  ];
+  if (isConstant && factor === 1)
+    return { timing: `constant:ttft=${prefill.overheadUs}us,itl=${Math.ceil(stepUs)}us`, spread, where, notices };
+  const perSequenceUs = maxNumSeqs > 1 ? (stepUs * (factor - 1)) / (maxNumSeqs - 1) : 0;
+  const parts = {
+    base: Math.max(1, stepUs - perSequenceUs),
+    prefill: prefill.tokenUs,
+    decode: perSequenceUs,
+    overhead: beforeUs,
+  };
+  const text = Object.entries(parts).map(([name, value]) => `${name}=${Number(value.toFixed(6))}us`);
+  return { timing: `linear:${text.join(",")}`, spread, where, notices };
+}
+
+/** Until the cache of a prompt is here that was computed elsewhere. Always given: what requests say of it counts. */
+function transfer(asked: Asked, us: (key: string) => number, stepUs: number): CompatTiming["spread"] {
+  const latencyUs = us(LATENCY);
+  atMost(us(`${LATENCY}-std-dev`), latencyUs, LATENCY, asked);
+  const how = calculator(asked);
+  const isConstant = how === "constant" || (how === "" && latencyUs > 0);
+  const [key, deviates] = isConstant
+    ? [LATENCY, `${LATENCY}-std-dev`]
+    : ["kv-cache-transfer-time-per-token", "kv-cache-transfer-time-std-dev"];
+  const text = `${isConstant ? "base" : "token"}=${us(key)}us,deviation=${us(deviates)}us,step=${stepUs}us`;
+  return { "kv-transfer-time": [text, asked(key)?.where ?? "the transfer times of llm-d-inference-sim"] };
+}
+
+function calculator(asked: Asked): "" | "constant" | "per-token" {
+  const said = asked("latency-calculator");
+  const text = said?.texts[0] ?? "";
+  if (text === "" || text === "constant" || text === "per-token") return text;
+  throw new Unreadable(`${said!.where}: takes constant or per-token, not "${text}"`);
+}
+
+function loadFactor(asked: Asked): number {
+  const said = asked("time-factor-under-load");
+  if (said === undefined) return 1;
+  const factor = Number(said.texts[0]);
+  if (Number.isFinite(factor) && factor >= 1) return factor;
+  throw new Unreadable(`${said.where}: takes a number of at least 1, not "${said.texts.join(" ")}"`);
+}
+
+function atMost(deviationUs: number, meanUs: number, of: string, asked: Asked): void {
+  if (deviationUs > 0.3 * meanUs)
+    throw new Unreadable(`${asked(`${of}-std-dev`)!.where}: takes at most 30 % of ${of}, which is ${meanUs / 1000} ms`);
+}
+
+/** The deviation of the logarithm that gives a log-normal factor this deviation. */
+const logarithm = (deviation: number) => Math.sqrt(Math.log1p(deviation ** 2));
+
+function share(option: string, deviation: number, said: Said | undefined): CompatTiming["spread"] {
+  return said === undefined || !(deviation > 0) ? {} : { [option]: [Math.min(1, deviation).toFixed(6), said.where] };
+}
+
+function strays(where: string, beforeUs: number, isConstant: boolean): string {
+  if (beforeUs === 0) return `${where}: has no effect; nothing is waited for besides the step itself`;
+  return isConstant
+    ? `${where}: spreads what is waited for before the first step, which itself strays as all steps do`
+    : `${where}: spreads prefill-overhead, not what each prompt token takes`;
+}

@@ -1,0 +1,61 @@
+/** What do the keys of llm-d-inference-sim say of tool calls, and what do `--tool-arguments` and `--tool-call-share` get? */
+import { parseToolHabits } from "../config/tool-habits.ts";
+import { type Refused, wrongValue } from "../options/given.ts";
+import type { Said } from "./llm-d-timing.ts";
+
+/** By name of the option. */
+export interface CompatTools {
+  readonly options: Readonly<Record<string, readonly [text: string, where: string]>>;
+}
+
+interface Habit {
+  readonly takes: string;
+  /** Its keys with their defaults. */
+  readonly keys: Readonly<Record<string, string>>;
+}
+
+const RANGES: Readonly<Record<string, Habit>> = {
+  integers: {
+    takes: "whole numbers, the least of them first",
+    keys: { "min-tool-call-integer-param": "0", "max-tool-call-integer-param": "100" },
+  },
+  numbers: {
+    takes: "numbers, the least of them first",
+    keys: { "min-tool-call-number-param": "0", "max-tool-call-number-param": "100" },
+  },
+  items: {
+    takes: "whole numbers from 0 to 100, the least of them first",
+    keys: { "min-tool-call-array-param-length": "1", "max-tool-call-array-param-length": "5" },
+  },
+};
+const EXTRA = "tool-call-extra-call-probability";
+/** Of a hundred. */
+const SHARES: Readonly<Record<string, Habit>> = {
+  optional: { takes: "a number from 0 to 100", keys: { "tool-call-not-required-param-probability": "50" } },
+  inner: { takes: "a number from 0 to 100", keys: { "object-tool-call-not-required-field-probability": "50" } },
+  another: { takes: "a number from 0 to 100", keys: { [EXTRA]: "45" } },
+};
+
+/** `own`: where its defaults come from. */
+export function compatTools(asked: (key: string) => Said | undefined, own: string): CompatTools | Refused {
+  const parts: string[] = [];
+  let where = own;
+  for (const [name, { takes, keys }] of Object.entries({ ...RANGES, ...SHARES })) {
+    const texts = Object.entries(keys).map(([key, otherwise]) => asked(key)?.texts.join(" ") ?? otherwise);
+    const values = name in SHARES ? texts.map((text) => String(percent(text))) : texts;
+    const said = Object.keys(keys).find((key) => asked(key) !== undefined);
+    if (said !== undefined) where = asked(said)!.where;
+    parts.push(`${name}=${values.join(":")}`);
+    if (parseToolHabits(parts.at(-1)!) === undefined) return wrongValue(where, takes, texts.join(" "));
+  }
+  const extra = percent(asked(EXTRA)?.texts.join(" ") ?? SHARES.another!.keys[EXTRA]!);
+  return {
+    options: {
+      "tool-arguments": [parts.join(","), where],
+      // There a first call that may be left out is an extra one.
+      "tool-call-share": [String(extra), asked(EXTRA)?.where ?? own],
+    },
+  };
+}
+
+const percent = (text: string): number => (/^\d+(\.\d+)?$/.test(text) ? Number(text) / 100 : Number.NaN);

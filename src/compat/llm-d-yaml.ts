@@ -1,0 +1,58 @@
+/** What does the YAML file of llm-d-inference-sim say? Its keys are its flags without the dashes; ours may stand beside them. */
+import type { Node } from "yaml";
+import { type Given, given, type Refused, SERVE, unknown, wrongValue } from "../options/given.ts";
+import { lookup } from "../options/lookup.ts";
+import { KEYS, keyOf } from "./llm-d-keys.ts";
+import type { Said } from "./llm-d-timing.ts";
+
+export interface FromYaml {
+  readonly said: ReadonlyMap<string, Said>;
+  readonly ours: readonly Given[];
+}
+
+export function fromYaml(config: Said | null, readFile: (path: string) => string): FromYaml | Refused {
+  if (config === null) return { said: new Map(), ours: [] };
+  const path = config.texts[0]!;
+  try {
+    return parse(readFile(path), path);
+  } catch (failure) {
+    const why = failure instanceof Error && "code" in failure ? String(failure.code) : String(failure);
+    return { error: `${config.where}: cannot read "${path}" (${why})` };
+  }
+}
+
+function parse(text: string, path: string): FromYaml | Refused {
+  const { LineCounter, isMap, isScalar, parseDocument } = require("yaml") as typeof import("yaml");
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const lineAt = (offset: number) => `${path}:${lines.linePos(offset).line}`;
+  const broken = document.errors[0];
+  if (broken) return { error: `${lineAt(broken.pos[0])}: not YAML: ${broken.message.replaceAll("\n", " ")}` };
+  if (document.contents === null) return { said: new Map(), ours: [] };
+  if (!isMap(document.contents)) return { error: `${path}:1: takes a mapping of options, as in "port: 8000"` };
+  const said = new Map<string, Said>();
+  const ours: Given[] = [];
+  for (const { key, value } of document.contents.items) {
+    const name = String(isScalar(key) ? key.value : key);
+    const where = `${lineAt((key as Node).range![0])}: ${name}`;
+    const texts = textsOf((value as Node | null)?.toJS(document));
+    const found = lookup(name);
+    const its = keyOf(name);
+    const isSwitch = its && (its.key.takes === "switch" || its.key.takes === "toggle");
+    if (isSwitch && !/^(true|false)$/.test(texts.join())) return wrongValue(where, "true or false", texts.join());
+    if (its) said.set(its.name, { texts: its.sets ? texts : texts.map(opposite), where });
+    else if (found && name !== "config") ours.push(given(found, found.sets ? texts : texts.map(opposite), where));
+    else return unknown(where, "key", name, { ...SERVE, own: Object.keys(KEYS).filter((key) => !lookup(key)) });
+  }
+  return { said, ours };
+}
+
+/** Of a key that begins with `no-`. */
+const opposite = (text: string) => ({ true: "false", false: "true" })[text] ?? text;
+
+/** A list is its items; what is neither text nor number nor boolean stands as JSON. */
+function textsOf(value: unknown): string[] {
+  if (value === null || value === undefined) return [];
+  const items: unknown[] = Array.isArray(value) ? value : [value];
+  return items.map((item) => (typeof item === "object" ? JSON.stringify(item) : String(item)));
+}

@@ -1,0 +1,223 @@
+/**
+ * `serve --compat llm-d-inference-sim`: what did its user write (flags, environment, YAML), and what are our options for
+ * it? Flags beat the environment, the environment the file, as there. Options of ours may stand beside its own.
+ */
+import type { Environment } from "../options/environment.ts";
+import { type Flags, parseFlags } from "../options/flags.ts";
+import { type Given, given, type Refused, wrongValue } from "../options/given.ts";
+import { lookup } from "../options/lookup.ts";
+import { KEYS, keyOf } from "./llm-d-keys.ts";
+import { Latencies } from "./llm-d-live.ts";
+import { compatTiming, durationOf, type Said } from "./llm-d-timing.ts";
+import { compatTools } from "./llm-d-tools.ts";
+import { fromYaml } from "./llm-d-yaml.ts";
+
+export const LLM_D = "llm-d-inference-sim";
+
+/** Its defaults where they are not ours. */
+const DEFAULTS: Readonly<Record<string, string>> = {
+  host: "0.0.0.0",
+  "max-model-len": "1024",
+  "max-num-seqs": "5",
+  "max-body-mb": "4",
+  "enable-lora": "true",
+  "embedding-dimensions": "384",
+  "disable-uvicorn-access-log": "true",
+  // Tools are called there without any flag.
+  "enable-auto-tool-choice": "true",
+  "tool-call-parser": "hermes",
+};
+const WAITING = 1000;
+/** From this `v` on requests are logged. */
+const DEBUG = 4;
+const CACHE_BLOCKS = 1024;
+const OWN = "a default of llm-d-inference-sim";
+
+export interface Translated {
+  readonly flags: Flags;
+  readonly defaults: readonly Given[];
+  /** From the start until `/health/ready` says so. */
+  readonly startupUs: number;
+  readonly latencies: Latencies;
+  /** What differs, a line each. */
+  readonly notices: readonly string[];
+}
+
+type Sayings = Map<string, Said>;
+
+/** `argv` without `--compat` itself. Nothing is read but `env` and the file of `--config`. */
+export function fromLlmD(
+  argv: readonly string[],
+  env: Environment,
+  readFile: (path: string) => string,
+): Translated | Refused {
+  const read = readArgv(argv);
+  if ("error" in read) return read;
+  const rest = parseFlags(read.rest);
+  if ("error" in rest) return rest;
+  if (rest.help !== undefined)
+    return { flags: rest, defaults: [], startupUs: 0, latencies: new Latencies(new Map(), 1), notices: [] };
+  const file = fromYaml(read.config, readFile);
+  if ("error" in file) return file;
+  const said: Sayings = new Map([...file.said, ...fromEnv(env), ...read.said]);
+  return translate(said, { ...rest, given: [...file.ours, ...rest.given] });
+}
+
+function translate(said: Sayings, rest: Flags): Translated | Refused {
+  const options: Given[] = [];
+  const notices: string[] = [];
+  for (const [name, { texts, where }] of said) {
+    const { fate, takes } = KEYS[name]!;
+    // An empty list is the default.
+    if (takes === "list" && texts.length === 0) continue;
+    if ("as" in fate) options.push(given(lookup(fate.as)!, texts, where));
+    else if ("differs" in fate && meant(texts)) notices.push(`${where}: ${fate.differs}`);
+    else if ("unsupported" in fate && meant(texts)) notices.push(`${where}: not supported; ${fate.unsupported}`);
+  }
+  const asked = (key: string) => said.get(key);
+  const seqs = Number(asked("max-num-seqs")?.texts[0] ?? DEFAULTS["max-num-seqs"]);
+  const ranks = ranksOf(asked);
+  if ("error" in ranks) return ranks;
+  const timing = compatTiming(asked, seqs);
+  if ("error" in timing) return timing;
+  const waiting = countOf(asked("max-waiting-queue-length"), WAITING);
+  const blocks = countOf(asked("kv-cache-size"), CACHE_BLOCKS);
+  const answers = answersOf(asked("mode"));
+  const startupUs = durationOf(asked("startup-duration"));
+  if (typeof startupUs !== "number") return startupUs;
+  const tools = compatTools(asked, OWN);
+  if ("error" in tools) return tools;
+  const hasCache = isOn(asked("enable-kvcache"));
+  const threshold = thresholdOf(asked("global-cache-hit-threshold"), hasCache);
+  if ("error" in threshold) return threshold;
+  if ("error" in waiting) return waiting;
+  if ("error" in blocks) return blocks;
+  if ("error" in answers) return answers;
+  const shaped: Record<string, readonly [text: string, where: string]> = {
+    timing: [timing.timing, timing.where],
+    ...timing.spread,
+    ...tools.options,
+    ...(Number.isInteger(seqs * ranks.value)
+      ? {
+          "limit-concurrency": [String((seqs + waiting.value) * ranks.value), waiting.where] as const,
+          "overload-status": ["429", waiting.where] as const,
+        }
+      : {}),
+    "data-parallel-size": [String(ranks.value), ranks.where],
+    // One block is set aside.
+    ...(hasCache ? { "num-gpu-blocks-override": [String(blocks.value + 1), blocks.where] as const } : {}),
+    // 0 as well: what requests ask for counts.
+    "cache-hit-threshold": [threshold.value, threshold.where],
+    answers: [answers.value, answers.where],
+    ...fakesOf(asked("fake-metrics"), asked("fake-metrics-refresh-interval")),
+    ...(Number(asked("v")?.texts[0]) >= DEBUG ? { "enable-log-requests": ["true", asked("v")!.where] as const } : {}),
+    ...(isOn(asked("log-http")) ? { "disable-uvicorn-access-log": ["false", "--log-http"] as const } : {}),
+  };
+  const own = Object.entries(DEFAULTS).map(([name, text]) => given(lookup(name)!, [text], OWN));
+  const made = Object.entries(shaped).map(([name, [text, where]]) => given(lookup(name)!, [text], where));
+  return {
+    flags: { ...rest, given: [...options, ...rest.given] },
+    defaults: [...own, ...made],
+    startupUs,
+    latencies: new Latencies(said, seqs),
+    notices: [...notices, ...(ranks.value > 1 ? [onOnePort(ranks)] : []), ...timing.notices],
+  };
+}
+
+/** Its own flags, and in `rest` what may be ours. */
+function readArgv(argv: readonly string[]): { said: Sayings; config: Said | null; rest: string[] } | Refused {
+  const said: Sayings = new Map();
+  const rest: string[] = [];
+  let config: Said | null = null;
+  for (let at = 0; at < argv.length; ) {
+    const token = argv[at++]!;
+    const [written, attached] = split(token);
+    const name = written.replace(/^--?/, "");
+    const found = written.startsWith("-") ? keyOf(name) : undefined;
+    const next = argv.findIndex((one, index) => index >= at && /^--?[a-z]/i.test(one));
+    const following = argv.slice(at, next < 0 ? argv.length : next);
+    if (written === "--config") {
+      const path = attached ?? following[0];
+      if (path === undefined) return { error: "--config: needs a value: the path of a YAML file" };
+      config = { texts: [path], where: "--config" };
+      at += attached === undefined ? 1 : 0;
+    } else if (found === undefined) {
+      rest.push(token);
+    } else if (found.key.takes === "switch" || found.key.takes === "toggle") {
+      const text = attached ?? "true";
+      if (text !== "true" && text !== "false") return wrongValue(written, "true or false", text);
+      said.set(found.name, { texts: [String((text === "true") === found.sets)], where: written });
+    } else {
+      const texts =
+        attached !== undefined ? [attached] : found.key.takes === "list" ? following : following.slice(0, 1);
+      if (texts.length === 0 && found.key.takes === "value") return { error: `${written}: needs a value` };
+      said.set(found.name, { texts, where: written });
+      at += attached === undefined ? texts.length : 0;
+    }
+  }
+  return { said, config, rest };
+}
+
+/** The environment that it reads besides the names of the pod. */
+function fromEnv(env: Environment): [string, Said][] {
+  return env.SIM_MODEL ? [["model", { texts: [env.SIM_MODEL], where: "SIM_MODEL" }]] : [];
+}
+
+function split(token: string): [string, string | undefined] {
+  const equals = token.indexOf("=");
+  return equals < 0 || !token.startsWith("-") ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
+}
+
+/** Off, zero and nothing ask for nothing. */
+const meant = (texts: readonly string[]): boolean =>
+  texts.some((text) => text !== "false" && text !== "" && !/^0(\.0+)?(ns|us|ms|s|m|h)?$/.test(text));
+const isOn = (said: Said | undefined): boolean => said?.texts[0] === "true";
+
+type Shaped<T> = { readonly value: T; readonly where: string } | Refused;
+
+function countOf(said: Said | undefined, otherwise: number): Shaped<number> {
+  if (said === undefined) return { value: otherwise, where: OWN };
+  const [text = ""] = said.texts;
+  return /^\d{1,9}$/.test(text) && Number(text) > 0
+    ? { value: Number(text), where: said.where }
+    : wrongValue(said.where, "a whole number of at least 1", text);
+}
+
+/** Without its cache nothing is looked for there. */
+function thresholdOf(said: Said | undefined, hasCache: boolean): Shaped<string> {
+  if (said === undefined) return { value: "0", where: OWN };
+  const text = said.texts.join(" ");
+  if (!(text !== "" && Number(text) >= 0 && Number(text) <= 1))
+    return wrongValue(said.where, "a number from 0 to 1", text);
+  return { value: hasCache ? text : "0", where: said.where };
+}
+
+/** A process of one rank is one engine, however many ranks there are. */
+function ranksOf(asked: (key: string) => Said | undefined): Shaped<number> {
+  const [rank, size] = [asked("data-parallel-rank"), asked("data-parallel-size")];
+  const [text = ""] = rank?.texts ?? ["-1"];
+  if (!/^(-1|\d{1,4})$/.test(text)) return wrongValue(rank!.where, "a whole number from -1", text);
+  return text === "-1" ? countOf(size, 1) : { value: 1, where: rank!.where };
+}
+
+/** Both in one text; what is no JSON is refused by the option that it becomes. */
+function fakesOf(said: Said | undefined, every: Said | undefined): Record<string, readonly [string, string]> {
+  if (said === undefined) return {};
+  const text = said.texts.join(" ");
+  if (every === undefined) return { "fake-metrics": [text, said.where] };
+  try {
+    const whole = { ...JSON.parse(text), "refresh-interval": every.texts.join(" ") };
+    return { "fake-metrics": [JSON.stringify(whole), said.where] };
+  } catch {
+    return { "fake-metrics": [text, said.where] };
+  }
+}
+
+const onOnePort = ({ where, value }: { readonly where: string; readonly value: number }) =>
+  `${where}: the ${value} ranks answer on the one port, none on the next; X-data-parallel-rank chooses one`;
+
+function answersOf(said: Said | undefined): Shaped<string> {
+  const [mode = "random"] = said?.texts ?? [];
+  if (mode !== "random" && mode !== "echo") return wrongValue(said!.where, "random or echo", mode);
+  return { value: mode === "echo" ? "echo" : "prose", where: said?.where ?? OWN };
+}

@@ -1,0 +1,75 @@
+/** What does `--timing TEXT` mean? */
+
+import type { Timing } from "../types.ts";
+import { findPreset } from "./presets.ts";
+
+export const TIMING_FORMS =
+  "none, constant:ttft=200ms,itl=20ms, linear:base=4ms,prefill=0.02ms,decode=0.03ms, or a preset";
+
+/** A step this long is a mistake in the unit. */
+const LIMIT_US = 3_600_000_000;
+
+type Refused = { readonly error: string };
+
+/** The timing, or what is wrong with the text. */
+export function parseTiming(text: string): Timing | Refused {
+  if (text === "none") return { kind: "none" };
+  const colon = text.indexOf(":");
+  const [form, rest] = colon < 0 ? [text, ""] : [text.slice(0, colon), text.slice(colon + 1)];
+  if (form === "constant") {
+    const read = durations(form, rest, ["ttft", "itl"]);
+    if ("error" in read) return read;
+    const { us } = read;
+    const [ttftUs, itlUs] = [Math.round(us.ttft!), Math.round(us.itl!)];
+    if (itlUs < 1) return { error: "itl must be at least 1us; for no time at all there is none" };
+    return { kind: "constant", ttftUs, itlUs };
+  }
+  if (form === "linear") {
+    const read = durations(form, rest, ["base", "prefill", "decode"], ["overhead"]);
+    if ("error" in read) return read;
+    const { us } = read;
+    if (us.base! < 1) return { error: "base must be at least 1us; for no time at all there is none" };
+    return { kind: "linear", baseUs: us.base!, prefillUs: us.prefill!, decodeUs: us.decode!, ...overhead(us) };
+  }
+  const preset = findPreset(form);
+  if (preset === undefined) return { error: "no such preset" };
+  if (colon < 0) return preset.timing;
+  const read = durations("a preset", rest, [], ["overhead"]);
+  return "error" in read ? read : { ...preset.timing, ...overhead(read.us) };
+}
+
+function overhead(us: Readonly<Record<string, number>>): { readonly requestOverheadUs?: number } {
+  return us.overhead === undefined ? {} : { requestOverheadUs: us.overhead };
+}
+
+/** `a=1ms,b=2us` -> microseconds by name; every name once, and all but `more`. */
+export function durations(
+  form: string,
+  text: string,
+  names: readonly string[],
+  more: readonly string[] = [],
+): Refused | { readonly us: Record<string, number> } {
+  const found: Record<string, number> = {};
+  for (const part of text.split(",")) {
+    const [name = "", duration = ""] = part.split("=", 2).map((side) => side.trim());
+    if (!names.includes(name) && !more.includes(name))
+      return { error: `${form} has ${[...names, ...more].join(", ")}, not "${name}"` };
+    if (name in found) return { error: `${name} is given twice` };
+    const us = durationUs(duration);
+    if (us === undefined)
+      return { error: `${name}: "${duration}" is no duration; write a number and us, ms or s, as in 20ms` };
+    if (us > LIMIT_US) return { error: `${name}: ${duration} is longer than an hour` };
+    found[name] = us;
+  }
+  const missing = names.find((name) => !(name in found));
+  return missing ? { error: `${missing} is missing` } : { us: found };
+}
+
+/** A bare number is refused: whoever writes 20 means one of three things. */
+function durationUs(text: string): number | undefined {
+  const match = /^(\d+(?:\.\d+)?|\.\d+)\s*(us|µs|ms|s)$/.exec(text);
+  if (!match) return undefined;
+  const unitUs = match[2] === "s" ? 1_000_000 : match[2] === "ms" ? 1000 : 1;
+  // Through six decimals, so that 0.03ms is 30 and not 29.999999999999996.
+  return Number((Number(match[1]) * unitUs).toFixed(6));
+}

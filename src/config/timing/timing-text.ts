@@ -1,0 +1,33 @@
+/** How long do steps take, in a line that a user reads? For the server's banner and the report of a replay. */
+import type { EngineConfig, Timing } from "../types.ts";
+
+/** The preset's name or the formula, and what strays from it. */
+export const timingText = (engine: EngineConfig): string => kindText(engine.timing) + strayText(engine);
+
+const ms = (us: number) => `${us / 1000} ms`;
+
+function strayText({ timing, noise = {}, speed = 1 }: EngineConfig): string {
+  const overheadUs = timing.kind === "linear" || timing.kind === "table" ? (timing.requestOverheadUs ?? 0) : 0;
+  const { jitterSigma, overheadSigma, tail, pause } = noise;
+  return [
+    overheadUs > 0 ? `, ${ms(overheadUs)} a request before the queue` : "",
+    jitterSigma ? `, jitter ${jitterSigma}` : "",
+    overheadSigma ? `, jitter ${overheadSigma} before the queue` : "",
+    tail ? `, Pareto tail of ${tail.share} with exponent ${tail.alpha}` : "",
+    pause ? `, a pause of ${ms(pause.forUs)} every ${pause.everyUs / 1e6} s` : "",
+    speed === 1 ? "" : `, ${speed} times as fast`,
+  ].join("");
+}
+
+function kindText(timing: Timing): string {
+  switch (timing.kind) {
+    case "none":
+      return "none: as fast as the machine";
+    case "constant":
+      return `constant: TTFT ${ms(timing.ttftUs)}, ITL ${ms(timing.itlUs)}`;
+    case "linear":
+      return `linear: ${ms(timing.baseUs)} a step, ${ms(timing.prefillUs)} a prompt token, ${ms(timing.decodeUs)} a sequence`;
+    case "table":
+      return `preset ${timing.name}`;
+  }
+}

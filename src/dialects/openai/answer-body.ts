@@ -1,0 +1,173 @@
+/**
+ * What does an answer to a chat or a completion look like in one piece? All fields of vLLM 0.33's `ChatCompletionResponse`
+ * and `CompletionResponse`, nulls included, in their order.
+ */
+
+import { CACHE_THRESHOLD } from "../../answer/cache-threshold.ts";
+import { type AnswerContext, cacheUse, FINISH_NAMES, type Prompt, promptOf } from "../../answer/context.ts";
+import type { ChoiceSoFar, WholeChoice } from "../../answer/form.ts";
+import { Finish } from "../../engine/types.ts";
+import { REMOTE_DECODE, REMOTE_PARAMS } from "../../generation/kv-transfer.ts";
+import { Logprobs } from "../../generation/logprobs.ts";
+import { hidesTokens, type OutputOptions } from "../../generation/output-options.ts";
+import type { ToolCall } from "../../parsers/output.ts";
+
+/** How a choice has ended: one that called tools of its own accord says so (`tool_calls_utils.py`). */
+export function finishName({ namedTool }: Pick<OutputOptions, "namedTool">, finish: Finish, called: boolean): string {
+  return called && finish === Finish.Stop && !namedTool ? "tool_calls" : FINISH_NAMES[finish];
+}
+
+/** JSON of `stop_reason`. */
+export function stopReason(finish: Finish | null, stop: ChoiceSoFar["stop"]): string {
+  if (finish === Finish.Repetition && typeof stop !== "string") return '"repetition_detected"';
+  return JSON.stringify(stop);
+}
+
+/** JSON of `weight_versions` of a choice that has ended: its weights were those of the start. */
+export function weightVersions({ weightVersions: shown }: OutputOptions, tokens: number): string {
+  return shown ? `[{"version":"default","start":0,"end":${tokens}}]` : "null";
+}
+
+/** JSON of `completion_tokens_details`. */
+export function completionDetails(reasoningTokens: number | null): string {
+  return reasoningTokens === null ? "null" : `{"reasoning_tokens":${reasoningTokens}}`;
+}
+
+/** What most answers have between their numbers, in one piece: putting a text together costs by the piece. */
+const NO_USAGE_DETAILS = ',"prompt_tokens_details":null,"completion_tokens_details":null}';
+const NO_PROMPT_FIELDS = ',"prompt_logprobs":null,"prompt_token_ids":null,"prompt_text":null';
+const NO_MORE_MESSAGE = ',"refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null}';
+const NO_TRANSFER = ',"kv_transfer_params":null,"ec_transfer_params":null,"metrics":';
+const TRANSFER = NO_TRANSFER.replace("null", REMOTE_PARAMS);
+
+export function chatBody(context: AnswerContext, choices: readonly WholeChoice[]): string {
+  return bodyOf(context, choices, "chat.completion", chatChoice, promptFields(context));
+}
+
+export function completionBody(context: AnswerContext, choices: readonly WholeChoice[]): string {
+  return bodyOf(context, choices, "text_completion", completionChoice, "");
+}
+
+function bodyOf(
+  context: AnswerContext,
+  choices: readonly WholeChoice[],
+  object: string,
+  choiceText: (context: AnswerContext, choice: WholeChoice) => string,
+  promptPart: string,
+): string {
+  const { id, created, model, output, server, prompts } = context;
+  let list = "";
+  let promptTokens = 0;
+  let completionTokens = 0;
+  for (const prompt of prompts) promptTokens += prompt.tokens;
+  for (const choice of choices) {
+    const one = choiceText(context, choice);
+    list = list === "" ? one : `${list},${one}`;
+    completionTokens += choice.tokens;
+  }
+  const fingerprint = server.fingerprint === null ? "null" : JSON.stringify(server.fingerprint);
+  const thoughts = output.parser?.reasoning ? choices.reduce((sum, one) => sum + (one.reasoningTokens ?? 0), 0) : null;
+  const details =
+    thoughts === null && !server.promptTokensDetails ? NO_USAGE_DETAILS : usageDetails(context, choices, thoughts);
+  const { times: own, submission } = choices[0]!;
+  const times = own?.text(context.queuedUs, completionTokens, submission, true) ?? "null";
+  return (
+    `{"id":${JSON.stringify(id)},"object":"${object}","created":${created},"model":${JSON.stringify(model)},"choices":[${list}]` +
+    `,"service_tier":null,"system_fingerprint":${fingerprint},"usage":{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens + completionTokens},"completion_tokens":${completionTokens}${details}` +
+    `${promptPart}${context.remoteDecode ? TRANSFER : NO_TRANSFER}${times}}`
+  );
+}
+
+function usageDetails(context: AnswerContext, choices: readonly WholeChoice[], thoughts: number | null): string {
+  const { server, output } = context;
+  let details = "null";
+  if (server.promptTokensDetails) {
+    const { cached, made } = cacheUse(context, choices.at(-output.n)!.submission);
+    details = `{"cached_tokens":${cached},"created_cache_tokens":${output.chat ? made : null},"multimodal_tokens":null}`;
+  }
+  return `,"prompt_tokens_details":${details},"completion_tokens_details":${completionDetails(thoughts)}}`;
+}
+
+function promptFields(context: AnswerContext): string {
+  const { promptText, prompts, output } = context;
+  if (promptText === null && output.promptLogprobs === null && !output.returnTokenIds) return NO_PROMPT_FIELDS;
+  const prompt = prompts[0]!;
+  const ids = output.returnTokenIds && !context.batch ? JSON.stringify(prompt.ids) : "null";
+  const text = promptText === null ? "null" : JSON.stringify(promptText);
+  return `,"prompt_logprobs":${promptLogprobs(context, prompt)},"prompt_token_ids":${ids},"prompt_text":${text}`;
+}
+
+/** What both kinds of choice end with, from `logprobs` on. */
+function ending(
+  context: AnswerContext,
+  choice: WholeChoice,
+  logprobs: string,
+  tokenIds: string,
+  prompt: string,
+  called = false,
+): string {
+  const reason =
+    choice.named ?? (context.remoteDecode ? REMOTE_DECODE : finishName(context.output, choice.finish!, called));
+  const stop = stopReason(choice.finish, choice.stop);
+  const plain = logprobs === "null" && tokenIds === "null" && prompt === "" && stop === "null";
+  if (plain && !context.output.weightVersions) return PLAIN_ENDINGS.get(reason)!;
+  return `,"logprobs":${logprobs},"finish_reason":"${reason}","stop_reason":${stop},"token_ids":${tokenIds}${prompt},"routed_experts":null,"weight_versions":${weightVersions(context.output, choice.tokens)}}`;
+}
+
+const PLAIN_ENDINGS: ReadonlyMap<string, string> = new Map(
+  [...FINISH_NAMES, "tool_calls", CACHE_THRESHOLD, REMOTE_DECODE].map((reason) => [
+    reason,
+    `,"logprobs":null,"finish_reason":"${reason}","stop_reason":null,"token_ids":null,"routed_experts":null,"weight_versions":null}`,
+  ]),
+);
+
+function chatChoice(context: AnswerContext, choice: WholeChoice): string {
+  const { role, lastMessage, returnTokenIds, chatEcho: echo } = context.output;
+  const hidden = hidesTokens(context.output);
+  const ids = !hidden && needsIds(context.output) ? choice.ids : NO_IDS;
+  const { content, reasoning, calls } = choice.message();
+  const logprobs = choice.logprobs()?.chat(ids, 0) ?? "null";
+  const said = content === null && !echo ? "null" : JSON.stringify(lastMessage + (content ?? ""));
+  const more = calls.length === 0 && reasoning === null ? NO_MORE_MESSAGE : moreOf(calls, reasoning);
+  const tokenIds = returnTokenIds && !hidden ? JSON.stringify(ids) : "null";
+  const end = ending(context, choice, logprobs, tokenIds, "", calls.length > 0);
+  return `{"index":${choice.index},"message":{"role":${JSON.stringify(role)},"content":${said}${more}${end}`;
+}
+
+function moreOf(calls: readonly ToolCall[], reasoning: string | null): string {
+  const called = calls.length === 0 ? "" : `,"tool_calls":[${calls.map(callJson)}]`;
+  return `,"refusal":null,"annotations":null,"audio":null,"function_call":null${called},"reasoning":${JSON.stringify(reasoning)}}`;
+}
+
+const NO_IDS: readonly number[] = [];
+/** Most answers need no copy of their ids. */
+const needsIds = ({ returnTokenIds, logprobs }: OutputOptions) => returnTokenIds || logprobs !== null;
+
+function callJson({ id, name, arguments: given }: ToolCall): string {
+  return `{"id":${JSON.stringify(id)},"type":"function","function":{"name":${JSON.stringify(name)},"arguments":${JSON.stringify(given)}}}`;
+}
+
+function completionChoice(context: AnswerContext, choice: WholeChoice): string {
+  const { echo, onlyEcho, returnTokenIds } = context.output;
+  const prompt = promptOf(context, choice.index);
+  const ids = !onlyEcho && needsIds(context.output) ? choice.ids : NO_IDS;
+  const { content } = choice.message();
+  let text = onlyEcho ? "" : (content ?? "");
+  if (echo && !returnTokenIds) text = (prompt.echo ?? "") + text;
+  const echoed = echo ? (prompt.ids ?? []) : [];
+  const count = context.output.promptLogprobs;
+  const size = context.server.vocabulary.size;
+  const promptCount = count === null ? undefined : count === -1 ? size : count;
+  const logprobs = choice.logprobs()?.completion(ids, 0, echoed, promptCount) ?? "null";
+  const tokenIds = returnTokenIds ? JSON.stringify(ids) : "null";
+  const promptIds = returnTokenIds ? JSON.stringify(prompt.ids) : "null";
+  const promptPart = `,"prompt_logprobs":${promptLogprobs(context, prompt)},"prompt_token_ids":${promptIds}`;
+  return `{"index":${choice.index},"text":${JSON.stringify(text)}${ending(context, choice, logprobs, tokenIds, promptPart)}`;
+}
+
+/** JSON of `prompt_logprobs`. Needs the prompt's ids. */
+function promptLogprobs({ server, output, logprobs }: AnswerContext, { ids, seed }: Prompt): string {
+  if (output.promptLogprobs === null || ids === null) return "null";
+  const source = logprobs?.(0) ?? server.logprobs;
+  return new Logprobs(source, seed, server.vocabulary, output.promptLogprobs, false).prompt(ids);
+}

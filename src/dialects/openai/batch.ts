@@ -1,0 +1,119 @@
+/**
+ * What else asks for chat and completions? `/v1/chat/completions/batch`, several conversations in one request, and
+ * `/invocations` of SageMaker, which is whichever of the two a body is (vLLM 0.33, `chat_completion/batch_serving.py`,
+ * `entrypoints/serve/sagemaker/api_router.py`).
+ */
+
+import type { BodyReader } from "../../answer/form.ts";
+import { badRequest, errorAnswer, validationError } from "../../python/errors.ts";
+import { isJson, jsonFailure, type ReadBody } from "../../python/read-body.ts";
+import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../python/request.ts";
+import type { LineError } from "../../python/types.ts";
+import { validationErrors } from "../../python/validate.ts";
+import type { PythonValue } from "../../python/value.ts";
+import { formed, readChat, readCompletion } from "./read.ts";
+
+/** Most conversations of one batch; vLLM has no such limit. */
+const MOST = 1024;
+
+export const batchReader: BodyReader = { read: (...given) => formed(readBatch(...given)) };
+export const invocationReader: BodyReader = { read: (...given) => formed(readInvocation(...given)) };
+
+/** A batch as one request: all of it but its conversations comes from the first. */
+function readBatch(body: Uint8Array, contentType: string | null, limits: Limits): ReadBody<ChatRequest> {
+  const parsed = plain(body);
+  const lists = parsed?.messages;
+  // Whatever is no list, or of another type, is what chat says of it.
+  if (!Array.isArray(lists) || !isJson(contentType)) return readChat(body, contentType, limits);
+  const misshapen = shapeErrors(lists);
+  if (misshapen.length > 0) return { error: validationErrors(misshapen) };
+  if (lists.length > MOST) return { error: badRequest(`at most ${MOST} conversations make a batch`, "messages") };
+  const wrong = limitsOfBatch(parsed!);
+  if (wrong !== null) return { error: wrong };
+  const conversations: (readonly ChatMessage[])[] = [];
+  let first: ChatRequest | null = null;
+  for (const messages of lists) {
+    const one = Buffer.from(JSON.stringify({ ...parsed, messages, stream: false, stream_options: undefined }));
+    const read = readChat(one, contentType, limits);
+    if ("error" in read) return read;
+    first ??= read.request;
+    conversations.push(read.request.messages);
+  }
+  return { request: { ...first!, conversations } };
+}
+
+/** At least one conversation, of at least one message each. */
+function shapeErrors(lists: readonly unknown[]): LineError[] {
+  const empty = (loc: (string | number)[]): LineError => ({
+    type: "too_short",
+    loc,
+    message: "List should have at least 1 item after validation, not 0",
+    input: [],
+    context: { field_type: "List", min_length: 1, actual_length: 0 },
+  });
+  if (lists.length === 0) return [empty(["body", "messages"])];
+  return lists.flatMap((list, i): LineError[] => {
+    const loc = ["body", "messages", i];
+    if (!Array.isArray(list))
+      return [{ type: "list_type", loc, message: "Input should be a valid list", input: list as PythonValue }];
+    return list.length === 0 ? [empty(loc)] : [];
+  });
+}
+
+/** What the batch's own validator refuses; it knows no streams, and passes over what asks for them. */
+function limitsOfBatch({ use_beam_search: beams, n = 1 }: Record<string, unknown>): ErrorAnswer | null {
+  if (beams)
+    return validationError(
+      "Batch chat completions do not support beam search. Please set `use_beam_search` to False.",
+      "use_beam_search",
+    );
+  if (n === null || n === 1) return null;
+  return validationError("Batch chat completions do not support `n > 1`. Please set `n` to 1.", "n", String(n));
+}
+
+/**
+ * What a body for `/invocations` is read as: the first kind of request whose fields it fits. A model is not looked at:
+ * SageMaker names adapters in a header of its own.
+ */
+function readInvocation(
+  body: Uint8Array,
+  contentType: string | null,
+  limits: Limits,
+): ReadBody<ChatRequest | CompletionRequest> {
+  const parsed = plain(body);
+  if (parsed === null) return unreadable(body, contentType, limits);
+  const { model: _, ...rest } = parsed;
+  const given = Buffer.from(JSON.stringify(rest));
+  for (const read of [readChat, readCompletion]) {
+    const request = read(given, contentType, limits);
+    if (!("error" in request) || !request.error.body.includes(OF_FIELDS)) return request;
+  }
+  return { error: noHandler };
+}
+
+/** How the type of errors in single fields is called. */
+const OF_FIELDS = '"type":"Bad Request"';
+
+function unreadable(body: Uint8Array, contentType: string | null, limits: Limits): ReadBody<ChatRequest> {
+  const failure = jsonFailure(body);
+  const other = readChat(body, contentType, limits);
+  if (failure === null || !("error" in other) || !other.error.body.includes("json_invalid")) return other;
+  const before = [...new TextDecoder().decode(body)].slice(0, failure.position);
+  const line = before.filter((character) => character === "\n").length + 1;
+  const column = failure.position - before.lastIndexOf("\n");
+  const where = `line ${line} column ${column} (char ${failure.position})`;
+  return { error: errorAnswer(`JSON decode error: ${failure.message}: ${where}`, "Bad Request", null, 400) };
+}
+
+const noHandler = badRequest(
+  "Cannot find suitable handler for request. Expected one of: ['ChatCompletionRequest', 'CompletionRequest']",
+);
+
+function plain(body: Uint8Array): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder().decode(body));
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : null;
+  } catch {
+    return null;
+  }
+}

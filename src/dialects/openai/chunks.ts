@@ -1,0 +1,40 @@
+/** What do a chunk's parts look like that chats and completions do not write alike: deltas, errors, the end. */
+import { escapeJson } from "../../content/vocabulary.ts";
+import type { CallDelta, Delta } from "../../parsers/output.ts";
+import { pythonDumps } from "../../python/dumps.ts";
+import type { ErrorAnswer } from "../../python/request.ts";
+
+export const DONE = "data: [DONE]\n\n";
+
+/** An error in a chat stream, whose status 200 is out: the JSON of the plain body. */
+export function chatStreamError({ body }: ErrorAnswer): string {
+  return `data: ${body}\n\n`;
+}
+
+/** The error of a completions stream: written by Python's `json.dumps`, blanks and ASCII only. */
+export function completionStreamError({ body }: ErrorAnswer): string {
+  const ascii = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return `data: ${pythonDumps(JSON.parse(body)).replace(/[\u0080-\uffff]/g, ascii)}\n\n`;
+}
+
+/** JSON of what a parser made of a text. */
+export function deltaJson({ content, reasoning, calls }: Delta): string {
+  const members: string[] = [];
+  const text = (value: string | null) => (value === null ? "null" : `"${escapeJson(value)}"`);
+  if (content !== undefined) members.push(`"content":${text(content)}`);
+  if (reasoning !== undefined) members.push(`"reasoning":${text(reasoning)}`);
+  if (calls.length > 0) members.push(`"tool_calls":[${calls.map(callJson)}]`);
+  return `{${members}}`;
+}
+
+function callJson({ id, typed, index, name, arguments: more }: CallDelta): string {
+  const members: string[] = [];
+  if (id !== undefined) members.push(`"id":"${escapeJson(id)}"`);
+  if (typed) members.push('"type":"function"');
+  members.push(`"index":${index}`);
+  const called: string[] = [];
+  if (name !== undefined) called.push(`"name":"${escapeJson(name)}"`);
+  if (more !== undefined) called.push(`"arguments":"${escapeJson(more)}"`);
+  if (called.length > 0) members.push(`"function":{${called}}`);
+  return `{${members}}`;
+}

@@ -1,0 +1,134 @@
+/**
+ * What vectors do texts have? POST `/v1/embeddings` in OpenAI's form with vLLM 0.33's errors, for clients of a model that
+ * has both (`--embedding-dimensions`). No request of these reaches the engine.
+ */
+import { embedding } from "../../content/embedding.ts";
+import { Bodies } from "../../front/body.ts";
+import { answered, type CheckedFields, type Desk, fitting } from "../../front/checked.ts";
+import type { OpenAiOptions } from "../../front/front.ts";
+import type { Context, Http } from "../../front/http.ts";
+import { checkPromptText, promptTooLong } from "../../generation/limits.ts";
+import { emptyPrompt, unknownId } from "../../generation/sampling.ts";
+import { randomHex } from "../../host/random.ts";
+import { badRequest, engineDead, Refused, validationRefusal } from "../../python/errors.ts";
+import { inTurns, mapped, type Pieces } from "../../python/pieces.ts";
+import type { ErrorAnswer, Limits } from "../../python/request.ts";
+import { optional, record, required, union } from "../../python/structures.ts";
+import { int, list, literal, nullable, type Type, text } from "../../python/types.ts";
+import type { Int } from "../../python/value.ts";
+import { readPrompts } from "./translate.ts";
+
+type Input = Int[] | Int[][] | string | string[];
+
+const ids = list(int({ ge: 0 }));
+
+export const embeddingBody: Type<CheckedFields> = record("EmbeddingCompletionRequest", {
+  model: optional(nullable(text)),
+  input: required(union<Input>(ids, list(ids), text, list(text))),
+  encoding_format: optional(literal("float", "base64")),
+  dimensions: optional(nullable(int())),
+  user: optional(nullable(text)),
+});
+
+/** As many as OpenAI takes; ours, as is the next one. */
+const INPUTS_MOST = 2048;
+/** A vector is drawn in one go. */
+const DIMENSIONS_MOST = 65_536;
+/** Of one answer: some 20 MB of JSON. */
+const NUMBERS_MOST = INPUTS_MOST * 512;
+/** Those that are written as JSON at a time. */
+const NUMBERS_AT_A_TIME = 1024;
+
+export class Embeddings {
+  readonly #desk: Desk;
+  readonly #dimensions: number;
+
+  /** `dimensions`: of requests that do not say. */
+  constructor(options: OpenAiOptions, http: Http, limits: Limits, dimensions: number) {
+    this.#desk = { options, http, limits, bodies: new Bodies(options) };
+    this.#dimensions = dimensions;
+  }
+
+  answer(context: Context): Promise<Response> {
+    const made = (checked: CheckedFields) => this.#made(context.request, checked);
+    return answered(context, this.#desk, (body) => fitting(embeddingBody, body), made);
+  }
+
+  async #made({ headers }: Request, checked: CheckedFields): Promise<string> {
+    const { alive, backend, config, epochSeconds } = this.#desk.options;
+    if (!alive()) throw new Refused(engineDead);
+    const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.#dimensions;
+    if (dimensions < 1) throw new Refused(badRequest("Dimensions must be greater than 0"));
+    const { prompts, oversized } = readPrompts(checked.get("input") as Input);
+    if (prompts.length === 0) throw validationRefusal("You must pass at least one prompt", "input");
+    checkSize(prompts.length, dimensions);
+    const encoding = await inTurns(
+      mapped(prompts, (prompt) => this.#encoded(prompt)),
+      backend,
+    );
+    const all = await Promise.all(encoding);
+    for (const [at, ids] of all.entries()) {
+      const wrong = this.#wrong(ids, typeof prompts[at] === "string", oversized);
+      if (wrong !== null) throw new Refused(wrong);
+    }
+    const base64 = checked.get("encoding_format") === "base64";
+    const data = await inTurns(vectors(all, Number(dimensions), config.engine.seed, base64), backend);
+    const tokens = all.reduce((sum, { length }) => sum + length, 0);
+    const model = JSON.stringify((checked.get("model") as string | null | undefined) || config.servedModelNames[0]);
+    const id = JSON.stringify(`embd-${headers.get("x-request-id") ?? randomHex(8)}`);
+    return (
+      `{"id":${id},"object":"list","created":${Math.floor(epochSeconds())},"model":${model},"data":[${data}],` +
+      `"usage":{"prompt_tokens":${tokens},"total_tokens":${tokens},"completion_tokens":0,"prompt_tokens_details":null,"completion_tokens_details":null}}`
+    );
+  }
+
+  #encoded(prompt: string | Uint32Array): Uint32Array | Promise<Uint32Array> {
+    if (typeof prompt !== "string") return prompt;
+    const wrong = checkPromptText(prompt, this.#desk.limits);
+    if (wrong !== null) throw new Refused(wrong);
+    const { encoder } = this.#desk.options;
+    return encoder.short?.([prompt], true) ?? encoder.encode([prompt], true, true);
+  }
+
+  #wrong(ids: Uint32Array, fromText: boolean, oversized: Int | null): ErrorAnswer | null {
+    const { limits } = this.#desk;
+    const most = limits.maxModelLen;
+    if (ids.length === 0) return emptyPrompt;
+    if (ids.length > most) return promptTooLong(fromText ? most + 1 : ids.length, most);
+    return fromText ? null : unknownId(ids, oversized, limits);
+  }
+}
+
+function checkSize(inputs: number, dimensions: Int): void {
+  if (inputs > INPUTS_MOST) throw validationRefusal(`At most ${INPUTS_MOST} inputs are taken`, "input", String(inputs));
+  if (dimensions > DIMENSIONS_MOST)
+    throw validationRefusal(`At most ${DIMENSIONS_MOST} dimensions are given`, "dimensions", String(dimensions));
+  if (inputs * Number(dimensions) > NUMBERS_MOST)
+    throw validationRefusal(
+      `At most ${NUMBERS_MOST} numbers are given, inputs times dimensions`,
+      "dimensions",
+      String(dimensions),
+    );
+}
+
+/** The items of `data`. */
+function* vectors(prompts: readonly Uint32Array[], dimensions: number, seed: number, base64: boolean): Pieces<string> {
+  const items: string[] = [];
+  for (const [index, ids] of prompts.entries()) {
+    const vector = embedding(ids, dimensions, seed);
+    yield;
+    const text = base64 ? `"${Buffer.from(vector.buffer).toString("base64")}"` : `[${yield* listed(vector)}]`;
+    items.push(`{"index":${index},"object":"embedding","embedding":${text}}`);
+    yield;
+  }
+  return items.join();
+}
+
+function* listed(vector: Float32Array): Pieces<string> {
+  const parts: string[] = [];
+  for (let at = 0; at < vector.length; at += NUMBERS_AT_A_TIME) {
+    parts.push(vector.subarray(at, at + NUMBERS_AT_A_TIME).join());
+    yield;
+  }
+  return parts.join();
+}

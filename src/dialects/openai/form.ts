@@ -1,0 +1,214 @@
+/**
+ * How are the answers to chats and completions written? vLLM 0.33, `chat_completion/serving.py` and `completion/serving.py`,
+ * byte for byte: which fields are written although null, and which are left out, differs by kind of frame.
+ */
+
+import { type AnswerContext, cacheUse, promptOf } from "../../answer/context.ts";
+import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../../answer/form.ts";
+import { escapeJson } from "../../content/vocabulary.ts";
+import type { Finish } from "../../engine/types.ts";
+import { hidesTokens } from "../../generation/output-options.ts";
+import { randomHex } from "../../host/random.ts";
+import { paused, pausedInChatStream } from "../../python/errors.ts";
+import type { CommonRequest, ErrorAnswer } from "../../python/request.ts";
+import { chatBody, completionBody, completionDetails, finishName, stopReason, weightVersions } from "./answer-body.ts";
+import { chatStreamError, completionStreamError, DONE, deltaJson } from "./chunks.ts";
+
+const encoder = new TextEncoder();
+const CHAT = { idPrefix: "chatcmpl", object: "chat.completion.chunk" };
+const COMPLETION = { idPrefix: "cmpl", object: "text_completion" };
+const CHAT_SUFFIX = encoder.encode(
+  `"},"logprobs":null,"finish_reason":null,"token_ids":null}],"kv_transfer_params":null}\n\n`,
+);
+const COMPLETION_SUFFIX = encoder.encode(
+  `","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null,"weight_versions":null}],"kv_transfer_params":null}\n\n`,
+);
+
+/** What both have in common. Of the request nothing is kept but the id that it names. */
+abstract class OpenAiForm implements Form {
+  readonly namesEnds = true;
+  readonly keepAlive = ": keep-alive\n\n";
+  readonly opensBeforeError = true;
+  protected context!: AnswerContext;
+  readonly #kind: typeof CHAT;
+  readonly #requestId: string | null;
+  #head: string | null = null;
+
+  constructor(kind: typeof CHAT, { requestId }: Pick<CommonRequest, "requestId">) {
+    this.#kind = kind;
+    this.#requestId = requestId;
+  }
+
+  id(header: string | null): string {
+    return `${this.#kind.idPrefix}-${header ?? this.#requestId ?? randomHex(8)}`;
+  }
+
+  accepted(context: AnswerContext): readonly string[] {
+    this.context = context;
+    return [];
+  }
+
+  abstract piece(piece: Piece): readonly string[];
+  abstract failed(error: ErrorAnswer): readonly string[];
+  abstract whole(choices: readonly WholeChoice[]): string;
+  /** A chunk up to its text, and from there on where it carries nothing else. */
+  protected abstract prefix(index: number): string;
+  protected abstract readonly suffix: Uint8Array;
+
+  frame(index: number): Frame | null {
+    const { returnTokenIds, continuousUsage } = this.context.output;
+    if (returnTokenIds || continuousUsage) return null;
+    return { prefix: encoder.encode(this.prefix(index)), suffix: this.suffix, showsEmpty: true };
+  }
+
+  ended(choices: readonly ChoiceSoFar[]): readonly string[] {
+    return this.context.output.includeUsage ? [this.#usageChunk(choices), DONE] : [DONE];
+  }
+
+  /** What all chunks begin with. */
+  protected get head(): string {
+    const { id, created, model } = this.context;
+    this.#head ??= `data: {"id":${JSON.stringify(id)},"object":"${this.#kind.object}","created":${created},"model":${JSON.stringify(model)},"choices":[`;
+    return this.#head;
+  }
+
+  /** JSON of `finish_reason` with quotes; null while the choice runs. */
+  protected reason({ finish, named, called }: ChoiceSoFar): string {
+    return finish === null ? "null" : `"${named ?? finishName(this.context.output, finish, called)}"`;
+  }
+
+  /** What stands behind the choices of a chunk. The fingerprint: with the last chunk, unless a usage chunk follows. */
+  protected foot(usage: string, finish: Finish | null): string {
+    const fingerprint = finish === null || this.context.output.includeUsage ? "" : this.#fingerprint;
+    return `]${usage}${fingerprint},"kv_transfer_params":null}\n\n`;
+  }
+
+  get #fingerprint(): string {
+    const { fingerprint } = this.context.server;
+    return fingerprint === null ? "" : `,"system_fingerprint":${JSON.stringify(fingerprint)}`;
+  }
+
+  #usageChunk(choices: readonly ChoiceSoFar[]): string {
+    const { output, server, prompts, queuedUs } = this.context;
+    const promptTokens = prompts.reduce((sum, { tokens }) => sum + tokens, 0);
+    const completionTokens = choices.reduce((sum, { tokens }) => sum + tokens, 0);
+    const { submission, times } = choices[0]!;
+    let details = "";
+    if (server.promptTokensDetails) {
+      const { cached, made } = cacheUse(this.context, submission);
+      details = `,"prompt_tokens_details":{"cached_tokens":${cached}${output.chat ? `,"created_cache_tokens":${made}` : ""}}`;
+    }
+    const thoughts = this.reasoningTokens(choices);
+    if (thoughts !== null) details += `,"completion_tokens_details":${completionDetails(thoughts)}`;
+    const own = times?.text(queuedUs, completionTokens, submission, false);
+    const metrics = own === undefined ? "" : `,"metrics":${own}`;
+    return `${this.head}],"usage":{${counts(promptTokens, completionTokens)}${details}}${this.#fingerprint}${metrics}}\n\n`;
+  }
+
+  /** Reasoning tokens of all choices; null without a reasoning parser. */
+  protected reasoningTokens(choices: readonly ChoiceSoFar[]): number | null {
+    if (!this.context.output.parser?.reasoning) return null;
+    return choices.reduce((sum, { reasoningTokens }) => sum + (reasoningTokens ?? 0), 0);
+  }
+}
+
+export class ChatForm extends OpenAiForm {
+  protected readonly suffix = CHAT_SUFFIX;
+
+  constructor(request: Pick<CommonRequest, "requestId">) {
+    super(CHAT, request);
+  }
+
+  opening(): readonly string[] {
+    const { output, prompts, promptText } = this.context;
+    const usage = this.#usage(prompts[0]!.tokens, 0, this.reasoningTokens([]));
+    const ids = output.returnTokenIds ? JSON.stringify(prompts[0]!.ids) : "null";
+    const role = JSON.stringify(output.role);
+    const indices = Array.from({ length: prompts.length * output.n }, (_, index) => index);
+    const roles = indices.map(
+      (index) =>
+        `${this.head}{"index":${index},"delta":{"role":${role},"content":""},"logprobs":null,"finish_reason":null}]${usage},"prompt_token_ids":${ids},"prompt_text":${JSON.stringify(promptText)}}\n\n`,
+    );
+    if (output.lastMessage === "") return roles;
+    const echo = escapeJson(output.lastMessage);
+    const echoOf = (index: number) =>
+      `${this.prefix(index)}${echo}"},"logprobs":null,"finish_reason":null}]${usage}}\n\n`;
+    return [...roles, ...indices.map(echoOf)];
+  }
+
+  piece({ choice, delta, ids, from, logprobs }: Piece): readonly string[] {
+    const { index, finish, stop, tokens, reasoningTokens } = choice;
+    const { output } = this.context;
+    const showsIds = output.returnTokenIds && !hidesTokens(output);
+    if (delta === null && finish === null && logprobs === null && !showsIds) return [];
+    const usage = this.#usage(promptOf(this.context, index).tokens, tokens, reasoningTokens);
+    const more = `,"token_ids":${showsIds ? JSON.stringify(ids) : "null"}`;
+    const end = finish === null ? "" : `,"stop_reason":${stopReason(finish, stop)}`;
+    const versions = finish === null ? "" : `,"weight_versions":${weightVersions(output, tokens)}`;
+    return [
+      `${this.head}{"index":${index},"delta":${delta === null ? "{}" : deltaJson(delta)},"logprobs":${logprobs?.chat(ids, from) ?? "null"}` +
+        `,"finish_reason":${this.reason(choice)}${end}${more}${versions}}${this.foot(usage, finish)}`,
+    ];
+  }
+
+  failed(error: ErrorAnswer): readonly string[] {
+    return [chatStreamError(error === paused ? pausedInChatStream : error), DONE];
+  }
+
+  whole(choices: readonly WholeChoice[]): string {
+    return chatBody(this.context, choices);
+  }
+
+  protected prefix(index: number): string {
+    return `${this.head}{"index":${index},"delta":{"content":"`;
+  }
+
+  /** With `continuous_usage_stats`, else "". */
+  #usage(promptTokens: number, tokens: number, reasoningTokens: number | null): string {
+    if (!this.context.output.continuousUsage) return "";
+    return `,"usage":{${counts(promptTokens, tokens)},"completion_tokens_details":${completionDetails(reasoningTokens)}}`;
+  }
+}
+
+export class CompletionForm extends OpenAiForm {
+  protected readonly suffix = COMPLETION_SUFFIX;
+
+  constructor(request: Pick<CommonRequest, "requestId">) {
+    super(COMPLETION, request);
+  }
+
+  piece({ choice, delta, ids: given, from, logprobs }: Piece): readonly string[] {
+    const { index, finish, stop, tokens } = choice;
+    const { output } = this.context;
+    const { onlyEcho, echo, returnTokenIds, continuousUsage } = output;
+    const prompt = promptOf(this.context, index);
+    const echoes = from === 0 && echo;
+    const ids = onlyEcho ? [] : given;
+    let text = onlyEcho ? "" : (delta?.content ?? "");
+    if (echoes && !returnTokenIds) text = (prompt.echo ?? "") + text;
+    const promptIds = from === 0 && (echo || returnTokenIds) ? JSON.stringify(prompt.ids) : "null";
+    const shown = logprobs?.completion(ids, from, echoes ? (prompt.ids ?? []) : []) ?? "null";
+    const usage = continuousUsage ? `,"usage":{${counts(prompt.tokens, tokens)}}` : "";
+    const versions = finish === null ? "null" : weightVersions(output, tokens);
+    return [
+      `${this.prefix(index)}${escapeJson(text)}","logprobs":${shown},"finish_reason":${this.reason(choice)},"stop_reason":${stopReason(finish, stop)}` +
+        `,"prompt_token_ids":${promptIds},"token_ids":${returnTokenIds ? JSON.stringify(ids) : "null"},"weight_versions":${versions}}${this.foot(usage, finish)}`,
+    ];
+  }
+
+  failed(error: ErrorAnswer): readonly string[] {
+    return [completionStreamError(error), DONE];
+  }
+
+  whole(choices: readonly WholeChoice[]): string {
+    return completionBody(this.context, choices);
+  }
+
+  protected prefix(index: number): string {
+    return `${this.head}{"index":${index},"text":"`;
+  }
+}
+
+function counts(prompt: number, completion: number): string {
+  return `"prompt_tokens":${prompt},"total_tokens":${prompt + completion},"completion_tokens":${completion}`;
+}

@@ -1,0 +1,61 @@
+/** Which bodies are chat, which completions, and what form has the answer? */
+
+import type { ChatChanges } from "../../answer/dialect.ts";
+import type { BodyReader } from "../../answer/form.ts";
+import { Refused } from "../../python/errors.ts";
+import type { Pieces } from "../../python/pieces.ts";
+import { type BodyKind, type ReadBody, readerOf } from "../../python/read-body.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../python/request.ts";
+import { FAIL } from "../../python/types.ts";
+import { validator } from "../../python/validate.ts";
+import type { PythonDict } from "../../python/value.ts";
+import { type ChatValues, type CompletionValues, chatFields, completionFields } from "./fields.ts";
+import { ChatForm, CompletionForm } from "./form.ts";
+import { applyChatRules, applyCompletionRules } from "./rules.ts";
+import { toChat, toChatPieces, toCompletion } from "./translate.ts";
+
+const chat: BodyKind<typeof chatFields, ChatRequest> = {
+  validator: validator(chatFields),
+  rules: applyChatRules,
+  translate: (values, body, limits, exact) => toChat(values as ChatValues, body, limits, exact),
+  translatePieces: (values, body, limits, exact) => toChatPieces(values as ChatValues, body, limits, exact),
+};
+const completion: BodyKind<typeof completionFields, CompletionRequest> = {
+  validator: validator(completionFields),
+  rules: applyCompletionRules,
+  translate: (values, body, limits, exact) => toCompletion(values as CompletionValues, body, limits, exact),
+};
+
+/** Reads a body of `/v1/chat/completions` as a request with every default filled in, or the answer that vLLM gives before it renders and tokenizes. */
+export const { read: readChat, pieces: chatPieces } = readerOf(chat, (read) => read);
+/** Reads a body of `/v1/completions`, alike. */
+export const { read: readCompletion, pieces: completionPieces } = readerOf(completion, (read) => read);
+
+export const chatReader: BodyReader = readerOf(chat, formed);
+export const completionReader: BodyReader = readerOf(completion, formed);
+
+/** The form of the answer, beside the request. */
+export function formed(read: ReadBody<ChatRequest | CompletionRequest>): ReturnType<BodyReader["read"]> {
+  if ("error" in read) return read;
+  const { request } = read;
+  return { request, form: request.kind === "chat" ? new ChatForm(request) : new CompletionForm(request) };
+}
+
+/** Makes a request of a chat that another dialect made. `exact` false: what is not plainly right is only said to be so. Throws `Refused`. */
+export function* chatValuePieces(
+  body: PythonDict,
+  limits: Limits,
+  exact: boolean,
+  changes?: ChatChanges,
+): Pieces<ChatRequest> {
+  applyChatRules(body, changes?.tools === undefined);
+  yield;
+  const values = yield* chat.validator.pieces(body, exact);
+  if (values === FAIL) throw new NotPlain();
+  yield;
+  if (Object.hasOwn(values, "error")) throw new Refused((values as { readonly error: ErrorAnswer }).error);
+  return yield* toChatPieces(values as ChatValues, body, limits, exact, changes);
+}
+
+/** Thrown to leave the fast path: the exact parser decides. */
+class NotPlain {}

@@ -1,0 +1,166 @@
+/**
+ * Which ids is a text, and which text are ids? POST `/tokenize` and `/detokenize` of vLLM 0.33
+ * (`entrypoints/serve/tokenize/protocol.py`, `serving.py`). No request of these reaches the engine.
+ */
+import { byteCharacters } from "../../content/byte-characters.ts";
+import type { PromptPart } from "../../content/types.ts";
+import { Bodies } from "../../front/body.ts";
+import { answered, type CheckedFields, type Desk, fitting } from "../../front/checked.ts";
+import type { OpenAiOptions } from "../../front/front.ts";
+import type { Context, Http } from "../../front/http.ts";
+import { incompatible } from "../../generation/prompts.ts";
+import { badRequest, Refused, validationRefusal } from "../../python/errors.ts";
+import { inTurns, mapped, type Pieces } from "../../python/pieces.ts";
+import type { Limits } from "../../python/request.ts";
+import { optional, record, required, union } from "../../python/structures.ts";
+import { bool, dict, int, list, nullable, object, type Type, text } from "../../python/types.ts";
+import { get, type Int, isDict, type PythonDict, type PythonValue, toPlain, truthy } from "../../python/value.ts";
+import { readMessages } from "./content.ts";
+import { tool, toolDict } from "./field-types.ts";
+import { type MessageShape, message } from "./message-types.ts";
+import { checkMultimodal, checkTemplate } from "./translate.ts";
+
+type Part = { readonly parts: readonly PromptPart[]; readonly allowSpecial: boolean; readonly addSpecial: boolean };
+
+/** Errors come in the order of the fields. */
+export const tokenizeBody: Type<CheckedFields> = union(
+  record("TokenizeCompletionRequest", {
+    model: optional(nullable(text)),
+    prompt: required(text),
+    add_special_tokens: optional(bool),
+    return_token_strs: optional(nullable(bool)),
+  }),
+  record("TokenizeChatRequest", {
+    model: optional(nullable(text)),
+    messages: required(list(message)),
+    add_generation_prompt: optional(bool),
+    return_token_strs: optional(nullable(bool)),
+    continue_final_message: optional(bool),
+    add_special_tokens: optional(bool),
+    chat_template: optional(nullable(text)),
+    chat_template_kwargs: optional(nullable(object)),
+    media_io_kwargs: optional(nullable(dict(object))),
+    mm_processor_kwargs: optional(nullable(object)),
+    tools: optional(nullable(list(tool))),
+  }),
+);
+export const detokenizeBody: Type<CheckedFields> = record("DetokenizeRequest", {
+  model: optional(nullable(text)),
+  tokens: required(list(int({ ge: 0, le: 2n ** 63n - 1n }))),
+});
+
+export class Tokenizer {
+  readonly #options: OpenAiOptions;
+  readonly #limits: Limits;
+  readonly #desk: Desk;
+
+  constructor(options: OpenAiOptions, http: Http, limits: Limits) {
+    this.#options = options;
+    this.#limits = limits;
+    this.#desk = { options, http, limits, bodies: new Bodies(options) };
+  }
+
+  tokenize(context: Context): Promise<Response> {
+    return this.#answer(context, tokenizeBody, async (checked, body) => {
+      const { encoder, backend } = this.#options;
+      const { parts, allowSpecial, addSpecial } = await inTurns(this.#prompt(checked, body), backend);
+      const ids = await encoder.encode(parts, allowSpecial, addSpecial);
+      const tokens = await inTurns(listed(ids, String), backend);
+      const spelled = checked.get("return_token_strs") === true;
+      const strings = spelled
+        ? await inTurns(
+            listed(ids, (id) => JSON.stringify(this.#string(id))),
+            backend,
+          )
+        : "null";
+      return `{"count":${ids.length},"max_model_len":${this.#limits.maxModelLen},"tokens":${tokens},"token_strs":${strings}}`;
+    });
+  }
+
+  /** Special tokens stay in the text, ids outside the vocabulary are nothing. */
+  detokenize(context: Context): Promise<Response> {
+    return this.#answer(context, detokenizeBody, async (checked) => {
+      const ids = checked.get("tokens") as Int[];
+      // The tokenizer counts with 32 bits.
+      if (ids.some((id) => id >= 2 ** 32)) throw new Refused(badRequest("number too large to fit in target type"));
+      const { vocabulary, backend } = this.#options;
+      const bytes = await inTurns(
+        mapped(ids, (id) => vocabulary.bytesOf(Number(id)).slice()),
+        backend,
+      );
+      return `{"prompt":${JSON.stringify(Buffer.concat(bytes).toString())}}`;
+    });
+  }
+
+  #answer(
+    context: Context,
+    type: Type<CheckedFields>,
+    made: (checked: CheckedFields, body: PythonDict) => string | Promise<string>,
+  ): Promise<Response> {
+    return answered(context, this.#desk, (body) => chatFitting(type, body), made);
+  }
+
+  /** Throws `Refused`. */
+  *#prompt(checked: CheckedFields, body: PythonDict): Pieces<Part> {
+    const prompt = checked.get("prompt");
+    const special = checked.get("add_special_tokens") as boolean | undefined;
+    if (prompt !== undefined) {
+      checkMultimodal(get(body, "mm_processor_kwargs"), get(body, "media_io_kwargs"));
+      return { parts: [prompt as string], allowSpecial: true, addSpecial: special ?? true };
+    }
+    const orNull = <V>(name: string) => (checked.get(name) ?? null) as V | null;
+    checkTemplate({
+      chat_template: orNull("chat_template"),
+      chat_template_kwargs: orNull("chat_template_kwargs"),
+      media_io_kwargs: orNull("media_io_kwargs"),
+      mm_processor_kwargs: orNull("mm_processor_kwargs"),
+    });
+    const shapes = checked.get("messages") as MessageShape[];
+    const messages = readMessages(shapes, get(body, "messages") as PythonValue[], this.#limits);
+    const tools = orNull<PythonDict[]>("tools");
+    yield;
+    const shown = tools && (yield* mapped(tools, toolDict));
+    yield;
+    const generation = checked.get("add_generation_prompt") !== false;
+    if (generation && checked.get("continue_final_message") === true) throw new Refused(incompatible);
+    const names = orNull<PythonDict>("chat_template_kwargs");
+    const { renderChat } = this.#options;
+    const open = checked.get("continue_final_message") === true;
+    const plainNames = names === null ? undefined : (toPlain(names) as Record<string, unknown>);
+    const given = [messages, generation, open, shown, plainNames] as const;
+    const parts = renderChat.pieces === undefined ? renderChat(...given) : yield* renderChat.pieces(...given);
+    return { parts, allowSpecial: false, addSpecial: special ?? false };
+  }
+
+  /** As the vocabulary file spells tokens; special ones stand as they are. */
+  #string(id: number): string {
+    const { vocabulary, blanks } = this.#options;
+    const bytes = vocabulary.bytesOf(id);
+    if (vocabulary.isSpecial(id)) return Buffer.from(bytes).toString();
+    if (!blanks) return Array.from(bytes, (byte) => BYTE_CHARACTERS[byte]).join("");
+    const piece = vocabulary.piece(id);
+    return piece?.replaceAll(" ", "▁") ?? `<0x${bytes[0]!.toString(16).toUpperCase().padStart(2, "0")}>`;
+  }
+}
+
+/** Ids that are written as JSON at a time. */
+const IDS_AT_A_TIME = 1024;
+
+/** A list of JSON. */
+function* listed(ids: Uint32Array, json: (id: number) => string): Pieces<string> {
+  let text = "";
+  for (let at = 0; at < ids.length; at += IDS_AT_A_TIME) {
+    text += `${at > 0 ? "," : ""}${Array.from(ids.subarray(at, at + IDS_AT_A_TIME), json).join()}`;
+    yield;
+  }
+  return `[${text}]`;
+}
+
+/** Throws `Refused`. */
+function* chatFitting(type: Type<CheckedFields>, body: PythonValue): Pieces<CheckedFields> {
+  if (isDict(body) && truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
+    throw validationRefusal("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
+  return yield* fitting(type, body);
+}
+
+const BYTE_CHARACTERS = byteCharacters();

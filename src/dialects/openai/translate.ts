@@ -1,0 +1,398 @@
+/**
+ * From checked values to a request: defaults resolved, and what vLLM refuses between validation and tokenizing, in its
+ * order (vLLM 0.33, `renderers/online_renderer.py`, `chat_completion/serving.py`, `completion/serving.py`). Throws `Refused`.
+ */
+
+import { thresholdOf } from "../../answer/cache-threshold.ts";
+import type { ChatChanges } from "../../answer/dialect.ts";
+import { checkModel } from "../../front/models.ts";
+import {
+  constraintError,
+  resolveConstraints,
+  type StructuredOutputs,
+  structureOf,
+} from "../../generation/constraints.ts";
+import { kvTransferOf } from "../../generation/kv-transfer.ts";
+import { checkContext } from "../../generation/limits.ts";
+import { badRequest, Refused, validationRefusal } from "../../python/errors.ts";
+import { mapped, type Pieces } from "../../python/pieces.ts";
+import type {
+  ChatMessage,
+  ChatRequest,
+  CommonRequest,
+  CompletionRequest,
+  Limits,
+  Repetition,
+  SamplingFields,
+} from "../../python/request.ts";
+import {
+  get,
+  type Int,
+  isDict,
+  isList,
+  type PythonDict,
+  PythonFloat,
+  type PythonValue,
+  toPlain,
+  truthy,
+} from "../../python/value.ts";
+import { checkToolCalls, readMessages } from "./content.ts";
+import { toolDict } from "./field-types.ts";
+import type { ChatValues, CompletionValues } from "./fields.ts";
+
+/** In pieces. */
+export function* toChatPieces(
+  ...[values, body, limits, exact, changes]: Parameters<typeof toChat>
+): Pieces<ChatRequest> {
+  const tools = values.tools && (yield* mapped(values.tools, toolDict));
+  return toChat(values, body, limits, exact, changes, tools);
+}
+
+/** `exact`: the body comes from the exact parser, so that texts may quote it. */
+export function toChat(
+  values: ChatValues,
+  body: PythonDict,
+  limits: Limits,
+  exact: boolean,
+  changes: ChatChanges = {},
+  tools: ChatRequest["tools"] = values.tools?.map(toolDict) ?? null,
+): ChatRequest {
+  const messages = get(body, "messages") as readonly PythonValue[];
+  checkToolCalls(values.messages, messages);
+  checkModel(values.model, limits);
+  if (limits.parsesTools !== true && changes.tools !== "free") checkToolChoice(values.tool_choice);
+  checkTemplate(values);
+  const topLogprobs = values.top_logprobs;
+  const wantsLogprobs = values.logprobs === true;
+  const byId = (values.logprob_token_ids ?? []).length > 0;
+  const preferred = values.max_completion_tokens;
+  const sampling = samplingOf(values, limits, exact, {
+    n: values.n ?? 1,
+    maxTokens: preferred ?? values.max_tokens,
+    maxTokensParam: changes.maxTokensParam ?? (preferred === null ? "max_tokens" : "max_completion_tokens"),
+    logprobs: wantsLogprobs && !byId ? topLogprobs : null,
+    promptLogprobs: values.prompt_logprobs ?? (values.echo ? topLogprobs : null),
+    oversizedTokenId: null,
+  });
+  const tooLong = checkContext(sampling, limits);
+  if (tooLong !== null) throw new Refused(tooLong);
+  const names = templateNames(values);
+  const request = common(values, body, limits, sampling) as Writable<ChatRequest>;
+  request.kind = "chat";
+  request.messages = made(readMessages(values.messages, messages, limits), changes);
+  request.tools = tools;
+  request.toolChoice = toolChoiceOf(values.tool_choice);
+  request.parallelToolCalls = values.parallel_tool_calls !== false;
+  request.logprobs = wantsLogprobs;
+  request.topLogprobs = Number(topLogprobs);
+  request.echo = values.echo;
+  request.addGenerationPrompt = values.add_generation_prompt;
+  request.continueFinalMessage = values.continue_final_message;
+  request.templateNames = names;
+  request.thinks = names === null || !("enable_thinking" in names) || truthyPlain(names.enable_thinking);
+  request.includeReasoning = values.include_reasoning;
+  request.returnPromptText = values.return_prompt_text === true;
+  return request;
+}
+
+/** What both kinds share gets the rest where it is: copied into a new object (`...`) it would cost six times as much. */
+type Writable<R> = { -readonly [K in keyof R]: R[K] };
+
+/** As `build_chat_params` puts them together; asking for reasoning asks for thinking too. */
+function templateNames(values: ChatValues): Record<string, unknown> | null {
+  const { chat_template_kwargs: given, documents, reasoning_effort: effort } = values;
+  if (given === null && documents === null && effort === null) return null;
+  const names = given === null ? {} : (toPlain(given) as Record<string, unknown>);
+  return {
+    ...(effort === null ? {} : { enable_thinking: effort !== "none", reasoning_effort: effort }),
+    ...(documents === null ? {} : { documents: documents.map((one) => Object.fromEntries(one)) }),
+    ...names,
+  };
+}
+
+/** Items of a response are no chat that was checked: their calls stand in another order. */
+function made(messages: readonly ChatMessage[], { tools }: ChatChanges): readonly ChatMessage[] {
+  return tools === "free" ? messages.map((message) => ({ ...message, callsAsMade: true })) : messages;
+}
+
+/** Python's truth of a JSON value. */
+function truthyPlain(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return Boolean(value);
+  return Array.isArray(value) ? value.length > 0 : Object.keys(value).length > 0;
+}
+
+function toolChoiceOf(choice: ChatValues["tool_choice"]): ChatRequest["toolChoice"] {
+  if (typeof choice === "string") return choice as "none" | "auto" | "required";
+  return choice === null ? null : { name: get(get(choice, "function") as PythonDict, "name") as string };
+}
+
+/** The answers of a server started without a tool parser. */
+function checkToolChoice(choice: ChatValues["tool_choice"]): void {
+  if (choice === null || choice === "none") return;
+  if (choice === "auto")
+    throw new Refused(
+      badRequest('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+    );
+  const named = isDict(choice as PythonValue) ? (get(choice as PythonDict, "function") as PythonDict) : null;
+  const shown = named === null ? `"${choice}"` : `function "${get(named, "name")}"`;
+  throw new Refused(badRequest(`tool_choice=${shown} requires --tool-call-parser to be set`));
+}
+
+/** A template or media settings of the client's own. */
+export function checkTemplate(
+  values: Pick<ChatValues, "chat_template" | "chat_template_kwargs" | "mm_processor_kwargs" | "media_io_kwargs">,
+): void {
+  const inside =
+    values.chat_template_kwargs === null ? null : (get(values.chat_template_kwargs, "chat_template") ?? null);
+  if (values.chat_template !== null || inside !== null)
+    throw new Refused(
+      badRequest(
+        "Chat template is passed with request, but --trust-request-chat-template is not set. " +
+          "Refused request with untrusted chat template.",
+      ),
+    );
+  checkMultimodal(values.mm_processor_kwargs, values.media_io_kwargs);
+  for (const [name, message] of RESERVED_NAMES)
+    if (values.chat_template_kwargs !== null && (get(values.chat_template_kwargs, name) ?? null) !== null)
+      throw new Refused(badRequest(message));
+}
+
+/** Of any shape where the field is none of the request's. Throws `Refused`. */
+export function checkMultimodal(processor: PythonValue | undefined, media: PythonValue | undefined): void {
+  if (truthy(processor ?? null))
+    throw validationRefusal(
+      "Per-request mm_processor_kwargs are disabled by default because they can change multimodal preprocessing resource usage. " +
+        "Start the server with --trust-request-mm-kwargs only when clients are trusted.",
+      "mm_processor_kwargs",
+    );
+  if (truthy(media ?? null))
+    throw validationRefusal(
+      "Per-request media_io_kwargs are disabled by default because they can change multimodal media loading resource usage. " +
+        "Start the server with --trust-request-mm-kwargs only when clients are trusted.",
+      "media_io_kwargs",
+    );
+}
+
+/** What vLLM itself hands on under these names, and what Python says of two. */
+const RESERVED_NAMES = [
+  ["conversation", "safe_apply_chat_template() got multiple values for argument 'conversation'"],
+  ["messages", "jinja2.environment.Template.render() got multiple values for keyword argument 'messages'"],
+] as const;
+
+export function toCompletion(
+  values: CompletionValues,
+  body: PythonDict,
+  limits: Limits,
+  exact: boolean,
+): CompletionRequest {
+  if (values.stream === true && values.use_beam_search)
+    throw new Refused(badRequest("Streaming is not currently supported with beam search"));
+  checkModel(values.model, limits);
+  checkSuffix(values);
+  const echo = values.echo === true;
+  const byId = (values.logprob_token_ids ?? []).length > 0;
+  const { prompts, oversized } = readPrompts(values.prompt);
+  const sampling = samplingOf(values, limits, exact, {
+    n: values.n,
+    maxTokens: values.max_tokens,
+    maxTokensParam: "max_tokens",
+    logprobs: byId ? null : values.logprobs,
+    promptLogprobs: values.prompt_logprobs ?? (echo ? values.logprobs : null),
+    oversizedTokenId: oversized,
+  });
+  const tooLong = checkContext(sampling, limits);
+  if (tooLong !== null) throw new Refused(tooLong);
+  const embeds = values.prompt_embeds;
+  if (embeds !== null && embeds.length > 0)
+    throw validationRefusal("You must set `--enable-prompt-embeds` to input `prompt_embeds`.", "prompt_embeds");
+  if (prompts.length === 0) throw validationRefusal("You must pass at least one prompt", "prompt");
+  const request = common(values, body, limits, sampling) as Writable<CompletionRequest>;
+  request.kind = "completion";
+  request.prompts = prompts;
+  request.echo = echo;
+  request.logprobs = values.logprobs === null ? null : Number(values.logprobs);
+  return request;
+}
+
+function checkSuffix(values: CompletionValues): void {
+  const refuse = (message: string, param: string | null = null) => new Refused(badRequest(message, param));
+  const embeds = values.prompt_embeds !== null;
+  if (values.suffix !== null) {
+    if (values.echo === true) throw refuse("Echo is unsupported with suffix.", "suffix");
+    if (embeds) throw refuse("suffix is not supported with prompt_embeds", "suffix");
+    if (values.truncate_prompt_tokens !== null)
+      throw refuse("suffix is not supported with truncate_prompt_tokens", "suffix");
+    const { prompt } = values;
+    const isText =
+      typeof prompt === "string" || (Array.isArray(prompt) && prompt.every((item) => typeof item === "string"));
+    if (!isText) throw refuse("suffix requires text prompt input for FIM completion rendering", "suffix");
+    if (prompt.length > 0) throw refuse("suffix is only supported for models with FIM completion rendering", "suffix");
+  }
+  if (values.echo === true && embeds) throw refuse("Echo is unsupported with prompt embeds.");
+  if (values.prompt_logprobs !== null && embeds) throw refuse("prompt_logprobs is not compatible with prompt embeds.");
+}
+
+const MAX_ID = 0xffffffff;
+
+/** `oversized`: the largest id of more than 32 bits. */
+export function readPrompts(prompt: CompletionValues["prompt"]): {
+  prompts: (string | Uint32Array)[];
+  oversized: Int | null;
+} {
+  let oversized: Int | null = null;
+  const ids = (list: readonly Int[]): Uint32Array => {
+    const view = new Uint32Array(list.length);
+    for (let i = 0; i < list.length; i++) {
+      const id = list[i] as Int;
+      view[i] = id > MAX_ID ? MAX_ID : Number(id);
+      if (id > MAX_ID && (oversized === null || id > oversized)) oversized = id;
+    }
+    return view;
+  };
+  if (prompt === null) return { prompts: [], oversized };
+  if (typeof prompt === "string") return { prompts: [prompt], oversized };
+  if (prompt.length > 0 && typeof prompt[0] !== "string" && !Array.isArray(prompt[0]))
+    return { prompts: [ids(prompt as Int[])], oversized };
+  const prompts = (prompt as (string | Int[])[]).map((item) => (typeof item === "string" ? item : ids(item)));
+  return { prompts, oversized };
+}
+
+/** Those fields that chats and completions find in different places. */
+type OwnFields = Pick<
+  SamplingFields,
+  "n" | "maxTokens" | "maxTokensParam" | "logprobs" | "promptLogprobs" | "oversizedTokenId"
+>;
+
+/** What both kinds hand on to the later checks. In one literal: copying one object into another costs more than all else here. */
+function samplingOf(
+  values: ChatValues | CompletionValues,
+  limits: Limits,
+  exact: boolean,
+  own: OwnFields,
+): SamplingFields {
+  const { structured_outputs: structured, response_format: format } = values;
+  const constraints = structured === null && format === null ? NO_CONSTRAINTS : resolve(structured, format, exact);
+  return {
+    n: own.n,
+    maxTokens: own.maxTokens,
+    maxTokensParam: own.maxTokensParam,
+    logprobs: own.logprobs,
+    promptLogprobs: own.promptLogprobs,
+    oversizedTokenId: own.oversizedTokenId,
+    minTokens: values.min_tokens,
+    topP: values.top_p ?? limits.topP ?? 1,
+    topK: values.top_k ?? limits.topK ?? 0,
+    minP: values.min_p ?? limits.minP ?? 0,
+    presencePenalty: values.presence_penalty ?? 0,
+    frequencyPenalty: values.frequency_penalty ?? 0,
+    repetitionPenalty: values.repetition_penalty ?? limits.repetitionPenalty ?? 1,
+    // BeamSearchParams has no such field: whatever it says, nobody looks at it.
+    logitBias: values.use_beam_search ? null : values.logit_bias,
+    stopTokenIds: values.stop_token_ids === null ? NO_IDS : [...new Set(values.stop_token_ids)],
+    allowedTokenIds: values.allowed_token_ids,
+    badWords: values.bad_words,
+    logprobTokenIds: values.logprob_token_ids,
+    thinkingTokenBudget: values.thinking_token_budget,
+    routedExpertsPromptStart: values.routed_experts_prompt_start,
+    truncatePromptTokens: values.truncate_prompt_tokens,
+    beamSearch: values.use_beam_search,
+    tooLargeForEngine: isHuge(values.top_k, exact) || isHuge(values.stream_interval, exact),
+    extraArgsTooLarge:
+      holdsHuge(values.vllm_xargs, exact) ||
+      holdsHuge(values.kv_transfer_params, exact) ||
+      holdsHuge(values.ec_transfer_params, exact),
+    constraintRefusal: constraints.constraintRefusal,
+    constraintError: constraints.constraintError,
+    structure: constraints.structure,
+  };
+}
+
+const isHuge = (value: Int | null, exact: boolean) => typeof value === "bigint" && hasHugeInt(value, exact);
+const holdsHuge = (args: unknown, exact: boolean) => args !== null && hasHugeInt(args as PythonValue, exact);
+
+type Constraints = Pick<SamplingFields, "constraintRefusal" | "constraintError" | "structure">;
+const NO_CONSTRAINTS: Constraints = { constraintRefusal: null, constraintError: null, structure: null };
+
+function resolve(given: StructuredOutputs | null, format: PythonDict | null, exact: boolean): Constraints {
+  try {
+    const constraints = resolveConstraints(given, format);
+    const wrong = constraintError(constraints);
+    return {
+      constraintRefusal: null,
+      constraintError: wrong,
+      structure: wrong === null ? structureOf(constraints) : null,
+    };
+  } catch (refusal) {
+    if (!exact || !(refusal instanceof Refused)) throw refusal;
+    return { constraintRefusal: refusal.answer, constraintError: null, structure: null };
+  }
+}
+
+const NO_IDS: readonly number[] = [];
+const NO_STOP: readonly string[] = [];
+
+function common(
+  values: ChatValues | CompletionValues,
+  body: PythonDict,
+  limits: Limits,
+  sampling: SamplingFields,
+): CommonRequest {
+  const { stop, stream_options: options } = values;
+  const includeUsage = options?.get("include_usage") === true;
+  const orNull = (value: Int | null) => (value === null ? null : Number(value));
+  return {
+    model: values.model,
+    n: Number(sampling.n),
+    temperature: values.temperature ?? limits.temperature ?? 1,
+    maxTokens: orNull(sampling.maxTokens),
+    minTokens: Number(values.min_tokens),
+    stop: stop === null ? NO_STOP : typeof stop === "string" ? [stop] : stop,
+    includeStopStrInOutput: values.include_stop_str_in_output,
+    stopTokenIds: sampling.stopTokenIds.map(Number),
+    ignoreEos: values.ignore_eos,
+    seed: values.seed === -1 ? null : orNull(values.seed),
+    stream: values.stream === true,
+    includeUsage,
+    continuousUsageStats: includeUsage && options?.get("continuous_usage_stats") === true,
+    streamInterval: orNull(values.stream_interval),
+    skipSpecialTokens: values.skip_special_tokens ?? true,
+    priority: Number(values.priority),
+    cacheSalt: values.cache_salt,
+    promptLogprobs: orNull(sampling.promptLogprobs),
+    returnTokenIds: values.return_token_ids === true,
+    returnTokensAsTokenIds: values.return_tokens_as_token_ids,
+    weightVersions: values.return_weight_versions,
+    truncatePromptTokens: orNull(values.truncate_prompt_tokens),
+    truncationSide: values.truncation_side,
+    requestId: values.request_id,
+    addSpecialTokens: values.add_special_tokens,
+    order: toPlain(get(body, "understudy") ?? null),
+    cacheHitThreshold: limits.judgesCache === true ? thresholdOf(body) : null,
+    kvTransfer: limits.transfersKv === true ? kvTransferOf(values.kv_transfer_params, values.stream === true) : null,
+    repetition: repetitionOf(values.repetition_detection, values.min_tokens),
+    sampling,
+  };
+}
+
+function repetitionOf(given: ReadonlyMap<string, unknown> | null, least: Int): Repetition | null {
+  if (given === null) return null;
+  const size = (name: string) => Number(given.get(name) ?? 0);
+  const [maxPattern, minPattern, minCount] = [size("max_pattern_size"), size("min_pattern_size"), size("min_count")];
+  return maxPattern === 0 || minCount < 2 ? null : { maxPattern, minPattern, minCount, minTokens: Number(least) };
+}
+
+/** Ends the fast path: the exact parser decides. */
+class Ambiguous {}
+
+/** An int that MessagePack cannot carry. */
+function hasHugeInt(value: PythonValue, exact: boolean): boolean {
+  if (typeof value === "bigint") return value < -(2n ** 63n) || value >= 2n ** 64n;
+  if (typeof value === "number") {
+    // The exact parser gives such a number for a float alone; the fast one cannot say whether it was an int.
+    if (!exact && Number.isInteger(value) && !Number.isSafeInteger(value)) throw new Ambiguous();
+    return false;
+  }
+  if (isList(value)) return value.some((item) => hasHugeInt(item, exact));
+  if (value instanceof PythonFloat || !isDict(value)) return false;
+  return (value instanceof Map ? [...value.values()] : Object.values(value)).some((item) => hasHugeInt(item, exact));
+}

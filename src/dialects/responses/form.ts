@@ -1,0 +1,242 @@
+/** What does an answer of `/v1/responses` look like? vLLM 0.33, `responses/serving.py` and `streaming_events.py` (SimpleStreamingEventProcessor). */
+
+import { type AnswerContext, type Ending, endingOf } from "../../answer/context.ts";
+import type { Background, ChoiceSoFar, Form, Piece, WholeChoice } from "../../answer/form.ts";
+import type { CallDelta } from "../../parsers/output.ts";
+import type { ChatRequest } from "../../python/request.ts";
+import type { Before, ResponsesValues } from "./convert.ts";
+import {
+  callItem,
+  type Item,
+  type ItemStatus,
+  messageItem,
+  newId,
+  quotedJson,
+  type RepeatedFields,
+  reasoningItem,
+  responseBody,
+  textPart,
+} from "./items.ts";
+import { partLogprobs, streamLogprobs } from "./logprobs.ts";
+import type { EventLog, Status, Store } from "./store.ts";
+
+/** An item that is being streamed. */
+interface Open {
+  readonly kind: "content" | "reasoning" | "call";
+  readonly id: string;
+  text: string;
+  /** JSON of its parts' log probabilities. */
+  readonly logprobs: string[];
+  readonly callId: string;
+  readonly name: string;
+  readonly index: number;
+}
+
+/** What the form needs besides the request. */
+export interface ResponseSetup {
+  readonly id: string;
+  readonly store: Store;
+  /** The conversation, to go on from. */
+  readonly messages: Before["messages"];
+  /** The request's tools as JSON. */
+  readonly tools: string;
+  /** Texts are taken apart: an empty one is no item. */
+  readonly parses: boolean;
+  readonly abort: AbortController | null;
+  readonly log: EventLog | null;
+}
+
+export class ResponsesForm implements Form {
+  readonly background: Background | null;
+  readonly #values: ResponsesValues;
+  readonly #request: ChatRequest;
+  readonly #around: ResponseSetup;
+  #context!: AnswerContext;
+  #repeated!: RepeatedFields;
+  #sequence = 0;
+  #open: Open | null = null;
+  readonly #items: Item[] = [];
+
+  constructor(values: ResponsesValues, request: ChatRequest, around: ResponseSetup) {
+    this.#values = values;
+    this.#request = request;
+    this.#around = around;
+    const { abort, log } = around;
+    this.background = abort && {
+      signal: abort.signal,
+      log,
+      queued: () => this.#body("queued", [], null),
+      failed: () => this.#end("failed", [], null),
+    };
+  }
+
+  id(): string {
+    return this.#around.id;
+  }
+
+  accepted(context: AnswerContext): readonly string[] {
+    this.#context = context;
+    this.#repeated = { values: this.#values, request: this.#request, context, tools: this.#around.tools };
+    if (this.background !== null) this.#keep("queued", [], null);
+    if (!this.#request.stream) return [];
+    const body = this.#body("in_progress", [], null);
+    return [
+      this.#event("response.created", `"response":${body}`),
+      this.#event("response.in_progress", `"response":${body}`),
+    ];
+  }
+
+  piece({ delta, ids, from, logprobs: source }: Piece): readonly string[] {
+    if (delta === null) return [];
+    const { content, reasoning, calls } = delta;
+    const logprobs = source?.chat(ids, from) ?? null;
+    const events: string[] = [];
+    if (reasoning !== undefined && reasoning !== null) {
+      if (this.#open?.kind !== "reasoning") this.#start(events, "reasoning");
+      this.#open!.text += reasoning;
+      events.push(this.#textDelta("response.reasoning_text.delta", reasoning, ""));
+    }
+    if (content) {
+      if (this.#open?.kind !== "content") this.#start(events, "content");
+      this.#open!.text += content;
+      if (logprobs !== null) this.#open!.logprobs.push(...partLogprobs(logprobs));
+      const shown = logprobs === null ? "" : streamLogprobs(logprobs).join();
+      events.push(this.#textDelta("response.output_text.delta", content, `"logprobs":[${shown}],`));
+    }
+    for (const call of calls) this.#call(events, call);
+    return events;
+  }
+
+  ended([choice]: readonly ChoiceSoFar[]): readonly string[] {
+    const ending = endingOf(this.#context, choice!);
+    const incomplete = ending.finish === "length";
+    const events: string[] = [];
+    this.#close(events, incomplete ? "incomplete" : "completed");
+    const status = incomplete ? "incomplete" : "completed";
+    const body = this.#end(status, this.#items, ending);
+    events.push(this.#event(`response.${status}`, `"response":${body}`));
+    return events;
+  }
+
+  /** The real server breaks the stream off. */
+  failed(): null {
+    return null;
+  }
+
+  whole([choice]: readonly WholeChoice[]): string {
+    const { ids } = choice!;
+    const { reasoning, content, calls } = choice!.message();
+    const ending = endingOf(this.#context, choice!);
+    const logprobs = choice!.logprobs()?.chat(ids, 0) ?? null;
+    const last: ItemStatus = ending.finish === "length" ? "incomplete" : "completed";
+    const items: Item[] = [];
+    if (reasoning) items.push(reasoningItem(newId("rs"), reasoning, null));
+    if (content || !this.#around.parses) {
+      const shown = logprobs === null ? "null" : `[${partLogprobs(logprobs)}]`;
+      items.push(messageItem(newId("msg"), content ?? "", calls.length > 0 ? "completed" : last, shown));
+    }
+    for (const [i, { id, name, arguments: given }] of calls.entries())
+      items.push(callItem(newId("fc"), id, name, given, i === calls.length - 1 ? last : "completed"));
+    return this.#end(ending.finish === "length" ? "incomplete" : "completed", items, ending);
+  }
+
+  dropped(): void {
+    if (this.background !== null && this.#repeated !== undefined) this.#end("failed", this.#items, null);
+  }
+
+  #body(status: Status, items: readonly Item[], ending: Ending | null): string {
+    return responseBody(this.#repeated, status, items, ending);
+  }
+
+  /** The body at the end; a response that was cancelled stays so. */
+  #end(status: Status, items: readonly Item[], ending: Ending | null): string {
+    const cancelled = this.#around.store.get(this.#around.id)?.status === "cancelled";
+    if (!cancelled) this.#keep(status, [...items], ending);
+    return this.#body(status, items, ending);
+  }
+
+  #keep(status: Status, items: readonly Item[], ending: Ending | null): void {
+    const { store, id, messages, abort, log } = this.#around;
+    if (!store.keeps || this.#values.store !== true) return;
+    const texts = items.flatMap(({ text }) => (text === null ? [] : [text]));
+    const running = abort && { abort, log };
+    store.set(id, { status, body: (now) => this.#body(now, items, ending), before: { messages, texts }, running });
+  }
+
+  #event(type: string, members: string): string {
+    return `event: ${type}\ndata: {${members},"sequence_number":${this.#sequence++},"type":"${type}"}\n\n`;
+  }
+
+  #textDelta(type: string, text: string, more: string): string {
+    const members = `"content_index":0,"delta":${quotedJson(text)},"item_id":"${this.#open!.id}",${more}"output_index":${this.#items.length}`;
+    return this.#event(type, members);
+  }
+
+  #start(events: string[], kind: Open["kind"], call: CallDelta | null = null): void {
+    this.#close(events, "completed");
+    const id = newId(kind === "content" ? "msg" : kind === "reasoning" ? "rs" : "fc");
+    const open = {
+      kind,
+      id,
+      text: "",
+      logprobs: [],
+      callId: call?.id ?? "",
+      name: call?.name ?? "",
+      index: call?.index ?? 0,
+    };
+    this.#open = open;
+    const item = itemOf(open, "in_progress");
+    events.push(this.#event("response.output_item.added", `"item":${item.json},"output_index":${this.#items.length}`));
+    if (kind === "call") return;
+    const part = kind === "content" ? textPart("", "[]") : '{"text":"","type":"reasoning_text"}';
+    events.push(this.#part("response.content_part.added", part));
+  }
+
+  #part(type: string, part: string): string {
+    const members = `"content_index":0,"item_id":"${this.#open!.id}","output_index":${this.#items.length},"part":${part}`;
+    return this.#event(type, members);
+  }
+
+  #call(events: string[], call: CallDelta): void {
+    if (this.#open?.kind !== "call" || this.#open.index !== call.index) this.#start(events, "call", call);
+    if (!call.arguments) return;
+    this.#open!.text += call.arguments;
+    const members = `"delta":${quotedJson(call.arguments)},"item_id":"${this.#open!.id}","output_index":${this.#items.length}`;
+    events.push(this.#event("response.function_call_arguments.delta", members));
+  }
+
+  #close(events: string[], status: ItemStatus): void {
+    const open = this.#open;
+    if (open === null) return;
+    const at = this.#items.length;
+    const text = quotedJson(open.text);
+    if (open.kind === "call") {
+      const members = `"arguments":${text},"item_id":"${open.id}","output_index":${at}`;
+      const type = "response.function_call_arguments.done";
+      events.push(
+        `event: ${type}\ndata: {${members},"sequence_number":${this.#sequence++},"type":"${type}","name":${quotedJson(open.name)}}\n\n`,
+      );
+    } else {
+      const isText = open.kind === "content";
+      const type = isText ? "response.output_text.done" : "response.reasoning_text.done";
+      const members = `"content_index":0,"item_id":"${open.id}",${isText ? '"logprobs":[],' : ""}"output_index":${at}`;
+      events.push(
+        `event: ${type}\ndata: {${members},"sequence_number":${this.#sequence++},"text":${text},"type":"${type}"}\n\n`,
+      );
+      const part = isText ? textPart(open.text, listOf(open.logprobs)) : `{"text":${text},"type":"reasoning_text"}`;
+      events.push(this.#part("response.content_part.done", part));
+    }
+    const item = itemOf(open, status);
+    events.push(this.#event("response.output_item.done", `"item":${item.json},"output_index":${at}`));
+    this.#items.push(item);
+    this.#open = null;
+  }
+}
+
+const listOf = (entries: readonly string[]) => (entries.length === 0 ? "null" : `[${entries}]`);
+
+function itemOf({ kind, id, text, logprobs, callId, name }: Open, status: ItemStatus): Item {
+  if (kind === "call") return callItem(id, callId, name, text, status);
+  if (kind === "content") return messageItem(id, text, status, listOf(logprobs));
+  return reasoningItem(id, status === "in_progress" ? null : text, status);
+}

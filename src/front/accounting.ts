@@ -1,0 +1,98 @@
+/** What happened outside the core? Every generation request is counted exactly once by its outcome. */
+import { ALL_SECONDS } from "../config/http-counts.ts";
+import { FRONT_NAMES, numbersOf } from "../engine/numbers.ts";
+import type { FrontSnapshot, FrontView, HttpView, Outcome } from "../engine/types.ts";
+
+const NO_HTTP: HttpView = {
+  routes: [],
+  duration: { bounds: ALL_SECONDS, buckets: new Float64Array(ALL_SECONDS.length + 1), sum: 0, count: 0 },
+};
+
+export class Accounts implements FrontView {
+  readonly outcomes: Record<Outcome, number> = { stop: 0, length: 0, abort: 0, refused: 0, error: 0 };
+  requestsOpen = 0;
+  streamsOpen = 0;
+  bytesHeld = 0;
+  rejectedByRequests = 0;
+  rejectedByTokens = 0;
+  toolsStreamCalledChat = 0;
+  toolsStreamCalledResponses = 0;
+  toolsStreamPlainChat = 0;
+  toolsStreamPlainResponses = 0;
+  toolsWholeCalledChat = 0;
+  toolsWholeCalledResponses = 0;
+  toolsWholePlainChat = 0;
+  toolsWholePlainResponses = 0;
+  readonly workerRestarts = 0;
+
+  /** `http`: what is counted per route, where there is HTTP. */
+  constructor(readonly http: HttpView = NO_HTTP) {}
+
+  opened(): void {
+    this.requestsOpen++;
+  }
+
+  settled(outcome: Outcome): void {
+    this.requestsOpen--;
+    this.outcomes[outcome]++;
+  }
+
+  /** An event stream began, or came to its end. */
+  stream(change: 1 | -1): void {
+    this.streamsOpen += change;
+  }
+
+  /** So many bytes more, or fewer, wait for clients that do not keep up. */
+  held(bytes: number): void {
+    this.bytesHeld += bytes;
+  }
+
+  /** A queue limit kept a request out. */
+  rejected(by: "requests" | "tokens"): void {
+    if (by === "requests") this.rejectedByRequests++;
+    else this.rejectedByTokens++;
+  }
+
+  /** A parser of tool calls has looked at a delta or a whole answer. */
+  parsed(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses"): void {
+    this[`tools${how}${called ? "Called" : "Plain"}${api}`]++;
+  }
+
+  /** A copy. */
+  snapshot(): FrontSnapshot {
+    const { routes, duration } = this.http;
+    const { bounds, buckets, sum, count } = duration;
+    const http = { routes: Array.from(routes), duration: { bounds, buckets: Array.from(buckets), sum, count } };
+    return { ...numbersOf(this, FRONT_NAMES), outcomes: { ...this.outcomes }, http };
+  }
+}
+
+/** The same, and whoever shows them is told of each move. */
+export function watched(accounts: Accounts, shown: { readonly moved: () => void }) {
+  return {
+    opened() {
+      accounts.opened();
+      shown.moved();
+    },
+    settled(outcome: Outcome) {
+      accounts.settled(outcome);
+      shown.moved();
+    },
+    stream(change: 1 | -1) {
+      accounts.stream(change);
+      shown.moved();
+    },
+    rejected(by: "requests" | "tokens") {
+      accounts.rejected(by);
+      shown.moved();
+    },
+    parsed(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses") {
+      accounts.parsed(how, called, api);
+      shown.moved();
+    },
+    held(bytes: number) {
+      accounts.held(bytes);
+      shown.moved();
+    },
+  };
+}

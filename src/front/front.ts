@@ -1,0 +1,151 @@
+/** What do the OpenAI routes need of the house? Everything is handed in; nothing here knows the engine or a clock. */
+import { STATUS_CODES } from "node:http";
+import type { ServeConfig } from "../config/types.ts";
+import type { AnswerTables } from "../content/answers.ts";
+import type { RenderChat } from "../content/chat-template.ts";
+import type { Dataset } from "../content/dataset/dataset.ts";
+import type { Fixtures } from "../content/fixtures/fixtures.ts";
+import type { NaturalLength } from "../content/output-lengths.ts";
+import type { Plays } from "../content/script.ts";
+import type { Encoder, Vocabulary } from "../content/types.ts";
+import type { Generation, Outcome, Receiver, Refusal, Submission } from "../engine/types.ts";
+
+/** The engine, as the routes see it. */
+export interface Backend {
+  submit(generation: Generation, receiver: Receiver): Submission | Refusal;
+  /** Settles when a few milliseconds of the thread hold nobody up: awaited before work on large bodies and prompts. */
+  spare(): Promise<void>;
+  /** A body of so many bytes was read: what becomes of it is garbage soon. */
+  consumed(bytes: number): void;
+  /** Before each request: steps that came due while others were read are taken in. */
+  catchUp?(): void;
+  /** The engine's clock; arrivals are stamped with it. */
+  nowUs(): number;
+  /** Generations that have not ended. */
+  inFlight?(): number;
+  /** Those that wait, and the share of the KV pool that is in use. */
+  load?(): { readonly waiting: number; readonly kvUsage: number };
+  /** For scripts: no step is planned from the next boundary on, or again. */
+  standStill?(still: boolean): void;
+  /** For scripts: at the end of this turn the engine dies. */
+  die?(): void;
+  /** Runs `act` so much later; gives what takes it back. */
+  after?(us: number, act: () => void): () => void;
+}
+
+/** Who counts. Each request to a generation route is opened and settled exactly once, whatever becomes of it. */
+export interface Accounting {
+  opened(): void;
+  settled(outcome: Outcome): void;
+  /** An event stream began, or came to its end. */
+  stream(change: 1 | -1): void;
+  /** So many bytes more, or fewer, wait for clients that do not keep up. */
+  held(bytes: number): void;
+  /** A parser of tool calls has looked at a delta or a whole answer. */
+  parsed?(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses"): void;
+  /** A queue limit kept a request out. */
+  rejected?(by: "requests" | "tokens"): void;
+}
+
+/** Counts every HTTP request as vLLM's middleware does. */
+export interface HttpAccounting {
+  /** A request came in. */
+  came(request: Request, path: string): void;
+  /** The request's visit, given once; undefined: it has been taken, or is not counted. */
+  take(request: Request): HttpVisit | undefined;
+}
+
+/** One request on its way. */
+export interface HttpVisit {
+  /** Its answer is complete; the first call counts. A stream has no `responseBytes`. */
+  done(status: number, responseBytes: number): void;
+}
+
+/** One line of the access log; `path` with its query, `client` as `127.0.0.1:54321`, "" if unknown. */
+export interface Access {
+  readonly client: string;
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  /** Of HTTP: "1.1". */
+  readonly version: string;
+}
+
+/** The most likely tokens at one position. */
+export interface Candidates {
+  /** Log probability of the sampled token, and its rank, from 1. */
+  readonly logprob: number;
+  readonly rank: number;
+  /** The likeliest first; as many as asked for. The sampled token may be among them. */
+  readonly ids: readonly number[];
+  readonly logprobs: readonly number[];
+}
+
+/** `position` counts output tokens from 0; for prompt tokens it is the place in the prompt. */
+export type LogprobSource = (
+  seed: number,
+  id: number,
+  position: number,
+  count: number,
+  /** The token is one of the prompt. */
+  prompt?: boolean,
+) => Candidates;
+
+export interface OpenAiOptions {
+  readonly config: ServeConfig;
+  readonly vocabulary: Vocabulary;
+  readonly encoder: Encoder;
+  readonly backend: Backend;
+  readonly accounting: Accounting;
+  /** Absent: HTTP requests are not counted. */
+  readonly httpAccounting?: HttpAccounting;
+  readonly renderChat: RenderChat;
+  /** Ids that end an answer besides the end of sequence, unless it is to be ignored. */
+  readonly endIds?: readonly number[];
+  /** Tokens are spelled with a mark for each blank, and bytes as `<0xNN>`. */
+  readonly blanks?: boolean;
+  /** What `/tokenizer_info` says, where it is served. */
+  readonly tokenizerInfo?: Readonly<Record<string, unknown>>;
+  /** The model's sampling defaults, under the names of `generation_config.json`. */
+  readonly generation?: Readonly<Record<string, unknown>>;
+  /** Told the names of all LoRA adapters, by number, when a request has loaded another. */
+  readonly adaptersLoaded?: (names: readonly string[]) => void;
+  /** The scripts of `--script`. */
+  readonly plays?: Plays;
+  /** What is in the folder of `--fixtures`. */
+  readonly fixtures?: Pick<Fixtures, "answerTo">;
+  /** The rows of `--dataset`. */
+  readonly dataset?: Pick<Dataset, "answerTo">;
+  /** null: none is written. */
+  readonly accessLog: ((access: Access) => void) | null;
+  /** Takes the lines of `--enable-log-requests`; absent: none is written. */
+  readonly requestLog?: ((line: string) => void) | null;
+  readonly epochSeconds: () => number;
+  /** At which token an answer of this seed ends by itself. */
+  readonly naturalLength: NaturalLength;
+  /** Seeds for requests that bring none. */
+  readonly nextSeed: () => number;
+  /** false: `/health` answers 503. */
+  readonly alive: () => boolean;
+  /** Paths of other rooms on the same server and their methods, so that other methods there get 405: `/metrics`. */
+  readonly otherRoutes?: Readonly<Record<string, readonly string[]>>;
+  readonly logprobs?: LogprobSource;
+  /** What the engine draws answers from; absent: tokens are neither forced nor forbidden. */
+  readonly answers?: AnswerTables;
+  /** null: answers carry no fingerprint; absent: made from the configuration. */
+  readonly fingerprint?: string | null;
+  readonly responseRole?: string;
+  /** `/load` counts what is being served; without it 0. */
+  readonly trackServerLoad?: boolean;
+}
+
+/** The line as uvicorn writes it. */
+export function accessLine({ client, method, path, status, version }: Access): string {
+  return `INFO:     ${client} - "${method} ${path} HTTP/${version}" ${status} ${PHRASES[status] ?? STATUS_CODES[status] ?? ""}`;
+}
+
+/** Phrases of Python's `http.HTTPStatus` that are not Node's. */
+const PHRASES: Readonly<Record<number, string>> = {
+  413: "Request Entity Too Large",
+  416: "Requested Range Not Satisfiable",
+};

@@ -1,0 +1,118 @@
+/**
+ * What of a running server can change? Limits of admission, logs, failures and fixtures change in place, the pace at each engine's
+ * next boundary. All that was asked for, or nothing.
+ */
+import { type DoorConfig, doorOf } from "../config/door.ts";
+import type { ServeConfig, WireConfig } from "../config/types.ts";
+import type { Fixtures } from "../content/fixtures/fixtures.ts";
+import type { Pace } from "../engine/setup.ts";
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** Who may change the server, and what it would be then. */
+export interface Admin {
+  readonly key: string;
+  readonly options: {
+    read(): Changes;
+    changed(changes: Changes): { readonly config: ServeConfig; readonly keep: () => void } | WrongChange;
+  };
+}
+
+type Changes = Readonly<Record<string, unknown>>;
+/** Of a change: which, null where it is none by itself, and what. */
+interface WrongChange {
+  readonly key: string | null;
+  readonly message: string;
+}
+
+export class LiveSettings {
+  readonly #door: Mutable<DoorConfig>;
+  readonly #wire: Mutable<WireConfig>;
+  #fixtures: Fixtures | null = null;
+  #logsAccess: boolean;
+  #logsRequests: boolean;
+  #logsWarnings: boolean;
+  /** The configuration for those who look at its door and its wire anew each time: these change. */
+  readonly config: ServeConfig;
+
+  constructor(config: ServeConfig) {
+    this.#door = { ...doorOf(config) };
+    this.#wire = { ...config.wire };
+    this.#logsAccess = !config.disableAccessLog;
+    this.#logsRequests = config.enableLogRequests;
+    this.#logsWarnings = !config.disableWarnings;
+    this.config = { ...config, door: this.#door, wire: this.#wire };
+  }
+
+  get logsAccess(): boolean {
+    return this.#logsAccess;
+  }
+
+  get logsRequests(): boolean {
+    return this.#logsRequests;
+  }
+
+  /** Writes a warning as uvicorn writes it, while such are wanted. */
+  warning(log: (line: string) => void): (what: string) => void {
+    return (what) => {
+      if (this.#logsWarnings) log(`WARNING:  ${what}`);
+    };
+  }
+
+  /** The fixtures in force; `first` are those of the start. */
+  following(first: Fixtures | undefined): Fixtures {
+    this.#fixtures = first ?? null;
+    return {
+      answerTo: (question) => this.#fixtures?.answerTo(question) ?? null,
+      close: () => this.#fixtures?.close(),
+    };
+  }
+
+  /** What the owner of the key can do. `open` rejects with `UnusableFixtures`. */
+  changing(
+    { key, options }: Admin,
+    retime: (pace: Pace) => void,
+    open: (wire: { readonly fixtures: string }) => Promise<{ readonly fixtures?: Fixtures }>,
+  ) {
+    return {
+      key,
+      read: () => options.read(),
+      change: async (changes: Changes): Promise<WrongChange | null> => {
+        const next = options.changed(changes);
+        if (!("config" in next)) return next;
+        const { config } = next;
+        const folder = config.wire?.fixtures;
+        const isOther = folder !== this.#wire.fixtures;
+        try {
+          const opened = folder === undefined || !isOther ? null : (await open({ fixtures: folder })).fixtures!;
+          if (isOther) this.#follow(opened);
+        } catch (error) {
+          if (!(error instanceof Error && error.name === "UnusableFixtures")) throw error;
+          return { key: "fixtures", message: `fixtures: ${error.message}` };
+        }
+        this.#take(config);
+        const { timing, noise, speed } = config.engine;
+        retime({ timing, ...(noise ? { noise } : {}), ...(speed === undefined ? {} : { speed }) });
+        next.keep();
+        return null;
+      },
+    };
+  }
+
+  #follow(fixtures: Fixtures | null): void {
+    this.#fixtures?.close();
+    this.#fixtures = fixtures;
+  }
+
+  #take(next: ServeConfig): void {
+    const { requests, streams, overloadStatus, retryAfter } = doorOf(next);
+    Object.assign(this.#door, { requests, streams, overloadStatus, retryAfter });
+    const { fixtures, maxNumQueuedReqs, maxNumQueuedTokens, failureRate, failureTypes, kvTransferTime } =
+      next.wire ?? {};
+    const failures = { failureRate, failureTypes };
+    Object.assign(this.#wire, { fixtures, maxNumQueuedReqs, maxNumQueuedTokens, ...failures, kvTransferTime });
+    this.#logsAccess = !next.disableAccessLog;
+    this.#logsRequests = next.enableLogRequests;
+    this.#logsWarnings = !next.disableWarnings;
+  }
+}

@@ -1,0 +1,91 @@
+/** What did the thread do when a step was due? Long work is wrapped here, so that late steps find their cause. */
+
+import type { Encoder } from "../content/types.ts";
+import { Cause, type Causes, type Host } from "../engine/causes.ts";
+import type { Clock } from "../host/clock.ts";
+
+/** Of the calling thread and its process. */
+export const thisHost: Host = {
+  threadUs: () => sum(process.threadCpuUsage()),
+  processUs: () => sum(process.cpuUsage()),
+};
+
+const sum = ({ user, system }: NodeJS.CpuUsage) => user + system;
+
+const EVENT_LOOP_SAMPLE_US = 500_000;
+
+export class Marks {
+  constructor(
+    readonly causes: Causes,
+    readonly clock: Clock,
+  ) {}
+
+  /** Does the work at once. */
+  timed<T>(cause: Cause, work: () => T): T {
+    const fromUs = this.clock.now();
+    try {
+      return work();
+    } finally {
+      this.causes.did(cause, fromUs, this.clock.now());
+    }
+  }
+
+  log(write: (line: string) => void): (line: string) => void {
+    return (line) => this.timed(Cause.Log, () => write(line));
+  }
+
+  /** To be told when another thread has such work, and when it is done with it. */
+  aside(cause: Cause): (busy: boolean) => void {
+    return (busy) => {
+      if (busy) this.causes.began(cause, this.clock.now());
+      else this.causes.ended(cause, this.clock.now());
+    };
+  }
+
+  /** What follows in the same turn of the event loop, after `pass` has settled, is work on a long prompt. */
+  async beforeLongPrompt(pass: () => Promise<unknown>): Promise<void> {
+    await pass();
+    const fromUs = this.clock.now();
+    // The end of the microtasks that follow: work of the turn after it is not counted.
+    this.clock.turn(() => this.causes.did(Cause.Tokenization, fromUs, this.clock.now()));
+  }
+
+  /** Both, for whoever has work of one kind on this thread and on another. */
+  of(cause: Cause): { timed<T>(work: () => T): T; busy(busy: boolean): void } {
+    return { timed: (work) => this.timed(cause, work), busy: this.aside(cause) };
+  }
+
+  /** An encoder whose thread's work is known. */
+  encoder(inner: Encoder): Encoder {
+    const busy = this.aside(Cause.Tokenization);
+    return {
+      encode(parts, allowSpecial, addSpecial) {
+        busy(true);
+        return inner.encode(parts, allowSpecial, addSpecial).finally(() => busy(false));
+      },
+      front: inner.front ?? 0,
+      // Without it constrained answers would be written on the loop's thread.
+      ...(inner.write
+        ? {
+            write: (structure, seeds) => {
+              busy(true);
+              return inner.write!(structure, seeds).finally(() => busy(false));
+            },
+          }
+        : {}),
+      ...(inner.short ? { short: (parts, allowSpecial) => inner.short!(parts, allowSpecial) } : {}),
+      close: () => inner.close(),
+    };
+  }
+}
+
+/** How late the event loop is, twice a second. */
+export function sampleEventLoop(clock: Clock, delayed: (us: number) => void): void {
+  const sample = (dueUs: number) =>
+    clock.at(dueUs, () => {
+      const nowUs = clock.now();
+      delayed(nowUs - dueUs);
+      sample(nowUs + EVENT_LOOP_SAMPLE_US);
+    });
+  sample(clock.now() + EVENT_LOOP_SAMPLE_US);
+}

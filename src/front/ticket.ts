@@ -1,0 +1,48 @@
+/** How is each request counted once, whatever becomes of it? */
+import type { Outcome } from "../engine/types.ts";
+import type { Deadlines, Expiring } from "../http/deadlines.ts";
+import type { Accounting, HttpVisit } from "./front.ts";
+
+/** Who counts what becomes of a request; the first call decides. */
+export interface Ticket {
+  settle(outcome: Outcome): void;
+}
+
+/** No closure per request: one would hold the request's body as long as the stream lasts. */
+export class CountedOnce implements Ticket {
+  #settled: ((outcome: Outcome) => void) | null;
+  #accounting: Pick<Accounting, "stream"> | null = null;
+  #visit: HttpVisit | null = null;
+  #deadlines: Deadlines | null = null;
+  #watched: Expiring | null = null;
+
+  constructor(settled: (outcome: Outcome) => void) {
+    this.#settled = settled;
+  }
+
+  settle(outcome: Outcome): void {
+    const settled = this.#settled;
+    this.#settled = null;
+    settled?.(outcome);
+    this.#accounting?.stream(-1);
+    this.#accounting = null;
+    this.#visit?.done(200, 0);
+    if (this.#watched !== null) this.#deadlines?.forget(this.#watched);
+    this.#watched = null;
+  }
+
+  /** The answer is to be complete in time; `null`: whenever. */
+  within(deadlines: Deadlines | null, answer: Expiring): void {
+    if (deadlines === null) return;
+    this.#deadlines = deadlines;
+    this.#watched = answer;
+    deadlines.watch(answer);
+  }
+
+  /** The answer is an event stream from now on, complete when it is settled. */
+  streams(accounting: Pick<Accounting, "stream">, visit: HttpVisit | null): void {
+    accounting.stream(1);
+    this.#accounting = accounting;
+    this.#visit = visit;
+  }
+}

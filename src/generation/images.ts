@@ -1,0 +1,42 @@
+/**
+ * What does an image cost? With `--image-tokens N` each is N tokens of its prompt, in front of its message's text; equal
+ * images are equal tokens, so that they find each other in the prefix cache, and different ones are not. Nobody looks
+ * into them, and nothing is fetched. Without the option they are refused, as by a model of text.
+ */
+import { createHash } from "node:crypto";
+import type { RenderChat } from "../content/chat-template.ts";
+import type { PromptPart, Vocabulary } from "../content/types.ts";
+import type { OpenAiOptions } from "../front/front.ts";
+
+/** Around an image's number in a text, until the template has put it into its place; no text of a user's holds it but by intent. */
+const MARK = "\u{10fffc}";
+const MARKED = /\u{10fffc}([0-9a-f]{8})\u{10fffc}/u;
+
+/** Stands for an image in the text of its message. */
+export function imageMark(url: string): string {
+  return `${MARK}${createHash("sha1").update(url).digest("hex").slice(0, 8)}${MARK}`;
+}
+
+/** The options with a template that knows images; the same without `--image-tokens`. */
+export function withImages(options: OpenAiOptions): OpenAiOptions {
+  const tokens = options.config.wire?.imageTokens;
+  if (tokens === undefined) return options;
+  const { renderChat, vocabulary } = options;
+  const render: RenderChat = (...given) => renderChat(...given).flatMap((part) => expanded(part, tokens, vocabulary));
+  return { ...options, renderChat: render };
+}
+
+function expanded(part: PromptPart, tokens: number, vocabulary: Vocabulary): PromptPart[] {
+  if (typeof part === "number" || !part.includes(MARK)) return [part];
+  return part.split(MARKED).flatMap((piece, i): PromptPart[] => {
+    if (i % 2 === 0) return piece === "" ? [] : [piece];
+    return Array.from({ length: tokens }, () => tokenOf(Number.parseInt(piece, 16), vocabulary));
+  });
+}
+
+/** An ordinary token: a special one would be a control token of the template. */
+function tokenOf(hash: number, vocabulary: Vocabulary): number {
+  let id = hash % vocabulary.size;
+  for (let tries = 0; tries < vocabulary.size && vocabulary.isSpecial(id); tries++) id = (id + 1) % vocabulary.size;
+  return id;
+}

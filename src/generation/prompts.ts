@@ -1,0 +1,172 @@
+/** Which texts does a request give the encoder, and what is wrong with them before that? */
+import { type RenderChat, TemplateRefusal } from "../content/chat-template.ts";
+import type { Encoder, PromptPart, Vocabulary } from "../content/types.ts";
+import type { OpenAiOptions } from "../front/front.ts";
+import { badRequest } from "../python/errors.ts";
+import { atOnce, inTurns, type Pieces } from "../python/pieces.ts";
+import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
+import { checkPromptText } from "./limits.ts";
+
+export type Encoding =
+  | { readonly prompts: readonly Uint32Array[]; readonly pending: false }
+  | { readonly prompts: readonly (Uint32Array | Promise<Uint32Array>)[]; readonly pending: true }
+  | { readonly error: ErrorAnswer };
+
+type Encoders = Pick<OpenAiOptions, "encoder" | "renderChat">;
+
+/** The prompts' ids, or promises of them; or what is wrong with a text. */
+export function encodePrompts(request: ChatRequest | CompletionRequest, options: Encoders, limits: Limits): Encoding {
+  if (request.kind === "chat" && request.conversations === undefined) {
+    // Nearly every request comes this way.
+    const parts = rendered(request, request.messages, options.renderChat);
+    if (!("error" in parts) && isPlain(parts, limits)) {
+      const ids = options.encoder.short?.(parts, false) ?? null;
+      if (ids !== null) return { prompts: [ids], pending: false };
+    }
+  }
+  return atOnce(encodingPieces(request, options, limits));
+}
+
+/** The same with turns of the event loop between. */
+export function encodeInTurns(
+  request: ChatRequest | CompletionRequest,
+  options: Encoders & Pick<OpenAiOptions, "backend">,
+  limits: Limits,
+): Promise<Encoding> {
+  return inTurns(encodingPieces(request, options, limits), options.backend);
+}
+
+function* encodingPieces(
+  request: ChatRequest | CompletionRequest,
+  { encoder, renderChat }: Encoders,
+  limits: Limits,
+): Pieces<Encoding> {
+  const truncated = request.truncatePromptTokens !== null;
+  const addSpecial = request.addSpecialTokens;
+  if (request.kind === "chat") {
+    const conversations: PromptPart[][] = [];
+    for (const messages of request.conversations ?? [request.messages]) {
+      const parts = yield* renderedPieces(request, messages, renderChat);
+      if ("error" in parts) return parts;
+      yield;
+      const error = isPlain(parts, limits) ? null : checkPromptText(textOf(parts), limits, truncated);
+      if (error !== null) return { error };
+      conversations.push(parts);
+    }
+    const prompts: (Uint32Array | Promise<Uint32Array>)[] = [];
+    for (const parts of conversations) {
+      yield;
+      const short = encoder.short?.(parts, false) ?? null;
+      prompts.push(short ?? (yield* encoded(encoder, parts, addSpecial)));
+    }
+    return encoding(prompts);
+  }
+  for (const prompt of request.prompts) {
+    if (typeof prompt !== "string") continue;
+    const error = checkPromptText(prompt, limits, truncated);
+    if (error !== null) return { error };
+  }
+  return encoding(
+    request.prompts.map((prompt) => {
+      if (typeof prompt !== "string") return prompt;
+      return encoder.short?.([prompt], true) ?? encoder.encode([prompt], true, addSpecial);
+    }),
+  );
+}
+
+/** Parts of a prompt that are posted to the encoder's thread at a time. */
+const PARTS_AT_A_TIME = 4096;
+
+/** Parts are encoded each by itself, so that many can go one after the other. */
+function* encoded(encoder: Encoder, parts: readonly PromptPart[], addSpecial: boolean): Pieces<Promise<Uint32Array>> {
+  if (parts.length <= PARTS_AT_A_TIME) return encoder.encode(parts, false, addSpecial);
+  const runs: Promise<Uint32Array>[] = [];
+  for (let at = 0; at < parts.length; at += PARTS_AT_A_TIME) {
+    runs.push(encoder.encode(parts.slice(at, at + PARTS_AT_A_TIME), false, addSpecial));
+    yield;
+  }
+  return Promise.all(runs).then(joined);
+}
+
+function joined(runs: readonly Uint32Array[]): Uint32Array {
+  const whole = new Uint32Array(runs.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const run of runs) {
+    whole.set(run, at);
+    at += run.length;
+  }
+  return whole;
+}
+
+/** So short and well-formed in each of its parts that nothing is wrong with the whole: it need not be put together. */
+function isPlain(parts: readonly PromptPart[], limits: Limits): boolean {
+  let characters = 0;
+  for (const part of parts) {
+    if (typeof part !== "string") continue;
+    characters += part.length;
+    if (!part.isWellFormed()) return false;
+  }
+  return characters <= limits.maxModelLen * limits.maxTokenCharacters;
+}
+
+const textOf = (parts: readonly PromptPart[]) => parts.filter((part) => typeof part === "string").join("");
+
+/** JSON's `prompt_text`: what the template made, whatever was added to it or cut from it later. null: not asked for. */
+export function promptText(
+  request: ChatRequest | CompletionRequest,
+  { renderChat, vocabulary }: Pick<OpenAiOptions, "renderChat" | "vocabulary">,
+): string | null {
+  if (request.kind !== "chat" || !request.returnPromptText) return null;
+  const parts = rendered(request, request.messages, renderChat);
+  if ("error" in parts) return null;
+  return parts
+    .map((part) => (typeof part === "string" ? part : Buffer.from(vocabulary.bytesOf(part)).toString()))
+    .join("");
+}
+
+function encoding(prompts: readonly (Uint32Array | Promise<Uint32Array>)[]): Encoding {
+  const ready = prompts.every((ids): ids is Uint32Array => !(ids instanceof Promise));
+  return ready ? { prompts, pending: false } : { prompts, pending: true };
+}
+
+/** What transformers says of the two together, where a request names one and leaves the other at its default. */
+export const incompatible: ErrorAnswer = badRequest(
+  "continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when you want the model to " +
+    "continue the final message, and add_generation_prompt when you want to add a header that will prompt it to start a new " +
+    "assistant message instead.",
+);
+
+type Rendered = PromptPart[] | { readonly error: ErrorAnswer };
+
+function rendered(request: ChatRequest, messages: readonly ChatMessage[], render: RenderChat): Rendered {
+  if (request.addGenerationPrompt && request.continueFinalMessage) return { error: incompatible };
+  try {
+    return render(...givenOf(request, messages));
+  } catch (error) {
+    return refusalOf(error);
+  }
+}
+
+function* renderedPieces(request: ChatRequest, messages: readonly ChatMessage[], render: RenderChat): Pieces<Rendered> {
+  if (render.pieces === undefined || (request.addGenerationPrompt && request.continueFinalMessage))
+    return rendered(request, messages, render);
+  try {
+    return yield* render.pieces(...givenOf(request, messages));
+  } catch (error) {
+    return refusalOf(error);
+  }
+}
+
+function givenOf(request: ChatRequest, messages: readonly ChatMessage[]): Parameters<RenderChat> {
+  const { addGenerationPrompt, continueFinalMessage, tools, templateNames } = request;
+  return [messages, addGenerationPrompt, continueFinalMessage, tools, templateNames ?? undefined];
+}
+
+function refusalOf(error: unknown): { readonly error: ErrorAnswer } {
+  if (error instanceof TemplateRefusal) return { error: badRequest(error.message) };
+  throw error;
+}
+
+export function decoded(vocabulary: Vocabulary, ids: Uint32Array): string {
+  return Buffer.concat(Array.from(ids, (id) => vocabulary.bytesOf(id).slice())).toString();
+}

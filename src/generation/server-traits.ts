@@ -1,0 +1,44 @@
+/** What do all answers of one server share? Its vocabulary, its parsers, what it says of itself. Types only. */
+import type { ToolHabits } from "../config/tool-habits.ts";
+import type { Vocabulary } from "../content/types.ts";
+import type { Accounting, LogprobSource } from "../front/front.ts";
+import type { HeldBytes } from "../http/sink.ts";
+import type { ReasoningSetup } from "../parsers/reasoning.ts";
+import type { ToolParserKind } from "../parsers/tool-parsers.ts";
+import type { ErrorAnswer } from "../python/request.ts";
+
+/** What a server gives all its answers; made once. */
+export interface ServerTraits {
+  /** How an answer ends that took too long. */
+  readonly timedOut: ErrorAnswer;
+  /** Told of ids that wait for clients that do not keep up. */
+  readonly waiting?: HeldBytes;
+  readonly vocabulary: Vocabulary;
+  readonly logprobs: LogprobSource;
+  /** null: answers carry no fingerprint. */
+  readonly fingerprint: string | null;
+  readonly responseRole: string;
+  /** `--return-tokens-as-token-ids`. */
+  readonly tokensAsIds?: boolean;
+  readonly streamInterval: number;
+  readonly forceIncludeUsage: boolean;
+  readonly promptTokensDetails: boolean;
+  /** Tokens per block of the prefix cache; 0 without one. */
+  readonly cacheBlockTokens: number;
+  /** `--reasoning-parser`; null or absent: none. */
+  readonly reasoning?: ReasoningSetup | null;
+  /** `--tool-call-parser`; null or absent: none. */
+  readonly tools?: {
+    readonly kind: ToolParserKind;
+    readonly autoEnabled: boolean;
+    readonly habits?: ToolHabits | undefined;
+    readonly parsed?: Accounting["parsed"];
+  } | null;
+  readonly requestLog?: ((line: string) => void) | null;
+  /** The engine has died: what it gave up ends with another error. */
+  readonly dead?: () => boolean;
+  /** `--enable-per-request-metrics`: the engine's clock. */
+  readonly clockUs?: (() => number) | null;
+  /** `--sse-keep-alive-interval`, and what waits so long; null: never. */
+  readonly keepAlive?: { readonly us: number; readonly after: (us: number, act: () => void) => () => void } | null;
+}

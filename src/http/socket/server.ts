@@ -1,0 +1,213 @@
+/**
+ * Who listens? HTTP/1.1 on `Bun.listen`: what uvicorn answers, to the byte, where `Bun.serve` has an answer of its own.
+ * Routes are those of the application that it is given.
+ */
+
+import type { TlsFiles } from "../../config/certificates.ts";
+import type { DoorConfig } from "../../config/door.ts";
+import type { Clock } from "../../host/clock.ts";
+import { deadlines, type Expiring } from "../deadlines.ts";
+import type { EventSink, HeldBytes, HotRoutes, HttpFront, SinkEvents } from "../sink.ts";
+import { Connection, type House, type Socket } from "./connection.ts";
+import type { Exchange } from "./exchange.ts";
+import { DateLine } from "./head.ts";
+import type { IncomingRequest } from "./request.ts";
+import { respond } from "./respond.ts";
+
+export interface ListenOptions {
+  readonly hostname: string;
+  readonly port: number;
+  readonly tls: TlsFiles | undefined;
+  /** Several processes listen on the same port. */
+  readonly reusePort: boolean;
+  readonly door: DoorConfig;
+  readonly clock: Pick<Clock, "now" | "at" | "turn">;
+  /** Takes what uvicorn writes into its log as a warning. */
+  readonly warn: (what: string) => void;
+  readonly epochSeconds: () => number;
+  /** Absent: all requests go through the application. */
+  readonly hot?: HotRoutes;
+}
+
+/** The routes. */
+interface Application {
+  fetch(request: Request): Response | Promise<Response>;
+}
+
+/** What was answered directly is not answered again; never read. */
+const TAKEN = new Response(null);
+
+/** Stands where Elysia expects Bun's server. Throws as `Bun.listen` does when the port is in use. */
+export class HttpServer implements HttpFront, House {
+  readonly hostname: string;
+  readonly port: number;
+  readonly scheme: "http" | "https";
+  readonly headBytes: number;
+  readonly #app: Application;
+  readonly #hot: HotRoutes;
+  readonly #listener: Bun.TCPSocketListener<Connection>;
+  readonly #connections = new Set<Connection>();
+  readonly #epochSeconds: () => number;
+  readonly #date = new DateLine();
+  readonly #idle: ReturnType<typeof deadlines>;
+  readonly #heads: ReturnType<typeof deadlines>;
+  readonly #clock: ListenOptions["clock"];
+  /** Have requests that were sent ahead, in the order of their turns: one of all connections in each turn of the event loop. */
+  readonly #queue = new Set<Connection>();
+  #turning = false;
+  readonly warn: (what: string) => void;
+  #stopped: PromiseWithResolvers<void> | null = null;
+
+  constructor(app: Application, options: ListenOptions) {
+    const { hostname, port, tls, reusePort, door, clock } = options;
+    const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
+    this.#app = app;
+    this.#hot = options.hot ?? new Map();
+    this.scheme = tls ? "https" : "http";
+    this.headBytes = door.headBytes;
+    this.#clock = clock;
+    this.warn = options.warn;
+    this.#epochSeconds = options.epochSeconds;
+    this.#idle = deadlines(door.keepAliveS, timer);
+    this.#heads = deadlines(door.bodyTimeoutS, timer);
+    // The types lack `reusePort`, which `Bun.listen` takes.
+    const listening: Bun.TCPSocketListenOptions<Connection> & { reusePort: boolean } = {
+      hostname,
+      port,
+      reusePort,
+      ...(tls ? { tls } : {}),
+      socket: {
+        open: (socket) => {
+          socket.data = new Connection(socket as unknown as Socket, this);
+          this.#connections.add(socket.data);
+        },
+        data: (socket, bytes) => socket.data.data(bytes),
+        drain: (socket) => socket.data.drain(),
+        close: (socket) => this.#closed(socket.data),
+        // Something here failed: it costs its connection alone.
+        error: (socket, why) => {
+          console.error(why);
+          socket.terminate();
+        },
+      },
+    };
+    this.#listener = Bun.listen(listening);
+    this.hostname = this.#listener.hostname;
+    this.port = this.#listener.port;
+  }
+
+  /** Nobody new is taken; idle connections end, the others when they are answered, or at once. */
+  stop(cut = false): Promise<void> {
+    this.#listener.stop(cut);
+    this.#stopped ??= Promise.withResolvers<void>();
+    for (const connection of [...this.#connections]) {
+      if (cut) connection.cut();
+      else connection.shutDown();
+    }
+    if (this.#connections.size === 0) this.#stopped.resolve();
+    return this.#stopped.promise;
+  }
+
+  requestIP(request: Request): { readonly address: string; readonly port: number } | null {
+    return this.#of(request).line;
+  }
+
+  body(request: Request): Uint8Array | null {
+    return this.#of(request).request.whole();
+  }
+
+  answer(...[request, status, headers, body]: Parameters<HttpFront["answer"]>): Response {
+    this.#of(request).answer(status, headers, body);
+    return TAKEN;
+  }
+
+  open(request: Request, owner: SinkEvents, waiting: HeldBytes | null): EventSink {
+    return this.#of(request).open(owner, waiting);
+  }
+
+  begin(request: Request, status: number, headers: Readonly<Record<string, string>>): Response {
+    this.#of(request).begin(status, headers);
+    return TAKEN;
+  }
+
+  version(request: Request): string {
+    return this.#of(request).version;
+  }
+
+  /** For connections, as all below. */
+  handle(exchange: Exchange): void {
+    const { method, target } = exchange.request;
+    const request = exchange.request as unknown as Request;
+    const hot = method === "POST" ? this.#hot.get(target) : undefined;
+    const made = hot === undefined ? this.#app.fetch(request) : hot({ request, server: this });
+    if (!(made instanceof Promise)) send(exchange, made);
+    else
+      made.then(
+        (response) => send(exchange, response),
+        () => broken(exchange),
+      );
+  }
+
+  date(): string {
+    return this.#date.at(this.#epochSeconds());
+  }
+
+  idle(connection: Expiring): void {
+    this.#idle?.watch(connection);
+  }
+
+  stirred(connection: Expiring): void {
+    this.#idle?.forget(connection);
+  }
+
+  waits(connection: Expiring): void {
+    this.#heads?.watch(connection);
+  }
+
+  asked(connection: Expiring): void {
+    this.#heads?.forget(connection);
+  }
+
+  queue(connection: Connection): void {
+    this.#queue.add(connection);
+    this.#turn();
+  }
+
+  #turn(): void {
+    if (this.#turning || this.#queue.size === 0) return;
+    this.#turning = true;
+    this.#clock.turn(this.#take);
+  }
+
+  readonly #take = (): void => {
+    this.#turning = false;
+    const [first] = this.#queue;
+    if (first === undefined) return;
+    this.#queue.delete(first);
+    this.#turn();
+    first.turn();
+  };
+
+  #of(request: Request): Exchange {
+    return (request as unknown as IncomingRequest<Exchange>).reading;
+  }
+
+  /** A connection that never spoke TLS, where it should, has not been opened. */
+  #closed(connection: Connection | undefined): void {
+    if (connection === undefined) return;
+    connection.lost();
+    this.#connections.delete(connection);
+    this.#queue.delete(connection);
+    if (this.#connections.size === 0) this.#stopped?.resolve();
+  }
+}
+
+/** What was not answered directly. */
+function send(exchange: Exchange, response: Response): void {
+  if (response !== TAKEN) respond(exchange, response).catch(() => broken(exchange));
+}
+
+const broken = (exchange: Exchange) => exchange.answer(500, FAILED, "Internal Server Error");
+
+/** As uvicorn's answer for an application that fails. */
+const FAILED = { "content-type": "text/plain; charset=utf-8", connection: "close" };

@@ -1,0 +1,230 @@
+/** From what was said to a complete configuration: defaults of vLLM 0.33, of the preset's model and of its GPU. */
+import { BLOCK_SIZE, batchDefaults, GPU_MEMORY_UTILIZATION, poolBlocks, TRUTH_REQUESTS } from "../config/defaults.ts";
+import { parseFakeMetrics } from "../config/fake-metrics.ts";
+import { type KvCacheDtype, moreTokens } from "../config/kv-cache-dtypes.ts";
+import { CURRENT, PROFILES, profileName, showsHidden } from "../config/metrics-profiles.ts";
+import { models } from "../config/models.ts";
+import { TOOL_PARSERS } from "../config/parsers.ts";
+import { brokenRule, doubtful } from "../config/rules.ts";
+import { parseTiming, TIMING_FORMS } from "../config/timing/parse-timing.ts";
+import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../config/timing/presets.ts";
+import type { Profile } from "../config/timing/profile.ts";
+import type { EngineConfig, ServeConfig, Timing, TruthLogConfig } from "../config/types.ts";
+import { bucketsOf, wrongBuckets } from "./buckets-option.ts";
+import { doorConfig, tlsConfig } from "./door-options.ts";
+import type { Given, Refused } from "./given.ts";
+import { outputLengthsOf } from "./length-options.ts";
+import { brokenLora, readLoraModules } from "./lora-modules.ts";
+import type { Values } from "./serve-options.ts";
+import { stepConfig } from "./step-options.ts";
+import { tritonMetrics } from "./triton-options.ts";
+import { wireConfig } from "./wire-config.ts";
+
+const DEFAULT_HOST = "127.0.0.1";
+
+interface Made {
+  readonly config: ServeConfig;
+  readonly notices: readonly string[];
+}
+
+/** `said` is for messages: where each value came from. */
+export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): Made | Refused {
+  const at = (option: string) => said.get(option)?.where ?? `the default ${option}`;
+  const role = values.role ?? "vllm";
+
+  const named = values.model === undefined ? [] : presetsFor(values.model, values["tensor-parallel-size"]);
+  const byName = named[0]?.name ?? DEFAULT_PRESET;
+  const timing = parseTiming(values.timing ?? byName);
+  if ("error" in timing) {
+    const accepted = `it takes ${TIMING_FORMS} (${presetNames.join(", ")})`;
+    return { error: `${at("timing")}: "${values.timing}": ${timing.error}; ${accepted}` };
+  }
+  const profile = findPreset(timing.kind === "table" ? timing.name : byName)!;
+  const model = models[profile.model]!;
+  const steps = stepConfig(values, timing.kind !== "none", at);
+  if ("error" in steps) return steps;
+  const engine = { ...engineConfig(values, timing, profile, model.maxModelLen), ...steps };
+  if (values["admin-key"] !== undefined && (values.workers ?? 1) > 1)
+    return { error: `${at("admin-key")}: changes one process; it cannot stand with --workers ${values.workers}` };
+  const buckets = wrongBuckets(values["custom-histogram-buckets"]);
+  if (buckets !== undefined) return { error: `${at("custom-histogram-buckets")}: ${buckets}` };
+  const lengths = outputLengthsOf(values, at);
+  if ("error" in lengths) return lengths;
+  const broken = brokenRule(engine, at);
+  if (broken !== undefined) return { error: broken };
+  if (values["enable-auto-tool-choice"] && values["tool-call-parser"] === undefined)
+    return { error: `${at("enable-auto-tool-choice")}: needs --tool-call-parser (${TOOL_PARSERS.join(", ")})` };
+
+  const triton = tritonMetrics(values, values.host ?? DEFAULT_HOST, values.workers ?? 1);
+  if ("error" in triton) return triton;
+
+  const tls = tlsConfig(values, at);
+  if ("error" in tls) return tls;
+
+  const name = values.model ?? profile.hub ?? model.hub;
+  const served = { ...server(values, name), ...lengths, ...tls, ...doorConfig(values) };
+  const { listen } = triton.config;
+  if (listen !== null && listen.port !== 0 && listen.port === served.port && listen.host === served.host)
+    return { error: `${at("metrics-port")}: ${listen.port} is the server's own port; Triton's metrics take another` };
+  const brokenAdapters = brokenLora(served.loraModules, engine.maxLoras > 0, served.servedModelNames);
+  if (brokenAdapters !== undefined) return { error: `${at("lora-modules")}: ${brokenAdapters}` };
+  const fakes = fakeMetrics(values);
+  if (fakes !== null && "error" in fakes) return { error: `${at("fake-metrics")}: ${fakes.error}` };
+  const notices = [
+    ...triton.notices,
+    otherSize(values, profile),
+    unknownPool(values),
+    values["enable-scale-out"]
+      ? "--enable-scale-out: not built; /inference/v1/generate and the render and derender routes answer 501"
+      : undefined,
+    doubtful(engine),
+    tooLong(engine, name, profile, model.maxModelLen),
+  ];
+  return {
+    config: {
+      role,
+      seed: values.seed ?? null,
+      ...served,
+      ...wireConfig(values),
+      ...fakes,
+      engine,
+      triton: triton.config,
+      ...pool(values, profile, named),
+    },
+    notices: notices.filter((one) => one !== undefined),
+  };
+}
+
+const dtypeOf = (values: Values): KvCacheDtype => values["kv-cache-dtype"] ?? "auto";
+
+/** What the pool would be is not known, so it must not seem to follow. */
+function unknownPool(values: Values): string | undefined {
+  const dtype = dtypeOf(values);
+  if (moreTokens(dtype) !== null || values["num-gpu-blocks-override"] !== undefined) return undefined;
+  return `--kv-cache-dtype ${dtype}: how much smaller it makes the KV cache depends on what no preset tells; the pool stays that of 16 bits (--num-gpu-blocks-override sets it)`;
+}
+
+function engineConfig(values: Values, timing: Timing, profile: Profile, modelLen: number): EngineConfig {
+  const blockSize = values["block-size"] ?? BLOCK_SIZE;
+  const utilization = values["gpu-memory-utilization"] ?? GPU_MEMORY_UTILIZATION;
+  const numGpuBlocks =
+    values["num-gpu-blocks-override"] ?? poolBlocks(profile, utilization, blockSize, moreTokens(dtypeOf(values)) ?? 1);
+  const asked = values["max-model-len"] ?? modelLen;
+  // auto: what the pool holds beside the null block, at most what the model can do.
+  const maxModelLen = asked === -1 ? Math.max(1, Math.min(modelLen, (numGpuBlocks - 1) * blockSize)) : asked;
+  const enableChunkedPrefill = values["enable-chunked-prefill"] ?? true;
+  const batch = batchSizes(values, profile, maxModelLen, enableChunkedPrefill);
+  return {
+    ...batch,
+    maxModelLen,
+    maxNumActiveSeqs: values["max-num-active-seqs"] ?? batch.maxNumSeqs,
+    maxNumScheduledTokens: values["max-num-scheduled-tokens"] ?? batch.maxNumBatchedTokens,
+    blockSize,
+    numGpuBlocks,
+    enablePrefixCaching: values["enable-prefix-caching"] ?? true,
+    enableChunkedPrefill,
+    asyncScheduling: values["async-scheduling"] ?? true,
+    schedulingPolicy: values["scheduling-policy"] ?? "fcfs",
+    longPrefillTokenThreshold: values["long-prefill-token-threshold"] ?? 0,
+    longPrefillTokenThresholdAdaptive: values["long-prefill-token-threshold-adaptive"] ?? false,
+    prefillScheduleInterval: values["prefill-schedule-interval"] ?? 1,
+    schedulerReserveFullIsl: values["scheduler-reserve-full-isl"] ?? true,
+    watermark: values.watermark ?? 0,
+    maxLoras: values["enable-lora"] ? (values["max-loras"] ?? 1) : 0,
+    seed: values.seed ?? 0,
+    timing,
+    ...bucketsOf(values["custom-histogram-buckets"]),
+    ...(values.fix ? { fixes: values.fix } : {}),
+  };
+}
+
+/** The order matters and is vLLM's (`EngineArgs._set_default_max_num_seqs_and_batched_tokens_args`). */
+function batchSizes(values: Values, profile: Profile, maxModelLen: number, chunked: boolean) {
+  const byGpu = batchDefaults(profile);
+  const seqs = values["max-num-seqs"] ?? byGpu.maxNumSeqs;
+  const roomy = chunked ? byGpu.maxNumBatchedTokens : Math.max(byGpu.maxNumBatchedTokens, maxModelLen);
+  const maxNumBatchedTokens = values["max-num-batched-tokens"] ?? Math.min(roomy, seqs * maxModelLen);
+  return { maxNumBatchedTokens, maxNumSeqs: values["max-num-seqs"] ?? Math.min(seqs, maxNumBatchedTokens) };
+}
+
+/** Requests are logged at the level info. */
+const isQuiet = (level: Values["uvicorn-log-level"] = "info") => isMute(level) || level === "warning";
+const isMute = (level: Values["uvicorn-log-level"] = "info") => level === "critical" || level === "error";
+
+function server(values: Values, model: string) {
+  return {
+    model,
+    dataParallelSize: values["data-parallel-size"] ?? 1,
+    workers: values.workers ?? 1,
+    servedModelNames: values["served-model-name"] ?? [model],
+    loraModules: readLoraModules(values["lora-modules"] ?? []),
+    host: values.host ?? DEFAULT_HOST,
+    port: values.port ?? 8000,
+    apiKeys: values["api-key"] ?? [],
+    streamInterval: values["stream-interval"] ?? 1,
+    shutdownTimeoutS: values["shutdown-timeout"] ?? 0,
+    maxBodyBytes: Math.ceil((values["max-body-mb"] ?? 64) * 2 ** 20),
+    maxLogprobs: values["max-logprobs"] ?? 20,
+    enableRequestIdHeaders: values["enable-request-id-headers"] ?? false,
+    disableAccessLog: (values["disable-uvicorn-access-log"] ?? false) || isQuiet(values["uvicorn-log-level"]),
+    disableWarnings: isMute(values["uvicorn-log-level"]),
+    disableFastapiDocs: values["disable-fastapi-docs"] ?? false,
+    disableLogStats: values["disable-log-stats"] ?? false,
+    ...metrics(values),
+    bugs: values.bug ?? [],
+    enablePromptTokensDetails: values["enable-prompt-tokens-details"] ?? false,
+    enableForceIncludeUsage: values["enable-force-include-usage"] ?? false,
+    enableLogRequests: values["enable-log-requests"] ?? false,
+    truthLog: truthLog(values),
+    truthRequests: values["truth-requests"] ?? TRUTH_REQUESTS,
+    devMode: false,
+    ignoredFlags: [],
+  };
+}
+
+function metrics(values: Values) {
+  const metricsProfile = PROFILES.find((one) => profileName(one) === values["metrics-profile"]) ?? CURRENT;
+  return { metricsProfile, showHiddenMetrics: showsHidden(metricsProfile, values["show-hidden-metrics-for-version"]) };
+}
+
+/** null: all that metrics show is so. */
+function fakeMetrics(values: Values): Pick<ServeConfig, "fakeMetrics"> | Refused | null {
+  const text = values["fake-metrics"];
+  if (text === undefined) return null;
+  const fakes = parseFakeMetrics(text);
+  if ("error" in fakes) return fakes;
+  return fakes.loras === null || values["enable-lora"]
+    ? { fakeMetrics: fakes }
+    : { error: "loras: needs --enable-lora" };
+}
+
+/** Shared with `replay`, which writes the same log. */
+export function truthLog(values: Values): TruthLogConfig | null {
+  const file = values["truth-log"];
+  if (file === undefined) return null;
+  const maxBytes = Math.ceil((values["truth-log-max-mb"] ?? 256) * 2 ** 20);
+  return { file, maxBytes, files: values["truth-log-files"] ?? 4 };
+}
+
+function pool(values: Values, profile: Profile, named: readonly Profile[]) {
+  const asked = values.model === undefined || findPreset(values.timing?.split(":")[0] ?? "") !== undefined;
+  return {
+    preset: profile.name,
+    ...(asked ? {} : { presetsOfModel: named.map(({ name }) => name) }),
+    gpuMemoryUtilization: values["gpu-memory-utilization"] ?? GPU_MEMORY_UTILIZATION,
+    ...(values["kv-cache-dtype"] === undefined ? {} : { kvCacheDtype: values["kv-cache-dtype"] }),
+    numGpuBlocksOverride: values["num-gpu-blocks-override"] ?? null,
+  };
+}
+
+/** The flag chooses among presets and changes nothing of one, so it must not seem to. */
+function otherSize({ "tensor-parallel-size": size }: Values, { name, tp }: Profile): string | undefined {
+  if (size === undefined || size === tp) return undefined;
+  return `--tensor-parallel-size ${size}: no preset with so many GPUs is measured for this model; ${name}, taken instead, has ${tp}`;
+}
+
+/** vLLM reads the limit from the model and refuses; we know only the preset's model, so only that one is spoken of. */
+function tooLong({ maxModelLen }: EngineConfig, name: string, profile: Profile, limit: number): string | undefined {
+  if (maxModelLen <= limit || name !== (profile.hub ?? models[profile.model]!.hub)) return undefined;
+  return `max-model-len (${maxModelLen}) is above what ${name} can do (${limit}); vLLM starts so only with VLLM_ALLOW_LONG_MAX_MODEL_LEN=1`;
+}

@@ -1,0 +1,67 @@
+/** From the options of the wire to their configuration: what was not said stays away. */
+import type { CorsConfig, WireConfig } from "../config/types.ts";
+import type { Values } from "./serve-options.ts";
+
+const ALL = ["*"];
+/** As the tool that makes such files names it. */
+const DATASET_TABLE = "llmd";
+
+export function wireConfig(values: Values): { readonly wire?: WireConfig } {
+  const config = {
+    tokenizer: values.tokenizer,
+    script: values.script,
+    reasoningParser: values["reasoning-parser"],
+    toolCallParser: values["tool-call-parser"],
+    autoToolChoice: values["enable-auto-tool-choice"],
+    failureRate: values["failure-injection-rate"],
+    failureTypes: values["failure-types"]?.length ? values["failure-types"] : undefined,
+    toolCallShare: values["tool-call-share"],
+    toolHabits: values["tool-arguments"],
+    cacheHitThreshold: values["cache-hit-threshold"],
+    kvTransferTime: values["kv-transfer-time"],
+    meanReasoningTokens: values["mean-reasoning-tokens"],
+    imageTokens: values["image-tokens"],
+    embeddingDimensions: values["embedding-dimensions"],
+    responseStore: values["response-store"],
+    fixtures: values.fixtures,
+    dataset: dataset(values),
+    echo: values.answers === "echo" ? true : undefined,
+    requestOrders: values["allow-request-orders"],
+    responseRole: values["response-role"],
+    fingerprintMode: values["fingerprint-mode"],
+    fingerprintValue: values["fingerprint-value"],
+    trackServerLoad: values["enable-server-load-tracking"],
+    tokenizerInfo: values["enable-tokenizer-info-endpoint"] || undefined,
+    scaleOut: values["enable-scale-out"] || undefined,
+    perRequestMetrics: values["enable-per-request-metrics"],
+    tokensAsIds: values["return-tokens-as-token-ids"],
+    keepAliveS: values["sse-keep-alive-interval"],
+    maxNumQueuedReqs: values["max-num-queued-reqs"],
+    maxNumQueuedTokens: values["max-num-queued-tokens"],
+    generation: values["override-generation-config"],
+    cors: cors(values),
+  };
+  const said = Object.entries(config).filter(([, value]) => value !== undefined);
+  return said.length === 0 ? {} : { wire: Object.fromEntries(said) };
+}
+
+function dataset(values: Values): WireConfig["dataset"] {
+  const { dataset: file, "dataset-table": table = DATASET_TABLE, "dataset-in-memory": inMemory = false } = values;
+  return file === undefined ? undefined : { file, table, inMemory };
+}
+
+function cors(values: Values): CorsConfig | undefined {
+  const {
+    "allowed-origins": origins,
+    "allowed-methods": methods,
+    "allowed-headers": headers,
+    "allow-credentials": credentials,
+  } = values;
+  if (!origins && !methods && !headers && !credentials) return undefined;
+  return {
+    origins: origins ?? [],
+    methods: methods ?? ALL,
+    headers: headers ?? ALL,
+    credentials: credentials ?? false,
+  };
+}

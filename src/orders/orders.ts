@@ -1,0 +1,214 @@
+/**
+ * Has somebody ordered what this request is to be answered with? In the header `X-Understudy` or the body's field
+ * `understudy`, in a fixture (docs/fixtures.md), or in the file of `--script` (docs/scripts.md); the first of these counts.
+ */
+
+import { type RequestOrders, requestOrdersOf } from "../config/request-orders.ts";
+import {
+  BrokenScript,
+  NO_PLAYS,
+  type Order,
+  type Plays,
+  parseOrder,
+  plainScript,
+  readOrder,
+  type Script,
+  type Sequence,
+  shapedScript,
+  touchesEngine,
+} from "../content/script.ts";
+import type { Generation, Receiver } from "../engine/types.ts";
+import type { LogprobSource, OpenAiOptions } from "../front/front.ts";
+import { ORDER_HEADER } from "../front/order-header.ts";
+import { thinkingOf, thoughtsBefore } from "../generation/thinking.ts";
+import { forced } from "../parsers/output.ts";
+import { type ReasoningSetup, reasoningSetup } from "../parsers/reasoning.ts";
+import { badRequest, orderNotAllowed } from "../python/errors.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Repetition } from "../python/request.ts";
+import { Failures } from "./failures.ts";
+import { httpError, lastContent, questionOf } from "./fixtures.ts";
+import { type Played, PlayedReceiver, rankedLogprobs, type Stage, scriptIds, Together } from "./play.ts";
+
+type Asking = ChatRequest | CompletionRequest;
+
+/** An order that can be played once its text is encoded. */
+export interface Ordered {
+  readonly order: Order;
+  /** What must be encoded first; null: nothing. */
+  readonly text: string | null;
+}
+
+const ECHO: Order = { kind: "echo", text: "", script: null, releases: false };
+const SILENT: Sequence = { steps: [], finish: "stop", minusInfinityAt: [] };
+
+export class Orders {
+  readonly #options: OpenAiOptions;
+  readonly #reasoning: ReasoningSetup | null;
+  readonly #plays: Plays;
+  readonly #failures: Failures;
+  /** What clients may order. */
+  readonly #allowed: RequestOrders;
+  readonly #stage: Stage;
+  #next = 0;
+
+  constructor(options: OpenAiOptions) {
+    const { backend, plays = NO_PLAYS } = options;
+    this.#options = options;
+    const { reasoningParser: name } = options.config.wire ?? {};
+    this.#reasoning = name === undefined ? null : reasoningSetup(name, options.vocabulary);
+    this.#plays = plays;
+    this.#failures = new Failures(options.config);
+    this.#allowed = requestOrdersOf(options.config);
+    this.#stage = {
+      standStill: (still) => backend.standStill?.(still),
+      releaseIn: (seconds) => void backend.after?.(seconds * 1e6, () => backend.standStill?.(false)),
+      die: () => backend.die?.(),
+    };
+  }
+
+  /** What the request, whose bytes are `body`, is to be answered with; null: nothing is ordered. */
+  of(http: Request, request: Asking, body: Uint8Array): Ordered | { readonly error: ErrorAnswer } | null {
+    const failure = this.#failures.of(http);
+    if (failure !== null) return { error: failure };
+    const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
+    if (header === null && (request.order === null || this.#allowed === "none"))
+      return this.#unasked(http, request, body);
+    try {
+      const order = header === null ? readOrder(request.order) : parseOrder(header);
+      if (order.kind === "none") return this.#unasked(http, request, body);
+      if (order.script !== null) {
+        this.#check(order.script);
+        if (this.#allowed !== "all" && touchesEngine(order.script)) return { error: orderNotAllowed };
+      }
+      return this.#ordered(order, request);
+    } catch (error) {
+      if (error instanceof BrokenScript) return { error: badRequest(`understudy: ${error.message}`, "understudy") };
+      throw error;
+    }
+  }
+
+  /** What the request orders to be called; null: it says nothing of it. */
+  calls(http: Request, request: Asking): Exclude<Order["calls"], undefined> | null {
+    return this.#asked(http, request)?.calls ?? null;
+  }
+
+  /** The request with the thinking that it orders. */
+  onto<R extends Asking>(http: Request, request: R): R {
+    const tokens = this.#asked(http, request)?.reasoningTokens;
+    return tokens === undefined ? request : { ...request, reasoningTokens: tokens };
+  }
+
+  /** The order as it came; null: there is none. A broken one is found by `of`. */
+  #asked(http: Request, request: Asking): Order | null {
+    const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
+    if (header === null && (request.order === null || this.#allowed === "none")) return null;
+    try {
+      return header === null ? readOrder(request.order) : parseOrder(header);
+    } catch {
+      return null;
+    }
+  }
+
+  /** The script of an order whose text has these ids; a completion's echo is each prompt itself. */
+  script({ order, text }: Ordered, ids: Uint32Array | null, prompts: readonly Uint32Array[], request: Asking): Script {
+    if (order.kind === "script" || order.kind === "play") return order.script!;
+    const { n } = request;
+    const said = ids === null ? null : this.#thoughtful(ids, prompts[0]!, request);
+    const plain = text === null ? this.#repeated(prompts, n) : plainScript(said!, prompts.length * n);
+    return order.script === null ? plain : shapedScript(plain, order.script);
+  }
+
+  /** Behind its thinking, where the server's answers think: without an end of it a text would be taken for thinking. */
+  #thoughtful(ids: Uint32Array, promptIds: Uint32Array, request: Asking): Uint32Array {
+    const { answers, config, vocabulary } = this.#options;
+    const seed = request.seed ?? 0;
+    const thinking = thinkingOf(request, this.#reasoning, promptIds, seed, config.wire?.meanReasoningTokens);
+    if (thinking === null || answers === undefined) return ids;
+    const whole = thoughtsBefore(thinking, answers, seed, ids, vocabulary.size);
+    return whole.subarray(0, whole.length);
+  }
+
+  #repeated(prompts: readonly Uint32Array[], n: number): Script {
+    const { vocabulary } = this.#options;
+    const plain = plainScript([], 0);
+    const sequences = prompts.flatMap((prompt) => {
+      const said = Array.from(prompt).filter((id) => !vocabulary.isSpecial(id));
+      return plainScript(said, n).sequences;
+    });
+    return { ...plain, sequences };
+  }
+
+  /** Before the first generation is handed to the engine; what gathers their outputs where they are to pile up. */
+  begins({ holdAfter, releaseAfterS, diesAtStep, burst }: Script, choices: number): Together | null {
+    if (holdAfter === 0) this.#stage.standStill(true);
+    if (holdAfter === 0 && releaseAfterS !== null) this.#stage.releaseIn(releaseAfterS);
+    if (diesAtStep === 0) this.#stage.die();
+    return burst ? new Together(choices) : null;
+  }
+
+  /** The generation with its ids, and who listens to it. */
+  play(
+    script: Script,
+    choice: Played,
+    generation: Generation,
+    repetition: Repetition | null,
+    together: Together | null,
+  ): { readonly generation: Generation; readonly receiver: Receiver } {
+    const sequence = script.sequences[choice.index] ?? SILENT;
+    const ids = scriptIds(sequence, generation, this.#options.vocabulary.eosId);
+    return {
+      // The real scheduler leaves `min_tokens` to the sampler: what a model says in spite of it ends the answer.
+      generation: { ...generation, minTokens: 0, plannedTokens: null, script: ids },
+      receiver: new PlayedReceiver(choice, sequence, { script, stage: this.#stage, repetition, together }),
+    };
+  }
+
+  /** Log probabilities of a choice. */
+  logprobs(script: Script): ((index: number) => LogprobSource) | undefined {
+    if (!script.ranked) return undefined;
+    const { size } = this.#options.vocabulary;
+    return (index) => rankedLogprobs(size, script.sequences[index]?.minusInfinityAt ?? []);
+  }
+
+  #ordered(order: Order, request: Asking): Ordered {
+    if (order.kind === "play") return { order: { ...order, script: this.#named(order.text) }, text: null };
+    if (order.kind === "echo") return { order, text: request.kind === "chat" ? lastContent(request) : null };
+    return { order, text: order.kind === "text" ? order.text : null };
+  }
+
+  /** A request that orders nothing itself. */
+  #unasked(http: Request, request: Asking, body: Uint8Array): Ordered | { readonly error: ErrorAnswer } | null {
+    const { fixtures, vocabulary } = this.#options;
+    const answer = fixtures?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
+    if (answer === null) return this.#queued() ?? (this.#echoes(http, request) ? this.#ordered(ECHO, request) : null);
+    return "error" in answer ? { error: httpError(answer.error) } : this.#ordered(answer.order, request);
+  }
+
+  /** With `--answers echo`: all but what must have a form of its own. */
+  #echoes(http: Request, request: Asking): boolean {
+    if (!this.#options.config.wire?.echo || request.sampling.structure) return false;
+    const calls = this.calls(http, request);
+    return request.kind !== "chat" || !(forced({ choice: request.toolChoice }) || (calls !== null && calls !== false));
+  }
+
+  #queued(): Ordered | null {
+    const script = this.#plays.queue[this.#next];
+    if (script === undefined) return null;
+    this.#next++;
+    return { order: { kind: "script", text: "", script, releases: false }, text: null };
+  }
+
+  #named(name: string): Script {
+    const script = this.#plays.named.get(name);
+    if (script !== undefined) return script;
+    throw new BrokenScript(`no script of --script is named "${name}"`);
+  }
+
+  #check({ sequences }: Script): void {
+    const { size } = this.#options.vocabulary;
+    for (const { steps } of sequences) {
+      const wrong = steps.flat().find((id) => id >= size);
+      if (wrong !== undefined) throw new BrokenScript(`token id ${wrong} is out of vocabulary (${size} ids)`);
+    }
+  }
+}

@@ -1,0 +1,72 @@
+/** Which parsers of tool calls are there (`--tool-call-parser`), and what does each need of the vocabulary? */
+import type { ToolParserName } from "../config/parsers.ts";
+import type { Vocabulary } from "../content/types.ts";
+import { randomHex } from "../host/random.ts";
+import { HermesParser } from "./hermes.ts";
+import { LlamaParser } from "./llama.ts";
+import { TAG as MISTRAL_TAG, MistralParser } from "./mistral.ts";
+import type { ToolParser, ToolUse } from "./output.ts";
+import { TAGS as QWEN_TAGS, QwenParser, type QwenTokens } from "./qwen.ts";
+
+/** Makes a parser per choice. */
+export interface ToolParserKind {
+  readonly name: ToolParserName;
+  /** Special tokens are text for it where tools may be called, as its `adjust_request` has it. */
+  readonly showsSpecial: boolean;
+  make(use: ToolUse): ToolParser;
+}
+
+/** Looks through the vocabulary once. */
+export function toolParserKind(name: ToolParserName, vocabulary: Vocabulary): ToolParserKind {
+  const showsSpecial = name !== "llama3_json";
+  switch (name) {
+    case "hermes":
+      return { name, showsSpecial, make: () => new HermesParser(callId) };
+    case "llama3_json":
+      return { name, showsSpecial, make: () => new LlamaParser(callId) };
+    case "mistral": {
+      const spelled = tokensOf(vocabulary, [MISTRAL_TAG]).size === 0;
+      return { name, showsSpecial, make: (use) => new MistralParser(mistralId, use, spelled) };
+    }
+    case "qwen3_coder": {
+      const tokens: QwenTokens = { tags: tokensOf(vocabulary, QWEN_TAGS), dropped: specialTexts(vocabulary) };
+      return { name, showsSpecial, make: (use) => new QwenParser(callId, use, tokens) };
+    }
+  }
+}
+
+export function callId(): string {
+  return `chatcmpl-tool-${randomHex(8)}`;
+}
+
+const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+/** Nine letters or digits. */
+function mistralId(): string {
+  const bytes = Buffer.from(randomHex(9), "hex");
+  return Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join("");
+}
+
+/** By id, those of the texts that are one token each. */
+function tokensOf(vocabulary: Vocabulary, texts: readonly string[]): Map<number, string> {
+  const wanted = new Map(texts.map((text) => [Buffer.from(text).toString("latin1"), text]));
+  const lengths = new Set([...wanted.keys()].map(({ length }) => length));
+  const found = new Map<number, string>();
+  for (let id = 0; id < vocabulary.size; id++) {
+    const bytes = vocabulary.bytesOf(id);
+    if (!lengths.has(bytes.length)) continue;
+    const text = wanted.get(Buffer.from(bytes).toString("latin1"));
+    if (text !== undefined) found.set(id, text);
+  }
+  return found;
+}
+
+function specialTexts(vocabulary: Vocabulary): string[] {
+  const texts: string[] = [];
+  for (let id = 0; id < vocabulary.size; id++)
+    if (vocabulary.isSpecial(id)) {
+      const text = Buffer.from(vocabulary.bytesOf(id)).toString();
+      if (text !== "") texts.push(text);
+    }
+  return texts;
+}

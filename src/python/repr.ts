@@ -1,0 +1,62 @@
+/** How does Python print a value? `repr` and `str` as CPython 3.11 writes them, for error texts that quote the request. */
+
+import { get, isList, keysOf, PythonFloat, type PythonValue } from "./value.ts";
+
+/** Categories that `str.isprintable` refuses; the blank is the one separator that prints. */
+const UNPRINTABLE = /[\p{C}\p{Z}]/u;
+const SHORT: Readonly<Record<string, string>> = { "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+function escapeCharacter(character: string): string {
+  const short = SHORT[character];
+  if (short !== undefined) return short;
+  if (character === " " || !UNPRINTABLE.test(character)) return character;
+  const code = character.codePointAt(0) as number;
+  if (code <= 0xff) return `\\x${code.toString(16).padStart(2, "0")}`;
+  return code <= 0xffff ? `\\u${code.toString(16).padStart(4, "0")}` : `\\U${code.toString(16).padStart(8, "0")}`;
+}
+
+/** `repr(text)`: single quotes unless only single quotes occur inside. */
+export function reprString(text: string): string {
+  const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
+  let inner = "";
+  for (const character of text) inner += character === quote ? `\\${quote}` : escapeCharacter(character);
+  return quote + inner + quote;
+}
+
+/** `repr(float)`: the shortest digits that read back equal, with an exponent below 1e-4 and from 1e16 on. */
+export function reprFloat(value: number): string {
+  if (Number.isNaN(value)) return "nan";
+  if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
+  if (Object.is(value, -0)) return "-0.0";
+  const [mantissa, power] = value.toExponential().split("e") as [string, string];
+  const exponent = Number(power);
+  if (exponent < -4 || exponent >= 16) {
+    const digits = String(Math.abs(exponent)).padStart(2, "0");
+    return `${mantissa}e${exponent < 0 ? "-" : "+"}${digits}`;
+  }
+  if (exponent < 0) {
+    const sign = value < 0 ? "-" : "";
+    return `${sign}0.${"0".repeat(-exponent - 1)}${mantissa.replace("-", "").replace(".", "")}`;
+  }
+  const text = String(value);
+  return text.includes(".") ? text : `${text}.0`;
+}
+
+/** `repr(value)`. A plain number with a whole value is an int. */
+export function repr(value: PythonValue): string {
+  if (value === null) return "None";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (typeof value === "string") return reprString(value);
+  if (value instanceof PythonFloat) return reprFloat(value.value);
+  if (typeof value === "number") return Number.isInteger(value) ? String(value) : reprFloat(value);
+  if (typeof value === "bigint") return String(value);
+  if (isList(value)) return `[${value.map(repr).join(", ")}]`;
+  return `{${keysOf(value)
+    .map((key) => `${reprString(key)}: ${repr(get(value, key) as PythonValue)}`)
+    .join(", ")}}`;
+}
+
+/** `str(value)`: a string as it is, anything else its repr. */
+export function str(value: PythonValue): string {
+  return typeof value === "string" ? value : repr(value);
+}

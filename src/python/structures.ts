@@ -1,0 +1,207 @@
+/** Does an object fit its fields? Models, typed dictionaries, dataclasses and unions of pydantic 2.14. */
+
+import { atOnce, type Pieces } from "./pieces.ts";
+import { alternatives, type Checked, FAIL, type Schema, type State, type Type } from "./types.ts";
+import { get, isDict, type PythonDict, type PythonValue } from "./value.ts";
+
+export interface Member {
+  readonly type: Type<unknown>;
+  /** Absent without an error. */
+  readonly optional?: boolean;
+  /** Name in the body where it differs. */
+  readonly alias?: string;
+}
+export type Members = Readonly<Record<string, Member>>;
+
+export const required = (type: Type<unknown>, alias?: string): Member =>
+  alias === undefined ? { type } : { type, alias };
+export const optional = (type: Type<unknown>, alias?: string): Member =>
+  alias === undefined ? { type, optional: true } : { type, optional: true, alias };
+
+/** Checks the members that are present, values to `checked`; unknown keys pass. False when one failed. */
+function checkMembers(members: Members, value: PythonDict, state: State, checked?: Map<string, unknown>): boolean {
+  return atOnce(memberPieces(members, value, state, checked));
+}
+
+function* memberPieces(
+  members: Members,
+  value: PythonDict,
+  state: State,
+  checked?: Map<string, unknown>,
+): Pieces<boolean> {
+  let fields = 0;
+  let fits = true;
+  for (const name in members) {
+    const member = members[name] as Member;
+    const key = member.alias ?? name;
+    const item = get(value, key);
+    const before = state.count;
+    if (item === undefined) {
+      if (member.optional) continue;
+      state.fail("missing", "Field required", value);
+    } else {
+      fields++;
+      const { type } = member;
+      const fitting = type.pieces === undefined ? type.check(item, state) : yield* type.pieces(item, state);
+      if (fitting !== FAIL) {
+        checked?.set(name, fitting);
+        continue;
+      }
+    }
+    if (state.errors === null) return false;
+    state.prefix(before, key);
+    fits = false;
+  }
+  state.fields = Math.max(state.fields, 0) + fields;
+  return fits;
+}
+
+function schemaOf(title: string, members: Members): Schema {
+  const entries = Object.entries(members).map(([name, member]) => ({ key: member.alias ?? name, ...member }));
+  const needed = entries.filter(({ optional }) => !optional).map(({ key }) => key);
+  return {
+    type: "object",
+    title,
+    properties: Object.fromEntries(entries.map(({ key, type }) => [key, type.schema])),
+    ...(needed.length > 0 ? { required: needed } : {}),
+  };
+}
+
+/** A `TypedDict`. The value is handed on as it came. */
+export function typedDict(name: string, members: Members): Type<PythonDict> {
+  return {
+    name,
+    schema: schemaOf(name, members),
+    check(value, state) {
+      return atOnce(this.pieces!(value, state));
+    },
+    *pieces(value, state) {
+      if (!isDict(value)) return state.fail("dict_type", "Input should be a valid dictionary", value);
+      return (yield* memberPieces(members, value, state)) ? value : FAIL;
+    },
+  };
+}
+
+/** A `BaseModel`. */
+export function model(name: string, members: Members): Type<PythonDict> {
+  return {
+    name,
+    schema: schemaOf(name, members),
+    check(value, state) {
+      if (!isDict(value)) {
+        const message = "Input should be a valid dictionary or object to extract fields from";
+        return state.fail("model_attributes_type", message, value);
+      }
+      return checkMembers(members, value, state) ? value : FAIL;
+    },
+  };
+}
+
+/** A `BaseModel` whose members are wanted coerced: those that were given. */
+export function record(name: string, members: Members): Type<ReadonlyMap<string, unknown>> {
+  const raw = model(name, {});
+  return {
+    name,
+    schema: schemaOf(name, members),
+    check(value, state) {
+      return atOnce(this.pieces!(value, state));
+    },
+    *pieces(value, state) {
+      if (!isDict(value)) return raw.check(value, state) as typeof FAIL;
+      const checked = new Map<string, unknown>();
+      return (yield* memberPieces(members, value, state, checked)) ? checked : FAIL;
+    },
+  };
+}
+
+/** A pydantic dataclass: the members given, coerced; `after` is its `__post_init__` and may throw a refusal. */
+export function dataclass(
+  name: string,
+  members: Members,
+  after: (checked: ReadonlyMap<string, unknown>) => void,
+): Type<ReadonlyMap<string, unknown>> {
+  return {
+    name,
+    schema: schemaOf(name, members),
+    check(value, state) {
+      if (!isDict(value)) {
+        const message = `Input should be a dictionary or an instance of ${name}`;
+        return state.fail("dataclass_type", message, value, { class_name: name });
+      }
+      const checked = new Map<string, unknown>();
+      if (!checkMembers(members, value, state, checked)) return FAIL;
+      after(checked);
+      return checked;
+    },
+  };
+}
+
+export interface Branch<V> {
+  readonly type: Type<V>;
+  /** Stands in the location of the branch's errors; pydantic's own labels (`str`, `list[...]`) are left out. */
+  readonly label?: string;
+}
+
+/**
+ * The branch of a smart-mode union that pydantic takes, with its value; -1 when none fits. More fields set win, then
+ * values that needed no coercion, then the order.
+ */
+export function pick<V>(branches: readonly Branch<V>[], value: PythonValue, state: State): Picked<V> {
+  return atOnce(pickPieces(branches, value, state));
+}
+
+export interface Picked<V> {
+  readonly index: number;
+  readonly value: Checked<V>;
+}
+
+/** The same in pieces. */
+export function* pickPieces<V>(branches: readonly Branch<V>[], value: PythonValue, state: State): Pieces<Picked<V>> {
+  const outerFields = state.fields;
+  const outerExact = state.exact;
+  let best: Picked<V> = { index: -1, value: FAIL };
+  let bestFields = -1;
+  let bestExact = false;
+  const begin = state.count;
+  for (let index = 0; index < branches.length; index++) {
+    const { type, label } = branches[index] as Branch<V>;
+    state.fields = -1;
+    state.exact = true;
+    const before = state.count;
+    const checked = type.pieces === undefined ? type.check(value, state) : yield* type.pieces(value, state);
+    if (checked === FAIL) {
+      if (label !== undefined) state.prefix(before, label);
+      continue;
+    }
+    const better =
+      bestFields >= 0 && state.fields >= 0 && bestFields !== state.fields
+        ? bestFields < state.fields
+        : !bestExact && state.exact;
+    if (best.index < 0 || better) {
+      best = { index, value: checked };
+      bestFields = state.fields;
+      bestExact = state.exact;
+    }
+    if (bestExact && bestFields < 0) break;
+  }
+  state.fields = outerFields;
+  state.exact = outerExact;
+  if (best.index < 0) return best;
+  if (state.errors !== null) state.errors.length = begin;
+  if (bestFields >= 0) state.fields = Math.max(outerFields, 0) + bestFields;
+  state.exact &&= bestExact;
+  return best;
+}
+
+/** `A | B | …`. */
+export function union<V>(...branches: (Branch<V> | Type<V>)[]): Type<V> {
+  const all = branches.map((branch) => ("type" in branch ? branch : { type: branch }));
+  return {
+    name: all.map((branch) => branch.type.name).join(" or "),
+    schema: { anyOf: all.flatMap((branch) => alternatives(branch.type.schema)) },
+    check: (value, state) => pick(all, value, state).value,
+    *pieces(value, state) {
+      return (yield* pickPieces(all, value, state)).value;
+    },
+  };
+}

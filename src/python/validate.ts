@@ -1,0 +1,165 @@
+/** How does a body become values? Walks a field table; failures print as vLLM prints pydantic's list of errors. */
+
+import { errorAnswer } from "./errors.ts";
+import { atOnce, type Pieces } from "./pieces.ts";
+import { repr, str } from "./repr.ts";
+import type { ErrorAnswer } from "./request.ts";
+import { FAIL, type LineError, State, type Type } from "./types.ts";
+import { codePoints, get, isDict, isList, type PlainDict, type PythonValue, sizeOf, typeName } from "./value.ts";
+
+export interface Field<V> {
+  readonly type: Type<V>;
+  /** Value when the body does not name the field; a required field has none. */
+  readonly default?: V;
+}
+/** A field table: one per kind of request. */
+export type Fields = Readonly<Record<string, Field<unknown>>>;
+export type Values<F> = { readonly [K in keyof F]: F[K] extends Field<infer V> ? V : never };
+
+/** A field with a default. */
+export const field = <V>(type: Type<V>, value: V): Field<V> => ({ type, default: value });
+
+/** A field table made ready: the defaults are the prototype of every set of values, so absent fields cost nothing. */
+export interface Validator<F extends Fields> {
+  /** Values, or FAIL: then the exact path tells why. Throws `Refused` where Python raises. */
+  fast(body: PythonValue): Values<F> | typeof FAIL;
+  /** Values, or the 400 with all errors. The body comes from the exact parser. Throws `Refused` where Python raises. */
+  exact(body: PythonValue): Values<F> | { readonly error: ErrorAnswer };
+  /** Either in pieces. */
+  pieces(body: PythonValue, exact: boolean): Pieces<Values<F> | typeof FAIL | { readonly error: ErrorAnswer }>;
+}
+
+export function validator<F extends Fields>(fields: F): Validator<F> {
+  const names = Object.keys(fields);
+  const byName = new Map(Object.entries(fields));
+  const defaults: Record<string, unknown> = {};
+  for (const name of names) defaults[name] = fields[name]?.default;
+  const needed = names.filter((name) => !("default" in (fields[name] as object)));
+  const isWhole = (body: PythonValue): body is PlainDict =>
+    isDict(body) && !(body instanceof Map) && needed.every((name) => body[name] !== undefined);
+  function fast(body: PythonValue): Values<F> | typeof FAIL {
+    if (!isWhole(body)) return FAIL;
+    const state = new State(false);
+    const values: Record<string, unknown> = Object.create(defaults);
+    for (const name in body) {
+      const checked = byName.get(name)?.type.check(body[name]!, state);
+      if (checked === FAIL) return FAIL;
+      if (checked !== undefined) values[name] = checked;
+    }
+    return values as Values<F>;
+  }
+  function* fastPieces(body: PythonValue): Pieces<Values<F> | typeof FAIL> {
+    if (!isWhole(body)) return FAIL;
+    const state = new State(false);
+    const values: Record<string, unknown> = Object.create(defaults);
+    for (const name in body) {
+      const type = byName.get(name)?.type;
+      const checked = type?.pieces ? yield* type.pieces(body[name]!, state) : type?.check(body[name]!, state);
+      if (checked === FAIL) return FAIL;
+      if (checked !== undefined) values[name] = checked;
+    }
+    return values as Values<F>;
+  }
+  function* exactPieces(body: PythonValue): Pieces<Values<F> | { readonly error: ErrorAnswer }> {
+    const state = new State(true);
+    const values: Record<string, unknown> = Object.create(defaults);
+    if (!isDict(body)) {
+      const message = "Input should be a valid dictionary or object to extract fields from";
+      state.fail("model_attributes_type", message, body);
+    } else
+      for (const name of names) {
+        const field = fields[name] as Fields[string];
+        const value = get(body, name);
+        const before = state.count;
+        if (value !== undefined)
+          values[name] =
+            field.type.pieces === undefined ? field.type.check(value, state) : yield* field.type.pieces(value, state);
+        else if (!("default" in field)) state.fail("missing", "Field required", body);
+        state.prefix(before, name);
+      }
+    if (state.count === 0) return values as Values<F>;
+    state.prefix(0, "body");
+    return { error: validationErrors(state.errors as LineError[]) };
+  }
+  return {
+    fast,
+    exact: (body) => atOnce(exactPieces(body)),
+    pieces: (body, exact) => (exact ? exactPieces(body) : fastPieces(body)),
+  };
+}
+
+/** vLLM reports so many entries, so many characters of an input, so many of an entry (`handlers/validation.py`). */
+const MAX_REPORTED = 10;
+const MAX_INPUT_CHARACTERS = 200;
+const MAX_ENTRY_CHARACTERS = 1000;
+
+/** The 400 that lists pydantic's errors; `param` is the place of the first one. */
+export function validationErrors(errors: readonly LineError[]): ErrorAnswer {
+  const label = errors.length === 1 ? "error" : "errors";
+  const lines = errors.slice(0, MAX_REPORTED).map((error) => `  ${entry(error)}`);
+  if (errors.length > MAX_REPORTED) lines.push(`  ...and ${errors.length - MAX_REPORTED} more ${label}`);
+  const message = `${errors.length} validation ${label}:\n${lines.join("\n")}`;
+  return errorAnswer(message, "Bad Request", place((errors[0] as LineError).loc), 400);
+}
+
+function entry(error: LineError): string {
+  const shown = new Map<string, PythonValue>([
+    ["type", error.type],
+    ["loc", place(error.loc)],
+    ["msg", error.message],
+    ["input", summary(error.input)],
+  ]);
+  if (error.context !== undefined) shown.set("ctx", new Map(Object.entries(error.context)));
+  if (error.raised === undefined) return cut(repr(shown), MAX_ENTRY_CHARACTERS);
+  return cut(`${repr(shown).slice(0, -1)}, 'ctx': {'error': ValueError(${repr(error.raised)})}}`, MAX_ENTRY_CHARACTERS);
+}
+
+function summary(value: PythonValue): string {
+  if (isList(value)) return `<list of ${value.length} items>`;
+  if (isDict(value)) return `<dict of ${sizeOf(value)} items>`;
+  return cut(str(value), MAX_INPUT_CHARACTERS);
+}
+
+function cut(text: string, limit: number): string {
+  if (text.length <= limit || codePoints(text) <= limit) return text;
+  return `${[...text.slice(0, 2 * limit)].slice(0, limit).join("")}...[truncated]`;
+}
+
+/** Names that vLLM takes for pydantic's own and drops from a location, even when the client chose them as a key. */
+const INTERNAL = new Set(
+  (
+    "function-wrap function-after function-before function-plain json-or-python lax-or-strict chain default nullable " +
+    "tagged-union union call arguments is-instance is-subclass callable str int float bool bytes bytearray list tuple dict " +
+    "set frozenset complex none nonetype"
+  ).split(" "),
+);
+
+function place(loc: readonly (string | number)[]): string {
+  return loc
+    .filter((part) => typeof part === "number" || !(/[[\]{}()]/.test(part) || INTERNAL.has(part.toLowerCase())))
+    .join(".");
+}
+
+const DOCUMENTATION = "https://errors.pydantic.dev/2.14/v/";
+const MAX_QUOTED_BYTES = 50;
+
+/** `str(ValidationError)` of one item of a lazily checked list: what a content part that fits nothing gives. */
+export function iteratorErrors(errors: readonly LineError[], index: number): string {
+  const lines = errors.map((error) => {
+    const input = quoted(repr(error.input));
+    const detail = `[type=${error.type}, input_value=${input}, input_type=${typeName(error.input)}]`;
+    return `${[index, ...error.loc].join(".")}\n  ${error.message} ${detail}\n    For further information visit ${DOCUMENTATION}${error.type}`;
+  });
+  return `${errors.length} validation error${errors.length === 1 ? "" : "s"} for ValidatorIterator\n${lines.join("\n")}`;
+}
+
+/** pydantic's `write_truncated_to_limited_bytes`: the ends of a text of more than 50 bytes. */
+function quoted(text: string): string {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= MAX_QUOTED_BYTES) return text;
+  let head = MAX_QUOTED_BYTES / 2;
+  let tail = bytes.length - (MAX_QUOTED_BYTES / 2 - 1);
+  while (((bytes[head] as number) & 0xc0) === 0x80) head--;
+  while (tail < bytes.length && ((bytes[tail] as number) & 0xc0) === 0x80) tail++;
+  return `${bytes.toString("utf8", 0, head)}...${bytes.toString("utf8", tail)}`;
+}

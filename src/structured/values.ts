@@ -1,0 +1,395 @@
+/**
+ * Which value fits a schema? Drawn from a seed: each optional property, each branch of a union and each length of an array
+ * comes up; what is deep or large gets its least. Small and complete rather than lifelike.
+ */
+import type { ToolHabits } from "../config/tool-habits.ts";
+import type { Draws } from "./draws.ts";
+import { fits, patternsOf } from "./fits.ts";
+import { FORMATS } from "./formats.ts";
+import { fromPlain, type Json, listedValue, sameJson } from "./json-text.ts";
+import { drawInteger, drawNumber } from "./numbers.ts";
+import { Pattern, TEXT_MOST } from "./pattern.ts";
+import {
+  asSchema,
+  both,
+  isKeywords,
+  type Keywords,
+  number,
+  pointed,
+  properties,
+  type Schema,
+  schemas,
+  TYPES,
+  type TypeName,
+  typesOf,
+  Unsatisfiable,
+} from "./schema.ts";
+import { Weights } from "./weights.ts";
+import { propertyName, words } from "./words.ts";
+import { spend } from "./work.ts";
+
+/** Values inside values; beyond, each gets its least. */
+const DEPTH_MOST = 8;
+/** Values of one answer; beyond, each gets its least. */
+const VALUES_MOST = 400;
+/** Values that are drawn in all before a schema is given up. */
+const TRIES_MOST = 20_000;
+const RETRIES = 40;
+const PLAIN_TYPES: readonly TypeName[] = ["string", "integer", "boolean"];
+
+/** What a settled schema is still to be checked for. */
+type Check = (value: Json) => boolean;
+interface Settled {
+  readonly schema: Keywords;
+  readonly checks: readonly Check[];
+}
+
+export class Values {
+  readonly #root: Schema;
+  readonly #weights: Weights;
+  readonly #habits: ToolHabits;
+  readonly #patterns = new Map<string, Pattern>();
+  #values = 0;
+  #tries = 0;
+
+  /** `habits`: where the schema leaves it open. */
+  constructor(root: Schema, habits: ToolHabits = {}) {
+    this.#habits = habits;
+    this.#root = root;
+    this.#weights = new Weights(root);
+  }
+
+  /** No value is ever complete. */
+  get endless(): boolean {
+    return this.#weights.least(this.#root) === Number.POSITIVE_INFINITY;
+  }
+
+  /** Throws `Unsatisfiable`, and `BrokenPattern`. */
+  draw(draws: Draws): Json {
+    this.#values = 0;
+    this.#tries = 0;
+    return this.#value(this.#root, draws, 0);
+  }
+
+  /** A text that goes on where `endless` holds, so long. */
+  drawEndless(draws: Draws, write: (value: Json) => string, length: number): string {
+    let text = "";
+    let at = this.#root;
+    while (text.length < length) {
+      const before = text.length;
+      const { schema } = this.#settle(at, draws, DEPTH_MOST);
+      const endless = (one: Schema) => this.#weights.least(one) === Number.POSITIVE_INFINITY;
+      const own = properties(schema.properties);
+      const inner = [schema.required ?? []].flat().find((key) => endless(own.get(key as string) ?? true)) as string;
+      if (inner !== undefined) {
+        const others = ([schema.required ?? []].flat() as string[]).filter(
+          (key) => key !== inner && !endless(own.get(key) ?? true),
+        );
+        const said = others.map(
+          (key) => `${JSON.stringify(key)}: ${write(this.#value(own.get(key) ?? true, draws, DEPTH_MOST))}, `,
+        );
+        text += `{${said.join("")}${JSON.stringify(inner)}: `;
+        at = own.get(inner)!;
+      } else {
+        text += "[";
+        at = itemSchema(schema, 0);
+      }
+      if (text.length === before || !endless(at)) break;
+    }
+    return text;
+  }
+
+  #value(schema: Schema, draws: Draws, depth: number): Json {
+    if (schema === false) throw new Unsatisfiable("a schema that takes nothing");
+    this.#values++;
+    let problem: Unsatisfiable | null = null;
+    for (let attempt = 0; attempt < RETRIES; attempt++) {
+      if (++this.#tries > TRIES_MOST) throw new Unsatisfiable("no value was found that fits the schema");
+      const before = this.#values;
+      try {
+        const settled = this.#settle(schema, draws, depth);
+        const value = this.#plain(settled.schema, draws, depth);
+        if (settled.checks.every((check) => check(value))) return value;
+        problem = new Unsatisfiable("no value was found that fits the schema");
+      } catch (error) {
+        if (!(error instanceof Unsatisfiable)) throw error;
+        problem = error;
+      }
+      this.#values = before;
+    }
+    throw problem!;
+  }
+
+  /** One branch of each union, all that is to hold in one. */
+  #settle(schema: Schema, draws: Draws, depth: number): Settled {
+    const checks: Check[] = [];
+    let out: Keywords = {};
+    const holds = (value: Json, one: Schema) => fits(value, one, this.#root);
+    const take = (one: Schema, references: number): void => {
+      if (one === false) throw new Unsatisfiable("a schema that takes nothing");
+      if (one === true) return;
+      spend(8); // they are joined
+      if (references > 64) return; // a reference to itself says nothing
+      if (typeof one.$ref === "string") take(pointed(this.#root, one.$ref) ?? true, references + 1);
+      out = both(out, one);
+      for (const all of schemas(one.allOf)) take(all, references + 1);
+      const any = schemas(one.anyOf ?? []);
+      if (any.length > 0) takeOne(any, references);
+      const exactly = schemas(one.oneOf ?? []);
+      if (exactly.length > 0) {
+        takeOne(exactly, references);
+        if (exactly.length > 1) checks.push((value) => exactly.filter((branch) => holds(value, branch)).length === 1);
+      }
+      if (one.not !== undefined) checks.push((value) => !holds(value, asSchema(one.not)));
+      if (one.if === undefined) return;
+      const branch = draws.chance(0.5) ? one.then : one.else;
+      if (branch === one.then) take(asSchema(one.if), references + 1);
+      else checks.push((value) => !holds(value, asSchema(one.if)));
+      take(asSchema(branch), references + 1);
+    };
+    const takeOne = (branches: readonly Schema[], references: number): void => {
+      const rests = this.#isLate(depth) ? this.#weights.leastOf(branches) : branches;
+      const weights = rests.map((one) => (one === false ? 0 : this.#weights.choices(one)));
+      take(rests[draws.weighted(weights)]!, references + 1);
+    };
+    take(schema, 0);
+    const listed = out.enum !== undefined && Object.keys(out).length > 1;
+    if (listed) {
+      const { enum: values, ...others } = out;
+      const left = (values as unknown[]).filter((one) => holds(fromPlain(one), others));
+      if (left.length === 0) throw new Unsatisfiable("an enumeration without a fitting value");
+      out = { enum: left };
+    }
+    return { schema: out, checks };
+  }
+
+  #isLate(depth: number): boolean {
+    return depth >= DEPTH_MOST || this.#values > VALUES_MOST;
+  }
+
+  #plain(schema: Keywords, draws: Draws, depth: number): Json {
+    if (schema.const !== undefined) return listedValue(schema.const);
+    if (Array.isArray(schema.enum)) {
+      if (schema.enum.length === 0) throw new Unsatisfiable("anyOf is empty");
+      return listedValue(draws.pick(schema.enum));
+    }
+    switch (this.#typeOf(schema, draws, depth)) {
+      case "string":
+        return this.#text(schema, draws);
+      case "integer":
+        return drawInteger(draws, schema, this.#habits.integers);
+      case "number":
+        return drawNumber(draws, schema, this.#habits.numbers);
+      case "boolean":
+        return draws.chance(0.5);
+      case "array":
+        return this.#array(schema, draws, depth);
+      case "object":
+        return this.#object(schema, draws, depth);
+      default:
+        return null;
+    }
+  }
+
+  #typeOf(schema: Keywords, draws: Draws, depth: number): TypeName {
+    const given = typesOf(schema);
+    const implied = given.length > 0 ? given : impliedTypes(schema);
+    const types = implied.length > 0 ? implied : PLAIN_TYPES;
+    const simple = this.#isLate(depth) ? types.filter((type) => type !== "object" && type !== "array") : types;
+    return draws.pick(simple.length > 0 ? simple : types);
+  }
+
+  #text(schema: Keywords, draws: Draws): string {
+    const from = Math.max(0, number(schema.minLength, 0));
+    const to = number(schema.maxLength, Number.POSITIVE_INFINITY);
+    if (from > to) throw new Unsatisfiable(`minLength (${from}) is greater than maxLength (${to})`);
+    if (from > TEXT_MOST) throw new Unsatisfiable(`texts of ${from} characters; at most ${TEXT_MOST} are drawn`);
+    spend(from / 4);
+    const [pattern, ...others] = patternsOf(schema);
+    if (pattern !== undefined) {
+      let text = this.#pattern(pattern).draw(draws, from, to);
+      // What stands behind a pattern without an end is free.
+      if (text.length < from && !/\$\)*$/.test(pattern)) text += words(draws, from - text.length, from - text.length);
+      if (others.length > 0 && !fits(text, { pattern: { both: others } }, true))
+        throw new Unsatisfiable("patterns that exclude each other");
+      if (text.length < from || text.length > to) throw new Unsatisfiable("a pattern that no such length fits");
+      return text;
+    }
+    const format = typeof schema.format === "string" ? FORMATS[schema.format] : undefined;
+    if (format === undefined) return words(draws, from, to);
+    const text = format(draws);
+    if (text.length < from || text.length > to) throw new Unsatisfiable("a format that no such length fits");
+    return text;
+  }
+
+  #pattern(source: string): Pattern {
+    let pattern = this.#patterns.get(source);
+    if (pattern === undefined) {
+      pattern = new Pattern(source);
+      this.#patterns.set(source, pattern);
+    }
+    return pattern;
+  }
+
+  #array(schema: Keywords, draws: Draws, depth: number): Json {
+    const first = schemas(schema.prefixItems ?? (Array.isArray(schema.items) ? schema.items : []));
+    const least = Math.max(
+      0,
+      number(schema.minItems, 0),
+      schema.contains === undefined ? 0 : number(schema.minContains, 1),
+    );
+    const open = itemSchema(schema, first.length) !== false;
+    const most = Math.min(
+      number(schema.maxItems, Number.POSITIVE_INFINITY),
+      open ? Number.POSITIVE_INFINITY : first.length,
+    );
+    if (least > most) throw new Unsatisfiable(`minItems (${least}) is greater than maxItems (${most})`);
+    if (least > TEXT_MOST) throw new Unsatisfiable(`arrays of ${least} items; at most ${TEXT_MOST} are drawn`);
+    const [from, to] = this.#habits.items ?? [least, Math.max(3, least + 3, first.length)];
+    const shortest = Math.min(most, Math.max(least, from));
+    const widest = Math.min(most, Math.max(shortest, to));
+    const length = this.#isLate(depth) ? least : shortest + draws.below(widest - shortest + 1);
+    const items: Json[] = [];
+    for (let i = 0; i < length; i++) {
+      const item = this.#item(schema, first[i] ?? itemSchema(schema, i), items, draws, depth);
+      if (item === undefined) break;
+      items.push(item);
+    }
+    if (items.length < least) throw new Unsatisfiable("not as many different items");
+    return items;
+  }
+
+  /** Undefined: `uniqueItems`, and no other was found. */
+  #item(schema: Keywords, item: Schema, before: readonly Json[], draws: Draws, depth: number): Json | undefined {
+    const contained = schema.contains !== undefined && before.length < number(schema.minContains, 1);
+    const wanted = contained ? { allOf: [item, asSchema(schema.contains)] } : item;
+    for (let attempt = 0; attempt < RETRIES; attempt++) {
+      const value = this.#value(wanted, draws, depth + 1);
+      if (schema.uniqueItems === true) spend(before.length);
+      if (schema.uniqueItems !== true || !before.some((one) => sameJson(one, value))) return value;
+    }
+    return undefined;
+  }
+
+  #object(schema: Keywords, draws: Draws, depth: number): Json {
+    const own = properties(schema.properties);
+    const required = new Set([schema.required ?? []].flat() as string[]);
+    const most = number(schema.maxProperties, Number.POSITIVE_INFINITY);
+    const least = number(schema.minProperties, 0);
+    const late = this.#isLate(depth);
+    const chosen: string[] = [];
+    const optional = [...own.keys()].filter((key) => !required.has(key) && own.get(key) !== false);
+    const room = most - required.size;
+    const share = depth === 0 ? this.#habits.optional : this.#habits.inner;
+    const wanted = new Set(
+      optional.filter((key) => !late && draws.chance(share ?? presence(this.#weights.choices(own.get(key)!)))),
+    );
+    for (const key of optional) if (required.size + wanted.size < least) wanted.add(key);
+    for (const left = [...wanted]; wanted.size > Math.max(0, room); ) {
+      const at = draws.below(left.length);
+      wanted.delete(left.splice(at, 1)[0]!);
+    }
+    this.#dependents(schema, required, wanted);
+    for (const key of own.keys()) if (required.has(key) || wanted.has(key)) chosen.push(key);
+    for (const key of required) if (!own.has(key)) chosen.push(key);
+    const object = new Map<string, Json>();
+    for (const key of chosen) {
+      const one = this.#property(schema, own, key);
+      if (one === false && !required.has(key)) continue;
+      object.set(key, this.#value(one, draws, depth + 1));
+    }
+    this.#others(schema, object, Math.min(least, most), draws, depth);
+    return object;
+  }
+
+  #dependents({ dependentRequired, dependencies }: Keywords, required: Set<string>, wanted: Set<string>): void {
+    const all = {
+      ...(isKeywords(dependencies) ? dependencies : {}),
+      ...(isKeywords(dependentRequired) ? dependentRequired : {}),
+    };
+    for (let round = 0; round < 8; round++)
+      for (const [key, needed] of Object.entries(all))
+        if (Array.isArray(needed) && (required.has(key) || wanted.has(key)))
+          for (const one of needed) required.add(one as string);
+  }
+
+  #property(schema: Keywords, own: ReadonlyMap<string, Schema>, key: string): Schema {
+    const named = own.get(key);
+    spend();
+    const matching = [...properties(schema.patternProperties)].filter(([pattern]) => fits(key, { pattern }, true));
+    const all = [...(named === undefined ? [] : [named]), ...matching.map(([, one]) => one)];
+    if (all.length === 1) return all[0]!;
+    if (all.length > 1) return { allOf: all };
+    // vLLM's libraries write required properties that nothing is said of, even where no others are let in.
+    return schema.additionalProperties === false ? true : asSchema(schema.additionalProperties);
+  }
+
+  /** Properties that have no name in the schema: as many as are needed, now and then one where their kind is described. */
+  #others(schema: Keywords, object: Map<string, Json>, least: number, draws: Draws, depth: number): void {
+    const patterns = [...properties(schema.patternProperties)];
+    const own = properties(schema.properties);
+    const described = isKeywords(schema.additionalProperties) || patterns.length > 0;
+    const most = number(schema.maxProperties, Number.POSITIVE_INFINITY);
+    const more = described && !this.#isLate(depth) ? draws.below(3) : 0;
+    const wanted = Math.min(most, Math.max(least, object.size + more));
+    for (let attempt = 0; object.size < wanted && attempt < 4 * wanted + RETRIES; attempt++) {
+      spend();
+      const open = schema.additionalProperties !== false;
+      const [pattern, one] =
+        patterns.length > 0 && (!open || draws.chance(0.5))
+          ? draws.pick(patterns)
+          : [null, asSchema(schema.additionalProperties)];
+      if (pattern === null && !open) break;
+      const key = this.#key(schema, pattern, draws);
+      if (object.has(key) || own.has(key)) continue;
+      object.set(key, this.#value(pattern === null ? this.#property(schema, new Map(), key) : one, draws, depth + 1));
+    }
+    if (object.size < least) throw new Unsatisfiable("not as many properties");
+  }
+
+  #key({ propertyNames }: Keywords, pattern: string | null, draws: Draws): string {
+    // What stands behind the pattern is free where it has no end of its own.
+    if (pattern !== null)
+      return this.#pattern(pattern).draw(draws) + (/\$\)*$/.test(pattern) ? "" : propertyName(draws));
+    if (propertyNames !== undefined) {
+      const name = this.#value({ allOf: [{ type: "string" }, asSchema(propertyNames)] }, draws, DEPTH_MOST);
+      return String(name);
+    }
+    return propertyName(draws);
+  }
+}
+
+function itemSchema({ items, additionalItems, prefixItems }: Keywords, at: number): Schema {
+  if (Array.isArray(items)) return asSchema(items[at] ?? additionalItems);
+  return asSchema(Array.isArray(prefixItems) ? (prefixItems[at] ?? items) : items);
+}
+
+/** What has much inside is left out less often: all of it is to come up. */
+function presence(choices: number): number {
+  return choices <= 1 ? 0.5 : choices <= 6 ? 0.75 : 0.9;
+}
+
+const IMPLIED: readonly (readonly [TypeName, readonly string[]])[] = [
+  [
+    "object",
+    [
+      "properties",
+      "required",
+      "additionalProperties",
+      "patternProperties",
+      "minProperties",
+      "maxProperties",
+      "propertyNames",
+      "dependentRequired",
+    ],
+  ],
+  ["array", ["items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"]],
+  ["string", ["pattern", "format", "minLength", "maxLength"]],
+  ["number", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]],
+];
+
+/** Keywords without a type speak of one. */
+function impliedTypes(schema: Keywords): readonly TypeName[] {
+  const found = IMPLIED.filter(([, keys]) => keys.some((key) => schema[key] !== undefined)).map(([type]) => type);
+  return found.length > 0 ? found : TYPES.filter((type) => PLAIN_TYPES.includes(type));
+}
