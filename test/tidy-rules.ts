@@ -1,5 +1,7 @@
 /** The house rules that a program can hold. Each takes one file and says what is wrong in it; `tidy.test.ts` applies them. */
 
+import { readFileSync } from "node:fs";
+
 export interface SourceFile {
   /** From the repository's root. */
   readonly path: string;
@@ -13,49 +15,22 @@ export interface Rule {
   readonly wrong: (file: SourceFile) => string | undefined;
 }
 
-/** Imports go down only: from a higher room to a lower one, never between rooms of one height. */
-const HEIGHT: Readonly<Record<string, number>> = {
-  main: 7,
-  library: 7,
-  cli: 6,
-  roles: 5,
-  app: 4,
-  replay: 4,
-  load: 4,
-  check: 4,
-  fit: 4,
-  workers: 4,
-  protocol: 3,
-  metrics: 3,
-  dashboard: 3,
-  faults: 3,
-  truth: 3,
-  accounting: 3,
-  "http-accounts": 3,
-  "step-log": 3,
-  "live-settings": 3,
-  "spare-time": 3,
-  marks: 3,
-  engine: 2,
-  content: 1,
-  core: 1,
-  assembly: 0,
-};
+/** The order of rooms in ARCHITECTURE.md, from the highest line to the lowest; the last line is everybody's. */
+export function roomsIn(architecture: string): string[][] {
+  const block = /```rooms\n([\s\S]*?)```/.exec(architecture)?.[1] ?? "";
+  return block
+    .trim()
+    .split("\n")
+    .map((line) => line.split(" "));
+}
+
+const ORDER = roomsIn(readFileSync(new URL("../ARCHITECTURE.md", import.meta.url), "utf8"));
 /** Anyone may use these; they use only each other. */
-const SHARED = [
-  "config",
-  "random",
-  "clock",
-  "clock-worker",
-  "alarm",
-  "due-time",
-  "traces",
-  "report",
-  "globals",
-  "package.json",
-];
-/** The rooms that own time and chance. */
-const TIME_AND_CHANCE = ["clock", "clock-worker", "random"];
+const SHARED = [...ORDER.at(-1)!, "globals", "package.json"];
+/** Lines from the bottom. Imports go from a higher room to a lower one, never between rooms of one line. */
+const HEIGHT = new Map(ORDER.toReversed().flatMap((rooms, height) => rooms.map((room) => [room, height] as const)));
+/** The files that own time and chance. */
+const TIME_AND_CHANCE = ["clock", "clock-worker", "random"].map((name) => `src/host/${name}.ts`);
 /** The room of the one file that calls the core's schedule. */
 const SCHEDULES = "engine";
 /** Who may know WebAssembly, and who the files that both compilers read. */
@@ -68,9 +43,11 @@ const CORE_LIMITS = { file: "src/config/core-limits.ts", reads: "assembly/layout
 /** Commands that must work against any server: nothing of ours but what is shared. */
 const ALONE = ["load", "check"];
 
+/** A folder of `src`, or of `src/dialects`; of a file right in `src` its name. */
 export function roomOf(path: string): string {
-  const [top = "", second = ""] = path.split("/");
-  return top === "src" ? second.replace(/(\.d)?\.ts$/, "") : top;
+  const [top = "", second = "", third = ""] = path.split("/");
+  if (top !== "src") return top;
+  return second === "dialects" ? `${second}/${third}` : second.replace(/(\.d)?\.ts$/, "");
 }
 
 /** The imports of a file that point into the repository, from its root. */
@@ -119,21 +96,14 @@ export function circlesOf(files: readonly SourceFile[]): string[][] {
 
 function wrongImport(from: string, to: string): string | undefined {
   const [mine, theirs] = [roomOf(from), roomOf(to)];
-  if (mine === theirs) return dialectsMeet(from, to) ? `${to}: a dialect imports another` : undefined;
-  if (to.startsWith("build/") || SHARED.includes(theirs)) return undefined;
+  if (mine === theirs || to.startsWith("build/") || SHARED.includes(theirs)) return undefined;
   if (from === CORE_LIMITS.file && to === CORE_LIMITS.reads) return undefined;
   if (SHARED.includes(mine)) return `${to}: what all rooms share imports none of them`;
-  if (!(theirs in HEIGHT)) return `${to}: no room of that name`;
+  if (!HEIGHT.has(theirs)) return `${to}: no room of that name`;
   if (ALONE.includes(mine)) return `${to}: ${mine}/ works against any server and uses nothing of ours`;
-  if (HEIGHT[mine]! <= HEIGHT[theirs]!) return `${to}: imports go down only`;
+  if ((HEIGHT.get(mine) ?? -1) <= HEIGHT.get(theirs)!) return `${to}: imports go down only`;
   const users = ONLY_FOR[theirs];
   return users && !users.includes(mine) ? `${to}: only for ${users.join(", ")}` : undefined;
-}
-
-/** What stands in protocol/openai and protocol/http1 is for all dialects beside OpenAI's own. */
-function dialectsMeet(from: string, to: string): boolean {
-  const dialect = (path: string) => /^src\/protocol\/(responses|anthropic)\//.exec(path)?.[1];
-  return dialect(to) !== undefined && dialect(from) !== dialect(to);
 }
 
 /** Without comments; a `//` inside a string stays, since no blank stands before it. */
@@ -175,7 +145,7 @@ export const rules: readonly Rule[] = [
   },
   {
     name: "no clock and no chance outside clock.ts and random.ts",
-    applies: (path) => path.startsWith("src/") && !TIME_AND_CHANCE.includes(roomOf(path)),
+    applies: (path) => path.startsWith("src/") && !TIME_AND_CHANCE.includes(path),
     wrong: ({ text }) =>
       search(
         /\bDate\.now\b|\bnew Date\(\)|\bperformance\.now\b|\bMath\.random\b|\b(setTimeout|setInterval|setImmediate)\b|\bBun\.(sleep|nanoseconds)\b|\brandomUUID\b|\brandomBytes\b|\bgetRandomValues\b|\bhrtime\b|\bAbortSignal\.timeout\b/,

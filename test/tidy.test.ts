@@ -1,7 +1,7 @@
 /** Does the repository keep its own rules, and would the rules notice if it did not? */
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
-import { circlesOf, readmeWrong, roomOf, rules, SET_UP, type SourceFile, schedules } from "./tidy-rules.ts";
+import { circlesOf, readmeWrong, roomOf, roomsIn, rules, SET_UP, type SourceFile, schedules } from "./tidy-rules.ts";
 
 const root = new URL("../", import.meta.url).pathname;
 const OUTSIDE = ["node_modules", "build", "dist", "coverage", ".git"];
@@ -80,30 +80,30 @@ test("the README has the two commands, and CI runs the second one", () => {
 
 /** What each rule must notice: path, text, and a piece of the complaint. */
 const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
-  ["imports go down only", "src/engine/loop.ts", 'import { sse } from "../protocol/sse.ts";'],
-  ["imports go down only", "src/metrics/route.ts", 'import type { X } from "../protocol/openai/fields.ts";'],
+  ["imports go down only", "src/engine/loop.ts", 'import { frontOf } from "../http/as-response.ts";'],
+  ["imports go down only", "src/metrics/route.ts", 'import type { X } from "../dialects/openai/fields.ts";'],
   ["imports go down only", "src/metrics/vllm.ts", 'import { CoreReader } from "../core/reader.ts";'],
   ["imports go down only", "src/content/plan.ts", 'import { Word } from "../../assembly/layout.ts";'],
-  ["imports go down only", "src/protocol/anthropic/routes.ts", 'import { x } from "../responses/fields.ts";'],
-  ["imports go down only", "src/load/client.ts", 'const { x } = await import("../protocol/sse.ts");'],
+  ["imports go down only", "src/dialects/anthropic/dialect.ts", 'import { x } from "../responses/fields.ts";'],
+  ["imports go down only", "src/load/client.ts", 'const { x } = await import("../http/sink.ts");'],
   ["imports go down only", "src/config/schema.ts", 'import { Engine } from "../engine/engine.ts";'],
-  ["imports go down only", "src/app.ts", 'export { run } from "./cli/serve.ts";'],
+  ["imports go down only", "src/app/parts.ts", 'export { run } from "../cli/serve/serve.ts";'],
   ["imports go down only", "src/check/laws.ts", 'import "../core/core.ts";'],
   ["imports go down only", "src/config/door.ts", 'import { SLOTS } from "../../assembly/layout.ts";'],
   ["imports go down only", "src/config/core-limits.ts", 'import { column } from "../../assembly/column.ts";'],
   ["engine/ and core/ run", "src/core/core.ts", 'const bytes = await Bun.file("core.wasm").bytes();'],
   ["engine/ and core/ run", "src/engine/engine.ts", 'import { readFileSync } from "node:fs";'],
   ["no clock and no chance", "src/engine/loop.ts", "const t = performance.now();"],
-  ["no clock and no chance", "src/protocol/sse.ts", "setTimeout(drain, 1); // later"],
+  ["no clock and no chance", "src/http/sink.ts", "setTimeout(drain, 1); // later"],
   ["no clock and no chance", "src/cli/serve/serve.ts", "const id = crypto.randomUUID();"],
-  ["the core's schedule", "src/app.ts", "core.schedule(now);"],
-  ["a file has at most 400 lines", "src/app.ts", "x\n".repeat(401)],
-  ["a file opens with", "src/app.ts", "export const x = 1;"],
+  ["the core's schedule", "src/app/parts.ts", "core.schedule(now);"],
+  ["a file has at most 400 lines", "src/app/parts.ts", "x\n".repeat(401)],
+  ["a file opens with", "src/app/parts.ts", "export const x = 1;"],
   ["names are kebab-case", "src/engine/theLoop.ts", ""],
   ["names are kebab-case", "test/unit/Big_file.test.ts", ""],
-  ["a TODO names its issue", "src/app.ts", "// TODO later"],
+  ["a TODO names its issue", "src/app/parts.ts", "// TODO later"],
   ["no path of somebody's machine", "README.md", "see /work/shared/x"],
-  ["no path of somebody's machine", "src/app.ts", 'open("/tmp/x")'],
+  ["no path of somebody's machine", "src/app/parts.ts", 'open("/tmp/x")'],
   ["no path of somebody's machine", "bench/results/stream.jsonl", '{"path":"/work/main/build/paced.template"}'],
   ["no host of a package registry", "bun.lock", '"https://registry.npmjs.org/yaml/-/yaml-2.9.1.tgz"'],
 ];
@@ -113,7 +113,7 @@ const good: readonly SourceFile[] = [
   { path: "src/engine/loop.ts", text: '/** Why? */\nimport type { C } from "../core/core.ts";\ncore.schedule(now);' },
   {
     path: "src/dialects/openai/routes.ts",
-    text: '// Why?\nimport { s } from "../sse.ts";\nimport { r } from "../../random.ts";',
+    text: '// Why?\nimport { s } from "../../http/sink.ts";\nimport { r } from "../../host/random.ts";',
   },
   {
     path: "src/core/reader.ts",
@@ -121,10 +121,10 @@ const good: readonly SourceFile[] = [
   },
   { path: "src/host/clock.ts", text: "/** Now? */\nexport const now = () => performance.now();" },
   {
-    path: "src/app.ts",
-    text: '/** Why? */\nimport { e } from "./engine/engine.ts"; // TODO #12: names\nconst url = "http://localhost//x";',
+    path: "src/app/parts.ts",
+    text: '/** Why? */\nimport { e } from "../engine/engine.ts"; // TODO #12: names\nconst url = "http://localhost//x";',
   },
-  { path: "src/cli/load/load.ts", text: '/** Why? */\nimport { c } from "../load/client.ts";' },
+  { path: "src/cli/load/load.ts", text: '/** Why? */\nimport { c } from "../../load/client.ts";' },
   { path: "bench/stream/anchor.c", text: "/* Why? */" },
 ];
 
@@ -156,9 +156,43 @@ test("the README's check can fail", () => {
 });
 
 test("rooms", () => {
-  expect(
-    ["src/app.ts", "src/host/clock.ts", "src/globals.d.ts", "src/protocol/openai/a.ts", "assembly/layout.ts"].map(
-      roomOf,
-    ),
-  ).toEqual(["app", "clock", "globals", "protocol", "assembly"]);
+  const paths = [
+    "src/main.ts",
+    "src/host/clock.ts",
+    "src/globals.d.ts",
+    "src/dialects/openai/a.ts",
+    "assembly/layout.ts",
+  ];
+  expect(paths.map(roomOf)).toEqual(["main", "host", "globals", "dialects/openai", "assembly"]);
+});
+
+const source = files.filter((path) => /^src\/.*\.ts$/.test(path));
+
+test("ARCHITECTURE.md has every room in its order once, and each says what it is for", () => {
+  const architecture = read("ARCHITECTURE.md");
+  const order = roomsIn(architecture).flat();
+  const rooms = new Set(source.map(roomOf).filter((room) => room !== "globals"));
+  expect(order.toSorted()).toEqual([...rooms, "assembly"].toSorted());
+  const unsaid = order.filter(
+    (room) => room !== "main" && !new RegExp(`^\\| \`(src/)?${room.split("/")[0]}/`, "m").test(architecture),
+  );
+  expect(unsaid).toEqual([]);
+});
+
+/** What is more than its share of all; `of` counts lines. */
+function crowded(of: (path: string) => number): string[] {
+  const all = source.reduce((sum, path) => sum + of(path), 0);
+  const lines = Map.groupBy(source, roomOf);
+  return [...lines].flatMap(([room, paths]) => {
+    const share = paths.reduce((sum, path) => sum + of(path), 0) / all;
+    return share > 0.1 ? [`${room}: ${(100 * share).toFixed(1)} %`] : [];
+  });
+}
+
+test("no room has more than a tenth of the lines, no folder more than 30 files", () => {
+  const linesOf = (path: string) => read(path).split("\n").length - 1;
+  expect(crowded(linesOf)).toEqual([]);
+  expect(crowded((path) => (path.startsWith("src/load/") ? 2 : 1) * linesOf(path))).not.toEqual([]);
+  const folders = Map.groupBy(source, (path) => path.slice(0, path.lastIndexOf("/")));
+  expect([...folders].filter(([, paths]) => paths.length > 30).map(([folder]) => folder)).toEqual([]);
 });

@@ -5,6 +5,7 @@
  * asks anywhere.
  */
 import { Elysia } from "elysia";
+import { frontOf } from "../http/as-response.ts";
 import { dialectNames } from "./dialect-names.ts";
 import { contentTypeOf, type View } from "./dialects.ts";
 import type { Identity } from "./identity.ts";
@@ -13,11 +14,6 @@ import { type Renderer, TooManyScrapes } from "./renderer.ts";
 
 const OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN = "text/plain; version=0.0.4; charset=utf-8";
-
-/** Takes the bytes as they are; out of a `Response` they would have to be read again. */
-interface Server {
-  answer(request: Request, status: number, headers: Readonly<Record<string, string>>, body: Uint8Array): Response;
-}
 
 /** The paths and what each shows. */
 const PATHS: Readonly<Record<string, View>> = {
@@ -43,8 +39,7 @@ export function metrics(renderer: Renderer, identity: Identity) {
       try {
         const page = await renderer.page(view, format);
         const headers = { "content-type": format === "text" ? contentType : OPENMETRICS };
-        if (request instanceof Request) return new Response(page, { headers });
-        return (server as unknown as Server).answer(request, 200, headers, page);
+        return frontOf({ request, server }).answer(request, 200, headers, page);
       } catch (reason) {
         if (!(reason instanceof TooManyScrapes)) throw reason;
         return new Response("too many scrapes at once\n", { status: 503, headers: { "retry-after": "1" } });
