@@ -1,0 +1,33 @@
+/** Is a role a value, and its code loaded only when somebody asks for it? */
+import { expect, test } from "bun:test";
+import { existsSync, readFileSync } from "node:fs";
+import { ROLE_NAMES } from "../../src/config/roles.ts";
+import { roles } from "../../src/roles/table.ts";
+import { valueImportsOf } from "../tidy-rules.ts";
+
+const root = new URL("../../", import.meta.url).pathname;
+
+/** All files that loading this one loads. */
+function loadedWith(first: string): Set<string> {
+  const loaded = new Set<string>();
+  const wanted = [first];
+  for (let path = wanted.pop(); path !== undefined; path = wanted.pop()) {
+    if (loaded.has(path) || !existsSync(root + path)) continue;
+    loaded.add(path);
+    if (path.endsWith(".ts")) wanted.push(...valueImportsOf({ path, text: readFileSync(root + path, "utf8") }));
+  }
+  return loaded;
+}
+
+test("each role of the table can be loaded, and opens listeners", async () => {
+  expect(Object.keys(roles)).toEqual([...ROLE_NAMES]);
+  for (const name of ROLE_NAMES) expect(await roles[name]()).toEqual({ listen: expect.any(Function) });
+});
+
+test("what every server loads has no code of a role, nor of a dialect of its API", () => {
+  const common = [...loadedWith("src/roles/create-app.ts")];
+  expect(common).toContain("src/engine/loop.ts");
+  expect(common.filter((path) => /^src\/(dialects|answer|orders)\//.test(path))).toEqual([]);
+  for (const name of ROLE_NAMES) expect(common).not.toContain(`src/roles/${name}.ts`);
+  expect([...loadedWith("src/roles/vllm.ts")]).toContain("src/dialects/openai/routes.ts");
+});
