@@ -24,6 +24,14 @@ async function run(command: readonly string[], cwd = fresh): Promise<[code: numb
   return [code, out, err];
 }
 
+test("before the packages are installed: one line with the command", async () => {
+  const bare = mkdtempSync(join(tmpdir(), "understudy-bare-"));
+  for (const name of ["bin", "package.json"]) cpSync(root + name, join(bare, name), { recursive: true });
+  const line = "understudy: its packages are not installed; cure: npx -y bun@1.4.5 install --frozen-lockfile\n";
+  expect(await run(["node", "bin/understudy", "serve"], bare)).toEqual([1, "", line]);
+  rmSync(bare, { recursive: true });
+});
+
 test("before the build: one line with the command; the first build says nothing", async () => {
   const line =
     "understudy: not built yet; build it with: npx bun scripts/build.ts (or npx bun run start, which does)\n";
