@@ -86,12 +86,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
   const due = new DueTime();
   const clock = options.clock ?? new WallClock((ring) => createAlarm(ring, due));
   const unmarked = await textOf(config.wire ?? {}, built, due);
-  const punctual = new Punctuality({
-    clock,
-    host: thisHost,
-    steps: () => fleet.engines.latenessView().stepStartLateness.count,
-    log: config.disableLogStats ? null : options.log,
-  });
+  const punctual = punctualityOf(clock, config.disableLogStats ? null : options.log, () => fleet.engines);
   const marks = new Marks(punctual.causes, clock);
   const log = marks.log(options.log);
   const text = markedText(unmarked, marks);
@@ -154,12 +149,29 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
     backend: backendOf({ clock, marks, gaps, engines, die: life.die }),
     alive: life.alive,
     died: life.died,
+    ...endOf({ ...fleet, pages, clock, text, laid, punctual }),
+  };
+}
+
+function punctualityOf(clock: Clock, log: AppOptions["log"] | null, engines: () => Parts["engines"]): Punctuality {
+  const steps = () => engines().latenessView().stepStartLateness.count;
+  return new Punctuality({ clock, host: thisHost, steps, log });
+}
+
+/** How a server ends: its requests first, then its parts. */
+function endOf(
+  parts: Pick<Parts, "engines" | "truth" | "steps" | "clock" | "text" | "laid"> & {
+    readonly pages: PageParts;
+    readonly punctual: Punctuality;
+  },
+): Pick<Parts, "drain" | "close"> {
+  const { engines, truth, steps, clock, text, laid, pages, punctual } = parts;
+  return {
     async drain(untilUs) {
       while (engines.live > 0 && clock.now() < untilUs) await pause(clock, 10_000);
       engines.abortAll();
     },
     async close() {
-      const { truth } = fleet;
       engines.stop();
       punctual.stop();
       pages.shown?.stop();
@@ -168,7 +180,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
       laid.dataset?.close();
       text.encoder.close();
       clock.close();
-      fleet.steps?.write();
+      steps?.write();
     },
   };
 }

@@ -28,10 +28,30 @@ const mode = literal("abort", "wait", "keep");
 /** What sleeps, and wakes one by one. */
 const TAGS = ["weights", "kv_cache"] as const;
 
+const NO_PARSING = { parse: "none" } as const;
+
 /** Use it beside `openai`, whose `otherRoutes` must have `DEV_METHODS`. Bodies are not looked at. */
 export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
   const http = new Http(options, {});
-  const json = (context: Context, body: object) => http.json(context, JSON.stringify(body));
+  return new Elysia({ strictPath: true })
+    .use(pauseRoutes(http, engines))
+    .use(sleepRoutes(http, engines))
+    .use(cacheRoutes(http, engines))
+    .get("/server_info", ({ request, server }) => {
+      const context = { request, server };
+      const query = new Query(request.url);
+      const format = query.read("config_format", literal("text", "json"), "text");
+      const wrong = query.wrong();
+      if (wrong !== null) return http.error(context, wrong);
+      const { engine, model } = options.config;
+      const shown = format === "json" ? { model, ...engine } : JSON.stringify({ model, ...engine });
+      return json(http, context, { vllm_config: shown, vllm_env: {}, system_env: {} });
+    });
+}
+
+const json = (http: Http, context: Context, body: object) => http.json(context, JSON.stringify(body));
+
+function pauseRoutes(http: Http, engines: EngineControl) {
   return new Elysia({ strictPath: true })
     .post(
       "/pause",
@@ -43,7 +63,7 @@ export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
         const wrong = query.wrong();
         if (wrong !== null) return http.error(context, wrong);
         await engines.pause(how, clearCache);
-        return json(context, { status: "paused" });
+        return json(http, context, { status: "paused" });
       },
       NO_PARSING,
     )
@@ -51,10 +71,15 @@ export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
       "/resume",
       async ({ request, server }) => {
         await engines.resume();
-        return json({ request, server }, { status: "resumed" });
+        return json(http, { request, server }, { status: "resumed" });
       },
       NO_PARSING,
     )
+    .get("/is_paused", ({ request, server }) => json(http, { request, server }, { is_paused: engines.paused }));
+}
+
+function sleepRoutes(http: Http, engines: EngineControl) {
+  return new Elysia({ strictPath: true })
     .post(
       "/sleep",
       async ({ request, server }) => {
@@ -66,7 +91,7 @@ export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
         if (wrong !== null) return http.error(context, wrong);
         await engines.pause(how, level > 0);
         await engines.sleeps(Number(level) + 1, TAGS);
-        return json(context, { status: "sleeping", level });
+        return json(http, context, { status: "sleeping", level });
       },
       NO_PARSING,
     )
@@ -77,25 +102,20 @@ export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
         const woken: readonly string[] = given.length > 0 ? given : TAGS;
         const left = engines.asleep.filter((tag) => !woken.includes(tag));
         if (left.length === 0) await engines.resume();
-        // Its metrics are awake from the first tag on (`AsyncLLM.wake_up`).
+        // Metrics say awake from the first tag on (`AsyncLLM.wake_up`).
         await engines.sleeps(0, left);
         const tags = given.length > 0 ? given : null;
-        return json({ request, server }, { status: left.length > 0 ? "sleeping" : "awake", tags });
+        return json(http, { request, server }, { status: left.length > 0 ? "sleeping" : "awake", tags });
       },
       NO_PARSING,
     )
-    .get("/is_sleeping", ({ request, server }) => json({ request, server }, { is_sleeping: engines.asleep.length > 0 }))
-    .get("/server_info", ({ request, server }) => {
-      const context = { request, server };
-      const query = new Query(request.url);
-      const format = query.read("config_format", literal("text", "json"), "text");
-      const wrong = query.wrong();
-      if (wrong !== null) return http.error(context, wrong);
-      const { engine, model } = options.config;
-      const shown = format === "json" ? { model, ...engine } : JSON.stringify({ model, ...engine });
-      return json(context, { vllm_config: shown, vllm_env: {}, system_env: {} });
-    })
-    .get("/is_paused", ({ request, server }) => json({ request, server }, { is_paused: engines.paused }))
+    .get("/is_sleeping", ({ request, server }) =>
+      json(http, { request, server }, { is_sleeping: engines.asleep.length > 0 }),
+    );
+}
+
+function cacheRoutes(http: Http, engines: EngineControl) {
+  return new Elysia({ strictPath: true })
     .post(
       "/reset_prefix_cache",
       async ({ request, server }) => {
@@ -105,15 +125,13 @@ export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
         query.read("reset_external", bool, false); // there is no external cache: vLLM without a connector ignores it
         const wrong = query.wrong();
         if (wrong !== null) return http.error(context, wrong);
-        return json(context, { success: await engines.resetPrefixCache(running) });
+        return json(http, context, { success: await engines.resetPrefixCache(running) });
       },
       NO_PARSING,
     )
     .post("/reset_mm_cache", ({ request, server }) => http.empty({ request, server }, 200), NO_PARSING)
     .post("/reset_encoder_cache", ({ request, server }) => http.empty({ request, server }, 200), NO_PARSING);
 }
-
-const NO_PARSING = { parse: "none" } as const;
 
 /** Query parameters as FastAPI reads them: the last one of a name counts, unknown names do not; all errors in one answer. */
 class Query {

@@ -84,27 +84,11 @@ export class Load {
     const { base, fetchOptions } = sideCalls(settings);
     const server = new ServerTalk(base, fetchOptions, clock);
     const { model } = settings;
-    const chat = settings.dialect !== "openai";
-    const counts = settings.dialect !== "triton-generate" && settings.dataset.name !== "custom";
-    const data = await dataset({
-      ...settings.dataset,
-      chat,
-      count: counts ? await server.counter(model) : null,
-      seed: settings.seed,
-      limit: settings.count,
-    });
+    const data = await this.#dataset(server);
     const client = this.#client(model);
     const metrics = this.#metrics(fetchOptions);
     try {
-      const run = new Run({
-        clock,
-        client,
-        seed: settings.seed,
-        cancelShare: settings.cancelShare,
-        cancelAfterUs: settings.cancelAfterS * 1e6,
-        slowShare: settings.slowShare,
-        slowPauseUs: SLOW_PAUSE_US,
-      });
+      const run = this.#newRun(client);
       this.#run = run;
       const prefix = `load-${randomHex(4)}-`;
       const warmUp = await this.#warmUp(run, client, data, prefix);
@@ -162,6 +146,32 @@ export class Load {
       client.close();
       data.close();
     }
+  }
+
+  /** Throws a TraceError where there is none. */
+  async #dataset(server: ServerTalk): Promise<LoadDataset> {
+    const { dataset: asked, dialect, model, seed, count } = this.#settings;
+    const counts = dialect !== "triton-generate" && asked.name !== "custom";
+    return dataset({
+      ...asked,
+      chat: dialect !== "openai",
+      count: counts ? await server.counter(model) : null,
+      seed,
+      limit: count,
+    });
+  }
+
+  #newRun(client: Client): Run {
+    const { seed, cancelShare, cancelAfterS, slowShare } = this.#settings;
+    return new Run({
+      clock: this.#around.clock,
+      client,
+      seed,
+      cancelShare,
+      cancelAfterUs: cancelAfterS * 1e6,
+      slowShare,
+      slowPauseUs: SLOW_PAUSE_US,
+    });
   }
 
   #client(model: string): Client {

@@ -80,7 +80,7 @@ async function replay(argv: readonly string[]): Promise<void> {
   const why = whyNotShown({ ...config, workers: 1 }) ?? wouldOverwrite(path, values, config);
   if (why !== undefined) return refuse(why);
   const command = ["understudy replay", ...argv.map((word) => (/[\s"]/.test(word) ? `'${word}'` : word))].join(" ");
-  await runTrace(trace, path ?? values.format!, values, config, command);
+  await runTrace({ trace, name: path ?? values.format!, values, config, command });
 }
 
 function wouldOverwrite(path: string | null, values: ReplayValues, { truthLog }: ServeConfig): string | undefined {
@@ -104,53 +104,41 @@ async function replayCrash(path: string, words: number): Promise<void> {
   if (trapped) process.exitCode = CORE_TRAPPED;
 }
 
-async function runTrace(
-  trace: Trace,
-  name: string,
-  values: ReplayValues,
-  config: ServeConfig,
-  command: string,
-): Promise<void> {
-  const open = (path: string | undefined) => (path === undefined ? null : new OutFile(path));
-  const files = {
-    json: open(values.json),
-    html: open(values.html),
-    metrics: open(values.metrics),
-    series: open(values.series),
-  };
+interface TraceRun {
+  readonly trace: Trace;
+  /** As messages and results call the trace. */
+  readonly name: string;
+  readonly values: ReplayValues;
+  readonly config: ServeConfig;
+  /** As the user typed it. */
+  readonly command: string;
+}
+
+async function runTrace(given: TraceRun): Promise<void> {
+  const { trace, name, values, config } = given;
+  const files = openFiles(values);
   const startS = values["start-time"] ?? 0;
   const scrapes =
     values.openmetrics === undefined
       ? null
       : new Scrapes(values.openmetrics, config, values.dialects ?? dialectNames, startS);
   let pages: Pages | null = null;
-  const bad: { count: number; first: BadLine | null } = { count: 0, first: null };
-  const onBad = (line: BadLine) => {
-    bad.count++;
-    bad.first ??= line;
-  };
+  const bad = new BadLines();
   const wanted = {
     seed: config.engine.seed,
     limit: values.limit ?? Number.POSITIVE_INFINITY,
     rateScale: values["rate-scale"] ?? 1,
-    onBad: values["skip-bad"] ? onBad : null,
+    onBad: values["skip-bad"] ? bad.add : null,
   };
   const untilUs = values.until === undefined ? Number.POSITIVE_INFINITY : Math.round(values.until * 1e6);
-  const progress = new Progress(
-    (text) => process.stderr.write(text),
-    (atUs, { arrived, finished }) => {
-      const read = trace.bytes > 0 ? trace.bytesRead() / trace.bytes : 0;
-      const all = Math.min(wanted.limit, trace.total ?? (read > 0 ? arrived / read : Number.POSITIVE_INFINITY));
-      const share = Math.max(finished / all, atUs / untilUs);
-      return share > 0 ? Math.min(1, share) : null;
-    },
-  );
+  const progress = progressOf(trace, wanted.limit, untilUs);
   const engines = values.engines ?? config.dataParallelSize;
   const truth = truthOf(config, engines);
   const shown = values.html === undefined ? null : { moments: new Moments(), sample: new Sample() };
   if (shown !== null) prepareHtml();
   const module = await WebAssembly.compile(await Bun.file(wasm).arrayBuffer());
   const startUs = wallUs();
+  const paged = scrapes !== null || files.metrics !== null;
   const replay = new Replay({
     config: config.engine,
     module,
@@ -160,54 +148,83 @@ async function runTrace(
     untilUs,
     clients: clientsOf(values, config.engine.seed),
     collect: () => Bun.gc(true),
-    ...(scrapes === null && files.metrics === null ? {} : { beforeUpdate: (nowUs: number) => pages?.before(nowUs) }),
-    ...(scrapes === null
-      ? {}
-      : {
-          scrapes: {
-            intervalUs: Math.round(1e6 * (values["scrape-interval"] ?? SCRAPE_INTERVAL_S)),
-            onScrape: (atUs) => scrapes.take(pages!, atUs),
-          },
-        }),
-    ...(config.triton.metrics && (scrapes !== null || files.metrics !== null)
-      ? { passages: (now: () => number) => new Ensemble(config.triton.quantiles, now, Math.round(startS * 1e6)) }
-      : {}),
+    ...(paged && { beforeUpdate: (nowUs: number) => pages?.before(nowUs) }),
+    ...(scrapes !== null && {
+      scrapes: {
+        intervalUs: Math.round(1e6 * (values["scrape-interval"] ?? SCRAPE_INTERVAL_S)),
+        onScrape: (atUs) => scrapes.take(pages!, atUs),
+      },
+    }),
+    ...(config.triton.metrics &&
+      paged && {
+        passages: (now: () => number) => new Ensemble(config.triton.quantiles, now, Math.round(startS * 1e6)),
+      }),
     ...observed(truth, shown?.sample ?? null),
     ...rowsInto(files.series, shown?.moments ?? null, values["series-interval"]),
-    ...(process.stderr.isTTY ? { onProgress: progress.show } : {}),
+    ...(process.stderr.isTTY && { onProgress: progress.show }),
   });
   const dropped = truth === null ? null : () => truth.dropped();
-  if (scrapes !== null || files.metrics !== null) pages = new Pages(replay, { config, startS, dropped });
+  if (paged) pages = new Pages(replay, { config, startS, dropped });
   const durationUs = scrapes === null ? replay.run() : await replay.runScraped();
   replay.stop();
   await truth?.close();
   const tookUs = wallUs() - startUs;
   progress.clear();
-  const about = {
-    name,
-    format: trace.format,
-    model: config.servedModelNames[0]!,
-    config: config.engine,
-    badLines: bad.count,
-    passedOver: trace.passedOver(),
-  };
   trace.close();
-  const results = resultsOf(replay, durationUs, about);
+  const results = resultsOf(replay, durationUs, aboutOf(given, bad.count));
   console.log(table(results, tookUs));
+  printLost(truth);
+  if (bad.first) console.log(`first bad line: ${name}:${bad.first.line}: expected ${bad.first.expected}`);
+  files.json?.end(`${JSON.stringify(results, null, 2)}\n`);
+  files.metrics?.end(await pages!.text("role"));
+  files.series?.end("");
+  if (files.html !== null && shown !== null) {
+    const { moments, sample } = shown;
+    const page = reportOf(replay, results, { command: given.command, version, moments, requests: sample.seen });
+    files.html.end(html(page, sample.records));
+  }
+  scrapes?.end();
+}
+
+function openFiles({ json, html, metrics, series }: ReplayValues) {
+  const open = (path: string | undefined) => (path === undefined ? null : new OutFile(path));
+  return { json: open(json), html: open(html), metrics: open(metrics), series: open(series) };
+}
+
+/** Lines of the trace that --skip-bad passes over. */
+class BadLines {
+  count = 0;
+  first: BadLine | null = null;
+
+  readonly add = (line: BadLine): void => {
+    this.count++;
+    this.first ??= line;
+  };
+}
+
+/** How far a run is: by its time or by its requests, whichever is further. */
+function progressOf(trace: Trace, limit: number, untilUs: number): Progress {
+  return new Progress(
+    (text) => process.stderr.write(text),
+    (atUs, { arrived, finished }) => {
+      const read = trace.bytes > 0 ? trace.bytesRead() / trace.bytes : 0;
+      const all = Math.min(limit, trace.total ?? (read > 0 ? arrived / read : Number.POSITIVE_INFINITY));
+      const share = Math.max(finished / all, atUs / untilUs);
+      return share > 0 ? Math.min(1, share) : null;
+    },
+  );
+}
+
+function aboutOf({ trace, name, config }: TraceRun, badLines: number) {
+  const model = config.servedModelNames[0]!;
+  return { name, format: trace.format, model, config: config.engine, badLines, passedOver: trace.passedOver() };
+}
+
+function printLost(truth: TruthLog | null): void {
   const lost = truth?.dropped();
   if (lost && lost.run + lost.step + lost.request > 0) {
     console.log(`truth log: lost ${lost.request} requests, ${lost.step} steps, ${lost.run} runs`);
   }
-  if (bad.first) console.log(`first bad line: ${name}:${bad.first.line}: expected ${bad.first.expected}`);
-  if (files.json !== null) files.json.end(`${JSON.stringify(results, null, 2)}\n`);
-  if (files.metrics !== null) files.metrics.end(await pages!.text("role"));
-  files.series?.end("");
-  if (files.html !== null && shown !== null) {
-    const { moments, sample } = shown;
-    const page = reportOf(replay, results, { command, version, moments, requests: sample.seen });
-    files.html.end(html(page, sample.records));
-  }
-  scrapes?.end();
 }
 
 /** One engine block per block of the trace, unless somebody says otherwise. */
