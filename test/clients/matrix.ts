@@ -125,6 +125,17 @@ export const clients: readonly Client[] = [
     checks: BASE,
   },
   {
+    name: "async-openai, Rust",
+    packages: [crate("async-openai")],
+    toolchain: "rust",
+    build: {
+      words: ["rust", "build", "--quiet", "--locked", "--target-dir", "../../../build/clients/rust"],
+      folder: "test/clients/rust",
+    },
+    command: ["build/clients/rust/debug/client", "URL"],
+    checks: BASE,
+  },
+  {
     name: "java.net.http, Java",
     packages: ["the JDK's own"],
     toolchain: "java",
@@ -132,6 +143,12 @@ export const clients: readonly Client[] = [
     checks: BASE,
   },
 ];
+
+/** As Cargo.toml pins it. */
+function crate(name: string): string {
+  const text = readFileSync(new URL("rust/Cargo.toml", here), "utf8");
+  return `${name} ${new RegExp(`^${name} = \\{ version = "=([\\d.]+)"`, "m").exec(text)![1]}`;
+}
 
 /** As go.mod pins it. */
 function goModule(): string {
