@@ -1,34 +1,35 @@
 // Which numbers do the core and its readers agree on? Read by two compilers: asc builds the core from it, tsc reads memory
-// through it. Constants and enums only. A change of order changes ABI.
+// through it. Constants and enums only, and none of asc's types (i32): the library's declarations refer to this file, and who
+// uses them has TypeScript alone. A change of order changes ABI.
 
-export const ABI: i32 = 10;
-export const NONE: i32 = -1;
+export const ABI = 10;
+export const NONE = -1;
 
 /** Requests that may exist at once, waiting ones included; a handle is generation << SLOT_BITS | slot. */
-export const SLOT_BITS: i32 = 16;
-export const SLOTS: i32 = 65536;
-export const GENERATIONS: i32 = 32767;
+export const SLOT_BITS = 16;
+export const SLOTS = 65536;
+export const GENERATIONS = 32767;
 
 /** The arena of block entries (hash and block id) that all requests share, in pages. */
-export const PAGE_BITS: i32 = 5;
-export const PAGE_BLOCKS: i32 = 32;
-export const PAGES: i32 = 131072;
+export const PAGE_BITS = 5;
+export const PAGE_BLOCKS = 32;
+export const PAGES = 131072;
 
 /** Ids fed ahead per request; the outbox asks for more when half is used. */
-export const FEED: i32 = 64;
-export const FEED_HALF: i32 = 32;
+export const FEED = 64;
+export const FEED_HALF = 32;
 /** Bit of a fed id: the id after it comes in the same step. At most STEP_TOKENS ids make a step. */
-export const FED_MORE: i32 = -2147483648;
-export const STEP_TOKENS: i32 = 32;
+export const FED_MORE = -2147483648;
+export const STEP_TOKENS = 32;
 
 /** Steps that may be open at once, rounded up to a power of two; the real engine has two. */
-export const RING: i32 = 4;
+export const RING = 4;
 
 /** LoRA adapters have numbers below this, from 1; 0 is none. */
-export const ADAPTERS: i32 = 4096;
+export const ADAPTERS = 4096;
 
 /** Positions of one template of default text; see content/answers.ts. */
-export const TEMPLATE: i32 = 32;
+export const TEMPLATE = 32;
 
 /** Words of the configuration, doubles that TypeScript writes before `init`. */
 export enum Config {
@@ -89,14 +90,14 @@ export enum Config {
 }
 
 /** Defects of vLLM's statistics that are repaired: clients that left are counted; aborts of requests without output have no times from the clock's zero. */
-export const FIX_ABORT_COUNTED: i32 = 1;
-export const FIX_ABORT_TIMES: i32 = 2;
+export const FIX_ABORT_COUNTED = 1;
+export const FIX_ABORT_TIMES = 2;
 
 /** Points of a table of step times. */
-export const LINEAR_POINTS_MOST: i32 = 1024;
+export const LINEAR_POINTS_MOST = 1024;
 
 /** Longest step of the heavy tail, as a multiple of what it would have been. */
-export const TAIL_MOST: i32 = 1000;
+export const TAIL_MOST = 1000;
 
 export enum TimingKind {
   None,
@@ -193,7 +194,7 @@ export enum Word {
 }
 
 /** A request's row, words of 32 bits, the first two fields have 64; a plain decode touches the first cache line alone (slots.ts). */
-export const ROW_BYTES: i32 = 128;
+export const ROW_BYTES = 128;
 export enum Field {
   OpenHash,
   LastTokenUs = 2,
@@ -239,7 +240,7 @@ export enum Coast {
 }
 
 /** The row of a block with content: words of 32 bits, the first field has 64. */
-export const BLOCK_BYTES: i32 = 16;
+export const BLOCK_BYTES = 16;
 export enum BlockField {
   Hash,
   Refs = 2,
@@ -300,18 +301,18 @@ export enum Pause {
 }
 
 /** Row of the outbox: slot, index of its first token in the token column, tokens, flags. */
-export const OUT_WORDS: i32 = 4;
+export const OUT_WORDS = 4;
 /** Outbox flags: the reason plus one in the low bits; others above. */
-export const OUT_REASON: i32 = 7;
+export const OUT_REASON = 7;
 /** The first output of the request: prefill statistics are ready. */
-export const OUT_FIRST: i32 = 8;
+export const OUT_FIRST = 8;
 /** A stop token id ended it (not end-of-sequence). */
-export const OUT_STOP_ID: i32 = 16;
+export const OUT_STOP_ID = 16;
 /** The request runs out of fed ids: FEED_HALF more are wanted before its next token. */
-export const OUT_FEED: i32 = 32;
+export const OUT_FEED = 32;
 
 /** Flags of a planned row: bit 0 = yields a token; above it the number of blocks the row took. */
-export const ROW_SAMPLES: i32 = 1;
+export const ROW_SAMPLES = 1;
 
 /** What `submit` takes besides the input buffer, doubles that TypeScript writes before the call; times in microseconds. */
 export enum Submit {
@@ -339,21 +340,21 @@ export enum Submit {
 }
 
 /** Flags of `submit`. */
-export const SUBMIT_FED: i32 = 1;
-export const SUBMIT_SKIP_READING: i32 = 2;
+export const SUBMIT_FED = 1;
+export const SUBMIT_SKIP_READING = 2;
 /** The input holds 64-bit block hashes (lo, hi) instead of token ids. */
-export const SUBMIT_HASHED: i32 = 4;
-export const SUBMIT_IGNORE_EOS: i32 = 8;
+export const SUBMIT_HASHED = 4;
+export const SUBMIT_IGNORE_EOS = 8;
 /** Set by the core: the request has stop ids. */
-export const SUBMIT_STOPS: i32 = 16;
+export const SUBMIT_STOPS = 16;
 /** With SUBMIT_HASHED: nobody reads the output, so its ids are not drawn (NONE stands for each), and its blocks are its own. */
-export const SUBMIT_UNREAD: i32 = 32;
+export const SUBMIT_UNREAD = 32;
 /** It waits for something of its own (a grammar that is not compiled): nobody admits it before `unblock`, which clears the bit. */
-export const SUBMIT_BLOCKED: i32 = 64;
+export const SUBMIT_BLOCKED = 64;
 /** One of several choices of a prompt: who submits them observes the prompt when all have ended (`observeChoices`). */
-export const SUBMIT_CHOICE: i32 = 128;
+export const SUBMIT_CHOICE = 128;
 /** Its prompt was computed elsewhere: no step is longer by it. Once preempted it is computed here, and the core clears the bit. */
-export const SUBMIT_ELSEWHERE: i32 = 256;
+export const SUBMIT_ELSEWHERE = 256;
 
 /** Words of a KV event: kind, then STORED: slot, first block, count, parent lo, hi, and lo, hi per block; REMOVED: block, lo, hi. */
 export enum Event {
@@ -386,11 +387,11 @@ export enum Histogram {
   Count,
 }
 /** Bounds that one histogram may have; its bounds, then one bucket more than bounds, lie at histogram * HISTOGRAM_WIDTH. */
-export const HISTOGRAM_WIDTH: i32 = 64;
+export const HISTOGRAM_WIDTH = 64;
 
 // Beside its printed buckets each histogram counts finely, for percentiles: whole values below 2^FINE_BITS each have a bucket,
 // above it each power of two has 2^FINE_BITS of equal width: a bucket's middle is within 0.4 % of its values. The last one
 // takes 2^FINE_TOP and more. Its counts lie at histogram * FINE_WIDTH.
-export const FINE_BITS: i32 = 7;
-export const FINE_TOP: i32 = 47;
-export const FINE_WIDTH: i32 = 5248; // (FINE_TOP - FINE_BITS + 1) << FINE_BITS
+export const FINE_BITS = 7;
+export const FINE_TOP = 47;
+export const FINE_WIDTH = 5248; // (FINE_TOP - FINE_BITS + 1) << FINE_BITS

@@ -1,5 +1,4 @@
-// For files that both compilers read (assembly/layout.ts), and for files that Bun embeds by path.
-declare type i32 = number;
+// For files that Bun embeds by path.
 declare module "*.wasm" {
   const path: string;
   export default path;

@@ -5,11 +5,15 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Elysia } from "elysia";
+import { DOOR } from "../../src/config/door.ts";
 import type { ServeConfig } from "../../src/config/types.ts";
 import { renderChat } from "../../src/content/chat-template.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { openai } from "../../src/dialects/openai/routes.ts";
 import type { Outcome } from "../../src/engine/types.ts";
+import { WallClock } from "../../src/host/clock.ts";
+import { hotRoutes } from "../../src/http/socket/hot.ts";
+import { HttpServer } from "../../src/http/socket/server.ts";
 import { readLoraModules } from "../../src/options/lora-modules.ts";
 import { exchange, type RawRequest, type RawResponse } from "./raw-client.ts";
 import { type Script, ScriptedEngine, scriptedLogprobs } from "./scripted-engine.ts";
@@ -106,56 +110,67 @@ class Served {
   minusInfinityAt: readonly number[] = [];
   readonly outcomes: Outcome[] = [];
   opened = 0;
-  readonly #app;
+  readonly #clock = new WallClock();
+  readonly #server: HttpServer;
 
   constructor(flags: readonly string[]) {
     let encoded = 0;
     const mode = flag(flags, "--fingerprint-mode")?.[0];
-    this.#app = new Elysia({ strictPath: true })
-      .use(
-        openai({
-          config: configOf(flags),
-          vocabulary,
-          naturalLength: () => 1000,
-          encoder: {
-            encode: async () =>
-              Uint32Array.from(this.prompts[encoded++ % Math.max(1, this.prompts.length)] ?? DEFAULT_PROMPT),
-            close() {},
+    const app = new Elysia({ strictPath: true }).use(
+      openai({
+        config: configOf(flags),
+        vocabulary,
+        naturalLength: () => 1000,
+        encoder: {
+          encode: async () =>
+            Uint32Array.from(this.prompts[encoded++ % Math.max(1, this.prompts.length)] ?? DEFAULT_PROMPT),
+          close() {},
+        },
+        // What the recorded model's template made: the ids that the recording tells.
+        renderChat: (messages, prompted, continued, tools) => {
+          renderChat(messages, prompted, continued, tools);
+          return [...(this.prompts[0] ?? DEFAULT_PROMPT)];
+        },
+        backend: {
+          submit: (generation, receiver) => this.engine.submit(generation, receiver),
+          nowUs: () => 0,
+          spare: async () => {},
+          consumed: () => {},
+        },
+        accounting: {
+          stream() {},
+          held() {},
+          opened: () => {
+            this.opened++;
           },
-          // What the recorded model's template made: the ids that the recording tells.
-          renderChat: (messages, prompted, continued, tools) => {
-            renderChat(messages, prompted, continued, tools);
-            return [...(this.prompts[0] ?? DEFAULT_PROMPT)];
+          settled: (outcome) => {
+            this.outcomes.push(outcome);
           },
-          backend: {
-            submit: (generation, receiver) => this.engine.submit(generation, receiver),
-            nowUs: () => 0,
-            spare: async () => {},
-            consumed: () => {},
-          },
-          accounting: {
-            stream() {},
-            held() {},
-            opened: () => {
-              this.opened++;
-            },
-            settled: (outcome) => {
-              this.outcomes.push(outcome);
-            },
-          },
-          accessLog: null,
-          epochSeconds: () => Date.now() / 1000,
-          nextSeed: () => 7,
-          alive: () => true,
-          logprobs: (seed, id, position, count) =>
-            scriptedLogprobs(vocabulary.size, this.minusInfinityAt)(seed, id, position, count),
-          ...(mode === "none" ? { fingerprint: null } : {}),
-          ...(mode === "custom" ? { fingerprint: flag(flags, "--fingerprint-value")![0]! } : {}),
-          responseRole: flag(flags, "--response-role")?.[0] ?? "assistant",
-          trackServerLoad: flags.includes("--enable-server-load-tracking"),
-        }),
-      )
-      .listen({ port: 0, hostname: "127.0.0.1" });
+        },
+        accessLog: null,
+        epochSeconds: () => Date.now() / 1000,
+        nextSeed: () => 7,
+        alive: () => true,
+        logprobs: (seed, id, position, count) =>
+          scriptedLogprobs(vocabulary.size, this.minusInfinityAt)(seed, id, position, count),
+        ...(mode === "none" ? { fingerprint: null } : {}),
+        ...(mode === "custom" ? { fingerprint: flag(flags, "--fingerprint-value")![0]! } : {}),
+        responseRole: flag(flags, "--response-role")?.[0] ?? "assistant",
+        trackServerLoad: flags.includes("--enable-server-load-tracking"),
+      }),
+    );
+    this.#server = new HttpServer(app, {
+      hostname: "127.0.0.1",
+      port: 0,
+      tls: undefined,
+      reusePort: false,
+      door: DOOR,
+      clock: this.#clock,
+      warn: () => {},
+      epochSeconds: () => Date.now() / 1000,
+      hot: hotRoutes(app),
+    });
+    app.server = this.#server as unknown as NonNullable<typeof app.server>;
   }
 
   play({ request, script, engine_requests, response }: Exchange): Promise<RawResponse> {
@@ -163,11 +178,12 @@ class Served {
     this.prompts = (engine_requests ?? []).filter((_, i) => i % (n ?? 1) === 0).map((sent) => sent.prompt_token_ids);
     if (request.path === "/tokenize" && response.status === 200) this.prompts = [JSON.parse(response.body!).tokens];
     this.minusInfinityAt = script?.sequences[0]?.minus_infinity_at ?? [];
-    return exchange(request, this.#app.server!.port!);
+    return exchange(request, this.#server.port);
   }
 
-  close(): Promise<unknown> {
-    return this.#app.stop(true);
+  async close(): Promise<void> {
+    await this.#server.stop(true);
+    this.#clock.close();
   }
 }
 
