@@ -10,6 +10,7 @@ import { renderChat } from "../../src/content/chat-template.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { openai } from "../../src/dialects/openai/routes.ts";
 import type { Outcome } from "../../src/engine/types.ts";
+import { idsOf } from "../../src/host/random.ts";
 import { readLoraModules } from "../../src/options/lora-modules.ts";
 import { exchange, type RawRequest, type RawResponse } from "./raw-client.ts";
 import { type Script, ScriptedEngine, scriptedLogprobs } from "./scripted-engine.ts";
@@ -145,6 +146,7 @@ class Served {
           },
           accessLog: null,
           epochSeconds: () => Date.now() / 1000,
+          newId: idsOf(null),
           nextSeed: () => 7,
           alive: () => true,
           logprobs: (seed, id, position, count) =>
