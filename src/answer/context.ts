@@ -5,6 +5,7 @@ import type { Ticket } from "../front/ticket.ts";
 import { Logprobs } from "../generation/logprobs.ts";
 import { hidesTokens, type OutputOptions } from "../generation/output-options.ts";
 import type { ServerTraits } from "../generation/server-traits.ts";
+import type { Ids } from "../host/random.ts";
 import { AnswerParser } from "../parsers/answer-parser.ts";
 import { engineDead, internalError } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
@@ -46,6 +47,8 @@ export interface AnswerContext {
   readonly output: OutputOptions;
   readonly prompts: readonly Prompt[];
   readonly id: string;
+  /** Makes the digits of the ids in the answer. */
+  readonly newId: Ids;
   /** Unix seconds. */
   readonly created: number;
   readonly model: string;

@@ -4,6 +4,7 @@
  */
 import type { Finish, Submission } from "../engine/types.ts";
 import type { Logprobs } from "../generation/logprobs.ts";
+import type { Ids } from "../host/random.ts";
 import type { EventSink } from "../http/sink.ts";
 import type { Delta, Message } from "../parsers/output.ts";
 import type { Pieces } from "../python/pieces.ts";
@@ -91,7 +92,7 @@ export interface Form {
   /** The opening stands before the error, too, of a stream whose first output is one. */
   readonly opensBeforeError?: boolean;
   /** The id of the request with this `X-Request-Id`. */
-  id(header: string | null): string;
+  id(header: string | null, newId: Ids): string;
   /** The engine got it; the events that leave at once. */
   accepted(context: AnswerContext): readonly string[];
   /** Events before the first output; where there are several choices one for each in turn, or several such rounds. */

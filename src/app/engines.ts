@@ -9,7 +9,6 @@ import { Journal } from "../engine/journal.ts";
 import type { LoopObserver } from "../engine/loop-observer.ts";
 import type { Punctuality } from "../engine/punctuality.ts";
 import type { Marks } from "../front/marks.ts";
-import { epochUsOf } from "../host/clock.ts";
 import { Ensemble } from "../metrics/triton/ensemble.ts";
 import { createTruthLog, type TruthLog } from "../truth/log.ts";
 import { observersOf, Recent } from "../truth/recent.ts";
@@ -42,17 +41,25 @@ export interface EngineOptions {
   /** File of the step log. */
   readonly stepLog: string | undefined;
   readonly place: Place | undefined;
+  /** Microseconds since 1970 at the clock's 0. */
+  readonly epochUs: number;
   /** Who else is told of the steps. */
   readonly loopObservers: readonly LoopObserver[];
 }
 
 export function enginePartsOf(options: EngineOptions): EngineParts {
-  const { config, text, marks, place } = options;
+  const { config, text, marks, place, epochUs } = options;
   const { clock } = marks;
   const { dataParallelSize, truthRequests, truthLog, triton } = config;
   const engineFirst = (place?.index ?? 0) * dataParallelSize;
   const truth = truthLog
-    ? createTruthLog(truthLog, aboutOf(config, place), options.log, place ? HASTY : RING, marks.aside(Cause.Truth))
+    ? createTruthLog(
+        truthLog,
+        aboutOf(config, place, epochUs),
+        options.log,
+        place ? HASTY : RING,
+        marks.aside(Cause.Truth),
+      )
     : null;
   const recent = truthRequests ? new Recent(truthRequests, dataParallelSize, engineFirst, clock.now()) : null;
   const steps = options.stepLog ? new StepLog(options.stepLog) : null;
@@ -69,13 +76,13 @@ export function enginePartsOf(options: EngineOptions): EngineParts {
     adapters: adapterPlaces(config),
     loopObservers: [options.punctual, ...(steps ? [steps] : []), ...options.loopObservers],
     ...observersOf(engineFirst, truth, recent),
-    ...(triton.metrics ? { passages: () => new Ensemble(triton.quantiles, () => clock.now(), epochUsOf(0)) } : {}),
+    ...(triton.metrics ? { passages: () => new Ensemble(triton.quantiles, () => clock.now(), epochUs) } : {}),
   });
   return { engines, journals, truth, recent, steps, engineFirst };
 }
 
 /** What the truth log of this process says of itself. */
-export function aboutOf({ engine, dataParallelSize }: ServeConfig, place: Place | undefined): About {
-  const about = { engine, engines: dataParallelSize * (place?.workers ?? 1), epochUs: epochUsOf(0) };
+export function aboutOf({ engine, dataParallelSize }: ServeConfig, place: Place | undefined, epochUs: number): About {
+  const about = { engine, engines: dataParallelSize * (place?.workers ?? 1), epochUs };
   return place ? { ...about, worker: place.index } : about;
 }

@@ -7,7 +7,7 @@ import type { Fleet } from "../engine/fleet.ts";
 import type { Snapshot } from "../engine/types.ts";
 import type { Accounts } from "../front/accounting.ts";
 import type { Marks } from "../front/marks.ts";
-import { type Clock, epochUsOf } from "../host/clock.ts";
+import type { Clock } from "../host/clock.ts";
 import { stuck } from "../metrics/bugs/stuck.ts";
 import { bugs } from "../metrics/bugs/table.ts";
 import { Held, type Source } from "../metrics/held.ts";
@@ -37,22 +37,23 @@ export interface PageOptions {
   readonly clock: Clock;
   readonly marks: Marks;
   readonly place: Place | undefined;
+  /** Microseconds since 1970 at the clock's 0. */
+  readonly epochUs: number;
 }
 
 export async function pagePartsOf(options: PageOptions): Promise<PageParts> {
-  const { config, routes, engines, accounts, truth, clock, marks, place } = options;
+  const { config, routes, engines, accounts, truth, clock, marks, place, epochUs } = options;
   const loadS = place?.loadS ?? clock.now() / 1e6;
-  const setup = setupOf(config, epochUsOf(0) / 1e6, routes, place === undefined, loadS);
+  const setup = setupOf(config, epochUs / 1e6, routes, place === undefined, loadS);
   const source = viewsOf(engines, accounts, truth);
   const sticking = stuck(config.bugs, source);
   const held = new Held(setup.shape, setup.refreshes, sticking?.source ?? source, clock.now());
   const shown = place
     ? (await import("../metrics/publisher.ts")).publisherAt(place.pages, place.index, held, clock)
     : null;
-  const leftUs = () => clock.nextUs() - clock.now();
-  const own = () => new Renderer(() => held.refresh(clock.now()), setup, leftUs);
+  const own = () => new Renderer(() => held.refresh(clock.now()), setup, clock);
   const alone = config.bugs.some((name) => bugs[name].alone);
-  const renderer = place && shown && !alone ? ofAll(setup, place, shown, leftUs) : own();
+  const renderer = place && shown && !alone ? ofAll(setup, place, shown, clock) : own();
   renderer.marks = marks.of(Cause.Scrape);
   return {
     renderer,
@@ -72,13 +73,13 @@ export async function pagePartsOf(options: PageOptions): Promise<PageParts> {
 }
 
 /** Pages of all processes, from the memory that they share. */
-function ofAll(setup: ReturnType<typeof setupOf>, place: Place, shown: Publisher, leftUs: () => number): Renderer {
+function ofAll(setup: ReturnType<typeof setupOf>, place: Place, shown: Publisher, clock: Clock): Renderer {
   const shape = { ...setup.shape, engines: place.workers * setup.shape.engines };
   const publish = () => {
     shown.now();
     return null;
   };
-  return new Renderer(publish, { ...setup, shape, pages: place.pages }, leftUs);
+  return new Renderer(publish, { ...setup, shape, pages: place.pages }, clock);
 }
 
 /** Live views for the held copies: made once, read at each copy. */

@@ -14,9 +14,9 @@ import { type Admin, LiveSettings } from "../front/live-settings.ts";
 import { Marks, sampleEventLoop, thisHost } from "../front/marks.ts";
 import { countedBy } from "../front/served.ts";
 import { createAlarm } from "../host/alarm.ts";
-import { type Clock, epochSeconds, WallClock } from "../host/clock.ts";
+import { type Clock, epochSeconds, epochUsOf, WallClock } from "../host/clock.ts";
 import { DueTime } from "../host/due-time.ts";
-import { type Ids, idsOf, type Random, randomSeed, seeded } from "../host/random.ts";
+import { type Ids, idsOf, mix, type Random, randomSeed, seeded } from "../host/random.ts";
 import { logStatistics } from "../metrics/log-line.ts";
 import { type EngineParts, enginePartsOf } from "./engines.ts";
 import { type Gaps, gapsOf } from "./gaps.ts";
@@ -53,6 +53,8 @@ export interface Parts extends EngineParts, PageParts {
   readonly place: Place | undefined;
   readonly clock: Clock;
   readonly epochSeconds: () => number;
+  /** Microseconds since 1970 at the clock's 0. */
+  readonly epochUs: number;
   readonly newId: Ids;
   /** Seeds for requests that bring none. */
   readonly nextSeed: Random;
@@ -85,6 +87,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
   const built = await builtFiles();
   const due = new DueTime();
   const clock = options.clock ?? new WallClock((ring) => createAlarm(ring, due));
+  const epochUs = epochOf(clock, options);
   const unmarked = await textOf(config.wire ?? {}, built, due);
   const punctual = punctualityOf(clock, config.disableLogStats ? null : options.log, () => fleet.engines);
   const marks = new Marks(punctual.causes, clock);
@@ -105,6 +108,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
     log,
     stepLog: options.stepLog,
     place,
+    epochUs,
     loopObservers: [
       { updating: (nowUs) => pages.beforeUpdate(nowUs) },
       ...(place ? [{ moved: (idle: boolean) => pages.shown?.moved(idle) }] : []),
@@ -118,7 +122,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
     () => pages.shown?.moved(),
   );
   const accounts = new Accounts(httpAccounts);
-  const pages = await pagePartsOf({ ...fleet, config, routes, accounts, clock, marks, place });
+  const pages = await pagePartsOf({ ...fleet, config, routes, accounts, clock, marks, place, epochUs });
   const life = lifeOf(clock, () => engines.die());
   if (!config.disableLogStats) logStatistics(clock, pages.snapshot, fleet.engineFirst, log);
   sampleEventLoop(clock, (us) => {
@@ -134,7 +138,8 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
     place,
     clock,
     epochSeconds: options.epochSeconds ?? epochSeconds,
-    newId: options.newId ?? idsOf(config.seed === null ? null : config.seed + (place?.index ?? 0)),
+    epochUs,
+    newId: options.newId ?? idsOf(config.seed === null ? null : mix(config.seed, place?.index ?? 0)),
     // In order of arrival they repeat from one start to the next.
     nextSeed: config.seed === null ? randomSeed : seeded(config.seed + fleet.engineFirst),
     log,
@@ -183,6 +188,12 @@ function endOf(
       steps?.write();
     },
   };
+}
+
+/** Microseconds since 1970 at the clock's 0. The wall's is that of all processes of a server; others follow from what was handed in. */
+function epochOf(clock: Clock, given: Pick<AppOptions, "clock" | "epochSeconds">): number {
+  if (!given.clock && !given.epochSeconds) return epochUsOf(0);
+  return Math.round((given.epochSeconds ?? epochSeconds)() * 1e6) - clock.now();
 }
 
 /** The engine's life, which a script may end. */

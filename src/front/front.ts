@@ -9,6 +9,7 @@ import type { NaturalLength } from "../content/output-lengths.ts";
 import type { Plays } from "../content/script.ts";
 import type { Encoder, Vocabulary } from "../content/types.ts";
 import type { Generation, Outcome, Receiver, Refusal, Submission } from "../engine/types.ts";
+import type { Ids } from "../host/random.ts";
 
 /** The engine, as the routes see it. */
 export interface Backend {
@@ -121,6 +122,8 @@ export interface OpenAiOptions {
   /** Takes the lines of `--enable-log-requests`; absent: none is written. */
   readonly requestLog?: ((line: string) => void) | null;
   readonly epochSeconds: () => number;
+  /** Makes the digits of every id that an answer carries. */
+  readonly newId: Ids;
   /** At which token an answer of this seed ends by itself. */
   readonly naturalLength: NaturalLength;
   /** Seeds for requests that bring none. */

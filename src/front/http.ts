@@ -4,7 +4,6 @@
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { requestOrdersOf } from "../config/request-orders.ts";
-import { randomHex } from "../host/random.ts";
 import { frontOf } from "../http/as-response.ts";
 import type { Context, EventSink, HeldBytes, SinkEvents } from "../http/sink.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../python/errors.ts";
@@ -160,7 +159,7 @@ export class Http {
     } else Object.assign(more, headers);
     const { enableRequestIdHeaders, podHeaders } = this.#options.config;
     Object.assign(more, podHeaders);
-    if (enableRequestIdHeaders) more["x-request-id"] = request.headers.get("x-request-id") ?? randomHex(16);
+    if (enableRequestIdHeaders) more["x-request-id"] = request.headers.get("x-request-id") ?? this.#options.newId(16);
     return more;
   }
 

@@ -1,6 +1,6 @@
 /** Which models does the server say it has? vLLM 0.33, `openai/models/serving.py`: a card per served name, then one per adapter. */
 import type { LoraModule, ServeConfig } from "../config/types.ts";
-import { randomHex } from "../host/random.ts";
+import type { Ids } from "../host/random.ts";
 import { Refused, unknownModel } from "../python/errors.ts";
 import type { Limits } from "../python/request.ts";
 
@@ -24,6 +24,7 @@ export function modelList(
   { servedModelNames, model, engine }: ServeConfig,
   loraModules: readonly LoraModule[],
   created: number,
+  newId: Ids,
 ): string {
   const cards: ModelCard[] = [
     ...servedModelNames.map((id) => ({ id, root: model, parent: null, maxModelLen: engine.maxModelLen })),
@@ -34,11 +35,11 @@ export function modelList(
       maxModelLen: null,
     })),
   ];
-  return `{"object":"list","data":[${cards.map((card) => cardText(card, created))}]}`;
+  return `{"object":"list","data":[${cards.map((card) => cardText(card, created, newId))}]}`;
 }
 
-function cardText({ id, root, parent, maxModelLen }: ModelCard, created: number): string {
-  const permission = `{"id":"modelperm-${randomHex(8)}","object":"model_permission","created":${created},"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}`;
+function cardText({ id, root, parent, maxModelLen }: ModelCard, created: number, newId: Ids): string {
+  const permission = `{"id":"modelperm-${newId(8)}","object":"model_permission","created":${created},"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}`;
   const [idText, rootText, parentText] = [id, root, parent].map((text) => JSON.stringify(text));
   return `{"id":${idText},"object":"model","created":${created},"owned_by":"vllm","root":${rootText},"parent":${parentText},"max_model_len":${maxModelLen},"permission":[${permission}]}`;
 }

@@ -1,16 +1,16 @@
 /** How does a table look with `--fake-metrics`? The families that it names show what it says, all others what is so. */
 
 import { type FakeMetrics, waveAt } from "../config/fake-metrics.ts";
-import { epochSeconds } from "../host/clock.ts";
 import type { Identity } from "./identity.ts";
 import type { Row } from "./table.ts";
 import type { Sample } from "./text.ts";
 
-export function withFakes(rows: readonly Row[], identity: Identity): readonly Row[] {
+/** `seconds`: since the start of the server; waves follow it. */
+export function withFakes(rows: readonly Row[], identity: Identity, seconds: () => number): readonly Row[] {
   const { fakes } = identity;
   if (fakes === undefined) return rows;
   return rows.map((row) => {
-    const change = changeOf(row.name, fakes, identity);
+    const change = changeOf(row.name, fakes, identity, seconds);
     if (change === null) return row;
     return { ...row, samples: (...of) => change(row.samples(...of)) };
   });
@@ -18,13 +18,12 @@ export function withFakes(rows: readonly Row[], identity: Identity): readonly Ro
 
 type Change = (samples: readonly Sample[]) => readonly Sample[];
 
-function changeOf(name: string, fakes: FakeMetrics, { startedS, maxLoras }: Identity): Change | null {
+function changeOf(name: string, fakes: FakeMetrics, { maxLoras }: Identity, seconds: () => number): Change | null {
   const wave = fakes.gauges[name];
   if (wave !== undefined) {
     const ofRequests = name.startsWith("vllm:num_requests");
     return (samples) => {
-      const seconds = Math.max(0, epochSeconds() - startedS);
-      const level = waveAt(wave, Math.floor(seconds / fakes.refreshS) * fakes.refreshS);
+      const level = waveAt(wave, Math.floor(seconds() / fakes.refreshS) * fakes.refreshS);
       const value = ofRequests ? Math.round(level) : level;
       return samples.map((sample) => ({ ...sample, value }));
     };

@@ -15,4 +15,6 @@ export interface WorkerSetup {
   readonly order: Int32Array;
   /** Shared: the held copies, as they are to be printed; empty where they lie in the pages of several processes. */
   readonly copies: Float64Array;
+  /** Shared, one number: the engine's clock when the page was ordered, microseconds. */
+  readonly now: Float64Array;
 }

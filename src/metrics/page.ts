@@ -15,16 +15,20 @@ const TYPES = ["counter", "gauge", "histogram", "summary"] as const;
 
 export type HeldCopies = (refresh: Refresh) => Snapshot;
 
+/** `nowUs`: the engine's clock; it begins with the server. */
+export type Pages = (view: View, held: HeldCopies, format?: Format, nowUs?: number) => Promise<string>;
+
 /** Returns a renderer: one registry per view, all families of a page from the copies given. */
-export function pages(identity: Identity): (view: View, held: HeldCopies, format?: Format) => Promise<string> {
+export function pages(identity: Identity): Pages {
   let copies: HeldCopies;
+  let seconds = 0;
   const registries = new Map<View, Registry>();
   const registryOf = (view: View) => {
     const registry = new Registry();
     const names = new Set<string>();
     const tables = dialectsOf(view, identity).map((name) => ({
       ...dialects[name],
-      rows: withFakes(withBugs(dialects[name].rows(identity), identity), identity),
+      rows: withFakes(withBugs(dialects[name].rows(identity), identity), identity, () => seconds),
     }));
     // One registry of prometheus-cpp prints by type, whoever registered a family.
     for (const type of view === "tritonserver" ? TYPES : [null]) {
@@ -38,8 +42,10 @@ export function pages(identity: Identity): (view: View, held: HeldCopies, format
     registries.set(view, registry);
     return registry;
   };
-  return async (view, held, format = "text") => {
-    copies = held; // read before the first await: each row's `get` is synchronous
+  return async (view, held, format = "text", nowUs = 0) => {
+    // Read before the first await: each row's `get` is synchronous.
+    copies = held;
+    seconds = nowUs / 1e6;
     const collected = (registries.get(view) ?? registryOf(view)).getMetricsAsJSON();
     const families = (await collected) as unknown as Collected[];
     if (format === "openmetrics") return printOpenMetrics(families);

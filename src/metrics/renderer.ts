@@ -4,6 +4,7 @@
  * thread). The worker starts with the first scrape: whoever never scrapes pays nothing.
  */
 import { ADAPTER_NAME_SHOWN } from "../config/adapter-places.ts";
+import type { Clock } from "../host/clock.ts";
 import { type View, views } from "./dialects.ts";
 import type { Setup } from "./identity.ts";
 import { FORMATS, type Format, ORDER_WORDS, OrderWord, type WorkerSetup } from "./order.ts";
@@ -38,18 +39,22 @@ export interface WorkMarks {
   busy(busy: boolean): void;
 }
 
+/** The engine's: what time it is, and when the next step is due. */
+type PageClock = Pick<Clock, "now" | "nextUs">;
+
 export class Renderer {
   /** Told of each page: the copy on this thread, the making in the worker. */
   marks: WorkMarks | null = null;
   readonly #numbers: () => Float64Array | null;
   #setup: Setup;
-  readonly #leftUs: () => number;
+  readonly #clock: PageClock;
   #worker: Worker | null = null;
   /** The thread knows other names. */
   #renamed = false;
   /** What the worker waits on, and where it finds the held copies. */
   #order: Int32Array = new Int32Array();
   #copies: Float64Array = new Float64Array();
+  #now: Float64Array = new Float64Array(1);
   #running: Order | null = null;
   /** The next order of each view and format. It has no numbers yet, so a scrape that joins it sees all that happened before it came. */
   readonly #next = new Map<string, Order>();
@@ -57,10 +62,10 @@ export class Renderer {
 
   /**
    * `numbers` brings the held copies up to date and returns them, or null where the worker reads them in shared pages;
-   * called once per page made. `leftUs`: until the next step is due.
+   * called once per page made.
    */
-  constructor(numbers: () => Float64Array | null, setup: Setup, leftUs: () => number = () => Number.POSITIVE_INFINITY) {
-    this.#leftUs = leftUs;
+  constructor(numbers: () => Float64Array | null, setup: Setup, clock: PageClock) {
+    this.#clock = clock;
     this.#numbers = numbers;
     this.#setup = setup;
   }
@@ -111,7 +116,8 @@ export class Renderer {
       if (numbers) this.#copies.set(numbers);
       this.#order[OrderWord.View] = views.indexOf(order.view);
       this.#order[OrderWord.Format] = FORMATS.indexOf(order.format);
-      this.#order[OrderWord.RestUs] = restUs(this.#leftUs());
+      this.#now[0] = this.#clock.now();
+      this.#order[OrderWord.RestUs] = restUs(this.#clock.nextUs() - this.#now[0]);
       Atomics.add(this.#order, OrderWord.Turn, 1);
       Atomics.notify(this.#order, OrderWord.Turn);
     } catch (reason) {
@@ -122,6 +128,7 @@ export class Renderer {
   #start(length: number): Worker {
     this.#order = new Int32Array(new SharedArrayBuffer(ORDER_WORDS * Int32Array.BYTES_PER_ELEMENT));
     this.#copies = new Float64Array(new SharedArrayBuffer(length * Float64Array.BYTES_PER_ELEMENT));
+    this.#now = new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT));
     const worker = new Worker(new URL("./worker.ts", import.meta.url), { smol: true });
     const failed = (reason: string) => {
       if (worker === this.#worker) this.#fail(new Error(`metrics worker: ${reason}`));
@@ -137,7 +144,7 @@ export class Renderer {
     };
     worker.onerror = ({ message }) => failed(message);
     worker.addEventListener("close", () => failed("ended"));
-    const message: WorkerSetup = { setup: this.#setup, order: this.#order, copies: this.#copies };
+    const message: WorkerSetup = { setup: this.#setup, order: this.#order, copies: this.#copies, now: this.#now };
     worker.postMessage(message);
     return worker;
   }

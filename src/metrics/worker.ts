@@ -12,7 +12,7 @@ declare const self: Worker;
 /** Of this thread: on a busy machine a page waits for the streams, and not they for it. */
 const NICE = 10;
 
-self.onmessage = async ({ data: { setup, order, copies } }: MessageEvent<WorkerSetup>) => {
+self.onmessage = async ({ data: { setup, order, copies, now } }: MessageEvent<WorkerSetup>) => {
   stepBack();
   const encoder = new TextEncoder();
   const read = heldReader(setup.shape, setup.refreshes);
@@ -24,7 +24,7 @@ self.onmessage = async ({ data: { setup, order, copies } }: MessageEvent<WorkerS
     // Nothing else moves `Turn` before this order is answered.
     if (order[OrderWord.RestUs]! > 0) Atomics.wait(order, OrderWord.Turn, turn, order[OrderWord.RestUs]! / 1000);
     const [view, format] = [views[order[OrderWord.View]!]!, FORMATS[order[OrderWord.Format]!]!];
-    const bytes = encoder.encode(await render(view, read(shared?.read() ?? copies), format));
+    const bytes = encoder.encode(await render(view, read(shared?.read() ?? copies), format, now[0]));
     self.postMessage(bytes, [bytes.buffer]);
   }
 };

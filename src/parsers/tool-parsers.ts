@@ -1,7 +1,7 @@
 /** Which parsers of tool calls are there (`--tool-call-parser`), and what does each need of the vocabulary? */
 import type { ToolParserName } from "../config/parsers.ts";
 import type { Vocabulary } from "../content/types.ts";
-import { randomHex } from "../host/random.ts";
+import type { Ids } from "../host/random.ts";
 import { HermesParser } from "./hermes.ts";
 import { LlamaParser } from "./llama.ts";
 import { TAG as MISTRAL_TAG, MistralParser } from "./mistral.ts";
@@ -16,9 +16,10 @@ export interface ToolParserKind {
   make(use: ToolUse): ToolParser;
 }
 
-/** Looks through the vocabulary once. */
-export function toolParserKind(name: ToolParserName, vocabulary: Vocabulary): ToolParserKind {
+/** Looks through the vocabulary once. `newId`: of the ids of calls. */
+export function toolParserKind(name: ToolParserName, vocabulary: Vocabulary, newId: Ids): ToolParserKind {
   const showsSpecial = name !== "llama3_json";
+  const callId = () => `chatcmpl-tool-${newId(8)}`;
   switch (name) {
     case "hermes":
       return { name, showsSpecial, make: () => new HermesParser(callId) };
@@ -26,7 +27,7 @@ export function toolParserKind(name: ToolParserName, vocabulary: Vocabulary): To
       return { name, showsSpecial, make: () => new LlamaParser(callId) };
     case "mistral": {
       const spelled = tokensOf(vocabulary, [MISTRAL_TAG]).size === 0;
-      return { name, showsSpecial, make: (use) => new MistralParser(mistralId, use, spelled) };
+      return { name, showsSpecial, make: (use) => new MistralParser(() => mistralId(newId), use, spelled) };
     }
     case "qwen3_coder": {
       const tokens: QwenTokens = { tags: tokensOf(vocabulary, QWEN_TAGS), dropped: specialTexts(vocabulary) };
@@ -35,15 +36,11 @@ export function toolParserKind(name: ToolParserName, vocabulary: Vocabulary): To
   }
 }
 
-export function callId(): string {
-  return `chatcmpl-tool-${randomHex(8)}`;
-}
-
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 /** Nine letters or digits. */
-function mistralId(): string {
-  const bytes = Buffer.from(randomHex(9), "hex");
+function mistralId(newId: Ids): string {
+  const bytes = Buffer.from(newId(9), "hex");
   return Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join("");
 }
 

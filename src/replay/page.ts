@@ -45,6 +45,6 @@ export class Pages {
       sticking?.observe();
       held.before(nowUs);
     };
-    this.text = (view) => print(view, read(held.refresh(replay.nowUs)));
+    this.text = (view) => print(view, read(held.refresh(replay.nowUs)), "text", replay.nowUs);
   }
 }

@@ -79,7 +79,7 @@ function routesOf(parts: Parts) {
   app.use(
     truthRoutes({
       recent,
-      about: aboutOf(config, place),
+      about: aboutOf(config, place, parts.epochUs),
       spare: () => gaps.pieces.pass(),
       worked: (work) => marks.timed(Cause.Truth, work),
       peers: place ? new Peers(place.pages.files[0]!, place.index, place.workers, clock) : null,
@@ -111,6 +111,7 @@ function frontOf(parts: Parts): OpenAiOptions {
       return live.logsRequests ? log : null;
     },
     epochSeconds: parts.epochSeconds,
+    newId: parts.newId,
     naturalLength: parts.naturalLength,
     nextSeed: parts.nextSeed,
     alive: parts.alive,

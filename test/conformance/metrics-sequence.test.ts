@@ -18,6 +18,7 @@ import { Accounts } from "../../src/front/accounting.ts";
 import { HttpAccounts } from "../../src/front/http-accounts.ts";
 import { METHODS } from "../../src/front/served.ts";
 import { VirtualClock } from "../../src/host/clock.ts";
+import { idsOf } from "../../src/host/random.ts";
 import { pages } from "../../src/metrics/page.ts";
 import { configOf, release } from "../sim/world.ts";
 import { parseExposition } from "../unit/metrics-parse.ts";
@@ -126,6 +127,7 @@ const app = new Elysia({ strictPath: true })
         httpAccounting: http,
         accessLog: null,
         epochSeconds: () => 1_795_235_666,
+        newId: idsOf(null),
         nextSeed: () => 7,
         alive: () => true,
       },

@@ -12,6 +12,7 @@ import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { openai } from "../../src/dialects/openai/routes.ts";
 import type { Outcome } from "../../src/engine/types.ts";
 import { WallClock } from "../../src/host/clock.ts";
+import { idsOf } from "../../src/host/random.ts";
 import { hotRoutes } from "../../src/http/socket/hot.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";
 import { readLoraModules } from "../../src/options/lora-modules.ts";
@@ -149,6 +150,7 @@ class Served {
         },
         accessLog: null,
         epochSeconds: () => Date.now() / 1000,
+        newId: idsOf(null),
         nextSeed: () => 7,
         alive: () => true,
         logprobs: (seed, id, position, count) =>

@@ -6,6 +6,7 @@ import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import type { ToolParserName } from "../../src/config/parsers.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
+import { idsOf } from "../../src/host/random.ts";
 import type { Delta, ToolUse } from "../../src/parsers/output.ts";
 import { OutputParser } from "../../src/parsers/output-parser.ts";
 import { toolParserKind } from "../../src/parsers/tool-parsers.ts";
@@ -75,8 +76,9 @@ function shown(delta: Delta | null): object | null {
   return { ...content, ...(calls.length === 0 ? {} : { tool_calls: calls }) };
 }
 
+const randomIds = idsOf(null);
 for (const parser of ["hermes", "llama3_json", "mistral", "qwen3_coder"] as const) {
-  const kind = toolParserKind(parser, vocabulary);
+  const kind = toolParserKind(parser, vocabulary, randomIds);
   const own = recorded.filter((one) => one.parser === parser);
 
   test(`${parser}: ${own.length} answers give the recorded deltas`, () => {
@@ -102,7 +104,9 @@ for (const parser of ["hermes", "llama3_json", "mistral", "qwen3_coder"] as cons
 test("ids: prefix and sixteen digits, or nine characters for mistral, all different", () => {
   const use: ToolUse = { tools: TOOLS, choice: "auto", parallel: true, autoEnabled: true };
   const idsOf = (parser: ToolParserName, text: string) =>
-    new OutputParser(use, toolParserKind(parser, vocabulary).make(use)).message(text).calls.map(({ id }) => id);
+    new OutputParser(use, toolParserKind(parser, vocabulary, randomIds).make(use))
+      .message(text)
+      .calls.map(({ id }) => id);
   const call = '{"name": "get_time", "arguments": {}}';
   const hermes = idsOf("hermes", `<tool_call>${call}</tool_call>`.repeat(50));
   const mistral = idsOf("mistral", `[TOOL_CALLS][${Array(50).fill(call).join()}]`);

@@ -9,11 +9,13 @@ import { emptyEngine, emptySnapshot, heldOf, identity, setup } from "./metrics-s
 
 let scrapes = 0;
 const numbers = () => heldOf(emptySnapshot([{ ...emptyEngine(), steps: ++scrapes }]));
-const app = new Elysia({ strictPath: true }).use(metrics(new Renderer(numbers, setup), setup.identity));
+/** No step is due. */
+const atRest = { now: () => 0, nextUs: () => Number.POSITIVE_INFINITY };
+const app = new Elysia({ strictPath: true }).use(metrics(new Renderer(numbers, setup, atRest), setup.identity));
 const get = async (path: string) => await app.handle(new Request(`http://localhost${path}`));
 const renderers: Renderer[] = [];
-const renderer = (leftUs?: () => number) => {
-  const made = new Renderer(numbers, setup, leftUs);
+const renderer = (nextUs = atRest.nextUs) => {
+  const made = new Renderer(numbers, setup, { now: () => 0, nextUs });
   renderers.push(made);
   return made;
 };
@@ -119,10 +121,14 @@ test("a worker that fails is told to those who wait, and replaced", async () => 
 
 test("a snapshot that cannot be taken fails its scrape, not the next", async () => {
   let broken = true;
-  const one = new Renderer(() => {
-    if (broken) throw new Error("no engine");
-    return heldOf(emptySnapshot());
-  }, setup);
+  const one = new Renderer(
+    () => {
+      if (broken) throw new Error("no engine");
+      return heldOf(emptySnapshot());
+    },
+    setup,
+    atRest,
+  );
   renderers.push(one);
   await expect(one.page("role")).rejects.toThrow("no engine");
   broken = false;

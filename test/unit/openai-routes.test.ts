@@ -10,6 +10,7 @@ import { openai } from "../../src/dialects/openai/routes.ts";
 import { Finish, type Generation, type Outcome, type Receiver } from "../../src/engine/types.ts";
 import { type Access, accessLine } from "../../src/front/front.ts";
 import { WallClock } from "../../src/host/clock.ts";
+import { idsOf } from "../../src/host/random.ts";
 import { hotRoutes } from "../../src/http/socket/hot.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";
 
@@ -81,6 +82,7 @@ class House {
           this.log.push(access);
         },
         epochSeconds: () => 1,
+        newId: idsOf(null),
         nextSeed: () => 1,
         alive: () => true,
         otherRoutes: { "/metrics": ["GET"] },

@@ -12,6 +12,7 @@ import { ChatForm, CompletionForm } from "../../src/dialects/openai/form.ts";
 import { Finish, type Outcome } from "../../src/engine/types.ts";
 import { Logprobs, seededLogprobs } from "../../src/generation/logprobs.ts";
 import type { OutputOptions } from "../../src/generation/output-options.ts";
+import { idsOf } from "../../src/host/random.ts";
 import type { EventSink } from "../../src/http/sink.ts";
 
 const encoder = new TextEncoder();
@@ -89,6 +90,7 @@ function contextOf(given: Partial<OutputOptions>, outcomes: Outcome[]): AnswerCo
     output: { ...plain, ...given },
     prompts: [{ tokens: 3, ids: null, echo: null, seed: 5 }],
     id: "cmpl-1",
+    newId: idsOf(null),
     created: 1,
     model: "m",
     promptText: null,
@@ -232,7 +234,7 @@ test("special tokens have no text, but count", () => {
 test.each([
   ["chat", () => new ChatForm(REQUEST)],
   ["completion", () => new CompletionForm(REQUEST)],
-  ["messages", () => new MessagesForm("1", false)],
+  ["messages", () => new MessagesForm(false)],
 ] as const)("%s: a plain token has the same event on the fast way as from its form", (kind, formOf) => {
   const ids = [104, 256, 105, 34, 10, 256, 226, 130, 172, 106, 107];
   const [frames, events] = [0, 1].map((slow) => {

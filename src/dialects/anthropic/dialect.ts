@@ -2,7 +2,6 @@
 import { Elysia } from "elysia";
 import type { ApiDialect, DialectHost } from "../../answer/dialect.ts";
 import type { BodyReader, FormedRequest } from "../../answer/form.ts";
-import { randomHex } from "../../host/random.ts";
 import type { Context } from "../../http/sink.ts";
 import { badRequest, Refused } from "../../python/errors.ts";
 import { atOnce, type Pieces } from "../../python/pieces.ts";
@@ -50,7 +49,7 @@ export function messagesReader(host: DialectHost, showsCache: boolean): BodyRead
 
 /** Reads those of `count_tokens`, as if there were an answer. */
 export function countReader(host: DialectHost): BodyReader {
-  const form = new MessagesForm("", false);
+  const form = new MessagesForm(false);
   return readerOf(countKind(host), (read) => ("error" in read ? read : { request: read.request, form }));
 }
 
@@ -61,7 +60,7 @@ function messagesKind(host: DialectHost, showsCache: boolean): BodyKind<typeof m
     const request = yield* inOwnForm(function* () {
       return yield* chatOf(host, yield* toGenerationBody(values, body, templateOf(host)), exact);
     });
-    return { request, form: new MessagesForm(randomHex(8), showsCache) };
+    return { request, form: new MessagesForm(showsCache) };
   });
 }
 

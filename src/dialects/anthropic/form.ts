@@ -3,7 +3,7 @@
 import { type AnswerContext, type Ending, endingOf } from "../../answer/context.ts";
 import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../../answer/form.ts";
 import { escapeJson } from "../../content/vocabulary.ts";
-import { randomHex } from "../../host/random.ts";
+import type { Ids } from "../../host/random.ts";
 import type { CallDelta } from "../../parsers/output.ts";
 import { paused, pausedInChatStream } from "../../python/errors.ts";
 import type { ErrorAnswer } from "../../python/request.ts";
@@ -25,7 +25,6 @@ interface Block {
 
 /** One answer. */
 export class MessagesForm implements Form {
-  readonly #base: string;
   readonly #showsCache: boolean;
   #context!: AnswerContext;
   #block: Block | null = null;
@@ -37,14 +36,13 @@ export class MessagesForm implements Form {
   #arguments = "";
   readonly #callIds = new Map<number, string>();
 
-  /** `base`: of the id, where the request brings none. `showsCache`: `--enable-prompt-tokens-details`. */
-  constructor(base: string, showsCache: boolean) {
-    this.#base = base;
+  /** `showsCache`: `--enable-prompt-tokens-details`. */
+  constructor(showsCache: boolean) {
     this.#showsCache = showsCache;
   }
 
-  id(header: string | null): string {
-    return `chatcmpl-${header ?? this.#base}`;
+  id(header: string | null, newId: Ids): string {
+    return `chatcmpl-${header ?? newId(8)}`;
   }
 
   accepted(context: AnswerContext): readonly string[] {
@@ -110,7 +108,8 @@ export class MessagesForm implements Form {
     const called = calls.length > 0;
     const [reason, stop] = stopReason(ending, called, called);
     const blocks: string[] = [];
-    if (reasoning) blocks.push(`{"type":"thinking","thinking":${quoted(reasoning)},"signature":"${randomHex(16)}"}`);
+    if (reasoning)
+      blocks.push(`{"type":"thinking","thinking":${quoted(reasoning)},"signature":"${this.#context.newId(16)}"}`);
     if (content) blocks.push(`{"type":"text","text":${quoted(content)}}`);
     for (const { id: callId, name, arguments: given } of calls) {
       const input = JSON.stringify(JSON.parse(given));
@@ -175,7 +174,8 @@ export class MessagesForm implements Form {
   #closeBlock(events: string[]): void {
     if (this.#block === null) return;
     const { type, index } = this.#block;
-    if (type === "thinking") events.push(this.#delta(`{"type":"signature_delta","signature":"${randomHex(16)}"}`));
+    if (type === "thinking")
+      events.push(this.#delta(`{"type":"signature_delta","signature":"${this.#context.newId(16)}"}`));
     events.push(event("content_block_stop", `{"type":"content_block_stop","index":${index}}`));
     this.#block = null;
     this.#blocks++;

@@ -9,7 +9,6 @@ import type { OpenAiOptions } from "../../front/front.ts";
 import type { Context, Http } from "../../front/http.ts";
 import { checkPromptText, promptTooLong } from "../../generation/limits.ts";
 import { emptyPrompt, unknownId } from "../../generation/sampling.ts";
-import { randomHex } from "../../host/random.ts";
 import { badRequest, engineDead, Refused, validationRefusal } from "../../python/errors.ts";
 import { inTurns, mapped, type Pieces } from "../../python/pieces.ts";
 import type { ErrorAnswer, Limits } from "../../python/request.ts";
@@ -55,7 +54,7 @@ export class Embeddings {
   }
 
   async #made({ headers }: Request, checked: CheckedFields): Promise<string> {
-    const { alive, backend, config, epochSeconds } = this.#desk.options;
+    const { alive, backend, config, epochSeconds, newId } = this.#desk.options;
     if (!alive()) throw new Refused(engineDead);
     const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.#dimensions;
     if (dimensions < 1) throw new Refused(badRequest("Dimensions must be greater than 0"));
@@ -75,7 +74,7 @@ export class Embeddings {
     const data = await inTurns(vectors(all, Number(dimensions), config.engine.seed, base64), backend);
     const tokens = all.reduce((sum, { length }) => sum + length, 0);
     const model = JSON.stringify((checked.get("model") as string | null | undefined) || config.servedModelNames[0]);
-    const id = JSON.stringify(`embd-${headers.get("x-request-id") ?? randomHex(8)}`);
+    const id = JSON.stringify(`embd-${headers.get("x-request-id") ?? newId(8)}`);
     return (
       `{"id":${id},"object":"list","created":${Math.floor(epochSeconds())},"model":${model},"data":[${data}],` +
       `"usage":{"prompt_tokens":${tokens},"total_tokens":${tokens},"completion_tokens":0,"prompt_tokens_details":null,"completion_tokens_details":null}}`

@@ -8,7 +8,7 @@ import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../../answer/
 import { escapeJson } from "../../content/vocabulary.ts";
 import type { Finish } from "../../engine/types.ts";
 import { hidesTokens } from "../../generation/output-options.ts";
-import { randomHex } from "../../host/random.ts";
+import type { Ids } from "../../host/random.ts";
 import { paused, pausedInChatStream } from "../../python/errors.ts";
 import type { CommonRequest, ErrorAnswer } from "../../python/request.ts";
 import { chatBody, completionBody, completionDetails, finishName, stopReason, weightVersions } from "./answer-body.ts";
@@ -39,8 +39,8 @@ abstract class OpenAiForm implements Form {
     this.#requestId = requestId;
   }
 
-  id(header: string | null): string {
-    return `${this.#kind.idPrefix}-${header ?? this.#requestId ?? randomHex(8)}`;
+  id(header: string | null, newId: Ids): string {
+    return `${this.#kind.idPrefix}-${header ?? this.#requestId ?? newId(8)}`;
   }
 
   accepted(context: AnswerContext): readonly string[] {

@@ -48,7 +48,7 @@ const NO_PARSING = { parse: "none" } as const;
  */
 export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = []) {
   const options = withImages(given);
-  const { config, alive, epochSeconds } = options;
+  const { config, alive, epochSeconds, newId } = options;
   const http = new Http(options, {
     ...METHODS,
     ...SCALE_OUT_METHODS,
@@ -64,7 +64,7 @@ export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [
   const tokenizer = new Tokenizer(options, http, limits);
   const host = dialectHost(generator, (body, exact, changes) => chatValuePieces(body, limits, exact, changes));
   const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
-  const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()));
+  const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()), newId);
   const lora = config.runtimeLora ? loraRoutes(options, http, adapters) : new Elysia();
   const ready = config.readiness ? readyRoute(options, http, config.readiness.afterUs) : new Elysia();
   const load = () => `{"server_load":${options.trackServerLoad === true ? generator.open : 0}}`;
@@ -203,11 +203,11 @@ function reasoningOf({ config, vocabulary }: OpenAiOptions): ServerTraits["reaso
   throw new UnusableFolder(`no tokens <think> and </think>, which --reasoning-parser ${name} looks for`);
 }
 
-function toolsOf({ config, vocabulary, accounting }: OpenAiOptions): ServerTraits["tools"] {
+function toolsOf({ config, vocabulary, accounting, newId }: OpenAiOptions): ServerTraits["tools"] {
   const { toolCallParser: name, autoToolChoice = false, toolHabits: habits } = config.wire ?? {};
   if (name === undefined) return null;
   const parsed: Accounting["parsed"] = (...of) => accounting.parsed?.(...of);
-  return { kind: toolParserKind(name, vocabulary), autoEnabled: autoToolChoice, habits, parsed };
+  return { kind: toolParserKind(name, vocabulary, newId), autoEnabled: autoToolChoice, habits, parsed };
 }
 
 function keepAliveOf({ config, backend }: OpenAiOptions): ServerTraits["keepAlive"] {

@@ -2,7 +2,6 @@
 import { Elysia } from "elysia";
 import type { ApiDialect, DialectHost } from "../../answer/dialect.ts";
 import type { BodyReader, FormedRequest } from "../../answer/form.ts";
-import { randomHex } from "../../host/random.ts";
 import type { Context } from "../../http/sink.ts";
 import { badRequest, errorAnswer, Refused, validationError } from "../../python/errors.ts";
 import { atOnce, type Pieces } from "../../python/pieces.ts";
@@ -78,7 +77,6 @@ function* asked(
   });
   const runs = background === true && store.keeps;
   const form = new ResponsesForm(values, request, {
-    id: values.request_id ?? `resp_${randomHex(8)}`,
     store,
     messages,
     tools: yield* toolsJson(values),

@@ -2,6 +2,7 @@
 
 import { type AnswerContext, type Ending, endingOf } from "../../answer/context.ts";
 import type { Background, ChoiceSoFar, Form, Piece, WholeChoice } from "../../answer/form.ts";
+import type { Ids } from "../../host/random.ts";
 import type { CallDelta } from "../../parsers/output.ts";
 import type { ChatRequest } from "../../python/request.ts";
 import type { Before, ResponsesValues } from "./convert.ts";
@@ -10,7 +11,6 @@ import {
   type Item,
   type ItemStatus,
   messageItem,
-  newId,
   quotedJson,
   type RepeatedFields,
   reasoningItem,
@@ -34,7 +34,6 @@ interface Open {
 
 /** What the form needs besides the request. */
 export interface ResponseSetup {
-  readonly id: string;
   readonly store: Store;
   /** The conversation, to go on from. */
   readonly messages: Before["messages"];
@@ -70,8 +69,8 @@ export class ResponsesForm implements Form {
     };
   }
 
-  id(): string {
-    return this.#around.id;
+  id(_header: string | null, newId: Ids): string {
+    return this.#values.request_id ?? `resp_${newId(8)}`;
   }
 
   accepted(context: AnswerContext): readonly string[] {
@@ -130,18 +129,22 @@ export class ResponsesForm implements Form {
     const logprobs = choice!.logprobs()?.chat(ids, 0) ?? null;
     const last: ItemStatus = ending.finish === "length" ? "incomplete" : "completed";
     const items: Item[] = [];
-    if (reasoning) items.push(reasoningItem(newId("rs"), reasoning, null));
+    if (reasoning) items.push(reasoningItem(this.#newId("rs"), reasoning, null));
     if (content || !this.#around.parses) {
       const shown = logprobs === null ? "null" : `[${partLogprobs(logprobs)}]`;
-      items.push(messageItem(newId("msg"), content ?? "", calls.length > 0 ? "completed" : last, shown));
+      items.push(messageItem(this.#newId("msg"), content ?? "", calls.length > 0 ? "completed" : last, shown));
     }
     for (const [i, { id, name, arguments: given }] of calls.entries())
-      items.push(callItem(newId("fc"), id, name, given, i === calls.length - 1 ? last : "completed"));
+      items.push(callItem(this.#newId("fc"), id, name, given, i === calls.length - 1 ? last : "completed"));
     return this.#end(ending.finish === "length" ? "incomplete" : "completed", items, ending);
   }
 
   dropped(): void {
     if (this.background !== null && this.#repeated !== undefined) this.#end("failed", this.#items, null);
+  }
+
+  #newId(kind: "msg" | "rs" | "fc"): string {
+    return `${kind}_${this.#context.newId(8)}`;
   }
 
   #body(status: Status, items: readonly Item[], ending: Ending | null): string {
@@ -150,17 +153,22 @@ export class ResponsesForm implements Form {
 
   /** The body at the end; a response that was cancelled stays so. */
   #end(status: Status, items: readonly Item[], ending: Ending | null): string {
-    const cancelled = this.#around.store.get(this.#around.id)?.status === "cancelled";
+    const cancelled = this.#around.store.get(this.#context.id)?.status === "cancelled";
     if (!cancelled) this.#keep(status, [...items], ending);
     return this.#body(status, items, ending);
   }
 
   #keep(status: Status, items: readonly Item[], ending: Ending | null): void {
-    const { store, id, messages, abort, log } = this.#around;
+    const { store, messages, abort, log } = this.#around;
     if (!store.keeps || this.#values.store !== true) return;
     const texts = items.flatMap(({ text }) => (text === null ? [] : [text]));
     const running = abort && { abort, log };
-    store.set(id, { status, body: (now) => this.#body(now, items, ending), before: { messages, texts }, running });
+    store.set(this.#context.id, {
+      status,
+      body: (now) => this.#body(now, items, ending),
+      before: { messages, texts },
+      running,
+    });
   }
 
   #event(type: string, members: string): string {
@@ -174,7 +182,7 @@ export class ResponsesForm implements Form {
 
   #start(events: string[], kind: Open["kind"], call: CallDelta | null = null): void {
     this.#close(events, "completed");
-    const id = newId(kind === "content" ? "msg" : kind === "reasoning" ? "rs" : "fc");
+    const id = this.#newId(kind === "content" ? "msg" : kind === "reasoning" ? "rs" : "fc");
     const open = {
       kind,
       id,

@@ -2,7 +2,6 @@
 
 import type { AnswerContext, Ending } from "../../answer/context.ts";
 import { escapeJson } from "../../content/vocabulary.ts";
-import { randomHex } from "../../host/random.ts";
 import { mapped, type Pieces } from "../../python/pieces.ts";
 import { reprFloat } from "../../python/repr.ts";
 import type { ChatRequest } from "../../python/request.ts";
@@ -13,7 +12,6 @@ import type { Status } from "./store.ts";
 export const quotedJson = (text: string) => `"${escapeJson(text)}"`;
 export const orNull = (text: string | null | undefined) =>
   text === null || text === undefined ? "null" : quotedJson(text);
-export const newId = (kind: "msg" | "rs" | "fc") => `${kind}_${randomHex(8)}`;
 
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
 
