@@ -21,7 +21,7 @@ import { StepLog } from "./step-log.ts";
 /** One of several processes may be killed, and goes on as another: of its truth little is to be lost. */
 const HASTY = { ...RING, lingerUs: 50_000 };
 
-export interface EngineParts {
+export interface FleetParts {
   readonly engines: Fleet;
   /** By engine, what its core was told last. */
   readonly journals: readonly Journal[];
@@ -32,7 +32,7 @@ export interface EngineParts {
   readonly engineFirst: number;
 }
 
-export interface EngineOptions {
+export interface EnginePartsOptions {
   readonly config: ServeConfig;
   readonly core: ArrayBuffer;
   readonly text: TextModel;
@@ -46,7 +46,7 @@ export interface EngineOptions {
   readonly loopObservers: readonly LoopObserver[];
 }
 
-export function enginePartsOf(options: EngineOptions): EngineParts {
+export function enginePartsOf(options: EnginePartsOptions): FleetParts {
   const { config, text, marks, place } = options;
   const { clock } = marks;
   const { dataParallelSize, truthRequests, truthLog, triton } = config;

@@ -18,7 +18,7 @@ import { type Clock, epochSeconds, WallClock } from "../host/clock.ts";
 import { DueTime } from "../host/due-time.ts";
 import { type Ids, idsOf, type Random, randomSeed, seeded } from "../host/random.ts";
 import { logStatistics } from "../metrics/log-line.ts";
-import { type EngineParts, enginePartsOf } from "./engines.ts";
+import { enginePartsOf, type FleetParts } from "./engines.ts";
 import { type Gaps, gapsOf } from "./gaps.ts";
 import { type PageParts, pagePartsOf } from "./pages.ts";
 import type { Place } from "./place.ts";
@@ -45,7 +45,7 @@ export interface AppOptions {
   readonly newId?: Ids | undefined;
 }
 
-export interface Parts extends EngineParts, PageParts {
+export interface Parts extends FleetParts, PageParts {
   /** Door and wire of it change while the server runs. */
   readonly config: ServeConfig;
   readonly live: LiveSettings;

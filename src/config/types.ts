@@ -5,7 +5,7 @@ import type { DoorConfig, TlsConfig } from "./door.ts";
 import type { FailureType } from "./failures.ts";
 import type { FakeMetrics } from "./fake-metrics.ts";
 import type { KvCacheDtype } from "./kv-cache-dtypes.ts";
-import type { Profile } from "./metrics-profiles.ts";
+import type { MetricsProfile } from "./metrics-profiles.ts";
 import type { OutputLengths } from "./output-lengths.ts";
 import type { ReasoningName, ToolParserName } from "./parsers.ts";
 import type { RequestOrders } from "./request-orders.ts";
@@ -246,7 +246,7 @@ export interface ServeConfig {
   readonly disableFastapiDocs: boolean;
   readonly disableLogStats: boolean;
   /** Whose names `/metrics` shows, and whether the hidden ones among them too. */
-  readonly metricsProfile: Profile;
+  readonly metricsProfile: MetricsProfile;
   readonly showHiddenMetrics: boolean;
   /** Defects that the metrics have on purpose. */
   readonly bugs: readonly BugName[];

@@ -25,11 +25,11 @@ import { Boundary } from "./boundary.ts";
 import { coreRequest } from "./core-request.ts";
 import { Holding } from "./holding.ts";
 import { Lateness } from "./lateness.ts";
-import { Live, type LiveOwner } from "./live.ts";
+import { type LiveOwner, LiveRequest } from "./live.ts";
 import { Loop } from "./loop.ts";
 import { type EngineOptions, isAlone, type PauseMode } from "./options.ts";
 import type { Passages } from "./passage.ts";
-import { coreSetup, holdSeed, type Pace } from "./setup.ts";
+import { coreSetup, holdSeed, type StepPacing } from "./setup.ts";
 import { type Fresh, Snapshots } from "./snapshot.ts";
 import {
   type EngineSnapshot,
@@ -53,17 +53,17 @@ export class Engine implements LiveOwner {
   readonly #loop: Loop;
   readonly #clock: Clock;
   readonly #snapshots: Snapshots;
-  readonly #holding: Holding<Live>;
+  readonly #holding: Holding<LiveRequest>;
   readonly #watch: Watch | null;
   readonly #passages: Passages | null;
   readonly #lateness: Lateness;
   readonly #adapters: Adapters;
   readonly #boundary: Boundary;
   /** By slot; undefined where nobody listens. */
-  readonly #live: (Live | undefined)[] = [];
+  readonly #live: (LiveRequest | undefined)[] = [];
   #liveCount = 0;
   /** By row of the outbox: whom it is for. A receiver may submit while rows are handed out, and get the slot of a row to come. */
-  readonly #rows: (Live | undefined)[] = [];
+  readonly #rows: (LiveRequest | undefined)[] = [];
   /** Of those, the ones that want every token. */
   #listening = 0;
   #submitted = 0;
@@ -127,12 +127,12 @@ export class Engine implements LiveOwner {
     return taken;
   }
 
-  #take(generation: Generation, receiver: Receiver): Live | Refusal {
+  #take(generation: Generation, receiver: Receiver): LiveRequest | Refusal {
     if (this.#refuses) return { refused: "paused" };
     if (this.#holding.size + this.#liveCount >= SLOTS) return { refused: "busy" };
     const unread = receiver.endsOnly === true && generation.stopTokenIds.length === 0 && !generation.script;
     const request = coreRequest(generation, unread, this.#submitted++);
-    const live = new Live(this, request, receiver, generation.script, generation.choices);
+    const live = new LiveRequest(this, request, receiver, generation.script, generation.choices);
     this.#adapters.know(live.adapter);
     if (this.#watch) live.trail = this.#watch.submitted(generation.id, request, receiver);
     if (this.#holding.hold(live, generation.arrivalUs, generation.transferUs)) return live;
@@ -199,7 +199,7 @@ export class Engine implements LiveOwner {
   }
 
   /** How long steps last from the next plan on, and requests wait before the queue; to be called `between` steps. */
-  retime(pace: Pace): void {
+  retime(pace: StepPacing): void {
     this.#batch.retime(pace);
     this.#holding.retime(pace);
   }
@@ -240,7 +240,7 @@ export class Engine implements LiveOwner {
   }
 
   /** The front ends a generation: silent at once, freed at the next abort point. For `Submission` only. */
-  end(live: Live, reason: Finish, tokens: number, how: Reason = reason as number): void {
+  end(live: LiveRequest, reason: Finish, tokens: number, how: Reason = reason as number): void {
     if (live.ended) return;
     live.ended = true;
     if (live.trail) this.#watch!.closed(live.trail, reason, tokens, this.#loop.boundaryUs);
@@ -266,13 +266,13 @@ export class Engine implements LiveOwner {
   }
 
   /** Lets a generation that was submitted blocked be admitted. For `Submission` only. */
-  unblock(live: Live): void {
+  unblock(live: LiveRequest): void {
     if (live.request) live.request = { ...live.request, flags: live.request.flags & ~SUBMIT_BLOCKED };
     else this.#batch.unblock(live.handle);
   }
 
   /** Into the queue; false when the core is full. */
-  #enqueue(live: Live, queuedUs: number): boolean {
+  #enqueue(live: LiveRequest, queuedUs: number): boolean {
     const handle = this.#batch.add(live.request!, queuedUs);
     live.request = null;
     if (handle === NONE) return false;
@@ -365,12 +365,12 @@ export class Engine implements LiveOwner {
   }
 
   /** Tokens of a generation that is in the core, or has just left it; 0 before. */
-  #outputsOf({ handle }: Live): number {
+  #outputsOf({ handle }: LiveRequest): number {
     return handle === NONE ? 0 : this.#batch.core.views.field(Field.Outputs, handle % SLOTS);
   }
 
   /** The last call of a receiver: its generation ended with that row of the outbox. */
-  #tell(live: Live, row: number): void {
+  #tell(live: LiveRequest, row: number): void {
     const { out, tokens } = this.#batch.core.views;
     const [at, count, flags] = [out[row + 1]!, out[row + 2]!, out[row + 3]!];
     const finish = FINISHES[(flags & OUT_REASON) - 1]!;
@@ -388,7 +388,7 @@ export class Engine implements LiveOwner {
     live.passed(finish, outputs, dueUs, handedUs, this.#clock.now());
   }
 
-  #forget(live: Live): void {
+  #forget(live: LiveRequest): void {
     const slot = live.handle % SLOTS;
     // The slot may have its next owner already.
     if (this.#live[slot] === live) this.#live[slot] = undefined;

@@ -8,7 +8,7 @@ import type { LoopObserver } from "./loop-observer.ts";
 import type { Observer } from "./observer.ts";
 import type { EngineOptions, PauseMode } from "./options.ts";
 import type { Passages } from "./passage.ts";
-import type { Pace } from "./setup.ts";
+import type { StepPacing } from "./setup.ts";
 import type { Fresh } from "./snapshot.ts";
 import {
   type EngineSnapshot,
@@ -71,7 +71,7 @@ export class Fleet {
   }
 
   /** Each at its next boundary. */
-  retime(pace: Pace): void {
+  retime(pace: StepPacing): void {
     for (const engine of this.engines) engine.between(() => engine.retime(pace));
   }
 

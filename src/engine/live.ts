@@ -4,15 +4,15 @@ import type { Batch } from "./batch.ts";
 import type { CoreRequest } from "./core-request.ts";
 import type { Trail } from "./observer.ts";
 import type { Passage } from "./passage.ts";
-import { type Choices, Finish, type Receiver, type Script, type Submission } from "./types.ts";
+import { type Choices, Finish, type Receiver, type Submission, type TokenSource } from "./types.ts";
 
 /** What ends a generation, or lets it go on: its engine. */
 export interface LiveOwner {
-  end(live: Live, reason: Finish, tokens: number, how?: Reason): void;
-  unblock(live: Live): void;
+  end(live: LiveRequest, reason: Finish, tokens: number, how?: Reason): void;
+  unblock(live: LiveRequest): void;
 }
 
-export class Live implements Submission {
+export class LiveRequest implements Submission {
   handle: number = NONE;
   ended = false;
   tokens = 0;
@@ -33,7 +33,7 @@ export class Live implements Submission {
     /** Until it is in the core's queue. */
     public request: CoreRequest | null,
     readonly receiver: Receiver,
-    readonly script: Script | undefined,
+    readonly script: TokenSource | undefined,
     /** Where it is one of several of a prompt. */
     readonly choices: Choices | undefined,
   ) {

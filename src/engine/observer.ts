@@ -46,7 +46,7 @@ export interface Observer {
 }
 
 /** Both are told everything. */
-export function both(one: Observer, other: Observer): Observer {
+export function bothObservers(one: Observer, other: Observer): Observer {
   return {
     step: (facts) => {
       one.step(facts);

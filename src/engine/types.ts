@@ -64,11 +64,11 @@ export interface Generation {
    * The whole answer when it is known beforehand (tests, scripted content); else the engine draws it. An id with the bit
    * SAME_STEP comes in one step with the id after it; at most STEP_IDS_MOST ids make a step (config/core-limits.ts).
    */
-  readonly script?: Script;
+  readonly script?: TokenSource;
 }
 
 /** Ids that are read from front to back, a few at a time; a list of them, or something that makes them then. */
-export interface Script {
+export interface TokenSource {
   readonly length: number;
   subarray(from: number, to: number): Uint32Array;
 }

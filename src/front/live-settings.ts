@@ -5,7 +5,7 @@
 import { type DoorConfig, doorOf } from "../config/door.ts";
 import type { ServeConfig, WireConfig } from "../config/types.ts";
 import type { Fixtures } from "../content/fixtures/fixtures.ts";
-import type { Pace } from "../engine/setup.ts";
+import type { StepPacing } from "../engine/setup.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -71,7 +71,7 @@ export class LiveSettings {
   /** What the owner of the key can do. `open` rejects with `UnusableFixtures`. */
   changing(
     { key, options }: Admin,
-    retime: (pace: Pace) => void,
+    retime: (pace: StepPacing) => void,
     open: (wire: { readonly fixtures: string }) => Promise<{ readonly fixtures?: Fixtures }>,
   ) {
     return {

@@ -18,7 +18,7 @@ export interface Asked {
 }
 
 /** What the child says, in one line, when it listens or cannot. */
-export type Report = { readonly url: string } | { readonly error: string; readonly code?: string | undefined };
+export type ChildReport = { readonly url: string } | { readonly error: string; readonly code?: string | undefined };
 
 /** `understudy serve` on a free port, without a log. Throws a TypeError for a wrong option. */
 export function createServer(options: ServerOptions = {}): Server {
@@ -44,7 +44,7 @@ async function start(asked: Asked): Promise<Running> {
   });
   const first = new Promise<string>((done) => createInterface(stdout).once("line", done));
   const line = await Promise.race([first, ended.then((how) => Promise.reject(new Error(`the server ended: ${how}`)))]);
-  const report: Report = JSON.parse(line);
+  const report: ChildReport = JSON.parse(line);
   if ("error" in report) throw Object.assign(new Error(report.error), report.code ? { code: report.code } : {});
   return {
     url: report.url,

@@ -2,11 +2,11 @@
 import Registry from "prom-client/lib/registry.js";
 import type { Snapshot } from "../engine/types.ts";
 import { withBugs } from "./bugs/rows.ts";
-import { dialects, dialectsOf, type View } from "./dialects.ts";
+import { dialectsOf, metricsDialects, type View } from "./dialects.ts";
 import { withFakes } from "./fakes.ts";
 import type { Identity } from "./identity.ts";
 import { printOpenMetrics } from "./openmetrics.ts";
-import type { Format } from "./order.ts";
+import type { PageFormat } from "./order.ts";
 import { type Collected, type Refresh, register } from "./table.ts";
 import { printFamily } from "./text.ts";
 
@@ -16,15 +16,15 @@ const TYPES = ["counter", "gauge", "histogram", "summary"] as const;
 export type HeldCopies = (refresh: Refresh) => Snapshot;
 
 /** Returns a renderer: one registry per view, all families of a page from the copies given. */
-export function pages(identity: Identity): (view: View, held: HeldCopies, format?: Format) => Promise<string> {
+export function pages(identity: Identity): (view: View, held: HeldCopies, format?: PageFormat) => Promise<string> {
   let copies: HeldCopies;
   const registries = new Map<View, Registry>();
   const registryOf = (view: View) => {
     const registry = new Registry();
     const names = new Set<string>();
     const tables = dialectsOf(view, identity).map((name) => ({
-      ...dialects[name],
-      rows: withFakes(withBugs(dialects[name].rows(identity), identity), identity),
+      ...metricsDialects[name],
+      rows: withFakes(withBugs(metricsDialects[name].rows(identity), identity), identity),
     }));
     // One registry of prometheus-cpp prints by type, whoever registered a family.
     for (const type of view === "tritonserver" ? TYPES : [null]) {

@@ -1,6 +1,6 @@
 /** Which options guard the server's door: TLS, the sizes and times that it allows? */
 import { DOOR, type DoorConfig, RETRY_AFTER_FORMS, type TlsConfig } from "../config/door.ts";
-import { choice, integer, namesOf, number, type Option, text, toggle } from "./option.ts";
+import { choice, freeText, integer, namesOf, number, type Option, toggle } from "./option.ts";
 
 const group = "Server";
 
@@ -12,13 +12,13 @@ const certReqs: Option<0 | 2> = {
 
 export const doorOptions = {
   "ssl-keyfile": {
-    ...text("FILE", "the path of a PEM file"),
+    ...freeText("FILE", "the path of a PEM file"),
     group,
     default: "none",
     about: "Private key of --ssl-certfile.",
   },
   "ssl-certfile": {
-    ...text("FILE", "the path of a PEM file"),
+    ...freeText("FILE", "the path of a PEM file"),
     group,
     default: "none",
     about: "Certificate, with its chain: the server speaks HTTPS. May hold the private key too.",
@@ -31,7 +31,7 @@ export const doorOptions = {
     ours: true,
   },
   "ssl-ca-certs": {
-    ...text("FILE", "the path of a PEM file"),
+    ...freeText("FILE", "the path of a PEM file"),
     group,
     default: "none",
     about: "Authorities whose client certificates are accepted.",

@@ -16,7 +16,7 @@ export interface PagesOptions {
   readonly dropped: (() => TruthDropped) | null;
 }
 
-export class Pages {
+export class ReplayPages {
   /** Of the replay's `beforeUpdate`. */
   readonly before: (nowUs: number) => void;
   /** The page as it stands at the replay's time. */

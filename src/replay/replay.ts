@@ -12,8 +12,8 @@ import { Accounts } from "../front/accounting.ts";
 import { HttpAccounts } from "../front/http-accounts.ts";
 import { VirtualClock } from "../host/clock.ts";
 import type { Pace, TraceRequest } from "../traces/trace.ts";
-import { type ClientOptions, PATIENT } from "./clients.ts";
-import { Fleet } from "./fleet.ts";
+import { PATIENT, type TracedClientOptions } from "./clients.ts";
+import { TracedFleet } from "./fleet.ts";
 
 /** Work between two calls of `collect`: requests, and steps that were looked at, at so many for a request. */
 const COLLECT_EVERY = 40_000;
@@ -50,7 +50,7 @@ export interface ReplayOptions {
   /** The replay ends at this time, with what runs then unfinished; Infinity: when all is done. */
   readonly untilUs: number;
   /** Absent: they set the traced length as their limit and wait for it. */
-  readonly clients?: ClientOptions;
+  readonly clients?: TracedClientOptions;
   /** Looked at after each interval of simulated time. */
   readonly series?: {
     readonly intervalUs: number;
@@ -85,7 +85,7 @@ export class Replay {
   readonly counts: Counts = { arrived: 0, finished: 0, left: 0, cut: 0, tooLong: 0, busy: 0 };
   /** By outcome, as the server's front counts; empty without `beforeUpdate`, since only pages show it. */
   readonly accounts: Accounts;
-  readonly fleet: Fleet;
+  readonly fleet: TracedFleet;
   readonly #clock = new VirtualClock();
   readonly #options: ReplayOptions;
   readonly #isShown: boolean;
@@ -108,7 +108,7 @@ export class Replay {
     this.#rowUs = options.series?.intervalUs ?? Number.POSITIVE_INFINITY;
     this.#scrapeUs = options.scrapes ? 0 : Number.POSITIVE_INFINITY;
     const { config, module, engines, clients = PATIENT, observer = null, passages, beforeUpdate = null } = options;
-    this.fleet = new Fleet({
+    this.fleet = new TracedFleet({
       config,
       clock: this.#clock,
       module,

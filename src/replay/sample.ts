@@ -13,7 +13,7 @@ const STEPS_KNOWN = 2 ** 16;
 /** Of one request. */
 const TOKENS_MOST = 8192;
 
-export class Sample {
+export class RequestSample {
   readonly records: ReportRecord[] = [];
   /** Requests that were seen. */
   seen = 0;

@@ -9,7 +9,7 @@ export const PAGE_WORDS = 32_768;
 /** Bytes of an id that are kept. */
 export const ID_BYTES = 512;
 
-export enum Kind {
+export enum RowKind {
   Step = 1,
   Request = 2,
 }
@@ -51,7 +51,7 @@ export class Page {
     const { words } = this;
     const { partsUs } = facts;
     let at = this.used;
-    words[at++] = Kind.Step;
+    words[at++] = RowKind.Step;
     words[at++] = STEP_HEAD_WORDS + partsUs.length;
     words[at++] = engine;
     words[at++] = facts.step;
@@ -76,7 +76,7 @@ export class Page {
     const preempted = withLists ? trail.preempted : [];
     const runs = withLists ? trail.runs : [];
     let at = from;
-    words[at++] = Kind.Request;
+    words[at++] = RowKind.Request;
     at++;
     words[at++] = engine;
     words[at++] = trail.order;

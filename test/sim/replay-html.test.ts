@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { Trail } from "../../src/engine/observer.ts";
 import { Finish } from "../../src/engine/types.ts";
 import { Moments } from "../../src/replay/report.ts";
-import { Sample } from "../../src/replay/sample.ts";
+import { RequestSample } from "../../src/replay/sample.ts";
 import type { PageData } from "../../src/report/plot.ts";
 import { factsOf } from "./truth-run.ts";
 
@@ -92,7 +92,7 @@ test("clients that leave and a replay that is cut short are shown as such", () =
 });
 
 test("of very many requests an even sample is kept, with the times of their tokens", () => {
-  const sample = new Sample();
+  const sample = new RequestSample();
   const observer = sample.observer();
   for (let step = 1; step <= 100_000; step++) {
     observer.step(factsOf(step, { dueUs: step * 10 }));

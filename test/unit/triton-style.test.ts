@@ -6,7 +6,7 @@ import fc from "fast-check";
 import type { Identity } from "../../src/metrics/identity.ts";
 import { pages } from "../../src/metrics/page.ts";
 import { modelWidth, Passed } from "../../src/metrics/triton/model-numbers.ts";
-import { Model } from "../../src/metrics/triton/models.ts";
+import { TritonModel } from "../../src/metrics/triton/models.ts";
 import { printG16, prometheusCpp } from "../../src/metrics/triton/style.ts";
 import { parseExposition } from "./metrics-parse.ts";
 import { emptyEngine, emptySnapshot, identity } from "./metrics-snapshots.ts";
@@ -106,7 +106,7 @@ test("three requests with summaries print what the real one printed, to the byte
     { quantile: 0.9, error: 0.001 },
   ];
   const numbers = new Float64Array(modelWidth(targets.length));
-  const model = new Model(numbers, targets, 0);
+  const model = new TritonModel(numbers, targets, 0);
   // The page tells sums and two of three values; the third follows.
   model.succeeded(0, 132_370, 31, 39, 131_785, 201);
   model.succeeded(0, 201_776, 54, 48, 200_719, 306);
@@ -124,7 +124,7 @@ test("three requests with summaries print what the real one printed, to the byte
 test("counter_latencies=false takes the durations away and freezes the counters; the summaries go on", async () => {
   const targets = [{ quantile: 0.5, error: 0.05 }];
   const numbers = new Float64Array(modelWidth(1));
-  const model = new Model(numbers, targets, 0);
+  const model = new TritonModel(numbers, targets, 0);
   model.succeeded(0, 1000, 1, 2, 3, 4);
   model.failed("OTHER", 2, true);
   model.refresh(0);

@@ -10,7 +10,7 @@ import type { Watch } from "../../src/engine/watch.ts";
 import { TruthFile } from "../../src/truth/file.ts";
 import { formatPage } from "../../src/truth/format.ts";
 import { createTruthLog, unwritable } from "../../src/truth/log.ts";
-import { ID_BYTES, Kind, PAGE_WORDS, Page, requestWords } from "../../src/truth/page.ts";
+import { ID_BYTES, PAGE_WORDS, Page, RowKind, requestWords } from "../../src/truth/page.ts";
 import { Ring } from "../../src/truth/ring.ts";
 import type { About, EndLine, RequestLine, TruthLine } from "../../src/truth/schema.ts";
 import { factsOf, small } from "../sim/truth-run.ts";
@@ -145,7 +145,7 @@ describe("files", () => {
     // Nine rows and the header are below it, ten rows are, and eleven lines are not.
     const where = config({ maxBytes: 10_400, files: 3 });
     const file = new TruthFile(where, about, never);
-    for (let n = 0; n < 100; n++) file.line(row(n), Kind.Step, 0);
+    for (let n = 0; n < 100; n++) file.line(row(n), RowKind.Step, 0);
     file.close({ run: 0, step: 0, request: 0 });
     const names = [`${where.file}.2`, `${where.file}.1`, where.file];
     const all = names.flatMap((name) => {
@@ -166,7 +166,7 @@ describe("files", () => {
   test("with one file nothing older is kept; a limit below a line still writes it", () => {
     const where = config({ maxBytes: 10, files: 1 });
     const file = new TruthFile(where, about, never);
-    for (let n = 0; n < 3; n++) file.line(row(n), Kind.Step, 0);
+    for (let n = 0; n < 3; n++) file.line(row(n), RowKind.Step, 0);
     file.flush();
     expect(linesOf(where.file).length).toBe(2);
     expect(linesOf(where.file)[0]).toMatchObject({ type: "header", file: 2 });
@@ -193,11 +193,11 @@ describe("files", () => {
     const where = config({ file: join(inner, "t.jsonl"), maxBytes: 3500 });
     const warnings: string[] = [];
     const file = new TruthFile(where, about, (why) => warnings.push(why));
-    for (let n = 0; n < 2; n++) file.line(row(n), Kind.Step, 0);
+    for (let n = 0; n < 2; n++) file.line(row(n), RowKind.Step, 0);
     file.flush();
     rmSync(inner, { recursive: true });
     for (let n = 2; n < 8; n++) {
-      file.line(row(n), Kind.Step, 0);
+      file.line(row(n), RowKind.Step, 0);
       file.flush();
     }
     expect(warnings.length).toBe(1);
@@ -205,7 +205,7 @@ describe("files", () => {
     // One more line fitted into the file that had no name any more.
     expect(file.lost.step).toBeGreaterThanOrEqual(5);
     mkdirSync(inner);
-    file.line(row(8), Kind.Step, 0);
+    file.line(row(8), RowKind.Step, 0);
     file.close({ run: 0, step: 0, request: 0 });
     expect(linesOf(where.file).map(({ type }) => type)).toEqual(["header", "step", "end"]);
     const { steps, dropped } = linesOf(where.file).at(-1) as EndLine;

@@ -2,7 +2,7 @@
  * What happens on one connection? Requests in, answers out in their order, refusals of what is no HTTP, and its end:
  * as uvicorn 0.54 does it (`protocols/http/httptools_impl.py`).
  */
-import { Exchange, type Line } from "./exchange.ts";
+import { Exchange, type ExchangeConnection } from "./exchange.ts";
 import type { Head } from "./fields.ts";
 import { Fed, Parser, type ParserEvents } from "./parser.ts";
 import type { Drained } from "./stream.ts";
@@ -53,7 +53,7 @@ const BAD_REQUEST = [
 ].join("\r\n");
 const TOO_LARGE = "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n";
 
-export class Connection implements Line, ParserEvents {
+export class Connection implements ExchangeConnection, ParserEvents {
   readonly address: string;
   readonly port: number;
   readonly #socket: Socket;

@@ -6,12 +6,12 @@
 import type { Passage, Passages } from "../../engine/passage.ts";
 import { Finish, type Generation } from "../../engine/types.ts";
 import { ModelWord, modelWidth, Passed } from "./model-numbers.ts";
-import { Model } from "./models.ts";
-import type { Target } from "./quantiles.ts";
+import { TritonModel } from "./models.ts";
+import type { QuantileTarget } from "./quantiles.ts";
 
 /** The models, in the order of their numbers. */
 export const ENSEMBLE = ["ensemble", "postprocessing", "preprocessing", "tensorrt_llm"] as const;
-type Models = Readonly<Record<(typeof ENSEMBLE)[number], Model>>;
+type Models = Readonly<Record<(typeof ENSEMBLE)[number], TritonModel>>;
 
 /** Numbers of an ensemble whose summaries have that many quantiles. */
 export const ensembleWidth = (quantiles: number) => Passed.models + ENSEMBLE.length * modelWidth(quantiles);
@@ -35,7 +35,7 @@ export class Ensemble implements Passages {
   readonly #startUs: number;
 
   /** `targets`: of the summaries, none where they are off; `epochUs`: microseconds since 1970 at the clock's 0. */
-  constructor(targets: readonly Target[], now: () => number, epochUs: number) {
+  constructor(targets: readonly QuantileTarget[], now: () => number, epochUs: number) {
     const width = modelWidth(targets.length);
     this.#now = now;
     this.#numbers = new Float64Array(ensembleWidth(targets.length));
@@ -45,7 +45,7 @@ export class Ensemble implements Passages {
     const models = ENSEMBLE.map((name, index) => {
       const from = Passed.models + index * width;
       const numbers = this.#numbers.subarray(from, from + width);
-      return [name, new Model(numbers, targets, startUs)] as const;
+      return [name, new TritonModel(numbers, targets, startUs)] as const;
     });
     this.#models = Object.fromEntries(models) as Models;
   }

@@ -17,7 +17,7 @@ import {
 } from "../table.ts";
 import type { Labels, Sample } from "../text.ts";
 import type { GpuIdentity, ModelIdentity } from "./identity.ts";
-import { FIRST_RESPONSE_MS, ModelWord, modelWidth, Passed, REASONS, SPANS } from "./model-numbers.ts";
+import { FAILURE_REASONS, FIRST_RESPONSE_MS, ModelWord, modelWidth, Passed, SPANS } from "./model-numbers.ts";
 import { type EnginePoll, type Host, type Polled, poll } from "./poll.ts";
 
 const BY_REQUESTS: Proof = { moves: "test/conformance/triton-metrics.test.ts" };
@@ -69,7 +69,7 @@ const counters: readonly Row[] = [
     "nv_inference_request_failure",
     "Number of failed inference requests, all batch sizes",
     (snapshot, identity) =>
-      REASONS.flatMap((reason, index) =>
+      FAILURE_REASONS.flatMap((reason, index) =>
         counted(ModelWord.failures + index)(snapshot, identity).map(
           ([labels, value]) => [{ ...labels, reason }, value] as const,
         ),
@@ -248,7 +248,7 @@ const summaries: readonly Row[] = SPANS.map((span, index) =>
 );
 
 /** A family that is off has no series, and such the real server does not print. */
-export function triton({ triton: server }: Identity): readonly Row[] {
+export function tritonRows({ triton: server }: Identity): readonly Row[] {
   if (!server.metrics) return [];
   const shown = server.gpus.length > 0;
   return [

@@ -132,7 +132,7 @@ const lengths = (what: "input" | "output", word: number) =>
   );
 
 /** In the backend's order of registration within each type. */
-export function trtllm({ triton: { metrics } }: Identity): readonly Row[] {
+export function trtllmRows({ triton: { metrics } }: Identity): readonly Row[] {
   if (!metrics) return [];
   return [disaggregated, ...gauges, lengths("output", ModelWord.outputTokens), lengths("input", ModelWord.inputTokens)];
 }
