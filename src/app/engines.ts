@@ -69,7 +69,7 @@ export function enginePartsOf(options: EnginePartsOptions): FleetParts {
     adapters: adapterPlaces(config),
     loopObservers: [options.punctual, ...(steps ? [steps] : []), ...options.loopObservers],
     ...observersOf(engineFirst, truth, recent),
-    ...(triton.metrics ? { passages: () => new Ensemble(triton.quantiles, () => clock.now(), epochUsOf(0)) } : {}),
+    ...(triton.metrics ? { meters: () => new Ensemble(triton.quantiles, () => clock.now(), epochUsOf(0)) } : {}),
   });
   return { engines, journals, truth, recent, steps, engineFirst };
 }

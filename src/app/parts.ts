@@ -46,7 +46,7 @@ export interface AppOptions {
 }
 
 export interface Parts extends FleetParts, PageParts {
-  /** Door and wire of it change while the server runs. */
+  /** `frontLimits` and `wire` of it change while the server runs. */
   readonly config: ServeConfig;
   readonly live: LiveSettings;
   readonly admin: Admin | undefined;

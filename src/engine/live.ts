@@ -2,8 +2,8 @@
 import { FEED, FEED_HALF, NONE, Reason } from "../../assembly/layout.ts";
 import type { Batch } from "./batch.ts";
 import type { CoreRequest } from "./core-request.ts";
-import type { Trail } from "./observer.ts";
-import type { Passage } from "./passage.ts";
+import type { RequestTimeline } from "./observer.ts";
+import type { RequestMeter } from "./request-meter.ts";
 import { type Choices, Finish, type Receiver, type Submission, type TokenSource } from "./types.ts";
 
 /** What ends a generation, or lets it go on: its engine. */
@@ -24,9 +24,9 @@ export class LiveRequest implements Submission {
   readonly adapter: number;
   heard = false;
   /** While somebody observes the engine. */
-  trail: Trail | null = null;
+  timeline: RequestTimeline | null = null;
   /** While somebody counts what passes. */
-  passage: Passage | null = null;
+  meter: RequestMeter | null = null;
 
   constructor(
     readonly engine: LiveOwner,
@@ -64,14 +64,14 @@ export class LiveRequest implements Submission {
 
   /** It ended, for whoever counts. */
   passed(finish: Finish, outputTokens: number, dueUs: number, handedUs: number, nowUs: number): void {
-    this.passage?.ended(finish, outputTokens, dueUs, handedUs, nowUs);
-    this.passage = null;
+    this.meter?.ended(finish, outputTokens, dueUs, handedUs, nowUs);
+    this.meter = null;
   }
 
   /** It was held back, and the core was full when its time came. `ids`: the outbox, of which it gets nothing. */
   unplaced(ids: Int32Array, dueUs: number, nowUs: number): void {
     this.ended = true;
-    this.trail?.watch.ended(this.trail, Finish.Error, 0, dueUs);
+    this.timeline?.recorder.ended(this.timeline, Finish.Error, 0, dueUs);
     this.receiver.onTokens(ids, 0, 0, Finish.Error, NONE);
     this.passed(Finish.Error, 0, dueUs, dueUs, nowUs);
   }

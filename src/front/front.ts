@@ -1,4 +1,4 @@
-/** What do the OpenAI routes need of the house? Everything is handed in; nothing here knows the engine or a clock. */
+/** What do the OpenAI routes need of the server? Everything is handed in; nothing here knows the engine or a clock. */
 import { STATUS_CODES } from "node:http";
 import type { ServeConfig } from "../config/types.ts";
 import type { AnswerTables } from "../content/answers.ts";

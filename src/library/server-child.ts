@@ -12,7 +12,7 @@ import { type Running, type Server, StartingServer } from "./server.ts";
 import { type ServerOptions, serverSetup } from "./server-options.ts";
 
 /** What the child is told, in one line: paths among the options are of that folder. */
-export interface Asked {
+export interface ServerRequest {
   readonly options: ServerOptions;
   readonly cwd: string;
 }
@@ -26,7 +26,7 @@ export function createServer(options: ServerOptions = {}): Server {
   return new StartingServer(start({ options, cwd: process.cwd() }));
 }
 
-async function start(asked: Asked): Promise<Running> {
+async function start(asked: ServerRequest): Promise<Running> {
   const bun = packagedBun();
   if (!existsSync(bun))
     throw new Error(`Bun's install script has not run; cure: node ${resolve(bun, "../../install.js")}`);

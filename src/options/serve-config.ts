@@ -11,7 +11,7 @@ import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../config/t
 import type { Profile } from "../config/timing/profile.ts";
 import type { EngineConfig, ServeConfig, Timing, TruthLogConfig } from "../config/types.ts";
 import { bucketsOf, wrongBuckets } from "./buckets-option.ts";
-import { doorConfig, tlsConfig } from "./door-options.ts";
+import { frontLimitsConfig, tlsConfig } from "./front-limit-options.ts";
 import type { Given, UsageError } from "./given.ts";
 import { outputLengthsOf } from "./length-options.ts";
 import { brokenLora, readLoraModules } from "./lora-modules.ts";
@@ -62,7 +62,7 @@ export function serveConfig(values: ServeValues, said: ReadonlyMap<string, Given
   if ("error" in tls) return tls;
 
   const name = values.model ?? profile.hub ?? model.hub;
-  const served = { ...server(values, name), ...lengths, ...tls, ...doorConfig(values) };
+  const served = { ...server(values, name), ...lengths, ...tls, ...frontLimitsConfig(values) };
   const { listen } = triton.config;
   if (listen !== null && listen.port !== 0 && listen.port === served.port && listen.host === served.host)
     return { error: `${at("metrics-port")}: ${listen.port} is the server's own port; Triton's metrics take another` };

@@ -5,7 +5,7 @@ import { CURRENT, PROFILES, profileName } from "../config/metrics-profiles.ts";
 import { ROLE_NAMES, rolesText } from "../config/roles.ts";
 import { BUG_NAMES, FIX_NAMES } from "../config/types.ts";
 import { deploymentOptions } from "./deployment-options.ts";
-import { doorOptions } from "./door-options.ts";
+import { frontLimitOptions } from "./front-limit-options.ts";
 import { lengthOptions } from "./length-options.ts";
 import { loraModules } from "./lora-modules.ts";
 import {
@@ -85,7 +85,7 @@ export const serveOptions = {
     default: "none",
     about: "Requests to /v1 and the like must carry one of these keys. Also taken from VLLM_API_KEY.",
   },
-  ...doorOptions,
+  ...frontLimitOptions,
   "enable-request-id-headers": {
     ...toggle,
     group: "Server",

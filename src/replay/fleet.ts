@@ -5,7 +5,7 @@ import type { EngineConfig } from "../config/types.ts";
 import type { Engine } from "../engine/engine.ts";
 import { Fleet as Ranks } from "../engine/fleet.ts";
 import type { Observer } from "../engine/observer.ts";
-import type { Passages } from "../engine/passage.ts";
+import type { RequestMeters } from "../engine/request-meter.ts";
 import type { Fresh } from "../engine/snapshot.ts";
 import {
   type EngineSnapshot,
@@ -36,7 +36,7 @@ export interface TracedFleetOptions {
   /** Of the engine with this index, where somebody keeps the truth. */
   readonly observer: ((engine: number) => Observer) | null;
   /** Of the engine with this index, where somebody counts what passes. */
-  readonly passages: ((engine: number) => Passages) | null;
+  readonly meters: ((engine: number) => RequestMeters) | null;
   /** Called before each update with its time. */
   readonly beforeUpdate: ((nowUs: number) => void) | null;
 }
@@ -62,7 +62,7 @@ export class TracedFleet {
     onEnd,
     onStep,
     observer,
-    passages,
+    meters,
     beforeUpdate,
   }: TracedFleetOptions) {
     this.#config = config;
@@ -74,7 +74,7 @@ export class TracedFleet {
     this.#ranks = new Ranks({
       ...common,
       ...(observer ? { observer } : {}),
-      ...(passages ? { passages } : {}),
+      ...(meters ? { meters } : {}),
       loopObservers: [
         { delivered: ({ rows }) => void (rows > 0 && onStep()), coasted: () => {} },
         ...(beforeUpdate ? [{ updating: beforeUpdate }] : []),

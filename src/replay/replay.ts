@@ -6,7 +6,7 @@
 import type { HttpRoute } from "../config/http-counts.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { Observer } from "../engine/observer.ts";
-import type { Passages } from "../engine/passage.ts";
+import type { RequestMeters } from "../engine/request-meter.ts";
 import { type EngineSnapshot, Finish } from "../engine/types.ts";
 import { Accounts } from "../front/accounting.ts";
 import { HttpAccounts } from "../front/http-accounts.ts";
@@ -63,7 +63,7 @@ export interface ReplayOptions {
   /** Of the engine with this index: told of every step and request. */
   readonly observer?: (engine: number) => Observer;
   /** The same for what is counted of requests as they begin and end; `now` is the replay's time. */
-  readonly passages?: (now: () => number) => Passages;
+  readonly meters?: (now: () => number) => RequestMeters;
   /** Frees memory. The host's own collector takes the core's memory, most of it never touched, for live data and so waits too long. */
   readonly collect?: () => void;
   readonly onProgress?: (atUs: number, counts: Counts) => void;
@@ -107,7 +107,7 @@ export class Replay {
     this.#most = options.pace.kind === "closed" ? options.pace.concurrency : Number.POSITIVE_INFINITY;
     this.#rowUs = options.series?.intervalUs ?? Number.POSITIVE_INFINITY;
     this.#scrapeUs = options.scrapes ? 0 : Number.POSITIVE_INFINITY;
-    const { config, module, engines, clients = PATIENT, observer = null, passages, beforeUpdate = null } = options;
+    const { config, module, engines, clients = PATIENT, observer = null, meters, beforeUpdate = null } = options;
     this.fleet = new TracedFleet({
       config,
       clock: this.#clock,
@@ -117,7 +117,7 @@ export class Replay {
       onEnd: this.#ended,
       onStep: this.#stepped,
       observer,
-      passages: passages ? () => passages(() => this.#clock.now()) : null,
+      meters: meters ? () => meters(() => this.#clock.now()) : null,
       beforeUpdate,
     });
     this.#advance();

@@ -81,9 +81,9 @@ export class Recent {
         this.#step.step(engine, facts);
         words.set(this.#step.words, at);
       },
-      request: (trail) => {
+      request: (timeline) => {
         this.#page.clear();
-        this.#page.request(engine, trail, true);
+        this.#page.request(engine, timeline, true);
         this.#keep(this.#page.words.slice(0, this.#page.used));
       },
       idle() {},

@@ -103,7 +103,7 @@ export async function scraped(load: Load, bugs: readonly BugName[] = []): Promis
     untilUs: Number.POSITIVE_INFINITY,
     clients: load.clients,
     beforeUpdate: (nowUs) => pages?.before(nowUs),
-    passages: (now) => new Ensemble(config.triton.quantiles, now, START_S * 1e6),
+    meters: (now) => new Ensemble(config.triton.quantiles, now, START_S * 1e6),
     scrapes: {
       intervalUs: 1e6 * load.intervalS,
       onScrape: async (atUs) => void scrapes.push({ text: await pages!.text("all"), atS: START_S + atUs / 1e6 }),

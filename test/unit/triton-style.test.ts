@@ -5,7 +5,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import type { Identity } from "../../src/metrics/identity.ts";
 import { pages } from "../../src/metrics/page.ts";
-import { modelWidth, Passed } from "../../src/metrics/triton/model-numbers.ts";
+import { MeterField, modelWidth } from "../../src/metrics/triton/model-numbers.ts";
 import { TritonModel } from "../../src/metrics/triton/models.ts";
 import { printG16, prometheusCpp } from "../../src/metrics/triton/style.ts";
 import { parseExposition } from "./metrics-parse.ts";
@@ -68,8 +68,8 @@ test("labels go by name, le and quantile last", () => {
 /** A server of these models with its counters; no GPU, and nothing polled. */
 async function page(models: readonly string[], config: Partial<Identity["triton"]>, numbers: readonly Float64Array[]) {
   const quantiles = config.quantiles ?? [];
-  const passages = new Float64Array(Passed.models + models.length * modelWidth(quantiles.length));
-  numbers.forEach((of, index) => void passages.set(of, Passed.models + index * modelWidth(quantiles.length)));
+  const meters = new Float64Array(MeterField.models + models.length * modelWidth(quantiles.length));
+  numbers.forEach((of, index) => void meters.set(of, MeterField.models + index * modelWidth(quantiles.length)));
   const server: Identity = {
     ...identity,
     triton: {
@@ -80,7 +80,7 @@ async function page(models: readonly string[], config: Partial<Identity["triton"
       ...config,
     },
   };
-  const snapshot = emptySnapshot([{ ...emptyEngine(), passages: Array.from(passages) }]);
+  const snapshot = emptySnapshot([{ ...emptyEngine(), meters: Array.from(meters) }]);
   return pages(server)("triton", () => snapshot);
 }
 

@@ -157,7 +157,7 @@ async function runTrace(given: TraceRun): Promise<void> {
     }),
     ...(config.triton.metrics &&
       paged && {
-        passages: (now: () => number) => new Ensemble(config.triton.quantiles, now, Math.round(startS * 1e6)),
+        meters: (now: () => number) => new Ensemble(config.triton.quantiles, now, Math.round(startS * 1e6)),
       }),
     ...observed(truth, shown?.sample ?? null),
     ...rowsInto(files.series, shown?.moments ?? null, values["series-interval"]),

@@ -21,7 +21,7 @@ import { resolveServeConfig } from "./resolve.ts";
 const USAGE_ERROR = 2;
 export const CORE_TRAPPED = 70;
 const ENGINE_DEAD = 1;
-/** Ctrl-C reaches `bin/understudy` as well, which passes it on: what comes so soon is no second wish. */
+/** Ctrl-C reaches `bin/understudy` as well, which passes it on: what comes so soon is no second signal. */
 export const SAME_SIGNAL_US = 200_000;
 
 /** `platform` as Node names it. */

@@ -33,8 +33,8 @@ export const ModelWord = {
 /** Numbers of a model with that many quantiles per span; 0 where summaries are off. */
 export const modelWidth = (quantiles: number) => ModelWord.quantiles + SPANS.length * quantiles;
 
-/** Numbers of an engine's passages before those of the models. */
-export const Passed = {
+/** Numbers of an engine's meters before those of the models. */
+export const MeterField = {
   /** Since the engine came to be. */
   aliveUs: 0,
   /** When its clock began: microseconds since 1970. */

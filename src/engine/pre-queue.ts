@@ -18,7 +18,7 @@ interface Held<T> {
   readonly dueUs: number;
 }
 
-export class Holding<T> implements LoopObserver {
+export class PreQueue<T> implements LoopObserver {
   /** By due time; arrivals come in order, so a new one nearly always belongs at the end. */
   #held: Held<T>[] = [];
   #timer: Cancel | null = null;
