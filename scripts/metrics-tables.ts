@@ -4,7 +4,7 @@ import { resolveServeConfig } from "../src/cli/serve/resolve.ts";
 import { httpRoutes } from "../src/config/http-counts.ts";
 import { METHODS } from "../src/front/served.ts";
 import { dialectNames } from "../src/metrics/dialect-names.ts";
-import { dialects } from "../src/metrics/dialects.ts";
+import { metricsDialects } from "../src/metrics/dialects.ts";
 import { refreshKey } from "../src/metrics/held.ts";
 import { setupOf } from "../src/metrics/setup.ts";
 
@@ -48,7 +48,7 @@ export function metricsTables(): Readonly<Record<string, string>> {
   if (!("config" in resolved)) throw new Error("the defaults are refused");
   const { identity } = setupOf(resolved.config, 0, httpRoutes(METHODS), true);
   const families = dialectNames.map((name) => {
-    const rows = dialects[name].rows(identity).map(({ name: family, type, refresh, proof }) => {
+    const rows = metricsDialects[name].rows(identity).map(({ name: family, type, refresh, proof }) => {
       const why = "moves" in proof ? `[${proof.moves.split("/").at(-1)}](../${proof.moves})` : `still: ${proof.still}`;
       return `| \`${family}\` | ${type} | ${refreshKey(refresh)} | ${why} |`;
     });

@@ -32,11 +32,11 @@ if (NEEDS_BUILT.includes(command ?? "") && !isBuilt()) {
     "understudy: not built yet; build it with: npx bun scripts/build.ts (or npx bun run start, which does)",
   );
   process.exitCode = 1;
-} else if (command === "serve") await (await import("./cli/serve/serve.ts")).run(rest);
-else if (command === "replay") await (await import("./cli/replay/replay.ts")).run(rest);
-else if (command === "load") await (await import("./cli/load/load.ts")).run(rest);
-else if (command === "check") await (await import("./cli/check/check.ts")).run(rest);
-else if (command === "timing") await (await import("./cli/timing/timing.ts")).run(rest);
+} else if (command === "serve") await (await import("./cli/serve/serve.ts")).runServe(rest);
+else if (command === "replay") await (await import("./cli/replay/replay.ts")).runReplay(rest);
+else if (command === "load") await (await import("./cli/load/load.ts")).runLoad(rest);
+else if (command === "check") await (await import("./cli/check/check.ts")).runCheck(rest);
+else if (command === "timing") await (await import("./cli/timing/timing.ts")).runTiming(rest);
 else if (command === "version" || command === "--version" || command === "-V") console.log(version);
 else if (command === undefined || command === "help" || command === "--help" || command === "-h") console.log(USAGE);
 else {

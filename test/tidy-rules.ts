@@ -94,6 +94,18 @@ export function circlesOf(files: readonly SourceFile[]): string[][] {
   return circles;
 }
 
+/** Names that several files declare and export, each with its files. Types count as values do: a reader searches for both. */
+export function exportedTwice(files: readonly SourceFile[]): Readonly<Record<string, readonly string[]>> {
+  const places = new Map<string, string[]>();
+  const declaration =
+    /^export (?:declare )?(?:abstract )?(?:async )?(?:class|function\*?|(?:const )?enum|const|let|interface|type)\s+([A-Za-z_$][\w$]*)/gm;
+  for (const { path, text } of files) {
+    const names = new Set([...text.matchAll(declaration)].map(([, name]) => name!));
+    for (const name of names) places.set(name, [...(places.get(name) ?? []), path]);
+  }
+  return Object.fromEntries([...places].filter(([, paths]) => paths.length > 1));
+}
+
 function wrongImport(from: string, to: string): string | undefined {
   const [mine, theirs] = [roomOf(from), roomOf(to)];
   if (mine === theirs || to.startsWith("build/") || SHARED.includes(theirs)) return undefined;

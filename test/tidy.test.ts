@@ -1,7 +1,17 @@
 /** Does the repository keep its own rules, and would the rules notice if it did not? */
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
-import { circlesOf, readmeWrong, roomOf, roomsIn, rules, SET_UP, type SourceFile, schedules } from "./tidy-rules.ts";
+import {
+  circlesOf,
+  exportedTwice,
+  readmeWrong,
+  roomOf,
+  roomsIn,
+  rules,
+  SET_UP,
+  type SourceFile,
+  schedules,
+} from "./tidy-rules.ts";
 
 const root = new URL("../", import.meta.url).pathname;
 const OUTSIDE = ["node_modules", "build", "dist", "coverage", ".git"];
@@ -68,6 +78,42 @@ test("circles: found through any number of files, not through types or later imp
   }
 });
 
+/** Why a name may stand in several files. There are to be fewer of them, never more than 15. */
+const TWICE: Readonly<Record<string, string>> = {
+  createEngine: "one per entry of the package: browsers have no files to read the core from",
+  createServer: "one per entry of the package: Bun serves in its own process, Node starts one",
+  Engine: "the package's name for the engine, and the engine that it wraps",
+  EngineOptions: "the package's options by flags, and the engine's own",
+  profile: "one per file of config/profiles/, which index.ts tells apart",
+};
+
+test("exported names stand once", () => {
+  const sources = files.filter((path) => /^src\/.*\.ts$/.test(path)).map((path) => ({ path, text: read(path) }));
+  expect(Object.keys(exportedTwice(sources)).sort()).toEqual(Object.keys(TWICE).sort());
+  expect(Object.keys(TWICE).length).toBeLessThanOrEqual(15);
+});
+
+test("exported names: every kind of declaration counts, imports and names of one file do not", () => {
+  const of = (...texts: string[]) => exportedTwice(texts.map((text, index) => ({ path: `src/${index}.ts`, text })));
+  for (const declaration of [
+    "export class Sample {}",
+    "export abstract class Sample {}",
+    "export interface Sample {}",
+    "export type Sample = 1;",
+    "export const Sample = 1;",
+    "export enum Sample { A }",
+    "export function Sample() {}",
+    "export async function Sample() {}",
+    "export function* Sample() {}",
+  ]) {
+    expect(of("export type Sample = 2;", declaration), declaration).toEqual({ Sample: ["src/0.ts", "src/1.ts"] });
+  }
+  expect(of("export const one = 1;", "const one = 1;", 'import { one } from "./0.ts";', "// export const one")).toEqual(
+    {},
+  );
+  expect(of("export function read(a: 1): 1;\nexport function read(a: 2): 2;")).toEqual({});
+});
+
 test("one file calls the core's schedule", () => {
   const callers = files.filter((path) => path.startsWith("src/") && path.endsWith(".ts") && schedules(read(path)));
   expect(callers).toHaveLength(1);
@@ -89,7 +135,7 @@ const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
   ["imports go down only", "src/config/schema.ts", 'import { Engine } from "../engine/engine.ts";'],
   ["imports go down only", "src/app/parts.ts", 'export { run } from "../cli/serve/serve.ts";'],
   ["imports go down only", "src/check/laws.ts", 'import "../core/core.ts";'],
-  ["imports go down only", "src/config/door.ts", 'import { SLOTS } from "../../assembly/layout.ts";'],
+  ["imports go down only", "src/config/front-limits.ts", 'import { SLOTS } from "../../assembly/layout.ts";'],
   ["imports go down only", "src/config/core-limits.ts", 'import { column } from "../../assembly/column.ts";'],
   ["engine/ and core/ run", "src/core/core.ts", 'const bytes = await Bun.file("core.wasm").bytes();'],
   ["engine/ and core/ run", "src/engine/engine.ts", 'import { readFileSync } from "node:fs";'],

@@ -22,12 +22,12 @@ export class AnswerText {
   /** Made when a token leaves a code point open; most answers never do. */
   #detokenizer: Detokenizer | null = null;
 
-  constructor(vocabulary: Vocabulary, wishes: TextOptions) {
+  constructor(vocabulary: Vocabulary, options: TextOptions) {
     this.#vocabulary = vocabulary;
-    this.#skipSpecial = wishes.skipSpecialTokens;
-    this.#showStop = wishes.includeStopStrInOutput;
+    this.#skipSpecial = options.skipSpecialTokens;
+    this.#showStop = options.includeStopStrInOutput;
     this.#stops =
-      wishes.stop.length > 0 ? new StopStrings(wishes.stop, wishes.includeStopStrInOutput, wishes.minTokens) : null;
+      options.stop.length > 0 ? new StopStrings(options.stop, options.includeStopStrInOutput, options.minTokens) : null;
   }
 
   /** Tokens since the last `take`; a copy. */

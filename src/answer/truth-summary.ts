@@ -87,7 +87,7 @@ export class TimedReceiver extends ReceiverBefore {
   }
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
-    const dueUs = this.#choice.submission?.trail?.stepDueUs;
+    const dueUs = this.#choice.submission?.timeline?.stepDueUs;
     if (count > 0 && dueUs !== undefined) this.#times.begins(dueUs);
     this.next.onTokens(ids, at, count, finish, stopTokenId);
     this.#times.wrote(this.#nowUs());
@@ -98,17 +98,17 @@ export class TimedReceiver extends ReceiverBefore {
 export function truthSummary(choices: readonly ToldChoice[], nowUs: () => number): string | null {
   const rows: string[] = [];
   for (const { truth, submission, finish, tokens } of choices.slice(0, CHOICES_MOST)) {
-    const trail = submission?.trail;
-    if (truth === null || !trail) return null;
+    const timeline = submission?.timeline;
+    if (truth === null || !timeline) return null;
     // The last tokens have just been written: this is called from within.
     truth.wrote(nowUs());
-    trail.settleLate();
-    const { id, arrivalUs, queuedUs, scheduledUs } = trail;
+    timeline.settleLate();
+    const { id, arrivalUs, queuedUs, scheduledUs } = timeline;
     rows.push(
       `{"id":${quoted(id)},"reason":${finish === null ? "null" : `"${FINISH_NAMES[finish]}"`},"arrivalUs":${arrivalUs}` +
         `,"queueUs":${known(Math.max(0, scheduledUs - queuedUs))},${truth.text(arrivalUs)}` +
-        `,"lateSteps":${trail.lateSteps},"rebasedUs":${trail.rebasedUs},"preemptions":${trail.preemptions}` +
-        `,"promptTokens":${trail.promptTokens},"cachedTokens":${trail.cachedTokens},"outputTokens":${tokens}}`,
+        `,"lateSteps":${timeline.lateSteps},"rebasedUs":${timeline.rebasedUs},"preemptions":${timeline.preemptions}` +
+        `,"promptTokens":${timeline.promptTokens},"cachedTokens":${timeline.cachedTokens},"outputTokens":${tokens}}`,
     );
   }
   return `[${rows.join()}]`;

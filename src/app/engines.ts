@@ -20,7 +20,7 @@ import { StepLog } from "./step-log.ts";
 /** One of several processes may be killed, and goes on as another: of its truth little is to be lost. */
 const HASTY = { ...RING, lingerUs: 50_000 };
 
-export interface EngineParts {
+export interface FleetParts {
   readonly engines: Fleet;
   /** By engine, what its core was told last. */
   readonly journals: readonly Journal[];
@@ -31,7 +31,7 @@ export interface EngineParts {
   readonly engineFirst: number;
 }
 
-export interface EngineOptions {
+export interface EnginePartsOptions {
   readonly config: ServeConfig;
   readonly core: ArrayBuffer;
   readonly text: TextModel;
@@ -47,7 +47,7 @@ export interface EngineOptions {
   readonly loopObservers: readonly LoopObserver[];
 }
 
-export function enginePartsOf(options: EngineOptions): EngineParts {
+export function enginePartsOf(options: EnginePartsOptions): FleetParts {
   const { config, text, marks, place, epochUs } = options;
   const { clock } = marks;
   const { dataParallelSize, truthRequests, truthLog, triton } = config;
@@ -76,7 +76,7 @@ export function enginePartsOf(options: EngineOptions): EngineParts {
     adapters: adapterPlaces(config),
     loopObservers: [options.punctual, ...(steps ? [steps] : []), ...options.loopObservers],
     ...observersOf(engineFirst, truth, recent),
-    ...(triton.metrics ? { passages: () => new Ensemble(triton.quantiles, () => clock.now(), epochUs) } : {}),
+    ...(triton.metrics ? { meters: () => new Ensemble(triton.quantiles, () => clock.now(), epochUs) } : {}),
   });
   return { engines, journals, truth, recent, steps, engineFirst };
 }

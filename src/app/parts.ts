@@ -18,7 +18,7 @@ import { type Clock, epochSeconds, epochUsOf, WallClock } from "../host/clock.ts
 import { DueTime } from "../host/due-time.ts";
 import { type Ids, idsOf, mix, type Random, randomSeed, seeded } from "../host/random.ts";
 import { logStatistics } from "../metrics/log-line.ts";
-import { type EngineParts, enginePartsOf } from "./engines.ts";
+import { enginePartsOf, type FleetParts } from "./engines.ts";
 import { type Gaps, gapsOf } from "./gaps.ts";
 import { type PageParts, pagePartsOf } from "./pages.ts";
 import type { Place } from "./place.ts";
@@ -45,8 +45,8 @@ export interface AppOptions {
   readonly newId?: Ids | undefined;
 }
 
-export interface Parts extends EngineParts, PageParts {
-  /** Door and wire of it change while the server runs. */
+export interface Parts extends FleetParts, PageParts {
+  /** `frontLimits` and `wire` of it change while the server runs. */
   readonly config: ServeConfig;
   readonly live: LiveSettings;
   readonly admin: Admin | undefined;

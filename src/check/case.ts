@@ -1,9 +1,9 @@
 /** What does a law get to look at? One scrape, the one before it, and what is known of server and load. */
 
-import { type Dialect, type Groups, groupKey } from "./dialects.ts";
-import type { Exposition, Labels } from "./exposition.ts";
+import { type CheckedDialect, type Groups, groupKey } from "./dialects.ts";
+import type { Exposition, ScrapedLabels } from "./exposition.ts";
 import { type DialectName, minus, NotCheckable, type Term } from "./law.ts";
-import { type Histogram, Reading, type Where } from "./reading.ts";
+import { type HistogramTerms, Reading, type Where } from "./reading.ts";
 import type { ToldVersion, VersionId } from "./versions.ts";
 
 /** Flags of the server that no metric shows, by vLLM's names where it has one. */
@@ -50,7 +50,7 @@ export interface Truth {
 }
 
 /** One look at the server, parsed. */
-export interface Look {
+export interface ParsedScrape {
   readonly exposition: Exposition;
   /** Engines and models of each dialect that it speaks. */
   readonly groups: ReadonlyMap<DialectName, Groups>;
@@ -64,7 +64,7 @@ export interface Look {
   readonly versions: ReadonlyMap<DialectName, ToldVersion>;
 }
 
-export interface Known {
+export interface ScrapeConditions {
   readonly parameters: Parameters;
   /** Nothing was under way when this scrape was taken. */
   readonly rest: boolean;
@@ -79,12 +79,12 @@ export class Case {
   readonly #before: Reading | null;
 
   constructor(
-    readonly look: Look,
-    readonly lookBefore: Look | null,
-    dialect: Dialect | null,
+    readonly look: ParsedScrape,
+    readonly lookBefore: ParsedScrape | null,
+    dialect: CheckedDialect | null,
     /** Null: the whole page. */
-    group: Labels | null,
-    readonly known: Known,
+    group: ScrapedLabels | null,
+    readonly known: ScrapeConditions,
     /** Survives from scrape to scrape, for one law and group. */
     readonly memory: Map<string, unknown>,
     /** Why there is no scrape before. */
@@ -160,7 +160,7 @@ export class Case {
     return { value, text: `Δ ${this.now.text(name, where)}` };
   }
 
-  deltaOf(name: string): Histogram {
+  deltaOf(name: string): HistogramTerms {
     return { sum: this.delta(`${name}_sum`), count: this.delta(`${name}_count`) };
   }
 
@@ -185,7 +185,11 @@ export class Case {
 }
 
 /** An engine that was not there has no series. */
-function reading({ exposition, groups }: Look, dialect: Dialect | null, group: Labels | null): Reading {
+function reading(
+  { exposition, groups }: ParsedScrape,
+  dialect: CheckedDialect | null,
+  group: ScrapedLabels | null,
+): Reading {
   const prefix = dialect?.prefix ?? "";
   if (dialect === null || group === null) return new Reading(exposition, prefix);
   const found = groups.get(dialect.name)?.all.get(groupKey(group));

@@ -2,10 +2,10 @@
  * Which laws hold over these scrapes? Looks at one scrape after the other and keeps the last one only, so that a watch of
  * any length takes the same memory. No clock, no I/O: runs anywhere.
  */
-import { Case, type Known, type Look, type Parameters, type Truth } from "./case.ts";
-import { type Dialect, groupKey, groupsOf, recognise } from "./dialects.ts";
-import type { Exposition, Labels } from "./exposition.ts";
-import { type Broken, type DialectName, type Law, NotCheckable, type Outcome, type Severity } from "./law.ts";
+import { Case, type Parameters, type ParsedScrape, type ScrapeConditions, type Truth } from "./case.ts";
+import { type CheckedDialect, groupKey, groupsOf, recognise } from "./dialects.ts";
+import type { Exposition, ScrapedLabels } from "./exposition.ts";
+import { type Broken, type DialectName, type Law, type LawOutcome, NotCheckable, type Severity } from "./law.ts";
 import { isInProgress } from "./laws/catalogue.ts";
 import { knownBugOf, whyNotHeld } from "./laws/holds.ts";
 import { laws as allLaws } from "./laws/index.ts";
@@ -133,7 +133,7 @@ export class Checker {
   readonly #versions = new Map<DialectName, ToldVersion>();
   readonly #excerpts: ExcerptSeen[] = [];
   readonly #unreadable: { source: string; atS: number; why: string }[] = [];
-  #last: Look | null = null;
+  #last: ParsedScrape | null = null;
   #lastAtRest = false;
   #scrapes = 0;
   #restarts = 0;
@@ -179,7 +179,7 @@ export class Checker {
     const { excerpt } = exposition;
     if (excerpt !== null && this.#excerpts.length < EXCERPTS_KEPT)
       this.#excerpts.push({ source, atS, gaps: excerpt.gaps.slice(0, GAPS_KEPT), cut: excerpt.cut });
-    const look: Look = { exposition, groups, atS, source, truth, tritonStats, versions };
+    const look: ParsedScrape = { exposition, groups, atS, source, truth, tritonStats, versions };
     this.#look(look, spoken, rest);
     this.#last = look;
     return true;
@@ -190,7 +190,7 @@ export class Checker {
     if (this.#unreadable.length < UNREADABLE_KEPT) this.#unreadable.push({ source, atS, why });
   }
 
-  #look(look: Look, spoken: readonly Dialect[], saidRest: boolean): void {
+  #look(look: ParsedScrape, spoken: readonly CheckedDialect[], saidRest: boolean): void {
     const { exposition, groups } = look;
     const before = this.#last;
     const restarted = before !== null && isRestart(exposition, before.exposition);
@@ -200,7 +200,12 @@ export class Checker {
     const wasAtRest = follows && (this.#lastAtRest || allIdle(before.exposition));
     const rest = saidRest || proven;
     const still = rest && wasAtRest && movedCounters(exposition, before.exposition) === 0;
-    const known: Known = { parameters: this.#parameters, rest, still, clean: this.#clean && this.#restarts === 0 };
+    const known: ScrapeConditions = {
+      parameters: this.#parameters,
+      rest,
+      still,
+      clean: this.#clean && this.#restarts === 0,
+    };
     this.#lastAtRest = rest;
     for (const { name } of spoken) {
       this.#dialects.add(name);
@@ -222,11 +227,11 @@ export class Checker {
 
   #judge(
     state: State,
-    dialect: Dialect | null,
-    group: Labels | null,
-    look: Look,
-    before: Look | null,
-    known: Known,
+    dialect: CheckedDialect | null,
+    group: ScrapedLabels | null,
+    look: ParsedScrape,
+    before: ParsedScrape | null,
+    known: ScrapeConditions,
     whyAlone: string,
   ): void {
     const key = group === null ? "" : groupKey(group);
@@ -242,10 +247,10 @@ export class Checker {
       return;
     }
     const c = new Case(look, before, dialect, group, known, memory, whyAlone);
-    let outcomes: readonly Outcome[];
+    let outcomes: readonly LawOutcome[];
     try {
       const outcome = state.law.check(c);
-      outcomes = Array.isArray(outcome) ? (outcome as readonly Outcome[]) : [outcome as Outcome];
+      outcomes = Array.isArray(outcome) ? (outcome as readonly LawOutcome[]) : [outcome as LawOutcome];
     } catch (failure) {
       if (!(failure instanceof NotCheckable)) throw failure;
       state.reason = failure.message;
@@ -261,7 +266,7 @@ export class Checker {
     }
   }
 
-  #record(state: State, broken: Broken, look: Look, before: Look | null, isCollected: boolean): void {
+  #record(state: State, broken: Broken, look: ParsedScrape, before: ParsedScrape | null, isCollected: boolean): void {
     const { left, relation, right, known, looksLike } = broken;
     const severity = this.#severity(state.law, broken, isCollected);
     if (severity === null) return;

@@ -1,8 +1,8 @@
 /** Whose metrics are these? A scrape may speak several dialects at once. */
-import { type Exposition, type Labels, labelKey, type Sample } from "./exposition.ts";
+import { type Exposition, labelKey, type ScrapedLabels, type ScrapedSample } from "./exposition.ts";
 import type { DialectName } from "./law.ts";
 
-export interface Dialect {
+export interface CheckedDialect {
   readonly name: DialectName;
   readonly prefix: string;
   /** Labels that tell one engine or model from another: laws hold for each. */
@@ -11,7 +11,7 @@ export interface Dialect {
   readonly collected?: true;
 }
 
-export const dialects: readonly Dialect[] = [
+export const dialects: readonly CheckedDialect[] = [
   // Triton's vLLM backend has the same names under model and version.
   { name: "vllm", prefix: "vllm:", groupBy: ["engine", "model_name", "model", "version"] },
   { name: "trtllm", prefix: "nv_trt_llm_", groupBy: ["model", "version"] },
@@ -39,7 +39,7 @@ export const isOfKnownServer = (name: string): boolean =>
 /** TensorRT-LLM's families share Triton's prefix; Triton is there only with its own. */
 const TRITON = /^nv_(?!trt_llm_|llm_)/;
 
-export function recognise({ byName }: Exposition): readonly Dialect[] {
+export function recognise({ byName }: Exposition): readonly CheckedDialect[] {
   const found = new Set<DialectName>();
   let ray = "";
   for (const name of byName.keys()) {
@@ -59,7 +59,7 @@ export const GROUPS_MOST = 256;
 
 /** One engine or model, and the series of all families that are its own or everybody's. */
 export interface Group {
-  readonly labels: Labels;
+  readonly labels: ScrapedLabels;
   readonly byName: Exposition["byName"];
 }
 
@@ -69,16 +69,16 @@ export interface Groups {
   readonly leftOut: number;
 }
 
-export const groupKey = (labels: Labels): string => labelKey(labels);
+export const groupKey = (labels: ScrapedLabels): string => labelKey(labels);
 
 /** The engines or models of a dialect, by the labels of its series. One empty group when no series has any. */
-export function groupsOf({ byName }: Exposition, { prefix, groupBy }: Dialect): Groups {
-  const ownLabels = (labels: Labels): Labels => {
+export function groupsOf({ byName }: Exposition, { prefix, groupBy }: CheckedDialect): Groups {
+  const ownLabels = (labels: ScrapedLabels): ScrapedLabels => {
     const own: Record<string, string> = {};
     for (const label of groupBy) if (labels[label] !== undefined) own[label] = labels[label];
     return own;
   };
-  const found = new Map<string, Labels>();
+  const found = new Map<string, ScrapedLabels>();
   for (const [name, samples] of byName) {
     if (!name.startsWith(prefix)) continue;
     for (const { labels } of samples) {
@@ -93,7 +93,9 @@ export function groupsOf({ byName }: Exposition, { prefix, groupBy }: Dialect): 
   if (groups.length < 2 && leftOut === 0)
     return { all: new Map([[groupKey(only), { labels: only, byName }]]), leftOut };
 
-  const all = new Map(groups.map((labels) => [groupKey(labels), { labels, byName: new Map<string, Sample[]>() }]));
+  const all = new Map(
+    groups.map((labels) => [groupKey(labels), { labels, byName: new Map<string, ScrapedSample[]>() }]),
+  );
   for (const [name, samples] of byName) {
     for (const sample of samples) {
       const own = ownLabels(sample.labels);
@@ -105,14 +107,14 @@ export function groupsOf({ byName }: Exposition, { prefix, groupBy }: Dialect): 
   return { all, leftOut };
 }
 
-function add(byName: Map<string, Sample[]>, name: string, sample: Sample): void {
+function add(byName: Map<string, ScrapedSample[]>, name: string, sample: ScrapedSample): void {
   const same = byName.get(name);
   if (same) same.push(sample);
   else byName.set(name, [sample]);
 }
 
 /** A series without a label belongs to all that have it. */
-function isPartOf(small: Labels, large: Labels): boolean {
+function isPartOf(small: ScrapedLabels, large: ScrapedLabels): boolean {
   const names = Object.keys(small);
   return names.length < Object.keys(large).length && names.every((name) => small[name] === large[name]);
 }

@@ -2,7 +2,7 @@
  * Which part of a page is a pasted text? People leave out lines and write `...` for them; what is missing there is no
  * defect of the server, and sums over what is left are not its sums.
  */
-import type { Excerpt, Family } from "./exposition.ts";
+import type { Excerpt, ScrapedFamily } from "./exposition.ts";
 import { readNumber } from "./sample-line.ts";
 
 const GAP = /^\s*(#\s*)?(\.{3,}|…|\[\s*(\.{3}|…)\s*\]|<snip>|\[snip\])\s*$/i;
@@ -15,28 +15,28 @@ export const isGap = (line: string): boolean => GAP.test(line);
 /** Follows a reader through the lines and remembers which families a gap has touched. */
 export class Tears {
   readonly #gaps = new Set<number>();
-  readonly #lastLines = new Map<Family, number>();
+  readonly #lastLines = new Map<ScrapedFamily, number>();
   readonly torn = new Set<string>();
   #lastGap = 0;
   #cut: string | null = null;
 
-  gap(line: number, current: Family | null): void {
+  gap(line: number, current: ScrapedFamily | null): void {
     if (this.#gaps.size < GAPS_MOST) this.#gaps.add(line);
     this.#lastGap = line;
     if (current !== null) this.torn.add(current.name);
   }
 
   /** A line of the family, whatever it says. */
-  line(family: Family, line: number): void {
+  line(family: ScrapedFamily, line: number): void {
     this.#lastLines.set(family, line);
   }
 
-  sample(family: Family, line: number): void {
+  sample(family: ScrapedFamily, line: number): void {
     if (this.isGapAt(line - 1)) this.torn.add(family.name);
   }
 
   /** True when lines were left out since the family's last one: that it goes on here is no defect then. */
-  goesOnBehindGap(family: Family): boolean {
+  goesOnBehindGap(family: ScrapedFamily): boolean {
     const isBehind = this.#lastGap > (this.#lastLines.get(family) ?? 0);
     if (isBehind) this.torn.add(family.name);
     return isBehind;
@@ -47,7 +47,7 @@ export class Tears {
   }
 
   /** `last`: the family of the last line. A histogram that ends in a bucket and has no count yet was cut off. */
-  end(last: Family): void {
+  end(last: ScrapedFamily): void {
     const sample = last.samples.at(-1);
     if (last.type !== "histogram" || sample?.name !== `${last.name}_bucket`) return;
     if (readNumber(sample.labels.le ?? "") === Number.POSITIVE_INFINITY) return;

@@ -13,19 +13,19 @@ export type FamilyType =
   | "stateset"
   | "gaugehistogram";
 
-export type Labels = Readonly<Record<string, string>>;
+export type ScrapedLabels = Readonly<Record<string, string>>;
 
 export interface Exemplar {
-  readonly labels: Labels;
+  readonly labels: ScrapedLabels;
   readonly value: number;
   readonly timestampS: number | null;
 }
 
-export interface Sample {
+export interface ScrapedSample {
   /** With its suffix: `x_bucket`. */
   readonly name: string;
   /** In the order of the text. */
-  readonly labels: Labels;
+  readonly labels: ScrapedLabels;
   readonly value: number;
   /** As the text gives it: ms in 0.0.4, seconds in OpenMetrics. */
   readonly timestamp: number | null;
@@ -33,12 +33,12 @@ export interface Sample {
   readonly line: number;
 }
 
-export interface Family {
+export interface ScrapedFamily {
   readonly name: string;
   type: FamilyType;
   help: string | null;
   unit: string | null;
-  readonly samples: Sample[];
+  readonly samples: ScrapedSample[];
   readonly line: number;
 }
 
@@ -66,13 +66,13 @@ export interface Excerpt {
 
 export interface Exposition {
   readonly format: Format;
-  readonly families: ReadonlyMap<string, Family>;
+  readonly families: ReadonlyMap<string, ScrapedFamily>;
   /** At most `FAULTS_KEPT` of each kind. */
   readonly faults: readonly Fault[];
   /** All of them. */
   readonly faultCount: number;
   /** Samples by their own name, `x_bucket` and `x_sum` apart. */
-  readonly byName: ReadonlyMap<string, readonly Sample[]>;
+  readonly byName: ReadonlyMap<string, readonly ScrapedSample[]>;
   /** Null: the text is whole, as far as it shows. */
   readonly excerpt: Excerpt | null;
 }
@@ -85,7 +85,7 @@ export interface Unreadable {
 export const FAULTS_KEPT = 50;
 
 /** One text for equal label sets, whatever their order. */
-export function labelKey(labels: Labels, without = ""): string {
+export function labelKey(labels: ScrapedLabels, without = ""): string {
   const names = Object.keys(labels);
   if (names.length > 1) names.sort();
   let key = "";
@@ -94,7 +94,7 @@ export function labelKey(labels: Labels, without = ""): string {
 }
 
 /** As it stands in the text: `x{a="b"}`. */
-export function seriesText(name: string, labels: Labels): string {
+export function seriesText(name: string, labels: ScrapedLabels): string {
   const pairs = Object.entries(labels).map(([label, value]) => `${label}="${escapeLabel(value)}"`);
   return pairs.length === 0 ? name : `${name}{${pairs.join(",")}}`;
 }
@@ -125,7 +125,7 @@ export function print({ families, format }: Pick<Exposition, "families" | "forma
   return lines.map((line) => `${line}\n`).join("");
 }
 
-function sampleLine({ name, labels, value, timestamp, exemplar }: Sample): string {
+function sampleLine({ name, labels, value, timestamp, exemplar }: ScrapedSample): string {
   let line = `${seriesText(name, labels)} ${numberText(value)}`;
   if (timestamp !== null) line += ` ${timestamp}`;
   if (exemplar !== null) {

@@ -1,7 +1,7 @@
 /** What does a server answer to a scrape? Always something: the page, or in one sentence why there is none. */
 import type { Clock } from "../host/clock.ts";
 
-export interface FetchOptions {
+export interface PageFetchOptions {
   readonly timeoutS: number;
   readonly maxBytes: number;
   /** The header `Accept`. */
@@ -15,7 +15,7 @@ const GRACE_US = 2e6;
 /** How soon that is noticed. */
 const LOOK_US = 100_000;
 
-export interface Page {
+export interface FetchedPage {
   readonly bytes: Uint8Array;
   readonly contentType: string | null;
 }
@@ -31,8 +31,8 @@ export interface NoPage {
 export async function fetchPage(
   url: string,
   clock: Clock,
-  { timeoutS, maxBytes, accept, stopped = () => false }: FetchOptions,
-): Promise<Page | NoPage> {
+  { timeoutS, maxBytes, accept, stopped = () => false }: PageFetchOptions,
+): Promise<FetchedPage | NoPage> {
   const stop = new AbortController();
   let gaveUp = false;
   const cancelLook = onceStopped(clock, stopped, () => {

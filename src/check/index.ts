@@ -16,13 +16,13 @@ export { dialects, recognise } from "./dialects.ts";
 export {
   type Excerpt,
   type Exposition,
-  type Family,
   type Fault,
   type FaultKind,
   type Format,
-  type Labels,
   print,
-  type Sample,
+  type ScrapedFamily as Family,
+  type ScrapedLabels as Labels,
+  type ScrapedSample as Sample,
   type Unreadable,
 } from "./exposition.ts";
 export type { DialectName, Severity } from "./law.ts";

@@ -32,7 +32,7 @@ export interface Law {
   readonly means: string;
   /** Known bugs that look like that. */
   readonly looksLike: string;
-  readonly check: (c: Case) => Outcome | readonly Outcome[];
+  readonly check: (c: Case) => LawOutcome | readonly LawOutcome[];
 }
 
 /** One side of a comparison: its value and where it comes from. */
@@ -42,7 +42,7 @@ export interface Term {
 }
 
 /** Null: it holds. */
-export type Outcome = Broken | null;
+export type LawOutcome = Broken | null;
 
 export interface Broken {
   readonly left: Term;
@@ -68,15 +68,15 @@ export function floatTolerance(left: number, right: number, count: number): numb
 /** Two clocks: 1 ms per observation. */
 export const clockTolerance = (count: number): number => 1e-3 * count + 1e-6;
 
-export function equal(left: Term, right: Term, tolerance = 0): Outcome {
+export function equal(left: Term, right: Term, tolerance = 0): LawOutcome {
   return Math.abs(left.value - right.value) <= tolerance ? null : { left, relation: "=", right };
 }
 
-export function atMost(left: Term, right: Term, tolerance = 0): Outcome {
+export function atMost(left: Term, right: Term, tolerance = 0): LawOutcome {
   return left.value <= right.value + tolerance ? null : { left, relation: "≤", right };
 }
 
-export function atLeast(left: Term, right: Term, tolerance = 0): Outcome {
+export function atLeast(left: Term, right: Term, tolerance = 0): LawOutcome {
   return left.value >= right.value - tolerance ? null : { left, relation: "≥", right };
 }
 

@@ -8,13 +8,13 @@ import { isGap, Tears } from "./excerpt.ts";
 import {
   type Exposition,
   FAULTS_KEPT,
-  type Family,
   type FamilyType,
   type Fault,
   type FaultKind,
   type Format,
   labelKey,
-  type Sample,
+  type ScrapedFamily,
+  type ScrapedSample,
   seriesText,
   type Unreadable,
 } from "./exposition.ts";
@@ -128,8 +128,8 @@ function count(defect: Repeated, line: number): void {
 }
 
 class Reader {
-  readonly #families = new Map<string, Family>();
-  readonly #byName = new Map<string, Sample[]>();
+  readonly #families = new Map<string, ScrapedFamily>();
+  readonly #byName = new Map<string, ScrapedSample[]>();
   readonly #faults: Fault[] = [];
   readonly #faultsByKind = new Map<FaultKind, number>();
   readonly #seen = new Map<string, number>();
@@ -138,7 +138,7 @@ class Reader {
   #faultCount = 0;
   readonly #crlf: Repeated = { lines: 0, first: 0 };
   readonly #lostBlanks: Repeated = { lines: 0, first: 0 };
-  #current: Family | null = null;
+  #current: ScrapedFamily | null = null;
   #ended = false;
 
   constructor(
@@ -268,7 +268,7 @@ class Reader {
     }
   }
 
-  #help(family: Family, escaped: string, line: number): void {
+  #help(family: ScrapedFamily, escaped: string, line: number): void {
     const known = this.format === "text" ? /\\([\\n])/g : /\\([\\n"])/g;
     const bad = escaped.replace(known, "").match(/\\./);
     if (bad) this.#fault("syntax", line, `the help text of ${family.name} has the escape ${bad[0]}`);
@@ -276,7 +276,7 @@ class Reader {
     family.help = escaped.replace(known, (_, char: string) => (char === "n" ? "\n" : char));
   }
 
-  #type(family: Family, type: string, line: number): void {
+  #type(family: ScrapedFamily, type: string, line: number): void {
     const known = this.format === "text" ? TEXT_TYPES : OPENMETRICS_TYPES;
     if (!known.includes(type)) {
       this.#fault("syntax", line, `"${type.slice(0, 40)}" is no type; there are ${known.join(", ")}`);
@@ -289,7 +289,7 @@ class Reader {
   }
 
   /** The family, and a complaint when it was left before. */
-  #open(name: string, line: number): Family {
+  #open(name: string, line: number): ScrapedFamily {
     let family = this.#families.get(name);
     if (family === undefined) {
       const type = this.format === "text" ? "untyped" : "unknown";
@@ -307,7 +307,7 @@ class Reader {
     return family;
   }
 
-  #sample(sample: Sample): void {
+  #sample(sample: ScrapedSample): void {
     const family = this.#open(this.#familyOf(sample.name), sample.line);
     this.#tears.sample(family, sample.line);
     const key = `${sample.name}\u0000${labelKey(sample.labels)}`;
@@ -327,7 +327,7 @@ class Reader {
   }
 
   /** The labels that a type asks for. */
-  #needed(family: Family, { name, labels, line }: Sample): void {
+  #needed(family: ScrapedFamily, { name, labels, line }: ScrapedSample): void {
     if (/histogram$/.test(family.type) && name === `${family.name}_bucket` && labels.le === undefined) {
       this.#fault("syntax", line, `a bucket of ${family.name} without le`);
     }

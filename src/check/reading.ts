@@ -1,5 +1,5 @@
 /** What does one engine or model say in one scrape? Values by name, summed over its series, each with its origin. */
-import type { Exposition, Labels, Sample } from "./exposition.ts";
+import type { Exposition, ScrapedLabels, ScrapedSample } from "./exposition.ts";
 import { seriesText } from "./exposition.ts";
 import { NotCheckable, type Term } from "./law.ts";
 import { readNumber } from "./sample-line.ts";
@@ -7,7 +7,7 @@ import { readNumber } from "./sample-line.ts";
 /** A label's value, or those it may have. */
 export type Where = Readonly<Record<string, string | readonly string[]>>;
 
-export interface Histogram {
+export interface HistogramTerms {
   readonly sum: Term;
   readonly count: Term;
 }
@@ -17,12 +17,12 @@ export class Reading {
   constructor(
     readonly exposition: Exposition,
     readonly prefix: string,
-    readonly group: Labels = {},
+    readonly group: ScrapedLabels = {},
     readonly byName: Exposition["byName"] = exposition.byName,
   ) {}
 
   /** The series of a family's sample name, without the prefix. */
-  samples(name: string, where: Where = {}): readonly Sample[] {
+  samples(name: string, where: Where = {}): readonly ScrapedSample[] {
     const { byName } = this;
     // Our own OpenMetrics output adds the suffix to Triton's counters, as the format demands.
     const all = byName.get(this.prefix + name) ?? byName.get(`${this.prefix}${name}_total`) ?? this.#former(name);
@@ -30,7 +30,7 @@ export class Reading {
   }
 
   /** TensorRT-LLM's groups of 2023 ended in another word. */
-  #former(name: string): readonly Sample[] {
+  #former(name: string): readonly ScrapedSample[] {
     return this.byName.get(this.prefix + formerName(name)) ?? [];
   }
 
@@ -59,7 +59,7 @@ export class Reading {
   }
 
   /** Of a histogram or summary. */
-  of(name: string): Histogram {
+  of(name: string): HistogramTerms {
     return { sum: this.get(`${name}_sum`), count: this.get(`${name}_count`) };
   }
 
@@ -82,7 +82,7 @@ export class Reading {
 
 const formerName = (name: string): string => name.replace(/_metrics$/, "_statistics");
 
-function matches(labels: Labels, where: Where): boolean {
+function matches(labels: ScrapedLabels, where: Where): boolean {
   for (const label in where) {
     const wanted = where[label]!;
     const value = labels[label];

@@ -3,7 +3,7 @@ import type { ExcerptSeen, LawResult, Report, Verdict, Violation } from "./check
 import { numberText } from "./exposition.ts";
 
 /** One server or one row of files. */
-export interface Target {
+export interface CheckedTarget {
   readonly name: string;
   readonly report: Report;
 }
@@ -16,7 +16,7 @@ const SIGNS: Readonly<Record<Verdict, string>> = {
 };
 
 /** 0 fine, 1 a law of severity E is violated, 2 it could not look. */
-export function exitCode(targets: readonly Target[]): number {
+export function exitCode(targets: readonly CheckedTarget[]): number {
   if (targets.some(({ report }) => report.errors > 0)) return 1;
   return targets.some(({ report }) => report.scrapes === 0 || report.unreadable.length > 0) ? 2 : 0;
 }
@@ -29,7 +29,7 @@ export interface TableOptions {
 }
 
 /** Begins with what is violated; one line sums up the rest, or `all` lists it. */
-export function table(targets: readonly Target[], options: TableOptions = {}): string {
+export function checkTable(targets: readonly CheckedTarget[], options: TableOptions = {}): string {
   const shownOf = options.quiet ? targets.filter(({ report }) => isWorthALine(report)) : targets;
   const parts = shownOf.map((target) => tableOf(target, options));
   return printable(parts.join("\n\n"));
@@ -44,7 +44,7 @@ const shownChar = (char: string) => `\\u{${char.codePointAt(0)!.toString(16)}}`;
 /** Labels are somebody else's text: no control character of theirs reaches the terminal. */
 export const printable = (text: string): string => text.replace(UNPRINTABLE, shownChar);
 
-function tableOf({ name, report }: Target, { all = false, quiet = false }: TableOptions): string {
+function tableOf({ name, report }: CheckedTarget, { all = false, quiet = false }: TableOptions): string {
   const { scrapes, leftOut, unreadable, excerpts, violated } = report;
   const lines = [name];
   for (const { atS, why } of unreadable)
@@ -56,7 +56,7 @@ function tableOf({ name, report }: Target, { all = false, quiet = false }: Table
   for (const excerpt of excerpts) lines.push(`  ${excerptText(excerpt)}`);
   lines.push(`  ${seen(report)}`);
   if (all) lines.push(...others(report));
-  lines.push(`  ${summary(report)}${all ? "" : " (--all lists them)"}`);
+  lines.push(`  ${verdictSummary(report)}${all ? "" : " (--all lists them)"}`);
   // Behind a long list the eye is at its end.
   if (violated.length > 0) lines.push(`  violated: ${[...violated].sort(byWeight).map(shortly).join(", ")}`);
   return lines.join("\n");
@@ -105,7 +105,7 @@ function others(report: Report): string[] {
   ];
 }
 
-export function summary({ laws }: Report): string {
+export function verdictSummary({ laws }: Report): string {
   const count = (wanted: Verdict) => laws.filter(({ verdict }) => verdict === wanted).length;
   const warnings = laws.filter(
     ({ verdict, violations }) => verdict === "violated" && violations.every(({ severity }) => severity !== "E"),
@@ -159,14 +159,14 @@ function time(atS: number): string {
   return atS > 1e9 ? new Date(atS * 1000).toISOString().slice(11, 23) : `${Math.round(atS * 1000) / 1000} s`;
 }
 
-export function json(targets: readonly Target[]): string {
+export function json(targets: readonly CheckedTarget[]): string {
   const plain = (_: string, value: unknown) =>
     typeof value === "number" && !Number.isFinite(value) ? numberText(value) : value;
   return `${JSON.stringify({ schema: "understudy-check/1", exitCode: exitCode(targets), targets }, plain, 2)}\n`;
 }
 
 /** A suite per target, a case per law; a warning is a case that passes, with its words in system-out. */
-export function junit(targets: readonly Target[]): string {
+export function junit(targets: readonly CheckedTarget[]): string {
   const suites = targets.map(({ name, report }) => {
     const cases = report.laws.map((law) => caseOf(name, law));
     for (const { why } of report.unreadable) {

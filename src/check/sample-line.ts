@@ -1,5 +1,5 @@
 /** What stands on one sample line? Strict: the text of a complaint, or the sample. */
-import type { Exemplar, Format, Labels, Sample } from "./exposition.ts";
+import type { Exemplar, Format, ScrapedLabels, ScrapedSample } from "./exposition.ts";
 
 const NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 const LABEL_NAME = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
@@ -20,7 +20,7 @@ export function readNumber(text: string): number | undefined {
   return NOT_A_NUMBER.test(text) ? Number.NaN : undefined;
 }
 
-type Pairs = { readonly labels: Labels; readonly end: number };
+type Pairs = { readonly labels: ScrapedLabels; readonly end: number };
 
 /** `at` is behind the brace; `end` is behind the closing one. */
 function readLabels(text: string, at: number): Pairs | string {
@@ -82,13 +82,13 @@ function shown(char: string | undefined): string {
 }
 
 /** `line` counts from 1. */
-export function readSample(text: string, line: number, format: Format): Sample | string {
+export function readSample(text: string, line: number, format: Format): ScrapedSample | string {
   let at = 0;
   while (at < text.length && text[at] !== "{" && text[at] !== " " && text[at] !== "\t") at++;
   const name = text.slice(0, at);
   if (!isName(name)) return `"${short(name)}" is no metric name`;
   at = skipBlanks(text, at);
-  let labels: Labels = {};
+  let labels: ScrapedLabels = {};
   if (text[at] === "{") {
     const pairs = readLabels(text, at + 1);
     if (typeof pairs === "string") return pairs;

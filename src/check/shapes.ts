@@ -1,11 +1,11 @@
 /** Do the samples of a histogram make one? Bounds, order and the last bucket, which no Prometheus tool looks at. */
-import { type Family, type Fault, labelKey, type Sample, seriesText } from "./exposition.ts";
+import { type Fault, labelKey, type ScrapedFamily, type ScrapedSample, seriesText } from "./exposition.ts";
 import { readNumber } from "./sample-line.ts";
 
 export interface Bucket {
   readonly le: number;
   readonly value: number;
-  readonly sample: Sample;
+  readonly sample: ScrapedSample;
 }
 
 /** One label set of a histogram family. */
@@ -13,24 +13,24 @@ export interface HistogramSeries {
   readonly labels: Readonly<Record<string, string>>;
   /** By rising `le`, whatever the order of the text. */
   readonly buckets: readonly Bucket[];
-  readonly sum: Sample | null;
-  readonly count: Sample | null;
+  readonly sum: ScrapedSample | null;
+  readonly count: ScrapedSample | null;
   /** Of its first sample. */
   readonly line: number;
 }
 
-const cache = new WeakMap<Family, readonly HistogramSeries[]>();
+const cache = new WeakMap<ScrapedFamily, readonly HistogramSeries[]>();
 
 /** The label sets of a histogram family; [] for other types. */
-export function histogramsOf(family: Family): readonly HistogramSeries[] {
+export function histogramsOf(family: ScrapedFamily): readonly HistogramSeries[] {
   if (family.type !== "histogram") return [];
   const kept = cache.get(family);
   if (kept) return kept;
   interface Open {
     labels: Record<string, string>;
     buckets: Bucket[];
-    sum: Sample | null;
-    count: Sample | null;
+    sum: ScrapedSample | null;
+    count: ScrapedSample | null;
     line: number;
   }
   const bySet = new Map<string, Open>();
@@ -56,7 +56,7 @@ export function histogramsOf(family: Family): readonly HistogramSeries[] {
 }
 
 /** `torn`: lines of the family are left out of an excerpt, so what is missing says nothing. */
-export function shapeFaults(family: Family, torn = false): Fault[] {
+export function shapeFaults(family: ScrapedFamily, torn = false): Fault[] {
   const faults: Fault[] = [];
   for (const { labels, buckets, sum, count, line } of histogramsOf(family)) {
     const name = seriesText(family.name, labels);

@@ -1,6 +1,6 @@
 /** Which families lack their # TYPE, on a page that has it for others? Prometheus takes them for gauges or nothing at all. */
 import type { Tears } from "./excerpt.ts";
-import type { Exposition, Family } from "./exposition.ts";
+import type { Exposition, ScrapedFamily } from "./exposition.ts";
 
 const PARTS = /_(bucket|sum|count|total|created|gsum|gcount|info)$/;
 
@@ -12,7 +12,7 @@ export function untypedFaults(
   tears: Tears,
 ): { readonly line: number; readonly message: string }[] {
   if (typed.size === 0) return [];
-  const lacking = new Map<string, Family>();
+  const lacking = new Map<string, ScrapedFamily>();
   for (const family of families.values()) {
     if (typed.has(family.name) || family.samples.length === 0) continue;
     const name = wholeName(family.name, families, byName, typed);

@@ -3,8 +3,8 @@
  * `engine/metrics.py` (V0) and `v1/metrics/loggers.py` (V1) of 0.6.6 to 0.33.0, Triton's core#377, the READMEs of
  * tensorrtllm_backend.
  */
-import type { Dialect } from "./dialects.ts";
-import type { Exposition, Sample } from "./exposition.ts";
+import type { CheckedDialect } from "./dialects.ts";
+import type { Exposition, ScrapedSample } from "./exposition.ts";
 import type { DialectName } from "./law.ts";
 
 export interface Version {
@@ -35,7 +35,7 @@ export interface ToldVersion extends Version {
 /** The page of one dialect; `names` without its prefix. */
 interface Page {
   readonly names: ReadonlySet<string>;
-  readonly samples: (name: string) => readonly Sample[];
+  readonly samples: (name: string) => readonly ScrapedSample[];
   readonly isWhole: boolean;
 }
 
@@ -87,7 +87,7 @@ const isVllm = (version: string): boolean => /^[01]\.\d/.test(version);
 const isTriton = (version: string): boolean => /^(2\d\.\d\d|2\.\d+)(\.|$)/.test(version);
 /** Releases (`24.07`) and numbers of the server (`2.48`). */
 const isBeforeReasons = (version: string): boolean => below(version, /^2\./.test(version) ? "2.48" : "24.07");
-const valuesOf = (samples: readonly Sample[], label: string): Set<string | undefined> =>
+const valuesOf = (samples: readonly ScrapedSample[], label: string): Set<string | undefined> =>
   new Set(samples.map(({ labels }) => labels[label]));
 
 /** The first one that the page shows, from the oldest to the newest; the newest of a dialect needs no proof. */
@@ -168,7 +168,11 @@ const VERSIONS: readonly Row[] = [
 ];
 
 /** Null for dialects of which one version is known. */
-export function versionOf(exposition: Exposition, dialect: Dialect, said: readonly string[]): ToldVersion | null {
+export function versionOf(
+  exposition: Exposition,
+  dialect: CheckedDialect,
+  said: readonly string[],
+): ToldVersion | null {
   const rows = VERSIONS.filter(({ of }) => of === dialect.name);
   const newest = rows.at(-1);
   if (newest === undefined) return null;

@@ -2,9 +2,9 @@
 import type { Clock } from "../host/clock.ts";
 import { epochUsOf } from "../host/clock.ts";
 import type { Checker } from "./checker.ts";
-import { type FetchOptions, fetchPage } from "./fetch.ts";
+import { fetchPage, type PageFetchOptions } from "./fetch.ts";
 
-export interface WatchOptions extends FetchOptions {
+export interface WatchOptions extends PageFetchOptions {
   readonly url: string;
   /** For the report: the URL without its password. */
   readonly name: string;

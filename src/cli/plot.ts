@@ -3,7 +3,7 @@
  * it (asciichart 1.5, simple-ascii-chart 5.4) have no horizontal axis, or draw stairs and tell series apart by colour alone.
  */
 
-export interface Series {
+export interface PlotSeries {
   /** One character. */
   readonly mark: string;
   readonly label: string;
@@ -11,11 +11,11 @@ export interface Series {
   readonly at: (x: number) => number | undefined;
 }
 
-export interface Plot {
+export interface TextPlot {
   readonly title: string;
   readonly xLabel: string;
   readonly xMost: number;
-  readonly series: readonly Series[];
+  readonly series: readonly PlotSeries[];
 }
 
 const WIDTH = 66;
@@ -24,7 +24,7 @@ const HEIGHT = 14;
 const TICK = 16;
 
 /** From 1 to `xMost`, from 0 to the largest value. Where series meet, the later one is seen. */
-export function plot({ title, xLabel, xMost, series }: Plot): string {
+export function plot({ title, xLabel, xMost, series }: TextPlot): string {
   const xs = Array.from({ length: WIDTH }, (_, column) => Math.round(1 + (column * (xMost - 1)) / (WIDTH - 1)));
   const values = series.map(({ at }) => xs.map(at));
   const most = Math.max(...values.flat().filter((value) => value !== undefined));
@@ -44,7 +44,7 @@ export function plot({ title, xLabel, xMost, series }: Plot): string {
   return [title, ...body, ...axis(indent, xs, xLabel), ...legend].join("\n");
 }
 
-const legendOf = ({ mark, label }: Series) => `${mark} ${label}`;
+const legendOf = ({ mark, label }: PlotSeries) => `${mark} ${label}`;
 
 function axis(indent: number, xs: readonly number[], label: string): string[] {
   const line = xs.map((_, column) => (column % TICK === 0 ? "┴" : "─")).join("");

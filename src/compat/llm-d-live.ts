@@ -1,5 +1,5 @@
 /** Which latencies of llm-d-inference-sim hold in a running server, and what becomes of its timing when some change? */
-import type { Refused } from "../options/given.ts";
+import type { UsageError } from "../options/given.ts";
 import { KEYS } from "./llm-d-keys.ts";
 import { type CompatTiming, compatTiming, type Said } from "./llm-d-timing.ts";
 
@@ -8,7 +8,7 @@ export const LATENCIES: readonly string[] = Object.entries(KEYS).flatMap(([name,
   "shapes" in fate && (fate.shapes === "timing" || fate.shapes === "transfer") ? [name] : [],
 );
 
-export interface Changed {
+export interface LatencyChange {
   readonly latencies: Latencies;
   readonly timing: CompatTiming;
 }
@@ -33,7 +33,7 @@ export class Latencies {
   }
 
   /** With these changes to what holds beside `timing`; null: its default. */
-  with(changes: ReadonlyMap<string, Said | null>, timing: string | undefined): Changed | Refused {
+  with(changes: ReadonlyMap<string, Said | null>, timing: string | undefined): LatencyChange | UsageError {
     const said = new Map([...this.#heldBy(timing), ...changes]);
     const asked = (key: string) => said.get(key) ?? undefined;
     const made = compatTiming(asked, this.#maxNumSeqs);

@@ -1,6 +1,6 @@
 /** What `--timing` gives the latencies that llm-d-inference-sim was told? */
 import { goDurationUs } from "../config/go-duration.ts";
-import { type Refused, wrongValue } from "../options/given.ts";
+import { type UsageError, wrongValue } from "../options/given.ts";
 
 /** A text of the user, and where it stands. */
 export interface Said {
@@ -25,7 +25,7 @@ export function durationUs(text: string): number | undefined {
 }
 
 /** Microseconds; 0 where nothing is said. */
-export function durationOf(said: Said | undefined): number | Refused {
+export function durationOf(said: Said | undefined): number | UsageError {
   if (said === undefined) return 0;
   return durationUs(said.texts[0] ?? "") ?? wrongValue(said.where, DURATION, said.texts.join(" "));
 }
@@ -38,7 +38,7 @@ class Unreadable extends Error {}
  * Its three ways (`latency-calculator`; without it constant where there is a time to first token): a constant time to
  * first token; an overhead and a time per prompt token; and a factor by which steps grow with the sequences that run.
  */
-export function compatTiming(asked: Asked, maxNumSeqs: number): CompatTiming | Refused {
+export function compatTiming(asked: Asked, maxNumSeqs: number): CompatTiming | UsageError {
   try {
     return timingOf(asked, maxNumSeqs);
   } catch (error) {

@@ -1,6 +1,6 @@
 /** What do the keys of llm-d-inference-sim say of tool calls, and what do `--tool-arguments` and `--tool-call-share` get? */
 import { parseToolHabits } from "../config/tool-habits.ts";
-import { type Refused, wrongValue } from "../options/given.ts";
+import { type UsageError, wrongValue } from "../options/given.ts";
 import type { Said } from "./llm-d-timing.ts";
 
 /** By name of the option. */
@@ -37,7 +37,7 @@ const SHARES: Readonly<Record<string, Habit>> = {
 };
 
 /** `own`: where its defaults come from. */
-export function compatTools(asked: (key: string) => Said | undefined, own: string): CompatTools | Refused {
+export function compatTools(asked: (key: string) => Said | undefined, own: string): CompatTools | UsageError {
   const parts: string[] = [];
   let where = own;
   for (const [name, { takes, keys }] of Object.entries({ ...RANGES, ...SHARES })) {

@@ -1,6 +1,6 @@
 /** What does the YAML file of llm-d-inference-sim say? Its keys are its flags without the dashes; ours may stand beside them. */
 import type { Node } from "yaml";
-import { type Given, given, type Refused, SERVE, unknown, wrongValue } from "../options/given.ts";
+import { type Given, given, SERVE, type UsageError, unknown, wrongValue } from "../options/given.ts";
 import { lookup } from "../options/lookup.ts";
 import { KEYS, keyOf } from "./llm-d-keys.ts";
 import type { Said } from "./llm-d-timing.ts";
@@ -10,7 +10,7 @@ export interface FromYaml {
   readonly ours: readonly Given[];
 }
 
-export function fromYaml(config: Said | null, readFile: (path: string) => string): FromYaml | Refused {
+export function fromYaml(config: Said | null, readFile: (path: string) => string): FromYaml | UsageError {
   if (config === null) return { said: new Map(), ours: [] };
   const path = config.texts[0]!;
   try {
@@ -21,7 +21,7 @@ export function fromYaml(config: Said | null, readFile: (path: string) => string
   }
 }
 
-function parse(text: string, path: string): FromYaml | Refused {
+function parse(text: string, path: string): FromYaml | UsageError {
   const { LineCounter, isMap, isScalar, parseDocument } = require("yaml") as typeof import("yaml");
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });

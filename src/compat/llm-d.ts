@@ -4,7 +4,7 @@
  */
 import type { Environment } from "../options/environment.ts";
 import { type Flags, parseFlags } from "../options/flags.ts";
-import { type Given, given, type Refused, wrongValue } from "../options/given.ts";
+import { type Given, given, type UsageError, wrongValue } from "../options/given.ts";
 import { lookup } from "../options/lookup.ts";
 import { KEYS, keyOf } from "./llm-d-keys.ts";
 import { Latencies } from "./llm-d-live.ts";
@@ -50,7 +50,7 @@ export function fromLlmD(
   argv: readonly string[],
   env: Environment,
   readFile: (path: string) => string,
-): Translated | Refused {
+): Translated | UsageError {
   const read = readArgv(argv);
   if ("error" in read) return read;
   const rest = parseFlags(read.rest);
@@ -63,7 +63,7 @@ export function fromLlmD(
   return translate(said, { ...rest, given: [...file.ours, ...rest.given] });
 }
 
-function translate(said: Sayings, rest: Flags): Translated | Refused {
+function translate(said: Sayings, rest: Flags): Translated | UsageError {
   const options: Given[] = [];
   const notices: string[] = [];
   for (const [name, { texts, where }] of said) {
@@ -125,7 +125,7 @@ function translate(said: Sayings, rest: Flags): Translated | Refused {
 }
 
 /** Its own flags, and in `rest` what may be ours. */
-function readArgv(argv: readonly string[]): { said: Sayings; config: Said | null; rest: string[] } | Refused {
+function readArgv(argv: readonly string[]): { said: Sayings; config: Said | null; rest: string[] } | UsageError {
   const said: Sayings = new Map();
   const rest: string[] = [];
   let config: Said | null = null;
@@ -173,7 +173,7 @@ const meant = (texts: readonly string[]): boolean =>
   texts.some((text) => text !== "false" && text !== "" && !/^0(\.0+)?(ns|us|ms|s|m|h)?$/.test(text));
 const isOn = (said: Said | undefined): boolean => said?.texts[0] === "true";
 
-type Shaped<T> = { readonly value: T; readonly where: string } | Refused;
+type Shaped<T> = { readonly value: T; readonly where: string } | UsageError;
 
 function countOf(said: Said | undefined, otherwise: number): Shaped<number> {
   if (said === undefined) return { value: otherwise, where: OWN };

@@ -1,7 +1,7 @@
 /** Do certificate and key fit together? uvicorn's `--ssl-…` files, read and checked before anybody listens. */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
-import type { TlsConfig } from "./door.ts";
+import type { TlsConfig } from "./front-limits.ts";
 import { selfSigned } from "./self-signed.ts";
 
 /** As `Bun.serve` takes them. */

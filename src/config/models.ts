@@ -1,10 +1,10 @@
 /** What is the model behind a preset called, and how long may its sequences be? Lengths: `max_position_embeddings` of each. */
-export interface Model {
+export interface PresetModel {
   readonly hub: string;
   readonly maxModelLen: number;
 }
 
-export const models: Readonly<Record<string, Model>> = {
+export const models: Readonly<Record<string, PresetModel>> = {
   "llama-3.1-8b": { hub: "meta-llama/Llama-3.1-8B-Instruct", maxModelLen: 131072 },
   "llama-3.1-70b": { hub: "meta-llama/Llama-3.1-70B-Instruct", maxModelLen: 131072 },
   "qwen3-32b": { hub: "Qwen/Qwen3-32B", maxModelLen: 40960 },

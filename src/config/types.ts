@@ -1,11 +1,11 @@
-/** Configuration as the rest of the house reads it: resolved, validated, every default filled in. Types only. */
+/** Configuration as every other room reads it: resolved, validated, every default filled in. Types only. */
 
 import type { HistogramBuckets } from "./buckets.ts";
-import type { DoorConfig, TlsConfig } from "./door.ts";
 import type { FailureType } from "./failures.ts";
 import type { FakeMetrics } from "./fake-metrics.ts";
+import type { FrontLimits, TlsConfig } from "./front-limits.ts";
 import type { KvCacheDtype } from "./kv-cache-dtypes.ts";
-import type { Profile } from "./metrics-profiles.ts";
+import type { MetricsProfile } from "./metrics-profiles.ts";
 import type { OutputLengths } from "./output-lengths.ts";
 import type { ReasoningName, ToolParserName } from "./parsers.ts";
 import type { RequestOrders } from "./request-orders.ts";
@@ -230,8 +230,8 @@ export interface ServeConfig {
   readonly apiKeys: readonly string[];
   /** Absent: plain HTTP. */
   readonly tls?: TlsConfig | "self-signed";
-  /** Absent: the defaults of `config/door.ts`. */
-  readonly door?: DoorConfig;
+  /** Absent: the defaults of `config/front-limits.ts`. */
+  readonly frontLimits?: FrontLimits;
   readonly streamInterval: number;
   readonly shutdownTimeoutS: number;
   readonly maxBodyBytes: number;
@@ -246,7 +246,7 @@ export interface ServeConfig {
   readonly disableFastapiDocs: boolean;
   readonly disableLogStats: boolean;
   /** Whose names `/metrics` shows, and whether the hidden ones among them too. */
-  readonly metricsProfile: Profile;
+  readonly metricsProfile: MetricsProfile;
   readonly showHiddenMetrics: boolean;
   /** Defects that the metrics have on purpose. */
   readonly bugs: readonly BugName[];

@@ -1,6 +1,6 @@
 /** Which answers has the operator laid down beforehand? The file of `--script`, the folder of `--fixtures`, the rows of `--dataset`. */
 import { readFileSync } from "node:fs";
-import type { Dataset, DatasetFile } from "./dataset/dataset.ts";
+import type { AnswerDataset, DatasetFile } from "./dataset/dataset.ts";
 import type { Fixtures, FixturesHost } from "./fixtures/fixtures.ts";
 import { type Plays, readPlays } from "./script.ts";
 import type { Vocabulary } from "./types.ts";
@@ -8,7 +8,7 @@ import type { Vocabulary } from "./types.ts";
 export interface LaidDown {
   readonly plays?: Plays;
   readonly fixtures?: Fixtures;
-  readonly dataset?: Dataset;
+  readonly dataset?: AnswerDataset;
 }
 
 /** The file that a user named cannot be played: one line. */

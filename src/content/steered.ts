@@ -11,7 +11,7 @@ const CHOICE_SALT = 0x3c6ef372;
 /** New draws for a forbidden token before the next id up is taken. */
 const DRAWS = 64;
 
-export interface Wishes {
+export interface TokenRules {
   /** Only these, at least one; null: any. */
   readonly only: readonly number[] | null;
   /** None of these; of no effect on `only`. */
@@ -23,17 +23,17 @@ export interface Wishes {
   readonly endsFrom: number;
 }
 
-/** Wishes as all choices of a request draw by them. */
-export interface Steering extends Wishes {
+/** Rules as all choices of a request draw by them. */
+export interface Steering extends TokenRules {
   /** `only` before `endsFrom`. */
   readonly onlyFirst: readonly number[] | null;
   readonly vocabularySize: number;
 }
 
 /** Looks at the lists once: they may hold the whole vocabulary, and a request may have thousands of choices. */
-export function steer(wishes: Wishes, vocabularySize: number): Steering {
-  const only = left(wishes, vocabularySize);
-  return { ...wishes, only, onlyFirst: only && orAll(only, (id) => !wishes.ends.has(id)), vocabularySize };
+export function steer(rules: TokenRules, vocabularySize: number): Steering {
+  const only = left(rules, vocabularySize);
+  return { ...rules, only, onlyFirst: only && orAll(only, (id) => !rules.ends.has(id)), vocabularySize };
 }
 
 /** A whole answer of `length` tokens, made while it is read from front to back. */
@@ -115,7 +115,7 @@ export class SteeredAnswer {
 }
 
 /** The few that are left, when they are few; of tokens that are forced those that are not forbidden. */
-function left({ only, never }: Wishes, vocabularySize: number): readonly number[] | null {
+function left({ only, never }: TokenRules, vocabularySize: number): readonly number[] | null {
   if (only !== null) return orAll(only, (id) => !never.has(id));
   if (never.size < vocabularySize / 2) return null;
   const rest = Array.from({ length: vocabularySize }, (_, id) => id).filter((id) => !never.has(id));

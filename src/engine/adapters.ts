@@ -1,7 +1,7 @@
 /** Who uses which LoRA adapter? Counts of the core, and what vLLM's front end has heard of; both as the last update left them. */
 import { Word } from "../../assembly/layout.ts";
 import type { Core } from "../core/core.ts";
-import type { Live } from "./live.ts";
+import type { LiveRequest } from "./live.ts";
 import type { AdapterSnapshot } from "./types.ts";
 
 export class Adapters {
@@ -34,14 +34,14 @@ export class Adapters {
   }
 
   /** First output of a request: vLLM's front learns with it that the request was queued and scheduled. */
-  first(live: Live): void {
+  first(live: LiveRequest): void {
     if (live.adapter === 0 || live.heard) return;
     live.heard = true;
     const heard = this.#heard[live.adapter - 1]!;
     if (heard.count++ === 0) heard.rank = ++this.#ranks;
   }
 
-  ended(live: Live): void {
+  ended(live: LiveRequest): void {
     if (live.heard) this.#heard[live.adapter - 1]!.count--;
     live.heard = false;
   }

@@ -7,7 +7,7 @@ import type { Core } from "../core/core.ts";
 import { type CoreRequest, REQUEST_NUMBERS } from "./core-request.ts";
 import type { Journal } from "./journal.ts";
 import { LastPlan } from "./last-plan.ts";
-import { type Pace, paceSetup } from "./setup.ts";
+import { paceSetup, type StepPacing } from "./setup.ts";
 
 /** Steps of one coast: some milliseconds, after which others have their turn. */
 const COAST_MOST = 4096;
@@ -66,7 +66,7 @@ export class Batch {
   }
 
   /** Steps that are planned from now on last as the pace says. The journal does not keep it: no decision looks at it. */
-  retime(pace: Pace): void {
+  retime(pace: StepPacing): void {
     this.core.retime(paceSetup(pace));
   }
 

@@ -32,7 +32,7 @@ const WORDS = 3;
 const THREADS = [Cause.Tokenization, Cause.Scrape, Cause.Truth];
 
 /** What the host says of processor time, in microseconds so far. */
-export interface Host {
+export interface ProcessorTimes {
   /** Of the loop's thread. */
   threadUs(): number;
   /** Of all threads of the process. */
@@ -52,7 +52,7 @@ export class Causes {
   #next = 0;
   readonly #asides = CAUSE_NAMES.map(() => new Aside());
   readonly #overlaps = new Float64Array(CAUSE_NAMES.length + 1);
-  readonly #host: Host | null;
+  readonly #host: ProcessorTimes | null;
   /** When the last step was done with, and what had been used by then. */
   #restUs = 0;
   #restThreadUs = 0;
@@ -64,7 +64,7 @@ export class Causes {
   #canary = new WeakRef({});
 
   /** Without `host` a step that nobody's work explains has `Loop` for a cause. */
-  constructor(host: Host | null = null) {
+  constructor(host: ProcessorTimes | null = null) {
     this.#host = host;
   }
 

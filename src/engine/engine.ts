@@ -23,13 +23,14 @@ import { Adapters } from "./adapters.ts";
 import { Batch } from "./batch.ts";
 import { Boundary } from "./boundary.ts";
 import { coreRequest } from "./core-request.ts";
-import { Holding } from "./holding.ts";
+import { FactsRecorder } from "./facts-recorder.ts";
 import { Lateness } from "./lateness.ts";
-import { Live, type LiveOwner } from "./live.ts";
+import { type LiveOwner, LiveRequest } from "./live.ts";
 import { Loop } from "./loop.ts";
 import { type EngineOptions, isAlone, type PauseMode } from "./options.ts";
-import type { Passages } from "./passage.ts";
-import { coreSetup, holdSeed, type Pace } from "./setup.ts";
+import { PreQueue } from "./pre-queue.ts";
+import type { RequestMeters } from "./request-meter.ts";
+import { coreSetup, holdSeed, type StepPacing } from "./setup.ts";
 import { type Fresh, Snapshots } from "./snapshot.ts";
 import {
   type EngineSnapshot,
@@ -43,7 +44,6 @@ import {
   type Refusal,
   type Submission,
 } from "./types.ts";
-import { Watch } from "./watch.ts";
 
 const FINISHES = [Finish.Stop, Finish.Length, Finish.Abort, Finish.Error, Finish.Repetition] as const;
 
@@ -53,17 +53,17 @@ export class Engine implements LiveOwner {
   readonly #loop: Loop;
   readonly #clock: Clock;
   readonly #snapshots: Snapshots;
-  readonly #holding: Holding<Live>;
-  readonly #watch: Watch | null;
-  readonly #passages: Passages | null;
+  readonly #preQueue: PreQueue<LiveRequest>;
+  readonly #recorder: FactsRecorder | null;
+  readonly #meters: RequestMeters | null;
   readonly #lateness: Lateness;
   readonly #adapters: Adapters;
   readonly #boundary: Boundary;
   /** By slot; undefined where nobody listens. */
-  readonly #live: (Live | undefined)[] = [];
+  readonly #live: (LiveRequest | undefined)[] = [];
   #liveCount = 0;
   /** By row of the outbox: whom it is for. A receiver may submit while rows are handed out, and get the slot of a row to come. */
-  readonly #rows: (Live | undefined)[] = [];
+  readonly #rows: (LiveRequest | undefined)[] = [];
   /** Of those, the ones that want every token. */
   #listening = 0;
   #submitted = 0;
@@ -78,15 +78,15 @@ export class Engine implements LiveOwner {
     this.#clock = clock;
     const core = startCore(module, coreSetup(config, options));
     this.#batch = new Batch(core, options.journal);
-    this.#passages = options.passages ?? null;
+    this.#meters = options.meters ?? null;
     this.#adapters = new Adapters(core, options.adapters ?? 0);
     this.#snapshots = new Snapshots(core, options, this.#adapters.held, this.#batch.lastPlan);
-    this.#watch = options.observer
-      ? new Watch(core, clock, options.observer, (slot) => this.#live[slot]?.trail ?? undefined)
+    this.#recorder = options.observer
+      ? new FactsRecorder(core, clock, options.observer, (slot) => this.#live[slot]?.timeline ?? undefined)
       : null;
     const { timing } = config;
     const nextUs = () => this.#loop.nextUs;
-    this.#holding = new Holding(clock, config, holdSeed(config, options), nextUs, (live, dueUs) => {
+    this.#preQueue = new PreQueue(clock, config, holdSeed(config, options), nextUs, (live, dueUs) => {
       if (!this.#enqueue(live, dueUs)) live.unplaced(core.views.tokens, dueUs, clock.now());
     });
     this.#boundary = new Boundary({ idle: () => this.#loop.idle, hasWork: () => this.#batch.hasWork });
@@ -103,15 +103,15 @@ export class Engine implements LiveOwner {
       },
       release: (boundaryUs) => {
         this.#boundary.reached();
-        this.#holding.release(boundaryUs);
+        this.#preQueue.release(boundaryUs);
       },
       // Who finds the cause of a late step comes before who writes it down.
       observers: [
         this.#lateness,
         ...loopObservers,
-        ...(this.#watch ? [this.#watch] : []),
+        ...(this.#recorder ? [this.#recorder] : []),
         this.#boundary,
-        this.#holding,
+        this.#preQueue,
       ],
       ...(isAlone(options) ? { coasts: () => this.#listening === 0 && this.#boundary.clear } : {}),
     });
@@ -119,23 +119,23 @@ export class Engine implements LiveOwner {
 
   /** Takes a generation, or says why not; `receiver` hears of each step that gave tokens. */
   submit(generation: Generation, receiver: Receiver): Submission | Refusal {
-    const startedUs = this.#passages === null ? 0 : this.#clock.now();
+    const startedUs = this.#meters === null ? 0 : this.#clock.now();
     const taken = this.#take(generation, receiver);
-    if (this.#passages === null) return taken;
-    if ("refused" in taken) this.#passages.refused(generation, startedUs);
-    else taken.passage = this.#passages.begun(generation, receiver.streams === true, startedUs, this.#clock.now());
+    if (this.#meters === null) return taken;
+    if ("refused" in taken) this.#meters.refused(generation, startedUs);
+    else taken.meter = this.#meters.begun(generation, receiver.streams === true, startedUs, this.#clock.now());
     return taken;
   }
 
-  #take(generation: Generation, receiver: Receiver): Live | Refusal {
+  #take(generation: Generation, receiver: Receiver): LiveRequest | Refusal {
     if (this.#refuses) return { refused: "paused" };
-    if (this.#holding.size + this.#liveCount >= SLOTS) return { refused: "busy" };
+    if (this.#preQueue.size + this.#liveCount >= SLOTS) return { refused: "busy" };
     const unread = receiver.endsOnly === true && generation.stopTokenIds.length === 0 && !generation.script;
     const request = coreRequest(generation, unread, this.#submitted++);
-    const live = new Live(this, request, receiver, generation.script, generation.choices);
+    const live = new LiveRequest(this, request, receiver, generation.script, generation.choices);
     this.#adapters.know(live.adapter);
-    if (this.#watch) live.trail = this.#watch.submitted(generation.id, request, receiver);
-    if (this.#holding.hold(live, generation.arrivalUs, generation.transferUs)) return live;
+    if (this.#recorder) live.timeline = this.#recorder.submitted(generation.id, request, receiver);
+    if (this.#preQueue.hold(live, generation.arrivalUs, generation.transferUs)) return live;
     return this.#enqueue(live, this.#clock.now()) ? live : { refused: "busy" };
   }
 
@@ -165,7 +165,7 @@ export class Engine implements LiveOwner {
 
   /** Generations that the engine has and that have not ended. */
   get live(): number {
-    return this.#liveCount + this.#holding.size;
+    return this.#liveCount + this.#preQueue.size;
   }
 
   /** The same, and those that the front ended and that the next update frees: what vLLM's front has in flight. */
@@ -199,9 +199,9 @@ export class Engine implements LiveOwner {
   }
 
   /** How long steps last from the next plan on, and requests wait before the queue; to be called `between` steps. */
-  retime(pace: Pace): void {
+  retime(pace: StepPacing): void {
     this.#batch.retime(pace);
-    this.#holding.retime(pace);
+    this.#preQueue.retime(pace);
   }
 
   /** Runs `command` where vLLM's engine takes commands in: after an update and before the next plan; now, if no step is open. */
@@ -217,14 +217,14 @@ export class Engine implements LiveOwner {
   /** Empties the prefix cache; with `running` those that run are preempted first. False while blocks are in use. */
   resetPrefixCache(running: boolean): boolean {
     const done = this.#batch.resetPrefixCache(running);
-    this.#watch?.reset();
+    this.#recorder?.reset();
     return done;
   }
 
   /** Ends everything for this reason, abort or error, and tells the receivers. */
   abortAll(why = Finish.Abort): void {
     const ids = this.#batch.core.views.tokens;
-    for (const live of [...this.#holding.clear(), ...this.#live]) {
+    for (const live of [...this.#preQueue.clear(), ...this.#live]) {
       if (!live || live.ended) continue;
       this.end(live, why, live.tokens, why === Finish.Abort ? Reason.EngineAbort : Reason.Error);
       live.receiver.onTokens(ids, 0, 0, why, NONE);
@@ -235,21 +235,21 @@ export class Engine implements LiveOwner {
   stop(): void {
     this.#refuses = true;
     this.#loop.stop();
-    const held = this.#holding.clear();
-    this.#watch?.stop([...held, ...this.#live]);
+    const held = this.#preQueue.clear();
+    this.#recorder?.stop([...held, ...this.#live]);
   }
 
   /** The front ends a generation: silent at once, freed at the next abort point. For `Submission` only. */
-  end(live: Live, reason: Finish, tokens: number, how: Reason = reason as number): void {
+  end(live: LiveRequest, reason: Finish, tokens: number, how: Reason = reason as number): void {
     if (live.ended) return;
     live.ended = true;
-    if (live.trail) this.#watch!.closed(live.trail, reason, tokens, this.#loop.boundaryUs);
-    if (live.passage !== null) {
+    if (live.timeline) this.#recorder!.closed(live.timeline, reason, tokens, this.#loop.boundaryUs);
+    if (live.meter !== null) {
       const nowUs = this.#clock.now();
       live.passed(reason, reason === Finish.Abort ? this.#outputsOf(live) : tokens, nowUs, nowUs, nowUs);
     }
     if (live.handle === NONE) {
-      this.#holding.drop(live);
+      this.#preQueue.drop(live);
       return;
     }
     this.#forget(live);
@@ -266,18 +266,18 @@ export class Engine implements LiveOwner {
   }
 
   /** Lets a generation that was submitted blocked be admitted. For `Submission` only. */
-  unblock(live: Live): void {
+  unblock(live: LiveRequest): void {
     if (live.request) live.request = { ...live.request, flags: live.request.flags & ~SUBMIT_BLOCKED };
     else this.#batch.unblock(live.handle);
   }
 
   /** Into the queue; false when the core is full. */
-  #enqueue(live: Live, queuedUs: number): boolean {
+  #enqueue(live: LiveRequest, queuedUs: number): boolean {
     const handle = this.#batch.add(live.request!, queuedUs);
     live.request = null;
     if (handle === NONE) return false;
     live.handle = handle;
-    live.trail?.queued(handle, queuedUs);
+    live.timeline?.queued(handle, queuedUs);
     this.#live[handle % SLOTS] = live;
     this.#liveCount++;
     if (!live.endsOnly) this.#listening++;
@@ -289,15 +289,15 @@ export class Engine implements LiveOwner {
   #deliver(): void {
     this.#closing = 0;
     this.#snapshots.hold();
-    const watch = this.#watch;
-    if (this.#listening === 0 && watch === null && this.#passages === null) {
+    const recorder = this.#recorder;
+    if (this.#listening === 0 && recorder === null && this.#meters === null) {
       this.#deliverEnds();
       return;
     }
     const { views } = this.#batch.core;
     const { out, tokens } = views;
     const end = views.word(Word.OutRows) * OUT_WORDS;
-    const step = watch === null ? 0 : watch.begin(this.#loop.boundaryUs);
+    const step = recorder === null ? 0 : recorder.begin(this.#loop.boundaryUs);
     for (let row = 0, i = 0; row < end; row += OUT_WORDS, i++) {
       const flags = out[row + 3]!;
       const live = this.#live[out[row]!];
@@ -306,18 +306,18 @@ export class Engine implements LiveOwner {
         live.cachedTokens = views.cachedPrompt[out[row]!]! - 1;
         live.scheduledUs = views.scheduledUs[out[row]!]!;
         this.#adapters.first(live);
-        live.passage?.first(this.#loop.boundaryUs);
+        live.meter?.first(this.#loop.boundaryUs);
       }
     }
     let given = 0;
-    let nextPart = watch === null ? Number.POSITIVE_INFINITY : watch.nextPart;
+    let nextPart = recorder === null ? Number.POSITIVE_INFINITY : recorder.nextPart;
     for (let row = 0, i = 0; row < end; row += OUT_WORDS, i++) {
-      if (given >= nextPart) nextPart = watch!.part();
+      if (given >= nextPart) nextPart = recorder!.part();
       given += out[row + 2]!;
       const live = this.#rows[i];
       // A receiver earlier in this loop may have ended this one.
       if (live === undefined || live.ended) {
-        watch?.unheard(out[row]!, out[row + 2]!, FINISHES[(out[row + 3]! & OUT_REASON) - 1] ?? null);
+        recorder?.unheard(out[row]!, out[row + 2]!, FINISHES[(out[row + 3]! & OUT_REASON) - 1] ?? null);
         continue;
       }
       const at = out[row + 1]!;
@@ -325,11 +325,11 @@ export class Engine implements LiveOwner {
       const flags = out[row + 3]!;
       const reason = (flags & OUT_REASON) - 1;
       live.tokens += count;
-      if (watch !== null) live.trail!.took(step, count);
+      if (recorder !== null) live.timeline!.took(step, count);
       if (reason < 0) {
         if (live.endsOnly) continue;
         live.receiver.onTokens(tokens, at, count, null, NONE);
-        if (watch !== null && ((flags & OUT_FIRST) !== 0 || live.ended)) watch.handed(live.trail!);
+        if (recorder !== null && ((flags & OUT_FIRST) !== 0 || live.ended)) recorder.handed(live.timeline!);
         if ((flags & OUT_FEED) === 0) continue;
         const more = live.moreOfScript();
         if (more.length > 0 && !live.ended) this.#batch.feed(live.handle, more);
@@ -337,9 +337,9 @@ export class Engine implements LiveOwner {
         live.ended = true;
         this.#forget(live);
         live.counted(this.#batch, live.tokens);
-        watch?.ended(live.trail!, FINISHES[reason]!, live.tokens, watch.dueUs);
+        recorder?.ended(live.timeline!, FINISHES[reason]!, live.tokens, recorder.dueUs);
         this.#tell(live, row);
-        watch?.handed(live.trail!);
+        recorder?.handed(live.timeline!);
       }
     }
   }
@@ -365,18 +365,18 @@ export class Engine implements LiveOwner {
   }
 
   /** Tokens of a generation that is in the core, or has just left it; 0 before. */
-  #outputsOf({ handle }: Live): number {
+  #outputsOf({ handle }: LiveRequest): number {
     return handle === NONE ? 0 : this.#batch.core.views.field(Field.Outputs, handle % SLOTS);
   }
 
   /** The last call of a receiver: its generation ended with that row of the outbox. */
-  #tell(live: Live, row: number): void {
+  #tell(live: LiveRequest, row: number): void {
     const { out, tokens } = this.#batch.core.views;
     const [at, count, flags] = [out[row + 1]!, out[row + 2]!, out[row + 3]!];
     const finish = FINISHES[(flags & OUT_REASON) - 1]!;
     const stopId = flags & OUT_STOP_ID ? tokens[at + count - 1]! : NONE;
-    const { passage } = live;
-    if (passage === null) {
+    const { meter } = live;
+    if (meter === null) {
       live.receiver.onTokens(tokens, at, count, finish, stopId);
       return;
     }
@@ -388,7 +388,7 @@ export class Engine implements LiveOwner {
     live.passed(finish, outputs, dueUs, handedUs, this.#clock.now());
   }
 
-  #forget(live: Live): void {
+  #forget(live: LiveRequest): void {
     const slot = live.handle % SLOTS;
     // The slot may have its next owner already.
     if (this.#live[slot] === live) this.#live[slot] = undefined;

@@ -7,8 +7,8 @@ import { Lateness } from "./lateness.ts";
 import type { LoopObserver } from "./loop-observer.ts";
 import type { Observer } from "./observer.ts";
 import type { EngineOptions, PauseMode } from "./options.ts";
-import type { Passages } from "./passage.ts";
-import type { Pace } from "./setup.ts";
+import type { RequestMeters } from "./request-meter.ts";
+import type { StepPacing } from "./setup.ts";
 import type { Fresh } from "./snapshot.ts";
 import {
   type EngineSnapshot,
@@ -22,12 +22,12 @@ import {
   type Submission,
 } from "./types.ts";
 
-export interface FleetOptions extends Omit<EngineOptions, "observer" | "passages" | "journal" | "lateness" | "sleep"> {
+export interface FleetOptions extends Omit<EngineOptions, "observer" | "meters" | "journal" | "lateness" | "sleep"> {
   /** Number of engines, at least 1; an engine's place is its rank. */
   readonly engines: number;
   /** Of the engine with this rank. */
   readonly observer?: (rank: number) => Observer;
-  readonly passages?: (rank: number) => Passages;
+  readonly meters?: (rank: number) => RequestMeters;
   readonly journal?: (rank: number) => Journal;
 }
 
@@ -42,7 +42,7 @@ export class Fleet {
   /** null: there is nothing to choose. */
   readonly #balance: Balance | null;
 
-  constructor({ engines, observer, passages, journal, loopObservers = [], ...options }: FleetOptions) {
+  constructor({ engines, observer, meters, journal, loopObservers = [], ...options }: FleetOptions) {
     const { clock } = options;
     const balance = engines > 1 ? new Balance(engines, clock.now()) : null;
     this.#clock = clock;
@@ -57,7 +57,7 @@ export class Fleet {
           lateness: this.#lateness,
           sleep: this.#sleep,
           ...(observer ? { observer: observer(rank) } : {}),
-          ...(passages ? { passages: passages(rank) } : {}),
+          ...(meters ? { meters: meters(rank) } : {}),
           ...(journal ? { journal: journal(rank) } : {}),
           loopObservers: balance ? [...loopObservers, this.#publishing(rank, balance)] : loopObservers,
         }),
@@ -71,7 +71,7 @@ export class Fleet {
   }
 
   /** Each at its next boundary. */
-  retime(pace: Pace): void {
+  retime(pace: StepPacing): void {
     for (const engine of this.engines) engine.between(() => engine.retime(pace));
   }
 

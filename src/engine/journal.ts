@@ -10,7 +10,7 @@ import { type CoreRequest, REQUEST_NUMBERS } from "./core-request.ts";
 export const CALLS = ["add", "feed", "unblock", "plan", "take", "close", "flush", "pause", "resetPrefixCache"] as const;
 export type Call = (typeof CALLS)[number];
 
-export interface Command {
+export interface CoreCommand {
   readonly call: Call;
   readonly numbers: readonly number[];
   /** Prompt and stop ids of `add`, ids of `feed`; null: there were more than the journal can hold. */
@@ -34,7 +34,7 @@ export interface JournalText {
   /** Commands that were forgotten; 0: the whole life of the core is here. */
   readonly forgotten: number;
   readonly remembered: readonly Remembered[];
-  readonly commands: readonly Command[];
+  readonly commands: readonly CoreCommand[];
 }
 
 /** 0.5 MiB: some 9,000 steps and 1,500 requests. */
@@ -103,7 +103,7 @@ export class Journal {
   }
 
   text(): JournalText {
-    const commands: Command[] = [];
+    const commands: CoreCommand[] = [];
     let words = this.#wordsFrom;
     for (let row = this.#from; row < this.#to; row += this.#at(row)) {
       const count = this.#at(row + 2);
@@ -123,7 +123,7 @@ export class Journal {
     return { forgotten: this.#forgotten, remembered: this.#remembered(commands), commands };
   }
 
-  #remembered(commands: readonly Command[]): Remembered[] {
+  #remembered(commands: readonly CoreCommand[]): Remembered[] {
     if (this.#core === null || this.#forgotten === 0) return [];
     const known = new Set(commands.map(({ handle }) => handle));
     const { views } = this.#core;
@@ -179,7 +179,7 @@ export class Journal {
 }
 
 /** What `add` was given; where `words` are missing, a prompt that is equal to no other. */
-export function requestOf({ numbers, words }: Command): CoreRequest {
+export function requestOf({ numbers, words }: CoreCommand): CoreRequest {
   const fields = Object.fromEntries(REQUEST_NUMBERS.map(({ name, at }) => [name, numbers[at] ?? 0]));
   const request = fields as unknown as Pick<CoreRequest, (typeof REQUEST_NUMBERS)[number]["name"]>;
   const promptWords = numbers[Submit.PromptWords] ?? 0;

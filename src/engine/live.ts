@@ -2,17 +2,17 @@
 import { FEED, FEED_HALF, NONE, Reason } from "../../assembly/layout.ts";
 import type { Batch } from "./batch.ts";
 import type { CoreRequest } from "./core-request.ts";
-import type { Trail } from "./observer.ts";
-import type { Passage } from "./passage.ts";
-import { type Choices, Finish, type Receiver, type Script, type Submission } from "./types.ts";
+import type { RequestTimeline } from "./observer.ts";
+import type { RequestMeter } from "./request-meter.ts";
+import { type Choices, Finish, type Receiver, type Submission, type TokenSource } from "./types.ts";
 
 /** What ends a generation, or lets it go on: its engine. */
 export interface LiveOwner {
-  end(live: Live, reason: Finish, tokens: number, how?: Reason): void;
-  unblock(live: Live): void;
+  end(live: LiveRequest, reason: Finish, tokens: number, how?: Reason): void;
+  unblock(live: LiveRequest): void;
 }
 
-export class Live implements Submission {
+export class LiveRequest implements Submission {
   handle: number = NONE;
   ended = false;
   tokens = 0;
@@ -24,16 +24,16 @@ export class Live implements Submission {
   readonly adapter: number;
   heard = false;
   /** While somebody observes the engine. */
-  trail: Trail | null = null;
+  timeline: RequestTimeline | null = null;
   /** While somebody counts what passes. */
-  passage: Passage | null = null;
+  meter: RequestMeter | null = null;
 
   constructor(
     readonly engine: LiveOwner,
     /** Until it is in the core's queue. */
     public request: CoreRequest | null,
     readonly receiver: Receiver,
-    readonly script: Script | undefined,
+    readonly script: TokenSource | undefined,
     /** Where it is one of several of a prompt. */
     readonly choices: Choices | undefined,
   ) {
@@ -64,14 +64,14 @@ export class Live implements Submission {
 
   /** It ended, for whoever counts. */
   passed(finish: Finish, outputTokens: number, dueUs: number, handedUs: number, nowUs: number): void {
-    this.passage?.ended(finish, outputTokens, dueUs, handedUs, nowUs);
-    this.passage = null;
+    this.meter?.ended(finish, outputTokens, dueUs, handedUs, nowUs);
+    this.meter = null;
   }
 
   /** It was held back, and the core was full when its time came. `ids`: the outbox, of which it gets nothing. */
   unplaced(ids: Int32Array, dueUs: number, nowUs: number): void {
     this.ended = true;
-    this.trail?.watch.ended(this.trail, Finish.Error, 0, dueUs);
+    this.timeline?.recorder.ended(this.timeline, Finish.Error, 0, dueUs);
     this.receiver.onTokens(ids, 0, 0, Finish.Error, NONE);
     this.passed(Finish.Error, 0, dueUs, dueUs, nowUs);
   }

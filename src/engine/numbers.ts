@@ -8,11 +8,11 @@ import type { LastPlan } from "./last-plan.ts";
 import type { HistogramName } from "./types.ts";
 
 /** A counter only rises; a gauge is what it is at the moment, and a process that is gone holds nothing. */
-export type Kind = "counter" | "gauge";
+export type CounterOrGauge = "counter" | "gauge";
 
 /** What a table says of a number. */
 export interface Counted {
-  readonly kind: Kind;
+  readonly kind: CounterOrGauge;
 }
 
 /** The numbers of a table, as a snapshot has them. */

@@ -1,11 +1,11 @@
 /**
  * What does somebody who watches an engine learn? Every step and every generation, once each, as facts; nothing of this
- * exists while nobody watches. Per token the watched engine compares and adds two numbers (`Trail.took`): tokens are
+ * exists while nobody watches. Per token the watched engine compares and adds two numbers (`RequestTimeline.took`): tokens are
  * kept as runs of consecutive steps, and their times follow from the step rows.
  */
 import type { Cause } from "./causes.ts";
-import type { Finish, Receiver, TrailFacts } from "./types.ts";
-import type { Watch } from "./watch.ts";
+import type { FactsRecorder } from "./facts-recorder.ts";
+import type { Finish, Receiver, TimelineFacts } from "./types.ts";
 
 /** Runs and preemptions that one generation may hold; more are counted, not kept. */
 export const RUNS_MAX = 4096;
@@ -40,21 +40,21 @@ export interface Observer {
   /** A step ended and its rows were handed out, in order of steps. The facts are the caller's again afterwards. */
   step(facts: StepFacts): void;
   /** A generation ended, one turn of the event loop after its end: what the front had to write is written. */
-  request(trail: Trail): void;
+  request(timeline: RequestTimeline): void;
   /** The engine came to rest: a good moment to write down what is buffered. */
   idle(): void;
 }
 
 /** Both are told everything. */
-export function both(one: Observer, other: Observer): Observer {
+export function bothObservers(one: Observer, other: Observer): Observer {
   return {
     step: (facts) => {
       one.step(facts);
       other.step(facts);
     },
-    request: (trail) => {
-      one.request(trail);
-      other.request(trail);
+    request: (timeline) => {
+      one.request(timeline);
+      other.request(timeline);
     },
     idle: () => {
       one.idle();
@@ -63,8 +63,8 @@ export function both(one: Observer, other: Observer): Observer {
   };
 }
 
-/** The way of one generation. `NaN`: it never came so far. */
-export class Trail implements TrailFacts {
+/** When one generation passed which point, and what it met there. `NaN`: it never came so far. */
+export class RequestTimeline implements TimelineFacts {
   queuedUs = Number.NaN;
   /** First admission to a batch, and prompt tokens found in the prefix cache then. */
   scheduledUs = Number.NaN;
@@ -102,7 +102,7 @@ export class Trail implements TrailFacts {
   readonly #rebasedBeforeUs: number;
 
   constructor(
-    readonly watch: Watch,
+    readonly recorder: FactsRecorder,
     readonly id: string,
     /** Order of submission to this engine, from 0. */
     readonly order: number,
@@ -110,7 +110,7 @@ export class Trail implements TrailFacts {
     readonly promptTokens: number,
     readonly receiver: Receiver,
   ) {
-    this.#rebasedBeforeUs = watch.rebasedUs;
+    this.#rebasedBeforeUs = recorder.rebasedUs;
   }
 
   /** `step` gave `count` tokens. */
@@ -129,15 +129,15 @@ export class Trail implements TrailFacts {
   }
 
   get stepDueUs(): number {
-    return this.watch.dueUs;
+    return this.recorder.dueUs;
   }
 
   #open(step: number, count: number): void {
     if (this.#next === 0) {
-      const { watch } = this;
-      this.prefillEndUs = watch.dueUs;
-      this.#stepsBefore = watch.lateSteps - (watch.stepLateUs > 0 ? 1 : 0);
-      this.#lateBeforeUs = watch.lateUs - watch.stepLateUs;
+      const { recorder } = this;
+      this.prefillEndUs = recorder.dueUs;
+      this.#stepsBefore = recorder.lateSteps - (recorder.stepLateUs > 0 ? 1 : 0);
+      this.#lateBeforeUs = recorder.lateUs - recorder.stepLateUs;
     }
     this.closeRun();
     this.#from = step;
@@ -147,17 +147,17 @@ export class Trail implements TrailFacts {
 
   /** It ends here: what was late in its time? */
   settleLate(): void {
-    const { watch } = this;
-    this.rebasedUs = watch.rebasedUs - this.#rebasedBeforeUs;
+    const { recorder } = this;
+    this.rebasedUs = recorder.rebasedUs - this.#rebasedBeforeUs;
     if (Number.isNaN(this.#stepsBefore)) return;
-    this.lateSteps = watch.lateSteps - this.#stepsBefore;
-    this.lateUs = watch.lateUs - this.#lateBeforeUs;
+    this.lateSteps = recorder.lateSteps - this.#stepsBefore;
+    this.lateUs = recorder.lateUs - this.#lateBeforeUs;
   }
 
   /** The open run joins the others. */
   closeRun(): void {
     if (this.#width === 0) return;
-    if (this.runs.length < 3 * RUNS_MAX && this.watch.keep()) {
+    if (this.runs.length < 3 * RUNS_MAX && this.recorder.keep()) {
       this.runs.push(this.#from, this.#next - this.#from, this.#width);
     } else this.runsDropped++;
     this.#width = 0;

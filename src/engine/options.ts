@@ -6,7 +6,7 @@ import type { Journal } from "./journal.ts";
 import type { Lateness } from "./lateness.ts";
 import type { LoopObserver } from "./loop-observer.ts";
 import type { Observer } from "./observer.ts";
-import type { Passages } from "./passage.ts";
+import type { RequestMeters } from "./request-meter.ts";
 import type { SetupExtras } from "./setup.ts";
 import type { EngineSnapshot } from "./types.ts";
 
@@ -24,7 +24,7 @@ export interface EngineOptions extends SetupExtras {
   /** Told of every step and every generation; without one nothing is noted. */
   readonly observer?: Observer;
   /** Counts generations as they begin and end; without one nothing is looked at. */
-  readonly passages?: Passages;
+  readonly meters?: RequestMeters;
   /** Keeps what the core was told last, for the case that it breaks. */
   readonly journal?: Journal;
   /** What its snapshot says of sleep; absent: awake. */
@@ -34,8 +34,8 @@ export interface EngineOptions extends SetupExtras {
 }
 
 /** Nobody looks at every single step. */
-export function isAlone({ observer, passages, journal, loopObservers = [] }: EngineOptions): boolean {
-  const nobody = ![observer, passages, journal].some((someone) => someone !== undefined);
+export function isAlone({ observer, meters, journal, loopObservers = [] }: EngineOptions): boolean {
+  const nobody = ![observer, meters, journal].some((someone) => someone !== undefined);
   return nobody && loopObservers.every(({ coasted }) => coasted !== undefined);
 }
 

@@ -1,13 +1,13 @@
 /** Who looks into late steps? Finds the cause of each, and has a line written about them now and then. */
 import type { Clock } from "../host/clock.ts";
-import { Causes, type Host } from "./causes.ts";
+import { Causes, type ProcessorTimes } from "./causes.ts";
 import { LateLog } from "./late-log.ts";
 import type { EndingStep, LoopObserver } from "./loop-observer.ts";
 
 export interface PunctualityOptions {
   readonly clock: Clock;
   /** Of the loop's thread; null: nothing is known of it. */
-  readonly host: Host | null;
+  readonly host: ProcessorTimes | null;
   /** Steps that gave tokens so far. */
   readonly steps: () => number;
   /** Null: no line is written. */

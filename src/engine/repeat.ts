@@ -4,7 +4,7 @@ import type { EngineConfig } from "../config/types.ts";
 import { startCore } from "../core/core.ts";
 import { Batch } from "./batch.ts";
 import { PLAIN } from "./core-request.ts";
-import { type Command, type JournalText, type Remembered, requestOf } from "./journal.ts";
+import { type CoreCommand, type JournalText, type Remembered, requestOf } from "./journal.ts";
 import { coreSetup, type SetupExtras } from "./setup.ts";
 
 export interface Repeated {
@@ -15,7 +15,7 @@ export interface Repeated {
   /** Requests that got another handle than they had: from there on it is another history. */
   readonly differ: number;
   /** What broke, and the command that broke it; null: nothing did. */
-  readonly trap: { readonly error: Error; readonly command: Command } | null;
+  readonly trap: { readonly error: Error; readonly command: CoreCommand } | null;
 }
 
 /** `module`: best the debug core, which checks itself after each call. Repeats exactly what the journal holds from the start. */
@@ -62,7 +62,7 @@ function again(
 }
 
 /** False when the command has nothing to act on. */
-function give(batch: Batch, command: Command, handles: Map<number, number>): boolean {
+function give(batch: Batch, command: CoreCommand, handles: Map<number, number>): boolean {
   const { call, numbers, words } = command;
   const [a = 0, b = 0, c = 0, d = 0] = numbers;
   switch (call) {

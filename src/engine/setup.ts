@@ -79,10 +79,10 @@ export function holdSeed(config: EngineConfig, { rank }: Pick<SetupExtras, "rank
 }
 
 /** What can change while an engine runs. */
-export type Pace = Pick<EngineConfig, "timing" | "noise" | "speed">;
+export type StepPacing = Pick<EngineConfig, "timing" | "noise" | "speed">;
 
 /** How long its steps last, complete: the core may have had another pace before. */
-export function paceSetup({ timing: given, noise = {}, speed = 1 }: Pace) {
+export function paceSetup({ timing: given, noise = {}, speed = 1 }: StepPacing) {
   const timing = faster(given, speed);
   const table = timing.kind === "table" ? timing : null;
   return {

@@ -9,7 +9,7 @@ import type { Core } from "../core/core.ts";
 import type { LastPlan } from "./last-plan.ts";
 import { ENGINE_NAMES, ENGINE_NUMBERS, HISTOGRAMS, type NumberSources, type NumbersOf, numbersOf } from "./numbers.ts";
 import type { EngineOptions } from "./options.ts";
-import type { Passages } from "./passage.ts";
+import type { RequestMeters } from "./request-meter.ts";
 import type {
   AdapterSnapshot,
   EngineSnapshot,
@@ -35,7 +35,7 @@ export class Snapshots {
 
   constructor(
     core: Core,
-    { config, passages, sleep = AWAKE }: Pick<EngineOptions, "config" | "passages" | "sleep">,
+    { config, meters, sleep = AWAKE }: Pick<EngineOptions, "config" | "meters" | "sleep">,
     adapters: readonly AdapterSnapshot[],
     plan: LastPlan,
   ) {
@@ -55,7 +55,7 @@ export class Snapshots {
       state: sleep,
     };
     const viewOf = (moving: Pick<NumberSources, "words" | "told">) =>
-      new CoreNumbers({ ...fixed, ...moving }, histograms, adapters, passages ?? null) as CoreNumbers & CoreCounts;
+      new CoreNumbers({ ...fixed, ...moving }, histograms, adapters, meters ?? null) as CoreNumbers & CoreCounts;
     this.#views = {
       now: viewOf({ words, told: totals }),
       step: viewOf({ words: this.#words, told: this.#told }),
@@ -105,12 +105,12 @@ class CoreNumbers implements Omit<EngineView, keyof CoreCounts> {
     readonly sources: NumberSources,
     readonly histograms: EngineView["histograms"],
     readonly adapters: readonly AdapterSnapshot[],
-    readonly counted: Passages | null,
+    readonly counted: RequestMeters | null,
   ) {
     this.finished = sources.totals.subarray(Total.FinishedStop, Total.FinishedStop + Reason.Repetition + 1);
   }
 
-  get passages() {
+  get meters() {
     return this.counted?.numbers ?? NONE;
   }
 }
@@ -158,6 +158,6 @@ function copyOf(view: EngineView): EngineSnapshot {
       HistogramSnapshot
     >,
     adapters: view.adapters.map((adapter) => ({ ...adapter })),
-    passages: Array.from(view.passages),
+    meters: Array.from(view.meters),
   };
 }

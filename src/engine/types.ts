@@ -64,11 +64,11 @@ export interface Generation {
    * The whole answer when it is known beforehand (tests, scripted content); else the engine draws it. An id with the bit
    * SAME_STEP comes in one step with the id after it; at most STEP_IDS_MOST ids make a step (config/core-limits.ts).
    */
-  readonly script?: Script;
+  readonly script?: TokenSource;
 }
 
 /** Ids that are read from front to back, a few at a time; a list of them, or something that makes them then. */
-export interface Script {
+export interface TokenSource {
   readonly length: number;
   subarray(from: number, to: number): Uint32Array;
 }
@@ -112,11 +112,11 @@ export interface Submission {
   /** When it was first scheduled; likewise. */
   readonly scheduledUs?: number;
   /** What is known of its way; null: nobody observes the engine. */
-  readonly trail?: TrailFacts | null;
+  readonly timeline?: TimelineFacts | null;
 }
 
 /** The way of a generation so far, of an engine that is observed. Times are NaN where it has not come so far. */
-export interface TrailFacts {
+export interface TimelineFacts {
   readonly id: string;
   readonly arrivalUs: number;
   readonly queuedUs: number;
@@ -173,7 +173,7 @@ export interface EngineSnapshot extends NumbersOf<typeof ENGINE_NUMBERS> {
   /** By the adapter's number minus one. */
   readonly adapters: readonly AdapterSnapshot[];
   /** What a server in front of it counts of the generations, in numbers that only their reader knows; empty without one. */
-  readonly passages: ArrayLike<number>;
+  readonly meters: ArrayLike<number>;
 }
 
 /** The same where the numbers live: counters and histograms as they stand. */

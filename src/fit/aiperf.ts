@@ -1,27 +1,27 @@
 /** What stands in `profile_export_aiperf.json` (means) and `profile_export.jsonl` (a record per request) of aiperf 0.13? */
-import { type Answered, type Run, runOf } from "./run.ts";
-import type { Json } from "./vllm.ts";
+import { type Answered, type FitRun, runOf } from "./run.ts";
+import type { JsonRecord } from "./vllm.ts";
 
 const US: Readonly<Record<string, number>> = { ns: 0.001, us: 1, ms: 1000, sec: 1e6, s: 1e6, seconds: 1e6 };
 
-const objectAt = (json: Json, key: string): Json | undefined =>
-  typeof json[key] === "object" && json[key] !== null ? (json[key] as Json) : undefined;
+const objectAt = (json: JsonRecord, key: string): JsonRecord | undefined =>
+  typeof json[key] === "object" && json[key] !== null ? (json[key] as JsonRecord) : undefined;
 
 /** In microseconds where the metric has a unit of time. */
-function metric(json: Json, tag: string, key: "avg" | "std" | "value"): number {
+function metric(json: JsonRecord, tag: string, key: "avg" | "std" | "value"): number {
   const found = objectAt(json, tag);
   const value = found?.[key];
   return typeof value === "number" ? value * (US[String(found!.unit)] ?? 1) : Number.NaN;
 }
 
-export function isAiperf(json: Json): boolean {
+export function isAiperf(json: JsonRecord): boolean {
   return objectAt(json, "time_to_first_token")?.avg !== undefined;
 }
 
 const LENGTHS = ["input_sequence_length", "output_sequence_length"];
 
 /** Or what is missing. */
-export function aiperfRun(json: Json, source: string): Run | string {
+export function aiperfRun(json: JsonRecord, source: string): FitRun | string {
   const mean = (tag: string) => metric(json, tag, "avg");
   const means = {
     completed: mean("request_count"),
@@ -39,19 +39,19 @@ export function aiperfRun(json: Json, source: string): Run | string {
 }
 
 /** Wherever in the configuration it stands; null where there is a rate. */
-function concurrencyOf(json: Json): number | null {
+function concurrencyOf(json: JsonRecord): number | null {
   const config = JSON.stringify(json.input_config ?? {});
   if (/"request_rate":\s*\d/.test(config)) return null;
   const [, found] = /"concurrency":\s*(\d+)/.exec(config) ?? [];
   return found === undefined ? null : Number(found);
 }
 
-export function isAiperfRecord(json: Json): boolean {
+export function isAiperfRecord(json: JsonRecord): boolean {
   return objectAt(json, "metadata") !== undefined && objectAt(json, "metrics") !== undefined;
 }
 
 /** Warm-up, cancelled and failed requests are left out. */
-export function aiperfRecords(records: readonly Json[], source: string): Run | string {
+export function aiperfRecords(records: readonly JsonRecord[], source: string): FitRun | string {
   const found: Answered[] = [];
   for (const record of records) {
     const metadata = objectAt(record, "metadata")!;
@@ -71,7 +71,7 @@ export function aiperfRecords(records: readonly Json[], source: string): Run | s
 }
 
 /** Times between chunks, where they are there and each chunk was a token. */
-function later(metrics: Json, firstUs: number, outputTokens: number): number[] | null {
+function later(metrics: JsonRecord, firstUs: number, outputTokens: number): number[] | null {
   const gaps = objectAt(metrics, "inter_chunk_latency");
   if (!Array.isArray(gaps?.value) || gaps.value.length !== outputTokens - 1) return null;
   const unit = US[String(gaps.unit)] ?? 1000;

@@ -3,7 +3,7 @@
  * overhead. Every decoding sequence gets a token per step, so the gaps of one request are steps, the tokens that all requests
  * got meanwhile are what those steps decoded, and the prompts whose first token came meanwhile are what they prefilled.
  */
-import type { Answered, Run } from "./run.ts";
+import type { Answered, FitRun } from "./run.ts";
 
 export const UNKNOWNS = ["base", "prefill", "decode", "overhead"] as const;
 export type Unknown = (typeof UNKNOWNS)[number];
@@ -22,14 +22,14 @@ const GAPS = 8;
 const TOGETHER_SHARE = 0.4;
 
 /** `budget`: most tokens of a step; a longer prompt takes several. */
-export function equationsOf(run: Run, budget: number): Equation[] {
+export function equationsOf(run: FitRun, budget: number): Equation[] {
   const { requests } = run;
   if (requests === null) return fromMeans(run, budget);
   return [...steps(requests), ...firsts(requests, budget)];
 }
 
 /** At S per step, the tokens per second that come and go say what a step holds. */
-function fromMeans(run: Run, budget: number): Equation[] {
+function fromMeans(run: FitRun, budget: number): Equation[] {
   const { completed, durationUs, inputTokens, outputTokens, tpotUs, ttftUs, concurrency } = run;
   const perStep = (tokens: number) => (completed * tokens * tpotUs) / durationUs;
   // Alone, a request never decodes while another's prompt is computed.

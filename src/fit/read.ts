@@ -1,14 +1,14 @@
 /** Which benchmark wrote this file, and what does it say? Throws a TraceError in one line. */
 import { TraceError } from "../traces/trace.ts";
 import { aiperfRecords, aiperfRun, isAiperf, isAiperfRecord } from "./aiperf.ts";
-import type { Run } from "./run.ts";
-import { isVllm, type Json, vllmRun } from "./vllm.ts";
+import type { FitRun } from "./run.ts";
+import { isVllm, type JsonRecord, vllmRun } from "./vllm.ts";
 
 const KNOWN =
   "a result of vllm bench serve --save-result, of aiperf (profile_export_aiperf.json or profile_export.jsonl) or of understudy load";
 
 /** The runs of a file: one, or one per line of `--append-result`. `name` is for messages. */
-export function readRuns(text: string, name: string): Run[] {
+export function readRuns(text: string, name: string): FitRun[] {
   const whole = parsed(text);
   if (whole !== undefined) return [runFrom(whole, name)];
   const lines = text.split("\n").map((line, i) => ({ line, at: `${name}:${i + 1}` }));
@@ -32,22 +32,22 @@ export function readRuns(text: string, name: string): Run[] {
   ];
 }
 
-function runFrom(json: Json, name: string): Run {
+function runFrom(json: JsonRecord, name: string): FitRun {
   if (isVllm(json)) return taken(vllmRun(json, name), name);
   if (isAiperf(json)) return taken(aiperfRun(json, name), name);
   if (isAiperfRecord(json)) return taken(aiperfRecords([json], name), name);
   throw new TraceError(`${name}: expected ${KNOWN}`);
 }
 
-function taken(run: Run | string, name: string): Run {
+function taken(run: FitRun | string, name: string): FitRun {
   if (typeof run === "string") throw new TraceError(`${name}: expected ${run}`);
   return run;
 }
 
-function parsed(text: string): Json | undefined {
+function parsed(text: string): JsonRecord | undefined {
   try {
     const json: unknown = JSON.parse(text);
-    return typeof json === "object" && json !== null && !Array.isArray(json) ? (json as Json) : undefined;
+    return typeof json === "object" && json !== null && !Array.isArray(json) ? (json as JsonRecord) : undefined;
   } catch {
     return undefined;
   }

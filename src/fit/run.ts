@@ -11,7 +11,7 @@ export interface Answered {
   readonly laterUs: readonly number[] | null;
 }
 
-export interface Run {
+export interface FitRun {
   /** For messages: the file, and the line where it has several. */
   readonly source: string;
   readonly format: "vllm bench serve" | "aiperf" | "understudy load";
@@ -33,7 +33,7 @@ export interface Run {
 }
 
 /** The means of requests that are known one by one. */
-export function runOf(about: Pick<Run, "source" | "format" | "concurrency">, requests: readonly Answered[]): Run {
+export function runOf(about: Pick<FitRun, "source" | "format" | "concurrency">, requests: readonly Answered[]): FitRun {
   const sorted = requests.toSorted((a, b) => a.sentUs - b.sentUs);
   const mean = (of: readonly Answered[], value: (request: Answered) => number) =>
     of.reduce((sum, request) => sum + value(request), 0) / of.length;

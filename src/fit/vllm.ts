@@ -2,16 +2,16 @@
  * What stands in a result of `vllm bench serve` 0.33 (`--save-result`, `--save-detailed`), or of `understudy load`, which
  * writes the same keys and an object `understudy`? Seconds in lists, milliseconds in means.
  */
-import { type Answered, type Run, runOf } from "./run.ts";
+import { type Answered, type FitRun, runOf } from "./run.ts";
 
-export type Json = Readonly<Record<string, unknown>>;
+export type JsonRecord = Readonly<Record<string, unknown>>;
 
-export function isVllm(json: Json): boolean {
+export function isVllm(json: JsonRecord): boolean {
   return "mean_ttft_ms" in json && "total_input_tokens" in json;
 }
 
 /** Or what is missing. */
-export function vllmRun(json: Json, source: string): Run | string {
+export function vllmRun(json: JsonRecord, source: string): FitRun | string {
   const format = "understudy" in json ? "understudy load" : "vllm bench serve";
   const most = json.max_concurrency;
   const concurrency = typeof most === "number" && !Number.isFinite(rateOf(json)) ? most : null;
@@ -33,10 +33,10 @@ export function vllmRun(json: Json, source: string): Run | string {
   return { source, format, concurrency, requests: null, ...means };
 }
 
-const rateOf = ({ request_rate: rate }: Json) => (typeof rate === "number" ? rate : Number.POSITIVE_INFINITY);
+const rateOf = ({ request_rate: rate }: JsonRecord) => (typeof rate === "number" ? rate : Number.POSITIVE_INFINITY);
 
 /** Null: the result has no lists. */
-function answered(json: Json): Answered[] | null | string {
+function answered(json: JsonRecord): Answered[] | null | string {
   const { input_lens: inputs, output_lens: outputs, ttfts, itls, start_times: starts } = json;
   if (ttfts === undefined || itls === undefined) return null;
   const lists = [inputs, outputs, ttfts, itls, starts];

@@ -1,5 +1,5 @@
 /** Which requests are admitted, how many are being served, and how long may each take? Between the head and the end of the answer. */
-import { doorOf } from "../config/door.ts";
+import { frontLimitsOf } from "../config/front-limits.ts";
 import type { Outcome } from "../engine/types.ts";
 import { type Deadlines, deadlines, type Expiring } from "../http/deadlines.ts";
 import type { ErrorAnswer } from "../python/request.ts";
@@ -28,7 +28,7 @@ export class Admission {
     this.#backend = options.backend;
     this.#overload = new Overload(options);
     this.#bodies = new Bodies(options);
-    this.#deadlines = deadlines(doorOf(options.config).requestTimeoutS, options.backend);
+    this.#deadlines = deadlines(frontLimitsOf(options.config).requestTimeoutS, options.backend);
   }
 
   /** Admits one more, which is served until its ticket is settled. Many may come in one turn: the engine's steps go before them. */

@@ -1,5 +1,5 @@
 /** How is a request's body read without holding more than is allowed, or waiting longer? */
-import { doorOf } from "../config/door.ts";
+import { frontLimitsOf } from "../config/front-limits.ts";
 import { frontOf } from "../http/as-response.ts";
 import { type Deadlines, deadlines, type Expiring } from "../http/deadlines.ts";
 import { bodyTooLarge, bodyTooSlow } from "../python/errors.ts";
@@ -14,7 +14,7 @@ export class Bodies {
   readonly #tooSlow: ErrorAnswer;
 
   constructor({ config, backend }: OpenAiOptions) {
-    const { bodyTimeoutS } = doorOf(config);
+    const { bodyTimeoutS } = frontLimitsOf(config);
     this.#maxBytes = config.maxBodyBytes;
     this.#late = deadlines(bodyTimeoutS, backend);
     this.#tooLarge = bodyTooLarge(config.maxBodyBytes);

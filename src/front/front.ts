@@ -1,9 +1,9 @@
-/** What do the OpenAI routes need of the house? Everything is handed in; nothing here knows the engine or a clock. */
+/** What do the OpenAI routes need of the server? Everything is handed in; nothing here knows the engine or a clock. */
 import { STATUS_CODES } from "node:http";
 import type { ServeConfig } from "../config/types.ts";
 import type { AnswerTables } from "../content/answers.ts";
 import type { RenderChat } from "../content/chat-template.ts";
-import type { Dataset } from "../content/dataset/dataset.ts";
+import type { AnswerDataset } from "../content/dataset/dataset.ts";
 import type { Fixtures } from "../content/fixtures/fixtures.ts";
 import type { NaturalLength } from "../content/output-lengths.ts";
 import type { Plays } from "../content/script.ts";
@@ -116,7 +116,7 @@ export interface OpenAiOptions {
   /** What is in the folder of `--fixtures`. */
   readonly fixtures?: Pick<Fixtures, "answerTo">;
   /** The rows of `--dataset`. */
-  readonly dataset?: Pick<Dataset, "answerTo">;
+  readonly dataset?: Pick<AnswerDataset, "answerTo">;
   /** null: none is written. */
   readonly accessLog: ((access: Access) => void) | null;
   /** Takes the lines of `--enable-log-requests`; absent: none is written. */

@@ -2,10 +2,10 @@
  * What of a running server can change? Limits of admission, logs, failures and fixtures change in place, the pace at each engine's
  * next boundary. All that was asked for, or nothing.
  */
-import { type DoorConfig, doorOf } from "../config/door.ts";
+import { type FrontLimits, frontLimitsOf } from "../config/front-limits.ts";
 import type { ServeConfig, WireConfig } from "../config/types.ts";
 import type { Fixtures } from "../content/fixtures/fixtures.ts";
-import type { Pace } from "../engine/setup.ts";
+import type { StepPacing } from "../engine/setup.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -26,22 +26,22 @@ interface WrongChange {
 }
 
 export class LiveSettings {
-  readonly #door: Mutable<DoorConfig>;
+  readonly #frontLimits: Mutable<FrontLimits>;
   readonly #wire: Mutable<WireConfig>;
   #fixtures: Fixtures | null = null;
   #logsAccess: boolean;
   #logsRequests: boolean;
   #logsWarnings: boolean;
-  /** The configuration for those who look at its door and its wire anew each time: these change. */
+  /** The configuration for those who read `frontLimits` and `wire` anew each time: these change. */
   readonly config: ServeConfig;
 
   constructor(config: ServeConfig) {
-    this.#door = { ...doorOf(config) };
+    this.#frontLimits = { ...frontLimitsOf(config) };
     this.#wire = { ...config.wire };
     this.#logsAccess = !config.disableAccessLog;
     this.#logsRequests = config.enableLogRequests;
     this.#logsWarnings = !config.disableWarnings;
-    this.config = { ...config, door: this.#door, wire: this.#wire };
+    this.config = { ...config, frontLimits: this.#frontLimits, wire: this.#wire };
   }
 
   get logsAccess(): boolean {
@@ -71,7 +71,7 @@ export class LiveSettings {
   /** What the owner of the key can do. `open` rejects with `UnusableFixtures`. */
   changing(
     { key, options }: Admin,
-    retime: (pace: Pace) => void,
+    retime: (pace: StepPacing) => void,
     open: (wire: { readonly fixtures: string }) => Promise<{ readonly fixtures?: Fixtures }>,
   ) {
     return {
@@ -105,8 +105,8 @@ export class LiveSettings {
   }
 
   #take(next: ServeConfig): void {
-    const { requests, streams, overloadStatus, retryAfter } = doorOf(next);
-    Object.assign(this.#door, { requests, streams, overloadStatus, retryAfter });
+    const { requests, streams, overloadStatus, retryAfter } = frontLimitsOf(next);
+    Object.assign(this.#frontLimits, { requests, streams, overloadStatus, retryAfter });
     const { fixtures, maxNumQueuedReqs, maxNumQueuedTokens, failureRate, failureTypes, kvTransferTime } =
       next.wire ?? {};
     const failures = { failureRate, failureTypes };

@@ -1,11 +1,11 @@
 /** What did the thread do when a step was due? Long work is wrapped here, so that late steps find their cause. */
 
 import type { Encoder } from "../content/types.ts";
-import { Cause, type Causes, type Host } from "../engine/causes.ts";
+import { Cause, type Causes, type ProcessorTimes } from "../engine/causes.ts";
 import type { Clock } from "../host/clock.ts";
 
 /** Of the calling thread and its process. */
-export const thisHost: Host = {
+export const thisHost: ProcessorTimes = {
   threadUs: () => sum(process.threadCpuUsage()),
   processUs: () => sum(process.cpuUsage()),
 };

@@ -2,7 +2,7 @@
  * What does a server say that is full? vLLM 0.33 answers 503 and nothing else; gateways and hosted services in front of
  * one also answer 429, and say when to come again, in one of three ways.
  */
-import { type DoorConfig, doorOf } from "../config/door.ts";
+import { type FrontLimits, frontLimitsOf } from "../config/front-limits.ts";
 import { engineBusy, overloaded, prefillBacklog } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import type { OpenAiOptions } from "./front.ts";
@@ -11,33 +11,33 @@ import type { OpenAiOptions } from "./front.ts";
 const FULL: readonly ErrorAnswer[] = [engineBusy, prefillBacklog];
 
 export class Overload {
-  readonly #door: DoorConfig;
+  readonly #frontLimits: FrontLimits;
   readonly #epochSeconds: () => number;
 
   constructor({ config, epochSeconds }: Pick<OpenAiOptions, "config" | "epochSeconds">) {
-    this.#door = doorOf(config);
+    this.#frontLimits = frontLimitsOf(config);
     this.#epochSeconds = epochSeconds;
   }
 
   /** `--limit-concurrency`: the refusal of one more request, when so many are being served with it. */
   refuses(requests: number): ErrorAnswer | null {
-    return this.#door.requests > 0 && requests > this.#door.requests ? engineBusy : null;
+    return this.#frontLimits.requests > 0 && requests > this.#frontLimits.requests ? engineBusy : null;
   }
 
   /** `--max-streams`: the refusal of one more stream, when there are so many with it. */
   refusesStream(streams: number): ErrorAnswer | null {
-    return this.#door.streams > 0 && streams > this.#door.streams ? engineBusy : null;
+    return this.#frontLimits.streams > 0 && streams > this.#frontLimits.streams ? engineBusy : null;
   }
 
   /** An answer as it is sent: status and headers as asked for where it says that the server is full, else itself. */
   shown(answer: ErrorAnswer): ErrorAnswer {
-    const { overloadStatus, retryAfter } = this.#door;
+    const { overloadStatus, retryAfter } = this.#frontLimits;
     if (!FULL.includes(answer) || (overloadStatus === answer.status && retryAfter === null)) return answer;
     const shown = overloadStatus === answer.status ? answer : overloaded(answer, overloadStatus);
     return retryAfter === null ? shown : { ...shown, headers: this.#headers(retryAfter) };
   }
 
-  #headers({ seconds, forms }: NonNullable<DoorConfig["retryAfter"]>): Record<string, string> {
+  #headers({ seconds, forms }: NonNullable<FrontLimits["retryAfter"]>): Record<string, string> {
     const headers: Record<string, string> = {};
     // A date says the same as seconds, in the same header: the last one named wins.
     for (const form of forms) {

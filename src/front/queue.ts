@@ -3,7 +3,7 @@
  * engine, waiting or running, and tokens of prompts that have given no output yet. Without limits it costs nothing.
  */
 import type { WireConfig } from "../config/types.ts";
-import type { Finish, Receiver, Submission, TrailFacts } from "../engine/types.ts";
+import type { Finish, Receiver, Submission, TimelineFacts } from "../engine/types.ts";
 import { engineBusy, prefillBacklog } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import type { Accounting, Backend } from "./front.ts";
@@ -97,7 +97,7 @@ class Waiting extends ReceiverBefore implements Submission {
     return this.submission.scheduledUs ?? 0;
   }
 
-  get trail(): TrailFacts | null {
-    return this.submission.trail ?? null;
+  get timeline(): TimelineFacts | null {
+    return this.submission.timeline ?? null;
   }
 }

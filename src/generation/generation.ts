@@ -1,7 +1,7 @@
 /** What does the engine get of one choice? Its prompt, its limits, and what it is to say where that is not simply drawn. */
 import { SteeredAnswer, type Steering } from "../content/steered.ts";
 import type { Thinking } from "../content/thinking.ts";
-import type { Choices, Generation, Script } from "../engine/types.ts";
+import type { Choices, Generation, TokenSource } from "../engine/types.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import type { ChatRequest, CompletionRequest } from "../python/request.ts";
 import { promptLogprobCount } from "./output-options.ts";
@@ -72,7 +72,7 @@ function thoughtsOf({ request, reasoning, options }: RequestPlan, { cut, seed }:
 }
 
 /** What was written for it, behind its thinking. A grammar that is complete lets only the end of sequence follow. */
-function writtenScript(plan: RequestPlan, choice: ChoicePlan, written: Uint32Array): Script {
+function writtenScript(plan: RequestPlan, choice: ChoicePlan, written: Uint32Array): TokenSource {
   const { answers, vocabulary } = plan.options;
   const thinking = answers && thoughtsOf(plan, choice);
   const least = plan.request.ignoreEos ? choice.cut.maxTokens : 1;
@@ -81,7 +81,7 @@ function writtenScript(plan: RequestPlan, choice: ChoicePlan, written: Uint32Arr
   return thinking ? thoughtsBefore(thinking, answers, choice.seed, text, vocabulary.size) : text;
 }
 
-function drawnScript(plan: RequestPlan, choice: ChoicePlan, natural: number | null): Script | undefined {
+function drawnScript(plan: RequestPlan, choice: ChoicePlan, natural: number | null): TokenSource | undefined {
   const { options, steering, request } = plan;
   const { answers: tables, vocabulary } = options;
   const { seed } = choice;

@@ -2,7 +2,7 @@
 import type { AnswerTables } from "../content/answers.ts";
 import type { Steering } from "../content/steered.ts";
 import { drawn, type Thinking, ThinkingAnswer, thinkingLength } from "../content/thinking.ts";
-import type { Script } from "../engine/types.ts";
+import type { TokenSource } from "../engine/types.ts";
 import { type ReasoningSetup, thinkingIsOver } from "../parsers/reasoning.ts";
 import type { ChatRequest, CompletionRequest } from "../python/request.ts";
 import type { ServerTraits } from "./server-traits.ts";
@@ -56,7 +56,7 @@ export function thoughtfulAnswer(
   thinking: Thinking,
   { tables, seed, steering, vocabularySize }: Drawing,
   { contentTokens, minTokens, maxTokens }: ThoughtfulLength,
-): Script {
+): TokenSource {
   const head = (thinking.startId === null ? 0 : 1) + thinking.tokens + 1;
   const rest = Math.max(0, contentTokens === null ? maxTokens - head : Math.max(contentTokens, minTokens - head));
   const text = (salt: number, length: number) => drawn(tables, seed ^ salt, length, steering, vocabularySize);
@@ -70,7 +70,7 @@ export function thoughtsBefore(
   seed: number,
   text: Uint32Array,
   vocabularySize: number,
-): Script {
+): TokenSource {
   const thoughts = (salt: number, length: number) => drawn(tables, seed ^ salt, length, null, vocabularySize);
   return new ThinkingAnswer(thinking, thoughts, text);
 }

@@ -1,17 +1,17 @@
 /** The child of `server-child.ts`, on Bun: serves what the first line of its input asks for, until the input ends. */
 
 import type { Server } from "./server.ts";
-import type { Asked, Report } from "./server-child.ts";
+import type { ChildReport, ServerRequest } from "./server-child.ts";
 import { createServer } from "./server-in-process.ts";
 
-const report = (what: Report) => process.stdout.write(`${JSON.stringify(what)}\n`);
+const report = (what: ChildReport) => process.stdout.write(`${JSON.stringify(what)}\n`);
 const lines = console[Symbol.asyncIterator]();
 const { value, done } = await lines.next();
 if (done) process.exit(0);
 
 let server: Server;
 try {
-  const { options, cwd }: Asked = JSON.parse(value);
+  const { options, cwd }: ServerRequest = JSON.parse(value);
   process.chdir(cwd);
   server = await createServer(options).ready;
 } catch (error) {

@@ -7,7 +7,7 @@ import type { ServeConfig } from "../config/types.ts";
 import type { Given } from "../options/given.ts";
 import type { Option } from "../options/option.ts";
 import { serveConfig } from "../options/serve-config.ts";
-import { type OptionName, serveOptions, type Values } from "../options/serve-options.ts";
+import { type OptionName, type ServeValues, serveOptions } from "../options/serve-options.ts";
 
 const ENGINE = [
   "max-model-len",
@@ -46,7 +46,7 @@ export type CamelCase<Name extends string> = Name extends `${infer Head}-${infer
   ? `${Head}${Capitalize<CamelCase<Tail>>}`
   : Name;
 /** What has a form of its own is written in it; JSON is a value here, or its text. */
-type Value<Name extends OptionName> = Name extends "kv-transfer-time" | "tool-arguments" ? string : Values[Name];
+type Value<Name extends OptionName> = Name extends "kv-transfer-time" | "tool-arguments" ? string : ServeValues[Name];
 export type Named<Name extends OptionName> = {
   readonly [Key in Name as CamelCase<Key>]?: Value<Key> | undefined;
 };
@@ -62,8 +62,8 @@ export function engineConfig(options: EngineOptions): ServeConfig {
 export function resolve(
   options: object,
   names: readonly string[],
-  defaults: Values,
-): { readonly config: ServeConfig; readonly values: Values } {
+  defaults: ServeValues,
+): { readonly config: ServeConfig; readonly values: ServeValues } {
   const values: Record<string, unknown> = { ...defaults };
   const said = new Map<string, Given>();
   for (const [key, value] of Object.entries(options)) {

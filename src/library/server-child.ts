@@ -12,13 +12,13 @@ import { type Running, type Server, StartingServer } from "./server.ts";
 import { type ServerOptions, serverSetup } from "./server-options.ts";
 
 /** What the child is told, in one line: paths among the options are of that folder. */
-export interface Asked {
+export interface ServerRequest {
   readonly options: ServerOptions;
   readonly cwd: string;
 }
 
 /** What the child says, in one line, when it listens or cannot. */
-export type Report = { readonly url: string } | { readonly error: string; readonly code?: string | undefined };
+export type ChildReport = { readonly url: string } | { readonly error: string; readonly code?: string | undefined };
 
 /** `understudy serve` on a free port, without a log. Throws a TypeError for a wrong option. */
 export function createServer(options: ServerOptions = {}): Server {
@@ -26,7 +26,7 @@ export function createServer(options: ServerOptions = {}): Server {
   return new StartingServer(start({ options, cwd: process.cwd() }));
 }
 
-async function start(asked: Asked): Promise<Running> {
+async function start(asked: ServerRequest): Promise<Running> {
   const bun = packagedBun();
   if (!existsSync(bun))
     throw new Error(`Bun's install script has not run; cure: node ${resolve(bun, "../../install.js")}`);
@@ -44,7 +44,7 @@ async function start(asked: Asked): Promise<Running> {
   });
   const first = new Promise<string>((done) => createInterface(stdout).once("line", done));
   const line = await Promise.race([first, ended.then((how) => Promise.reject(new Error(`the server ended: ${how}`)))]);
-  const report: Report = JSON.parse(line);
+  const report: ChildReport = JSON.parse(line);
   if ("error" in report) throw Object.assign(new Error(report.error), report.code ? { code: report.code } : {});
   return {
     url: report.url,

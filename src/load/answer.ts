@@ -4,11 +4,11 @@
  * `benchmarks/lib/endpoint_request_func.py`: in chat non-empty content, reasoning or calls, or empty content without
  * `role`; in completions every event with a choice.
  */
-import type { EventSink } from "./event-stream.ts";
-import { Pattern } from "./pattern.ts";
+import type { EventReceiver } from "./event-stream.ts";
+import { EventPattern } from "./pattern.ts";
 import type { FailureClass } from "./types.ts";
 
-export type Dialect = "openai-chat" | "openai" | "triton-generate";
+export type LoadDialect = "openai-chat" | "openai" | "triton-generate";
 
 export interface Failure {
   readonly kind: FailureClass;
@@ -19,10 +19,10 @@ export interface Failure {
 export class Patterns {
   /** Events with output, of all answers of the run. */
   outputs = 0;
-  readonly #known: Pattern[] = [];
+  readonly #known: EventPattern[] = [];
   #learned = 0;
 
-  match(bytes: Uint8Array, at: number, end: number): [Pattern, number] | null {
+  match(bytes: Uint8Array, at: number, end: number): [EventPattern, number] | null {
     for (let i = 0; i < this.#known.length; i++) {
       const pattern = this.#known[i]!;
       const behind = pattern.match(bytes, at, end);
@@ -42,13 +42,13 @@ export class Patterns {
   learn(data: Uint8Array): void {
     const tries = ++this.#learned;
     if (tries > FREE_LESSONS && (tries & (tries - 1)) !== 0) return;
-    const pattern = Pattern.of(data);
+    const pattern = EventPattern.of(data);
     if (pattern === null) return;
     this.#known.unshift(pattern);
     this.#known.length = Math.min(this.#known.length, PATTERNS_MOST);
   }
 
-  readonly #found: [Pattern, number] = [null as unknown as Pattern, 0];
+  readonly #found: [EventPattern, number] = [null as unknown as EventPattern, 0];
 }
 
 const PATTERNS_MOST = 4;
@@ -57,7 +57,7 @@ const MESSAGE_MOST = 300;
 
 const decoder = new TextDecoder();
 
-export class Answer implements EventSink {
+export class Answer implements EventReceiver {
   /** Chunks with output; of the arrays below so many elements count. */
   chunks = 0;
   chunkUs: Float64Array;
@@ -74,13 +74,13 @@ export class Answer implements EventSink {
   text: string;
   /** When the bytes that are being read came. */
   nowUs = 0;
-  readonly #dialect: Dialect;
+  readonly #dialect: LoadDialect;
   readonly #patterns: Patterns;
   readonly #keepText: boolean;
   #tokensSaid = 0;
 
   /** `expected`: how many chunks may come, for the first size of the arrays. */
-  constructor(dialect: Dialect, patterns: Patterns, expected: number, keepText: boolean) {
+  constructor(dialect: LoadDialect, patterns: Patterns, expected: number, keepText: boolean) {
     this.#dialect = dialect;
     this.#patterns = patterns;
     this.#keepText = keepText;

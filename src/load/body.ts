@@ -1,7 +1,7 @@
 /** What does a request's body say? One table of fields per dialect, from a turn, what was said before it, and the options. */
 import { TraceError } from "../traces/trace.ts";
-import type { Dialect } from "./answer.ts";
-import type { ChatMessage, Turn } from "./types.ts";
+import type { LoadDialect } from "./answer.ts";
+import type { ConversationMessage, Turn } from "./types.ts";
 
 /** How much is asked of `stream_options`: what a server refuses is left out from then on. */
 export enum UsageAsked {
@@ -11,7 +11,7 @@ export enum UsageAsked {
 }
 
 export interface BodyOptions {
-  readonly dialect: Dialect;
+  readonly dialect: LoadDialect;
   readonly model: string;
   readonly stream: boolean;
   readonly legacyMaxTokens: boolean;
@@ -25,7 +25,7 @@ export interface BodyOptions {
 /** `history`: the turns and answers of its conversation before it. Throws a TraceError for a prompt that the dialect cannot carry. */
 export function bodyOf(
   turn: Turn,
-  history: readonly ChatMessage[],
+  history: readonly ConversationMessage[],
   options: BodyOptions,
   asked: UsageAsked,
 ): Record<string, unknown> {
@@ -35,9 +35,9 @@ export function bodyOf(
   return { stream_options: { include_usage: true, ...usage }, ...fields };
 }
 
-type Fields = (turn: Turn, history: readonly ChatMessage[], options: BodyOptions) => Record<string, unknown>;
+type Fields = (turn: Turn, history: readonly ConversationMessage[], options: BodyOptions) => Record<string, unknown>;
 
-const FIELDS: Readonly<Record<Dialect, Fields>> = {
+const FIELDS: Readonly<Record<LoadDialect, Fields>> = {
   "openai-chat": (turn, history, options) => ({
     model: options.model,
     messages: [...history, ...messagesOf(turn)],
@@ -70,16 +70,16 @@ const common = ({ stream, ignoreEos, minTokens, temperature }: BodyOptions): Rec
 const given = (name: string, value: number | null): Record<string, number> => (value === null ? {} : { [name]: value });
 
 /** What a turn adds to its conversation. */
-export function messagesOf({ prompt }: Turn): readonly ChatMessage[] {
+export function messagesOf({ prompt }: Turn): readonly ConversationMessage[] {
   if (typeof prompt === "string") return [{ role: "user", content: prompt }];
   if (isMessages(prompt)) return prompt;
   throw new TraceError("the dataset gives token ids, which a chat cannot carry; take --backend openai");
 }
 
-const isMessages = (prompt: Turn["prompt"]): prompt is readonly ChatMessage[] =>
+const isMessages = (prompt: Turn["prompt"]): prompt is readonly ConversationMessage[] =>
   typeof prompt === "object" && typeof prompt[0] === "object";
 
-function textOf({ prompt }: Turn, history: readonly ChatMessage[]): string {
+function textOf({ prompt }: Turn, history: readonly ConversationMessage[]): string {
   if (typeof prompt === "string" && history.length === 0) return prompt;
   if (typeof prompt !== "string" && !isMessages(prompt)) {
     throw new TraceError("the dataset gives token ids, which --backend triton-generate cannot carry");

@@ -3,13 +3,13 @@ import type { Cancel, Clock } from "../host/clock.ts";
 import { type Random, seeded } from "../host/random.ts";
 import { Patterns } from "./answer.ts";
 import { type BodyOptions, bodyOf, UsageAsked } from "./body.ts";
-import { Connections, type Sending, type Target } from "./connections.ts";
-import { Exchange } from "./exchange.ts";
+import { Connections, type Sending, type ServerAddress } from "./connections.ts";
+import { ClientExchange } from "./exchange.ts";
 import { retryInUs } from "./retries.ts";
-import type { ChatMessage, RequestRecord, Turn } from "./types.ts";
+import type { ConversationMessage, RequestRecord, Turn } from "./types.ts";
 
 export interface ClientOptions {
-  readonly target: Target;
+  readonly target: ServerAddress;
   /** Value of the Host header. */
   readonly host: string;
   readonly path: string;
@@ -29,12 +29,12 @@ export type Disturbance =
   | { readonly kind: "slow reader"; readonly pauseUs: number };
 
 /** A request that is about to be sent. */
-export interface Order {
+export interface PendingRequest {
   readonly index: number;
   readonly requestId: string;
   readonly intendedUs: number;
   readonly turn: Turn;
-  readonly history: readonly ChatMessage[];
+  readonly history: readonly ConversationMessage[];
   /** The answer's text is wanted, for the next turn. */
   readonly keepText: boolean;
   readonly disturb: Disturbance | null;
@@ -50,10 +50,10 @@ export interface Prepared {
 }
 
 interface Flight {
-  readonly order: Order;
+  readonly order: PendingRequest;
   readonly startUs: number;
   asked: UsageAsked;
-  exchange: Exchange;
+  exchange: ClientExchange;
   sending: Sending;
   readonly ended: (record: RequestRecord, text: string) => void;
   cancels: Cancel | null;
@@ -123,12 +123,12 @@ export class Client {
     this.connections.whenQuiet(work);
   }
 
-  send(order: Order, ended: (record: RequestRecord, text: string) => void): void {
+  send(order: PendingRequest, ended: (record: RequestRecord, text: string) => void): void {
     const flight: Flight = {
       order,
       startUs: this.#clock.now(),
       asked: this.asked,
-      exchange: null as unknown as Exchange,
+      exchange: null as unknown as ClientExchange,
       sending: null as unknown as Sending,
       ended,
       cancels: null,
@@ -170,7 +170,7 @@ export class Client {
     const request = Buffer.from(
       `${this.#head}X-Request-Id: ${order.requestId}\r\nContent-Length: ${length}\r\n\r\n${body}`,
     );
-    flight.exchange = new Exchange(
+    flight.exchange = new ClientExchange(
       {
         dialect: options.dialect,
         stream: options.stream,

@@ -8,7 +8,7 @@ import type { Socket } from "bun";
 import type { Clock } from "../host/clock.ts";
 import { Inbox } from "./inbox.ts";
 
-export interface Target {
+export interface ServerAddress {
   readonly hostname: string;
   readonly port: number;
   readonly tls: boolean;
@@ -19,7 +19,7 @@ export interface Target {
 }
 
 /** Whoever waits for a response. Times come from the clock that `Connections` was given. */
-export interface Receiver {
+export interface ResponseReceiver {
   /** The next call hands the request's first byte to the kernel. */
   sent(nowUs: number): void;
   data(bytes: Uint8Array, nowUs: number): void;
@@ -53,7 +53,7 @@ const ROW_US = 100_000;
 class Connection implements Sending {
   socket: Socket<Connection> | null = null;
   /** Null: it carries nothing, or nobody wants the rest. */
-  receiver: Receiver | null;
+  receiver: ResponseReceiver | null;
   /** What the kernel has not taken yet. */
   rest: Uint8Array | null = null;
   request: Uint8Array;
@@ -66,7 +66,7 @@ class Connection implements Sending {
   /** After a stale connection the request goes on over another one. */
   next: Connection | null = null;
 
-  constructor(request: Uint8Array, receiver: Receiver | null) {
+  constructor(request: Uint8Array, receiver: ResponseReceiver | null) {
     this.request = request;
     this.receiver = receiver;
   }
@@ -105,7 +105,7 @@ export class Connections {
   /** Connections opened, and requests sent again because the server had closed an idle connection. */
   opened = 0;
   resent = 0;
-  readonly #target: Target;
+  readonly #target: ServerAddress;
   readonly #pooled: boolean;
   readonly #clock: Clock;
   readonly #tls: false | { readonly rejectUnauthorized: boolean; readonly serverName: string; readonly ca?: string };
@@ -116,7 +116,7 @@ export class Connections {
   #neededUs = Number.NEGATIVE_INFINITY;
   readonly #inbox: Inbox<Connection>;
 
-  constructor(target: Target, pooled: boolean, clock: Clock) {
+  constructor(target: ServerAddress, pooled: boolean, clock: Clock) {
     this.#target = target;
     this.#pooled = pooled;
     this.#clock = clock;
@@ -126,7 +126,7 @@ export class Connections {
   }
 
   /** `more` requests may follow before this one's answer has ended. */
-  send(request: Uint8Array, receiver: Receiver, more = 0): Sending {
+  send(request: Uint8Array, receiver: ResponseReceiver, more = 0): Sending {
     const idle = this.#idle.pop();
     this.#sparesMost = this.#pooled ? Math.min(more, SPARES_MOST) : 0;
     if (idle === undefined || idle.spare) this.#needed();
@@ -165,7 +165,7 @@ export class Connections {
     return this.#spares < this.#sparesMost;
   };
 
-  #open(request: Uint8Array, receiver: Receiver | null): Connection {
+  #open(request: Uint8Array, receiver: ResponseReceiver | null): Connection {
     const connection = new Connection(request, receiver);
     this.opened++;
     const { hostname, port } = this.#target;

@@ -7,7 +7,7 @@
 /** A longer event is no event of an answer. */
 export const EVENT_LIMIT = 1 << 24;
 
-export interface EventSink {
+export interface EventReceiver {
   /** A whole event whose form is known by heart begins at `at`: where it ends, behind its blank line; -1: it is another. */
   match(bytes: Uint8Array, at: number, end: number): number;
   /** The data of an event; the bytes are the caller's again afterwards. */
@@ -21,7 +21,7 @@ const SPACE = 32;
 const DATA = Buffer.from("data:");
 
 export class EventStream {
-  readonly #sink: EventSink;
+  readonly #sink: EventReceiver;
   /** The beginning of a line whose end has not come. */
   #line: Buffer[] = [];
   #lineBytes = 0;
@@ -30,7 +30,7 @@ export class EventStream {
   #dataBytes = 0;
   #afterCr = false;
 
-  constructor(sink: EventSink) {
+  constructor(sink: EventReceiver) {
     this.#sink = sink;
   }
 

@@ -1,6 +1,6 @@
 /** How did one request fare, from its first byte to the last byte of its answer? */
-import { Answer, type Dialect, messageOf, type Patterns, quoted } from "./answer.ts";
-import type { Receiver } from "./connections.ts";
+import { Answer, type LoadDialect, messageOf, type Patterns, quoted } from "./answer.ts";
+import type { ResponseReceiver } from "./connections.ts";
 import { EventStream } from "./event-stream.ts";
 import { ResponseParser, type ResponseSink } from "./http-response.ts";
 import type { FailureClass } from "./types.ts";
@@ -12,7 +12,7 @@ const ERROR_LIMIT = 1 << 14;
 const NO_HEADERS: ReadonlyMap<string, string> = new Map();
 
 export interface ExchangeOptions {
-  readonly dialect: Dialect;
+  readonly dialect: LoadDialect;
   readonly stream: boolean;
   readonly patterns: Patterns;
   /** How many chunks are expected. */
@@ -20,7 +20,7 @@ export interface ExchangeOptions {
   readonly keepText: boolean;
 }
 
-export class Exchange implements Receiver, ResponseSink {
+export class ClientExchange implements ResponseReceiver, ResponseSink {
   status = 0;
   sendUs = Number.NaN;
   endUs = Number.NaN;
@@ -31,7 +31,7 @@ export class Exchange implements Receiver, ResponseSink {
   readonly answer: Answer;
   readonly #parser: ResponseParser;
   readonly #options: ExchangeOptions;
-  readonly #ended: (exchange: Exchange) => void;
+  readonly #ended: (exchange: ClientExchange) => void;
   /** Null: the body is kept whole. */
   #events: EventStream | null = null;
   #whole: Buffer[] = [];
@@ -40,7 +40,7 @@ export class Exchange implements Receiver, ResponseSink {
   #isSettled = false;
 
   /** `ended` is called once, when it is over and its connection is free for the next one. */
-  constructor(options: ExchangeOptions, ended: (exchange: Exchange) => void) {
+  constructor(options: ExchangeOptions, ended: (exchange: ClientExchange) => void) {
     this.#options = options;
     this.#ended = ended;
     this.#parser = new ResponseParser(this);

@@ -14,7 +14,7 @@ const ERROR_SHARE_MOST = 0.1;
  */
 const RATE_SHARE_MOST = 0.01;
 
-export interface Pace {
+export interface SendPacing {
   /** Requests have times of their own: an open loop or a schedule. */
   readonly timed: boolean;
   /** Requests may have waited for others to end. */
@@ -22,7 +22,7 @@ export interface Pace {
 }
 
 /** What the late sends spoil, each a part of a sentence; empty: nothing. */
-export function lateSends(records: readonly RequestRecord[], pace: Pace): string[] {
+export function lateSends(records: readonly RequestRecord[], pace: SendPacing): string[] {
   // One that was sent again waited for the server, not for the client.
   const sent = records.filter(({ sendUs, retries }) => sendUs >= 0 && retries === 0);
   const found = [lateTtft(sent.filter(isGoodAnswer))];

@@ -16,7 +16,7 @@ export interface Progress {
   readonly records: readonly RequestRecord[];
 }
 
-export class Live {
+export class LiveLine {
   #outputs = 0;
   #elapsedUs = 0;
 

@@ -4,18 +4,18 @@ import { epochSeconds } from "../host/clock.ts";
 import { randomHex } from "../host/random.ts";
 import type { Result } from "../report/result.ts";
 import { TraceError } from "../traces/trace.ts";
-import type { Dialect } from "./answer.ts";
+import type { LoadDialect } from "./answer.ts";
 import { arrivals } from "./arrivals.ts";
 import { Client } from "./client.ts";
 import { dataset, type LoadDataset } from "./datasets/index.ts";
-import { Live } from "./live.ts";
+import { LiveLine } from "./live.ts";
 import { greatest, isGoodAnswer } from "./measures.ts";
 import { resultOf, type Seen } from "./result.ts";
-import { type Loop, type Phase, type PhaseOutcome, Run } from "./run.ts";
+import { type LoadLoop, LoadRun, type Phase, type PhaseOutcome } from "./run.ts";
 import { type FetchOptions, ServerTalk } from "./server.ts";
 import { ServerMetrics } from "./server-metrics.ts";
 import type { Settings } from "./settings.ts";
-import { AskedTruth, compareWithTruth, TruthFile, type TruthSource } from "./truth.ts";
+import { AskedTruth, compareWithTruth, TruthLogSource, type TruthSource } from "./truth.ts";
 import { Turns } from "./turns.ts";
 import type { RequestRecord } from "./types.ts";
 import { warningsOf } from "./warnings.ts";
@@ -26,7 +26,7 @@ const LIVE_US = 500_000;
 /** A slow reader reads once in so long. */
 const SLOW_PAUSE_US = 500_000;
 
-const ENDPOINTS: Readonly<Record<Dialect, string>> = {
+const ENDPOINTS: Readonly<Record<LoadDialect, string>> = {
   "openai-chat": "/v1/chat/completions",
   openai: "/v1/completions",
   "triton-generate": "/v2/models/MODEL/generate_stream",
@@ -63,7 +63,7 @@ export async function withModel(settings: Settings, clock: Clock): Promise<Setti
 export class Load {
   readonly #settings: Settings & { readonly model: string };
   readonly #around: Around;
-  #run: Run | null = null;
+  #run: LoadRun | null = null;
   #stopped = false;
 
   constructor(settings: Settings & { readonly model: string }, around: Around) {
@@ -161,9 +161,9 @@ export class Load {
     });
   }
 
-  #newRun(client: Client): Run {
+  #newRun(client: Client): LoadRun {
     const { seed, cancelShare, cancelAfterS, slowShare } = this.#settings;
-    return new Run({
+    return new LoadRun({
       clock: this.#around.clock,
       client,
       seed,
@@ -230,7 +230,7 @@ export class Load {
     const { truth } = this.#settings;
     if (truth === null) return null;
     const { clock } = this.#around;
-    const source = truth.log === null ? new AskedTruth(base, options, clock) : new TruthFile(truth.log, clock);
+    const source = truth.log === null ? new AskedTruth(base, options, clock) : new TruthLogSource(truth.log, clock);
     const why = await source.begin();
     if (why !== null) throw new TraceError(`--check-truth: ${why}`);
     return source;
@@ -243,7 +243,7 @@ export class Load {
     return loop.kind === "open" ? OPEN_COUNT : Math.max(10, 2 * (concurrency ?? 1));
   }
 
-  #loop(count: number, { name }: LoadDataset): Loop {
+  #loop(count: number, { name }: LoadDataset): LoadLoop {
     const { loop, durationS, seed } = this.#settings;
     if (loop.kind === "closed") return loop;
     if (loop.kind === "schedule") {
@@ -255,12 +255,12 @@ export class Load {
   }
 
   /** With the measured loop's pace; of a schedule, whose times are the measured requests' own, one after the other. */
-  async #warmUp(run: Run, client: Client, data: LoadDataset, prefix: string): Promise<readonly RequestRecord[]> {
+  async #warmUp(run: LoadRun, client: Client, data: LoadDataset, prefix: string): Promise<readonly RequestRecord[]> {
     const { warmUpCount, warmUpS, seed, loop, concurrency, graceS } = this.#settings;
     if (warmUpCount === 0 && warmUpS === 0) return [];
     const count = warmUpCount > 0 ? warmUpCount : Number.POSITIVE_INFINITY;
     const durationUs = warmUpS > 0 ? warmUpS * 1e6 : Number.POSITIVE_INFINITY;
-    const paced: Loop =
+    const paced: LoadLoop =
       loop.kind === "open"
         ? { kind: "open", arrivals: arrivals({ ...loop, ramp: null, rescale: false, count, durationUs, seed: ~seed }) }
         : { kind: "closed" };
@@ -276,7 +276,7 @@ export class Load {
     return records;
   }
 
-  async #phase(run: Run, client: Client, label: string, phase: Phase): Promise<PhaseOutcome> {
+  async #phase(run: LoadRun, client: Client, label: string, phase: Phase): Promise<PhaseOutcome> {
     const watched = this.#watch(run, client, label);
     try {
       return await run.phase(this.#stopped ? { ...phase, count: 0 } : phase);
@@ -285,10 +285,10 @@ export class Load {
     }
   }
 
-  #watch(run: Run, client: Client, label: string): Cancel | null {
+  #watch(run: LoadRun, client: Client, label: string): Cancel | null {
     const { clock, live } = this.#around;
     if (live === null) return null;
-    const line = new Live();
+    const line = new LiveLine();
     let next: Cancel = () => {};
     const again = () => {
       next = clock.at(clock.now() + LIVE_US, () => {

@@ -34,7 +34,7 @@ const MOST_DIGITS = 15;
 /** From so many bytes on a call of native code compares faster than a loop. */
 const NATIVE_LEAST = 24;
 
-export class Pattern {
+export class EventPattern {
   /** Of the last match: output tokens so far; -1: it does not say. */
   tokens = -1;
   readonly #parts: readonly Buffer[];
@@ -46,7 +46,7 @@ export class Pattern {
   }
 
   /** Of an event whose data, JSON on one line, this is; null where no output is in it. */
-  static of(data: Uint8Array): Pattern | null {
+  static of(data: Uint8Array): EventPattern | null {
     const bytes = Buffer.from(data);
     const parts: Buffer[] = [];
     const holes: Hole[] = [];
@@ -88,7 +88,7 @@ export class Pattern {
     if (holes.filter((kind) => kind === Hole.Tokens).length > 1) return null;
     parts[0] = Buffer.concat([Buffer.from("data: "), parts[0]!]);
     parts[parts.length - 1] = Buffer.concat([parts.at(-1)!, Buffer.from("\n\n")]);
-    return new Pattern(parts, holes);
+    return new EventPattern(parts, holes);
   }
 
   /** Where the event that begins at `at` ends, behind its blank line; -1: it is another, or not all of it is there. */

@@ -10,7 +10,7 @@ import { ChunkKeeper } from "./many-gaps.ts";
 import type { Next, Turns } from "./turns.ts";
 import type { RequestRecord } from "./types.ts";
 
-export type Loop =
+export type LoadLoop =
   | { readonly kind: "closed" }
   /** Microseconds from the phase's start. */
   | { readonly kind: "open"; readonly arrivals: Iterator<number> }
@@ -20,7 +20,7 @@ export interface Phase {
   readonly turns: Turns;
   /** Beginning of request ids. */
   readonly prefix: string;
-  readonly loop: Loop;
+  readonly loop: LoadLoop;
   /** Most requests at once; Infinity: no limit. */
   readonly concurrency: number;
   /** Requests to send, microseconds for which; Infinity: not limited. */
@@ -59,7 +59,7 @@ interface Later {
   readonly dueUs: number;
 }
 
-export class Run {
+export class LoadRun {
   readonly #options: RunOptions;
   readonly #random: Random;
   /** Turns that stand alone, with their bodies. */
@@ -194,7 +194,7 @@ export class Run {
 
 /** One phase of a run: decides, again after each event, what may be sent now and when to look again. */
 class Pacing {
-  readonly #run: Run;
+  readonly #run: LoadRun;
   readonly #phase: Phase;
   readonly #options: RunOptions;
   readonly #done: (outcome: PhaseOutcome | Error) => void;
@@ -212,7 +212,7 @@ class Pacing {
   #over = false;
   #stepping = false;
 
-  constructor(run: Run, phase: Phase, options: RunOptions, done: (outcome: PhaseOutcome | Error) => void) {
+  constructor(run: LoadRun, phase: Phase, options: RunOptions, done: (outcome: PhaseOutcome | Error) => void) {
     this.#run = run;
     this.#phase = phase;
     this.#options = options;

@@ -1,7 +1,7 @@
 /** What does the server say of itself before anything is measured? Its models, and how it counts tokens. */
 import type { Clock } from "../host/clock.ts";
 import { TraceError } from "../traces/trace.ts";
-import type { Dialect } from "./answer.ts";
+import type { LoadDialect } from "./answer.ts";
 import type { Count } from "./datasets/index.ts";
 
 /** The model of TensorRT-LLM's repositories for Triton that takes text. */
@@ -26,7 +26,7 @@ export class ServerTalk {
   }
 
   /** `asked`, or the first of its models. Throws a TraceError where there is none, or nobody answers. */
-  async model(dialect: Dialect, asked: string | null): Promise<string> {
+  async model(dialect: LoadDialect, asked: string | null): Promise<string> {
     const { status, names } = await this.#served();
     const name = asked ?? (dialect === "triton-generate" ? TRITON_MODEL : names[0]);
     if (name !== undefined) return name;

@@ -1,5 +1,5 @@
 /** What is one run of `load`, once all options are read? */
-import type { Dialect } from "./answer.ts";
+import type { LoadDialect } from "./answer.ts";
 import type { Ramp } from "./arrivals.ts";
 import type { DatasetOptions } from "./datasets/index.ts";
 import type { Slo } from "./measures.ts";
@@ -23,7 +23,7 @@ export interface Settings {
   readonly url: URL;
   /** Null: that of the dialect. */
   readonly endpoint: string | null;
-  readonly dialect: Dialect;
+  readonly dialect: LoadDialect;
   /** Null: the first one that the server names. */
   readonly model: string | null;
   readonly headers: Readonly<Record<string, string>>;

@@ -4,7 +4,7 @@
  */
 
 /** The part of a step's row that is needed, as another process wrote it. */
-export interface StepLine {
+export interface StepTimes {
   readonly engine: number;
   readonly step: number;
   readonly dueUs: number | null;
@@ -44,7 +44,7 @@ export class TokenTimes {
   readonly #steps = new Map<string, Step>();
 
   /** All steps come before any request. */
-  add({ engine, step, dueUs, writeStartUs: startUs, writeEndUs, tokens, writtenUs = [] }: StepLine): void {
+  add({ engine, step, dueUs, writeStartUs: startUs, writeEndUs, tokens, writtenUs = [] }: StepTimes): void {
     if (typeof startUs !== "number" || typeof dueUs !== "number") return;
     const partsUs = [startUs, ...writtenUs, writeEndUs ?? startUs];
     this.#steps.set(`${engine}/${step}`, { dueUs, partsUs, tokens, placed: 0 });

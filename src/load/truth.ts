@@ -8,7 +8,7 @@ import type { UnderstudyPart } from "../report/result.ts";
 import { TraceFile } from "../traces/lines.ts";
 import { isGoodAnswer, saysTokens } from "./measures.ts";
 import { type FetchOptions, fetched } from "./server.ts";
-import { type RunsLine, type StepLine, TokenTimes } from "./token-times.ts";
+import { type RunsLine, type StepTimes, TokenTimes } from "./token-times.ts";
 import type { RequestRecord } from "./types.ts";
 
 /**
@@ -113,7 +113,7 @@ export class AskedTruth implements TruthSource {
 }
 
 /** The log of a server that runs on this machine, or ran. */
-export class TruthFile implements TruthSource {
+export class TruthLogSource implements TruthSource {
   readonly #path: string;
   readonly #clock: Clock;
 
@@ -180,7 +180,7 @@ export function compareWithTruth(records: readonly RequestRecord[], lines: Itera
   const told = new Map<string, number>();
   for (const text of lines) {
     const line = text === "" ? null : parsed(text);
-    if (line?.type === "step") steps.add(line as StepLine);
+    if (line?.type === "step") steps.add(line as StepTimes);
     else if (line?.type === "request" && Array.isArray(line.runs)) {
       rows.push(line);
       if (typeof line.requestId === "string") told.set(line.requestId, (told.get(line.requestId) ?? 0) + 1);

@@ -4,7 +4,7 @@
  */
 import { type BadLine, TraceError } from "../traces/trace.ts";
 import { messagesOf } from "./body.ts";
-import type { ChatMessage, Turn } from "./types.ts";
+import type { ConversationMessage, Turn } from "./types.ts";
 
 /** Turns that wait for their conversation. */
 const HELD_MOST = 100_000;
@@ -12,7 +12,7 @@ const HELD_MOST = 100_000;
 const CONVERSATIONS_MOST = 100_000;
 
 interface Conversation {
-  readonly messages: ChatMessage[];
+  readonly messages: ConversationMessage[];
   readonly held: Turn[];
   /** A turn of it is under way, or its user thinks. */
   busy: boolean;
@@ -23,7 +23,7 @@ interface Conversation {
 
 export interface Next {
   readonly turn: Turn;
-  readonly history: readonly ChatMessage[];
+  readonly history: readonly ConversationMessage[];
   /** When its user has thought; -Infinity for the first turn of a conversation and for one that stands alone. */
   readonly readyUs: number;
 }
@@ -161,4 +161,4 @@ export class Turns {
 }
 
 /** What was said before a turn, unless the turn says it all. */
-const before = (turn: Turn, { messages }: Conversation): ChatMessage[] => (turn.whole ? [] : [...messages]);
+const before = (turn: Turn, { messages }: Conversation): ConversationMessage[] => (turn.whole ? [] : [...messages]);

@@ -1,7 +1,7 @@
 /** What is sent, and what came of it? The types that datasets, client, measures and reports share. */
 import type { BadLine } from "../traces/trace.ts";
 
-export interface ChatMessage {
+export interface ConversationMessage {
   readonly role: string;
   readonly content: string;
 }
@@ -11,7 +11,7 @@ export interface Turn {
   /** Turns of one conversation are sent one after the other, each `thinkUs` after the answer before it. Null: it stands alone. */
   readonly conversation: string | null;
   /** Text, token ids (completions only), or messages. In a conversation's later turns: what is new, put behind all turns and answers so far. */
-  readonly prompt: string | readonly number[] | readonly ChatMessage[];
+  readonly prompt: string | readonly number[] | readonly ConversationMessage[];
   /** As the dataset states them; null: unknown, the server's usage says. */
   readonly inputTokens: number | null;
   readonly outputTokens: number | null;

@@ -21,7 +21,7 @@ export interface FlatOptions {
   readonly durationS: number;
 }
 
-export interface Values {
+export interface MetricValues {
   readonly name: string;
   /** Seconds. */
   readonly values: Float64Array;
@@ -68,7 +68,7 @@ function detailed(records: readonly RequestRecord[]): Record<string, unknown> {
 }
 
 /** The values behind mean, median and percentiles; its console prints them in this order. */
-export function flatValues(good: readonly RequestRecord[], options: FlatOptions): Values[] {
+export function flatValues(good: readonly RequestRecord[], options: FlatOptions): MetricValues[] {
   const { metrics, concurrency, rate } = options;
   const of = (records: readonly RequestRecord[], value: (record: RequestRecord) => number) =>
     Float64Array.from(records, value);
@@ -98,7 +98,7 @@ function* gaps({ chunkUs }: RequestRecord): Generator<number> {
 }
 
 /** Keys in milliseconds; 0 where there is no value, as there. */
-export function statistics({ name, values }: Values, percentiles: readonly number[]): Record<string, number> {
+export function statistics({ name, values }: MetricValues, percentiles: readonly number[]): Record<string, number> {
   const sorted = values.length > 0 ? values.slice().sort() : new Float64Array(1);
   let total = 0;
   for (const value of sorted) total += value;

@@ -1,5 +1,5 @@
 /** What must a reader of the numbers know? Each warning is printed as well as written. */
-import { lateSends, type Pace } from "./late-sends.ts";
+import { lateSends, type SendPacing } from "./late-sends.ts";
 import { CHUNKS_KEPT } from "./many-gaps.ts";
 import { isGoodAnswer, saysTokens } from "./measures.ts";
 import type { RequestRecord } from "./types.ts";
@@ -7,7 +7,7 @@ import type { RequestRecord } from "./types.ts";
 export interface Evidence {
   readonly records: readonly RequestRecord[];
   readonly warmUp: readonly RequestRecord[];
-  readonly pace: Pace;
+  readonly pace: SendPacing;
   /** Share of one core that the client's event loop used while it measured. */
   readonly cpuShare: number;
   readonly measuredS: number;

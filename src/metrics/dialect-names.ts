@@ -1,4 +1,4 @@
 /** How are the dialects of metrics called? */
 
 export const dialectNames = ["vllm", "triton", "trtllm", "understudy"] as const;
-export type DialectName = (typeof dialectNames)[number];
+export type MetricsDialectName = (typeof dialectNames)[number];

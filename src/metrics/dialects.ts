@@ -1,5 +1,5 @@
 /** Which dialects are there? One line each: its table, how its server prints, and what that server calls its text. */
-import { type DialectName, dialectNames } from "./dialect-names.ts";
+import { dialectNames, type MetricsDialectName } from "./dialect-names.ts";
 import { refreshKey } from "./held.ts";
 import { http } from "./http.ts";
 import type { Identity } from "./identity.ts";
@@ -8,12 +8,12 @@ import type { Refresh, Row } from "./table.ts";
 import { python, type Style } from "./text.ts";
 import { toolParsers } from "./tool-parsers.ts";
 import { prometheusCpp } from "./triton/style.ts";
-import { triton } from "./triton/table.ts";
-import { trtllm } from "./triton/trtllm.ts";
+import { tritonRows } from "./triton/table.ts";
+import { trtllmRows } from "./triton/trtllm.ts";
 import { understudy } from "./understudy.ts";
 import { vllmAt } from "./vllm-history.ts";
 
-export interface Dialect {
+export interface MetricsDialect {
   readonly rows: (identity: Identity) => readonly Row[];
   readonly style: Style;
   readonly contentType: string;
@@ -22,17 +22,17 @@ export interface Dialect {
 const TRITON_TEXT = "text/plain; charset=utf-8";
 const TEXT = "text/plain; version=0.0.4; charset=utf-8";
 
-export const dialects = {
+export const metricsDialects = {
   vllm: {
     rows: vllmPage,
     style: python,
     // Recorded from vLLM 0.33 with prometheus_client 0.26.
     contentType: "text/plain; version=1.0.0; charset=utf-8",
   },
-  triton: { rows: triton, style: prometheusCpp, contentType: TRITON_TEXT },
-  trtllm: { rows: trtllm, style: prometheusCpp, contentType: TRITON_TEXT },
+  triton: { rows: tritonRows, style: prometheusCpp, contentType: TRITON_TEXT },
+  trtllm: { rows: trtllmRows, style: prometheusCpp, contentType: TRITON_TEXT },
   understudy: { rows: () => understudy, style: python, contentType: TEXT },
-} as const satisfies Readonly<Record<DialectName, Dialect>>;
+} as const satisfies Readonly<Record<MetricsDialectName, MetricsDialect>>;
 
 /** vLLM's page: its process, its own families, its HTTP middleware's. The first only where one process serves and prints. */
 function vllmPage({
@@ -52,23 +52,23 @@ function vllmPage({
  * `role` is what `/metrics` shows: the dialect of the role, then our own families; `all` is every dialect; `tritonserver`
  * is the page of Triton's own metrics port.
  */
-export type View = DialectName | "role" | "all" | "tritonserver";
+export type View = MetricsDialectName | "role" | "all" | "tritonserver";
 export const views: readonly View[] = ["role", "all", "tritonserver", ...dialectNames];
 
-export function dialectsOf(view: View, { role }: Identity): readonly DialectName[] {
+export function dialectsOf(view: View, { role }: Identity): readonly MetricsDialectName[] {
   if (view === "all") return dialectNames;
   if (view === "tritonserver") return ["triton", "trtllm"];
-  return view === "role" ? [...new Set<DialectName>([role, "understudy"])] : [view];
+  return view === "role" ? [...new Set<MetricsDialectName>([role, "understudy"])] : [view];
 }
 
 /** A page of several dialects has no server to imitate. */
 export function contentTypeOf(view: View, { role }: Identity): string {
   if (view === "tritonserver") return TRITON_TEXT;
-  return view === "all" ? TEXT : dialects[view === "role" ? role : view].contentType;
+  return view === "all" ? TEXT : metricsDialects[view === "role" ? role : view].contentType;
 }
 
 /** Every refresh class that some row has. */
 export function refreshesOf(identity: Identity): Refresh[] {
-  const rows = dialectNames.flatMap((name) => [...dialects[name].rows(identity)]);
+  const rows = dialectNames.flatMap((name) => [...metricsDialects[name].rows(identity)]);
   return [...new Map(rows.map(({ refresh }) => [refreshKey(refresh), refresh])).values()];
 }

@@ -34,7 +34,7 @@ export interface Shape {
   /** HTTP routes that are counted. */
   readonly httpRoutes: number;
   /** Numbers of what a server in front of each engine counts. */
-  readonly passages: number;
+  readonly meters: number;
   /** A truth log is written. */
   readonly truth: boolean;
 }
@@ -52,10 +52,10 @@ export class Layout {
   #at = 0;
 
   constructor(readonly shape: Shape) {
-    const { engines, bounds, loopBounds, adapters, httpRoutes, passages, truth } = shape;
+    const { engines, bounds, loopBounds, adapters, httpRoutes, meters, truth } = shape;
     const histograms = HISTOGRAM_NAMES.reduce((sum, name) => sum + widthOf(bounds[name]), 0);
     this.length =
-      engines * (ENGINE_NAMES.length + FINISHES + histograms + adapters * ADAPTER_NAMES.length + passages) +
+      engines * (ENGINE_NAMES.length + FINISHES + histograms + adapters * ADAPTER_NAMES.length + meters) +
       (LOOP_NAMES.length + LOOP_HISTOGRAMS.length * widthOf(loopBounds)) +
       (FRONT_NAMES.length + OUTCOMES.length + httpRoutes * HTTP_WIDTH + widthOf(ALL_SECONDS)) +
       (truth ? TRUTH_NAMES.length : 0);
@@ -89,13 +89,13 @@ export class Layout {
     };
     const histograms = <K extends string>(names: readonly K[], boundsOf: (name: K) => readonly number[]) =>
       Object.fromEntries(names.map((name) => [name, histogram(boundsOf(name))])) as Record<K, HistogramSnapshot>;
-    const { engines, bounds, loopBounds, adapters, httpRoutes, passages, truth } = this.shape;
+    const { engines, bounds, loopBounds, adapters, httpRoutes, meters, truth } = this.shape;
     const engine = (): EngineSnapshot => ({
       ...record(ENGINE_NAMES),
       finished: list(FINISHES) as unknown as EngineSnapshot["finished"],
       histograms: histograms(HISTOGRAM_NAMES, (name) => bounds[name]),
       adapters: Array.from({ length: adapters }, () => record(ADAPTER_NAMES)),
-      passages: list(passages),
+      meters: list(meters),
     });
     return {
       engines: Array.from({ length: engines }, engine),
@@ -114,7 +114,7 @@ export class Layout {
     this.#putAll(engine.finished);
     for (const name of HISTOGRAM_NAMES) this.#writeHistogram(engine.histograms[name]);
     for (let i = 0; i < this.shape.adapters; i++) for (const key of ADAPTER_NAMES) this.#put(engine.adapters[i]![key]);
-    this.#putAll(engine.passages);
+    this.#putAll(engine.meters);
   }
 
   #writeHistogram({ buckets, sum }: HistogramView): void {

@@ -1,9 +1,9 @@
 /** Who answers a scrape? Constant for the life of the process, plain data so that it can be posted to a worker. */
 import type { FakeMetrics } from "../config/fake-metrics.ts";
 import type { HttpRoute } from "../config/http-counts.ts";
-import type { Profile } from "../config/metrics-profiles.ts";
+import type { MetricsProfile } from "../config/metrics-profiles.ts";
 import type { BugName, FixName } from "../config/types.ts";
-import type { DialectName } from "./dialect-names.ts";
+import type { MetricsDialectName } from "./dialect-names.ts";
 import type { Shape } from "./flat.ts";
 import type { Pages } from "./shared.ts";
 import type { Refresh } from "./table.ts";
@@ -12,7 +12,7 @@ import type { TritonIdentity } from "./triton/identity.ts";
 
 export interface Identity {
   /** The dialect of `/metrics`. */
-  readonly role: DialectName;
+  readonly role: MetricsDialectName;
   /** The first served model name. */
   readonly modelName: string;
   /** Label of the first engine of this process; the others follow. */
@@ -26,7 +26,7 @@ export interface Identity {
   /** The process that prints is the one that serves: its own families mean something. */
   readonly ownProcess: boolean;
   /** The version whose page vLLM's dialect is, and whether what it has hidden is shown. */
-  readonly profile: Profile;
+  readonly profile: MetricsProfile;
   readonly showHidden: boolean;
   /** 0: there is no LoRA. Names of the adapters, in the order of their numbers. */
   readonly maxLoras: number;

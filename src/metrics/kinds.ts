@@ -37,7 +37,7 @@ export function kindsOf(shape: Shape): Uint8Array {
       ...engine,
       ...ones(ENGINE_NUMBERS),
       adapters: engine.adapters.map((adapter) => ({ ...adapter, ...ones(ADAPTER_NUMBERS) })),
-      passages: ensembleGauges(engine.passages.length),
+      meters: ensembleGauges(engine.meters.length),
     })),
     loop: { ...zero.loop, ...ones(LOOP_NUMBERS) },
     front: { ...front, ...ones(FRONT_NUMBERS) },

@@ -1,15 +1,15 @@
 /** How is a page ordered from the thread that makes it? Through shared memory: one order at a time, counted by its turn. */
 import type { Setup } from "./identity.ts";
 
-export const FORMATS = ["text", "openmetrics"] as const;
-export type Format = (typeof FORMATS)[number];
+export const PAGE_FORMATS = ["text", "openmetrics"] as const;
+export type PageFormat = (typeof PAGE_FORMATS)[number];
 
-/** Words of an order. `View` and `Format` are places in `views` and `FORMATS`; `RestUs`: so long to wait before it is begun. */
+/** Words of an order. `View` and `PageFormat` are places in `views` and `PAGE_FORMATS`; `RestUs`: so long to wait before it is begun. */
 export const OrderWord = { Turn: 0, View: 1, Format: 2, RestUs: 3 } as const;
 export const ORDER_WORDS = 4;
 
 /** The one message to the thread. */
-export interface WorkerSetup {
+export interface RendererSetup {
   readonly setup: Setup;
   /** Shared; the thread waits until `Turn` moves, and answers each order with a message. */
   readonly order: Int32Array;

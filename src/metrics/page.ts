@@ -2,11 +2,11 @@
 import Registry from "prom-client/lib/registry.js";
 import type { Snapshot } from "../engine/types.ts";
 import { withBugs } from "./bugs/rows.ts";
-import { dialects, dialectsOf, type View } from "./dialects.ts";
+import { dialectsOf, metricsDialects, type View } from "./dialects.ts";
 import { withFakes } from "./fakes.ts";
 import type { Identity } from "./identity.ts";
 import { printOpenMetrics } from "./openmetrics.ts";
-import type { Format } from "./order.ts";
+import type { PageFormat } from "./order.ts";
 import { type Collected, type Refresh, register } from "./table.ts";
 import { printFamily } from "./text.ts";
 
@@ -16,10 +16,10 @@ const TYPES = ["counter", "gauge", "histogram", "summary"] as const;
 export type HeldCopies = (refresh: Refresh) => Snapshot;
 
 /** `nowUs`: the engine's clock; it begins with the server. */
-export type Pages = (view: View, held: HeldCopies, format?: Format, nowUs?: number) => Promise<string>;
+export type PageMaker = (view: View, held: HeldCopies, format?: PageFormat, nowUs?: number) => Promise<string>;
 
 /** Returns a renderer: one registry per view, all families of a page from the copies given. */
-export function pages(identity: Identity): Pages {
+export function pages(identity: Identity): PageMaker {
   let copies: HeldCopies;
   let seconds = 0;
   const registries = new Map<View, Registry>();
@@ -27,8 +27,8 @@ export function pages(identity: Identity): Pages {
     const registry = new Registry();
     const names = new Set<string>();
     const tables = dialectsOf(view, identity).map((name) => ({
-      ...dialects[name],
-      rows: withFakes(withBugs(dialects[name].rows(identity), identity), identity, () => seconds),
+      ...metricsDialects[name],
+      rows: withFakes(withBugs(metricsDialects[name].rows(identity), identity), identity, () => seconds),
     }));
     // One registry of prometheus-cpp prints by type, whoever registered a family.
     for (const type of view === "tritonserver" ? TYPES : [null]) {

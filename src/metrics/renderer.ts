@@ -7,7 +7,7 @@ import { ADAPTER_NAME_SHOWN } from "../config/adapter-places.ts";
 import type { Clock } from "../host/clock.ts";
 import { type View, views } from "./dialects.ts";
 import type { Setup } from "./identity.ts";
-import { FORMATS, type Format, ORDER_WORDS, OrderWord, type WorkerSetup } from "./order.ts";
+import { ORDER_WORDS, OrderWord, PAGE_FORMATS, type PageFormat, type RendererSetup } from "./order.ts";
 
 /** Scrapes that may wait at a time; one more is refused. */
 export const WAITING_MAX = 256;
@@ -22,7 +22,7 @@ const BEHIND_US = 200;
 type Bytes = Uint8Array<ArrayBuffer>;
 interface Order {
   readonly view: View;
-  readonly format: Format;
+  readonly format: PageFormat;
   readonly page: Promise<Bytes>;
   readonly resolve: (page: Bytes) => void;
   readonly reject: (reason: unknown) => void;
@@ -71,7 +71,7 @@ export class Renderer {
   }
 
   /** The page's bytes, no older than the call. Scrapes that come while another is made share the one after it. */
-  async page(view: View, format: Format = "text"): Promise<Bytes> {
+  async page(view: View, format: PageFormat = "text"): Promise<Bytes> {
     if (this.#waiting >= WAITING_MAX) throw new TooManyScrapes("too many scrapes at once");
     this.#waiting++;
     try {
@@ -115,7 +115,7 @@ export class Renderer {
       // The worker rests: nobody reads what is written here.
       if (numbers) this.#copies.set(numbers);
       this.#order[OrderWord.View] = views.indexOf(order.view);
-      this.#order[OrderWord.Format] = FORMATS.indexOf(order.format);
+      this.#order[OrderWord.Format] = PAGE_FORMATS.indexOf(order.format);
       this.#now[0] = this.#clock.now();
       this.#order[OrderWord.RestUs] = restUs(this.#clock.nextUs() - this.#now[0]);
       Atomics.add(this.#order, OrderWord.Turn, 1);
@@ -144,7 +144,7 @@ export class Renderer {
     };
     worker.onerror = ({ message }) => failed(message);
     worker.addEventListener("close", () => failed("ended"));
-    const message: WorkerSetup = { setup: this.#setup, order: this.#order, copies: this.#copies, now: this.#now };
+    const message: RendererSetup = { setup: this.#setup, order: this.#order, copies: this.#copies, now: this.#now };
     worker.postMessage(message);
     return worker;
   }
@@ -170,7 +170,7 @@ export class Renderer {
 /** How long a page waits that is ordered so long before a step is due. */
 export const restUs = (leftUs: number): number => (leftUs < PAGE_US ? Math.max(0, leftUs) + BEHIND_US : 0);
 
-const keyOf = (view: View, format: Format) => `${view} ${format}`;
+const keyOf = (view: View, format: PageFormat) => `${view} ${format}`;
 
 function promiseParts() {
   const { promise, resolve, reject } = Promise.withResolvers<Bytes>();

@@ -9,7 +9,7 @@ import { frontOf } from "../http/as-response.ts";
 import { dialectNames } from "./dialect-names.ts";
 import { contentTypeOf, type View } from "./dialects.ts";
 import type { Identity } from "./identity.ts";
-import type { Format } from "./order.ts";
+import type { PageFormat } from "./order.ts";
 import { type Renderer, TooManyScrapes } from "./renderer.ts";
 
 const OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -49,7 +49,7 @@ export function metrics(renderer: Renderer, identity: Identity) {
   return app;
 }
 
-function formatOf({ url, headers }: Request, negotiates: boolean): Format {
+function formatOf({ url, headers }: Request, negotiates: boolean): PageFormat {
   const asked = /[?&]format=([^&]*)/.exec(url)?.[1];
   if (asked !== undefined) return asked === "openmetrics" ? "openmetrics" : "text";
   return negotiates && wantsOpenMetrics(headers.get("accept") ?? "") ? "openmetrics" : "text";

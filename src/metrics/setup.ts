@@ -48,7 +48,7 @@ export function setupOf(
       loopBounds: LOOP_BOUNDS,
       adapters: adapterPlaces(config),
       httpRoutes: http.length,
-      passages: config.triton.metrics ? ensembleWidth(config.triton.quantiles.length) : 0,
+      meters: config.triton.metrics ? ensembleWidth(config.triton.quantiles.length) : 0,
       truth: config.truthLog !== null,
     },
     refreshes: refreshesOf(identity),

@@ -2,15 +2,15 @@
  * What did older vLLMs show? From 0.8 on the engine is the one that is simulated, and a version's page is 0.33's without
  * what came later and with what has gone since (`v1/metrics/loggers.py` of each). 0.6 and 0.7 had another engine: v0.
  */
-import { CURRENT, type Profile } from "../config/metrics-profiles.ts";
+import { CURRENT, type MetricsProfile } from "../config/metrics-profiles.ts";
 import type { Identity } from "./identity.ts";
 import { type Proof, type Row, withCreated } from "./table.ts";
 import type { Labels } from "./text.ts";
-import { counterOf, each, gaugeOf, histogramOf, vllm, zero } from "./vllm.ts";
+import { counterOf, each, gaugeOf, histogramOf, vllmRows, zero } from "./vllm.ts";
 import { vllmV0 } from "./vllm-v0.ts";
 
 /** First version of the families that 0.8 had not yet. */
-const SINCE: Readonly<Record<string, Profile>> = {
+const SINCE: Readonly<Record<string, MetricsProfile>> = {
   estimated_flops_per_gpu_total: 18,
   estimated_read_bytes_per_gpu_total: 18,
   estimated_write_bytes_per_gpu_total: 18,
@@ -33,7 +33,7 @@ const SINCE: Readonly<Record<string, Profile>> = {
   request_prefill_kv_computed_tokens: 14,
 };
 /** First version of the finished reasons that 0.8 had not yet. */
-const REASON_SINCE: Readonly<Record<string, Profile>> = { error: 14, repetition: 18 };
+const REASON_SINCE: Readonly<Record<string, MetricsProfile>> = { error: 14, repetition: 18 };
 
 const IN_HISTORY: Proof = { moves: "test/unit/metrics-history.test.ts" };
 const gone = (why: string): Proof => ({ still: why });
@@ -41,14 +41,14 @@ const gone = (why: string): Proof => ({ still: why });
 /** A family that has gone: from the first to the last version given, from `hidden` on only with --show-hidden-metrics-for-version. */
 interface Gone {
   readonly before: string;
-  readonly from: Profile;
-  readonly to: Profile;
-  readonly hidden?: Profile;
-  readonly row: (profile: Profile) => Row;
+  readonly from: MetricsProfile;
+  readonly to: MetricsProfile;
+  readonly hidden?: MetricsProfile;
+  readonly row: (profile: MetricsProfile) => Row;
 }
 
 /** "" while a name is the only one, then the hint at the next. */
-const deprecated = (profile: Profile, since: Profile, hint: string) => (profile < since ? "" : hint);
+const deprecated = (profile: MetricsProfile, since: MetricsProfile, hint: string) => (profile < since ? "" : hint);
 
 const GONE: readonly Gone[] = [
   {
@@ -113,7 +113,7 @@ const GONE: readonly Gone[] = [
   },
 ];
 
-function prefixUnit(profile: Profile, what: "queries" | "hits"): string {
+function prefixUnit(profile: MetricsProfile, what: "queries" | "hits"): string {
   const did = what === "queries" ? "queried" : "cached";
   if (profile < 9) return `${did} blocks.`;
   const hint = `DEPRECATED: Use vllm:prefix_cache_${what} instead.`;
@@ -129,17 +129,17 @@ const engineLabels = ({ engineFirst, modelName }: Identity, index: number) => ({
 const nameOf = (row: Row) => row.name.replace("vllm:", "");
 
 /** vLLM's own families at a version. `hidden`: with those that it has already hidden. */
-export function vllmAt(profile: Profile, hidden: boolean): readonly Row[] {
-  if (profile === CURRENT) return vllm;
+export function vllmAt(profile: MetricsProfile, hidden: boolean): readonly Row[] {
+  if (profile === CURRENT) return vllmRows;
   return profile < 8 ? vllmV0(profile) : newEngine(profile, hidden);
 }
 
-function newEngine(profile: Profile, hidden: boolean): readonly Row[] {
+function newEngine(profile: MetricsProfile, hidden: boolean): readonly Row[] {
   const old = GONE.filter(({ from, to, hidden: from2 }) => {
     if (profile < from || profile > to) return false;
     return from2 === undefined || profile < from2 || hidden;
   });
-  return vllm.flatMap((row) => {
+  return vllmRows.flatMap((row) => {
     const name = nameOf(row);
     const before = old.filter((one) => one.before === name).map(({ row }) => row(profile));
     return [...withCreated(before), ...((SINCE[name] ?? 0) <= profile ? [withReasons(row, profile)] : [])];
@@ -147,7 +147,7 @@ function newEngine(profile: Profile, hidden: boolean): readonly Row[] {
 }
 
 /** Without the reasons that came later. */
-function withReasons(row: Row, profile: Profile): Row {
+function withReasons(row: Row, profile: MetricsProfile): Row {
   if (nameOf(row) !== "request_success_total") return row;
   const known = ({ labels }: { labels: Labels }) => (REASON_SINCE[labels.finished_reason!] ?? 0) <= profile;
   return {

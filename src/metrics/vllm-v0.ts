@@ -2,11 +2,11 @@
  * What did vLLM 0.6 and 0.7 show? Their engine was another one (v0, `engine/metrics.py`): no engine label, shorter buckets,
  * and families of things that no longer exist, constant here.
  */
-import type { Profile } from "../config/metrics-profiles.ts";
+import type { MetricsProfile } from "../config/metrics-profiles.ts";
 import type { HistogramSnapshot, Snapshot } from "../engine/types.ts";
 import type { Identity } from "./identity.ts";
 import { counter, gauge, histogram, type Proof, type Row, withCreated } from "./table.ts";
-import { vllm } from "./vllm.ts";
+import { vllmRows } from "./vllm.ts";
 
 const IN_HISTORY: Proof = { moves: "test/unit/metrics-history.test.ts" };
 const swapped: Proof = { still: "nothing is swapped out, and there is no cache in the host's memory" };
@@ -30,8 +30,8 @@ const BOUNDS_V0: Readonly<Record<string, number>> = {
 };
 
 /** All families in the page's order. Each has the model's name and no engine: where there are several engines, their sum. */
-export function vllmV0(profile: Profile): readonly Row[] {
-  const info = vllm.filter((row) => row.name === "vllm:cache_config_info").map(withoutEngine);
+export function vllmV0(profile: MetricsProfile): readonly Row[] {
+  const info = vllmRows.filter((row) => row.name === "vllm:cache_config_info").map(withoutEngine);
   return [
     ...withCreated([
       ...queues(),
@@ -84,7 +84,7 @@ function queues(): readonly Row[] {
       "Number of requests waiting to be processed.",
       total((e) => e.waiting + e.deferred),
     ),
-    ...vllm.filter((row) => row.name === "vllm:lora_requests_info"),
+    ...vllmRows.filter((row) => row.name === "vllm:lora_requests_info"),
     one(gauge, "num_requests_swapped", "Number of requests swapped to CPU.", none, swapped),
   ];
 }

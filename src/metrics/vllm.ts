@@ -54,7 +54,7 @@ const estimated = (what: string, name: string) =>
     still: "0 without --enable-mfu-metrics, which needs a model's real shapes",
   });
 
-export const vllm: readonly Row[] = withCreated([
+export const vllmRows: readonly Row[] = withCreated([
   estimated("floating point operations", "estimated_flops_per_gpu_total"),
   estimated("bytes read from memory", "estimated_read_bytes_per_gpu_total"),
   estimated("bytes written to memory", "estimated_write_bytes_per_gpu_total"),

@@ -3,7 +3,7 @@ import { readlinkSync } from "node:fs";
 import { setPriority } from "node:os";
 import { views } from "./dialects.ts";
 import { heldReader } from "./held.ts";
-import { FORMATS, OrderWord, type WorkerSetup } from "./order.ts";
+import { OrderWord, PAGE_FORMATS, type RendererSetup } from "./order.ts";
 import { pages } from "./page.ts";
 import { AllPages } from "./shared.ts";
 
@@ -12,7 +12,7 @@ declare const self: Worker;
 /** Of this thread: on a busy machine a page waits for the streams, and not they for it. */
 const NICE = 10;
 
-self.onmessage = async ({ data: { setup, order, copies, now } }: MessageEvent<WorkerSetup>) => {
+self.onmessage = async ({ data: { setup, order, copies, now } }: MessageEvent<RendererSetup>) => {
   stepBack();
   const encoder = new TextEncoder();
   const read = heldReader(setup.shape, setup.refreshes);
@@ -23,7 +23,7 @@ self.onmessage = async ({ data: { setup, order, copies, now } }: MessageEvent<Wo
     turn = Atomics.load(order, OrderWord.Turn);
     // Nothing else moves `Turn` before this order is answered.
     if (order[OrderWord.RestUs]! > 0) Atomics.wait(order, OrderWord.Turn, turn, order[OrderWord.RestUs]! / 1000);
-    const [view, format] = [views[order[OrderWord.View]!]!, FORMATS[order[OrderWord.Format]!]!];
+    const [view, format] = [views[order[OrderWord.View]!]!, PAGE_FORMATS[order[OrderWord.Format]!]!];
     const bytes = encoder.encode(await render(view, read(shared?.read() ?? copies), format, now[0]));
     self.postMessage(bytes, [bytes.buffer]);
   }

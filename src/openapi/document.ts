@@ -5,19 +5,19 @@
 
 import { version } from "../../package.json";
 import { VLLM_VERSION } from "../front/served.ts";
-import type { Schema } from "../python/types.ts";
+import type { JsonSchema } from "../python/types.ts";
 import type { Operation, Operations } from "./operations.ts";
 
 export interface OpenApiDocument {
   readonly openapi: "3.1.0";
   readonly info: { readonly title: string; readonly version: string; readonly description: string };
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
-  readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
+  readonly components: { readonly schemas: Readonly<Record<string, JsonSchema>> };
 }
 
 /** `served`: the methods of each path of this server; those of other paths in `operations`, and paths without operations, are left out. */
 export function openApi(served: Readonly<Record<string, readonly string[]>>, operations: Operations): OpenApiDocument {
-  const schemas: Record<string, Schema> = {};
+  const schemas: Record<string, JsonSchema> = {};
   const paths: Record<string, Record<string, Operation>> = {};
   for (const [path, methods] of Object.entries(served)) {
     for (const method of methods) {
@@ -46,10 +46,10 @@ export function printed(document: OpenApiDocument): string {
 }
 
 /** Objects with a title move to `schemas`, under it; a second shape of the same title stays where it is. */
-function named(value: unknown, schemas: Record<string, Schema>): unknown {
+function named(value: unknown, schemas: Record<string, JsonSchema>): unknown {
   if (Array.isArray(value)) return value.map((item) => named(item, schemas));
   if (typeof value !== "object" || value === null) return value;
-  const { title } = value as Schema;
+  const { title } = value as JsonSchema;
   const inner = Object.fromEntries(Object.entries(value).map(([key, item]) => [key, named(item, schemas)]));
   if (typeof title !== "string" || inner.type !== "object") return inner;
   const before = schemas[title];

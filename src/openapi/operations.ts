@@ -1,6 +1,6 @@
 /** What does a route look like to a machine? Operations of OpenAPI 3.1; bodies from the tables that requests are checked with. */
 
-import type { Schema } from "../python/types.ts";
+import type { JsonSchema } from "../python/types.ts";
 import type { Fields } from "../python/validate.ts";
 import type { Effect, Parameter } from "./parameter.ts";
 
@@ -9,7 +9,7 @@ export interface Operation {
   readonly parameters?: readonly object[];
   readonly requestBody?: {
     readonly required: boolean;
-    readonly content: Readonly<Record<string, { readonly schema: Schema }>>;
+    readonly content: Readonly<Record<string, { readonly schema: JsonSchema }>>;
   };
   readonly responses: Readonly<Record<string, Described>>;
 }
@@ -17,25 +17,25 @@ export interface Operation {
 /** An answer. */
 export interface Described {
   readonly description: string;
-  readonly content?: Readonly<Record<string, { readonly schema: Schema }>>;
+  readonly content?: Readonly<Record<string, { readonly schema: JsonSchema }>>;
 }
 
 /** By path; the methods of one path answer alike. */
 export type Operations = Readonly<Record<string, Operation>>;
 
 /** All of its properties are there. */
-export const titled = (title: string, properties: Readonly<Record<string, Schema>>): Schema => ({
+export const titled = (title: string, properties: Readonly<Record<string, JsonSchema>>): JsonSchema => ({
   type: "object",
   title,
   properties,
   required: Object.keys(properties),
 });
-export const asJson = (schema: Schema) => ({ "application/json": { schema } });
-export const answer = (description: string, schema?: Schema): Described =>
+export const asJson = (schema: JsonSchema) => ({ "application/json": { schema } });
+export const answer = (description: string, schema?: JsonSchema): Described =>
   schema === undefined ? { description } : { description, content: asJson(schema) };
 
 /** A body with these fields, and what is said of each. */
-export function bodySchema(title: string, fields: Fields, parameterOf: (name: string) => Parameter): Schema {
+export function bodySchema(title: string, fields: Fields, parameterOf: (name: string) => Parameter): JsonSchema {
   const properties = Object.entries(fields).map(([name, { type, default: value }]) => {
     const { limits, bounds, effect } = parameterOf(name);
     const description = [limits && `${capital(limits)}.`, `${capital(effectText(effect))}.`].filter(Boolean).join(" ");

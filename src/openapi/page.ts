@@ -1,6 +1,6 @@
 /** What does the API look like to a reader? The OpenAPI document as one HTML page: no script, nothing to load. */
 
-import type { Schema } from "../python/types.ts";
+import type { JsonSchema } from "../python/types.ts";
 import type { OpenApiDocument } from "./document.ts";
 import type { Operation } from "./operations.ts";
 
@@ -69,9 +69,9 @@ function section(
   ].join("\n");
 }
 
-function properties(schema: Schema): string {
+function properties(schema: JsonSchema): string {
   const required = (schema.required ?? []) as readonly string[];
-  const lines = Object.entries((schema.properties ?? {}) as Readonly<Record<string, Schema>>).map(
+  const lines = Object.entries((schema.properties ?? {}) as Readonly<Record<string, JsonSchema>>).map(
     ([name, property]) => {
       const value = property.default === undefined ? "" : `<code>${safe(JSON.stringify(property.default))}</code>`;
       return row([
@@ -85,19 +85,19 @@ function properties(schema: Schema): string {
   return `<table>${lines.join("")}</table>`;
 }
 
-function resolve(schema: Schema, document: OpenApiDocument): Schema {
-  return document.components.schemas[nameOf(schema.$ref as string)] as Schema;
+function resolve(schema: JsonSchema, document: OpenApiDocument): JsonSchema {
+  return document.components.schemas[nameOf(schema.$ref as string)] as JsonSchema;
 }
 const nameOf = (ref: string) => ref.slice(ref.lastIndexOf("/") + 1);
 
-function typeOf(schema: Schema): string {
+function typeOf(schema: JsonSchema): string {
   if (typeof schema.$ref === "string")
     return `<a href="#${safe(nameOf(schema.$ref))}">${safe(nameOf(schema.$ref))}</a>`;
   if (Array.isArray(schema.anyOf)) return schema.anyOf.map(typeOf).join(" or ");
   if (Array.isArray(schema.enum))
     return schema.enum.map((value) => `<code>${safe(JSON.stringify(value))}</code>`).join(" or ");
   if (schema.const !== undefined) return `<code>${safe(JSON.stringify(schema.const))}</code>`;
-  if (schema.type === "array") return `list of ${typeOf(schema.items as Schema)}`;
+  if (schema.type === "array") return `list of ${typeOf(schema.items as JsonSchema)}`;
   const bounds = [
     schema.minimum === undefined ? "" : ` ≥ ${schema.minimum}`,
     schema.maximum === undefined ? "" : ` ≤ ${schema.maximum}`,

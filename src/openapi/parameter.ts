@@ -1,5 +1,5 @@
 /** What is said of a field besides its type: what a client sees of it, limits, values that show both. */
-import type { Schema } from "../python/types.ts";
+import type { JsonSchema } from "../python/types.ts";
 
 export type Effect =
   /** What changes in the answer, or in who gets it when. */
@@ -13,7 +13,7 @@ export interface Parameter {
   /** Limits beyond the type, and what else refuses the request. */
   readonly limits?: string;
   /** Those of them that JSON Schema has words for. */
-  readonly bounds?: Schema;
+  readonly bounds?: JsonSchema;
   readonly effect: Effect;
   /** A value that is taken; with an effect, one that shows it. */
   readonly taken: unknown;

@@ -1,10 +1,10 @@
 /** What does the file of --config say? The keys of `vllm serve --config`: options without the dashes in front. */
 import type { Node, Scalar } from "yaml";
-import { type Given, given, type Refused, unknown, wrongValue } from "./given.ts";
-import { type Found, lookup } from "./lookup.ts";
+import { type Given, given, type UsageError, unknown, wrongValue } from "./given.ts";
+import { type FoundOption, lookup } from "./lookup.ts";
 
 /** `path` is only for messages. */
-export function parseConfigFile(text: string, path: string): readonly Given[] | Refused {
+export function parseConfigFile(text: string, path: string): readonly Given[] | UsageError {
   // Here and not above: loading the package takes longer than all the rest of the configuration.
   const { LineCounter, isMap, isScalar, parseDocument } = require("yaml") as typeof import("yaml");
   const lines = new LineCounter();
@@ -30,7 +30,7 @@ export function parseConfigFile(text: string, path: string): readonly Given[] | 
   return said;
 
   /** Numbers stand as they were written, so that 1e3 or 1.0 is no whole number here either. */
-  function textsOf({ option, sets }: Found, value: Node | null): readonly string[] | undefined {
+  function textsOf({ option, sets }: FoundOption, value: Node | null): readonly string[] | undefined {
     if (option.arity === "toggle" || option.arity === "switch") {
       return isScalar(value) && typeof value.value === "boolean" ? [String(value.value === sets)] : undefined;
     }

@@ -1,5 +1,5 @@
 /** What does the environment say? `UNDERSTUDY_MAX_NUM_SEQS` is --max-num-seqs. */
-import { type Given, given, type Refused, wrongValue } from "./given.ts";
+import { type Given, given, type UsageError, wrongValue } from "./given.ts";
 import { lookup, nearNames } from "./lookup.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -25,7 +25,7 @@ export function environmentName(option: string): string {
 }
 
 /** Lists are split at commas; `VLLM_API_KEY` is one key, as in vLLM. An unknown name is no error: others may use the prefix. */
-export function fromEnvironment(env: Environment): FromEnvironment | Refused {
+export function fromEnvironment(env: Environment): FromEnvironment | UsageError {
   const said: Given[] = [];
   const notices: string[] = [];
   for (const [variable, text] of Object.entries(env)) {

@@ -1,7 +1,7 @@
 /** What does the command line say? The rules are those of vLLM's parser, without its abbreviations of flags. */
-import { type Command, type Given, given, type Refused, SERVE, unknown } from "./given.ts";
+import { type Command, type Given, given, SERVE, type UsageError, unknown } from "./given.ts";
 import { shortFlags } from "./ignored-flags.ts";
-import { type Found, lookup } from "./lookup.ts";
+import { type FoundOption, lookup } from "./lookup.ts";
 
 export interface Flags {
   readonly given: readonly Given[];
@@ -10,7 +10,7 @@ export interface Flags {
   readonly help?: string;
 }
 
-export function parseFlags(argv: readonly string[], command: Command = SERVE): Flags | Refused {
+export function parseFlags(argv: readonly string[], command: Command = SERVE): Flags | UsageError {
   const said: Given[] = [];
   const positional: string[] = [];
   for (let at = 0; at < argv.length; ) {
@@ -46,14 +46,14 @@ function split(token: string): [written: string, attached: string | undefined] {
   return equals < 0 ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
 }
 
-function findFlag(written: string): Found | undefined {
+function findFlag(written: string): FoundOption | undefined {
   if (written.startsWith("--")) return lookup(written.slice(2));
   const name = shortFlags[written.split(".")[0]!];
   return name === undefined ? undefined : lookup(name);
 }
 
 /** The tokens from `at` on that belong to this flag. */
-function valuesFrom(argv: readonly string[], at: number, { option: { arity } }: Found): readonly string[] {
+function valuesFrom(argv: readonly string[], at: number, { option: { arity } }: FoundOption): readonly string[] {
   if (arity === "toggle" || arity === "switch") return [];
   const end = argv.findIndex((token, index) => index >= at && isFlag(token));
   const values = argv.slice(at, end < 0 ? argv.length : end);
@@ -62,7 +62,7 @@ function valuesFrom(argv: readonly string[], at: number, { option: { arity } }: 
 
 /** Undefined when there are too few or too many. */
 function textsOf(
-  { option, sets }: Found,
+  { option, sets }: FoundOption,
   attached: string | undefined,
   rest: readonly string[],
 ): readonly string[] | undefined {
@@ -72,7 +72,7 @@ function textsOf(
   return texts.length > 0 || arity === "optional" ? texts : undefined;
 }
 
-function wrongCount(written: string, { name, option }: Found, attached: string | undefined): Refused {
+function wrongCount(written: string, { name, option }: FoundOption, attached: string | undefined): UsageError {
   if (attached === undefined) return { error: `${written}: needs a value: ${option.accepts}` };
   const forms = option.arity === "toggle" ? `--${name} or --no-${name}` : `--${name}`;
   return { error: `${written}: takes no value, not "${attached}"; write ${forms}` };

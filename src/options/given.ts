@@ -1,5 +1,5 @@
 /** What did the user say, and where? The common form of flags, environment and file. */
-import type { Found } from "./lookup.ts";
+import type { FoundOption } from "./lookup.ts";
 import { nearNames } from "./lookup.ts";
 
 export interface Given {
@@ -11,12 +11,12 @@ export interface Given {
   readonly ignored: boolean;
 }
 
-export interface Refused {
+export interface UsageError {
   /** One line. */
   readonly error: string;
 }
 
-export function given(found: Found, texts: readonly string[], where: string): Given {
+export function given(found: FoundOption, texts: readonly string[], where: string): Given {
   return { name: found.name, texts, where, ignored: found.ignored };
 }
 
@@ -34,7 +34,7 @@ const GONE: Readonly<Record<string, string>> = {
   "early-head": "the head of a stream leaves at once",
 };
 
-export function unknown(where: string, what: "flag" | "key", written: string, { name, own } = SERVE): Refused {
+export function unknown(where: string, what: "flag" | "key", written: string, { name, own } = SERVE): UsageError {
   const gone = GONE[written.replaceAll("_", "-")];
   if (gone !== undefined) return { error: `${where}: there is no such ${what} any more; ${gone}` };
   const dashes = what === "flag" ? "--" : "";
@@ -43,6 +43,6 @@ export function unknown(where: string, what: "flag" | "key", written: string, { 
   return { error: `${where}: unknown ${what}; ${hint} (understudy ${name} --help lists what is accepted)` };
 }
 
-export function wrongValue(where: string, accepts: string, written: string): Refused {
+export function wrongValue(where: string, accepts: string, written: string): UsageError {
   return { error: `${where}: takes ${accepts}, not "${written}"` };
 }

@@ -1,10 +1,10 @@
 /** What does `understudy serve --help` say, and what the table in the documentation? Both come from the options table. */
 import { environmentName } from "./environment.ts";
 import { ignoredOptions } from "./ignored-flags.ts";
-import type { Row } from "./option.ts";
+import type { OptionRow } from "./option.ts";
 import { serveOptions } from "./serve-options.ts";
 
-const rows: readonly (readonly [string, Row])[] = Object.entries<Row>(serveOptions);
+const rows: readonly (readonly [string, OptionRow])[] = Object.entries<OptionRow>(serveOptions);
 const WIDTH = 100;
 
 /** `word`: only options whose name has it, as in `vllm serve --help=WORD`; "" and "all" give everything. */
@@ -23,8 +23,8 @@ export function serveHelp(word = ""): string {
 }
 
 /** A command's options as Markdown tables, one per group. Of `serve` `UNDERSTUDY_…` and YAML keys follow from the names. */
-export function optionsMarkdown(table: Readonly<Record<string, Row>> = serveOptions): string {
-  return groupsOf(Object.entries<Row>(table))
+export function optionsMarkdown(table: Readonly<Record<string, OptionRow>> = serveOptions): string {
+  return groupsOf(Object.entries<OptionRow>(table))
     .map(([group, members]) => {
       const lines = members.map(([name, row]) => {
         const flag = `\`${flagOf(name, row)}\`${row.ours ? " (ours)" : ""}`;
@@ -36,17 +36,17 @@ export function optionsMarkdown(table: Readonly<Record<string, Row>> = serveOpti
 }
 
 /** The library has it too, for Node 20, which lacks `Map.groupBy`. */
-function groupsOf(shown: readonly (readonly [string, Row])[]) {
+function groupsOf(shown: readonly (readonly [string, OptionRow])[]) {
   const groups = new Set(shown.map(([, row]) => row.group));
   return [...groups].map((group) => [group, shown.filter(([, row]) => row.group === group)] as const);
 }
 
-function flagOf(name: string, row: Row): string {
+function flagOf(name: string, row: OptionRow): string {
   if (row.arity === "toggle") return `--[no-]${name}`;
   return [`--${name}`, row.metavar, ...(row.arity === "list" ? ["…"] : [])].filter(Boolean).join(" ");
 }
 
-function helpOf([name, row]: readonly [string, Row]): string {
+function helpOf([name, row]: readonly [string, OptionRow]): string {
   const about = `${row.about} Default: ${row.default}.${row.ours ? " Not in vLLM." : ""}`;
   return `  ${flagOf(name, row)}\n${wrapped(about, "      ")}`;
 }

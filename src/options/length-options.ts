@@ -8,7 +8,7 @@ import {
   parseOutputLengths,
 } from "../config/output-lengths.ts";
 import { integer, readable } from "./option.ts";
-import type { Values } from "./serve-options.ts";
+import type { ServeValues } from "./serve-options.ts";
 
 const group = "Stand-in";
 
@@ -31,7 +31,7 @@ export const lengthOptions = {
 
 /** The lengths, or what is wrong. `at` tells where a value came from. */
 export function outputLengthsOf(
-  values: Values,
+  values: ServeValues,
   at: (option: string) => string,
 ): { readonly outputTokens: OutputLengths } | { readonly error: string } {
   const { "output-tokens": text, "mean-output-tokens": mean } = values;

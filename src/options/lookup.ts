@@ -1,9 +1,9 @@
 /** Which option carries this name, as a flag without its dashes or as a key of the file? */
 import { aliases, ignoredOptions } from "./ignored-flags.ts";
-import type { Option, Row } from "./option.ts";
+import type { Option, OptionRow } from "./option.ts";
 import { serveOptions } from "./serve-options.ts";
 
-export interface Found {
+export interface FoundOption {
   /** The option's own name. */
   readonly name: string;
   readonly option: Option;
@@ -13,17 +13,17 @@ export interface Found {
   readonly sets: boolean;
 }
 
-const rows: Readonly<Record<string, Row>> = serveOptions;
+const rows: Readonly<Record<string, OptionRow>> = serveOptions;
 
 /** `a_b` and `a-b` are the same name. What follows a dot is a key inside a JSON value, which only ignored options have. */
-export function lookup(written: string): Found | undefined {
+export function lookup(written: string): FoundOption | undefined {
   const [head = "", ...keys] = written.split(".");
   const name = head.replaceAll("_", "-");
   const found = named(name) ?? negated(name);
   return keys.length > 0 && !found?.ignored ? undefined : found;
 }
 
-function named(name: string, sets = true): Found | undefined {
+function named(name: string, sets = true): FoundOption | undefined {
   const own = aliases[name] ?? name;
   if (Object.hasOwn(rows, own)) return { name: own, option: rows[own]!, ignored: false, sets };
   if (Object.hasOwn(ignoredOptions, own)) return { name: own, option: ignoredOptions[own]!, ignored: true, sets };
@@ -31,7 +31,7 @@ function named(name: string, sets = true): Found | undefined {
 }
 
 /** vLLM (`utils/argparse_utils.py`) pairs --enable-x with --disable-x besides --no-…. */
-function negated(name: string): Found | undefined {
+function negated(name: string): FoundOption | undefined {
   const [, prefix = "", rest = ""] = /^(no-|enable-|disable-)(.*)$/.exec(name) ?? [];
   const inverse = { "no-": rest, "enable-": `disable-${rest}`, "disable-": `enable-${rest}` }[prefix];
   const found = inverse === undefined ? undefined : named(inverse, false);

@@ -14,7 +14,7 @@ export interface Option<T = unknown> {
 export type ValueOf<O> = O extends Option<infer T> ? T : never;
 
 /** A line of an options table. */
-export type Row<T = unknown> = Option<T> & {
+export type OptionRow<T = unknown> = Option<T> & {
   readonly group: string;
   /** As the help prints it. */
   readonly default: string;
@@ -87,13 +87,13 @@ export function namesOf<const T extends string>(values: readonly T[]): Option<re
   };
 }
 
-export function text(metavar: string, accepts: string): Option<string> {
+export function freeText(metavar: string, accepts: string): Option<string> {
   return { arity: "one", accepts, metavar, read: ([value]) => value || undefined };
 }
 
 /** The text as it is, where `read` finds something in it. */
 export function readable(metavar: string, accepts: string, read: (written: string) => unknown): Option<string> {
-  const whole = text(metavar, accepts);
+  const whole = freeText(metavar, accepts);
   return { ...whole, read: ([written = ""]) => (read(written) === undefined ? undefined : written) };
 }
 

@@ -11,11 +11,11 @@ import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../config/t
 import type { Profile } from "../config/timing/profile.ts";
 import type { EngineConfig, ServeConfig, Timing, TruthLogConfig } from "../config/types.ts";
 import { bucketsOf, wrongBuckets } from "./buckets-option.ts";
-import { doorConfig, tlsConfig } from "./door-options.ts";
-import type { Given, Refused } from "./given.ts";
+import { frontLimitsConfig, tlsConfig } from "./front-limit-options.ts";
+import type { Given, UsageError } from "./given.ts";
 import { outputLengthsOf } from "./length-options.ts";
 import { brokenLora, readLoraModules } from "./lora-modules.ts";
-import type { Values } from "./serve-options.ts";
+import type { ServeValues } from "./serve-options.ts";
 import { stepConfig } from "./step-options.ts";
 import { tritonMetrics } from "./triton-options.ts";
 import { wireConfig } from "./wire-config.ts";
@@ -28,7 +28,7 @@ interface Made {
 }
 
 /** `said` is for messages: where each value came from. */
-export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): Made | Refused {
+export function serveConfig(values: ServeValues, said: ReadonlyMap<string, Given>): Made | UsageError {
   const at = (option: string) => said.get(option)?.where ?? `the default ${option}`;
   const role = values.role ?? "vllm";
 
@@ -62,7 +62,7 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   if ("error" in tls) return tls;
 
   const name = values.model ?? profile.hub ?? model.hub;
-  const served = { ...server(values, name), ...lengths, ...tls, ...doorConfig(values) };
+  const served = { ...server(values, name), ...lengths, ...tls, ...frontLimitsConfig(values) };
   const { listen } = triton.config;
   if (listen !== null && listen.port !== 0 && listen.port === served.port && listen.host === served.host)
     return { error: `${at("metrics-port")}: ${listen.port} is the server's own port; Triton's metrics take another` };
@@ -95,16 +95,16 @@ export function serveConfig(values: Values, said: ReadonlyMap<string, Given>): M
   };
 }
 
-const dtypeOf = (values: Values): KvCacheDtype => values["kv-cache-dtype"] ?? "auto";
+const dtypeOf = (values: ServeValues): KvCacheDtype => values["kv-cache-dtype"] ?? "auto";
 
 /** What the pool would be is not known, so it must not seem to follow. */
-function unknownPool(values: Values): string | undefined {
+function unknownPool(values: ServeValues): string | undefined {
   const dtype = dtypeOf(values);
   if (moreTokens(dtype) !== null || values["num-gpu-blocks-override"] !== undefined) return undefined;
   return `--kv-cache-dtype ${dtype}: how much smaller it makes the KV cache depends on what no preset tells; the pool stays that of 16 bits (--num-gpu-blocks-override sets it)`;
 }
 
-function engineConfig(values: Values, timing: Timing, profile: Profile, modelLen: number): EngineConfig {
+function engineConfig(values: ServeValues, timing: Timing, profile: Profile, modelLen: number): EngineConfig {
   const blockSize = values["block-size"] ?? BLOCK_SIZE;
   const utilization = values["gpu-memory-utilization"] ?? GPU_MEMORY_UTILIZATION;
   const numGpuBlocks =
@@ -139,7 +139,7 @@ function engineConfig(values: Values, timing: Timing, profile: Profile, modelLen
 }
 
 /** The order matters and is vLLM's (`EngineArgs._set_default_max_num_seqs_and_batched_tokens_args`). */
-function batchSizes(values: Values, profile: Profile, maxModelLen: number, chunked: boolean) {
+function batchSizes(values: ServeValues, profile: Profile, maxModelLen: number, chunked: boolean) {
   const byGpu = batchDefaults(profile);
   const seqs = values["max-num-seqs"] ?? byGpu.maxNumSeqs;
   const roomy = chunked ? byGpu.maxNumBatchedTokens : Math.max(byGpu.maxNumBatchedTokens, maxModelLen);
@@ -148,10 +148,10 @@ function batchSizes(values: Values, profile: Profile, maxModelLen: number, chunk
 }
 
 /** Requests are logged at the level info. */
-const isQuiet = (level: Values["uvicorn-log-level"] = "info") => isMute(level) || level === "warning";
-const isMute = (level: Values["uvicorn-log-level"] = "info") => level === "critical" || level === "error";
+const isQuiet = (level: ServeValues["uvicorn-log-level"] = "info") => isMute(level) || level === "warning";
+const isMute = (level: ServeValues["uvicorn-log-level"] = "info") => level === "critical" || level === "error";
 
-function server(values: Values, model: string) {
+function server(values: ServeValues, model: string) {
   return {
     model,
     dataParallelSize: values["data-parallel-size"] ?? 1,
@@ -182,13 +182,13 @@ function server(values: Values, model: string) {
   };
 }
 
-function metrics(values: Values) {
+function metrics(values: ServeValues) {
   const metricsProfile = PROFILES.find((one) => profileName(one) === values["metrics-profile"]) ?? CURRENT;
   return { metricsProfile, showHiddenMetrics: showsHidden(metricsProfile, values["show-hidden-metrics-for-version"]) };
 }
 
 /** null: all that metrics show is so. */
-function fakeMetrics(values: Values): Pick<ServeConfig, "fakeMetrics"> | Refused | null {
+function fakeMetrics(values: ServeValues): Pick<ServeConfig, "fakeMetrics"> | UsageError | null {
   const text = values["fake-metrics"];
   if (text === undefined) return null;
   const fakes = parseFakeMetrics(text);
@@ -199,14 +199,14 @@ function fakeMetrics(values: Values): Pick<ServeConfig, "fakeMetrics"> | Refused
 }
 
 /** Shared with `replay`, which writes the same log. */
-export function truthLog(values: Values): TruthLogConfig | null {
+export function truthLog(values: ServeValues): TruthLogConfig | null {
   const file = values["truth-log"];
   if (file === undefined) return null;
   const maxBytes = Math.ceil((values["truth-log-max-mb"] ?? 256) * 2 ** 20);
   return { file, maxBytes, files: values["truth-log-files"] ?? 4 };
 }
 
-function pool(values: Values, profile: Profile, named: readonly Profile[]) {
+function pool(values: ServeValues, profile: Profile, named: readonly Profile[]) {
   const asked = values.model === undefined || findPreset(values.timing?.split(":")[0] ?? "") !== undefined;
   return {
     preset: profile.name,
@@ -218,7 +218,7 @@ function pool(values: Values, profile: Profile, named: readonly Profile[]) {
 }
 
 /** The flag chooses among presets and changes nothing of one, so it must not seem to. */
-function otherSize({ "tensor-parallel-size": size }: Values, { name, tp }: Profile): string | undefined {
+function otherSize({ "tensor-parallel-size": size }: ServeValues, { name, tp }: Profile): string | undefined {
   if (size === undefined || size === tp) return undefined;
   return `--tensor-parallel-size ${size}: no preset with so many GPUs is measured for this model; ${name}, taken instead, has ${tp}`;
 }

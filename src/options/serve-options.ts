@@ -5,18 +5,18 @@ import { CURRENT, PROFILES, profileName } from "../config/metrics-profiles.ts";
 import { ROLE_NAMES, rolesText } from "../config/roles.ts";
 import { BUG_NAMES, FIX_NAMES } from "../config/types.ts";
 import { deploymentOptions } from "./deployment-options.ts";
-import { doorOptions } from "./door-options.ts";
+import { frontLimitOptions } from "./front-limit-options.ts";
 import { lengthOptions } from "./length-options.ts";
 import { loraModules } from "./lora-modules.ts";
 import {
   choice,
+  freeText,
   humanInteger,
   integer,
   namesOf,
   number,
   type Option,
   onlyOn,
-  text,
   texts,
   toggle,
   type ValueOf,
@@ -35,14 +35,14 @@ const modelLen: Option<number> = {
 };
 
 const version: Option<string> = {
-  ...text("VERSION", "a version, as 0.11"),
+  ...freeText("VERSION", "a version, as 0.11"),
   read: ([text = ""]) => (/^\d+(\.\d+)*$/.test(text) ? text : undefined),
 };
 
 /** Names and defaults without `ours` are those of `vllm serve` 0.33. */
 export const serveOptions = {
   model: {
-    ...text("NAME", "a model name"),
+    ...freeText("NAME", "a model name"),
     group: "Model",
     default: "the preset's model",
     about:
@@ -73,7 +73,7 @@ export const serveOptions = {
     about: "Seed of everything random. The same seed and request give the same answer.",
   },
   host: {
-    ...text("ADDRESS", "an address"),
+    ...freeText("ADDRESS", "an address"),
     group: "Server",
     default: "127.0.0.1",
     about: "Address to listen on. vLLM listens on all interfaces; we do so only with --host 0.0.0.0.",
@@ -85,7 +85,7 @@ export const serveOptions = {
     default: "none",
     about: "Requests to /v1 and the like must carry one of these keys. Also taken from VLLM_API_KEY.",
   },
-  ...doorOptions,
+  ...frontLimitOptions,
   "enable-request-id-headers": {
     ...toggle,
     group: "Server",
@@ -297,7 +297,7 @@ export const serveOptions = {
     ours: true,
   },
   "admin-key": {
-    ...text("KEY", "a key"),
+    ...freeText("KEY", "a key"),
     group: "Stand-in",
     default: "none: /admin/config is no path",
     about:
@@ -335,14 +335,14 @@ export const serveOptions = {
     ours: true,
   },
   "fake-metrics": {
-    ...text("JSON", "a JSON object"),
+    ...freeText("JSON", "a JSON object"),
     group: "Stand-in",
     default: "none",
     about: "What some of vLLM's metrics show instead of what is so: docs/bug-modes.md.",
     ours: true,
   },
   "truth-log": {
-    ...text("FILE", "the path of a file"),
+    ...freeText("FILE", "the path of a file"),
     group: "Stand-in",
     default: "none",
     about: "Write what each request really experienced to this file, as JSON Lines: docs/truth-log.md.",
@@ -371,7 +371,7 @@ export const serveOptions = {
     ours: true,
   },
   config: {
-    ...text("FILE", "the path of a YAML file"),
+    ...freeText("FILE", "the path of a YAML file"),
     group: "Stand-in",
     default: "none",
     about: "YAML file with these options as keys, without the dashes in front.",
@@ -381,4 +381,4 @@ export const serveOptions = {
 } as const;
 
 export type OptionName = keyof typeof serveOptions;
-export type Values = { readonly [Name in OptionName]?: ValueOf<(typeof serveOptions)[Name]> };
+export type ServeValues = { readonly [Name in OptionName]?: ValueOf<(typeof serveOptions)[Name]> };

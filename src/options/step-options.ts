@@ -2,8 +2,8 @@
 import { durations, TIMING_FORMS } from "../config/timing/parse-timing.ts";
 import { DEFAULT_PRESET } from "../config/timing/presets.ts";
 import type { StepNoise } from "../config/types.ts";
-import { number, readable, text } from "./option.ts";
-import type { Values } from "./serve-options.ts";
+import { freeText, number, readable } from "./option.ts";
+import type { ServeValues } from "./serve-options.ts";
 
 const group = "Stand-in";
 
@@ -23,7 +23,7 @@ function pauseOf(written: string): StepNoise["pause"] {
 
 export const stepOptions = {
   timing: {
-    ...text("TIMING", TIMING_FORMS),
+    ...freeText("TIMING", TIMING_FORMS),
     group,
     default: `the preset measured for the model, else ${DEFAULT_PRESET}`,
     about: `How long steps take: ${TIMING_FORMS}. A preset also sets the defaults of its model and GPU. Both also say how long a request takes before it waits, as in PRESET:overhead=10ms or linear:…,overhead=10ms: docs/timing.md.`,
@@ -80,7 +80,7 @@ const STRAYING = ["jitter", "overhead-jitter", "jitter-tail", "slow-steps", "spe
 
 /** What of it the engine's configuration has, or what is wrong. `said` tells where a value came from. */
 export function stepConfig(
-  values: Values,
+  values: ServeValues,
   isTimed: boolean,
   at: (option: string) => string,
 ): { readonly noise?: StepNoise; readonly speed?: number } | { readonly error: string } {

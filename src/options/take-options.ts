@@ -1,8 +1,8 @@
 /** Which arguments are options of a command's own table, and what do they say? */
-import { type Refused, wrongValue } from "./given.ts";
-import type { Option, Row, ValueOf } from "./option.ts";
+import { type UsageError, wrongValue } from "./given.ts";
+import type { Option, OptionRow, ValueOf } from "./option.ts";
 
-export type OptionsTable = Readonly<Record<string, Row>>;
+export type OptionsTable = Readonly<Record<string, OptionRow>>;
 export type ValuesOf<T extends OptionsTable> = { readonly [K in keyof T]?: ValueOf<T[K]> };
 
 export interface Taken<T extends OptionsTable> {
@@ -12,7 +12,7 @@ export interface Taken<T extends OptionsTable> {
 }
 
 /** Options of one value, switches, and toggles as --x and --no-x; the last of two counts. */
-export function takeOptions<T extends OptionsTable>(table: T, argv: readonly string[]): Taken<T> | Refused {
+export function takeOptions<T extends OptionsTable>(table: T, argv: readonly string[]): Taken<T> | UsageError {
   const values: Record<string, unknown> = {};
   const rest: string[] = [];
   for (let at = 0; at < argv.length; at++) {

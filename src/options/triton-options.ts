@@ -5,7 +5,7 @@ import {
   readTritonBoolean,
   type TritonMetricsConfig,
 } from "../config/triton-metrics.ts";
-import { integer, type Option, text, texts } from "./option.ts";
+import { freeText, integer, type Option, texts } from "./option.ts";
 
 const boolean: Option<boolean> = {
   arity: "one",
@@ -40,7 +40,7 @@ export const tritonOptions = {
     ours: true,
   },
   "metrics-address": {
-    ...text("ADDRESS", "an address"),
+    ...freeText("ADDRESS", "an address"),
     group,
     default: "--host",
     about: "Address of that port.",

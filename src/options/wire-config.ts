@@ -1,12 +1,12 @@
 /** From the options of the wire to their configuration: what was not said stays away. */
 import type { CorsConfig, WireConfig } from "../config/types.ts";
-import type { Values } from "./serve-options.ts";
+import type { ServeValues } from "./serve-options.ts";
 
 const ALL = ["*"];
 /** As the tool that makes such files names it. */
 const DATASET_TABLE = "llmd";
 
-export function wireConfig(values: Values): { readonly wire?: WireConfig } {
+export function wireConfig(values: ServeValues): { readonly wire?: WireConfig } {
   const config = {
     tokenizer: values.tokenizer,
     script: values.script,
@@ -45,12 +45,12 @@ export function wireConfig(values: Values): { readonly wire?: WireConfig } {
   return said.length === 0 ? {} : { wire: Object.fromEntries(said) };
 }
 
-function dataset(values: Values): WireConfig["dataset"] {
+function dataset(values: ServeValues): WireConfig["dataset"] {
   const { dataset: file, "dataset-table": table = DATASET_TABLE, "dataset-in-memory": inMemory = false } = values;
   return file === undefined ? undefined : { file, table, inMemory };
 }
 
-function cors(values: Values): CorsConfig | undefined {
+function cors(values: ServeValues): CorsConfig | undefined {
   const {
     "allowed-origins": origins,
     "allowed-methods": methods,

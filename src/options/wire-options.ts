@@ -6,7 +6,7 @@ import { SAMPLING_DEFAULTS, soundDefaults } from "../config/sampling-defaults.ts
 import { durations } from "../config/timing/parse-timing.ts";
 import { parseToolHabits, type ToolHabits } from "../config/tool-habits.ts";
 import type { KvTransferTime } from "../config/types.ts";
-import { choice, integer, namesOf, number, type Option, text, toggle } from "./option.ts";
+import { choice, freeText, integer, namesOf, number, type Option, toggle } from "./option.ts";
 
 /** A JSON list of texts, as vLLM takes it. */
 function jsonTexts(what: string): Option<readonly string[]> {
@@ -65,7 +65,7 @@ const group = "Server";
 
 export const wireOptions = {
   tokenizer: {
-    ...text("DIR", "a Hugging Face folder with tokenizer.json and tokenizer_config.json"),
+    ...freeText("DIR", "a Hugging Face folder with tokenizer.json and tokenizer_config.json"),
     group: "Model",
     default: "the built-in vocabulary",
     about:
@@ -78,7 +78,7 @@ export const wireOptions = {
     about: `Sampling defaults (${SAMPLING_DEFAULTS.slice(1).join(", ")}), and with max_new_tokens the most output tokens.`,
   },
   script: {
-    ...text("FILE", "a file of scripted answers"),
+    ...freeText("FILE", "a file of scripted answers"),
     group: "Stand-in",
     default: "none",
     about: "Answers on order: docs/scripts.md.",
@@ -161,21 +161,21 @@ export const wireOptions = {
     ours: true,
   },
   fixtures: {
-    ...text("DIR", "a folder of YAML files"),
+    ...freeText("DIR", "a folder of YAML files"),
     group: "Stand-in",
     default: "none",
     about: "Answers to the requests that match, read anew when a file changes: docs/fixtures.md.",
     ours: true,
   },
   dataset: {
-    ...text("FILE", "a SQLite file"),
+    ...freeText("FILE", "a SQLite file"),
     group: "Stand-in",
     default: "none",
     about: "Rows that answer the prompts whose hash they have, and others with one that fits: docs/dataset.md.",
     ours: true,
   },
   "dataset-table": {
-    ...text("NAME", "the name of a table"),
+    ...freeText("NAME", "the name of a table"),
     group: "Stand-in",
     default: "llmd",
     about: "The table of --dataset.",
@@ -211,7 +211,7 @@ export const wireOptions = {
     ours: true,
   },
   "response-role": {
-    ...text("ROLE", "a role"),
+    ...freeText("ROLE", "a role"),
     group,
     default: "assistant",
     about: "Who speaks in chat answers.",
@@ -224,7 +224,7 @@ export const wireOptions = {
       "What system_fingerprint says: version, parallelism and hash; the same without parallelism; fingerprint-value; nothing.",
   },
   "fingerprint-value": {
-    ...text("TEXT", "a text"),
+    ...freeText("TEXT", "a text"),
     group,
     default: "none",
     about: "The system_fingerprint with --fingerprint-mode custom.",

@@ -1,6 +1,6 @@
 /** What does a dataset say to a request of these prompts? All choices that nothing else has written: no schema, no call. */
 import { nextToken } from "../content/answers.ts";
-import type { Dataset } from "../content/dataset/dataset.ts";
+import type { AnswerDataset } from "../content/dataset/dataset.ts";
 import type { Encoder } from "../content/types.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import type { Writing } from "../generation/constrained.ts";
@@ -17,7 +17,7 @@ const ROWS_AT_A_TIME = 32;
 
 /** `writing`: what is written first; null: nothing. */
 export function fromDataset(
-  dataset: Pick<Dataset, "answerTo">,
+  dataset: Pick<AnswerDataset, "answerTo">,
   request: Asking,
   writing: Writing | null,
   options: OpenAiOptions,
@@ -38,7 +38,7 @@ export function fromDataset(
 
 /** null: the answer is drawn as ever. */
 async function rowFor(
-  dataset: Pick<Dataset, "answerTo">,
+  dataset: Pick<AnswerDataset, "answerTo">,
   request: Asking,
   promptIds: Uint32Array,
   at: number,

@@ -8,7 +8,7 @@ import { isList, type PythonValue } from "../python/value.ts";
 /** No JSON, however it goes on. */
 export class Malformed {}
 
-export interface Prefix {
+export interface JsonPrefix {
   readonly value: PythonValue;
   /** Characters that belong to it. */
   readonly end: number;
@@ -20,7 +20,7 @@ export interface Prefix {
  * The value at `from`. `strings`: one that is open is taken as far as it goes, else it is left out, and its key with it.
  * Throws `Malformed`.
  */
-export function readPrefix(text: string, from: number, strings: boolean): Prefix {
+export function readPrefix(text: string, from: number, strings: boolean): JsonPrefix {
   const reader = new Reader(text, from, strings);
   const value = reader.top();
   return { value, end: reader.at, complete: !reader.cut };

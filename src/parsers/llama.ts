@@ -5,7 +5,7 @@
 
 import { pythonDumps } from "../python/dumps.ts";
 import { get, isDict, type PythonDict, type PythonValue } from "../python/value.ts";
-import { isEmpty, Malformed, type Prefix, readPrefix } from "./json-prefix.ts";
+import { isEmpty, type JsonPrefix, Malformed, readPrefix } from "./json-prefix.ts";
 import type { CallDelta, Delta, Extracted, ToolCall, ToolParser } from "./output.ts";
 
 const TAG = "<|python_tag|>";
@@ -110,7 +110,7 @@ export class LlamaParser implements ToolParser {
     const found: { value: PythonDict; complete: boolean }[] = [];
     let at = text.startsWith(TAG) ? TAG.length : 0;
     while (at < text.length) {
-      const one: Prefix = readPrefix(text, at, this.#named);
+      const one: JsonPrefix = readPrefix(text, at, this.#named);
       if (!isDict(one.value)) throw new Malformed();
       const given = get(one.value, "parameters");
       if (given !== undefined) {

@@ -7,7 +7,7 @@
 export type Pieces<R> = Generator<void, R, void>;
 
 /** Where the time between pieces comes from. */
-export interface Turns {
+export interface EventLoopTurns {
   /** The engine's clock. */
   nowUs(): number;
   /** Runs `act` so much later, behind what is due before. */
@@ -42,12 +42,12 @@ export function* mapped<A, B>(list: readonly A[], change: (item: A) => B): Piece
 }
 
 /** Settles when the event loop has turned. */
-export async function turn({ after }: Turns): Promise<void> {
+export async function turn({ after }: EventLoopTurns): Promise<void> {
   if (after) await new Promise<void>((go) => void after(0, go));
 }
 
 /** With turns of the event loop between. */
-export async function inTurns<R>(work: Pieces<R>, turns: Turns): Promise<R> {
+export async function inTurns<R>(work: Pieces<R>, turns: EventLoopTurns): Promise<R> {
   for (let untilUs = turns.nowUs() + PIECE_US; ; ) {
     const { done, value } = work.next();
     if (done) return value;

@@ -33,7 +33,7 @@ export interface SamplingFields {
   readonly beamSearch: boolean;
   /** An integer beyond 64 bits in `vllm_xargs` or the transfer parameters. */
   readonly extraArgsTooLarge: boolean;
-  /** An integer that MessagePack cannot carry reaches the engine's door. */
+  /** An integer that MessagePack cannot carry is refused by the engine. */
   readonly tooLargeForEngine: boolean;
   /** The refusal of two constraints at once, or none, across `structured_outputs` and `response_format`. */
   readonly constraintRefusal: ErrorAnswer | null;

@@ -1,7 +1,7 @@
 /** Does an object fit its fields? Models, typed dictionaries, dataclasses and unions of pydantic 2.14. */
 
 import { atOnce, type Pieces } from "./pieces.ts";
-import { alternatives, type Checked, FAIL, type Schema, type State, type Type } from "./types.ts";
+import { alternatives, type Checked, FAIL, type JsonSchema, type State, type Type } from "./types.ts";
 import { get, isDict, type PythonDict, type PythonValue } from "./value.ts";
 
 export interface Member {
@@ -56,7 +56,7 @@ function* memberPieces(
   return fits;
 }
 
-function schemaOf(title: string, members: Members): Schema {
+function schemaOf(title: string, members: Members): JsonSchema {
   const entries = Object.entries(members).map(([name, member]) => ({ key: member.alias ?? name, ...member }));
   const needed = entries.filter(({ optional }) => !optional).map(({ key }) => key);
   return {

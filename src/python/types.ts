@@ -72,13 +72,13 @@ export class State {
 }
 
 /** A JSON Schema (2020-12); bounds may be bigints. */
-export type Schema = Readonly<Record<string, unknown>>;
+export type JsonSchema = Readonly<Record<string, unknown>>;
 
 export interface Type<V> {
   /** How the docs name it. */
   readonly name: string;
   /** The same for the OpenAPI page: what is taken without a coercion. */
-  readonly schema: Schema;
+  readonly schema: JsonSchema;
   check(value: PythonValue, state: State): Checked<V>;
   /** The same in pieces; absent: it never takes long. */
   pieces?(value: PythonValue, state: State): Pieces<Checked<V>>;
@@ -252,8 +252,8 @@ export const literal = <W extends string>(...words: W[]): Type<W> => oneOf(words
 export const enumeration = (...words: string[]): Type<string> => oneOf(words, "enum");
 
 /** The members of a union, or the one type. */
-export function alternatives(schema: Schema): readonly Schema[] {
-  return (schema.anyOf as readonly Schema[] | undefined) ?? [schema];
+export function alternatives(schema: JsonSchema): readonly JsonSchema[] {
+  return (schema.anyOf as readonly JsonSchema[] | undefined) ?? [schema];
 }
 
 export function nullable<V>(type: Type<V>): Type<V | null> {

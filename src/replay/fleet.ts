@@ -5,7 +5,7 @@ import type { EngineConfig } from "../config/types.ts";
 import type { Engine } from "../engine/engine.ts";
 import { Fleet as Ranks } from "../engine/fleet.ts";
 import type { Observer } from "../engine/observer.ts";
-import type { Passages } from "../engine/passage.ts";
+import type { RequestMeters } from "../engine/request-meter.ts";
 import type { Fresh } from "../engine/snapshot.ts";
 import {
   type EngineSnapshot,
@@ -17,18 +17,18 @@ import {
 } from "../engine/types.ts";
 import type { Cancel, VirtualClock } from "../host/clock.ts";
 import type { TraceRequest } from "../traces/trace.ts";
-import { type Client, type ClientOptions, clients } from "./clients.ts";
+import { clients, type TracedClient, type TracedClientOptions } from "./clients.ts";
 import { PromptHashes } from "./hashes.ts";
 
 /** What became of a request that was not taken. */
-export type Refused = "tooLong" | "busy";
+export type ArrivalRefusal = "tooLong" | "busy";
 
-export interface FleetOptions {
+export interface TracedFleetOptions {
   readonly config: EngineConfig;
   readonly clock: VirtualClock;
   readonly module: WebAssembly.Module;
   readonly engines: number;
-  readonly clients: ClientOptions;
+  readonly clients: TracedClientOptions;
   /** A request ended: error when the engine had no room for it after all, abort when its client left. */
   readonly onEnd: (reason: Finish, arrivalUs: number) => void;
   /** A step's outcome is handed out and the next is not planned yet: what is submitted now belongs to that one. */
@@ -36,17 +36,17 @@ export interface FleetOptions {
   /** Of the engine with this index, where somebody keeps the truth. */
   readonly observer: ((engine: number) => Observer) | null;
   /** Of the engine with this index, where somebody counts what passes. */
-  readonly passages: ((engine: number) => Passages) | null;
+  readonly meters: ((engine: number) => RequestMeters) | null;
   /** Called before each update with its time. */
   readonly beforeUpdate: ((nowUs: number) => void) | null;
 }
 
-export class Fleet {
+export class TracedFleet {
   readonly #ranks: Ranks;
   readonly #config: EngineConfig;
   readonly #clock: VirtualClock;
   readonly #onEnd: (reason: Finish, arrivalUs: number) => void;
-  readonly #client: () => Client;
+  readonly #client: () => TracedClient;
   readonly #hashes: PromptHashes;
   /** Requests are held back before the queue, and with them their prompts. */
   readonly #keeps: boolean;
@@ -62,9 +62,9 @@ export class Fleet {
     onEnd,
     onStep,
     observer,
-    passages,
+    meters,
     beforeUpdate,
-  }: FleetOptions) {
+  }: TracedFleetOptions) {
     this.#config = config;
     this.#clock = clock;
     this.#hashes = new PromptHashes(config.blockSize);
@@ -74,7 +74,7 @@ export class Fleet {
     this.#ranks = new Ranks({
       ...common,
       ...(observer ? { observer } : {}),
-      ...(passages ? { passages } : {}),
+      ...(meters ? { meters } : {}),
       loopObservers: [
         { delivered: ({ rows }) => void (rows > 0 && onStep()), coasted: () => {} },
         ...(beforeUpdate ? [{ updating: beforeUpdate }] : []),
@@ -94,7 +94,7 @@ export class Fleet {
   }
 
   /** True: taken as it is; "cut": the context leaves less room than its output; else refused as vLLM's front refuses it. */
-  submit(request: TraceRequest): true | "cut" | Refused {
+  submit(request: TraceRequest): true | "cut" | ArrivalRefusal {
     const { maxModelLen } = this.#config;
     const { promptTokens, outputTokens } = request;
     // vLLM 0.33 `renderers/params.py` and `get_max_tokens`: at least one token must be left to generate.

@@ -11,7 +11,7 @@ export interface Spool {
 }
 
 /** Labels that a scraper gives to everything it reads at one place. */
-export interface Target {
+export interface ScrapeTarget {
   readonly job: string;
   readonly instance: string;
 }
@@ -70,7 +70,7 @@ export class History {
   }
 
   /** A page in text format 0.0.4, well formed, as it was at `atS`; the times of a target must rise. */
-  add(target: Target, page: string, atS: number): void {
+  add(target: ScrapeTarget, page: string, atS: number): void {
     const known = this.#series.get(target.job + target.instance)?.size ?? 0;
     const scraped = this.#add(target, page, atS);
     const added = this.#series.get(target.job + target.instance)!.size - known;
@@ -101,7 +101,7 @@ export class History {
   }
 
   /** Returns how many samples there were. */
-  #add({ job, instance }: Target, page: string, atS: number): number {
+  #add({ job, instance }: ScrapeTarget, page: string, atS: number): number {
     const key = job + instance;
     const series = this.#series.get(key) ?? new Map<string, Series>();
     this.#series.set(key, series);

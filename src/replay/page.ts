@@ -16,7 +16,7 @@ export interface PagesOptions {
   readonly dropped: (() => TruthDropped) | null;
 }
 
-export class Pages {
+export class ReplayPages {
   /** Of the replay's `beforeUpdate`. */
   readonly before: (nowUs: number) => void;
   /** The page as it stands at the replay's time. */
@@ -27,7 +27,7 @@ export class Pages {
     const ranks = { ...config, dataParallelSize: fleet.engines.length };
     const views = { now: fleet.views("now"), step: fleet.views("step") };
     // Without what counts for Triton it has no page, and this machine has no place in simulated time.
-    const counted = config.triton.metrics && views.now.every(({ passages }) => passages.length > 0);
+    const counted = config.triton.metrics && views.now.every(({ meters }) => meters.length > 0);
     const triton = { ...config.triton, metrics: counted, cpu: false };
     const { identity, shape, refreshes } = setupOf({ ...ranks, triton }, startS, HTTP_ROUTES, false);
     const loop = fleet.lateness();

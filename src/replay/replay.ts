@@ -6,14 +6,14 @@
 import type { HttpRoute } from "../config/http-counts.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { Observer } from "../engine/observer.ts";
-import type { Passages } from "../engine/passage.ts";
+import type { RequestMeters } from "../engine/request-meter.ts";
 import { type EngineSnapshot, Finish } from "../engine/types.ts";
 import { Accounts } from "../front/accounting.ts";
 import { HttpAccounts } from "../front/http-accounts.ts";
 import { VirtualClock } from "../host/clock.ts";
 import type { Pace, TraceRequest } from "../traces/trace.ts";
-import { type ClientOptions, PATIENT } from "./clients.ts";
-import { Fleet } from "./fleet.ts";
+import { PATIENT, type TracedClientOptions } from "./clients.ts";
+import { TracedFleet } from "./fleet.ts";
 
 /** Work between two calls of `collect`: requests, and steps that were looked at, at so many for a request. */
 const COLLECT_EVERY = 40_000;
@@ -50,7 +50,7 @@ export interface ReplayOptions {
   /** The replay ends at this time, with what runs then unfinished; Infinity: when all is done. */
   readonly untilUs: number;
   /** Absent: they set the traced length as their limit and wait for it. */
-  readonly clients?: ClientOptions;
+  readonly clients?: TracedClientOptions;
   /** Looked at after each interval of simulated time. */
   readonly series?: {
     readonly intervalUs: number;
@@ -63,7 +63,7 @@ export interface ReplayOptions {
   /** Of the engine with this index: told of every step and request. */
   readonly observer?: (engine: number) => Observer;
   /** The same for what is counted of requests as they begin and end; `now` is the replay's time. */
-  readonly passages?: (now: () => number) => Passages;
+  readonly meters?: (now: () => number) => RequestMeters;
   /** Frees memory. The host's own collector takes the core's memory, most of it never touched, for live data and so waits too long. */
   readonly collect?: () => void;
   readonly onProgress?: (atUs: number, counts: Counts) => void;
@@ -85,7 +85,7 @@ export class Replay {
   readonly counts: Counts = { arrived: 0, finished: 0, left: 0, cut: 0, tooLong: 0, busy: 0 };
   /** By outcome, as the server's front counts; empty without `beforeUpdate`, since only pages show it. */
   readonly accounts: Accounts;
-  readonly fleet: Fleet;
+  readonly fleet: TracedFleet;
   readonly #clock = new VirtualClock();
   readonly #options: ReplayOptions;
   readonly #isShown: boolean;
@@ -107,8 +107,8 @@ export class Replay {
     this.#most = options.pace.kind === "closed" ? options.pace.concurrency : Number.POSITIVE_INFINITY;
     this.#rowUs = options.series?.intervalUs ?? Number.POSITIVE_INFINITY;
     this.#scrapeUs = options.scrapes ? 0 : Number.POSITIVE_INFINITY;
-    const { config, module, engines, clients = PATIENT, observer = null, passages, beforeUpdate = null } = options;
-    this.fleet = new Fleet({
+    const { config, module, engines, clients = PATIENT, observer = null, meters, beforeUpdate = null } = options;
+    this.fleet = new TracedFleet({
       config,
       clock: this.#clock,
       module,
@@ -117,7 +117,7 @@ export class Replay {
       onEnd: this.#ended,
       onStep: this.#stepped,
       observer,
-      passages: passages ? () => passages(() => this.#clock.now()) : null,
+      meters: meters ? () => meters(() => this.#clock.now()) : null,
       beforeUpdate,
     });
     this.#advance();

@@ -50,7 +50,7 @@ export interface Results {
   readonly kv: { readonly blocks_peak: number; readonly blocks_usable: number; readonly usage_peak: number };
 }
 
-export interface About {
+export interface ReplayInfo {
   readonly name: string;
   readonly format: string;
   readonly model: string;
@@ -59,7 +59,7 @@ export interface About {
   readonly passedOver: number;
 }
 
-export function resultsOf(replay: Replay, durationUs: number, about: About): Results {
+export function resultsOf(replay: Replay, durationUs: number, about: ReplayInfo): Results {
   const { engines } = replay.fleet;
   const { counts } = replay;
   const snapshots = replay.fleet.snapshots();

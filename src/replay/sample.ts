@@ -2,7 +2,7 @@
  * Which requests of a replay are shown one by one, and when did their tokens come? Some of all, evenly in order of their
  * ends, so that memory does not grow with the trace: whenever there are too many, every second one is dropped.
  */
-import type { Observer, Trail } from "../engine/observer.ts";
+import type { Observer, RequestTimeline } from "../engine/observer.ts";
 import { Finish } from "../engine/types.ts";
 import type { ReportRecord } from "../report/index.ts";
 
@@ -13,7 +13,7 @@ const STEPS_KNOWN = 2 ** 16;
 /** Of one request. */
 const TOKENS_MOST = 8192;
 
-export class Sample {
+export class RequestSample {
   readonly records: ReportRecord[] = [];
   /** Requests that were seen. */
   seen = 0;
@@ -28,9 +28,9 @@ export class Sample {
         dues[step % STEPS_KNOWN] = dueUs;
         last = step;
       },
-      request: (trail) => {
+      request: (timeline) => {
         if (this.seen++ % this.#stride !== 0) return;
-        this.records.push(recordOf(trail, this.seen - 1, timesOf(trail, dues, last)));
+        this.records.push(recordOf(timeline, this.seen - 1, timesOf(timeline, dues, last)));
         if (this.records.length > KEPT_MOST) this.#thin();
       },
       idle: () => {},
@@ -45,7 +45,7 @@ export class Sample {
 }
 
 /** When each step of its runs was due. */
-function timesOf({ runs, outputTokens }: Trail, dues: Float64Array, last: number): Float64Array {
+function timesOf({ runs, outputTokens }: RequestTimeline, dues: Float64Array, last: number): Float64Array {
   const times: number[] = [];
   if (outputTokens > TOKENS_MOST) return new Float64Array();
   for (let at = 0; at < runs.length; at += 3) {
@@ -56,8 +56,8 @@ function timesOf({ runs, outputTokens }: Trail, dues: Float64Array, last: number
   return Float64Array.from(times);
 }
 
-function recordOf(trail: Trail, index: number, chunkUs: Float64Array): ReportRecord {
-  const { id, arrivalUs, scheduledUs, prefillEndUs, endUs, promptTokens, outputTokens, reason } = trail;
+function recordOf(timeline: RequestTimeline, index: number, chunkUs: Float64Array): ReportRecord {
+  const { id, arrivalUs, scheduledUs, prefillEndUs, endUs, promptTokens, outputTokens, reason } = timeline;
   return {
     index,
     requestId: `request ${id}`,

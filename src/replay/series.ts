@@ -22,7 +22,7 @@ const COUNTERS = [
 export const SERIES_HEADER = ["time_s", ...GAUGES, ...COUNTERS].join(",");
 
 /** One per replay: keeps the row before. */
-export class Series {
+export class SeriesRows {
   #before: Sums | null = null;
 
   row(atUs: number, engines: readonly EngineSnapshot[], counts: Counts): string {

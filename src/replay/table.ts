@@ -3,7 +3,7 @@ import type { Spread } from "./percentiles.ts";
 import type { Results } from "./results.ts";
 
 /** `wallUs`: real time that the replay took, the only figure here that is not in the results. */
-export function table(results: Results, wallUs: number): string {
+export function replayTable(results: Results, wallUs: number): string {
   const { requests, tokens, throughput, prefix_cache: cache, kv } = results;
   const refused = requests.refused.too_long + requests.refused.busy;
   const wallS = wallUs / 1e6;

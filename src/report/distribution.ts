@@ -33,7 +33,7 @@ export function distributionOf(values: Float64Array, percentiles: readonly numbe
     min: values[0]!,
     max: values[count - 1]!,
     ...Object.fromEntries(percentiles.map((q) => [`p${q}`, percentile(values, q)])),
-    histogram: histogramOf(values),
+    histogram: distributionHistogram(values),
   };
 }
 
@@ -48,7 +48,7 @@ export function isAlike(one: Distribution, other: Distribution): boolean {
  * Of rising values. Buckets are even in the logarithm on both sides of zero, with one from −LEAST to LEAST; those without
  * a value are left out. The last bound is the greatest value.
  */
-export function histogramOf(sorted: ArrayLike<number>): Histogram {
+export function distributionHistogram(sorted: ArrayLike<number>): Histogram {
   const bounds: number[] = [];
   const counts: number[] = [];
   for (let i = 0; i < sorted.length; ) {

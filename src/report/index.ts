@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { TraceError } from "../traces/trace.ts";
 import { latencyPlots, scatter, sweepPlots, truthPlot } from "./latency-plots.ts";
 import { jsonFor, Markup, markup } from "./markup.ts";
-import { isNumber, shown } from "./numbers.ts";
+import { fourDigits, isNumber } from "./numbers.ts";
 import type { PageData, Plot, Waterfall } from "./plot.ts";
 import type { ReportRecord, Result } from "./result.ts";
 import { shareOf } from "./sample.ts";
@@ -89,7 +89,7 @@ function header(result: Result, title: string): Markup {
   const { understudy: part } = result;
   const named: (readonly [string, unknown])[] = [
     ["Date", dateShown(result.date)],
-    ["Duration", isNumber(result.duration) ? `${shown(result.duration)} s` : undefined],
+    ["Duration", isNumber(result.duration) ? `${fourDigits(result.duration)} s` : undefined],
     ["Model", result.model_id],
     ["Backend", result.backend ?? result.endpoint_type],
     ["Rate", result.request_rate],
@@ -108,7 +108,7 @@ function header(result: Result, title: string): Markup {
   return markup`<header><h1>${title}</h1>
 ${part.partial && markup`<p class="sub">Interrupted: what there was until then.</p>`}
 ${part.command !== undefined && markup`<pre>${part.command}</pre>`}
-<dl class="facts">${facts.map(([name, value]) => markup`<div><dt>${name}</dt><dd>${typeof value === "number" ? shown(value) : `${value}`}</dd></div>`)}</dl>
+<dl class="facts">${facts.map(([name, value]) => markup`<div><dt>${name}</dt><dd>${typeof value === "number" ? fourDigits(value) : `${value}`}</dd></div>`)}</dl>
 ${part.warnings?.length ? markup`<ul class="warnings">${part.warnings.map((warning) => markup`<li>${warning}</li>`)}</ul>` : null}
 </header>`;
 }

@@ -3,7 +3,7 @@
 import { isAlike } from "./distribution.ts";
 import { labelOf } from "./names.ts";
 import { drawable, isNumber } from "./numbers.ts";
-import type { Color, Line, Mark, Plot } from "./plot.ts";
+import type { Color, Mark, Plot, PlotLine } from "./plot.ts";
 import type { Distribution, Histogram, ReportRecord, SweepPoint, UnderstudyPart } from "./result.ts";
 import { DOTS, evenly, evenlyWithGreatest, LINE_POINTS, shareOf } from "./sample.ts";
 
@@ -34,7 +34,7 @@ export function latencyPlots({ distributions = {}, slo = {} }: UnderstudyPart): 
     const other = beside === "" ? undefined : distributions[beside];
     const differs = other?.histogram && other.count > 0 && !isAlike(own, other);
     const kind = own.count < SMOOTH_FROM ? "step" : "line";
-    const lines: Line[] = [{ label: labelOf(metric), color, kind }];
+    const lines: PlotLine[] = [{ label: labelOf(metric), color, kind }];
     if (differs) lines.push({ label: labelOf(beside), color: "grey", kind, dash: true });
     const limit = slo[metric];
     const marks: Mark[] = isNumber(limit) ? [{ axis: "x", at: limit, label: `SLO ${limit} ms`, color: "red" }] : [];
@@ -56,7 +56,7 @@ function cdf(
   id: string,
   title: string,
   note: string,
-  lines: readonly Line[],
+  lines: readonly PlotLine[],
   of: readonly Distribution[],
   marks: readonly Mark[],
   tails = 0,
@@ -140,7 +140,7 @@ export function truthPlot({ truth }: UnderstudyPart): Plot | null {
     .filter(([, { histogram, count }]) => histogram && count > 0)
     .slice(0, colors.length);
   if (known.length === 0) return null;
-  const lines = known.map(([metric], i): Line => ({ label: labelOf(metric), color: colors[i]!, kind: "step" }));
+  const lines = known.map(([metric], i): PlotLine => ({ label: labelOf(metric), color: colors[i]!, kind: "step" }));
   const of = known.map(([, distribution]) => distribution);
   return cdf(
     "truth",

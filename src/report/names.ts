@@ -1,7 +1,7 @@
 /** What is a metric called, and what does it mean where the result does not say? */
 
 /** In the order of the tables. */
-export const METRICS: Readonly<Record<string, string>> = {
+export const METRIC_TITLES: Readonly<Record<string, string>> = {
   ttft: "TTFT",
   ttft_intended: "TTFT from intended",
   tpot: "TPOT",
@@ -14,7 +14,7 @@ export const METRICS: Readonly<Record<string, string>> = {
   sched_delay: "Send delay",
 };
 
-export const DEFINITIONS: Readonly<Record<string, string>> = {
+export const METRIC_DEFINITIONS: Readonly<Record<string, string>> = {
   ttft: "time to first token: from the first byte of the request handed to the kernel to the first chunk with generated output",
   ttft_intended: "the same from the intended time, so that a late send counts",
   tpot: "time per output token: from the first to the last chunk, divided by the tokens after the first chunk; requests with more than one",
@@ -27,10 +27,10 @@ export const DEFINITIONS: Readonly<Record<string, string>> = {
   sched_delay: "send minus intended time",
 };
 
-export const labelOf = (metric: string): string => METRICS[metric] ?? metric;
+export const labelOf = (metric: string): string => METRIC_TITLES[metric] ?? metric;
 
 /** Known metrics first, in their order. */
 export function inTableOrder(metrics: readonly string[]): string[] {
-  const known = Object.keys(METRICS).filter((name) => metrics.includes(name));
-  return [...known, ...metrics.filter((name) => !(name in METRICS))];
+  const known = Object.keys(METRIC_TITLES).filter((name) => metrics.includes(name));
+  return [...known, ...metrics.filter((name) => !(name in METRIC_TITLES))];
 }

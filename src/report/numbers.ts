@@ -1,7 +1,7 @@
 /** How does a number read best? */
 
 /** Four digits that say something, thousands apart; "–" where there is none. */
-export function shown(value: unknown): string {
+export function fourDigits(value: unknown): string {
   if (typeof value !== "number" || !Number.isFinite(value))
     return value === undefined || value === null ? "–" : `${value}`;
   const size = Math.abs(value);
@@ -10,7 +10,7 @@ export function shown(value: unknown): string {
   return value.toLocaleString("en-US", { minimumFractionDigits: Math.min(2, digits), maximumFractionDigits: digits });
 }
 
-export const percentShown = (share: number): string => `${shown(Math.round(share * 10_000) / 100)} %`;
+export const percentShown = (share: number): string => `${fourDigits(Math.round(share * 10_000) / 100)} %`;
 
 /** Milliseconds in the unit that suits them, with that unit. */
 export function timeShown(ms: unknown): readonly [number: string, unit: string] {

@@ -3,7 +3,7 @@
 /** Names of colours in `page/style.css`, one per theme. */
 export type Color = "blue" | "orange" | "green" | "purple" | "red" | "grey";
 
-export interface Line {
+export interface PlotLine {
   readonly label: string;
   readonly color: Color;
   readonly kind: "line" | "step" | "area" | "dots";
@@ -37,7 +37,7 @@ export interface Plot {
   readonly note: string;
   readonly x: Axis;
   readonly y: Axis;
-  readonly lines: readonly Line[];
+  readonly lines: readonly PlotLine[];
   /** Rising x, then the values of each line; null: none there. */
   readonly data: readonly (readonly (number | null)[])[];
   readonly marks: readonly Mark[];

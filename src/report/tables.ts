@@ -1,7 +1,7 @@
 /** What do the tables say? All numbers of the result, as text that can be read, copied and searched without a script. */
 import { Markup, markup } from "./markup.ts";
-import { DEFINITIONS, inTableOrder, labelOf } from "./names.ts";
-import { isNumber, percentShown, rounded, shown, timeShown } from "./numbers.ts";
+import { inTableOrder, labelOf, METRIC_DEFINITIONS } from "./names.ts";
+import { fourDigits, isNumber, percentShown, rounded, timeShown } from "./numbers.ts";
 import type { Distribution, Result, SweepPoint, UnderstudyPart } from "./result.ts";
 
 export function tiles(result: Result): Markup {
@@ -23,15 +23,15 @@ export function tiles(result: Result): Markup {
   const attained = goodput !== null && throughput ? goodput / throughput : null;
   return markup`<section class="tiles">
 ${flat("output_throughput") !== null && tile("Output", rounded(flat("output_throughput")!), "tokens/s", throughputNote(flat("total_token_throughput")))}
-${throughput !== null && tile("Requests", rounded(throughput), "/s", completed === null ? "" : `${shown(completed)} in ${rounded(flat("duration") ?? 0)} s`)}
+${throughput !== null && tile("Requests", rounded(throughput), "/s", completed === null ? "" : `${fourDigits(completed)} in ${rounded(flat("duration") ?? 0)} s`)}
 ${latency("ttft", "TTFT", "p50", "p99")}
 ${latency("tpot", "TPOT", "p50", "p99")}
 ${latency("itl", "ITL", "p50", "p99")}
 ${latency("e2el", "E2E", "p50", "p99")}
 ${isNumber(perUser?.p50) && tile("Per user p50", rounded(perUser.p50), "tokens/s", isNumber(perUser.p10) ? `p10 ${rounded(perUser.p10)} tokens/s` : "")}
 ${goodput !== null && tile("Goodput", rounded(goodput), "/s", `within ${sloText(slo)}`, attained !== null && attained < 0.9 ? "bad" : "good")}
-${failed !== null && tile("Failed", shown(failed), "", completed === null ? "" : `of ${shown(completed + failed)} requests`, failed > 0 ? "bad" : "")}
-${retries !== undefined && retries.limit > 0 && tile("Retries", shown(retries.count), "", `of ${shown(retries.requests)} requests, ${rounded(retries.per_request)} per request`, retries.count > 0 ? "bad" : "")}
+${failed !== null && tile("Failed", fourDigits(failed), "", completed === null ? "" : `of ${fourDigits(completed + failed)} requests`, failed > 0 ? "bad" : "")}
+${retries !== undefined && retries.limit > 0 && tile("Retries", fourDigits(retries.count), "", `of ${fourDigits(retries.requests)} requests, ${rounded(retries.per_request)} per request`, retries.count > 0 ? "bad" : "")}
 </section>`;
 }
 
@@ -68,7 +68,7 @@ ${adjusted && markup`<tr class="more"><th>failed as ∞</th>${columns.map((colum
 }
 
 const adjustedCell = (value: number | null | undefined) =>
-  value === null ? "∞" : value === undefined ? "" : shown(value);
+  value === null ? "∞" : value === undefined ? "" : fourDigits(value);
 
 /** The same as min and max. */
 const ENDS = ["p0", "p100"];
@@ -86,7 +86,10 @@ function columnsOf(distributions: readonly Distribution[]): string[] {
 
 function cells(of: Distribution, columns: readonly string[]): Markup[] {
   const values = of as unknown as Readonly<Record<string, unknown>>;
-  return [...columns.map((column) => markup`<td>${shown(values[column])}</td>`), markup`<td>${shown(of.count)}</td>`];
+  return [
+    ...columns.map((column) => markup`<td>${fourDigits(values[column])}</td>`),
+    markup`<td>${fourDigits(of.count)}</td>`,
+  ];
 }
 
 /** A row for each run of a sweep. */
@@ -108,7 +111,7 @@ export function sweepTable({ sweep = [] }: UnderstudyPart): Markup | null {
   ];
   const used = columns.filter(([, value]) => sweep.some((run) => isNumber(value(run))));
   return markup`<div class="panel"><table><thead><tr>${used.map(([name]) => markup`<th>${name}</th>`)}</tr></thead><tbody>
-${sweep.map((run) => markup`<tr>${used.map(([, value], i) => (i === 0 ? markup`<th>${shown(value(run))}</th>` : markup`<td>${shown(value(run))}</td>`))}</tr>`)}</tbody></table></div>
+${sweep.map((run) => markup`<tr>${used.map(([, value], i) => (i === 0 ? markup`<th>${fourDigits(value(run))}</th>` : markup`<td>${fourDigits(value(run))}</td>`))}</tr>`)}</tbody></table></div>
 <p class="sub">Times in ms. All that follows is of one of these runs: the last one that kept its limits, or the last.</p>`;
 }
 
@@ -125,7 +128,7 @@ export function errorTable(result: Result): Markup | null {
   return markup`<div class="panel"><table><thead><tr><th>Requests</th><th>count</th><th>share</th><th></th></tr></thead><tbody>
 ${rows.map(
   ([kind, count, tone]) =>
-    markup`<tr><th>${kind}</th><td>${shown(count)}</td><td>${percentShown(all > 0 ? count / all : 0)}</td><td class="share"><div class="${tone}" style="width:${all > 0 ? ((100 * count) / all).toFixed(1) : 0}%"></div></td></tr>`,
+    markup`<tr><th>${kind}</th><td>${fourDigits(count)}</td><td>${percentShown(all > 0 ? count / all : 0)}</td><td class="share"><div class="${tone}" style="width:${all > 0 ? ((100 * count) / all).toFixed(1) : 0}%"></div></td></tr>`,
 )}</tbody></table></div>`;
 }
 
@@ -167,7 +170,7 @@ function singles(name: string, value: unknown, depth: number): (readonly [string
 
 function folded(title: string, rows: readonly (readonly [string, unknown])[]): Markup {
   return markup`<details><summary>${title}</summary><div class="panel"><table><tbody>
-${rows.map(([name, value]) => markup`<tr><th><code>${name}</code></th><td>${shown(value)}</td></tr>`)}</tbody></table></div></details>`;
+${rows.map(([name, value]) => markup`<tr><th><code>${name}</code></th><td>${fourDigits(value)}</td></tr>`)}</tbody></table></div></details>`;
 }
 
 export function truthTable({ truth }: UnderstudyPart): Markup | null {
@@ -192,5 +195,5 @@ ${names.map((name) => markup`<dt>${labelOf(name)}</dt><dd>${definitionOf(name, p
 }
 
 function definitionOf(metric: string, { definitions = {} }: UnderstudyPart): string {
-  return definitions[metric] ?? DEFINITIONS[metric] ?? "";
+  return definitions[metric] ?? METRIC_DEFINITIONS[metric] ?? "";
 }

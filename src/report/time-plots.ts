@@ -1,6 +1,6 @@
 /** How did the run go over time: on the client, on the wire, in the server? */
 import { drawable, isNumber } from "./numbers.ts";
-import type { Line, Mark, Plot } from "./plot.ts";
+import type { Mark, Plot, PlotLine } from "./plot.ts";
 import type { Moment, ReportRecord, ServerMoment, UnderstudyPart } from "./result.ts";
 import { DOTS, evenly, evenlyWithGreatest, LINE_POINTS, shareOf } from "./sample.ts";
 
@@ -20,7 +20,7 @@ export function runPlots({ timeseries = [], steady }: UnderstudyPart): Plot[] {
     title: string,
     note: string,
     unit: string,
-    lines: readonly Line[],
+    lines: readonly PlotLine[],
     data: Plot["data"],
     log = false,
   ): Plot => ({

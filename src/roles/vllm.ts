@@ -4,7 +4,7 @@ import type { ApiDialect } from "../answer/dialect.ts";
 import { aboutOf } from "../app/engines.ts";
 import type { Parts } from "../app/parts.ts";
 import { readTls } from "../config/certificates.ts";
-import { doorOf } from "../config/door.ts";
+import { frontLimitsOf } from "../config/front-limits.ts";
 import { TritonPortError } from "../config/triton-metrics.ts";
 import type { WireConfig } from "../config/types.ts";
 import { anthropic } from "../dialects/anthropic/dialect.ts";
@@ -36,7 +36,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     port: config.port,
     tls,
     reusePort: place !== undefined,
-    door: doorOf(config),
+    frontLimits: frontLimitsOf(config),
     clock: parts.clock,
     warn: parts.live.warning(parts.log),
     epochSeconds: parts.epochSeconds,

@@ -4,7 +4,7 @@ import type { Draws } from "./draws.ts";
 import { type Json, jsonText } from "./json-text.ts";
 import { BrokenPattern } from "./pattern.ts";
 import { isKeywords, type Schema, Unsatisfiable } from "./schema.ts";
-import { Values } from "./values.ts";
+import { ValueDrawer } from "./values.ts";
 import { isTooDeep, TooMuchWork } from "./work.ts";
 
 /** What an answer calls, in the form of a parser (`--tool-call-parser`). */
@@ -62,7 +62,7 @@ function argumentsOf(parameters: string | null, draws: Draws, habits?: ToolHabit
   const schema: unknown = parameters === null ? NO_PARAMETERS : JSON.parse(parameters);
   if (!isKeywords(schema)) return new Map();
   try {
-    const values = new Values({ type: "object", ...schema }, habits);
+    const values = new ValueDrawer({ type: "object", ...schema }, habits);
     const drawn = values.endless ? new Map() : values.draw(draws);
     return drawn instanceof Map ? drawn : new Map();
   } catch (error) {

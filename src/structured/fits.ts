@@ -4,7 +4,7 @@
  */
 import { RE2JS } from "re2js";
 import { fromPlain, type Json, type JsonObject, sameJson } from "./json-text.ts";
-import { asSchema, isKeywords, type Keywords, number, pointed, properties, type Schema, schemas } from "./schema.ts";
+import { asSchema, isKeywords, type Keywords, numberOr, pointed, properties, type Schema, schemas } from "./schema.ts";
 import { spend } from "./work.ts";
 
 /** References that lead to references; beyond, anything fits. */
@@ -50,7 +50,8 @@ function fitsType(value: Json, { type }: Keywords): boolean {
 
 function fitsText(value: string, schema: Keywords): boolean {
   const length = [...value].length;
-  if (length < number(schema.minLength, 0) || length > number(schema.maxLength, Number.POSITIVE_INFINITY)) return false;
+  if (length < numberOr(schema.minLength, 0) || length > numberOr(schema.maxLength, Number.POSITIVE_INFINITY))
+    return false;
   return patternsOf(schema).every((pattern) => matches(value, pattern));
 }
 
@@ -83,7 +84,7 @@ function fitsNumber(value: number, schema: Keywords): boolean {
 }
 
 function fitsArray(value: readonly Json[], schema: Keywords, root: Schema): boolean {
-  if (value.length < number(schema.minItems, 0) || value.length > number(schema.maxItems, Number.POSITIVE_INFINITY))
+  if (value.length < numberOr(schema.minItems, 0) || value.length > numberOr(schema.maxItems, Number.POSITIVE_INFINITY))
     return false;
   if (schema.uniqueItems === true) {
     spend((value.length * value.length) / 2);
@@ -94,12 +95,12 @@ function fitsArray(value: readonly Json[], schema: Keywords, root: Schema): bool
   if (!value.every((one, i) => fits(one, first[i] ?? rest, root))) return false;
   if (schema.contains === undefined) return true;
   const found = value.filter((one) => fits(one, asSchema(schema.contains), root)).length;
-  return found >= number(schema.minContains, 1) && found <= number(schema.maxContains, Number.POSITIVE_INFINITY);
+  return found >= numberOr(schema.minContains, 1) && found <= numberOr(schema.maxContains, Number.POSITIVE_INFINITY);
 }
 
 function fitsObject(value: JsonObject, schema: Keywords, root: Schema): boolean {
-  if (value.size < number(schema.minProperties, 0)) return false;
-  if (value.size > number(schema.maxProperties, Number.POSITIVE_INFINITY)) return false;
+  if (value.size < numberOr(schema.minProperties, 0)) return false;
+  if (value.size > numberOr(schema.maxProperties, Number.POSITIVE_INFINITY)) return false;
   if ([schema.required ?? []].flat().some((key) => !value.has(key as string))) return false;
   const own = properties(schema.properties);
   const byPattern = properties(schema.patternProperties);

@@ -17,7 +17,7 @@ const uri = (draws: Draws) => `https://${host(draws)}${path(draws)}`;
 const email = (draws: Draws) => `${draws.pick(NAMES)}${draws.below(100)}@${host(draws)}`;
 
 /** By name. A format that is not here is not looked at. */
-export const FORMATS: Readonly<Record<string, (draws: Draws) => string>> = {
+export const STRING_FORMATS: Readonly<Record<string, (draws: Draws) => string>> = {
   "date-time": (draws) => `${date(draws)}T${time(draws)}`,
   date,
   time,

@@ -75,7 +75,7 @@ function shallowest(parts: readonly Rule[], levels: ReadonlyMap<string, number>)
 function levelsOf(rules: ReadonlyMap<string, Rule>): Map<string, number> {
   const levels = new Map([...rules.keys()].map((name) => [name, Number.POSITIVE_INFINITY]));
   const users = new Map<string, string[]>([...rules.keys()].map((name) => [name, []]));
-  for (const [name, rule] of rules) for (const used of namesIn(rule)) users.get(used)?.push(name);
+  for (const [name, rule] of rules) for (const used of ruleNames(rule)) users.get(used)?.push(name);
   // Only rules that name one whose level has fallen are looked at again: a chain of rules costs its length, not its square.
   const open = new Set(rules.keys());
   for (const name of open) {
@@ -116,17 +116,17 @@ export function isGbnf(text: string): boolean {
 export function readGbnf(text: string): Grammar {
   const rules = new Reader(text).rules();
   const names = new Set<string>();
-  for (const rule of rules.values()) namesIn(rule, names);
+  for (const rule of rules.values()) ruleNames(rule, names);
   for (const name of names) if (!rules.has(name)) throw mistake(`Rule '${name}' not found`);
   if (!rules.has("root")) throw mistake("No 'root' rule found");
   return { rules, start: "root" };
 }
 
 /** In their order, each once. */
-export function namesIn(rule: Rule, names: Set<string> = new Set()): Set<string> {
+export function ruleNames(rule: Rule, names: Set<string> = new Set()): Set<string> {
   if (rule.kind === "name") names.add(rule.name);
-  else if (rule.kind === "times") namesIn(rule.part, names);
-  else if (rule.kind === "all" || rule.kind === "any") for (const part of rule.parts) namesIn(part, names);
+  else if (rule.kind === "times") ruleNames(rule.part, names);
+  else if (rule.kind === "all" || rule.kind === "any") for (const part of rule.parts) ruleNames(part, names);
   return names;
 }
 

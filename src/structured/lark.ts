@@ -1,6 +1,6 @@
 /** Grammars in Lark's notation, as far as clients send them to vLLM: rules, terminals, texts, expressions, repetitions, imports of `common`. */
 import { BrokenStructure } from "./broken.ts";
-import { type Grammar, namesIn, type Rule } from "./grammar.ts";
+import { type Grammar, type Rule, ruleNames } from "./grammar.ts";
 import { Pattern } from "./pattern.ts";
 
 const COMMON: Readonly<Record<string, string>> = {
@@ -39,7 +39,7 @@ export function readLark(text: string): Grammar {
     rules.set(head[1]!, new Reader(statement.slice(head[0].length)).rule());
   }
   for (const rule of rules.values())
-    for (const name of namesIn(rule))
+    for (const name of ruleNames(rule))
       if (!rules.has(name)) throw new BrokenStructure(`Grammar error: unknown name: "${name}"`);
   if (!rules.has("start")) throw new BrokenStructure("Grammar error: no start rule found");
   return { rules, start: "start" };

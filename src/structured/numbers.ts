@@ -1,6 +1,6 @@
 /** Which number fits `minimum`, `maximum`, their exclusive forms and `multipleOf`? */
 import type { Draws } from "./draws.ts";
-import { type Keywords, number, Unsatisfiable } from "./schema.ts";
+import { type Keywords, numberOr, Unsatisfiable } from "./schema.ts";
 
 type Bounds = readonly [from: number, to: number];
 
@@ -12,7 +12,7 @@ const SAFE = Number.MAX_SAFE_INTEGER;
 
 /** `open`: bounds where the schema has none. */
 export function drawInteger(draws: Draws, schema: Keywords, open?: Bounds): number {
-  const step = number(schema.multipleOf, 1);
+  const step = numberOr(schema.multipleOf, 1);
   const [from, to] = range(schema, true, open);
   if (!Number.isInteger(step)) return drawMultiple(draws, Math.ceil(from), Math.floor(to), whole(step));
   return drawMultiple(draws, from, to, Math.max(1, Math.abs(step)));
@@ -35,8 +35,8 @@ export function drawNumber(draws: Draws, schema: Keywords, open?: Bounds): numbe
 /** Both ends, of what is left open with a bit of room. */
 function range(schema: Keywords, integers: boolean, open?: Bounds): [number, number] {
   const { exclusiveMinimum: above, exclusiveMaximum: below } = schema;
-  let from = number(schema.minimum, Number.NEGATIVE_INFINITY);
-  let to = number(schema.maximum, Number.POSITIVE_INFINITY);
+  let from = numberOr(schema.minimum, Number.NEGATIVE_INFINITY);
+  let to = numberOr(schema.maximum, Number.POSITIVE_INFINITY);
   const strictly = (flag: unknown) => flag === true; // draft 4
   if (integers) {
     from = strictly(above) ? Math.floor(from) + 1 : Math.ceil(from);
@@ -47,7 +47,7 @@ function range(schema: Keywords, integers: boolean, open?: Bounds): [number, num
     if (typeof above === "number") from = Math.max(from, above);
     if (typeof below === "number") to = Math.min(to, below);
   }
-  const step = Math.abs(number(schema.multipleOf, 1)) || 1;
+  const step = Math.abs(numberOr(schema.multipleOf, 1)) || 1;
   // llguidance takes no minus sign of a multiple; where there is none without, it is better than none.
   if (schema.multipleOf !== undefined && to >= 0) from = Math.max(from, 0);
   // A multiple may be in none of these bounds.

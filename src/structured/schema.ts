@@ -31,7 +31,7 @@ export function properties(value: unknown): ReadonlyMap<string, Schema> {
   return new Map(isKeywords(value) ? Object.entries(value).map(([key, item]) => [key, asSchema(item)]) : []);
 }
 
-export function number(value: unknown, absent: number): number {
+export function numberOr(value: unknown, absent: number): number {
   return typeof value === "number" ? value : absent;
 }
 
@@ -108,8 +108,8 @@ function closed(a: Keywords, b: Keywords): string[] {
 }
 
 function joined(key: string, a: unknown, b: unknown): unknown {
-  if (LARGER.has(key)) return Math.max(number(a, Number.NEGATIVE_INFINITY), number(b, Number.NEGATIVE_INFINITY));
-  if (SMALLER.has(key)) return Math.min(number(a, Number.POSITIVE_INFINITY), number(b, Number.POSITIVE_INFINITY));
+  if (LARGER.has(key)) return Math.max(numberOr(a, Number.NEGATIVE_INFINITY), numberOr(b, Number.NEGATIVE_INFINITY));
+  if (SMALLER.has(key)) return Math.min(numberOr(a, Number.POSITIVE_INFINITY), numberOr(b, Number.POSITIVE_INFINITY));
   switch (key) {
     case "type":
       return sharedTypes([a].flat() as string[], [b].flat() as string[]);

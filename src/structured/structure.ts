@@ -13,7 +13,7 @@ import { mistakeText, regexMistake } from "./rust-regex.ts";
 import { type Schema, Unsatisfiable } from "./schema.ts";
 import { readSchema } from "./schema-mistakes.ts";
 import { tagWriter } from "./tags.ts";
-import { Values } from "./values.ts";
+import { ValueDrawer } from "./values.ts";
 import { beginWork, isTooDeep, TooMuchWork } from "./work.ts";
 
 /** Schemas are JSON texts: they go to another thread, and most of them are never looked into here. */
@@ -67,7 +67,7 @@ function drawerOf(structure: Structure): (draws: Draws, index: number) => string
 
 /** The text of a value that fits. */
 export function schemaText(schema: Schema, draws: Draws): string {
-  const values = new Values(schema);
+  const values = new ValueDrawer(schema);
   return values.endless ? values.drawEndless(draws, jsonText, TEXT_MOST) : jsonText(values.draw(draws));
 }
 

@@ -5,7 +5,7 @@
 import type { ToolHabits } from "../config/tool-habits.ts";
 import type { Draws } from "./draws.ts";
 import { fits, patternsOf } from "./fits.ts";
-import { FORMATS } from "./formats.ts";
+import { STRING_FORMATS } from "./formats.ts";
 import { fromPlain, type Json, listedValue, sameJson } from "./json-text.ts";
 import { drawInteger, drawNumber } from "./numbers.ts";
 import { Pattern, TEXT_MOST } from "./pattern.ts";
@@ -14,7 +14,7 @@ import {
   both,
   isKeywords,
   type Keywords,
-  number,
+  numberOr,
   pointed,
   properties,
   type Schema,
@@ -44,7 +44,7 @@ interface Settled {
   readonly checks: readonly Check[];
 }
 
-export class Values {
+export class ValueDrawer {
   readonly #root: Schema;
   readonly #weights: Weights;
   readonly #habits: ToolHabits;
@@ -200,8 +200,8 @@ export class Values {
   }
 
   #text(schema: Keywords, draws: Draws): string {
-    const from = Math.max(0, number(schema.minLength, 0));
-    const to = number(schema.maxLength, Number.POSITIVE_INFINITY);
+    const from = Math.max(0, numberOr(schema.minLength, 0));
+    const to = numberOr(schema.maxLength, Number.POSITIVE_INFINITY);
     if (from > to) throw new Unsatisfiable(`minLength (${from}) is greater than maxLength (${to})`);
     if (from > TEXT_MOST) throw new Unsatisfiable(`texts of ${from} characters; at most ${TEXT_MOST} are drawn`);
     spend(from / 4);
@@ -215,7 +215,7 @@ export class Values {
       if (text.length < from || text.length > to) throw new Unsatisfiable("a pattern that no such length fits");
       return text;
     }
-    const format = typeof schema.format === "string" ? FORMATS[schema.format] : undefined;
+    const format = typeof schema.format === "string" ? STRING_FORMATS[schema.format] : undefined;
     if (format === undefined) return words(draws, from, to);
     const text = format(draws);
     if (text.length < from || text.length > to) throw new Unsatisfiable("a format that no such length fits");
@@ -235,12 +235,12 @@ export class Values {
     const first = schemas(schema.prefixItems ?? (Array.isArray(schema.items) ? schema.items : []));
     const least = Math.max(
       0,
-      number(schema.minItems, 0),
-      schema.contains === undefined ? 0 : number(schema.minContains, 1),
+      numberOr(schema.minItems, 0),
+      schema.contains === undefined ? 0 : numberOr(schema.minContains, 1),
     );
     const open = itemSchema(schema, first.length) !== false;
     const most = Math.min(
-      number(schema.maxItems, Number.POSITIVE_INFINITY),
+      numberOr(schema.maxItems, Number.POSITIVE_INFINITY),
       open ? Number.POSITIVE_INFINITY : first.length,
     );
     if (least > most) throw new Unsatisfiable(`minItems (${least}) is greater than maxItems (${most})`);
@@ -261,7 +261,7 @@ export class Values {
 
   /** Undefined: `uniqueItems`, and no other was found. */
   #item(schema: Keywords, item: Schema, before: readonly Json[], draws: Draws, depth: number): Json | undefined {
-    const contained = schema.contains !== undefined && before.length < number(schema.minContains, 1);
+    const contained = schema.contains !== undefined && before.length < numberOr(schema.minContains, 1);
     const wanted = contained ? { allOf: [item, asSchema(schema.contains)] } : item;
     for (let attempt = 0; attempt < RETRIES; attempt++) {
       const value = this.#value(wanted, draws, depth + 1);
@@ -274,8 +274,8 @@ export class Values {
   #object(schema: Keywords, draws: Draws, depth: number): Json {
     const own = properties(schema.properties);
     const required = new Set([schema.required ?? []].flat() as string[]);
-    const most = number(schema.maxProperties, Number.POSITIVE_INFINITY);
-    const least = number(schema.minProperties, 0);
+    const most = numberOr(schema.maxProperties, Number.POSITIVE_INFINITY);
+    const least = numberOr(schema.minProperties, 0);
     const late = this.#isLate(depth);
     const chosen: string[] = [];
     const optional = [...own.keys()].filter((key) => !required.has(key) && own.get(key) !== false);
@@ -329,7 +329,7 @@ export class Values {
     const patterns = [...properties(schema.patternProperties)];
     const own = properties(schema.properties);
     const described = isKeywords(schema.additionalProperties) || patterns.length > 0;
-    const most = number(schema.maxProperties, Number.POSITIVE_INFINITY);
+    const most = numberOr(schema.maxProperties, Number.POSITIVE_INFINITY);
     const more = described && !this.#isLate(depth) ? draws.below(3) : 0;
     const wanted = Math.min(most, Math.max(least, object.size + more));
     for (let attempt = 0; object.size < wanted && attempt < 4 * wanted + RETRIES; attempt++) {

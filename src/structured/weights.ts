@@ -2,7 +2,7 @@
  * How much is there to choose in a schema, and how deep is its smallest value? Branches are drawn by the first, so that all
  * that is in them comes up; where an answer has become large or deep the second says which branch ends it.
  */
-import { asSchema, isKeywords, type Keywords, number, pointed, properties, type Schema, schemas } from "./schema.ts";
+import { asSchema, isKeywords, type Keywords, numberOr, pointed, properties, type Schema, schemas } from "./schema.ts";
 import { spend } from "./work.ts";
 
 /** Choices beyond so many count no more. */
@@ -82,7 +82,7 @@ export class Weights {
     const maybeArray = types.length === 0 || types.includes("array");
     const maybeObject = types.length === 0 || types.includes("object");
     if (maybeObject) for (const key of [schema.required ?? []].flat()) needs(own.get(key as string), 1);
-    if (maybeArray && number(schema.minItems, 0) > 0) needs(Array.isArray(schema.items) ? true : schema.items, 1);
+    if (maybeArray && numberOr(schema.minItems, 0) > 0) needs(Array.isArray(schema.items) ? true : schema.items, 1);
     return most;
   }
 

@@ -13,7 +13,7 @@ import { truth } from "./truth.ts";
 /** It has no times, so somebody must choose. */
 const SHAREGPT_PACE: Pace = { kind: "closed", concurrency: 256 };
 
-export const FORMATS = `mooncake, azure, burstgpt, truth, sharegpt[:concurrency=N|rate=R], ${SYNTHETIC_FORM}`;
+export const TRACE_FORMATS = `mooncake, azure, burstgpt, truth, sharegpt[:concurrency=N|rate=R], ${SYNTHETIC_FORM}`;
 
 /**
  * `path` null, or what would be its format: a made-up trace. `format` null: guessed. Throws a TraceError that says in one
@@ -22,7 +22,7 @@ export const FORMATS = `mooncake, azure, burstgpt, truth, sharegpt[:concurrency=
 export function openTrace(
   path: string | null,
   format: string | null,
-  cure = `say it with --format (${FORMATS})`,
+  cure = `say it with --format (${TRACE_FORMATS})`,
 ): Trace {
   if (format === null && path?.startsWith("synthetic:")) return openTrace(null, path);
   const [name = "", rest = ""] = split(format ?? "");
@@ -44,7 +44,7 @@ export function openTrace(
 
 function checkName(name: string, rest: string): void {
   if (!["mooncake", "azure", "burstgpt", "sharegpt", "truth"].includes(name)) {
-    throw new TraceError(`--format ${name}: no such format; there are ${FORMATS}`);
+    throw new TraceError(`--format ${name}: no such format; there are ${TRACE_FORMATS}`);
   }
   if (rest !== "" && name !== "sharegpt") throw new TraceError(`--format ${name} takes nothing after the colon`);
 }

@@ -1,7 +1,7 @@
 /** Which requests of a trace are sent, and when? In order, from 0 on, as many and as fast as asked for; bad lines stop it or are told. */
 import { type BadLine, type Trace, TraceError, type TraceItem, type TraceRequest } from "./trace.ts";
 
-export interface Wanted {
+export interface RequestSelection {
   /** For traces that are made up, wholly or in their times. */
   readonly seed: number;
   /** At most so many requests. */
@@ -13,7 +13,7 @@ export interface Wanted {
 }
 
 /** `next` throws a TraceError at the first bad line, and at the end when there was no request. `where` names the trace in messages. */
-export function requests(trace: Trace, where: string, wanted: Wanted): IterableIterator<TraceRequest> {
+export function requests(trace: Trace, where: string, wanted: RequestSelection): IterableIterator<TraceRequest> {
   return new Requests(trace, where, wanted);
 }
 
@@ -21,13 +21,13 @@ export function requests(trace: Trace, where: string, wanted: Wanted): IterableI
 class Requests implements IterableIterator<TraceRequest> {
   readonly #items: Iterator<TraceItem>;
   readonly #where: string;
-  readonly #wanted: Wanted;
+  readonly #wanted: RequestSelection;
   #firstUs = 0;
   #lastUs = Number.NEGATIVE_INFINITY;
   #count = 0;
   #badLines = 0;
 
-  constructor(trace: Trace, where: string, wanted: Wanted) {
+  constructor(trace: Trace, where: string, wanted: RequestSelection) {
     this.#items = trace.items(wanted.seed)[Symbol.iterator]();
     this.#where = where;
     this.#wanted = wanted;

@@ -24,7 +24,7 @@ const [DUE, WRITE_START, WRITE_END] = [FIELDS + 3, FIELDS + 4, FIELDS + 5];
 type Words = Float64Array<ArrayBuffer>;
 
 /** From where, and how much. */
-export interface Wanted {
+export interface TruthQuery {
   /** Number of the first row; null: the oldest that is kept. "end": none, only the number of the next one. */
   readonly since: number | "end" | null;
   readonly limit: number;
@@ -68,7 +68,11 @@ class Named {
 }
 
 /** Header, steps, requests, as lines; returns what the last line is made of. */
-export function* rowsSince(recent: Recent, about: About, { since, limit, steps }: Wanted): Generator<string, PageLine> {
+export function* rowsSince(
+  recent: Recent,
+  about: About,
+  { since, limit, steps }: TruthQuery,
+): Generator<string, PageLine> {
   yield `${headerLine(about, 0)}\n`;
   const from = since === "end" ? recent.next : Math.min(Math.max(since ?? recent.first, recent.first), recent.next);
   const missed = typeof since === "number" ? Math.max(0, from - since) : 0;

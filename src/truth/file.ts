@@ -5,7 +5,7 @@
 import { closeSync, fstatSync, ftruncateSync, openSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import type { TruthLogConfig } from "../config/types.ts";
 import type { TruthDropped } from "../engine/types.ts";
-import { Kind } from "./page.ts";
+import { RowKind } from "./page.ts";
 import { type About, type EndLine, headerLine } from "./schema.ts";
 
 /** Bytes that wait for one write. */
@@ -44,9 +44,9 @@ export class TruthFile {
   }
 
   /** One row: ASCII without the line's end. */
-  line(text: string, kind: Kind, runs: number): void {
+  line(text: string, kind: RowKind, runs: number): void {
     this.#put(text);
-    this.#held[kind === Kind.Step ? "step" : "request"]++;
+    this.#held[kind === RowKind.Step ? "step" : "request"]++;
     this.#held.run += runs;
     if (this.#text.length >= CHUNK) this.flush();
   }

@@ -1,6 +1,6 @@
 /** How does a page become lines? A pure function of the page: the same rows are the same bytes, whoever writes them. */
 import { CAUSE_NAMES } from "../engine/causes.ts";
-import { Kind, type Page, REQUEST_WORDS } from "./page.ts";
+import { type Page, REQUEST_WORDS, RowKind } from "./page.ts";
 import { REASONS } from "./schema.ts";
 
 const decoder = new TextDecoder();
@@ -15,10 +15,10 @@ export function requestIdOf(id: string): string | null {
 }
 
 /** Calls `line` for each row of the page with its text, plain ASCII without the line's end, and the runs in it. */
-export function formatPage({ words, used }: Page, line: (text: string, kind: Kind, runs: number) => void): void {
+export function formatPage({ words, used }: Page, line: (text: string, kind: RowKind, runs: number) => void): void {
   for (let at = 0; at < used; at += words[at + 1]!) {
-    if (words[at] === Kind.Step) line(stepText(words, at + 2), Kind.Step, 0);
-    else line(requestText(words, at + 2), Kind.Request, words[at + 19]! / 3);
+    if (words[at] === RowKind.Step) line(stepText(words, at + 2), RowKind.Step, 0);
+    else line(requestText(words, at + 2), RowKind.Request, words[at + 19]! / 3);
   }
 }
 

@@ -2,14 +2,14 @@
  * How do rows lie in a page on their way to the writer? As doubles, one row after the other: kind, length in words,
  * fields. A page is handed to another thread without a copy.
  */
-import { type StepFacts, type Trail, WRITTEN_PARTS } from "../engine/observer.ts";
+import { type RequestTimeline, type StepFacts, WRITTEN_PARTS } from "../engine/observer.ts";
 
 /** Words of a page: the longest row, with all its runs and preemptions, fits into an empty one. */
 export const PAGE_WORDS = 32_768;
 /** Bytes of an id that are kept. */
 export const ID_BYTES = 512;
 
-export enum Kind {
+export enum RowKind {
   Step = 1,
   Request = 2,
 }
@@ -51,7 +51,7 @@ export class Page {
     const { words } = this;
     const { partsUs } = facts;
     let at = this.used;
-    words[at++] = Kind.Step;
+    words[at++] = RowKind.Step;
     words[at++] = STEP_HEAD_WORDS + partsUs.length;
     words[at++] = engine;
     words[at++] = facts.step;
@@ -69,39 +69,39 @@ export class Page {
   }
 
   /** `withLists`: with runs and preemption times; else they are counted as dropped. Ids are kept as UTF-8, 8 bytes a word. */
-  request(engine: number, trail: Trail, withLists: boolean): void {
+  request(engine: number, timeline: RequestTimeline, withLists: boolean): void {
     const { words } = this;
     const from = this.used;
-    const id = this.#id(trail.id, 8 * (from + REQUEST_WORDS));
-    const preempted = withLists ? trail.preempted : [];
-    const runs = withLists ? trail.runs : [];
+    const id = this.#id(timeline.id, 8 * (from + REQUEST_WORDS));
+    const preempted = withLists ? timeline.preempted : [];
+    const runs = withLists ? timeline.runs : [];
     let at = from;
-    words[at++] = Kind.Request;
+    words[at++] = RowKind.Request;
     at++;
     words[at++] = engine;
-    words[at++] = trail.order;
-    words[at++] = trail.arrivalUs;
-    words[at++] = trail.queuedUs;
-    words[at++] = trail.scheduledUs;
-    words[at++] = trail.prefillEndUs;
-    words[at++] = trail.endUs;
-    words[at++] = trail.reason ?? -1;
-    words[at++] = trail.promptTokens;
-    words[at++] = trail.cachedTokens;
-    words[at++] = trail.recomputedTokens;
-    words[at++] = trail.outputTokens;
-    words[at++] = trail.bytes;
-    words[at++] = trail.preemptions;
-    words[at++] = trail.runsDropped + (withLists ? 0 : trail.runs.length / 3);
+    words[at++] = timeline.order;
+    words[at++] = timeline.arrivalUs;
+    words[at++] = timeline.queuedUs;
+    words[at++] = timeline.scheduledUs;
+    words[at++] = timeline.prefillEndUs;
+    words[at++] = timeline.endUs;
+    words[at++] = timeline.reason ?? -1;
+    words[at++] = timeline.promptTokens;
+    words[at++] = timeline.cachedTokens;
+    words[at++] = timeline.recomputedTokens;
+    words[at++] = timeline.outputTokens;
+    words[at++] = timeline.bytes;
+    words[at++] = timeline.preemptions;
+    words[at++] = timeline.runsDropped + (withLists ? 0 : timeline.runs.length / 3);
     words[at++] = id;
     words[at++] = preempted.length;
     words[at++] = runs.length;
-    words[at++] = Number.isNaN(trail.scheduledUs) ? 0 : trail.promptTokens - trail.cachedTokens;
-    words[at++] = trail.firstWrittenUs;
-    words[at++] = trail.lastWrittenUs;
-    words[at++] = trail.lateSteps;
-    words[at++] = trail.lateUs;
-    words[at++] = trail.rebasedUs;
+    words[at++] = Number.isNaN(timeline.scheduledUs) ? 0 : timeline.promptTokens - timeline.cachedTokens;
+    words[at++] = timeline.firstWrittenUs;
+    words[at++] = timeline.lastWrittenUs;
+    words[at++] = timeline.lateSteps;
+    words[at++] = timeline.lateUs;
+    words[at++] = timeline.rebasedUs;
     at += Math.ceil(id / 8);
     for (let i = 0; i < preempted.length; i++) words[at++] = preempted[i]!;
     for (let i = 0; i < runs.length; i++) words[at++] = runs[i]!;
@@ -125,7 +125,7 @@ export class Page {
 }
 
 /** Words that a request's row takes at most. */
-export function requestWords(trail: Trail, withLists: boolean): number {
-  const lists = withLists ? trail.preempted.length + trail.runs.length : 0;
+export function requestWords(timeline: RequestTimeline, withLists: boolean): number {
+  const lists = withLists ? timeline.preempted.length + timeline.runs.length : 0;
   return REQUEST_WORDS + ID_BYTES / 8 + lists;
 }

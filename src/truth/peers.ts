@@ -5,7 +5,7 @@
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Clock } from "../host/clock.ts";
-import type { Wanted } from "./ask.ts";
+import type { TruthQuery } from "./ask.ts";
 import type { WorkerPage } from "./schema.ts";
 
 /** A process that hangs is passed over. */
@@ -49,7 +49,7 @@ export class Peers {
   }
 
   /** The rows of another one, and its last line; null: it does not answer. */
-  async list(other: number, { since, limit, steps }: Wanted): Promise<{ rows: string; page: WorkerPage } | null> {
+  async list(other: number, { since, limit, steps }: TruthQuery): Promise<{ rows: string; page: WorkerPage } | null> {
     if (limit === 0 && since !== "end") return { rows: "", page: unasked(since) };
     const query = `since=${since ?? ""}&limit=${Math.max(1, limit)}&steps=${steps ? 1 : 0}`;
     const text = await this.#ask(other, `/?${query}`);

@@ -2,7 +2,7 @@
  * What does a running server keep of the truth? The rows of the last generations that ended and of the last steps, in
  * memory, as they lie in the pages of the truth log; they become text when somebody asks.
  */
-import { both, type Observer } from "../engine/observer.ts";
+import { bothObservers, type Observer } from "../engine/observer.ts";
 import { Page, STEP_WORDS } from "./page.ts";
 
 /** Steps that are kept, of all engines of the process together. */
@@ -81,9 +81,9 @@ export class Recent {
         this.#step.step(engine, facts);
         words.set(this.#step.words, at);
       },
-      request: (trail) => {
+      request: (timeline) => {
         this.#page.clear();
-        this.#page.request(engine, trail, true);
+        this.#page.request(engine, timeline, true);
         this.#keep(this.#page.words.slice(0, this.#page.used));
       },
       idle() {},
@@ -129,5 +129,5 @@ export function observersOf(
   const [one, other] = all.filter((someone) => someone !== null);
   if (!one) return {};
   if (!other) return { observer: (rank) => one.observer(engineFirst + rank) };
-  return { observer: (rank) => both(one.observer(engineFirst + rank), other.observer(engineFirst + rank)) };
+  return { observer: (rank) => bothObservers(one.observer(engineFirst + rank), other.observer(engineFirst + rank)) };
 }

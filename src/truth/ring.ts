@@ -2,7 +2,7 @@
  * What is kept while the writer is behind? A bounded ring of pages. Steps and lists of runs get the first part of it,
  * the rows of requests also the rest; what does not fit is counted, nobody waits.
  */
-import type { Observer, Trail } from "../engine/observer.ts";
+import type { Observer, RequestTimeline } from "../engine/observer.ts";
 import type { TruthDropped } from "../engine/types.ts";
 import { Page, requestWords, STEP_WORDS } from "./page.ts";
 
@@ -43,7 +43,7 @@ export class Ring {
         } else this.dropped.step++;
         if (endUs - this.#sinceUs >= this.#limits.lingerUs) this.flush();
       },
-      request: (trail) => this.#request(engine, trail),
+      request: (timeline) => this.#request(engine, timeline),
       idle: () => this.flush(),
     };
   }
@@ -68,13 +68,13 @@ export class Ring {
     if (this.#page.used > 0) this.#swap();
   }
 
-  #request(engine: number, trail: Trail): void {
+  #request(engine: number, timeline: RequestTimeline): void {
     const { pages, pagesForRequests } = this.#limits;
-    this.dropped.run += trail.runsDropped;
-    if (this.#room(requestWords(trail, true), pages)) this.#page.request(engine, trail, true);
-    else if (this.#room(requestWords(trail, false), pagesForRequests)) {
-      this.dropped.run += trail.runs.length / 3;
-      this.#page.request(engine, trail, false);
+    this.dropped.run += timeline.runsDropped;
+    if (this.#room(requestWords(timeline, true), pages)) this.#page.request(engine, timeline, true);
+    else if (this.#room(requestWords(timeline, false), pagesForRequests)) {
+      this.dropped.run += timeline.runs.length / 3;
+      this.#page.request(engine, timeline, false);
     } else this.dropped.request++;
   }
 

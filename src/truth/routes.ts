@@ -1,6 +1,6 @@
 /** Who asks a running server for the truth of its last requests? `GET /understudy/requests`, of all or of one. */
 import { Elysia } from "elysia";
-import { around, rowsOf, rowsSince, type Wanted } from "./ask.ts";
+import { around, rowsOf, rowsSince, type TruthQuery } from "./ask.ts";
 import type { Peers } from "./peers.ts";
 import type { Recent } from "./recent.ts";
 import type { About, WorkerPage } from "./schema.ts";
@@ -106,7 +106,7 @@ export class Asking {
   async *#lists(since: string, limit: number, steps: boolean): Pieces<void> {
     const { recent, about, peers } = this.#options;
     const cursors = since === "end" ? [] : since.split(".");
-    const wanted = (index: number, left: number): Wanted => {
+    const wanted = (index: number, left: number): TruthQuery => {
       const own = cursors[index] ?? "";
       return { since: since === "end" ? "end" : own === "" ? null : Number(own), limit: left, steps };
     };

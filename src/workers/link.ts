@@ -1,5 +1,5 @@
 /** A worker's end of the channel to its parent. */
-import type { Command, FromWorker, ToWorker, WorkerSetup } from "./messages.ts";
+import type { FromWorker, ToWorker, WorkerCommand, WorkerSetup } from "./messages.ts";
 
 /** The engines of this process. */
 export interface OwnEngines {
@@ -63,7 +63,7 @@ export class Link {
     };
   }
 
-  #ask(command: Command): Promise<boolean> {
+  #ask(command: WorkerCommand): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const ask = ++this.#asked;
     this.#waiting.set(ask, resolve);
@@ -71,12 +71,12 @@ export class Link {
     return promise;
   }
 
-  async #do(order: number, command: Command): Promise<void> {
+  async #do(order: number, command: WorkerCommand): Promise<void> {
     const answer = await this.#act(command);
     await this.say({ did: order, answer });
   }
 
-  async #act(command: Command): Promise<boolean> {
+  async #act(command: WorkerCommand): Promise<boolean> {
     if (this.#own === null) return true;
     if (command.name === "resetPrefixCache") return this.#own.resetPrefixCache(command.running);
     if (command.name === "sleeps") this.#own.sleeps(command.sleep, command.asleep);

@@ -3,7 +3,7 @@ import type { ServeConfig } from "../config/types.ts";
 import type { Pages } from "../metrics/shared.ts";
 
 /** What acts on all engines, whichever worker was asked. */
-export type Command =
+export type WorkerCommand =
   | { readonly name: "pause"; readonly mode: "abort" | "wait" | "keep"; readonly clearCache: boolean }
   | { readonly name: "resume" }
   | { readonly name: "sleeps"; readonly sleep: number; readonly asleep: readonly string[] }
@@ -28,7 +28,7 @@ export interface WorkerSetup {
 export type ToWorker =
   | { readonly start: WorkerSetup }
   /** Do it and answer `did`. */
-  | { readonly order: number; readonly command: Command }
+  | { readonly order: number; readonly command: WorkerCommand }
   /** What all workers together answered to `ask`. */
   | { readonly done: number; readonly answer: boolean }
   /** End in order; runs get `graceS`. */
@@ -38,7 +38,7 @@ export type FromWorker =
   | { readonly listening: string }
   /** It cannot start, and could not a second time either: one line for the user. */
   | { readonly refused: string; readonly code: string | undefined }
-  | { readonly ask: number; readonly command: Command }
+  | { readonly ask: number; readonly command: WorkerCommand }
   | { readonly did: number; readonly answer: boolean }
   /** It ends in order now, so many requests were open when it began to. */
   | { readonly ended: number };

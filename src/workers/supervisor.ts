@@ -4,7 +4,7 @@
  */
 import type { Subprocess } from "bun";
 import type { Clock } from "../host/clock.ts";
-import type { Command, FromWorker, ToWorker, WorkerSetup } from "./messages.ts";
+import type { FromWorker, ToWorker, WorkerCommand, WorkerSetup } from "./messages.ts";
 import { Restarts } from "./restarts.ts";
 
 /** What an orderly end may take beside the grace of the requests; then the worker is killed. */
@@ -73,7 +73,7 @@ export class Supervisor {
   readonly #exit: (code: number) => void;
   #lastOrder = 0;
   #paused = false;
-  #sleeps: Command = { name: "sleeps", sleep: 0, asleep: [] };
+  #sleeps: WorkerCommand = { name: "sleeps", sleep: 0, asleep: [] };
   #isReady = false;
   /** Set once it is over; the code that will be told. */
   #ending: number | null = null;
@@ -170,7 +170,7 @@ export class Supervisor {
   }
 
   /** To all that listen; true if all said so. */
-  #broadcast(command: Command): Promise<boolean> {
+  #broadcast(command: WorkerCommand): Promise<boolean> {
     if (command.name === "sleeps") this.#sleeps = command;
     if (command.name === "pause") this.#paused = true;
     if (command.name === "resume") this.#paused = false;
@@ -183,7 +183,7 @@ export class Supervisor {
     return promise;
   }
 
-  #tell(child: Child, command: Command): void {
+  #tell(child: Child, command: WorkerCommand): void {
     send(child, { order: ++this.#lastOrder, command });
   }
 
@@ -244,7 +244,7 @@ export class Supervisor {
   }
 }
 
-const PAUSE: Command = { name: "pause", mode: "keep", clearCache: false };
+const PAUSE: WorkerCommand = { name: "pause", mode: "keep", clearCache: false };
 
 function how({ exitCode, signal }: Death): string {
   return signal === null ? `ended with ${exitCode}` : `was killed by ${signal}`;

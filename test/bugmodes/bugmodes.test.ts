@@ -6,7 +6,7 @@
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type CheckOptions, checkScrapes, type Scrape, type Violation } from "../../src/check/index.ts";
 import { BUG_NAMES, type BugName } from "../../src/config/types.ts";
-import type { Found, Takes } from "../../src/metrics/bugs/bug.ts";
+import type { FindingLaw, Takes } from "../../src/metrics/bugs/bug.ts";
 import { bugs } from "../../src/metrics/bugs/table.ts";
 import { type Server, serve } from "../server.ts";
 import { figure, sampled } from "../size.ts";
@@ -67,7 +67,7 @@ const CHOICES: Readonly<Record<Takes, (of: Scrapes) => readonly (readonly Scrape
 };
 
 /** Does the law speak of a family of the bug (any, where it is in all) in some choice of scrapes? */
-function isFound(name: BugName, { law, takes }: Found, scrapes: Scrapes): boolean {
+function isFound(name: BugName, { law, takes }: FindingLaw, scrapes: Scrapes): boolean {
   const families = bugs[name].families.map(stem);
   const names = ({ left, right }: Violation) =>
     families.length === 0 || families.some((family) => `${left.text} ${right.text}`.includes(family));

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { Checker, checkScrapes, laws } from "../../src/check/index.ts";
-import { json, junit, table } from "../../src/check/report.ts";
+import { checkTable, json, junit } from "../../src/check/report.ts";
 
 const read = (name: string) =>
   readFileSync(new URL(`recorded/${name}`, import.meta.url), "utf8")
@@ -56,7 +56,7 @@ test("any pages: a verdict per law, the same again, and a report that can be wri
       }
       expect(checkScrapes(all, options)).toEqual(report);
       const targets = [{ name: "any", report }];
-      expect(table(targets)).toContain("not checkable");
+      expect(checkTable(targets)).toContain("not checkable");
       expect(JSON.parse(json(targets)).targets).toHaveLength(1);
       expect(junit(targets).match(/<testcase /g)).toHaveLength(laws.length);
     }),
@@ -84,7 +84,7 @@ test("control characters of a label do not reach the terminal", () => {
   const sample = 'x_total{name="\u001b[2J\u0007\u202e"} 1\n';
   const report = checkScrapes([`# TYPE x_total counter\n${sample}${sample}`]);
   expect(report.errors).toBe(1);
-  const text = table([{ name: "a\u001bb", report }]);
+  const text = checkTable([{ name: "a\u001bb", report }]);
   expect(text).toContain("a\\u{1b}b");
   expect(text).toContain("\\u{1b}[2J\\u{7}\\u{202e}");
   expect(/(?!\n)[\p{Cc}\p{Cf}]/u.test(text)).toBe(false);

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { checkScrapes, type LawResult, type Report } from "../../src/check/index.ts";
 import { whyNotHeld } from "../../src/check/laws/holds.ts";
 import { laws } from "../../src/check/laws/index.ts";
-import { table } from "../../src/check/report.ts";
+import { checkTable } from "../../src/check/report.ts";
 import { versionsOf } from "../../src/check/versions.ts";
 import { versionPages } from "./examples/versions.ts";
 import { spoiled } from "./spoil.ts";
@@ -25,7 +25,7 @@ describe.each(versionPages.map((one) => [one.name, one] as const))("%s", (_, { t
     expect(noted).toEqual(wanted.notes.map(([id]) => id));
     for (const [id, thread] of wanted.notes) expect(law(report, id).notes[0]!.known).toStartWith(thread);
     const [version] = report.versions;
-    if (version) expect(table([{ name: "x", report }])).toContain(`${version.of} ${version.span} (told by `);
+    if (version) expect(checkTable([{ name: "x", report }])).toContain(`${version.of} ${version.span} (told by `);
   });
 
   test("spoiled in ten ways and more: each is found and named, and nothing else is accused", () => {

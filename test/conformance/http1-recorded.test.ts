@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import net from "node:net";
-import { DOOR } from "../../src/config/door.ts";
+import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
 import type { IncomingRequest } from "../../src/http/socket/request.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";
 import { eventually } from "../server.ts";
@@ -79,7 +79,7 @@ beforeAll(() => {
       port: 0,
       tls: undefined,
       reusePort: false,
-      door: DOOR,
+      frontLimits: FRONT_LIMITS,
       clock: { now: () => 0, at: () => () => {}, turn: setImmediate },
       warn: (what) => warned.push(what),
       epochSeconds: () => 0,

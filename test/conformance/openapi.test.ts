@@ -10,7 +10,7 @@ import { type ChatKind, parameterOf } from "../../src/dialects/openai/parameters
 import { responsesOperations as responses } from "../../src/dialects/responses/operations.ts";
 import { LORA_METHODS, servedBy } from "../../src/front/served.ts";
 import { openApi, printed } from "../../src/openapi/document.ts";
-import { FAIL, type Schema, State } from "../../src/python/types.ts";
+import { FAIL, type JsonSchema, State } from "../../src/python/types.ts";
 import { type Server, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);
@@ -59,7 +59,7 @@ test("it has every path that is served and its methods, and no other", async () 
 
 const ajv = new Ajv({ strict: false, formats: { binary: true } });
 /** Bounds of 64 bits become doubles, which is near enough here. */
-const validates = (schema: Schema, value: unknown): boolean =>
+const validates = (schema: JsonSchema, value: unknown): boolean =>
   ajv.validate(
     JSON.parse(JSON.stringify(schema, (_, item) => (typeof item === "bigint" ? Number(item) : item))),
     value,

@@ -5,7 +5,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Elysia } from "elysia";
-import { DOOR } from "../../src/config/door.ts";
+import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
 import type { ServeConfig } from "../../src/config/types.ts";
 import { renderChat } from "../../src/content/chat-template.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
@@ -166,7 +166,7 @@ class Served {
       port: 0,
       tls: undefined,
       reusePort: false,
-      door: DOOR,
+      frontLimits: FRONT_LIMITS,
       clock: this.#clock,
       warn: () => {},
       epochSeconds: () => Date.now() / 1000,

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { checkScrapes } from "../../src/check/index.ts";
-import { dialects } from "../../src/metrics/dialects.ts";
+import { metricsDialects } from "../../src/metrics/dialects.ts";
 import { type Server, serve } from "../server.ts";
 import { parseExposition } from "../unit/metrics-parse.ts";
 import { identity } from "../unit/metrics-snapshots.ts";
@@ -91,7 +91,7 @@ test("every family moves, and every page keeps the laws", async () => {
 
 test("the bar: all families of a generation are among those that move; the others say why they stand still", () => {
   const shown = { ...identity, triton: { ...identity.triton, cpu: true, histograms: true, quantiles: [0.5] } };
-  const rows = [...dialects.triton.rows(shown), ...dialects.trtllm.rows(shown)];
+  const rows = [...metricsDialects.triton.rows(shown), ...metricsDialects.trtllm.rows(shown)];
   const moving = rows.filter(({ proof }) => "moves" in proof).map(({ name }) => name);
   expect(MOVE.filter((name) => !moving.includes(name))).toEqual([]);
   const by = readFileSync(join(import.meta.dir, "../unit/triton-poll.test.ts"), "utf8");

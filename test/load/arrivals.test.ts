@@ -4,8 +4,8 @@ import fc from "fast-check";
 import { VirtualClock } from "../../src/host/clock.ts";
 import { arrivals, type OpenLoop } from "../../src/load/arrivals.ts";
 import { UsageAsked } from "../../src/load/body.ts";
-import type { Order } from "../../src/load/client.ts";
-import { type Phase, type PhaseOutcome, Run } from "../../src/load/run.ts";
+import type { PendingRequest } from "../../src/load/client.ts";
+import { LoadRun, type Phase, type PhaseOutcome } from "../../src/load/run.ts";
 import { Turns } from "../../src/load/turns.ts";
 import type { RequestRecord, Turn } from "../../src/load/types.ts";
 
@@ -96,7 +96,7 @@ const turn = (more: Partial<Turn> = {}): Turn => ({
 
 interface Sent {
   readonly atUs: number;
-  readonly order: Order;
+  readonly order: PendingRequest;
 }
 
 /** A server that answers after `takesUs`, each request or by its index, on a clock of its own. */
@@ -109,7 +109,7 @@ function play(
 ): { sent: readonly Sent[]; outcome: Promise<PhaseOutcome>; prepared: number } {
   const clock = new VirtualClock();
   const sent: Sent[] = [];
-  const open = new Map<Order, () => void>();
+  const open = new Map<PendingRequest, () => void>();
   let prepared = 0;
   const client = {
     prepare: () => {
@@ -123,7 +123,7 @@ function play(
     cutAll: () => {
       for (const end of [...open.values()]) end();
     },
-    send: (order: Order, ended: (record: RequestRecord, text: string) => void) => {
+    send: (order: PendingRequest, ended: (record: RequestRecord, text: string) => void) => {
       sent.push({ atUs: clock.now(), order });
       const end = () => {
         if (!open.delete(order)) return;
@@ -138,7 +138,7 @@ function play(
     },
   };
   const options = { clock, client, seed: 0, cancelShare: 0, cancelAfterUs: 0, slowShare: 0, slowPauseUs: 0 };
-  const outcome = new Run(options).phase({
+  const outcome = new LoadRun(options).phase({
     turns: new Turns(turns, "test", false),
     prefix: "t",
     loop: { kind: "closed" },

@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from "bun:test";
 import type { Socket } from "bun";
 import { WallClock } from "../../src/host/clock.ts";
-import { Connections, type Receiver } from "../../src/load/connections.ts";
+import { Connections, type ResponseReceiver } from "../../src/load/connections.ts";
 import { eventually } from "../server.ts";
 
 const REQUESTS = 20;
@@ -14,7 +14,7 @@ let end = () => {};
 afterEach(() => end());
 
 /** Whoever waits for an answer that never comes. */
-const waiting = (): Receiver & { lostWhy: string | null } => ({
+const waiting = (): ResponseReceiver & { lostWhy: string | null } => ({
   over: false,
   keepAlive: true,
   begun: false,

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Turns } from "../../src/load/turns.ts";
-import type { ChatMessage, Turn } from "../../src/load/types.ts";
+import type { ConversationMessage, Turn } from "../../src/load/types.ts";
 import { type Server, serve } from "../server.ts";
 
 const turn = (prompt: Turn["prompt"], changes: Partial<Turn> = {}): Turn => ({
@@ -17,8 +17,8 @@ const turn = (prompt: Turn["prompt"], changes: Partial<Turn> = {}): Turn => ({
   extra: {},
   ...changes,
 });
-const user = (content: string): ChatMessage => ({ role: "user", content });
-const assistant = (content: string): ChatMessage => ({ role: "assistant", content });
+const user = (content: string): ConversationMessage => ({ role: "user", content });
+const assistant = (content: string): ConversationMessage => ({ role: "assistant", content });
 
 test("a turn that is the whole conversation has nothing put before it, and is what later ones go on from", () => {
   const given = [user("one"), assistant("recorded"), user("two")];

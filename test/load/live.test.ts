@@ -1,6 +1,6 @@
 /** What does the live line say of the last ten seconds, and since the line before it? */
 import { expect, test } from "bun:test";
-import { Live } from "../../src/load/live.ts";
+import { LiveLine } from "../../src/load/live.ts";
 import { bytesOf, read, recordOf, workedExample } from "./played.ts";
 
 const text = workedExample(true)
@@ -14,7 +14,7 @@ const record = (endS: number, ttftMs: number) => {
 };
 
 test("requests, chunks a second, and latencies of the last ten seconds alone", () => {
-  const live = new Live();
+  const live = new LiveLine();
   const counts = { sent: 9, running: 3, failed: 1 };
   expect(live.line({ elapsedUs: 1e6, ...counts, outputs: 100, records: [] })).toBe(
     "1 s | 9 sent, 3 running, 5 done, 1 failed | 100 tok/s | TTFT p50 - p99 - ms | sched delay p99 - ms",

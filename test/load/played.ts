@@ -1,6 +1,6 @@
 /** Answers as a server would send them, byte by byte: for tests of who reads them. */
 import { Patterns } from "../../src/load/answer.ts";
-import { Exchange } from "../../src/load/exchange.ts";
+import { ClientExchange } from "../../src/load/exchange.ts";
 import type { RequestRecord } from "../../src/load/types.ts";
 
 export const HEAD =
@@ -49,7 +49,7 @@ export const workedExample = (counts: boolean): readonly (readonly [ms: number, 
 };
 
 export interface Read {
-  readonly exchange: Exchange;
+  readonly exchange: ClientExchange;
   readonly ended: boolean;
 }
 
@@ -59,7 +59,7 @@ export function read(
   { patterns = new Patterns(), stream = true, dialect = "openai-chat" as const, keepText = false, closes = false } = {},
 ): Read {
   let ended = false;
-  const exchange = new Exchange({ dialect, stream, patterns, expected: 4, keepText }, () => {
+  const exchange = new ClientExchange({ dialect, stream, patterns, expected: 4, keepText }, () => {
     ended = true;
   });
   exchange.sent(0);
@@ -74,7 +74,7 @@ export function read(
 }
 
 export function recordOf(
-  { answer, status, sendUs, endUs }: Exchange,
+  { answer, status, sendUs, endUs }: ClientExchange,
   more: Partial<RequestRecord> = {},
 ): RequestRecord {
   const { chunks } = answer;

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { dashboards } from "../../scripts/dashboard-panels.ts";
-import { type DialectName, dialectNames } from "../../src/metrics/dialect-names.ts";
-import { dialects } from "../../src/metrics/dialects.ts";
+import { dialectNames, type MetricsDialectName } from "../../src/metrics/dialect-names.ts";
+import { metricsDialects } from "../../src/metrics/dialects.ts";
 import { eventually, type Server, serve } from "../server.ts";
 import { identity } from "../unit/metrics-snapshots.ts";
 import { expressions, LIVE_ONLY, promql, queries } from "./asked.ts";
@@ -21,7 +21,7 @@ const CLIENTS = 4;
 interface Job {
   readonly name: string;
   readonly path: string;
-  readonly dialects: readonly DialectName[];
+  readonly dialects: readonly MetricsDialectName[];
   readonly format?: (typeof FORMATS)[number];
 }
 /** Each dialect in each format, `/metrics` as Prometheus finds it by itself, and what stands on Triton's own port. */
@@ -113,7 +113,7 @@ const shown = { ...identity, ownProcess: true, triton };
 
 /** Name, type and help of each family that the tables have. A counter's `_created` is a family of its own in the text format. */
 function ofTheTables({ dialects: names, format }: Job): string[][] {
-  const rows = names.flatMap((name) => dialects[name].rows(shown));
+  const rows = names.flatMap((name) => metricsDialects[name].rows(shown));
   return rows.flatMap(({ name, type, help, created }) => {
     const base = type === "counter" ? name.replace(/_total$/, "") : name;
     if (format === "openmetrics") return [[base, type, help]];
@@ -185,7 +185,7 @@ test("counters never fall, and what the load moves has moved", async () => {
     "understudy_steps_total",
   ]) {
     const moved = await prometheus.query(`increase(${name}[1m]) > 0`);
-    const dialect = name.split(/[:_]/)[0] as DialectName;
+    const dialect = name.split(/[:_]/)[0] as MetricsDialectName;
     const shown = moved.map(({ metric }) => metric.job).filter((job) => job!.startsWith(dialect));
     expect([name, shown.sort()]).toEqual([name, FORMATS.map((format) => `${dialect}-${format}`).sort()]);
   }

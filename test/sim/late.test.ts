@@ -11,7 +11,7 @@ import { answers, configOf, debug, EOS, generationOf, promptOf, times } from "./
 setDefaultTimeout(60_000);
 
 interface LateRow {
-  readonly trail: { readonly prefillEndUs: number; readonly endUs: number; readonly rebasedUs: number };
+  readonly timeline: { readonly prefillEndUs: number; readonly endUs: number; readonly rebasedUs: number };
   readonly firstWrittenUs: number;
   readonly lastWrittenUs: number;
   readonly lateSteps: number;
@@ -39,9 +39,9 @@ function run(lateUs: () => number, asyncScheduling: boolean) {
     observer: {
       step: ({ step, plannedUs, dueUs, tokens, preemptions }) =>
         void truth.push([step, plannedUs, dueUs, tokens, preemptions]),
-      request: ({ watch: _, receiver: __, firstWrittenUs, lastWrittenUs, lateSteps, lateUs, ...trail }) => {
-        lateRows.push({ trail, firstWrittenUs, lastWrittenUs, lateSteps, lateUs });
-        truth.push(Object.entries(trail).flat(2));
+      request: ({ recorder: _, receiver: __, firstWrittenUs, lastWrittenUs, lateSteps, lateUs, ...timeline }) => {
+        lateRows.push({ timeline, firstWrittenUs, lastWrittenUs, lateSteps, lateUs });
+        truth.push(Object.entries(timeline).flat(2));
       },
       idle() {},
     },
@@ -56,7 +56,7 @@ function run(lateUs: () => number, asyncScheduling: boolean) {
 
 /** What a request's row says of late steps is what the steps of its time say. */
 function expectLate(row: LateRow, steps: readonly { dueUs: number; startUs: number }[]): void {
-  const { prefillEndUs, endUs, rebasedUs } = row.trail;
+  const { prefillEndUs, endUs, rebasedUs } = row.timeline;
   const own = steps.filter(({ dueUs }) => dueUs >= prefillEndUs && dueUs <= endUs);
   const lateUs = own.map(({ dueUs, startUs }) => startUs - dueUs).filter((us) => us > LATE_US);
   expect([row.lateSteps, row.lateUs]).toEqual([lateUs.length, lateUs.reduce((sum, us) => sum + us, 0)]);
@@ -94,7 +94,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     expect(late.lateness.stepStartLateness.sum).toBeCloseTo(3, 6);
     expect(late.lateness.stepsLate).toBe(1);
     // Only those that were there at that time have it in their rows.
-    expect(new Set(late.lateRows.map(({ trail }) => trail.rebasedUs))).toEqual(new Set([0, 3_000_000]));
+    expect(new Set(late.lateRows.map(({ timeline }) => timeline.rebasedUs))).toEqual(new Set([0, 3_000_000]));
     const gap = (steps: readonly { dueUs: number }[]) => steps.slice(1).map(({ dueUs }, i) => dueUs - steps[i]!.dueUs);
     const [ours, theirs] = [gap(late.steps), gap(punctual.steps)];
     // One gap is larger, and no burst follows it.

@@ -32,7 +32,7 @@ function scraped(config: EngineConfig) {
   );
   const world = new World(config, {
     more: (clock) => ({
-      passages: new Ensemble([], () => clock.now(), START_S * 1e6),
+      meters: new Ensemble([], () => clock.now(), START_S * 1e6),
       loopObservers: [{ updating: (nowUs) => held.before(nowUs) }],
     }),
   });

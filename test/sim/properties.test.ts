@@ -19,7 +19,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { BLOCK_BYTES, BlockField, Field, NONE, SLOT_BITS, SLOTS, Status, Total, Word } from "../../assembly/layout.ts";
 import type { Core } from "../../src/core/core.ts";
-import type { Live } from "../../src/engine/live.ts";
+import type { LiveRequest } from "../../src/engine/live.ts";
 import { anyConfig, anyLife, run } from "./history.ts";
 import { type Heard, times, World, watchPlans } from "./world.ts";
 
@@ -32,7 +32,7 @@ const STEPS_LEAST = 10_000;
 function inside(world: World, { views }: Core): Map<number, Heard> {
   const found = new Map<number, Heard>();
   for (const heard of world.heard) {
-    const { handle } = heard.submission as Live;
+    const { handle } = heard.submission as LiveRequest;
     const slot = handle % SLOTS;
     if (handle === NONE || views.field(Field.Status, slot) === Status.Free) continue;
     if (((views.field(Field.Generation, slot) << SLOT_BITS) | slot) === handle) found.set(slot, heard);

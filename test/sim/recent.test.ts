@@ -1,8 +1,8 @@
 /** Is what a running server tells of its last requests what the truth log says of them? Any run, any size of the pages. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { Trail } from "../../src/engine/observer.ts";
-import type { Watch } from "../../src/engine/watch.ts";
+import type { FactsRecorder } from "../../src/engine/facts-recorder.ts";
+import { RequestTimeline } from "../../src/engine/observer.ts";
 import { rowsOf, rowsSince } from "../../src/truth/ask.ts";
 import { observersOf, Recent, STEPS_KEPT, WORDS_MOST } from "../../src/truth/recent.ts";
 import type { About, PageLine, RequestLine, StepLine } from "../../src/truth/schema.ts";
@@ -81,13 +81,20 @@ test("pages of any size together are the rows of the log, and the steps that the
   await fc.assert(property, { numRuns: times(30) });
 });
 
-const watch = { keep: () => true, dueUs: 500, lateSteps: 0, lateUs: 0, stepLateUs: 0, rebasedUs: 0 } as Watch;
+const recorder = {
+  keep: () => true,
+  dueUs: 500,
+  lateSteps: 0,
+  lateUs: 0,
+  stepLateUs: 0,
+  rebasedUs: 0,
+} as FactsRecorder;
 
-function trailOf(id: string, runs: number, from = 1): Trail {
-  const trail = new Trail(watch, id, 7, 100, 50, { onTokens() {} });
-  for (let i = 0; i < runs; i++) trail.took(from + 2 * i, 1);
-  trail.closeRun();
-  return trail;
+function timelineOf(id: string, runs: number, from = 1): RequestTimeline {
+  const timeline = new RequestTimeline(recorder, id, 7, 100, 50, { onTokens() {} });
+  for (let i = 0; i < runs; i++) timeline.took(from + 2 * i, 1);
+  timeline.closeRun();
+  return timeline;
 }
 
 const idsOf = (recent: Recent, asked: string): string[] =>
@@ -97,7 +104,7 @@ test("a request is found by what the client called it, by its answer and by its 
   const recent = new Recent(100, 1, 0, 0);
   const { observer } = observersOf(0, recent, null);
   for (const id of ["chatcmpl-a", "0_cmpl-b-0", "1_cmpl-b-0", "0_cmpl-b-1", "cmpl-b-0-0", "chatcmpl-cmpl-b-0", "7"])
-    observer!(0).request(trailOf(id, 1));
+    observer!(0).request(timelineOf(id, 1));
   expect(idsOf(recent, "a")).toEqual(["chatcmpl-a"]);
   expect(idsOf(recent, "chatcmpl-a")).toEqual(["chatcmpl-a"]);
   expect(idsOf(recent, "b")).toEqual(["0_cmpl-b-0", "1_cmpl-b-0", "0_cmpl-b-1"]);
@@ -115,7 +122,7 @@ const stepOf = (n: number) => factsOf(n, { plannedUs: n, dueUs: n + 1, startUs: 
 test("memory has a bound: rows by number and by size, steps by number", () => {
   const recent = new Recent(100_000, 2, 4, 0);
   const observer = recent.observer(5);
-  const long = trailOf("x".repeat(600), 4096);
+  const long = timelineOf("x".repeat(600), 4096);
   for (let i = 0; i < 2000; i++) observer.request(long);
   const words = recent.row(recent.first)!.length;
   expect(words * (recent.next - recent.first)).toBeLessThanOrEqual(WORDS_MOST);
@@ -130,7 +137,7 @@ test("memory has a bound: rows by number and by size, steps by number", () => {
   expect(recent.step(5, capacity + 11)).toBeNull();
   expect(recent.step(4, 11)).toBeNull();
   // A request whose first steps are gone has no times for them.
-  observer.request(trailOf("old", 3, 8));
+  observer.request(timelineOf("old", 3, 8));
   const [{ tokens }] = JSON.parse(`[${[...rowsOf(recent, "old")].join("")}]`);
   expect(tokens.dueUs).toEqual([null, null, 13]);
 });
@@ -140,10 +147,10 @@ test("pieces are short, however long the request and however many there are", ()
   const observer = recent.observer(0);
   for (let n = 1; n <= 100_000; n++) observer.step(stepOf(n));
   for (let i = 0; i < 5000; i++) {
-    const trail = new Trail(watch, `chatcmpl-${i}`, i, 0, 1, { onTokens() {} });
-    for (let step = 1; step <= (i === 7 ? 100_000 : 3); step++) trail.took(step, 1);
-    trail.closeRun();
-    observer.request(trail);
+    const timeline = new RequestTimeline(recorder, `chatcmpl-${i}`, i, 0, 1, { onTokens() {} });
+    for (let step = 1; step <= (i === 7 ? 100_000 : 3); step++) timeline.took(step, 1);
+    timeline.closeRun();
+    observer.request(timeline);
   }
   const most = (pieces: Iterable<string>) => Math.max(...[...pieces].map((piece) => piece.length));
   expect(most(rowsSince(recent, about, { since: null, limit: 5000, steps: true }))).toBeLessThan(64 * 700);

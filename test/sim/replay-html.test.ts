@@ -3,10 +3,10 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Trail } from "../../src/engine/observer.ts";
+import type { RequestTimeline } from "../../src/engine/observer.ts";
 import { Finish } from "../../src/engine/types.ts";
 import { Moments } from "../../src/replay/report.ts";
-import { Sample } from "../../src/replay/sample.ts";
+import { RequestSample } from "../../src/replay/sample.ts";
 import type { PageData } from "../../src/report/plot.ts";
 import { factsOf } from "./truth-run.ts";
 
@@ -92,11 +92,11 @@ test("clients that leave and a replay that is cut short are shown as such", () =
 });
 
 test("of very many requests an even sample is kept, with the times of their tokens", () => {
-  const sample = new Sample();
+  const sample = new RequestSample();
   const observer = sample.observer();
   for (let step = 1; step <= 100_000; step++) {
     observer.step(factsOf(step, { dueUs: step * 10 }));
-    const trail = {
+    const timeline = {
       id: `${step}`,
       arrivalUs: step * 10 - 20,
       scheduledUs: step * 10 - 15,
@@ -107,7 +107,7 @@ test("of very many requests an even sample is kept, with the times of their toke
       runs: [step - 1, 2, 1],
       reason: Finish.Length,
     };
-    observer.request(trail as unknown as Trail);
+    observer.request(timeline as unknown as RequestTimeline);
   }
   expect(sample.seen).toBe(100_000);
   expect(sample.records.length).toBeGreaterThan(1900);

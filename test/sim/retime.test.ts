@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { findPreset, presetNames } from "../../src/config/timing/presets.ts";
 import type { Timing } from "../../src/config/types.ts";
-import type { Pace } from "../../src/engine/setup.ts";
+import type { StepPacing } from "../../src/engine/setup.ts";
 import { configOf, times, World } from "./world.ts";
 
 const constant = (itlMs: number, ttftMs = itlMs): Timing => ({
@@ -11,7 +11,7 @@ const constant = (itlMs: number, ttftMs = itlMs): Timing => ({
   ttftUs: ttftMs * 1000,
   itlUs: itlMs * 1000,
 });
-const change = (world: World, pace: Pace) => world.engine.between(() => world.engine.retime(pace));
+const change = (world: World, pace: StepPacing) => world.engine.between(() => world.engine.retime(pace));
 
 test("open steps keep their ends, later ones have the new length", () => {
   const world = new World(configOf({ timing: constant(10) }));

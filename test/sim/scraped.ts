@@ -5,8 +5,8 @@ import type { BugName, FixName, ServeConfig } from "../../src/config/types.ts";
 import { seeded } from "../../src/host/random.ts";
 import { engineConfig } from "../../src/library/options.ts";
 import { Ensemble } from "../../src/metrics/triton/ensemble.ts";
-import type { ClientOptions } from "../../src/replay/clients.ts";
-import { Pages } from "../../src/replay/page.ts";
+import type { TracedClientOptions } from "../../src/replay/clients.ts";
+import { ReplayPages } from "../../src/replay/page.ts";
 import { type Counts, Replay } from "../../src/replay/replay.ts";
 import { TRACE_BLOCK, type TraceRequest } from "../../src/traces/trace.ts";
 import { release } from "./world.ts";
@@ -34,7 +34,7 @@ export interface Load {
   readonly fixes: readonly FixName[];
   readonly summaries: boolean;
   readonly phases: readonly Phase[];
-  readonly clients: ClientOptions;
+  readonly clients: TracedClientOptions;
   readonly intervalS: number;
   readonly seed: number;
 }
@@ -93,7 +93,7 @@ export interface Scraped {
 export async function scraped(load: Load, bugs: readonly BugName[] = []): Promise<Scraped> {
   const config = configOf(load, bugs);
   const scrapes: Scrape[] = [];
-  let pages: Pages | null = null;
+  let pages: ReplayPages | null = null;
   const replay = new Replay({
     config: config.engine,
     module: release,
@@ -103,13 +103,13 @@ export async function scraped(load: Load, bugs: readonly BugName[] = []): Promis
     untilUs: Number.POSITIVE_INFINITY,
     clients: load.clients,
     beforeUpdate: (nowUs) => pages?.before(nowUs),
-    passages: (now) => new Ensemble(config.triton.quantiles, now, START_S * 1e6),
+    meters: (now) => new Ensemble(config.triton.quantiles, now, START_S * 1e6),
     scrapes: {
       intervalUs: 1e6 * load.intervalS,
       onScrape: async (atUs) => void scrapes.push({ text: await pages!.text("all"), atS: START_S + atUs / 1e6 }),
     },
   });
-  pages = new Pages(replay, { config, startS: START_S, dropped: null });
+  pages = new ReplayPages(replay, { config, startS: START_S, dropped: null });
   await replay.runScraped();
   const preemptions = replay.fleet.snapshots().reduce((sum, one) => sum + one.preemptions, 0);
   return { scrapes, counts: replay.counts, preemptions, seconds: replay.nowUs / 1e6 };

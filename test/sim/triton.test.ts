@@ -42,7 +42,7 @@ class House {
       free: false,
       eosId: EOS,
       answers,
-      passages: ensemble,
+      meters: ensemble,
       loopObservers: [{ updating: (nowUs) => held.before(nowUs) }],
     });
     const server: Identity = {
@@ -62,7 +62,7 @@ class House {
       loopBounds: LOOP_BOUNDS,
       adapters: 0,
       httpRoutes: identity.http.length,
-      passages: ensembleWidth(QUANTILES.length),
+      meters: ensembleWidth(QUANTILES.length),
       truth: false,
     };
     const rest = emptySnapshot();

@@ -130,7 +130,7 @@ export interface WorldOptions {
   /** The receivers want to hear of ends alone. */
   readonly endsOnly?: boolean;
   /** Who else listens to the engine. */
-  readonly more?: (clock: VirtualClock) => Pick<EngineOptions, "passages" | "loopObservers" | "rank">;
+  readonly more?: (clock: VirtualClock) => Pick<EngineOptions, "meters" | "loopObservers" | "rank">;
 }
 
 export class World {

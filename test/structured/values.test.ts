@@ -8,7 +8,7 @@ import { Draws } from "../../src/structured/draws.ts";
 import { jsonText } from "../../src/structured/json-text.ts";
 import { Pattern } from "../../src/structured/pattern.ts";
 import type { Schema } from "../../src/structured/schema.ts";
-import { Values } from "../../src/structured/values.ts";
+import { ValueDrawer } from "../../src/structured/values.ts";
 import { figure, sized } from "../size.ts";
 import { schemas } from "./schemas.ts";
 
@@ -18,7 +18,7 @@ figure("schemas without a server", SCHEMAS);
 const ajv = new Ajv({ strict: false });
 addFormats(ajv);
 const validator = (schema: object) => ajv.compile(schema);
-const drawn = (schema: Schema, seed: number) => jsonText(new Values(schema).draw(new Draws(seed)));
+const drawn = (schema: Schema, seed: number) => jsonText(new ValueDrawer(schema).draw(new Draws(seed)));
 
 test(`values of ${SCHEMAS} generated schemas fit them, and the seed decides`, () => {
   fc.assert(
@@ -34,7 +34,7 @@ test(`values of ${SCHEMAS} generated schemas fit them, and the seed decides`, ()
 }, 60_000);
 
 const HABITS = parseToolHabits("integers=3:5,numbers=-1:1,items=2:4,optional=0.9,inner=0.1")!;
-const habitual = (schema: Schema, seed: number) => new Values(schema, HABITS).draw(new Draws(seed));
+const habitual = (schema: Schema, seed: number) => new ValueDrawer(schema, HABITS).draw(new Draws(seed));
 
 test("habits keep to generated schemas", () => {
   fc.assert(
@@ -209,7 +209,7 @@ test.each([
   [{ type: "integer", multipleOf: 3, minimum: -30, maximum: 9 }, /^[0369]$/],
   [{ type: "integer", multipleOf: 3, minimum: -30, maximum: -28 }, /^-30$/],
 ] as const)("%j is written as the grammar libraries take it", (schema, form) => {
-  const values = new Values(schema as Schema);
+  const values = new ValueDrawer(schema as Schema);
   for (let seed = 0; seed < 50; seed++) expect(jsonText(values.draw(new Draws(seed)))).toMatch(form);
 });
 
@@ -230,7 +230,7 @@ test("expressions that blow up when they are matched are drawn at once, and too 
 });
 
 test("a schema without an end goes on as long as it is asked to", () => {
-  const values = new Values({
+  const values = new ValueDrawer({
     type: "object",
     properties: { a: { type: "integer" }, next: { $ref: "#" } },
     required: ["a", "next"],

@@ -8,11 +8,11 @@ import { withBugs } from "../../src/metrics/bugs/rows.ts";
 import { stuck } from "../../src/metrics/bugs/stuck.ts";
 import { bugs } from "../../src/metrics/bugs/table.ts";
 import { dialectNames } from "../../src/metrics/dialect-names.ts";
-import { dialects } from "../../src/metrics/dialects.ts";
+import { metricsDialects } from "../../src/metrics/dialects.ts";
 import { emptySnapshot, identity } from "./metrics-snapshots.ts";
 
 const docs = readFileSync(new URL("../../docs/bug-modes.md", import.meta.url), "utf8");
-const rows = dialectNames.flatMap((name) => [...dialects[name].rows(identity)]);
+const rows = dialectNames.flatMap((name) => [...metricsDialects[name].rows(identity)]);
 
 test("docs/bug-modes.md has the table (bun scripts/bugs-table.ts writes it)", () => {
   expect(BETWEEN.exec(docs)?.[2]).toBe(bugsTable());

@@ -35,7 +35,7 @@ test("its defaults hold", () => {
     disableAccessLog: true,
     runtimeLora: true,
     engine: { maxNumSeqs: 5, maxModelLen: 1024, blockSize: 16, timing: { kind: "none" }, maxLoras: 1 },
-    door: { requests: 1005, overloadStatus: 429 },
+    frontLimits: { requests: 1005, overloadStatus: 429 },
     wire: { toolCallParser: "hermes", autoToolChoice: true },
   });
   expect(notices).toEqual([]);
@@ -206,7 +206,7 @@ test("a pod's headers come from its environment", () => {
 
 test("all ranks are behind the one port, which is said; a rank of its own is one engine", () => {
   const several = accepted("--data-parallel-size 4 --max-num-seqs 2 --max-waiting-queue-length 3");
-  expect(several.config).toMatchObject({ dataParallelSize: 4, door: { requests: 20 } });
+  expect(several.config).toMatchObject({ dataParallelSize: 4, frontLimits: { requests: 20 } });
   expect(several.notices).toEqual([
     "--data-parallel-size: the 4 ranks answer on the one port, none on the next; X-data-parallel-rank chooses one",
   ]);

@@ -1,7 +1,7 @@
 /** Do the same bytes leave a connection whatever the kernel takes at a time, and is everybody told of its end once? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { Connection, type House, type Socket } from "../../src/http/socket/connection.ts";
+import { Connection, type ServerSide, type Socket } from "../../src/http/socket/connection.ts";
 import type { Exchange } from "../../src/http/socket/exchange.ts";
 import type { SocketStream } from "../../src/http/socket/stream.ts";
 
@@ -46,7 +46,7 @@ interface Emitting {
 }
 
 /** Answers `/whole/N` with N letters and `/stream/N` with N events, one per `tick`. */
-class Server implements House {
+class Server implements ServerSide {
   readonly scheme = "http";
   readonly headBytes = 10_000;
   readonly emitting: Emitting[] = [];

@@ -1,7 +1,7 @@
 /** Do the bytes of a connection give the same requests however they are cut, and does nothing that is sent break the parser? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { Fields } from "../../src/http/socket/fields.ts";
+import { HeaderFields } from "../../src/http/socket/fields.ts";
 import { KnownHeads } from "../../src/http/socket/known-heads.ts";
 import { Fed, Parser, type ParserEvents } from "../../src/http/socket/parser.ts";
 
@@ -160,7 +160,7 @@ test("what was sent behind a known head that is not whole is part of it", () => 
 
 test("256 heads are known, the last ones", () => {
   const heads = new KnownHeads();
-  const fields = new Fields([], []);
+  const fields = new HeaderFields([], []);
   const head = { method: "GET", target: "/", version: "1.1", fields, keepAlive: true };
   for (let i = 0; i < 1000; i++) heads.add(`head ${i}`, { head, countedBytes: 9, bodyBytes: i });
   const known = Array.from({ length: 1000 }, (_, i) => i).filter((i) => heads.get(`head ${i}`)?.bodyBytes === i);

@@ -1,7 +1,7 @@
 /** Does a `Response` of any kind leave whole through our own server, and is its body let go when nobody reads it? */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import net from "node:net";
-import { DOOR } from "../../src/config/door.ts";
+import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";
 import { eventually } from "../server.ts";
 
@@ -52,7 +52,7 @@ beforeAll(() => {
       port: 0,
       tls: undefined,
       reusePort: false,
-      door: DOOR,
+      frontLimits: FRONT_LIMITS,
       clock: { now: () => 0, at: () => () => {}, turn: setImmediate },
       warn() {},
       epochSeconds: () => 0,

@@ -22,13 +22,13 @@ test("changes count together, later ones on top of earlier ones; null is the def
   });
   if (!("config" in first)) throw new Error(first.message);
   expect(first.config.engine).toMatchObject({ timing: { kind: "linear" }, noise: { jitterSigma: 0.1 } });
-  expect(first.config.door).toMatchObject({ requests: 7, streams: 5 });
+  expect(first.config.frontLimits).toMatchObject({ requests: 7, streams: 5 });
   expect(options.read()).toMatchObject({ timing: "constant:ttft=1s,itl=10ms", "limit-concurrency": null });
   first.keep();
   const second = options.changed({ "max-streams": null, "retry-after-form": ["seconds", "ms"], "retry-after": "2" });
   if (!("config" in second)) throw new Error(second.message);
   second.keep();
-  expect(second.config.door).toMatchObject({
+  expect(second.config.frontLimits).toMatchObject({
     ...{ requests: 7, streams: 0 },
     retryAfter: { seconds: 2, forms: ["seconds", "ms"] },
   });

@@ -3,14 +3,14 @@
  * `engine/metrics.py` (before) of each version's wheel, and numbers of the simulated engine under them.
  */
 import { expect, test } from "bun:test";
-import { CURRENT, PROFILES, type Profile, profileName, showsHidden } from "../../src/config/metrics-profiles.ts";
+import { CURRENT, type MetricsProfile, PROFILES, profileName, showsHidden } from "../../src/config/metrics-profiles.ts";
 import { pages } from "../../src/metrics/page.ts";
 import type { Row } from "../../src/metrics/table.ts";
 import { vllmAt } from "../../src/metrics/vllm-history.ts";
 import { parseExposition } from "./metrics-parse.ts";
 import { emptyEngine, emptyHistogram, emptySnapshot, identity } from "./metrics-snapshots.ts";
 
-const names = (profile: Profile, hidden = false) =>
+const names = (profile: MetricsProfile, hidden = false) =>
   vllmAt(profile, hidden).map(({ name }) => name.replace("vllm:", ""));
 const words = (text: string) => text.trim().split(/\s+/);
 
@@ -118,7 +118,7 @@ const seen = {
     timeToFirstToken: { ...histogram, buckets: [1, 2, 3, 4, 5, 6], sum: 50, count: 21 },
   },
 };
-async function page(profile: Profile, engines = [seen], showHidden = false) {
+async function page(profile: MetricsProfile, engines = [seen], showHidden = false) {
   const text = await pages({ ...identity, profile, showHidden })("vllm", () => emptySnapshot(engines));
   const samples = parseExposition(text).flatMap(({ samples }) => samples);
   return {

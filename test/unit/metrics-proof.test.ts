@@ -3,12 +3,12 @@ import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { dialectNames } from "../../src/metrics/dialect-names.ts";
-import { dialects } from "../../src/metrics/dialects.ts";
+import { metricsDialects } from "../../src/metrics/dialects.ts";
 import { identity } from "./metrics-snapshots.ts";
 
 const root = join(import.meta.dir, "../..");
 const rows = dialectNames.flatMap((dialect) =>
-  dialects[dialect].rows(identity).map((row) => [`${dialect} ${row.name}`, row] as const),
+  metricsDialects[dialect].rows(identity).map((row) => [`${dialect} ${row.name}`, row] as const),
 );
 
 test.each(rows)("%s", (_, { name, proof }) => {

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { dialects } from "../../src/metrics/dialects.ts";
+import { metricsDialects } from "../../src/metrics/dialects.ts";
 import { Layout } from "../../src/metrics/flat.ts";
 import { heldLength } from "../../src/metrics/held.ts";
 import { kindsOf, NumberKind } from "../../src/metrics/kinds.ts";
@@ -307,5 +307,5 @@ test("the page of text: labels go on from process to process, restarts are count
   ]);
   expect(values("vllm:num_requests_running").map(([, value]) => value)).toEqual([3, 3, 0, 0]);
   expect(values(RESTARTS)).toEqual([[undefined, 1]]);
-  expect(dialects.understudy.rows().some(({ name }) => name === RESTARTS)).toBe(true);
+  expect(metricsDialects.understudy.rows().some(({ name }) => name === RESTARTS)).toBe(true);
 });

@@ -64,7 +64,7 @@ export function emptyEngine(maxModelLen = 4096): EngineSnapshot {
       bounds.map(([name, of]) => [name, emptyHistogram(of)]),
     ) as EngineSnapshot["histograms"],
     adapters: [],
-    passages: [],
+    meters: [],
   };
 }
 
@@ -88,7 +88,7 @@ export const shapeOf = ({ engines, loop, front, truth }: Snapshot): Shape => ({
   ) as Shape["bounds"],
   loopBounds: loop.stepStartLateness.bounds,
   adapters: engines[0]!.adapters.length,
-  passages: engines[0]!.passages.length,
+  meters: engines[0]!.meters.length,
   httpRoutes: front.http.routes.length / HTTP_WIDTH,
   truth: truth !== undefined,
 });
@@ -125,7 +125,7 @@ const engineOf = (maxModelLen: number, adapters: number): fc.Arbitrary<EngineSna
     kvUsage: fc.double({ min: 0, max: 1, noNaN: true }),
     finished: fc.tuple(count, count, count, count, count),
     histograms: fc.record(Object.fromEntries(histograms)),
-    passages: fc.constant([]),
+    meters: fc.constant([]),
     adapters: fc.array(fc.record({ running: count, waiting: count, heard: count }), {
       minLength: adapters,
       maxLength: adapters,

@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
 import { Elysia } from "elysia";
-import { DOOR } from "../../src/config/door.ts";
+import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
 import type { ServeConfig } from "../../src/config/types.ts";
 import { renderChat } from "../../src/content/chat-template.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
@@ -93,7 +93,7 @@ class House {
       port: 0,
       tls: undefined,
       reusePort: false,
-      door: DOOR,
+      frontLimits: FRONT_LIMITS,
       clock: new WallClock(),
       warn: () => {},
       epochSeconds: () => 0,

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { clients, PATIENT } from "../../src/replay/clients.ts";
-import { History, type Spool, type Target } from "../../src/replay/history.ts";
+import { History, type ScrapeTarget, type Spool } from "../../src/replay/history.ts";
 
 function memorySpool(): Spool & { appended: number } {
   const pieces: number[] = [];
@@ -18,8 +18,8 @@ function memorySpool(): Spool & { appended: number } {
   };
 }
 
-const A: Target = { job: "vllm", instance: "a:8000" };
-const B: Target = { job: "triton", instance: "a:8000" };
+const A: ScrapeTarget = { job: "vllm", instance: "a:8000" };
+const B: ScrapeTarget = { job: "triton", instance: "a:8000" };
 const textOf = (history: History) => [...history.file()].join("");
 
 /** Without what a scraper adds of its own. */

@@ -1,7 +1,7 @@
 /** Are moments, percentiles and histogram those of the values, whatever they are? */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { distributionOf, histogramOf, percentile } from "../../src/report/distribution.ts";
+import { distributionHistogram, distributionOf, percentile } from "../../src/report/distribution.ts";
 
 const values = fc.array(fc.double({ min: -1e9, max: 1e9, noNaN: true }), { minLength: 1, maxLength: 60 });
 
@@ -31,7 +31,7 @@ test("each value is in the first bucket whose bound is not below it, and buckets
   fc.assert(
     fc.property(values, (found) => {
       const sorted = Float64Array.from(found).sort();
-      const { bounds, counts } = histogramOf(sorted);
+      const { bounds, counts } = distributionHistogram(sorted);
       expect(counts.length).toBe(bounds.length);
       expect(bounds.every((bound, i) => i === 0 || bound > bounds[i - 1]!)).toBe(true);
       expect(bounds.at(-1)).toBe(sorted.at(-1)!);

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { distributionOf } from "../../src/report/distribution.ts";
 import { html } from "../../src/report/index.ts";
-import { shown } from "../../src/report/numbers.ts";
+import { fourDigits } from "../../src/report/numbers.ts";
 import { of, read, record, result } from "./report-reader.ts";
 
 test("a whole page from what little there is", async () => {
@@ -76,7 +76,7 @@ describe("numbers", () => {
     [-2.5, "-2.50"],
     [null, "–"],
     ["inf", "inf"],
-  ])("%p reads %s", (value, expected) => expect(shown(value)).toBe(expected));
+  ])("%p reads %s", (value, expected) => expect(fourDigits(value)).toBe(expected));
 
   test("of every metric, with the steady window below it, in the words that the result defines", async () => {
     const steady = { from_s: 1, to_s: 2, distributions: { ttft: of(7) } };

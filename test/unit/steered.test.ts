@@ -1,8 +1,8 @@
-/** Are forced and forbidden tokens forced and forbidden, whatever the wishes, and is an answer the same however it is read? */
+/** Are forced and forbidden tokens forced and forbidden, whatever the rules, and is an answer the same however it is read? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { type AnswerTables, nextToken } from "../../src/content/answers.ts";
-import { SteeredAnswer, steer, type Wishes } from "../../src/content/steered.ts";
+import { SteeredAnswer, steer, type TokenRules } from "../../src/content/steered.ts";
 
 const SIZE = 40;
 const tables: AnswerTables = {
@@ -11,7 +11,7 @@ const tables: AnswerTables = {
   ids: Int32Array.from({ length: 30 }, (_, i) => i),
 };
 const id = fc.nat(SIZE - 1);
-const wishes: fc.Arbitrary<Wishes> = fc.record({
+const rules: fc.Arbitrary<TokenRules> = fc.record({
   only: fc.option(fc.uniqueArray(id, { minLength: 1, maxLength: 12 })),
   never: fc.uniqueArray(id, { maxLength: SIZE }).map((ids) => new Set(ids)),
   neverAfter: fc.array(
@@ -21,13 +21,13 @@ const wishes: fc.Arbitrary<Wishes> = fc.record({
   ends: fc.uniqueArray(id, { maxLength: 2 }).map((ids) => new Set(ids)),
   endsFrom: fc.nat(20),
 });
-const all = (seed: number, given: Wishes, length = 60) => [
+const all = (seed: number, given: TokenRules, length = 60) => [
   ...new SteeredAnswer(tables, seed, length, steer(given, SIZE)).subarray(0, length),
 ];
 
 test("a forced set is kept, a forbidden token does not come while another is left", () =>
   fc.assert(
-    fc.property(fc.integer(), wishes, (seed, given) => {
+    fc.property(fc.integer(), rules, (seed, given) => {
       const { only, never } = given;
       const free = Array.from({ length: SIZE }, (_, one) => one).filter(
         (one) => (only?.includes(one) ?? true) && !never.has(one),
@@ -41,7 +41,7 @@ test("a forced set is kept, a forbidden token does not come while another is lef
 
 test("an end does not come before its time while another token is left", () =>
   fc.assert(
-    fc.property(fc.integer(), wishes, (seed, given) => {
+    fc.property(fc.integer(), rules, (seed, given) => {
       const early = all(seed, { ...given, only: null, never: new Set(), neverAfter: [] }, given.endsFrom);
       for (const token of early) expect(given.ends.has(token)).toBe(false);
     }),
@@ -49,22 +49,22 @@ test("an end does not come before its time while another token is left", () =>
 
 test("a sequence is not completed", () =>
   fc.assert(
-    fc.property(fc.integer(), wishes, (seed, given) => {
+    fc.property(fc.integer(), rules, (seed, given) => {
       const text = `,${all(seed, { ...given, only: null, never: new Set(), ends: new Set() }).join()},`;
       for (const words of given.neverAfter) expect(text).not.toContain(`,${words.join()},`);
     }),
   ));
 
-test("read in pieces it is the same, and without wishes the usual answer", () =>
+test("read in pieces it is the same, and without rules the usual answer", () =>
   fc.assert(
-    fc.property(fc.integer(), wishes, fc.array(fc.integer({ min: 1, max: 20 })), (seed, given, sizes) => {
+    fc.property(fc.integer(), rules, fc.array(fc.integer({ min: 1, max: 20 })), (seed, given, sizes) => {
       const whole = all(seed, given);
       const answer = new SteeredAnswer(tables, seed, 60, steer(given, SIZE));
       const pieces: number[] = [];
       for (const size of [...sizes, 60]) pieces.push(...answer.subarray(pieces.length, pieces.length + size));
       expect(pieces).toEqual(whole);
       expect([...answer.subarray(0, 5)]).toEqual(whole.slice(0, 5));
-      const none: Wishes = { only: null, never: new Set(), neverAfter: [], ends: new Set(), endsFrom: 0 };
+      const none: TokenRules = { only: null, never: new Set(), neverAfter: [], ends: new Set(), endsFrom: 0 };
       expect(all(seed, none)).toEqual(Array.from({ length: 60 }, (_, at) => nextToken(tables, seed, at)));
     }),
   ));

@@ -2,24 +2,24 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { ensembleWidth } from "../../src/metrics/triton/ensemble.ts";
-import { Passed } from "../../src/metrics/triton/model-numbers.ts";
+import { MeterField } from "../../src/metrics/triton/model-numbers.ts";
 import { Poller } from "../../src/metrics/triton/poll.ts";
-import { triton } from "../../src/metrics/triton/table.ts";
+import { tritonRows } from "../../src/metrics/triton/table.ts";
 import { emptyEngine, emptySnapshot, identity } from "./metrics-snapshots.ts";
 
 const at = (...engines: readonly (readonly [aliveMs: number, busyMs: number])[]) =>
   emptySnapshot(
     engines.map(([aliveMs, busyMs]) => {
-      const passages = Array<number>(ensembleWidth(0)).fill(0);
-      passages[Passed.aliveUs] = aliveMs * 1000;
-      return { ...emptyEngine(), busyUs: busyMs * 1000, passages };
+      const meters = Array<number>(ensembleWidth(0)).fill(0);
+      meters[MeterField.aliveUs] = aliveMs * 1000;
+      return { ...emptyEngine(), busyUs: busyMs * 1000, meters };
     }),
   );
 
 /** Families and their values, over one server's life. */
 function server(changes: Partial<typeof identity.triton> = {}) {
   const own = { ...identity, triton: { ...identity.triton, ...changes } };
-  const rows = triton(own);
+  const rows = tritonRows(own);
   return (snapshot: ReturnType<typeof at>, name: string) =>
     rows
       .find((row) => row.name === name)!

@@ -1,9 +1,9 @@
 /** Are the quantiles of Triton's summaries those of prometheus-cpp 1.0.1, and do they forget as its window does? */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { Quantiles, type Target } from "../../src/metrics/triton/quantiles.ts";
+import { Quantiles, type QuantileTarget } from "../../src/metrics/triton/quantiles.ts";
 
-const DEFAULT: readonly Target[] = [
+const DEFAULT: readonly QuantileTarget[] = [
   { quantile: 0.5, error: 0.05 },
   { quantile: 0.9, error: 0.01 },
   { quantile: 0.95, error: 0.001 },

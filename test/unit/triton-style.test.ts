@@ -5,8 +5,8 @@ import { join } from "node:path";
 import fc from "fast-check";
 import type { Identity } from "../../src/metrics/identity.ts";
 import { pages } from "../../src/metrics/page.ts";
-import { modelWidth, Passed } from "../../src/metrics/triton/model-numbers.ts";
-import { Model } from "../../src/metrics/triton/models.ts";
+import { MeterField, modelWidth } from "../../src/metrics/triton/model-numbers.ts";
+import { TritonModel } from "../../src/metrics/triton/models.ts";
 import { printG16, prometheusCpp } from "../../src/metrics/triton/style.ts";
 import { parseExposition } from "./metrics-parse.ts";
 import { emptyEngine, emptySnapshot, identity } from "./metrics-snapshots.ts";
@@ -68,8 +68,8 @@ test("labels go by name, le and quantile last", () => {
 /** A server of these models with its counters; no GPU, and nothing polled. */
 async function page(models: readonly string[], config: Partial<Identity["triton"]>, numbers: readonly Float64Array[]) {
   const quantiles = config.quantiles ?? [];
-  const passages = new Float64Array(Passed.models + models.length * modelWidth(quantiles.length));
-  numbers.forEach((of, index) => void passages.set(of, Passed.models + index * modelWidth(quantiles.length)));
+  const meters = new Float64Array(MeterField.models + models.length * modelWidth(quantiles.length));
+  numbers.forEach((of, index) => void meters.set(of, MeterField.models + index * modelWidth(quantiles.length)));
   const server: Identity = {
     ...identity,
     triton: {
@@ -80,7 +80,7 @@ async function page(models: readonly string[], config: Partial<Identity["triton"
       ...config,
     },
   };
-  const snapshot = emptySnapshot([{ ...emptyEngine(), passages: Array.from(passages) }]);
+  const snapshot = emptySnapshot([{ ...emptyEngine(), meters: Array.from(meters) }]);
   return pages(server)("triton", () => snapshot);
 }
 
@@ -106,7 +106,7 @@ test("three requests with summaries print what the real one printed, to the byte
     { quantile: 0.9, error: 0.001 },
   ];
   const numbers = new Float64Array(modelWidth(targets.length));
-  const model = new Model(numbers, targets, 0);
+  const model = new TritonModel(numbers, targets, 0);
   // The page tells sums and two of three values; the third follows.
   model.succeeded(0, 132_370, 31, 39, 131_785, 201);
   model.succeeded(0, 201_776, 54, 48, 200_719, 306);
@@ -124,7 +124,7 @@ test("three requests with summaries print what the real one printed, to the byte
 test("counter_latencies=false takes the durations away and freezes the counters; the summaries go on", async () => {
   const targets = [{ quantile: 0.5, error: 0.05 }];
   const numbers = new Float64Array(modelWidth(1));
-  const model = new Model(numbers, targets, 0);
+  const model = new TritonModel(numbers, targets, 0);
   model.succeeded(0, 1000, 1, 2, 3, 4);
   model.failed("OTHER", 2, true);
   model.refresh(0);

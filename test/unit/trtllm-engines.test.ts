@@ -1,9 +1,9 @@
 /** What do TensorRT-LLM's gauges show of several engines of which some have not worked yet? */
 import { expect, test } from "bun:test";
-import { trtllm } from "../../src/metrics/triton/trtllm.ts";
+import { trtllmRows } from "../../src/metrics/triton/trtllm.ts";
 import { emptyEngine, emptySnapshot, identity } from "./metrics-snapshots.ts";
 
-const blocks = trtllm(identity).find(({ name }) => name === "nv_trt_llm_kv_cache_block_metrics")!;
+const blocks = trtllmRows(identity).find(({ name }) => name === "nv_trt_llm_kv_cache_block_metrics")!;
 const begun = { ...emptyEngine(), iterations: 3, blocksUsed: 4 };
 
 /** By type. */

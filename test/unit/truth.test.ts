@@ -4,13 +4,13 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, st
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TruthLogConfig } from "../../src/config/types.ts";
-import { RUNS_MAX, Trail } from "../../src/engine/observer.ts";
+import type { FactsRecorder } from "../../src/engine/facts-recorder.ts";
+import { RequestTimeline, RUNS_MAX } from "../../src/engine/observer.ts";
 import { Finish } from "../../src/engine/types.ts";
-import type { Watch } from "../../src/engine/watch.ts";
 import { TruthFile } from "../../src/truth/file.ts";
 import { formatPage } from "../../src/truth/format.ts";
 import { createTruthLog, unwritable } from "../../src/truth/log.ts";
-import { ID_BYTES, Kind, PAGE_WORDS, Page, requestWords } from "../../src/truth/page.ts";
+import { ID_BYTES, PAGE_WORDS, Page, RowKind, requestWords } from "../../src/truth/page.ts";
 import { Ring } from "../../src/truth/ring.ts";
 import type { About, EndLine, RequestLine, TruthLine } from "../../src/truth/schema.ts";
 import { factsOf, small } from "../sim/truth-run.ts";
@@ -35,17 +35,24 @@ const never = (line: string) => {
 };
 
 /** Keeps every run and preemption. */
-const watch = { keep: () => true, dueUs: 500, lateSteps: 0, lateUs: 0, stepLateUs: 0, rebasedUs: 0 } as Watch;
-function trailOf(id: string, tokens: readonly (readonly [step: number, count: number])[] = []): Trail {
-  const trail = new Trail(watch, id, 7, 100, 50, { onTokens() {}, bytes: 1234 });
-  trail.queued(1, 110);
-  for (const [step, count] of tokens) trail.took(step, count);
-  trail.closeRun();
-  return trail;
+const recorder = {
+  keep: () => true,
+  dueUs: 500,
+  lateSteps: 0,
+  lateUs: 0,
+  stepLateUs: 0,
+  rebasedUs: 0,
+} as FactsRecorder;
+function timelineOf(id: string, tokens: readonly (readonly [step: number, count: number])[] = []): RequestTimeline {
+  const timeline = new RequestTimeline(recorder, id, 7, 100, 50, { onTokens() {}, bytes: 1234 });
+  timeline.queued(1, 110);
+  for (const [step, count] of tokens) timeline.took(step, count);
+  timeline.closeRun();
+  return timeline;
 }
-function rowOf(trail: Trail): RequestLine {
+function rowOf(timeline: RequestTimeline): RequestLine {
   const page = new Page();
-  page.request(2, trail, true);
+  page.request(2, timeline, true);
   const texts: string[] = [];
   formatPage(page, (text) => texts.push(text));
   expect(texts.length).toBe(1);
@@ -54,8 +61,8 @@ function rowOf(trail: Trail): RequestLine {
 
 describe("rows", () => {
   test("a request: all fields; null where it never came", () => {
-    const trail = trailOf("cmpl-1");
-    expect(rowOf(trail)).toEqual({
+    const timeline = timelineOf("cmpl-1");
+    expect(rowOf(timeline)).toEqual({
       type: "request",
       engine: 2,
       order: 7,
@@ -81,12 +88,12 @@ describe("rows", () => {
       runs: [],
       droppedRuns: 0,
     });
-    trail.scheduledUs = 200;
-    trail.cachedTokens = 32;
-    trail.endUs = 2 ** 33 + 0.5;
-    trail.reason = Finish.Repetition;
-    trail.preempted.push(300, 400, 16, 450, Number.NaN, Number.NaN);
-    expect(rowOf(trail)).toMatchObject({
+    timeline.scheduledUs = 200;
+    timeline.cachedTokens = 32;
+    timeline.endUs = 2 ** 33 + 0.5;
+    timeline.reason = Finish.Repetition;
+    timeline.preempted.push(300, 400, 16, 450, Number.NaN, Number.NaN);
+    expect(rowOf(timeline)).toMatchObject({
       computedTokens: 18,
       endUs: 2 ** 33 + 0.5,
       reason: "repetition",
@@ -98,7 +105,7 @@ describe("rows", () => {
   });
 
   test("runs: consecutive steps of equal width are one", () => {
-    const trail = trailOf("r", [
+    const timeline = timelineOf("r", [
       [3, 1],
       [4, 1],
       [5, 1],
@@ -107,21 +114,21 @@ describe("rows", () => {
       [11, 2],
       [12, 1],
     ]);
-    expect(rowOf(trail).runs).toEqual([
+    expect(rowOf(timeline).runs).toEqual([
       [3, 3],
       [9, 1],
       [10, 2, 2],
       [12, 1],
     ]);
-    expect(trail.prefillEndUs).toBe(500);
+    expect(timeline.prefillEndUs).toBe(500);
   });
 
   test("more runs than are kept are counted, and the longest row fits into a page", () => {
     const steps = Array.from({ length: RUNS_MAX + 9 }, (_, i) => [2 * i + 1, 1] as const);
-    const trail = trailOf("x".repeat(3 * ID_BYTES), steps);
-    for (let i = 0; i < 1024; i++) trail.preempted.push(i, i, i);
-    expect(requestWords(trail, true)).toBeLessThanOrEqual(PAGE_WORDS);
-    const row = rowOf(trail);
+    const timeline = timelineOf("x".repeat(3 * ID_BYTES), steps);
+    for (let i = 0; i < 1024; i++) timeline.preempted.push(i, i, i);
+    expect(requestWords(timeline, true)).toBeLessThanOrEqual(PAGE_WORDS);
+    const row = rowOf(timeline);
     expect(row.runs.length).toBe(RUNS_MAX);
     expect(row.droppedRuns).toBe(9);
     expect(row.id).toBe("x".repeat(ID_BYTES));
@@ -129,8 +136,8 @@ describe("rows", () => {
 
   test.each(["", 'a"b\\c\n', "grüße", "日本語", "🙂", "\u2028"])("ids of any text: %j; lines are ASCII", (id) => {
     const page = new Page();
-    page.request(0, trailOf(id), true);
-    page.request(0, trailOf("next"), true);
+    page.request(0, timelineOf(id), true);
+    page.request(0, timelineOf("next"), true);
     const texts: string[] = [];
     formatPage(page, (text) => texts.push(text));
     expect(texts.map((text) => JSON.parse(text).id)).toEqual([id, "next"]);
@@ -145,7 +152,7 @@ describe("files", () => {
     // Nine rows and the header are below it, ten rows are, and eleven lines are not.
     const where = config({ maxBytes: 10_400, files: 3 });
     const file = new TruthFile(where, about, never);
-    for (let n = 0; n < 100; n++) file.line(row(n), Kind.Step, 0);
+    for (let n = 0; n < 100; n++) file.line(row(n), RowKind.Step, 0);
     file.close({ run: 0, step: 0, request: 0 });
     const names = [`${where.file}.2`, `${where.file}.1`, where.file];
     const all = names.flatMap((name) => {
@@ -166,7 +173,7 @@ describe("files", () => {
   test("with one file nothing older is kept; a limit below a line still writes it", () => {
     const where = config({ maxBytes: 10, files: 1 });
     const file = new TruthFile(where, about, never);
-    for (let n = 0; n < 3; n++) file.line(row(n), Kind.Step, 0);
+    for (let n = 0; n < 3; n++) file.line(row(n), RowKind.Step, 0);
     file.flush();
     expect(linesOf(where.file).length).toBe(2);
     expect(linesOf(where.file)[0]).toMatchObject({ type: "header", file: 2 });
@@ -193,11 +200,11 @@ describe("files", () => {
     const where = config({ file: join(inner, "t.jsonl"), maxBytes: 3500 });
     const warnings: string[] = [];
     const file = new TruthFile(where, about, (why) => warnings.push(why));
-    for (let n = 0; n < 2; n++) file.line(row(n), Kind.Step, 0);
+    for (let n = 0; n < 2; n++) file.line(row(n), RowKind.Step, 0);
     file.flush();
     rmSync(inner, { recursive: true });
     for (let n = 2; n < 8; n++) {
-      file.line(row(n), Kind.Step, 0);
+      file.line(row(n), RowKind.Step, 0);
       file.flush();
     }
     expect(warnings.length).toBe(1);
@@ -205,7 +212,7 @@ describe("files", () => {
     // One more line fitted into the file that had no name any more.
     expect(file.lost.step).toBeGreaterThanOrEqual(5);
     mkdirSync(inner);
-    file.line(row(8), Kind.Step, 0);
+    file.line(row(8), RowKind.Step, 0);
     file.close({ run: 0, step: 0, request: 0 });
     expect(linesOf(where.file).map(({ type }) => type)).toEqual(["header", "step", "end"]);
     const { steps, dropped } = linesOf(where.file).at(-1) as EndLine;
@@ -237,7 +244,7 @@ describe("a writer that is behind", () => {
     while (ring.dropped.step === 0) step(++steps);
     expect(sent.length).toBe(1);
     const twoRuns = () =>
-      trailOf("r", [
+      timelineOf("r", [
         [1, 1],
         [5, 1],
       ]);
@@ -298,8 +305,8 @@ describe("a writer that is behind", () => {
       ring.returned(page);
     });
     const observer = ring.observer(0);
-    const trail = trailOf("a-request-id-of-usual-length-0123456789", [[1, 1]]);
-    for (let i = 0; i < 1_000_000; i++) observer.request(trail);
+    const timeline = timelineOf("a-request-id-of-usual-length-0123456789", [[1, 1]]);
+    for (let i = 0; i < 1_000_000; i++) observer.request(timeline);
     ring.drain();
     expect(rows).toBe(1_000_000);
     expect(pages.size).toBeLessThanOrEqual(2);
@@ -314,7 +321,7 @@ describe("the writing thread", () => {
     const observer = log.observer(3);
     for (let n = 1; n <= 10_000; n++) {
       observer.step(factsOf(n, { plannedUs: n, dueUs: n + 1, startUs: n + 2, endUs: n + 3 }));
-      if (n % 10 === 0) observer.request(trailOf(`r${n}`, [[n, 1]]));
+      if (n % 10 === 0) observer.request(timelineOf(`r${n}`, [[n, 1]]));
       if (n % 1000 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
     await log.close();
@@ -339,7 +346,7 @@ describe("the writing thread", () => {
     const observer = log.observer(0);
     for (let n = 1; n <= 5000; n++) {
       observer.step(factsOf(n, { endUs: n }));
-      observer.request(trailOf(`r${n}`, [[n, 1]]));
+      observer.request(timelineOf(`r${n}`, [[n, 1]]));
       if (n % 500 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
     }
     await log.close();

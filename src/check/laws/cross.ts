@@ -1,14 +1,14 @@
 /** Do several dialects that show one engine tell the same story? And the driver's own books. */
 import type { Case } from "../case.ts";
 import { recognise } from "../dialects.ts";
-import { atLeast, atMost, equal, lawsOf, NotCheckable, type Outcome, plus, type Term, term } from "../law.ts";
+import { atLeast, atMost, equal, type LawOutcome, lawsOf, NotCheckable, plus, type Term, term } from "../law.ts";
 
 const law = lawsOf("cross", "page");
 
 /** Six decimals of TensorRT-LLM's fraction, and up to a block that one of them has and the other not. */
 const FRACTION_TOLERANCE = 2e-6;
 
-function both(left: Term | null, right: Term | null, tolerance = 0): Outcome[] {
+function both(left: Term | null, right: Term | null, tolerance = 0): LawOutcome[] {
   return left && right ? [equal(left, right, tolerance)] : [];
 }
 
@@ -19,7 +19,7 @@ function needTwo(c: Case): void {
   if (shown.length < 2) throw new NotCheckable("one dialect");
 }
 
-function checked(outcomes: readonly Outcome[], what: string): readonly Outcome[] {
+function checked(outcomes: readonly LawOutcome[], what: string): readonly LawOutcome[] {
   if (outcomes.length === 0) throw new NotCheckable(`${what} stands in one dialect only`);
   return outcomes;
 }
@@ -89,7 +89,7 @@ export const cross = [
       means: "A request is lost between the layers, or counted twice.",
     },
     (c) => {
-      const outcomes: Outcome[] = [];
+      const outcomes: LawOutcome[] = [];
       const ends = c.page.maybe("vllm:e2e_request_latency_seconds_count");
       const triton = tritonEnds(c);
       const known = c.look.truth;

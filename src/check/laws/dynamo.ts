@@ -1,7 +1,7 @@
 /** The laws of Dynamo's frontend, per model; families without the prefix `dynamo_frontend_`. */
-import { atLeast, atMost, equal, lawsOf, minus, NotCheckable, type Outcome, plus, term } from "../law.ts";
+import { atLeast, atMost, equal, type LawOutcome, lawsOf, minus, NotCheckable, plus, term } from "../law.ts";
 
-import { indexOf, keyOf } from "./over-time.ts";
+import { indexOf, seriesKey } from "./over-time.ts";
 
 const law = lawsOf("dynamo-frontend", "group");
 const page = lawsOf("dynamo-frontend", "page");
@@ -113,7 +113,7 @@ export const dynamo = [
     (c) => {
       const left = c.delta("disconnected_clients");
       const cancelled = c.now.maybe("model_cancellation_total");
-      const outcomes: Outcome[] = [atLeast(left, term("0", 0))];
+      const outcomes: LawOutcome[] = [atLeast(left, term("0", 0))];
       if (cancelled !== null && left.value > 0) outcomes.push(atLeast(c.delta("model_cancellation_total"), left));
       return outcomes;
     },
@@ -136,7 +136,7 @@ export const dynamo = [
       const before = indexOf(c.before.exposition);
       return names.flatMap((name) =>
         c.page.samples(name).map((sample) => {
-          const same = before.get(keyOf(sample));
+          const same = before.get(seriesKey(sample));
           // A rank's blocks stand at 0 until it reports.
           if (same === undefined || same.value === 0) return null;
           const text = c.page.text(name, sample.labels);

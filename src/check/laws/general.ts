@@ -1,9 +1,9 @@
 /** What holds for every exposition, whoever wrote it: within one scrape. G01–G09, G14, G15, G18. */
 import type { Case } from "../case.ts";
 import { isOfKnownServer, withoutRay } from "../dialects.ts";
-import type { Family, FaultKind, Sample } from "../exposition.ts";
+import type { FaultKind, ScrapedFamily, ScrapedSample } from "../exposition.ts";
 import { numberText, seriesText } from "../exposition.ts";
-import { atLeast, atMost, type Broken, complaint, equal, lawsOf, type Outcome, term } from "../law.ts";
+import { atLeast, atMost, type Broken, complaint, equal, type LawOutcome, lawsOf, term } from "../law.ts";
 import { type HistogramSeries, histogramsOf } from "../shapes.ts";
 import { boundsKnown, countersWithoutTotal, sharingBounds, totalsThatAreNone } from "./catalogue.ts";
 
@@ -30,11 +30,11 @@ function untyped(c: Case): Broken[] {
   });
 }
 
-const families = (c: Case): readonly Family[] => [...c.look.exposition.families.values()];
+const families = (c: Case): readonly ScrapedFamily[] => [...c.look.exposition.families.values()];
 
-const value = (sample: Sample) => term(seriesText(sample.name, sample.labels), sample.value);
+const value = (sample: ScrapedSample) => term(seriesText(sample.name, sample.labels), sample.value);
 
-function histograms(c: Case): { readonly family: Family; readonly series: HistogramSeries }[] {
+function histograms(c: Case): { readonly family: ScrapedFamily; readonly series: HistogramSeries }[] {
   return families(c).flatMap((family) => histogramsOf(family).map((series) => ({ family, series })));
 }
 
@@ -48,7 +48,7 @@ const CONTENT_MEASURED = /(per_|avg_)/;
 const isBlocks = (name: string): boolean => /^nv_trt_llm_kv_cache_block_(metrics|statistics)$/.test(name);
 
 /** A count or bucket is whole whatever is measured; a value only by its own name. */
-function isCounted({ name, labels }: Sample, { type }: Family): boolean {
+function isCounted({ name, labels }: ScrapedSample, { type }: ScrapedFamily): boolean {
   if (type === "histogram" || type === "summary") return /_(count|bucket)$/.test(name);
   if (isBlocks(name)) return labels.kv_cache_block_type !== "fraction";
   if (/^nv_trt_llm_(request|inflight_batcher)_(metrics|statistics)$/.test(name)) return true;
@@ -59,7 +59,7 @@ function isCounted({ name, labels }: Sample, { type }: Family): boolean {
 const FRACTION =
   /(^vllm:\w*cache_usage_perc|(?<!gpu_)fraction|utilization|utilisation|hit_rate|^sglang:token_usage|^nv_cache_util|dynamo_component_gpu_cache_usage_percent|reuse_rate)$/;
 
-function isFraction({ name: shownName, labels }: Sample): boolean {
+function isFraction({ name: shownName, labels }: ScrapedSample): boolean {
   const name = withoutRay(shownName);
   if (isBlocks(name)) return labels.kv_cache_block_type === "fraction";
   return FRACTION.test(name) && !/^DCGM_/.test(name);
@@ -91,7 +91,7 @@ const NOT_AVAILABLE = /vllm[:_][cg]pu_prefix_cache_hit_rate$/;
 const HIT_RATE_NOT_AVAILABLE = "vllm#7606: V0 shows -1 where no hit rate is available, as without prefix caching";
 
 /** `DCGM_INT64_BLANK` and the three values above it; as floats they are one. */
-const isDcgmBlank = ({ name, value }: Sample): boolean => name.startsWith("DCGM_FI_") && value === 2 ** 63;
+const isDcgmBlank = ({ name, value }: ScrapedSample): boolean => name.startsWith("DCGM_FI_") && value === 2 ** 63;
 const DCGM_BLANK = "gpu-monitoring-tools#92: older exporters show a value that is not supported as 9223372036854775794";
 
 export const general = [
@@ -207,7 +207,7 @@ export const general = [
     { tolerance: "1e-9", means: "A count is an average, or something was subtracted twice." },
     (c) =>
       families(c).flatMap((family) =>
-        family.samples.flatMap((sample): Outcome[] => {
+        family.samples.flatMap((sample): LawOutcome[] => {
           if (!Number.isFinite(sample.value)) return [];
           if (!isCounted(sample, family))
             return family.type === "counter" ? [atLeast(value(sample), term("0", 0))] : [];
@@ -225,7 +225,7 @@ export const general = [
     },
     (c) =>
       families(c).flatMap((family) =>
-        family.samples.flatMap((sample): Outcome[] => {
+        family.samples.flatMap((sample): LawOutcome[] => {
           if (family.type === "histogram" || !isFraction(sample)) return [];
           if (sample.value === -1 && NOT_AVAILABLE.test(sample.name) && c.versionOf("vllm") === "V0")
             return [{ ...atLeast(value(sample), term("0", 0))!, known: HIT_RATE_NOT_AVAILABLE }];
@@ -268,7 +268,7 @@ function areCustom(name: string, own: string, c: Case): boolean {
   });
 }
 
-function boundsOf(family: Family, c: Case): Outcome[] {
+function boundsOf(family: ScrapedFamily, c: Case): LawOutcome[] {
   const [first, ...others] = histogramsOf(family);
   if (first === undefined || first.buckets.length === 0) return [];
   const text = boundsText;
@@ -277,7 +277,7 @@ function boundsOf(family: Family, c: Case): Outcome[] {
     ...complaint(`the bounds of ${family.name} (${own}) are not ${what}`, 1),
     ...(severity ? { severity } : {}),
   });
-  const outcomes: Outcome[] = others
+  const outcomes: LawOutcome[] = others
     .filter((series) => text(series) !== own)
     .map((series) => differ(seriesText("those of ", series.labels)));
   const before = c.lookBefore?.exposition.families.get(family.name);

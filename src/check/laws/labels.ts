@@ -1,7 +1,7 @@
 /** Which labels do the servers' series have? What is none of them, and stands on a part of the families only, is odd. */
 import type { Case } from "../case.ts";
-import type { Dialect } from "../dialects.ts";
-import { type Sample, seriesText } from "../exposition.ts";
+import type { CheckedDialect } from "../dialects.ts";
+import { type ScrapedSample, seriesText } from "../exposition.ts";
 import { type Broken, complaint, type DialectName } from "../law.ts";
 
 /** By the sources of the servers (`versions.ts` names them), of families that are no `_info`. */
@@ -63,7 +63,7 @@ const SHARED_PREFIX: Readonly<Partial<Record<DialectName, RegExp>>> = {
 /** A tag of a model, or what a collector or Ray adds, stands on nearly all families. */
 const ON_MOST = 0.5;
 
-export function unknownLabels(c: Case, { name, prefix }: Dialect): Broken[] {
+export function unknownLabels(c: Case, { name, prefix }: CheckedDialect): Broken[] {
   const known = LABELS[name];
   if (known === undefined) return [];
   const isOwn = (family: string) =>
@@ -71,7 +71,7 @@ export function unknownLabels(c: Case, { name, prefix }: Dialect): Broken[] {
   const families = [...c.look.exposition.families.values()].filter(
     ({ name: family, samples }) => isOwn(family) && !family.endsWith("_info") && samples.length > 0,
   );
-  const found = new Map<string, { readonly first: Sample; families: number }>();
+  const found = new Map<string, { readonly first: ScrapedSample; families: number }>();
   for (const { samples } of families) {
     for (const [label, first] of oddLabels(samples, known)) {
       const before = found.get(label);
@@ -88,8 +88,8 @@ export function unknownLabels(c: Case, { name, prefix }: Dialect): Broken[] {
   });
 }
 
-function oddLabels(samples: readonly Sample[], known: readonly string[]): Map<string, Sample> {
-  const odd = new Map<string, Sample>();
+function oddLabels(samples: readonly ScrapedSample[], known: readonly string[]): Map<string, ScrapedSample> {
+  const odd = new Map<string, ScrapedSample>();
   for (const sample of samples) {
     for (const label in sample.labels) if (!known.includes(label) && !odd.has(label)) odd.set(label, sample);
   }

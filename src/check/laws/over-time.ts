@@ -1,8 +1,8 @@
 /** What holds for every exposition from scrape to scrape and at rest. G10–G13, G16, G17, G19, G20. */
 import type { Case } from "../case.ts";
 import { recognise, withoutRay } from "../dialects.ts";
-import { type Exposition, type Family, labelKey, type Sample, seriesText } from "../exposition.ts";
-import { atLeast, atMost, type Broken, complaint, equal, lawsOf, NotCheckable, type Outcome, term } from "../law.ts";
+import { type Exposition, labelKey, type ScrapedFamily, type ScrapedSample, seriesText } from "../exposition.ts";
+import { atLeast, atMost, type Broken, complaint, equal, type LawOutcome, lawsOf, NotCheckable, term } from "../law.ts";
 import { isAmbient, isInProgress } from "./catalogue.ts";
 import { unknownLabels } from "./labels.ts";
 import { fellTogether, startOf } from "./restart.ts";
@@ -13,30 +13,32 @@ const CLOCK_SLACK_S = 60;
 /** Below it a time counts from any start, not from 1970. */
 const EPOCH_S = 1e9;
 
-export const keyOf = ({ name, labels }: Sample): string => `${name}\u0000${labelKey(labels)}`;
+export const seriesKey = ({ name, labels }: ScrapedSample): string => `${name}\u0000${labelKey(labels)}`;
 
 /** All series of a scrape by name and label set. */
-export function indexOf({ families }: Exposition): Map<string, Sample> {
-  const index = new Map<string, Sample>();
-  for (const { samples } of families.values()) for (const sample of samples) index.set(keyOf(sample), sample);
+export function indexOf({ families }: Exposition): Map<string, ScrapedSample> {
+  const index = new Map<string, ScrapedSample>();
+  for (const { samples } of families.values()) for (const sample of samples) index.set(seriesKey(sample), sample);
   return index;
 }
 
 /** Pairs of a sample now and before. */
-function pairs(c: Case): { readonly family: Family; readonly now: Sample; readonly before: Sample }[] {
+function pairs(
+  c: Case,
+): { readonly family: ScrapedFamily; readonly now: ScrapedSample; readonly before: ScrapedSample }[] {
   const before = indexOf(c.before.exposition);
   return [...c.look.exposition.families.values()].flatMap((family) =>
     family.samples.flatMap((now) => {
-      const was = before.get(keyOf(now));
+      const was = before.get(seriesKey(now));
       return was ? [{ family, now, before: was }] : [];
     }),
   );
 }
 
-const text = ({ name, labels }: Sample): string => seriesText(name, labels);
+const text = ({ name, labels }: ScrapedSample): string => seriesText(name, labels);
 
 /** Cumulative: counters, buckets, counts, and sums of what is never negative. */
-function accumulates({ type, name }: Family, sample: Sample): boolean {
+function accumulates({ type, name }: ScrapedFamily, sample: ScrapedSample): boolean {
   if (sample.name.endsWith("_created")) return false;
   if (type === "counter") return true;
   if (type === "histogram") return sample.name !== name;
@@ -62,7 +64,7 @@ export const overTime = [
         "geolens#1240: a page that another worker answers each time; vllm#37354 and LMCache#2912: a negative delta; kthena#975",
     },
     (c) => {
-      const outcomes: Outcome[] = [];
+      const outcomes: LawOutcome[] = [];
       for (const { family, now, before } of pairs(c)) {
         if (!accumulates(family, now) || now.value >= before.value) continue;
         const tolerance = now.name.endsWith("_sum") ? 1e-9 * Math.abs(before.value) : 0;
@@ -121,7 +123,7 @@ export const overTime = [
       void c.before;
       c.needWhole();
       const now = indexOf(c.look.exposition);
-      const gone = [...indexOf(c.before.exposition).values()].filter((sample) => !now.has(keyOf(sample)));
+      const gone = [...indexOf(c.before.exposition).values()].filter((sample) => !now.has(seriesKey(sample)));
       const loaded = loadedModels(c.look.exposition);
       return gone.flatMap((sample): Broken[] => {
         if (sample.labels.pid !== undefined || isUnloaded(sample, loaded)) return [];
@@ -152,7 +154,7 @@ export const overTime = [
     },
     (c) => {
       c.needStill();
-      return pairs(c).flatMap(({ family, now, before }): Outcome[] => {
+      return pairs(c).flatMap(({ family, now, before }): LawOutcome[] => {
         if (isAmbient(family.name) || Object.is(now.value, before.value)) return [];
         return [equal(term(text(now), now.value), term("its value before", before.value))];
       });
@@ -165,12 +167,12 @@ export const overTime = [
     (c) => {
       const start = startOf(c.look.exposition);
       const before = c.lookBefore === null ? null : indexOf(c.lookBefore.exposition);
-      const outcomes: Outcome[] = [];
+      const outcomes: LawOutcome[] = [];
       for (const [name, samples] of c.look.exposition.byName) {
         if (!name.endsWith("_created")) continue;
         for (const sample of samples) {
           const created = term(text(sample), sample.value);
-          const was = before?.get(keyOf(sample));
+          const was = before?.get(seriesKey(sample));
           if (was) outcomes.push(equal(created, term("its value before", was.value), 1e-3));
           if (c.look.atS > EPOCH_S)
             outcomes.push(atMost(created, term("the time of the scrape", c.look.atS), CLOCK_SLACK_S));
@@ -217,14 +219,14 @@ export const overTime = [
   ),
 ];
 
-const modelOf = ({ labels: { model, version } }: Sample): string => JSON.stringify([model, version]);
+const modelOf = ({ labels: { model, version } }: ScrapedSample): string => JSON.stringify([model, version]);
 
 function loadedModels({ byName }: Exposition): ReadonlySet<string> {
   return new Set((byName.get("nv_inference_request_success") ?? []).map(modelOf));
 }
 
 /** Triton drops a model's series when it is unloaded, all but the failures. */
-function isUnloaded(sample: Sample, loaded: ReadonlySet<string>): boolean {
+function isUnloaded(sample: ScrapedSample, loaded: ReadonlySet<string>): boolean {
   return sample.labels.model !== undefined && sample.name.startsWith("nv_") && !loaded.has(modelOf(sample));
 }
 
@@ -235,8 +237,8 @@ const ownLabels = (labels: Readonly<Record<string, string>>): string =>
     .sort()
     .join(",");
 
-function labelsOf(family: Family, c: Case): Outcome[] {
-  const outcomes: Outcome[] = [];
+function labelsOf(family: ScrapedFamily, c: Case): LawOutcome[] {
+  const outcomes: LawOutcome[] = [];
   const [first] = family.samples;
   if (first === undefined) return [];
   const own = ownLabels(first.labels);
@@ -252,7 +254,7 @@ function labelsOf(family: Family, c: Case): Outcome[] {
   const before = c.lookBefore?.exposition.families.get(family.name);
   const isWhole = c.look.exposition.excerpt === null && c.lookBefore?.exposition.excerpt === null;
   if (!before || before.samples.length === 0 || !isWhole || !COMPLETE.test(withoutRay(family.name))) return outcomes;
-  const identities = (samples: readonly Sample[]) =>
+  const identities = (samples: readonly ScrapedSample[]) =>
     new Set(
       samples.map(({ labels }) =>
         JSON.stringify(

@@ -1,5 +1,5 @@
 /** Is this still the process that answered before? */
-import { type Exposition, labelKey, type Sample, seriesText } from "../exposition.ts";
+import { type Exposition, labelKey, type ScrapedSample, seriesText } from "../exposition.ts";
 import { isAmbient } from "./catalogue.ts";
 
 /** Seconds of the epoch; null where the page does not say. */
@@ -8,10 +8,10 @@ export function startOf({ byName }: Exposition): number | null {
   return own === undefined || own === 0 ? null : own;
 }
 
-const keyOf = ({ name, labels }: Sample): string => `${name}\u0000${labelKey(labels)}`;
+const keyOf = ({ name, labels }: ScrapedSample): string => `${name}\u0000${labelKey(labels)}`;
 
-function counters({ families }: Exposition): Map<string, Sample> {
-  const found = new Map<string, Sample>();
+function counters({ families }: Exposition): Map<string, ScrapedSample> {
+  const found = new Map<string, ScrapedSample>();
   for (const { type, name, samples } of families.values()) {
     if (isAmbient(name)) continue;
     for (const sample of samples) {

@@ -1,6 +1,6 @@
 /** The laws of Triton's core, per model and version; families without the prefix `nv_`. */
 import type { Case } from "../case.ts";
-import { atLeast, atMost, equal, lawsOf, minus, NotCheckable, type Outcome, plus, type Term, term } from "../law.ts";
+import { atLeast, atMost, equal, type LawOutcome, lawsOf, minus, NotCheckable, plus, type Term, term } from "../law.ts";
 import type { Where } from "../reading.ts";
 
 const law = lawsOf("triton", "group");
@@ -72,7 +72,7 @@ function summaries({ now }: Case) {
   });
 }
 
-export const triton = [
+export const tritonLaws = [
   law(
     "N01",
     "inference_count ≥ inference_request_success − cache hits; = when every batch is one and there is no cache",
@@ -232,7 +232,7 @@ export const triton = [
       const stats = statisticsOf(c);
       c.needRest();
       const success = stats.inference_stats?.success;
-      const outcomes: Outcome[] = [
+      const outcomes: LawOutcome[] = [
         equal(term("stats: inference_stats.success.count", Number(success?.count ?? 0)), successes(c)),
         equal(term("stats: inference_count", Number(stats.inference_count ?? 0)), c.now.get("inference_count")),
         equal(term("stats: execution_count", Number(stats.execution_count ?? 0)), c.now.get("inference_exec_count")),
@@ -246,7 +246,7 @@ export const triton = [
     "memory used ≤ memory there is, for GPU, CPU and the pinned pool; utilisation within [0, 1]",
     { means: "More memory is in use than there is, or a share is a percentage." },
     (c) => {
-      const outcomes: Outcome[] = [];
+      const outcomes: LawOutcome[] = [];
       for (const kind of ["gpu_memory", "cpu_memory", "pinned_memory_pool"]) {
         for (const { labels, value } of c.now.samples(`${kind}_used_bytes`)) {
           const where: Where = labels.gpu_uuid === undefined ? {} : { gpu_uuid: labels.gpu_uuid };

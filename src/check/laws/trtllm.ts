@@ -6,10 +6,10 @@ import {
   atMost,
   complaint,
   equal,
+  type LawOutcome,
   lawsOf,
   minus,
   NotCheckable,
-  type Outcome,
   plus,
   type Term,
   term,
@@ -35,7 +35,7 @@ const GROUPS: readonly (readonly [name: string, label: string, values: readonly 
 /** The first versions of the groups lack these. */
 const CAME_LATER = ["waiting", "reused", "fraction"];
 
-export const trtllm = [
+export const trtllmLaws = [
   law(
     "T01",
     "request waiting = active − scheduled, at least 0",
@@ -159,7 +159,7 @@ export const trtllm = [
     (c) => {
       const core = new Reading(c.look.exposition, "nv_", c.now.group, c.now.byName);
       const [input, output] = [core.get("llm_input_token_len_count"), core.get("llm_output_token_len_count")];
-      const outcomes: Outcome[] = [atLeast(input, output)];
+      const outcomes: LawOutcome[] = [atLeast(input, output)];
       const ended = core.maybe("inference_request_success");
       if (ended !== null) outcomes.push(atMost(input, plus(ended, core.orZero("inference_request_failure"))));
       return outcomes;

@@ -276,7 +276,7 @@ export const counts = [
 const SINCE_ZERO =
   "vLLM 0.33 v1/metrics/stats.py, update_from_finished_request: what the engine aborts before its first token ran since the zero of the machine's clock";
 
-export const times = [
+export const timeLaws = [
   law(
     "V17",
     "request_inference_time_seconds_sum = prefill + decode",

@@ -5,9 +5,9 @@ import {
   atMost,
   complaint,
   equal,
+  type LawOutcome,
   lawsOf,
   NotCheckable,
-  type Outcome,
   plus,
   type Term,
   term,
@@ -74,7 +74,7 @@ function littles(
   what: string,
   right: Term,
   smallerIsWrong: boolean,
-): Outcome {
+): LawOutcome {
   const left = term(what, integral);
   const mean = sum / samples;
   const spread = Math.sqrt(Math.max(0, squares / samples - mean * mean));
@@ -197,7 +197,7 @@ export const whole = [
     (c) => {
       const refused = c.truthDelta("refused");
       const rejected = c.delta("admission_rejections_total");
-      const outcomes: Outcome[] = [equal(rejected, refused)];
+      const outcomes: LawOutcome[] = [equal(rejected, refused)];
       if (c.truthDelta("requests").value !== refused.value) return outcomes;
       for (const name of [
         "prompt_tokens_total",
@@ -256,7 +256,7 @@ export const whole = [
       const all = new Set(c.now.samples("num_requests_running").map(({ labels }) => labels.engine ?? ""));
       if (all.size < 2) throw new NotCheckable("one engine");
       c.needWhole();
-      const outcomes: Outcome[] = [];
+      const outcomes: LawOutcome[] = [];
       for (const [name, samples] of c.look.exposition.byName) {
         if (!name.startsWith(c.now.prefix)) continue;
         const here = new Set(samples.flatMap(({ labels }) => (labels.engine === undefined ? [] : [labels.engine])));

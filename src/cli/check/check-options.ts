@@ -1,7 +1,7 @@
 /** What can `understudy check` be told? One table; flags of the checked server have that server's names. */
 import { laws } from "../../check/index.ts";
 import { isVersion } from "../../check/versions.ts";
-import { integer, number, type Option, onlyOn, type Row, text, toggle } from "../../options/option.ts";
+import { freeText, integer, number, type Option, type OptionRow, onlyOn, toggle } from "../../options/option.ts";
 import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
 
 /** A day. */
@@ -49,7 +49,7 @@ const engineVersions: Option<readonly string[]> = {
   },
 };
 
-const file = text("FILE", "a path to write");
+const file = freeText("FILE", "a path to write");
 
 export const checkOptions = {
   every: { ...duration, group: "Watch", default: "1s", about: "Time between two scrapes of a watch." },
@@ -63,7 +63,7 @@ export const checkOptions = {
   },
   openmetrics: { ...onlyOn, group: "Watch", default: "false", about: "Ask for OpenMetrics in place of text 0.0.4." },
   triton: {
-    ...text("URL", "the address of Triton's HTTP service"),
+    ...freeText("URL", "the address of Triton's HTTP service"),
     group: "Watch",
     default: "none",
     about: "Compare with /v2/models/stats there (law N11).",
@@ -174,7 +174,7 @@ export const checkOptions = {
   },
   json: { ...file, group: "Output", default: "none", about: "The report as JSON." },
   junit: { ...file, group: "Output", default: "none", about: "The report as JUnit XML, a test case per law." },
-} as const satisfies Record<string, Row>;
+} as const satisfies Record<string, OptionRow>;
 
 export type CheckValues = ValuesOf<typeof checkOptions>;
 

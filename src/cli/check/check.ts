@@ -3,7 +3,16 @@ import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 import type { Parameters } from "../../check/case.ts";
 import { Checker, type CheckOptions, type Report } from "../../check/checker.ts";
 import { DEFAULT_MAX_BYTES } from "../../check/parse.ts";
-import { comparison, exitCode, json, junit, printable, shortly, type Target, table } from "../../check/report.ts";
+import {
+  type CheckedTarget,
+  checkTable,
+  comparison,
+  exitCode,
+  json,
+  junit,
+  printable,
+  shortly,
+} from "../../check/report.ts";
 import { watch } from "../../check/watch.ts";
 import { WallClock } from "../../host/clock.ts";
 import { takeOptions } from "../../options/take-options.ts";
@@ -20,7 +29,7 @@ const ACCEPT = {
   openmetrics: "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
 };
 
-export async function run(argv: readonly string[]): Promise<void> {
+export async function runCheck(argv: readonly string[]): Promise<void> {
   const taken = takeOptions(checkOptions, argv);
   if ("error" in taken) return refuse(taken.error);
   const { values, rest } = taken;
@@ -50,7 +59,7 @@ async function check(urls: readonly string[], files: readonly string[], values: 
   };
   const options = optionsOf(values);
   const targets = [...(await scraped(urls, values, options)), ...read(files, values, options)];
-  const text = table(targets, { all: values.all ?? false, quiet: values.quiet ?? false });
+  const text = checkTable(targets, { all: values.all ?? false, quiet: values.quiet ?? false });
   if (text !== "") console.log(text);
   out.json?.end(json(targets));
   out.junit?.end(junit(targets));
@@ -91,7 +100,7 @@ function optionsOf(values: CheckValues): CheckOptions {
 const maxBytesOf = (values: CheckValues): number =>
   values["max-mb"] === undefined ? DEFAULT_MAX_BYTES : Math.round(values["max-mb"] * 2 ** 20);
 
-async function scraped(urls: readonly string[], values: CheckValues, options: CheckOptions): Promise<Target[]> {
+async function scraped(urls: readonly string[], values: CheckValues, options: CheckOptions): Promise<CheckedTarget[]> {
   if (urls.length === 0) return [];
   const clock = new WallClock();
   let stopped = false;
@@ -102,7 +111,7 @@ async function scraped(urls: readonly string[], values: CheckValues, options: Ch
   const line = new StatusLine(values.quiet ?? false);
   const done = urls.map(() => 0);
   const targets = await Promise.all(
-    urls.map(async (url, i): Promise<Target> => {
+    urls.map(async (url, i): Promise<CheckedTarget> => {
       const checker = new Checker(options);
       const name = withoutPassword(url);
       await watch(checker, clock, {
@@ -163,7 +172,7 @@ class StatusLine {
 }
 
 /** All files are scrapes of one server, in their order. */
-function read(files: readonly string[], values: CheckValues, options: CheckOptions): Target[] {
+function read(files: readonly string[], values: CheckValues, options: CheckOptions): CheckedTarget[] {
   if (files.length === 0) return [];
   const checker = new Checker(options);
   const maxBytes = maxBytesOf(values);

@@ -1,5 +1,5 @@
 /** What did the user of `understudy load` type? Other tools' names become ours, lists become one value each. */
-import type { Refused } from "../../options/given.ts";
+import type { UsageError } from "../../options/given.ts";
 import { nearest } from "../../options/lookup.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { type LoadValues, loadAliases, loadOptions, loadShortFlags } from "./load-options.ts";
@@ -12,7 +12,7 @@ export interface LoadArguments {
 /** aiperf's word for what vLLM calls a backend. */
 const ENDPOINT_TYPES: Readonly<Record<string, string>> = { chat: "openai-chat", completions: "openai" };
 
-export function takeLoadArguments(argv: readonly string[]): LoadArguments | Refused {
+export function takeLoadArguments(argv: readonly string[]): LoadArguments | UsageError {
   const words: string[] = [];
   const lists = new Map<string, string[]>();
   for (let at = 0; at < argv.length; at++) {
@@ -58,7 +58,7 @@ export function takeLoadArguments(argv: readonly string[]): LoadArguments | Refu
   return { values: taken.values, help: taken.rest.length > 0 };
 }
 
-function unknown(word: string): Refused {
+function unknown(word: string): UsageError {
   if (!word.startsWith("-")) return { error: `"${word}": unexpected; the server is named with --url` };
   const flag = word.split("=", 1)[0]!;
   const near = nearest(flag.replace(/^-+/, ""), [...Object.keys(loadOptions), ...Object.keys(loadAliases)]);

@@ -111,12 +111,12 @@ export const until: Option<Until> = {
   },
 };
 
-export interface Sweep {
+export interface SweepRange {
   readonly over: "rate" | "concurrency";
   readonly values: readonly number[];
 }
 
-export const sweep: Option<Sweep> = {
+export const sweep: Option<SweepRange> = {
   arity: "one",
   accepts: "rising rates, or concurrency: and rising whole numbers, with commas between them",
   metavar: "X,…",
@@ -125,7 +125,7 @@ export const sweep: Option<Sweep> = {
     const values = list.split(",").map((one) => (/^\s*(\d+\.?\d*|\.\d+)\s*$/.test(one) ? Number(one) : Number.NaN));
     const good = values.every((value, i) => value > (values[i - 1] ?? 0) && value < 1e6);
     if (!good || (over === "concurrency" && !values.every(Number.isInteger))) return undefined;
-    return { over: over as Sweep["over"], values };
+    return { over: over as SweepRange["over"], values };
   },
 };
 

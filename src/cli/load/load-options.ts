@@ -1,7 +1,16 @@
 /** What can `understudy load` be told? One table, with the names that users of vllm bench serve and aiperf type. */
 import { DATASET_NAMES, parseThinkTime, THINK_FORM, type ThinkTime } from "../../load/datasets/index.ts";
 import { FLAT_METRICS } from "../../load/vllm-keys.ts";
-import { choice, integer, number, type Option, onlyOn, type Row, text, toggle } from "../../options/option.ts";
+import {
+  choice,
+  freeText,
+  integer,
+  number,
+  type Option,
+  type OptionRow,
+  onlyOn,
+  toggle,
+} from "../../options/option.ts";
 import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
 import {
   headers,
@@ -20,7 +29,7 @@ import {
 
 const DAY_S = 86_400;
 const tokens = integer(1, 1e7);
-const file = text("FILE", "a path to write");
+const file = freeText("FILE", "a path to write");
 
 const thinkTime: Option<ThinkTime> = {
   arity: "one",
@@ -46,26 +55,31 @@ export const loadOptions = {
     about: "What is spoken: chat, completions, or Triton's generate_stream. Also --endpoint-type chat|completions.",
   },
   endpoint: {
-    ...text("PATH", "a path that begins with /"),
+    ...freeText("PATH", "a path that begins with /"),
     ...target,
     default: "the backend's",
     about: "Path behind the URL.",
   },
   model: {
-    ...text("NAME", "a model's name"),
+    ...freeText("NAME", "a model's name"),
     ...target,
     default: "the first that the server names",
     about: "Also -m, --served-model-name.",
   },
   "api-key": {
-    ...text("KEY", "a key"),
+    ...freeText("KEY", "a key"),
     ...target,
     default: "OPENAI_API_KEY from the environment",
     about: "Sent as Authorization: Bearer.",
   },
   header: { ...headers, ...target, default: "none", about: "More headers; may be given several times." },
   insecure: { ...onlyOn, ...target, default: "false", about: "Certificates are not checked." },
-  "ssl-ca-certs": { ...text("FILE", "a file"), ...target, default: "the system's", about: "Certificates to trust." },
+  "ssl-ca-certs": {
+    ...freeText("FILE", "a file"),
+    ...target,
+    default: "the system's",
+    about: "Certificates to trust.",
+  },
 
   "request-rate": {
     ...numberOrInf,
@@ -161,7 +175,7 @@ export const loadOptions = {
     default: "random",
     about: "Where prompts come from: docs/load.md.",
   },
-  "dataset-path": { ...text("FILE", "a file"), ...prompts, default: "none", about: "File of the dataset." },
+  "dataset-path": { ...freeText("FILE", "a file"), ...prompts, default: "none", about: "File of the dataset." },
   "skip-bad": { ...onlyOn, ...prompts, default: "false", about: "Bad lines are counted and left out." },
   "input-len": {
     ...tokens,
@@ -282,7 +296,7 @@ export const loadOptions = {
     about: "Compares each request with what Understudy says it really experienced: docs/truth-log.md.",
   },
   "check-truth-log": {
-    ...text("FILE", "a file"),
+    ...freeText("FILE", "a file"),
     ...measures,
     default: "none",
     about: "The same, with the server's truth log in place of asking the server.",
@@ -299,25 +313,25 @@ export const loadOptions = {
     about: "With a row per request: arrays in the result, and JSON Lines beside it (.requests.jsonl).",
   },
   "result-dir": {
-    ...text("DIR", "a folder"),
+    ...freeText("DIR", "a folder"),
     ...output,
     default: "the current one",
     about: "Where; made if it is not there.",
   },
   "result-filename": {
-    ...text("NAME", "a file's name"),
+    ...freeText("NAME", "a file's name"),
     ...output,
     default: "label-rate-model-time",
     about: "Its name.",
   },
   label: {
-    ...text("TEXT", "a text"),
+    ...freeText("TEXT", "a text"),
     ...output,
     default: "the backend",
     about: "Key label, and beginning of the name.",
   },
   metadata: { ...pairs, ...output, default: "none", about: "More keys of the result." },
-} as const satisfies Record<string, Row>;
+} as const satisfies Record<string, OptionRow>;
 
 export type LoadValues = ValuesOf<typeof loadOptions>;
 

@@ -2,7 +2,7 @@
 
 import type { LoopSettings, Settings } from "../../load/settings.ts";
 import { FLAT_METRICS } from "../../load/vllm-keys.ts";
-import type { Refused } from "../../options/given.ts";
+import type { UsageError } from "../../options/given.ts";
 import type { LoadValues } from "./load-options.ts";
 
 const TIMED = ["mooncake", "azure", "burstgpt"];
@@ -16,7 +16,7 @@ export interface Surroundings {
   readonly read: (path: string) => string;
 }
 
-export function settingsOf(values: LoadValues, around: Surroundings): Settings | Refused {
+export function settingsOf(values: LoadValues, around: Surroundings): Settings | UsageError {
   const url = values.url ?? new URL("http://127.0.0.1:8000");
   url.pathname = url.pathname.replace(/\/(v1\/?)?$/, "");
   if (values.endpoint !== undefined && !values.endpoint.startsWith("/")) {
@@ -90,7 +90,7 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
   };
 }
 
-function loopOf(values: LoadValues): LoopSettings | Refused {
+function loopOf(values: LoadValues): LoopSettings | UsageError {
   const rate = values.sweep?.over === "rate" ? values.sweep.values[0] : values["request-rate"];
   const strategy = values["ramp-up-strategy"];
   const [startRps, endRps] = [values["ramp-up-start-rps"], values["ramp-up-end-rps"]];

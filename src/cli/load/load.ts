@@ -19,7 +19,7 @@ import { settingsOf } from "./load-settings.ts";
 const NOTHING_MEASURED = 1;
 const USAGE_ERROR = 2;
 
-export async function run(argv: readonly string[]): Promise<void> {
+export async function runLoad(argv: readonly string[]): Promise<void> {
   const taken = takeLoadArguments(argv);
   if ("error" in taken) return refuse(taken.error);
   if (taken.help) return console.log(loadHelp());

@@ -1,19 +1,19 @@
 /** What can `understudy replay` be told, beside all that the server's engine can? One table, read before the server's options. */
 
 import type { Command } from "../../options/given.ts";
-import { integer, number, onlyOn, type Row, text } from "../../options/option.ts";
+import { freeText, integer, number, type OptionRow, onlyOn } from "../../options/option.ts";
 import { optionsHelp, takeOptions, type ValuesOf } from "../../options/take-options.ts";
-import { FORMATS } from "../../traces/open.ts";
+import { TRACE_FORMATS } from "../../traces/open.ts";
 import { dialectList, interval, SCRAPE_INTERVAL_S, secondsRange } from "./replay-scrapes.ts";
 
 const SECONDS_MOST = 1e9;
 
 export const replayOptions = {
   format: {
-    ...text("FORMAT", FORMATS),
+    ...freeText("FORMAT", TRACE_FORMATS),
     group: "Trace",
     default: "what the file looks like",
-    about: `What the trace is: ${FORMATS}.`,
+    about: `What the trace is: ${TRACE_FORMATS}.`,
   },
   limit: { ...integer(1), group: "Trace", default: "none", about: "At most so many requests." },
   "rate-scale": {
@@ -36,7 +36,7 @@ export const replayOptions = {
     about: "Engines of this configuration; requests are balanced as the server does.",
   },
   crash: {
-    ...text("FILE", "a file that was written when the core trapped"),
+    ...freeText("FILE", "a file that was written when the core trapped"),
     group: "Trace",
     default: "none",
     about: "Instead of a trace: gives the commands in the file to the debug core; 70 when it breaks again.",
@@ -53,21 +53,21 @@ export const replayOptions = {
     default: "none",
     about: "Simulated seconds after which a client leaves, if its answer has not ended; drawn where it is a range.",
   },
-  json: { ...text("FILE", "a path to write"), group: "Output", default: "none", about: "The results as JSON." },
+  json: { ...freeText("FILE", "a path to write"), group: "Output", default: "none", about: "The results as JSON." },
   html: {
-    ...text("FILE", "a path to write"),
+    ...freeText("FILE", "a path to write"),
     group: "Output",
     default: "none",
     about: "A report with plots, one file that needs no network. Looks at every step, which takes longer.",
   },
   metrics: {
-    ...text("FILE", "a path to write"),
+    ...freeText("FILE", "a path to write"),
     group: "Output",
     default: "none",
     about: "The text that /metrics would show at the end.",
   },
   series: {
-    ...text("FILE", "a path to write"),
+    ...freeText("FILE", "a path to write"),
     group: "Output",
     default: "none",
     about: "Load and pool over simulated time, as CSV.",
@@ -79,7 +79,7 @@ export const replayOptions = {
     about: "Simulated seconds per row of the series.",
   },
   openmetrics: {
-    ...text("FILE", "a path to write"),
+    ...freeText("FILE", "a path to write"),
     group: "Output",
     default: "none",
     about: "What Prometheus would have stored, as OpenMetrics with timestamps (docs/prometheus.md).",
@@ -102,7 +102,7 @@ export const replayOptions = {
     default: "0",
     about: "Seconds since 1970 at which the simulation begins, for --openmetrics and --metrics.",
   },
-} as const satisfies Record<string, Row>;
+} as const satisfies Record<string, OptionRow>;
 
 export const REPLAY: Command = { name: "replay", own: Object.keys(replayOptions) };
 

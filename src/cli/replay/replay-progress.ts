@@ -6,7 +6,7 @@ const EVERY_US = 200_000;
 const WIDTH = 24;
 
 /** `share` is 0 to 1, or null where nobody knows. */
-export class Progress {
+export class ProgressBar {
   #nextUs = wallUs() + EVERY_US;
   #shown = false;
 

@@ -1,9 +1,9 @@
 /** `replay --openmetrics`: which pages are scraped, what a scraper calls them, and where its history goes. */
 import type { ServeConfig } from "../../config/types.ts";
-import { type DialectName, dialectNames } from "../../metrics/dialect-names.ts";
+import { dialectNames, type MetricsDialectName } from "../../metrics/dialect-names.ts";
 import type { Option } from "../../options/option.ts";
 import { History } from "../../replay/history.ts";
-import type { Pages } from "../../replay/page.ts";
+import type { ReplayPages } from "../../replay/page.ts";
 import { OutFile } from "../out-file.ts";
 import { FileSpool } from "./spool.ts";
 
@@ -22,7 +22,7 @@ export const interval: Option<number> = {
   },
 };
 
-export const dialectList: Option<readonly DialectName[]> = {
+export const dialectList: Option<readonly MetricsDialectName[]> = {
   arity: "one",
   accepts: `names with commas between them: ${dialectNames.join(", ")}`,
   metavar: "NAMES",
@@ -48,11 +48,11 @@ export const secondsRange: Option<readonly [least: number, most: number]> = {
 export class Scrapes {
   readonly #file: OutFile;
   readonly #history: History;
-  readonly #dialects: readonly DialectName[];
+  readonly #dialects: readonly MetricsDialectName[];
   readonly #instance: string;
   readonly #startS: number;
 
-  constructor(path: string, { host, port }: ServeConfig, dialects: readonly DialectName[], startS: number) {
+  constructor(path: string, { host, port }: ServeConfig, dialects: readonly MetricsDialectName[], startS: number) {
     this.#file = new OutFile(path);
     this.#history = new History(new FileSpool(path), () => Bun.gc(true));
     this.#dialects = dialects;
@@ -60,7 +60,7 @@ export class Scrapes {
     this.#startS = startS;
   }
 
-  async take(pages: Pages, atUs: number): Promise<void> {
+  async take(pages: ReplayPages, atUs: number): Promise<void> {
     // Whole microseconds, so that seconds have six digits at most.
     const atS = (this.#startS * 1e6 + atUs) / 1e6;
     for (const name of this.#dialects) {

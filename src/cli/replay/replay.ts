@@ -7,7 +7,7 @@ import { version } from "../../../package.json";
 import type { ServeConfig } from "../../config/types.ts";
 import { loadAnswers } from "../../content/answers.ts";
 import { CoreTooLarge, CoreTrap } from "../../core/core.ts";
-import { both } from "../../engine/observer.ts";
+import { bothObservers } from "../../engine/observer.ts";
 import { wallUs } from "../../host/clock.ts";
 import { whyNotShown } from "../../metrics/bugs/shown.ts";
 import { dialectNames } from "../../metrics/dialect-names.ts";
@@ -15,14 +15,14 @@ import { Ensemble } from "../../metrics/triton/ensemble.ts";
 import { parseFlags } from "../../options/flags.ts";
 import { type Given, given } from "../../options/given.ts";
 import { lookup } from "../../options/lookup.ts";
-import type { ClientOptions } from "../../replay/clients.ts";
-import { Pages } from "../../replay/page.ts";
+import type { TracedClientOptions } from "../../replay/clients.ts";
+import { ReplayPages } from "../../replay/page.ts";
 import { Replay } from "../../replay/replay.ts";
 import { Moments, reportOf } from "../../replay/report.ts";
 import { resultsOf } from "../../replay/results.ts";
-import { Sample } from "../../replay/sample.ts";
-import { SERIES_HEADER, Series } from "../../replay/series.ts";
-import { table } from "../../replay/table.ts";
+import { RequestSample } from "../../replay/sample.ts";
+import { SERIES_HEADER, SeriesRows } from "../../replay/series.ts";
+import { replayTable } from "../../replay/table.ts";
 import { html, prepareHtml } from "../../report/index.ts";
 import { openTrace } from "../../traces/open.ts";
 import { requests } from "../../traces/requests.ts";
@@ -32,7 +32,7 @@ import { OutFile, overwritten } from "../out-file.ts";
 import { readCrash, repeatCrash } from "../serve/crash.ts";
 import { resolveFlags } from "../serve/resolve.ts";
 import { REPLAY, type ReplayValues, replayHelp, takeReplayOptions } from "./replay-options.ts";
-import { Progress } from "./replay-progress.ts";
+import { ProgressBar } from "./replay-progress.ts";
 import { SCRAPE_INTERVAL_S, Scrapes } from "./replay-scrapes.ts";
 
 const USAGE_ERROR = 2;
@@ -40,7 +40,7 @@ const CORE_TRAPPED = 70;
 /** Simulated time between two moments of the page, where nobody says. */
 const PAGE_INTERVAL_S = 0.2;
 
-export async function run(argv: readonly string[]): Promise<void> {
+export async function runReplay(argv: readonly string[]): Promise<void> {
   try {
     await replay(argv);
   } catch (failure) {
@@ -122,7 +122,7 @@ async function runTrace(given: TraceRun): Promise<void> {
     values.openmetrics === undefined
       ? null
       : new Scrapes(values.openmetrics, config, values.dialects ?? dialectNames, startS);
-  let pages: Pages | null = null;
+  let pages: ReplayPages | null = null;
   const bad = new BadLines();
   const wanted = {
     seed: config.engine.seed,
@@ -134,7 +134,7 @@ async function runTrace(given: TraceRun): Promise<void> {
   const progress = progressOf(trace, wanted.limit, untilUs);
   const engines = values.engines ?? config.dataParallelSize;
   const truth = truthOf(config, engines);
-  const shown = values.html === undefined ? null : { moments: new Moments(), sample: new Sample() };
+  const shown = values.html === undefined ? null : { moments: new Moments(), sample: new RequestSample() };
   if (shown !== null) prepareHtml();
   const module = await WebAssembly.compile(await Bun.file(wasm).arrayBuffer());
   const startUs = wallUs();
@@ -157,14 +157,14 @@ async function runTrace(given: TraceRun): Promise<void> {
     }),
     ...(config.triton.metrics &&
       paged && {
-        passages: (now: () => number) => new Ensemble(config.triton.quantiles, now, Math.round(startS * 1e6)),
+        meters: (now: () => number) => new Ensemble(config.triton.quantiles, now, Math.round(startS * 1e6)),
       }),
     ...observed(truth, shown?.sample ?? null),
     ...rowsInto(files.series, shown?.moments ?? null, values["series-interval"]),
     ...(process.stderr.isTTY && { onProgress: progress.show }),
   });
   const dropped = truth === null ? null : () => truth.dropped();
-  if (paged) pages = new Pages(replay, { config, startS, dropped });
+  if (paged) pages = new ReplayPages(replay, { config, startS, dropped });
   const durationUs = scrapes === null ? replay.run() : await replay.runScraped();
   replay.stop();
   await truth?.close();
@@ -172,7 +172,7 @@ async function runTrace(given: TraceRun): Promise<void> {
   progress.clear();
   trace.close();
   const results = resultsOf(replay, durationUs, aboutOf(given, bad.count));
-  console.log(table(results, tookUs));
+  console.log(replayTable(results, tookUs));
   printLost(truth);
   if (bad.first) console.log(`first bad line: ${name}:${bad.first.line}: expected ${bad.first.expected}`);
   files.json?.end(`${JSON.stringify(results, null, 2)}\n`);
@@ -203,8 +203,8 @@ class BadLines {
 }
 
 /** How far a run is: by its time or by its requests, whichever is further. */
-function progressOf(trace: Trace, limit: number, untilUs: number): Progress {
-  return new Progress(
+function progressOf(trace: Trace, limit: number, untilUs: number): ProgressBar {
+  return new ProgressBar(
     (text) => process.stderr.write(text),
     (atUs, { arrived, finished }) => {
       const read = trace.bytes > 0 ? trace.bytesRead() / trace.bytes : 0;
@@ -232,7 +232,7 @@ function defaultsOf(trace: Trace): readonly Given[] {
   return trace.format === "mooncake" ? [given(lookup("block-size")!, [`${TRACE_BLOCK}`], "mooncake")] : [];
 }
 
-function clientsOf(values: ReplayValues, seed: number): ClientOptions {
+function clientsOf(values: ReplayValues, seed: number): TracedClientOptions {
   const timeout = values["client-timeout"];
   const patienceUs = timeout ? ([timeout[0] * 1e6, timeout[1] * 1e6] as const) : null;
   return { stopShare: values["stop-share"] ?? 0, patienceUs, seed };
@@ -248,11 +248,11 @@ function truthOf({ truthLog, engine }: ServeConfig, engines: number): TruthLog |
 }
 
 /** Who looks at every step. */
-function observed(truth: TruthLog | null, sample: Sample | null) {
+function observed(truth: TruthLog | null, sample: RequestSample | null) {
   if (truth === null && sample === null) return {};
   const observer = (engine: number) => {
     if (truth === null) return sample!.observer();
-    return sample === null ? truth.observer(engine) : both(truth.observer(engine), sample.observer());
+    return sample === null ? truth.observer(engine) : bothObservers(truth.observer(engine), sample.observer());
   };
   return { observer };
 }
@@ -261,8 +261,8 @@ function observed(truth: TruthLog | null, sample: Sample | null) {
 function rowsInto(file: OutFile | null, moments: Moments | null, seconds: number | undefined) {
   if (file === null && moments === null) return {};
   file?.write(`${SERIES_HEADER}\n`);
-  const series = new Series();
-  const onRow = (...row: Parameters<Series["row"]>) => {
+  const series = new SeriesRows();
+  const onRow = (...row: Parameters<SeriesRows["row"]>) => {
     file?.write(`${series.row(...row)}\n`);
     moments?.row(...row);
   };

@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import type { EngineConfig } from "../../config/types.ts";
 import type { AnswerTables } from "../../content/answers.ts";
 import { REQUEST_NUMBERS, SUBMIT_NAMES } from "../../engine/core-request.ts";
-import type { Command, JournalText } from "../../engine/journal.ts";
+import type { CoreCommand, JournalText } from "../../engine/journal.ts";
 import { repeat } from "../../engine/repeat.ts";
 import type { EngineSnapshot } from "../../engine/types.ts";
 
@@ -50,7 +50,7 @@ export function writeCrash(
   return file;
 }
 
-function lineOf({ call, numbers, words, handle }: Command): string {
+function lineOf({ call, numbers, words, handle }: CoreCommand): string {
   const short = {
     call,
     numbers,
@@ -65,7 +65,7 @@ export function readCrash(path: string): Crash | { readonly wrong: string } {
   try {
     const crash = JSON.parse(readFileSync(path, "utf8")) as Crash;
     if (crash.crash === SCHEMA && Array.isArray(crash.journals)) {
-      const whole = (one: Partial<Command>) => ({ ...USUAL, ...one }) as Command;
+      const whole = (one: Partial<CoreCommand>) => ({ ...USUAL, ...one }) as CoreCommand;
       const journals = crash.journals.map((text) => ({ ...text, commands: text.commands.map(whole) }));
       return { ...crash, journals };
     }
@@ -103,7 +103,7 @@ export function repeatCrash(
   return { lines, trapped };
 }
 
-function shown({ call, numbers }: Command): string {
+function shown({ call, numbers }: CoreCommand): string {
   const told = call === "add" ? REQUEST_NUMBERS.map(({ name, at }) => `${name} ${numbers[at]}`) : numbers;
   return `${call}(${told.join(", ")})`;
 }

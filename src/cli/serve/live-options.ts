@@ -3,10 +3,10 @@
 import { LATENCIES, type Latencies, unsupportedKey } from "../../compat/llm-d-live.ts";
 import type { Said } from "../../compat/llm-d-timing.ts";
 import type { ServeConfig } from "../../config/types.ts";
-import type { Refused } from "../../options/given.ts";
+import type { UsageError } from "../../options/given.ts";
 import type { Option } from "../../options/option.ts";
 import { serveConfig } from "../../options/serve-config.ts";
-import { type OptionName, serveOptions, type Values } from "../../options/serve-options.ts";
+import { type OptionName, type ServeValues, serveOptions } from "../../options/serve-options.ts";
 
 export const LIVE = [
   ...["timing", "jitter", "overhead-jitter", "jitter-tail", "slow-steps", "speed"],
@@ -16,7 +16,7 @@ export const LIVE = [
   ...["uvicorn-log-level", "disable-uvicorn-access-log", "enable-log-requests"],
 ] as OptionName[];
 
-export type Changed =
+export type LiveChange =
   | { readonly config: ServeConfig /** They hold from now on. */; readonly keep: () => void }
   | { readonly key: string | null; readonly message: string };
 
@@ -26,11 +26,11 @@ const TIMED = ["timing", "jitter", "overhead-jitter", "kv-transfer-time"] as con
 type SaidHere = Map<string, { name: string; texts: string[]; where: string; ignored: boolean }>;
 
 export class LiveOptions {
-  #values: Values;
+  #values: ServeValues;
   #latencies: Latencies | undefined;
 
   /** `latencies`: with `--compat`, whose keys of them may change too. */
-  constructor(values: Values, latencies?: Latencies) {
+  constructor(values: ServeValues, latencies?: Latencies) {
     this.#values = values;
     this.#latencies = latencies;
   }
@@ -42,7 +42,7 @@ export class LiveOptions {
   }
 
   /** The configuration with these changes; null as a value is the default. Keys may have `_` for `-`. */
-  changed(changes: Readonly<Record<string, unknown>>): Changed {
+  changed(changes: Readonly<Record<string, unknown>>): LiveChange {
     const values: Record<string, unknown> = { ...this.#values };
     const said: SaidHere = new Map();
     const latencies = new Map<string, Said | null>();
@@ -68,7 +68,7 @@ export class LiveOptions {
     const timed = this.#timed(latencies, values, said);
     if ("error" in timed) return wrong(keyIn(timed.error, changes) ?? keyOf(latencies), timed.error);
     const before = serveConfig(this.#values, new Map());
-    const made = serveConfig(values as Values, said);
+    const made = serveConfig(values as ServeValues, said);
     if ("error" in before) throw new Error(before.error);
     if ("error" in made) return wrong(keyIn(made.error, changes) ?? keyOf(latencies), made.error);
     const untimed = (config: ServeConfig) => config.engine.timing.kind === "none";
@@ -80,7 +80,7 @@ export class LiveOptions {
     return {
       config: made.config,
       keep: () => {
-        this.#values = values as Values;
+        this.#values = values as ServeValues;
         this.#latencies = timed.latencies;
       },
     };
@@ -91,7 +91,7 @@ export class LiveOptions {
     changes: ReadonlyMap<string, Said | null>,
     values: Record<string, unknown>,
     said: SaidHere,
-  ): { readonly latencies: Latencies | undefined } | Refused {
+  ): { readonly latencies: Latencies | undefined } | UsageError {
     if (this.#latencies === undefined || changes.size === 0) return { latencies: this.#latencies };
     const twice = TIMED.find((name) => said.has(name));
     if (twice !== undefined)
@@ -124,7 +124,7 @@ const keyOf = (changes: ReadonlyMap<string, Said | null>): string | null => {
   return first === undefined ? null : (first[1]?.where ?? first[0]);
 };
 
-const wrong = (key: string | null, message: string): Changed => ({ key, message });
+const wrong = (key: string | null, message: string): LiveChange => ({ key, message });
 
 /** A message begins with the place of what is wrong. */
 const keyIn = (message: string, changes: object): string | null =>

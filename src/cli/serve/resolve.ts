@@ -6,24 +6,24 @@ import type { ServeConfig } from "../../config/types.ts";
 import { parseConfigFile } from "../../options/config-file.ts";
 import { type Environment, fromEnvironment } from "../../options/environment.ts";
 import { type Flags, parseFlags } from "../../options/flags.ts";
-import { type Given, given, type Refused, wrongValue } from "../../options/given.ts";
+import { type Given, given, type UsageError, wrongValue } from "../../options/given.ts";
 import { serveHelp } from "../../options/help.ts";
 import { lookup } from "../../options/lookup.ts";
 import type { Option } from "../../options/option.ts";
 import { serveConfig } from "../../options/serve-config.ts";
-import { serveOptions, type Values } from "../../options/serve-options.ts";
+import { type ServeValues, serveOptions } from "../../options/serve-options.ts";
 
 export type Resolved =
   | {
       readonly config: ServeConfig;
-      readonly values: Values;
+      readonly values: ServeValues;
       readonly ignored: readonly string[];
       readonly notices: readonly string[];
       /** Those of another stand-in, which may change while the server runs. */
       readonly latencies?: Latencies;
     }
   /** One line: what is wrong, where, what is accepted. The command exits with 2. */
-  | Refused
+  | UsageError
   | { readonly help: string };
 
 /** `argv` is what follows `serve`. `readFile` gives a file's text or throws. Nothing is read but `env` and that file. */
@@ -45,7 +45,7 @@ export function resolveServeConfig(
 function takeCompat(
   argv: readonly string[],
   fromEnv: string | undefined,
-): { readonly name: typeof LLM_D | undefined; readonly rest: readonly string[] } | Refused {
+): { readonly name: typeof LLM_D | undefined; readonly rest: readonly string[] } | UsageError {
   const at = argv.findIndex((token) => token === "--compat" || token.startsWith("--compat="));
   const attached = at >= 0 ? argv[at]!.slice("--compat".length) : "";
   const name = at < 0 ? fromEnv : attached === "" ? argv[at + 1] : attached.slice(1);
@@ -133,7 +133,7 @@ export function resolveFlags(
 }
 
 /** The positional argument is the model. */
-function withModel({ given: said, positional }: Flags): readonly Given[] | Refused {
+function withModel({ given: said, positional }: Flags): readonly Given[] | UsageError {
   const [model, second] = positional;
   if (second !== undefined) return { error: `"${second}": unexpected; one model is served, and "${model}" is it` };
   if (model === undefined) return said;
@@ -157,7 +157,7 @@ function merge(...layers: readonly (readonly Given[])[]): Map<string, Given> {
   return merged;
 }
 
-function readConfigFile(config: Given | undefined, readFile: (path: string) => string): readonly Given[] | Refused {
+function readConfigFile(config: Given | undefined, readFile: (path: string) => string): readonly Given[] | UsageError {
   const path = config?.texts[0];
   if (config === undefined || path === undefined) return [];
   try {
@@ -168,7 +168,7 @@ function readConfigFile(config: Given | undefined, readFile: (path: string) => s
   }
 }
 
-function readValues(all: ReadonlyMap<string, Given>): { readonly values: Values } | Refused {
+function readValues(all: ReadonlyMap<string, Given>): { readonly values: ServeValues } | UsageError {
   const values: Record<string, unknown> = {};
   for (const [name, option] of Object.entries<Option>(serveOptions)) {
     const one = all.get(name);

@@ -9,7 +9,7 @@ import type { ServeConfig } from "../../config/types.ts";
 import { CoreTooLarge, CoreTrap } from "../../core/core.ts";
 import type { Admin } from "../../front/live-settings.ts";
 import { wallUs } from "../../host/clock.ts";
-import type { Values } from "../../options/serve-options.ts";
+import type { ServeValues } from "../../options/serve-options.ts";
 import type { App } from "../../roles/create-app.ts";
 import { unwritable } from "../../truth/log.ts";
 import { describe } from "./banner.ts";
@@ -21,11 +21,11 @@ import { resolveServeConfig } from "./resolve.ts";
 const USAGE_ERROR = 2;
 export const CORE_TRAPPED = 70;
 const ENGINE_DEAD = 1;
-/** Ctrl-C reaches `bin/understudy` as well, which passes it on: what comes so soon is no second wish. */
+/** Ctrl-C reaches `bin/understudy` as well, which passes it on: what comes so soon is no second signal. */
 export const SAME_SIGNAL_US = 200_000;
 
 /** `platform` as Node names it. */
-export async function run(argv: readonly string[], platform: string = process.platform): Promise<void> {
+export async function runServe(argv: readonly string[], platform: string = process.platform): Promise<void> {
   const resolved = resolveServeConfig(argv, process.env, (path) => readFileSync(path, "utf8"));
   if ("help" in resolved) {
     console.log(resolved.help);
@@ -73,7 +73,7 @@ export function unwritableTruth({ truthLog }: ServeConfig): string | undefined {
   return why ? `--truth-log ${truthLog.file}: ${why}` : undefined;
 }
 
-function adminOf(values: Values, latencies: Latencies | undefined): Admin | undefined {
+function adminOf(values: ServeValues, latencies: Latencies | undefined): Admin | undefined {
   const key = values["admin-key"];
   return key === undefined ? undefined : { key, options: new LiveOptions(values, latencies) };
 }

@@ -2,7 +2,7 @@
 import { levenbergMarquardt } from "ml-levenberg-marquardt";
 import type { EngineConfig, Timing } from "../../config/types.ts";
 import { equationsOf, UNKNOWNS, type Unknown } from "../../fit/equations.ts";
-import type { Run } from "../../fit/run.ts";
+import type { FitRun } from "../../fit/run.ts";
 import { type Solution, solve } from "../../fit/solve.ts";
 import { seeded } from "../../host/random.ts";
 import { Replay } from "../../replay/replay.ts";
@@ -26,7 +26,7 @@ export interface Times {
   readonly tpotUs: number;
 }
 
-export type Replayed = (one: Run, timing: Timing) => Times;
+export type Replayed = (one: FitRun, timing: Timing) => Times;
 
 export interface Fitted {
   readonly timing: Linear;
@@ -36,7 +36,7 @@ export interface Fitted {
 }
 
 /** `budget`: most tokens of a step. Null: nothing tells how long a step is. */
-export function fitRuns(runs: readonly Run[], budget: number, replayed: Replayed): Fitted | null {
+export function fitRuns(runs: readonly FitRun[], budget: number, replayed: Replayed): Fitted | null {
   const equations = runs.flatMap((one) => equationsOf(one, budget));
   if (!equations.some(({ kind }) => kind === "step")) return null;
   const isAlone = equations.some(({ kind }) => kind === "first");
@@ -54,7 +54,7 @@ export function fitRuns(runs: readonly Run[], budget: number, replayed: Replayed
 
 /** What the replayed means come nearest to all measured ones with, from a few costs of a prompt token on. */
 function toMeans(
-  runs: readonly Run[],
+  runs: readonly FitRun[],
   fitted: (prefillUs: number) => Fitted | null,
   replayed: Replayed,
 ): Fitted | null {
@@ -94,7 +94,7 @@ function toMeans(
 }
 
 /** Replayed by measured, two for each run. */
-function ratios(runs: readonly Run[], timing: Linear, replayed: Replayed): number[] {
+function ratios(runs: readonly FitRun[], timing: Linear, replayed: Replayed): number[] {
   return runs.flatMap((one) => {
     const found = replayed(one, timing);
     return [found.ttftUs / one.ttftUs, found.tpotUs / one.tpotUs];
@@ -116,7 +116,7 @@ function linearOf({ base, prefill, decode, overhead }: Readonly<Record<Unknown, 
 }
 
 /** No request was alone: the overhead is what replays without it lack, at most what the quickest request leaves. */
-function withOverhead(runs: readonly Run[], timing: Linear, replayed: Replayed): Linear {
+function withOverhead(runs: readonly FitRun[], timing: Linear, replayed: Replayed): Linear {
   const mostUs = Math.max(0, Math.min(...runs.map((one) => leftOver(one, timing))));
   const tried = (us: number): { readonly timing: Linear; readonly lackUs: number } => {
     const next = linearOf({ base: timing.baseUs, prefill: timing.prefillUs, decode: timing.decodeUs, overhead: us });
@@ -138,7 +138,7 @@ function withOverhead(runs: readonly Run[], timing: Linear, replayed: Replayed):
 }
 
 /** Least time to first token beyond the prompt's own step. */
-function leftOver({ requests, ttftUs, inputTokens }: Run, { baseUs, prefillUs }: Linear): number {
+function leftOver({ requests, ttftUs, inputTokens }: FitRun, { baseUs, prefillUs }: Linear): number {
   if (requests === null) return ttftUs - baseUs - prefillUs * inputTokens;
   return requests.reduce(
     (least, { sentUs, firstUs, inputTokens: n }) => Math.min(least, firstUs - sentUs - baseUs - prefillUs * n),
@@ -147,7 +147,7 @@ function leftOver({ requests, ttftUs, inputTokens }: Run, { baseUs, prefillUs }:
 }
 
 /** The run once more, in simulated time. */
-export function replay(one: Run, config: EngineConfig, module: WebAssembly.Module): Times {
+export function replay(one: FitRun, config: EngineConfig, module: WebAssembly.Module): Times {
   const { concurrency } = one;
   const simulated = new Replay({
     config,
@@ -167,7 +167,7 @@ export function replay(one: Run, config: EngineConfig, module: WebAssembly.Modul
   return { ttftUs: us(timeToFirstToken), tpotUs: us(timePerOutputToken) };
 }
 
-function requestsOf(one: Run): TraceRequest[] {
+function requestsOf(one: FitRun): TraceRequest[] {
   const common = { line: 0, blockIds: null };
   if (one.requests !== null) {
     const fromUs = one.requests[0]!.sentUs;

@@ -4,20 +4,20 @@ import wasm from "../../../build/core.wasm" with { type: "file" };
 import { CoreTooLarge } from "../../core/core.ts";
 import { UNKNOWNS, type Unknown } from "../../fit/equations.ts";
 import { readRuns } from "../../fit/read.ts";
-import type { Run } from "../../fit/run.ts";
+import type { FitRun } from "../../fit/run.ts";
 import { parseFlags } from "../../options/flags.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { resolveFlags } from "../serve/resolve.ts";
 import { type Fitted, fitRuns, type Linear, type Replayed, replay, type Times } from "./fit-replay.ts";
 import { timingOptions } from "./timing-options.ts";
-import { table } from "./timing-show.ts";
+import { textTable } from "./timing-show.ts";
 
 const USAGE_ERROR = 2;
 /** Of one file: some ten million tokens with their times. */
 const MIB_MOST = 256;
 const SCHEMA = "understudy-timing-fit/1";
-export async function run(argv: readonly string[]): Promise<void> {
+export async function runTimingFit(argv: readonly string[]): Promise<void> {
   try {
     await fit(argv);
   } catch (failure) {
@@ -67,7 +67,7 @@ function textOf({ baseUs, prefillUs, decodeUs, requestOverheadUs }: Linear): str
   return `linear:base=${ms(baseUs)},prefill=${ms(prefillUs)},decode=${ms(decodeUs)},overhead=${ms(requestOverheadUs ?? 0)}`;
 }
 
-type Results = readonly { readonly run: Run; readonly replayed: Times }[];
+type Results = readonly { readonly run: FitRun; readonly replayed: Times }[];
 
 const WHY: Readonly<Record<Unknown, string>> = {
   base: "base is 0: nothing tells it from decode, since all steps had as many sequences",
@@ -95,7 +95,7 @@ function report({ solution, timing, fromReplays }: Fitted, results: Results): st
   // Two means of each run.
   const tooFew = !told("base") && 2 * results.length <= UNKNOWNS.length;
   return [
-    table([head, ...rows]),
+    textTable([head, ...rows]),
     "",
     told("base")
       ? `step times: mean error ${share(meanError)}, nine in ten within ${share(p90Error)}`

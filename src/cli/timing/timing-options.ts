@@ -1,11 +1,11 @@
 /** What can `understudy timing` be told? */
 import { TIMING_FORMS } from "../../config/timing/parse-timing.ts";
-import { onlyOn, type Row } from "../../options/option.ts";
+import { type OptionRow, onlyOn } from "../../options/option.ts";
 import { optionsHelp } from "../../options/take-options.ts";
 
 export const timingOptions = {
   json: { ...onlyOn, group: "Output", default: "false", about: "JSON in place of tables and plots." },
-} as const satisfies Record<string, Row>;
+} as const satisfies Record<string, OptionRow>;
 
 export function timingHelp(): string {
   return [

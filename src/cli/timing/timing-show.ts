@@ -42,7 +42,7 @@ export function listText(configs: ReadonlyMap<string, EngineConfig>, json: boole
     row.ttft_1024_ms.toFixed(1),
     row.itl_32x1024_ms.toFixed(1),
   ]);
-  return [table([head, ...cells]), "", "understudy timing show PRESET draws one."].join("\n");
+  return [textTable([head, ...cells]), "", "understudy timing show PRESET draws one."].join("\n");
 }
 
 /** `text` as the user wrote it; `profile`: the preset's, if it is one. */
@@ -81,7 +81,7 @@ export function showText(text: string, profile: Profile | undefined, engine: Eng
     "",
     `Time to first token of one prompt on an idle engine, at most ${budget.toLocaleString("en")} tokens a step:`,
     "",
-    table([["prompt", "TTFT, ms", "of it overhead", "steps"], ...first]),
+    textTable([["prompt", "TTFT, ms", "of it overhead", "steps"], ...first]),
     "",
     plot({
       title: "TTFT, ms",
@@ -92,7 +92,7 @@ export function showText(text: string, profile: Profile | undefined, engine: Eng
     "",
     `Time between tokens of a batch, by the context of each sequence (-: more than the pool):`,
     "",
-    table([["sequences", ...CONTEXTS.map((each) => `${each.toLocaleString("en")}, ms`)], ...itl]),
+    textTable([["sequences", ...CONTEXTS.map((each) => `${each.toLocaleString("en")}, ms`)], ...itl]),
     "",
     plot({
       title: "ITL, ms",
@@ -122,7 +122,7 @@ function about(text: string, profile: Profile | undefined, engine: EngineConfig,
 }
 
 /** The first column to the left, numbers to the right. */
-export function table(rows: readonly (readonly string[])[]): string {
+export function textTable(rows: readonly (readonly string[])[]): string {
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
   return rows
     .map((row) => row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!))).join("   "))

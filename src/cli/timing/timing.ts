@@ -2,7 +2,7 @@
 import { parseTiming, TIMING_FORMS } from "../../config/timing/parse-timing.ts";
 import { findPreset, presetNames } from "../../config/timing/presets.ts";
 import type { EngineConfig } from "../../config/types.ts";
-import type { Refused } from "../../options/given.ts";
+import type { UsageError } from "../../options/given.ts";
 import { serveConfig } from "../../options/serve-config.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { timingHelp, timingOptions } from "./timing-options.ts";
@@ -10,10 +10,10 @@ import { listText, showText } from "./timing-show.ts";
 
 const USAGE_ERROR = 2;
 
-export async function run(argv: readonly string[]): Promise<void> {
+export async function runTiming(argv: readonly string[]): Promise<void> {
   const [command, ...words] = argv;
   if (words.concat(command ?? []).some((word) => word === "--help" || word === "-h")) return console.log(timingHelp());
-  if (command === "fit") return (await import("./timing-fit.ts")).run(words);
+  if (command === "fit") return (await import("./timing-fit.ts")).runTimingFit(words);
   const taken = takeOptions(timingOptions, words);
   if ("error" in taken) return refuse(taken.error);
   const { values, rest } = taken;
@@ -30,7 +30,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   refuse(`${what} there are list, show and fit (understudy timing --help)`);
 }
 
-function show(text: string, json: boolean): string | Refused {
+function show(text: string, json: boolean): string | UsageError {
   const timing = parseTiming(text);
   if ("error" in timing)
     return { error: `"${text}": ${timing.error}; it takes ${TIMING_FORMS} (${presetNames.join(", ")})` };
@@ -45,7 +45,7 @@ function presets(): ReadonlyMap<string, EngineConfig> {
 }
 
 /** As the server would run it. */
-function engineOf(timing: string): EngineConfig | Refused {
+function engineOf(timing: string): EngineConfig | UsageError {
   const made = serveConfig({ timing }, new Map());
   return "error" in made ? made : made.config.engine;
 }

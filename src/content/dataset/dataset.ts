@@ -10,7 +10,7 @@ import { answerOf, type GivenAnswer, wordsOf } from "./row.ts";
 import { type Room, RowIndex } from "./row-index.ts";
 
 /** What the routes ask. */
-export interface Dataset {
+export interface AnswerDataset {
   /** Ids of this server's vocabulary, or a text; null: the row cannot be read. `draw`: 32 bits that choose among several. */
   answerTo(promptIds: Uint32Array, room: Room, draw: number): Uint32Array | string | null;
   close(): void;
@@ -35,7 +35,7 @@ const COLUMNS = ["prompt_hash", "gen_tokens", "n_gen_tokens"];
 const ROWS_TRIED = 8;
 
 /** Throws `UnusableDataset`. `say` takes lines for the user. */
-export function openDataset(given: DatasetFile, vocabulary: Vocabulary, say: (line: string) => void): Dataset {
+export function openDataset(given: DatasetFile, vocabulary: Vocabulary, say: (line: string) => void): AnswerDataset {
   const database = opened(given);
   try {
     return new OpenDataset(database, given.table, vocabulary, say);
@@ -59,7 +59,7 @@ function opened({ file, inMemory }: DatasetFile): Database {
   }
 }
 
-class OpenDataset implements Dataset {
+class OpenDataset implements AnswerDataset {
   readonly #database: Database;
   readonly #say: (line: string) => void;
   readonly #vocabulary: Vocabulary;

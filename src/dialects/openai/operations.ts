@@ -8,13 +8,13 @@ import {
   type Operations,
   titled,
 } from "../../openapi/operations.ts";
-import type { Schema } from "../../python/types.ts";
+import type { JsonSchema } from "../../python/types.ts";
 import { embeddingBody } from "./embeddings.ts";
 import { chatFields, completionFields } from "./fields.ts";
 import { type ChatKind, type openaiParameters, parameterOf } from "./parameters.ts";
 import { detokenizeBody, tokenizeBody } from "./tokenize.ts";
 
-function bodyOf(kind: ChatKind, title: string): Schema {
+function bodyOf(kind: ChatKind, title: string): JsonSchema {
   const fields = kind === "chat" ? chatFields : completionFields;
   return bodySchema(title, fields, (name) => parameterOf(kind, name as keyof typeof openaiParameters));
 }
@@ -23,8 +23,8 @@ function bodyOf(kind: ChatKind, title: string): Schema {
 
 const string = { type: "string" };
 const integer = { type: "integer" };
-const orNull = (schema: Schema): Schema => ({ anyOf: [schema, { type: "null" }] });
-const listOf = (items: Schema): Schema => ({ type: "array", items });
+const orNull = (schema: JsonSchema): JsonSchema => ({ anyOf: [schema, { type: "null" }] });
+const listOf = (items: JsonSchema): JsonSchema => ({ type: "array", items });
 const record = { type: "object", additionalProperties: true };
 
 const usage = titled("UsageInfo", {
@@ -102,7 +102,7 @@ const GENERATION_ERRORS = {
   "500": answer("The engine gave the request up, or a field has a type that vLLM does not foresee", failure),
   "503": answer("The queue is full, or generation is paused", failure),
 };
-const withBody = (summary: string, body: Schema, responses: Operation["responses"]): Operation => ({
+const withBody = (summary: string, body: JsonSchema, responses: Operation["responses"]): Operation => ({
   summary,
   requestBody: { required: true, content: asJson(body) },
   responses,
@@ -111,7 +111,7 @@ const plain = (summary: string, ok: Described, more: Operation["responses"] = {}
   summary,
   responses: { "200": ok, ...more },
 });
-const streamed = (schema: Schema): Described => ({
+const streamed = (schema: JsonSchema): Described => ({
   description: "The answer; with `stream` its events, `data: [DONE]` the last",
   content: { ...asJson(schema), "text/event-stream": { schema: {} } },
 });

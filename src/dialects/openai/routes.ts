@@ -4,7 +4,7 @@ import type { ApiDialect } from "../../answer/dialect.ts";
 import type { BodyReader } from "../../answer/form.ts";
 import { Generator } from "../../answer/generate.ts";
 import { dialectHost } from "../../answer/host.ts";
-import { doorOf } from "../../config/door.ts";
+import { frontLimitsOf } from "../../config/front-limits.ts";
 import { samplingDefaults } from "../../config/sampling-defaults.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { UnusableFolder } from "../../content/text-model.ts";
@@ -189,7 +189,7 @@ function serverOf(options: OpenAiOptions): ServerTraits {
     keepAlive: keepAliveOf(options),
     reasoning: reasoningOf(options),
     tools: toolsOf(options),
-    timedOut: requestTimedOut(doorOf(config).requestTimeoutS),
+    timedOut: requestTimedOut(frontLimitsOf(config).requestTimeoutS),
     waiting: options.accounting,
   };
 }

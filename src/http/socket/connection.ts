@@ -2,7 +2,7 @@
  * What happens on one connection? Requests in, answers out in their order, refusals of what is no HTTP, and its end:
  * as uvicorn 0.54 does it (`protocols/http/httptools_impl.py`).
  */
-import { Exchange, type Line } from "./exchange.ts";
+import { Exchange, type ExchangeConnection } from "./exchange.ts";
 import type { Head } from "./fields.ts";
 import { Fed, Parser, type ParserEvents } from "./parser.ts";
 import type { Drained } from "./stream.ts";
@@ -21,7 +21,7 @@ export interface Socket {
 }
 
 /** What all connections of a server share. */
-export interface House {
+export interface ServerSide {
   readonly scheme: "http" | "https";
   /** Largest head, bytes. */
   readonly headBytes: number;
@@ -53,11 +53,11 @@ const BAD_REQUEST = [
 ].join("\r\n");
 const TOO_LARGE = "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n";
 
-export class Connection implements Line, ParserEvents {
+export class Connection implements ExchangeConnection, ParserEvents {
   readonly address: string;
   readonly port: number;
   readonly #socket: Socket;
-  readonly #house: House;
+  readonly #server: ServerSide;
   readonly #parser: Parser;
   /** The first is being answered. */
   readonly #exchanges: Exchange[] = [];
@@ -80,27 +80,27 @@ export class Connection implements Line, ParserEvents {
   #pauses = 0;
   #ahead = false;
 
-  constructor(socket: Socket, house: House) {
+  constructor(socket: Socket, server: ServerSide) {
     this.#socket = socket;
-    this.#house = house;
+    this.#server = server;
     this.address = socket.remoteAddress;
     this.port = socket.remotePort;
-    this.#parser = new Parser(this, house.headBytes);
+    this.#parser = new Parser(this, server.headBytes);
     this.#wait();
   }
 
   get scheme(): "http" | "https" {
-    return this.#house.scheme;
+    return this.#server.scheme;
   }
 
   date(): string {
-    return this.#house.date();
+    return this.#server.date();
   }
 
   /** Bytes came. */
   data(bytes: Buffer): void {
     if (this.#closing) return;
-    this.#house.stirred(this);
+    this.#server.stirred(this);
     this.#kept = false;
     // Reading is paused: whatever comes nevertheless has its place behind that.
     if (this.#rest !== null) this.#rest = Buffer.concat([this.#rest, bytes]);
@@ -118,7 +118,7 @@ export class Connection implements Line, ParserEvents {
     }
     this.#rest = null;
     if (this.#feed(rest)) this.#next();
-    else if (!this.#closing) this.#house.idle(this);
+    else if (!this.#closing) this.#server.idle(this);
     this.#look();
   }
 
@@ -191,7 +191,7 @@ export class Connection implements Line, ParserEvents {
   }
 
   onUpgrade(): void {
-    this.#house.warn(UNSUPPORTED);
+    this.#server.warn(UNSUPPORTED);
   }
 
   /** For exchanges, as all below. */
@@ -218,7 +218,7 @@ export class Connection implements Line, ParserEvents {
     }
     this.#look();
     if (this.#exchanges.length > 0 || this.#rest !== null) this.#goOn();
-    else this.#house.idle(this);
+    else this.#server.idle(this);
   }
 
   broken(): void {
@@ -241,7 +241,7 @@ export class Connection implements Line, ParserEvents {
     // The host would let hundreds of megabytes gather before it collects them.
     else if (!this.#kept && bytes.buffer.byteLength >= LARGE_BYTES) (bytes.buffer as ArrayBuffer).transfer(0);
     if (fed === Fed.Wrong) {
-      this.#house.warn(INVALID);
+      this.#server.warn(INVALID);
       this.#refuse(`HTTP/1.1 400 Bad Request\r\ndate: ${this.date()}\r\nserver: uvicorn\r\n${BAD_REQUEST}`);
     } else if (fed === Fed.TooLarge) this.#refuse(TOO_LARGE);
     return this.#exchanges.length > 0;
@@ -252,7 +252,7 @@ export class Connection implements Line, ParserEvents {
     const next = this.#exchanges[0];
     if (next !== undefined && !next.started && !this.#closing && this.#backlog.length === 0) {
       next.started = true;
-      this.#house.handle(next);
+      this.#server.handle(next);
     }
     this.#look();
   }
@@ -261,7 +261,7 @@ export class Connection implements Line, ParserEvents {
   #goOn(): void {
     if (this.#closing || this.#backlog.length > 0) return;
     const next = this.#exchanges[0];
-    if (next === undefined ? this.#rest !== null : !next.started) this.#house.queue(this);
+    if (next === undefined ? this.#rest !== null : !next.started) this.#server.queue(this);
   }
 
   /** Reads on where nothing was sent ahead: the body of the one request that is left may not have come yet. */
@@ -297,18 +297,18 @@ export class Connection implements Line, ParserEvents {
   #wait(): void {
     if (this.#waits || this.#closing) return;
     this.#waits = true;
-    this.#house.waits(this);
+    this.#server.waits(this);
   }
 
   #asked(): void {
     if (!this.#waits) return;
     this.#waits = false;
-    this.#house.asked(this);
+    this.#server.asked(this);
   }
 
   #forget(): void {
     this.#asked();
-    this.#house.stirred(this);
+    this.#server.stirred(this);
   }
 
   #tellDrained(): void {

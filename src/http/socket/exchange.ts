@@ -2,11 +2,11 @@
 import type { HeldBytes, SinkEvents } from "../sink.ts";
 import type { Head } from "./fields.ts";
 import { CHUNKED, headText } from "./head.ts";
-import { IncomingRequest, type Reading } from "./request.ts";
+import { IncomingRequest, type ReadControl } from "./request.ts";
 import { type Drained, type Output, SocketStream } from "./stream.ts";
 
 /** The connection, as an exchange sees it. */
-export interface Line extends Output, Omit<Reading, "wanted"> {
+export interface ExchangeConnection extends Output, Omit<ReadControl, "wanted"> {
   readonly scheme: "http" | "https";
   readonly address: string;
   readonly port: number;
@@ -29,17 +29,17 @@ const scratch = Buffer.alloc(65_536);
 const UTF8_MOST = 3;
 const NO_BODY: readonly number[] = [204, 304];
 
-export class Exchange implements Output, Reading {
+export class Exchange implements Output, ReadControl {
   readonly request: IncomingRequest<Exchange>;
   readonly version: string;
-  readonly line: Line;
+  readonly line: ExchangeConnection;
   started = false;
   keepAlive: boolean;
   #expects: boolean;
   #state = State.Waiting;
   #stream: SocketStream | null = null;
 
-  constructor(line: Line, head: Head) {
+  constructor(line: ExchangeConnection, head: Head) {
     this.line = line;
     this.version = head.version;
     this.keepAlive = head.keepAlive;

@@ -6,13 +6,13 @@ export interface Head {
   readonly target: string;
   /** "1.1", "1.0", "0.9", "2.0". */
   readonly version: string;
-  readonly fields: Fields;
+  readonly fields: HeaderFields;
   /** The connection goes on after the answer, by what the request says. */
   readonly keepAlive: boolean;
 }
 
 /** The part of `Headers` that is used, with Starlette's reading: of two lines the first counts. */
-export class Fields {
+export class HeaderFields {
   readonly #names: readonly string[];
   readonly #values: readonly string[];
 

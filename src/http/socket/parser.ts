@@ -3,7 +3,7 @@
  * same parser with the same settings, so that what it refuses is refused here. undici ships it as WebAssembly.
  */
 import wasm from "undici/lib/llhttp/llhttp-wasm.js";
-import { Fields, type Head } from "./fields.ts";
+import { type Head, HeaderFields } from "./fields.ts";
 import { KnownHeads } from "./known-heads.ts";
 
 /** Told in the order of the bytes, while they are fed. Parts are views of what was fed. */
@@ -249,7 +249,7 @@ export class Parser {
       method: methodName(llhttp.llhttp_get_method(this.#at)),
       target,
       version,
-      fields: new Fields(this.#names, this.#values),
+      fields: new HeaderFields(this.#names, this.#values),
       keepAlive: keepAlive && version !== "1.0",
     };
     this.#heads++;

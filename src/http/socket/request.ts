@@ -1,13 +1,13 @@
 /** What does a handler see of a request? The part of `Request` that is read here, over bytes that may still be coming. */
-import { Fields, type Head } from "./fields.ts";
+import { type Head, HeaderFields } from "./fields.ts";
 
 /** Body that nobody reads, beyond which the connection is not read either; uvicorn's `HIGH_WATER_LIMIT`. */
 const UNREAD_MOST = 65_536;
 
-const NONE = new Fields([], []);
+const NONE = new HeaderFields([], []);
 
 /** Stops and goes on with reading what the client sends. */
-export interface Reading {
+export interface ReadControl {
   pause(): void;
   resume(): void;
   /** The body is wanted: uvicorn sends 100 Continue now. */
@@ -33,11 +33,11 @@ class Left {
 }
 
 /** `R`: who answers it. */
-export class IncomingRequest<R extends Reading = Reading> {
+export class IncomingRequest<R extends ReadControl = ReadControl> {
   readonly method: string;
   /** Path and query, as they were sent. */
   readonly target: string;
-  headers: Fields;
+  headers: HeaderFields;
   readonly #scheme: "http" | "https";
   readonly #reading: R;
   #parts: Uint8Array[] = [];

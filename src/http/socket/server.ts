@@ -4,11 +4,11 @@
  */
 
 import type { TlsFiles } from "../../config/certificates.ts";
-import type { DoorConfig } from "../../config/door.ts";
+import type { FrontLimits } from "../../config/front-limits.ts";
 import type { Clock } from "../../host/clock.ts";
 import { deadlines, type Expiring } from "../deadlines.ts";
 import type { EventSink, HeldBytes, HotRoutes, HttpFront, SinkEvents } from "../sink.ts";
-import { Connection, type House, type Socket } from "./connection.ts";
+import { Connection, type ServerSide, type Socket } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
 import { DateLine } from "./head.ts";
 import type { IncomingRequest } from "./request.ts";
@@ -20,7 +20,7 @@ export interface ListenOptions {
   readonly tls: TlsFiles | undefined;
   /** Several processes listen on the same port. */
   readonly reusePort: boolean;
-  readonly door: DoorConfig;
+  readonly frontLimits: FrontLimits;
   readonly clock: Pick<Clock, "now" | "at" | "turn">;
   /** Takes what uvicorn writes into its log as a warning. */
   readonly warn: (what: string) => void;
@@ -38,7 +38,7 @@ interface Application {
 const TAKEN = new Response(null);
 
 /** Stands where Elysia expects Bun's server. Throws as `Bun.listen` does when the port is in use. */
-export class HttpServer implements HttpFront, House {
+export class HttpServer implements HttpFront, ServerSide {
   readonly hostname: string;
   readonly port: number;
   readonly scheme: "http" | "https";
@@ -59,17 +59,17 @@ export class HttpServer implements HttpFront, House {
   #stopped: PromiseWithResolvers<void> | null = null;
 
   constructor(app: Application, options: ListenOptions) {
-    const { hostname, port, tls, reusePort, door, clock } = options;
+    const { hostname, port, tls, reusePort, frontLimits, clock } = options;
     const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
     this.#app = app;
     this.#hot = options.hot ?? new Map();
     this.scheme = tls ? "https" : "http";
-    this.headBytes = door.headBytes;
+    this.headBytes = frontLimits.headBytes;
     this.#clock = clock;
     this.warn = options.warn;
     this.#epochSeconds = options.epochSeconds;
-    this.#idle = deadlines(door.keepAliveS, timer);
-    this.#heads = deadlines(door.bodyTimeoutS, timer);
+    this.#idle = deadlines(frontLimits.keepAliveS, timer);
+    this.#heads = deadlines(frontLimits.bodyTimeoutS, timer);
     // The types lack `reusePort`, which `Bun.listen` takes.
     const listening: Bun.TCPSocketListenOptions<Connection> & { reusePort: boolean } = {
       hostname,

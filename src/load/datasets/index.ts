@@ -5,9 +5,9 @@ import { TraceFile } from "../../traces/lines.ts";
 import { type BadLine, TRACE_BLOCK, TraceError, type TraceItem } from "../../traces/trace.ts";
 import type { Dataset, Turn } from "../types.ts";
 import { custom } from "./custom.ts";
-import { mooncake, type Writers } from "./mooncake.ts";
+import { mooncakeDataset, type Writers } from "./mooncake.ts";
 import { type Dated, inOrder, isBad } from "./rows.ts";
-import { sharegpt } from "./sharegpt.ts";
+import { shareGptDataset } from "./sharegpt.ts";
 import { alone, conversations, prefixRepetition, type Range, random, rangeOf, shuffle } from "./synthetic.ts";
 import { type Count, type Measure, measure, PromptWriter, Streams, UNMEASURED } from "./text.ts";
 import type { ThinkTime } from "./think.ts";
@@ -125,7 +125,7 @@ export async function dataset(options: DatasetOptions): Promise<LoadDataset> {
     );
   if (name === "sharegpt") {
     const shape = { outputTokens: options.outputLen ?? null, limit: options.limit, count };
-    const { turns, bad } = await sharegpt(path!, shape, new Streams(options.seed));
+    const { turns, bad } = await shareGptDataset(path!, shape, new Streams(options.seed));
     const shuffled = (seed: number): (Turn | BadLine)[] => {
       const order = [...turns];
       if (seed !== options.seed) shuffle(order, new Streams(seed).of("order"));
@@ -178,7 +178,7 @@ function* fromFile(options: DatasetOptions, writers: Writers, streams: Streams):
   const { name, chat, path, blockSize = TRACE_BLOCK, outputLen = null } = options;
   const file = new TraceFile(path!);
   try {
-    if (name === "mooncake") yield* inOrder(mooncake(file.lines(), writers, { blockSize, chat }, streams));
+    if (name === "mooncake") yield* inOrder(mooncakeDataset(file.lines(), writers, { blockSize, chat }, streams));
     else if (name === "custom") yield* inOrder(custom(file.lines(), { chat, outputTokens: outputLen }));
     else {
       const items = name === "azure" ? azure(file.lines()) : burstgpt(file.lines(), () => {});

@@ -6,7 +6,7 @@
 import type { Line } from "../../traces/lines.ts";
 import { type BadLine, isCount } from "../../traces/trace.ts";
 import type { Turn } from "../types.ts";
-import { type Dated, isMessages, isMs, isTokens, jsonLines, objectOf, type Row } from "./rows.ts";
+import { type DatasetRow, type Dated, isMessages, isMs, isTokens, jsonLines, objectOf } from "./rows.ts";
 import { TO_THE_END } from "./synthetic.ts";
 import type { PromptWriter, Streams, Symbols } from "./text.ts";
 
@@ -30,7 +30,7 @@ export interface Writers {
   readonly text: PromptWriter;
 }
 
-export function mooncake(
+export function mooncakeDataset(
   lines: Iterable<Line>,
   { writer, text }: Writers,
   shape: MooncakeShape,
@@ -53,7 +53,7 @@ export function mooncake(
 }
 
 /** All but the prompt, or what was expected. */
-function commonOf(row: Row): Omit<Turn, "prompt"> | string {
+function commonOf(row: DatasetRow): Omit<Turn, "prompt"> | string {
   const { timestamp, delay, session_id: session, output_length: output, extra, context_mode: mode } = row;
   if ((timestamp ?? null) !== null && !isMs(timestamp)) return '"timestamp": milliseconds, a number of at least 0';
   if ((delay ?? null) !== null && !isMs(delay)) return '"delay": milliseconds, a number of at least 0';
@@ -67,13 +67,13 @@ function commonOf(row: Row): Omit<Turn, "prompt"> | string {
     outputTokens: (output as number | null | undefined) ?? null,
     arrivalUs: isMs(timestamp) ? Math.round(timestamp * 1000) : null,
     thinkUs: isMs(delay) ? Math.round(delay * 1000) : 0,
-    extra: { ...(isTokens(output, 1) ? TO_THE_END : {}), ...(extra as Row | null | undefined) },
+    extra: { ...(isTokens(output, 1) ? TO_THE_END : {}), ...(extra as DatasetRow | null | undefined) },
     ...(mode === WHOLE ? { whole: true as const } : {}),
   };
 }
 
 function fromLength(
-  row: Row,
+  row: DatasetRow,
   line: number,
   common: Omit<Turn, "prompt">,
   writer: PromptWriter,
@@ -98,7 +98,7 @@ function fromLength(
 }
 
 /** Each line has the conversation so far, with the answers that were given then. */
-function fromMessages(row: Row, common: Omit<Turn, "prompt">, { chat }: MooncakeShape): Turn | string {
+function fromMessages(row: DatasetRow, common: Omit<Turn, "prompt">, { chat }: MooncakeShape): Turn | string {
   const { messages, tools } = row;
   if (!chat) return '"input_length" or "text_input": completions take no messages';
   if (!isMessages(messages)) return '"messages": an array of messages, each with a role';
@@ -108,7 +108,7 @@ function fromMessages(row: Row, common: Omit<Turn, "prompt">, { chat }: Mooncake
 }
 
 /** A whole body; whether it streams is not its business, since what comes is measured. */
-function fromPayload(row: Row, common: Omit<Turn, "prompt">, { chat }: MooncakeShape): Turn | string {
+function fromPayload(row: DatasetRow, common: Omit<Turn, "prompt">, { chat }: MooncakeShape): Turn | string {
   const payload = objectOf(JSON.stringify(row.payload));
   const { messages, prompt, stream: _, stream_options: __, ...rest } = payload ?? {};
   const extra = { ...rest, ...common.extra };

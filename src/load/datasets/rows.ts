@@ -1,15 +1,15 @@
 /** What do the readers of files have in common: JSON lines, times that begin at 0 and rise, token counts? */
 import type { Line } from "../../traces/lines.ts";
 import { type BadLine, isCount } from "../../traces/trace.ts";
-import type { ChatMessage, Turn } from "../types.ts";
+import type { ConversationMessage, Turn } from "../types.ts";
 
-export type Row = Readonly<Record<string, unknown>>;
+export type DatasetRow = Readonly<Record<string, unknown>>;
 
 /** Null: no JSON object. */
-export function objectOf(text: string | null): Row | null {
+export function objectOf(text: string | null): DatasetRow | null {
   try {
     const value: unknown = JSON.parse(text ?? "");
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Row) : null;
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as DatasetRow) : null;
   } catch {
     return null;
   }
@@ -26,7 +26,7 @@ export const isTokens = (value: unknown, least: number): value is number =>
   isCount(value, least) && value <= TOKENS_MOST;
 
 /** Content may be of parts, as the API takes it, and goes on as it is. */
-export function isMessages(value: unknown): value is readonly ChatMessage[] {
+export function isMessages(value: unknown): value is readonly ConversationMessage[] {
   const isMessage = (one: unknown) => typeof (one as { role?: unknown } | null)?.role === "string";
   return Array.isArray(value) && value.length > 0 && value.every(isMessage);
 }
@@ -78,7 +78,7 @@ export function* inOrder(items: Iterable<Dated | BadLine>): Generator<Turn | Bad
 export function* jsonLines(
   lines: Iterable<Line>,
   expected: string,
-  row: (row: Row, line: number) => Turn | string,
+  row: (row: DatasetRow, line: number) => Turn | string,
 ): Generator<Dated | BadLine> {
   for (const { number: line, text } of lines) {
     const found = objectOf(text);

@@ -43,7 +43,7 @@ export interface Selection {
   readonly bad: readonly BadLine[];
 }
 
-export async function sharegpt(path: string, shape: ShareGptShape, streams: Streams): Promise<Selection> {
+export async function shareGptDataset(path: string, shape: ShareGptShape, streams: Streams): Promise<Selection> {
   const wanted = Math.min(shape.limit ?? CONVERSATIONS_MOST, CONVERSATIONS_MOST);
   const file = new TraceFile(path);
   try {

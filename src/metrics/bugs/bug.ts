@@ -10,7 +10,7 @@ import type { Row } from "../table.ts";
 export type Takes = "one scrape" | "two scrapes" | "rest" | "clean, rest";
 
 /** A law of `src/check/laws/` that finds it. */
-export interface Found {
+export interface FindingLaw {
   readonly law: string;
   readonly takes: Takes;
 }
@@ -31,7 +31,7 @@ export interface Bug {
   readonly here: string;
   /** Of ours, in which it shows; none: in all. */
   readonly families: readonly string[];
-  readonly finds: readonly Found[];
+  readonly finds: readonly FindingLaw[];
   /** What has to happen to the server. */
   readonly load: string;
   /** A family's row as it is with the defect. */

@@ -1,7 +1,7 @@
 /** Can the bug modes of a configuration show at all? */
 import type { ServeConfig } from "../../config/types.ts";
 import { dialectNames } from "../dialect-names.ts";
-import { dialects } from "../dialects.ts";
+import { metricsDialects } from "../dialects.ts";
 import { setupOf } from "../setup.ts";
 import { bugs } from "./table.ts";
 
@@ -9,7 +9,7 @@ import { bugs } from "./table.ts";
 export function whyNotShown(config: ServeConfig): string | undefined {
   if (config.bugs.length === 0) return undefined;
   const { identity } = setupOf(config, 0, [], true);
-  const shown = new Set(dialectNames.flatMap((name) => dialects[name].rows(identity).map((row) => row.name)));
+  const shown = new Set(dialectNames.flatMap((name) => metricsDialects[name].rows(identity).map((row) => row.name)));
   for (const name of config.bugs) {
     const { families, lacks } = bugs[name];
     const missing = families.find((family) => !shown.has(family));

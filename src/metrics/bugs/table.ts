@@ -5,7 +5,7 @@ import type { Identity } from "../identity.ts";
 import type { Row } from "../table.ts";
 import type { Sample } from "../text.ts";
 import { ENSEMBLE } from "../triton/ensemble.ts";
-import { ModelWord, REASONS } from "../triton/model-numbers.ts";
+import { FAILURE_REASONS, ModelWord } from "../triton/model-numbers.ts";
 import { sumOf } from "../triton/table.ts";
 import type { Bug } from "./bug.ts";
 
@@ -35,7 +35,7 @@ function failures({ labels }: Sample, snapshot: Snapshot, identity: Identity): n
   const { models, counters } = identity.triton;
   const model = models.findIndex(({ name }) => name === labels.model);
   if (!counters) return 0;
-  return REASONS.reduce((sum, _, i) => sum + sumOf(snapshot, identity, model, ModelWord.failures + i), 0);
+  return FAILURE_REASONS.reduce((sum, _, i) => sum + sumOf(snapshot, identity, model, ModelWord.failures + i), 0);
 }
 
 /** TensorRT-LLM's shares become numbers of blocks. */

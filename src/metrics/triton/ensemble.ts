@@ -3,61 +3,61 @@
  * request to `ensemble`, whose steps are `preprocessing`, `tensorrt_llm` and, once per response, `postprocessing`.
  * Why each event counts as it does, with sources: docs/triton-metrics.md.
  */
-import type { Passage, Passages } from "../../engine/passage.ts";
+import type { RequestMeter, RequestMeters } from "../../engine/request-meter.ts";
 import { Finish, type Generation } from "../../engine/types.ts";
-import { ModelWord, modelWidth, Passed } from "./model-numbers.ts";
-import { Model } from "./models.ts";
-import type { Target } from "./quantiles.ts";
+import { MeterField, ModelWord, modelWidth } from "./model-numbers.ts";
+import { TritonModel } from "./models.ts";
+import type { QuantileTarget } from "./quantiles.ts";
 
 /** The models, in the order of their numbers. */
 export const ENSEMBLE = ["ensemble", "postprocessing", "preprocessing", "tensorrt_llm"] as const;
-type Models = Readonly<Record<(typeof ENSEMBLE)[number], Model>>;
+type Models = Readonly<Record<(typeof ENSEMBLE)[number], TritonModel>>;
 
 /** Numbers of an ensemble whose summaries have that many quantiles. */
-export const ensembleWidth = (quantiles: number) => Passed.models + ENSEMBLE.length * modelWidth(quantiles);
+export const ensembleWidth = (quantiles: number) => MeterField.models + ENSEMBLE.length * modelWidth(quantiles);
 
 /** Which of so many numbers of an ensemble do not only rise: 1 for those. */
 export function ensembleGauges(width: number): Uint8Array {
   const gauges = new Uint8Array(width);
   if (width === 0) return gauges;
-  gauges[Passed.epochUs] = 1;
-  const model = (width - Passed.models) / ENSEMBLE.length;
-  for (let i = Passed.models; i < width; i++) {
-    if ((i - Passed.models) % model >= ModelWord.quantiles) gauges[i] = 1;
+  gauges[MeterField.epochUs] = 1;
+  const model = (width - MeterField.models) / ENSEMBLE.length;
+  for (let i = MeterField.models; i < width; i++) {
+    if ((i - MeterField.models) % model >= ModelWord.quantiles) gauges[i] = 1;
   }
   return gauges;
 }
 
-export class Ensemble implements Passages {
+export class Ensemble implements RequestMeters {
   readonly #numbers: Float64Array;
   readonly #models: Models;
   readonly #now: () => number;
   readonly #startUs: number;
 
   /** `targets`: of the summaries, none where they are off; `epochUs`: microseconds since 1970 at the clock's 0. */
-  constructor(targets: readonly Target[], now: () => number, epochUs: number) {
+  constructor(targets: readonly QuantileTarget[], now: () => number, epochUs: number) {
     const width = modelWidth(targets.length);
     this.#now = now;
     this.#numbers = new Float64Array(ensembleWidth(targets.length));
-    this.#numbers[Passed.epochUs] = epochUs;
+    this.#numbers[MeterField.epochUs] = epochUs;
     const startUs = now();
     this.#startUs = startUs;
     const models = ENSEMBLE.map((name, index) => {
-      const from = Passed.models + index * width;
+      const from = MeterField.models + index * width;
       const numbers = this.#numbers.subarray(from, from + width);
-      return [name, new Model(numbers, targets, startUs)] as const;
+      return [name, new TritonModel(numbers, targets, startUs)] as const;
     });
     this.#models = Object.fromEntries(models) as Models;
   }
 
   get numbers(): Float64Array {
     const nowUs = this.#now();
-    this.#numbers[Passed.aliveUs] = nowUs - this.#startUs;
+    this.#numbers[MeterField.aliveUs] = nowUs - this.#startUs;
     for (const name of ENSEMBLE) this.#models[name].refresh(nowUs);
     return this.#numbers;
   }
 
-  begun(generation: Generation, streams: boolean, submittedUs: number, takenUs: number): Passage {
+  begun(generation: Generation, streams: boolean, submittedUs: number, takenUs: number): RequestMeter {
     this.#preprocessed(generation, submittedUs);
     const promptTokens = generation.promptTokens ?? generation.promptIds.length;
     return new Passing(this.#models, generation.arrivalUs, promptTokens, streams, submittedUs, takenUs);
@@ -79,7 +79,7 @@ export class Ensemble implements Passages {
   }
 }
 
-class Passing implements Passage {
+class Passing implements RequestMeter {
   readonly #models: Models;
   readonly #arrivalUs: number;
   readonly #promptTokens: number;

@@ -1,8 +1,8 @@
 /** Which numbers are kept of one model of a Triton server, and where? Said once: the models count, the table prints. */
 
 /** Failures by reason, in the order of the numbers. */
-export const REASONS = ["REJECTED", "CANCELED", "BACKEND", "OTHER"] as const;
-export type Reason = (typeof REASONS)[number];
+export const FAILURE_REASONS = ["REJECTED", "CANCELED", "BACKEND", "OTHER"] as const;
+export type Reason = (typeof FAILURE_REASONS)[number];
 
 /** Spans of a request, in the order of the numbers. */
 export const SPANS = ["request", "queue", "compute_input", "compute_infer", "compute_output"] as const;
@@ -16,7 +16,7 @@ export const TOKENS: readonly number[] = [10, 50, 100, 500, 1000];
 /** Offsets of a model's numbers. */
 export const ModelWord = {
   success: 0,
-  /** By `REASONS`. */
+  /** By `FAILURE_REASONS`. */
   failures: 1,
   count: 5,
   executions: 6,
@@ -33,8 +33,8 @@ export const ModelWord = {
 /** Numbers of a model with that many quantiles per span; 0 where summaries are off. */
 export const modelWidth = (quantiles: number) => ModelWord.quantiles + SPANS.length * quantiles;
 
-/** Numbers of an engine's passages before those of the models. */
-export const Passed = {
+/** Numbers of an engine's meters before those of the models. */
+export const MeterField = {
   /** Since the engine came to be. */
   aliveUs: 0,
   /** When its clock began: microseconds since 1970. */

@@ -1,19 +1,27 @@
 /** What does a Triton server count of one model? As its core does: `infer_stats.cc`, `metric_model_reporter.cc` (2026). */
-import { FIRST_RESPONSE_MS, ModelWord, modelWidth, REASONS, type Reason, SPANS, TOKENS } from "./model-numbers.ts";
-import { Quantiles, type Target } from "./quantiles.ts";
+import {
+  FAILURE_REASONS,
+  FIRST_RESPONSE_MS,
+  ModelWord,
+  modelWidth,
+  type Reason,
+  SPANS,
+  TOKENS,
+} from "./model-numbers.ts";
+import { Quantiles, type QuantileTarget } from "./quantiles.ts";
 
 const REFRESH_US = 1_000_000;
 
-export class Model {
+export class TritonModel {
   readonly #numbers: Float64Array;
-  readonly #targets: readonly Target[];
+  readonly #targets: readonly QuantileTarget[];
   /** By span; empty where summaries are off. */
   readonly #quantiles: readonly Quantiles[];
   #stale = false;
   #refreshedUs = Number.NEGATIVE_INFINITY;
 
   /** `numbers` are the model's own, `modelWidth(targets.length)` of them. */
-  constructor(numbers: Float64Array, targets: readonly Target[], nowUs: number) {
+  constructor(numbers: Float64Array, targets: readonly QuantileTarget[], nowUs: number) {
     if (numbers.length !== modelWidth(targets.length)) throw new Error("a model's numbers have another width");
     this.#numbers = numbers;
     this.#targets = targets;
@@ -39,7 +47,7 @@ export class Model {
 
   /** `executed`: the backend reports a batch for it all the same. */
   failed(reason: Reason, times: number, executed: boolean): void {
-    this.#add(ModelWord.failures + REASONS.indexOf(reason), times);
+    this.#add(ModelWord.failures + FAILURE_REASONS.indexOf(reason), times);
     if (executed) this.#add(ModelWord.executions, 1);
   }
 

@@ -6,7 +6,7 @@
 import { readFileSync } from "node:fs";
 import type { Snapshot } from "../../engine/types.ts";
 import type { TritonIdentity } from "./identity.ts";
-import { Passed } from "./model-numbers.ts";
+import { MeterField } from "./model-numbers.ts";
 
 export interface Host {
   readonly cpuUtilization: number;
@@ -42,7 +42,7 @@ export class Poller {
   }
 
   take({ engines }: Snapshot, { intervalMs, several, cpu }: TritonIdentity): Polled {
-    const now = engines.map(({ passages, busyUs }) => ({ aliveUs: passages[Passed.aliveUs] ?? 0, busyUs }));
+    const now = engines.map(({ meters, busyUs }) => ({ aliveUs: meters[MeterField.aliveUs] ?? 0, busyUs }));
     const turn = Math.floor(Math.max(0, ...now.map(({ aliveUs }) => aliveUs)) / (intervalMs * 500));
     if (turn === 0) return { polled: false, host: NOTHING, engines: now.map(() => REST) };
     if (turn === this.#turn && this.#last.engines.length === now.length) {

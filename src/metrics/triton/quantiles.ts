@@ -4,7 +4,7 @@
  * emptied in turn (`detail/time_window_quantiles.cc`). For few values they lie below the order statistic.
  */
 
-export interface Target {
+export interface QuantileTarget {
   readonly quantile: number;
   readonly error: number;
 }
@@ -41,7 +41,7 @@ class Samples {
 }
 
 class Estimator {
-  readonly #targets: readonly Target[];
+  readonly #targets: readonly QuantileTarget[];
   /** By target: ranks that an answer may be wrong, per rank above and below it. */
   readonly #above: Float64Array;
   readonly #below: Float64Array;
@@ -52,7 +52,7 @@ class Estimator {
   /** Takes the next state of the samples, then changes places with them. */
   #spare = new Samples();
 
-  constructor(targets: readonly Target[]) {
+  constructor(targets: readonly QuantileTarget[]) {
     this.#targets = targets;
     this.#above = Float64Array.from(targets, ({ quantile, error }) => (2 * error) / (1 - quantile));
     this.#below = Float64Array.from(targets, ({ quantile, error }) => (2 * error) / quantile);
@@ -171,7 +171,7 @@ export class Quantiles {
   #current = 0;
   #rotatedUs: number;
 
-  constructor(targets: readonly Target[], nowUs: number) {
+  constructor(targets: readonly QuantileTarget[], nowUs: number) {
     this.#estimators = Array.from({ length: ESTIMATORS }, () => new Estimator(targets));
     this.#rotatedUs = nowUs;
   }

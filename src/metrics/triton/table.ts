@@ -17,7 +17,7 @@ import {
 } from "../table.ts";
 import type { Labels, Sample } from "../text.ts";
 import type { GpuIdentity, ModelIdentity } from "./identity.ts";
-import { FIRST_RESPONSE_MS, ModelWord, modelWidth, Passed, REASONS, SPANS } from "./model-numbers.ts";
+import { FAILURE_REASONS, FIRST_RESPONSE_MS, MeterField, ModelWord, modelWidth, SPANS } from "./model-numbers.ts";
 import { type EnginePoll, type Host, type Polled, poll } from "./poll.ts";
 
 const BY_REQUESTS: Proof = { moves: "test/conformance/triton-metrics.test.ts" };
@@ -29,8 +29,8 @@ export const labelsOf = ({ name, version }: ModelIdentity): Labels => ({ model: 
 
 /** A number of the model with that index, over all engines. */
 export function sumOf({ engines }: Snapshot, { triton }: Identity, model: number, word: number): number {
-  const at = Passed.models + model * modelWidth(triton.quantiles.length) + word;
-  return engines.reduce((sum, { passages }) => sum + (passages[at] ?? 0), 0);
+  const at = MeterField.models + model * modelWidth(triton.quantiles.length) + word;
+  return engines.reduce((sum, { meters }) => sum + (meters[at] ?? 0), 0);
 }
 
 /** One series per model. */
@@ -69,7 +69,7 @@ const counters: readonly Row[] = [
     "nv_inference_request_failure",
     "Number of failed inference requests, all batch sizes",
     (snapshot, identity) =>
-      REASONS.flatMap((reason, index) =>
+      FAILURE_REASONS.flatMap((reason, index) =>
         counted(ModelWord.failures + index)(snapshot, identity).map(
           ([labels, value]) => [{ ...labels, reason }, value] as const,
         ),
@@ -230,8 +230,9 @@ const firstResponse = modelHistogram(
 function summaryOf(span: number): Read<SummarySnapshot> {
   return each((number, model, { engines }, { triton }) => {
     const { quantiles } = triton;
-    const first = Passed.models + model * modelWidth(quantiles.length) + ModelWord.quantiles + span * quantiles.length;
-    const estimate = (index: number) => Math.max(0, ...engines.map(({ passages }) => passages[first + index] ?? 0)) - 1;
+    const first =
+      MeterField.models + model * modelWidth(quantiles.length) + ModelWord.quantiles + span * quantiles.length;
+    const estimate = (index: number) => Math.max(0, ...engines.map(({ meters }) => meters[first + index] ?? 0)) - 1;
     return {
       count: number(ModelWord.success),
       sum: number(ModelWord.durations + span),
@@ -248,7 +249,7 @@ const summaries: readonly Row[] = SPANS.map((span, index) =>
 );
 
 /** A family that is off has no series, and such the real server does not print. */
-export function triton({ triton: server }: Identity): readonly Row[] {
+export function tritonRows({ triton: server }: Identity): readonly Row[] {
   if (!server.metrics) return [];
   const shown = server.gpus.length > 0;
   return [

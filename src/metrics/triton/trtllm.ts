@@ -6,7 +6,7 @@
 import type { EngineSnapshot } from "../../engine/types.ts";
 import type { Identity } from "../identity.ts";
 import { counter, gauge, type Proof, type Read, type Row } from "../table.ts";
-import { ModelWord, Passed, TOKENS } from "./model-numbers.ts";
+import { MeterField, ModelWord, TOKENS } from "./model-numbers.ts";
 import { labelsOf, modelHistogram } from "./table.ts";
 
 /** `stats_check_period_ms`. */
@@ -101,7 +101,7 @@ const gauges: readonly Row[] = [
     "General TRT LLM metrics",
     group("general_type", {
       timestamp: ({ engines }) =>
-        Math.max(...engines.map(({ passages, takenUs }) => Math.round((passages[Passed.epochUs] ?? 0) + takenUs))),
+        Math.max(...engines.map(({ meters, takenUs }) => Math.round((meters[MeterField.epochUs] ?? 0) + takenUs))),
       iteration_counter: ({ sum }) => sum(({ iterations }) => iterations),
     }),
     BY_REQUESTS,
@@ -132,7 +132,7 @@ const lengths = (what: "input" | "output", word: number) =>
   );
 
 /** In the backend's order of registration within each type. */
-export function trtllm({ triton: { metrics } }: Identity): readonly Row[] {
+export function trtllmRows({ triton: { metrics } }: Identity): readonly Row[] {
   if (!metrics) return [];
   return [disaggregated, ...gauges, lengths("output", ModelWord.outputTokens), lengths("input", ModelWord.inputTokens)];
 }

@@ -1,6 +1,6 @@
 /** How is a plot drawn? With uPlot: a drag zooms, a double click shows all again. */
 import uPlot from "uplot";
-import type { Line, Plot } from "../plot.ts";
+import type { Plot, PlotLine } from "../plot.ts";
 import { axisOf, drawMarks, scaleOf, widthOf } from "./axes.ts";
 import { PADDING, shown } from "./format.ts";
 import { color, faded } from "./theme.ts";
@@ -25,7 +25,7 @@ export function drawPlot(plot: Plot, place: Element): uPlot {
   return new uPlot(options, plot.data as uPlot.AlignedData, place as HTMLElement);
 }
 
-function seriesOf(line: Line, plot: Plot): uPlot.Series {
+function seriesOf(line: PlotLine, plot: Plot): uPlot.Series {
   const stroke = color(line.color);
   const common = { label: line.label, value: (_: uPlot, value: number | null) => shown(value, plot.y) };
   if (line.kind === "dots") {

@@ -1,4 +1,4 @@
-/** What guards the server's door? Sizes, times and numbers that it allows, and what it says when it is full. */
+/** What does the HTTP front allow? Sizes, times and numbers of requests, and what it says when it is full. */
 import type { ServeConfig } from "./types.ts";
 
 /** `--ssl-…`: paths of PEM files. */
@@ -16,7 +16,7 @@ export const RETRY_AFTER_FORMS = ["seconds", "date", "ms"] as const;
 export type RetryAfterForm = (typeof RETRY_AFTER_FORMS)[number];
 
 /** Every 0 is: no limit. */
-export interface DoorConfig {
+export interface FrontLimits {
   /** Request line and header lines; bytes. */
   readonly headBytes: number;
   /** From the head of a request to the end of its body. */
@@ -35,7 +35,7 @@ export interface DoorConfig {
   readonly retryAfter: { readonly seconds: number; readonly forms: readonly RetryAfterForm[] } | null;
 }
 
-export const DOOR: DoorConfig = {
+export const FRONT_LIMITS: FrontLimits = {
   headBytes: 4_194_304,
   bodyTimeoutS: 300,
   requestTimeoutS: 0,
@@ -46,6 +46,6 @@ export const DOOR: DoorConfig = {
   retryAfter: null,
 };
 
-export function doorOf({ door }: ServeConfig): DoorConfig {
-  return door ?? DOOR;
+export function frontLimitsOf({ frontLimits }: ServeConfig): FrontLimits {
+  return frontLimits ?? FRONT_LIMITS;
 }

@@ -5,7 +5,7 @@
 import type { Finish, Generation } from "./types.ts";
 
 /** One generation on its way. Exactly one `ended`. */
-export interface Passage {
+export interface RequestMeter {
   /** Its first token is known; only called where somebody listens to tokens. */
   first(dueUs: number): void;
   /**
@@ -15,9 +15,9 @@ export interface Passage {
   ended(finish: Finish, outputTokens: number, dueUs: number, handedUs: number, nowUs: number): void;
 }
 
-export interface Passages {
+export interface RequestMeters {
   /** The engine was given a generation at `submittedUs` and has it at `takenUs`. */
-  begun(generation: Generation, streams: boolean, submittedUs: number, takenUs: number): Passage;
+  begun(generation: Generation, streams: boolean, submittedUs: number, takenUs: number): RequestMeter;
   /** It did not take this one. */
   refused(generation: Generation, submittedUs: number): void;
   /** What was counted: always as many numbers. */

@@ -1,6 +1,6 @@
-/** Which options guard the server's door: TLS, the sizes and times that it allows? */
-import { DOOR, type DoorConfig, RETRY_AFTER_FORMS, type TlsConfig } from "../config/door.ts";
-import { choice, integer, namesOf, number, type Option, text, toggle } from "./option.ts";
+/** Which options set the limits of the HTTP front: TLS, the sizes and times that it allows? */
+import { FRONT_LIMITS, type FrontLimits, RETRY_AFTER_FORMS, type TlsConfig } from "../config/front-limits.ts";
+import { choice, freeText, integer, namesOf, number, type Option, toggle } from "./option.ts";
 
 const group = "Server";
 
@@ -10,15 +10,15 @@ const certReqs: Option<0 | 2> = {
   read: ([text]) => (text === "0" ? 0 : text === "2" ? 2 : undefined),
 };
 
-export const doorOptions = {
+export const frontLimitOptions = {
   "ssl-keyfile": {
-    ...text("FILE", "the path of a PEM file"),
+    ...freeText("FILE", "the path of a PEM file"),
     group,
     default: "none",
     about: "Private key of --ssl-certfile.",
   },
   "ssl-certfile": {
-    ...text("FILE", "the path of a PEM file"),
+    ...freeText("FILE", "the path of a PEM file"),
     group,
     default: "none",
     about: "Certificate, with its chain: the server speaks HTTPS. May hold the private key too.",
@@ -31,7 +31,7 @@ export const doorOptions = {
     ours: true,
   },
   "ssl-ca-certs": {
-    ...text("FILE", "the path of a PEM file"),
+    ...freeText("FILE", "the path of a PEM file"),
     group,
     default: "none",
     about: "Authorities whose client certificates are accepted.",
@@ -45,20 +45,20 @@ export const doorOptions = {
   "h11-max-incomplete-event-size": {
     ...integer(1024, 2 ** 30),
     group,
-    default: String(DOOR.headBytes),
+    default: String(FRONT_LIMITS.headBytes),
     about: "Largest head of a request in bytes; above it 431. In vLLM, which uses another parser, it has no effect.",
   },
   "timeout-keep-alive": {
     ...integer(1, 255),
     group,
-    default: String(DOOR.keepAliveS),
+    default: String(FRONT_LIMITS.keepAliveS),
     about: "Seconds after which an idle connection is closed. Also taken from VLLM_HTTP_TIMEOUT_KEEP_ALIVE.",
     ours: true,
   },
   "body-timeout": {
     ...number(0, 86_400),
     group,
-    default: String(DOOR.bodyTimeoutS),
+    default: String(FRONT_LIMITS.bodyTimeoutS),
     about: "Seconds that a request's body may take to arrive; then 408. 0 is no limit, as in vLLM.",
     ours: true,
   },
@@ -86,7 +86,7 @@ export const doorOptions = {
   "overload-status": {
     ...choice("503", "429"),
     group,
-    default: String(DOOR.overloadStatus),
+    default: String(FRONT_LIMITS.overloadStatus),
     about: "Status of refusals because the server is full: docs/admission.md.",
     ours: true,
   },
@@ -106,7 +106,7 @@ export const doorOptions = {
   },
 } as const;
 
-type Values = { readonly [K in keyof typeof doorOptions]?: ReturnType<(typeof doorOptions)[K]["read"]> };
+type Values = { readonly [K in keyof typeof frontLimitOptions]?: ReturnType<(typeof frontLimitOptions)[K]["read"]> };
 
 /** `at`: where an option was given. */
 export function tlsConfig(
@@ -131,7 +131,7 @@ export function tlsConfig(
   return { tls: { certfile, keyfile: keyfile ?? null, caCerts: caCerts ?? null, certReqs } };
 }
 
-export function doorConfig(values: Values): { readonly door?: DoorConfig } {
+export function frontLimitsConfig(values: Values): { readonly frontLimits?: FrontLimits } {
   const seconds = values["retry-after"];
   const said = {
     headBytes: values["h11-max-incomplete-event-size"],
@@ -144,5 +144,7 @@ export function doorConfig(values: Values): { readonly door?: DoorConfig } {
     retryAfter: seconds === undefined ? undefined : { seconds, forms: values["retry-after-form"] ?? ["seconds"] },
   } as const;
   const given = Object.entries(said).filter(([, value]) => value !== undefined);
-  return given.length === 0 ? {} : { door: { ...DOOR, ...(Object.fromEntries(given) as Partial<DoorConfig>) } };
+  return given.length === 0
+    ? {}
+    : { frontLimits: { ...FRONT_LIMITS, ...(Object.fromEntries(given) as Partial<FrontLimits>) } };
 }

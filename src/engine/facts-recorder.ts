@@ -4,7 +4,7 @@ import type { Core } from "../core/core.ts";
 import type { Clock } from "../host/clock.ts";
 import type { CoreRequest } from "./core-request.ts";
 import type { EndingStep, LoopObserver } from "./loop-observer.ts";
-import { type Observer, PREEMPTIONS_MAX, type StepFacts, Trail, WRITTEN_PARTS } from "./observer.ts";
+import { type Observer, PREEMPTIONS_MAX, RequestTimeline, type StepFacts, WRITTEN_PARTS } from "./observer.ts";
 import { Finish, type Receiver } from "./types.ts";
 
 /** Runs and preemptions that all generations which are alive may hold together; more are counted, not kept. */
@@ -13,7 +13,7 @@ const HELD_MAX = 1 << 20;
 const DIVIDED_TOKENS = 64;
 const NO_PARTS = new Float64Array();
 
-export class Watch implements LoopObserver {
+export class FactsRecorder implements LoopObserver {
   /** Due time of the step whose rows are being handed out. */
   dueUs = 0;
   /** Late steps so far and the sum of their lateness; that of the step at hand; by how much engine time was moved on. */
@@ -34,18 +34,22 @@ export class Watch implements LoopObserver {
   #between = 0;
   #held = 0;
   /** Ended, and not yet told. */
-  #ended: Trail[] = [];
+  #ended: RequestTimeline[] = [];
   #turning = false;
 
   constructor(
     readonly core: Core,
     readonly clock: Clock,
     readonly observer: Observer,
-    readonly trailAt: (slot: number) => Trail | undefined,
+    readonly trailAt: (slot: number) => RequestTimeline | undefined,
   ) {}
 
-  submitted(id: string | undefined, { order, arrivalUs, promptTokens }: CoreRequest, receiver: Receiver): Trail {
-    return new Trail(this, id ?? `${order}`, order, arrivalUs, promptTokens, receiver);
+  submitted(
+    id: string | undefined,
+    { order, arrivalUs, promptTokens }: CoreRequest,
+    receiver: Receiver,
+  ): RequestTimeline {
+    return new RequestTimeline(this, id ?? `${order}`, order, arrivalUs, promptTokens, receiver);
   }
 
   /** May one more run or preemption be kept? */
@@ -67,22 +71,22 @@ export class Watch implements LoopObserver {
     const rows = views.word(Word.PlanRows);
     for (let row = views.word(Word.PlanAdmitted); row < rows; row++) {
       const handle = i32[handles + row]!;
-      const trail = this.#find(handle);
-      if (trail) this.#admitted(trail, handle % SLOTS, i32[tokens + row]!, nowUs);
+      const timeline = this.#find(handle);
+      if (timeline) this.#admitted(timeline, handle % SLOTS, i32[tokens + row]!, nowUs);
     }
   }
 
-  #admitted(trail: Trail, slot: number, tokens: number, nowUs: number): void {
+  #admitted(timeline: RequestTimeline, slot: number, tokens: number, nowUs: number): void {
     const { views } = this.core;
-    if (trail.preemptions === 0) {
-      trail.scheduledUs = nowUs;
-      trail.cachedTokens = views.cachedPrompt[slot]! - 1;
+    if (timeline.preemptions === 0) {
+      timeline.scheduledUs = nowUs;
+      timeline.cachedTokens = views.cachedPrompt[slot]! - 1;
       return;
     }
     const cached = views.field(Field.Computed, slot) - tokens;
-    trail.recomputedTokens += views.field(Field.Prompt, slot) + views.field(Field.Outputs, slot) - cached;
-    const { preempted } = trail;
-    if (preempted.length === 3 * trail.preemptions) {
+    timeline.recomputedTokens += views.field(Field.Prompt, slot) + views.field(Field.Outputs, slot) - cached;
+    const { preempted } = timeline;
+    if (preempted.length === 3 * timeline.preemptions) {
       preempted[preempted.length - 2] = nowUs;
       preempted[preempted.length - 1] = cached;
     }
@@ -94,12 +98,12 @@ export class Watch implements LoopObserver {
     const count = views.word(Word.PlanPreempted);
     const handles = (views.word(Word.PreemptedAt) >>> 0) >> 2;
     for (let i = 0; i < count; i++) {
-      const trail = this.#find(views.i32[handles + i]!);
-      if (!trail) continue;
-      const kept = trail.preempted.length === 3 * trail.preemptions;
-      trail.preemptions++;
-      if (kept && trail.preemptions <= PREEMPTIONS_MAX && this.keep()) {
-        trail.preempted.push(nowUs, Number.NaN, Number.NaN);
+      const timeline = this.#find(views.i32[handles + i]!);
+      if (!timeline) continue;
+      const kept = timeline.preempted.length === 3 * timeline.preemptions;
+      timeline.preemptions++;
+      if (kept && timeline.preemptions <= PREEMPTIONS_MAX && this.keep()) {
+        timeline.preempted.push(nowUs, Number.NaN, Number.NaN);
       }
     }
     return count;
@@ -156,35 +160,35 @@ export class Watch implements LoopObserver {
 
   /** A row for a generation that another one's receiver has just ended: computed and counted, but nobody heard it. */
   unheard(slot: number, count: number, reason: Finish | null): void {
-    const trail = this.#ended.find(({ handle }) => handle % SLOTS === slot);
-    if (!trail) return;
-    trail.took(this.#facts.step, count);
+    const timeline = this.#ended.find(({ handle }) => handle % SLOTS === slot);
+    if (!timeline) return;
+    timeline.took(this.#facts.step, count);
     if (reason !== null) {
-      trail.reason = reason;
-      trail.outputTokens += count;
-      trail.endUs = this.dueUs;
+      timeline.reason = reason;
+      timeline.outputTokens += count;
+      timeline.endUs = this.dueUs;
     }
   }
 
   /** The front ended it: at the boundary that the core's times count to; one that was cut off, now. */
-  closed(trail: Trail, reason: Finish, tokens: number, boundaryUs: number): void {
-    this.ended(trail, reason, tokens, cutOff(reason) ? this.clock.now() : boundaryUs);
+  closed(timeline: RequestTimeline, reason: Finish, tokens: number, boundaryUs: number): void {
+    this.ended(timeline, reason, tokens, cutOff(reason) ? this.clock.now() : boundaryUs);
   }
 
-  ended(trail: Trail, reason: Finish, tokens: number, nowUs: number): void {
-    trail.reason = reason;
-    trail.outputTokens = tokens;
-    trail.endUs = nowUs;
-    trail.settleLate();
-    this.#ended.push(trail);
+  ended(timeline: RequestTimeline, reason: Finish, tokens: number, nowUs: number): void {
+    timeline.reason = reason;
+    timeline.outputTokens = tokens;
+    timeline.endUs = nowUs;
+    timeline.settleLate();
+    this.#ended.push(timeline);
     this.#turn();
   }
 
   /** Its receiver has its first token, or its last. */
-  handed(trail: Trail): void {
+  handed(timeline: RequestTimeline): void {
     const nowUs = this.clock.now();
-    if (Number.isNaN(trail.firstWrittenUs)) trail.firstWrittenUs = nowUs;
-    if (trail.reason !== null && !cutOff(trail.reason)) trail.lastWrittenUs = nowUs;
+    if (Number.isNaN(timeline.firstWrittenUs)) timeline.firstWrittenUs = nowUs;
+    if (timeline.reason !== null && !cutOff(timeline.reason)) timeline.lastWrittenUs = nowUs;
   }
 
   rested(): void {
@@ -192,11 +196,11 @@ export class Watch implements LoopObserver {
   }
 
   /** The engine stops: open steps and those that are alive are told as they stand. */
-  stop(alive: Iterable<{ readonly trail: Trail | null } | undefined>): void {
+  stop(alive: Iterable<{ readonly timeline: RequestTimeline | null } | undefined>): void {
     for (const live of alive) {
-      if (!live?.trail) continue;
-      live.trail.settleLate();
-      this.#ended.push(live.trail);
+      if (!live?.timeline) continue;
+      live.timeline.settleLate();
+      this.#ended.push(live.timeline);
     }
     this.#tell();
     const facts = this.#facts;
@@ -213,8 +217,8 @@ export class Watch implements LoopObserver {
   }
 
   /** Who it is, also when the front ended it since the last abort point. */
-  #find(handle: number): Trail | undefined {
-    return this.trailAt(handle % SLOTS) ?? this.#ended.find((trail) => trail.handle === handle);
+  #find(handle: number): RequestTimeline | undefined {
+    return this.trailAt(handle % SLOTS) ?? this.#ended.find((timeline) => timeline.handle === handle);
   }
 
   #turn(): void {
@@ -231,10 +235,10 @@ export class Watch implements LoopObserver {
     if (this.#ended.length === 0) return;
     const ended = this.#ended;
     this.#ended = [];
-    for (const trail of ended) {
-      trail.closeRun();
-      this.#held -= trail.runs.length / 3 + trail.preempted.length / 3;
-      this.observer.request(trail);
+    for (const timeline of ended) {
+      timeline.closeRun();
+      this.#held -= timeline.runs.length / 3 + timeline.preempted.length / 3;
+      this.observer.request(timeline);
     }
   }
 }

@@ -8,7 +8,7 @@ import { normal } from "../content/answers.ts";
 import type { Cancel, Clock } from "../host/clock.ts";
 import { mix } from "../host/random.ts";
 import type { LoopObserver } from "./loop-observer.ts";
-import type { Pace } from "./setup.ts";
+import type { StepPacing } from "./setup.ts";
 
 /** How far a time may be from its mean. */
 const MOST = 0.7;
@@ -18,7 +18,7 @@ interface Held<T> {
   readonly dueUs: number;
 }
 
-export class Holding<T> implements LoopObserver {
+export class PreQueue<T> implements LoopObserver {
   /** By due time; arrivals come in order, so a new one nearly always belongs at the end. */
   #held: Held<T>[] = [];
   #timer: Cancel | null = null;
@@ -29,7 +29,7 @@ export class Holding<T> implements LoopObserver {
 
   constructor(
     readonly clock: Clock,
-    pace: Pace,
+    pace: StepPacing,
     /** Of the times that stray, by the number of the request. */
     readonly seed: number,
     /** When what enters now would be planned. */
@@ -40,7 +40,7 @@ export class Holding<T> implements LoopObserver {
   }
 
   /** For those who come from now on. */
-  retime(pace: Pace): void {
+  retime(pace: StepPacing): void {
     this.#holdUs = heldUs(pace);
     this.#speed = pace.speed ?? 1;
     this.#sigma = pace.noise?.overheadSigma ?? 0;
