@@ -123,6 +123,27 @@ export function code(text: string): string {
   return text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "$1");
 }
 
+/** Who makes clocks and ids and hands them in: what brings a server's parts together, commands, clients, and where both come from. */
+const MAKE_CLOCKS_AND_IDS = ["app", "roles", "cli", "library", "load", "check", "host"];
+/** A thread of its own, into which no clock can be handed, and the serial number of a certificate. */
+const MAKE_THEIR_OWN = ["src/content/fixtures/fixtures-worker.ts", "src/config/self-signed.ts"];
+/** What everybody may take from clock.ts and random.ts, types aside: it reads no clock and draws nothing by chance. */
+const PURE = ["VirtualClock", "mix", "seeded"];
+
+/** The first value that a file takes from clock.ts or random.ts and that should be handed in. */
+export function notHandedIn(text: string): string | undefined {
+  const from = /\b(?:import|export)\s+([^;"']*?)\s*\bfrom\s*["'][^"']*\/(?:clock|random)\.ts["']/g;
+  const taken = [...code(text).matchAll(from)].flatMap(([, what = ""]) =>
+    what.startsWith("type ") ? [] : what.replace(/[{}]/g, "").split(","),
+  );
+  const values = taken
+    .map((one) => one.trim().split(/\s+as\s+/)[0]!)
+    .filter((one) => one !== "" && !/^type\s/.test(one));
+  return (
+    values.find((one) => !PURE.includes(one)) ?? search(/\bimport\(\s*["'][^"']*\/(clock|random)\.ts["']/, code(text))
+  );
+}
+
 /** There is one scheduler: whoever else calls it would be a second one. */
 export function schedules(text: string): boolean {
   return /\.(schedule|exports\.coast)\(/.test(code(text));
@@ -163,6 +184,12 @@ export const rules: readonly Rule[] = [
         /\bDate\.now\b|\bnew Date\(\)|\bperformance\.now\b|\bMath\.random\b|\b(setTimeout|setInterval|setImmediate)\b|\bBun\.(sleep|nanoseconds)\b|\brandomUUID\b|\brandomBytes\b|\bgetRandomValues\b|\bhrtime\b|\bAbortSignal\.timeout\b/,
         code(text),
       ),
+  },
+  {
+    name: "clocks, wall time and ids are handed in",
+    applies: (path) =>
+      /^src\/.*\.ts$/.test(path) && !MAKE_CLOCKS_AND_IDS.includes(roomOf(path)) && !MAKE_THEIR_OWN.includes(path),
+    wrong: ({ text }) => notHandedIn(text),
   },
   {
     name: "the core's schedule is called in engine/ alone",

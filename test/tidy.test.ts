@@ -152,6 +152,13 @@ const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
   ["no path of somebody's machine", "src/app/parts.ts", 'open("/tmp/x")'],
   ["no path of somebody's machine", "bench/results/stream.jsonl", '{"path":"/work/main/build/paced.template"}'],
   ["no host of a package registry", "bun.lock", '"https://registry.npmjs.org/yaml/-/yaml-2.9.1.tgz"'],
+  ["clocks, wall time", "src/front/http.ts", 'import { randomHex } from "../host/random.ts";'],
+  ["clocks, wall time", "src/dialects/anthropic/form.ts", 'import { type Ids, idsOf } from "../../host/random.ts";'],
+  ["clocks, wall time", "src/metrics/fakes.ts", 'import {\n  mix,\n  epochSeconds,\n} from "../host/clock.ts";'],
+  ["clocks, wall time", "src/engine/loop.ts", 'import { type Clock, WallClock as Mine } from "../host/clock.ts";'],
+  ["clocks, wall time", "src/answer/host.ts", 'import * as clock from "../host/clock.ts";'],
+  ["clocks, wall time", "src/orders/orders.ts", 'export { randomSeed } from "../host/random.ts";'],
+  ["clocks, wall time", "src/truth/log.ts", 'const { wallUs } = await import("../host/clock.ts");'],
 ];
 
 /** What no rule may complain about. */
@@ -159,12 +166,17 @@ const good: readonly SourceFile[] = [
   { path: "src/engine/loop.ts", text: '/** Why? */\nimport type { C } from "../core/core.ts";\ncore.schedule(now);' },
   {
     path: "src/dialects/openai/routes.ts",
-    text: '// Why?\nimport { s } from "../../http/sink.ts";\nimport { r } from "../../host/random.ts";',
+    text: '// Why?\nimport { s } from "../../http/sink.ts";\nimport { mix } from "../../host/random.ts";',
   },
   {
     path: "src/core/reader.ts",
     text: '/* Why? */\nimport { Word } from "../../assembly/layout.ts"; // not Bun.file, not performance.now\n',
   },
+  {
+    path: "src/engine/holding.ts",
+    text: '/** Why? */\nimport type { Clock } from "../host/clock.ts";\nimport { mix, type Random, seeded } from "../host/random.ts";',
+  },
+  { path: "src/cli/check/check.ts", text: '/** Why? */\nimport { WallClock } from "../../host/clock.ts";' },
   { path: "src/host/clock.ts", text: "/** Now? */\nexport const now = () => performance.now();" },
   {
     path: "src/app/parts.ts",

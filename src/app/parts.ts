@@ -116,18 +116,15 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
   });
   const { engines } = fleet;
   const routes = httpRoutes(countedBy(config));
-  const httpAccounts = new HttpAccounts(
-    routes,
-    () => clock.now(),
-    () => pages.shown?.moved(),
-  );
+  const moved = () => pages.shown?.moved();
+  const httpAccounts = new HttpAccounts(routes, () => clock.now(), moved);
   const accounts = new Accounts(httpAccounts);
   const pages = await pagePartsOf({ ...fleet, config, routes, accounts, clock, marks, place, epochUs });
   const life = lifeOf(clock, () => engines.die());
   if (!config.disableLogStats) logStatistics(clock, pages.snapshot, fleet.engineFirst, log);
   sampleEventLoop(clock, (us) => {
     engines.delayed(us);
-    pages.shown?.moved();
+    moved();
   });
   return {
     ...fleet,

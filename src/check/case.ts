@@ -24,7 +24,7 @@ export interface Parameters {
   readonly minStepMs?: number;
   /** Triton models that send several responses per request, or all of them. */
   readonly decoupled?: readonly string[] | true;
-  /** Triton models that are ensembles; default: the one of that name. */
+  /** Triton models that are ensembles; default: the one of that name, and the one around TensorRT-LLM's executor. */
   readonly ensembles?: readonly string[];
   /** No request has a batch of more than one, in Triton. */
   readonly batchOfOne?: boolean;

@@ -14,6 +14,8 @@ export interface TritonMetricsConfig {
   readonly metrics: boolean;
   readonly gpu: boolean;
   readonly cpu: boolean;
+  /** What the ensemble is called; its steps have the names of TensorRT-LLM's repository. */
+  readonly ensemble: string;
   /** `counter_latencies`: false takes the duration counters away and freezes all others, as the real server does. */
   readonly counters: boolean;
   /** `histogram_latencies`. */
@@ -37,6 +39,7 @@ export class TritonPortError extends Error {
 }
 
 export const DEFAULT_INTERVAL_MS = 2000;
+export const DEFAULT_ENSEMBLE = "ensemble";
 const DEFAULT_QUANTILES: readonly Quantile[] = [
   { quantile: 0.5, error: 0.05 },
   { quantile: 0.9, error: 0.01 },
@@ -51,6 +54,7 @@ export const DEFAULT_TRITON_METRICS: TritonMetricsConfig = {
   metrics: true,
   gpu: true,
   cpu: true,
+  ensemble: DEFAULT_ENSEMBLE,
   counters: true,
   histograms: false,
   quantiles: [],

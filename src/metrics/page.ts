@@ -16,10 +16,10 @@ const TYPES = ["counter", "gauge", "histogram", "summary"] as const;
 export type HeldCopies = (refresh: Refresh) => Snapshot;
 
 /** `nowUs`: the engine's clock; it begins with the server. */
-export type PageMaker = (view: View, held: HeldCopies, format?: PageFormat, nowUs?: number) => Promise<string>;
+export type PrintPage = (view: View, held: HeldCopies, format?: PageFormat, nowUs?: number) => Promise<string>;
 
 /** Returns a renderer: one registry per view, all families of a page from the copies given. */
-export function pages(identity: Identity): PageMaker {
+export function pages(identity: Identity): PrintPage {
   let copies: HeldCopies;
   let seconds = 0;
   const registries = new Map<View, Registry>();

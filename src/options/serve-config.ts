@@ -55,7 +55,12 @@ export function serveConfig(values: ServeValues, said: ReadonlyMap<string, Given
   if (values["enable-auto-tool-choice"] && values["tool-call-parser"] === undefined)
     return { error: `${at("enable-auto-tool-choice")}: needs --tool-call-parser (${TOOL_PARSERS.join(", ")})` };
 
-  const triton = tritonMetrics(values, values.host ?? DEFAULT_HOST, values.workers ?? 1);
+  const triton = tritonMetrics(
+    values,
+    values.host ?? DEFAULT_HOST,
+    values.workers ?? 1,
+    values["served-model-name"]?.[0],
+  );
   if ("error" in triton) return triton;
 
   const tls = tlsConfig(values, at);

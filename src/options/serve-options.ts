@@ -52,7 +52,8 @@ export const serveOptions = {
     ...texts("NAME", "one or more names"),
     group: "Model",
     default: "the model",
-    about: "Names that requests may use. The first one stands in answers and metrics.",
+    about:
+      "Names that requests may use. The first one stands in answers and metrics, in those of Triton for its ensemble.",
   },
   "max-model-len": {
     ...modelLen,
@@ -70,7 +71,8 @@ export const serveOptions = {
     ...integer(0, 2 ** 32 - 1),
     group: "Model",
     default: "0",
-    about: "Seed of everything random. The same seed and request give the same answer.",
+    about:
+      "Seed of everything random. The same seed and request give the same answer. Where it is given, ids repeat too: the same requests in the same order get the same ones. Without it no two servers share an id.",
   },
   host: {
     ...freeText("ADDRESS", "an address"),

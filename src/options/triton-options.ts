@@ -1,5 +1,6 @@
 /** Which options of `tritonserver` are there, and what comes of them? Names, syntax and defaults as Triton's. */
 import {
+  DEFAULT_ENSEMBLE,
   DEFAULT_INTERVAL_MS,
   parseMetricsConfig,
   readTritonBoolean,
@@ -65,11 +66,12 @@ export const tritonOptions = {
 
 type Values = { readonly [K in keyof typeof tritonOptions]?: ReturnType<(typeof tritonOptions)[K]["read"]> };
 
-/** `host` is the server's; several `workers` cannot each take a free port. */
+/** `host` is the server's; several `workers` cannot each take a free port. `ensemble`: what its models' ensemble is called. */
 export function tritonMetrics(
   values: Values,
   host: string,
   workers: number,
+  ensemble: string = DEFAULT_ENSEMBLE,
 ): { readonly config: TritonMetricsConfig; readonly notices: readonly string[] } | { readonly error: string } {
   const settings = parseMetricsConfig(values["metrics-config"] ?? []);
   if ("error" in settings) return settings;
@@ -81,6 +83,7 @@ export function tritonMetrics(
   const config: TritonMetricsConfig = {
     ...shown,
     metrics,
+    ensemble,
     gpu: metrics && (values["allow-gpu-metrics"] ?? true),
     cpu: metrics && (values["allow-cpu-metrics"] ?? true),
     intervalMs: values["metrics-interval-ms"] ?? DEFAULT_INTERVAL_MS,

@@ -5,7 +5,7 @@ import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { type FakeMetrics, parseFakeMetrics, waveAt } from "../../src/config/fake-metrics.ts";
 import { pages } from "../../src/metrics/page.ts";
 import { parseExposition } from "./metrics-parse.ts";
-import { anySnapshot, identity } from "./metrics-snapshots.ts";
+import { anySnapshot, emptySnapshot, identity } from "./metrics-snapshots.ts";
 
 function read(fakes: object): FakeMetrics {
   const parsed = parseFakeMetrics(JSON.stringify(fakes));
@@ -71,6 +71,20 @@ test("what is named shows what was said, all else what is so, and pages stay str
     }),
     { numRuns: 20 },
   ));
+
+test("waves follow the clock that is handed in", async () => {
+  const fakes = read({ "waiting-requests": "squarewave:1:5:10s" });
+  const render = pages({ ...identity, fakes });
+  const snapshot = emptySnapshot();
+  const at = async (us: number) => {
+    const shown = parseExposition(await render("vllm", () => snapshot, "text", us));
+    return shown.find(({ name }) => name === "vllm:num_requests_waiting")!.samples.map(({ value }) => value);
+  };
+  const [first, later] = [await at(1e6), await at(6e6)];
+  expect([...first, ...later].sort()).toEqual([1, 5]);
+  expect(await at(1e6)).toEqual(first);
+  expect(await at(11e6)).toEqual(first);
+});
 
 const number = fc.double({ min: 0, max: 1000, noNaN: true });
 const shape = fc.constantFrom("oscillate", "ramp", "rampreset", "squarewave");

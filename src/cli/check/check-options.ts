@@ -149,7 +149,7 @@ export const checkOptions = {
   ensembles: {
     ...names,
     group: "Flags of the server",
-    default: "ensemble",
+    default: "told from the page",
     about: "Triton models that are ensembles.",
   },
   "batch-of-one": {

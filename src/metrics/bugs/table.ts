@@ -4,7 +4,6 @@ import type { EngineSnapshot, Snapshot } from "../../engine/types.ts";
 import type { Identity } from "../identity.ts";
 import type { Row } from "../table.ts";
 import type { Sample } from "../text.ts";
-import { ENSEMBLE } from "../triton/ensemble.ts";
 import { FAILURE_REASONS, ModelWord } from "../triton/model-numbers.ts";
 import { sumOf } from "../triton/table.ts";
 import type { Bug } from "./bug.ts";
@@ -135,7 +134,9 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
     families: ["nv_inference_pending_request_count"],
     finds: [{ law: "N06", takes: "one scrape" }],
     load: "any request, while it runs",
-    row: valued(({ labels, value }, snapshot) => (labels.model === ENSEMBLE[0] ? underway(snapshot) : value)),
+    row: valued(({ labels, value }, snapshot, { triton }) =>
+      labels.model === triton.models[0]!.name ? underway(snapshot) : value,
+    ),
   },
   "failures-succeed": {
     thread: "triton-inference-server/server#8521",

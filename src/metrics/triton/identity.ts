@@ -43,6 +43,11 @@ export interface GpuIdentity {
 const MIB = 2 ** 20;
 const wholeMib = (bytes: number) => Math.floor(bytes / MIB) * MIB;
 
+const [DEFAULT, ...STEPS] = ENSEMBLE;
+
+/** A model has a name of its own: one that a step has leaves the ensemble its usual one. */
+const ensembleOf = (name: string): string => (STEPS.some((step) => step === name) ? DEFAULT : name);
+
 /** What of a configuration it follows from. */
 type Served = Pick<ServeConfig, "triton" | "workers" | "preset" | "gpuMemoryUtilization"> & {
   readonly engine: Pick<ServeConfig["engine"], "blockSize" | "maxNumSeqs">;
@@ -54,7 +59,7 @@ export function tritonIdentity(config: Served, loadS: number): TritonIdentity {
   const usedBytes = wholeMib(gpuMemoryBytes * gpuMemoryUtilization);
   const one: GpuIdentity = { totalBytes: wholeMib(gpuMemoryBytes), usedBytes, watts: wattsOf(gpu) };
   return {
-    models: ENSEMBLE.map((name) => ({ name, version: "1" })),
+    models: [ensembleOf(triton.ensemble), ...STEPS].map((name) => ({ name, version: "1" })),
     llm: { name: "tensorrt_llm", version: "1" },
     metrics: triton.metrics,
     cpu: triton.cpu,

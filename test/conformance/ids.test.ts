@@ -1,0 +1,153 @@
+/** Do ids repeat where `--seed` is given, from worker to worker not, and does no second server give one out where it is not? */
+import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
+import { idsOf, mix } from "../../src/host/random.ts";
+import { createServer } from "../../src/library/bun.ts";
+import { type App, createApp } from "../../src/roles/create-app.ts";
+import { serve } from "../server.ts";
+
+setDefaultTimeout(60_000);
+
+const FLAGS = [
+  ...["--served-model-name", "m", "--timing", "none", "--port", "0", "--enable-request-id-headers"],
+  ...["--reasoning-parser", "qwen3", "--tool-call-parser", "hermes", "--enable-auto-tool-choice"],
+  ...["--embedding-dimensions", "4", "--max-model-len", "512"],
+];
+const EPOCH_S = 1_800_000_000.25;
+
+const apps: App[] = [];
+afterAll(() => Promise.all(apps.map((app) => app.close(0))));
+
+async function started(...flags: string[]): Promise<App> {
+  const resolved = resolveServeConfig([...FLAGS, ...flags], {}, () => "");
+  if (!("config" in resolved)) throw new Error(JSON.stringify(resolved));
+  const app = await createApp(resolved.config, { log: () => {}, epochSeconds: () => EPOCH_S });
+  apps.push(app);
+  return app;
+}
+
+const messages = [{ role: "user", content: "Hello" }];
+const schema = { type: "object", properties: { city: { enum: ["Oslo"] } }, required: ["city"] };
+const tools = [{ type: "function", function: { name: "look", parameters: schema } }];
+const choice = { type: "function", function: { name: "look" } };
+const chat = { model: "m", messages, max_tokens: 300 };
+type Ask = readonly [path: string, body?: object];
+const ASKS: Readonly<Record<string, Ask>> = {
+  "a chat": ["/v1/chat/completions", chat],
+  "a stream of a chat": ["/v1/chat/completions", { ...chat, stream: true }],
+  "a batch": ["/v1/chat/completions/batch", { model: "m", messages: [messages, messages], max_tokens: 2 }],
+  "a tool call": ["/v1/chat/completions", { ...chat, tools, tool_choice: choice }],
+  "a stream of a tool call": ["/v1/chat/completions", { ...chat, tools, tool_choice: "required", stream: true }],
+  "a completion": ["/v1/completions", { model: "m", prompt: "Hello", max_tokens: 3 }],
+  "a stream of a completion": ["/v1/completions", { model: "m", prompt: "Hello", max_tokens: 3, stream: true }],
+  "a response": ["/v1/responses", { model: "m", input: "Hello", max_output_tokens: 300 }],
+  "a stream of a response": ["/v1/responses", { model: "m", input: "Hello", max_output_tokens: 300, stream: true }],
+  "a message": ["/v1/messages", chat],
+  "a stream of a message": ["/v1/messages", { ...chat, stream: true }],
+  embeddings: ["/v1/embeddings", { model: "m", input: "Hello" }],
+  models: ["/v1/models"],
+  "a path that is not served": ["/nothing"],
+};
+
+/** Everything that an answer shows. */
+async function answer({ url }: Pick<App, "url">, [path, body]: Ask): Promise<string> {
+  const headers = { "content-type": "application/json" };
+  const asked = body && { method: "POST", body: JSON.stringify(body), headers };
+  const got = await fetch(url + path, asked);
+  return [got.status, ...[...got.headers].map((header) => header.join(": ")), await got.text()].join("\n");
+}
+
+async function answers(app: Pick<App, "url">): Promise<Record<string, string>> {
+  const got: Record<string, string> = {};
+  for (const [name, ask] of Object.entries(ASKS)) got[name] = await answer(app, ask);
+  return got;
+}
+
+const ID =
+  /\b(?:chatcmpl-tool|chatcmpl|cmpl|embd|modelperm|resp|msg|rs|fc)[-_]([0-9a-f]{16})\b|(?:"signature":"|x-request-id: )([0-9a-f]{32})\b/g;
+/** The drawn part of each id, once. */
+const idsIn = (got: Readonly<Record<string, string>>) =>
+  new Set(Object.values(got).flatMap((text) => [...text.matchAll(ID)].map(([, short, long]) => short ?? long!)));
+
+/** Kinds of ids that must have been looked at, and in which answers. */
+const SEEN = {
+  "a chat": ['"id":"chatcmpl-', "x-request-id: "],
+  "a batch": ['"id":"chatcmpl-'],
+  "a tool call": ['"id":"chatcmpl-tool-'],
+  "a stream of a tool call": ['"id":"chatcmpl-tool-'],
+  "a completion": ['"id":"cmpl-'],
+  "a response": ['"id":"resp_', '"id":"rs_', '"id":"msg_'],
+  "a stream of a response": ['"item_id":"rs_', '"item_id":"msg_'],
+  "a message": ['"id":"chatcmpl-', '"signature":"'],
+  "a stream of a message": ['"signature":"'],
+  embeddings: ['"id":"embd-'],
+  models: ['"id":"modelperm-'],
+  "a path that is not served": ["x-request-id: "],
+} as const;
+
+for (const seed of ["7", "0"])
+  test(`--seed ${seed}: the same requests get the same bytes from another server`, async () => {
+    const [one, other] = await Promise.all([started("--seed", seed), started("--seed", seed)]);
+    const got = await answers(one!);
+    for (const [name, ids] of Object.entries(SEEN)) for (const id of ids) expect(got[name]).toContain(id);
+    expect(await answers(other!)).toEqual(got);
+    // Nor does a server give one out twice.
+    const again = await answers(one!);
+    expect([...idsIn(again)].filter((id) => idsIn(got).has(id))).toEqual([]);
+  });
+
+test("without --seed two servers share no id, nor with two seeds", async () => {
+  const all = await Promise.all([started(), started(), started("--seed", "1"), started("--seed", "2")]);
+  const ids = await Promise.all(all.map(async (app) => [...idsIn(await answers(app))]));
+  for (const own of ids) expect(own.length).toBeGreaterThan(25);
+  expect(new Set(ids.flat()).size).toBe(ids.flat().length);
+});
+
+test("mistral's ids of nine characters repeat, too", async () => {
+  const calls = async () => {
+    const app = await started("--seed", "7", "--tool-call-parser", "mistral");
+    return answer(app, ASKS["a tool call"]!);
+  };
+  const got = await calls();
+  expect(got).toMatch(/"id":"[0-9A-Za-z]{9}"/);
+  expect(await calls()).toBe(got);
+});
+
+test("createServer({ seed }): as with the flag", async () => {
+  const own = async (options: { readonly seed?: number }) => {
+    const server = createServer({ ...options, timing: "none", servedModelName: ["m"] });
+    try {
+      await server.ready;
+      const body = await answer(server, ASKS["a completion"]!);
+      return /"id":"cmpl-(\w+)"/.exec(body)![1]!;
+    } finally {
+      await server.close();
+    }
+  };
+  expect(await own({ seed: 7 })).toBe(idsOf(mix(7, 0))(8));
+  expect(await own({})).not.toBe(await own({}));
+});
+
+test("--workers 2 --seed 7: each worker draws ids of its own, and they repeat", async () => {
+  const server = await serve(["--workers", "2", "--seed", "7", "--timing", "none", "--served-model-name", "m"]);
+  try {
+    const body = JSON.stringify(ASKS["a completion"]![1]);
+    const headers = { "content-type": "application/json", connection: "close" };
+    const asked = Array.from({ length: 40 }, async () => {
+      const got = await fetch(`${server.url}/v1/completions`, { method: "POST", body, headers, keepalive: false });
+      return ((await got.json()) as { id: string }).id.slice("cmpl-".length);
+    });
+    const ids = new Set(await Promise.all(asked));
+    expect(ids.size).toBe(40);
+    const [first, second] = [0, 1].map((worker) => {
+      const next = idsOf(mix(7, worker));
+      return Array.from({ length: 40 }, () => next(8)).filter((id) => ids.has(id));
+    });
+    // The kernel spreads 40 connections, so both workers had some.
+    expect(first!.length).toBeGreaterThan(0);
+    expect(second!.length).toBeGreaterThan(0);
+    expect(first!.length + second!.length).toBe(40);
+  } finally {
+    await server.stop();
+  }
+});
