@@ -10,13 +10,13 @@ import type { LoopObserver } from "../engine/loop-observer.ts";
 import type { Punctuality } from "../engine/punctuality.ts";
 import type { Marks } from "../front/marks.ts";
 import { epochUsOf } from "../host/clock.ts";
-import { StepLog } from "./step-log.ts";
 import { Ensemble } from "../metrics/triton/ensemble.ts";
 import { createTruthLog, type TruthLog } from "../truth/log.ts";
 import { observersOf, Recent } from "../truth/recent.ts";
 import { RING } from "../truth/ring.ts";
 import type { About } from "../truth/schema.ts";
 import type { Place } from "./place.ts";
+import { StepLog } from "./step-log.ts";
 
 /** One of several processes may be killed, and goes on as another: of its truth little is to be lost. */
 const HASTY = { ...RING, lingerUs: 50_000 };
