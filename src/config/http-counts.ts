@@ -13,7 +13,7 @@ export const NO_HANDLER = "none";
 /** Those that Bun lets through. */
 const METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT"];
 /** In front of routes that only this server has. */
-const OURS = "/understudy/";
+export const OWN_PATHS = "/understudy/";
 /** Looked for anywhere in a path. */
 const EXCLUDED = /\/metrics|\/health|\/load|\/ping|\/version|\/server_info/;
 
@@ -37,7 +37,7 @@ export const HttpWord = {
 } as const;
 export const HTTP_WIDTH = 17;
 
-export const isExcluded = (path: string): boolean => EXCLUDED.test(path) || path.startsWith(OURS);
+export const isExcluded = (path: string): boolean => EXCLUDED.test(path) || path.startsWith(OWN_PATHS);
 
 /** All routes that can be counted where these paths are served with these methods. */
 export function httpRoutes(served: Readonly<Record<string, readonly string[]>>): HttpRoute[] {

@@ -3,6 +3,7 @@
  * methods that are not served (vLLM 0.33 over FastAPI 0.136, uvicorn, Starlette's CORS middleware without origins).
  */
 import { createHash, timingSafeEqual } from "node:crypto";
+import { OWN_PATHS } from "../config/http-counts.ts";
 import { requestOrdersOf } from "../config/request-orders.ts";
 import { frontOf } from "../http/as-response.ts";
 import type { Context, EventSink, HeldBytes, SinkEvents } from "../http/sink.ts";
@@ -23,7 +24,8 @@ const TEXT_HEADERS = { server: "uvicorn", vary: "Origin" };
 
 /** Stands for the body of a stream that was opened. */
 const OPENED = Symbol("opened");
-const GUARDED = ["/v1", "/v2", "/inference", "/cohere"];
+/** vLLM's, and our own: those tell of requests. */
+const GUARDED = ["/v1", "/v2", "/inference", "/cohere", OWN_PATHS];
 
 export class Http {
   readonly #options: OpenAiOptions;

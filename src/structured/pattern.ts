@@ -5,7 +5,7 @@
  */
 import { type AST, RegExpParser } from "@eslint-community/regexpp";
 import type { Draws } from "./draws.ts";
-import { spend } from "./work.ts";
+import { isTooDeep, spend } from "./work.ts";
 
 /** No such expression, or one that matches nothing. */
 export class BrokenPattern extends Error {
@@ -74,6 +74,7 @@ function parse(given: string): AST.Pattern {
     try {
       return parser.parsePattern(source);
     } catch (error) {
+      if (isTooDeep(error)) throw error;
       throw new BrokenPattern((error as Error).message);
     }
   }

@@ -15,6 +15,9 @@ export interface RegexMistake {
 const mistake = (from: number, to: number, what: string): RegexMistake => ({ from, to, what });
 const LOOKAROUND = "look-around, including look-ahead and look-behind, is not supported";
 const NOTHING_TO_REPEAT = "repetition operator missing expression";
+/** Groups inside groups (`nest_limit` of its parser). */
+const NESTED_MOST = 250;
+const NESTED_TOO_DEEP = `exceed the maximum number of nested parentheses/brackets (${NESTED_MOST})`;
 
 /** null: none that is known here. */
 export function regexMistake(source: string): RegexMistake | null {
@@ -33,6 +36,8 @@ class Scanner {
   /** Something stands before that can be repeated. */
   #repeatable = false;
   #boundary: string | null = null;
+  /** The first group that stands in too many others. */
+  #tooDeep: RegexMistake | null = null;
 
   constructor(source: string) {
     this.#source = source;
@@ -44,6 +49,8 @@ class Scanner {
       if (found !== null) return found;
     }
     if (this.#open.length > 0) return mistake(this.#open.at(-1)!, this.#open.at(-1)! + 1, "unclosed group");
+    // Said of what is a well-formed expression otherwise.
+    if (this.#tooDeep !== null) return this.#tooDeep;
     return this.#boundary === null ? null : { ...mistake(0, 0, ""), lookaround: this.#boundary };
   }
 
@@ -53,8 +60,7 @@ class Scanner {
       case "(":
         return this.#group();
       case ")":
-        if (this.#open.pop() === undefined) return mistake(at, at + 1, "unopened group");
-        return this.#taken(1);
+        return this.#close(at);
       case "[":
         return this.#class();
       case "\\":
@@ -102,6 +108,14 @@ class Scanner {
     this.#open.push(at);
     this.#repeatable = false;
     return null;
+  }
+
+  #close(at: number): RegexMistake | null {
+    const depth = this.#open.length;
+    const from = this.#open.pop();
+    if (from === undefined) return mistake(at, at + 1, "unopened group");
+    if (depth === NESTED_MOST + 1) this.#tooDeep ??= mistake(from, at + 1, NESTED_TOO_DEEP);
+    return this.#taken(1);
   }
 
   #class(): RegexMistake | null {

@@ -310,6 +310,19 @@ row("every --api-key counts", async () => {
   expect([await status("a"), await status("b"), await status("c")]).toEqual([200, 200, 401]);
 });
 
+row("the key guards our own paths too", async () => {
+  const status = async (key: string) => {
+    const paths = ["/understudy/requests", "/understudy/requests/none", "/understudy/no"];
+    const headers = { Authorization: `Bearer ${key}` };
+    return Promise.all(paths.map(async (path) => (await fetch(`${server.url}${path}`, { headers })).status));
+  };
+  expect([await status("b"), await status("c")]).toEqual([
+    [200, 404, 404],
+    [401, 401, 401],
+  ]);
+  expect((await fetch(`${server.url}/metrics`)).status).toBe(200);
+});
+
 row("an adapter changes who runs, not what is said", async () => {
   const flags = [
     "--enable-lora",

@@ -43,3 +43,13 @@ test.each(
   if (otherwise === undefined) expect(got).toBe(error);
   else expect(got ?? "").toMatch(otherwise);
 });
+
+test("groups in groups: as many as Rust's parser follows, and its words for more", () => {
+  for (const depth of [250, 251, 5000]) {
+    const pattern = `${"(".repeat(depth)}a${")".repeat(depth)}`;
+    const what = `regex parse error:\n    ${pattern}\n    ${" ".repeat(250)}${"^".repeat(2 * depth - 499)}\nerror: exceed the maximum number of nested parentheses/brackets (250)`;
+    const asRegex = `Grammar error: at 1(8): invalid regex "${pattern}" (in regex): ${what}\n   1 | start: /${pattern}/\n              ^`;
+    expect(errorOf({ regex: pattern })).toBe(depth === 250 ? null : asRegex);
+    expect(errorOf({ json: { type: "string", pattern } })).toBe(depth === 250 ? null : `Grammar error: ${what}`);
+  }
+});

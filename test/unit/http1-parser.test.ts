@@ -208,6 +208,14 @@ test("no head is longer than it may be, whichever part of it is", () => {
   );
 });
 
+test("a URL of more than 65,535 bytes is refused, as httptools refuses it", () => {
+  const head = (bytes: number) => Buffer.from(`GET /?${"q".repeat(bytes - 2)} HTTP/1.1\r\nHost: x\r\n\r\n`);
+  expect(hear([head(65_535)], 4e6).fed).toBe(Fed.Fine);
+  for (const bytes of [65_536, 1_000_000]) expect(hear([head(bytes)], 4e6).fed).toBe(Fed.Wrong);
+  // What stands behind a # counts as well.
+  expect(hear([Buffer.from(`GET /#${"f".repeat(65_534)} HTTP/1.1\r\n\r\n`)], 4e6).fed).toBe(Fed.Wrong);
+});
+
 test("more than 10,000 header lines are too many", () => {
   const head = (count: number) => Buffer.from(`GET / HTTP/1.1\r\n${"a:1\r\n".repeat(count)}\r\n`);
   expect(hear([head(10_000)], 1e6).fed).toBe(Fed.Fine);

@@ -30,6 +30,8 @@ export enum Fed {
 const LINE_BYTES = 4;
 /** Each takes two strings: a head of many empty lines would be far larger in memory than on the wire. */
 const LINES_MOST = 10_000;
+/** Longer ones `httptools.parse_url` refuses. */
+const URL_MOST = 65_535;
 /** Fed to WebAssembly at once. */
 const PIECE_BYTES = 65_536;
 /** Most heads are shorter. */
@@ -289,8 +291,9 @@ export class Parser {
   }
 }
 
-/** Path and query, as `httptools.parse_url` finds them; null where uvicorn fails over the result. */
+/** Path and query, as `httptools.parse_url` finds them; null where it, or uvicorn over the result, fails. */
 function requestTarget(url: string): string | null {
+  if (url.length > URL_MOST) return null;
   const hash = url.indexOf("#");
   const text = hash === -1 ? url : url.slice(0, hash);
   for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) > 0x7f) return null;
