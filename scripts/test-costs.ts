@@ -16,6 +16,6 @@ for (const file of filesOf(paths.length > 0 ? paths : ["test"])) {
 }
 const all: Costs = { ...costs, ...found };
 const there = Object.entries(all).filter(([file]) => existsSync(root + file));
-writeFileSync(`${root}test/costs.json`, `${JSON.stringify(Object.fromEntries(there.toSorted()), null, 1)}\n`);
+writeFileSync(`${root}test/costs.json`, `${JSON.stringify(Object.fromEntries(there.toSorted()), null, 2)}\n`);
 const sum = cpu.reduce((total, [, cpuS]) => total + cpuS, 0);
 console.log(`${cpu.length} files, ${sum.toFixed(0)} s of CPU`);

@@ -33,9 +33,12 @@ test("--mode echo answers with what was said last, and an order still counts", a
 
 test("one runs, one waits, the next gets 429", async () => {
   const LONG = "One two three four five six seven eight nine ten";
-  const open = [ask(LONG, 20), ask(LONG, 20)];
   const of = (name: string) => sample(server.url, `vllm:num_requests_${name}{`);
-  await eventually(async () => (await of("running")) === 1 && (await of("waiting")) === 1);
+  const first = ask(LONG, 20);
+  // One that came before the first has begun to run would be the second that waits.
+  await eventually(async () => (await of("running")) === 1);
+  const open = [first, ask(LONG, 20)];
+  await eventually(async () => (await of("waiting")) === 1);
   expect((await ask("Hello")).status).toBe(429);
   expect((await Promise.all(open)).map(({ status }) => status)).toEqual([200, 200]);
 });

@@ -1,30 +1,18 @@
 /** Raw texts to a server, and what comes back until it closes the connection. */
 import net from "node:net";
 
-export interface Piece {
-  readonly text: string;
-  readonly atMs: number;
-}
-
-/** Everything that comes back until the server closes, piece by piece, with the time since sending. */
-export function wire(text: string, port: number): Promise<readonly Piece[]> {
-  const { promise, resolve, reject } = Promise.withResolvers<readonly Piece[]>();
-  const pieces: Piece[] = [];
+/** Everything that comes back until the server closes. */
+export function wire(text: string, port: number): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
   const socket = net.connect(port, "127.0.0.1");
-  const start = performance.now();
-  socket.on("data", (data) => pieces.push({ text: data.toString("latin1"), atMs: performance.now() - start }));
-  socket.on("close", () => resolve(pieces));
+  let answer = "";
+  socket.on("data", (data) => {
+    answer += data.toString("latin1");
+  });
+  socket.on("close", () => resolve(answer));
   socket.on("error", reject);
   socket.write(text);
   return promise;
-}
-
-export const joined = (pieces: readonly Piece[]) => pieces.map(({ text }) => text).join("");
-
-/** Time at which this text was complete. */
-export function arrivalMs(pieces: readonly Piece[], text: string): number {
-  for (let i = 1; i <= pieces.length; i++) if (joined(pieces.slice(0, i)).includes(text)) return pieces[i - 1]!.atMs;
-  throw new Error(`${JSON.stringify(text)} did not come`);
 }
 
 /** Each part when the answer to the one before it has come. */

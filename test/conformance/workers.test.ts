@@ -116,7 +116,7 @@ describe("one server", () => {
   test("sleep is that of all workers, in /is_sleeping and in the metrics, also of one that starts later", async () => {
     const server = await several(2, [], { VLLM_SERVER_DEV_MODE: "1" });
     const post = async (path: string) => (await fresh(server.url + path, { method: "POST" })).json();
-    const all = async (sleeps: boolean) => {
+    const all = async (sleeps: boolean): Promise<true> => {
       for (let i = 0; i < 8; i++) {
         expect(await (await fresh(`${server.url}/is_sleeping`)).json()).toEqual({ is_sleeping: sleeps });
         const states = [...(await scrape(server))].filter(([series]) => series.startsWith("vllm:engine_sleep_state{"));
@@ -125,17 +125,16 @@ describe("one server", () => {
           .map(([series]) => /sleep_state="(\w+)"/.exec(series)![1]);
         expect(shown).toEqual(sleeps ? ["weights_offloaded", "weights_offloaded"] : ["awake", "awake"]);
       }
+      return true;
     };
     expect(await post("/sleep")).toEqual({ status: "sleeping", level: 1 });
-    await Bun.sleep(50); // until the pages of all say so
-    await all(true);
+    await eventually(() => all(true)); // until the pages of all say so
     process.kill(pidsOf(server)[0]!, "SIGKILL");
     await eventually(async () => (await sample(server.url, "understudy_worker_restarts_total").catch(() => 0)) === 1);
     await Bun.sleep(500);
-    await all(true);
+    await eventually(() => all(true));
     expect(await post("/wake_up")).toEqual({ status: "awake", tags: null });
-    await Bun.sleep(50);
-    await all(false);
+    await eventually(() => all(false));
   });
 
   test("SIGTERM ends all in order: exit code 0, no process and no file stays", async () => {

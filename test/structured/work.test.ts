@@ -81,8 +81,9 @@ test.each(GROWING)("%s: four times as much takes about four times as long", (_, 
     return { ns: Math.min(...times), steps: spent() };
   };
   took(2000);
-  const [once, more] = [took(2000), took(8000)];
-  // What is quadratic takes sixteen times as long.
+  let [once, more] = [took(2000), took(8000)];
+  // What is quadratic takes sixteen times as long, however often; somebody else's work on the machine comes and goes.
+  for (let rounds = 1; rounds < 5 && more.ns / once.ns >= 12; rounds++) [once, more] = [took(2000), took(8000)];
   expect(more.ns / once.ns).toBeLessThan(12);
   expect(more.steps).toBeLessThan(8 * (once.steps + 100));
 });

@@ -39,16 +39,18 @@ async def aborts():
     before = sample(ABORTS)
     async with connect() as client:
         asked = client.chat.completions.create(model=MODEL, messages=HELLO, max_tokens=5000, stream=True)
+        begun = asyncio.Event()
 
         async def read():
             async for _ in await asked:
-                pass
+                begun.set()
 
         task = asyncio.create_task(read())
-        await asyncio.sleep(0.3)
+        await begun.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        ended(before)
+        # In a thread: the loop has the socket to close.
+        await asyncio.to_thread(ended, before)
 
 
 async def retries():

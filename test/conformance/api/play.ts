@@ -2,6 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { inLanes } from "../../../scripts/test-lanes.ts";
 import { type Server, serve } from "../../server.ts";
 import { type Case, type Clean, type Exchange, exchangesOf, type Folder } from "./cases.ts";
 import { difference, headDifference, Ids } from "./compare.ts";
@@ -14,6 +15,8 @@ const BASE = [
 ];
 /** How long a request gets to reach the engine, after the encoder has seen it. */
 const SETTLE_MS = 60;
+/** At a time. */
+const SERVERS = 3;
 const RELEASE = { release: true };
 const SILENCE = { script: { sequences: [], logprobs: "ranked" } };
 
@@ -26,8 +29,8 @@ export interface Verdict {
 }
 
 /**
- * All cases, one after the other; `told` hears of each. What `change` makes of a case, other answers to the same requests,
- * is held against the same answers.
+ * All cases, those of a group one after the other; `told` hears of each. What `change` makes of a case, other answers to
+ * the same requests, is held against the same answers.
  */
 export async function playAll(
   { cases, model, clean }: Folder,
@@ -35,7 +38,7 @@ export async function playAll(
   change: ((one: Case) => Case) | null = null,
 ): Promise<void> {
   const ids = new Ids();
-  for (const group of groupsOf(cases)) {
+  const groups = groupsOf(cases).map((group) => async () => {
     const folder = mkdtempSync(join(tmpdir(), "understudy-api-"));
     let server: Server | null = null;
     try {
@@ -56,7 +59,9 @@ export async function playAll(
       await server?.stop("SIGKILL");
       rmSync(folder, { recursive: true });
     }
-  }
+  });
+  // Servers start, and recordings wait (for comments that keep a connection alive, for a release): side by side.
+  await inLanes(groups, SERVERS);
 }
 
 /** Cases with the same flags; who kills the engine is alone. */
