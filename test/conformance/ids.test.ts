@@ -4,7 +4,7 @@ import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { idsOf, mix } from "../../src/host/random.ts";
 import { createServer } from "../../src/library/bun.ts";
 import { type App, createApp } from "../../src/roles/create-app.ts";
-import { serve } from "../server.ts";
+import { eventually, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
@@ -95,6 +95,25 @@ for (const seed of ["7", "0"])
     const again = await answers(one!);
     expect([...idsIn(again)].filter((id) => idsIn(got).has(id))).toEqual([]);
   });
+
+test("the page's times are those of the wall time that was handed in", async () => {
+  const app = await started("--seed", "7");
+  await answer(app, ASKS["a completion"]!);
+  const values = async (series: RegExp) => {
+    const page = await (await fetch(`${app.url}/metrics/all`)).text();
+    return [...page.matchAll(series)].map(([, value]) => Number(value));
+  };
+  const created = await values(/^vllm:\w+_created\{.*\} (\S+)$/gm);
+  expect(created.length).toBeGreaterThan(5);
+  // It is 0 until the executor was polled.
+  let polledUs: number | undefined;
+  await eventually(async () => {
+    [polledUs] = await values(/^nv_trt_llm_general_metrics\{.*"timestamp".*\} (\S+)$/gm);
+    return polledUs! > 0;
+  });
+  // The server is some minutes old at most, in a process of many tests.
+  for (const seconds of [...created, polledUs! / 1e6]) expect(Math.abs(seconds - EPOCH_S)).toBeLessThan(3600);
+});
 
 test("without --seed two servers share no id, nor with two seeds", async () => {
   const all = await Promise.all([started(), started(), started("--seed", "1"), started("--seed", "2")]);
