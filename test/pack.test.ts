@@ -134,7 +134,7 @@ test("the version, and the load generator without a server", async () => {
   const { version } = JSON.parse(readFileSync(`${root}package.json`, "utf8"));
   expect(await understudy("--version")).toMatchObject({ code: 0, out: `${version}\n` });
   const load = await understudy("load", "--url", "http://127.0.0.1:1");
-  expect(load.code).toBe(1);
+  expect(load.code).toBe(2);
   expect(load.err).toContain("cannot reach http://127.0.0.1:1/v1/models: ");
 });
 
