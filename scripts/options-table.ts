@@ -1,10 +1,10 @@
-/** Writes the options tables into the README and docs/load.md, between their markers; tests compare. */
+/** Writes the options tables into docs/options.md and docs/load.md, between their markers; tests compare. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { loadOptions } from "../src/cli/load/load-options.ts";
 import { optionsMarkdown } from "../src/options/help.ts";
 
 const between = /(<!-- options -->\n)[\s\S]*?(\n<!-- \/options -->)/;
-const tables = { "README.md": optionsMarkdown(), "docs/load.md": optionsMarkdown(loadOptions) };
+const tables = { "docs/options.md": optionsMarkdown(), "docs/load.md": optionsMarkdown(loadOptions) };
 for (const [path, table] of Object.entries(tables)) {
   const file = new URL(`../${path}`, import.meta.url);
   const text = readFileSync(file, "utf8");

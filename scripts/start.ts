@@ -3,7 +3,7 @@
  * between it and us; the shell ends without passing it on, and what it ran goes on without an owner (npm 10, dash 0.5). So
  * the processes between us and the runner on top are looked at: when one of them has lost its parent, we end in order.
  */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 
 const LOOK_MS = 500;
 /** What npm and `bun run` put into the environment of what they run: who has neither was started by a user. */
@@ -46,6 +46,7 @@ const look = setInterval(() => {
 look.unref();
 
 const root = new URL("../", import.meta.url).pathname;
+if (!existsSync(`${root}build/core.wasm`)) console.error("building first, once: some 15 s");
 const build = Bun.spawn([process.execPath, `${root}scripts/build.ts`], { stdio: ["ignore", "inherit", "inherit"] });
 if ((await build.exited) !== 0) process.exit(1);
 process.argv.splice(2, 0, "serve");

@@ -51,7 +51,7 @@ export type Named<Name extends OptionName> = {
   readonly [Key in Name as CamelCase<Key>]?: Value<Key> | undefined;
 };
 
-/** Scheduler, KV cache, and how long steps take; README.md lists the flags. */
+/** Scheduler, KV cache, and how long steps take; docs/options.md lists the flags. */
 export type EngineOptions = Named<(typeof ENGINE)[number]>;
 /** Throws a TypeError in one line: an unknown option, a value that it does not take, or values that vLLM refuses together. */
 export function engineConfig(options: EngineOptions): ServeConfig {

@@ -80,7 +80,7 @@ export const frontLimitOptions = {
     ...integer(0),
     group,
     default: "0",
-    about: "Most event streams at once, likewise. 0 is no limit.",
+    about: "Most event streams at once; beyond it as --overload-status says. 0 is no limit.",
     ours: true,
   },
   "overload-status": {
@@ -94,14 +94,14 @@ export const frontLimitOptions = {
     ...number(0, 86_400),
     group,
     default: "none",
-    about: "These refusals say that the client should come again after so many seconds.",
+    about: "Refusals because the server is full ask the client to come again after so many seconds.",
     ours: true,
   },
   "retry-after-form": {
     ...namesOf(RETRY_AFTER_FORMS),
     group,
     default: "seconds",
-    about: "How they say it: Retry-After in seconds or as a date, or retry-after-ms.",
+    about: "How --retry-after is said: Retry-After in seconds or as a date, or retry-after-ms.",
     ours: true,
   },
 } as const;

@@ -100,7 +100,7 @@ export const serveOptions = {
     group: "Server",
     default: "info",
     about:
-      "Above info there is no line per HTTP request, above warning none for what is no HTTP; below info nothing is added.",
+      "Above info there is no line per HTTP request, above warning no line for bytes that are no HTTP; below info nothing is added.",
   },
   "disable-fastapi-docs": {
     ...toggle,
@@ -112,7 +112,7 @@ export const serveOptions = {
     ...onlyOn,
     group: "Server",
     default: "false",
-    about: "No line of statistics every 10 s, and none of vLLM's engine metrics, as there.",
+    about: "No line of statistics every 10 s, and none of vLLM's engine metrics, as in vLLM.",
   },
   "show-hidden-metrics-for-version": {
     ...version,

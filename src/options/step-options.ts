@@ -71,7 +71,7 @@ export const stepOptions = {
     ...number(0.001, 1000),
     group,
     default: "1",
-    about: "The engine is so many times as fast: all times of the above are divided by it.",
+    about: "The engine is so many times as fast: times of steps, pauses and request overhead are divided by it.",
     ours: true,
   },
 } as const;

@@ -29,10 +29,16 @@ export const tritonOptions = {
     ...boolean,
     group,
     default: "true",
-    about: "Those of the preset's GPUs, made up.",
+    about: "Triton's metrics of the preset's GPUs, made up.",
     ours: true,
   },
-  "allow-cpu-metrics": { ...boolean, group, default: "true", about: "Those of this machine.", ours: true },
+  "allow-cpu-metrics": {
+    ...boolean,
+    group,
+    default: "true",
+    about: "Triton's metrics of this machine: processor and memory.",
+    ours: true,
+  },
   "metrics-port": {
     ...integer(0, 65535),
     group,

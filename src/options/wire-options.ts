@@ -255,8 +255,18 @@ export const wireOptions = {
     about: "Web pages that may call the server (CORS).",
   },
   "allowed-methods": { ...jsonTexts("methods"), group, default: '["*"]', about: "Methods that such pages may use." },
-  "allowed-headers": { ...jsonTexts("header names"), group, default: '["*"]', about: "Headers that they may send." },
-  "allow-credentials": { ...toggle, group, default: "false", about: "They may send cookies." },
+  "allowed-headers": {
+    ...jsonTexts("header names"),
+    group,
+    default: '["*"]',
+    about: "Headers that such pages may send.",
+  },
+  "allow-credentials": {
+    ...toggle,
+    group,
+    default: "false",
+    about: "Web pages of --allowed-origins may send cookies.",
+  },
   "max-num-queued-reqs": {
     ...integer(0),
     group: "Scheduler",

@@ -32,7 +32,7 @@ test("before the packages are installed: one line with the command", async () =>
   rmSync(bare, { recursive: true });
 });
 
-test("before the build: one line with the command; the first build says nothing", async () => {
+test("before the build: one line with the command; the first start says that it builds, once", async () => {
   const line =
     "understudy: not built yet; build it with: npx bun scripts/build.ts (or npx bun run start, which does)\n";
   for (const command of ["serve", "replay"]) {
@@ -41,7 +41,10 @@ test("before the build: one line with the command; the first build says nothing"
   // The other files take as long, and say nothing: they are copied.
   cpSync(`${root}build`, join(fresh, "build"), { recursive: true });
   rmSync(join(fresh, "build/core.wasm"));
-  expect(await run([process.execPath, "scripts/build.ts"])).toEqual([0, "", ""]);
+  const start = [process.execPath, "scripts/start.ts", "--help"];
+  const [code, help, said] = await run(start);
+  expect([code, said]).toEqual([0, "building first, once: some 15 s\n"]);
+  expect(await run(start)).toEqual([0, help, ""]);
   expect((await run(["node", "bin/understudy", "timing", "list"]))[0]).toBe(0);
 });
 

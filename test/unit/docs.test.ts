@@ -1,0 +1,122 @@
+/** Does the documentation hold together? Its index, links, anchors, commands and the paths that it names. */
+import { describe, expect, test } from "bun:test";
+import { existsSync, readFileSync } from "node:fs";
+import { checkHelp } from "../../src/cli/check/check-options.ts";
+import { takeLoadArguments } from "../../src/cli/load/load-args.ts";
+import { replayHelp } from "../../src/cli/replay/replay-options.ts";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
+import { timingHelp } from "../../src/cli/timing/timing-options.ts";
+import { serveHelp } from "../../src/options/help.ts";
+
+const root = new URL("../../", import.meta.url);
+const pages = [...new Bun.Glob("docs/*.md").scanSync(root.pathname)].sort();
+const documents = ["README.md", ...pages];
+const read = (path: string) => readFileSync(new URL(path, root), "utf8");
+/** Without blocks of code and without code in a line: there `](…)` is no link and `#` no heading. */
+const prose = (text: string) =>
+  text.replace(/^```[\s\S]*?^```/gm, "").replace(/`[^`\n]*`/g, (code) => code.slice(1, -1));
+
+/** As GitHub makes them from headings. */
+function anchorsOf(text: string): Set<string> {
+  const headings = [...prose(text).matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading!);
+  return new Set(
+    headings.map((heading) =>
+      heading
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N}\s_-]/gu, "")
+        .replaceAll(" ", "-"),
+    ),
+  );
+}
+
+test("the index names every page, with a line on each", () => {
+  const list = read("docs/README.md").split("## All pages\n")[1]!;
+  const named = [...list.matchAll(/^\| \[([\w-]+\.md)\]\(\1\) \| .{10,} \|$/gm)].map(([, page]) => `docs/${page}`);
+  expect(named.sort()).toEqual(pages.filter((page) => page !== "docs/README.md"));
+});
+
+test("each question has a heading of the index and a row of the README", () => {
+  const asked = [...read("docs/README.md").matchAll(/^## I test (.*)$/gm)].map(([, question]) => question!);
+  const rows = [...read("README.md").matchAll(/^\| \[([^\]]+)\]\(docs\/README\.md#/gm)].map(
+    ([, question]) => question!,
+  );
+  expect(asked).toHaveLength(6);
+  expect(rows).toEqual(asked);
+});
+
+describe.each(documents)("%s", (path) => {
+  const text = read(path);
+
+  test("every link leads to a file, and to a heading of it", () => {
+    const wrong = [...prose(text).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)].filter(
+      ([, file, anchor]) => {
+        const to = file === "" ? new URL(path, root) : new URL(file!, new URL(path, root));
+        if (!existsSync(to)) return true;
+        return anchor !== undefined && !anchorsOf(readFileSync(to, "utf8")).has(anchor);
+      },
+    );
+    expect(wrong.map(([link]) => link)).toEqual([]);
+  });
+
+  test("every path of the repository that it names is there", () => {
+    const named = text.matchAll(
+      /(?<![\w./:-])(?:src|assembly|bin|bench|deploy|docs|examples|scripts|test|\.ci)\/[\w./-]*/g,
+    );
+    const wrong = [...named]
+      .map(([name]) => name.replace(/\.+$/, ""))
+      .filter((name) => !existsSync(new URL(name, root)));
+    expect(wrong).toEqual([]);
+  });
+
+  test("its commands are taken", () => {
+    const wrong = commandsOf(text).flatMap(([command, ...words]) => {
+      const error = refusal(command!, words);
+      return error === undefined ? [] : [`${command} ${words.join(" ")}: ${error}`];
+    });
+    expect(wrong).toEqual([]);
+  });
+});
+
+test("a flag that is none, and a heading's anchor, are known for what they are", () => {
+  const [serve, check] = commandsOf("```sh\n./bin/understudy serve --prot 1 &\nunderstudy check --fro x # why\n```");
+  expect(refusal(serve![0]!, serve!.slice(1))).toContain("--prot");
+  expect(refusal(check![0]!, check!.slice(1))).toContain("--fro");
+  expect(anchorsOf("## `--fix`, and the model's name")).toEqual(new Set(["--fix-and-the-models-name"]));
+});
+
+/** The words of each `understudy …` in blocks of shell commands, without the name. */
+function commandsOf(text: string): string[][] {
+  const blocks = [...text.matchAll(/^```sh\n([\s\S]*?)^```/gm)].map(([, block]) => block!);
+  return blocks
+    .flatMap((block) =>
+      block
+        .replaceAll(/ *\\\n */g, " ")
+        // What the shell would put in: a time in seconds, a timing.
+        .replaceAll(/\$\(\(.*\)\)/g, "1")
+        .replaceAll(/"\$\([^)]*\)"/g, "none")
+        .split("\n")
+        .flatMap(
+          (line) => /^(?:\w+=\S+ )*(?:\.\/bin\/|npx |node_modules\/\.bin\/)?understudy (.*)/.exec(line)?.[1] ?? [],
+        )
+        .map((line) => line.replace(/ #.*$/, "").replace(/ &$/, "")),
+    )
+    .map((line) => [...line.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(([, one, two, bare]) => one ?? two ?? bare!));
+}
+
+const HELP: Readonly<Record<string, () => string>> = { replay: replayHelp, check: checkHelp, timing: timingHelp };
+
+/** Why the command does not take the words. Of those whose options are not read apart from a run, names are looked up. */
+function refusal(command: string, words: readonly string[]): string | undefined {
+  if (command === "serve") return errorOf(resolveServeConfig(words, {}, () => ""));
+  if (command === "load") return errorOf(takeLoadArguments(words));
+  const help = HELP[command]?.();
+  if (help === undefined) return "no such command";
+  // The first and the last take the engine's flags of `serve` too.
+  const known = command === "check" ? help : help + serveHelp("all");
+  const flags = words.filter((word) => word.startsWith("--")).map((word) => word.split("=")[0]!);
+  return flags.find((flag) => !known.split(/[\s,[]/).includes(flag));
+}
+
+function errorOf(taken: object): string | undefined {
+  return "error" in taken ? String(taken.error) : undefined;
+}
