@@ -270,7 +270,7 @@ test("the pool's edge: one block is set aside", () => {
 
 test("flags beat environment beat file beat default", () => {
   const yaml = "max-num-seqs: 3\nport: 3\nseed: 3\n";
-  const { config } = accepted("--config serve.yaml --port 1", { UNDERSTUDY_PORT: "2", TEST_SEED: "2" }, yaml);
+  const { config } = accepted("--config serve.yaml --port 1", { UNDERSTUDY_PORT: "2", UNDERSTUDY_SEED: "2" }, yaml);
   expect([config.port, config.engine.seed, config.engine.maxNumSeqs, config.host]).toEqual([1, 2, 3, "127.0.0.1"]);
 });
 
