@@ -222,7 +222,7 @@ export const rules: readonly Rule[] = [
   },
   {
     name: "a comment begins with a noun or a verb",
-    applies: (path) => /^(src|assembly)\//.test(path) && isSource(path),
+    applies: (path) => isSource(path) && !RULES_THEMSELVES.test(path),
     wrong: ({ text }) => search(VAGUE_COMMENT, text),
   },
   {
