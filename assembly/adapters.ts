@@ -23,7 +23,7 @@ export function publishAdapters(): void {
   setAddress(Word.AdapterWaitingAt, changetype<usize>(waitingOf));
 }
 
-/** Its adapter does not run, and no other may start to. */
+/** Whether the request's adapter does not run, and no other may start to. */
 export function lacksAdapter(slot: i32): bool {
   const adapter = lora[slot];
   return adapter !== 0 && maxLoras > 0 && active >= maxLoras && runningOf[adapter] === 0;

@@ -34,7 +34,10 @@ function drawToken(requestSeed: i32, position: i32): i32 {
   return drawFrom(templateOf(requestSeed, position), requestSeed, position);
 }
 
-/** The same for a request whose ids are drawn one after the other: its row remembers the template of its block of 32. */
+/**
+ * The id at `position` for a request whose ids are drawn one after the other: its row remembers the template of its block
+ * of 32.
+ */
 export function drawNext(r: Row, position: i32): i32 {
   const requestSeed = r.seed;
   if (templateCount === 0) return bare(requestSeed, position);

@@ -80,7 +80,7 @@ export function nextDetached(page: i32): i32 {
   return pageNext[page - 1];
 }
 
-/** Its entry. */
+/** Index of the new entry. */
 export function appendHash(slot: i32, hash: u64): i32 {
   const index = row(slot).hashCount;
   grow(slot, index);

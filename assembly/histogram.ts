@@ -7,7 +7,7 @@ import { FINE_BITS, FINE_TOP, FINE_WIDTH, HISTOGRAM_WIDTH, Histogram, Word } fro
 let bounds = changetype<StaticArray<f64>>(0);
 let buckets = changetype<StaticArray<f64>>(0);
 let sums = changetype<StaticArray<f64>>(0);
-/** The same observations in fine buckets; see layout.ts. */
+/** Counts of the same observations in fine buckets; see layout.ts. */
 let fine = changetype<StaticArray<f64>>(0);
 /** Value and buckets of the last observation, per histogram. */
 let lastValue = changetype<StaticArray<f64>>(0);

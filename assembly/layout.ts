@@ -179,7 +179,7 @@ export enum Word {
   /** Requests by adapter number, ADAPTERS each. */
   AdapterRunningAt,
   AdapterWaitingAt,
-  /** Of the last plan: rows that decode, prompt tokens in the others. */
+  /** Rows of the last plan that decode, and prompt tokens in its other rows. */
   PlanDecodes,
   PlanPrefillTokens,
   /** When each slot's request was first scheduled, doubles. */
@@ -349,11 +349,11 @@ export const SUBMIT_IGNORE_EOS = 8;
 export const SUBMIT_STOPS = 16;
 /** With SUBMIT_HASHED: nobody reads the output, so its ids are not drawn (NONE stands for each), and its blocks are its own. */
 export const SUBMIT_UNREAD = 32;
-/** It waits for something of its own (a grammar that is not compiled): nobody admits it before `unblock`, which clears the bit. */
+/** Waits for something of its own (a grammar that is not compiled): nobody admits it before `unblock`, which clears the bit. */
 export const SUBMIT_BLOCKED = 64;
 /** One of several choices of a prompt: who submits them observes the prompt when all have ended (`observeChoices`). */
 export const SUBMIT_CHOICE = 128;
-/** Its prompt was computed elsewhere: no step is longer by it. Once preempted it is computed here, and the core clears the bit. */
+/** Prompt computed elsewhere: no step is longer by it. Once preempted it is computed here, and the core clears the bit. */
 export const SUBMIT_ELSEWHERE = 256;
 
 /** Words of a KV event: kind, then STORED: slot, first block, count, parent lo, hi, and lo, hi per block; REMOVED: block, lo, hi. */
@@ -381,7 +381,7 @@ export enum Histogram {
   RequestPreemptions,
   /** Prompt tokens that no cache had. */
   PrefillComputed,
-  /** Of a prompt with n choices, once: n, and the longest choice. */
+  /** Choices (n) and the longest choice, observed once per prompt. */
   RequestChoices,
   LongestChoice,
   Count,

@@ -9,7 +9,7 @@ import { Config, TAIL_MOST } from "./layout";
 const BELL: i32 = 0x1f83d9ab;
 const TAIL: i32 = 0x5be0cd19;
 const LENGTH: i32 = 0x137e2179;
-/** Of the polar method, each of which fails one time in five: after these the draw is the middle. */
+/** Attempts of the polar method, each of which fails one time in five: after these the draw is the middle. */
 const ATTEMPTS: i32 = 16;
 
 let noisy = false;

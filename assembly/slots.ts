@@ -103,7 +103,7 @@ export function row(slot: i32): Row {
 }
 
 export let preemptions = changetype<StaticArray<i32>>(0);
-/** Of those, the ones that the request's outputs have told of. */
+/** Preemptions that the request's outputs have told of. */
 export let preemptionsTold = changetype<StaticArray<i32>>(0);
 export let priority = changetype<StaticArray<i32>>(0);
 /** Adapter number, 0 is none. */

@@ -26,7 +26,7 @@ const STALL_S = number("--stall-seconds", 120);
 /** More than the time is enough for, and so that all of them fit the room for block entries of 4 million. */
 const ENDLESS = 6000;
 const READING = 100;
-/** Of the reader's sockets that stop reading: the kernel then takes little of what is sent. */
+/** Receive buffer of the reader's sockets that stop reading: the kernel then takes little of what is sent. */
 const SMALL_BUFFER = 4096;
 /** Beside each round, connections that never become a request: this many a second. */
 const HALF_HEADS = 50;

@@ -217,7 +217,7 @@ function inPieces(body: Uint8Array): number[] {
   }
 }
 
-/** Of each kind: longest piece of reading with the constraint, and most that it adds. */
+/** Rows by kind: longest piece of reading with the constraint, and most that it adds. */
 function readings(): (readonly [string, number, number])[] {
   return KINDS.map(([name, constrained, carried]) => {
     const pairs = constrained.map((one, i) => [reading(one), reading(carried[i]!)] as const);

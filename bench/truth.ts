@@ -121,7 +121,7 @@ function threads(): Map<string, number> {
     try {
       used.set(id, Number(readFileSync(`/proc/self/task/${id}/schedstat`, "utf8").split(" ")[0]));
     } catch {
-      // It ended since the folder was read.
+      // The process ended since the folder was read.
     }
   }
   return used;

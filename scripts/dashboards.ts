@@ -2,7 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { type Dashboard, dashboards, type Panel } from "./dashboard-panels.ts";
 
-/** Of the variable with which a dashboard begins. */
+/** Data source: the variable with which a dashboard begins. */
 const SOURCE = { type: "prometheus", uid: "$datasource" };
 const WIDTH = 12;
 const HEIGHT = 8;

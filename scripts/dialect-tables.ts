@@ -26,7 +26,7 @@ export interface DialectTable {
   readonly reader: BodyReader;
 }
 
-/** Of a server with the built-in vocabulary and a context of 4,096 tokens. */
+/** Limits of a server with the built-in vocabulary and a context of 4,096 tokens. */
 export const LIMITS: Limits = {
   maxModelLen: 4096,
   maxLogprobs: 20,

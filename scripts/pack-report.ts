@@ -14,7 +14,7 @@ const built = await Bun.build({
   banner: `/*! uPlot ${version}, MIT, ${licence}: github.com/leeoniya/uPlot */`,
 });
 const script = await built.outputs[0]!.text();
-// It stands in a page: nothing in it may end the element.
+// The script stands in a page: nothing in it may end the element.
 if (/<\/script|<!--/i.test(script)) throw new Error("the script would end its own element");
 const style = ["node_modules/uplot/dist/uPlot.min.css", "src/report/page/style.css"]
   .map((path) => readFileSync(root + path, "utf8").trim())

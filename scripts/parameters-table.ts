@@ -96,7 +96,7 @@ function error(where: string, { refused }: Parameter, refusalOf: () => ErrorAnsw
   const refusal = refusalOf();
   if (refusal === null) throw new Error(`${where} ${JSON.stringify(refused)} is not refused`);
   const text = (JSON.parse(refusal.body) as { error: { message: string } }).error.message;
-  // Of pydantic's entries the first: what is wrong, and where.
+  // The first of pydantic's entries: what is wrong, and where.
   const [, type, place, , message] =
     /'type': '(\w+)', 'loc': '([^']*)', 'msg': (['"])(.*?)\3, 'input'/.exec(text) ?? [];
   return `${code(refused)}: ${plain(type === undefined ? text : `${type}, ${place}: ${message}`)}`;

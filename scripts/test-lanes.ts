@@ -6,7 +6,7 @@ export const root = new URL("../", import.meta.url).pathname;
 const LANES = 2;
 /** So many seconds of cheap files share a process, which takes as long to start as some of them run. */
 const CHUNK_S = 10;
-/** Of a file that nobody has measured. */
+/** Seconds counted for a file that nobody has measured. */
 const UNKNOWN_S = 1;
 
 export interface Count {
@@ -18,7 +18,7 @@ export interface Ended {
   readonly ok: boolean;
   readonly output: string;
   readonly wallS: number;
-  /** Its own and that of all processes it waited for. */
+  /** Processor time of the file's own process and of all that it waited for. */
   readonly cpuS: number;
 }
 

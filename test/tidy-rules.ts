@@ -160,6 +160,14 @@ function search(pattern: RegExp, text: string): string | undefined {
   return match ? `line ${text.slice(0, match.index).split("\n").length}: ${match[0].trim()}` : undefined;
 }
 
+/** First words that leave a reader asking "of what?": a comment names what it speaks of. */
+const VAGUE = "(?:Of|It|Its|The same)\\b";
+/** A block's first words, a comment behind code, and a line of its own that does not go on from the line above. */
+const VAGUE_COMMENT = new RegExp(
+  `/\\*[\\s*]*${VAGUE}.*|(?<=\\S[ \\t]+)//[ \\t]*${VAGUE}.*|(?<!^[ \\t]*//.*\\n)^[ \\t]*//[ \\t]*${VAGUE}.*`,
+  "m",
+);
+
 export const rules: readonly Rule[] = [
   {
     name: "imports go down only",
@@ -208,6 +216,11 @@ export const rules: readonly Rule[] = [
     name: "a file opens with the question it answers",
     applies: (path) => /^(src|assembly|scripts|bench)\//.test(path) && isSource(path),
     wrong: ({ text }) => (/^(#!.*\n)?(\/\*|\/\/)/.test(text) ? undefined : text.split("\n")[0]),
+  },
+  {
+    name: "a comment begins with a noun or a verb",
+    applies: (path) => isSource(path) && !RULES_THEMSELVES.test(path),
+    wrong: ({ text }) => search(VAGUE_COMMENT, text),
   },
   {
     name: "names are kebab-case",

@@ -145,6 +145,11 @@ const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
   ["the core's schedule", "src/app/parts.ts", "core.schedule(now);"],
   ["a file has at most 400 lines", "src/app/parts.ts", "x\n".repeat(401)],
   ["a file opens with", "src/app/parts.ts", "export const x = 1;"],
+  ["a comment begins with", "src/front/cors.ts", "/** Of every preflight. */\nconst PREFLIGHT = {};"],
+  ["a comment begins with", "assembly/arena.ts", "/** Its entry. */"],
+  ["a comment begins with", "src/engine/types.ts", "/**\n * The same where the numbers live.\n */"],
+  ["a comment begins with", "src/workers/supervisor.ts", "const a = 1;\n  // It may arrive after its end.\n"],
+  ["a comment begins with", "src/config/buckets.ts", "const a = 1; // Of --kv-cache-metrics."],
   ["names are kebab-case", "src/engine/theLoop.ts", ""],
   ["names are kebab-case", "test/unit/Big_file.test.ts", ""],
   ["a TODO names its issue", "src/app/parts.ts", "// TODO later"],
@@ -183,6 +188,10 @@ const good: readonly SourceFile[] = [
     text: '/** Why? */\nimport { e } from "../engine/engine.ts"; // TODO #12: names\nconst url = "http://localhost//x";',
   },
   { path: "src/cli/load/load.ts", text: '/** Why? */\nimport { c } from "../../load/client.ts";' },
+  {
+    path: "src/front/cors.ts",
+    text: '/**\n * What is allowed? The list\n * Of the same.\n */\n// What is long goes on:\n// It is one comment.\nconst Of = "// It is a text";',
+  },
   { path: "bench/stream/anchor.c", text: "/* Why? */" },
 ];
 

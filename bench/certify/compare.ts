@@ -9,7 +9,7 @@ export interface Observed {
   readonly id: string;
   readonly ttftMs: number;
   readonly e2eMs: number;
-  /** Its time per output token; null: it has none for this request. */
+  /** Time per output token that the tool tells; null: it has none for this request. */
   readonly tpotMs: number | null;
   /** What it adds to the values that it reports as ITL. */
   readonly itlMs: readonly number[];

@@ -11,7 +11,7 @@ export interface Certified extends Comparison {
   readonly scenario: string;
 }
 
-/** Of a line in bench/results/certify.jsonl. */
+/** One line in bench/results/certify.jsonl. */
 export interface Run {
   readonly rows: readonly Certified[];
   readonly date: string;

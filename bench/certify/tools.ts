@@ -8,7 +8,7 @@ import type { Scenario } from "./scenarios.ts";
 export interface Tool {
   readonly name: string;
   readonly version: string;
-  /** Of what its "ITL" is made, for docs/measuring.md. */
+  /** What the tool's "ITL" is made of, for docs/measuring.md. */
   readonly itl: string;
   /** File without which it cannot run, and the command that makes it. */
   readonly needs?: { readonly file: string; readonly make: string };
@@ -20,7 +20,7 @@ export interface Tool {
 }
 
 const MODEL = "m";
-/** Its words need not be the server's: lengths of prompts differ a little between tools. */
+/** Tokenizer of the tools. Lengths of prompts may differ a little between them: its words need not be the server's. */
 const TOKENIZER = "test/conformance/model";
 const INPUT = "64";
 

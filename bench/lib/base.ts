@@ -10,11 +10,11 @@ import { progress, table } from "./report.ts";
 import { git, RESULTS, root, save } from "./results.ts";
 
 export const BASE_FLAGS = ["--base", "--pairs", RESULTS];
-/** Of `--pairs`, where it is not given. */
+/** Default of `--pairs`. */
 const PAIRS = 5;
 
 export interface Bench {
-  /** Of the result's file. */
+  /** Name of the result's file. */
   readonly name: string;
   /** From the repository's root; a revision that compares has had it in the same place. */
   readonly script: string;

@@ -19,7 +19,7 @@ export function cpuOf(pid: number): Cpu {
   return { userUs: Number(fields[11]) * 10_000, systemUs: Number(fields[12]) * 10_000 };
 }
 
-/** The same of all threads that still live, to the nanosecond: for pieces of work too short for the system's ticks. */
+/** Processor time of all threads that still live, to the nanosecond: for pieces of work too short for the system's ticks. */
 export function finelyOf(pid: number): number {
   const threads = readdirSync(`/proc/${pid}/task`);
   const each = threads.map((tid) => Number(readFileSync(`/proc/${pid}/task/${tid}/schedstat`, "latin1").split(" ")[0]));

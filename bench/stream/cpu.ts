@@ -52,7 +52,7 @@ async function run({ pid, port }: Running, body: unknown, tokens: number): Promi
   };
 }
 
-/** The same request on all streams: equal bytes to the last one; `--varied`: each its own text, equal on average. */
+/** Body of the request, one for all streams: equal bytes to the last one; `--varied`: each its own text, equal on average. */
 function streamBody(tokens: number) {
   return has("--varied") ? chat(prose(20), tokens) : chat("Tell me about the weather.", tokens, { seed: 1 });
 }

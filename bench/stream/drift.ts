@@ -17,7 +17,7 @@ import { runOf } from "./steps.ts";
 const STREAMS = 100;
 const PERIOD_US = 20_000;
 const SECONDS = { whole: 600, quick: 30, short: 5 };
-/** Of the beginning and of the end. */
+/** Share of the run that counts as its beginning, and as its end. */
 const SHARE = 0.05;
 const BAR = { driftUs: 1000, controlP99Us: 1000 };
 

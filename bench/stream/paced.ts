@@ -35,7 +35,10 @@ const CASES: readonly Case[] = [
 /** Ten of them, fast; or one each second beside scrapes and the truth log. */
 const LONG: Prompts = { count: 10, everyMs: has("--quick") ? 200 : 500 };
 const UNDER_LOAD = has("--under-load");
-/** The same before what counts, streams and prompts: the host's compilers, on the same core, are done with most of it then. */
+/**
+ * Seconds of warm-up, with as many streams and prompts: the host's compilers, on the same core, are done with most of it
+ * then.
+ */
 const WARM_S = has("--quick") ? 5 : 20;
 const WARM_PROMPTS = has("--quick") ? 1 : 12;
 const EACH_SECOND_MS = 1000;

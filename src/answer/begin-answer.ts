@@ -15,7 +15,7 @@ export interface Beginning {
   readonly received: Received;
   readonly cut: readonly Cut[];
   readonly ticket: Ticket;
-  /** Of the prompts, where they are drawn already. */
+  /** Seeds of the prompts, where they are drawn already. */
   readonly seeds: readonly number[] | null;
   /** A script's own, by choice. */
   readonly logprobs: AnswerContext["logprobs"];

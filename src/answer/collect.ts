@@ -48,7 +48,7 @@ export class CollectedAnswer {
     this.#settle(null, "abort");
   }
 
-  /** Its time is over. */
+  /** Ends the answer with an error: its time is over. */
   expire(): void {
     if (!this.#settled) this.#settle(this.context.server.timedOut, "error");
   }

@@ -76,7 +76,7 @@ export function promptId({ id, output }: AnswerContext, index: number): string {
   return output.chat ? id : `${id}-${index}`;
 }
 
-/** The same for one of `n` choices (`v1/engine/parallel_sampling.py`). */
+/** What vLLM's engine calls one of a prompt's `n` choices (`v1/engine/parallel_sampling.py`). */
 export function engineId(prompt: string, choice: number, n: number): string {
   return n === 1 ? prompt : `${choice}_${prompt}`;
 }

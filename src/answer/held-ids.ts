@@ -3,7 +3,7 @@
  * of them, and an array that grows leaves its former self to the collector.
  */
 
-/** Of one id; vocabularies are smaller than 2^24. */
+/** Bytes of one id; vocabularies are smaller than 2^24. */
 export const HELD_ID_BYTES = 3;
 /** Most waits end with the next event, so the first page is small. */
 const FIRST_IDS = 16;

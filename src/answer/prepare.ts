@@ -27,7 +27,7 @@ export interface PreparedRequest {
   readonly badWords: readonly Uint32Array[] | null;
   /** Ids of the text that the answer was ordered to be; null: none was. */
   readonly orderedIds: Uint32Array | null;
-  /** Of each prompt, where they were needed already; null: they are still to be drawn. */
+  /** Seeds by prompt, where they were needed already; null: they are still to be drawn. */
   readonly seeds: readonly number[] | null;
   /** Answers that a constraint, a tool call or a dataset makes; null: none does. */
   readonly written: Written | null;

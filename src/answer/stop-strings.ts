@@ -18,7 +18,7 @@ export class StopStrings {
   /** Where in `#text` the unsent part begins. */
   #unsent = 0;
   #ended = false;
-  /** Of the tokens of the last `push`, those up to the one that completed a stop string. */
+  /** Tokens of the last `push` up to the one that completed a stop string. */
   kept = 0;
 
   /** `include`: the stop string stays in the text, and nothing is held back. `minTokens`: none counts up to there. */

@@ -70,7 +70,7 @@ export class StreamedAnswer implements SinkEvents {
     form.dropped?.();
   }
 
-  /** Its time is over: the stream ends with an error, or is broken off where nobody would read that. */
+  /** Ends the stream whose time is over: with an error, or broken off where nobody would read that. */
   expire(): void {
     const { sink, choices, context } = this;
     const running = choices.find(({ done }) => !done);
@@ -132,7 +132,7 @@ export class StreamedAnswer implements SinkEvents {
 /** One choice of a stream. */
 class StreamedChoice extends AnswerChoice {
   readonly streams = true;
-  /** Its last piece was sent, or it was taken back. */
+  /** Whether the choice's last piece was sent, or the choice was taken back. */
   done = false;
   readonly #answer: StreamedAnswer;
   readonly #logprobs: Logprobs | null;

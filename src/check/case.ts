@@ -12,7 +12,7 @@ export interface Parameters {
   readonly maxNumSeqs?: number;
   readonly maxModelLen?: number;
   readonly blockSize?: number;
-  /** Of one engine, the null block included. */
+  /** Blocks of one engine, the null block included. */
   readonly numGpuBlocks?: number;
   readonly enablePrefixCaching?: boolean;
   /** Draft tokens per step. */
@@ -60,7 +60,7 @@ export interface ParsedScrape {
   readonly truth: Truth | null;
   /** `/v2/models/stats` of Triton, taken with it. */
   readonly tritonStats: unknown;
-  /** Of the dialects that have several. */
+  /** Versions of the dialects that have several. */
   readonly versions: ReadonlyMap<DialectName, ToldVersion>;
 }
 

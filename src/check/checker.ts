@@ -83,7 +83,7 @@ export interface LawResult {
 
 export interface Report {
   readonly dialects: readonly DialectName[];
-  /** Of the dialects that have several, and what told it. */
+  /** Versions of the dialects that have several, and what told them. */
   readonly versions: readonly ToldVersion[];
   /** The first ones. */
   readonly excerpts: readonly ExcerptSeen[];
@@ -99,7 +99,7 @@ export interface Report {
   readonly errors: number;
 }
 
-/** Of each law. */
+/** Violations kept of each law. */
 const VIOLATIONS_KEPT = 5;
 const UNREADABLE_KEPT = 20;
 const EXCERPTS_KEPT = 20;

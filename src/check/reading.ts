@@ -58,7 +58,7 @@ export class Reading {
     return this.maybe(name, where) ?? { value: 0, text: this.text(name, where) };
   }
 
-  /** Of a histogram or summary. */
+  /** Terms of a histogram or summary. */
   of(name: string): HistogramTerms {
     return { sum: this.get(`${name}_sum`), count: this.get(`${name}_count`) };
   }

@@ -63,7 +63,7 @@ export function requestMixes(options: MixOptions = {}): fc.Arbitrary<Mix> {
     gapMs: fc.nat({ max: maxGapMs }),
     promptLength: fc.integer({ min: 1, max: maxPromptLength }),
     prefix: fc.nat({ max: prefixes }),
-    /** Of the prompt, in percent. */
+    /** Percent of the prompt that requests share. */
     shared: fc.nat({ max: 100 }),
     maxTokens: fc.integer({ min: 1, max: maxOutputTokens }),
     leavesAfter: aborts ? fc.option(fc.nat({ max: maxOutputTokens }), { freq: 4 }) : fc.constant(null),

@@ -11,7 +11,7 @@ export interface SendOptions {
   readonly timeoutS?: number;
 }
 
-/** Of one mix; the fields of `Truth` that a client can know. */
+/** What became of one mix; the fields of `Truth` that a client can know. */
 export interface Sent {
   readonly requests: number;
   readonly finished: number;

@@ -15,7 +15,7 @@ export interface HistogramSeries {
   readonly buckets: readonly Bucket[];
   readonly sum: ScrapedSample | null;
   readonly count: ScrapedSample | null;
-  /** Of its first sample. */
+  /** Line of the first sample. */
   readonly line: number;
 }
 

@@ -203,6 +203,6 @@ const plain = (version: string): string => version.replace(/^v/i, "");
 /** Whether any dialect has such a version. */
 export const isVersion = (text: string): boolean => VERSIONS.some(({ covers }) => covers(plain(text)));
 
-/** Of a dialect, from the oldest to the newest. */
+/** Versions of a dialect, from the oldest to the newest. */
 export const versionsOf = (dialect: DialectName): readonly VersionId[] =>
   VERSIONS.filter(({ of }) => of === dialect).map(({ id }) => id);

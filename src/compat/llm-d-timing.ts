@@ -35,8 +35,9 @@ const LATENCY = "kv-cache-transfer-latency";
 class Unreadable extends Error {}
 
 /**
- * Its three ways (`latency-calculator`; without it constant where there is a time to first token): a constant time to
- * first token; an overhead and a time per prompt token; and a factor by which steps grow with the sequences that run.
+ * Takes over llm-d's three ways (`latency-calculator`; without it constant where there is a time to first token): a
+ * constant time to first token; an overhead and a time per prompt token; and a factor by which steps grow with the
+ * sequences that run.
  */
 export function compatTiming(asked: Asked, maxNumSeqs: number): CompatTiming | UsageError {
   try {

@@ -10,7 +10,7 @@ export interface CompatTools {
 
 interface Habit {
   readonly takes: string;
-  /** Its keys with their defaults. */
+  /** Keys with their defaults. */
   readonly keys: Readonly<Record<string, string>>;
 }
 
@@ -29,7 +29,7 @@ const RANGES: Readonly<Record<string, Habit>> = {
   },
 };
 const EXTRA = "tool-call-extra-call-probability";
-/** Of a hundred. */
+/** Percentages. */
 const SHARES: Readonly<Record<string, Habit>> = {
   optional: { takes: "a number from 0 to 100", keys: { "tool-call-not-required-param-probability": "50" } },
   inner: { takes: "a number from 0 to 100", keys: { "object-tool-call-not-required-field-probability": "50" } },

@@ -47,7 +47,7 @@ function parse(text: string, path: string): FromYaml | UsageError {
   return { said, ours };
 }
 
-/** Of a key that begins with `no-`. */
+/** Value of the key without its `no-`. */
 const opposite = (text: string) => ({ true: "false", false: "true" })[text] ?? text;
 
 /** A list is its items; what is neither text nor number nor boolean stands as JSON. */

@@ -14,7 +14,7 @@ import { fromYaml } from "./llm-d-yaml.ts";
 
 export const LLM_D = "llm-d-inference-sim";
 
-/** Its defaults where they are not ours. */
+/** Defaults of llm-d-inference-sim where they are not ours. */
 const DEFAULTS: Readonly<Record<string, string>> = {
   host: "0.0.0.0",
   "max-model-len": "1024",
@@ -124,7 +124,7 @@ function translate(said: Sayings, rest: Flags): Translated | UsageError {
   };
 }
 
-/** Its own flags, and in `rest` what may be ours. */
+/** Takes the simulator's own flags out; `rest` has what may be ours. */
 function readArgv(argv: readonly string[]): { said: Sayings; config: Said | null; rest: string[] } | UsageError {
   const said: Sayings = new Map();
   const rest: string[] = [];

@@ -1,7 +1,7 @@
 /** How many LoRA adapters can a scrape speak of? */
 import type { ServeConfig } from "./types.ts";
 
-/** Of those that requests load; more can be loaded and used, and are not named. */
+/** Most adapters loaded by requests that get a place of their own; more can be loaded and used, and are not named. */
 const LOADED = 1024;
 /** Characters of a name that a label shows. */
 export const ADAPTER_NAME_SHOWN = 256;

@@ -33,7 +33,7 @@ export function oneTwoFive(limit: number): number[] {
 export const BUCKET_FAMILIES = [
   "inter_token_latency",
   "iteration_tokens",
-  // Of --kv-cache-metrics, which is ignored here: taken, and shown nowhere.
+  // Belongs to --kv-cache-metrics, which is ignored here: taken, and shown nowhere.
   "kv_cache_residency",
   "request_latency",
   "request_num_preemptions",
@@ -42,7 +42,7 @@ export const BUCKET_FAMILIES = [
   "time_to_first_token",
 ] as const;
 export type BucketFamily = (typeof BUCKET_FAMILIES)[number];
-/** Of one histogram: the core has room for so many (`HISTOGRAM_WIDTH` in its layout, one place is for +Inf). */
+/** Most bounds of one histogram: the core has room for so many (`HISTOGRAM_WIDTH` in its layout, one place is for +Inf). */
 export const BOUNDS_MOST = 63;
 /** Rising bounds above 0 in place of vLLM's own. */
 export type HistogramBuckets = Readonly<Partial<Record<BucketFamily, readonly number[]>>>;

@@ -78,7 +78,7 @@ const KEYS = [
 ];
 
 const REFRESH_S = 0.1;
-/** Of all lists together. */
+/** Most numbers in all lists together. */
 const NUMBERS_MOST = 100_000;
 
 /** The error begins with the key that it is about, where it is about one. */
@@ -205,7 +205,7 @@ function lorasOf(key: string, value: unknown): FakeLoras[] {
       throw new Wrong(`${takes}, not ${JSON.stringify(one)}`);
     return [JSON.stringify([running, waiting]), { running, waiting, timestamp }];
   });
-  // Of two with the same labels the last one counts: a page has each series once.
+  // With equal labels the last one counts: a page has each series once.
   return [...new Map(series).values()];
 }
 

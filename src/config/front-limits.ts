@@ -7,7 +7,7 @@ export interface TlsConfig {
   /** null: the key is in `certfile`. */
   readonly keyfile: string | null;
   readonly caCerts: string | null;
-  /** Of a client, as Python's `ssl.VerifyMode`: 0 none, 2 a certificate is required. */
+  /** What is asked of a client, as Python's `ssl.VerifyMode`: 0 nothing, 2 a certificate. */
   readonly certReqs: 0 | 2;
 }
 
@@ -27,7 +27,7 @@ export interface FrontLimits {
   readonly keepAliveS: number;
   /** Generation requests that are being served. */
   readonly requests: number;
-  /** Of those, streams. */
+  /** Generation requests that are served as streams. */
   readonly streams: number;
   /** Status of refusals because the server is full. */
   readonly overloadStatus: 429 | 503;

@@ -3,7 +3,7 @@
  * what it draws idle and at work is made up in proportion and said to be so in docs/triton-metrics.md.
  */
 const LIMITS: Readonly<Record<string, number>> = { a100: 400, h100: 700, h200: 700, b200: 1000, l40s: 350 };
-/** Of a GPU that is not listed. */
+/** Power of a GPU that is not listed. */
 const OTHER_WATTS = 400;
 /** Shares of the limit. */
 const IDLE = 0.1;

@@ -1,4 +1,4 @@
-/** Of which versions of vLLM is the metrics page known? By minor number; the last is the one that is stood in for. */
+/** Which versions of vLLM's metrics page are known? By minor number; the last is the one that is stood in for. */
 export const PROFILES = [6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 22, 26, 30, 33] as const;
 export type MetricsProfile = (typeof PROFILES)[number];
 export const CURRENT: MetricsProfile = 33;

@@ -42,7 +42,7 @@ export type Timing =
       /** Mixed steps pay max(prefill base, decode base) once instead of both (form constant+new+pairs+…). */
       readonly sharedBase: boolean;
       readonly scale: number;
-      /** Of each step. */
+      /** Added to each step. */
       readonly overheadUs: number;
       /**
        * What API server, tokenizer and the like take of each request: it has arrived and does not wait yet. Absent: nothing.
@@ -124,7 +124,7 @@ export interface KvTransferTime {
   readonly baseUs: number;
   /** Per token of the prompt. */
   readonly tokenUs: number;
-  /** Of a normal distribution, cut at 0.3 and 1.7 times the mean. */
+  /** Deviation of a normal distribution, cut at 0.3 and 1.7 times the mean. */
   readonly deviationUs: number;
   /** What of it the first step takes anyway: it is not waited for. */
   readonly stepUs: number;
@@ -141,7 +141,7 @@ export interface LoraModule {
 /** `--truth-log`: where the truth about each request is written, and how much of it is kept. */
 export interface TruthLogConfig {
   readonly file: string;
-  /** Of one file. */
+  /** Largest size of one file. */
   readonly maxBytes: number;
   /** Files kept, the one being written included. */
   readonly files: number;
@@ -174,9 +174,9 @@ export interface WireConfig {
   readonly kvTransferTime?: KvTransferTime;
   /** Mean tokens of thinking; absent: 64. */
   readonly meanReasoningTokens?: number;
-  /** Of each image; absent: images are refused. */
+  /** Tokens that each image counts; absent: images are refused. */
   readonly imageTokens?: number;
-  /** Of vectors where a request does not say; absent: there are none. */
+  /** Length of vectors where a request does not say; absent: there are no embeddings. */
   readonly embeddingDimensions?: number;
   /** Responses that are kept; absent or 0: none. */
   readonly responseStore?: number;
@@ -203,7 +203,7 @@ export interface WireConfig {
   readonly generation?: Readonly<Record<string, unknown>>;
 }
 
-/** Of Starlette's CORS middleware; "*" stands for all. */
+/** Options of Starlette's CORS middleware; "*" stands for all. */
 export interface CorsConfig {
   readonly origins: readonly string[];
   readonly methods: readonly string[];
@@ -240,7 +240,7 @@ export interface ServeConfig {
   /** All answers carry them; names in lower case. Absent: none. */
   readonly podHeaders?: Readonly<Record<string, string>>;
   readonly disableAccessLog: boolean;
-  /** Of HTTP itself: what is not HTTP, or another protocol. */
+  /** No warnings about HTTP itself: what is not HTTP, or another protocol. */
   readonly disableWarnings: boolean;
   /** No `/openapi.json`, `/docs`, `/redoc`. */
   readonly disableFastapiDocs: boolean;

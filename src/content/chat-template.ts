@@ -32,7 +32,7 @@ type Given = [
 /** Throws `TemplateRefusal`. */
 export interface RenderChat {
   (...given: Given): PromptPart[];
-  /** The same, left now and then; absent: all in one go. */
+  /** Renders in pieces, so that the caller may do other work in between; absent: only all in one go. */
   readonly pieces?: (...given: Given) => Generator<void, PromptPart[], void>;
 }
 

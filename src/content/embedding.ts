@@ -6,7 +6,7 @@ import { greedySeed } from "./answers.ts";
 /** Separates these draws from those of texts. */
 const VECTOR = 0x510e527f;
 
-/** The same for the same ids and seed; a shorter one is not the beginning of a longer one, as that has length 1 itself. */
+/** Equal for equal ids and seed; a shorter vector is not the beginning of a longer one, as each has length 1 itself. */
 export function embedding(ids: Uint32Array, dimensions: number, seed: number): Float32Array {
   const drawn = greedySeed(ids) ^ mix(seed ^ VECTOR, 0);
   const vector = new Float64Array(dimensions);

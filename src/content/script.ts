@@ -140,7 +140,7 @@ export function plainScript(ids: ArrayLike<number>, sequences: number): Script {
   };
 }
 
-/** The same tokens, played as `shape` says. */
+/** Script with the tokens of the first, played as `shape` says. */
 export function shapedScript({ sequences }: Script, shape: Script): Script {
   return { ...shape, sequences: sequences.map(({ steps }) => ({ ...shape.sequences[0]!, steps })) };
 }

@@ -21,7 +21,7 @@ export interface Vocabulary {
   piece(id: number): string | undefined;
   /** `piece`, escaped for JSON, without quotes around it; cached. */
   escapedPiece(id: number): string | undefined;
-  /** The same as UTF-8; cached, not to be written to. */
+  /** Bytes (UTF-8) of `escapedPiece`; cached, not to be written to. */
   escapedBytes(id: number): Uint8Array | undefined;
 }
 

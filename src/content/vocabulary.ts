@@ -15,7 +15,7 @@ export function loadVocabulary(bytes: Uint8Array): Vocabulary {
   return new PackedVocabulary(readTable(bytes));
 }
 
-/** The same with `<think>` and `</think>`, which o200k_harmony lacks, in place of its last two reserved ids. */
+/** Loads the vocabulary with `<think>` and `</think>`, which o200k_harmony lacks, in place of its last two reserved ids. */
 export function loadThinkingVocabulary(bytes: Uint8Array): Vocabulary {
   const table = readTable(bytes);
   const start = table.size - 2;

@@ -78,7 +78,7 @@ export async function loadCore(bytes: Uint8Array<ArrayBuffer>, setup: CoreSetup)
   return startCore(module, setup);
 }
 
-/** The same from a compiled module, synchronously. */
+/** Starts a core from a compiled module, synchronously. */
 export function startCore(module: WebAssembly.Module, setup: CoreSetup): Core {
   let memory: WebAssembly.Memory | undefined;
   const abort = (message: number, file: number, line: number, column: number) => {

@@ -33,9 +33,9 @@ const THREADS = [Cause.Tokenization, Cause.Scrape, Cause.Truth];
 
 /** What the host says of processor time, in microseconds so far. */
 export interface ProcessorTimes {
-  /** Of the loop's thread. */
+  /** Processor time of the loop's thread. */
   threadUs(): number;
-  /** Of all threads of the process. */
+  /** Processor time of all threads of the process. */
   processUs(): number;
 }
 
@@ -83,7 +83,7 @@ export class Causes {
     if (aside.open++ === 0) aside.sinceUs = nowUs;
   }
 
-  /** It has done one piece of it. */
+  /** Another thread has done one piece of such work. */
   ended(cause: Cause, nowUs: number): void {
     const aside = this.#asides[cause - 1]!;
     aside.open--;
@@ -103,7 +103,7 @@ export class Causes {
 
   /** What held up a step that was due at `dueUs` and began at `startUs`? In order of their starts. */
   of(dueUs: number, startUs: number): Cause {
-    // It was overdue when the late one before it began: that one's cause was its own.
+    // A step that was overdue when the late one before it began shares that one's cause.
     const together = this.#lateStartUs - dueUs >= (startUs - dueUs) / 2;
     if (!together) this.#lateCause = this.#search(dueUs, startUs);
     this.#lateStartUs = startUs;

@@ -64,7 +64,7 @@ export class Engine implements LiveOwner {
   #liveCount = 0;
   /** By row of the outbox: whom it is for. A receiver may submit while rows are handed out, and get the slot of a row to come. */
   readonly #rows: (LiveRequest | undefined)[] = [];
-  /** Of those, the ones that want every token. */
+  /** Receivers that want every token. */
   #listening = 0;
   #submitted = 0;
   #refuses = false;
@@ -144,7 +144,7 @@ export class Engine implements LiveOwner {
     return this.#snapshots.take(fresh);
   }
 
-  /** The same where the numbers live, as they stand or as the last update left them. */
+  /** Live numbers, not copied, as they stand or as the last update left them. */
   view(fresh: Fresh): EngineView {
     return this.#snapshots.view(fresh);
   }
@@ -168,7 +168,7 @@ export class Engine implements LiveOwner {
     return this.#liveCount + this.#preQueue.size;
   }
 
-  /** The same, and those that the front ended and that the next update frees: what vLLM's front has in flight. */
+  /** Live generations, and those that the front ended and that the next update frees: what vLLM's front has in flight. */
   get inFlight(): number {
     return this.live + this.#closing;
   }
@@ -344,7 +344,7 @@ export class Engine implements LiveOwner {
     }
   }
 
-  /** The same where nobody wants more than ends: it looks at no other row. */
+  /** Hands out ends alone, where nobody wants more: no other row of the outbox is looked at. */
   #deliverEnds(): void {
     const { views } = this.#batch.core;
     const { out, outEnds } = views;

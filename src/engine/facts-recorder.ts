@@ -21,7 +21,7 @@ export class FactsRecorder implements LoopObserver {
   lateUs = 0;
   stepLateUs = 0;
   rebasedUs = 0;
-  /** Of the step at hand; one object for all. */
+  /** Facts of the step at hand; one object for all. */
   readonly #facts: { -readonly [Name in keyof StepFacts]: StepFacts[Name] } = {
     ...{ step: 0, plannedUs: 0, dueUs: 0, startUs: 0, endUs: 0, partsUs: NO_PARTS },
     ...{ tokens: 0, preemptions: 0, rebasedUs: 0, cause: 0 },
@@ -184,7 +184,7 @@ export class FactsRecorder implements LoopObserver {
     this.#turn();
   }
 
-  /** Its receiver has its first token, or its last. */
+  /** Notes that the receiver has its first token, or its last. */
   handed(timeline: RequestTimeline): void {
     const nowUs = this.clock.now();
     if (Number.isNaN(timeline.firstWrittenUs)) timeline.firstWrittenUs = nowUs;

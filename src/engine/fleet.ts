@@ -25,7 +25,7 @@ import {
 export interface FleetOptions extends Omit<EngineOptions, "observer" | "meters" | "journal" | "lateness" | "sleep"> {
   /** Number of engines, at least 1; an engine's place is its rank. */
   readonly engines: number;
-  /** Of the engine with this rank. */
+  /** Observer of the engine with this rank. */
   readonly observer?: (rank: number) => Observer;
   readonly meters?: (rank: number) => RequestMeters;
   readonly journal?: (rank: number) => Journal;
@@ -79,12 +79,12 @@ export class Fleet {
     return this.engines.map((engine) => engine.snapshot());
   }
 
-  /** The same where the numbers live. */
+  /** Live numbers of each engine, not copied. */
   views(fresh: Fresh): EngineView[] {
     return this.engines.map((engine) => engine.view(fresh));
   }
 
-  /** Of all loops together. */
+  /** Lateness of all loops together, copied. */
   lateness(): LoopSnapshot {
     return this.#lateness.snapshot();
   }
@@ -94,7 +94,7 @@ export class Fleet {
     this.#lateness.delayed(us);
   }
 
-  /** The same where the numbers live. */
+  /** Lateness of all loops together, live and not copied. */
   latenessView(): LoopView {
     return this.#lateness;
   }

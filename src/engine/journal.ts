@@ -41,7 +41,7 @@ export interface JournalText {
 const NUMBERS = 2 ** 16;
 /** 1 MiB: two prompts of 128 k tokens. */
 const WORDS = 2 ** 18;
-/** Of a row, before its numbers: its length, the call, its words (-1: not kept), the handle. */
+/** Numbers at the head of a row: its length, the call, its words (-1: not kept), the handle. */
 const HEAD = 4;
 
 export class Journal {
@@ -74,7 +74,10 @@ export class Journal {
     this.#put(a);
   }
 
-  /** The same with any number of arguments, and the input's words one list after the other; where the row begins. */
+  /**
+   * Notes a call with any number of arguments, and the input's words one list after the other; gives where the row
+   * begins.
+   */
   long(call: Call, numbers: readonly number[], ...lists: readonly ArrayLike<number>[]): number {
     const words = lists.reduce((sum, list) => sum + list.length, 0);
     const keeps = words <= this.#words.length;

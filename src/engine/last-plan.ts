@@ -6,7 +6,7 @@ export class LastPlan {
   readonly #words: Int32Array;
   /** Requests that ran or waited, the preempted among them. */
   requests = 0;
-  /** Of those, the ones with tokens in the step, and how many of these were prompts. */
+  /** Requests with tokens in the step, and how many of these were prompts. */
   scheduled = 0;
   prefills = 0;
   prefillTokens = 0;

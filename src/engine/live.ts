@@ -53,7 +53,10 @@ export class LiveRequest implements Submission {
     this.engine.end(this, Finish.Error, tokens, Reason.Rejected);
   }
 
-  /** It ended with `tokens` tokens, in a way that vLLM counts; the last of a prompt's choices has all of them observed. */
+  /**
+   * Counts an end with `tokens` tokens, in a way that vLLM counts; the last of a prompt's choices has all of them
+   * observed.
+   */
   counted(batch: Batch, tokens: number): void {
     const { choices } = this;
     if (choices === undefined) return;
@@ -62,13 +65,16 @@ export class LiveRequest implements Submission {
     if (choices.left === 0) batch.observeChoices(choices.count, choices.longest);
   }
 
-  /** It ended, for whoever counts. */
+  /** Tells the meter, where there is one, that the generation ended. */
   passed(finish: Finish, outputTokens: number, dueUs: number, handedUs: number, nowUs: number): void {
     this.meter?.ended(finish, outputTokens, dueUs, handedUs, nowUs);
     this.meter = null;
   }
 
-  /** It was held back, and the core was full when its time came. `ids`: the outbox, of which it gets nothing. */
+  /**
+   * Ends a request that was held back, and for which the core had no room when its time came. `ids`: the outbox, of which
+   * it gets nothing.
+   */
   unplaced(ids: Int32Array, dueUs: number, nowUs: number): void {
     this.ended = true;
     this.timeline?.recorder.ended(this.timeline, Finish.Error, 0, dueUs);

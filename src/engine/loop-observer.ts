@@ -18,7 +18,7 @@ export interface EndingStep {
   readonly rows: number;
   /** False: it ends when the loop gets to it (`--timing none`), so it cannot be late. */
   readonly isTimed: boolean;
-  /** It gave tokens more than `LATE_US` after it was due, or engine time was moved on. */
+  /** True: the step gave tokens more than `LATE_US` after it was due, or engine time was moved on. */
   readonly isLate: boolean;
   /** Why it is late: set by the first who looks into it (`Punctuality`). */
   cause: Cause;
@@ -31,9 +31,9 @@ export interface LoopObserver {
   planned?(boundaryUs: number): void;
   /** A step is about to be taken in. */
   updating?(nowUs: number): void;
-  /** It is taken in, and its rows are about to be handed out: the other point of publishing. */
+  /** The step is taken in, and its rows are about to be handed out: the other point of publishing. */
   started?(step: EndingStep): void;
-  /** Its rows are handed out. */
+  /** The step's rows are handed out. */
   delivered?(step: EndingStep): void;
   /** The plan that follows it is done. */
   stepped?(step: EndingStep): void;

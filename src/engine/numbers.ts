@@ -80,7 +80,7 @@ export const ENGINE_NUMBERS = {
   planRequests: gauge(({ plan }) => plan.requests),
   /** Those of them with tokens in it; 0 at rest. */
   planScheduled: gauge(({ plan }) => plan.scheduled),
-  /** Of the scheduled, those that compute their prompt, and with so many tokens. */
+  /** Scheduled requests that compute their prompt, and the prompt tokens of these. */
   planPrefills: gauge(({ plan }) => plan.prefills),
   planPrefillTokens: gauge(({ plan }) => plan.prefillTokens),
   /** Preempted by that plan. */

@@ -145,7 +145,7 @@ export class RequestTimeline implements TimelineFacts {
     this.#width = count;
   }
 
-  /** It ends here: what was late in its time? */
+  /** Sums up, at the generation's end, which lateness fell into its life. */
   settleLate(): void {
     const { recorder } = this;
     this.rebasedUs = recorder.rebasedUs - this.#rebasedBeforeUs;

@@ -30,7 +30,7 @@ export class PreQueue<T> implements LoopObserver {
   constructor(
     readonly clock: Clock,
     pace: StepPacing,
-    /** Of the times that stray, by the number of the request. */
+    /** Seed of the times that vary, each drawn by the number of its request. */
     readonly seed: number,
     /** When what enters now would be planned. */
     readonly nextUs: () => number,

@@ -6,7 +6,7 @@ import type { EndingStep, LoopObserver } from "./loop-observer.ts";
 
 export interface PunctualityOptions {
   readonly clock: Clock;
-  /** Of the loop's thread; null: nothing is known of it. */
+  /** Processor time of the loop's thread; null: nothing is known of it. */
   readonly host: ProcessorTimes | null;
   /** Steps that gave tokens so far. */
   readonly steps: () => number;

@@ -6,7 +6,7 @@ import type { Finish, Generation } from "./types.ts";
 
 /** One generation on its way. Exactly one `ended`. */
 export interface RequestMeter {
-  /** Its first token is known; only called where somebody listens to tokens. */
+  /** The generation's first token is known; only called where somebody listens to tokens. */
   first(dueUs: number): void;
   /**
    * `dueUs`: the end of the step that ended it; `handedUs`: when its receiver was told; `nowUs`: when that had taken it in.
@@ -18,7 +18,7 @@ export interface RequestMeter {
 export interface RequestMeters {
   /** The engine was given a generation at `submittedUs` and has it at `takenUs`. */
   begun(generation: Generation, streams: boolean, submittedUs: number, takenUs: number): RequestMeter;
-  /** It did not take this one. */
+  /** The engine did not take this generation. */
   refused(generation: Generation, submittedUs: number): void;
   /** What was counted: always as many numbers. */
   readonly numbers: ArrayLike<number>;

@@ -9,7 +9,7 @@ import { HISTOGRAMS } from "./numbers.ts";
 const FIXES: Readonly<Record<FixName, number>> = {
   "abort-counted": FIX_ABORT_COUNTED,
   "abort-times": FIX_ABORT_TIMES,
-  // Of what is shown, not of what is counted.
+  // Changes what is shown, not what is counted.
   "preemptions-at-once": 0,
 };
 
@@ -73,7 +73,7 @@ const HOLD_SALT = 0x1f83d9ab;
 
 const noiseSeed = ({ seed }: EngineConfig, rank = 0): number => seed ^ Math.imul(rank, RANK_STRIDE);
 
-/** Of how long each request waits before the queue. */
+/** Seed of the times that requests wait before the queue. */
 export function holdSeed(config: EngineConfig, { rank }: Pick<SetupExtras, "rank">): number {
   return noiseSeed(config, rank) ^ HOLD_SALT;
 }

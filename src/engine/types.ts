@@ -46,7 +46,10 @@ export interface Generation {
   /** Equal prompts with different salts share no blocks; "" is none. */
   readonly cacheSalt: string;
   readonly skipReadingPrefixCache: boolean;
-  /** It waits for something of its own (a grammar that is not compiled) and is not admitted before `Submission.release`. */
+  /**
+   * The request waits for something of its own (a grammar that is not compiled) and is not admitted before
+   * `Submission.release`.
+   */
   readonly blocked?: boolean;
   /** Number of its LoRA adapter, from 1 to ADAPTERS_MOST (config/core-limits.ts); absent or 0: none. */
   readonly adapter?: number;
@@ -58,7 +61,10 @@ export interface Generation {
   readonly arrivalUs: number;
   /** When making its prompt into ids began; absent: at its arrival. */
   readonly encodedFromUs?: number;
-  /** Its prompt was computed elsewhere: how long it is held back before the queue, in place of the request overhead. Steps are not longer by it. */
+  /**
+   * How long a request whose prompt was computed elsewhere is held back before the queue, in place of the request
+   * overhead. Steps are not longer by that prompt.
+   */
   readonly transferUs?: number | undefined;
   /**
    * The whole answer when it is known beforehand (tests, scripted content); else the engine draws it. An id with the bit
@@ -145,7 +151,7 @@ export interface HistogramSnapshot {
   readonly count: number;
 }
 
-/** The same where the numbers live: it moves, and reading it copies nothing. */
+/** A live histogram: it moves, and reading it copies nothing. */
 export interface HistogramView {
   readonly bounds: readonly number[];
   readonly buckets: ArrayLike<number>;
@@ -176,7 +182,7 @@ export interface EngineSnapshot extends NumbersOf<typeof ENGINE_NUMBERS> {
   readonly meters: ArrayLike<number>;
 }
 
-/** The same where the numbers live: counters and histograms as they stand. */
+/** One engine live: counters and histograms as they stand; reading copies nothing. */
 export interface EngineView extends Omit<EngineSnapshot, "finished" | "histograms"> {
   readonly finished: ArrayLike<number>;
   readonly histograms: Readonly<Record<HistogramName, HistogramView>>;
@@ -187,7 +193,7 @@ type LoopHistograms<T> = Readonly<Record<(typeof LOOP_HISTOGRAMS)[number], T>>;
 /** How punctual the loop is; seconds. Late = the wall time at which something happened minus when it was due. */
 export interface LoopSnapshot extends NumbersOf<typeof LOOP_NUMBERS>, LoopHistograms<HistogramSnapshot> {}
 
-/** The same where the numbers live. */
+/** How punctual the loop is, live: reading copies nothing. */
 export interface LoopView extends NumbersOf<typeof LOOP_NUMBERS>, LoopHistograms<HistogramView> {}
 
 /** What HTTP middleware counts: `HTTP_WIDTH` numbers per route (config/http-counts.ts), and the time of all requests in seconds. */
@@ -195,7 +201,7 @@ export interface HttpSnapshot {
   readonly routes: ArrayLike<number>;
   readonly duration: HistogramSnapshot;
 }
-/** The same where the numbers live. */
+/** What HTTP middleware counts, live: reading copies nothing. */
 export interface HttpView {
   readonly routes: ArrayLike<number>;
   readonly duration: HistogramView;
@@ -220,12 +226,12 @@ export interface Snapshot {
   readonly truth?: TruthDropped;
 }
 
-/** The same where the numbers live. */
+/** What happened outside the core, live: reading copies nothing. */
 export interface FrontView extends Omit<FrontSnapshot, "http"> {
   readonly http: HttpView;
 }
 
-/** The same where the numbers live: what a held copy is written from. Any `Snapshot` is one. */
+/** All numbers live: what a held copy is written from. Any `Snapshot` is one. */
 export interface SnapshotView {
   readonly engines: readonly EngineView[];
   readonly loop: LoopView;

@@ -66,7 +66,7 @@ function* steps(requests: readonly Answered[]): Generator<Equation> {
   }
 }
 
-/** Of requests that had the engine for themselves until their first token. */
+/** Equations from requests that had the engine for themselves until their first token. */
 function* firsts(requests: readonly Answered[], budget: number): Generator<Equation> {
   let busyUntilUs = Number.NEGATIVE_INFINITY;
   for (const [i, { sentUs, firstUs, lastUs, inputTokens }] of requests.entries()) {

@@ -7,7 +7,7 @@ export interface Answered {
   readonly lastUs: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
-  /** Of each token after the first; null: only the last is known. */
+  /** Time of each token after the first; null: only the last is known. */
   readonly laterUs: readonly number[] | null;
 }
 

@@ -6,7 +6,7 @@ export interface Solution {
   readonly us: Readonly<Record<Unknown, number>>;
   /** What the equations cannot tell from the others, or say nothing of. */
   readonly open: readonly Unknown[];
-  /** Of the equations of steps: shares of what the coefficients say. */
+  /** Errors of the equations of steps, as shares of what the coefficients say. */
   readonly meanError: number;
   readonly p90Error: number;
 }
@@ -18,7 +18,7 @@ const OWN_SHARE = 1e-5;
 /** Equations that miss by more than this many ordinary misses count for less: a host that stood still is not the engine. */
 const HUBER = 1.5;
 const ROUNDS = 20;
-/** Of the ordinary miss, as a share of the median time: below it all is as good as exact. */
+/** Share of the median time below which the ordinary miss is as good as exact. */
 const EXACT_SHARE = 1e-6;
 
 /** `prefillUs`: where it is known. Null: there is no equation, or none is met by coefficients above 0. */
@@ -93,7 +93,7 @@ interface Nearest {
   readonly matrix: readonly (readonly number[])[];
 }
 
-/** Of all choices of coefficients above 0 the one that explains most. */
+/** Finds, among all choices of coefficients above 0, the one that explains most. */
 function nearest(rows: readonly Row[]): Nearest | null {
   const { matrix, right } = normal(rows);
   let best: { readonly values: readonly number[]; readonly fits: number } | null = null;

@@ -67,7 +67,7 @@ export class Accounts implements FrontView {
   }
 }
 
-/** The same, and whoever shows them is told of each move. */
+/** Wraps the accounts so that whoever shows them is told of each move. */
 export function watched(accounts: Accounts, shown: { readonly moved: () => void }) {
   return {
     opened() {

@@ -10,7 +10,7 @@ import type { ErrorAnswer } from "../python/request.ts";
 export class LoraAdapters {
   /** By number minus one; "" where one was unloaded: numbers are not used twice. */
   readonly names: string[];
-  /** The same with those that were unloaded: requests may still run with them. */
+  /** Names by number minus one, the unloaded ones included: requests may still run with them. */
   readonly #named: string[];
   readonly #loaded: ((names: readonly string[]) => void) | undefined;
   readonly #modules: (LoraModule | null)[];

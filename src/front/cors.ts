@@ -7,7 +7,7 @@ import type { CorsConfig } from "../config/types.ts";
 const ALL_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, QUERY";
 const SAFE_HEADERS = ["Accept", "Accept-Language", "Content-Language", "Content-Type"];
 const MAX_AGE_S = "600";
-/** Of every preflight; headers here stand in Starlette's order. */
+/** Headers of every preflight, in Starlette's order. */
 const PREFLIGHT = {
   server: "uvicorn",
   vary: "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, Access-Control-Request-Private-Network",

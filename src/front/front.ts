@@ -58,7 +58,7 @@ export interface HttpAccounting {
 
 /** One request on its way. */
 export interface HttpVisit {
-  /** Its answer is complete; the first call counts. A stream has no `responseBytes`. */
+  /** The answer is complete; the first call counts. A stream has no `responseBytes`. */
   done(status: number, responseBytes: number): void;
 }
 
@@ -68,7 +68,7 @@ export interface Access {
   readonly method: string;
   readonly path: string;
   readonly status: number;
-  /** Of HTTP: "1.1". */
+  /** Version of HTTP: "1.1". */
   readonly version: string;
 }
 

@@ -10,7 +10,10 @@ import {
 } from "../config/http-counts.ts";
 import type { HistogramView, HttpView } from "../engine/types.ts";
 
-/** Of a request on its way, until whoever ends it takes it: a weak map of thousands a second costs collections their time. */
+/**
+ * Key of a request's visit, until whoever ends it takes it: a weak map of thousands a second costs collections their
+ * time.
+ */
 const VISIT = Symbol("visit");
 type Visiting = Request & { [VISIT]?: CountedVisit | undefined };
 
@@ -82,7 +85,7 @@ export class CountedVisit {
     this.#accounts = accounts;
   }
 
-  /** Its answer is complete; the first call counts. `responseBytes` is 0 for a stream, which has no content-length. */
+  /** Counts a complete answer; the first call counts. `responseBytes` is 0 for a stream, which has no content-length. */
   done(status: number, responseBytes: number): void {
     const accounts = this.#accounts;
     this.#accounts = null;

@@ -181,7 +181,7 @@ export class Http {
   }
 }
 
-/** Of one length, so that comparing tells nothing of the key's. */
+/** Hashes to one length, so that comparing tells nothing of the key's. */
 export function digest(key: string): Uint8Array {
   return createHash("sha256").update(key).digest();
 }

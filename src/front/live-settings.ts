@@ -19,7 +19,7 @@ export interface Admin {
 }
 
 type Changes = Readonly<Record<string, unknown>>;
-/** Of a change: which, null where it is none by itself, and what. */
+/** What is wrong with a change, and with which key; null where no single key is at fault. */
 interface WrongChange {
   readonly key: string | null;
   readonly message: string;

@@ -4,7 +4,7 @@ import type { Encoder } from "../content/types.ts";
 import { Cause, type Causes, type ProcessorTimes } from "../engine/causes.ts";
 import type { Clock } from "../host/clock.ts";
 
-/** Of the calling thread and its process. */
+/** Processor time of the calling thread and its process. */
 export const thisHost: ProcessorTimes = {
   threadUs: () => sum(process.threadCpuUsage()),
   processUs: () => sum(process.cpuUsage()),

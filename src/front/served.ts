@@ -7,7 +7,7 @@ type Served = Readonly<Record<string, readonly string[]>>;
 /** The release that is stood in for. */
 export const VLLM_VERSION = "0.33.0";
 
-/** Of servers that share out the work; this one has them switched off, as vLLM without --enable-scale-out. */
+/** Routes of servers that share out the work; this one has them switched off, as vLLM without --enable-scale-out. */
 export const SCALE_OUT = [
   "/v1/chat/completions/render",
   "/v1/completions/render",

@@ -28,7 +28,7 @@ export type Writing = (seeds: readonly number[], prompts: readonly Uint32Array[]
 
 /** Share of the answers that call where the request leaves it open. */
 const CALL_SHARE = 0.5;
-/** Of answers that may call several tools, those that call two. */
+/** Share that calls two tools, among the answers that may call several. */
 const SECOND_CALL = 0.25;
 const DRAW_RANGE = 2 ** 32;
 /** Separates these draws from each other and from those of the text. */

@@ -109,7 +109,7 @@ function beyond(value: PythonValue, most: number): number {
   if (!isList(value) && !isDict(value)) return most - String(value).length;
   let left = most;
   for (const child of childrenOf(value)) {
-    // Its quotes and its comma.
+    // Three characters more: two quotes and a comma.
     left = beyond(child, left - 3);
     if (left < 0) return left;
   }

@@ -27,7 +27,7 @@ export function encodePrompts(request: ChatRequest | CompletionRequest, options:
   return atOnce(encodingPieces(request, options, limits));
 }
 
-/** The same with turns of the event loop between. */
+/** Encodes with turns of the event loop in between. */
 export function encodeInTurns(
   request: ChatRequest | CompletionRequest,
   options: Encoders & Pick<OpenAiOptions, "backend">,

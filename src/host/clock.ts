@@ -13,12 +13,15 @@ export interface Clock {
   /** When the earliest pending `at` is due; Infinity when none is. */
   nextUs(): number;
   /**
-   * Of simulated time: nothing else happens before this time, so who is woken may go on by itself to any time before it,
+   * For simulated time: nothing else happens before this time, so who is woken may go on by itself to any time before it,
    * and says so with `skip`. -Infinity: nowhere.
    */
   freeUntil?(): number;
   skip?(us: number): void;
-  /** Of real time: wakes now who should have been woken a while ago. For whoever does one piece of work after another in a turn. */
+  /**
+   * Wakes now, in real time, who should have been woken a while ago. For whoever does one piece of work after another in
+   * a turn.
+   */
   catchUp?(): void;
   /** Calls `run` in the next turn of the event loop: sockets are served in between. */
   turn(run: () => void): void;

@@ -4,7 +4,10 @@ import { setPriority } from "node:os";
 
 const NICE = 10;
 
-/** Of the calling thread. Linux gives each thread its own nice value; elsewhere there is no such thing, and nothing is done. */
+/**
+ * Lowers the priority of the calling thread. Linux gives each thread its own nice value; elsewhere there is no such
+ * thing, and nothing is done.
+ */
 export function lowerPriority(): void {
   if (process.platform !== "linux") return;
   try {

@@ -29,7 +29,7 @@ export class Deadlines {
     this.#arm();
   }
 
-  /** It ended in time. */
+  /** Takes off the list what ended in time. */
   forget(one: Expiring): void {
     this.#watched.delete(one);
   }

@@ -62,7 +62,7 @@ export class Answer implements EventReceiver {
   chunks = 0;
   chunkUs: Float64Array;
   chunkTokens: Int32Array;
-  /** Of usage; -1: not said. */
+  /** Token counts from `usage`; -1: not said. */
   promptTokens = -1;
   outputTokens = -1;
   cachedTokens = 0;

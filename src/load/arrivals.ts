@@ -11,7 +11,7 @@ export interface OpenLoop {
   readonly pattern: "constant" | "poisson" | "gamma";
   /** Requests per second; Infinity: all at once. */
   readonly rate: number;
-  /** Of gamma: 1 is Poisson, less comes in bursts, more is more even. */
+  /** Shape of gamma: 1 is Poisson, less comes in bursts, more is more even. */
   readonly burstiness: number;
   readonly ramp: Ramp | null;
   /** Where the number of requests is known, the last gap ends at exactly number / rate: as vllm bench serve has it. */
@@ -75,7 +75,7 @@ function gaps({ pattern, burstiness, seed }: OpenLoop): (rate: number) => number
   };
 }
 
-/** Of mean `shape` and scale 1: Marsaglia and Tsang, "A simple method for generating gamma variables" (2000). */
+/** Draws with mean `shape` and scale 1: Marsaglia and Tsang, "A simple method for generating gamma variables" (2000). */
 export function gamma(shape: number, random: Random): number {
   if (shape === 1) return -Math.log(1 - unit(random));
   if (shape < 1) return gamma(shape + 1, random) * (1 - unit(random)) ** (1 / shape);

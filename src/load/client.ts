@@ -19,7 +19,7 @@ export interface ClientOptions {
   readonly timeoutUs: number;
   /** How often a request is sent again at most. */
   readonly retries: number;
-  /** Of the pauses before that. */
+  /** Seed of the pauses before requests are sent again. */
   readonly seed: number;
   readonly userAgent: string;
 }
@@ -60,7 +60,7 @@ interface Flight {
   /** How often it was sent again, and when it was sent first; NaN: not yet. */
   retries: number;
   sendUs: number;
-  /** It waits to be sent again. */
+  /** Cancels the wait before the request is sent again; null: there is none. */
   waits: Cancel | null;
 }
 

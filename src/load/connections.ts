@@ -31,7 +31,7 @@ export interface ResponseReceiver {
   /** The connection is gone before `over`; or there was none (`unreachable`). */
   lost(nowUs: number, why: string): void;
   unreachable(nowUs: number, why: string): void;
-  /** It is over, and its connection is free again: now the next request may be sent. */
+  /** The exchange is over, and its connection is free again: now the next request may be sent. */
   settle(): void;
 }
 
@@ -45,7 +45,7 @@ export interface Sending {
 
 /**
  * Where one connection after the other is opened, some are opened ahead, when nothing comes: opening one takes as long as
- * eight tokens do to come. So many wait at most; openings this far apart are no row.
+ * eight tokens do to come. So many wait at most; openings this far apart are not one after the other.
  */
 const SPARES_MOST = 8;
 const ROW_US = 100_000;
@@ -110,7 +110,7 @@ export class Connections {
   readonly #clock: Clock;
   readonly #tls: false | { readonly rejectUnauthorized: boolean; readonly serverName: string; readonly ca?: string };
   readonly #idle: Connection[] = [];
-  /** Of `SPARES_MOST`: under way or idle, and never used. */
+  /** Connections that count against `SPARES_MOST`: being opened or idle, and never used. */
   #spares = 0;
   #sparesMost = 0;
   #neededUs = Number.NEGATIVE_INFINITY;
@@ -193,7 +193,7 @@ export class Connections {
     else connection.socket!.end();
   }
 
-  /** It carries nothing any more. */
+  /** Drops a connection that carries nothing any more. */
   #forget(connection: Connection): void {
     if (connection.dropped) return;
     connection.dropped = true;

@@ -5,7 +5,7 @@ import { EventStream } from "./event-stream.ts";
 import { ResponseParser, type ResponseSink } from "./http-response.ts";
 import type { FailureClass } from "./types.ts";
 
-/** Of an answer in one piece, or an error's text. */
+/** Largest answer in one piece, or error text; bytes. */
 const WHOLE_LIMIT = 1 << 26;
 const ERROR_LIMIT = 1 << 14;
 
@@ -26,7 +26,7 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
   endUs = Number.NaN;
   /** The server's text beside a status that is no 200. */
   errorText = "";
-  /** Of the answer's head; empty: none came. */
+  /** Headers of the answer; empty: no head came. */
   headers: ReadonlyMap<string, string> = NO_HEADERS;
   readonly answer: Answer;
   readonly #parser: ResponseParser;
@@ -79,7 +79,7 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
     this.stop("connect", why, nowUs);
   }
 
-  /** It ends here, for this reason. Nothing happens where it has ended. */
+  /** Ends the exchange for this reason. Nothing happens where it has ended. */
   stop(kind: FailureClass, message: string, nowUs: number): void {
     if (this.#isOver) return;
     this.answer.fail(kind, message);

@@ -50,7 +50,7 @@ export class Inbox<To> {
   #leastUs = 0;
   /** A look whether it is quiet is ordered. */
   #listening = false;
-  // Of each piece: whose it is, its bytes, when they came. Those from `#next` to below `#count` are not read yet.
+  // Pieces, by column: whose each is, its bytes, when it came. Those from `#next` to below `#count` are not read yet.
   readonly #to: (To | null)[] = [];
   readonly #bytes: Uint8Array[] = [];
   readonly #us = new Float64Array(PIECES_MOST);
@@ -61,7 +61,7 @@ export class Inbox<To> {
   #seen = 0;
   #sliceUs = SLICE_FIRST_US;
   #turning = false;
-  /** Of this turn: when the kernel named the sockets that have something, and how many more it may have named. */
+  /** When, in this turn, the kernel named the sockets that have something, and how many more it may have named. */
   #namedUs = 0;
   #named = 0;
   readonly #ahead = new Set<() => boolean>();

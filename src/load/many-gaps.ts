@@ -94,7 +94,7 @@ export class ChunkKeeper {
     return { ...record, chunkUs: NO_TIMES, chunkTokens: NO_TOKENS };
   }
 
-  /** Of all gaps, those of the records that were kept whole with them; null: all were. */
+  /** Distributions of all gaps, with those of the records that were kept whole; null: all were. */
   distributions(
     kept: readonly RequestRecord[],
     percentiles: readonly number[],

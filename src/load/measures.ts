@@ -73,7 +73,7 @@ export type Metric = (typeof METRICS)[number];
 
 export type Distributions = Readonly<Record<Metric, Distribution>>;
 
-/** Of complete, undisturbed answers, in milliseconds. */
+/** Distributions over complete, undisturbed answers, in milliseconds. */
 export function distributions(records: readonly RequestRecord[], percentiles: readonly number[]): Distributions {
   const good = records.filter(isGoodAnswer);
   const of = (values: Float64Array) => distributionOf(values, percentilesFor(percentiles, values.length));
@@ -89,7 +89,7 @@ export function distributions(records: readonly RequestRecord[], percentiles: re
   };
 }
 
-/** Its slow end is the low one. */
+/** Percentiles of a rate: its slow end is the low one. */
 const SLOW_ENDS = [1, 5, 10];
 
 /** Tokens per second that the user of a request sees, of complete, undisturbed answers: its tokens by its `e2el`. */

@@ -35,7 +35,7 @@ const MOST_DIGITS = 15;
 const NATIVE_LEAST = 24;
 
 export class EventPattern {
-  /** Of the last match: output tokens so far; -1: it does not say. */
+  /** Output tokens so far by the last match; -1: it does not say. */
   tokens = -1;
   readonly #parts: readonly Buffer[];
   readonly #holes: readonly Hole[];
@@ -45,7 +45,7 @@ export class EventPattern {
     this.#holes = holes;
   }
 
-  /** Of an event whose data, JSON on one line, this is; null where no output is in it. */
+  /** Makes the pattern of an event whose data, JSON on one line, this is; null where no output is in it. */
   static of(data: Uint8Array): EventPattern | null {
     const bytes = Buffer.from(data);
     const parts: Buffer[] = [];

@@ -69,7 +69,7 @@ export class LoadRun {
   /** What the dataset threw while nobody waited for it: whoever takes the next turn gets it. */
   #failure: unknown = null;
   #stop: ((why: string) => void) | null = null;
-  /** Of the phase under way. */
+  /** Counts of the phase under way. */
   sent = 0;
   running = 0;
   failed = 0;
@@ -152,7 +152,7 @@ export class LoadRun {
     return this.#first() ?? this.#turns.next();
   }
 
-  /** Its first byte leaves as soon as there is a connection. `ended` gets the next turn of its conversation. */
+  /** Sends the request's first byte as soon as there is a connection. `ended` gets the next turn of its conversation. */
   send(next: Next, intendedUs: number, phase: Phase, ended: (endUs: number, following: Next | null) => void): void {
     const { client, clock } = this.#options;
     const { turns } = phase;

@@ -15,7 +15,7 @@ export interface StepTimes {
   readonly writtenUs?: readonly number[];
 }
 
-/** The same of a request's. */
+/** The part of a request's row that is needed, as another process wrote it. */
 export interface RunsLine {
   readonly engine: number;
   readonly order: number;
@@ -36,7 +36,7 @@ interface Step {
   /** When writing began, and when each part was written. */
   readonly partsUs: readonly number[];
   readonly tokens: number;
-  /** Of those that were placed so far. */
+  /** Tokens that were placed so far. */
   placed: number;
 }
 
@@ -51,9 +51,9 @@ export class TokenTimes {
   }
 
   /**
-   * Of each request the times of its tokens; undefined: of a step that nobody knows. Requests run in the order in which they
-   * were scheduled first (but for those that came back from a preemption); those that are not among `rows` have no place, so
-   * the others come too early by theirs.
+   * Gives each request with the times of its tokens; undefined: of a step that nobody knows. Requests run in the order in
+   * which they were scheduled first (but for those that came back from a preemption); those that are not among `rows`
+   * have no place, so the others come too early by theirs.
    */
   *of<R extends RunsLine>(rows: readonly R[]): Generator<readonly [R, readonly (TokenTime | undefined)[]]> {
     const running = rows.toSorted(

@@ -187,7 +187,7 @@ export function compareWithTruth(records: readonly RequestRecord[], lines: Itera
     }
   }
   const good = records.filter(isGoodAnswer);
-  // Of an id that came twice nobody knows whose row is whose.
+  // Ids that came twice are left out: nobody knows whose row is whose.
   const byId = new Map(good.filter(({ requestId }) => told.get(requestId) === 1).map((one) => [one.requestId, one]));
   const [ttft, itl, e2el, late]: number[][] = [[], [], [], []];
   let joined = 0;

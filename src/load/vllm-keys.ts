@@ -114,7 +114,7 @@ export function statistics({ name, values }: MetricValues, percentiles: readonly
   return Object.fromEntries(Object.entries(inMs).map(([key, seconds]) => [key, seconds * 1000]));
 }
 
-/** Its goodput knows three limits; a request of one token has a TPOT of 0. */
+/** Limits of vLLM's goodput, three in all; a request of one token has a TPOT of 0. */
 function meetsAsVllm(r: RequestRecord, { ttft, tpot, e2el }: Slo): boolean {
   if (ttft !== undefined && (r.firstUs - r.sendUs) / 1000 > ttft) return false;
   if (tpot !== undefined && r.outputTokens > 1 && tpotS(r) * 1000 > tpot) return false;

@@ -24,7 +24,7 @@ export interface Evidence {
 }
 
 const CPU_SHARE_MOST = 0.8;
-/** Of a shorter run most is the client's own start. */
+/** Shortest run that is judged: most of a shorter one is the client's own start. */
 const CPU_SHARE_OVER_S = 0.5;
 const OTHER_LENGTH_MOST = 0.01;
 

@@ -44,7 +44,7 @@ export function cacheConfigLabels(config: ServeConfig): Labels {
     mamba_page_size_padded: "None",
     mamba_ssm_cache_dtype: "auto",
     num_cpu_blocks: "None",
-    // Of all engines of the server together, unlike the other numbers.
+    // Blocks of all engines of the server together, unlike the other numbers.
     num_gpu_blocks: `${numGpuBlocks * dataParallelSize * workers}`,
     num_gpu_blocks_override: numGpuBlocksOverride === null ? "None" : `${numGpuBlocksOverride}`,
     prefix_cache_retention_interval: "0",

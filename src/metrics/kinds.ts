@@ -49,7 +49,7 @@ export function kindsOf(shape: Shape): Uint8Array {
 
 const isSince = (word: number) => word >= HttpWord.since && word < HttpWord.since + STATUS_CLASSES.length;
 
-/** The same for the number of restarts alone. */
+/** Marks the number of restarts alone. */
 export function restartsOf(shape: Shape): Uint8Array {
   const layout = new Layout(shape);
   const zero = layout.read(new Float64Array(layout.length));

@@ -33,7 +33,7 @@ export function pages(identity: Identity): PrintPage {
     // One registry of prometheus-cpp prints by type, whoever registered a family.
     for (const type of view === "tritonserver" ? TYPES : [null]) {
       for (const { rows, style } of tables) {
-        // Of a family that two dialects have, the first one's.
+        // Families that two dialects have are the first one's.
         const table = rows.filter((row) => !names.has(row.name) && (type === null || row.type === type));
         for (const row of table) names.add(row.name);
         register(table, registry, (refresh) => copies(refresh), identity, style);

@@ -11,8 +11,8 @@ import { ensembleWidth } from "./triton/ensemble.ts";
 import { tritonIdentity } from "./triton/identity.ts";
 
 /**
- * Of one process with all its engines. `startedS`: seconds since 1970; `http`: the routes that are counted;
- * `ownProcess`: it is the only one; `loadS`: how long its start took.
+ * Identity and shape of one process with all its engines. `startedS`: seconds since 1970; `http`: the routes that are
+ * counted; `ownProcess`: it is the only one; `loadS`: how long its start took.
  */
 export function setupOf(
   config: ServeConfig,

@@ -41,7 +41,10 @@ export function emptyPage(length: number): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** The same as a new file. Its bytes are really written, so that a full disk is an error here and no SIGBUS later. */
+/**
+ * Writes a page of zeros as a new file. The bytes are really written, so that a full disk is an error here and no SIGBUS
+ * later.
+ */
 export function createPage(path: string, length: number): void {
   writeFileSync(path, emptyPage(length), { mode: 0o600, flag: "wx" });
 }
@@ -90,7 +93,7 @@ export class SharedPage {
     return checksum(new Int32Array(into.buffer, into.byteOffset + 8 * at, 2 * this.length)) === sum;
   }
 
-  /** The same until it succeeds; may sleep, so not for the loop's thread. Throws when the page is never whole. */
+  /** Reads until it succeeds; may sleep, so not for the loop's thread. Throws when the page is never whole. */
   read(into: Float64Array, at = 0): void {
     for (let tries = 0; tries < TRIES; tries++) {
       if (this.tryRead(into, at)) return;

@@ -13,7 +13,7 @@ import type { Refresh } from "./table.ts";
 export interface Pages {
   /** One file per place. */
   readonly files: readonly string[];
-  /** Of one process. */
+  /** Shape of one process's numbers. */
   readonly shape: Shape;
   readonly refreshes: readonly Refresh[];
 }

@@ -13,7 +13,7 @@ export const each =
   ({ engines }, identity) =>
     engines.map((engine, index) => [engineLabels(identity, index), pick(engine)]);
 
-/** The same once per value of a third label. */
+/** Each engine's numbers under vLLM's two labels and a third one, a series per value of that. */
 const eachBy =
   (
     label: string,

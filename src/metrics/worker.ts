@@ -9,7 +9,7 @@ import { AllPages } from "./shared.ts";
 
 declare const self: Worker;
 
-/** Of this thread: on a busy machine a page waits for the streams, and not they for it. */
+/** Priority of this thread: on a busy machine a page waits for the streams, and not they for it. */
 const NICE = 10;
 
 self.onmessage = async ({ data: { setup, order, copies, now } }: MessageEvent<RendererSetup>) => {

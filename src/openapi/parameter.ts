@@ -32,7 +32,7 @@ export interface ParameterRow extends Parameter {
 export const seen = (text: string): Effect => ({ seen: text });
 export const neither = (text: string): Effect => ({ neither: text });
 export const here = (text: string): Effect => ({ here: text });
-/** Of a field that is only taken when it is null or empty. */
+/** Row for a field that is only taken when it is null or empty. */
 export const refusing = (limits: string, refused: unknown): ParameterRow => ({
   limits,
   effect: seen("the refusal"),

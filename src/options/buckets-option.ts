@@ -48,7 +48,7 @@ function wrongBounds(bounds: readonly unknown[]): string | undefined {
     : undefined;
 }
 
-/** Of what `wrongBuckets` has nothing against. */
+/** Takes what `wrongBuckets` has nothing against. */
 export function bucketsOf(given: Values): { readonly histogramBuckets?: HistogramBuckets } {
   return given === undefined ? {} : { histogramBuckets: given as HistogramBuckets };
 }

@@ -24,7 +24,7 @@ export interface Played extends Receiver {
   readonly submission: Submission | null;
 }
 
-/** Its ids for the core: to be followed by ends of sequence where these do not end it. */
+/** Ids of the choice for the core: to be followed by ends of sequence where these do not end it. */
 export function scriptIds(
   { steps }: Sequence,
   { maxTokens, ignoreEos }: Pick<Generation, "maxTokens" | "ignoreEos">,

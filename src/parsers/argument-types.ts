@@ -1,5 +1,5 @@
 /**
- * Of which type is an argument that a model wrote as plain text? By the tool's schema, as vLLM 0.33 does
+ * Which type has an argument that a model wrote as plain text? Told by the tool's schema, as vLLM 0.33 does
  * (`tool_parsers/utils.py`, `extract_types_from_schema` and `coerce_to_schema_type`).
  */
 import { parsePython } from "../python/json.ts";

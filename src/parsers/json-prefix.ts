@@ -12,7 +12,7 @@ export interface JsonPrefix {
   readonly value: PythonValue;
   /** Characters that belong to it. */
   readonly end: number;
-  /** It is whole. */
+  /** Whether the value is whole. */
   readonly complete: boolean;
 }
 

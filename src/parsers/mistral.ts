@@ -33,7 +33,7 @@ export class MistralParser implements ToolParser {
   #broken = false;
   #place: Place = "start";
   #bare = false;
-  /** Of a list or an object inside the call, beside its arguments. */
+  /** Depth of lists and objects inside the call, beside its arguments. */
   #depth = 0;
   #string: string | null = null;
   #escaped = false;

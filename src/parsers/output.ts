@@ -67,7 +67,7 @@ export interface ReasoningParser {
   extract(text: string): { readonly reasoning: string | null; readonly content: string | null };
   /** Ids of one output: tokens are counted apart from their text, a stop token has none. */
   count(ids: readonly number[]): void;
-  /** Of the ids counted so far. */
+  /** Reasoning tokens among the ids counted so far. */
   readonly reasoningTokens: number;
 }
 

@@ -68,7 +68,7 @@ export const scaleOutDisabled: ErrorAnswer = errorAnswer(
   403,
 );
 
-/** The same with it: a sentence of ours, for vLLM has these routes. */
+/** What `SCALE_OUT` routes answer with --enable-scale-out: a sentence of ours, for vLLM has these routes. */
 export const scaleOutNotBuilt: ErrorAnswer = errorAnswer(
   "Scale-out endpoints are not built in Understudy: --enable-scale-out changes nothing but this answer.",
   "NotImplementedError",
@@ -171,7 +171,7 @@ export const paused: ErrorAnswer = errorAnswer(
   503,
 );
 
-/** The same inside a chat stream, where vLLM names another type. */
+/** Paused with mode abort or wait, inside a chat stream, where vLLM names another type. */
 export const pausedInChatStream: ErrorAnswer = errorAnswer(
   "Generation is paused. Please retry after it resumes.",
   "InternalServerError",

@@ -50,7 +50,7 @@ export function parsePython(text: string): PythonValue {
   return atOnce(pythonPieces(text));
 }
 
-/** The same in pieces. */
+/** Parses a whole document in pieces. Throws as `parsePython` does. */
 export function pythonPieces(text: string): Pieces<PythonValue> {
   return new Parser(text, false).document();
 }

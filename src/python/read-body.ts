@@ -21,7 +21,7 @@ export interface BodyKind<F extends Fields, R> {
   readonly rules: (body: PythonDict) => void;
   /** Throws `Refused`. */
   readonly translate: (values: Values<F>, body: PythonDict, limits: Limits, exact: boolean) => R;
-  /** The same in pieces; absent: it never takes long. */
+  /** Translates in pieces; absent: `translate` never takes long. */
   readonly translatePieces?: (values: Values<F>, body: PythonDict, limits: Limits, exact: boolean) => Pieces<R>;
 }
 
@@ -37,7 +37,7 @@ export function readBody<F extends Fields, R>(
   return request === null ? readExactly(kind, body, limits) : { request };
 }
 
-/** The same in pieces, for a large body. */
+/** Reads a large body in pieces; see `readBody`. */
 export function* readBodyPieces<F extends Fields, R>(
   kind: BodyKind<F, R>,
   body: Uint8Array,

@@ -139,7 +139,7 @@ export interface ChatRequest extends CommonRequest {
   readonly reasoningTokens?: number;
   /** `return_prompt_text`. */
   readonly returnPromptText: boolean;
-  /** Of a batch: all its conversations; `messages` is the first. */
+  /** Conversations of a batch; `messages` is the first. */
   readonly conversations?: readonly (readonly ChatMessage[])[];
 }
 

@@ -155,7 +155,7 @@ export interface Picked<V> {
   readonly value: Checked<V>;
 }
 
-/** The same in pieces. */
+/** Picks in pieces; see `pick`. */
 export function* pickPieces<V>(branches: readonly Branch<V>[], value: PythonValue, state: State): Pieces<Picked<V>> {
   const outerFields = state.fields;
   const outerExact = state.exact;

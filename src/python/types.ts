@@ -77,10 +77,10 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 export interface Type<V> {
   /** How the docs name it. */
   readonly name: string;
-  /** The same for the OpenAPI page: what is taken without a coercion. */
+  /** What the OpenAPI page shows: what is taken without a coercion. */
   readonly schema: JsonSchema;
   check(value: PythonValue, state: State): Checked<V>;
-  /** The same in pieces; absent: it never takes long. */
+  /** Checks in pieces; absent: `check` never takes long. */
   pieces?(value: PythonValue, state: State): Pieces<Checked<V>>;
 }
 

@@ -33,9 +33,9 @@ export interface TracedFleetOptions {
   readonly onEnd: (reason: Finish, arrivalUs: number) => void;
   /** A step's outcome is handed out and the next is not planned yet: what is submitted now belongs to that one. */
   readonly onStep: () => void;
-  /** Of the engine with this index, where somebody keeps the truth. */
+  /** Observer of the engine with this index, where somebody keeps the truth. */
   readonly observer: ((engine: number) => Observer) | null;
-  /** Of the engine with this index, where somebody counts what passes. */
+  /** Meters of the engine with this index, where somebody counts generations as Triton does. */
   readonly meters: ((engine: number) => RequestMeters) | null;
   /** Called before each update with its time. */
   readonly beforeUpdate: ((nowUs: number) => void) | null;
@@ -134,12 +134,12 @@ export class TracedFleet {
     return this.#ranks.snapshots();
   }
 
-  /** Of all engines together. */
+  /** Lateness of all engines together, live and not copied. */
   lateness(): LoopView {
     return this.#ranks.latenessView();
   }
 
-  /** The same as `snapshots` where the numbers live. */
+  /** Live numbers of each engine, not copied as `snapshots` are. */
   views(fresh: Fresh): EngineView[] {
     return this.#ranks.views(fresh);
   }

@@ -22,7 +22,7 @@ export const HELD_MOST = 8 * 2 ** 20;
 /** One label set of a family, without `le` and `quantile`: buckets, sum and count stand together. */
 interface Metric {
   text: string;
-  /** Of what the spool has: where and how long, in turns. */
+  /** Places in the spool: where and how long, in turns. */
   readonly spooled: number[];
 }
 

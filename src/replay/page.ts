@@ -17,7 +17,7 @@ export interface PagesOptions {
 }
 
 export class ReplayPages {
-  /** Of the replay's `beforeUpdate`. */
+  /** For the replay's `beforeUpdate`. */
   readonly before: (nowUs: number) => void;
   /** The page as it stands at the replay's time. */
   readonly text: (view: View) => Promise<string>;

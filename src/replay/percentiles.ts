@@ -11,7 +11,10 @@ export interface Spread {
   readonly p99: number | null;
 }
 
-/** Of several engines together. `skipZero`: observations of 0 are left out. The mean is exact, a percentile is the nearest rank's bucket. */
+/**
+ * Mean and percentiles over several engines together. `skipZero`: observations of 0 are left out. The mean is exact, a
+ * percentile is the nearest rank's bucket.
+ */
 export function spreadOf(histograms: readonly FineHistogram[], skipZero = false): Spread {
   const counts = new Float64Array(histograms[0]!.counts.length);
   let sum = 0;

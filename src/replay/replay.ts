@@ -60,9 +60,9 @@ export interface ReplayOptions {
   readonly scrapes?: { readonly intervalUs: number; readonly onScrape: (atUs: number) => Promise<void> };
   /** Called before each update with its time: what held copies need. */
   readonly beforeUpdate?: (nowUs: number) => void;
-  /** Of the engine with this index: told of every step and request. */
+  /** Observer of the engine with this index: told of every step and request. */
   readonly observer?: (engine: number) => Observer;
-  /** The same for what is counted of requests as they begin and end; `now` is the replay's time. */
+  /** Meters for each engine, told of requests as they begin and end; `now` is the replay's time. */
   readonly meters?: (now: () => number) => RequestMeters;
   /** Frees memory. The host's own collector takes the core's memory, most of it never touched, for live data and so waits too long. */
   readonly collect?: () => void;
@@ -75,7 +75,7 @@ export interface Counts {
   finished: number;
   /** Their clients did not wait for the end. */
   left: number;
-  /** Of the finished and unfinished: with less output than the trace says, for want of context. */
+  /** Finished and unfinished requests with less output than the trace says, for want of context. */
   cut: number;
   tooLong: number;
   busy: number;
@@ -130,7 +130,7 @@ export class Replay {
     return this.#end();
   }
 
-  /** The same, and waits for each scrape. */
+  /** Runs to the end, and waits for each scrape. */
   async runScraped(): Promise<number> {
     await this.#scrape();
     this.#fill();

@@ -108,7 +108,7 @@ export function reportOf(replay: Replay, results: Results, { command, version, m
   };
 }
 
-/** Of all engines together, ms. Percentiles are the nearest rank's bucket, as in the results. */
+/** Distribution over all engines together, ms. Percentiles are the nearest rank's bucket, as in the results. */
 function distribution(replay: Replay, name: HistogramName, skipZero = false): Distribution {
   const histograms = replay.fleet.engines.map((engine) => engine.fine(name));
   const bounds: number[] = [];

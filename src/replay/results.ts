@@ -35,7 +35,7 @@ export interface Results {
     readonly output_tokens_per_s: number;
     readonly total_tokens_per_s: number;
   };
-  /** Of requests with two output tokens or more in `tpot_ms`; all others as vLLM's histograms count. */
+  /** Latencies as vLLM's histograms count them, but `tpot_ms`: only requests with two output tokens or more. */
   readonly ttft_ms: Spread;
   readonly itl_ms: Spread;
   readonly tpot_ms: Spread;

@@ -10,7 +10,7 @@ import type { ReportRecord } from "../report/index.ts";
 const KEPT_MOST = 4000;
 /** Steps of an engine whose times are known, the latest ones: a power of two. Tokens of older ones are not drawn. */
 const STEPS_KNOWN = 2 ** 16;
-/** Of one request. */
+/** Most tokens that are drawn of one request. */
 const TOKENS_MOST = 8192;
 
 export class RequestSample {
@@ -19,7 +19,7 @@ export class RequestSample {
   seen = 0;
   #stride = 1;
 
-  /** Of one engine. */
+  /** Makes the observer of one engine. */
   observer(): Observer {
     const dues = new Float64Array(STEPS_KNOWN);
     let last = 0;

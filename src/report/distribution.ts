@@ -45,8 +45,8 @@ export function isAlike(one: Distribution, other: Distribution): boolean {
 }
 
 /**
- * Of rising values. Buckets are even in the logarithm on both sides of zero, with one from −LEAST to LEAST; those without
- * a value are left out. The last bound is the greatest value.
+ * Histogram of rising values. Buckets are even in the logarithm on both sides of zero, with one from −LEAST to LEAST;
+ * those without a value are left out. The last bound is the greatest value.
  */
 export function distributionHistogram(sorted: ArrayLike<number>): Histogram {
   const bounds: number[] = [];

@@ -19,7 +19,7 @@ const CDFS: readonly (readonly [metric: string, beside: string, color: Color])[]
 const SMOOTH_FROM = 100;
 /** Bounds of neighbouring buckets are closer than this; what is farther apart has nothing between. */
 const GAP = 1.2;
-/** Of measuring errors: a client that stood still once would leave nothing of the others to see. */
+/** Share of measuring errors cut at each end: a client that stood still once would leave nothing of the others to see. */
 const TAILS = 0.01;
 /** Where the greatest is so many times the least, a linear axis would show nothing of most. */
 const LOG_FROM = 15;

@@ -29,7 +29,7 @@ export interface Moment {
   readonly sent?: number | null;
   readonly completed?: number | null;
   readonly output_tokens?: number | null;
-  /** Of the requests and tokens since the moment before, ms. */
+  /** Medians over the requests and tokens since the moment before, ms. */
   readonly ttft_p50?: number | null;
   readonly itl_p50?: number | null;
 }
@@ -56,7 +56,7 @@ export interface SweepPoint {
 
 export interface UnderstudyPart {
   readonly schema_version: number | string;
-  /** Of each name in the report: what it means. */
+  /** What each name in the report means. */
   readonly definitions?: Readonly<Record<string, string>>;
   readonly command?: string;
   readonly title?: string;
@@ -80,7 +80,7 @@ export interface UnderstudyPart {
     readonly requests: number;
     readonly per_request: number;
   };
-  /** Of each answer its tokens by its `e2el`: tokens/s. */
+  /** Tokens of each answer by its `e2el`: tokens/s. */
   readonly tokens_per_s_per_user?: Distribution;
   /** Requests by what went wrong. */
   readonly errors?: Readonly<Record<string, number>>;
@@ -88,7 +88,7 @@ export interface UnderstudyPart {
   readonly distributions?: Readonly<Record<string, Distribution>>;
   /** Percentiles by metric in which failed requests count as infinitely slow: null is infinite. Empty where none failed. */
   readonly adj?: Readonly<Record<string, Readonly<Record<string, number | null>>>>;
-  /** The same, of the requests within the steady window. */
+  /** Distributions of the requests within the steady window. */
   readonly steady?: {
     readonly from_s: number;
     readonly to_s: number;

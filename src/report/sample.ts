@@ -12,7 +12,10 @@ export function evenly(count: number, most: number): number[] {
   return Array.from({ length: most }, (_, at) => Math.round((at * (count - 1)) / (most - 1)));
 }
 
-/** The same, and in place of the last few those with the greatest values, so that no outlier goes unseen; rising. */
+/**
+ * Places as `evenly` chooses them, and in place of the last few those with the greatest values, so that no outlier goes
+ * unseen; rising.
+ */
 export function evenlyWithGreatest(values: ArrayLike<number>, most: number): number[] {
   if (values.length <= most) return evenly(values.length, most);
   const greatest = Math.ceil(most / 10);

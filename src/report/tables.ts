@@ -70,7 +70,7 @@ ${adjusted && markup`<tr class="more"><th>failed as ∞</th>${columns.map((colum
 const adjustedCell = (value: number | null | undefined) =>
   value === null ? "∞" : value === undefined ? "" : fourDigits(value);
 
-/** The same as min and max. */
+/** Percentiles that equal min and max. */
 const ENDS = ["p0", "p100"];
 
 /** What any of them has: moments, percentiles, ends. */

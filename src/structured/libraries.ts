@@ -7,7 +7,7 @@ import { isKeywords, type Keywords } from "./schema.ts";
 const ARRAY_KEYS = ["uniqueItems", "contains", "minContains", "maxContains"];
 const BOTH = ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri"];
 const XGRAMMAR_FORMATS = new Set([...BOTH, "uri-reference", "uri-template", "json-pointer", "relative-json-pointer"]);
-/** Of llguidance 1.7.6. */
+/** Formats that llguidance 1.7.6 knows. */
 export const GUIDANCE_FORMATS: ReadonlySet<string> = new Set([...BOTH, "unknown"]);
 
 /** Is there a keyword anywhere in it that XGrammar does not do? With `patternProperties`, Outlines gets it instead. */

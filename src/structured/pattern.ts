@@ -117,7 +117,7 @@ function sequence(nodes: readonly Node[]): Node {
   if (nodes.length === 1) return nodes[0]!;
   const least = nodes.reduce((sum, node) => sum + node.least, 0);
   const most = nodes.reduce((sum, node) => sum + node.most, 0);
-  /** Of those behind each. */
+  /** Most characters that the nodes behind each one can add. */
   const after = new Array<number>(nodes.length).fill(0);
   for (let i = nodes.length - 2; i >= 0; i--) after[i] = after[i + 1]! + nodes[i + 1]!.most;
   return {

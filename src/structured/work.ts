@@ -6,7 +6,7 @@
 /** Some tenths of a second; an ordinary schema takes some thousands. */
 export const STEPS_MOST = 2_000_000;
 
-/** It was more than is done. */
+/** Thrown when a constraint takes more than `STEPS_MOST` steps. */
 export class TooMuchWork extends Error {
   override readonly name = "TooMuchWork";
 

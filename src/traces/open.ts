@@ -10,7 +10,7 @@ import { SYNTHETIC_FORM, synthetic } from "./synthetic.ts";
 import { type Pace, type Trace, TraceError, type TraceItem } from "./trace.ts";
 import { truth } from "./truth.ts";
 
-/** It has no times, so somebody must choose. */
+/** Pace of a ShareGPT trace, which has no times of its own. */
 const SHAREGPT_PACE: Pace = { kind: "closed", concurrency: 256 };
 
 export const TRACE_FORMATS = `mooncake, azure, burstgpt, truth, sharegpt[:concurrency=N|rate=R], ${SYNTHETIC_FORM}`;

@@ -18,7 +18,7 @@ const ENGINE = FIELDS;
 const ID_WORDS = FIELDS + 15;
 const PREEMPTED = FIELDS + 16;
 const RUNS = FIELDS + 17;
-/** Of a step's row. */
+/** Places of fields in a step's row. */
 const [DUE, WRITE_START, WRITE_END] = [FIELDS + 3, FIELDS + 4, FIELDS + 5];
 
 type Words = Float64Array<ArrayBuffer>;

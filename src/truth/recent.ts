@@ -9,7 +9,7 @@ import { Page, STEP_WORDS } from "./page.ts";
 export const STEPS_KEPT = 2 ** 17;
 /** The ring of steps grows by so many. */
 const PART = 2 ** 12;
-/** Of all rows of requests together. */
+/** Most words in all rows of requests together. */
 export const WORDS_MOST = 2 ** 23;
 
 type Words = Float64Array<ArrayBuffer>;
@@ -71,7 +71,7 @@ export class Recent {
     this.next = base;
   }
 
-  /** Of the engine with this label. */
+  /** Makes the observer of the engine with this label. */
   observer(engine: number): Observer {
     const ring = this.#steps[engine - this.#engineFirst]!;
     return {

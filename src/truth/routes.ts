@@ -150,7 +150,7 @@ export class Asking {
     return true;
   }
 
-  /** Of one that has entered. */
+  /** Streams an answer of one that has entered, and leaves when it ends. */
   #stream(contentType: string, pieces: AsyncGenerator<string>): Response {
     let closed = false;
     const close = () => {

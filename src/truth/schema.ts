@@ -31,7 +31,10 @@ export interface StepLine {
   readonly engine: number;
   readonly step: number;
   readonly plannedUs: number;
-  /** Its end, at which all its tokens are due, and when writing them began and ended; null: the log was closed before. */
+  /**
+   * When the step ended, at which all its tokens are due, and when writing them began and ended; null: the log was closed
+   * before.
+   */
   readonly dueUs: number | null;
   readonly writeStartUs: number | null;
   readonly writeEndUs: number | null;
@@ -105,7 +108,7 @@ export interface DiedLine {
   readonly outcomes: Readonly<Record<Outcome, number>>;
 }
 
-/** Of one engine, rows that were written included. */
+/** Counts of one engine, rows that were written included. */
 export interface DiedEngine {
   readonly engine: number;
   readonly steps: number;
@@ -114,7 +117,7 @@ export interface DiedEngine {
   readonly cachedTokens: number;
   readonly outputTokens: number;
   readonly preemptions: number;
-  /** Requests that ended with it; no row. */
+  /** Requests that ended with the engine, and of which no row was written. */
   readonly running: number;
   readonly waiting: number;
 }
@@ -134,7 +137,7 @@ export interface PageLine {
   readonly unreachable?: readonly number[];
 }
 
-/** The same of one of several workers, all of which keep equally many rows. */
+/** Last line of an answer from one of several workers, all of which keep equally many rows. */
 export type WorkerPage = Omit<PageLine, "keeps">;
 
 export type TruthLine = HeaderLine | StepLine | RequestLine | EndLine | DiedLine | PageLine;

@@ -36,9 +36,9 @@ export type ToWorker =
 
 export type FromWorker =
   | { readonly listening: string }
-  /** It cannot start, and could not a second time either: one line for the user. */
+  /** The worker cannot start, and could not a second time either: one line for the user. */
   | { readonly refused: string; readonly code: string | undefined }
   | { readonly ask: number; readonly command: WorkerCommand }
   | { readonly did: number; readonly answer: boolean }
-  /** It ends in order now, so many requests were open when it began to. */
+  /** The worker ends in order now; so many requests were open when it began to. */
   | { readonly ended: number };

@@ -7,13 +7,13 @@ export const SHORT_LIVES_MAX = 10;
 export const FIRST_DELAY_US = 100_000;
 export const LONGEST_DELAY_US = 5_000_000;
 
-/** Of one worker. */
+/** Counts the short lives of one worker. */
 export class Restarts {
   #shortLives = 0;
 
   /**
-   * It ended after it had listened for `servedUs`, 0 if it never did. Gives the delay of the next start in microseconds,
-   * doubled with each short life; null: no more.
+   * Notes that the worker ended after it had listened for `servedUs`, 0 if it never did. Gives the delay of the next
+   * start in microseconds, doubled with each short life; null: no more.
    */
   died(servedUs: number): number | null {
     this.#shortLives = servedUs < SHORT_LIFE_US ? this.#shortLives + 1 : 0;

@@ -31,7 +31,7 @@ export interface SupervisorOptions {
 export interface Death {
   readonly exitCode: number | null;
   readonly signal: string | null;
-  /** It was told to end, or did so in order by itself. */
+  /** True: the process was told to end, or did so in order by itself. */
   readonly orderly: boolean;
 }
 
@@ -139,7 +139,7 @@ export class Supervisor {
       onDisconnect: () => silent.resolve(),
     });
     place.child = child;
-    // Its last words may arrive after its end.
+    // A process's last words may arrive after its end.
     void Promise.all([child.exited, silent.promise]).then(() => this.#gone(place, child));
     send(child, { start: setup(place.index, this.#paused) });
   }
@@ -215,7 +215,7 @@ export class Supervisor {
     this.#leave();
   }
 
-  /** It ended though nobody had asked for that. */
+  /** Starts the worker again: it ended though nobody had asked for that. */
   #again(place: Place, { pid }: Child, death: Death, lost: string): void {
     const { clock, say } = this.#options;
     if (!this.#isReady) return;

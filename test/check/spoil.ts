@@ -207,7 +207,7 @@ function hasLast(page: Page, { name }: Line): boolean {
   return page.samples.some((line) => line.name === name.replace(PART, "_bucket") && isLast(line));
 }
 
-/** Of a histogram with one series. */
+/** Least sum of a histogram with one series. */
 function leastSum(page: Page, { name }: Line): number {
   let [least, below, bound] = [0, 0, 0];
   for (const { name: other, labels, value } of page.samples) {

@@ -134,7 +134,7 @@ describe("excerpts", () => {
     });
     expect(complaints(report)).toEqual([]);
     expect(report.excerpts).toMatchObject([{ gaps: [at("vllm:request_success_total") + 1], cut: null }]);
-    // Its sum is not that of the server.
+    // The excerpt's sum is not that of the server.
     expect(law(report, "V15").reason).toContain("the excerpt may leave out series of vllm:request_success_total");
     expect(law(report, "V32").reason).toContain("an excerpt");
   });

@@ -126,7 +126,7 @@ export function scores(pods: readonly Reading[]): number[] {
   return pods.map(({ queued, kvUsage }) => (most === least ? 1 : (most - queued) / (most - least)) + 1 - kvUsage);
 }
 
-/** Of a pool: 1 and above holds requests back (queue depth 5, KV 0.8). */
+/** Saturation of a pool: 1 and above holds requests back (queue depth 5, KV 0.8). */
 export function saturation(pods: readonly Reading[]): number {
   const each = pods.map(({ queued, kvUsage }) => Math.max(queued / 5, kvUsage / 0.8));
   return each.reduce((sum, one) => sum + one, 0) / pods.length;

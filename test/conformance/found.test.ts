@@ -91,7 +91,7 @@ test("more choices than there are places: 503 at once", async () => {
   const before = holding(builtIn.pid).residentMb;
   const [status, text] = await ask(builtIn, "/v1/completions", body(16_384));
   expect([status, JSON.parse(text).error.type]).toEqual([503, "Service Unavailable"]);
-  // It took 3 GB to find that out.
+  // Before the repair, finding that out took 3 GB.
   expect(holding(builtIn.pid).residentMb).toBeLessThan(before + 200);
   expect((await ask(builtIn, "/v1/completions", body(2)))[0]).toBe(200);
 });

@@ -138,7 +138,7 @@ test("every exchange is as uvicorn's, to the byte, and ends as there", async () 
     }),
   );
   expect(wrong.filter(({ name }) => name !== NEWER_PARSER)).toEqual([]);
-  // It must leave the table when it passes.
+  // When this recording passes, it must leave the table.
   expect(wrong.map(({ name }) => name)).toEqual([NEWER_PARSER]);
   const theirs = recorded.flatMap((one) =>
     one.name === NEWER_PARSER ? ["Invalid HTTP request received."] : one.warned,

@@ -29,7 +29,7 @@ test("a host that stands still: the row, its step, the metrics and a line of the
     const steps = lines.filter((line): line is StepLine => line.type === "step");
     const moved = steps.filter(({ rebasedUs }) => rebasedUs !== undefined);
     const movedUs = moved.reduce((sum, { rebasedUs }) => sum + rebasedUs!, 0);
-    // It slept at least so long, but for the rest of the step that ran.
+    // The process slept at least so long, but for the rest of the step that ran.
     expect(movedUs).toBeGreaterThan((STOPPED_MS - 50) * 1000);
     expect(row.late.rebasedUs).toBe(movedUs);
     // Not all causes are known, but each late step has one.

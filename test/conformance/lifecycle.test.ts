@@ -152,7 +152,7 @@ const PHASES: readonly Phase[] = [
   },
 ];
 
-/** The same in the other dialects: what ends there ends the same way. */
+/** What the other dialects say: what ends there ends as it does here. */
 interface Speech {
   readonly name: string;
   readonly ask: (fields: { readonly prompt?: string; readonly tokens: number; readonly stream: boolean }) => string;

@@ -122,7 +122,7 @@ test("--no-enable-prefix-caching: nothing is looked up", async () => {
 describe("-dp 3", () => {
   const server = served("-dp", "3", "--timing", "linear:base=2ms,prefill=0ms,decode=0ms");
   const ask = asks(server);
-  /** Of each engine, in order of rank. */
+  /** Values of each engine, in order of rank. */
   const each = (name: string) =>
     Promise.all([0, 1, 2].map((rank) => sample(server().url, `vllm:${name}{engine="${rank}",model_name="m"}`)));
   const generated = () => each("generation_tokens_total");

@@ -187,7 +187,7 @@ describe("limits", () => {
     expect(await chat({ seed, max_tokens: 100 })).toEqual([100, "stop", null, undefined]);
     expect(await chat({ seed, max_tokens: 99 })).toEqual([99, "length", null, undefined]);
     expect(await chat({ seed })).toEqual([100, "stop", null, undefined]);
-    // Its text is not shown; the 99 tokens before it are the first 99 of the longer answer.
+    // The last token's text is not shown; the 99 tokens before it are the first 99 of the longer answer.
     const text = async (body: object) =>
       (await post(server, "/v1/chat/completions", { messages, seed, ...body })).choices[0]!.message.content;
     expect(await text({ max_tokens: 101 })).toBe(await text({ max_tokens: 99, ignore_eos: true }));

@@ -49,7 +49,7 @@ interface Answer {
       readonly prompt_tokens_details: { readonly cached_tokens: number };
     };
   };
-  /** Of a stream; without the last, `[DONE]`. */
+  /** Chunks of a stream, without the last, `[DONE]`. */
   readonly chunks: readonly { readonly choices: readonly unknown[]; readonly usage?: object }[];
 }
 

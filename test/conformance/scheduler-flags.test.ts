@@ -71,7 +71,7 @@ interface Row {
   readonly prompts: readonly number[];
   readonly maxTokens?: number;
   readonly alike?: boolean;
-  /** Of both servers, over SMALL. */
+  /** Flags of both servers, over SMALL. */
   readonly both?: Readonly<Record<string, string>>;
   readonly without: Partial<Seen>;
   readonly withIt: Partial<Seen>;

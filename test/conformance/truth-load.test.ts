@@ -280,7 +280,7 @@ test("the log replays: the same arrivals, prompts and outputs, and again a log o
   }
 });
 
-/** Of steps that were late, or whose writing took time. */
+/** Keys that only steps have which were late, or whose writing took time. */
 const SOMETIMES = ["cause", "rebasedUs", "writtenUs"];
 
 /** The fields that docs/truth-log.md lists for each kind of line. */

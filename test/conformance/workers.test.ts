@@ -260,7 +260,7 @@ describe("the port", () => {
   test.each(["darwin", "win32", "freebsd"])(
     "on %s, where the kernel does not balance, it is refused with words",
     async (platform) => {
-      const program = `await (await import("../../src/cli/serve/serve.ts")).run(["--workers", "2"], "${platform}")`;
+      const program = `await (await import("../../src/cli/serve/serve.ts")).runServe(["--workers", "2"], "${platform}")`;
       const child = Bun.spawn([process.execPath, "--eval", program], { cwd: import.meta.dir, stderr: "pipe" });
       expect(await child.exited).toBe(2);
       expect(await child.stderr.text()).toBe(

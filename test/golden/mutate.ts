@@ -4,7 +4,7 @@ import type { Recording } from "./recording.ts";
 
 /** Instructions of a row, not results: changing them changes what is run. */
 const INSTRUCTIONS = new Set(["t", "r", "running", "state"]);
-/** The same in rows without a kind: the second format. */
+/** Instructions in rows without a kind: the second format. */
 const LOG_INSTRUCTIONS = new Set(["s", "abort"]);
 
 /** Changes `recording` in place; says what was changed. */

@@ -34,7 +34,7 @@ export interface LogRequest {
   readonly eos_at?: number;
   readonly salt?: string;
   readonly lora?: number;
-  /** It is added waiting for its grammar, which is ready at the schedule call with this number. */
+  /** The request is added waiting for its grammar, which is ready at the schedule call with this number. */
   readonly gram_ready?: number;
 }
 

@@ -30,7 +30,7 @@ export interface TraceRequest {
   cache_salt?: string;
   lora?: number;
   skip_reading?: boolean;
-  /** It is added waiting for its grammar; a row `release` says when that is there. */
+  /** The request is added waiting for its grammar; a row `release` says when that is there. */
   blocked?: boolean;
   /** Informative: turns of the recording's driver loop. */
   at?: number;

@@ -136,7 +136,7 @@ test("no answer comes before its request was sent, also in a turn in which somet
   });
   let [nowUs, looks] = [1000, 0];
   const turns: (() => void)[] = [];
-  // Its turns last until the test ends them.
+  // Turns of this clock last until the test ends them.
   const clock = Object.assign(new WallClock(), {
     now: () => {
       looks++;
@@ -164,7 +164,7 @@ test("no answer comes before its request was sent, also in a turn in which somet
       sent: (us: number) => (sentUs = us),
       data: (_: Uint8Array, us: number) => times.push([sentUs, us]),
     };
-    // It is looked at the clock when a connection is needed, when the request is sent, and when its answer comes.
+    // The clock is read when a connection is needed, when the request is sent, and when its answer comes.
     await looked(() => client.send(request(i), receiver), 3);
   }
   while (times.length < 2) turns.shift()!();

@@ -18,7 +18,7 @@ export interface Wire {
 
 interface Client {
   text: string;
-  /** It has carried a generation. */
+  /** True: the connection has carried a generation. */
   counts: boolean;
 }
 

@@ -252,7 +252,7 @@ test("requests that are cut or read slowly on purpose are in no latency", async 
   const pieces = workedExample(true).map(([, text]) => text);
   const slow = await load((_, wire) => void slowly(wire, pieces, 30), { count: 1, slowShare: 1 });
   expect(slow.records[0]).toMatchObject({ failure: null, disturbed: "slow reader", outputTokens: 5 });
-  // It was sent over 240 ms, and read at one go half a second later.
+  // The answer was sent over 240 ms, and read at one go half a second later.
   expect(slow.records[0]!.lastUs - slow.records[0]!.firstUs).toBeLessThan(100_000);
   expect(slow.records[0]!.firstUs - slow.records[0]!.sendUs).toBeGreaterThan(300_000);
 });

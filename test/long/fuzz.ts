@@ -7,7 +7,7 @@ import { corpus, type Input, inputOf } from "./inputs.ts";
 export interface Plan {
   readonly seed: number;
   readonly inputs: number;
-  /** It ends before its inputs do after so long. */
+  /** Seconds after which the run ends, where its inputs do not end before. */
   readonly seconds: number;
   /** As meant and whole: the control. */
   readonly plain?: boolean;
@@ -59,7 +59,7 @@ export function wrongWith({ status, body }: Answer): string | null {
   try {
     json = JSON.parse(Buffer.from(body, "latin1").toString());
   } catch {
-    // Of a HEAD no body comes, of a connection that was cut not all.
+    // No body comes to a HEAD, and not all of one on a connection that was cut.
     return status === 400 && PLAIN_TEXTS.test(body) ? null : `${status}: not JSON: ${body.slice(0, 200)}`;
   }
   if (status === 500) {

@@ -206,7 +206,7 @@ function request(meant: Meant, draw: Draw, last: boolean): string {
   return (draw.chance(4) ? spoiledBytes(head, draw) : head) + payload;
 }
 
-/** The same for the same arguments; `plain`: as meant, whole, to a client that waits. */
+/** Gives equal inputs for equal arguments; `plain`: as meant, whole, to a client that waits. */
 export function inputOf(requests: readonly Meant[], seed: number, index: number, plain = false): Input {
   const draw = new Draw(seeded(Math.imul(seed + 1, 0x9e3779b9) ^ Math.imul(index + 1, 0x85ebca6b)));
   if (plain) {

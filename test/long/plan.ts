@@ -6,5 +6,5 @@ export { seed } from "../size.ts";
 const { TEST_INPUTS, TEST_SECONDS } = process.env;
 
 export const inputs = Number(TEST_INPUTS ?? 200_000);
-/** Of spoiled requests at most, and of schemathesis. */
+/** Most seconds of spoiled requests, and of schemathesis. */
 export const seconds = Number(TEST_SECONDS ?? sized("long", { sample: 4, whole: 1200 }));

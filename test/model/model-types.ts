@@ -14,7 +14,7 @@ export interface Spec {
   readonly adapter: number;
   readonly salt: string;
   readonly skip: boolean;
-  /** It waits for something of its own until it is unblocked. */
+  /** The request waits for something of its own until it is unblocked. */
   readonly blocked: boolean;
 }
 
@@ -31,7 +31,7 @@ export interface Request {
   drop: boolean;
   chunk: boolean;
   preemptions: number;
-  /** Of those, the ones before its last output. */
+  /** Preemptions before the request's last output. */
   preemptionsTold: number;
   closed: boolean;
   deferred: boolean;

@@ -59,7 +59,7 @@ beforeAll(async () => {
   writeFileSync(config, stringify({ global: { scrape_interval: "2s", scrape_timeout: "2s" }, scrape_configs }));
   prometheus = await Prometheus.start(config, join(folder, "data"));
   clients = Array.from({ length: CLIENTS }, (_, index) => client(index));
-  // It looks for targets every five seconds.
+  // Prometheus looks for targets every five seconds.
   await eventually(async () => (await prometheus.query("up")).length === jobs.length, 2000);
   await Bun.sleep(MINUTE_MS);
 });
@@ -157,7 +157,7 @@ test("no sample is lost: none twice, none late, none out of order", async () => 
   ];
   expect(counts.length).toBeGreaterThan(4);
   expect(counts.filter(([, , value]) => value !== "0").map(([line]) => line)).toEqual([]);
-  // Of two samples of one series in a page Prometheus keeps the first and says nothing.
+  // Prometheus keeps the first of two samples of one series in a page, and says nothing.
   for (const { name } of jobs) {
     const job = `job="${name}"`;
     const lost = `scrape_samples_scraped{${job}} - ignoring (__name__) on (job) (count by (job) ({${job},__name__!~"up|scrape_.*"}))`;

@@ -57,7 +57,7 @@ test.each([...new Set(former.map(({ profile }) => profile!))])(
   },
 );
 
-/** Of the alerts that we ship. Bursts fill the pool and the queue; a GPU may have nothing to do. */
+/** Alerts, among those that we ship, that are raised. Bursts fill the pool and the queue; a GPU may have nothing to do. */
 const RAISED = [
   ...["VllmQueueBuilds", "VllmKvCacheFilling", "VllmKvCacheFull", "VllmPreemptions", "VllmTimeToFirstTokenSlow"],
   ...["TritonKVCacheExhaustion", "TrtllmSaturated"],

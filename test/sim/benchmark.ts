@@ -56,7 +56,7 @@ export class Benchmark {
       const next = (): void => {
         if (heard.length >= requests) return;
         const one = submit();
-        // Its client learns of the end a moment later.
+        // The request's client learns of the end a moment later.
         one.afterwards = () => one.finish !== null && clock.at(clock.now() + 100, next);
       };
       for (let i = 0; i < concurrency; i++) next();

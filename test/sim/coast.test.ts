@@ -38,7 +38,7 @@ interface Way {
   readonly loads: readonly Load[];
   /** At once in a closed loop; null: each comes at its time. */
   readonly concurrency: number | null;
-  /** Of the rows of a series; null: none. */
+  /** Interval between the rows of a series; null: none. */
   readonly intervalUs: number | null;
 }
 

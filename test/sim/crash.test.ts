@@ -103,7 +103,7 @@ describe("the journal", () => {
 /** A server that makes a request without room for a token, on its third step or its third request: a bug that no client can cause. */
 const buggy = (where: "plan" | "add") => `
   import { Batch } from ${JSON.stringify(`${root}src/engine/batch.ts`)};
-  import { run } from ${JSON.stringify(`${root}src/cli/serve/serve.ts`)};
+  import { runServe } from ${JSON.stringify(`${root}src/cli/serve/serve.ts`)};
   const { ${where}: real, add } = Batch.prototype;
   let calls = 0;
   const nothing = { prompt: [1], promptTokens: 1, maxTokens: 0, minTokens: 0, eosAt: 0, stopTokenIds: [], seed: 0, priority: 0,
@@ -112,7 +112,7 @@ const buggy = (where: "plan" | "add") => `
     if (++calls === 3) add.call(this, nothing);
     return real.call(this, given);
   };
-  await run(["--port", "0", "--served-model-name", "m", "--timing", "constant:ttft=5ms,itl=5ms", "--seed", "7"]);`;
+  await runServe(["--port", "0", "--served-model-name", "m", "--timing", "constant:ttft=5ms,itl=5ms", "--seed", "7"]);`;
 
 describe("a server", () => {
   test.each(["plan", "add"] as const)(

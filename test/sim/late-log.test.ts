@@ -38,7 +38,7 @@ function run(lateUs: () => number) {
   const lateness = new Lateness();
   const lines: Line[] = [];
   const punctual = new Punctuality({
-    // Its own line is not to be late: what is tested is when it is asked for.
+    // The log's own line is not to be late: what is tested is when it is asked for.
     clock: clock.inner,
     host: null,
     steps: () => lateness.stepStartLateness.count,

@@ -146,7 +146,7 @@ describe("a client that leaves", () => {
     const { histograms, finished, abortedByEngine } = world.engine.snapshot();
     expect([finished[Finish.Abort], abortedByEngine]).toEqual([2, 0]);
     expect(histograms.e2eLatency.count).toBe(counted);
-    // Its first token and its tokens stay counted, and nothing is added to them.
+    // The request's first token and its tokens stay counted, and nothing is added to them.
     expect(histograms.timeToFirstToken.count).toBe(before.histograms.timeToFirstToken.count);
     if (counted === 0) return;
     expect(histograms.generationTokens.sum).toBe(runs.ids.length);

@@ -94,7 +94,7 @@ describe("draws", () => {
     const factors = durations({ noise: { tail: { share: 0.1, alpha: 2 } } }, 20_000).map((us) => us / BASE_US);
     const slow = factors.filter((factor) => factor > 1);
     expect(slow.length / factors.length).toBeCloseTo(0.1, 2);
-    // Of a Pareto distribution from 1 with exponent 2, a quarter lies above 2 and a sixteenth above 4.
+    // A Pareto distribution from 1 with exponent 2 has a quarter above 2 and a sixteenth above 4.
     for (const [above, share] of [
       [2, 1 / 4],
       [4, 1 / 16],

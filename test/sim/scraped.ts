@@ -17,7 +17,7 @@ export const START_S = 1_790_000_000;
 const QUIET_S = 20;
 export const LEAST_S = 115;
 
-/** Of a load, about: reading a page takes longer than simulating what it shows. */
+/** Scrapes of one load, about: reading a page takes longer than simulating what it shows. */
 const SCRAPES_MOST = 16;
 
 /** Some seconds of requests at one rate. */

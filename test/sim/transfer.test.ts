@@ -48,7 +48,7 @@ test("what was preempted is computed here", () => {
   done();
   expect(world.engine.snapshot().preemptions).toBe(1);
   const longer = found.filter((us) => us > 1000);
-  // Its prompt and what it had said by then.
+  // The request computes its prompt and what it had said by then.
   expect(longer).toHaveLength(1);
   expect(longer[0]).toBeWithin(1510, 2100);
 });

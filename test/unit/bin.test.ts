@@ -47,7 +47,7 @@ test.skipIf(!linux)("a replay's own options, below the user's", async () => {
 });
 
 test.skipIf(!linux)("those of load", async () => {
-  // Its server does not answer: it waits.
+  // This server does not answer: the command waits.
   const silent = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
   const waiting = ["load", "--url", `http://127.0.0.1:${silent.port}`];
   try {

@@ -50,7 +50,7 @@ test.each([
     "--prefill-overhead 100ms --prefill-time-per-token 1ms --inter-token-latency 20ms",
     { kind: "linear", baseUs: 20_000, prefillUs: 1000, decodeUs: 0, requestOverheadUs: 80_000 },
   ],
-  // Its precedence: a time to first token counts before the prefill's, unless the calculator is named.
+  // Precedence as llm-d has it: a time to first token counts before the prefill's, unless the calculator is named.
   [
     "--time-to-first-token 1s --prefill-overhead 100ms --inter-token-latency 20ms",
     { kind: "constant", ttftUs: 1_000_000, itlUs: 20_000 },
@@ -98,7 +98,7 @@ test("deviations of first tokens become those of the time before the first step,
   const none = accepted("--prefill-time-per-token 1ms --inter-token-latency 20ms --prefill-time-std-dev 10ms");
   expect(none.config.engine.noise).toBeUndefined();
   expect(none.notices[0]).toContain("has no effect");
-  // Of the way that is not taken.
+  // A key of the way that is not taken.
   expect(accepted(`${constant} --prefill-time-std-dev 10ms`).config.engine.noise).toBeUndefined();
 });
 

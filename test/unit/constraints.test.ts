@@ -25,7 +25,7 @@ function readingMs(fields: object): number {
 
 test("a megabyte of schema is refused in about the time that it takes to read it", () => {
   const format = { type: "json_schema", json_schema: { name: "x", schema: large } };
-  // It was read by two parsers, the second one of them slow: four times the time.
+  // Before the repair, two parsers read it, the second one of them slow: four times the time.
   expect(readingMs({ response_format: format })).toBeLessThan(2.5 * readingMs({ metadata: format }));
 });
 

@@ -50,7 +50,7 @@ const exactly = (tokens: number) => ({ tokens, exactly: true });
 const ids = (text: string) => [...bpe.encode([text], false)];
 
 test("the hash is that of its ids as words of four bytes, the least of them first", () => {
-  // Of Qwen's ids of "Hello world!", from the fixture of the tool that makes such files.
+  // Hash of Qwen's ids of "Hello world!", from the fixture of the tool that makes such files.
   expect(hashOf([9707, 1879, 0]).toString("base64")).toBe("kNs1tIvxaPIPo2U3hh4dZPrGrzciZ67J0QQ3o/g/i+w=");
   const given = written([
     [[9707, 1879, 0], { Tokens: [8676], Strings: ["short"] }, 1],

@@ -79,7 +79,7 @@ async function endsWithItsShell(command: string, env: Record<string, string>): P
     expect((await fetch(`${url}/health`)).status).toBe(200);
     shell.kill("SIGTERM");
     await shell.exited;
-    // Its output ends with the last process that holds it.
+    // The output ends with the last process that holds it.
     const ended = await Promise.race([read.then(() => "ended"), Bun.sleep(10_000).then(() => "goes on")]);
     expect(ended).toBe("ended");
   } finally {

@@ -10,7 +10,7 @@ const HEAD_BYTES = 2000;
 interface Heard {
   readonly events: string[];
   readonly fed: Fed;
-  /** Of the largest head. */
+  /** Bytes of the largest head. */
   readonly fieldBytes: number;
 }
 

@@ -33,7 +33,7 @@ export async function read(given: Given, { seed = 0, most = 1000, warmUp = false
   return items;
 }
 
-/** The same where nothing is wrong. */
+/** Turns of a dataset in which nothing is wrong. */
 export async function turns(given: Given, wanted?: Parameters<typeof read>[1]): Promise<Turn[]> {
   const items = await read(given, wanted);
   expect(items.filter((item) => "expected" in item)).toEqual([]);

@@ -163,7 +163,7 @@ test("OpenMetrics: the same numbers, counters named as it wants, created inside,
           expect(allowed[family.type as keyof typeof allowed]).toContain(suffix);
         }
       }
-      // The same samples as the text's, with the same values.
+      // Samples equal the text's, with equal values.
       const samples = (page: string) => page.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
       expect(samples(open).sort()).toEqual(samples(text).sort());
     }),

@@ -26,7 +26,7 @@ function checked(outcomes: readonly LawOutcome[], what: string): readonly LawOut
 
 const engines = ({ page }: Case): number => page.samples("vllm:kv_cache_usage_perc").length;
 
-/** Of the model that holds the executor: an ensemble and its steps count the same requests again. */
+/** Ends as counted for the model that holds the executor: an ensemble and its steps count the same requests again. */
 function tritonEnds({ page }: Case): Term | null {
   const where = { model: "tensorrt_llm" };
   const done = page.maybe("nv_inference_request_success", where);

@@ -230,7 +230,7 @@ function isUnloaded(sample: ScrapedSample, loaded: ReadonlySet<string>): boolean
   return sample.labels.model !== undefined && sample.name.startsWith("nv_") && !loaded.has(modelOf(sample));
 }
 
-/** Of the sample alone, without what its type adds; Triton's GPU series have one more. */
+/** Label names of the sample alone, without what its type adds; Triton's GPU series have one more. */
 const ownLabels = (labels: Readonly<Record<string, string>>): string =>
   Object.keys(labels)
     .filter((name) => !["le", "quantile", "gpu_uuid", "namespace"].includes(name))

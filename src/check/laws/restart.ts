@@ -22,7 +22,7 @@ function counters({ families }: Exposition): Map<string, ScrapedSample> {
   return found;
 }
 
-/** Of the counters that stood above 0: which fell, which did not. */
+/** Which of the counters that stood above 0 fell, and which did not. */
 export function fellTogether(
   now: Exposition,
   before: Exposition,

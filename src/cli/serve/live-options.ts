@@ -118,7 +118,7 @@ export class LiveOptions {
   }
 }
 
-/** Of latencies: as the first of them was written. */
+/** Place where the first of the changed latencies was written. */
 const keyOf = (changes: ReadonlyMap<string, Said | null>): string | null => {
   const [first] = changes;
   return first === undefined ? null : (first[1]?.where ?? first[0]);

@@ -41,7 +41,7 @@ export function resolveServeConfig(
   return resolveFlags(flags, env, readFile);
 }
 
-/** Its flags have other meanings, so it is looked for before any flag is read. */
+/** Looks for `--compat` before any flag is read: flags have other meanings then. */
 function takeCompat(
   argv: readonly string[],
   fromEnv: string | undefined,
@@ -91,7 +91,7 @@ function podHeaders({ POD_NAME: pod, POD_NAMESPACE: namespace }: Environment, po
   return pod || namespace ? { podHeaders: headers } : {};
 }
 
-/** The same from flags that are read already; `defaults` give way to every other place. For commands with the same options. */
+/** Resolves flags that are read already, for commands with the same options; `defaults` give way to every other place. */
 export function resolveFlags(
   flags: Flags,
   env: Environment,

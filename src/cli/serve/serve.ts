@@ -81,7 +81,7 @@ function adminOf(values: ServeValues, latencies: Latencies | undefined): Admin |
 export interface NotStarted {
   /** One line; exit code 2. */
   readonly refused: string;
-  /** Of the system's error. */
+  /** Code of the system's error. */
   readonly code: string | undefined;
 }
 

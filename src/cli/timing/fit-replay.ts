@@ -10,7 +10,7 @@ import { TraceError, type TraceRequest } from "../../traces/trace.ts";
 
 /** Made-up requests of a run that has means alone. */
 const REQUESTS_MOST = 2000;
-/** Of the overhead, where replays tell it. */
+/** Rounds that fit the overhead, where replays tell it. */
 const ROUNDS = 10;
 const NEAR_US = 20;
 /** Costs of a prompt token that are tried where there are means alone, and rounds of least squares from the best of them. */

@@ -14,7 +14,7 @@ import { timingOptions } from "./timing-options.ts";
 import { textTable } from "./timing-show.ts";
 
 const USAGE_ERROR = 2;
-/** Of one file: some ten million tokens with their times. */
+/** Largest file: some ten million tokens with their times. */
 const MIB_MOST = 256;
 const SCHEMA = "understudy-timing-fit/1";
 export async function runTimingFit(argv: readonly string[]): Promise<void> {

@@ -5,12 +5,12 @@ import { holdUs, stepUs } from "./timing.ts";
 
 export interface FirstToken {
   readonly us: number;
-  /** Of it, before the queue. */
+  /** Part of `us` that passes before the queue. */
   readonly overheadUs: number;
   readonly steps: number;
 }
 
-/** Of one prompt on an idle engine, in steps of at most `budget` tokens; nothing of it is cached. */
+/** Time to first token of one prompt on an idle engine, in steps of at most `budget` tokens; nothing of it is cached. */
 export function firstToken(timing: Timing, promptTokens: number, budget: number): FirstToken {
   const overheadUs = holdUs(timing);
   let us = overheadUs;
@@ -23,7 +23,7 @@ export function firstToken(timing: Timing, promptTokens: number, budget: number)
   return { us, overheadUs, steps };
 }
 
-/** Of a step in which so many sequences decode, each of which attends to so many tokens. */
+/** Duration of a step in which so many sequences decode, each of which attends to so many tokens. */
 export function betweenTokensUs(timing: Timing, sequences: number, contextEach: number): number {
   const context = sequences * contextEach;
   return stepUs(timing, { promptTokens: 0, prefix: 0, pairs: 0, decodes: sequences, context });

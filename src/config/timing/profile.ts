@@ -16,9 +16,9 @@ export interface Profile {
   readonly tp: number;
   readonly precision: string;
   readonly engine: string;
-  /** Of one GPU. */
+  /** Memory of one GPU. */
   readonly gpuMemoryBytes: number;
-  /** Of all ranks together. */
+  /** KV cache bytes of all ranks together. */
   readonly kvBytesPerToken: number;
   /** KV pool in tokens, estimated for the default memory share. */
   readonly poolTokens: number;

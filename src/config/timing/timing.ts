@@ -70,11 +70,11 @@ export function holdUs(timing: Timing): number {
   return Math.floor((timing.requestOverheadUs ?? 0) + 0.5);
 }
 
-/** The same of an engine with its speed. */
+/** How long an engine of this speed holds a request back before the queue. Whole microseconds. */
 export const heldUs = ({ timing, speed = 1 }: { readonly timing: Timing; readonly speed?: number }): number =>
   holdUs(faster(timing, speed));
 
-/** The same engine, `speed` times as fast. */
+/** Timing of an engine that is `speed` times as fast. */
 export function faster(timing: Timing, speed: number): Timing {
   if (speed === 1) return timing;
   switch (timing.kind) {
@@ -104,7 +104,7 @@ function requestFaster({ requestOverheadUs }: { readonly requestOverheadUs?: num
   return requestOverheadUs === undefined ? {} : { requestOverheadUs: requestOverheadUs / speed };
 }
 
-/** The same for what strays: shares and factors stay. */
+/** Noise of an engine that is `speed` times as fast: only times shrink, shares and factors stay. */
 export function noiseFaster({ pause, ...noise }: StepNoise, speed: number): StepNoise {
   if (pause === undefined) return noise;
   const everyUs = Math.max(1, Math.round(pause.everyUs / speed));

@@ -28,7 +28,7 @@ export class UnusableDataset extends Error {
   override readonly name = "UnusableDataset";
 }
 
-/** Of `gen_tokens`: reading more would keep the thread for long. */
+/** Largest `gen_tokens` that is read: more would keep the thread for long. */
 const ROW_BYTES = 2 ** 20;
 const COLUMNS = ["prompt_hash", "gen_tokens", "n_gen_tokens"];
 /** Rows that tell whether a table's ids are those of the vocabulary. */

@@ -44,7 +44,7 @@ export class RowIndex {
     const [hashes, tokens] = [this.#hashes, this.#tokens];
     this.#byHash = this.#byHash.subarray(0, this.#count);
     this.#byLength = this.#byLength.subarray(0, this.#count);
-    // Of one prompt the short ones come first.
+    // Rows of one prompt are sorted by length, the short ones first.
     this.#byHash.sort((a, b) =>
       hashes[a]! < hashes[b]! ? -1 : hashes[a]! > hashes[b]! ? 1 : tokens[a]! - tokens[b]! || a - b,
     );
@@ -52,8 +52,8 @@ export class RowIndex {
   }
 
   /**
-   * Of the prompt's rows one that fits, else a longer one, else (where the length is to be exact) a shorter one; where it has
-   * none, of all rows one that fits, else any. The draw says which.
+   * Finds, among the prompt's rows, one that fits, else a longer one, else (where the length is to be exact) a shorter
+   * one; where it has none, of all rows one that fits, else any. The draw says which.
    */
   rowFor(hash: Uint8Array, { tokens, exactly }: Room, draw: number): number {
     const wanted = beginning(hash);

@@ -28,5 +28,5 @@ function idsOf(value: readonly unknown[]): Uint32Array | null {
     : null;
 }
 
-/** Its letters and digits of ASCII. */
+/** Letters, digits and underscores of ASCII. */
 export const wordsOf = (text: string): string => text.replace(/\W+/g, "");

@@ -19,7 +19,7 @@ const BILLING = "x-anthropic-billing-header";
 
 /** What is known of the chat template. */
 export interface TemplateHabits {
-  /** It wants all of the system's words in front. */
+  /** The template wants all of the system's words in front. */
   readonly mergesSystem: boolean;
   /** No effort switches thinking off: the lowest is as near as it gets. */
   readonly thinksAnyway: boolean;
@@ -50,7 +50,7 @@ export function* messagesToChat(
   return chat;
 }
 
-/** The same with what a generation has besides. */
+/** Converts a whole generation request: `messagesToChat`, and what a count does not have. */
 export function* toGenerationBody(values: MessagesValues, body: PythonDict, habits: TemplateHabits): Pieces<PlainDict> {
   const { max_tokens: most, stream, cache_salt: salt, vllm_xargs: extra } = values;
   return {

@@ -11,7 +11,7 @@ const TYPES: Readonly<Record<number, string>> = {
   503: "overloaded_error",
 };
 
-/** The same error; what has OpenAI's form gets Anthropic's. */
+/** Rewrites an error of OpenAI's form in Anthropic's; others stay as they are. */
 export function inForm(error: ErrorAnswer): ErrorAnswer {
   const message: unknown = JSON.parse(error.body).error?.message;
   if (typeof message !== "string") return error;

@@ -19,7 +19,7 @@ const MARK = "\0";
 interface Block {
   readonly type: "text" | "thinking" | "tool_use";
   readonly index: number;
-  /** Of a call. */
+  /** Id of a call. */
   readonly id: string | null;
 }
 

@@ -33,7 +33,7 @@ export const embeddingBody: Type<CheckedFields> = record("EmbeddingCompletionReq
 const INPUTS_MOST = 2048;
 /** A vector is drawn in one go. */
 const DIMENSIONS_MOST = 65_536;
-/** Of one answer: some 20 MB of JSON. */
+/** Most numbers in one answer: some 20 MB of JSON. */
 const NUMBERS_MOST = INPUTS_MOST * 512;
 /** Those that are written as JSON at a time. */
 const NUMBERS_AT_A_TIME = 1024;

@@ -157,7 +157,7 @@ export function checkTemplate(
       throw new Refused(badRequest(message));
 }
 
-/** Of any shape where the field is none of the request's. Throws `Refused`. */
+/** Checks what may have any shape, since the request's fields do not name it. Throws `Refused`. */
 export function checkMultimodal(processor: PythonValue | undefined, media: PythonValue | undefined): void {
   if (truthy(processor ?? null))
     throw validationRefusal(
@@ -381,7 +381,7 @@ function repetitionOf(given: ReadonlyMap<string, unknown> | null, least: Int): R
   return maxPattern === 0 || minCount < 2 ? null : { maxPattern, minPattern, minCount, minTokens: Number(least) };
 }
 
-/** Ends the fast path: the exact parser decides. */
+/** Thrown where the fast translation cannot be sure of the bytes: the exact parser then decides. */
 class Ambiguous {}
 
 /** An int that MessagePack cannot carry. */

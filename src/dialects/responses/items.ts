@@ -48,7 +48,7 @@ export interface RepeatedFields {
   readonly values: ResponsesValues;
   readonly request: ChatRequest;
   readonly context: Pick<AnswerContext, "id" | "created" | "model" | "maxTokens">;
-  /** Its tools as JSON, made once: a stream's events repeat them three times. */
+  /** Tools of the request as JSON, made once: a stream's events repeat them three times. */
   readonly tools: string;
 }
 

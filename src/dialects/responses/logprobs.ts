@@ -12,7 +12,7 @@ interface Entry {
 const entriesOf = (chat: string): readonly Entry[] =>
   (JSON.parse(chat) as { readonly content: readonly Entry[] }).content;
 
-/** Of a finished part: JSON of each token's entry. */
+/** Logprobs of a finished part: JSON of each token's entry. */
 export function partLogprobs(chat: string): string[] {
   const entry = ({ token, bytes, logprob }: Entry) =>
     `"token":${quotedJson(token)},"bytes":[${bytes}],"logprob":${reprFloat(logprob)}`;
@@ -22,7 +22,7 @@ export function partLogprobs(chat: string): string[] {
   });
 }
 
-/** Of a piece of a stream. */
+/** Logprobs of a piece of a stream: JSON of each token's entry. */
 export function streamLogprobs(chat: string): string[] {
   const entry = ({ token, logprob }: Entry) => `"token":${quotedJson(token)},"logprob":${reprFloat(logprob)}`;
   return entriesOf(chat).map((one) => {

@@ -51,7 +51,7 @@ export interface Kept {
   body: (status: Status) => string;
   /** What a later response goes on from. */
   before: Before;
-  /** Of one in the background; null: answered at once. */
+  /** What a background response needs while it runs; null: answered at once. */
   readonly running: { readonly abort: AbortController; readonly log: EventLog | null } | null;
 }
 

@@ -28,13 +28,16 @@ export interface ServerSide {
   /** Has the application answer. */
   handle(exchange: Exchange): void;
   date(): string;
-  /** It is silent after an answer; until `stirred`. */
+  /** The connection is silent after an answer; until `stirred`. */
   idle(connection: Connection): void;
   stirred(connection: Connection): void;
-  /** It has no request yet, or not all of its head; until `asked`. Once. */
+  /** The connection has no request yet, or not all of its head; until `asked`. Once. */
   waits(connection: Connection): void;
   asked(connection: Connection): void;
-  /** It was sent requests ahead: is to have its `turn`, once, in one of the next turns of the event loop. */
+  /**
+   * The client sent requests ahead: the connection is to have its `turn`, once, in one of the next turns of the event
+   * loop.
+   */
   queue(connection: Connection): void;
   /** Takes a line for the log. */
   warn(what: string): void;
@@ -61,7 +64,7 @@ export class Connection implements ExchangeConnection, ParserEvents {
   readonly #parser: Parser;
   /** The first is being answered. */
   readonly #exchanges: Exchange[] = [];
-  /** Of the bytes that were fed last a part is a body's. */
+  /** Whether a part of the bytes that were fed last is a body's. */
   #kept = false;
   /** Came, and has not been taken apart: behind as many requests as are taken ahead. */
   #rest: Buffer | null = null;
@@ -108,7 +111,7 @@ export class Connection implements ExchangeConnection, ParserEvents {
     else if (!this.#closing) this.#wait();
   }
 
-  /** It may go on with what was sent ahead. */
+  /** Goes on with what was sent ahead. */
   turn(): void {
     if (this.#closing || this.#backlog.length > 0) return;
     const rest = this.#rest;
@@ -158,14 +161,14 @@ export class Connection implements ExchangeConnection, ParserEvents {
     this.#tellDrained();
   }
 
-  /** Its time is over, or the server's: it ends when its answers have left. */
+  /** Ends the connection when its answers have left: its time is over, or the server's. */
   shutDown(): void {
     const [first] = this.#exchanges;
     if (first === undefined) this.#close();
     else for (const exchange of this.#exchanges) exchange.keepAlive = false;
   }
 
-  /** It waited too long for a request. */
+  /** Ends the connection: it waited too long for a request. */
   expire(): void {
     this.#close();
   }

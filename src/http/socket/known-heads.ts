@@ -9,7 +9,7 @@ export interface KnownHead {
   readonly bodyBytes: number;
 }
 
-/** Of all connections together; the oldest goes first. */
+/** Heads kept for all connections together; the oldest goes first. */
 const KNOWN_MOST = 256;
 
 export class KnownHeads {

@@ -99,7 +99,7 @@ export class Parser {
   #at: number;
   /** The piece that is being read. */
   #piece: Buffer = NOTHING;
-  /** Its beginning as text, once something of it is wanted: cutting a text is free, making one is not. */
+  /** Beginning of that piece as text, once something of it is wanted: cutting a text is free, making one is not. */
   #front: string | null = null;
   #busy = false;
   #freed = false;
@@ -112,7 +112,7 @@ export class Parser {
   #bodyBytes = 0;
   /** By what the last head says, another message may follow. */
   #goesOn = true;
-  /** Of the head that is being read. */
+  /** Bytes so far of the head that is being read. */
   #headBytes = 0;
   #target = "";
   #names: string[] = [];

@@ -5,7 +5,7 @@ import type { Exchange } from "./exchange.ts";
 const JOINED_MOST = 4 * 2 ** 20;
 const NOTHING = new Uint8Array();
 
-/** Of a longer body each part is a chunk, asked for when the client has room for it. */
+/** Sends a longer body part by part, each a chunk, asked for when the client has room for it. */
 export async function respond(exchange: Exchange, response: Response): Promise<void> {
   if (exchange.answered) return response.body?.cancel();
   const headers = Object.fromEntries(response.headers);

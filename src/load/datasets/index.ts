@@ -39,18 +39,18 @@ export interface DatasetOptions {
   readonly inputLen?: number | undefined;
   /** Tokens (128); of sharegpt and custom those that the file would say. */
   readonly outputLen?: number | undefined;
-  /** Of random and multi_turn: lengths are drawn evenly from len·(1−r) to len·(1+r). From 0 to below 1. */
+  /** Used by random and multi_turn: lengths are drawn evenly from len·(1−r) to len·(1+r). From 0 to below 1. */
   readonly rangeRatio?: number | undefined;
   /** Tokens that all prompts (random, multi_turn: 0), or those of one prefix (prefix_repetition: 256), begin with. */
   readonly prefixLen?: number | undefined;
-  /** Of prefix_repetition: tokens behind the prefix (256), and how many prefixes there are (10). */
+  /** Used by prefix_repetition: tokens behind the prefix (256), and how many prefixes there are (10). */
   readonly suffixLen?: number | undefined;
   readonly numPrefixes?: number | undefined;
-  /** Of mooncake: tokens per hash id (512). */
+  /** Used by mooncake: tokens per hash id (512). */
   readonly blockSize?: number | undefined;
-  /** Of multi_turn: turns of a conversation, drawn evenly (2 to 6). */
+  /** Used by multi_turn: turns of a conversation, drawn evenly (2 to 6). */
   readonly turns?: Range | undefined;
-  /** Of multi_turn: the pause before each turn but the first (exponential, 5 s on average). */
+  /** Used by multi_turn: the pause before each turn but the first (exponential, 5 s on average). */
   readonly think?: ThinkTime | undefined;
 }
 

@@ -24,7 +24,7 @@ export const TO_THE_END: Readonly<Record<string, unknown>> = { ignore_eos: true 
 export interface RandomShape {
   readonly input: Range;
   readonly output: Range;
-  /** The same tokens before each prompt. */
+  /** Tokens that stand, equal, before each prompt. */
   readonly prefixLen: number;
 }
 

@@ -29,7 +29,7 @@ export interface Bug {
   readonly there: string;
   /** What it is here. */
   readonly here: string;
-  /** Of ours, in which it shows; none: in all. */
+  /** Families of ours in which the bug shows; none: in all. */
   readonly families: readonly string[];
   readonly finds: readonly FindingLaw[];
   /** What has to happen to the server. */

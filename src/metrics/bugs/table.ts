@@ -10,7 +10,7 @@ import type { Bug } from "./bug.ts";
 
 type Value = (sample: Sample, snapshot: Snapshot, identity: Identity) => number;
 
-/** The same samples with other values. */
+/** Gives a row's samples other values. */
 const valued =
   (value: Value) =>
   (row: Row): Row => ({

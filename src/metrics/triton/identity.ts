@@ -26,9 +26,9 @@ export interface TritonIdentity {
   /** How long the models took to load, seconds. */
   readonly loadS: number;
   readonly tokensPerBlock: number;
-  /** Of one engine. */
+  /** Most requests of one engine. */
   readonly requestsMax: number;
-  /** Of one engine; empty where GPUs are not shown. */
+  /** GPUs of one engine; empty where GPUs are not shown. */
   readonly gpus: readonly GpuIdentity[];
   /** What one engine holds of its GPUs' memory from load on. */
   readonly gpuBytesHeld: number;

@@ -226,7 +226,7 @@ const firstResponse = modelHistogram(
   BY_REQUESTS,
 );
 
-/** Of several engines the largest estimate: one server has one. */
+/** Shows the largest estimate of several engines: one server has one. */
 function summaryOf(span: number): Read<SummarySnapshot> {
   return each((number, model, { engines }, { triton }) => {
     const { quantiles } = triton;

@@ -25,7 +25,7 @@ function group(label: string, values: Readonly<Record<string, (numbers: Numbers)
     const sum = (pick: (engine: EngineSnapshot) => number) =>
       engines.reduce((total, engine) => total + pick(engine), 0);
     const numbers = { engines, identity, sum };
-    // Of all engines from the first iteration of any on: what they can hold does not change then.
+    // Numbers of all engines count from the first iteration of any on: what they can hold does not change then.
     const begun = engines.some(({ iterations }) => iterations > 0);
     return Object.entries(values).map(([value, read]) => [
       { ...labelsOf(identity.triton.llm), [label]: value },

@@ -41,7 +41,7 @@ export const general: readonly Example[] = [
   {
     law: "G11",
     pages: [started(100, 5, 5), started(200, 1, 1)],
-    // The same process, and only one counter began again.
+    // One process goes on, and only one counter began again.
     change: [started(200, 1, 1), started(100, 1, 6)],
   },
   { law: "G12", pages: ['x{a="1"} 1\nx{a="2"} 1\n', 'x{a="1"} 1\nx{a="2"} 1\n'], change: ['x{a="2"} 1\n', ""] },

@@ -104,7 +104,7 @@ const V1_TO_0_11 = vllmV1(
     histogram("vllm:time_per_output_token_seconds", { engine: "0", model_name: "m" }, GAPS, BETWEEN),
 );
 
-/** Its README shows a part: gaps between the bounds. */
+/** Page of which the README shows a part: gaps between the bounds. */
 const TRITON_VLLM = (() => {
   const own = { model: "vllm_model", version: "1" };
   const torn = (text: string) => text.replace(/((?:.*_bucket.*\n){2})(?:.*_bucket.*\n)+(.*\+Inf.*\n)/, "$1...\n$2");
