@@ -43,7 +43,7 @@ test("the head of a stream leaves at once", async () => {
   const client = await RawSocket.connect(portOf(slow));
   try {
     client.write(short({ stream: true }));
-    // Its first token would come long after this test.
+    // The first token would come long after this test.
     await eventually(() => client.text.includes("\r\n\r\n"));
     expect(client.text).toStartWith("HTTP/1.1 200 OK\r\n");
     expect(client.text).not.toContain("data: ");

@@ -105,7 +105,7 @@ test("the page's times are those of the wall time that was handed in", async () 
   };
   const created = await values(/^vllm:\w+_created\{.*\} (\S+)$/gm);
   expect(created.length).toBeGreaterThan(5);
-  // It is 0 until the executor was polled.
+  // Time is 0 until the executor was polled.
   let polledUs: number | undefined;
   await eventually(async () => {
     [polledUs] = await values(/^nv_trt_llm_general_metrics\{.*"timestamp".*\} (\S+)$/gm);
