@@ -8,7 +8,7 @@ import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { RawSocket } from "../conformance/raw-socket.ts";
-import { joined, wire } from "../conformance/talk.ts";
+import { wire } from "../conformance/talk.ts";
 import { eventually, type Server, sample, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
@@ -85,7 +85,7 @@ async function arrivals(
   line = "Accept: */*",
 ): Promise<{ readonly pieces: number; readonly text: string }> {
   const pieces = await wire(asked(TOKENS, ["Connection: close", line]), port);
-  return { pieces: pieces.length, text: joined(pieces) };
+  return { pieces: pieces.length, text: pieces.join("") };
 }
 
 const events = (text: string) => text.match(/^data: /gm)?.length;

@@ -1,15 +1,13 @@
 /** Raw texts to a server, and what comes back until it closes the connection. */
 import net from "node:net";
 
-/** Everything that comes back until the server closes. */
-export function wire(text: string, port: number): Promise<string> {
-  const { promise, resolve, reject } = Promise.withResolvers<string>();
+/** Everything that comes back until the server closes, piece by piece. */
+export function wire(text: string, port: number): Promise<readonly string[]> {
+  const { promise, resolve, reject } = Promise.withResolvers<readonly string[]>();
   const socket = net.connect(port, "127.0.0.1");
-  let answer = "";
-  socket.on("data", (data) => {
-    answer += data.toString("latin1");
-  });
-  socket.on("close", () => resolve(answer));
+  const pieces: string[] = [];
+  socket.on("data", (data) => pieces.push(data.toString("latin1")));
+  socket.on("close", () => resolve(pieces));
   socket.on("error", reject);
   socket.write(text);
   return promise;
