@@ -8,7 +8,7 @@ import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { RawSocket } from "../conformance/raw-socket.ts";
-import { piecesOf } from "../conformance/talk.ts";
+import { wire } from "../conformance/talk.ts";
 import { eventually, type Server, sample, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
@@ -84,7 +84,7 @@ async function arrivals(
   port: number,
   line = "Accept: */*",
 ): Promise<{ readonly pieces: number; readonly text: string }> {
-  const pieces = await piecesOf(asked(TOKENS, ["Connection: close", line]), port);
+  const pieces = await wire(asked(TOKENS, ["Connection: close", line]), port);
   return { pieces: pieces.length, text: pieces.join("") };
 }
 

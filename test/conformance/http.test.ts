@@ -24,7 +24,7 @@ afterAll(async () => {
   await server.stop();
 });
 const portOf = ({ url }: Server) => Number(new URL(url).port);
-const sent = (text: string) => wire(text, portOf(server));
+const sent = async (text: string) => (await wire(text, portOf(server))).join("");
 
 async function idle(): Promise<number> {
   const start = performance.now();
@@ -329,7 +329,7 @@ test("at its end the server closes idle connections and finishes streams", async
   await eventually(async () => (await sample(ending.url, "vllm:num_requests_running")) === 1);
   const ended = ending.stop();
   const idleAt = await idle;
-  const answer = await streaming;
+  const answer = (await streaming).join("");
   expect(performance.now() - idleAt).toBeGreaterThan(100);
   expect(answer).toEndWith("data: [DONE]\n\n\r\n0\r\n\r\n");
   await ended;

@@ -1,19 +1,17 @@
 /** Raw texts to a server, and what comes back until it closes the connection. */
 import net from "node:net";
 
-/** Everything that comes back until the server closes, in the pieces in which it was read. */
-export function piecesOf(text: string, port: number): Promise<readonly string[]> {
+/** Everything that comes back until the server closes, piece by piece. */
+export function wire(text: string, port: number): Promise<readonly string[]> {
   const { promise, resolve, reject } = Promise.withResolvers<readonly string[]>();
-  const pieces: string[] = [];
   const socket = net.connect(port, "127.0.0.1");
+  const pieces: string[] = [];
   socket.on("data", (data) => pieces.push(data.toString("latin1")));
   socket.on("close", () => resolve(pieces));
   socket.on("error", reject);
   socket.write(text);
   return promise;
 }
-
-export const wire = async (text: string, port: number) => (await piecesOf(text, port)).join("");
 
 /** Each part when the answer to the one before it has come. */
 export async function inTurn(parts: readonly string[], port: number): Promise<string> {

@@ -143,10 +143,11 @@ describe("one server", () => {
     const maps = pidsOf(server).map((pid) => readFileSync(`/proc/${pid}/maps`, "utf8"));
     const mine = new Set(maps.join("").match(/\/dev\/shm\/understudy-[^/\s]+/g));
     expect(mine.size).toBe(1);
-    const answer = ask(server, { max_tokens: 300 });
+    // Lasts two seconds: it has to be seen running, and still to run when the signal comes.
+    const answer = ask(server, { max_tokens: 2000 });
     await eventually(async () => sum(by(await scrape(server), "vllm:num_requests_running")) === 1);
     expect(await server.stop()).toBe(0);
-    expect(((await (await answer).json()) as { usage: object }).usage).toMatchObject({ completion_tokens: 300 });
+    expect(((await (await answer).json()) as { usage: object }).usage).toMatchObject({ completion_tokens: 2000 });
     expect(server.output()).toContain("ended with 1 requests open");
     expect(pidsOf(server).filter(lives)).toEqual([]);
     expect([...mine].filter((folder) => existsSync(folder))).toEqual([]);
