@@ -6,15 +6,18 @@ import type { ErrorAnswer } from "../python/request.ts";
 import { AnswerChoice } from "./choice.ts";
 import { type AnswerContext, answerParser, engineError, logprobsOf, outcomeOf } from "./context.ts";
 import type { WholeChoice } from "./form.ts";
+import { type LongBody, LongTexts } from "./long-body.ts";
 import { logAborted } from "./request-log.ts";
+
+/** The body, or what makes a long one; or the error; null when the client left. */
+export type WholeAnswer = string | LongBody | ErrorAnswer | null;
 
 /** Collects the choices of a request; `answer` settles when all have ended, or the client left. */
 export class CollectedAnswer {
   readonly context: AnswerContext;
   readonly choices: readonly CollectedChoice[];
-  /** The body, or the error; null when the client left. */
-  readonly answer: Promise<string | ErrorAnswer | null>;
-  readonly #resolve: (answer: string | ErrorAnswer | null) => void;
+  readonly answer: Promise<WholeAnswer>;
+  readonly #resolve: (answer: WholeAnswer) => void;
   #running: number;
   #settled = false;
 
@@ -22,7 +25,7 @@ export class CollectedAnswer {
     this.context = context;
     this.#running = context.prompts.length * context.output.n;
     this.choices = Array.from({ length: this.#running }, (_, index) => new CollectedChoice(this, index));
-    const { promise, resolve } = Promise.withResolvers<string | ErrorAnswer | null>();
+    const { promise, resolve } = Promise.withResolvers<WholeAnswer>();
     this.answer = promise;
     this.#resolve = resolve;
   }
@@ -33,8 +36,9 @@ export class CollectedAnswer {
     if (choice.finish === Finish.Error) {
       this.#settle(engineError(this.context.server), "error");
     } else if (this.#running === 0) {
-      const body = this.context.form.whole(this.choices);
-      choice.bytes = Buffer.byteLength(body);
+      const long = new LongTexts();
+      const body = long.in(this.context.form.whole(this.choices, long));
+      if (typeof body === "string") choice.bytes = Buffer.byteLength(body);
       this.#settle(body, outcomeOf(this.choices.map(({ finish }) => finish!)));
     }
   }
@@ -53,7 +57,7 @@ export class CollectedAnswer {
     if (!this.#settled) this.#settle(this.context.server.timedOut, "error");
   }
 
-  #settle(answer: string | ErrorAnswer | null, outcome: Outcome): void {
+  #settle(answer: WholeAnswer, outcome: Outcome): void {
     this.#settled = true;
     for (const choice of this.choices) choice.cancel();
     this.context.ticket.settle(outcome);

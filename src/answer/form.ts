@@ -10,6 +10,7 @@ import type { Delta, Message } from "../parsers/output.ts";
 import type { Pieces } from "../python/pieces.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
 import type { AnswerContext } from "./context.ts";
+import type { LongTexts } from "./long-body.ts";
 import type { OutputTimes } from "./request-metrics.ts";
 
 /** Events of a stream that is kept. */
@@ -105,8 +106,8 @@ export interface Form {
   ended(choices: readonly ChoiceSoFar[]): readonly string[];
   /** A stream fails after its head: its last events; null: it is broken off. */
   failed(error: ErrorAnswer): readonly string[] | null;
-  /** Body of an answer in one piece. */
-  whole(choices: readonly WholeChoice[]): string;
+  /** Body of an answer in one piece, or what it holds besides the texts of `long`. */
+  whole(choices: readonly WholeChoice[], long: LongTexts): string;
   /** A refusal before the answer's head; absent: as in OpenAI's dialect. */
   refused?(error: ErrorAnswer): ErrorAnswer;
   /** The client left, or the answer's time was over. */

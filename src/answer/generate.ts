@@ -17,8 +17,10 @@ import { answerContext } from "./begin-answer.ts";
 import { CollectedAnswer } from "./collect.ts";
 import { follow } from "./follow.ts";
 import type { Background, BodyReader, Form } from "./form.ts";
+import { LongBody } from "./long-body.ts";
 import { encode, type FittedRequest, fit, prepare } from "./prepare.ts";
 import { admit, readRequest } from "./read-request.ts";
+import { sendLong } from "./send-long.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
 import { StreamedAnswer } from "./stream.ts";
 import { type Job, submitChoices } from "./submit.ts";
@@ -157,10 +159,13 @@ export class Generator {
     const body = await answer.answer;
     const { truthUs, form, ticket } = answer.context;
     if (body === null) return this.#left(context, ticket);
-    if (typeof body !== "string") return http.error(context, form.refused?.(body) ?? body);
+    const isLong = body instanceof LongBody;
+    if (typeof body !== "string" && !isLong) return http.error(context, form.refused?.(body) ?? body);
     const truth = truthUs ? truthSummary(answer.choices, truthUs) : null;
     const load = loadHeader(context.request, options.backend);
-    return http.json(context, body, truth === null ? load : { ...load, [TRUTH_HEADER]: truth });
+    const headers = truth === null ? load : { ...load, [TRUTH_HEADER]: truth };
+    if (!isLong) return http.json(context, body, headers);
+    return (await sendLong(http, options.backend, context, body, headers)) ?? this.#left(context, ticket);
   }
 
   #refuse({ context, ticket, form }: Exchange, error: ErrorAnswer): Response {

@@ -6,7 +6,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { OWN_PATHS } from "../config/http-counts.ts";
 import { requestOrdersOf } from "../config/request-orders.ts";
 import { frontOf } from "../http/as-response.ts";
-import type { Context, EventSink, HeldBytes, SinkEvents } from "../http/sink.ts";
+import type { Context, EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import { Cors } from "./cors.ts";
@@ -24,6 +24,12 @@ const TEXT_HEADERS = { server: "uvicorn", vary: "Origin" };
 
 /** Stands for the body of a stream that was opened. */
 const OPENED = Symbol("opened");
+/** A body that is written as it is taken, where it goes once its head was sent. */
+interface Whole {
+  readonly bytes: number;
+  readonly owner: SinkEvents;
+  sink: PartSink | null;
+}
 /** vLLM's, and our own: those tell of requests. */
 const GUARDED = ["/v1", "/v2", "/inference", "/cohere", OWN_PATHS];
 
@@ -86,6 +92,18 @@ export class Http {
     return this.#answer(context, 200, OPENED, STREAM_HEADERS);
   }
 
+  /** JSON of a known length that is written as it is taken. */
+  long(
+    context: Context,
+    owner: SinkEvents,
+    bytes: number,
+    more: Readonly<Record<string, string>> = {},
+  ): { readonly sink: PartSink; readonly response: Response } {
+    const whole: Whole = { bytes, owner, sink: null };
+    const response = this.#answer(context, 200, whole, { ...more, ...JSON_HEADERS });
+    return { sink: whole.sink!, response };
+  }
+
   error(context: Context, { status, body, headers }: ErrorAnswer): Response {
     if (headers === undefined) return this.#answer(context, status, body, JSON_HEADERS);
     const { "content-type": type = JSON_HEADERS["content-type"] } = headers;
@@ -138,17 +156,22 @@ export class Http {
   #answer(
     context: Context,
     status: number,
-    body: string | typeof OPENED | null,
+    body: string | typeof OPENED | Whole | null,
     headers: Readonly<Record<string, string>>,
   ): Response {
     const { accessLog } = this.#options;
-    this.visitOf(context)?.done(status, typeof body === "string" ? Buffer.byteLength(body) : 0);
+    this.visitOf(context)?.done(status, bytesOf(body));
     if (accessLog !== null) this.#log(context, status, accessLog);
     if (this.#releases) this.#release(context);
     const plain = !this.#adds && this.#cors.off;
     const all = plain ? headers : this.#withMore(context.request, status, headers);
     const front = frontOf(context);
     if (body === OPENED) return front.begin(context.request, status, all);
+    if (typeof body === "object" && body !== null) {
+      const { sink, response } = front.beginWhole(context.request, body.owner, status, all, body.bytes);
+      body.sink = sink;
+      return response;
+    }
     return front.answer(context.request, status, all, body);
   }
 
@@ -179,6 +202,11 @@ export class Http {
     const path = request.url.slice(pathAt(request.url));
     log({ client, method: request.method, path, status, version: front.version(request) });
   }
+}
+
+function bytesOf(body: string | typeof OPENED | Whole | null): number {
+  if (typeof body === "string") return Buffer.byteLength(body);
+  return typeof body === "object" && body !== null ? body.bytes : 0;
 }
 
 /** Hashes to one length, so that comparing tells nothing of the key's. */

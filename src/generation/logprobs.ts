@@ -69,6 +69,18 @@ interface Entry {
   readonly rank: number;
 }
 
+/** A text, part by part; each takes less than a millisecond to make, but where a token's candidates are the vocabulary. */
+export type TextParts = Generator<string, void>;
+
+/** Candidates of one part: some tenths of a millisecond. */
+const CANDIDATES_OF_A_PART = 512;
+
+const joined = (parts: Iterable<string>): string => {
+  let text = "";
+  for (const part of parts) text += part;
+  return text;
+};
+
 /** Log probabilities of one choice, token by token. */
 export class Logprobs {
   readonly #source: LogprobSource;
@@ -107,48 +119,83 @@ export class Logprobs {
     return `{"content":[${ids.map((id, i) => this.#chatEntry(id, position + i)).join(",")}]}`;
   }
 
+  *chatParts(ids: readonly number[], position: number): TextParts {
+    yield '{"content":[';
+    yield* this.#listed(ids, (id, i) => this.#chatEntry(id, position + i));
+    yield "]}";
+  }
+
+  completion(...given: Parameters<Logprobs["completionParts"]>): string {
+    return joined(this.completionParts(...given));
+  }
+
   /**
    * The value of completions' `logprobs`; offsets go on from the tokens shown before. `prompt`: echoed prompt tokens in
    * front, which have at most `promptCount` candidates.
    */
-  completion(
+  *completionParts(
     ids: readonly number[],
     position: number,
     prompt: readonly number[] = [],
     promptCount = this.#count,
-  ): string {
-    const tokens: string[] = [];
-    const offsets: number[] = [];
-    const values: string[] = [];
-    const tops: string[] = [];
-    const add = (id: number, entries: readonly Entry[] | null) => {
-      const token = entries === null ? this.#textOf(id) : entries[0]!.text;
-      const shown = this.#shown(id, token);
-      tokens.push(quote(shown));
-      offsets.push(this.#offset);
+  ): TextParts {
+    const all = prompt.length === 0 ? ids : [...prompt, ...ids];
+    const before = [...this.#recent];
+    // The candidates stand last, and are most of the text: what stands before them is gathered first.
+    let [offsets, values, tokens] = ["", "", ""];
+    for (const [i, id] of all.entries()) {
+      const comma = i === 0 ? "" : ",";
+      const shown = this.#shown(id, this.#textOf(id));
+      const inPrompt = i < prompt.length;
+      const at = inPrompt ? i : position + i - prompt.length;
+      const isFirst = inPrompt && i === 0;
+      offsets += `${comma}${this.#offset}`;
+      values += `${comma}${isFirst ? "null" : number(this.#source(this.#seed, id, at, 0, inPrompt).logprob)}`;
+      tokens += `${comma}${quote(shown)}`;
       this.#offset += codePoints(shown);
-      values.push(entries === null ? "null" : number(entries[0]!.logprob));
-      tops.push(entries === null ? "null" : this.#topObject(entries));
       this.#remember(id);
-    };
-    const shown = this.#chosen === null ? this.#count + 1 : undefined;
-    prompt.forEach((id, i) => {
-      add(id, i === 0 ? null : this.#entries(id, i, true, promptCount).slice(0, shown));
+      if (i % CANDIDATES_OF_A_PART === CANDIDATES_OF_A_PART - 1) yield "";
+    }
+    yield `{"text_offset":[${offsets}],"token_logprobs":[${values}],"tokens":[${tokens}],"top_logprobs":[`;
+    this.#recent.splice(0, Number.POSITIVE_INFINITY, ...before);
+    const most = this.#chosen === null ? this.#count + 1 : undefined;
+    yield* this.#listed(all, (id, i) => {
+      const entries =
+        i >= prompt.length
+          ? this.#outputs(id, position + i - prompt.length)
+          : i === 0
+            ? null
+            : this.#entries(id, i, true, promptCount).slice(0, most);
+      const top = entries === null ? "null" : this.#topObject(entries);
+      this.#remember(id);
+      return top;
     });
-    ids.forEach((id, i) => {
-      add(id, this.#outputs(id, position + i));
-    });
-    return `{"text_offset":[${offsets}],"token_logprobs":[${values}],"tokens":[${tokens}],"top_logprobs":[${tops}]}`;
+    yield "]}";
   }
 
   /** The value of `prompt_logprobs`: nothing for the first token. */
-  prompt(ids: readonly number[]): string {
-    const entries = ids.map((id, i) => {
+  *promptParts(ids: readonly number[]): TextParts {
+    yield "[";
+    yield* this.#listed(ids, (id, i) => {
       const text = i === 0 ? "null" : this.#promptObject(this.#entries(id, i, true));
       this.#remember(id);
       return text;
     });
-    return `[${entries.join(",")}]`;
+    yield "]";
+  }
+
+  /** One text per token, with commas between. */
+  *#listed(ids: readonly number[], textOf: (id: number, i: number) => string): TextParts {
+    const candidates = (this.#chosen?.length ?? this.#count) + 1;
+    const tokens = Math.max(1, Math.floor(CANDIDATES_OF_A_PART / candidates));
+    let part = "";
+    for (let i = 0; i < ids.length; i++) {
+      part += i === 0 ? textOf(ids[i]!, i) : `,${textOf(ids[i]!, i)}`;
+      if ((i + 1) % tokens !== 0) continue;
+      yield part;
+      part = "";
+    }
+    yield part;
   }
 
   #chatEntry(id: number, position: number): string {
@@ -170,10 +217,11 @@ export class Logprobs {
   }
 
   #promptObject(entries: readonly Entry[]): string {
-    const items = entries.map(
-      ({ id, text, logprob, rank }) =>
-        `"${id}":{"logprob":${number(logprob)},"rank":${rank},"decoded_token":${quote(text)}}`,
-    );
+    let items = "";
+    for (const { id, text, logprob, rank } of entries) {
+      const escaped = this.#vocabulary.escapedPiece(id) ?? escapeJson(text);
+      items += `${items === "" ? "" : ","}"${id}":{"logprob":${number(logprob)},"rank":${rank},"decoded_token":"${escaped}"}`;
+    }
     return `{${items}}`;
   }
 

@@ -1,5 +1,5 @@
 /** How does a route answer without a socket, for `app.handle(request)`? By a `Response`; a stream is its body. */
-import type { Context, EventSink, HttpFront, SinkEvents } from "./sink.ts";
+import type { Context, EventSink, HttpFront, PartSink, SinkEvents } from "./sink.ts";
 
 const encoder = new TextEncoder();
 
@@ -49,11 +49,33 @@ class ResponseStream implements EventSink {
 }
 
 const streams = new WeakMap<Request, ResponseStream>();
+/** A stream that ends by itself when so many bytes were written. */
+function wholeOf(owner: SinkEvents, bytes: number): { readonly sink: PartSink; readonly body: ReadableStream } {
+  const stream = new ResponseStream(owner);
+  let left = bytes;
+  const sink: PartSink = {
+    get full() {
+      return stream.full;
+    },
+    write(part) {
+      const goesOn = stream.writeParts(part);
+      left -= part.length;
+      if (left <= 0) stream.end();
+      return goesOn;
+    },
+  };
+  return { sink, body: stream.body };
+}
+
 const responses: HttpFront = {
   body: () => null,
   answer: (_, status, headers, body) => new Response(body as string | null, { status, headers }),
   open: (request, owner) => streams.set(request, new ResponseStream(owner)).get(request)!,
   begin: (request, status, headers) => new Response(streams.get(request)!.body, { status, headers }),
+  beginWhole(_, owner, status, headers, bytes) {
+    const { sink, body } = wholeOf(owner, bytes);
+    return { sink, response: new Response(body, { status, headers: { ...headers, "content-length": String(bytes) } }) };
+  },
   version: () => "1.1",
   requestIP: () => null,
 };

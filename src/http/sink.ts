@@ -15,6 +15,13 @@ export interface EventSink {
   reset(): void;
 }
 
+/** Where the parts of an answer go whose length was said. */
+export interface PartSink {
+  /** False: the client does not keep up. The part was taken, but the caller keeps what comes next until `onDrain`. */
+  write(part: Uint8Array): boolean;
+  readonly full: boolean;
+}
+
 /** Told what waits for clients that do not keep up. */
 export interface HeldBytes {
   /** So many bytes more, or fewer. */
@@ -43,6 +50,14 @@ export interface HttpFront {
   open(request: Request, owner: SinkEvents, waiting: HeldBytes | null): EventSink;
   /** Sends the head of an answer whose body is the request's stream. */
   begin(request: Request, status: number, headers: Readonly<Record<string, string>>): Response;
+  /** Sends the head of an answer of so many bytes; it is complete when all of them were written. */
+  beginWhole(
+    request: Request,
+    owner: SinkEvents,
+    status: number,
+    headers: Readonly<Record<string, string>>,
+    bytes: number,
+  ): { readonly sink: PartSink; readonly response: Response };
   /** "1.1", or what the client speaks. */
   version(request: Request): string;
   /** The client's address; null: there is no connection. */

@@ -28,18 +28,16 @@ export function reprFloat(value: number): string {
   if (Number.isNaN(value)) return "nan";
   if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
   if (Object.is(value, -0)) return "-0.0";
+  const size = Math.abs(value);
+  if (value === 0 || (size >= 1e-4 && size < 1e16)) {
+    // JavaScript writes these alike, but for whole numbers.
+    const text = String(value);
+    return text.includes(".") ? text : `${text}.0`;
+  }
   const [mantissa, power] = value.toExponential().split("e") as [string, string];
   const exponent = Number(power);
-  if (exponent < -4 || exponent >= 16) {
-    const digits = String(Math.abs(exponent)).padStart(2, "0");
-    return `${mantissa}e${exponent < 0 ? "-" : "+"}${digits}`;
-  }
-  if (exponent < 0) {
-    const sign = value < 0 ? "-" : "";
-    return `${sign}0.${"0".repeat(-exponent - 1)}${mantissa.replace("-", "").replace(".", "")}`;
-  }
-  const text = String(value);
-  return text.includes(".") ? text : `${text}.0`;
+  const digits = String(Math.abs(exponent)).padStart(2, "0");
+  return `${mantissa}e${exponent < 0 ? "-" : "+"}${digits}`;
 }
 
 /** `repr(value)`. A plain number with a whole value is an int. */

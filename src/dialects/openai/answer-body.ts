@@ -6,9 +6,10 @@
 import { CACHE_THRESHOLD } from "../../answer/cache-threshold.ts";
 import { type AnswerContext, cacheUse, FINISH_NAMES, type Prompt, promptOf } from "../../answer/context.ts";
 import type { ChoiceSoFar, WholeChoice } from "../../answer/form.ts";
+import type { LongTexts } from "../../answer/long-body.ts";
 import { Finish } from "../../engine/types.ts";
 import { REMOTE_DECODE, REMOTE_PARAMS } from "../../generation/kv-transfer.ts";
-import { Logprobs } from "../../generation/logprobs.ts";
+import { Logprobs, type TextParts } from "../../generation/logprobs.ts";
 import { hidesTokens, type OutputOptions } from "../../generation/output-options.ts";
 import type { ToolCall } from "../../parsers/output.ts";
 
@@ -40,20 +41,23 @@ const NO_MORE_MESSAGE = ',"refusal":null,"annotations":null,"audio":null,"functi
 const NO_TRANSFER = ',"kv_transfer_params":null,"ec_transfer_params":null,"metrics":';
 const TRANSFER = NO_TRANSFER.replace("null", REMOTE_PARAMS);
 
-export function chatBody(context: AnswerContext, choices: readonly WholeChoice[]): string {
-  return bodyOf(context, choices, "chat.completion", chatChoice, promptFields(context));
+/** A body; what of it takes long stands in `long`. */
+export function chatBody(context: AnswerContext, choices: readonly WholeChoice[], long: LongTexts): string {
+  return bodyOf(context, choices, "chat.completion", chatChoice, promptFields(context, long), long);
 }
 
-export function completionBody(context: AnswerContext, choices: readonly WholeChoice[]): string {
-  return bodyOf(context, choices, "text_completion", completionChoice, "");
+/** Likewise. */
+export function completionBody(context: AnswerContext, choices: readonly WholeChoice[], long: LongTexts): string {
+  return bodyOf(context, choices, "text_completion", completionChoice, "", long);
 }
 
 function bodyOf(
   context: AnswerContext,
   choices: readonly WholeChoice[],
   object: string,
-  choiceText: (context: AnswerContext, choice: WholeChoice) => string,
+  choiceText: (context: AnswerContext, choice: WholeChoice, long: LongTexts) => string,
   promptPart: string,
+  long: LongTexts,
 ): string {
   const { id, created, model, output, server, prompts } = context;
   let list = "";
@@ -61,7 +65,7 @@ function bodyOf(
   let completionTokens = 0;
   for (const prompt of prompts) promptTokens += prompt.tokens;
   for (const choice of choices) {
-    const one = choiceText(context, choice);
+    const one = choiceText(context, choice, long);
     list = list === "" ? one : `${list},${one}`;
     completionTokens += choice.tokens;
   }
@@ -88,13 +92,13 @@ function usageDetails(context: AnswerContext, choices: readonly WholeChoice[], t
   return `,"prompt_tokens_details":${details},"completion_tokens_details":${completionDetails(thoughts)}}`;
 }
 
-function promptFields(context: AnswerContext): string {
+function promptFields(context: AnswerContext, long: LongTexts): string {
   const { promptText, prompts, output } = context;
   if (promptText === null && output.promptLogprobs === null && !output.returnTokenIds) return NO_PROMPT_FIELDS;
   const prompt = prompts[0]!;
   const ids = output.returnTokenIds && !context.batch ? JSON.stringify(prompt.ids) : "null";
   const text = promptText === null ? "null" : JSON.stringify(promptText);
-  return `,"prompt_logprobs":${promptLogprobs(context, prompt)},"prompt_token_ids":${ids},"prompt_text":${text}`;
+  return `,"prompt_logprobs":${promptLogprobs(context, prompt, long)},"prompt_token_ids":${ids},"prompt_text":${text}`;
 }
 
 /** What both kinds of choice end with, from `logprobs` on. */
@@ -121,12 +125,12 @@ const PLAIN_ENDINGS: ReadonlyMap<string, string> = new Map(
   ]),
 );
 
-function chatChoice(context: AnswerContext, choice: WholeChoice): string {
+function chatChoice(context: AnswerContext, choice: WholeChoice, long: LongTexts): string {
   const { role, lastMessage, returnTokenIds, chatEcho: echo } = context.output;
   const hidden = hidesTokens(context.output);
   const ids = !hidden && needsIds(context.output) ? choice.ids : NO_IDS;
   const { content, reasoning, calls } = choice.message();
-  const logprobs = choice.logprobs()?.chat(ids, 0) ?? "null";
+  const logprobs = logprobsText(context, ids.length, long, () => choice.logprobs()?.chatParts(ids, 0));
   const said = content === null && !echo ? "null" : JSON.stringify(lastMessage + (content ?? ""));
   const more = calls.length === 0 && reasoning === null ? NO_MORE_MESSAGE : moreOf(calls, reasoning);
   const tokenIds = returnTokenIds && !hidden ? JSON.stringify(ids) : "null";
@@ -147,7 +151,7 @@ function callJson({ id, name, arguments: given }: ToolCall): string {
   return `{"id":${JSON.stringify(id)},"type":"function","function":{"name":${JSON.stringify(name)},"arguments":${JSON.stringify(given)}}}`;
 }
 
-function completionChoice(context: AnswerContext, choice: WholeChoice): string {
+function completionChoice(context: AnswerContext, choice: WholeChoice, long: LongTexts): string {
   const { echo, onlyEcho, returnTokenIds } = context.output;
   const prompt = promptOf(context, choice.index);
   const ids = !onlyEcho && needsIds(context.output) ? choice.ids : NO_IDS;
@@ -158,16 +162,34 @@ function completionChoice(context: AnswerContext, choice: WholeChoice): string {
   const count = context.output.promptLogprobs;
   const size = context.server.vocabulary.size;
   const promptCount = count === null ? undefined : count === -1 ? size : count;
-  const logprobs = choice.logprobs()?.completion(ids, 0, echoed, promptCount) ?? "null";
+  const parts = () => choice.logprobs()?.completionParts(ids, 0, echoed, promptCount);
+  const logprobs = logprobsText(context, echoed.length + ids.length, long, parts);
   const tokenIds = returnTokenIds ? JSON.stringify(ids) : "null";
   const promptIds = returnTokenIds ? JSON.stringify(prompt.ids) : "null";
-  const promptPart = `,"prompt_logprobs":${promptLogprobs(context, prompt)},"prompt_token_ids":${promptIds}`;
+  const promptPart = `,"prompt_logprobs":${promptLogprobs(context, prompt, long)},"prompt_token_ids":${promptIds}`;
   return `{"index":${choice.index},"text":${JSON.stringify(text)}${ending(context, choice, logprobs, tokenIds, promptPart)}`;
 }
 
+const candidatesOf = (count: number, vocabularySize: number) => 1 + (count === -1 ? vocabularySize : count);
+
+/** JSON of a choice's `logprobs` of so many tokens. */
+function logprobsText(
+  { output, server }: AnswerContext,
+  tokens: number,
+  long: LongTexts,
+  make: () => Parts | undefined,
+): string {
+  if (output.logprobs === null) return "null";
+  const each = candidatesOf(output.logprobIds?.length ?? output.logprobs, server.vocabulary.size);
+  return long.text(tokens * each, make);
+}
+
 /** JSON of `prompt_logprobs`. Needs the prompt's ids. */
-function promptLogprobs({ server, output, logprobs }: AnswerContext, { ids, seed }: Prompt): string {
-  if (output.promptLogprobs === null || ids === null) return "null";
+function promptLogprobs(context: AnswerContext, { ids, seed }: Prompt, long: LongTexts): string {
+  const { server, output, logprobs } = context;
+  const count = output.promptLogprobs;
+  if (count === null || ids === null) return "null";
   const source = logprobs?.(0) ?? server.logprobs;
-  return new Logprobs(source, seed, server.vocabulary, output.promptLogprobs, false).prompt(ids);
+  const most = ids.length * candidatesOf(count, server.vocabulary.size);
+  return long.text(most, () => new Logprobs(source, seed, server.vocabulary, count, false).promptParts(ids));
 }

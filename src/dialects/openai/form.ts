@@ -5,6 +5,7 @@
 
 import { type AnswerContext, cacheUse, promptOf } from "../../answer/context.ts";
 import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../../answer/form.ts";
+import type { LongTexts } from "../../answer/long-body.ts";
 import { escapeJson } from "../../content/vocabulary.ts";
 import type { Finish } from "../../engine/types.ts";
 import { hidesTokens } from "../../generation/output-options.ts";
@@ -50,7 +51,7 @@ abstract class OpenAiForm implements Form {
 
   abstract piece(piece: Piece): readonly string[];
   abstract failed(error: ErrorAnswer): readonly string[];
-  abstract whole(choices: readonly WholeChoice[]): string;
+  abstract whole(choices: readonly WholeChoice[], long: LongTexts): string;
   /** A chunk up to its text, and from there on where it carries nothing else. */
   protected abstract prefix(index: number): string;
   protected abstract readonly suffix: Uint8Array;
@@ -155,8 +156,8 @@ export class ChatForm extends OpenAiForm {
     return [chatStreamError(error === paused ? pausedInChatStream : error), DONE];
   }
 
-  whole(choices: readonly WholeChoice[]): string {
-    return chatBody(this.context, choices);
+  whole(choices: readonly WholeChoice[], long: LongTexts): string {
+    return chatBody(this.context, choices, long);
   }
 
   protected prefix(index: number): string {
@@ -200,8 +201,8 @@ export class CompletionForm extends OpenAiForm {
     return [completionStreamError(error), DONE];
   }
 
-  whole(choices: readonly WholeChoice[]): string {
-    return completionBody(this.context, choices);
+  whole(choices: readonly WholeChoice[], long: LongTexts): string {
+    return completionBody(this.context, choices, long);
   }
 
   protected prefix(index: number): string {

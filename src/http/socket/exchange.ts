@@ -4,6 +4,7 @@ import type { Head } from "./fields.ts";
 import { CHUNKED, headText } from "./head.ts";
 import { IncomingRequest, type ReadControl } from "./request.ts";
 import { type Drained, type Output, SocketStream } from "./stream.ts";
+import { WholeParts } from "./whole-parts.ts";
 
 /** The connection, as an exchange sees it. */
 export interface ExchangeConnection extends Output, Omit<ReadControl, "wanted"> {
@@ -38,6 +39,7 @@ export class Exchange implements Output, ReadControl {
   #expects: boolean;
   #state = State.Waiting;
   #stream: SocketStream | null = null;
+  #parts: WholeParts | null = null;
 
   constructor(line: ExchangeConnection, head: Head) {
     this.line = line;
@@ -91,12 +93,26 @@ export class Exchange implements Output, ReadControl {
     this.#stream!.begin();
   }
 
+  /** The head of an answer of so many bytes, and then those. */
+  beginWhole(owner: SinkEvents, status: number, headers: Readonly<Record<string, string>>, bytes: number): WholeParts {
+    const parts = new WholeParts(owner, this, bytes);
+    this.#parts = parts;
+    if (this.#state === State.Gone) parts.gone();
+    if (this.#state !== State.Waiting) return parts;
+    this.#obey(headers);
+    this.#state = State.Streaming;
+    this.request.forget();
+    this.#send(headText(status, headers, bytes, !this.keepAlive, this.line.date()), "");
+    return parts;
+  }
+
   /** The client left, or the connection is closed for another reason. */
   gone(): void {
     if (this.over) return;
     this.#state = State.Gone;
     this.request.gone();
     this.#stream?.gone();
+    this.#parts?.gone();
   }
 
   /** For the stream. */

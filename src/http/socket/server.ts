@@ -7,7 +7,7 @@ import type { TlsFiles } from "../../config/certificates.ts";
 import type { FrontLimits } from "../../config/front-limits.ts";
 import type { Clock } from "../../host/clock.ts";
 import { deadlines, type Expiring } from "../deadlines.ts";
-import type { EventSink, HeldBytes, HotRoutes, HttpFront, SinkEvents } from "../sink.ts";
+import type { EventSink, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../sink.ts";
 import { Connection, type ServerSide, type Socket } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
 import { DateLine } from "./head.ts";
@@ -128,6 +128,14 @@ export class HttpServer implements HttpFront, ServerSide {
   begin(request: Request, status: number, headers: Readonly<Record<string, string>>): Response {
     this.#of(request).begin(status, headers);
     return TAKEN;
+  }
+
+  beginWhole(
+    request: Request,
+    owner: SinkEvents,
+    ...[status, headers, bytes]: [number, Readonly<Record<string, string>>, number]
+  ): { readonly sink: PartSink; readonly response: Response } {
+    return { sink: this.#of(request).beginWhole(owner, status, headers, bytes), response: TAKEN };
   }
 
   version(request: Request): string {

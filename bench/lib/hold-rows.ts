@@ -1,0 +1,112 @@
+/** What may one client send to hold the others up? Requests that are large in one thing each, and every field that can be large. */
+import { chatFields, completionFields } from "../../src/dialects/openai/fields.ts";
+
+export interface HoldRow {
+  readonly name: string;
+  readonly path: string;
+  /** The body; made when the row's turn comes. */
+  readonly body: () => string;
+  /** So many at once. */
+  readonly count?: number;
+}
+
+const CHAT = "/v1/chat/completions";
+const COMPLETIONS = "/v1/completions";
+const messages = [{ role: "user", content: "What is there to say?" }];
+const times = <T>(count: number, item: (at: number) => T): T[] => Array.from({ length: count }, (_, at) => item(at));
+/** About 10,000 and 100,000 ids, each of which stands in any vocabulary. */
+const ids = (count: number) => times(count, (at) => 300 + (at % 500));
+
+const chat = (name: string, more: () => object): HoldRow => ({
+  name,
+  path: CHAT,
+  body: () => JSON.stringify({ messages, max_tokens: 5, ...more() }),
+});
+const completion = (name: string, more: () => object): HoldRow => ({
+  name,
+  path: COMPLETIONS,
+  body: () => JSON.stringify({ max_tokens: 5, ...more() }),
+});
+/** A body whose text JSON.stringify would not write. */
+const text = (name: string, body: () => string): HoldRow => ({ name, path: CHAT, body });
+const around = (inside: string) => `{"messages":${JSON.stringify(messages)},"max_tokens":5${inside}}`;
+
+const KNOWN: readonly HoldRow[] = [
+  completion("prompt_logprobs 20, 10,000 tokens", () => ({ prompt: ids(10_000), prompt_logprobs: 20 })),
+  completion("prompt_logprobs 20, 100,000 tokens", () => ({ prompt: ids(100_000), prompt_logprobs: 20 })),
+  completion("echo, logprobs 5, 100,000 tokens", () => ({ prompt: ids(100_000), echo: true, logprobs: 5 })),
+  completion("echo, logprobs 20, 256 prompts of 200", () => ({
+    prompt: times(256, () => ids(200)),
+    echo: true,
+    logprobs: 20,
+  })),
+  chat("logprobs 20, 20,000 tokens of output", () => ({ logprobs: true, top_logprobs: 20, max_tokens: 20_000 })),
+  { ...text("six bodies of 58 MB", () => around(`,"metadata":"${"x".repeat(58e6)}"`)), count: 6 },
+  chat("script of 18 MB", () => ({ understudy: { script: "word ".repeat(3_600_000) } })),
+  chat("script of a million steps", () => ({ understudy: { script: times(1e6, () => [300]) } })),
+  chat("logit_bias of 500,000", () => ({ logit_bias: Object.fromEntries(times(500_000, (at) => [String(at), 1])) })),
+  chat("a million stop_token_ids", () => ({ stop_token_ids: times(1e6, (at) => at % 30_000) })),
+  { name: "/detokenize of 5 million ids", path: "/detokenize", body: () => JSON.stringify({ tokens: ids(5e6) }) },
+  chat("100,000 bad_words", () => ({ bad_words: times(100_000, (at) => `word${at}`) })),
+  chat("100,000 tools", () => ({
+    tools: times(100_000, (at) => ({ type: "function", function: { name: `f${at}`, parameters: { type: "object" } } })),
+  })),
+  text("a number of 60 million digits", () => around(`,"seed":${"1".repeat(60e6)}`)),
+  text("60 MB of blanks", () => around(" ".repeat(60e6))),
+  text("18 MB of keys", () => around(times(1.2e6, (at) => `,"k${at}":${at % 10}`).join(""))),
+];
+
+type Schema = Readonly<Record<string, unknown>>;
+
+/** About so many characters of a field. */
+const FIELD_CHARACTERS = 4e6;
+
+/** A value of about that size that the schema takes; null: there is none, as of a number. */
+function large(schema: Schema): unknown {
+  const choices = (schema.anyOf ?? schema.oneOf) as readonly Schema[] | undefined;
+  if (choices !== undefined) {
+    const found = choices.map(large).filter((value) => value !== null);
+    return found.find((value) => typeof value === "object") ?? found[0] ?? null;
+  }
+  if (schema.enum !== undefined || schema.const !== undefined) return null;
+  switch (schema.type) {
+    case "string":
+      return "word ".repeat(FIELD_CHARACTERS / 5);
+    case "array": {
+      const item = small((schema.items ?? {}) as Schema);
+      const fits = Math.floor(FIELD_CHARACTERS / (JSON.stringify(item).length + 1));
+      return times(Math.min(fits, (schema.maxItems as number | undefined) ?? fits), () => item);
+    }
+    case "object":
+      return Object.fromEntries(times(FIELD_CHARACTERS / 16, (at) => [`key${at}`, 1]));
+    default:
+      return null;
+  }
+}
+
+/** A short value that the schema takes, or nearly. */
+function small(schema: Schema): unknown {
+  const [first] = ((schema.anyOf ?? schema.oneOf) as readonly Schema[] | undefined) ?? [];
+  if (first !== undefined) return small(first);
+  if (schema.enum !== undefined) return (schema.enum as readonly unknown[])[0];
+  if (schema.type === "string") return "word";
+  if (schema.type === "array") return [small((schema.items ?? {}) as Schema)];
+  return schema.type === "object" ? { type: "object" } : 7;
+}
+
+/** A row for each field of a table that can be large. */
+function fieldRows(path: string, fields: Readonly<Record<string, { readonly type: { readonly schema: object } }>>) {
+  const kind = path === CHAT ? "chat" : "completion";
+  const other = path === CHAT ? { messages } : { prompt: "What is there to say?" };
+  return Object.entries(fields).flatMap(([name, { type }]): HoldRow[] => {
+    if (large(type.schema as Schema) === null) return [];
+    const body = () => JSON.stringify({ ...other, max_tokens: 5, [name]: large(type.schema as Schema) });
+    return [{ name: `${kind}: ${name}`, path, body }];
+  });
+}
+
+export const HOLD_ROWS: readonly HoldRow[] = [
+  ...KNOWN,
+  ...fieldRows(CHAT, chatFields),
+  ...fieldRows(COMPLETIONS, completionFields),
+];
