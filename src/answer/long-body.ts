@@ -72,7 +72,7 @@ export class LongBody {
     }
   }
 
-  /** Its bytes, once, after `measure`. */
+  /** Bytes of the whole, once, after `measure`. */
   *parts(): Generator<Uint8Array, void> {
     const kept = this.#kept;
     if (kept !== null) {

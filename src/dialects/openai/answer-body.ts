@@ -177,7 +177,7 @@ function logprobsText(
   { output, server }: AnswerContext,
   tokens: number,
   long: LongTexts,
-  make: () => Parts | undefined,
+  make: () => TextParts | undefined,
 ): string {
   if (output.logprobs === null) return "null";
   const each = candidatesOf(output.logprobIds?.length ?? output.logprobs, server.vocabulary.size);
