@@ -82,7 +82,7 @@ export class LongBody {
     for (const text of this.#texts()) yield Buffer.from(text);
   }
 
-  /** It was sent, or will not be. */
+  /** Sent, or never to be. */
   drop(): void {
     keptByAll -= this.#keptBytes;
     this.#keptBytes = 0;
