@@ -44,13 +44,15 @@ test("adapters that requests load are named as those of the command line, also a
     post("/v1/completions", { model, prompt: "x", max_tokens: tokens, ignore_eos: true }).then((answer) =>
       answer.json(),
     );
+  /** Tokens of two seconds, in which scrapes are to see who runs. */
+  const LASTING = 400;
   const names = async () => /running_lora_adapters="(.*)",waiting/.exec((await info(server.url))[0] ?? "")?.[1];
   try {
     await ask("a", 1);
     expect(await names()).toBe(""); // the thread of the metrics runs, with the first names
     const long = "n".repeat(300);
     for (const name of ['b,"c"', long]) expect((await load(name)).status).toBe(200);
-    const answers = [ask("a", 200), ask('b,"c"', 200)];
+    const answers = [ask("a", LASTING), ask('b,"c"', LASTING)];
     await eventually(async () => (await names())?.split(",").length === 3);
     const quoted = 'b,\\"c\\"';
     expect([`a,${quoted}`, `${quoted},a`]).toContain((await names())!);
@@ -59,7 +61,7 @@ test("adapters that requests load are named as those of the command line, also a
     await Promise.all(answers);
     await load("d");
     await Promise.all([
-      Promise.all([ask("d", 100), ask(long, 100)]),
+      Promise.all([ask("d", LASTING), ask(long, LASTING)]),
       eventually(async () => (await names())!.split(",").toSorted().join() === ["d", "n".repeat(256)].join()),
     ]);
     await eventually(async () => (await names()) === "");
