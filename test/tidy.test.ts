@@ -126,7 +126,7 @@ test("the README has the two commands, and CI runs the second one", () => {
 
 /** What each rule must notice: path, text, and a piece of the complaint. */
 const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
-  ["imports go down only", "src/engine/loop.ts", 'import { frontOf } from "../http/as-response.ts";'],
+  ["imports go down only", "src/engine/loop.ts", 'import { frontOf } from "../http/front-of.ts";'],
   ["imports go down only", "src/metrics/route.ts", 'import type { X } from "../dialects/openai/fields.ts";'],
   ["imports go down only", "src/metrics/vllm.ts", 'import { CoreReader } from "../core/reader.ts";'],
   ["imports go down only", "src/content/plan.ts", 'import { Word } from "../../assembly/layout.ts";'],

@@ -178,15 +178,6 @@ export const FRONT_NUMBERS = {
   /** Requests that a queue limit kept out: that of requests, that of prompt tokens. */
   rejectedByRequests: COUNTER,
   rejectedByTokens: COUNTER,
-  /** Looks of the parser of tool calls: at a delta or a whole answer, with or without a call, by the API that was asked. */
-  toolsStreamCalledChat: COUNTER,
-  toolsStreamCalledResponses: COUNTER,
-  toolsStreamPlainChat: COUNTER,
-  toolsStreamPlainResponses: COUNTER,
-  toolsWholeCalledChat: COUNTER,
-  toolsWholeCalledResponses: COUNTER,
-  toolsWholePlainChat: COUNTER,
-  toolsWholePlainResponses: COUNTER,
   /** Worker processes that were started in the place of dead ones; 0 in a process of its own. */
   workerRestarts: COUNTER,
 } as const;
@@ -194,6 +185,21 @@ export const FRONT_NAMES = namesIn(FRONT_NUMBERS);
 
 /** `understudy_requests_total{outcome}`; refused = answered with 4xx/503 before the engine took it. */
 export const OUTCOMES = ["stop", "length", "abort", "refused", "error"] as const;
+
+/** Looks of a parser of tool calls: at a delta or a whole answer, with or without a call, by the API that was asked; counters. */
+export const PARSED_HOW = ["Stream", "Whole"] as const;
+export const PARSED_APIS = ["Chat", "Responses"] as const;
+export type ParsedHow = (typeof PARSED_HOW)[number];
+export type ParsedApi = (typeof PARSED_APIS)[number];
+export type ToolLook = `${ParsedHow}${"Called" | "Plain"}${ParsedApi}`;
+
+export function toolLook(how: ParsedHow, called: boolean, api: ParsedApi): ToolLook {
+  return `${how}${called ? "Called" : "Plain"}${api}`;
+}
+
+export const TOOL_LOOKS: readonly ToolLook[] = PARSED_HOW.flatMap((how) =>
+  [true, false].flatMap((called) => PARSED_APIS.map((api) => toolLook(how, called, api))),
+);
 
 /** What a truth log lost, to full buffers or to the disk: runs of tokens, rows of steps, rows of requests. */
 export const TRUTH_NUMBERS = { run: COUNTER, step: COUNTER, request: COUNTER } as const;

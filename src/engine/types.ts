@@ -11,6 +11,7 @@ import type {
   LOOP_NUMBERS,
   NumbersOf,
   OUTCOMES,
+  ToolLook,
   TRUTH_NUMBERS,
 } from "./numbers.ts";
 
@@ -210,6 +211,7 @@ export interface HttpView {
 /** What happened outside the core: the front counts every request exactly once by its outcome. */
 export interface FrontSnapshot extends NumbersOf<typeof FRONT_NUMBERS> {
   readonly outcomes: Readonly<Record<Outcome, number>>;
+  readonly toolLooks: Readonly<Record<ToolLook, number>>;
   readonly http: HttpSnapshot;
 }
 

@@ -1,6 +1,14 @@
 /** What happened outside the core? Every generation request is counted exactly once by its outcome. */
 import { ALL_SECONDS } from "../config/http-counts.ts";
-import { FRONT_NAMES, numbersOf } from "../engine/numbers.ts";
+import {
+  FRONT_NAMES,
+  numbersOf,
+  type ParsedApi,
+  type ParsedHow,
+  TOOL_LOOKS,
+  type ToolLook,
+  toolLook,
+} from "../engine/numbers.ts";
 import type { FrontSnapshot, FrontView, HttpView, Outcome } from "../engine/types.ts";
 
 const NO_HTTP: HttpView = {
@@ -10,19 +18,12 @@ const NO_HTTP: HttpView = {
 
 export class Accounts implements FrontView {
   readonly outcomes: Record<Outcome, number> = { stop: 0, length: 0, abort: 0, refused: 0, error: 0 };
+  readonly toolLooks = Object.fromEntries(TOOL_LOOKS.map((look) => [look, 0])) as Record<ToolLook, number>;
   requestsOpen = 0;
   streamsOpen = 0;
   bytesHeld = 0;
   rejectedByRequests = 0;
   rejectedByTokens = 0;
-  toolsStreamCalledChat = 0;
-  toolsStreamCalledResponses = 0;
-  toolsStreamPlainChat = 0;
-  toolsStreamPlainResponses = 0;
-  toolsWholeCalledChat = 0;
-  toolsWholeCalledResponses = 0;
-  toolsWholePlainChat = 0;
-  toolsWholePlainResponses = 0;
   readonly workerRestarts = 0;
 
   /** `http`: what is counted per route, where there is HTTP. */
@@ -54,8 +55,8 @@ export class Accounts implements FrontView {
   }
 
   /** A parser of tool calls has looked at a delta or a whole answer. */
-  parsed(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses"): void {
-    this[`tools${how}${called ? "Called" : "Plain"}${api}`]++;
+  parsed(how: ParsedHow, called: boolean, api: ParsedApi): void {
+    this.toolLooks[toolLook(how, called, api)]++;
   }
 
   /** A copy. */
@@ -63,7 +64,7 @@ export class Accounts implements FrontView {
     const { routes, duration } = this.http;
     const { bounds, buckets, sum, count } = duration;
     const http = { routes: Array.from(routes), duration: { bounds, buckets: Array.from(buckets), sum, count } };
-    return { ...numbersOf(this, FRONT_NAMES), outcomes: { ...this.outcomes }, http };
+    return { ...numbersOf(this, FRONT_NAMES), outcomes: { ...this.outcomes }, toolLooks: { ...this.toolLooks }, http };
   }
 }
 
@@ -86,7 +87,7 @@ export function watched(accounts: Accounts, shown: { readonly moved: () => void 
       accounts.rejected(by);
       shown.moved();
     },
-    parsed(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses") {
+    parsed(how: ParsedHow, called: boolean, api: ParsedApi) {
       accounts.parsed(how, called, api);
       shown.moved();
     },

@@ -1,7 +1,7 @@
 /** How is a request's body read without holding more than is allowed, or waiting longer? */
 import { frontLimitsOf } from "../config/front-limits.ts";
-import { frontOf } from "../http/as-response.ts";
 import { type Deadlines, deadlines, type Expiring } from "../http/deadlines.ts";
+import { frontOf } from "../http/front-of.ts";
 import { bodyTooLarge, bodyTooSlow } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import type { OpenAiOptions } from "./front.ts";

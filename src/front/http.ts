@@ -5,7 +5,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { OWN_PATHS } from "../config/http-counts.ts";
 import { requestOrdersOf } from "../config/request-orders.ts";
-import { frontOf } from "../http/as-response.ts";
+import { frontOf } from "../http/front-of.ts";
 import type { Context, EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";

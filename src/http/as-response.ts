@@ -1,85 +1,60 @@
 /** How does a route answer without a socket, for `app.handle(request)`? By a `Response`; a stream is its body. */
-import type { Context, EventSink, HttpFront, PartSink, SinkEvents } from "./sink.ts";
+import type { EventSink, HttpFront, PartSink, SinkEvents } from "./sink.ts";
 
-const encoder = new TextEncoder();
-
-/** Full from the first event on that nobody has read. */
-class ResponseStream implements EventSink {
+/** Full while nobody has read what was written. Where the length is known, it ends with the last of its bytes. */
+class ResponseStream implements EventSink, PartSink {
   full = false;
   readonly body: ReadableStream<Uint8Array>;
-  #out!: ReadableStreamDefaultController<Uint8Array>;
-  #open = true;
+  #out: ReadableStreamDefaultController<Uint8Array> | null = null;
+  #bytesLeft: number;
 
-  constructor(owner: SinkEvents) {
+  constructor(owner: SinkEvents, bytes = Number.POSITIVE_INFINITY) {
+    this.#bytesLeft = bytes;
     this.body = new ReadableStream({
       start: (out) => {
         this.#out = out;
       },
       pull: () => {
-        if (!this.full) return;
+        if (this.full) queueMicrotask(() => owner.onDrain());
         this.full = false;
-        owner.onDrain();
       },
       cancel: () => {
-        this.#open = false;
+        this.#out = null;
         owner.onGone();
       },
     });
   }
 
-  write(event: string): boolean {
-    return this.writeParts(encoder.encode(event));
-  }
-
+  write = (part: string | Uint8Array) => this.writeParts(typeof part === "string" ? Buffer.from(part) : part);
   writeParts(...parts: Uint8Array[]): boolean {
-    if (this.#open) this.#out.enqueue(Buffer.concat(parts));
-    this.full = this.#open && this.#out.desiredSize! <= 0;
+    const whole = Buffer.concat(parts);
+    this.#out?.enqueue(whole);
+    this.full = this.#out !== null && this.#out.desiredSize! <= 0;
+    this.#bytesLeft -= whole.length;
+    if (this.#bytesLeft <= 0) this.end();
     return !this.full;
   }
-
-  end(): void {
-    if (this.#open) this.#out.close();
-    this.#open = false;
-  }
-
-  reset(): void {
-    if (this.#open) this.#out.error(new Error("the stream was broken off"));
-    this.#open = false;
+  end = () => this.#end((out) => out.close());
+  reset = () => this.#end((out) => out.error(new Error("the stream was broken off")));
+  #end(how: (out: ReadableStreamDefaultController<Uint8Array>) => void): void {
+    if (this.#out !== null) how(this.#out);
+    this.#out = null;
   }
 }
 
 const streams = new WeakMap<Request, ResponseStream>();
-/** A stream that ends by itself when so many bytes were written. */
-function wholeOf(owner: SinkEvents, bytes: number): { readonly sink: PartSink; readonly body: ReadableStream } {
-  const stream = new ResponseStream(owner);
-  let left = bytes;
-  const sink: PartSink = {
-    get full() {
-      return stream.full;
-    },
-    write(part) {
-      const goesOn = stream.writeParts(part);
-      left -= part.length;
-      if (left <= 0) stream.end();
-      return goesOn;
-    },
-  };
-  return { sink, body: stream.body };
-}
-
-const responses: HttpFront = {
+export const asResponses: HttpFront = {
   body: () => null,
   answer: (_, status, headers, body) => new Response(body as string | null, { status, headers }),
   open: (request, owner) => streams.set(request, new ResponseStream(owner)).get(request)!,
   begin: (request, status, headers) => new Response(streams.get(request)!.body, { status, headers }),
   beginWhole(_, owner, status, headers, bytes) {
-    const { sink, body } = wholeOf(owner, bytes);
-    return { sink, response: new Response(body, { status, headers: { ...headers, "content-length": String(bytes) } }) };
+    const sink = new ResponseStream(owner, bytes);
+    return {
+      sink,
+      response: new Response(sink.body, { status, headers: { ...headers, "content-length": `${bytes}` } }),
+    };
   },
   version: () => "1.1",
   requestIP: () => null,
 };
-
-/** Who takes the answer: requests from a socket are none of the platform's own. */
-export const frontOf = ({ request, server }: Context): HttpFront =>
-  request instanceof Request ? responses : (server as HttpFront);

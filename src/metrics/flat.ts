@@ -12,6 +12,7 @@ import {
   LOOP_HISTOGRAMS,
   LOOP_NAMES,
   OUTCOMES,
+  TOOL_LOOKS,
   TRUTH_NAMES,
 } from "../engine/numbers.ts";
 import type {
@@ -57,7 +58,7 @@ export class Layout {
     this.length =
       engines * (ENGINE_NAMES.length + FINISHES + histograms + adapters * ADAPTER_NAMES.length + meters) +
       (LOOP_NAMES.length + LOOP_HISTOGRAMS.length * widthOf(loopBounds)) +
-      (FRONT_NAMES.length + OUTCOMES.length + httpRoutes * HTTP_WIDTH + widthOf(ALL_SECONDS)) +
+      (FRONT_NAMES.length + OUTCOMES.length + TOOL_LOOKS.length + httpRoutes * HTTP_WIDTH + widthOf(ALL_SECONDS)) +
       (truth ? TRUTH_NAMES.length : 0);
   }
 
@@ -70,6 +71,7 @@ export class Layout {
     for (const key of LOOP_HISTOGRAMS) this.#writeHistogram(loop[key]);
     for (const key of FRONT_NAMES) this.#put(front[key]);
     for (const key of OUTCOMES) this.#put(front.outcomes[key]);
+    for (const key of TOOL_LOOKS) this.#put(front.toolLooks[key]);
     const { routes, duration } = front.http;
     this.#putAll(routes);
     this.#writeHistogram(duration);
@@ -103,6 +105,7 @@ export class Layout {
       front: {
         ...record(FRONT_NAMES),
         outcomes: record(OUTCOMES),
+        toolLooks: record(TOOL_LOOKS),
         http: { routes: list(httpRoutes * HTTP_WIDTH), duration: histogram(ALL_SECONDS) },
       },
       ...(truth ? { truth: record(TRUTH_NAMES) } : {}),

@@ -5,7 +5,7 @@
  * asks anywhere.
  */
 import { Elysia } from "elysia";
-import { frontOf } from "../http/as-response.ts";
+import { frontOf } from "../http/front-of.ts";
 import { dialectNames } from "./dialect-names.ts";
 import { contentTypeOf, type View } from "./dialects.ts";
 import type { Identity } from "./identity.ts";

@@ -5,7 +5,15 @@ import { ALL_SECONDS, HTTP_WIDTH, HttpWord, NO_HANDLER } from "../../src/config/
 import { CURRENT } from "../../src/config/metrics-profiles.ts";
 import { DEFAULT_PRESET } from "../../src/config/timing/presets.ts";
 import { DEFAULT_TRITON_METRICS } from "../../src/config/triton-metrics.ts";
-import { ENGINE_NAMES, FRONT_NAMES, LOOP_HISTOGRAMS, LOOP_NAMES, OUTCOMES } from "../../src/engine/numbers.ts";
+import {
+  ENGINE_NAMES,
+  FRONT_NAMES,
+  LOOP_HISTOGRAMS,
+  LOOP_NAMES,
+  OUTCOMES,
+  TOOL_LOOKS,
+  type ToolLook,
+} from "../../src/engine/numbers.ts";
 import type { EngineSnapshot, HistogramName, HistogramSnapshot, Snapshot } from "../../src/engine/types.ts";
 import { refreshesOf } from "../../src/metrics/dialects.ts";
 import { Layout, type Shape } from "../../src/metrics/flat.ts";
@@ -77,6 +85,7 @@ export const emptySnapshot = (engines: readonly EngineSnapshot[] = [emptyEngine(
   front: {
     ...zeros(FRONT_NAMES),
     outcomes: zeros(OUTCOMES),
+    toolLooks: zeros(TOOL_LOOKS),
     http: { routes: Array(identity.http.length * HTTP_WIDTH).fill(0), duration: emptyHistogram(ALL_SECONDS) },
   },
 });
@@ -170,6 +179,7 @@ const withoutTruth = fc.record({
   }),
   front: fc.record({
     outcomes: fc.record({ stop: count, length: count, abort: count, refused: count, error: count }),
+    toolLooks: fc.record(Object.fromEntries(TOOL_LOOKS.map((look) => [look, count])) as Record<ToolLook, typeof count>),
     requestsOpen: count,
     streamsOpen: count,
     bytesHeld: count,
@@ -177,14 +187,6 @@ const withoutTruth = fc.record({
     workerRestarts: count,
     rejectedByRequests: count,
     rejectedByTokens: count,
-    toolsStreamCalledChat: count,
-    toolsStreamCalledResponses: count,
-    toolsStreamPlainChat: count,
-    toolsStreamPlainResponses: count,
-    toolsWholeCalledChat: count,
-    toolsWholeCalledResponses: count,
-    toolsWholePlainChat: count,
-    toolsWholePlainResponses: count,
   }),
 });
 
