@@ -68,9 +68,9 @@ export class BodyRoom {
 
 const rooms = new WeakMap<ServeConfig, BodyRoom>();
 
-/** The room of a server: that of two of the largest bodies, up to 128 MiB. */
+/** The room of a server: one of the largest bodies, of which several copies are made while it is read. */
 export function bodyRoomOf(config: ServeConfig): BodyRoom {
-  const room = rooms.get(config) ?? new BodyRoom(Math.min(2 * config.maxBodyBytes, 2 ** 27));
+  const room = rooms.get(config) ?? new BodyRoom(config.maxBodyBytes);
   rooms.set(config, room);
   return room;
 }

@@ -77,7 +77,7 @@ test("a server reads as many large bodies as have room; the next one waits, then
   ]);
   const port = Number(new URL(server.url).port);
   try {
-    const body = JSON.stringify({ model: "m", prompt: "x", max_tokens: 1, user: "u".repeat(3.5 * 2 ** 20) });
+    const body = JSON.stringify({ model: "m", prompt: "x", max_tokens: 1, user: "u".repeat(1.5 * 2 ** 20) });
     // A body that is wanted is asked for: uvicorn's 100 Continue.
     const open = [begin(port, body.length), begin(port, body.length)];
     await eventually(() => open.every(({ seen }) => seen.answer.startsWith("HTTP/1.1 100")));
