@@ -105,6 +105,7 @@ export class Generator {
     const late = serving.queue.refuses(admitted.choices);
     if (late !== null) return this.#refuse(exchange, late);
     const job = { received, fitted, context, encodedFromUs };
+    serving.http.bodyUsed(exchange.context);
     return received.request.stream ? this.#stream(exchange, job) : this.#collect(exchange, job);
   }
 

@@ -10,6 +10,7 @@ import { checkDataParallelRank, checkSampling } from "../generation/sampling.ts"
 import { choiceSeeds, seedOf } from "../generation/seeds.ts";
 import { checkBadWords, encodeBadWords, steeringOf } from "../generation/steering.ts";
 import { fromDataset } from "../orders/dataset.ts";
+import { sayableText } from "../orders/orders.ts";
 import { permitted } from "../orders/script-grammar.ts";
 import { engineBusy } from "../python/errors.ts";
 import { isLarge } from "../python/pieces.ts";
@@ -56,8 +57,10 @@ export function prepare(
   encoding: Exclude<Encoding, Declined>,
 ): PreparedRequest | Promise<PreparedRequest | null> {
   const { request } = received;
-  const { encoder } = serving.options;
-  const orderedIds = ordered === null || ordered.text === null ? null : encoder.encode([ordered.text], false);
+  const { encoder, vocabulary, config } = serving.options;
+  const tokensMost = Math.min(Number(request.maxTokens ?? Number.POSITIVE_INFINITY), config.engine.maxModelLen);
+  const sayable = (text: string) => sayableText(text, tokensMost, vocabulary.maxTokenBytes);
+  const orderedIds = ordered === null || ordered.text === null ? null : encoder.encode([sayable(ordered.text)], false);
   const badWords = encodeBadWords(request, encoder);
   const writing = ordered === null ? writingFor(serving, received) : checkingOf(request, encoder);
   const isReady = writing === null && badWords === null && orderedIds === null && serving.arrivals.clear;

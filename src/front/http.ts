@@ -9,6 +9,7 @@ import { frontOf } from "../http/front-of.ts";
 import type { Context, EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
+import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import { Cors } from "./cors.ts";
 import type { HttpVisit, OpenAiOptions } from "./front.ts";
 import { ORDER_HEADER } from "./order-header.ts";
@@ -37,6 +38,7 @@ export class Http {
   readonly #options: OpenAiOptions;
   readonly #keys: readonly Uint8Array[];
   readonly #cors: Cors;
+  readonly #room: BodyRoom;
   /** Something may have made the engine stand still. */
   readonly #releases: boolean;
   /** Answers carry more than their own headers. */
@@ -51,6 +53,7 @@ export class Http {
     this.#releases = allowed === "all" || (allowed === "answers" && ours);
     this.#adds = options.config.enableRequestIdHeaders || options.config.podHeaders !== undefined;
     this.#keys = options.config.apiKeys.map(digest);
+    this.#room = bodyRoomOf(options.config);
     this.#cors = new Cors(options.config.wire?.cors);
     this.#methods = new Map(Object.entries({ ...methods, ...options.otherRoutes }));
   }
@@ -90,6 +93,11 @@ export class Http {
   /** The answer whose body is what `open` gave for this request. */
   stream(context: Context): Response {
     return this.#answer(context, 200, OPENED, STREAM_HEADERS);
+  }
+
+  /** The request's body is not needed any more, though its answer is still to come. */
+  bodyUsed({ request }: Context): void {
+    this.#room.leave(request);
   }
 
   /** JSON of a known length that is written as it is taken. */
@@ -161,6 +169,7 @@ export class Http {
   ): Response {
     const { accessLog } = this.#options;
     this.visitOf(context)?.done(status, bytesOf(body));
+    this.#room.leave(context.request);
     if (accessLog !== null) this.#log(context, status, accessLog);
     if (this.#releases) this.#release(context);
     const plain = !this.#adds && this.#cors.off;

@@ -212,3 +212,15 @@ export class Orders {
     }
   }
 }
+
+/** What stands behind a text decides how its last words become tokens: so much more is encoded than is said. */
+const BEHIND_CHARACTERS = 4096;
+
+/** As much of a text as so many tokens can say at most, and some more: nobody waits for what no answer says. */
+export function sayableText(text: string, tokens: number, maxTokenBytes: number): string {
+  const most = tokens * maxTokenBytes + BEHIND_CHARACTERS;
+  if (text.length <= most) return text;
+  // Not between the halves of a character.
+  const last = text.charCodeAt(most - 1);
+  return text.slice(0, last >= 0xd800 && last < 0xdc00 ? most - 1 : most);
+}

@@ -9,6 +9,7 @@ import { Detokenizer } from "../../src/content/detokenizer.ts";
 import { createEncoder, createInlineEncoder } from "../../src/content/encoder.ts";
 import { loadVocabulary } from "../../src/content/vocabulary.ts";
 import { packTable } from "../../src/content/vocabulary-table.ts";
+import { sayableText } from "../../src/orders/orders.ts";
 
 const path = new URL("../../build/vocabulary.bin", import.meta.url);
 const file = new Uint8Array(readFileSync(path));
@@ -18,6 +19,21 @@ const plain = { disallowedSpecial: new Set<string>() };
 // gpt-tokenizer 4.0.0 loses tokens that begin with a byte order mark; those are held to tiktoken's own file below.
 const same = (text: string) =>
   text.includes("\ufeff") || expect([...bpe.encode([text], false)]).toEqual(oracle(text, plain));
+
+test("what can be said of a long text begins with the same ids", () => {
+  const most = loadVocabulary(file).maxTokenBytes;
+  fc.assert(
+    fc.property(fc.string({ unit: "grapheme", minLength: 1 }), fc.nat(20), (part, tokens) => {
+      const text = part.repeat(20_000);
+      const said = sayableText(text, tokens, most);
+      expect(said.length).toBeLessThanOrEqual(tokens * most + 4096);
+      expect(said.isWellFormed()).toBe(text.isWellFormed());
+      const ids = (some: string) => [...bpe.encode([some], false)].slice(0, tokens);
+      expect(ids(said)).toEqual(ids(text));
+    }),
+    { numRuns: 20 },
+  );
+});
 
 describe("ids", () => {
   test("of prose in many scripts, code, numbers, white space, emoji", () => {

@@ -32,6 +32,8 @@ class House {
   readonly outcomes: Outcome[] = [];
   readonly log: Access[] = [];
   readonly encodings: ((ids: Uint32Array) => void)[] = [];
+  /** Characters of each text that is encoded. */
+  readonly lengths: number[] = [];
   opened = 0;
   refuse = false;
   readonly #server: HttpServer;
@@ -52,7 +54,13 @@ class House {
         config,
         vocabulary,
         naturalLength: () => 1000,
-        encoder: { encode: () => new Promise((resolve) => this.encodings.push(resolve)), close() {} },
+        encoder: {
+          encode: (parts) => {
+            this.lengths.push(parts.join("").length);
+            return new Promise((resolve) => this.encodings.push(resolve));
+          },
+          close() {},
+        },
         renderChat,
         backend: {
           nowUs: () => 5,
@@ -170,6 +178,16 @@ test("requests reach the engine in order of arrival, whether their prompts are e
   ]);
   house.send({ prompt: [5] });
   await until(() => house.running.length === 5, "nobody before it");
+});
+
+test("of a text that an answer is ordered to be no more is encoded than it can say", async () => {
+  house = new House();
+  const order = { "x-understudy": JSON.stringify({ script: "x".repeat(20_000) }) };
+  house.send({ prompt: [1, 2], max_tokens: 5 }, order);
+  await until(() => house.lengths.length === 1, "a limit of its own");
+  house.send({ prompt: [1, 2], max_tokens: 900 }, order);
+  await until(() => house.lengths.length === 2, "another limit");
+  expect(house.lengths).toEqual([5 + 4096, 900 + 4096]);
 });
 
 for (const stream of [true, false])
