@@ -8,15 +8,16 @@ import { Fleet } from "../engine/fleet.ts";
 import { Journal } from "../engine/journal.ts";
 import type { LoopObserver } from "../engine/loop-observer.ts";
 import type { Punctuality } from "../engine/punctuality.ts";
+import type { StepWrites } from "../engine/step-writes.ts";
 import type { Marks } from "../front/marks.ts";
 import { epochUsOf } from "../host/clock.ts";
-import { StepLog } from "./step-log.ts";
 import { Ensemble } from "../metrics/triton/ensemble.ts";
 import { createTruthLog, type TruthLog } from "../truth/log.ts";
 import { observersOf, Recent } from "../truth/recent.ts";
 import { RING } from "../truth/ring.ts";
 import type { About } from "../truth/schema.ts";
 import type { Place } from "./place.ts";
+import { StepLog } from "./step-log.ts";
 
 /** One of several processes may be killed, and goes on as another: of its truth little is to be lost. */
 const HASTY = { ...RING, lingerUs: 50_000 };
@@ -42,6 +43,8 @@ export interface EngineOptions {
   /** File of the step log. */
   readonly stepLog: string | undefined;
   readonly place: Place | undefined;
+  /** Collects what is written while the rows of a step are handed out. */
+  readonly writes: StepWrites | null;
   /** Who else is told of the steps. */
   readonly loopObservers: readonly LoopObserver[];
 }
@@ -67,6 +70,7 @@ export function enginePartsOf(options: EngineOptions): EngineParts {
     eosId: text.vocabulary.eosId,
     answers: text.answers,
     adapters: adapterPlaces(config),
+    ...(options.writes ? { writes: options.writes } : {}),
     loopObservers: [options.punctual, ...(steps ? [steps] : []), ...options.loopObservers],
     ...observersOf(engineFirst, truth, recent),
     ...(triton.metrics ? { passages: () => new Ensemble(triton.quantiles, () => clock.now(), epochUsOf(0)) } : {}),

@@ -22,6 +22,7 @@ import { type EngineParts, enginePartsOf } from "./engines.ts";
 import { type Gaps, gapsOf } from "./gaps.ts";
 import { type PageParts, pagePartsOf } from "./pages.ts";
 import type { Place } from "./place.ts";
+import { type StreamWrites, streamWritesOf } from "./stream-writes.ts";
 import { builtFiles, laidFor, lengthsOf, markedText, textOf } from "./text.ts";
 
 /** A disk that hangs must not hold the exit. */
@@ -64,6 +65,7 @@ export interface Parts extends EngineParts, PageParts {
   /** Reads fixtures anew. */
   readonly openLaid: (wire: { readonly fixtures: string }) => Promise<LaidDown>;
   readonly naturalLength: NaturalLength;
+  readonly streamWrites: StreamWrites;
   readonly accounting: Accounting;
   readonly httpAccounts: HttpAccounts;
   readonly backend: Backend;
@@ -101,6 +103,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
     laidFor(wire, text, { first, log, gap: async () => void (await gaps.long.pass()) });
   const laid = await openLaid(config.wire ?? {});
   const naturalLength = await lengthsOf(config);
+  const streamWrites = await streamWritesOf(config);
   const fleet = enginePartsOf({
     config,
     core: built.core,
@@ -110,6 +113,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
     log,
     stepLog: options.stepLog,
     place,
+    writes: streamWrites.sends,
     loopObservers: [
       { updating: (nowUs) => pages.beforeUpdate(nowUs) },
       ...(place ? [{ moved: (idle: boolean) => pages.shown?.moved(idle) }] : []),
@@ -123,7 +127,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
     () => pages.shown?.moved(),
   );
   const accounts = new Accounts(httpAccounts);
-  const pages = await pagePartsOf({ ...fleet, config, routes, accounts, clock, marks, place });
+  const pages = await pagePartsOf({ ...fleet, config, streamWrites, routes, accounts, clock, marks, place });
   const life = lifeOf(clock, () => engines.die());
   if (!config.disableLogStats) logStatistics(clock, pages.snapshot, fleet.engineFirst, log);
   sampleEventLoop(clock, (us) => {
@@ -149,6 +153,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
     laid,
     openLaid,
     naturalLength,
+    streamWrites,
     accounting: pages.shown ? watched(accounts, pages.shown) : accounts,
     httpAccounts,
     backend: backendOf({ clock, marks, gaps, engines, die: life.die }),

@@ -82,7 +82,7 @@ export class Engine implements LiveOwner {
     this.#adapters = new Adapters(core, options.adapters ?? 0);
     this.#snapshots = new Snapshots(core, options, this.#adapters.held, this.#batch.lastPlan);
     this.#watch = options.observer
-      ? new Watch(core, clock, options.observer, (slot) => this.#live[slot]?.trail ?? undefined)
+      ? new Watch(core, clock, options.observer, (slot) => this.#live[slot]?.trail ?? undefined, options.writes)
       : null;
     const { timing } = config;
     const nextUs = () => this.#loop.nextUs;
@@ -94,6 +94,7 @@ export class Engine implements LiveOwner {
     this.#loop = new Loop({
       batch: this.#batch,
       clock,
+      writes: options.writes,
       asyncScheduling: config.asyncScheduling,
       free: timing.kind === "none" && (options.free ?? true),
       leastUs: timing.kind === "none" ? 1 : 0,

@@ -5,12 +5,15 @@
 import { Exchange, type Line } from "./exchange.ts";
 import type { Head } from "./fields.ts";
 import { Fed, Parser, type ParserEvents } from "./parser.ts";
+import type { BatchedSender, SendBatch } from "./send-batch.ts";
 import type { Drained } from "./stream.ts";
 
-/** What is used of a socket of `Bun.listen`; Bun's types lack the last two. */
+/** What is used of a socket of `Bun.listen`; Bun's types lack `fd` and the last two. */
 export interface Socket {
   readonly remoteAddress: string;
   readonly remotePort: number;
+  /** The system's number of it; -1 from the moment in which it is closed, or ended here. */
+  readonly fd: number;
   /** Gives how many bytes the kernel took; negative: the socket is closed. */
   write(bytes: Uint8Array, from: number, length: number): number;
   /** What was written still leaves. */
@@ -25,6 +28,8 @@ export interface House {
   readonly scheme: "http" | "https";
   /** Largest head, bytes. */
   readonly headBytes: number;
+  /** Where events of streams wait for each other; null: each is a write by itself. */
+  readonly sends: SendBatch | null;
   /** Has the application answer. */
   handle(exchange: Exchange): void;
   date(): string;
@@ -53,7 +58,7 @@ const BAD_REQUEST = [
 ].join("\r\n");
 const TOO_LARGE = "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n";
 
-export class Connection implements Line, ParserEvents {
+export class Connection implements Line, ParserEvents, BatchedSender {
   readonly address: string;
   readonly port: number;
   readonly #socket: Socket;
@@ -71,6 +76,10 @@ export class Connection implements Line, ParserEvents {
   #backlog: Uint8Array[] = [];
   #backlogFrom = 0;
   #drained: Drained[] = [];
+  readonly #sends: SendBatch | null;
+  /** Its entry among the batched sends, as long as that is the round. */
+  #entry = 0;
+  #entryRound = -1;
   /** Nothing more is read, and what was written leaves. */
   #closing = false;
   #lost = false;
@@ -83,6 +92,7 @@ export class Connection implements Line, ParserEvents {
   constructor(socket: Socket, house: House) {
     this.#socket = socket;
     this.#house = house;
+    this.#sends = house.sends;
     this.address = socket.remoteAddress;
     this.port = socket.remotePort;
     this.#parser = new Parser(this, house.headBytes);
@@ -150,6 +160,7 @@ export class Connection implements Line, ParserEvents {
     if (this.#lost) return;
     this.#lost = true;
     this.#closing = true;
+    if (this.#queued) this.#sends!.drop(this.#entry);
     this.#forget();
     this.#parser.free();
     this.#backlog = [];
@@ -171,6 +182,7 @@ export class Connection implements Line, ParserEvents {
   }
 
   cut(): void {
+    this.settle();
     this.#socket.terminate();
   }
 
@@ -196,6 +208,7 @@ export class Connection implements Line, ParserEvents {
 
   /** For exchanges, as all below. */
   send(bytes: Uint8Array, length: number, then: Drained | null): number {
+    this.settle();
     if (this.#closing) return 0;
     let taken = 0;
     if (this.#backlog.length === 0) {
@@ -210,6 +223,29 @@ export class Connection implements Line, ParserEvents {
     return left;
   }
 
+  batch(): SendBatch | null {
+    const sends = this.#sends;
+    if (sends === null || !sends.collecting) return null;
+    // One at a time: whether the first was taken decides about the second.
+    this.settle();
+    return this.#backlog.length > 0 || this.#socket.fd < 0 ? null : sends;
+  }
+
+  queue(length: number, then: Drained): void {
+    this.#entry = this.#sends!.add(this.#socket.fd, length, this, then);
+    this.#entryRound = this.#sends!.round;
+  }
+
+  settle(): void {
+    if (this.#queued) this.#sends!.flush();
+  }
+
+  /** For the batch: Bun tells of room in a socket only after a write of its own came short. */
+  cameShort(rest: Uint8Array, then: Drained): void {
+    const left = this.send(rest, rest.length, then);
+    if (left > 0) then.late(left);
+  }
+
   finished(): void {
     const { keepAlive } = this.#exchanges.shift()!;
     if (!keepAlive) {
@@ -222,6 +258,7 @@ export class Connection implements Line, ParserEvents {
   }
 
   broken(): void {
+    this.settle();
     if (this.#backlog.length > 0) this.#socket.terminate();
     else this.#close();
   }
@@ -289,9 +326,13 @@ export class Connection implements Line, ParserEvents {
   /** The client left, and nobody would say so where reading is paused. Whoever writes is told when it is done writing. */
   #failed(): void {
     queueMicrotask(() => {
-      this.#socket.terminate();
+      this.cut();
       this.lost();
     });
+  }
+
+  get #queued(): boolean {
+    return this.#sends !== null && this.#entryRound === this.#sends.round;
   }
 
   #wait(): void {

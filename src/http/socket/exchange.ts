@@ -3,6 +3,7 @@ import type { HeldBytes, SinkEvents } from "../sink.ts";
 import type { Head } from "./fields.ts";
 import { CHUNKED, headText } from "./head.ts";
 import { IncomingRequest, type Reading } from "./request.ts";
+import type { SendBatch } from "./send-batch.ts";
 import { type Drained, type Output, SocketStream } from "./stream.ts";
 
 /** The connection, as an exchange sees it. */
@@ -102,6 +103,18 @@ export class Exchange implements Output, Reading {
   /** For the stream. */
   send(bytes: Uint8Array, length: number, then: Drained | null): number {
     return this.#state === State.Streaming && !this.#headOnly ? this.line.send(bytes, length, then) : 0;
+  }
+
+  batch(): SendBatch | null {
+    return this.#state === State.Streaming && !this.#headOnly ? this.line.batch() : null;
+  }
+
+  queue(length: number, then: Drained): void {
+    this.line.queue(length, then);
+  }
+
+  settle(): void {
+    this.line.settle();
   }
 
   finished(): void {
