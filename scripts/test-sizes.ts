@@ -11,5 +11,6 @@ export const SIZED: Readonly<Record<string, Sized>> = {
   long: { paths: ["test/long"], options: ["inputs", "seconds"] },
   bugmodes: { paths: ["test/bugmodes"], options: [] },
   structured: { paths: ["test/structured", "test/conformance/structured.test.ts"], options: [] },
+  descriptors: { paths: ["test/conformance/stream-writes.test.ts"], options: [] },
   clients: { paths: ["test/clients"], options: [] },
 };

@@ -28,9 +28,10 @@ interface Run {
   readonly perSecond: number;
 }
 
-/** One round: the server, the same on Bun's HTTP where that is asked for, and the bare one. */
+/** One round: the server, the same with `--stream-writes single` where both are asked for, and the bare one. */
 interface Runs {
   readonly ours: Run;
+  readonly single?: Run;
   readonly anchor: Run;
 }
 
@@ -73,7 +74,10 @@ export async function cpuPerToken() {
   const tokens = number("--tokens", has("--quick") ? 4000 : 11_000);
   const body = streamBody(tokens);
   progress("cpu: starting");
-  const ours = await start(serverCommand(FREE_FLAGS), { core: SERVER_CORE });
+  const both = has("--both-writes");
+  const batched = both ? [...FREE_FLAGS, "--stream-writes", "batched"] : FREE_FLAGS;
+  const ours = await start(serverCommand(batched), { core: SERVER_CORE });
+  const single = both ? await start(serverCommand(FREE_FLAGS), { core: SERVER_CORE }) : null;
   const template = await capture(ours.port, body, "cpu");
   const words = [program("anchor"), "--template", root + template.path, "--wait", String(STREAMS)];
   const anchor = await start(words, { core: SERVER_CORE });
@@ -81,6 +85,7 @@ export async function cpuPerToken() {
   let dropped = 0;
   try {
     await run(ours, body, tokens); // compiles the hot path
+    if (single) await run(single, body, tokens);
     await run(anchor, body, tokens);
     while (runs.length < pairs && dropped < 4 * pairs + 4) {
       progress(
@@ -88,13 +93,14 @@ export async function cpuPerToken() {
       );
       const pair: Runs = {
         ours: await run(ours, body, tokens),
+        ...(single ? { single: await run(single, body, tokens) } : {}),
         anchor: await run(anchor, body, tokens),
       };
       if (Object.values(pair).some(({ readsPerEvent }) => readsPerEvent < KEPT_UP)) dropped++;
       else runs.push(pair);
     }
   } finally {
-    await Promise.all([ours.stop(), anchor.stop()]);
+    await Promise.all([ours.stop(), single?.stop(), anchor.stop()]);
   }
   if (runs.length === 0) {
     console.log(`\ncpu: void, the client fell behind in all ${dropped} pairs (busy machine?)`);
@@ -104,6 +110,7 @@ export async function cpuPerToken() {
 }
 
 function summary(runs: readonly Runs[], dropped: number, bytes: string) {
+  const both = runs[0]!.single !== undefined;
   const of = (who: keyof Runs, key: keyof Run) => median(runs.map((pair) => pair[who]![key]));
   const row = (who: keyof Runs, name: string) => [
     name,
@@ -116,10 +123,19 @@ function summary(runs: readonly Runs[], dropped: number, bytes: string) {
   const ratio = median(runs.map(({ ours, anchor }) => ours.totalUs / anchor.totalUs));
   table(
     `CPU per streamed token, ${STREAMS} streams, median of ${runs.length} interleaved pairs (${dropped} dropped); ${bytes}`,
-    [["", "µs", "user", "system", "reads/event", "events/s"], row("ours", "understudy"), row("anchor", "bare C loop")],
+    [
+      ["", "µs", "user", "system", "reads/event", "events/s"],
+      row("ours", "understudy"),
+      ...(both ? [row("single", "single writes")] : []),
+      row("anchor", "bare C loop"),
+    ],
   );
   const ratios = runs.map(({ ours, anchor }) => figure(ours.totalUs / anchor.totalUs)).join(" ");
   console.log(`  ${bar("ratio", ratio, BAR, "×")}; pairs: ${ratios}`);
+  if (both) {
+    const others = runs.map(({ single, anchor }) => single!.totalUs / anchor.totalUs);
+    console.log(`  with single writes ${figure(median(others))} ×; pairs: ${others.map(figure).join(" ")}`);
+  }
   const figures = (who: keyof Runs) => ({
     cpuUs: of(who, "totalUs"),
     userUs: of(who, "userUs"),

@@ -30,6 +30,7 @@ known([
   "--streams",
   "--seconds",
   "--varied",
+  "--both-writes",
   "--server",
   "--realtime",
   "--no-save",

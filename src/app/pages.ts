@@ -17,6 +17,7 @@ import { Renderer } from "../metrics/renderer.ts";
 import { setupOf } from "../metrics/setup.ts";
 import type { TruthLog } from "../truth/log.ts";
 import type { Place } from "./place.ts";
+import type { StreamWrites } from "./stream-writes.ts";
 
 export interface PageParts {
   readonly renderer: Renderer;
@@ -30,6 +31,7 @@ export interface PageParts {
 
 export interface PageOptions {
   readonly config: ServeConfig;
+  readonly streamWrites: Pick<StreamWrites, "mode">;
   readonly routes: readonly HttpRoute[];
   readonly engines: Fleet;
   readonly accounts: Accounts;
@@ -42,9 +44,10 @@ export interface PageOptions {
 }
 
 export async function pagePartsOf(options: PageOptions): Promise<PageParts> {
-  const { config, routes, engines, accounts, truth, clock, marks, place, epochUs } = options;
+  const { config, streamWrites, routes, engines, accounts, truth, clock, marks, place, epochUs } = options;
   const loadS = place?.loadS ?? clock.now() / 1e6;
-  const setup = setupOf(config, epochUs / 1e6, routes, place === undefined, loadS);
+  const made = setupOf(config, epochUs / 1e6, routes, place === undefined, loadS);
+  const setup = { ...made, identity: { ...made.identity, streamWrites: streamWrites.mode } };
   const source = viewsOf(engines, accounts, truth);
   const sticking = stuck(config.bugs, source);
   const held = new Held(setup.shape, setup.refreshes, sticking?.source ?? source, clock.now());

@@ -22,6 +22,7 @@ import { enginePartsOf, type FleetParts } from "./engines.ts";
 import { type Gaps, gapsOf } from "./gaps.ts";
 import { type PageParts, pagePartsOf } from "./pages.ts";
 import type { Place } from "./place.ts";
+import { type StreamWrites, streamWritesOf } from "./stream-writes.ts";
 import { builtFiles, laidFor, lengthsOf, markedText, textOf } from "./text.ts";
 
 /** A disk that hangs must not hold the exit. */
@@ -66,6 +67,7 @@ export interface Parts extends FleetParts, PageParts {
   /** Reads fixtures anew. */
   readonly openLaid: (wire: { readonly fixtures: string }) => Promise<LaidDown>;
   readonly naturalLength: NaturalLength;
+  readonly streamWrites: StreamWrites;
   readonly accounting: Accounting;
   readonly httpAccounts: HttpAccounts;
   readonly backend: Backend;
@@ -83,8 +85,7 @@ export interface Parts extends FleetParts, PageParts {
 export async function createParts(given: ServeConfig, options: AppOptions): Promise<Parts> {
   const { place, admin } = options;
   const live = new LiveSettings(given);
-  const { config } = live;
-  const built = await builtFiles();
+  const [{ config }, built] = [live, await builtFiles()];
   const due = new DueTime();
   const clock = options.clock ?? new WallClock((ring) => createAlarm(ring, due));
   const epochUs = epochOf(clock, options);
@@ -99,6 +100,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
     laidFor(wire, text, { first, log, gap: async () => void (await gaps.long.pass()) });
   const laid = await openLaid(config.wire ?? {});
   const naturalLength = await lengthsOf(config);
+  const streamWrites = await streamWritesOf(config);
   const fleet = enginePartsOf({
     config,
     core: built.core,
@@ -109,6 +111,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
     stepLog: options.stepLog,
     place,
     epochUs,
+    writes: streamWrites.sends,
     loopObservers: [
       { updating: (nowUs) => pages.beforeUpdate(nowUs) },
       ...(place ? [{ moved: (idle: boolean) => pages.shown?.moved(idle) }] : []),
@@ -119,7 +122,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
   const moved = () => pages.shown?.moved();
   const httpAccounts = new HttpAccounts(routes, () => clock.now(), moved);
   const accounts = new Accounts(httpAccounts);
-  const pages = await pagePartsOf({ ...fleet, config, routes, accounts, clock, marks, place, epochUs });
+  const pages = await pagePartsOf({ ...fleet, config, streamWrites, routes, accounts, clock, marks, place, epochUs });
   const life = lifeOf(clock, () => engines.die());
   if (!config.disableLogStats) logStatistics(clock, pages.snapshot, fleet.engineFirst, log);
   sampleEventLoop(clock, (us) => {
@@ -146,6 +149,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
     laid,
     openLaid,
     naturalLength,
+    streamWrites,
     accounting: pages.shown ? watched(accounts, pages.shown) : accounts,
     httpAccounts,
     backend: backendOf({ clock, marks, gaps, engines, die: life.die }),

@@ -10,6 +10,7 @@ import type { OutputLengths } from "./output-lengths.ts";
 import type { ReasoningName, ToolParserName } from "./parsers.ts";
 import type { RequestOrders } from "./request-orders.ts";
 import type { RoleName } from "./roles.ts";
+import type { StreamWritesOrder } from "./stream-writes.ts";
 import type { ToolHabits } from "./tool-habits.ts";
 import type { TritonMetricsConfig } from "./triton-metrics.ts";
 
@@ -233,6 +234,8 @@ export interface ServeConfig {
   /** Absent: the defaults of `config/front-limits.ts`. */
   readonly frontLimits?: FrontLimits;
   readonly streamInterval: number;
+  /** Absent: single. */
+  readonly streamWrites?: StreamWritesOrder;
   readonly shutdownTimeoutS: number;
   readonly maxBodyBytes: number;
   readonly maxLogprobs: number;

@@ -81,9 +81,9 @@ export class Engine implements LiveOwner {
     this.#meters = options.meters ?? null;
     this.#adapters = new Adapters(core, options.adapters ?? 0);
     this.#snapshots = new Snapshots(core, options, this.#adapters.held, this.#batch.lastPlan);
-    this.#recorder = options.observer
-      ? new FactsRecorder(core, clock, options.observer, (slot) => this.#live[slot]?.timeline ?? undefined)
-      : null;
+    const timelineAt = (slot: number) => this.#live[slot]?.timeline ?? undefined;
+    const { observer, writes } = options;
+    this.#recorder = observer ? new FactsRecorder(core, clock, observer, timelineAt, writes) : null;
     const { timing } = config;
     const nextUs = () => this.#loop.nextUs;
     this.#preQueue = new PreQueue(clock, config, holdSeed(config, options), nextUs, (live, dueUs) => {
@@ -94,6 +94,7 @@ export class Engine implements LiveOwner {
     this.#loop = new Loop({
       batch: this.#batch,
       clock,
+      writes: options.writes,
       asyncScheduling: config.asyncScheduling,
       free: timing.kind === "none" && (options.free ?? true),
       leastUs: timing.kind === "none" ? 1 : 0,

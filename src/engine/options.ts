@@ -8,6 +8,7 @@ import type { LoopObserver } from "./loop-observer.ts";
 import type { Observer } from "./observer.ts";
 import type { RequestMeters } from "./request-meter.ts";
 import type { SetupExtras } from "./setup.ts";
+import type { StepWrites } from "./step-writes.ts";
 import type { EngineSnapshot } from "./types.ts";
 
 export interface EngineOptions extends SetupExtras {
@@ -19,6 +20,8 @@ export interface EngineOptions extends SetupExtras {
   readonly adapters?: number;
   /** Free-running steps under `timing: none`; off, each lasts a microsecond (virtual time). */
   readonly free?: boolean;
+  /** Collects what receivers write while the rows of a step are handed out. */
+  readonly writes?: StepWrites;
   /** Told of its steps, after those that the engine has of its own. */
   readonly loopObservers?: readonly LoopObserver[];
   /** Told of every step and every generation; without one nothing is noted. */

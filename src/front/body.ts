@@ -17,7 +17,7 @@ export class Bodies {
   readonly #tooLarge: ErrorAnswer;
   readonly #tooSlow: ErrorAnswer;
   readonly #room: BodyRoom;
-  /** Of those that wait for room. */
+  /** Large bodies that wait for room. */
   readonly #crowded: Deadlines | null;
 
   constructor({ config, backend }: OpenAiOptions) {

@@ -2,6 +2,7 @@
 import type { FakeMetrics } from "../config/fake-metrics.ts";
 import type { HttpRoute } from "../config/http-counts.ts";
 import type { MetricsProfile } from "../config/metrics-profiles.ts";
+import type { StreamWritesMode } from "../config/stream-writes.ts";
 import type { BugName, FixName } from "../config/types.ts";
 import type { MetricsDialectName } from "./dialect-names.ts";
 import type { Shape } from "./flat.ts";
@@ -40,6 +41,8 @@ export interface Identity {
   readonly bugs: readonly BugName[];
   /** What some families show instead of the truth. */
   readonly fakes?: FakeMetrics;
+  /** How events of streams leave; absent: nobody is served. */
+  readonly streamWrites?: StreamWritesMode;
   /** `--disable-log-stats`: vLLM then shows none of its own families. */
   readonly disableLogStats: boolean;
 }

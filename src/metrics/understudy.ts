@@ -36,6 +36,13 @@ export const understudy: readonly Row[] = [
     "bytesHeld",
     { moves: "test/conformance/metrics-slow.test.ts" },
   ),
+  gauge(
+    "now",
+    "understudy_stream_writes_info",
+    "How the events of streams leave: batched = those of a step in one native call, single = each in a call of its own.",
+    (_, { streamWrites }) => (streamWrites === undefined ? [] : [[{ mode: streamWrites }, 1]]),
+    { still: "decided once at the start" },
+  ),
   counter(
     "now",
     "understudy_worker_restarts_total",

@@ -167,6 +167,7 @@ function server(values: ServeValues, model: string) {
     port: values.port ?? 8000,
     apiKeys: values["api-key"] ?? [],
     streamInterval: values["stream-interval"] ?? 1,
+    ...(values["stream-writes"] === undefined ? {} : { streamWrites: values["stream-writes"] }),
     shutdownTimeoutS: values["shutdown-timeout"] ?? 0,
     maxBodyBytes: Math.ceil((values["max-body-mb"] ?? 64) * 2 ** 20),
     maxLogprobs: values["max-logprobs"] ?? 20,

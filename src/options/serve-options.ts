@@ -3,6 +3,7 @@ import { ADAPTERS_MOST, REQUESTS_MOST } from "../config/core-limits.ts";
 import { TRUTH_REQUESTS } from "../config/defaults.ts";
 import { CURRENT, PROFILES, profileName } from "../config/metrics-profiles.ts";
 import { ROLE_NAMES, rolesText } from "../config/roles.ts";
+import { STREAM_WRITES } from "../config/stream-writes.ts";
 import { BUG_NAMES, FIX_NAMES } from "../config/types.ts";
 import { deploymentOptions } from "./deployment-options.ts";
 import { frontLimitOptions } from "./front-limit-options.ts";
@@ -143,6 +144,14 @@ export const serveOptions = {
     group: "Server",
     default: "1",
     about: "Tokens per streamed chunk; the first token always leaves alone.",
+  },
+  "stream-writes": {
+    ...choice(...STREAM_WRITES),
+    group: "Server",
+    default: "single",
+    about:
+      "How the events of a step leave: in one native call (batched: Linux, no TLS), one call each, or auto, as can be.",
+    ours: true,
   },
   "shutdown-timeout": {
     ...integer(0, 86400),

@@ -9,7 +9,7 @@ import { roles } from "./table.ts";
 const FLUSH_US = 100_000;
 
 export interface App
-  extends Pick<Parts, "engines" | "snapshot" | "died">,
+  extends Pick<Parts, "engines" | "snapshot" | "died" | "streamWrites">,
     Pick<Listeners, "url" | "tritonUrl" | "handle"> {
   /** The end-of-sequence id, and by engine what its core was told last: with the configuration, all that repeating it takes. */
   readonly eosId: number;
@@ -21,7 +21,7 @@ export interface App
 /** Rejects as `createParts` and the role's `listen` do. */
 export async function createApp(config: ServeConfig, options: AppOptions): Promise<App> {
   const [role, parts] = await Promise.all([roles[config.role](), createParts(config, options)]);
-  const { clock, engines, text, journals, snapshot, died } = parts;
+  const { clock, engines, text, journals, snapshot, died, streamWrites } = parts;
   const { url, tritonUrl, handle, stop } = await role.listen(parts).catch(async (why) => {
     await parts.close();
     throw why;
@@ -33,6 +33,7 @@ export async function createApp(config: ServeConfig, options: AppOptions): Promi
     engines,
     snapshot,
     died,
+    streamWrites,
     eosId: text.vocabulary.eosId,
     journals: () => journals.map((journal) => journal.text()),
     async close(graceS) {

@@ -1,14 +1,16 @@
 /** What does the server say at its start? What it emulates, where it listens, how long it took, one line to try. */
 import { version } from "../../../package.json";
+import type { StreamWrites } from "../../app/stream-writes.ts";
 import { outputLengthsText } from "../../config/output-lengths.ts";
 import { timingText } from "../../config/timing/timing-text.ts";
 import type { ServeConfig } from "../../config/types.ts";
 
-/** `triton`: the URL of Triton's metrics port, if there is one; `pids`: of the workers, where there are several. */
+/** `writes`: how events leave; `triton`: the URL of Triton's metrics port, if there is one; `pids`: of the workers, where there are several. */
 export function describe(
   config: ServeConfig,
   url: string,
   startedMs: number,
+  writes: Pick<StreamWrites, "mode" | "why">,
   pids: readonly number[] = [],
   triton: string | null = tritonUrl(config),
 ): string {
@@ -35,10 +37,16 @@ export function describe(
     ...presetText(config),
     `  answers     ${outputLengthsText(config.outputTokens)} tokens, cut by max_tokens`,
     ...(pids.length > 0 ? [`  workers     ${pids.length} processes: ${pids.join(", ")}`] : []),
+    `  writes      ${writesText(writes)}`,
     `  listening   ${url} after ${Math.round(startedMs)} ms`,
     ...(triton === null ? [] : [`  metrics     Triton's metrics on ${triton}`]),
     `  try         curl -N ${url}/v1/chat/completions -H 'Content-Type: application/json'${auth(config)} -d '${body}'`,
   ].join("\n");
+}
+
+function writesText({ mode, why }: Pick<StreamWrites, "mode" | "why">): string {
+  if (mode === "batched") return "all events of a step in one native call";
+  return `each event in a call of its own${why === undefined ? "" : `: not in one per step, ${why}`}`;
 }
 
 /** As configured. */

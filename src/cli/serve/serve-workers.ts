@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { streamWritesOf } from "../../app/stream-writes.ts";
 import { httpRoutes } from "../../config/http-counts.ts";
 import { TritonPortError } from "../../config/triton-metrics.ts";
 import type { ServeConfig } from "../../config/types.ts";
@@ -69,7 +70,8 @@ export async function serveWorkers(config: ServeConfig, platform: string, { refu
         for (const { release } of reserved) release();
       });
       const pids = supervisor.pids.filter((pid) => pid !== null);
-      console.log(describe(config, url, startedMs(), pids));
+      // They have found the same: it is the same machine.
+      console.log(describe(config, url, startedMs(), await streamWritesOf(config), pids));
       break;
     } catch (error) {
       if (signals.received !== null) break;

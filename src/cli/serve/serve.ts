@@ -57,7 +57,7 @@ export async function runServe(argv: readonly string[], platform: string = proce
   const started = await start(config, undefined, adminOf(resolved.values, resolved.latencies));
   if ("refused" in started) return refuse(started.refused);
   const { app } = started;
-  console.log(describe(config, app.url, startedMs(), [], app.tritonUrl));
+  console.log(describe(config, app.url, startedMs(), app.streamWrites, [], app.tritonUrl));
   onTrap(config, app);
   endOnSignal(config, app);
   void app.died.then(async () => {
@@ -130,6 +130,8 @@ export function refusalOf({ host, port, triton, wire }: ServeConfig, error: unkn
   if (error instanceof Error && error.name === "TraceError") return `--output-tokens trace: ${error.message}`;
   if (error instanceof Error && error.name === "UnusableDataset")
     return `--dataset ${wire?.dataset?.file}: ${error.message}`;
+  if (error instanceof Error && error.name === "NoBatchedWrites")
+    return `--stream-writes batched: not here, ${error.message}; auto takes what can be done`;
   if (error instanceof CoreTooLarge) return `${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`;
   if (!UNLISTENABLE.test(String(error))) return undefined;
   return `${hostFlag} ${at.host}: cannot listen there (${code ?? String(error)}); give an address of this machine`;

@@ -5,12 +5,15 @@
 import { Exchange, type ExchangeConnection } from "./exchange.ts";
 import type { Head } from "./fields.ts";
 import { Fed, Parser, type ParserEvents } from "./parser.ts";
-import type { Drained } from "./stream.ts";
+import type { BatchedSender, SendBatch } from "./send-batch.ts";
+import type { Batched, Drained } from "./stream.ts";
 
-/** What is used of a socket of `Bun.listen`; Bun's types lack the last two. */
+/** What is used of a socket of `Bun.listen`; Bun's types lack `fd` and the last two. */
 export interface Socket {
   readonly remoteAddress: string;
   readonly remotePort: number;
+  /** The system's number of it; -1 from the moment in which it is closed, or ended here. */
+  readonly fd: number;
   /** Gives how many bytes the kernel took; negative: the socket is closed. */
   write(bytes: Uint8Array, from: number, length: number): number;
   /** What was written still leaves. */
@@ -25,6 +28,8 @@ export interface ServerSide {
   readonly scheme: "http" | "https";
   /** Largest head, bytes. */
   readonly headBytes: number;
+  /** Where events of streams wait for each other; null: each is a write by itself. */
+  readonly sends: SendBatch | null;
   /** Has the application answer. */
   handle(exchange: Exchange): void;
   date(): string;
@@ -56,7 +61,7 @@ const BAD_REQUEST = [
 ].join("\r\n");
 const TOO_LARGE = "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n";
 
-export class Connection implements ExchangeConnection, ParserEvents {
+export class Connection implements ExchangeConnection, ParserEvents, BatchedSender {
   readonly address: string;
   readonly port: number;
   readonly #socket: Socket;
@@ -74,6 +79,10 @@ export class Connection implements ExchangeConnection, ParserEvents {
   #backlog: Uint8Array[] = [];
   #backlogFrom = 0;
   #drained: Drained[] = [];
+  readonly #sends: SendBatch | null;
+  /** Entry of this connection among the batched sends, as long as that is the round. */
+  #entry = 0;
+  #entryRound = -1;
   /** Nothing more is read, and what was written leaves. */
   #closing = false;
   #lost = false;
@@ -86,6 +95,7 @@ export class Connection implements ExchangeConnection, ParserEvents {
   constructor(socket: Socket, server: ServerSide) {
     this.#socket = socket;
     this.#server = server;
+    this.#sends = server.sends;
     this.address = socket.remoteAddress;
     this.port = socket.remotePort;
     this.#parser = new Parser(this, server.headBytes);
@@ -153,6 +163,7 @@ export class Connection implements ExchangeConnection, ParserEvents {
     if (this.#lost) return;
     this.#lost = true;
     this.#closing = true;
+    if (this.#queued) this.#sends!.drop(this.#entry);
     this.#forget();
     this.#parser.free();
     this.#backlog = [];
@@ -174,6 +185,7 @@ export class Connection implements ExchangeConnection, ParserEvents {
   }
 
   cut(): void {
+    this.settle();
     this.#socket.terminate();
   }
 
@@ -199,6 +211,7 @@ export class Connection implements ExchangeConnection, ParserEvents {
 
   /** For exchanges, as all below. */
   send(bytes: Uint8Array, length: number, then: Drained | null): number {
+    this.settle();
     if (this.#closing) return 0;
     let taken = 0;
     if (this.#backlog.length === 0) {
@@ -213,6 +226,29 @@ export class Connection implements ExchangeConnection, ParserEvents {
     return left;
   }
 
+  batch(): SendBatch | null {
+    const sends = this.#sends;
+    if (sends === null || !sends.collecting) return null;
+    // One at a time: whether the first was taken decides about the second.
+    this.settle();
+    return this.#backlog.length > 0 || this.#socket.fd < 0 ? null : sends;
+  }
+
+  queue(length: number, then: Batched): void {
+    this.#entry = this.#sends!.add(this.#socket.fd, length, this, then);
+    this.#entryRound = this.#sends!.round;
+  }
+
+  settle(): void {
+    if (this.#queued) this.#sends!.flush();
+  }
+
+  /** For the batch: Bun tells of room in a socket only after a write of its own came short. */
+  cameShort(rest: Uint8Array, then: Batched): void {
+    const left = this.send(rest, rest.length, then);
+    if (left > 0) then.late(left);
+  }
+
   finished(): void {
     const { keepAlive } = this.#exchanges.shift()!;
     if (!keepAlive) {
@@ -225,6 +261,7 @@ export class Connection implements ExchangeConnection, ParserEvents {
   }
 
   broken(): void {
+    this.settle();
     if (this.#backlog.length > 0) this.#socket.terminate();
     else this.#close();
   }
@@ -292,9 +329,13 @@ export class Connection implements ExchangeConnection, ParserEvents {
   /** The client left, and nobody would say so where reading is paused. Whoever writes is told when it is done writing. */
   #failed(): void {
     queueMicrotask(() => {
-      this.#socket.terminate();
+      this.cut();
       this.lost();
     });
+  }
+
+  get #queued(): boolean {
+    return this.#sends !== null && this.#entryRound === this.#sends.round;
   }
 
   #wait(): void {

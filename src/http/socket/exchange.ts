@@ -3,7 +3,8 @@ import type { HeldBytes, SinkEvents } from "../sink.ts";
 import type { Head } from "./fields.ts";
 import { CHUNKED, headText } from "./head.ts";
 import { IncomingRequest, type ReadControl } from "./request.ts";
-import { type Drained, type Output, SocketStream } from "./stream.ts";
+import type { SendBatch } from "./send-batch.ts";
+import { type Batched, type Drained, type Output, SocketStream } from "./stream.ts";
 import { WholeParts } from "./whole-parts.ts";
 
 /** The connection, as an exchange sees it. */
@@ -118,6 +119,18 @@ export class Exchange implements Output, ReadControl {
   /** For the stream. */
   send(bytes: Uint8Array, length: number, then: Drained | null): number {
     return this.#state === State.Streaming && !this.#headOnly ? this.line.send(bytes, length, then) : 0;
+  }
+
+  batch(): SendBatch | null {
+    return this.#state === State.Streaming && !this.#headOnly ? this.line.batch() : null;
+  }
+
+  queue(length: number, then: Batched): void {
+    this.line.queue(length, then);
+  }
+
+  settle(): void {
+    this.line.settle();
   }
 
   finished(): void {

@@ -1,18 +1,32 @@
 /** How do the events of one stream reach the client? One HTTP chunk and one write each; nothing is made per token. */
 import type { EventSink, HeldBytes, SinkEvents } from "../sink.ts";
+import type { SendBatch } from "./send-batch.ts";
 
 /** Where the bytes go. */
 export interface Output {
   /** Gives how many bytes the socket has not taken; a copy is kept, and `then` told when it has left, or never will. */
   send(bytes: Uint8Array, length: number, then: Drained | null): number;
+  /** Where an event may wait for those of other streams; null: it is to be sent by itself. */
+  batch(): SendBatch | null;
+  /** So many bytes stand in the room that the batch gave; what is not taken comes back to `then` as late. */
+  queue(length: number, then: Batched): void;
+  /** What was queued has been sent, or came short. */
+  settle(): void;
   /** The answer is complete. */
   finished(): void;
   /** The answer is broken off. */
   broken(): void;
 }
 
+/** Told when what it sent has left, or never will. */
 export interface Drained {
   drained(): void;
+}
+
+/** Whose bytes may wait in a batch. */
+export interface Batched extends Drained {
+  /** So many bytes of what was queued are left: it is told when they are gone. */
+  late(bytes: number): void;
 }
 
 enum State {
@@ -34,8 +48,8 @@ const LAST = Buffer.from("0\r\n\r\n");
 const scratch = Buffer.alloc(65_536);
 const ROOM = scratch.length - SIZE_BYTES - END_BYTES;
 
-export class SocketStream implements EventSink, Drained {
-  full = false;
+export class SocketStream implements EventSink, Batched {
+  #full = false;
   readonly #owner: SinkEvents;
   readonly #waiting: HeldBytes | null;
   readonly #output: Output;
@@ -52,15 +66,20 @@ export class SocketStream implements EventSink, Drained {
     this.#output = output;
   }
 
+  get full(): boolean {
+    this.#output.settle();
+    return this.#full;
+  }
+
   write(event: string): boolean {
     if (this.#state === State.Early) {
       this.#early.push(event);
-      this.full = true;
+      this.#full = true;
     }
     if (this.#state !== State.Open) return this.#state !== State.Early;
     const length = Buffer.byteLength(event);
     const into = roomFor(length);
-    const at = putSize(into, length);
+    const at = putSize(into, 0, length);
     into.write(event, at, "utf8");
     return this.#chunk(into, at + length);
   }
@@ -70,14 +89,21 @@ export class SocketStream implements EventSink, Drained {
     if (this.#state !== State.Open) return true;
     const length = before.length + piece.length + after.length;
     if (length === 0) return !this.full; // a chunk of nothing would be the last one
-    const into = roomFor(length);
-    let at = putSize(into, length);
+    const batch = this.#output.batch();
+    const from = batch === null ? -1 : batch.room(length + SIZE_BYTES + END_BYTES);
+    const into = from < 0 ? roomFor(length) : batch!.bytes;
+    let at = putSize(into, Math.max(0, from), length);
     into.set(before, at);
     at += before.length;
     into.set(piece, at);
     at += piece.length;
     into.set(after, at);
-    return this.#chunk(into, at + after.length);
+    at += after.length;
+    if (from < 0) return this.#chunk(into, at);
+    into[at] = CR;
+    into[at + 1] = LF;
+    this.#output.queue(at + END_BYTES - from, this);
+    return !this.#full;
   }
 
   end(): void {
@@ -100,18 +126,23 @@ export class SocketStream implements EventSink, Drained {
     const waited = this.#early;
     const ends = this.#endsEarly;
     this.#state = State.Open;
-    this.full = false;
+    this.#full = false;
     this.#early = [];
     for (const event of waited) this.write(event);
     if (ends === "end") this.end();
     else if (ends === "reset") this.reset();
-    else if (waited.length > 0 && !this.full) this.#owner.onDrain();
+    else if (waited.length > 0 && !this.#full) this.#owner.onDrain();
   }
 
   drained(): void {
     this.#waits(-this.#held);
-    this.full = false;
+    this.#full = false;
     if (this.#state === State.Open) this.#owner.onDrain();
+  }
+
+  late(bytes: number): void {
+    this.#full = true;
+    this.#waits(bytes);
   }
 
   gone(): void {
@@ -128,9 +159,8 @@ export class SocketStream implements EventSink, Drained {
 
   #sent(bytes: Uint8Array, length: number): boolean {
     const left = this.#output.send(bytes, length, this);
-    if (left === 0) return !this.full;
-    this.full = true;
-    this.#waits(left);
+    if (left === 0) return !this.#full;
+    this.late(left);
     return false;
   }
 
@@ -145,15 +175,15 @@ function roomFor(length: number): Buffer {
   return length <= ROOM ? scratch : Buffer.alloc(length + SIZE_BYTES + END_BYTES);
 }
 
-/** The line before a chunk, with the digits that Python's `%x` writes; gives where it ends. */
-function putSize(into: Buffer, length: number): number {
-  let digits = 1;
-  for (let rest = length >>> 4; rest > 0; rest >>>= 4) digits++;
-  for (let i = digits - 1, rest = length; i >= 0; i--, rest >>>= 4) {
+/** The line before a chunk, with the digits that Python's `%x` writes, at `from`; gives where it ends. */
+function putSize(into: Buffer, from: number, length: number): number {
+  let end = from + 1;
+  for (let rest = length >>> 4; rest > 0; rest >>>= 4) end++;
+  for (let i = end - 1, rest = length; i >= from; i--, rest >>>= 4) {
     const digit = rest & 15;
     into[i] = digit < 10 ? 48 + digit : 87 + digit;
   }
-  into[digits] = CR;
-  into[digits + 1] = LF;
-  return digits + END_BYTES;
+  into[end] = CR;
+  into[end + 1] = LF;
+  return end + END_BYTES;
 }

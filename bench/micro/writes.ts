@@ -1,0 +1,97 @@
+/**
+ * What does an event cost that leaves in the batch of its step, beside one that is a write by itself? One process, the same
+ * connections, both ways in turn: a busy machine slows both. A process of its own reads.
+ *
+ *   bun run bench:writes [--streams 64] [--pairs 60] [--no-save]
+ */
+import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
+import type { EventSink } from "../../src/http/sink.ts";
+import { nativeSend } from "../../src/http/socket/native-send.ts";
+import { SendBatch } from "../../src/http/socket/send-batch.ts";
+import { HttpServer } from "../../src/http/socket/server.ts";
+import { median } from "../lib/numbers.ts";
+import { known, number } from "../lib/options.ts";
+import { figure, progress, table } from "../lib/report.ts";
+import { save } from "../lib/results.ts";
+
+known(["--streams", "--pairs", "--no-save"]);
+const STREAMS = number("--streams", 64);
+const PAIRS = number("--pairs", 60);
+const EVENTS = 40_000;
+/** Until what runs is compiled. */
+const WARM_PAIRS = 6;
+const READER = `
+  const socket = { open: (one) => one.write("GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"), data() {} };
+  for (let i = 0; i < ${STREAMS}; i++) await Bun.connect({ hostname: "127.0.0.1", port: Number(process.env.PORT), socket });`;
+
+const native = await nativeSend();
+if (typeof native !== "function") throw new Error(native.refused);
+const sends = new SendBatch(native);
+const streams: EventSink[] = [];
+const owner = { onDrain() {}, onGone() {} };
+const server: HttpServer = new HttpServer(
+  {
+    fetch(request) {
+      streams.push(server.open(request, owner, null));
+      return server.begin(request, 200, {});
+    },
+  },
+  {
+    ...{ hostname: "127.0.0.1", port: 0, tls: undefined, reusePort: false, frontLimits: FRONT_LIMITS, sends },
+    clock: { now: () => 0, at: () => () => {}, turn: setImmediate },
+    warn() {},
+    epochSeconds: () => 0,
+  },
+);
+const reader = Bun.spawn([process.execPath, "-e", READER], { env: { ...process.env, PORT: String(server.port) } });
+while (streams.length < STREAMS) await Bun.sleep(10);
+
+const prefix = Buffer.alloc(180, "p");
+const suffix = Buffer.alloc(60, "s");
+const pieces = Array.from({ length: 8 }, (_, i) => Buffer.alloc(2 + i, "x"));
+
+interface Cost {
+  readonly userUs: number;
+  readonly systemUs: number;
+}
+
+/** CPU per event of so many steps. */
+async function run(batched: boolean): Promise<Cost> {
+  let events = 0;
+  const before = process.cpuUsage();
+  for (let step = 0; step < EVENTS / STREAMS; step++) {
+    if (batched) sends.begin();
+    for (const stream of streams) {
+      if (stream.full) continue;
+      stream.writeParts(prefix, pieces[events++ % pieces.length]!, suffix);
+    }
+    if (batched) sends.end();
+    await new Promise(setImmediate);
+  }
+  const { user, system } = process.cpuUsage(before);
+  return { userUs: user / events, systemUs: system / events };
+}
+
+const pairs: { readonly single: Cost; readonly batched: Cost }[] = [];
+for (let pair = -WARM_PAIRS; pair < PAIRS; pair++) {
+  progress(`writes: pair ${pair} of ${PAIRS}`);
+  const first = await run(pair % 2 === 0);
+  const second = await run(pair % 2 !== 0);
+  const [batched, single] = pair % 2 === 0 ? [first, second] : [second, first];
+  if (pair >= 0) pairs.push({ single, batched });
+}
+reader.kill();
+await server.stop(true);
+
+const of = (way: "single" | "batched", part: keyof Cost) => median(pairs.map((pair) => pair[way][part]));
+const total = ({ userUs, systemUs }: Cost) => userUs + systemUs;
+const ratio = median(pairs.map(({ single, batched }) => total(batched) / total(single)));
+table(`CPU per event, µs, ${STREAMS} streams, median of ${pairs.length} pairs`, [
+  ["", "user", "system"],
+  ["each by itself", of("single", "userUs"), of("single", "systemUs")],
+  ["one call per step", of("batched", "userUs"), of("batched", "systemUs")],
+]);
+console.log(`  one call per step ÷ each by itself: ${figure(ratio)}`);
+const figures = (way: "single" | "batched") => ({ userUs: of(way, "userUs"), systemUs: of(way, "systemUs") });
+save("writes", { streams: STREAMS, ratio, single: figures("single"), batched: figures("batched") });
+process.exit(0);
