@@ -135,7 +135,7 @@ describe("accused of nothing", () => {
     const page = `${(await run).all.at(-1)!.text}`;
     const moved = [
       "vllm:num_preemptions_total{",
-      'nv_inference_request_failure{model="ensemble",reason="OTHER"',
+      'nv_inference_request_failure{model="m",reason="OTHER"',
       'understudy_requests_total{outcome="refused"',
       'understudy_requests_total{outcome="abort"',
       "vllm:prompt_tokens_cached_total{",
