@@ -66,6 +66,7 @@ const POOL = [
     "fp8",
     '{"request_tokens":[1]}',
     "llm-d-inference-sim",
+    "batched",
   ],
 ];
 /** Their values are no JSON: only the text is taken, and typed. */
