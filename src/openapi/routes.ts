@@ -6,6 +6,7 @@ import { Elysia } from "elysia";
 import type { OpenAiOptions } from "../front/front.ts";
 import { Http } from "../front/http.ts";
 import { servedBy } from "../front/served.ts";
+import type { OpenApiDocument } from "./document.ts";
 import type { Operations } from "./operations.ts";
 
 /** Says what its routes look like; loaded when somebody asks. */
@@ -16,21 +17,47 @@ interface Describing {
 /** Use it beside `openai`, whose `otherRoutes` must have `DOCS_METHODS`. */
 export function docsRoutes(options: OpenAiOptions, dialects: readonly Describing[]) {
   const http = new Http(options, {});
-  let made: Promise<{ readonly json: string; readonly html: string }> | undefined;
-  const texts = () => {
-    made ??= describe({ ...servedBy(options.config), "/metrics": ["GET"] }, dialects);
-    return made;
+  const served = { ...servedBy(options.config), "/metrics": ["GET"] };
+  let document: ReturnType<typeof describe> | undefined;
+  const json = async () => {
+    document ??= describe(served, dialects, options.backend);
+    return (await document).json;
+  };
+  let page: Promise<string> | undefined;
+  const html = () => {
+    page ??= json().then(async () => pageOf((await document!).document, options.backend));
+    return page;
   };
   return new Elysia({ strictPath: true })
-    .get("/openapi.json", async ({ request, server }) => http.json({ request, server }, (await texts()).json))
-    .get("/docs", async ({ request, server }) => http.html({ request, server }, (await texts()).html))
-    .get("/redoc", async ({ request, server }) => http.html({ request, server }, (await texts()).html));
+    .get("/openapi.json", async ({ request, server }) => http.json({ request, server }, await json()))
+    .get("/docs", async ({ request, server }) => http.html({ request, server }, await html()))
+    .get("/redoc", async ({ request, server }) => http.html({ request, server }, await html()));
 }
 
-/** Loaded when somebody asks: most servers never describe themselves. */
-async function describe(served: Readonly<Record<string, readonly string[]>>, dialects: readonly Describing[]) {
-  const [{ openApi, printed }, { docsPage }] = await Promise.all([import("./document.ts"), import("./page.ts")]);
-  const operations = await Promise.all(dialects.map((dialect) => dialect.operations()));
+/**
+ * Loaded and made when somebody asks: most servers never describe themselves. Each part waits for a gap between steps: all of
+ * it in one go made streams beside the first request 24 ms late.
+ */
+async function describe(
+  served: Readonly<Record<string, readonly string[]>>,
+  dialects: readonly Describing[],
+  { spare }: Pick<OpenAiOptions["backend"], "spare">,
+) {
+  const operations: Operations[] = [];
+  for (const dialect of dialects) {
+    await spare();
+    operations.push(await dialect.operations());
+  }
+  await spare();
+  const { openApi, printed } = await import("./document.ts");
+  await spare();
   const document = openApi(served, Object.assign({}, ...operations));
-  return { json: printed(document), html: docsPage(document) };
+  await spare();
+  return { document, json: printed(document) };
+}
+
+async function pageOf(document: OpenApiDocument, { spare }: Pick<OpenAiOptions["backend"], "spare">): Promise<string> {
+  await spare();
+  const { docsPage } = await import("./page.ts");
+  return docsPage(document);
 }
