@@ -23,6 +23,20 @@ export type OptionRow<T = unknown> = Option<T> & {
   readonly ours?: true;
 };
 
+type Rows = Readonly<Record<string, Omit<OptionRow, "group">>>;
+type Grouped<R extends Rows, Shared> = { readonly [Name in keyof R]: R[Name] & Shared };
+
+/** Rows that the help lists under one heading. */
+export const inGroup = <const R extends Rows>(group: string, rows: R) => sharing(rows, { group });
+
+/** Those that `vllm serve` does not have. */
+export const ourGroup = <const R extends Rows>(group: string, rows: R) => sharing(rows, { group, ours: true as const });
+
+function sharing<R extends Rows, Shared extends object>(rows: R, shared: Shared): Grouped<R, Shared> {
+  const grouped = Object.entries(rows).map(([name, row]) => [name, { ...row, ...shared }]);
+  return Object.fromEntries(grouped) as Grouped<R, Shared>;
+}
+
 export const toggle: Option<boolean> = {
   arity: "toggle",
   accepts: "true or false",
