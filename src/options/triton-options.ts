@@ -6,14 +6,9 @@ import {
   readTritonBoolean,
   type TritonMetricsConfig,
 } from "../config/triton-metrics.ts";
-import { freeText, integer, type Option, ourGroup, texts } from "./option.ts";
+import { freeText, integer, one, ourGroup, texts } from "./option.ts";
 
-const boolean: Option<boolean> = {
-  arity: "one",
-  accepts: "true, on, 1, false, off or 0",
-  metavar: "BOOLEAN",
-  read: ([value = ""]) => readTritonBoolean(value),
-};
+const boolean = one<boolean>("BOOLEAN", "true, on, 1, false, off or 0", readTritonBoolean);
 
 export const tritonOptions = ourGroup("Triton's metrics", {
   "allow-metrics": {

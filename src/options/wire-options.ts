@@ -6,60 +6,48 @@ import { SAMPLING_DEFAULTS, soundDefaults } from "../config/sampling-defaults.ts
 import { durations } from "../config/timing/parse-timing.ts";
 import { parseToolHabits, type ToolHabits } from "../config/tool-habits.ts";
 import type { KvTransferTime } from "../config/types.ts";
-import { choice, freeText, inGroup, integer, namesOf, number, type Option, ourGroup, toggle } from "./option.ts";
+import {
+  choice,
+  freeText,
+  inGroup,
+  integer,
+  jsonObject,
+  jsonValue,
+  namesOf,
+  number,
+  one,
+  ourGroup,
+  toggle,
+} from "./option.ts";
 
 /** A JSON list of texts, as vLLM takes it. */
-function jsonTexts(what: string): Option<readonly string[]> {
-  return {
-    arity: "one",
-    accepts: `a JSON list of ${what}, as ["*"]`,
-    metavar: "JSON",
-    read: ([given = ""]) => {
-      const value = json(given);
-      return Array.isArray(value) && value.every((one) => typeof one === "string") ? value : undefined;
-    },
-  };
-}
+const jsonTexts = (what: string) =>
+  one<readonly string[]>("JSON", `a JSON list of ${what}, as ["*"]`, (given) => {
+    const value = jsonValue(given);
+    return Array.isArray(value) && value.every((text) => typeof text === "string") ? value : undefined;
+  });
 
-const generationConfig: Option<Readonly<Record<string, unknown>>> = {
-  arity: "one",
-  accepts: `a JSON object, as {"temperature": 0.2, "max_new_tokens": 100}, with numbers for ${SAMPLING_DEFAULTS.join(", ")}`,
-  metavar: "JSON",
-  read: ([given = ""]) => {
-    const value = json(given);
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
-    if (!soundDefaults(value as Readonly<Record<string, unknown>>)) return undefined;
-    return value as Readonly<Record<string, unknown>>;
-  },
-};
+const generationConfig = jsonObject(
+  `a JSON object, as {"temperature": 0.2, "max_new_tokens": 100}, with numbers for ${SAMPLING_DEFAULTS.join(", ")}`,
+  soundDefaults,
+);
 
-const toolHabits: Option<ToolHabits> = {
-  arity: "one",
-  accepts:
-    "one or more of integers=0:100, numbers=0:1, items=1:5 (bounds; items up to 100), optional=0.5, inner=0.5, another=0.25 (shares), joined by commas",
-  metavar: "NAME=VALUE,…",
-  read: ([given = ""]) => parseToolHabits(given),
-};
+const toolHabits = one<ToolHabits>(
+  "NAME=VALUE,…",
+  "one or more of integers=0:100, numbers=0:1, items=1:5 (bounds; items up to 100), optional=0.5, inner=0.5, another=0.25 (shares), joined by commas",
+  parseToolHabits,
+);
 
-const transferTime: Option<KvTransferTime> = {
-  arity: "one",
-  accepts: "one or more of base=10ms, token=5us, deviation=2ms, step=20ms, joined by commas",
-  metavar: "NAME=TIME,…",
-  read: ([given = ""]) => {
+const transferTime = one<KvTransferTime>(
+  "NAME=TIME,…",
+  "one or more of base=10ms, token=5us, deviation=2ms, step=20ms, joined by commas",
+  (given) => {
     const read = durations("a transfer", given, [], ["base", "token", "deviation", "step"]);
     if ("error" in read) return undefined;
     const { base = 0, token = 0, deviation = 0, step = 0 } = read.us;
     return { baseUs: base, tokenUs: token, deviationUs: deviation, stepUs: step };
   },
-};
-
-function json(given: string): unknown {
-  try {
-    return JSON.parse(given);
-  } catch {
-    return undefined;
-  }
-}
+);
 
 export const wireOptions = {
   ...inGroup("Model", {

@@ -8,35 +8,19 @@ import {
   number,
   type Option,
   type OptionRow,
+  one,
   onlyOn,
+  seconds,
   toggle,
 } from "../../options/option.ts";
 import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
 
-/** A day. */
-const SECONDS_MOST = 86_400;
+const duration = seconds(0.01, 86_400, "a duration from 10ms to 24h, as in 500ms, 1s or 2m");
 
-/** `500ms`, `1s`, `2m`, `1h`; a bare number is seconds. */
-const duration: Option<number> = {
-  arity: "one",
-  accepts: "a duration from 10ms to 24h, as in 500ms, 1s or 2m",
-  metavar: "TIME",
-  read: ([written = ""]) => {
-    const [, digits = "", unit = "s"] = /^(\d+\.?\d*|\.\d+)(ms|s|m|h)?$/.exec(written) ?? [];
-    const seconds = Number(digits || Number.NaN) * { ms: 0.001, s: 1, m: 60, h: 3600 }[unit as "ms"]!;
-    return seconds >= 0.01 && seconds <= SECONDS_MOST ? seconds : undefined;
-  },
-};
-
-const names: Option<readonly string[]> = {
-  arity: "one",
-  accepts: "names with commas between them",
-  metavar: "NAME,…",
-  read: ([written = ""]) => {
-    const all = written.split(",").map((name) => name.trim());
-    return all.every(Boolean) ? all : undefined;
-  },
-};
+const names = one<readonly string[]>("NAME,…", "names with commas between them", (written) => {
+  const all = written.split(",").map((name) => name.trim());
+  return all.every(Boolean) ? all : undefined;
+});
 
 const lawIds: Option<readonly string[]> = {
   ...names,

@@ -6,22 +6,22 @@ import {
   freeText,
   inGroup,
   integer,
+  jsonObject,
   number,
-  type Option,
   type OptionRow,
+  one,
   onlyOn,
+  seconds,
   toggle,
 } from "../../options/option.ts";
 import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
 import {
   headers,
   httpUrl,
-  jsonObject,
   namesFrom,
   numberOrInf,
   pairs,
   percentileList,
-  seconds,
   sloList,
   sweep,
   until,
@@ -32,12 +32,7 @@ const DAY_S = 86_400;
 const tokens = integer(1, 1e7);
 const file = freeText("FILE", "a path to write");
 
-const thinkTime: Option<ThinkTime> = {
-  arity: "one",
-  accepts: THINK_FORM,
-  metavar: "TIME",
-  read: ([written = ""]) => parseThinkTime(written),
-};
+const thinkTime = one<ThinkTime>("TIME", THINK_FORM, parseThinkTime);
 
 export const loadOptions = {
   ...inGroup("Target", {
@@ -175,7 +170,11 @@ export const loadOptions = {
     },
     "min-tokens": { ...integer(0), default: "none", about: "Field min_tokens." },
     temperature: { ...number(0, 100), default: "none", about: "Field temperature." },
-    "extra-body": { ...jsonObject, default: "{}", about: "More fields of the body. Also --extra-inputs." },
+    "extra-body": {
+      ...jsonObject('a JSON object, as in {"top_p": 0.9}'),
+      default: "{}",
+      about: "More fields of the body. Also --extra-inputs.",
+    },
     "legacy-max-tokens": {
       ...onlyOn,
       default: "false",
