@@ -101,21 +101,14 @@ export function times(factor: number, of: Term): Term {
   return { value: factor * of.value, text: `${factor} · ${of.text}` };
 }
 
-/** The rest of a row, in the order in which it is read. */
-type Row = Partial<Pick<Law, "needs" | "severity" | "tolerance" | "looksLike" | "scope">> & Pick<Law, "means">;
+/** What a table says of each law; the rest where it is not the common. */
+type Row = Pick<Law, "sentence" | "means" | "check"> &
+  Partial<Pick<Law, "needs" | "severity" | "tolerance" | "looksLike">>;
 
 /** A table's rows with what most of them share: one scrape, exact, severity E. */
 export function lawsOf(of: Law["of"], scope: Law["scope"]) {
-  return (id: string, sentence: string, row: Row, check: Law["check"]): Law => ({
-    id,
-    of,
-    scope,
-    sentence,
-    needs: ["one scrape"],
-    severity: "E",
-    tolerance: "exact",
-    looksLike: "",
+  return (id: string, row: Row): Law => ({
+    ...{ id, of, scope, needs: ["one scrape"], severity: "E", tolerance: "exact", looksLike: "" },
     ...row,
-    check,
   });
 }
