@@ -16,7 +16,7 @@ import { checkSampling } from "../src/generation/sampling.ts";
 import type { Parameter } from "../src/openapi/parameter.ts";
 import type { ErrorAnswer, Limits } from "../src/python/request.ts";
 import type { Fields } from "../src/python/validate.ts";
-import { type Example, messagesExamples, responsesExamples } from "./parameter-examples.ts";
+import { type Example, messagesExamples, responsesExamples } from "../test/conformance/parameter-examples.ts";
 
 export interface DialectTable {
   readonly path: string;

@@ -8,8 +8,8 @@ import { checkSampling } from "../src/generation/sampling.ts";
 import type { Effect, Parameter } from "../src/openapi/parameter.ts";
 import type { ErrorAnswer } from "../src/python/request.ts";
 import type { Field, Fields } from "../src/python/validate.ts";
+import { type Example, exampleOf } from "../test/conformance/parameter-examples.ts";
 import { type DialectTable, dialectRefusal, dialectTables, LIMITS } from "./dialect-tables.ts";
-import { type Example, exampleOf } from "./parameter-examples.ts";
 
 export const FIELDS: Readonly<Record<ChatKind, Fields>> = { chat: chatFields, completions: completionFields };
 export const PATHS: Readonly<Record<ChatKind, string>> = {

@@ -3,7 +3,6 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import Ajv from "ajv/dist/2020.js";
 import { version } from "../../package.json";
-import { exampleOf } from "../../scripts/parameter-examples.ts";
 import { FIELDS, namesOf } from "../../scripts/parameters-table.ts";
 import { anthropicOperations as anthropic } from "../../src/dialects/anthropic/operations.ts";
 import { openaiOperations as openai } from "../../src/dialects/openai/operations.ts";
@@ -13,6 +12,7 @@ import { LORA_METHODS, servedBy } from "../../src/front/served.ts";
 import { openApi, printed } from "../../src/openapi/document.ts";
 import { FAIL, type JsonSchema, State } from "../../src/python/types.ts";
 import { type Server, serve } from "../server.ts";
+import { exampleOf } from "./parameter-examples.ts";
 
 setDefaultTimeout(30_000);
 

@@ -3,11 +3,11 @@
  * their answers differ as stated, or not at all; the value that is refused gets the error of docs/parameters.md.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { exampleOf } from "../../scripts/parameter-examples.ts";
 import { FIELDS, namesOf, PATHS, PLAIN, parametersPage, refusalOf } from "../../scripts/parameters-table.ts";
 import { type ChatKind, type openaiParameters, parameterOf } from "../../src/dialects/openai/parameters.ts";
 import type { Parameter } from "../../src/openapi/parameter.ts";
 import { type Server, serve } from "../server.ts";
+import { exampleOf } from "./parameter-examples.ts";
 
 setDefaultTimeout(30_000);
 
