@@ -13,4 +13,5 @@ export const SIZED: Readonly<Record<string, Sized>> = {
   structured: { paths: ["test/structured", "test/conformance/structured.test.ts"], options: [] },
   descriptors: { paths: ["test/conformance/stream-writes.test.ts"], options: [] },
   clients: { paths: ["test/clients"], options: [] },
+  managers: { paths: ["test/managers"], options: [] },
 };
