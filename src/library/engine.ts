@@ -10,6 +10,7 @@ import type { Observer } from "../engine/observer.ts";
 import type { EngineSnapshot } from "../engine/types.ts";
 import { type Clock, VirtualClock } from "../host/clock.ts";
 import { type Random, seeded } from "../host/random.ts";
+import { ClosedByUsing } from "./disposal.ts";
 import { type EngineOptions, engineConfig } from "./options.ts";
 import { LiveRun, type Run, type RunListener, type RunRequest } from "./run.ts";
 
@@ -44,7 +45,7 @@ function compiled(core: Uint8Array): Promise<WebAssembly.Module> {
   return module;
 }
 
-export class Engine {
+export class Engine extends ClosedByUsing {
   readonly clock: Clock;
   /** Every option with its default filled in. */
   readonly config: EngineConfig;
@@ -55,6 +56,7 @@ export class Engine {
   #ended: Step | null = null;
 
   private constructor(module: WebAssembly.Module, { engine, outputTokens }: ServeConfig, parts: EngineParts) {
+    super();
     const { answers, clock = new VirtualClock() } = parts;
     this.clock = clock;
     this.config = engine;
