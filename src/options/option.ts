@@ -1,5 +1,7 @@
 /** What is an option: how many values it takes, how a text becomes its value, what it says of itself? */
 
+import { jsonObjectIn } from "../config/json-object.ts";
+
 export interface Option<T = unknown> {
   /** `toggle` is --x and --no-x; `optional` is one value or none; a list takes one or more. */
   readonly arity: "toggle" | "switch" | "one" | "optional" | "list";
@@ -117,22 +119,13 @@ export function seconds(
   });
 }
 
-/** The value of a JSON text; undefined where it is none. */
-export function jsonValue(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 export function jsonObject(
   accepts: string,
   isSound: (value: Readonly<Record<string, unknown>>) => boolean = () => true,
 ): Option<Readonly<Record<string, unknown>>> {
   return one("JSON", accepts, (text) => {
-    const value = jsonValue(text) as Readonly<Record<string, unknown>> | null | undefined;
-    return typeof value === "object" && value !== null && !Array.isArray(value) && isSound(value) ? value : undefined;
+    const value = jsonObjectIn(text);
+    return value !== null && isSound(value) ? value : undefined;
   });
 }
 

@@ -6,25 +6,17 @@ import { SAMPLING_DEFAULTS, soundDefaults } from "../config/sampling-defaults.ts
 import { durations } from "../config/timing/parse-timing.ts";
 import { parseToolHabits, type ToolHabits } from "../config/tool-habits.ts";
 import type { KvTransferTime } from "../config/types.ts";
-import {
-  choice,
-  freeText,
-  inGroup,
-  integer,
-  jsonObject,
-  jsonValue,
-  namesOf,
-  number,
-  one,
-  ourGroup,
-  toggle,
-} from "./option.ts";
+import { choice, freeText, inGroup, integer, jsonObject, namesOf, number, one, ourGroup, toggle } from "./option.ts";
 
 /** A JSON list of texts, as vLLM takes it. */
 const jsonTexts = (what: string) =>
   one<readonly string[]>("JSON", `a JSON list of ${what}, as ["*"]`, (given) => {
-    const value = jsonValue(given);
-    return Array.isArray(value) && value.every((text) => typeof text === "string") ? value : undefined;
+    try {
+      const value: unknown = JSON.parse(given);
+      return Array.isArray(value) && value.every((text) => typeof text === "string") ? value : undefined;
+    } catch {
+      return undefined;
+    }
   });
 
 const generationConfig = jsonObject(
