@@ -102,11 +102,12 @@ export function times(factor: number, of: Term): Term {
 }
 
 /** The rest of a row, in the order in which it is read. */
-type Row = Partial<Pick<Law, "needs" | "severity" | "tolerance" | "looksLike" | "scope">> & Pick<Law, "means">;
+export type LawRow = Partial<Pick<Law, "needs" | "severity" | "tolerance" | "looksLike" | "scope">> &
+  Pick<Law, "means">;
 
 /** A table's rows with what most of them share: one scrape, exact, severity E. */
 export function lawsOf(of: Law["of"], scope: Law["scope"]) {
-  return (id: string, sentence: string, row: Row, check: Law["check"]): Law => ({
+  return (id: string, sentence: string, row: LawRow, check: Law["check"]): Law => ({
     id,
     of,
     scope,
@@ -118,4 +119,24 @@ export function lawsOf(of: Law["of"], scope: Law["scope"]) {
     ...row,
     check,
   });
+}
+
+/** A law of one's own. */
+export interface OwnLaw extends LawRow {
+  /** Must be its own: ours are a letter and two digits. */
+  readonly id: string;
+  /** What must hold, in words. */
+  readonly sentence: string;
+  /** Null, or nothing, where it holds; else what `equal`, `atMost`, `atLeast` or `complaint` gave. */
+  readonly check: Law["check"];
+}
+
+/**
+ * Makes a law for `checkScrapes(scrapes, { laws: [law(…)] })`. It is looked at once per scrape, whatever the page speaks;
+ * `check` gets the numbers: `c.now.get("requests_total")` is their sum over all series of that name, `c.before` the scrape
+ * before, `c.delta(name)` what a counter has moved. What is not there makes the law not checkable, and no violation.
+ */
+export function law(own: OwnLaw): Law {
+  const { id, sentence, check, ...row } = own;
+  return lawsOf("any", "page")(id, sentence, row, check);
 }
