@@ -19,7 +19,7 @@ const targets: readonly Target[] = [
   { makes: ["build/core.debug.wasm"], from: ["assembly", "asconfig.json"], command: asc("debug") },
   {
     makes: ["build/vocabulary.bin", "build/answers.bin"],
-    from: ["scripts/pack-vocabulary.ts", "src/content"],
+    from: ["scripts/pack-vocabulary.ts", "scripts/answer-grammar.ts", "src/content"],
     command: ["scripts/pack-vocabulary.ts"],
   },
   {

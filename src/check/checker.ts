@@ -99,9 +99,9 @@ export interface Report {
   readonly laws: readonly LawResult[];
   /** Those that are violated, whatever their severity: `errors`, `warnings`, and those for information. */
   readonly violated: readonly LawResult[];
-  /** Of severity E: a truth is broken. Empty is what a test wants. */
+  /** Severity E: a truth is broken. Empty is what a test wants. */
   readonly errors: readonly LawResult[];
-  /** Of severity W: suspicious, may be legal. */
+  /** Severity W: suspicious, may be legal. */
   readonly warnings: readonly LawResult[];
 }
 

@@ -1,7 +1,7 @@
 /** How long did runs take? Percentiles of their times, in microseconds, as a client sees them. */
 import type { Run } from "./run.ts";
 
-/** Of all observations together; microseconds, by nearest rank. Null where nothing was observed. */
+/** Over all observations together; microseconds, by nearest rank. Null where nothing was observed. */
 export interface Percentiles {
   readonly count: number;
   readonly mean: number | null;
@@ -12,7 +12,7 @@ export interface Percentiles {
   readonly max: number | null;
 }
 
-export interface Latencies {
+export interface RunLatencies {
   /** From the arrival to the first token: of each run that has one. */
   readonly ttftUs: Percentiles;
   /** Between two tokens of a run: all of them. Tokens of one step are 0 apart. */
@@ -22,7 +22,7 @@ export interface Latencies {
 }
 
 /** Percentiles over the runs; those that were refused or have no token yet count nowhere. */
-export function latencies(runs: readonly Run[]): Latencies {
+export function latencies(runs: readonly Run[]): RunLatencies {
   const answered = runs.filter(({ tokenTimesUs }) => tokenTimesUs.length > 0);
   return {
     ttftUs: percentilesOf(answered.map(({ arrivalUs, firstTokenUs }) => firstTokenUs! - arrivalUs)),
