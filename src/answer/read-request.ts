@@ -62,12 +62,14 @@ async function readLarge(
 export function admit(
   { options, queue, admission, orders }: Serving,
   { request, http, body }: Received,
-): Admitted | Declined {
+): Admitted | Declined | Promise<Admitted | Declined> {
   if (!options.alive()) return { error: engineDead };
   const prompts = request.kind === "chat" ? (request.conversations?.length ?? 1) : request.prompts.length;
   const choices = prompts * request.n;
   const full = queue.refuses(choices) ?? (request.stream ? admission.refusesStream() : null);
   if (full !== null) return { error: full };
-  const ordered = orders.of(http, request, body);
-  return ordered !== null && "error" in ordered ? ordered : { ordered, choices };
+  const admitted = (ordered: Ordered | Declined | null) =>
+    ordered !== null && "error" in ordered ? ordered : { ordered, choices };
+  const ordering = orders.of(http, request, body);
+  return ordering instanceof Promise ? ordering.then(admitted) : admitted(ordering);
 }

@@ -20,7 +20,10 @@ export class Bodies {
   /** Large bodies that wait for room. */
   readonly #crowded: Deadlines | null;
 
-  constructor({ config, backend }: OpenAiOptions) {
+  readonly #witness: OpenAiOptions["witness"];
+
+  constructor({ config, backend, witness }: OpenAiOptions) {
+    this.#witness = witness;
     const { bodyTimeoutS } = frontLimitsOf(config);
     this.#maxBytes = config.maxBodyBytes;
     this.#late = deadlines(bodyTimeoutS, backend);
@@ -32,6 +35,16 @@ export class Bodies {
 
   /** The body, or the answer to one that is too large or too slow. Rejected when the client leaves. */
   read(context: Context): Promise<Uint8Array | ErrorAnswer> | Uint8Array | ErrorAnswer {
+    const reading = this.#read(context);
+    if (this.#witness === undefined) return reading;
+    const seen = (body: Uint8Array | ErrorAnswer) => {
+      if (!("status" in body)) this.#witness?.body(context.request, body);
+      return body;
+    };
+    return reading instanceof Promise ? reading.then(seen) : seen(reading);
+  }
+
+  #read(context: Context): Promise<Uint8Array | ErrorAnswer> | Uint8Array | ErrorAnswer {
     const { request } = context;
     const stated = request.headers.get("content-length");
     if (Number(stated) > this.#maxBytes) return this.#tooLarge;

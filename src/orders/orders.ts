@@ -4,6 +4,7 @@
  */
 
 import { type RequestOrders, requestOrdersOf } from "../config/request-orders.ts";
+import type { FixtureAnswer } from "../content/fixtures/fixture.ts";
 import {
   BrokenScript,
   NO_PLAYS,
@@ -38,6 +39,8 @@ export interface Ordered {
   readonly text: string | null;
 }
 
+type Answered = Ordered | { readonly error: ErrorAnswer } | null;
+
 const ECHO: Order = { kind: "echo", text: "", script: null, releases: false };
 
 export class Orders {
@@ -66,9 +69,17 @@ export class Orders {
   }
 
   /** What the request, whose bytes are `body`, is to be answered with; null: nothing is ordered. */
-  of(http: Request, request: Asking, body: Uint8Array): Ordered | { readonly error: ErrorAnswer } | null {
+  of(http: Request, request: Asking, body: Uint8Array): Answered | Promise<Answered> {
     const failure = this.#failures.of(http);
     if (failure !== null) return { error: failure };
+    const { rules, vocabulary } = this.#options;
+    const ruled = rules?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
+    const given = (answer: FixtureAnswer | null) =>
+      answer === null ? this.#asking(http, request, body) : this.#laid(answer, request);
+    return ruled instanceof Promise ? ruled.then(given) : given(ruled);
+  }
+
+  #asking(http: Request, request: Asking, body: Uint8Array): Answered {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none"))
       return this.#unasked(http, request, body);
@@ -176,10 +187,14 @@ export class Orders {
   }
 
   /** A request that orders nothing itself. */
-  #unasked(http: Request, request: Asking, body: Uint8Array): Ordered | { readonly error: ErrorAnswer } | null {
+  #unasked(http: Request, request: Asking, body: Uint8Array): Answered {
     const { fixtures, vocabulary } = this.#options;
     const answer = fixtures?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
     if (answer === null) return this.#queued() ?? (this.#echoes(http, request) ? this.#ordered(ECHO, request) : null);
+    return this.#laid(answer, request);
+  }
+
+  #laid(answer: FixtureAnswer, request: Asking): Answered {
     return "error" in answer ? { error: httpError(answer.error) } : this.#ordered(answer.order, request);
   }
 
