@@ -1,5 +1,5 @@
 /**
- * Build what is missing or older than its sources: both cores, vocabulary, answers and the page of reports in `build/`.
+ * Build what is missing or older than its sources: the cores, vocabulary, answers and the page of reports in `build/`.
  * `--library`: also `dist/`, the library for Node. `--all`: everything, old or not.
  */
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
@@ -14,11 +14,28 @@ interface Target {
   readonly replaces?: string;
 }
 
-const asc = (target: string) => ["node_modules/.bin/asc", "--target", target];
+const asc = (target: string, config = "asconfig.json") => [
+  "node_modules/.bin/asc",
+  "--config",
+  config,
+  "--target",
+  target,
+];
+const trtllm = (target: string) => asc(target, "asconfig.trtllm.json");
 
 const targets: readonly Target[] = [
   { makes: ["build/core.wasm"], from: ["assembly", "asconfig.json"], command: asc("release") },
   { makes: ["build/core.debug.wasm"], from: ["assembly", "asconfig.json"], command: asc("debug") },
+  {
+    makes: ["build/trtllm.wasm"],
+    from: ["assembly", "asconfig.json", "asconfig.trtllm.json"],
+    command: trtllm("release"),
+  },
+  {
+    makes: ["build/trtllm.debug.wasm"],
+    from: ["assembly", "asconfig.json", "asconfig.trtllm.json"],
+    command: trtllm("debug"),
+  },
   {
     makes: ["build/vocabulary.bin", "build/answers.bin"],
     from: ["scripts/pack-vocabulary.ts", "src/content"],
@@ -33,7 +50,7 @@ const targets: readonly Target[] = [
 
 const library: Target = {
   makes: ["index", "browser", "replay-crash", "testing"].map((name) => `dist/src/library/${name}.js`),
-  from: ["src", "assembly/layout.ts", "tsconfig.json", "tsconfig.build.json"],
+  from: ["src", "assembly/layout.ts", "assembly/trtllm/layout.ts", "tsconfig.json", "tsconfig.build.json"],
   command: ["node_modules/.bin/tsc", "-p", "tsconfig.build.json"],
   replaces: "dist",
 };
