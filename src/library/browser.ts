@@ -4,6 +4,6 @@
  */
 
 export * from "./engine-browser.ts";
+export type { ServerOptions } from "./option-types.ts";
 export type { Server } from "./server.ts";
 export { createServer } from "./server-child.ts";
-export type { ServerOptions } from "./server-options.ts";

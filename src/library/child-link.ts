@@ -10,7 +10,8 @@ import type { Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { whyNotShown } from "../metrics/bugs/shown.ts";
-import { type ServerOptions, serverSetup } from "./server-options.ts";
+import type { ServerOptions } from "./option-types.ts";
+import { serverSetup } from "./server-options.ts";
 
 /** One server's end of the line: texts go both ways, without line breaks. */
 export interface ChildLine {

@@ -1,7 +1,7 @@
 /** A server for programs that do not run on Bun: one of those in the child of `child-link.ts`. */
 import type { ChildLine, LinkListener } from "./child-link.ts";
+import type { ServerOptions } from "./option-types.ts";
 import { type Deferred, deferred, type Running, type Server, StartingServer } from "./server.ts";
-import type { ServerOptions } from "./server-options.ts";
 
 type ChildLink = typeof import("./child-link.ts");
 

@@ -3,8 +3,9 @@ import { refusalOf } from "../cli/serve/serve.ts";
 import { whyNotShown } from "../metrics/bugs/shown.ts";
 import { createApp } from "../roles/create-app.ts";
 import { unwritable } from "../truth/log.ts";
+import type { ServerOptions } from "./option-types.ts";
 import { deferred, type Running, type Server, StartingServer } from "./server.ts";
-import { type ServerOptions, type ServerSetup, serverSetup, withOption } from "./server-options.ts";
+import { type ServerSetup, serverSetup, withOption } from "./server-options.ts";
 
 /** `understudy serve` on a free port, without a log. Throws a TypeError for a wrong option. */
 export function createServer(options: ServerOptions = {}): Server {
