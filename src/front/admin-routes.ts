@@ -17,6 +17,7 @@ export interface AdminOptions {
   change(changes: Readonly<Record<string, unknown>>): Promise<WrongChange | null>;
 }
 
+/** What is wrong with a change, and with which key; null where no single key is at fault. */
 export interface WrongChange {
   readonly key: string | null;
   readonly message: string;
