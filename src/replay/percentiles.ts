@@ -12,7 +12,7 @@ export interface Spread {
 }
 
 /** Observations of several engines together. `skipZero`: those of 0 are left out of the counts. */
-export function pooled(histograms: readonly FineHistogram[], skipZero = false) {
+export function addedUp(histograms: readonly FineHistogram[], skipZero = false) {
   const counts = new Float64Array(histograms[0]!.counts.length);
   let sum = 0;
   for (const histogram of histograms) {
@@ -33,7 +33,7 @@ export function pooled(histograms: readonly FineHistogram[], skipZero = false) {
 
 /** Mean, which is exact, and percentiles. */
 export function spreadOf(histograms: readonly FineHistogram[], skipZero = false): Spread {
-  const { sum, count, at } = pooled(histograms, skipZero);
+  const { sum, count, at } = addedUp(histograms, skipZero);
   if (count === 0) return { count, mean: null, p50: null, p90: null, p99: null };
   return { count, mean: sum / count, p50: at(0.5), p90: at(0.9), p99: at(0.99) };
 }

@@ -2,7 +2,7 @@
 import { fineMiddle } from "../engine/fine.ts";
 import type { EngineSnapshot, HistogramName } from "../engine/types.ts";
 import type { Distribution, Moment, Result, ServerMoment } from "../report/index.ts";
-import { pooled } from "./percentiles.ts";
+import { addedUp } from "./percentiles.ts";
 import type { Counts, Replay } from "./replay.ts";
 import type { Results } from "./results.ts";
 
@@ -112,7 +112,7 @@ export function reportOf(replay: Replay, results: Results, { command, version, m
 /** Distribution over all engines together, ms. Percentiles are the nearest rank's bucket, as in the results. */
 function distribution(replay: Replay, name: HistogramName, skipZero = false): Distribution {
   const engines = replay.fleet.engines.map((engine) => engine.fine(name));
-  const { counts, sum, count, at } = pooled(engines, skipZero);
+  const { counts, sum, count, at } = addedUp(engines, skipZero);
   if (count === 0) return { count, mean: null };
   const filled = [...counts.keys()].filter((bucket) => counts[bucket]! > 0);
   const bounds = filled.map((bucket) => fineMiddle(bucket) / 1000);
