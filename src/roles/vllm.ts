@@ -14,7 +14,6 @@ import { Cause } from "../engine/causes.ts";
 import { ADMIN_METHODS, adminRoutes } from "../front/admin-routes.ts";
 import { devRoutes } from "../front/dev-routes.ts";
 import { type Access, accessLine, type OpenAiOptions } from "../front/front.ts";
-import { DEV_METHODS, DOCS_METHODS } from "../front/served.ts";
 import { hotRoutes } from "../http/socket/hot.ts";
 import { HttpServer } from "../http/socket/server.ts";
 import { METRICS_METHODS, metrics } from "../metrics/route.ts";
@@ -119,8 +118,6 @@ function frontOf(parts: Parts): OpenAiOptions {
     otherRoutes: {
       ...METRICS_METHODS,
       ...TRUTH_METHODS,
-      ...(config.disableFastapiDocs ? {} : DOCS_METHODS),
-      ...(config.devMode ? DEV_METHODS : {}),
       ...(admin ? ADMIN_METHODS : {}),
     },
   };
