@@ -19,6 +19,7 @@ const PERIOD_US = 20_000;
 const RATE_STREAMS = 5000;
 /** More than a stretch takes, as fast as it goes; at a pace less will do, and the core has room for it. */
 const ENDLESS = 130_000;
+const SETTLE_MS = 8000;
 const tokensFor = (ms: number) => Math.ceil((1.2 * ms * 1000) / PERIOD_US) + 200;
 
 const seconds = () => number("--seconds", has("--quick") ? 5 : 20);
@@ -52,13 +53,26 @@ async function templateOf(flags: readonly string[]): Promise<string> {
   }
 }
 
-/** So long against one server: CPU per event, and what the client saw. */
-async function stretch({ pid, port }: Running, streams: number, ms: number, tokens = ENDLESS) {
+/** So long against one server, from when it has settled: CPU per event, and what the client saw. */
+async function stretch({ pid, port }: Running, streams: number, ms: number, { tokens = ENDLESS, settleMs = 0 } = {}) {
+  const options = {
+    port,
+    body: body(tokens),
+    streams,
+    together: true,
+    durationMs: settleMs + ms,
+    settleMs,
+    gaps: true,
+  };
+  const reading = read(options);
+  if (settleMs > 0) await Bun.sleep(settleMs);
   const before = cpuOf(pid);
-  const seen = await read({ port, body: body(tokens), streams, together: true, durationMs: ms, gaps: true });
+  await Bun.sleep(0.8 * ms);
+  const openMb = residentBytes(pid) / 1e6;
+  const seen = await reading;
   const after = cpuOf(pid);
   const cpuUs = after.userUs + after.systemUs - before.userUs - before.systemUs;
-  return { seen, cpuUs: cpuUs / seen.events, reads: seen.recvs / seen.events };
+  return { seen, openMb, cpuUs: cpuUs / seen.events, reads: seen.recvs / seen.events };
 }
 
 /** The first five seconds of a server, and the next. */
@@ -102,16 +116,13 @@ async function cpu() {
 const rateOf = ({ events, streamingUs }: ReaderResult) => events / (streamingUs / 1e6);
 
 async function pacedPair(streams: number, template: string) {
+  const ms = seconds() * 1000;
   const one = async (server: Running) => {
     try {
-      await stretch(server, streams, 4000, tokensFor(4000)); // compiles what runs
-      const ms = seconds() * 1000;
-      const streaming = stretch(server, streams, ms, tokensFor(ms));
-      await Bun.sleep(0.8 * ms);
-      const openMb = residentBytes(server.pid) / 1e6;
-      const { seen, cpuUs } = await streaming;
-      if (seen.errors + seen.refused + seen.completed > 0 || seen.open !== streams)
-        throw new Error(JSON.stringify(seen));
+      // Opening so many streams takes some seconds, and what runs is compiled in them.
+      const tokens = tokensFor(ms + SETTLE_MS);
+      const { seen, openMb, cpuUs } = await stretch(server, streams, ms, { tokens, settleMs: SETTLE_MS });
+      if (seen.open !== streams) throw new Error(JSON.stringify(seen));
       return { rate: rateOf(seen), gap: seen.gapUs!, openMb, cpuUs };
     } finally {
       await server.stop();

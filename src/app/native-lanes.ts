@@ -1,13 +1,20 @@
-/** Can the plain tokens of a step leave by one native call here? Found out by trying, once at the start. */
+/** Can the plain tokens of a step leave by one native call here? Found out by trying. */
 import type { NativeWrite } from "../engine/lanes.ts";
+
+type Found = NativeWrite | { readonly refused: string };
 
 const SOURCE = new URL("../engine/lanes.c", import.meta.url);
 
-/** The call, or why there is none. `platform` as Node names it; `source`: a file of C. */
-export async function nativeLanes(
-  platform: string = process.platform,
-  source = SOURCE,
-): Promise<NativeWrite | { readonly refused: string }> {
+let here: Promise<Found> | null = null;
+
+/** The call, or why there is none; found out once in a process. */
+export function nativeLanes(): Promise<Found> {
+  here ??= triedLanes();
+  return here;
+}
+
+/** `platform` as Node names it; `source`: a file of C. */
+export async function triedLanes(platform: string = process.platform, source = SOURCE): Promise<Found> {
   // Linux: values of flags and the name for errno are not those of other systems.
   if (platform !== "linux") return { refused: `there is none for ${platform}` };
   try {

@@ -2,7 +2,7 @@
 import type { StreamWritesMode } from "../config/stream-writes.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { Lanes, TokenTexts } from "../engine/lanes.ts";
-import { nativeLanes } from "./native-lanes.ts";
+import { nativeLanes, triedLanes } from "./native-lanes.ts";
 
 export interface StreamWrites {
   readonly mode: StreamWritesMode;
@@ -19,11 +19,13 @@ export class NoBatchedWrites extends Error {
 
 /** Rejects with `NoBatchedWrites`. */
 export async function streamWritesOf(
-  { streamWrites = "single", tls }: Pick<ServeConfig, "streamWrites" | "tls">,
+  { streamWrites = "auto", tls }: Pick<ServeConfig, "streamWrites" | "tls">,
   platform: string = process.platform,
 ): Promise<StreamWrites> {
   if (streamWrites === "single") return { mode: "single", lanes: null };
-  const native = tls ? { refused: "TLS is Bun's" } : await nativeLanes(platform);
+  const native = tls
+    ? { refused: "TLS is Bun's" }
+    : await (platform === process.platform ? nativeLanes() : triedLanes(platform));
   if (typeof native === "function") {
     const texts = new TokenTexts();
     return { mode: "batched", lanes: () => new Lanes(native, texts) };

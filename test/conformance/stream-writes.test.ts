@@ -322,7 +322,7 @@ test.skipIf(process.platform !== "linux")("the server says how events leave, and
   const server = await serve(["--stream-writes", "batched", "--timing", "none"]);
   try {
     await eventually(() => server.output().includes("  try  "));
-    expect(server.output()).toContain("\n  writes      all events of a step in one native call\n");
+    expect(server.output()).toContain("\n  writes      all plain tokens of a step by one native call\n");
     const page = await (await fetch(`${server.url}/metrics/understudy`)).text();
     expect(page).toContain('understudy_stream_writes_info{mode="batched"} 1');
   } finally {

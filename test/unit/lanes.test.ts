@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import fc from "fast-check";
-import { nativeLanes } from "../../src/app/native-lanes.ts";
+import { triedLanes } from "../../src/app/native-lanes.ts";
 import { streamWritesOf } from "../../src/app/stream-writes.ts";
 import { FRAME_MOST_BYTES, Lanes, TokenTexts } from "../../src/engine/lanes.ts";
 import { EAGAIN, EBADF, ECONNRESET, EPIPE, World } from "./lanes-world.ts";
@@ -203,15 +203,15 @@ test("where native code is not to be had, each receiver writes its events, and i
     return pathToFileURL(file);
   };
   try {
-    expect(await nativeLanes("darwin")).toEqual({ refused: "there is none for darwin" });
-    expect(await nativeLanes("linux", pathToFileURL(join(folder, "none.c")))).toEqual({
+    expect(await triedLanes("darwin")).toEqual({ refused: "there is none for darwin" });
+    expect(await triedLanes("linux", pathToFileURL(join(folder, "none.c")))).toEqual({
       refused: expect.stringContaining("bun:ffi cannot compile it ("),
     });
-    expect(await nativeLanes("linux", source("int try_send( {"))).toEqual({
+    expect(await triedLanes("linux", source("int try_send( {"))).toEqual({
       refused: expect.stringContaining("bun:ffi cannot compile it ("),
     });
     const forbidden = "int write_rows() { return 0; } int try_send() { return 1; }";
-    expect(await nativeLanes("linux", source(forbidden))).toEqual({ refused: "send fails with errno 1" });
+    expect(await triedLanes("linux", source(forbidden))).toEqual({ refused: "send fails with errno 1" });
   } finally {
     rmSync(folder, { recursive: true });
   }
