@@ -47,7 +47,7 @@ interface Ending {
 }
 
 /** A text; or one of text, tool calls, the last message again, token ids one a step or by steps, an error. */
-export type GivenAnswer =
+export type AnswerInCode =
   | string
   | (Ending & { readonly text: string })
   | {

@@ -4,7 +4,7 @@
  */
 
 export type { ClientRequest } from "../front/request-history.ts";
-export type { AnswerError, AskedRequest, GivenAnswer, RequestMatch, TextMatch } from "./answers.ts";
+export type { AnswerError, AnswerInCode, AskedRequest, RequestMatch, TextMatch } from "./answers.ts";
 export * from "./engine-browser.ts";
 export type { ServerOptions } from "./option-types.ts";
 export type { MetricsPage, Server, ServerState, WaitOptions } from "./server.ts";

@@ -6,7 +6,7 @@ import { Reading, type Where } from "../check/reading.ts";
 import type { EngineSnapshot } from "../engine/types.ts";
 import type { ClientRequest } from "../front/request-history.ts";
 import { WallClock } from "../host/clock.ts";
-import type { AskedRequest, GivenAnswer, RequestMatch } from "./answers.ts";
+import type { AnswerInCode, AskedRequest, RequestMatch } from "./answers.ts";
 import { type AsyncDisposing, ClosedByAwaitUsing } from "./disposal.ts";
 
 /** The server at a moment. */
@@ -63,9 +63,12 @@ export interface Server extends AsyncDisposing {
    * Answers requests that match with this, from when the promise resolves until `reset`; the first rule that holds counts.
    * `match` as in a file of fixtures (docs/fixtures.md), or a predicate; one that throws is a 500 to the client.
    */
-  on(match: RequestMatch | ((request: AskedRequest) => boolean | Promise<boolean>), answer: GivenAnswer): Promise<void>;
+  on(
+    match: RequestMatch | ((request: AskedRequest) => boolean | Promise<boolean>),
+    answer: AnswerInCode,
+  ): Promise<void>;
   /** Answers the next request that asks for a generation with this, before all rules. Several: one after the other. */
-  next(answer: GivenAnswer): Promise<void>;
+  next(answer: AnswerInCode): Promise<void>;
   /**
    * Everything as after the start, but for the port: running requests are aborted; answers, requests, queue, cache,
    * counters, ids and the seed's draws begin anew. Rejects where a predicate of `on` has thrown since the last one.
@@ -185,7 +188,7 @@ export class StartingServer extends ClosedByAwaitUsing implements Server {
 
   on(
     match: RequestMatch | ((request: AskedRequest) => boolean | Promise<boolean>),
-    answer: GivenAnswer,
+    answer: AnswerInCode,
   ): Promise<void> {
     if (typeof match !== "function") return this.#call("on", match, answer);
     const watched = async (request: AskedRequest) => {
@@ -199,7 +202,7 @@ export class StartingServer extends ClosedByAwaitUsing implements Server {
     return this.#call("on", watched, answer);
   }
 
-  next(answer: GivenAnswer): Promise<void> {
+  next(answer: AnswerInCode): Promise<void> {
     return this.#call("next", answer);
   }
 

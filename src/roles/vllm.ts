@@ -14,7 +14,6 @@ import { Cause } from "../engine/causes.ts";
 import { ADMIN_METHODS, adminRoutes } from "../front/admin-routes.ts";
 import { devRoutes } from "../front/dev-routes.ts";
 import { type Access, accessLine, type OpenAiOptions } from "../front/front.ts";
-import { DEV_METHODS, DOCS_METHODS } from "../front/served.ts";
 import type { HotRoutes } from "../http/sink.ts";
 import { hotRoutes } from "../http/socket/hot.ts";
 import { HttpServer } from "../http/socket/server.ts";
@@ -44,7 +43,6 @@ async function listen(parts: Parts): Promise<Listeners> {
       clock: parts.lastingClock,
       warn: parts.live.warning(parts.log),
       epochSeconds: parts.epochSeconds,
-      sends: parts.streamWrites.sends,
       hot: hot as HotRoutes,
     },
   );
@@ -142,8 +140,6 @@ function frontOf(parts: Parts): OpenAiOptions {
     otherRoutes: {
       ...METRICS_METHODS,
       ...TRUTH_METHODS,
-      ...(config.disableFastapiDocs ? {} : DOCS_METHODS),
-      ...(config.devMode ? DEV_METHODS : {}),
       ...(admin ? ADMIN_METHODS : {}),
     },
   };
