@@ -88,9 +88,15 @@ export interface Aftermath {
   readonly refused: number;
 }
 
-/** What is done, one after the other. */
+/** Bytes leave in writes of so many, so long apart. */
+export interface BytePace {
+  readonly bytes: number;
+  readonly gapUs: number;
+}
+
+/** What is done, one after the other. Bytes are one segment, or several with a pace. */
 export type WireOperation =
-  | { readonly kind: "bytes"; readonly bytes: Uint8Array; readonly event: number }
+  | { readonly kind: "bytes"; readonly bytes: Uint8Array; readonly event: number; readonly pace: BytePace | null }
   | { readonly kind: "wait"; readonly us: number }
   | { readonly kind: "end"; readonly how: AnswerEnding; readonly after: Aftermath };
 
@@ -115,6 +121,8 @@ export interface Part {
   /** A segment ends behind them. */
   readonly flush: boolean;
   readonly done: boolean;
+  /** Absent: all at once. */
+  readonly pace?: BytePace;
 }
 
 /** What became of the answer's events: each that came is one of the other three in the end. */

@@ -15,6 +15,8 @@ export function wireConfig(values: ServeValues): { readonly wire?: WireConfig } 
     autoToolChoice: values["enable-auto-tool-choice"],
     failureRate: values["failure-injection-rate"],
     failureTypes: values["failure-types"]?.length ? values["failure-types"] : undefined,
+    faultRate: values["fault-rate"],
+    faultTypes: values["fault-types"]?.length ? values["fault-types"] : undefined,
     toolCallShare: values["tool-call-share"],
     toolHabits: values["tool-arguments"],
     cacheHitThreshold: values["cache-hit-threshold"],

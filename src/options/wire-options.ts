@@ -1,12 +1,13 @@
 /** Which options shape what stands on the wire: tokenizer, content on order, CORS, queue limits, what answers carry. */
 import { FAILURE_TYPES } from "../config/failures.ts";
+import { isFaultName } from "../config/faults.ts";
 import { REASONING_PARSERS, TOOL_PARSERS } from "../config/parsers.ts";
 import { DEFAULT_REQUEST_ORDERS, REQUEST_ORDERS } from "../config/request-orders.ts";
 import { SAMPLING_DEFAULTS, soundDefaults } from "../config/sampling-defaults.ts";
 import { durations } from "../config/timing/parse-timing.ts";
 import { parseToolHabits, type ToolHabits } from "../config/tool-habits.ts";
 import type { KvTransferTime } from "../config/types.ts";
-import { choice, freeText, integer, namesOf, number, type Option, toggle } from "./option.ts";
+import { choice, freeText, integer, namesOf, number, type Option, texts, toggle } from "./option.ts";
 
 /** A JSON list of texts, as vLLM takes it. */
 function jsonTexts(what: string): Option<readonly string[]> {
@@ -20,6 +21,11 @@ function jsonTexts(what: string): Option<readonly string[]> {
     },
   };
 }
+
+const faultNames: Option<readonly string[]> = {
+  ...texts("ID", "ids of faults (docs/faults.md), as B8 E7, or B* for those of a letter"),
+  read: (names) => (names.every(isFaultName) ? names : undefined),
+};
 
 const generationConfig: Option<Readonly<Record<string, unknown>>> = {
   arity: "one",
@@ -208,6 +214,20 @@ export const wireOptions = {
     group: "Stand-in",
     default: "all",
     about: `How they fail: ${FAILURE_TYPES.join(", ")}.`,
+    ours: true,
+  },
+  "fault-rate": {
+    ...number(0, 100),
+    group: "Stand-in",
+    default: "0",
+    about: "So many of a hundred answers are disturbed by one fault, drawn from the seed: docs/faults.md.",
+    ours: true,
+  },
+  "fault-types": {
+    ...faultNames,
+    group: "Stand-in",
+    default: "those of streams that reach their own answer alone",
+    about: "By which: ids of docs/faults.md, or B* for those of a letter.",
     ours: true,
   },
   "response-role": {

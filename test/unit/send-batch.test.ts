@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import fc from "fast-check";
 import { streamWritesOf } from "../../src/app/stream-writes.ts";
+import type { EventSink } from "../../src/http/sink.ts";
 import { Connection } from "../../src/http/socket/connection.ts";
 import type { Exchange } from "../../src/http/socket/exchange.ts";
 import { nativeSend } from "../../src/http/socket/native-send.ts";
 import { type NativeSend, SendBatch } from "../../src/http/socket/send-batch.ts";
-import type { SocketStream } from "../../src/http/socket/stream.ts";
 import { Kernel, Server } from "./http1-kernel.ts";
 
 const EAGAIN = 11;
@@ -92,7 +92,7 @@ class World extends Server {
   readonly table = new Descriptors();
   readonly wires: Wire[] = [];
   readonly connections: Connection[] = [];
-  readonly streams: SocketStream[] = [];
+  readonly streams: EventSink[] = [];
   readonly #kept: string[] = [];
   readonly #said: number[] = [];
 

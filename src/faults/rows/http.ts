@@ -22,6 +22,7 @@ export const endRows = [
     stage: "events",
     what: "no finish reason, then the end",
     position: "*",
+    dialects: ["chat", "completions", "messages"],
     oracle: "incomplete, and said so",
     text: REFERENCE,
   }),

@@ -15,6 +15,7 @@ export class EndStage implements Downstream {
   #operations: WireOperation[] = [];
   #segment: Uint8Array[] = [];
   #event = -1;
+  #pace: Part["pace"];
   over = false;
 
   /** `closes`: whether the connection cannot be used any more, by what was written. */
@@ -41,6 +42,9 @@ export class EndStage implements Downstream {
     if (this.over || first !== undefined) this.#fates.cut += part.owns;
     if (this.over) return;
     this.#event = part.event;
+    // What trickles is a matter of its own.
+    if (part.pace !== this.#pace) this.#flush();
+    this.#pace = part.pace;
     if (first !== undefined) {
       this.#segment.push(part.bytes.subarray(0, first.at!));
       this.#cut(first.firing);
@@ -94,6 +98,6 @@ export class EndStage implements Downstream {
   #flush(): void {
     const bytes = this.#segment.length === 1 ? this.#segment[0]! : Buffer.concat(this.#segment);
     this.#segment = [];
-    if (bytes.length > 0) this.#operations.push({ kind: "bytes", bytes, event: this.#event });
+    if (bytes.length > 0) this.#operations.push({ kind: "bytes", bytes, event: this.#event, pace: this.#pace ?? null });
   }
 }

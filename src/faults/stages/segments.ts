@@ -1,6 +1,6 @@
 /** Fifth stage: which bytes are one segment, and how long the next waits. */
 import type { Firing } from "../firing.ts";
-import type { Downstream, Part } from "../types.ts";
+import type { BytePace, Downstream, Part } from "../types.ts";
 import { Places } from "./places.ts";
 
 const LF = 10;
@@ -33,8 +33,6 @@ const CUTS: Readonly<Record<string, Cuts>> = {
     if (part.from !== 0 || part.event < 0 || part.bytes.length < 2 || !places.covers(firing, part)) return [];
     return [{ at: firing.offset(part.event, part.bytes.length), waitUs: 0 }];
   },
-  B6: (part, firing, places) =>
-    places.covers(firing, part) ? each(part, firing.number("bytes"), firing.number("gap")) : [],
   B7(part, firing, places) {
     const at = part.from < 0 ? -1 : lastBoundary(part.bytes);
     return at > 0 && places.covers(firing, part) ? [{ at, waitUs: 0 }] : [];
@@ -46,11 +44,6 @@ const CUTS: Readonly<Record<string, Cuts>> = {
       .map((at) => ({ at, waitUs: 0 }));
   },
   T1: (part, firing, places) => atPlace(part, firing, places, firing.number("for")),
-  T3(part, firing, places) {
-    const rate = firing.number("rate");
-    const bytes = Math.max(1, Math.ceil(rate / TRICKLES));
-    return places.covers(firing, part) ? each(part, bytes, Math.round((bytes / rate) * 1e6)) : [];
-  },
   T5(part, firing, places) {
     if (firing.word() === "clock" || places.at(firing, part) !== 0) return [];
     firing.fired++;
@@ -58,8 +51,19 @@ const CUTS: Readonly<Record<string, Cuts>> = {
   },
 };
 
+/** Faults by which bytes trickle, and how. */
+const PACES: Readonly<Record<string, (firing: Firing) => BytePace>> = {
+  B6: (firing) => ({ bytes: firing.number("bytes"), gapUs: firing.number("gap") }),
+  T3(firing) {
+    const rate = firing.number("rate");
+    const bytes = Math.max(1, Math.ceil(rate / TRICKLES));
+    return { bytes, gapUs: Math.round((bytes / rate) * 1e6) };
+  },
+};
+
 export class SegmentStage implements Downstream {
   readonly #firings: readonly Firing[];
+  readonly #paced: readonly Firing[];
   readonly #joined: Firing | null;
   readonly #down: Downstream;
   readonly #places = new Places();
@@ -68,13 +72,16 @@ export class SegmentStage implements Downstream {
 
   constructor(firings: readonly Firing[], down: Downstream) {
     this.#firings = firings.filter(({ id }) => id in CUTS);
+    this.#paced = firings.filter(({ id }) => id in PACES);
     this.#joined = firings.find(({ id }) => id === "B5" || id === "T4") ?? null;
     this.#down = down;
   }
 
   head(): void {}
 
-  part(part: Part): void {
+  part(given: Part): void {
+    const paced = this.#paced.filter((firing) => this.#places.covers(firing, given))[0];
+    const part = paced === undefined ? given : { ...given, pace: PACES[paced.id]!(paced) };
     const cuts = this.#firings.flatMap((firing) => CUTS[firing.id]!(part, firing, this.#places));
     this.#places.passed(part);
     let from = 0;
@@ -135,9 +142,6 @@ function atPlace(part: Part, firing: Firing, places: Places, waitUs = 0): readon
   firing.fired++;
   return [{ at, waitUs }];
 }
-
-const each = ({ bytes }: Part, size: number, waitUs: number): SegmentCut[] =>
-  Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => ({ at: i * size, waitUs }));
 
 /** Places inside characters of several bytes, so many bytes behind their first. */
 function characters(bytes: Uint8Array, behind: number): number[] {
