@@ -14,10 +14,14 @@ export interface Attempt {
 }
 
 export interface InsteadAnswer {
+  /** Whose answer it is. */
+  readonly id: string;
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
+
+type Answered = Omit<InsteadAnswer, "id">;
 
 const DAY_S = 86_400;
 const JSON_TYPE = { "content-type": "application/json" };
@@ -44,12 +48,12 @@ const PHRASES: Readonly<Record<number, string>> = {
 export function insteadOf(plan: Plan, attempt: Attempt): InsteadAnswer | null {
   for (const fault of plan.faults) {
     const answer = ANSWERS[fault.row.id]?.(fault, attempt) ?? null;
-    if (answer !== null) return answer;
+    if (answer !== null) return { id: fault.row.id, ...answer };
   }
   return null;
 }
 
-const ANSWERS: Readonly<Record<string, (fault: PlannedFault, attempt: Attempt) => InsteadAnswer | null>> = {
+const ANSWERS: Readonly<Record<string, (fault: PlannedFault, attempt: Attempt) => Answered | null>> = {
   A1: ({ values }, { epochSeconds }) => ({
     ...error(429),
     headers: { ...JSON_TYPE, ...retryAfter(values.how as string, epochSeconds) },
@@ -84,7 +88,7 @@ const ANSWERS: Readonly<Record<string, (fault: PlannedFault, attempt: Attempt) =
   },
 };
 
-function error(status: number): InsteadAnswer {
+function error(status: number): Answered {
   const message = PHRASES[status]!;
   const body = JSON.stringify({ error: { message, type: message.replaceAll(" ", ""), param: null, code: status } });
   return { status, headers: JSON_TYPE, body };

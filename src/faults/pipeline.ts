@@ -107,6 +107,11 @@ export class FaultPipeline {
     return { ...this.#fates, fired };
   }
 
+  /** The answer said in its middle that its engine failed, or that nobody is there for it: no event follows. */
+  get stopped(): "error" | "gone" | null {
+    return this.#events.stopped;
+  }
+
   /** Nothing more is done, whatever comes. */
   get over(): boolean {
     return this.#end.over;

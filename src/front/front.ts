@@ -45,6 +45,8 @@ export interface Accounting {
   held(bytes: number): void;
   /** A parser of tool calls has looked at a delta or a whole answer. */
   parsed?(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses"): void;
+  /** A fault acted on an answer; by its id. */
+  faulted?(id: string): void;
   /** A queue limit kept a request out. */
   rejected?(by: "requests" | "tokens"): void;
 }

@@ -36,6 +36,8 @@ export interface SinkEvents {
   onDrain(): void;
   /** The client left (FIN, RST) before `end` was called. */
   onGone(): void;
+  /** In place of `onGone`: the stream told its client that the engine failed. Absent: as `onGone`. */
+  onFailed?(): void;
 }
 
 /** How an answer left that a plan of faults disturbed. Microseconds of the clock. */

@@ -6,7 +6,7 @@ import type { WireConfig } from "../config/types.ts";
 import type { Plan } from "../faults/types.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import { frontOf } from "../http/front-of.ts";
-import type { Context } from "../http/sink.ts";
+import type { Context, DisturbedAnswer } from "../http/sink.ts";
 import { badRequest, faultNotAllowed, noConnection } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import type { Ordering } from "./orders.ts";
@@ -60,8 +60,12 @@ export class FaultOrders {
     if (!trusted && plan.faults.some(({ row }) => row.reaches === "others")) return faultNotAllowed;
     const front = frontOf(context);
     if (front.disturb === undefined) return noConnection;
-    const { faultTold = () => {} } = this.#options;
-    await front.disturb(request, { plan, key, told: (answer) => faultTold(key, answer) });
+    const { accounting, faultTold } = this.#options;
+    const told = (answer: DisturbedAnswer) => {
+      for (const { id, times } of answer.account.fired) if (times > 0) accounting.faulted?.(id);
+      faultTold?.(key, answer);
+    };
+    await front.disturb(request, { plan, key, told });
     const before = this.#attempt(
       request.headers.get("x-request-id") ?? request.headers.get("authorization") ?? "",
       plan,
@@ -70,6 +74,7 @@ export class FaultOrders {
     const { pathname, search } = new URL(request.url);
     const instead = insteadOf(plan, { before, open, target: pathname + search, epochSeconds });
     if (instead === null) return null;
+    accounting.faulted?.(instead.id);
     const { status, headers, body } = instead;
     return { status, headers, body, asItIs: !body.startsWith('{"error":{') };
   }

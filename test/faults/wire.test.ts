@@ -137,5 +137,6 @@ test("what a request may order: nothing that reaches others, without leave; a br
 test("nothing is left: no generation, no bytes that wait", async () => {
   for (const name of ["vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"])
     expect([name, await sample(server.url, name)]).toEqual([name, 0]);
+  expect(await sample(server.url, "understudy_faults_total")).toBeGreaterThan(0);
   figure("cases", cases.length);
 });

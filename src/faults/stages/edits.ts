@@ -59,12 +59,13 @@ export const EDITS: Readonly<Record<string, Edit>> = {
   },
   J1(event, { firing, dialect, stop }) {
     if (event.done) return null;
-    stop("keep-end");
-    return [firing.word() === "own" ? errorEvent(event, dialect) : added(event, bareError(), "error")];
+    stop("error");
+    const error = firing.word() === "own" ? errorEvent(event, dialect) : added(event, bareError(), "error");
+    return dialect === "chat" || dialect === "completions" ? [error, added(event, "[DONE]", null)] : [error];
   },
   J2(event, { stop }) {
     if (event.done) return null;
-    stop("all");
+    stop("gone");
     return [added(event, "error: upstream connect error or disconnect before headers", null)];
   },
   J3: (event, { first }) => (event.data === "[DONE]" ? [usageChunk(event, first), event] : null),

@@ -15,9 +15,11 @@ export interface Editing {
   readonly lastData: string;
   /** The edit's own, for the answer. */
   readonly kept: Record<string, unknown>;
-  /** Nothing of the answer follows but its end, or not even that. */
-  stop(how: "keep-end" | "all"): void;
+  /** Nothing of the answer follows: its engine failed, or nobody is there for it. */
+  stop(how: StoppedBy): void;
 }
+
+export type StoppedBy = "error" | "gone";
 
 /** What becomes of an event; null: the fault does not fit it. */
 export type Edit = (event: StreamEvent, editing: Editing) => readonly StreamEvent[] | null;
@@ -30,7 +32,7 @@ export class EventStage {
   #first: EventJson = {};
   #lastText = "";
   #lastData = "{}";
-  #stopped: "keep-end" | "all" | null = null;
+  stopped: StoppedBy | null = null;
   /** What a fault holds back until the next event. */
   #late: StreamEvent[] = [];
 
@@ -58,7 +60,7 @@ export class EventStage {
 
   #event(event: StreamEvent): StreamEvent[] {
     if (!event.own) return [event];
-    if (this.#stopped === "all" || (this.#stopped === "keep-end" && event.data !== "[DONE]")) {
+    if (this.stopped !== null) {
       this.#fates.dropped++;
       return [];
     }
@@ -83,8 +85,8 @@ export class EventStage {
     if (!firing.due(event.index, event.done)) return [event];
     const kept = this.#kept.get(firing) ?? {};
     this.#kept.set(firing, kept);
-    const stop = (how: "keep-end" | "all") => {
-      this.#stopped = how;
+    const stop = (how: StoppedBy) => {
+      this.stopped = how;
     };
     const edited = EDITS[firing.id]!(event, {
       firing,

@@ -83,8 +83,19 @@ export class FaultyStream implements EventSink, Drained {
     if (!this.#begun) {
       this.#early.push(event);
       this.#full = true;
-    } else if (!this.#complete && !this.#over) this.#do(this.#pipeline.write(event));
+    } else if (!this.#complete && !this.#over) {
+      this.#do(this.#pipeline.write(event));
+      if (this.#pipeline.stopped !== null && !this.#complete) this.#stop();
+    }
     return !this.#full;
+  }
+
+  /** The events said that nothing follows. */
+  #stop(): void {
+    this.#complete = true;
+    if (this.#pipeline.stopped === "error" && this.#owner.onFailed) this.#owner.onFailed();
+    else this.#owner.onGone();
+    this.#do(this.#pipeline.end());
   }
 
   writeParts(before: Uint8Array, piece: Uint8Array, after: Uint8Array): boolean {
