@@ -17,6 +17,7 @@ export function wireConfig(values: ServeValues): { readonly wire?: WireConfig } 
     failureTypes: values["failure-types"]?.length ? values["failure-types"] : undefined,
     faultRate: values["fault-rate"],
     faultTypes: values["fault-types"]?.length ? values["fault-types"] : undefined,
+    faultPlan: values["fault-plan"],
     toolCallShare: values["tool-call-share"],
     toolHabits: values["tool-arguments"],
     cacheHitThreshold: values["cache-hit-threshold"],

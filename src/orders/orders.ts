@@ -11,11 +11,11 @@ import {
   type Plays,
   parseOrder,
   plainScript,
-  readOrder,
   type Script,
-  type Sequence,
+  SILENT,
   shapedScript,
   touchesEngine,
+  unknownIn,
 } from "../content/script.ts";
 import type { Generation, Receiver } from "../engine/types.ts";
 import type { LogprobSource, OpenAiOptions } from "../front/front.ts";
@@ -52,7 +52,6 @@ export interface Ordering {
 
 const NOTHING: Ordering = { ordered: null, fault: "", trusted: true };
 const ECHO: Order = { kind: "echo", text: "", script: null, releases: false };
-const SILENT: Sequence = { steps: [], finish: "stop", minusInfinityAt: [] };
 
 export class Orders {
   readonly #options: OpenAiOptions;
@@ -87,7 +86,7 @@ export class Orders {
     if (header === null && (request.order === null || this.#allowed === "none"))
       return this.#unasked(http, request, body);
     try {
-      const order = header === null ? readOrder(request.order) : parseOrder(header);
+      const order = header === null ? orderIn(request) : parseOrder(header);
       const { fault } = order;
       const own = fault === undefined ? {} : { fault, trusted: this.#allowed === "all" };
       if (order.kind === "none") return { ...this.#unasked(http, request, body), ...own };
@@ -119,7 +118,7 @@ export class Orders {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none")) return null;
     try {
-      return header === null ? readOrder(request.order) : parseOrder(header);
+      return header === null ? orderIn(request) : parseOrder(header);
     } catch {
       return null;
     }
@@ -224,13 +223,17 @@ export class Orders {
     throw new BrokenScript(`no script of --script is named "${name}"`);
   }
 
-  #check({ sequences }: Script): void {
+  #check(script: Script): void {
     const { size } = this.#options.vocabulary;
-    for (const { steps } of sequences) {
-      const wrong = steps.flat().find((id) => id >= size);
-      if (wrong !== undefined) throw new BrokenScript(`token id ${wrong} is out of vocabulary (${size} ids)`);
-    }
+    const wrong = unknownIn(script, size);
+    if (wrong !== undefined) throw new BrokenScript(`token id ${wrong} is out of vocabulary (${size} ids)`);
   }
+}
+
+/** Throws `BrokenScript`. */
+function orderIn({ order }: Asking): Order {
+  if ("broken" in order!) throw new BrokenScript(order.broken);
+  return order!;
 }
 
 /** What stands behind a text decides how its last words become tokens: so much more is encoded than is said. */
