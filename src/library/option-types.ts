@@ -291,6 +291,12 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
         | "model_not_found"
       )[]
     | undefined;
+  /** So many of a hundred answers are disturbed by one fault, drawn from the seed: docs/faults.md. Default: 0. */
+  readonly faultRate?: number | undefined;
+  /** By which: ids of docs/faults.md, or B* for those of a letter. Default: those of streams that reach their own answer alone. */
+  readonly faultTypes?: readonly string[] | undefined;
+  /** A YAML file of rules: which answers are disturbed, and how. Read again when it changes. Default: none. */
+  readonly faultPlan?: string | undefined;
   /** Who speaks in chat answers. Default: assistant. */
   readonly responseRole?: string | undefined;
   /** What system_fingerprint says: version, parallelism and hash; the same without parallelism; fingerprintValue; nothing. Default: full. */
