@@ -85,7 +85,7 @@ export interface Parts extends FleetParts, PageParts {
 export async function createParts(given: ServeConfig, options: AppOptions): Promise<Parts> {
   const { place, admin } = options;
   const live = new LiveSettings(given);
-  const [{ config }, built] = [live, await builtFiles()];
+  const [{ config }, built] = [live, await builtFiles(live.config.engine)];
   const due = new DueTime();
   const clock = options.clock ?? new WallClock((ring) => createAlarm(ring, due));
   const epochUs = epochOf(clock, options);

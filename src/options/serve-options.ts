@@ -24,6 +24,7 @@ import {
 } from "./option.ts";
 import { stepOptions } from "./step-options.ts";
 import { tritonOptions } from "./triton-options.ts";
+import { trtllmOptions } from "./trtllm-options.ts";
 import { wireOptions } from "./wire-options.ts";
 
 /** Processes of one server. */
@@ -389,6 +390,7 @@ export const serveOptions = {
   },
   ...wireOptions,
   ...tritonOptions,
+  ...trtllmOptions,
 } as const;
 
 export type OptionName = keyof typeof serveOptions;
