@@ -10,7 +10,7 @@ import type { WireConfig } from "../config/types.ts";
 import { anthropic } from "../dialects/anthropic/dialect.ts";
 import { openai, openaiDescription } from "../dialects/openai/routes.ts";
 import { responses } from "../dialects/responses/dialect.ts";
-import { Cause } from "../engine/causes.ts";
+import { Cause } from "../engine/lateness/causes.ts";
 import { ADMIN_METHODS, adminRoutes } from "../front/admin-routes.ts";
 import { devRoutes } from "../front/dev-routes.ts";
 import { type Access, accessLine, type OpenAiOptions } from "../front/front.ts";

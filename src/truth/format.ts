@@ -1,5 +1,5 @@
 /** How does a page become lines? A pure function of the page: the same rows are the same bytes, whoever writes them. */
-import { CAUSE_NAMES } from "../engine/causes.ts";
+import { CAUSE_NAMES } from "../engine/lateness/causes.ts";
 import { type Page, REQUEST_WORDS, RowKind } from "./page.ts";
 import { REASONS } from "./schema.ts";
 
