@@ -80,7 +80,7 @@ const serverTypes = `/**
  * Which options does a program give a server? The flags of \`understudy serve\` in camel case. Written by
  * scripts/option-types.ts from the table of options, whose texts and defaults these are.
  */
-import type { EngineOptions } from "./engine-option-types.ts";
+import type { EngineOptions, HumanNumber } from "./engine-option-types.ts";
 import type { ForeignOptions } from "./foreign-option-types.ts";
 
 /** A LoRA adapter; the path need not exist. */

@@ -229,7 +229,7 @@ async function stageServer(to: string): Promise<void> {
     `${to}/dist`,
   );
   declarations(Object.values(FACES), `${to}/types`);
-  const built = ["core.wasm", "core.debug.wasm", "answers.bin", "vocabulary.bin", "report.js", "report.css"];
+  const built = readdirSync(`${root}build`).filter((name) => /\.(wasm|bin)$|^report\.(js|css)$/.test(name));
   copy(to, ...built.map((name) => `build/${name}`), "LICENSE");
   documents(to);
   command(to);

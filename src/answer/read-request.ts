@@ -1,7 +1,7 @@
 /** How does a body become a request, and may it come in? What needs no prompt's ids: size, JSON, fields, queue limits, orders. */
 
 import type { Context } from "../http/sink.ts";
-import type { Ordered } from "../orders/orders.ts";
+import type { Ordered, Ordering } from "../orders/orders.ts";
 import { engineDead } from "../python/errors.ts";
 import { inTurns, isLarge } from "../python/pieces.ts";
 import type { ErrorAnswer } from "../python/request.ts";
@@ -14,6 +14,7 @@ export interface Admitted {
   readonly ordered: Ordered | null;
   /** Choices of all its prompts. */
   readonly choices: number;
+  readonly ordering: Ordering;
 }
 
 /** At once where the body is there and short. Rejected when the client leaves. */
@@ -59,17 +60,21 @@ async function readLarge(
   return read;
 }
 
+type Decision = Admitted | (Declined & { readonly ordering?: Ordering });
+
 export function admit(
   { options, queue, admission, orders }: Serving,
   { request, http, body }: Received,
-): Admitted | Declined | Promise<Admitted | Declined> {
+): Decision | Promise<Decision> {
   if (!options.alive()) return { error: engineDead };
   const prompts = request.kind === "chat" ? (request.conversations?.length ?? 1) : request.prompts.length;
   const choices = prompts * request.n;
   const full = queue.refuses(choices) ?? (request.stream ? admission.refusesStream() : null);
   if (full !== null) return { error: full };
-  const admitted = (ordered: Ordered | Declined | null) =>
-    ordered !== null && "error" in ordered ? ordered : { ordered, choices };
+  const admitted = (ordering: Ordering): Decision => {
+    const { ordered, error } = ordering;
+    return error === undefined ? { ordered, choices, ordering } : { error, ordering };
+  };
   const ordering = orders.of(http, request, body);
   return ordering instanceof Promise ? ordering.then(admitted) : admitted(ordering);
 }

@@ -5,7 +5,7 @@ import type { ServeConfig } from "../config/types.ts";
 import type { LaidDown } from "../content/laid-down.ts";
 import type { NaturalLength } from "../content/output-lengths.ts";
 import type { TextModel } from "../content/text-model.ts";
-import { Punctuality } from "../engine/punctuality.ts";
+import { Punctuality } from "../engine/lateness/punctuality.ts";
 import type { EngineView } from "../engine/types.ts";
 import { Accounts, watched } from "../front/accounting.ts";
 import type { Accounting, Backend, OpenAiOptions } from "../front/front.ts";
@@ -61,7 +61,7 @@ export interface Lasting {
 
 /** Rejects with what the user can mend as an error of its own name (`UnusableFolder` and the like). */
 export async function lastingOf(config: ServeConfig, options: AppOptions): Promise<Lasting> {
-  const built = await builtFiles();
+  const built = await builtFiles(config.engine);
   const due = new DueTime();
   const clock = options.clock ?? new WallClock((ring) => createAlarm(ring, due));
   const text = await textOf(config.wire ?? {}, built, due);

@@ -59,7 +59,9 @@ export type AnswerInCode =
   | (Ending & { readonly echo: true })
   | (Ending & { readonly tokens: readonly number[] })
   | (Ending & { readonly steps: readonly (readonly number[])[] })
-  | { readonly error: number | AnswerError };
+  | { readonly error: number | AnswerError }
+  /** A plan of faults that disturbs the answer, here of an answer as it comes: docs/fixtures.md. */
+  | { readonly fault: string };
 
 /** A request, as a predicate sees it. */
 export interface AskedRequest {
