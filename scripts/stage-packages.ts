@@ -225,7 +225,10 @@ async function stageServer(to: string): Promise<void> {
     `${to}/dist`,
   );
   declarations(Object.values(FACES), `${to}/types`);
-  const built = ["core.wasm", "core.debug.wasm", "answers.bin", "vocabulary.bin", "report.js", "report.css"];
+  const built = [
+    ...["core.wasm", "core.debug.wasm", "trtllm.wasm", "trtllm.debug.wasm"],
+    ...["answers.bin", "vocabulary.bin", "report.js", "report.css"],
+  ];
   copy(to, ...built.map((name) => `build/${name}`), "LICENSE");
   documents(to);
   command(to);
