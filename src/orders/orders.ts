@@ -24,6 +24,7 @@ import { thinkingOf, thoughtsBefore } from "../generation/thinking.ts";
 import { forced } from "../parsers/output.ts";
 import { type ReasoningSetup, reasoningSetup } from "../parsers/reasoning.ts";
 import { badRequest, orderNotAllowed } from "../python/errors.ts";
+import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Repetition } from "../python/request.ts";
 import { Failures } from "./failures.ts";
 import { httpError, lastContent, questionOf } from "./fixtures.ts";
@@ -66,7 +67,7 @@ export class Orders {
   }
 
   /** What the request, whose bytes are `body`, is to be answered with; null: nothing is ordered. */
-  of(http: Request, request: Asking, body: Uint8Array): Ordered | { readonly error: ErrorAnswer } | null {
+  of(http: Request, request: Asking, body: Body): Ordered | { readonly error: ErrorAnswer } | null {
     const failure = this.#failures.of(http);
     if (failure !== null) return { error: failure };
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
@@ -176,7 +177,7 @@ export class Orders {
   }
 
   /** A request that orders nothing itself. */
-  #unasked(http: Request, request: Asking, body: Uint8Array): Ordered | { readonly error: ErrorAnswer } | null {
+  #unasked(http: Request, request: Asking, body: Body): Ordered | { readonly error: ErrorAnswer } | null {
     const { fixtures, vocabulary } = this.#options;
     const answer = fixtures?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
     if (answer === null) return this.#queued() ?? (this.#echoes(http, request) ? this.#ordered(ECHO, request) : null);

@@ -9,10 +9,12 @@ import { samplingDefaults } from "../../config/sampling-defaults.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { UnusableFolder } from "../../content/text-model.ts";
 import { LoraAdapters } from "../../front/adapters.ts";
+import type { Desk } from "../../front/checked.ts";
 import type { Accounting, OpenAiOptions } from "../../front/front.ts";
 import { type Context, Http } from "../../front/http.ts";
 import { loraRoutes } from "../../front/lora-routes.ts";
 import { modelList } from "../../front/models.ts";
+import { ReadingThread } from "../../front/reading/thread.ts";
 import {
   EMBEDDING_METHODS,
   LORA_METHODS,
@@ -60,8 +62,9 @@ export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [
   const adapters = new LoraAdapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
   const limits = limitsOf(options, adapters);
   const server = serverOf(options);
-  const generator = new Generator(options, http, server, limits, adapters);
-  const tokenizer = new Tokenizer(options, http, limits);
+  const thread = threadOf(options);
+  const generator = new Generator(options, { http, server, limits, adapters, thread });
+  const tokenizer = new Tokenizer({ options, http, limits, thread });
   const host = dialectHost(generator, (body, exact, changes) => chatValuePieces(body, limits, exact, changes));
   const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
   const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()), newId);
@@ -106,12 +109,22 @@ export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [
       .get("/load", ({ request, server }) => http.json({ request, server }, load()))
       .use(lora)
       .use(ready)
-      .use(embeddingRoute(options, http, limits))
+      .use(embeddingRoute({ options, http, limits, thread }))
       .use(tokenizerInfoRoute(options, http))
       .use(switchedOff(http, config.wire?.scaleOut ? scaleOutNotBuilt : scaleOutDisabled))
       .use(dialects.reduce((all, dialect) => all.use(dialect.routes(host)), new Elysia()))
       .get("/kv_event_sources", ({ request, server }) => http.json({ request, server }, "{}"))
   );
+}
+
+/** null: this thread alone can render prompts. */
+function threadOf({ config, template, backend }: OpenAiOptions): ReadingThread | null {
+  if (template === undefined) return null;
+  const start = {
+    template,
+    keepsTools: config.wire?.toolCallParser !== undefined,
+  };
+  return new ReadingThread(new URL("./reading-worker.ts", import.meta.url), start, backend);
 }
 
 function readyRoute({ alive, backend }: OpenAiOptions, http: Http, afterUs: number): Elysia {
@@ -121,11 +134,11 @@ function readyRoute({ alive, backend }: OpenAiOptions, http: Http, afterUs: numb
   return routes;
 }
 
-function embeddingRoute(options: OpenAiOptions, http: Http, limits: Limits): Elysia {
-  const dimensions = options.config.wire?.embeddingDimensions;
+function embeddingRoute(desk: Omit<Desk, "bodies">): Elysia {
+  const dimensions = desk.options.config.wire?.embeddingDimensions;
   const routes = new Elysia();
   if (dimensions === undefined) return routes;
-  const embeddings = new Embeddings(options, http, limits, dimensions);
+  const embeddings = new Embeddings(desk, dimensions);
   routes.post("/v1/embeddings", ({ request, server }) => embeddings.answer({ request, server }), NO_PARSING);
   return routes;
 }

@@ -147,7 +147,7 @@ function queryOf(
   const query = { starting_after: read("starting_after", int()), stream: read("stream", bool) };
   if (state.count === 0) return query;
   state.prefix(0, "query");
-  return { error: validationErrors(state.errors!) };
+  return { error: validationErrors(state.errors!, state.count) };
 }
 
 const unknownStream = (id: string): ErrorAnswer => validationError(`Unknown response_id: ${id}`, "response_id", id);
