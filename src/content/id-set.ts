@@ -3,7 +3,7 @@ export class IdSet {
   size = 0;
   readonly #bits: Uint32Array;
 
-  /** Takes ids from 0 to below `most`. */
+  /** Ids are below `most`. */
   constructor(most: number, ids: Iterable<number> = []) {
     this.#bits = new Uint32Array(Math.ceil(most / 32));
     for (const id of ids) this.add(id);

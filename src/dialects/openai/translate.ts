@@ -26,20 +26,11 @@ import type {
   Limits,
   SamplingFields,
 } from "../../python/request.ts";
-import {
-  get,
-  type Int,
-  isDict,
-  isList,
-  type PythonDict,
-  PythonFloat,
-  type PythonValue,
-  toPlain,
-  truthy,
-} from "../../python/value.ts";
+import { get, type Int, isDict, type PythonDict, type PythonValue, toPlain, truthy } from "../../python/value.ts";
 import { checkToolCalls, readMessages } from "./content.ts";
 import { toolDict } from "./field-types.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";
+import { holdsHuge, isHuge } from "./huge-ints.ts";
 
 /** In pieces. */
 export function* toChatPieces(
@@ -314,9 +305,6 @@ function samplingOf(
   };
 }
 
-const isHuge = (value: Int | null, exact: boolean) => typeof value === "bigint" && hasHugeInt(value, exact);
-const holdsHuge = (args: unknown, exact: boolean) => args !== null && hasHugeInt(args as PythonValue, exact);
-
 type Constraints = Pick<SamplingFields, "constraintRefusal" | "constraintError" | "structure">;
 const NO_CONSTRAINTS: Constraints = { constraintRefusal: null, constraintError: null, structure: null };
 
@@ -379,20 +367,4 @@ function common(
     repetition: repetitionOf(values.repetition_detection, values.min_tokens),
     sampling,
   };
-}
-
-/** Thrown where the fast translation cannot be sure of the bytes: the exact parser then decides. */
-class Ambiguous {}
-
-/** An int that MessagePack cannot carry. */
-function hasHugeInt(value: PythonValue, exact: boolean): boolean {
-  if (typeof value === "bigint") return value < -(2n ** 63n) || value >= 2n ** 64n;
-  if (typeof value === "number") {
-    // The exact parser gives such a number for a float alone; the fast one cannot say whether it was an int.
-    if (!exact && Number.isInteger(value) && !Number.isSafeInteger(value)) throw new Ambiguous();
-    return false;
-  }
-  if (isList(value)) return value.some((item) => hasHugeInt(item, exact));
-  if (value instanceof PythonFloat || !isDict(value)) return false;
-  return (value instanceof Map ? [...value.values()] : Object.values(value)).some((item) => hasHugeInt(item, exact));
 }
