@@ -102,6 +102,8 @@ export interface Form {
   opening?(): readonly string[];
   /** Events of what an output added. */
   piece(piece: Piece): readonly string[];
+  /** The event of an output in parts, where it is too long to be made in one go; null: `piece` makes it. */
+  longPiece?(piece: Piece): Iterator<string, void> | null;
   /** Asked after each piece until it gives one, for choices whose tokens are shown as plain text; null: not, or not yet. */
   frame?(index: number): Frame | null;
   /** The last events, when all choices have ended. */

@@ -42,12 +42,23 @@ async function answer(id: number): Promise<void> {
     const bytes = joined(parts);
     const text = wholeText(bytes);
     bytes.buffer.transfer(0);
-    self.postMessage({ id, ...answerTo(order, text) } satisfies FromThread);
+    const said = answerTo(order, text);
+    self.postMessage({ id, ...said } satisfies FromThread, movable(said));
   } catch (error) {
     self.postMessage({ id, failed: String(error) } satisfies FromThread);
   }
   // Nobody waits: what a body left is freed before the next one comes.
   if (coming.size === 0) Bun.gc(true);
+}
+
+/** What the loop gets without a copy. */
+function movable(answer: ThreadAnswer): ArrayBuffer[] {
+  if ("tokens" in answer) return [answer.tokens.buffer];
+  if (!("read" in answer)) return [];
+  const { request, prompts } = answer.read;
+  const sequences = request.order && "script" in request.order ? (request.order.script?.sequences ?? []) : [];
+  const lists = [...prompts.map((one) => ("text" in one ? one.lengths : one)), ...sequences.map(({ ids }) => ids)];
+  return [...new Set(lists.map(({ buffer }) => buffer as ArrayBuffer))];
 }
 
 /** One after the other. What was memory is free at once: the host would let it gather until it collects. */

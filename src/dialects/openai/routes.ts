@@ -184,6 +184,7 @@ function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: L
 
 function serverOf(options: OpenAiOptions): ServerTraits {
   const { config, vocabulary } = options;
+  const { after } = options.backend;
   return {
     vocabulary,
     logprobs: options.logprobs ?? seededLogprobs(vocabulary.size),
@@ -198,6 +199,7 @@ function serverOf(options: OpenAiOptions): ServerTraits {
       return options.requestLog ?? null;
     },
     dead: () => !options.alive(),
+    ...(after && { turn: (act) => void after(0, act) }),
     clockUs: config.wire?.perRequestMetrics ? () => options.backend.nowUs() : null,
     keepAlive: keepAliveOf(options),
     reasoning: reasoningOf(options),

@@ -53,7 +53,7 @@ export function* chatFitting(type: Type<CheckedFields>, body: PythonValue): Piec
 }
 
 /** Throws `Refused`: the tokenizer counts with 32 bits. */
-export function countable(ids: readonly Int[]): Uint32Array {
+export function countable(ids: readonly Int[]): Uint32Array<ArrayBuffer> {
   if (ids.some((id) => id >= 2 ** 32)) throw new Refused(badRequest("number too large to fit in target type"));
   return Uint32Array.from(ids as number[]);
 }

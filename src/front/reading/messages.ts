@@ -39,5 +39,5 @@ export type ThreadAnswer =
   | { readonly error: ErrorAnswer }
   | { readonly read: ThreadRead }
   | { readonly text: BodyText }
-  | { readonly tokens: Uint32Array };
+  | { readonly tokens: Uint32Array<ArrayBuffer> };
 export type FromThread = { readonly id: number } & (ThreadAnswer | { readonly failed: string });
