@@ -38,7 +38,7 @@ export class Bodies {
     this.#mostHere = template ? TEMPLATE_BODY_BYTES : THREAD_BODY_BYTES;
     this.#tooLarge = bodyTooLarge(config.maxBodyBytes);
     this.#tooSlow = bodyTooSlow(bodyTimeoutS);
-    this.#room = bodyRoomOf(config);
+    this.#room = bodyRoomOf(config, backend);
     this.#crowded = deadlines(bodyTimeoutS > 0 ? Math.min(bodyTimeoutS / 2, ROOM_WAIT_S) : ROOM_WAIT_S, backend);
   }
 
@@ -83,15 +83,13 @@ export class Bodies {
     enter: () => Promise<ErrorAnswer | null> | null,
   ): Promise<Uint8Array | T | ErrorAnswer> {
     try {
-      if (gathering.given && "give" in request) {
-        await (request as unknown as Pick<IncomingRequest, "give">).give((part) => gathering.push(part), this.#turn);
-        return gathering.whole();
-      }
+      if (gathering.given && "give" in request) return await this.#give(request, gathering);
       for await (const part of request.body ?? []) {
         const wasLarge = gathering.bytes > SMALL_BODY_BYTES;
         if (gathering.bytes + part.length > this.#maxBytes) return this.#tooLarge;
         gathering.push(part);
-        const refused = !wasLarge && gathering.bytes > SMALL_BODY_BYTES ? await enter() : null;
+        this.#room.came(request, part.length);
+        const refused = !wasLarge && gathering.bytes > SMALL_BODY_BYTES ? await enter() : await this.#goesOn(request);
         if (refused !== null) return refused;
       }
     } catch (left) {
@@ -101,11 +99,36 @@ export class Bodies {
     return gathering.whole();
   }
 
+  async #give<T extends BodyTaker>(request: Request, gathering: Gathering<T>): Promise<Uint8Array | T | ErrorAnswer> {
+    const { promise: refusal, resolve: refuse } = Promise.withResolvers<ErrorAnswer>();
+    const given = (request as unknown as Pick<IncomingRequest, "give">).give(
+      (part) => {
+        gathering.push(part);
+        this.#room.came(request, part.length);
+      },
+      async () => {
+        await this.#turn();
+        const refused = await this.#goesOn(request);
+        if (refused !== null) refuse(refused);
+      },
+    );
+    return Promise.race([given.then(() => gathering.whole()), refusal]);
+  }
+
+  /** Settles when the next part may come; the refusal where that takes too long. Rejected when the client leaves. */
+  async #goesOn(request: Request): Promise<ErrorAnswer | null> {
+    const going = this.#room.goesOn(request);
+    return going === true ? null : this.#admitted(request, going);
+  }
+
   /** Settles when there is room; the refusal where that does not come. Rejected when the client leaves. */
   async #enter(request: Request, bytes: number): Promise<ErrorAnswer | null> {
     request.signal.addEventListener("abort", () => this.#room.leave(request));
     const entering = this.#room.enter(request, bytes);
-    if (entering === true) return null;
+    return entering === true ? null : this.#admitted(request, entering);
+  }
+
+  async #admitted(request: Request, entering: Promise<boolean>): Promise<ErrorAnswer | null> {
     const granted = await this.#inTime(entering, this.#crowded);
     if (granted === true) return null;
     if (granted === false) throw new Error("the client left");

@@ -56,7 +56,7 @@ export class Http {
     this.#releases = allowed === "all" || (allowed === "answers" && ours);
     this.#adds = options.config.enableRequestIdHeaders || options.config.podHeaders !== undefined;
     this.#keys = options.config.apiKeys.map(digest);
-    this.#room = bodyRoomOf(options.config);
+    this.#room = bodyRoomOf(options.config, options.backend);
     this.#cors = new Cors(options.config.wire?.cors);
     this.#methods = new Map(Object.entries({ ...methods, ...options.otherRoutes }));
   }
