@@ -14,17 +14,22 @@ export function leanAnswer(
 ): ThreadAnswer {
   const prompts = atOnce(promptPieces(request, renderChat, limits));
   if ("error" in prompts) return prompts;
-  const lean = request.kind === "chat" ? leanChat(request, keeps) : leanCompletion(request);
-  return { read: { request: lean, prompts: prompts.map((one) => (Array.isArray(one) ? packed(one) : one)) } };
+  const lean = request.kind === "chat" ? leanChat(request) : leanCompletion(request);
+  const tools = request.kind === "chat" ? toolsOf(request, keeps) : null;
+  return { read: { request: lean, tools, prompts: prompts.map((one) => (Array.isArray(one) ? packed(one) : one)) } };
 }
 
-function leanChat(request: ChatRequest, { keepsTools }: ThreadStart): ChatRequest {
-  const { messages, conversations, tools, toolChoice } = request;
+function toolsOf({ tools, toolChoice }: ChatRequest, { keepsTools }: ThreadStart): string | null {
+  return keepsTools && toolChoice !== "none" && tools !== null ? JSON.stringify(tools) : null;
+}
+
+function leanChat(request: ChatRequest): ChatRequest {
+  const { messages, conversations, tools } = request;
   return {
     ...request,
     messages: lastOf(messages),
     ...(conversations && { conversations: conversations.map((one) => one.slice(-1)) }),
-    tools: keepsTools && toolChoice !== "none" ? tools : tools && [],
+    tools: tools && [],
     templateNames: null,
   };
 }

@@ -5,8 +5,9 @@ import type { Context } from "../http/sink.ts";
 import type { Ordered } from "../orders/orders.ts";
 import type { BodyText } from "../python/body-text.ts";
 import { engineDead } from "../python/errors.ts";
+import { plainPieces } from "../python/json.ts";
 import { inTurns, isLarge } from "../python/pieces.ts";
-import type { ErrorAnswer } from "../python/request.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../python/request.ts";
 import type { BodyReader } from "./form.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
 
@@ -77,12 +78,18 @@ async function readElsewhere(
     return received(serving, coming, await readLarge(serving, reader, given));
   }
   if (!("read" in answer)) throw new Error("the reading thread has read something else");
-  const { request, prompts } = answer.read;
+  const { request: lean, prompts, tools } = answer.read;
+  const request: ChatRequest | CompletionRequest =
+    tools === null || lean.kind !== "chat" ? lean : { ...lean, tools: await toolsIn(tools, serving.options.backend) };
   const bytes = prompts.reduce((sum, one) => sum + ("text" in one ? one.text.length : one.byteLength), 0);
   serving.options.backend.consumed(bytes);
   const coming = { http, body: NOTHING_LEFT, bytes, arrivalUs };
   const read = received(serving, coming, { request, form: reader.formOf!(request) });
   return "error" in read ? read : { ...read, prompts };
+}
+
+async function toolsIn(text: string, backend: Serving["options"]["backend"]): Promise<ChatRequest["tools"]> {
+  return (await inTurns(plainPieces(text), backend)) as unknown[];
 }
 
 /** Stands for a body that the reading thread has read. */

@@ -31,6 +31,8 @@ export type ToThread =
 /** A request without what nobody looks at any more, and its prompts. */
 export interface ThreadRead {
   readonly request: ChatRequest | CompletionRequest;
+  /** JSON of its tools, where somebody looks at them: a hundred thousand are taken over in pieces. */
+  readonly tools: string | null;
   readonly prompts: readonly (PackedParts | Uint32Array)[];
 }
 
