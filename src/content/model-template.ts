@@ -4,13 +4,13 @@
  */
 import { Template } from "@huggingface/jinja";
 import { type RenderChat, type TemplateMessage, TemplateRefusal } from "./chat-template.ts";
-import type { ModelFolder } from "./model-folder.ts";
+import type { ModelTemplate } from "./types.ts";
 
 /** Marks where the last message is left open; no text of a user's holds it but by intent. */
 const OPEN = "\u{10fffd}continue\u{10fffd}";
 
 /** Throws a `SyntaxError` where the template is none. */
-export function modelTemplate({ chatTemplate, specials }: Pick<ModelFolder, "chatTemplate" | "specials">): RenderChat {
+export function modelTemplate({ chatTemplate, specials }: ModelTemplate): RenderChat {
   if (chatTemplate === null)
     return () => {
       throw new TemplateRefusal(

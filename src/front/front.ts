@@ -7,7 +7,7 @@ import type { AnswerDataset } from "../content/dataset/dataset.ts";
 import type { Fixtures } from "../content/fixtures/fixtures.ts";
 import type { NaturalLength } from "../content/output-lengths.ts";
 import type { Plays } from "../content/script.ts";
-import type { Encoder, Vocabulary } from "../content/types.ts";
+import type { Encoder, ModelTemplate, Vocabulary } from "../content/types.ts";
 import type { Generation, Outcome, Receiver, Refusal, Submission } from "../engine/types.ts";
 import type { Ids } from "../host/random.ts";
 import type { DisturbedAnswer } from "../http/sink.ts";
@@ -106,6 +106,8 @@ export interface OpenAiOptions {
   /** Absent: HTTP requests are not counted. */
   readonly httpAccounting?: HttpAccounting;
   readonly renderChat: RenderChat;
+  /** What that is made of, so that another thread can; null: the built-in one. Absent: no other thread can. */
+  readonly template?: ModelTemplate | null;
   /** Ids that end an answer besides the end of sequence, unless it is to be ignored. */
   readonly endIds?: readonly number[];
   /** Tokens are spelled with a mark for each blank, and bytes as `<0xNN>`. */
