@@ -71,18 +71,11 @@ class WorkerEncoder implements Encoder {
   }
 
   async encode(parts: readonly PromptPart[], allowSpecial: boolean, addSpecial = false): Promise<Uint32Array> {
-    if (this.#closed) throw new Error("the encoder is closed");
-    // A thread that takes the place of a dead one reads the folder again; its answer comes before this one's.
-    if (this.#worker === undefined && "folder" in this.#first) void this.open().catch(() => {});
-    this.#worker ??= this.#start();
-    return this.#ask<Uint32Array>(this.#worker, [allowSpecial, addSpecial, ...parts] satisfies EncoderRequest);
+    return this.#ask<Uint32Array>(this.#thread(), [allowSpecial, addSpecial, ...parts] satisfies EncoderRequest);
   }
 
   async write(structure: Structure, seeds: readonly number[]): Promise<Uint32Array[]> {
-    if (this.#closed) throw new Error("the encoder is closed");
-    if (this.#worker === undefined && "folder" in this.#first) void this.open().catch(() => {});
-    this.#worker ??= this.#start();
-    const { written } = await this.#ask<{ written: Uint32Array[] }>(this.#worker, { structure, seeds });
+    const { written } = await this.#ask<{ written: Uint32Array[] }>(this.#thread(), { structure, seeds });
     return written;
   }
 
@@ -99,6 +92,14 @@ class WorkerEncoder implements Encoder {
     const folder = await this.#ask<ModelFolder>(this.#worker, this.#first);
     this.front = folder.front;
     return folder;
+  }
+
+  #thread(): Worker {
+    if (this.#closed) throw new Error("the encoder is closed");
+    // A thread that takes the place of a dead one reads the folder again; its answer comes before this one's.
+    if (this.#worker === undefined && "folder" in this.#first) void this.open().catch(() => {});
+    this.#worker ??= this.#start();
+    return this.#worker;
   }
 
   #ask<T>(worker: Worker, message: EncoderRequest | EncoderStart | EncoderOrder): Promise<T> {

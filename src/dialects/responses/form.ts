@@ -17,7 +17,7 @@ import {
   responseBody,
   textPart,
 } from "./items.ts";
-import { partLogprobs, streamLogprobs } from "./logprobs.ts";
+import { logprobEntries } from "./logprobs.ts";
 import type { EventLog, Status, Store } from "./store.ts";
 
 /** An item that is being streamed. */
@@ -98,8 +98,8 @@ export class ResponsesForm implements Form {
     if (content) {
       if (this.#open?.kind !== "content") this.#start(events, "content");
       this.#open!.text += content;
-      if (logprobs !== null) this.#open!.logprobs.push(...partLogprobs(logprobs));
-      const shown = logprobs === null ? "" : streamLogprobs(logprobs).join();
+      if (logprobs !== null) this.#open!.logprobs.push(...logprobEntries(logprobs, true));
+      const shown = logprobs === null ? "" : logprobEntries(logprobs, false).join();
       events.push(this.#textDelta("response.output_text.delta", content, `"logprobs":[${shown}],`));
     }
     for (const call of calls) this.#call(events, call);
@@ -131,7 +131,7 @@ export class ResponsesForm implements Form {
     const items: Item[] = [];
     if (reasoning) items.push(reasoningItem(this.#newId("rs"), reasoning, null));
     if (content || !this.#around.parses) {
-      const shown = logprobs === null ? "null" : `[${partLogprobs(logprobs)}]`;
+      const shown = logprobs === null ? "null" : `[${logprobEntries(logprobs, true)}]`;
       items.push(messageItem(this.#newId("msg"), content ?? "", calls.length > 0 ? "completed" : last, shown));
     }
     for (const [i, { id, name, arguments: given }] of calls.entries())
