@@ -12,11 +12,28 @@ interface Target {
   readonly command: readonly string[];
 }
 
-const asc = (target: string) => ["node_modules/.bin/asc", "--target", target];
+const asc = (target: string, config = "asconfig.json") => [
+  "node_modules/.bin/asc",
+  "--config",
+  config,
+  "--target",
+  target,
+];
+const trtllm = (target: string) => asc(target, "asconfig.trtllm.json");
 
 const targets: readonly Target[] = [
   { makes: ["build/core.wasm"], from: ["assembly", "asconfig.json"], command: asc("release") },
   { makes: ["build/core.debug.wasm"], from: ["assembly", "asconfig.json"], command: asc("debug") },
+  {
+    makes: ["build/trtllm.wasm"],
+    from: ["assembly", "asconfig.json", "asconfig.trtllm.json"],
+    command: trtllm("release"),
+  },
+  {
+    makes: ["build/trtllm.debug.wasm"],
+    from: ["assembly", "asconfig.json", "asconfig.trtllm.json"],
+    command: trtllm("debug"),
+  },
   {
     makes: ["build/vocabulary.bin", "build/answers.bin"],
     from: ["scripts/pack-vocabulary.ts", "scripts/answer-grammar.ts", "src/content"],
@@ -37,6 +54,7 @@ const library: Target = {
     "docs",
     "package.json",
     "assembly/layout.ts",
+    "assembly/trtllm/layout.ts",
     "tsconfig.build.json",
     "scripts/stage-packages.ts",
   ],

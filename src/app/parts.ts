@@ -111,7 +111,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
     stepLog: options.stepLog,
     place,
     epochUs,
-    writes: streamWrites.sends,
+    lanes: streamWrites.lanes,
     loopObservers: [
       { updating: (nowUs) => pages.beforeUpdate(nowUs) },
       ...(place ? [{ moved: (idle: boolean) => pages.shown?.moved(idle) }] : []),

@@ -234,7 +234,7 @@ export interface ServeConfig {
   /** Absent: the defaults of `config/front-limits.ts`. */
   readonly frontLimits?: FrontLimits;
   readonly streamInterval: number;
-  /** Absent: single. */
+  /** Absent: auto. */
   readonly streamWrites?: StreamWritesOrder;
   readonly shutdownTimeoutS: number;
   readonly maxBodyBytes: number;

@@ -12,6 +12,7 @@ import {
   type Total,
   Word,
 } from "../../assembly/layout.ts";
+import { TrtConfig } from "../../assembly/trtllm/layout.ts";
 import { CoreViews } from "./views.ts";
 
 /** The raw exports of `assembly/index.ts`. */
@@ -38,11 +39,17 @@ export interface CoreExports {
   drainEvents(): void;
   retime(): void;
   verify(): void;
+  /** Only in the core of TensorRT-LLM's policies, `assembly/trtllm/index.ts`. */
+  trtConfigAt?(): number;
+  trtWordsAt?(): number;
+  kvTotalsAt?(): number;
 }
 
 /** What `init` needs: the configuration words by index, and the tables. */
 export interface CoreSetup {
   readonly config: Readonly<Partial<Record<Config, number>>>;
+  /** For the core of TensorRT-LLM's policies. */
+  readonly trt?: Readonly<Record<Exclude<TrtConfig, TrtConfig.Count>, number>>;
   readonly linearTokens?: readonly number[];
   readonly linearUs?: readonly number[];
   /** Rising bounds per histogram, in microseconds or tokens. */
@@ -100,6 +107,7 @@ export class Core {
     setup: CoreSetup,
   ) {
     this.#write(setup);
+    if (setup.trt) this.#writeTrt(setup.trt);
     const config = this.#config;
     config[Config.Templates] = (setup.answers?.templates.length ?? 0) / TEMPLATE;
     config[Config.Categories] = (setup.answers?.categoryStart.length ?? 1) - 1;
@@ -136,6 +144,13 @@ export class Core {
     const words = this.#config;
     for (const [index, value] of Object.entries(config)) words[Number(index)] = value!;
     words[Config.LinearPoints] = linearTokens.length;
+  }
+
+  #writeTrt(words: NonNullable<CoreSetup["trt"]>): void {
+    const at = this.exports.trtConfigAt;
+    if (!at) throw new Error("options of TensorRT-LLM's policies for a core of vLLM's");
+    const row = new Float64Array(this.exports.memory.buffer, at(), TrtConfig.Count);
+    for (const [index, value] of Object.entries(words)) row[Number(index)] = value;
   }
 
   #fillTable({ linearTokens, linearUs }: Pick<CoreSetup, "linearTokens" | "linearUs">): void {

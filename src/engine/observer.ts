@@ -119,6 +119,11 @@ export class RequestTimeline implements TimelineFacts {
     else this.#open(step, count);
   }
 
+  /** Each step before `next` gave a token, since the one that was told last. */
+  wentOn(next: number): void {
+    this.#next = next;
+  }
+
   queued(handle: number, nowUs: number): void {
     this.handle = handle;
     this.queuedUs = nowUs;

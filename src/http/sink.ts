@@ -1,5 +1,9 @@
-/** Where a stream's bytes go. Nothing above it knows the socket. */
+/** Where do a stream's bytes go? Nothing above it knows the socket. */
+import type { LaneEnd } from "../engine/lanes.ts";
+
 export interface EventSink {
+  /** Where events may go without it; absent: nowhere. */
+  readonly laneEnd?: LaneEnd;
   /**
    * Hands one event over; it leaves the process in this turn while the client keeps up.
    * False: the client does not keep up. The event was taken, but the caller keeps what comes next until `onDrain`.

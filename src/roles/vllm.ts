@@ -39,7 +39,6 @@ async function listen(parts: Parts): Promise<Listeners> {
     clock: parts.clock,
     warn: parts.live.warning(parts.log),
     epochSeconds: parts.epochSeconds,
-    sends: parts.streamWrites.sends,
     hot: hotRoutes(app),
   });
   app.server = server as unknown as NonNullable<typeof app.server>;

@@ -1,7 +1,6 @@
 /** Sockets and a server that tests of connections drive by hand: room in the kernel, events, turns of the loop. */
 import type { Connection, ServerSide, Socket } from "../../src/http/socket/connection.ts";
 import type { Exchange } from "../../src/http/socket/exchange.ts";
-import type { SendBatch } from "../../src/http/socket/send-batch.ts";
 import type { SocketStream } from "../../src/http/socket/stream.ts";
 
 /** A socket whose kernel has room for as many bytes as it is given. */
@@ -50,7 +49,6 @@ interface Emitting {
 export class Server implements ServerSide {
   readonly scheme = "http";
   readonly headBytes = 10_000;
-  sends: SendBatch | null = null;
   readonly emitting: Emitting[] = [];
   readonly queued = new Set<Connection>();
   held = 0;
