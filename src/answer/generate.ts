@@ -10,6 +10,7 @@ import { Queue } from "../front/queue.ts";
 import type { CountedOnce, Ticket } from "../front/ticket.ts";
 import { Transfers } from "../generation/kv-transfer.ts";
 import type { ServerTraits } from "../generation/server-traits.ts";
+import { FaultOrders } from "../orders/fault-orders.ts";
 import { Orders } from "../orders/orders.ts";
 import { engineBusy, internalError, paused } from "../python/errors.ts";
 import type { ErrorAnswer, Limits } from "../python/request.ts";
@@ -54,6 +55,7 @@ export class Generator {
       admission: new Admission(options),
       arrivals: new ArrivalOrder(),
       orders: new Orders(options),
+      faults: new FaultOrders(options),
       queue: new Queue(options.config.wire ?? {}, options.backend, options.accounting),
       transfers: new Transfers(options.config),
     };
@@ -88,6 +90,10 @@ export class Generator {
     if ("error" in received) return this.#refuse(exchange, received.error);
     exchange.form = received.form;
     const admitted = admit(serving, received);
+    const { ordering } = admitted;
+    const disturbed = ordering && serving.faults.of(exchange.context, ordering, this.open - 1);
+    const instead = disturbed ? await disturbed : null;
+    if (instead !== null) return this.#refuse(exchange, instead);
     if ("error" in admitted) return this.#refuse(exchange, admitted.error);
     const encodedFromUs = backend.nowUs();
     const encoded = encode(serving, received);

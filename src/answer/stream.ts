@@ -107,6 +107,12 @@ export class StreamedAnswer implements SinkEvents {
     ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
   }
 
+  onFailed(): void {
+    this.#takeBack();
+    this.context.form.dropped?.();
+    this.context.ticket.settle("error");
+  }
+
   #takeBack(): void {
     for (const choice of this.choices) choice.cancel();
   }

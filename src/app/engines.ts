@@ -3,12 +3,12 @@
 import { adapterPlaces } from "../config/adapter-places.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { TextModel } from "../content/text-model.ts";
-import { Cause } from "../engine/causes.ts";
 import { Fleet } from "../engine/fleet.ts";
 import { Journal } from "../engine/journal.ts";
 import type { Lanes } from "../engine/lanes.ts";
+import { Cause } from "../engine/lateness/causes.ts";
+import type { Punctuality } from "../engine/lateness/punctuality.ts";
 import type { LoopObserver } from "../engine/loop-observer.ts";
-import type { Punctuality } from "../engine/punctuality.ts";
 import type { Marks } from "../front/marks.ts";
 import { Ensemble } from "../metrics/triton/ensemble.ts";
 import { createTruthLog, type TruthLog } from "../truth/log.ts";

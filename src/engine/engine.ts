@@ -12,7 +12,7 @@ import { Boundary } from "./boundary.ts";
 import { coreRequest } from "./core-request.ts";
 import { FactsRecorder } from "./facts-recorder.ts";
 import type { Lanes } from "./lanes.ts";
-import { Lateness } from "./lateness.ts";
+import { Lateness } from "./lateness/lateness.ts";
 import { type LiveOwner, LiveRequest } from "./live.ts";
 import { Loop } from "./loop.ts";
 import { type EngineOptions, isAlone, type PauseMode } from "./options.ts";

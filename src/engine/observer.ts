@@ -3,8 +3,9 @@
  * exists while nobody watches. Per token the watched engine compares and adds two numbers (`RequestTimeline.took`): tokens are
  * kept as runs of consecutive steps, and their times follow from the step rows.
  */
-import type { Cause } from "./causes.ts";
+
 import type { FactsRecorder } from "./facts-recorder.ts";
+import type { Cause } from "./lateness/causes.ts";
 import type { Finish, Receiver, TimelineFacts } from "./types.ts";
 
 /** Runs and preemptions that one generation may hold; more are counted, not kept. */

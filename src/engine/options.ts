@@ -4,7 +4,7 @@ import type { EngineConfig } from "../config/types.ts";
 import type { Clock } from "../host/clock.ts";
 import type { Journal } from "./journal.ts";
 import type { Lanes } from "./lanes.ts";
-import type { Lateness } from "./lateness.ts";
+import type { Lateness } from "./lateness/lateness.ts";
 import type { LoopObserver } from "./loop-observer.ts";
 import type { Observer } from "./observer.ts";
 import type { RequestMeters } from "./request-meter.ts";
@@ -14,7 +14,7 @@ import type { EngineSnapshot } from "./types.ts";
 export interface EngineOptions extends SetupExtras {
   readonly config: EngineConfig;
   readonly clock: Clock;
-  /** Compiled `build/core.wasm`, or the debug core, which checks itself after each call. */
+  /** Compiled `build/core.wasm`, with `config.trtllm` `build/trtllm.wasm`, or their debug builds, which check themselves after each call. */
   readonly module: WebAssembly.Module;
   /** LoRA adapters that the snapshot shows from the start, by their numbers from 1. */
   readonly adapters?: number;

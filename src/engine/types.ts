@@ -219,6 +219,8 @@ export interface HttpView {
 export interface FrontSnapshot extends NumbersOf<typeof FRONT_NUMBERS> {
   readonly outcomes: Readonly<Record<Outcome, number>>;
   readonly toolLooks: Readonly<Record<ToolLook, number>>;
+  /** Answers that each fault acted on, by its id. */
+  readonly faults: Readonly<Record<string, number>>;
   readonly http: HttpSnapshot;
 }
 

@@ -10,6 +10,7 @@ import type { Plays } from "../content/script.ts";
 import type { Encoder, Vocabulary } from "../content/types.ts";
 import type { Generation, Outcome, Receiver, Refusal, Submission } from "../engine/types.ts";
 import type { Ids } from "../host/random.ts";
+import type { DisturbedAnswer } from "../http/sink.ts";
 
 /** The engine, as the routes see it. */
 export interface Backend {
@@ -44,6 +45,8 @@ export interface Accounting {
   held(bytes: number): void;
   /** A parser of tool calls has looked at a delta or a whole answer. */
   parsed?(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses"): void;
+  /** A fault acted on an answer; by its id. */
+  faulted?(id: string): void;
   /** A queue limit kept a request out. */
   rejected?(by: "requests" | "tokens"): void;
 }
@@ -121,6 +124,8 @@ export interface OpenAiOptions {
   readonly accessLog: ((access: Access) => void) | null;
   /** Takes the lines of `--enable-log-requests`; absent: none is written. */
   readonly requestLog?: ((line: string) => void) | null;
+  /** Told how each answer left that a plan of faults disturbed, and the key of its draws. */
+  readonly faultTold?: (key: string, answer: DisturbedAnswer) => void;
   readonly epochSeconds: () => number;
   /** Makes the digits of every id that an answer carries. */
   readonly newId: Ids;

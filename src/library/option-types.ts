@@ -168,7 +168,7 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   readonly enableForceIncludeUsage?: boolean | undefined;
   /** Tokens per streamed chunk; the first token always leaves alone. Default: 1. */
   readonly streamInterval?: number | undefined;
-  /** How the events of a step leave: in one native call (batched: Linux, no TLS), one call each, or auto, as can be. Default: single. */
+  /** How the plain tokens of a step leave: by one native call (batched: Linux, no TLS), one call each, or auto, as can be. Default: auto. */
   readonly streamWrites?: "auto" | "batched" | "single" | undefined;
   /** Seconds that running requests get after SIGTERM; 0 aborts them. Default: 0. */
   readonly shutdownTimeout?: number | undefined;
@@ -291,6 +291,12 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
         | "model_not_found"
       )[]
     | undefined;
+  /** So many of a hundred answers are disturbed by one fault, drawn from the seed: docs/faults.md. Default: 0. */
+  readonly faultRate?: number | undefined;
+  /** By which: ids of docs/faults.md, or B* for those of a letter. Default: those of streams that reach their own answer alone. */
+  readonly faultTypes?: readonly string[] | undefined;
+  /** A YAML file of rules: which answers are disturbed, and how. Read again when it changes. Default: none. */
+  readonly faultPlan?: string | undefined;
   /** Who speaks in chat answers. Default: assistant. */
   readonly responseRole?: string | undefined;
   /** What system_fingerprint says: version, parallelism and hash; the same without parallelism; fingerprintValue; nothing. Default: full. */
@@ -331,6 +337,37 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   readonly metricsIntervalMs?: number | undefined;
   /** One setting per value, as tritonserver takes them: counter_latencies=false, histogram_latencies=true, summary_latencies=true or summary_quantiles=0.5:0.05,0.9:0.01. Default: none. */
   readonly metricsConfig?: readonly string[] | undefined;
+  /** TensorRT-LLM's schedulers in place of vLLM's: GUARANTEED_NO_EVICT (its default), MAX_UTILIZATION, STATIC_BATCH, or MAX_REQUESTS, which looks at no memory. docs/trtllm.md. Default: none: vLLM's scheduler. */
+  readonly capacitySchedulerPolicy?:
+    | "GUARANTEED_NO_EVICT"
+    | "MAX_UTILIZATION"
+    | "STATIC_BATCH"
+    | "MAX_REQUESTS"
+    | undefined;
+  /** How prompts share an iteration with chunked prefill: FIRST_COME_FIRST_SERVED or EQUAL_PROGRESS. Default: FIRST_COME_FIRST_SERVED. */
+  readonly contextChunkingPolicy?: "FIRST_COME_FIRST_SERVED" | "EQUAL_PROGRESS" | undefined;
+  /** Most requests that are active, and in one iteration. Default: 2048. */
+  readonly maxBatchSize?: number | undefined;
+  /** Most tokens in one iteration. Default: 8192. */
+  readonly maxNumTokens?: HumanNumber | undefined;
+  /** A pause makes no prompt longer than this; what is cut off is computed again. Default: maxModelLen. */
+  readonly maxInputLen?: HumanNumber | undefined;
+  /** Tokens per KV block; also the unit of chunks. Default: blockSize, else 32. */
+  readonly tokensPerBlock?: number | undefined;
+  /** Share of the memory that the weights leave free of the preset's GPUs; it is the KV pool. Default: 0.9. */
+  readonly kvCacheFreeGpuMemFraction?: number | undefined;
+  /** Requests with an equal beginning share its blocks. Default: true. */
+  readonly enableBlockReuse?: boolean | undefined;
+  /** Blocks that begin alike are reused as far as they are alike. Default: true. */
+  readonly enablePartialReuse?: boolean | undefined;
+  /** Also of blocks that others hold or that have followers: these are copied. Default: true. */
+  readonly copyOnPartialReuse?: boolean | undefined;
+  /** Requests wait for blocks that others are about to compute, and cached blocks count at admission. Default: true. */
+  readonly enablePrefixAwareScheduling?: boolean | undefined;
+  /** Plan an iteration when the one before has ended, not while it runs. Default: false. */
+  readonly disableOverlapScheduler?: boolean | undefined;
+  /** Who becomes active first: by arrival, or by the request's priority (a smaller value first). Default: fcfs. */
+  readonly waitingQueuePolicy?: "fcfs" | "priority" | undefined;
   /** vLLM's VLLM_SERVER_DEV_MODE: routes that pause, resume and reset caches. Default: false. */
   readonly devMode?: boolean | undefined;
 }

@@ -1,4 +1,5 @@
 /** What do we say about ourselves? Every request exactly once, and how punctual the loop is. */
+import { FAULT_IDS } from "../config/faults.ts";
 import { OUTCOMES, TRUTH_NAMES } from "../engine/numbers.ts";
 import type { FrontSnapshot, HistogramSnapshot, LoopSnapshot } from "../engine/types.ts";
 import { counter, type EngineNumber, gauge, histogram, type Proof, pickedFrom, type Read, type Row } from "./table.ts";
@@ -35,6 +36,13 @@ export const understudy: readonly Row[] = [
     "Bytes of answers that wait for clients that do not keep up: events the socket has not taken, and token ids.",
     "bytesHeld",
     { moves: "test/conformance/metrics-slow.test.ts" },
+  ),
+  counter(
+    "now",
+    "understudy_faults_total",
+    "Answers that a fault acted on, by its id; a fault that never did is not shown.",
+    ({ front }) => FAULT_IDS.filter((id) => front.faults[id]! > 0).map((fault) => [{ fault }, front.faults[fault]!]),
+    { moves: "test/faults/wire.test.ts" },
   ),
   gauge(
     "now",

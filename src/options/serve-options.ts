@@ -25,6 +25,7 @@ import {
 } from "./option.ts";
 import { stepOptions } from "./step-options.ts";
 import { tritonOptions } from "./triton-options.ts";
+import { trtllmOptions } from "./trtllm-options.ts";
 import { wireOptions } from "./wire-options.ts";
 
 /** Processes of one server. */
@@ -316,6 +317,7 @@ export const serveOptions = {
   }),
   ...wireOptions,
   ...tritonOptions,
+  ...trtllmOptions,
 } as const;
 
 export type OptionName = keyof typeof serveOptions;

@@ -10,7 +10,7 @@ import type { WireConfig } from "../config/types.ts";
 import { anthropic } from "../dialects/anthropic/dialect.ts";
 import { openai, openaiDescription } from "../dialects/openai/routes.ts";
 import { responses } from "../dialects/responses/dialect.ts";
-import { Cause } from "../engine/causes.ts";
+import { Cause } from "../engine/lateness/causes.ts";
 import { ADMIN_METHODS, adminRoutes } from "../front/admin-routes.ts";
 import { devRoutes } from "../front/dev-routes.ts";
 import { type Access, accessLine, type OpenAiOptions } from "../front/front.ts";
@@ -19,6 +19,7 @@ import { HttpServer } from "../http/socket/server.ts";
 import { METRICS_METHODS, metrics } from "../metrics/route.ts";
 import { tritonListener } from "../metrics/triton/listener.ts";
 import { docsRoutes } from "../openapi/routes.ts";
+import { faultLine } from "../truth/fault-line.ts";
 import { Peers } from "../truth/peers.ts";
 import { TRUTH_METHODS, truthRoutes } from "../truth/routes.ts";
 import type { Listeners, Role } from "./role.ts";
@@ -97,6 +98,7 @@ function frontOf(parts: Parts): OpenAiOptions {
     backend: parts.backend,
     accounting: parts.accounting,
     httpAccounting: parts.httpAccounts,
+    ...(parts.truth ? { faultTold: (key, answer) => parts.truth!.fault(faultLine(key, answer)) } : {}),
     ...laid,
     ...(admin ? { fixtures: live.following(laid.fixtures) } : {}),
     adaptersLoaded: (names) => parts.renderer.name(names),

@@ -1,5 +1,5 @@
 /** How does a page become lines? A pure function of the page: the same rows are the same bytes, whoever writes them. */
-import { CAUSE_NAMES } from "../engine/causes.ts";
+import { CAUSE_NAMES } from "../engine/lateness/causes.ts";
 import { type Page, REQUEST_WORDS, RowKind } from "./page.ts";
 import { REASONS } from "./schema.ts";
 
@@ -18,6 +18,7 @@ export function requestIdOf(id: string): string | null {
 export function formatPage({ words, used }: Page, line: (text: string, kind: RowKind, runs: number) => void): void {
   for (let at = 0; at < used; at += words[at + 1]!) {
     if (words[at] === RowKind.Step) line(stepText(words, at + 2), RowKind.Step, 0);
+    else if (words[at] === RowKind.Fault) line(textAt(words, at + 2), RowKind.Fault, 0);
     else line(requestText(words, at + 2), RowKind.Request, words[at + 19]! / 3);
   }
 }
@@ -25,6 +26,10 @@ export function formatPage({ words, used }: Page, line: (text: string, kind: Row
 /** The id of a request's row whose fields begin at `at`. */
 export function idOf(w: Float64Array, at: number): string {
   return decoder.decode(new Uint8Array(w.buffer, w.byteOffset + (at + REQUEST_WORDS - 2) * 8, w[at + 15]!));
+}
+
+function textAt(w: Float64Array, at: number): string {
+  return decoder.decode(new Uint8Array(w.buffer, w.byteOffset + (at + 1) * 8, w[at]!));
 }
 
 function stepText(w: Float64Array, at: number): string {

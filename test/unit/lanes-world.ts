@@ -232,7 +232,7 @@ export class World extends Server {
     };
     this.answers.push(answer);
     answer.live = this.#outbox.add(answer);
-    answer.stream = exchange.open(owner, { held });
+    answer.stream = exchange.open(owner, { held }) as SocketStream;
     exchange.begin(200, { "content-type": "text/event-stream" });
   }
 

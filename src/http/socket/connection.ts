@@ -2,6 +2,7 @@
  * What happens on one connection? Requests in, answers out in their order, refusals of what is no HTTP, and its end:
  * as uvicorn 0.54 does it (`protocols/http/httptools_impl.py`).
  */
+import type { Aftermath } from "../../faults/types.ts";
 import { Exchange, type ExchangeConnection } from "./exchange.ts";
 import type { Head } from "./fields.ts";
 import { Fed, Parser, type ParserEvents } from "./parser.ts";
@@ -41,6 +42,8 @@ export interface ServerSide {
    * loop.
    */
   queue(connection: Connection): void;
+  /** Closes so many connections as soon as they are opened. */
+  refuse(connections: number): void;
   /** Takes a line for the log. */
   warn(what: string): void;
 }
@@ -84,6 +87,8 @@ export class Connection implements ExchangeConnection, ParserEvents {
   /** Who wants reading to pause: a body that nobody reads, requests sent ahead. */
   #pauses = 0;
   #ahead = false;
+  /** How it ends when its next request comes; null: it does not. */
+  #fate: Aftermath["next"] = null;
 
   constructor(socket: Socket, server: ServerSide) {
     this.#socket = socket;
@@ -105,6 +110,10 @@ export class Connection implements ExchangeConnection, ParserEvents {
   /** Bytes came. */
   data(bytes: Buffer): void {
     if (this.#closing) return;
+    if (this.#fate !== null && this.#exchanges.length === 0) {
+      this.#meetFate();
+      return;
+    }
     this.#server.stirred(this);
     this.#kept = false;
     // Reading is paused: whatever comes nevertheless has its place behind that.
@@ -205,6 +214,11 @@ export class Connection implements ExchangeConnection, ParserEvents {
     this.#server.warn(UNSUPPORTED);
   }
 
+  aftermath({ next, refused }: Aftermath): void {
+    this.#fate = next;
+    if (refused > 0) this.#server.refuse(refused);
+  }
+
   /** For exchanges, as all below. */
   send(bytes: Uint8Array, length: number, then: Drained | null): number {
     if (this.#closing) return 0;
@@ -227,6 +241,10 @@ export class Connection implements ExchangeConnection, ParserEvents {
 
   finished(): void {
     const { keepAlive } = this.#exchanges.shift()!;
+    if (this.#fate !== null && (this.#exchanges.length > 0 || this.#rest !== null)) {
+      this.#meetFate();
+      return;
+    }
     if (!keepAlive) {
       this.#close();
       return;
@@ -308,6 +326,12 @@ export class Connection implements ExchangeConnection, ParserEvents {
       this.cut();
       this.lost();
     });
+  }
+
+  /** The next request came, of which no answer is to come. */
+  #meetFate(): void {
+    if (this.#fate === "rst") this.cut();
+    else this.#close();
   }
 
   #wait(): void {
