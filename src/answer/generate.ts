@@ -30,8 +30,6 @@ import { TRUTH_HEADER, truthSummary } from "./truth-summary.ts";
 const CLIENT_GONE = 499; // nobody reads it
 /** Owner of a stream that is over when it begins. */
 const NOBODY = { onDrain() {}, onGone() {} };
-/** Making a stream leaves as much garbage behind as a body of so many bytes, and a host with open streams lets it lie. */
-const STREAM_BYTES = 4096;
 const soon = (_: number, act: () => void) => queueMicrotask(act);
 
 /** A request that is being answered. */
@@ -127,7 +125,7 @@ export class Generator {
   #stream(exchange: Exchange, job: Job): Response {
     const { http, options, admission } = this.serving;
     const { context, ticket } = exchange;
-    options.backend.consumed(STREAM_BYTES);
+    options.backend.opened?.();
     const { background = null } = job.received.form;
     const log = background?.log ?? null;
     const answer = new StreamedAnswer(job.context);

@@ -227,6 +227,7 @@ function backendOf({
     catchUp: () => fatal(() => clock.catchUp?.()),
     spare: () => marks.beforeLongPrompt(() => gaps.long.pass()),
     consumed: gaps.garbage.add,
+    opened: gaps.garbage.opened,
     inFlight: () => engines.live,
     load: () => {
       const now = engines.views("now");

@@ -19,6 +19,8 @@ export interface Backend {
   spare(): Promise<void>;
   /** A body of so many bytes was read: what becomes of it is garbage soon. */
   consumed(bytes: number): void;
+  /** A stream begins: what making it leaves behind is garbage. */
+  opened?(): void;
   /** Before each request: steps that came due while others were read are taken in. */
   catchUp?(): void;
   /** The engine's clock; arrivals are stamped with it. */

@@ -180,8 +180,11 @@ class Crowd {
     for (const one of this.served.values()) {
       if (one.over) continue;
       one.live.settle();
-      if (one.stream.full) this.short++;
-      else {
+      if (one.stream.full) {
+        this.short++;
+        // Where all are full nobody gets a row.
+        if (this.#draw() % 500 === 0) this.#disturb();
+      } else {
         // Who gets two tokens hears of them, and disturbs.
         const disturbs = this.#draw() % 500 === 0;
         const id = one.sent % TEXTS;
