@@ -61,8 +61,13 @@ export class Generator {
 
   /** Answers one request; it is counted once, whatever becomes of it. */
   async answer(context: Context, reader: BodyReader): Promise<Response> {
-    const { admission, http } = this.serving;
+    const { admission, http, options } = this.serving;
     const ticket = admission.enter();
+    const { witness } = options;
+    if (witness) {
+      witness.asks(context.request);
+      ticket.tell((outcome) => witness.ended(context.request, outcome));
+    }
     try {
       return await this.#answer({ context, ticket, form: null }, reader);
     } catch {
@@ -82,7 +87,8 @@ export class Generator {
     const received = reading instanceof Promise ? await reading : reading;
     if ("error" in received) return this.#refuse(exchange, received.error);
     exchange.form = received.form;
-    const admitted = admit(serving, received);
+    const admitting = admit(serving, received);
+    const admitted = admitting instanceof Promise ? await admitting : admitting;
     const { ordering } = admitted;
     const disturbed = ordering && serving.faults.of(exchange.context, ordering, this.open - 1);
     const instead = disturbed ? await disturbed : null;
@@ -129,6 +135,7 @@ export class Generator {
     const refused = submitChoices(this.serving, job, answer.choices);
     if (refused === "paused") return this.#decline(exchange, job.received, { error: paused, cut: job.fitted.cut });
     if (refused !== null) return this.#refuse(exchange, engineBusy);
+    options.witness?.generates(context.request, answer.choices);
     admission.answers(ticket, answer, log === null ? http.visitOf(context) : null);
     answer.accepted();
     if (log === null) return http.stream(context);
@@ -143,6 +150,7 @@ export class Generator {
     const refused = submitChoices(this.serving, job, answer.choices);
     if (refused !== null) return this.#refuse(exchange, refused === "paused" ? paused : engineBusy);
     form.accepted(job.context);
+    this.serving.options.witness?.generates(context.request, answer.choices);
     this.serving.admission.answers(ticket, answer);
     return form.background ? this.#goOn(context, answer, form.background) : this.#wait(context, answer);
   }

@@ -109,16 +109,21 @@ async function readLarge(
   return read;
 }
 
+type Decision = Admitted | (Declined & { readonly ordering?: Ordering });
+
 export function admit(
   { options, queue, admission, orders }: Serving,
   { request, http, body }: Received,
-): Admitted | (Declined & { readonly ordering?: Ordering }) {
+): Decision | Promise<Decision> {
   if (!options.alive()) return { error: engineDead };
   const prompts = request.kind === "chat" ? (request.conversations?.length ?? 1) : request.prompts.length;
   const choices = prompts * request.n;
   const full = queue.refuses(choices) ?? (request.stream ? admission.refusesStream() : null);
   if (full !== null) return { error: full };
+  const admitted = (ordering: Ordering): Decision => {
+    const { ordered, error } = ordering;
+    return error === undefined ? { ordered, choices, ordering } : { error, ordering };
+  };
   const ordering = orders.of(http, request, body);
-  const { ordered, error } = ordering;
-  return error === undefined ? { ordered, choices, ordering } : { error, ordering };
+  return ordering instanceof Promise ? ordering.then(admitted) : admitted(ordering);
 }

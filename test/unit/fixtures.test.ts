@@ -30,6 +30,7 @@ const question = ({ path = "/v1/completions", model = null, user = null, message
     user: () => user,
     messages: () => messages,
     header: (name) => headers?.[name] ?? null,
+    headers: () => headers ?? {},
     body: () => body ?? {},
   }) satisfies Question;
 
