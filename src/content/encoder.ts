@@ -41,12 +41,6 @@ export async function openFolder(path: string): Promise<{ readonly encoder: Enco
   }
 }
 
-/** Encodes in the calling thread, for tests and tools. */
-export function createInlineEncoder(vocabulary: Uint8Array): Encoder {
-  const bpe = new BpeEncoder(vocabulary);
-  return { encode: async (parts, allowSpecial) => bpe.encode(parts, allowSpecial), close() {} };
-}
-
 interface Waiting {
   resolve(ids: never): void;
   reject(error: Error): void;

@@ -79,13 +79,7 @@ const HEAP_BEGIN_BYTES = 65_536;
 const BLOCKS_MOST = Math.floor(2 ** 26 / 3);
 const LARGEST_BYTES = 4 * 2 ** 30 - 2 ** 26;
 
-/** Compiles and starts a core. `bytes`: `build/core.wasm` or `build/core.debug.wasm`; each entry point brings them. */
-export async function loadCore(bytes: Uint8Array<ArrayBuffer>, setup: CoreSetup): Promise<Core> {
-  const module = await WebAssembly.compile(bytes);
-  return startCore(module, setup);
-}
-
-/** Starts a core from a compiled module, synchronously. */
+/** Starts a core from a compiled module (`build/core.wasm` or `build/core.debug.wasm`, which each entry point brings), synchronously. */
 export function startCore(module: WebAssembly.Module, setup: CoreSetup): Core {
   let memory: WebAssembly.Memory | undefined;
   const abort = (message: number, file: number, line: number, column: number) => {

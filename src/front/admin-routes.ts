@@ -4,6 +4,7 @@
  */
 import { timingSafeEqual } from "node:crypto";
 import { Elysia } from "elysia";
+import { jsonObjectIn } from "../config/json-object.ts";
 import { badRequest, unauthorized } from "../python/errors.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { type Context, digest, Http } from "./http.ts";
@@ -48,8 +49,8 @@ export function adminRoutes(options: OpenAiOptions, admin: AdminOptions) {
         const refusal = stranger(context);
         if (refusal) return refusal;
         const text = await request.text();
-        const changes = text.length > LENGTH_MOST ? undefined : objectOf(text);
-        if (changes === undefined)
+        const changes = text.length > LENGTH_MOST ? null : jsonObjectIn(text);
+        if (changes === null)
           return http.error(context, badRequest(`takes a JSON object of at most ${LENGTH_MOST} characters`));
         const done = before.then(() => admin.change(changes));
         before = done.catch(() => {});
@@ -58,15 +59,4 @@ export function adminRoutes(options: OpenAiOptions, admin: AdminOptions) {
       },
       NO_PARSING,
     );
-}
-
-function objectOf(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : undefined;
-  } catch {
-    return undefined;
-  }
 }

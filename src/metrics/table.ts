@@ -3,7 +3,8 @@
  * the registry asks each row for its samples at the scrape.
  */
 import type { Metric, Registry } from "prom-client";
-import type { HistogramSnapshot, Snapshot } from "../engine/types.ts";
+import type { ENGINE_NAMES } from "../engine/numbers.ts";
+import type { EngineSnapshot, HistogramSnapshot, Snapshot } from "../engine/types.ts";
 import type { Identity } from "./identity.ts";
 import type { Family, Labels, Sample, Style } from "./text.ts";
 
@@ -16,6 +17,12 @@ export type Read<Value> = (snapshot: Snapshot, identity: Identity) => readonly S
 
 /** Which test makes a family move (a file from the repository's root that speaks of it), or why nothing here can. */
 export type Proof = { readonly moves: string } | { readonly still: string };
+
+/** A number of an engine: its name, or how it is made of several. */
+export type EngineNumber = (typeof ENGINE_NAMES)[number] | ((engine: EngineSnapshot) => number);
+
+export const pickedFrom = (engine: EngineSnapshot, number: EngineNumber): number =>
+  typeof number === "string" ? engine[number] : number(engine);
 
 export interface Row {
   readonly name: string;

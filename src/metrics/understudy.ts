@@ -1,7 +1,7 @@
 /** What do we say about ourselves? Every request exactly once, and how punctual the loop is. */
 import { OUTCOMES, TRUTH_NAMES } from "../engine/numbers.ts";
-import type { EngineSnapshot, FrontSnapshot, HistogramSnapshot, LoopSnapshot } from "../engine/types.ts";
-import { counter, gauge, histogram, type Proof, type Read, type Row } from "./table.ts";
+import type { FrontSnapshot, HistogramSnapshot, LoopSnapshot } from "../engine/types.ts";
+import { counter, type EngineNumber, gauge, histogram, type Proof, pickedFrom, type Read, type Row } from "./table.ts";
 
 type Keys<T, V> = { [K in keyof T]: T[K] extends V ? K : never }[keyof T];
 
@@ -16,9 +16,9 @@ const frontGauge = (name: string, help: string, key: Keys<FrontSnapshot, number>
   gauge("now", name, help, ({ front }) => [[{}, front[key]]], proof);
 
 const each =
-  (pick: (engine: EngineSnapshot) => number): Read<number> =>
+  (number: EngineNumber): Read<number> =>
   ({ engines }, { engineFirst }) =>
-    engines.map((engine, index) => [{ engine: `${engineFirst + index}` }, pick(engine)]);
+    engines.map((engine, index) => [{ engine: `${engineFirst + index}` }, pickedFrom(engine, number)]);
 
 export const understudy: readonly Row[] = [
   counter(
@@ -50,13 +50,7 @@ export const understudy: readonly Row[] = [
     ({ front }) => [[{}, front.workerRestarts]],
     { moves: "test/unit/metrics-shared.test.ts" },
   ),
-  counter(
-    "now",
-    "understudy_steps_total",
-    "Engine steps that ended.",
-    each(({ steps }) => steps),
-    BY_REQUESTS,
-  ),
+  counter("now", "understudy_steps_total", "Engine steps that ended.", each("steps"), BY_REQUESTS),
   loopHistogram(
     "understudy_step_start_lateness_seconds",
     "How much later than due a step started.",
@@ -89,7 +83,7 @@ export const understudy: readonly Row[] = [
     "now",
     "understudy_core_memory_bytes",
     "Memory of an engine's core, taken once at the start; what it never touched costs nothing.",
-    each(({ coreMemoryBytes }) => coreMemoryBytes),
+    each("coreMemoryBytes"),
     { still: "all of a core's memory is taken at the start" },
   ),
   counter(

@@ -3,9 +3,18 @@
  * and families of things that no longer exist, constant here.
  */
 import type { MetricsProfile } from "../config/metrics-profiles.ts";
-import type { HistogramSnapshot, Snapshot } from "../engine/types.ts";
+import type { HistogramName, HistogramSnapshot, Snapshot } from "../engine/types.ts";
 import type { Identity } from "./identity.ts";
-import { counter, gauge, histogram, type Proof, type Row, withCreated } from "./table.ts";
+import {
+  counter,
+  type EngineNumber,
+  gauge,
+  histogram,
+  type Proof,
+  pickedFrom,
+  type Row,
+  withCreated,
+} from "./table.ts";
 import { vllmRows } from "./vllm.ts";
 
 const IN_HISTORY: Proof = { moves: "test/unit/metrics-history.test.ts" };
@@ -14,8 +23,6 @@ const traced: Proof = { still: "needs detailed traces of a model that runs" };
 const drafts: Proof = { still: "there is no speculation" };
 const rate: Proof = { still: "an average over the log's interval, which only the log has here" };
 
-type EngineNumbers = Snapshot["engines"][number];
-type HistogramName = keyof EngineNumbers["histograms"];
 type NumberOf = (snapshot: Snapshot) => number;
 
 const REASONS_V0 = ["stop", "length", "abort"] as const;
@@ -48,14 +55,14 @@ export function vllmV0(profile: MetricsProfile): readonly Row[] {
 
 const model = ({ modelName }: Identity) => ({ model_name: modelName });
 
-function total(numberOf: (engine: EngineNumbers) => number): NumberOf {
-  return ({ engines }) => engines.reduce((sum, engine) => sum + numberOf(engine), 0);
+function total(number: EngineNumber): NumberOf {
+  return ({ engines }) => engines.reduce((sum, engine) => sum + pickedFrom(engine, number), 0);
 }
 
 const none: NumberOf = () => 0;
 
-function one(make: typeof gauge, name: string, help: string, numberOf: NumberOf, proof: Proof = IN_HISTORY): Row {
-  return make("step", `vllm:${name}`, help, (snapshot, identity) => [[model(identity), numberOf(snapshot)]], proof);
+function one(make: typeof gauge, name: string, help: string, value: NumberOf, proof: Proof = IN_HISTORY): Row {
+  return make("step", `vllm:${name}`, help, (snapshot, identity) => [[model(identity), value(snapshot)]], proof);
 }
 
 function distribution(name: string, help: string, key: HistogramName): Row {
@@ -72,12 +79,7 @@ function distribution(name: string, help: string, key: HistogramName): Row {
 
 function queues(): readonly Row[] {
   return [
-    one(
-      gauge,
-      "num_requests_running",
-      "Number of requests currently running on GPU.",
-      total((e) => e.running),
-    ),
+    one(gauge, "num_requests_running", "Number of requests currently running on GPU.", total("running")),
     one(
       gauge,
       "num_requests_waiting",
@@ -95,37 +97,22 @@ function caches(): readonly Row[] {
       gauge,
       "gpu_cache_usage_perc",
       "GPU KV-cache usage. 1 means 100 percent usage.",
-      (snapshot) => total((e) => e.kvUsage)(snapshot) / snapshot.engines.length,
+      (snapshot) => total("kvUsage")(snapshot) / snapshot.engines.length,
     ),
     one(gauge, "cpu_cache_usage_perc", "CPU KV-cache usage. 1 means 100 percent usage.", none, swapped),
     one(gauge, "cpu_prefix_cache_hit_rate", "CPU prefix cache block hit rate.", none, swapped),
     one(gauge, "gpu_prefix_cache_hit_rate", "GPU prefix cache block hit rate.", (snapshot) => {
-      const queries = total((e) => e.prefixQueries)(snapshot);
-      return queries === 0 ? 0 : total((e) => e.prefixHits)(snapshot) / queries;
+      const queries = total("prefixQueries")(snapshot);
+      return queries === 0 ? 0 : total("prefixHits")(snapshot) / queries;
     }),
   ];
 }
 
 function tokens(): readonly Row[] {
   return [
-    one(
-      counter,
-      "num_preemptions_total",
-      "Cumulative number of preemption from the engine.",
-      total((e) => e.preemptions),
-    ),
-    one(
-      counter,
-      "prompt_tokens_total",
-      "Number of prefill tokens processed.",
-      total((e) => e.promptTokens),
-    ),
-    one(
-      counter,
-      "generation_tokens_total",
-      "Number of generation tokens processed.",
-      total((e) => e.generationTokens),
-    ),
+    one(counter, "num_preemptions_total", "Cumulative number of preemption from the engine.", total("preemptions")),
+    one(counter, "prompt_tokens_total", "Number of prefill tokens processed.", total("promptTokens")),
+    one(counter, "generation_tokens_total", "Number of generation tokens processed.", total("generationTokens")),
     one(
       counter,
       "tokens_total",

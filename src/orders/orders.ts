@@ -11,11 +11,11 @@ import {
   type Plays,
   parseOrder,
   plainScript,
-  readOrder,
   type Script,
-  type Sequence,
+  SILENT,
   shapedScript,
   touchesEngine,
+  unknownIn,
 } from "../content/script.ts";
 import type { Generation, Receiver } from "../engine/types.ts";
 import type { LogprobSource, OpenAiOptions } from "../front/front.ts";
@@ -39,7 +39,6 @@ export interface Ordered {
 }
 
 const ECHO: Order = { kind: "echo", text: "", script: null, releases: false };
-const SILENT: Sequence = { steps: [], finish: "stop", minusInfinityAt: [] };
 
 export class Orders {
   readonly #options: OpenAiOptions;
@@ -74,7 +73,7 @@ export class Orders {
     if (header === null && (request.order === null || this.#allowed === "none"))
       return this.#unasked(http, request, body);
     try {
-      const order = header === null ? readOrder(request.order) : parseOrder(header);
+      const order = header === null ? orderIn(request) : parseOrder(header);
       if (order.kind === "none") return this.#unasked(http, request, body);
       if (order.script !== null) {
         this.#check(order.script);
@@ -103,7 +102,7 @@ export class Orders {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none")) return null;
     try {
-      return header === null ? readOrder(request.order) : parseOrder(header);
+      return header === null ? orderIn(request) : parseOrder(header);
     } catch {
       return null;
     }
@@ -204,13 +203,17 @@ export class Orders {
     throw new BrokenScript(`no script of --script is named "${name}"`);
   }
 
-  #check({ sequences }: Script): void {
+  #check(script: Script): void {
     const { size } = this.#options.vocabulary;
-    for (const { steps } of sequences) {
-      const wrong = steps.flat().find((id) => id >= size);
-      if (wrong !== undefined) throw new BrokenScript(`token id ${wrong} is out of vocabulary (${size} ids)`);
-    }
+    const wrong = unknownIn(script, size);
+    if (wrong !== undefined) throw new BrokenScript(`token id ${wrong} is out of vocabulary (${size} ids)`);
   }
+}
+
+/** Throws `BrokenScript`. */
+function orderIn({ order }: Asking): Order {
+  if ("broken" in order!) throw new BrokenScript(order.broken);
+  return order!;
 }
 
 /** What stands behind a text decides how its last words become tokens: so much more is encoded than is said. */

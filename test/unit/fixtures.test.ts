@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, unlinkSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
+import { SAME_STEP } from "../../src/config/core-limits.ts";
 import { LIMITS, pack, REGEX_CHARACTERS } from "../../src/content/fixtures/fixture.ts";
 import { FixtureFolder } from "../../src/content/fixtures/folder.ts";
 import { BrokenFixture, readFixtures } from "../../src/content/fixtures/form.ts";
@@ -116,7 +117,7 @@ describe("conditions", () => {
 
 describe("answers", () => {
   const answer = (text: string) => read(`answer: ${text}`)[0]!.answer;
-  const single = { steps: [], finish: "stop", minusInfinityAt: [] };
+  const single = { ids: Uint32Array.of(), steps: 0, finish: "stop", minusInfinityAt: [] };
   test.each<[string, object]>([
     ["Hello", { order: { kind: "text", text: "Hello", script: null } }],
     [
@@ -128,11 +129,17 @@ describe("answers", () => {
       { order: { script: { burst: true, holdAfter: 1, sequences: [single] } } },
     ],
     ["{echo: true}", { order: { kind: "echo" } }],
-    ["{tokens: [1, 2]}", { order: { kind: "script", script: { sequences: [{ ...single, steps: [[1], [2]] }] } } }],
-    ["{steps: [[1, 2]], finish: error}", { order: { script: { sequences: [{ steps: [[1, 2]], finish: "error" }] } } }],
+    [
+      "{tokens: [1, 2]}",
+      { order: { kind: "script", script: { sequences: [{ ...single, ids: Uint32Array.of(1, 2), steps: 2 }] } } },
+    ],
+    [
+      "{steps: [[1, 2]], finish: error}",
+      { order: { script: { sequences: [{ ids: Uint32Array.of(1 + SAME_STEP, 2), steps: 1, finish: "error" }] } } },
+    ],
     [
       "{sequences: [{steps: [[1]]}, {steps: [], finish: length}]}",
-      { order: { script: { sequences: [{ steps: [[1]] }, { finish: "length" }] } } },
+      { order: { script: { sequences: [{ ids: Uint32Array.of(1), steps: 1 }, { finish: "length" }] } } },
     ],
     ["{play: greeting}", { order: { kind: "play", text: "greeting" } }],
     [

@@ -4,7 +4,7 @@ import { histogramBounds, LOOP_BOUNDS } from "../../src/config/buckets.ts";
 import { ALL_SECONDS, HTTP_WIDTH, HttpWord, NO_HANDLER } from "../../src/config/http-counts.ts";
 import { CURRENT } from "../../src/config/metrics-profiles.ts";
 import { DEFAULT_PRESET } from "../../src/config/timing/presets.ts";
-import { DEFAULT_TRITON_METRICS } from "../../src/config/triton-metrics.ts";
+import { DEFAULT_ENSEMBLE, DEFAULT_INTERVAL_MS, type TritonMetricsConfig } from "../../src/config/triton-metrics.ts";
 import {
   ENGINE_NAMES,
   FRONT_NAMES,
@@ -21,6 +21,19 @@ import type { Identity, Setup } from "../../src/metrics/identity.ts";
 import { tritonIdentity } from "../../src/metrics/triton/identity.ts";
 
 /** What Triton's side of an identity is made from. */
+/** Where nothing is said. */
+export const DEFAULT_TRITON_METRICS: TritonMetricsConfig = {
+  metrics: true,
+  gpu: true,
+  cpu: true,
+  ensemble: DEFAULT_ENSEMBLE,
+  counters: true,
+  histograms: false,
+  quantiles: [],
+  intervalMs: DEFAULT_INTERVAL_MS,
+  listen: null,
+};
+
 const SERVED = {
   workers: 1,
   triton: { ...DEFAULT_TRITON_METRICS, cpu: false },

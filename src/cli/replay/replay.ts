@@ -32,6 +32,7 @@ import { requests } from "../../traces/requests.ts";
 import { type BadLine, TRACE_BLOCK, type Trace, TraceError } from "../../traces/trace.ts";
 import { createInlineTruthLog, type TruthLog, unwritable } from "../../truth/log.ts";
 import { OutFile, overwritten } from "../out-file.ts";
+import { refuser } from "../refuse.ts";
 import { readCrash, repeatCrash } from "../serve/crash.ts";
 import { resolveFlags } from "../serve/resolve.ts";
 import { REPLAY, type ReplayValues, replayHelp, takeReplayOptions } from "./replay-options.ts";
@@ -43,7 +44,7 @@ const CORES = {
   trtllm: { release: trtllmWasm, debug: trtllmDebugWasm },
 } as const;
 
-const USAGE_ERROR = 2;
+const refuse = refuser("replay");
 const CORE_TRAPPED = 70;
 /** Simulated time between two moments of the page, where nobody says. */
 const PAGE_INTERVAL_S = 0.2;
@@ -282,9 +283,4 @@ function rowsInto(file: OutFile | null, moments: Moments | null, seconds: number
 
 function readText(path: string): string {
   return readFileSync(path, "utf8");
-}
-
-function refuse(why: string): void {
-  console.error(`understudy replay: ${why}`);
-  process.exitCode = USAGE_ERROR;
 }

@@ -1,14 +1,14 @@
 /**
- * Which sentences do answers consist of? Read at build time only: `scripts/pack-vocabulary.ts` makes the tables of
- * `answers.ts` from it.
+ * Which sentences do answers consist of? Read at build time only: `pack-vocabulary.ts` makes the tables of
+ * `src/content/answers.ts` from it.
  *
  * Every template is one paragraph: it starts with a capital without a space and ends with a full stop and an empty line,
  * so that any template may follow any other, and an answer starts clean. Each word is one token, and the text has the
  * same tokens when it is encoded again: a conversation that quotes an answer finds the answer's blocks in the cache.
  */
 
-import { mix } from "../host/random.ts";
-import { type AnswerTables, BLOCK_TOKENS } from "./answers.ts";
+import { type AnswerTables, BLOCK_TOKENS } from "../src/content/answers.ts";
+import { mix } from "../src/host/random.ts";
 
 /** Words by category; a leading space is added, except to punctuation. */
 const WORDS: Readonly<Record<string, string>> = {

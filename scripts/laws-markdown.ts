@@ -1,7 +1,7 @@
-/** The laws as the documentation lists them: a table per dialect. `scripts/laws-table.ts` writes it, a test compares. */
-import type { Law } from "./law.ts";
-import { holdsFor } from "./laws/holds.ts";
-import { laws } from "./laws/index.ts";
+/** The laws as the documentation lists them: a table per dialect. `laws-table.ts` writes it, a test compares. */
+import type { Law } from "../src/check/law.ts";
+import { holdsFor } from "../src/check/laws/holds.ts";
+import { laws } from "../src/check/laws/index.ts";
 
 const TITLES: Readonly<Record<Law["of"], string>> = {
   any: "Any exposition",
