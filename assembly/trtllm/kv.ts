@@ -11,7 +11,7 @@ import { countKv } from "./header";
 import { KvTotal } from "./layout";
 import { blocksOf, forget, Line, line } from "./line";
 import { blocksFree, claimBlock, giveBlock, refsOf, takeBlock } from "./pool";
-import { nextToken, tokenAt, tokenPlace, tokensKept } from "./tokens";
+import { nextToken, tokenAt, tokenPlace } from "./tokens";
 import {
   attach,
   childOf,
@@ -111,7 +111,7 @@ export function claimPrompt(slot: i32): void {
  * tokens are copied, which takes a fresh block like any other. How many tokens; `from` is where they stand.
  */
 function claimPartly(slot: i32, parent: i32, from: i32, most: i32): i32 {
-  if (most <= 0 || tokensKept(slot) === 0) return 0;
+  if (most <= 0 || line(slot).keep === 0) return 0;
   let best = 0;
   let bestCount = 0;
   for (let child = childOf(parent); child !== 0; child = siblingOf(child)) {
@@ -194,7 +194,7 @@ export function storeFull(slot: i32, tokens: i32): void {
 function storeBlocks(slot: i32, full: i32): i32 {
   const blocks = min(min(full, row(slot).hashCount), row(slot).tableCount);
   if (blocks === 0) return 0;
-  const kept = partialReuse && tokensKept(slot) > 0;
+  const kept = line(slot).keep !== 0;
   let parent = 0;
   let at = entry(slot, 0);
   let fresh = blocks;
@@ -252,7 +252,7 @@ function storeAll(slot: i32, tokens: i32): void {
   const full = tokens / blockSize;
   const parent = storeBlocks(slot, full);
   const rest = tokens - full * blockSize;
-  if (!partialReuse || rest === 0 || tokensKept(slot) < tokens || row(slot).tableCount <= full) return;
+  if (rest === 0 || line(slot).keep === 0 || row(slot).tableCount <= full) return;
   if (full > 0 && parent === 0) return;
   const from = full * blockSize;
   for (let child = childOf(parent); child !== 0; child = siblingOf(child)) {

@@ -94,15 +94,16 @@ export const LINE_BYTES = 64;
 export enum LineField {
   State,
   Handle,
-  Context,
   Length,
+  Flight,
   End,
-  Position,
   Held,
   Room,
+  Keep,
+  Context,
+  Position,
   Whole,
   Reusable,
-  Flight,
   Chunk,
 }
 
