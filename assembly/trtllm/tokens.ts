@@ -54,7 +54,7 @@ export function keepToken(slot: i32, l: Line, token: i32): void {
   }
 }
 
-/** The same where a page begins, or where nothing is kept. */
+/** What `keepToken` does where a page begins, or where nothing is kept. */
 function keepFirst(slot: i32, l: Line, token: i32): void {
   if (l.keep === 0) return;
   const place = addPage(slot);

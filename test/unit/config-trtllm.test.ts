@@ -1,6 +1,7 @@
 /** What do TensorRT-LLM's options make of the engine, and what is refused beside them? */
 import { expect, test } from "bun:test";
 import { TrtConfig } from "../../assembly/trtllm/layout.ts";
+import { describe as banner } from "../../src/cli/serve/banner.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
@@ -8,10 +9,13 @@ import { coreName } from "../../src/engine/trtllm-setup.ts";
 
 const POLICY = "--capacity-scheduler-policy GUARANTEED_NO_EVICT";
 
-function resolve(line: string) {
-  const resolved = resolveServeConfig(line.split(" ").filter(Boolean), {}, () => {
+const resolveAll = (line: string) =>
+  resolveServeConfig(line.split(" ").filter(Boolean), {}, () => {
     throw new Error("no file");
   });
+
+function resolve(line: string) {
+  const resolved = resolveAll(line);
   if ("error" in resolved) return resolved.error;
   return "config" in resolved ? resolved.config.engine : resolved.help;
 }
@@ -111,4 +115,12 @@ test.each([
   expect(error).toBeString();
   expect(error as string).toContain(why);
   expect(error as string).not.toContain("\n");
+});
+
+test("the banner says whose scheduler it is, by its names", () => {
+  const resolved = resolveAll(`${POLICY} --disable-overlap-scheduler --max-batch-size 8 --max-model-len 4096`);
+  if (!("config" in resolved)) throw new Error("refused");
+  expect(banner(resolved.config, "http://127.0.0.1:1", 1, { mode: "single" })).toContain(
+    "  scheduling  TensorRT-LLM's GUARANTEED_NO_EVICT, chunks FIRST_COME_FIRST_SERVED, no overlap, block reuse, fcfs; max_batch_size 8, max_num_tokens 8192, max_model_len 4096\n",
+  );
 });
