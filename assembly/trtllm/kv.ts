@@ -11,6 +11,7 @@ import { countKv } from "./header";
 import { KvTotal } from "./layout";
 import { blocksOf, forget, Line, line } from "./line";
 import { blocksFree, claimBlock, giveBlock, refsOf, takeBlock } from "./pool";
+import { retainOutput, retainPrompt } from "./retention";
 import { nextToken, tokenAt, tokenPlace } from "./tokens";
 import {
   attach,
@@ -96,6 +97,7 @@ export function claimPrompt(slot: i32): void {
       const block = find(entryHash(at));
       if (block === 0) break;
       claimBlock(block);
+      retainPrompt(slot, claimed, block);
       appendBlock(slot, block);
       parent = block;
       if (++claimed < full) at = nextEntry(at);
@@ -124,6 +126,7 @@ function claimPartly(slot: i32, parent: i32, from: i32, most: i32): i32 {
   if (best !== 0 && isFreeLeaf(best)) {
     removeTree(best);
     claimBlock(best);
+    retainPrompt(slot, row(slot).tableCount, best);
     appendBlock(slot, best);
   }
   return bestCount;
@@ -156,7 +159,11 @@ export function fillPrompt(slot: i32): bool {
     forget(l);
     return false;
   }
-  while (row(slot).tableCount < wanted) appendBlock(slot, takeBlock());
+  while (row(slot).tableCount < wanted) {
+    const block = takeBlock();
+    retainPrompt(slot, row(slot).tableCount, block);
+    appendBlock(slot, block);
+  }
   l.held = l.context;
   l.room = keepsBlocks ? wanted * blockSize : i32.MAX_VALUE;
   const hit = l.position;
@@ -178,7 +185,9 @@ export function hold(slot: i32, l: Line): bool {
   const wanted = l.length + l.flight;
   while (l.room < wanted) {
     if (blocksFree() === 0) return false;
-    appendBlock(slot, takeBlock());
+    const block = takeBlock();
+    retainOutput(slot, block);
+    appendBlock(slot, block);
     l.room += blockSize;
   }
   l.held = wanted;

@@ -36,7 +36,7 @@ import { State, TrtWord } from "./layout";
 import { forget, Line, line, movePrefilling, prefilling, setState } from "./line";
 import { contextAt, generationAt, keepGeneration, lastChunksBehind, microBatch, noMicroBatch } from "./micro-batch";
 import { notePause, resumePrompts } from "./pause";
-import { blocksFree, noteLeast } from "./pool";
+import { blocksFree, noteLeast, refreshBlocks } from "./pool";
 
 let pauseState: i32 = Pause.Unpaused;
 /** First row of the step in the ring, rows so far; per row of a context the position after it. */
@@ -79,6 +79,7 @@ export function hasWork(): bool {
 
 /** Plans one iteration at `now` and gives its duration in microseconds. */
 export function schedule(now: f64): f64 {
+  refreshBlocks(now);
   fetch();
   if (pauseState === Pause.PausedAll) {
     noCapacity();

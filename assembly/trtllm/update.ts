@@ -57,6 +57,7 @@ import { reads, storeFull } from "./kv";
 import { State } from "./layout";
 import { line, setState } from "./line";
 import { resumePrompts } from "./pause";
+import { refreshBlocks } from "./pool";
 import { contextRows, rowEnd } from "./schedule";
 import { keepToken } from "./tokens";
 
@@ -69,6 +70,7 @@ let gaps: f64 = 0;
 
 /** Takes in the outcome of the oldest open step, which ended at `now`; the number of outbox rows. */
 export function update(now: f64): i32 {
+  refreshBlocks(now);
   applyClosed();
   const step = closeStep();
   clearOutbox();
