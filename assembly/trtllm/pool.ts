@@ -106,7 +106,7 @@ export function setPriority(block: i32, priority: i32, us: f64): void {
   lasting[block] = priority === PRIORITY_DEFAULT ? 0 : us;
 }
 
-/** It is `now`: free blocks whose priority has lasted long enough go to the end of the usual queue. */
+/** Free blocks whose priority has lasted long enough `now` go to the end of the usual queue. */
 export function refreshBlocks(now: f64): void {
   nowUs = now;
   while (soonest !== 0 && expiry[soonest] <= now) {

@@ -84,7 +84,7 @@ test("the manager's counters and the order in which blocks go, step by step", ()
   pool.step();
   expect([pool.views.totals(), free()]).toEqual([[8, 6, 0, 8], 4]);
   while (pool.batch.hasWork) pool.step();
-  // Of the first chain its head alone is left: one block of four tokens.
+  // One block of four tokens is left of the first chain: its head.
   expect(pool.play(3, ids(1, 10), 1)).toEqual({ reused: 1, missed: 2 });
 });
 
