@@ -218,7 +218,7 @@ function engineReadme(): string {
 async function stageServer(to: string): Promise<void> {
   bundled.clear();
   await bundle({ entries: ON_BUN, to: `${to}/server`, target: "bun", splitting: true });
-  copyTo(`${to}/server`, "src/http/socket/send-batch.c", "socket-send-batch.c");
+  copyTo(`${to}/server`, "src/app/lanes.c", "app-lanes.c");
   await faces(FACES, `${to}/dist`, "linked");
   await commonJs(
     { "child-link": "src/library/child-link.ts", "replay-crash": "src/library/replay-crash.ts" },

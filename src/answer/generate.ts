@@ -10,6 +10,7 @@ import { Queue } from "../front/queue.ts";
 import type { CountedOnce, Ticket } from "../front/ticket.ts";
 import { Transfers } from "../generation/kv-transfer.ts";
 import type { ServerTraits } from "../generation/server-traits.ts";
+import { FaultOrders } from "../orders/fault-orders.ts";
 import { Orders } from "../orders/orders.ts";
 import { engineBusy, internalError, paused } from "../python/errors.ts";
 import type { ErrorAnswer, Limits } from "../python/request.ts";
@@ -52,6 +53,7 @@ export class Generator {
       admission: new Admission(options),
       arrivals: new ArrivalOrder(),
       orders: new Orders(options),
+      faults: new FaultOrders(options),
       queue: new Queue(options.config.wire ?? {}, options.backend, options.accounting),
       transfers: new Transfers(options.config),
     };
@@ -86,6 +88,10 @@ export class Generator {
     if ("error" in received) return this.#refuse(exchange, received.error);
     exchange.form = received.form;
     const admitted = admit(serving, received);
+    const { ordering } = admitted;
+    const disturbed = ordering && serving.faults.of(exchange.context, ordering, this.open - 1);
+    const instead = disturbed ? await disturbed : null;
+    if (instead !== null) return this.#refuse(exchange, instead);
     if ("error" in admitted) return this.#refuse(exchange, admitted.error);
     const encodedFromUs = backend.nowUs();
     const encoded = encode(serving, received);
@@ -119,6 +125,7 @@ export class Generator {
   #stream(exchange: Exchange, job: Job): Response {
     const { http, options, admission } = this.serving;
     const { context, ticket } = exchange;
+    options.backend.opened?.();
     const { background = null } = job.received.form;
     const log = background?.log ?? null;
     const answer = new StreamedAnswer(job.context);

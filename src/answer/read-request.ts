@@ -1,7 +1,7 @@
 /** How does a body become a request, and may it come in? What needs no prompt's ids: size, JSON, fields, queue limits, orders. */
 
 import type { Context } from "../http/sink.ts";
-import type { Ordered } from "../orders/orders.ts";
+import type { Ordered, Ordering } from "../orders/orders.ts";
 import { engineDead } from "../python/errors.ts";
 import { inTurns, isLarge } from "../python/pieces.ts";
 import type { ErrorAnswer } from "../python/request.ts";
@@ -14,6 +14,7 @@ export interface Admitted {
   readonly ordered: Ordered | null;
   /** Choices of all its prompts. */
   readonly choices: number;
+  readonly ordering: Ordering;
 }
 
 /** At once where the body is there and short. Rejected when the client leaves. */
@@ -62,12 +63,13 @@ async function readLarge(
 export function admit(
   { options, queue, admission, orders }: Serving,
   { request, http, body }: Received,
-): Admitted | Declined {
+): Admitted | (Declined & { readonly ordering?: Ordering }) {
   if (!options.alive()) return { error: engineDead };
   const prompts = request.kind === "chat" ? (request.conversations?.length ?? 1) : request.prompts.length;
   const choices = prompts * request.n;
   const full = queue.refuses(choices) ?? (request.stream ? admission.refusesStream() : null);
   if (full !== null) return { error: full };
-  const ordered = orders.of(http, request, body);
-  return ordered !== null && "error" in ordered ? ordered : { ordered, choices };
+  const ordering = orders.of(http, request, body);
+  const { ordered, error } = ordering;
+  return error === undefined ? { ordered, choices, ordering } : { error, ordering };
 }

@@ -9,6 +9,7 @@ import type { Queue } from "../front/queue.ts";
 import type { Cut } from "../generation/generation.ts";
 import type { Transfers } from "../generation/kv-transfer.ts";
 import type { ServerTraits } from "../generation/server-traits.ts";
+import type { FaultOrders } from "../orders/fault-orders.ts";
 import type { Orders } from "../orders/orders.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
 import type { FormedRequest } from "./form.ts";
@@ -23,6 +24,7 @@ export interface Serving {
   readonly admission: Admission;
   readonly arrivals: ArrivalOrder;
   readonly orders: Orders;
+  readonly faults: FaultOrders;
   readonly queue: Queue;
   readonly transfers: Transfers;
 }

@@ -166,6 +166,11 @@ export interface WireConfig {
   /** So many of a hundred requests fail; absent: none. Absent types: any. */
   readonly failureRate?: number;
   readonly failureTypes?: readonly FailureType[];
+  /** So many of a hundred answers are disturbed; absent: none. Absent types: any that reaches its own answer alone. */
+  readonly faultRate?: number;
+  readonly faultTypes?: readonly string[];
+  /** A file of rules by which answers are disturbed. */
+  readonly faultPlan?: string;
   /** A request may say by `X-Return-Error` that it fails. */
   readonly errorHeader?: boolean;
   /** Share of the answers that call a tool where the request leaves that open, 0 to 1; absent: a half. */
@@ -237,7 +242,7 @@ export interface ServeConfig {
   /** Absent: the defaults of `config/front-limits.ts`. */
   readonly frontLimits?: FrontLimits;
   readonly streamInterval: number;
-  /** Absent: single. */
+  /** Absent: auto. */
   readonly streamWrites?: StreamWritesOrder;
   readonly shutdownTimeoutS: number;
   readonly maxBodyBytes: number;

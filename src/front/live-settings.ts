@@ -6,6 +6,7 @@ import { type FrontLimits, frontLimitsOf } from "../config/front-limits.ts";
 import type { ServeConfig, WireConfig } from "../config/types.ts";
 import type { Fixtures } from "../content/fixtures/fixtures.ts";
 import type { StepPacing } from "../engine/setup.ts";
+import type { AdminOptions, WrongChange } from "./admin-routes.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -19,11 +20,6 @@ export interface Admin {
 }
 
 type Changes = Readonly<Record<string, unknown>>;
-/** What is wrong with a change, and with which key; null where no single key is at fault. */
-interface WrongChange {
-  readonly key: string | null;
-  readonly message: string;
-}
 
 export class LiveSettings {
   readonly #frontLimits: Mutable<FrontLimits>;
@@ -73,11 +69,11 @@ export class LiveSettings {
     { key, options }: Admin,
     retime: (pace: StepPacing) => void,
     open: (wire: { readonly fixtures: string }) => Promise<{ readonly fixtures?: Fixtures }>,
-  ) {
+  ): AdminOptions {
     return {
       key,
       read: () => options.read(),
-      change: async (changes: Changes): Promise<WrongChange | null> => {
+      change: async (changes) => {
         const next = options.changed(changes);
         if (!("config" in next)) return next;
         const { config } = next;

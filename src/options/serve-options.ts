@@ -122,9 +122,9 @@ export const serveOptions = {
     },
     "stream-writes": {
       ...choice(...STREAM_WRITES),
-      default: "single",
+      default: "auto",
       about:
-        "How the events of a step leave: in one native call (batched: Linux, no TLS), one call each, or auto, as can be.",
+        "How the plain tokens of a step leave: by one native call (batched: Linux, no TLS), one call each, or auto, as can be.",
       ours: true,
     },
     "shutdown-timeout": {

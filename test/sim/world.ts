@@ -18,7 +18,7 @@ const read = (name: string) => readFileSync(join(import.meta.dir, "../../build",
 export const release = new WebAssembly.Module(read("core.wasm"));
 /** Checks all its invariants after each call. */
 export const debug = new WebAssembly.Module(read("core.debug.wasm"));
-/** Both builds of TensorRT-LLM's policies. */
+/** Cores with TensorRT-LLM's policies. */
 export const trtllm = {
   release: new WebAssembly.Module(read("trtllm.wasm")),
   debug: new WebAssembly.Module(read("trtllm.debug.wasm")),
