@@ -11,6 +11,7 @@ import type { CountedOnce, Ticket } from "../front/ticket.ts";
 import { Transfers } from "../generation/kv-transfer.ts";
 import type { ServerTraits } from "../generation/server-traits.ts";
 import { FaultOrders } from "../orders/fault-orders.ts";
+import { questionOf } from "../orders/fixtures.ts";
 import { Orders } from "../orders/orders.ts";
 import { engineBusy, internalError, paused } from "../python/errors.ts";
 import type { ErrorAnswer, Limits } from "../python/request.ts";
@@ -89,7 +90,11 @@ export class Generator {
     exchange.form = received.form;
     const admitted = admit(serving, received);
     const { ordering } = admitted;
-    const disturbed = ordering && serving.faults.of(exchange.context, ordering, this.open - 1);
+    const disturbed =
+      ordering &&
+      serving.faults.of(exchange.context, ordering, this.open - 1, () =>
+        questionOf(received.http, received.request, received.body, serving.options.vocabulary),
+      );
     const instead = disturbed ? await disturbed : null;
     if (instead !== null) return this.#refuse(exchange, instead);
     if ("error" in admitted) return this.#refuse(exchange, admitted.error);

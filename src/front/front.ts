@@ -4,6 +4,7 @@ import type { ServeConfig } from "../config/types.ts";
 import type { AnswerTables } from "../content/answers.ts";
 import type { RenderChat } from "../content/chat-template.ts";
 import type { AnswerDataset } from "../content/dataset/dataset.ts";
+import type { FaultRules } from "../content/fixtures/fault-rules.ts";
 import type { Fixtures } from "../content/fixtures/fixtures.ts";
 import type { NaturalLength } from "../content/output-lengths.ts";
 import type { Plays } from "../content/script.ts";
@@ -118,6 +119,8 @@ export interface OpenAiOptions {
   readonly plays?: Plays;
   /** What is in the folder of `--fixtures`. */
   readonly fixtures?: Pick<Fixtures, "answerTo">;
+  /** The rules of `--fault-plan`. */
+  readonly faultRules?: FaultRules;
   /** The rows of `--dataset`. */
   readonly dataset?: Pick<AnswerDataset, "answerTo">;
   /** null: none is written. */

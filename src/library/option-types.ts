@@ -68,7 +68,30 @@ export interface EngineOptions {
   /** Most different adapters that run at once; requests for others are passed over until one is free. Default: 1. */
   readonly maxLoras?: number | undefined;
   /** Type of keys and values, as vLLM names it. With fp8 (fp8_e4m3, fp8_e5m2, fp8_inc) twice the tokens fit. Default: auto. */
-  readonly kvCacheDtype?: "auto" | "float16" | "bfloat16" | "fp8" | "fp8_e4m3" | "fp8_e5m2" | "fp8_inc" | "fp8_ds_mla" | "nvfp4_ds_mla" | "turboquant_k8v4" | "turboquant_4bit_nc" | "turboquant_k3v4_nc" | "turboquant_3bit_nc" | "octave_k3v4" | "octave_k3v3" | "octave_k3v3_compact" | "ultraquant_4bit" | "int4_per_token_head" | "int8_per_token_head" | "fp8_per_token_head" | "nvfp4" | "nvfp4_4over6" | undefined;
+  readonly kvCacheDtype?:
+    | "auto"
+    | "float16"
+    | "bfloat16"
+    | "fp8"
+    | "fp8_e4m3"
+    | "fp8_e5m2"
+    | "fp8_inc"
+    | "fp8_ds_mla"
+    | "nvfp4_ds_mla"
+    | "turboquant_k8v4"
+    | "turboquant_4bit_nc"
+    | "turboquant_k3v4_nc"
+    | "turboquant_3bit_nc"
+    | "octave_k3v4"
+    | "octave_k3v3"
+    | "octave_k3v3_compact"
+    | "ultraquant_4bit"
+    | "int4_per_token_head"
+    | "int8_per_token_head"
+    | "fp8_per_token_head"
+    | "nvfp4"
+    | "nvfp4_4over6"
+    | undefined;
   /** Bounds of vLLM's histograms by family, as {"request_latency": [0.1, 1]}: docs/metrics.md. Default: none. */
   readonly customHistogramBuckets?: Readonly<Record<string, readonly number[]>> | undefined;
   /** How long steps take: none, constant:ttft=200ms,itl=20ms, linear:base=4ms,prefill=0.02ms,decode=0.03ms, or a preset. A preset also sets the defaults of its model and GPU. Both also say how long a request takes before it waits, as in PRESET:overhead=10ms or linear:…,overhead=10ms: docs/timing.md. Default: the preset measured for the model, else llama-3.1-8b-bf16-h100-tp1-vllm. */
@@ -170,11 +193,43 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   /** The server to stand in for: vllm (vLLM's OpenAI-compatible server). Default: vllm. */
   readonly role?: "vllm" | undefined;
   /** The version of vLLM whose metrics are shown, names and labels: docs/metrics.md. Default: vllm-0.33. */
-  readonly metricsProfile?: "vllm-0.6" | "vllm-0.7" | "vllm-0.8" | "vllm-0.9" | "vllm-0.10" | "vllm-0.11" | "vllm-0.12" | "vllm-0.14" | "vllm-0.16" | "vllm-0.18" | "vllm-0.22" | "vllm-0.26" | "vllm-0.30" | "vllm-0.33" | undefined;
+  readonly metricsProfile?:
+    | "vllm-0.6"
+    | "vllm-0.7"
+    | "vllm-0.8"
+    | "vllm-0.9"
+    | "vllm-0.10"
+    | "vllm-0.11"
+    | "vllm-0.12"
+    | "vllm-0.14"
+    | "vllm-0.16"
+    | "vllm-0.18"
+    | "vllm-0.22"
+    | "vllm-0.26"
+    | "vllm-0.30"
+    | "vllm-0.33"
+    | undefined;
   /** Known defects of the real server's metrics to repair: docs/metrics.md. Default: none. */
   readonly fix?: readonly ("abort-counted" | "abort-times" | "preemptions-at-once")[] | undefined;
   /** Defects that the metrics get on purpose, so that a checker finds them: docs/bug-modes.md. Default: none. */
-  readonly bug?: readonly ("stuck-kv-usage" | "stuck-requests" | "recomputed-hits" | "repeated-first-tokens" | "negative-delta" | "ensemble-pending" | "failures-succeed" | "gauge-total" | "counter-gauge" | "stale-gauges" | "open-leak" | "worker-saw-tooth" | "duplicate-series" | "fraction-blocks")[] | undefined;
+  readonly bug?:
+    | readonly (
+        | "stuck-kv-usage"
+        | "stuck-requests"
+        | "recomputed-hits"
+        | "repeated-first-tokens"
+        | "negative-delta"
+        | "ensemble-pending"
+        | "failures-succeed"
+        | "gauge-total"
+        | "counter-gauge"
+        | "stale-gauges"
+        | "open-leak"
+        | "worker-saw-tooth"
+        | "duplicate-series"
+        | "fraction-blocks"
+      )[]
+    | undefined;
   /** What some of vLLM's metrics show instead of what is so: docs/bug-modes.md. Default: none. */
   readonly fakeMetrics?: Readonly<Record<string, unknown>> | undefined;
   /** Write what each request really experienced to this file, as JSON Lines: docs/truth-log.md. Default: none. */
@@ -226,7 +281,16 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   /** So many of a hundred requests fail, drawn from the seed: docs/fixtures.md. Default: 0. */
   readonly failureInjectionRate?: number | undefined;
   /** How they fail: rate_limit, invalid_api_key, context_length, server_error, invalid_request, model_not_found. Default: all. */
-  readonly failureTypes?: readonly ("rate_limit" | "invalid_api_key" | "context_length" | "server_error" | "invalid_request" | "model_not_found")[] | undefined;
+  readonly failureTypes?:
+    | readonly (
+        | "rate_limit"
+        | "invalid_api_key"
+        | "context_length"
+        | "server_error"
+        | "invalid_request"
+        | "model_not_found"
+      )[]
+    | undefined;
   /** So many of a hundred answers are disturbed by one fault, drawn from the seed: docs/faults.md. Default: 0. */
   readonly faultRate?: number | undefined;
   /** By which: ids of docs/faults.md, or B* for those of a letter. Default: those of streams that reach their own answer alone. */
