@@ -14,6 +14,8 @@ import type { SeenRequests } from "./seen.ts";
 import type { WireReading } from "./verdict.ts";
 import { WireReader } from "./wire-reader.ts";
 
+/** Longest wait before another attempt that is waited for. */
+const WAIT_MOST_S = 10;
 /** Requests of a case that are kept. */
 const REQUESTS_MOST = 100;
 const PATHS: readonly AnswerPath[] = ["/chat/completions", "/completions", "/messages", "/responses"];
@@ -136,8 +138,9 @@ export class StressServer {
       });
       if (instead !== null) {
         kept.status = instead.status;
-        kept.retryAfterS = retryAfterOf(instead.headers);
-        run.lastUs = this.#clock.now();
+        kept.retryAfterS = retryAfterOf(instead.headers, this.#epochSeconds());
+        // Whoever waits as long as it is told is not hanging.
+        run.lastUs = this.#clock.now() + Math.min(WAIT_MOST_S, (kept.retryAfterS ?? 0) + 1) * 1e6;
         run.reading = { text: "", failure: `status ${instead.status}`, usage: null };
         return server.answer(request, instead.status, instead.headers, instead.body);
       }
@@ -157,7 +160,7 @@ export class StressServer {
   }
 
   #told(run: CaseRun, kept: CaseRequest, { account, end }: DisturbedAnswer): void {
-    run.lastUs = this.#clock.now();
+    run.lastUs = Math.max(run.lastUs, this.#clock.now());
     // The first event has the role, or the head of a message: text stands behind it.
     kept.toldText = account.whole > 2;
     const acts = account.fired.filter(({ id }) => FAULT_ROWS.get(id)!.stage !== "instead");
@@ -181,10 +184,13 @@ function askedIn(body: Uint8Array): AskedFor | null {
   }
 }
 
-function retryAfterOf(headers: Readonly<Record<string, string>>): number | null {
-  const seconds = headers["retry-after"];
+/** Seconds; null: it does not say, or it says nothing that can be. */
+function retryAfterOf(headers: Readonly<Record<string, string>>, epochSeconds: number): number | null {
+  const after = headers["retry-after"];
   if (headers["retry-after-ms"] !== undefined) return Number(headers["retry-after-ms"]) / 1000;
-  return seconds !== undefined && /^\d+$/.test(seconds) ? Number(seconds) : null;
+  if (after === undefined || after.startsWith("-")) return null;
+  // A date has whole seconds.
+  return /^\d+$/.test(after) ? Number(after) : Math.max(0, Math.floor(Date.parse(after) / 1000 - epochSeconds));
 }
 
 const HEAD =
