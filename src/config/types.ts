@@ -13,6 +13,7 @@ import type { RoleName } from "./roles.ts";
 import type { StreamWritesOrder } from "./stream-writes.ts";
 import type { ToolHabits } from "./tool-habits.ts";
 import type { TritonMetricsConfig } from "./triton-metrics.ts";
+import type { TrtllmConfig } from "./trtllm.ts";
 
 /** How long a step takes. Sources and forms: the compiled presets in `profiles/`. All times in microseconds. */
 export type Timing =
@@ -118,6 +119,8 @@ export interface EngineConfig {
   readonly histogramBuckets?: HistogramBuckets;
   /** Defects of vLLM's metrics that are repaired. */
   readonly fixes?: readonly FixName[];
+  /** TensorRT-LLM's schedulers in place of vLLM's: the fields above are then its limits of the same meaning. */
+  readonly trtllm?: TrtllmConfig;
 }
 
 /** `--kv-transfer-time`: until the KV cache of a prompt that was computed elsewhere is here. */
@@ -239,7 +242,7 @@ export interface ServeConfig {
   /** Absent: the defaults of `config/front-limits.ts`. */
   readonly frontLimits?: FrontLimits;
   readonly streamInterval: number;
-  /** Absent: single. */
+  /** Absent: auto. */
   readonly streamWrites?: StreamWritesOrder;
   readonly shutdownTimeoutS: number;
   readonly maxBodyBytes: number;

@@ -1,8 +1,11 @@
 /** What do streams and whole answers write to? */
+import type { LaneEnd } from "../engine/lanes.ts";
 import type { Plan } from "../faults/types.ts";
 
 /** Where a stream's bytes go. Nothing above it knows the socket. */
 export interface EventSink {
+  /** Where events may go without it; absent: nowhere. */
+  readonly laneEnd?: LaneEnd;
   /**
    * Hands one event over; it leaves the process in this turn while the client keeps up.
    * False: the client does not keep up. The event was taken, but the caller keeps what comes next until `onDrain`.

@@ -47,7 +47,7 @@ export const understudy: readonly Row[] = [
   gauge(
     "now",
     "understudy_stream_writes_info",
-    "How the events of streams leave: batched = those of a step in one native call, single = each in a call of its own.",
+    "How plain tokens of streams leave: batched = those of a step by one native call, single = each by a call of its own.",
     (_, { streamWrites }) => (streamWrites === undefined ? [] : [[{ mode: streamWrites }, 1]]),
     { still: "decided once at the start" },
   ),

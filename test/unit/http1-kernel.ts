@@ -3,7 +3,6 @@
 import type { EventSink } from "../../src/http/sink.ts";
 import type { Connection, ServerSide, Socket } from "../../src/http/socket/connection.ts";
 import type { Exchange } from "../../src/http/socket/exchange.ts";
-import type { SendBatch } from "../../src/http/socket/send-batch.ts";
 
 /** A socket whose kernel has room for as many bytes as it is given. */
 export class Kernel implements Socket {
@@ -51,7 +50,6 @@ interface Emitting {
 export class Server implements ServerSide {
   readonly scheme = "http";
   readonly headBytes = 10_000;
-  sends: SendBatch | null = null;
   readonly emitting: Emitting[] = [];
   readonly queued = new Set<Connection>();
   held = 0;

@@ -5,8 +5,7 @@ import type { FaultyOutput, FaultyStream } from "./faulty.ts";
 import type { Head } from "./fields.ts";
 import { CHUNKED, headText } from "./head.ts";
 import { IncomingRequest, type ReadControl } from "./request.ts";
-import type { SendBatch } from "./send-batch.ts";
-import { type Batched, type Drained, type Output, SocketStream } from "./stream.ts";
+import { type Drained, type Output, SocketStream } from "./stream.ts";
 import { WholeParts } from "./whole-parts.ts";
 
 /** The connection, as an exchange sees it. */
@@ -121,6 +120,11 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
     return parts;
   }
 
+  /** The socket is about to be closed. */
+  shut(): void {
+    this.#stream?.shut();
+  }
+
   /** The client left, or the connection is closed for another reason. */
   gone(): void {
     if (this.over) return;
@@ -136,16 +140,8 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
     return this.#state === State.Streaming && !this.#headOnly ? this.line.send(bytes, length, then) : 0;
   }
 
-  batch(): SendBatch | null {
-    return this.#state === State.Streaming && !this.#headOnly ? this.line.batch() : null;
-  }
-
-  queue(length: number, then: Batched): void {
-    this.line.queue(length, then);
-  }
-
-  settle(): void {
-    this.line.settle();
+  get fd(): number {
+    return this.#state === State.Streaming && !this.#headOnly ? this.line.fd : -1;
   }
 
   finished(): void {

@@ -131,6 +131,9 @@ export class FaultyStream implements EventSink, Drained {
     else if (waited.length > 0 && !this.#full && !this.#over) this.#owner.onDrain();
   }
 
+  /** Nothing of it waits in a lane. */
+  shut(): void {}
+
   /** An answer in one piece. */
   answer(head: string, body: string | Uint8Array | null): void {
     this.#begun = true;

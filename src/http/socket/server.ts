@@ -13,7 +13,6 @@ import type { Exchange } from "./exchange.ts";
 import { DateLine } from "./head.ts";
 import type { IncomingRequest } from "./request.ts";
 import { respond } from "./respond.ts";
-import type { SendBatch } from "./send-batch.ts";
 
 export interface ListenOptions {
   readonly hostname: string;
@@ -26,8 +25,6 @@ export interface ListenOptions {
   /** Takes what uvicorn writes into its log as a warning. */
   readonly warn: (what: string) => void;
   readonly epochSeconds: () => number;
-  /** Absent: each event of a stream is a write by itself, as it is with TLS. */
-  readonly sends?: SendBatch | null;
   /** Absent: all requests go through the application. */
   readonly hot?: HotRoutes;
 }
@@ -46,7 +43,6 @@ export class HttpServer implements HttpFront, ServerSide {
   readonly port: number;
   readonly scheme: "http" | "https";
   readonly headBytes: number;
-  readonly sends: SendBatch | null;
   readonly #app: Application;
   readonly #hot: HotRoutes;
   readonly #listener: Bun.TCPSocketListener<Connection>;
@@ -73,7 +69,6 @@ export class HttpServer implements HttpFront, ServerSide {
     this.#hot = options.hot ?? new Map();
     this.scheme = tls ? "https" : "http";
     this.headBytes = frontLimits.headBytes;
-    this.sends = tls ? null : (options.sends ?? null);
     this.#clock = clock;
     this.warn = options.warn;
     this.#epochSeconds = options.epochSeconds;
@@ -100,7 +95,7 @@ export class HttpServer implements HttpFront, ServerSide {
         // Something here failed: it costs its connection alone.
         error: (socket, why) => {
           console.error(why);
-          this.sends?.flush();
+          socket.data?.shut();
           socket.terminate();
         },
       },
@@ -112,7 +107,7 @@ export class HttpServer implements HttpFront, ServerSide {
 
   /** Nobody new is taken; idle connections end, the others when they are answered, or at once. */
   stop(cut = false): Promise<void> {
-    this.sends?.flush();
+    if (cut) for (const connection of this.#connections) connection.shut();
     this.#listener.stop(cut);
     this.#stopped ??= Promise.withResolvers<void>();
     for (const connection of [...this.#connections]) {
