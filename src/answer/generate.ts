@@ -9,6 +9,7 @@ import { Queue } from "../front/queue.ts";
 import type { CountedOnce, Ticket } from "../front/ticket.ts";
 import { Transfers } from "../generation/kv-transfer.ts";
 import { FaultOrders } from "../orders/fault-orders.ts";
+import { questionOf } from "../orders/fixtures.ts";
 import { Orders } from "../orders/orders.ts";
 import { engineBusy, internalError, paused } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
@@ -90,7 +91,11 @@ export class Generator {
     const admitting = admit(serving, received);
     const admitted = admitting instanceof Promise ? await admitting : admitting;
     const { ordering } = admitted;
-    const disturbed = ordering && serving.faults.of(exchange.context, ordering, this.open - 1);
+    const disturbed =
+      ordering &&
+      serving.faults.of(exchange.context, ordering, this.open - 1, () =>
+        questionOf(received.http, received.request, received.body, serving.options.vocabulary),
+      );
     const instead = disturbed ? await disturbed : null;
     if (instead !== null) return this.#refuse(exchange, instead);
     if ("error" in admitted) return this.#refuse(exchange, admitted.error);

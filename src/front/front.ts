@@ -4,6 +4,7 @@ import type { ServeConfig } from "../config/types.ts";
 import type { AnswerTables } from "../content/answers.ts";
 import type { RenderChat } from "../content/chat-template.ts";
 import type { AnswerDataset } from "../content/dataset/dataset.ts";
+import type { FaultRules } from "../content/fixtures/fault-rules.ts";
 import type { FixtureAnswer } from "../content/fixtures/fixture.ts";
 import type { Fixtures } from "../content/fixtures/fixtures.ts";
 import type { Question } from "../content/fixtures/match.ts";
@@ -147,6 +148,8 @@ export interface OpenAiOptions {
   readonly plays?: Plays;
   /** What is in the folder of `--fixtures`. */
   readonly fixtures?: Pick<Fixtures, "answerTo">;
+  /** The rules of `--fault-plan`. */
+  readonly faultRules?: FaultRules;
   /** Answers of the program around the server, before every other order. A rejection is a 500. */
   readonly rules?: {
     answerTo(question: Question): FixtureAnswer | null | Promise<FixtureAnswer | null>;

@@ -117,9 +117,17 @@ export class LiveSettings {
   #take(next: ServeConfig): void {
     const { requests, streams, overloadStatus, retryAfter } = frontLimitsOf(next);
     Object.assign(this.#frontLimits, { requests, streams, overloadStatus, retryAfter });
-    const { fixtures, maxNumQueuedReqs, maxNumQueuedTokens, failureRate, failureTypes, kvTransferTime } =
-      next.wire ?? {};
-    const failures = { failureRate, failureTypes };
+    const {
+      fixtures,
+      maxNumQueuedReqs,
+      maxNumQueuedTokens,
+      failureRate,
+      failureTypes,
+      faultRate,
+      faultTypes,
+      kvTransferTime,
+    } = next.wire ?? {};
+    const failures = { failureRate, failureTypes, faultRate, faultTypes };
     Object.assign(this.#wire, { fixtures, maxNumQueuedReqs, maxNumQueuedTokens, ...failures, kvTransferTime });
     this.#logsAccess = !next.disableAccessLog;
     this.#logsRequests = next.enableLogRequests;
