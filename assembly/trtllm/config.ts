@@ -4,6 +4,8 @@ import { CapacityPolicy, ChunkingPolicy, TrtConfig } from "./layout";
 const settings: usize = memory.data(TrtConfig.Count << 3, 8);
 
 export let capacityPolicy: i32 = CapacityPolicy.GuaranteedNoEvict;
+/** Is there a KV cache manager? */
+export let keepsBlocks = true;
 export let chunkingPolicy: i32 = ChunkingPolicy.FirstComeFirstServed;
 export let maxBatchSize: i32 = 0;
 export let maxNumRequests: i32 = 0;
@@ -29,6 +31,7 @@ function wordOf(index: TrtConfig): i32 {
 
 export function readTrtConfig(): void {
   capacityPolicy = wordOf(TrtConfig.CapacityPolicy);
+  keepsBlocks = capacityPolicy !== CapacityPolicy.MaxRequests;
   chunkingPolicy = wordOf(TrtConfig.ChunkingPolicy);
   maxBatchSize = wordOf(TrtConfig.MaxBatchSize);
   maxNumRequests = wordOf(TrtConfig.MaxNumRequests);

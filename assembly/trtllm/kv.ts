@@ -6,11 +6,11 @@ import { eventStored, storedHash } from "../events";
 import { count } from "../header";
 import { SUBMIT_SKIP_READING, Total } from "../layout";
 import { cachedPrompt, preemptions, row } from "../slots";
-import { copyOnPartialReuse, partialReuse, prefixAware, stepsAhead } from "./config";
+import { copyOnPartialReuse, keepsBlocks, partialReuse, prefixAware, stepsAhead } from "./config";
 import { countKv } from "./header";
 import { KvTotal } from "./layout";
-import { blocksOf, Line, line } from "./line";
-import { claimBlock, giveBlock, refsOf, takeBlock } from "./pool";
+import { blocksOf, forget, Line, line } from "./line";
+import { blocksFree, claimBlock, giveBlock, refsOf, takeBlock } from "./pool";
 import { nextToken, tokenAt, tokenPlace, tokensKept } from "./tokens";
 import {
   attach,
@@ -144,34 +144,45 @@ function tokensAlike(slot: i32, from: i32, most: i32, block: i32): i32 {
   return most;
 }
 
-/** Fresh blocks for the rest of the prompt; counts what was found and what was not. */
-export function fillPrompt(slot: i32): void {
+/**
+ * Fresh blocks for the rest of the prompt; counts what was found and what was not. False, and the claimed blocks go back,
+ * when there are not so many: a prompt of full blocks that are all held gets credit for its last one, which it cannot take.
+ */
+export function fillPrompt(slot: i32): bool {
   const l = line(slot);
-  const wanted = blocksOf(l.context);
+  const wanted = keepsBlocks ? blocksOf(l.context) : 0;
+  if (wanted - row(slot).tableCount > blocksFree()) {
+    release(slot, 0);
+    forget(l);
+    return false;
+  }
   while (row(slot).tableCount < wanted) appendBlock(slot, takeBlock());
   l.held = l.context;
-  l.room = wanted * blockSize;
+  l.room = keepsBlocks ? wanted * blockSize : i32.MAX_VALUE;
   const hit = l.position;
   const first = preemptions[slot] === 0;
   if (first) cachedPrompt[slot] = hit + 1;
-  if (!prefixCaching) return;
+  if (!prefixCaching) return true;
   const reused = blocksOf(hit);
   countKv(KvTotal.Reused, reused);
   countKv(KvTotal.Missed, wanted - reused);
-  if (!reads(slot)) return;
+  if (!reads(slot)) return true;
   count(first ? Total.PrefixRequests : Total.PreemptedRequests, 1);
   count(first ? Total.PrefixQueries : Total.PreemptedQueries, <f64>l.context);
   count(first ? Total.PrefixHits : Total.PreemptedHits, <f64>hit);
+  return true;
 }
 
-/** Room for the tokens that are known or on their way, nearly always one more than before. */
-export function hold(slot: i32, l: Line): void {
+/** Room for the tokens that are known or on their way, nearly always one more than before; false where there is no block for them. */
+export function hold(slot: i32, l: Line): bool {
   const wanted = l.length + l.flight;
   while (l.room < wanted) {
+    if (blocksFree() === 0) return false;
     appendBlock(slot, takeBlock());
     l.room += blockSize;
   }
   l.held = wanted;
+  return true;
 }
 
 /** The full blocks of the first `tokens` tokens can be found by others. */

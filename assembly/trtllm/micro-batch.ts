@@ -32,6 +32,11 @@ export function generationAt(index: i32): i32 {
   return generations[index];
 }
 
+/** The request at `index` is this one: others before it left the batch. */
+export function keepGeneration(index: i32, slot: i32): void {
+  generations[index] = slot;
+}
+
 /** Decides on those that fit; the batch stands in the words. */
 export function microBatch(): void {
   const fits = trtWord(TrtWord.Fit);

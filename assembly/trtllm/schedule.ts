@@ -29,12 +29,12 @@ import { lora, preemptions, priority, row, scheduledUs } from "../slots";
 import { notePreempted, openStep, openSteps, rowFlags, rowHandle, rowTokens, sealPlan } from "../steps";
 import { addDecodes, addPrefill, clearSums, publishSums, stepUs } from "../timing";
 import { capacity, noCapacity, pausedAt } from "./capacity";
-import { capacityPolicy, cppExecutor, maxBatchSize, maxNumRequests, stepsAhead } from "./config";
+import { cppExecutor, keepsBlocks, maxBatchSize, maxNumRequests, stepsAhead } from "./config";
 import { setList, setTrtWord, trtWord } from "./header";
 import { claimPrompt, fillPrompt, hold, release } from "./kv";
-import { CapacityPolicy, State, TrtWord } from "./layout";
+import { State, TrtWord } from "./layout";
 import { forget, Line, line, movePrefilling, prefilling, setState } from "./line";
-import { contextAt, generationAt, lastChunksBehind, microBatch, noMicroBatch } from "./micro-batch";
+import { contextAt, generationAt, keepGeneration, lastChunksBehind, microBatch, noMicroBatch } from "./micro-batch";
 import { notePause, resumePrompts } from "./pause";
 import { blocksFree, noteLeast } from "./pool";
 
@@ -129,7 +129,7 @@ function isQuiet(): bool {
   const active = runningLength();
   if (prefilling > 0 || adapted > 0 || active === 0) return false;
   if (active > maxBatchSize || active > maxNumRequests || active > maxNumBatchedTokens) return false;
-  return capacityPolicy !== CapacityPolicy.MaxUtilization || active * stepsAhead <= blocksFree();
+  return !keepsBlocks || active * stepsAhead <= blocksFree();
 }
 
 /** The plan of such an iteration, as the long way would make it. */
@@ -197,17 +197,16 @@ export function execute(now: f64): f64 {
     trimmed[i] = 0;
   }
   lastChunksBehind(contexts, contextCount);
-  allocate(contextCount, now);
-  const generating = trtWord(TrtWord.Generations);
-  for (let i = 0; i < generating; i++) hold(generationAt(i), line(generationAt(i)));
-  if (chunkedPrefill) trim(contextCount, generating);
+  const computing = allocate(contextCount, now);
+  const generating = holdTokens();
+  if (chunkedPrefill) trim(computing, generating);
   for (let i = 0; i < contextCount; i++) {
     started[i] = line(contextAt(i)).position;
     taken[i] = line(contextAt(i)).chunk;
   }
-  lastChunksBehind(contexts, contextCount);
+  lastChunksBehind(contexts, computing);
   let tokens = 0;
-  for (let i = 0; i < contextCount; i++) tokens += advance(contexts[i]);
+  for (let i = 0; i < computing; i++) tokens += advance(contexts[i]);
   for (let i = 0; i < generating; i++) generate(line(generationAt(i)));
   if (isFirst) resumePrompts();
   return seal(now, tokens);
@@ -231,20 +230,44 @@ export function pause(slot: i32): void {
   notePause(l.handle);
 }
 
-/** Blocks for first chunks: all of them claim what is cached before any takes a fresh one. A chunk behind cached tokens is moved. */
-function allocate(contextCount: i32, now: f64): void {
+/**
+ * Blocks for first chunks: all of them claim what is cached before any takes a fresh one. A chunk behind cached tokens is
+ * moved. Those for which there are none after all leave the batch (the product fails then); how many are left.
+ */
+function allocate(contextCount: i32, now: f64): i32 {
   for (let i = 0; i < contextCount; i++) if (line(contexts[i]).isFirstChunk) claimPrompt(contexts[i]);
+  let left = 0;
   for (let i = 0; i < contextCount; i++) {
     const slot = contexts[i];
     const l = line(slot);
-    if (l.started) continue;
-    if (preemptions[slot] === 0) scheduledUs[slot] = now;
-    fillPrompt(slot);
-    const hit = l.position;
-    if (hit === 0) continue;
-    const end = hit + l.chunk;
-    l.chunk = end < l.context ? end - (end % blockSize) - hit : l.context - hit;
+    contexts[left] = slot;
+    if (l.started || fill(slot, l, now)) left++;
+    else l.chunk = 0;
   }
+  return left;
+}
+
+function fill(slot: i32, l: Line, now: f64): bool {
+  if (!fillPrompt(slot)) return false;
+  if (preemptions[slot] === 0) scheduledUs[slot] = now;
+  const hit = l.position;
+  const end = hit + l.chunk;
+  if (hit > 0) l.chunk = end < l.context ? end - (end % blockSize) - hit : l.context - hit;
+  return true;
+}
+
+/** A token more for each that decodes; one without a block for it is paused. How many there are. */
+function holdTokens(): i32 {
+  const wanted = trtWord(TrtWord.Generations);
+  let left = 0;
+  for (let i = 0; i < wanted; i++) {
+    const slot = generationAt(i);
+    keepGeneration(left, slot);
+    if (hold(slot, line(slot))) left++;
+    else pause(slot);
+  }
+  setTrtWord(TrtWord.Generations, left);
+  return left;
 }
 
 /** Takes tokens off chunks, from the back, where the pass grew beyond max_num_tokens; a block's rest is the least that stays. */

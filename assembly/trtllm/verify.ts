@@ -6,7 +6,7 @@ import { word } from "../header";
 import { NONE, SLOTS, Status, Word } from "../layout";
 import { afterWaiting, firstWaiting, heapAt, running, runningLength, waitingLength } from "../queues";
 import { row } from "../slots";
-import { partialReuse } from "./config";
+import { keepsBlocks, partialReuse } from "./config";
 import { PRIORITY_MOST, State } from "./layout";
 import { line, prefilling } from "./line";
 import { afterFree, blocksFree, firstFree, priorityOf, refsOf } from "./pool";
@@ -45,14 +45,12 @@ function verifyActive(): void {
     assert(l.position <= l.context && l.flight >= 0, "a request is ahead of its prompt");
     assert(l.isContext || l.position === l.context, "a request generates before its prompt is computed");
     assert(l.isContext || l.started, "a request generates without blocks");
-    assert(
-      l.room === row(slot).tableCount * blockSize && l.held <= l.room,
-      "a request holds more tokens than its blocks",
-    );
+    assert(!keepsBlocks || l.room === row(slot).tableCount * blockSize, "a request's room is not that of its blocks");
+    assert(l.held <= l.room, "a request holds more tokens than its blocks");
     const kept = tokensKept(slot);
     assert(kept === 0 || kept === row(slot).prompt + row(slot).outputs, "kept token ids are miscounted");
     if (l.isContext) contexts++;
-    let at = l.started ? entry(slot, 0) : 0;
+    let at = row(slot).tableCount > 0 ? entry(slot, 0) : 0;
     for (let left = row(slot).tableCount; left > 0; left--) {
       const block = entryBlock(at);
       assert(block > 0 && block < numGpuBlocks, "a table holds no block");

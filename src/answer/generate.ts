@@ -8,6 +8,7 @@ import { loadHeader } from "../front/load-header.ts";
 import { Queue } from "../front/queue.ts";
 import type { CountedOnce, Ticket } from "../front/ticket.ts";
 import { Transfers } from "../generation/kv-transfer.ts";
+import { FaultOrders } from "../orders/fault-orders.ts";
 import { Orders } from "../orders/orders.ts";
 import { engineBusy, internalError, paused } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
@@ -47,6 +48,7 @@ export class Generator {
       admission: new Admission(options),
       arrivals: new ArrivalOrder(),
       orders: new Orders(options),
+      faults: new FaultOrders(options),
       queue: new Queue(options.config.wire ?? {}, options.backend, options.accounting),
       transfers: new Transfers(options.config),
     };
@@ -59,8 +61,13 @@ export class Generator {
 
   /** Answers one request; it is counted once, whatever becomes of it. */
   async answer(context: Context, reader: BodyReader): Promise<Response> {
-    const { admission, http } = this.serving;
+    const { admission, http, options } = this.serving;
     const ticket = admission.enter();
+    const { witness } = options;
+    if (witness) {
+      witness.asks(context.request);
+      ticket.tell((outcome) => witness.ended(context.request, outcome));
+    }
     try {
       return await this.#answer({ context, ticket, form: null }, reader);
     } catch {
@@ -80,7 +87,12 @@ export class Generator {
     const received = reading instanceof Promise ? await reading : reading;
     if ("error" in received) return this.#refuse(exchange, received.error);
     exchange.form = received.form;
-    const admitted = admit(serving, received);
+    const admitting = admit(serving, received);
+    const admitted = admitting instanceof Promise ? await admitting : admitting;
+    const { ordering } = admitted;
+    const disturbed = ordering && serving.faults.of(exchange.context, ordering, this.open - 1);
+    const instead = disturbed ? await disturbed : null;
+    if (instead !== null) return this.#refuse(exchange, instead);
     if ("error" in admitted) return this.#refuse(exchange, admitted.error);
     const encodedFromUs = backend.nowUs();
     const encoded = encode(serving, received);
@@ -119,6 +131,7 @@ export class Generator {
   #stream(exchange: Exchange, job: Job): Response {
     const { http, options, admission } = this.serving;
     const { context, ticket } = exchange;
+    options.backend.opened?.();
     const { background = null } = job.received.form;
     const log = background?.log ?? null;
     const answer = new StreamedAnswer(job.context);
@@ -127,6 +140,7 @@ export class Generator {
     const refused = submitChoices(this.serving, job, answer.choices);
     if (refused === "paused") return this.#decline(exchange, job.received, { error: paused, cut: job.fitted.cut });
     if (refused !== null) return this.#refuse(exchange, engineBusy);
+    options.witness?.generates(context.request, answer.choices);
     admission.answers(ticket, answer, log === null ? http.visitOf(context) : null);
     answer.accepted();
     if (log === null) return http.stream(context);
@@ -141,6 +155,7 @@ export class Generator {
     const refused = submitChoices(this.serving, job, answer.choices);
     if (refused !== null) return this.#refuse(exchange, refused === "paused" ? paused : engineBusy);
     form.accepted(job.context);
+    this.serving.options.witness?.generates(context.request, answer.choices);
     this.serving.admission.answers(ticket, answer);
     return form.background ? this.#goOn(context, answer, form.background) : this.#wait(context, answer);
   }

@@ -2,7 +2,7 @@
 
 import { BodyReading } from "../front/reading/thread.ts";
 import type { Context } from "../http/sink.ts";
-import type { Ordered } from "../orders/orders.ts";
+import type { Ordered, Ordering } from "../orders/orders.ts";
 import type { BodyText } from "../python/body-text.ts";
 import { engineDead } from "../python/errors.ts";
 import { plainPieces } from "../python/json.ts";
@@ -17,6 +17,7 @@ export interface Admitted {
   readonly ordered: Ordered | null;
   /** Choices of all its prompts. */
   readonly choices: number;
+  readonly ordering: Ordering;
 }
 
 /** At once where the body is there and short. Rejected when the client leaves. */
@@ -108,15 +109,21 @@ async function readLarge(
   return read;
 }
 
+type Decision = Admitted | (Declined & { readonly ordering?: Ordering });
+
 export function admit(
   { options, queue, admission, orders }: Serving,
   { request, http, body }: Received,
-): Admitted | Declined {
+): Decision | Promise<Decision> {
   if (!options.alive()) return { error: engineDead };
   const prompts = request.kind === "chat" ? (request.conversations?.length ?? 1) : request.prompts.length;
   const choices = prompts * request.n;
   const full = queue.refuses(choices) ?? (request.stream ? admission.refusesStream() : null);
   if (full !== null) return { error: full };
-  const ordered = orders.of(http, request, body);
-  return ordered !== null && "error" in ordered ? ordered : { ordered, choices };
+  const admitted = (ordering: Ordering): Decision => {
+    const { ordered, error } = ordering;
+    return error === undefined ? { ordered, choices, ordering } : { error, ordering };
+  };
+  const ordering = orders.of(http, request, body);
+  return ordering instanceof Promise ? ordering.then(admitted) : admitted(ordering);
 }

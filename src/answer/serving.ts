@@ -11,6 +11,7 @@ import type { ReadingThread } from "../front/reading/thread.ts";
 import type { Cut } from "../generation/generation.ts";
 import type { Transfers } from "../generation/kv-transfer.ts";
 import type { ServerTraits } from "../generation/server-traits.ts";
+import type { FaultOrders } from "../orders/fault-orders.ts";
 import type { Orders } from "../orders/orders.ts";
 import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
@@ -26,6 +27,7 @@ export interface Serving {
   readonly admission: Admission;
   readonly arrivals: ArrivalOrder;
   readonly orders: Orders;
+  readonly faults: FaultOrders;
   readonly queue: Queue;
   readonly transfers: Transfers;
   /** Reads the largest bodies; null: there is no such thread. */

@@ -2,6 +2,7 @@
  * When does a stream send what? As vLLM 0.33 (`v1/engine/output_processor.py`): while the client is slow, tokens wait as ids
  * and leave as one piece. What the events look like is the form's.
  */
+import type { Lane } from "../engine/lanes.ts";
 import type { Finish } from "../engine/types.ts";
 import type { Logprobs } from "../generation/logprobs.ts";
 import type { EventSink, SinkEvents } from "../http/sink.ts";
@@ -135,6 +136,12 @@ export class StreamedAnswer implements SinkEvents {
     ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
   }
 
+  onFailed(): void {
+    this.#takeBack();
+    this.context.form.dropped?.();
+    this.context.ticket.settle("error");
+  }
+
   #takeBack(): void {
     this.#over = true;
     for (const choice of this.choices) choice.cancel();
@@ -146,7 +153,11 @@ export class StreamedAnswer implements SinkEvents {
     let silent = 0;
     const look = () => {
       if (this.choices.every(({ done }) => done)) return;
-      const sent = this.choices.reduce((sum, choice) => sum + choice.bytes, 0);
+      let sent = 0;
+      for (const choice of this.choices) {
+        choice.submission?.settle?.();
+        sent += choice.bytes;
+      }
       silent = sent === bytes ? silent + 1 : 0;
       bytes = sent;
       if (silent >= LOOKS) {
@@ -173,6 +184,8 @@ class StreamedChoice extends AnswerChoice {
   #suffix: Uint8Array = NOTHING;
   #frameBytes = 0;
   #showsEmpty = true;
+  /** What plain tokens may take instead of a call. */
+  #lane: Lane | null = null;
   /** Tokens in pieces so far. */
   #tokensSent = 0;
   /** Bytes of the ids that wait for a client that does not keep up, as was told. */
@@ -199,12 +212,20 @@ class StreamedChoice extends AnswerChoice {
         if (piece.length === 0 && !this.#showsEmpty) return;
         this.bytes += this.#frameBytes + piece.length;
         this.#answer.sink.writeParts(this.#prefix, piece, this.#suffix);
+        // Whether a special token has a text depends on the request.
+        if (this.#lane !== null)
+          this.#lane.goOn(ids[at]!, this.context.server.vocabulary.isSpecial(ids[at]!) ? NOTHING : piece);
         return;
       }
     }
     if (this.finish !== null || !this.take(ids, at, count, finish, stopTokenId)) return;
     if (this.failed) this.#fail();
     else this.send();
+  }
+
+  went(tokens: number, bytes: number): void {
+    this.text.tokens += tokens;
+    this.bytes += bytes;
   }
 
   /** Sends what waits, unless the client or the stream interval wants it later. */
@@ -280,6 +301,10 @@ class StreamedChoice extends AnswerChoice {
     this.#suffix = frame.suffix;
     this.#frameBytes = frame.prefix.length + frame.suffix.length;
     this.#showsEmpty = frame.showsEmpty;
+    const { laneEnd } = this.#answer.sink;
+    // Who tells when each token came is told of each.
+    if (laneEnd && this.times === null)
+      this.#lane = this.submission?.lane?.(this, laneEnd, frame.prefix, frame.suffix) ?? null;
   }
 
   #hold(bytes: number): void {

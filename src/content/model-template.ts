@@ -3,6 +3,7 @@
  * `apply_chat_template` does: the special tokens by name, tool arguments as objects, no blanks of its own.
  */
 import { Template } from "@huggingface/jinja";
+import { jsonObjectIn } from "../config/json-object.ts";
 import { type RenderChat, type TemplateMessage, TemplateRefusal } from "./chat-template.ts";
 import type { ModelTemplate } from "./types.ts";
 
@@ -91,12 +92,4 @@ function withObjects(call: unknown, asMade: boolean): unknown {
 }
 
 /** What is no object is an empty one, as in vLLM. */
-function parsed(given: unknown): unknown {
-  if (typeof given !== "string") return given;
-  try {
-    const value: unknown = JSON.parse(given);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
-  } catch {
-    return {};
-  }
-}
+const parsed = (given: unknown): unknown => (typeof given === "string" ? (jsonObjectIn(given) ?? {}) : given);

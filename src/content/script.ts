@@ -49,6 +49,8 @@ export interface Order {
   readonly calls?: boolean | readonly string[];
   /** Tokens of thinking, with a reasoning parser; absent: drawn. */
   readonly reasoningTokens?: number;
+  /** A plan of faults (docs/faults.md), not yet read; absent: none. */
+  readonly fault?: string;
 }
 
 /** The scripts of a file. */
@@ -98,20 +100,24 @@ export function parseOrder(text: string): Order {
 
 /** An order as it stands in a body. Throws `BrokenScript`. */
 export function readOrder(value: unknown): Order {
-  const { echo, script, play, release, call, reasoning } = object(value, "the order", [
+  const { echo, script, play, release, call, reasoning, fault } = object(value, "the order", [
     "echo",
     "script",
     "play",
     "release",
     "call",
     "reasoning",
+    "fault",
   ]);
   if ([echo, script, play, call].filter((one) => one !== undefined && one !== false).length > 1)
     throw new BrokenScript('only one of "echo", "script", "play" and "call" can be ordered');
   const releases = flag(release, "release");
   const tokens = count(reasoning, "reasoning");
   const thinking = tokens === null ? {} : { reasoningTokens: tokens };
-  const none = { text: "", script: null, releases, ...readCalls(call), ...thinking };
+  if (fault !== undefined && typeof fault !== "string")
+    throw new BrokenScript('"fault" must be a plan: docs/faults.md');
+  const plan = fault === undefined ? {} : { fault };
+  const none = { text: "", script: null, releases, ...readCalls(call), ...thinking, ...plan };
   if (flag(echo, "echo")) return { ...none, kind: "echo" };
   if (typeof play === "string") return { ...none, kind: "play", text: play };
   if (play !== undefined) throw new BrokenScript('"play" must be the name of a script');

@@ -30,7 +30,10 @@ export class Bodies {
   /** Large bodies that wait for room. */
   readonly #crowded: Deadlines | null;
 
-  constructor({ config, backend, template }: OpenAiOptions) {
+  readonly #witness: OpenAiOptions["witness"];
+
+  constructor({ config, backend, template, witness }: OpenAiOptions) {
+    this.#witness = witness;
     const { bodyTimeoutS } = frontLimitsOf(config);
     this.#maxBytes = config.maxBodyBytes;
     this.#turn = () => turn(backend);
@@ -50,6 +53,23 @@ export class Bodies {
     begin: () => T | null,
   ): Promise<Uint8Array | ErrorAnswer | T> | Uint8Array | ErrorAnswer | T;
   read<T extends BodyTaker>(context: Context, begin: () => T | null = () => null) {
+    const witness = this.#witness;
+    if (witness === undefined) return this.#read(context, begin);
+    // Who keeps bodies needs their bytes here.
+    const reading = this.#read(context, () => null);
+    const seen = (body: Uint8Array | ErrorAnswer) => {
+      if (!("status" in body)) witness.body(context.request, body);
+      return body;
+    };
+    return reading instanceof Promise ? reading.then(seen) : seen(reading);
+  }
+
+  #read(context: Context, begin: () => null): Promise<Uint8Array | ErrorAnswer> | Uint8Array | ErrorAnswer;
+  #read<T extends BodyTaker>(
+    context: Context,
+    begin: () => T | null,
+  ): Promise<Uint8Array | ErrorAnswer | T> | Uint8Array | ErrorAnswer | T;
+  #read<T extends BodyTaker>(context: Context, begin: () => T | null) {
     const { request } = context;
     const stated = request.headers.get("content-length");
     if (Number(stated) > this.#maxBytes) return this.#tooLarge;

@@ -4,12 +4,15 @@ import type { ServeConfig } from "../config/types.ts";
 import type { AnswerTables } from "../content/answers.ts";
 import type { RenderChat } from "../content/chat-template.ts";
 import type { AnswerDataset } from "../content/dataset/dataset.ts";
+import type { FixtureAnswer } from "../content/fixtures/fixture.ts";
 import type { Fixtures } from "../content/fixtures/fixtures.ts";
+import type { Question } from "../content/fixtures/match.ts";
 import type { NaturalLength } from "../content/output-lengths.ts";
 import type { Plays } from "../content/script.ts";
 import type { Encoder, ModelTemplate, Vocabulary } from "../content/types.ts";
-import type { Generation, Outcome, Receiver, Refusal, Submission } from "../engine/types.ts";
+import type { Finish, Generation, Outcome, Receiver, Refusal, Submission } from "../engine/types.ts";
 import type { Ids } from "../host/random.ts";
+import type { DisturbedAnswer } from "../http/sink.ts";
 
 /** The engine, as the routes see it. */
 export interface Backend {
@@ -18,6 +21,8 @@ export interface Backend {
   spare(): Promise<void>;
   /** A body of so many bytes was read: what becomes of it is garbage soon. */
   consumed(bytes: number): void;
+  /** A stream begins: what making it leaves behind is garbage. */
+  opened?(): void;
   /** Before each request: steps that came due while others were read are taken in. */
   catchUp?(): void;
   /** The engine's clock; arrivals are stamped with it. */
@@ -44,8 +49,33 @@ export interface Accounting {
   held(bytes: number): void;
   /** A parser of tool calls has looked at a delta or a whole answer. */
   parsed?(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses"): void;
+  /** A fault acted on an answer; by its id. */
+  faulted?(id: string): void;
   /** A queue limit kept a request out. */
   rejected?(by: "requests" | "tokens"): void;
+}
+
+/** One choice of an answer, as far as it has come. */
+export interface WitnessedChoice {
+  readonly tokens: number;
+  readonly finish: Finish | null;
+  readonly named: string | null;
+  readonly called: boolean;
+}
+
+/** Who is told of each request, and of what becomes of it. Absent, nothing is noted. */
+export interface Witness {
+  /** Before a key is looked at. */
+  came(request: Request): void;
+  body(request: Request, bytes: Uint8Array): void;
+  /** A generation is asked for: `ended` follows. */
+  asks(request: Request): void;
+  /** The engine has it. */
+  generates(request: Request, choices: readonly WitnessedChoice[]): void;
+  /** A head leaves; of a stream or of a whole answer. */
+  answered(request: Request, status: number): void;
+  /** Once. */
+  ended(request: Request, outcome: Outcome): void;
 }
 
 /** Counts every HTTP request as vLLM's middleware does. */
@@ -117,12 +147,19 @@ export interface OpenAiOptions {
   readonly plays?: Plays;
   /** What is in the folder of `--fixtures`. */
   readonly fixtures?: Pick<Fixtures, "answerTo">;
+  /** Answers of the program around the server, before every other order. A rejection is a 500. */
+  readonly rules?: {
+    answerTo(question: Question): FixtureAnswer | null | Promise<FixtureAnswer | null>;
+  };
+  readonly witness?: Witness;
   /** The rows of `--dataset`. */
   readonly dataset?: Pick<AnswerDataset, "answerTo">;
   /** null: none is written. */
   readonly accessLog: ((access: Access) => void) | null;
   /** Takes the lines of `--enable-log-requests`; absent: none is written. */
   readonly requestLog?: ((line: string) => void) | null;
+  /** Told how each answer left that a plan of faults disturbed, and the key of its draws. */
+  readonly faultTold?: (key: string, answer: DisturbedAnswer) => void;
   readonly epochSeconds: () => number;
   /** Makes the digits of every id that an answer carries. */
   readonly newId: Ids;

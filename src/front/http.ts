@@ -139,6 +139,7 @@ export class Http {
 
   /** The 401 of a guarded path without a key that fits; undefined: go on. */
   guard(context: Context): Response | undefined {
+    this.#options.witness?.came(context.request);
     if (this.#keys.length === 0) return undefined;
     const { request } = context;
     const path = pathOf(request.url);
@@ -186,7 +187,8 @@ export class Http {
     body: string | typeof OPENED | Whole | null,
     headers: Readonly<Record<string, string>>,
   ): Response {
-    const { accessLog } = this.#options;
+    const { accessLog, witness } = this.#options;
+    witness?.answered(context.request, status);
     this.visitOf(context)?.done(status, bytesOf(body));
     this.#room.leave(context.request);
     if (accessLog !== null) this.#log(context, status, accessLog);

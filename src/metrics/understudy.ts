@@ -1,4 +1,5 @@
 /** What do we say about ourselves? Every request exactly once, and how punctual the loop is. */
+import { FAULT_IDS } from "../config/faults.ts";
 import { OUTCOMES, TRUTH_NAMES } from "../engine/numbers.ts";
 import type { FrontSnapshot, HistogramSnapshot, LoopSnapshot } from "../engine/types.ts";
 import { counter, type EngineNumber, gauge, histogram, type Proof, pickedFrom, type Read, type Row } from "./table.ts";
@@ -36,10 +37,17 @@ export const understudy: readonly Row[] = [
     "bytesHeld",
     { moves: "test/conformance/metrics-slow.test.ts" },
   ),
+  counter(
+    "now",
+    "understudy_faults_total",
+    "Answers that a fault acted on, by its id; a fault that never did is not shown.",
+    ({ front }) => FAULT_IDS.filter((id) => front.faults[id]! > 0).map((fault) => [{ fault }, front.faults[fault]!]),
+    { moves: "test/faults/wire.test.ts" },
+  ),
   gauge(
     "now",
     "understudy_stream_writes_info",
-    "How the events of streams leave: batched = those of a step in one native call, single = each in a call of its own.",
+    "How plain tokens of streams leave: batched = those of a step by one native call, single = each by a call of its own.",
     (_, { streamWrites }) => (streamWrites === undefined ? [] : [[{ mode: streamWrites }, 1]]),
     { still: "decided once at the start" },
   ),

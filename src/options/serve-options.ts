@@ -25,6 +25,7 @@ import {
 } from "./option.ts";
 import { stepOptions } from "./step-options.ts";
 import { tritonOptions } from "./triton-options.ts";
+import { trtllmOptions } from "./trtllm-options.ts";
 import { wireOptions } from "./wire-options.ts";
 
 /** Processes of one server. */
@@ -121,9 +122,9 @@ export const serveOptions = {
     },
     "stream-writes": {
       ...choice(...STREAM_WRITES),
-      default: "single",
+      default: "auto",
       about:
-        "How the events of a step leave: in one native call (batched: Linux, no TLS), one call each, or auto, as can be.",
+        "How the plain tokens of a step leave: by one native call (batched: Linux, no TLS), one call each, or auto, as can be.",
       ours: true,
     },
     "shutdown-timeout": {
@@ -316,6 +317,7 @@ export const serveOptions = {
   }),
   ...wireOptions,
   ...tritonOptions,
+  ...trtllmOptions,
 } as const;
 
 export type OptionName = keyof typeof serveOptions;

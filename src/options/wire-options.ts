@@ -1,12 +1,26 @@
 /** Which options shape what stands on the wire: tokenizer, content on order, CORS, queue limits, what answers carry. */
 import { FAILURE_TYPES } from "../config/failures.ts";
+import { isFaultName } from "../config/faults.ts";
 import { REASONING_PARSERS, TOOL_PARSERS } from "../config/parsers.ts";
 import { DEFAULT_REQUEST_ORDERS, REQUEST_ORDERS } from "../config/request-orders.ts";
 import { SAMPLING_DEFAULTS, soundDefaults } from "../config/sampling-defaults.ts";
 import { durations } from "../config/timing/parse-timing.ts";
 import { parseToolHabits, type ToolHabits } from "../config/tool-habits.ts";
 import type { KvTransferTime } from "../config/types.ts";
-import { choice, freeText, inGroup, integer, jsonObject, namesOf, number, one, ourGroup, toggle } from "./option.ts";
+import {
+  choice,
+  freeText,
+  inGroup,
+  integer,
+  jsonObject,
+  namesOf,
+  number,
+  type Option,
+  one,
+  ourGroup,
+  texts,
+  toggle,
+} from "./option.ts";
 
 /** A JSON list of texts, as vLLM takes it. */
 const jsonTexts = (what: string) =>
@@ -18,6 +32,11 @@ const jsonTexts = (what: string) =>
       return undefined;
     }
   });
+
+const faultNames: Option<readonly string[]> = {
+  ...texts("ID", "ids of faults (docs/faults.md), as B8 E7, or B* for those of a letter"),
+  read: (names) => (names.every(isFaultName) ? names : undefined),
+};
 
 const generationConfig = jsonObject(
   `a JSON object, as {"temperature": 0.2, "max_new_tokens": 100}, with numbers for ${SAMPLING_DEFAULTS.join(", ")}`,
@@ -153,6 +172,21 @@ export const wireOptions = {
       ...namesOf(FAILURE_TYPES),
       default: "all",
       about: `How they fail: ${FAILURE_TYPES.join(", ")}.`,
+    },
+    "fault-rate": {
+      ...number(0, 100),
+      default: "0",
+      about: "So many of a hundred answers are disturbed by one fault, drawn from the seed: docs/faults.md.",
+    },
+    "fault-types": {
+      ...faultNames,
+      default: "those of streams that reach their own answer alone",
+      about: "By which: ids of docs/faults.md, or B* for those of a letter.",
+    },
+    "fault-plan": {
+      ...freeText("FILE", "a file"),
+      default: "none",
+      about: "A YAML file of rules: which answers are disturbed, and how. Read again when it changes.",
     },
   }),
   ...inGroup("Server", {

@@ -19,6 +19,13 @@ export function questionOf(http: Request, request: Asking, body: Body, vocabular
     user: () => (request.kind === "chat" ? lastContent(request) : firstPrompt(request, vocabulary)),
     messages: () => (request.kind === "chat" ? request.messages : []),
     header: (name) => http.headers.get(name),
+    headers: () => {
+      const all: Record<string, string> = {};
+      http.headers.forEach((value, name) => {
+        all[name] = value;
+      });
+      return all;
+    },
     body: () => {
       parsed ??= { value: read(body) };
       return parsed.value;

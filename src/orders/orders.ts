@@ -4,6 +4,7 @@
  */
 
 import { type RequestOrders, requestOrdersOf } from "../config/request-orders.ts";
+import type { FixtureAnswer } from "../content/fixtures/fixture.ts";
 import {
   BrokenScript,
   NO_PLAYS,
@@ -39,6 +40,19 @@ export interface Ordered {
   readonly text: string | null;
 }
 
+/** What the request, whose bytes are `body`, is to be answered with, and the plan of faults that disturbs it. */
+export interface Ordering {
+  /** null: nothing is ordered. */
+  readonly ordered: Ordered | null;
+  /** The request is answered with this. */
+  readonly error?: ErrorAnswer;
+  /** Not yet read; "": none. */
+  readonly fault: string;
+  /** The plan is the operator's, who may order anything. */
+  readonly trusted: boolean;
+}
+
+const NOTHING: Ordering = { ordered: null, fault: "", trusted: true };
 const ECHO: Order = { kind: "echo", text: "", script: null, releases: false };
 
 export class Orders {
@@ -66,23 +80,36 @@ export class Orders {
     };
   }
 
-  /** What the request, whose bytes are `body`, is to be answered with; null: nothing is ordered. */
-  of(http: Request, request: Asking, body: Body): Ordered | { readonly error: ErrorAnswer } | null {
+  /** `body`: the request's bytes. */
+  of(http: Request, request: Asking, body: Body): Ordering | Promise<Ordering> {
     const failure = this.#failures.of(http);
-    if (failure !== null) return { error: failure };
+    if (failure !== null) return { ...NOTHING, error: failure };
+    const { rules, vocabulary } = this.#options;
+    const ruled = rules?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
+    const given = (answer: FixtureAnswer | null) => {
+      if (answer === null) return this.#asking(http, request, body);
+      return this.#laid(answer, request) ?? { ...this.#asking(http, request, body), fault: answer.fault };
+    };
+    return ruled instanceof Promise ? ruled.then(given) : given(ruled);
+  }
+
+  #asking(http: Request, request: Asking, body: Body): Ordering {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none"))
       return this.#unasked(http, request, body);
     try {
       const order = header === null ? orderIn(request) : parseOrder(header);
-      if (order.kind === "none") return this.#unasked(http, request, body);
+      const { fault } = order;
+      const own = fault === undefined ? {} : { fault, trusted: this.#allowed === "all" };
+      if (order.kind === "none") return { ...this.#unasked(http, request, body), ...own };
       if (order.script !== null) {
         this.#check(order.script);
-        if (this.#allowed !== "all" && touchesEngine(order.script)) return { error: orderNotAllowed };
+        if (this.#allowed !== "all" && touchesEngine(order.script)) return { ...NOTHING, error: orderNotAllowed };
       }
-      return this.#ordered(order, request);
+      return { ...NOTHING, ordered: this.#ordered(order, request), ...own };
     } catch (error) {
-      if (error instanceof BrokenScript) return { error: badRequest(`understudy: ${error.message}`, "understudy") };
+      if (error instanceof BrokenScript)
+        return { ...NOTHING, error: badRequest(`understudy: ${error.message}`, "understudy") };
       throw error;
     }
   }
@@ -177,11 +204,21 @@ export class Orders {
   }
 
   /** A request that orders nothing itself. */
-  #unasked(http: Request, request: Asking, body: Body): Ordered | { readonly error: ErrorAnswer } | null {
+  #unasked(http: Request, request: Asking, body: Body): Ordering {
     const { fixtures, vocabulary } = this.#options;
     const answer = fixtures?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
-    if (answer === null) return this.#queued() ?? (this.#echoes(http, request) ? this.#ordered(ECHO, request) : null);
-    return "error" in answer ? { error: httpError(answer.error) } : this.#ordered(answer.order, request);
+    const laid = answer && this.#laid(answer, request);
+    if (laid !== null) return laid;
+    const { fault } = answer ?? NOTHING;
+    const ordered = this.#queued() ?? (this.#echoes(http, request) ? this.#ordered(ECHO, request) : null);
+    return ordered === null && fault === "" ? NOTHING : { ...NOTHING, ordered, fault };
+  }
+
+  /** null: only a fault is laid down, and the answer is as ever. */
+  #laid(answer: FixtureAnswer, request: Asking): Ordering | null {
+    const { fault } = answer;
+    if ("error" in answer) return { ...NOTHING, error: httpError(answer.error), fault };
+    return answer.order.kind === "none" ? null : { ...NOTHING, ordered: this.#ordered(answer.order, request), fault };
   }
 
   /** With `--answers echo`: all but what must have a form of its own. */

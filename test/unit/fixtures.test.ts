@@ -30,6 +30,7 @@ const question = ({ path = "/v1/completions", model = null, user = null, message
     user: () => user,
     messages: () => messages,
     header: (name) => headers?.[name] ?? null,
+    headers: () => headers ?? {},
     body: () => body ?? {},
   }) satisfies Question;
 
@@ -177,7 +178,7 @@ test.each<[string, number, string]>([
   ["[]", 1, "takes a mapping of fixtures, match, answer"],
   ["match: {}", 1, '"answer" is missing'],
   ["fixtures:\n  - answer: x\n  - match: {}", 3, 'fixtures.1: "answer" is missing'],
-  ["fixtures: []\nmatch: {}", 1, 'fixtures: either "fixtures" or "match" and "answer"'],
+  ["fixtures: []\nmatch: {}", 1, 'fixtures: either "fixtures" or "match", "answer" and "fault"'],
   ["matches: {}\nanswer: x", 1, "matches: not known; it takes fixtures, match, answer"],
   ["answer: x\nmatch:\n  usr: x", 3, "match.usr: not known; it takes path, model, user"],
   ["answer: x\nmatch:\n  user: 5", 3, "match.user: takes a text; quote what YAML reads as something else"],

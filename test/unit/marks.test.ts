@@ -1,7 +1,7 @@
 /** Does work that is wrapped become the cause of a step that it held up, and does the wrapping change nothing else? */
 import { expect, test } from "bun:test";
 import type { Encoder } from "../../src/content/types.ts";
-import { CAUSE_NAMES, Cause, Causes } from "../../src/engine/causes.ts";
+import { CAUSE_NAMES, Cause, Causes } from "../../src/engine/lateness/causes.ts";
 import { Marks, thisHost } from "../../src/front/marks.ts";
 import { VirtualClock } from "../../src/host/clock.ts";
 

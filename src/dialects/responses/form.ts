@@ -18,7 +18,7 @@ import {
   responseBody,
   textPart,
 } from "./items.ts";
-import { partLogprobs, partsOfLogprobs, streamLogprobs } from "./logprobs.ts";
+import { logprobEntries, partsOfLogprobs } from "./logprobs.ts";
 import type { EventLog, Status, Store } from "./store.ts";
 
 /** An item that is being streamed. */
@@ -99,8 +99,8 @@ export class ResponsesForm implements Form {
     if (content) {
       if (this.#open?.kind !== "content") this.#start(events, "content");
       this.#open!.text += content;
-      if (logprobs !== null) this.#open!.logprobs.push(...partLogprobs(logprobs));
-      const shown = logprobs === null ? "" : streamLogprobs(logprobs).join();
+      if (logprobs !== null) this.#open!.logprobs.push(...logprobEntries(logprobs, true));
+      const shown = logprobs === null ? "" : logprobEntries(logprobs, false).join();
       events.push(this.#textDelta("response.output_text.delta", content, `"logprobs":[${shown}],`));
     }
     for (const call of calls) this.#call(events, call);
