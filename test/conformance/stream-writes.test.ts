@@ -114,6 +114,9 @@ class Served implements Receiver {
 
   leave(): void {
     this.over = true;
+    // Who reads nothing would not see the end, and keep its place among the living.
+    this.client.paused = false;
+    this.client.socket?.resume();
     this.live.cancel();
   }
 }
