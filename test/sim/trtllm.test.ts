@@ -181,6 +181,16 @@ test("a request whose ids would not fit beside those promised to others is refus
   expect(world.submit({ maxTokens: 2 ** 26 - 256 })).not.toBeNull();
 });
 
+test("a pool whose token ids the core cannot hold is refused; without partial reuse it holds none", () => {
+  const large = { blockSize: 512, numGpuBlocks: 2 ** 19 };
+  expect(() => new World(tight("MAX_UTILIZATION", large), { module: trtllm.release })).toThrow(
+    "with partial reuse the core holds KV blocks of at most 268369920 tokens, not 268435456",
+  );
+  expect(
+    () => new World(tight("MAX_REQUESTS", { ...large, enablePrefixCaching: false }), { module: trtllm.release }),
+  ).not.toThrow();
+});
+
 test("the inflight batcher's families are this scheduler's state", async () => {
   // Iterations as long as a fifth of the interval in which the families change.
   const timing = { kind: "linear", baseUs: 20_000, prefillUs: 10, decodeUs: 20 } as const;
