@@ -1,4 +1,4 @@
-/** Writes src/library/option-types.ts: names, types and hover texts of the library's options, from the one table; a test compares. */
+/** Writes src/library/*option-types.ts: names, types and hover texts of the library's options, from the one table; a test compares. */
 import { KEYS } from "../src/compat/llm-d-keys.ts";
 import { camelCase, ENGINE_OPTIONS, NOT_HERE } from "../src/library/options.ts";
 import type { OptionRow } from "../src/options/option.ts";
@@ -63,14 +63,25 @@ const foreign = Object.entries(KEYS)
   })
   .join("");
 
-export const optionTypes = `/**
- * Which options does a program give an engine or a server? The flags of \`understudy serve\` in camel case. Written by
+const engineTypes = `/**
+ * Which options does a program give an engine? Flags of \`understudy serve\` in camel case. Written by
  * scripts/option-types.ts from the table of options, whose texts and defaults these are.
  */
-import type { ForeignOptions } from "./foreign-option-types.ts";
 
 /** A whole number, also as a text with vLLM's units: "8k" is 8000, "8K" 8192. */
 export type HumanNumber = number | \`\${number}\${"" | "k" | "K" | "m" | "M" | "g" | "G" | "t" | "T"}\`;
+
+/** Scheduler, KV cache, and how long steps take; docs/options.md lists the flags. */
+export interface EngineOptions {
+${linesOf(isEngine)}}
+`;
+
+const serverTypes = `/**
+ * Which options does a program give a server? The flags of \`understudy serve\` in camel case. Written by
+ * scripts/option-types.ts from the table of options, whose texts and defaults these are.
+ */
+import type { EngineOptions, HumanNumber } from "./engine-option-types.ts";
+import type { ForeignOptions } from "./foreign-option-types.ts";
 
 /** A LoRA adapter; the path need not exist. */
 export interface LoraAdapter {
@@ -90,10 +101,6 @@ export interface GenerationConfig {
   readonly repetition_penalty?: number;
 }
 
-/** Scheduler, KV cache, and how long steps take; docs/options.md lists the flags. */
-export interface EngineOptions {
-${linesOf(isEngine)}}
-
 /** The flags of \`understudy serve\`, but that the port is a free one unless given, and the log is silent. */
 export interface ServerOptions extends EngineOptions, ForeignOptions {
 ${linesOf((name) => !isEngine(name) && !Object.hasOwn(NOT_HERE, name))}  /** vLLM's VLLM_SERVER_DEV_MODE: routes that pause, resume and reset caches. Default: false. */
@@ -101,7 +108,7 @@ ${linesOf((name) => !isEngine(name) && !Object.hasOwn(NOT_HERE, name))}  /** vLL
 }
 `;
 
-export const foreignTypes = `/**
+const foreignTypes = `/**
  * Which flags of another stand-in does a server take, with \`compat\`? Written by scripts/option-types.ts from the table in
  * src/compat.
  */
@@ -109,7 +116,12 @@ export interface ForeignOptions {
 ${foreign}}
 `;
 
-if (import.meta.main) {
-  await Bun.write(new URL("../src/library/option-types.ts", import.meta.url), optionTypes);
-  await Bun.write(new URL("../src/library/foreign-option-types.ts", import.meta.url), foreignTypes);
-}
+export const files: Readonly<Record<string, string>> = {
+  "engine-option-types": engineTypes,
+  "option-types": serverTypes,
+  "foreign-option-types": foreignTypes,
+};
+
+if (import.meta.main)
+  for (const [name, text] of Object.entries(files))
+    await Bun.write(new URL(`../src/library/${name}.ts`, import.meta.url), text);

@@ -4,7 +4,7 @@
  * libraries are in the bundles, so that no package manager's layout matters; NOTICE names them.
  */
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { BunPlugin } from "bun";
 import { noticeOf } from "./packed-notice.ts";
 
@@ -40,6 +40,9 @@ const FACES: Readonly<Record<string, string>> = {
   testing: "src/library/testing.ts",
 };
 
+/** Sources that Bun compiles when it loads them, by their names in the bundle. */
+const natives = new Map<string, string>();
+
 /** `new URL("./x.ts", import.meta.url)`, as the bundle has it: threads lie beside their chunk, built files a folder up. */
 function renamed(path: string, text: string): string {
   const imports = /import (\w+) from "(?:\.\.\/)+build\/(.*)" with \{ type: "file" \};/g;
@@ -49,9 +52,10 @@ function renamed(path: string, text: string): string {
     .replace(/new URL\((["`])(\.[^"`]*)\1, import\.meta\.url\)/g, (whole, quote, to: string) => {
       if (/^\.\.\/(server|build)\//.test(to)) return whole;
       const built = /^(?:\.\.\/)+build\/(.*)$/.exec(to);
-      const name = built
-        ? `../build/${built[1]}`
-        : `./${dirname(path).split("/").at(-1)}-${to.slice(2).replace(/\.ts$/, ".js")}`;
+      const target = join(dirname(path), to);
+      const flat = `${basename(dirname(target))}-${basename(target).replace(/\.ts$/, ".js")}`;
+      if (to.endsWith(".c")) natives.set(flat, target);
+      const name = built ? `../build/${built[1]}` : `./${flat}`;
       return `new URL(${quote}${name}${quote}, import.meta.url)`;
     });
 }
@@ -108,20 +112,18 @@ async function bundle({ entries, to, ...options }: Bundle): Promise<void> {
 /** A file's own place, without a module of Node's: browsers have none. */
 const HERE = 'const HERE = new URL("file:///" + encodeURI(__filename.replace(/\\\\/g, "/").replace(/^\\//, ""))).href;';
 
-/** Each entry as an ES module, which share what is common to them, and as CommonJS. */
-async function faces(
-  entries: Readonly<Record<string, string>>,
-  to: string,
-  sourcemap: "linked" | "none",
-): Promise<void> {
-  await bundle({ entries, to, target: "node", format: "esm", splitting: true, sourcemap });
-  await commonJs(entries, to);
-}
+type Faces = Readonly<Record<string, string>>;
 
-function commonJs(entries: Readonly<Record<string, string>>, to: string): Promise<void> {
-  const define = { "import.meta.url": "HERE" };
-  return bundle({ entries, to, target: "node", format: "cjs", naming: { entry: "[name].cjs" }, define, banner: HERE });
-}
+/** Each entry as an ES module; they share what is common to them. */
+const esModules = (entries: Faces, to: string, more: Partial<Bundle> = {}) =>
+  bundle({ entries, to, target: "node", format: "esm", splitting: true, ...more });
+
+const commonJs = (entries: Faces, to: string, more: Partial<Bundle> = {}) =>
+  bundle({
+    ...{ entries, to, target: "node", format: "cjs", naming: { entry: "[name].cjs" }, banner: HERE },
+    define: { "import.meta.url": "HERE" },
+    ...more,
+  });
 
 /** Declarations of what the entries reach, as ES modules and as CommonJS. */
 function declarations(entries: readonly string[], to: string): void {
@@ -180,8 +182,9 @@ const copy = (to: string, ...paths: readonly string[]) => {
 async function stageEngine(to: string): Promise<void> {
   bundled.clear();
   const entries = { index: "src/library/engine-index.ts", browser: "src/library/engine-browser.ts" };
-  // So small a package has no maps: they would be most of it.
-  await faces(entries, `${to}/dist`, "none");
+  // So small a package has neither maps nor long names: they would be most of it.
+  await esModules(entries, `${to}/dist`, { minify: true });
+  await commonJs({ index: entries.index }, `${to}/dist`, { minify: true });
   declarations(Object.values(entries), `${to}/types`);
   copy(to, "build/core.wasm", "build/answers.bin", "LICENSE");
   writeFileSync(`${to}/NOTICE`, noticeOf("llm-understudy-engine", [...bundled], false));
@@ -195,7 +198,7 @@ async function stageEngine(to: string): Promise<void> {
     types: "./types/src/library/engine-index.d.cts",
     exports: {
       ".": {
-        browser: both("src/library/engine-browser", "browser"),
+        browser: { import: esm("src/library/engine-browser", "browser") },
         ...both("src/library/engine-index", "index"),
       },
       "./core.wasm": "./build/core.wasm",
@@ -218,8 +221,9 @@ function engineReadme(): string {
 async function stageServer(to: string): Promise<void> {
   bundled.clear();
   await bundle({ entries: ON_BUN, to: `${to}/server`, target: "bun", splitting: true });
-  copyTo(`${to}/server`, "src/app/lanes.c", "app-lanes.c");
-  await faces(FACES, `${to}/dist`, "linked");
+  for (const [name, path] of natives) cpSync(path, `${to}/server/${name}`);
+  await esModules(FACES, `${to}/dist`, { sourcemap: "linked" });
+  await commonJs(FACES, `${to}/dist`);
   await commonJs(
     { "child-link": "src/library/child-link.ts", "replay-crash": "src/library/replay-crash.ts" },
     `${to}/dist`,
@@ -266,8 +270,6 @@ function command(to: string): void {
   if (!text.includes("../src/main.ts")) throw new Error("bin/understudy does not start src/main.ts");
   writeFileSync(path, text.replace("../src/main.ts", "../server/main.js"), { mode: 0o755 });
 }
-
-const copyTo = (folder: string, from: string, name: string) => cpSync(root + from, `${folder}/${name}`);
 
 rmSync(out, { recursive: true, force: true });
 const types = Bun.spawn([process.execPath, `${root}node_modules/typescript/bin/tsc`, "-p", "tsconfig.build.json"], {

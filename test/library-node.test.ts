@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createContext, runInContext } from "node:vm";
+import { SCENARIOS } from "./library-scenarios.ts";
 import { eventually } from "./server.ts";
 
 const root = new URL("../", import.meta.url).pathname;
@@ -154,6 +155,73 @@ test.each(["SIGKILL", "SIGTERM"] as const)("the server goes when its Node is end
   await eventually(() => isGone(url));
 });
 
+test.each(SCENARIOS)("in Node as in Bun: %s", async (name, _, expected) => {
+  const { code, out, err } = await run(
+    node(`
+      import * as scenarios from ${JSON.stringify(`${root}test/library-scenario.js`)};
+      console.log(JSON.stringify(await scenarios.${name}(createServer)));
+    `),
+  );
+  expect({ code, err }).toEqual({ code: 0, err: "" });
+  expect(JSON.parse(out)).toEqual(expected);
+});
+
+test("a child killed from outside: every server of it says what happened, and the next start works", async () => {
+  const { code, out, err } = await run(
+    node(`
+      import { execFileSync } from "node:child_process";
+      const [one, other] = await Promise.all([createServer({ timing: "none" }).ready, createServer().ready]);
+      const pids = execFileSync("pgrep", ["-P", String(process.pid), "-f", "child.js"], { encoding: "utf8" }).trim().split("\\n");
+      process.kill(Number(pids[0]), "SIGKILL");
+      const ended = (await Promise.all([one.ended, other.ended])).map(({ message }) => message);
+      const asked = await one.snapshot().catch(({ message }) => message);
+      await one.close();
+      const next = await createServer({ timing: "none" }).ready;
+      const { status } = await fetch(next.url + "/health");
+      console.log(JSON.stringify({ children: pids.length, ended, asked, status }));
+    `),
+  );
+  expect({ code, err }).toEqual({ code: 0, err: "" });
+  const why = "the server's process ended: SIGKILL";
+  expect(JSON.parse(out)).toEqual({ children: 1, ended: [why, why], asked: why, status: 200 });
+});
+
+test("servers that nobody closes do not keep Node alive, nor does a stream that nobody ends", async () => {
+  const { code, out } = await run(
+    node(`
+      const server = await createServer({ timing: "constant:ttft=10ms,itl=10ms" }).ready;
+      await fetch(server.url + "/health");
+      console.log("done");
+    `),
+  );
+  expect({ code, out }).toEqual({ code: 0, out: "done\n" });
+});
+
+test("closed before it was ready: ready rejects; an engine that dies ends its server, and its owner hears it", async () => {
+  const { code, out, err } = await run(
+    node(`
+      const early = createServer({ timing: "none" });
+      const closing = early.close();
+      const ready = await early.ready.catch(({ message }) => message);
+      await closing;
+      const server = await createServer({ timing: "none", allowRequestOrders: "all", metricsPort: 0 }).ready;
+      const page = (await fetch(server.metricsUrl + "/metrics")).status;
+      const body = JSON.stringify({ prompt: "x", max_tokens: 5, understudy: { script: { sequences: [{ steps: [[1], [2]] }], engine_dies_at_step: 1 } } });
+      const headers = { "content-type": "application/json" };
+      const answer = await fetch(server.url + "/v1/completions", { method: "POST", headers, body });
+      const ended = (await server.ended).message;
+      const gone = await fetch(server.url).then(() => false, () => true);
+      console.log(JSON.stringify({ ready, early: await early.ended, page, status: answer.status, ended, gone }));
+    `),
+  );
+  expect({ code, err }).toEqual({ code: 0, err: "" });
+  expect(JSON.parse(out)).toEqual({
+    ...{ ready: "the server was closed before it was ready", early: null, page: 200, status: 500 },
+    ended: "the server has ended: the engine is dead, as its script wanted",
+    gone: true,
+  });
+}, 30_000);
+
 test("an engine on Node's own wall clock", async () => {
   const { code, out, err } = await run(
     node(`
@@ -169,9 +237,13 @@ test("an engine on Node's own wall clock", async () => {
 });
 
 test("the browser's face asks for nothing but what browsers have", async () => {
+  using project = await projectOf({
+    "page.js": 'import * as face from "llm-understudy";\nglobalThis.face = face;\n',
+  });
   const { outputs, success } = await Bun.build({
-    entrypoints: [`${root}build/npm/llm-understudy/dist/browser.js`],
+    entrypoints: [join(project.folder, "page.js")],
     target: "browser",
+    conditions: ["browser"],
     format: "iife",
     external: ["node:*"],
     // What an iife has no place for.
@@ -182,9 +254,8 @@ test("the browser's face asks for nothing but what browsers have", async () => {
   expect(bundle.match(/node:\w+|\brequire\(/g)).toBeNull();
   const core = await Bun.file(`${root}build/core.wasm`).bytes();
   const context = createContext({ core, performance, queueMicrotask, WebAssembly });
-  // An iife hands nothing out: its last statement's names are made the context's.
-  const text = bundle.replace(/\}\)\(\);\s*$/, "globalThis.face = { createEngine, VirtualClock };\n})();");
-  runInContext(text, context);
+  runInContext(bundle, context);
+  expect(() => runInContext("face.createServer()", context)).toThrow("and in no browser");
   const tokens = await runInContext(
     `(async () => {
       const engine = await face.createEngine({ timing: "none" }, { core });

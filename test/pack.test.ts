@@ -4,7 +4,7 @@ import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_pr
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { done, PLAIN, packed } from "./packed.ts";
+import { done, PLAIN, packed, run } from "./packed.ts";
 
 const root = new URL("../", import.meta.url).pathname;
 const packages = await packed();
@@ -173,6 +173,14 @@ test("a report is written with the script that is in the package", async () => {
   expect(page).toContain("uPlot");
   expect(page).toContain('data-plot="waterfall"');
 });
+
+test("the engine's tests pass on its package", async () => {
+  const TEST_ENGINE = join(folder, "node_modules/llm-understudy-engine/dist/index.js");
+  const { code, err } = await run([process.execPath, "test", "test/unit/library-engine.test.ts"], root, {
+    TEST_ENGINE,
+  });
+  expect({ code, failed: /\d+ fail/.exec(err)?.[0] }).toEqual({ code: 0, failed: "0 fail" });
+}, 60_000);
 
 test("the library, imported by Node: an engine, and a server in a child", () => {
   const program = `

@@ -1,19 +1,18 @@
 /** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
 
-import type { LoraAdapters } from "../front/adapters.ts";
 import { Admission } from "../front/admission.ts";
 import { ArrivalOrder } from "../front/arrivals.ts";
 import type { OpenAiOptions } from "../front/front.ts";
-import type { Context, Http } from "../front/http.ts";
+import type { Context } from "../front/http.ts";
 import { loadHeader } from "../front/load-header.ts";
 import { Queue } from "../front/queue.ts";
 import type { CountedOnce, Ticket } from "../front/ticket.ts";
 import { Transfers } from "../generation/kv-transfer.ts";
-import type { ServerTraits } from "../generation/server-traits.ts";
 import { FaultOrders } from "../orders/fault-orders.ts";
+import { questionOf } from "../orders/fixtures.ts";
 import { Orders } from "../orders/orders.ts";
 import { engineBusy, internalError, paused } from "../python/errors.ts";
-import type { ErrorAnswer, Limits } from "../python/request.ts";
+import type { ErrorAnswer } from "../python/request.ts";
 import { answerContext } from "./begin-answer.ts";
 import { CollectedAnswer } from "./collect.ts";
 import { follow } from "./follow.ts";
@@ -43,13 +42,10 @@ interface Exchange {
 export class Generator {
   readonly serving: Serving;
 
-  constructor(options: OpenAiOptions, http: Http, server: ServerTraits, limits: Limits, adapters: LoraAdapters) {
+  constructor(options: OpenAiOptions, given: Pick<Serving, "http" | "server" | "limits" | "adapters" | "thread">) {
     this.serving = {
+      ...given,
       options,
-      http,
-      server,
-      limits,
-      adapters,
       admission: new Admission(options),
       arrivals: new ArrivalOrder(),
       orders: new Orders(options),
@@ -66,8 +62,13 @@ export class Generator {
 
   /** Answers one request; it is counted once, whatever becomes of it. */
   async answer(context: Context, reader: BodyReader): Promise<Response> {
-    const { admission, http } = this.serving;
+    const { admission, http, options } = this.serving;
     const ticket = admission.enter();
+    const { witness } = options;
+    if (witness) {
+      witness.asks(context.request);
+      ticket.tell((outcome) => witness.ended(context.request, outcome));
+    }
     try {
       return await this.#answer({ context, ticket, form: null }, reader);
     } catch {
@@ -87,9 +88,14 @@ export class Generator {
     const received = reading instanceof Promise ? await reading : reading;
     if ("error" in received) return this.#refuse(exchange, received.error);
     exchange.form = received.form;
-    const admitted = admit(serving, received);
+    const admitting = admit(serving, received);
+    const admitted = admitting instanceof Promise ? await admitting : admitting;
     const { ordering } = admitted;
-    const disturbed = ordering && serving.faults.of(exchange.context, ordering, this.open - 1);
+    const disturbed =
+      ordering &&
+      serving.faults.of(exchange.context, ordering, this.open - 1, () =>
+        questionOf(received.http, received.request, received.body, serving.options.vocabulary),
+      );
     const instead = disturbed ? await disturbed : null;
     if (instead !== null) return this.#refuse(exchange, instead);
     if ("error" in admitted) return this.#refuse(exchange, admitted.error);
@@ -101,7 +107,7 @@ export class Generator {
     const prepared = preparing instanceof Promise ? await preparing : preparing;
     // No await from here to the engine: requests reach it in their order.
     if (preparing instanceof Promise) {
-      backend.consumed(received.body.length); // what waited was no garbage yet
+      backend.consumed(received.bytes); // what waited was no garbage yet
       if (received.http.signal.aborted) return this.#left(exchange.context, exchange.ticket);
     }
     if (prepared === null) return this.#refuse(exchange, internalError); // the encoder died
@@ -134,6 +140,7 @@ export class Generator {
     const refused = submitChoices(this.serving, job, answer.choices);
     if (refused === "paused") return this.#decline(exchange, job.received, { error: paused, cut: job.fitted.cut });
     if (refused !== null) return this.#refuse(exchange, engineBusy);
+    options.witness?.generates(context.request, answer.choices);
     admission.answers(ticket, answer, log === null ? http.visitOf(context) : null);
     answer.accepted();
     if (log === null) return http.stream(context);
@@ -148,6 +155,7 @@ export class Generator {
     const refused = submitChoices(this.serving, job, answer.choices);
     if (refused !== null) return this.#refuse(exchange, refused === "paused" ? paused : engineBusy);
     form.accepted(job.context);
+    this.serving.options.witness?.generates(context.request, answer.choices);
     this.serving.admission.answers(ticket, answer);
     return form.background ? this.#goOn(context, answer, form.background) : this.#wait(context, answer);
   }

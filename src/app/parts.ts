@@ -8,13 +8,13 @@ import type { TextModel } from "../content/text-model.ts";
 import { Punctuality } from "../engine/lateness/punctuality.ts";
 import type { EngineView } from "../engine/types.ts";
 import { Accounts, watched } from "../front/accounting.ts";
-import type { Accounting, Backend } from "../front/front.ts";
+import type { Accounting, Backend, OpenAiOptions } from "../front/front.ts";
 import { HttpAccounts } from "../front/http-accounts.ts";
 import { type Admin, LiveSettings } from "../front/live-settings.ts";
 import { Marks, sampleEventLoop, thisHost } from "../front/marks.ts";
 import { countedBy } from "../front/served.ts";
 import { createAlarm } from "../host/alarm.ts";
-import { type Clock, epochSeconds, epochUsOf, WallClock } from "../host/clock.ts";
+import { type Clock, epochSeconds, epochUsOf, LeasedClock, WallClock } from "../host/clock.ts";
 import { DueTime } from "../host/due-time.ts";
 import { type Ids, idsOf, mix, type Random, randomSeed, seeded } from "../host/random.ts";
 import { logStatistics } from "../metrics/log-line.ts";
@@ -44,6 +44,38 @@ export interface AppOptions {
   readonly epochSeconds?: (() => number) | undefined;
   /** Absent: drawn from `--seed` where that is given, else by chance. */
   readonly newId?: Ids | undefined;
+  /** Answers that the program around the server gives, before every other order. */
+  readonly rules?: OpenAiOptions["rules"];
+  /** Told of each request, and of what becomes of it. */
+  readonly witness?: OpenAiOptions["witness"];
+}
+
+/** What stays where a server begins anew: its clock with the alarm, its text with the encoder's thread, its files. */
+export interface Lasting {
+  readonly clock: Clock;
+  readonly built: Awaited<ReturnType<typeof builtFiles>>;
+  readonly text: TextModel;
+  readonly streamWrites: StreamWrites;
+  close(): void;
+}
+
+/** Rejects with what the user can mend as an error of its own name (`UnusableFolder` and the like). */
+export async function lastingOf(config: ServeConfig, options: AppOptions): Promise<Lasting> {
+  const built = await builtFiles(config.engine);
+  const due = new DueTime();
+  const clock = options.clock ?? new WallClock((ring) => createAlarm(ring, due));
+  const text = await textOf(config.wire ?? {}, built, due);
+  const streamWrites = await streamWritesOf(config);
+  return {
+    clock,
+    built,
+    text,
+    streamWrites,
+    close() {
+      text.encoder.close();
+      clock.close();
+    },
+  };
 }
 
 export interface Parts extends FleetParts, PageParts {
@@ -53,6 +85,10 @@ export interface Parts extends FleetParts, PageParts {
   readonly admin: Admin | undefined;
   readonly place: Place | undefined;
   readonly clock: Clock;
+  /** The listeners' clock: they outlive these parts. */
+  readonly lastingClock: Clock;
+  readonly rules: OpenAiOptions["rules"];
+  readonly witness: OpenAiOptions["witness"];
   readonly epochSeconds: () => number;
   /** Microseconds since 1970 at the clock's 0. */
   readonly epochUs: number;
@@ -81,15 +117,15 @@ export interface Parts extends FleetParts, PageParts {
   close(): Promise<void>;
 }
 
-/** Rejects with what the user can mend as an error of its own name (`UnusableFolder` and the like). */
-export async function createParts(given: ServeConfig, options: AppOptions): Promise<Parts> {
+/** `kept`: what other parts go on with when these are closed. Rejects as `lastingOf` does. */
+export async function createParts(given: ServeConfig, options: AppOptions, kept?: Lasting): Promise<Parts> {
   const { place, admin } = options;
   const live = new LiveSettings(given);
-  const [{ config }, built] = [live, await builtFiles(live.config.engine)];
-  const due = new DueTime();
-  const clock = options.clock ?? new WallClock((ring) => createAlarm(ring, due));
+  const { config } = live;
+  const lasting = kept ?? (await lastingOf(config, options));
+  const { built, text: unmarked, streamWrites } = lasting;
+  const clock = kept ? new LeasedClock(kept.clock) : lasting.clock;
   const epochUs = epochOf(clock, options);
-  const unmarked = await textOf(config.wire ?? {}, built, due);
   const punctual = punctualityOf(clock, config.disableLogStats ? null : options.log, () => fleet.engines);
   const marks = new Marks(punctual.causes, clock);
   const log = marks.log(options.log);
@@ -97,10 +133,9 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
   const gaps = gapsOf(clock, marks);
   const first = (place?.index ?? 0) === 0;
   const openLaid = (wire: NonNullable<ServeConfig["wire"]>) =>
-    laidFor(wire, text, { first, log, gap: async () => void (await gaps.long.pass()) });
+    laidFor(wire, text, { first, log, gap: async () => void (await gaps.long.pass()), nowUs: () => clock.now() });
   const laid = await openLaid(config.wire ?? {});
   const naturalLength = await lengthsOf(config);
-  const streamWrites = await streamWritesOf(config);
   const fleet = enginePartsOf({
     config,
     core: built.core,
@@ -137,6 +172,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
     admin,
     place,
     clock,
+    ...{ lastingClock: lasting.clock, rules: options.rules, witness: options.witness },
     epochSeconds: options.epochSeconds ?? epochSeconds,
     epochUs,
     newId: options.newId ?? idsOf(config.seed === null ? null : mix(config.seed, place?.index ?? 0)),
@@ -155,7 +191,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
     backend: backendOf({ clock, marks, gaps, engines, die: life.die }),
     alive: life.alive,
     died: life.died,
-    ...endOf({ ...fleet, pages, clock, text, laid, punctual }),
+    ...endOf({ ...fleet, pages, clock, laid, punctual, last: kept ? null : lasting }),
   };
 }
 
@@ -166,12 +202,14 @@ function punctualityOf(clock: Clock, log: AppOptions["log"] | null, engines: () 
 
 /** How a server ends: its requests first, then its parts. */
 function endOf(
-  parts: Pick<Parts, "engines" | "truth" | "steps" | "clock" | "text" | "laid"> & {
+  parts: Pick<Parts, "engines" | "truth" | "steps" | "clock" | "laid"> & {
     readonly pages: PageParts;
     readonly punctual: Punctuality;
+    /** Ends with them; null: others go on with it. */
+    readonly last: Lasting | null;
   },
 ): Pick<Parts, "drain" | "close"> {
-  const { engines, truth, steps, clock, text, laid, pages, punctual } = parts;
+  const { engines, truth, steps, clock, laid, pages, punctual, last } = parts;
   return {
     async drain(untilUs) {
       while (engines.live > 0 && clock.now() < untilUs) await pause(clock, 10_000);
@@ -184,8 +222,8 @@ function endOf(
       if (truth) await Promise.race([truth.close(), pause(clock, TRUTH_CLOSE_MS * 1000)]);
       laid.fixtures?.close();
       laid.dataset?.close();
-      text.encoder.close();
       clock.close();
+      last?.close();
       steps?.write();
     },
   };

@@ -4,11 +4,14 @@ import type { ServeConfig } from "../config/types.ts";
 import type { AnswerTables } from "../content/answers.ts";
 import type { RenderChat } from "../content/chat-template.ts";
 import type { AnswerDataset } from "../content/dataset/dataset.ts";
+import type { FaultRules } from "../content/fixtures/fault-rules.ts";
+import type { FixtureAnswer } from "../content/fixtures/fixture.ts";
 import type { Fixtures } from "../content/fixtures/fixtures.ts";
+import type { Question } from "../content/fixtures/match.ts";
 import type { NaturalLength } from "../content/output-lengths.ts";
 import type { Plays } from "../content/script.ts";
-import type { Encoder, Vocabulary } from "../content/types.ts";
-import type { Generation, Outcome, Receiver, Refusal, Submission } from "../engine/types.ts";
+import type { Encoder, ModelTemplate, Vocabulary } from "../content/types.ts";
+import type { Finish, Generation, Outcome, Receiver, Refusal, Submission } from "../engine/types.ts";
 import type { Ids } from "../host/random.ts";
 import type { DisturbedAnswer } from "../http/sink.ts";
 
@@ -51,6 +54,29 @@ export interface Accounting {
   faulted?(id: string): void;
   /** A queue limit kept a request out. */
   rejected?(by: "requests" | "tokens"): void;
+}
+
+/** One choice of an answer, as far as it has come. */
+export interface WitnessedChoice {
+  readonly tokens: number;
+  readonly finish: Finish | null;
+  readonly named: string | null;
+  readonly called: boolean;
+}
+
+/** Who is told of each request, and of what becomes of it. Absent, nothing is noted. */
+export interface Witness {
+  /** Before a key is looked at. */
+  came(request: Request): void;
+  body(request: Request, bytes: Uint8Array): void;
+  /** A generation is asked for: `ended` follows. */
+  asks(request: Request): void;
+  /** The engine has it. */
+  generates(request: Request, choices: readonly WitnessedChoice[]): void;
+  /** A head leaves; of a stream or of a whole answer. */
+  answered(request: Request, status: number): void;
+  /** Once. */
+  ended(request: Request, outcome: Outcome): void;
 }
 
 /** Counts every HTTP request as vLLM's middleware does. */
@@ -106,6 +132,8 @@ export interface OpenAiOptions {
   /** Absent: HTTP requests are not counted. */
   readonly httpAccounting?: HttpAccounting;
   readonly renderChat: RenderChat;
+  /** What that is made of, so that another thread can; null: the built-in one. Absent: no other thread can. */
+  readonly template?: ModelTemplate | null;
   /** Ids that end an answer besides the end of sequence, unless it is to be ignored. */
   readonly endIds?: readonly number[];
   /** Tokens are spelled with a mark for each blank, and bytes as `<0xNN>`. */
@@ -120,6 +148,13 @@ export interface OpenAiOptions {
   readonly plays?: Plays;
   /** What is in the folder of `--fixtures`. */
   readonly fixtures?: Pick<Fixtures, "answerTo">;
+  /** The rules of `--fault-plan`. */
+  readonly faultRules?: FaultRules;
+  /** Answers of the program around the server, before every other order. A rejection is a 500. */
+  readonly rules?: {
+    answerTo(question: Question): FixtureAnswer | null | Promise<FixtureAnswer | null>;
+  };
+  readonly witness?: Witness;
   /** The rows of `--dataset`. */
   readonly dataset?: Pick<AnswerDataset, "answerTo">;
   /** null: none is written. */

@@ -11,6 +11,7 @@ export interface Ticket {
 /** No closure per request: one would hold the request's body as long as the stream lasts. */
 export class CountedOnce implements Ticket {
   #settled: ((outcome: Outcome) => void) | null;
+  #told: ((outcome: Outcome) => void) | null = null;
   #accounting: Pick<Accounting, "stream"> | null = null;
   #visit: HttpVisit | null = null;
   #deadlines: Deadlines | null = null;
@@ -24,11 +25,18 @@ export class CountedOnce implements Ticket {
     const settled = this.#settled;
     this.#settled = null;
     settled?.(outcome);
+    this.#told?.(outcome);
+    this.#told = null;
     this.#accounting?.stream(-1);
     this.#accounting = null;
     this.#visit?.done(200, 0);
     if (this.#watched !== null) this.#deadlines?.forget(this.#watched);
     this.#watched = null;
+  }
+
+  /** `told` hears of the end too. */
+  tell(told: (outcome: Outcome) => void): void {
+    this.#told = told;
   }
 
   /** The answer is to be complete in time; `null`: whenever. */

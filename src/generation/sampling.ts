@@ -6,12 +6,11 @@
 
 import { badRequest, errorAnswer, validationError } from "../python/errors.ts";
 import { repr, reprFloat } from "../python/repr.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits, SamplingFields } from "../python/request.ts";
 import { type Int, toInt } from "../python/value.ts";
 
 /** vLLM's VLLM_MAX_N_SEQUENCES. */
 const MAX_SEQUENCES = 16384;
-const MAX_LOGPROB_TOKEN_IDS = 128;
 /** Below this temperature the most likely token is taken. */
 const GREEDY_BELOW = 1e-5;
 const LOWEST_TEMPERATURE = 1e-2;
@@ -74,10 +73,15 @@ function checkLengths({ sampling }: ChatRequest | CompletionRequest, maxTokens: 
 function checkWords({ sampling, stop, temperature }: ChatRequest | CompletionRequest): ErrorAnswer | null {
   if (stop.includes("")) return badRequest("stop cannot contain an empty string.");
   if (sampling.badWords.list.includes(""))
-    return badRequest(`bad_words cannot contain an empty string. Got bad_words=${sampling.badWords.shown()}`);
+    return badRequest(`bad_words cannot contain an empty string. Got bad_words=${shownWords(sampling.badWords)}`);
   if (isGreedy(temperature) && sampling.n > 1)
     return badRequest(`n must be 1 when using greedy sampling, got ${sampling.n}.`);
   return null;
+}
+
+/** All of them, each once, as Python prints them. */
+export function shownWords({ list, shown }: SamplingFields["badWords"]): string {
+  return shown ?? repr([...new Set(list)]);
 }
 
 /** vLLM raises what is just above 0. */
@@ -128,14 +132,7 @@ function checkLogprobs({ sampling }: ChatRequest | CompletionRequest, limits: Li
   };
   const sample = tooMany("sample", "logprobs", sampling.logprobs);
   if (sample !== null) return sample;
-  const ids = sampling.logprobTokenIds ?? [];
-  if (ids.length > MAX_LOGPROB_TOKEN_IDS)
-    return validationError(
-      `Requested logprob_token_ids of length ${ids.length}, which is greater than max allowed: ${MAX_LOGPROB_TOKEN_IDS}`,
-      "logprob_token_ids",
-      String(ids.length),
-    );
-  return outside("logprob_token_ids", ids, size) ?? tooMany("prompt", "prompt_logprobs", sampling.promptLogprobs);
+  return sampling.logprobIdsError ?? tooMany("prompt", "prompt_logprobs", sampling.promptLogprobs);
 }
 
 /** What the engine says of ids that are none of the vocabulary; null: all are. */

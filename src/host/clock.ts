@@ -182,6 +182,50 @@ export class WallClock implements Clock {
   };
 }
 
+/** A clock that ends before the one that it is part of: nobody who waits on it is woken after that. */
+export class LeasedClock implements Clock {
+  readonly #whole: Clock;
+  #open = true;
+
+  constructor(whole: Clock) {
+    this.#whole = whole;
+  }
+
+  now(): number {
+    return this.#whole.now();
+  }
+
+  at(dueUs: number, wake: () => void): Cancel {
+    return this.#whole.at(dueUs, this.#whileOpen(wake));
+  }
+
+  nextUs(): number {
+    return this.#whole.nextUs();
+  }
+
+  catchUp(): void {
+    this.#whole.catchUp?.();
+  }
+
+  turn(run: () => void): void {
+    this.#whole.turn(this.#whileOpen(run));
+  }
+
+  soon(run: () => void): void {
+    this.#whole.soon(this.#whileOpen(run));
+  }
+
+  close(): void {
+    this.#open = false;
+  }
+
+  #whileOpen(act: () => void): () => void {
+    return () => {
+      if (this.#open) act();
+    };
+  }
+}
+
 /** Time that moves only when asked: the next wake-up is the next moment. For tests and replay. */
 export class VirtualClock implements Clock {
   readonly #pending: Entry[] = [];

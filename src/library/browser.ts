@@ -3,7 +3,9 @@
  * there servers start as ever, in a browser they do not.
  */
 
+export type { ClientRequest } from "../front/request-history.ts";
+export type { AnswerError, AnswerInCode, AskedRequest, RequestMatch, TextMatch } from "./answers.ts";
 export * from "./engine-browser.ts";
 export type { ServerOptions } from "./option-types.ts";
-export type { Server } from "./server.ts";
+export type { MetricsPage, Server, ServerState, WaitOptions } from "./server.ts";
 export { createServer } from "./server-child.ts";

@@ -1,10 +1,14 @@
 /** The child of `child-link.ts`, on Bun: serves what the lines of its input ask for, until the input ends. */
 
-import type { Running } from "./server.ts";
+import type { AskedRequest } from "./answers.ts";
+import { type Deferred, deferred, type Running, type ServerCall } from "./server.ts";
 import type { ChildReport, ChildRequest } from "./server-child.ts";
 import { startServer } from "./server-in-process.ts";
 
 const servers = new Map<string, Running>();
+/** Questions to predicates that are open, over all servers; null: it has thrown. */
+const questions = new Map<number, Deferred<boolean | null>>();
+let asked = 0;
 
 /** A line is the server's number, a blank, and JSON. */
 function report(server: string, what: ChildReport): void {
@@ -22,9 +26,28 @@ async function answer(server: string, { call, args }: ChildRequest): Promise<unk
   }
   const running = servers.get(server);
   if (running === undefined) return undefined;
+  if (call !== "close") {
+    const given = args.map((argument) => predicateOf(server, argument) ?? argument) as never;
+    return running.call(call as ServerCall, ...given);
+  }
   servers.delete(server);
   await running.close();
   return undefined;
+}
+
+/** Predicates stay with their owner, who is asked. */
+function predicateOf(server: string, argument: unknown) {
+  if (typeof argument !== "object" || argument === null || !("predicate" in argument)) return null;
+  const predicate = argument.predicate as number;
+  return async (request: AskedRequest): Promise<boolean> => {
+    const question = ++asked;
+    const told = deferred<boolean | null>();
+    questions.set(question, told);
+    report(server, { asks: question, predicate, request });
+    const holds = await told.promise;
+    if (holds === null) throw new Error("the predicate has thrown");
+    return holds;
+  };
 }
 
 async function serve(line: string): Promise<void> {
@@ -32,11 +55,16 @@ async function serve(line: string): Promise<void> {
   const server = line.slice(0, at);
   const request = JSON.parse(line.slice(at + 1)) as ChildRequest;
   const { id } = request;
+  if (request.call === "told") {
+    questions.get(id)?.resolve(request.args[0] as boolean | null);
+    questions.delete(id);
+    return;
+  }
   try {
     report(server, { id, value: (await answer(server, request)) ?? null });
   } catch (error) {
-    const { message, code } = error as Error & { code?: string };
-    report(server, { id, error: message, code });
+    const { message, name, code } = error as Error & { code?: string };
+    report(server, { id, error: message, name, code });
   }
 }
 

@@ -5,8 +5,8 @@ export type { EngineConfig } from "../config/types.ts";
 export type { EngineSnapshot, HistogramName, HistogramSnapshot } from "../engine/types.ts";
 export { type Cancel, type Clock, VirtualClock } from "../host/clock.ts";
 export type { EngineParts, Step } from "./engine.ts";
+export type { EngineOptions } from "./engine-option-types.ts";
 export { latencies, type Percentiles, type RunLatencies } from "./latencies.ts";
-export type { EngineOptions } from "./option-types.ts";
 export type { FinishReason, RefusalReason, Run, RunListener, RunRequest } from "./run.ts";
 export { Engine };
 

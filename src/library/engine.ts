@@ -11,7 +11,7 @@ import type { EngineSnapshot, Generation } from "../engine/types.ts";
 import { type Clock, VirtualClock } from "../host/clock.ts";
 import { type Random, seeded } from "../host/random.ts";
 import { ClosedByUsing } from "./disposal.ts";
-import type { EngineOptions } from "./option-types.ts";
+import type { EngineOptions } from "./engine-option-types.ts";
 import { engineConfig } from "./options.ts";
 import { LiveRun, type Run, type RunListener, type RunRequest } from "./run.ts";
 import { checkRequest } from "./run-request.ts";

@@ -8,7 +8,7 @@ import type { Given } from "../options/given.ts";
 import type { Option } from "../options/option.ts";
 import { serveConfig } from "../options/serve-config.ts";
 import { type OptionName, type ServeValues, serveOptions } from "../options/serve-options.ts";
-import type { EngineOptions } from "./option-types.ts";
+import type { EngineOptions } from "./engine-option-types.ts";
 
 /** What an engine takes. */
 export const ENGINE_OPTIONS = [

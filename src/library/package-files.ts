@@ -1,7 +1,7 @@
 /** Where are the engine's own files? Beside the code, in the sources as in the packages. Node and Bun. */
 import { readFile } from "node:fs/promises";
 import { Engine, type EngineParts } from "./engine.ts";
-import type { EngineOptions } from "./option-types.ts";
+import type { EngineOptions } from "./engine-option-types.ts";
 
 let built: Promise<readonly [core: Uint8Array, answers: Uint8Array]> | undefined;
 

@@ -1,4 +1,6 @@
 /** A server for programs that do not run on Bun: one of those in the child of `child-link.ts`. */
+
+import type { AskedRequest } from "./answers.ts";
 import type { ChildLine, LinkListener } from "./child-link.ts";
 import type { ServerOptions } from "./option-types.ts";
 import { type Deferred, deferred, type Running, type Server, StartingServer } from "./server.ts";
@@ -8,9 +10,11 @@ type ChildLink = typeof import("./child-link.ts");
 /** What the child says of a server, in one line. */
 export type ChildReport =
   | { readonly id: number; readonly value: unknown }
-  | { readonly id: number; readonly error: string; readonly code?: string | undefined }
-  /** The server has ended by itself, or what the caller gave it has thrown. */
-  | { readonly ended: string };
+  | { readonly id: number; readonly error: string; readonly name: string; readonly code?: string | undefined }
+  /** The server has ended by itself. */
+  | { readonly ended: string }
+  /** Whether the caller's predicate of that number holds: `told` answers, with the number of the question. */
+  | { readonly asks: number; readonly predicate: number; readonly request: AskedRequest };
 
 /** What the child is asked, in one line. */
 export interface ChildRequest {
@@ -51,6 +55,7 @@ class Remote implements LinkListener {
   readonly #link: ChildLine;
   readonly #answers = new Map<number, Deferred<unknown>>();
   readonly #ended = deferred<Error | null>();
+  readonly #predicates: ((request: AskedRequest) => Promise<boolean>)[] = [];
   #gone: string | null = null;
   #next = 1;
 
@@ -60,9 +65,19 @@ class Remote implements LinkListener {
 
   async start(options: ServerOptions): Promise<Running> {
     const listening = (await this.#call("start", [options])) as Listening;
+    const { promise } = this.#ended;
+    let heard: typeof promise | null = null;
+    const whileHeard = () => {
+      this.#link.wait(1);
+      return promise.finally(() => this.#link.wait(-1));
+    };
     return {
       ...listening,
-      ended: this.#ended.promise,
+      get ended() {
+        heard ??= whileHeard();
+        return heard;
+      },
+      call: (name, ...args) => this.#call(name, args.map(this.#sendable)) as Promise<never>,
       close: async () => {
         if (this.#gone === null) await this.#call("close", []).catch(() => {});
         this.#link.close();
@@ -77,11 +92,28 @@ class Remote implements LinkListener {
       this.#ended.resolve(new Error(report.ended));
       return;
     }
+    if ("asks" in report) {
+      void this.#tell(report.asks, report.predicate, report.request);
+      return;
+    }
     const answer = this.#answers.get(report.id);
     this.#answers.delete(report.id);
     this.#link.wait(-1);
     if ("error" in report) answer?.reject(errorOf(report));
     else answer?.resolve(report.value);
+  }
+
+  /** Functions stay here, and the child asks. */
+  readonly #sendable = (argument: unknown): unknown => {
+    if (typeof argument !== "function") return argument;
+    this.#predicates.push(argument as (request: AskedRequest) => Promise<boolean>);
+    return { predicate: this.#predicates.length - 1 };
+  };
+
+  async #tell(question: number, predicate: number, request: AskedRequest): Promise<void> {
+    // What it throws its owner hears of elsewhere.
+    const holds = await this.#predicates[predicate]!(request).then(Boolean, () => null);
+    this.#link.send(JSON.stringify({ id: question, call: "told", args: [holds] } satisfies ChildRequest));
   }
 
   gone(why: string): void {
@@ -102,6 +134,8 @@ class Remote implements LinkListener {
   }
 }
 
-function errorOf({ error, code }: { readonly error: string; readonly code?: string | undefined }): Error {
-  return Object.assign(new Error(error), code === undefined ? {} : { code });
+function errorOf({ error, name, code }: Extract<ChildReport, { readonly error: string }>): Error {
+  const made =
+    name === "TypeError" ? new TypeError(error) : name === "RangeError" ? new RangeError(error) : new Error(error);
+  return Object.assign(made, code === undefined ? {} : { code });
 }

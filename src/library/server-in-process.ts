@@ -1,19 +1,25 @@
 /** A server in this process: Bun only. */
 import { refusalOf } from "../cli/serve/serve.ts";
+import type { Question } from "../content/fixtures/match.ts";
+import { Rules } from "../content/fixtures/rules.ts";
+import type { EngineSnapshot } from "../engine/types.ts";
+import { RequestHistory } from "../front/request-history.ts";
+import { epochSeconds } from "../host/clock.ts";
 import { whyNotShown } from "../metrics/bugs/shown.ts";
-import { createApp } from "../roles/create-app.ts";
+import { createRenewableApp, type RenewableApp } from "../roles/create-app.ts";
 import { unwritable } from "../truth/log.ts";
+import type { AskedRequest } from "./answers.ts";
 import type { ServerOptions } from "./option-types.ts";
-import { deferred, type Running, type Server, StartingServer } from "./server.ts";
+import { deferred, type Running, type Server, type ServerCalls, type ServerState, StartingServer } from "./server.ts";
 import { type ServerSetup, serverSetup, withOption } from "./server-options.ts";
 
 /** `understudy serve` on a free port, without a log. Throws a TypeError for a wrong option. */
 export function createServer(options: ServerOptions = {}): Server {
-  return new StartingServer(start(setupOf(options)));
+  return new StartingServer(start(setupOf(options), options));
 }
 
 /** A server of options that somebody else has checked. */
-export const startServer = (options: ServerOptions): Promise<Running> => start(setupOf(options));
+export const startServer = (options: ServerOptions): Promise<Running> => start(setupOf(options), options);
 
 function setupOf(options: ServerOptions): ServerSetup {
   const setup = serverSetup(options);
@@ -22,29 +28,89 @@ function setupOf(options: ServerOptions): ServerSetup {
   return setup;
 }
 
-async function start({ config, admin }: ServerSetup): Promise<Running> {
+async function start({ config }: ServerSetup, given: ServerOptions): Promise<Running> {
   const { truthLog } = config;
   const why = truthLog && unwritable(truthLog.file);
   if (why) throw new Error(`truthLog ${truthLog.file}: ${why}`);
-  const app = await createApp(config, { log: () => {}, admin }).catch((error) => {
+  const rules: Rules = new Rules(() => app.parts.text.vocabulary.size, config.wire?.toolCallParser);
+  const history = new RequestHistory(() => epochSeconds() * 1000);
+  const options = () => ({ log: () => {}, rules, witness: history, admin: serverSetup(given).admin });
+  const app = await createRenewableApp(config, options()).catch((error) => {
     // As the command says it, which names the option.
     const refused = refusalOf(config, error);
     if (refused === undefined) throw error;
     throw Object.assign(new Error(withOption(refused), { cause: error }), codeOf(error));
   });
   const ended = deferred<Error | null>();
-  void app.died.then(async () => {
-    await app.close(0);
-    ended.resolve(new Error("the server has ended: the engine is dead, as its script wanted"));
-  });
+  let closing: Promise<void> | null = null;
+  const close = (graceS: number) => {
+    closing ??= app.close(graceS);
+    return closing;
+  };
+  const watch = () => {
+    const watched = app.parts;
+    void watched.died.then(async () => {
+      if (app.parts !== watched) return;
+      await close(0);
+      ended.resolve(new Error("the server has ended: the engine is dead, as its script wanted"));
+    });
+  };
+  watch();
+  const reset = async () => {
+    await app.renew(options(), () => {
+      rules.clear();
+      history.clear();
+    });
+    watch();
+  };
+  const calls = callsOf(app, rules, history, reset);
   return {
     url: app.url,
     metricsUrl: app.tritonUrl,
     ended: ended.promise,
+    async call(name, ...args) {
+      return (await (calls[name] as (...all: unknown[]) => unknown)(...args)) as never;
+    },
     async close() {
-      await app.close(config.shutdownTimeoutS);
+      await close(config.shutdownTimeoutS);
       ended.resolve(null);
     },
+  };
+}
+
+function callsOf(app: RenewableApp, rules: Rules, history: RequestHistory, reset: () => Promise<void>): ServerCalls {
+  return {
+    requests: () => history.requests(),
+    lastRequest: () => history.last(),
+    on: (match, answer) =>
+      rules.on(typeof match === "function" ? (question: Question) => match(askedOf(question)) : match, answer),
+    next: (answer) => rules.next(answer),
+    reset,
+    snapshot: () => stateOf(app, history),
+    page: async () => new TextDecoder().decode(await app.parts.renderer.page("role")),
+  };
+}
+
+const askedOf = (question: Question): AskedRequest => ({
+  path: question.path,
+  model: question.model,
+  user: question.user(),
+  headers: question.headers(),
+  body: question.body(),
+});
+
+function stateOf({ parts }: RenewableApp, history: RequestHistory): ServerState {
+  const engines = parts.engines.snapshots();
+  const sum = (of: (engine: EngineSnapshot) => number) => engines.reduce((all, engine) => all + of(engine), 0);
+  return {
+    open: history.open,
+    running: sum(({ running }) => running),
+    waiting: sum(({ waiting }) => waiting),
+    kvUsage: sum(({ kvUsage }) => kvUsage) / engines.length,
+    promptTokens: sum(({ promptTokens }) => promptTokens),
+    generationTokens: sum(({ generationTokens }) => generationTokens),
+    preemptions: sum(({ preemptions }) => preemptions),
+    engines,
   };
 }
 

@@ -4,6 +4,7 @@
  */
 
 import { type RequestOrders, requestOrdersOf } from "../config/request-orders.ts";
+import type { FixtureAnswer } from "../content/fixtures/fixture.ts";
 import {
   BrokenScript,
   NO_PLAYS,
@@ -24,6 +25,7 @@ import { thinkingOf, thoughtsBefore } from "../generation/thinking.ts";
 import { forced } from "../parsers/output.ts";
 import { type ReasoningSetup, reasoningSetup } from "../parsers/reasoning.ts";
 import { badRequest, orderNotAllowed } from "../python/errors.ts";
+import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Repetition } from "../python/request.ts";
 import { Failures } from "./failures.ts";
 import { httpError, lastContent, questionOf } from "./fixtures.ts";
@@ -79,9 +81,19 @@ export class Orders {
   }
 
   /** `body`: the request's bytes. */
-  of(http: Request, request: Asking, body: Uint8Array): Ordering {
+  of(http: Request, request: Asking, body: Body): Ordering | Promise<Ordering> {
     const failure = this.#failures.of(http);
     if (failure !== null) return { ...NOTHING, error: failure };
+    const { rules, vocabulary } = this.#options;
+    const ruled = rules?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
+    const given = (answer: FixtureAnswer | null) => {
+      if (answer === null) return this.#asking(http, request, body);
+      return this.#laid(answer, request) ?? { ...this.#asking(http, request, body), fault: answer.fault };
+    };
+    return ruled instanceof Promise ? ruled.then(given) : given(ruled);
+  }
+
+  #asking(http: Request, request: Asking, body: Body): Ordering {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none"))
       return this.#unasked(http, request, body);
@@ -192,15 +204,21 @@ export class Orders {
   }
 
   /** A request that orders nothing itself. */
-  #unasked(http: Request, request: Asking, body: Uint8Array): Ordering {
+  #unasked(http: Request, request: Asking, body: Body): Ordering {
     const { fixtures, vocabulary } = this.#options;
     const answer = fixtures?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
+    const laid = answer && this.#laid(answer, request);
+    if (laid !== null) return laid;
     const { fault } = answer ?? NOTHING;
-    if (answer !== null && "error" in answer) return { ...NOTHING, error: httpError(answer.error), fault };
-    if (answer !== null && answer.order.kind !== "none")
-      return { ...NOTHING, ordered: this.#ordered(answer.order, request), fault };
     const ordered = this.#queued() ?? (this.#echoes(http, request) ? this.#ordered(ECHO, request) : null);
     return ordered === null && fault === "" ? NOTHING : { ...NOTHING, ordered, fault };
+  }
+
+  /** null: only a fault is laid down, and the answer is as ever. */
+  #laid(answer: FixtureAnswer, request: Asking): Ordering | null {
+    const { fault } = answer;
+    if ("error" in answer) return { ...NOTHING, error: httpError(answer.error), fault };
+    return answer.order.kind === "none" ? null : { ...NOTHING, ordered: this.#ordered(answer.order, request), fault };
   }
 
   /** With `--answers echo`: all but what must have a form of its own. */

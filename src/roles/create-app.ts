@@ -1,5 +1,5 @@
 /** How does a server start and end? Its parts, then its role's listeners over them. */
-import { type AppOptions, createParts, type Parts, pause } from "../app/parts.ts";
+import { type AppOptions, createParts, type Lasting, lastingOf, type Parts, pause } from "../app/parts.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { JournalText } from "../engine/journal.ts";
 import type { Listeners } from "./role.ts";
@@ -18,30 +18,67 @@ export interface App
   close(graceS: number): Promise<void>;
 }
 
+/** An app that can begin anew behind its listeners. */
+export interface RenewableApp extends App {
+  /** The parts at the moment. */
+  readonly parts: Parts;
+  /** Everything as after the start, but for the listeners: what runs ends with reason abort. `turned` is called when new requests go to the new parts. One after the other. */
+  renew(options: AppOptions, turned: () => void): Promise<void>;
+}
+
 /** Rejects as `createParts` and the role's `listen` do. */
-export async function createApp(config: ServeConfig, options: AppOptions): Promise<App> {
-  const [role, parts] = await Promise.all([roles[config.role](), createParts(config, options)]);
-  const { clock, engines, text, journals, snapshot, died, streamWrites } = parts;
-  const { url, tritonUrl, handle, stop } = await role.listen(parts).catch(async (why) => {
-    await parts.close();
+export const createApp = (config: ServeConfig, options: AppOptions): Promise<App> => appOf(config, options, undefined);
+
+export async function createRenewableApp(config: ServeConfig, options: AppOptions): Promise<RenewableApp> {
+  const lasting = await lastingOf(config, options);
+  return appOf(config, options, lasting).catch((why) => {
+    lasting.close();
+    throw why;
+  });
+}
+
+async function appOf(config: ServeConfig, options: AppOptions, lasting: Lasting | undefined): Promise<RenewableApp> {
+  const [role, first] = await Promise.all([roles[config.role](), createParts(config, options, lasting)]);
+  let parts = first;
+  const { url, tritonUrl, handle, turnTo, stop } = await role.listen(first).catch(async (why) => {
+    await first.close();
     throw why;
   });
   return {
     url,
     tritonUrl,
     handle,
-    engines,
-    snapshot,
-    died,
-    streamWrites,
-    eosId: text.vocabulary.eosId,
-    journals: () => journals.map((journal) => journal.text()),
+    get parts() {
+      return parts;
+    },
+    get engines() {
+      return parts.engines;
+    },
+    get died() {
+      return parts.died;
+    },
+    streamWrites: first.streamWrites,
+    snapshot: () => parts.snapshot(),
+    eosId: first.text.vocabulary.eosId,
+    journals: () => parts.journals.map((journal) => journal.text()),
+    async renew(anew, turned) {
+      const before = parts;
+      parts = await createParts(config, anew, lasting);
+      const turning = turnTo(parts);
+      turned();
+      before.engines.abortAll();
+      await turning;
+      before.renderer.stop();
+      await before.close();
+    },
     async close(graceS) {
+      const { clock } = parts;
       const stopped = stop();
       await parts.drain(clock.now() + graceS * 1e6);
       await Promise.race([stopped, pause(clock, FLUSH_US)]);
       await stop(true);
       await parts.close();
+      lasting?.close();
     },
   };
 }

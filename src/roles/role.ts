@@ -7,6 +7,8 @@ export interface Listeners {
   readonly tritonUrl: string | null;
   /** Answers a request as a client on the socket gets it answered; a stream is the body of the `Response`. */
   handle(request: Request): Promise<Response>;
+  /** Requests go to these parts from now on; streams of those before end with their engines. */
+  turnTo(parts: Parts): Promise<void>;
   /** Nobody new is taken; settles when the last connection has ended. With `cut` they are closed at once. */
   stop(cut?: boolean): Promise<unknown>;
 }

@@ -14,6 +14,7 @@ import { Cause } from "../engine/lateness/causes.ts";
 import { ADMIN_METHODS, adminRoutes } from "../front/admin-routes.ts";
 import { devRoutes } from "../front/dev-routes.ts";
 import { type Access, accessLine, type OpenAiOptions } from "../front/front.ts";
+import type { HotRoutes } from "../http/sink.ts";
 import { hotRoutes } from "../http/socket/hot.ts";
 import { HttpServer } from "../http/socket/server.ts";
 import { METRICS_METHODS, metrics } from "../metrics/route.ts";
@@ -27,23 +28,27 @@ import type { Listeners, Role } from "./role.ts";
 export const vllm: Role = { listen };
 
 async function listen(parts: Parts): Promise<Listeners> {
-  const { config, place, renderer, identity } = parts;
+  const { config, place } = parts;
   const tls = config.tls && readTls(config.tls);
   if (tls && "error" in tls) throw new Error(tls.error);
-  const app = routesOf(parts);
-  const server = new HttpServer(app, {
-    hostname: config.host,
-    port: config.port,
-    tls,
-    reusePort: place !== undefined,
-    frontLimits: frontLimitsOf(config),
-    clock: parts.clock,
-    warn: parts.live.warning(parts.log),
-    epochSeconds: parts.epochSeconds,
-    hot: hotRoutes(app),
-  });
-  app.server = server as unknown as NonNullable<typeof app.server>;
-  const triton = await listenAsTriton().catch(async (why) => {
+  let mounted = mount(parts);
+  const hot: Pick<HotRoutes, "get"> = { get: (path) => mounted.hot.get(path) };
+  const server = new HttpServer(
+    { fetch: (request) => mounted.app.fetch(request) },
+    {
+      hostname: config.host,
+      port: config.port,
+      tls,
+      reusePort: place !== undefined,
+      frontLimits: frontLimitsOf(config),
+      clock: parts.lastingClock,
+      warn: parts.live.warning(parts.log),
+      epochSeconds: parts.epochSeconds,
+      hot: hot as HotRoutes,
+    },
+  );
+  mounted.serveOn(server);
+  let triton = await listenAsTriton(parts, config.triton.listen?.port).catch(async (why) => {
     // A server that is left listening would keep the process alive.
     await server.stop(true);
     throw new TritonPortError(why);
@@ -51,16 +56,32 @@ async function listen(parts: Parts): Promise<Listeners> {
   return {
     url: `${tls ? "https" : "http"}://${server.hostname}:${server.port}`,
     tritonUrl: triton && `http://${triton.hostname}:${triton.port}`,
-    handle: (request) => app.handle(request),
+    handle: (request) => mounted.app.handle(request),
+    async turnTo(next) {
+      mounted = mount(next);
+      mounted.serveOn(server);
+      if (triton === null) return;
+      await triton.stop(true);
+      triton = await listenAsTriton(next, triton.port);
+    },
     stop: (cut = false) => Promise.all([server.stop(cut), cut ? triton?.stop(true) : undefined]),
   };
+}
 
-  /** Triton's metrics port; null: none is wanted. */
-  async function listenAsTriton() {
-    if (config.triton.listen === null) return null;
-    const { host, port } = config.triton.listen;
-    return tritonListener(renderer, identity, place !== undefined).listen({ hostname: host, port }).server!;
-  }
+/** The routes over these parts. */
+function mount(parts: Parts) {
+  const app = routesOf(parts);
+  const serveOn = (server: HttpServer) => {
+    app.server = server as unknown as NonNullable<typeof app.server>;
+  };
+  return { app, hot: hotRoutes(app), serveOn };
+}
+
+/** Triton's metrics port; null: none is wanted. */
+async function listenAsTriton({ config, place, renderer, identity }: Parts, port: number | undefined) {
+  if (config.triton.listen === null) return null;
+  const { host } = config.triton.listen;
+  return tritonListener(renderer, identity, place !== undefined).listen({ hostname: host, port: port! }).server!;
 }
 
 function routesOf(parts: Parts) {
@@ -116,6 +137,8 @@ function frontOf(parts: Parts): OpenAiOptions {
     naturalLength: parts.naturalLength,
     nextSeed: parts.nextSeed,
     alive: parts.alive,
+    ...(parts.rules ? { rules: parts.rules } : {}),
+    ...(parts.witness ? { witness: parts.witness } : {}),
     otherRoutes: {
       ...METRICS_METHODS,
       ...TRUTH_METHODS,

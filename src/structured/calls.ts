@@ -28,7 +28,15 @@ const NO_PARAMETERS: Schema = { type: "object", properties: {} };
 
 export function writeCalls({ form, text, spaced, calls, habits }: CallPlan, draws: Draws): string {
   const drawn = calls.map(({ name, parameters }) => ({ name, given: argumentsOf(parameters, draws, habits) }));
-  const named = ({ name, given }: Drawn, key: string) =>
+  return callsText({ form, text, spaced }, drawn);
+}
+
+/** Calls whose arguments are known. */
+export function callsText(
+  { form, text, spaced }: Pick<CallPlan, "form" | "text" | "spaced">,
+  drawn: readonly WrittenCall[],
+): string {
+  const named = ({ name, given }: WrittenCall, key: string) =>
     `{"name": ${JSON.stringify(name)}, "${key}": ${jsonText(given)}}`;
   switch (form) {
     case "hermes":
@@ -44,12 +52,12 @@ export function writeCalls({ form, text, spaced, calls, habits }: CallPlan, draw
   }
 }
 
-interface Drawn {
+export interface WrittenCall {
   readonly name: string;
   readonly given: ReadonlyMap<string, Json>;
 }
 
-function xml({ name, given }: Drawn): string {
+function xml({ name, given }: WrittenCall): string {
   const parameters = [...given].map(([key, value]) => {
     const text = typeof value === "string" ? value : jsonText(value);
     return `<parameter=${key}>\n${text}\n</parameter>\n`;

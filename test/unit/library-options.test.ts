@@ -5,6 +5,7 @@ import type { ServerOptions } from "../../src/library/option-types.ts";
 import { serverSetup } from "../../src/library/server-options.ts";
 import type { Option } from "../../src/options/option.ts";
 import { serveOptions } from "../../src/options/serve-options.ts";
+import { trtllmOptions } from "../../src/options/trtllm-options.ts";
 
 const setup = (options: object) => serverSetup(options as ServerOptions);
 const camel = (name: string) => name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
@@ -27,6 +28,12 @@ const BESIDE: Readonly<Record<string, ServerOptions>> = {
   "show-hidden-metrics-for-version": { metricsProfile: "vllm-0.12" },
   "retry-after-form": { retryAfter: 5 },
 };
+/** Without it none of its group means anything. */
+const SCHEDULER = "capacity-scheduler-policy";
+const beside = (name: string): ServerOptions =>
+  Object.hasOwn(trtllmOptions, name) && name !== SCHEDULER
+    ? { capacitySchedulerPolicy: "MAX_UTILIZATION", maxModelLen: 4096 }
+    : (BESIDE[name] ?? {});
 /** Texts of all kinds: some option takes each of them. */
 const POOL = [
   ...[
@@ -68,12 +75,16 @@ const POOL = [
     '{"request_tokens":[1]}',
     "llm-d-inference-sim",
     "batched",
+    "GUARANTEED_NO_EVICT",
+    "EQUAL_PROGRESS",
+    "B*",
+    "16",
   ],
 ];
 /** Their values are no JSON: only the text is taken, and typed. */
 const TEXT_ONLY = ["kv-transfer-time", "tool-arguments"];
 
-const without = (name: string) => setup(BESIDE[name] ?? {});
+const without = (name: string) => setup(beside(name));
 const shown = (value: unknown) => Bun.inspect(value, { depth: 9 });
 
 /** A text whose value changes the server. */
@@ -82,7 +93,7 @@ function effective(name: string, option: Option): string | undefined {
   return POOL.find((text) => {
     if (option.read([text]) === undefined) return false;
     try {
-      return shown(setup({ ...BESIDE[name], [camel(name)]: text })) !== plain;
+      return shown(setup({ ...beside(name), [camel(name)]: text })) !== plain;
     } catch {
       return false;
     }
@@ -96,7 +107,7 @@ test.each(options)("%s has an effect, said as a text or as its value", (name, op
   const text = effective(name, option);
   expect(text).toBeDefined();
   if (TEXT_ONLY.includes(name)) return;
-  const as = (value: unknown) => shown(setup({ ...BESIDE[name], [camel(name)]: value }));
+  const as = (value: unknown) => shown(setup({ ...beside(name), [camel(name)]: value }));
   // Toggles and lists have texts on the command line; here their values count.
   expect(as(option.read([text!]))).toBe(as(text));
 });

@@ -126,6 +126,7 @@ export function refusalOf({ host, port, triton, wire }: ServeConfig, error: unkn
   if (name === "UnusableFolder") return `--tokenizer ${wire?.tokenizer}: ${message}`;
   if (name === "UnusableScript") return `--script ${wire?.script}: ${message}`;
   if (name === "UnusableFixtures") return `--fixtures ${wire?.fixtures}: ${message}`;
+  if (name === "UnusableFaultPlan") return `--fault-plan ${wire?.faultPlan}: ${message}`;
   if (name === "UnusableDataset") return `--dataset ${wire?.dataset?.file}: ${message}`;
   if (name === "TraceError") return `--output-tokens trace: ${message}`;
   if (name === "NoBatchedWrites") return `--stream-writes batched: not here, ${message}; auto takes what can be done`;

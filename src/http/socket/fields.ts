@@ -32,6 +32,11 @@ export class HeaderFields {
   has(name: string): boolean {
     return this.#names.includes(name);
   }
+
+  /** As `Headers` does; a name that was sent several times comes as often. */
+  forEach(act: (value: string, name: string) => void): void {
+    for (const [at, name] of this.#names.entries()) act(this.#values[at] ?? "", name);
+  }
 }
 
 /** Names that came before, in small letters. */

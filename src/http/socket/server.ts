@@ -118,6 +118,12 @@ export class HttpServer implements HttpFront, ServerSide {
     return this.#stopped.promise;
   }
 
+  /** Whether a connection from this port of a client is open. */
+  isOpen(port: number): boolean {
+    for (const connection of this.#connections) if (connection.port === port) return true;
+    return false;
+  }
+
   requestIP(request: Request): { readonly address: string; readonly port: number } | null {
     return this.#of(request).line;
   }

@@ -1,10 +1,14 @@
-/** What does the library promise to those who embed it? Here from the sources, in Bun, over the core that checks itself. */
+/** What does the library promise to those who embed its engine? From the sources, in Bun, over the core that checks itself; or TEST_ENGINE, a package's file. */
 import { beforeAll, expect, test } from "bun:test";
 import { loadVocabulary } from "../../src/content/vocabulary.ts";
-import { createEngine, createServer, Engine, latencies, VirtualClock, WallClock } from "../../src/library/bun.ts";
-import type { EngineOptions, ServerOptions } from "../../src/library/option-types.ts";
+import type * as library from "../../src/library/bun.ts";
+import type { EngineOptions } from "../../src/library/engine-option-types.ts";
 import type { Run } from "../../src/library/run.ts";
-import { eventually } from "../server.ts";
+
+// Not through the name: a static import would be of the sources.
+const { createEngine, Engine, latencies, VirtualClock, WallClock }: typeof library = await import(
+  process.env.TEST_ENGINE ?? "../../src/library/bun.ts"
+);
 
 const CONSTANT = "constant:ttft=200ms,itl=20ms";
 const built = (name: string) => Bun.file(new URL(`../../build/${name}`, import.meta.url)).bytes();
@@ -13,7 +17,7 @@ beforeAll(async () => {
   core = await built("core.debug.wasm");
 });
 
-const small = (options: EngineOptions, clock?: VirtualClock) =>
+const small = (options: EngineOptions, clock?: library.VirtualClock) =>
   createEngine({ maxModelLen: 1024, numGpuBlocksOverride: 100, ...options }, { core, clock });
 
 test("a run on the virtual clock: tokens, times, listener, snapshot", async () => {
@@ -76,7 +80,7 @@ test("a pool that is too small for two preempts one, and both finish", async () 
 test("equal prompts share blocks; prompts given by length, and salted ones, do not", async () => {
   const engine = await small({ timing: "none" });
   const promptIds = Array.from({ length: 70 }, (_, i) => i);
-  const cached = (request: Parameters<Engine["submit"]>[0]) => {
+  const cached = (request: Parameters<library.Engine["submit"]>[0]) => {
     const run = engine.submit({ maxTokens: 1, ...request });
     while (engine.step());
     return run.cachedTokens;
@@ -330,17 +334,6 @@ test.each([22_369_622, 400_000_000, 2_147_483_647])("a pool of %p blocks is refu
   await expect(engine).rejects.toThrow(`the core holds at most 22369621 KV blocks, not ${blocks}`);
 });
 
-test("a truth log that cannot be written rejects `ready`, as nothing is printed", async () => {
-  const server = createServer({ truthLog: "/nowhere/truth.jsonl" });
-  await expect(server.ready).rejects.toThrow("truthLog /nowhere/truth.jsonl: there is no folder /nowhere");
-});
-
-test("a server takes the flags that an engine has, and refuses a file of them", () => {
-  expect(() => createServer({ maxNumSeqs: 0 })).toThrow("maxNumSeqs: takes");
-  expect(() => createServer({ bug: ["worker-saw-tooth"] })).toThrow("--workers of at least 2");
-  expect(() => createServer({ config: "x.yaml" } as ServerOptions)).toThrow("config: no such option");
-});
-
 test("defaults are those of understudy serve; the engine is the one that createEngine makes", async () => {
   const engine = await createEngine();
   expect(engine).toBeInstanceOf(Engine);
@@ -359,33 +352,4 @@ test("on a wall clock the engine runs by itself, and cannot be stepped", async (
   expect(run.firstTokenUs! - run.arrivalUs).toBeGreaterThanOrEqual(2000);
   engine.close();
   clock.close();
-});
-
-test("a server in this process: ready, answers, gone", async () => {
-  const options = { model: "my/model", timing: "none", apiKey: ["secret"], outputTokens: "constant:4" };
-  const server = createServer({ ...options, devMode: true });
-  expect(() => server.url).toThrow("await server.ready");
-  expect(await server.ready).toBe(server);
-  expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
-  expect((await fetch(`${server.url}/v1/models`)).status).toBe(401);
-  const models = await fetch(`${server.url}/v1/models`, { headers: { authorization: "Bearer secret" } });
-  expect(await models.json()).toMatchObject({ data: [{ id: "my/model" }] });
-  expect((await fetch(`${server.url}/is_paused`)).status).toBe(200);
-  const told = await fetch(`${server.url}/v1/completions`, {
-    method: "POST",
-    headers: { authorization: "Bearer secret", "content-type": "application/json" },
-    body: JSON.stringify({ model: "my/model", prompt: "Hello", max_tokens: 50 }),
-  });
-  expect(await told.json()).toMatchObject({ choices: [{ finish_reason: "stop" }], usage: { completion_tokens: 4 } });
-  const second = createServer({ port: Number(new URL(server.url).port) });
-  await expect(second.ready).rejects.toMatchObject({ code: "EADDRINUSE" });
-  await second.close();
-  await server.close();
-  await server.close();
-  await eventually(() =>
-    fetch(server.url).then(
-      () => false,
-      () => true,
-    ),
-  );
 });

@@ -1,0 +1,175 @@
+/** What did clients send, and what became of it? The last requests, with their bodies while there is room, for tests. */
+import type { Outcome } from "../engine/types.ts";
+import type { Witness, WitnessedChoice } from "./front.ts";
+
+/** One HTTP request. Times are milliseconds since 1970. */
+export interface ClientRequest {
+  readonly method: string;
+  /** With its query. */
+  readonly path: string;
+  /** Names in lower case; what looks like a key is struck out. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** JSON as its value, anything else as text; null: it had none, nobody read it, or there was no room to keep it. */
+  readonly body: unknown;
+  readonly bodyBytes: number;
+  readonly arrivalMs: number;
+  /** The answer's, once its head has left. */
+  readonly status: number | null;
+  /** `open`: a generation that has not ended. `aborted`: the client left. `refused`, `failed`: an error, which `status` says. */
+  readonly outcome: "open" | "answered" | "aborted" | "refused" | "failed";
+  /** When the answer was complete, or the client left. */
+  readonly endMs: number | null;
+  /** Output tokens of all its choices, as far as they have come. */
+  readonly tokens: number;
+  /** `finish_reason` of each choice: null where it has not ended or ended with an error. Empty where nothing was generated. */
+  readonly finish: readonly (string | null)[];
+}
+
+interface Entry {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly arrivalMs: number;
+  body: Uint8Array | null;
+  bodyBytes: number;
+  status: number | null;
+  outcome: ClientRequest["outcome"];
+  endMs: number | null;
+  /** For a generation, which ends with its last token. */
+  asks: boolean;
+  choices: readonly WitnessedChoice[];
+}
+
+export const REQUESTS_KEPT = 1000;
+/** Bodies together; a larger one is not kept, and the oldest ones go first. */
+export const BODY_BYTES_KEPT = 64 * 2 ** 20;
+const SECRET = /^(authorization|proxy-authorization|cookie|.*(api-?key|token|secret))$/;
+const FINISHES = ["stop", "length", "abort", null, "repetition"];
+const OUTCOMES: Readonly<Partial<Record<Outcome, ClientRequest["outcome"]>>> = {
+  abort: "aborted",
+  error: "failed",
+  refused: "refused",
+};
+
+export class RequestHistory implements Witness {
+  readonly #nowMs: () => number;
+  #entries: Entry[] = [];
+  #of = new WeakMap<Request, Entry>();
+  #bodyBytes = 0;
+  /** Generations that have not ended. */
+  open = 0;
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
+
+  came(request: Request): void {
+    const { url, method } = request;
+    const headers: Record<string, string> = {};
+    request.headers.forEach((value, name) => {
+      headers[name] = SECRET.test(name) ? "[struck out]" : value;
+    });
+    const path = url.slice(url.indexOf("/", url.indexOf("://") + 3));
+    const arrivalMs = this.#nowMs();
+    const entry: Entry = { method, path, headers, arrivalMs, ...BARE };
+    this.#of.set(request, entry);
+    this.#entries.push(entry);
+    if (this.#entries.length > REQUESTS_KEPT) this.#drop(this.#entries.shift()!);
+  }
+
+  body(request: Request, bytes: Uint8Array): void {
+    const entry = this.#of.get(request);
+    if (entry === undefined) return;
+    entry.bodyBytes = bytes.length;
+    if (bytes.length > BODY_BYTES_KEPT || !this.#entries.includes(entry)) return;
+    entry.body = bytes.slice();
+    this.#bodyBytes += bytes.length;
+    for (const old of this.#entries) {
+      if (this.#bodyBytes <= BODY_BYTES_KEPT) break;
+      if (old !== entry) this.#drop(old);
+    }
+  }
+
+  asks(request: Request): void {
+    const entry = this.#of.get(request);
+    if (entry === undefined) return;
+    this.open++;
+    entry.asks = true;
+    entry.outcome = "open";
+    entry.endMs = null;
+  }
+
+  generates(request: Request, choices: readonly WitnessedChoice[]): void {
+    const entry = this.#of.get(request);
+    if (entry === undefined) return;
+    entry.choices = choices;
+  }
+
+  answered(request: Request, status: number): void {
+    const entry = this.#of.get(request);
+    if (entry === undefined) return;
+    entry.status = status;
+    if (!entry.asks) this.#end(entry, status < 400 ? "answered" : status < 500 ? "refused" : "failed");
+  }
+
+  ended(request: Request, outcome: Outcome): void {
+    const entry = this.#of.get(request);
+    if (entry === undefined) return;
+    const { choices } = entry;
+    this.open--;
+    // Numbers in place of the answer itself, which takes memory.
+    entry.choices = choices.map(({ tokens, finish, named, called }) => ({ tokens, finish, named, called }));
+    this.#end(entry, OUTCOMES[outcome] ?? "answered");
+  }
+
+  /** The oldest first. */
+  requests(): ClientRequest[] {
+    return this.#entries.map(shown);
+  }
+
+  last(): ClientRequest | undefined {
+    const entry = this.#entries.at(-1);
+    return entry && shown(entry);
+  }
+
+  /** Nothing has come so far. */
+  clear(): void {
+    this.#entries = [];
+    this.#of = new WeakMap();
+    this.#bodyBytes = 0;
+    this.open = 0;
+  }
+
+  #end(entry: Entry, outcome: ClientRequest["outcome"]): void {
+    entry.outcome = outcome;
+    entry.endMs = this.#nowMs();
+  }
+
+  #drop(entry: Entry): void {
+    this.#bodyBytes -= entry.body?.length ?? 0;
+    entry.body = null;
+  }
+}
+
+const BARE: Omit<Entry, "method" | "path" | "headers" | "arrivalMs"> = {
+  ...{ body: null, bodyBytes: 0, status: null, outcome: "answered", endMs: null, asks: false, choices: [] },
+};
+
+function shown({ body, choices, asks: _, ...entry }: Entry): ClientRequest {
+  const tokens = choices.reduce((sum, choice) => sum + choice.tokens, 0);
+  return { ...entry, body: body && readBody(body), tokens, finish: choices.map(finishOf) };
+}
+
+function finishOf({ finish, named, called }: WitnessedChoice): string | null {
+  if (finish === null) return null;
+  return named ?? (called && finish === 0 ? "tool_calls" : FINISHES[finish]!);
+}
+
+function readBody(body: Uint8Array): unknown {
+  const text = new TextDecoder().decode(body);
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
