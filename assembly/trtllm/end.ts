@@ -7,9 +7,8 @@ import { removeRunningAt, removeWaiting, runningIndexOf, setDeferred } from "../
 import { closed, releaseSlot, row, slotOf, stopPage } from "../slots";
 import { countEnd } from "../vllm/end";
 import { release as releaseBlocks } from "./kv";
-import { line } from "./line";
+import { line, noteActive } from "./line";
 import { forgetRetention } from "./retention";
-import { noteActive } from "./schedule";
 import { dropTokens } from "./tokens";
 
 /** Handles that the front has ended; they are freed at the next update. */

@@ -2,7 +2,7 @@
 import { column } from "../column";
 import { blockSize } from "../config";
 import { SLOTS } from "../layout";
-import { handleOf, row } from "../slots";
+import { handleOf, lora, row } from "../slots";
 import { setTrtWord } from "./header";
 import { LINE_BYTES, LineField, State, TrtWord } from "./layout";
 
@@ -76,9 +76,13 @@ let linesAt: usize = 0;
 /** Active requests that are in their context: while there are none every one of the others just decodes. */
 export let prefilling: i32 = 0;
 
-/** A request becomes active, or leaves the active list, in its context. */
-export function movePrefilling(by: i32): void {
-  prefilling += by;
+/** Active requests with an adapter: a batch is ordered by adapter. */
+export let adapted: i32 = 0;
+
+/** A request enters the active list (1) or leaves it (-1). */
+export function noteActive(slot: i32, by: i32): void {
+  if (line(slot).isContext) prefilling += by;
+  if (lora[slot] !== 0) adapted += by;
 }
 
 export function setState(l: Line, state: State): void {

@@ -25,7 +25,7 @@ import {
   setDeferred,
   waitingLength,
 } from "../queues";
-import { lora, preemptions, priority, row, scheduledUs } from "../slots";
+import { preemptions, priority, row, scheduledUs } from "../slots";
 import { notePreempted, openStep, openSteps, planned, rowFlags, rowHandle, rowTokens, sealPlan } from "../steps";
 import { addDecodes, addPrefill, clearSums, publishSums, stepUs } from "../timing";
 import { capacity, noCapacity, pausedAt } from "./capacity";
@@ -33,7 +33,7 @@ import { cppExecutor, keepsBlocks, maxBatchSize, maxNumRequests, stepsAhead } fr
 import { setList, setTrtWord, trtWord } from "./header";
 import { claimPrompt, fillPrompt, hold, release } from "./kv";
 import { State, TrtWord } from "./layout";
-import { forget, Line, line, movePrefilling, prefilling, setState } from "./line";
+import { adapted, forget, Line, line, noteActive, prefilling, setState } from "./line";
 import { contextAt, generationAt, keepGeneration, lastChunksBehind, microBatch, noMicroBatch } from "./micro-batch";
 import { notePause, resumePrompts } from "./pause";
 import { blocksFree, noteLeast, refreshBlocks } from "./pool";
@@ -50,8 +50,6 @@ let contexts = changetype<StaticArray<i32>>(0);
 let started = changetype<StaticArray<i32>>(0);
 let taken = changetype<StaticArray<i32>>(0);
 let trimmed = changetype<StaticArray<i32>>(0);
-/** Active requests with an adapter: a batch is ordered by adapter. */
-let adapted: i32 = 0;
 
 export function takeScheduler(): void {
   rowEnd = column(RING * maxNumSeqs);
@@ -120,12 +118,6 @@ function activate(slot: i32): void {
   let at = runningLength() - 1;
   for (; at > 0 && priority[running[at - 1]] > priority[slot]; at--) running[at] = running[at - 1];
   running[at] = slot;
-}
-
-/** A request enters the active list or leaves it. */
-export function noteActive(slot: i32, by: i32): void {
-  if (line(slot).isContext) movePrefilling(by);
-  if (lora[slot] !== 0) adapted += by;
 }
 
 /** All that are active decode, and all fit and run: nothing has to be decided. */

@@ -116,4 +116,4 @@ export class Bench {
 /** `exports` of the parts of an iteration. */
 export const parts = ({ exports }: Core) =>
   exports as unknown as Record<"fetch" | "capacity" | "microBatch", () => void> &
-    Record<"chunkContexts" | "execute", (value: number) => void>;
+    Record<"chunkContexts" | "execute", (value: number) => number>;

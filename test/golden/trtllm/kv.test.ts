@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Config, SLOTS, Word } from "../../../assembly/layout.ts";
 import { CapacityPolicy, NO_TIME, PRIORITY_DEFAULT, TrtConfig, TrtWord } from "../../../assembly/trtllm/layout.ts";
-import { Bench } from "./bench.ts";
+import { Bench, parts } from "./bench.ts";
 
 const module = new WebAssembly.Module(readFileSync(join(import.meta.dir, "../../../build/trtllm.debug.wasm")));
 
@@ -194,4 +194,21 @@ test("a priority with a duration is the usual one when the block has been free f
     return pool.play(3, ids(200, 5), 1).reused;
   };
   expect([left(10), left(30)]).toEqual([0, 1]);
+});
+
+test("a batch is ordered by adapter, those without one first; among equals the order stays", () => {
+  const bench = new Bench(module, {}, {});
+  for (const [id, lora] of [2, 0, 1, 0, 2].entries()) bench.add(id, ids(100 * id, 5), 4, { lora });
+  const calls = parts(bench.core);
+  const batch = (at: TrtWord, count: TrtWord) => {
+    calls.fetch();
+    calls.capacity();
+    calls.microBatch();
+    const order = bench.list(at, count);
+    calls.execute(1);
+    bench.batch.take(1);
+    return order;
+  };
+  expect(batch(TrtWord.ContextAt, TrtWord.Contexts)).toEqual([1, 3, 2, 0, 4]);
+  expect(batch(TrtWord.GenerationAt, TrtWord.Generations)).toEqual([1, 3, 2, 0, 4]);
 });
