@@ -12,8 +12,8 @@ await fc.assert(
   fc.asyncProperty(requestMixes({ maxRequests: 8 }), async (mix) => {
     const before = await scrape();
     await sendMix(server.url, mix);
-    const { violated } = checkScrapes([before, await scrape(), await scrape()], { parameters: { maxNumSeqs: 4 } });
-    if (violated.length > 0) throw new Error(JSON.stringify(violated[0].violations[0]));
+    const { errors } = checkScrapes([before, await scrape(), await scrape()], { parameters: { maxNumSeqs: 4 } });
+    if (errors.length > 0) throw new Error(JSON.stringify(errors[0].violations[0]));
     requests += mix.length;
   }),
   { numRuns: 20, seed: 1 },

@@ -17,5 +17,6 @@ export const SIZED: Readonly<Record<string, Sized>> = {
   lengths: { paths: ["test/conformance/output-lengths.test.ts"], options: [] },
   laws: { paths: ["test/sim/laws.test.ts"], options: [] },
   clients: { paths: ["test/clients"], options: [] },
+  runners: { paths: ["test/runners"], options: [] },
   managers: { paths: ["test/managers"], options: [] },
 };

@@ -8,6 +8,7 @@ import { closed, releaseSlot, row, slotOf, stopPage } from "../slots";
 import { countEnd } from "../vllm/end";
 import { release as releaseBlocks } from "./kv";
 import { line } from "./line";
+import { forgetRetention } from "./retention";
 import { noteActive } from "./schedule";
 import { dropTokens } from "./tokens";
 
@@ -38,6 +39,7 @@ export function release(slot: i32): void {
     page = next;
   }
   dropTokens(slot);
+  forgetRetention(slot);
   releasePages(slot);
   releaseSlot(slot);
 }

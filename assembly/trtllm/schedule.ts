@@ -26,7 +26,7 @@ import {
   waitingLength,
 } from "../queues";
 import { lora, preemptions, priority, row, scheduledUs } from "../slots";
-import { notePreempted, openStep, openSteps, rowFlags, rowHandle, rowTokens, sealPlan } from "../steps";
+import { notePreempted, openStep, openSteps, planned, rowFlags, rowHandle, rowTokens, sealPlan } from "../steps";
 import { addDecodes, addPrefill, clearSums, publishSums, stepUs } from "../timing";
 import { capacity, noCapacity, pausedAt } from "./capacity";
 import { cppExecutor, keepsBlocks, maxBatchSize, maxNumRequests, stepsAhead } from "./config";
@@ -36,13 +36,15 @@ import { State, TrtWord } from "./layout";
 import { forget, Line, line, movePrefilling, prefilling, setState } from "./line";
 import { contextAt, generationAt, keepGeneration, lastChunksBehind, microBatch, noMicroBatch } from "./micro-batch";
 import { notePause, resumePrompts } from "./pause";
-import { blocksFree, noteLeast } from "./pool";
+import { blocksFree, noteLeast, refreshBlocks } from "./pool";
 
 let pauseState: i32 = Pause.Unpaused;
 /** First row of the step in the ring, rows so far; per row of a context the position after it. */
 let base: i32 = 0;
 let rows: i32 = 0;
 export let rowEnd = changetype<StaticArray<i32>>(0);
+/** Rows of contexts per step of the ring; they are its first. */
+export let contextRows = changetype<StaticArray<i32>>(0);
 /** Contexts in the order in which they get blocks and run; what was executed, by place in the batch. */
 let contexts = changetype<StaticArray<i32>>(0);
 let started = changetype<StaticArray<i32>>(0);
@@ -53,6 +55,7 @@ let adapted: i32 = 0;
 
 export function takeScheduler(): void {
   rowEnd = column(RING * maxNumSeqs);
+  contextRows = column(RING);
   contexts = column(maxNumSeqs);
   started = column(maxNumSeqs);
   taken = column(maxNumSeqs);
@@ -76,6 +79,7 @@ export function hasWork(): bool {
 
 /** Plans one iteration at `now` and gives its duration in microseconds. */
 export function schedule(now: f64): f64 {
+  refreshBlocks(now);
   fetch();
   if (pauseState === Pause.PausedAll) {
     noCapacity();
@@ -140,13 +144,30 @@ function planQuiet(now: f64): f64 {
   noCapacity();
   setTrtWord(TrtWord.Fit, active);
   setList(TrtWord.FitAt, running);
+  const ids = running;
+  const first = (<usize>base) << 2;
+  const handleAt = changetype<usize>(rowHandle) + first;
+  const tokensAt = changetype<usize>(rowTokens) + first;
+  const flagsAt = changetype<usize>(rowFlags) + first;
+  let end: usize = 0;
+  let attended: i64 = 0;
   for (let i = 0; i < active; i++) {
-    const slot = running[i];
+    const slot = ids[i];
     const l = line(slot);
     if (l.state !== State.GenerationInProgress) continue;
-    hold(slot, l);
-    generate(l);
+    const tokens = l.length + l.flight;
+    if (tokens <= l.room) l.held = tokens;
+    else hold(slot, l);
+    attended += tokens;
+    expectToken(l);
+    store<i32>(handleAt + end, l.handle);
+    store<i32>(tokensAt + end, 1);
+    store<i32>(flagsAt + end, ROW_SAMPLES);
+    end += 4;
   }
+  rows = <i32>(end >> 2);
+  contextRows[planned & (RING - 1)] = 0;
+  addDecodes(rows, <f64>attended);
   setTrtWord(TrtWord.Generations, rows);
   setTrtWord(TrtWord.Charged, rows);
   return seal(now, 0);
@@ -175,7 +196,6 @@ function generate(l: Line): void {
   rowHandle[at] = l.handle;
   rowTokens[at] = 1;
   rowFlags[at] = ROW_SAMPLES;
-  rowEnd[at] = 0;
   addDecodes(1, <f64>l.held);
   expectToken(l);
 }
@@ -207,6 +227,7 @@ export function execute(now: f64): f64 {
   lastChunksBehind(contexts, computing);
   let tokens = 0;
   for (let i = 0; i < computing; i++) tokens += advance(contexts[i]);
+  contextRows[planned & (RING - 1)] = computing;
   for (let i = 0; i < generating; i++) generate(line(generationAt(i)));
   if (isFirst) resumePrompts();
   return seal(now, tokens);

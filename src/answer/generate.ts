@@ -18,7 +18,7 @@ import { CollectedAnswer } from "./collect.ts";
 import { follow } from "./follow.ts";
 import type { Background, BodyReader, Form } from "./form.ts";
 import { LongBody } from "./long-body.ts";
-import { encode, type FittedRequest, fit, prepare } from "./prepare.ts";
+import { encode, type FittedRequest, fit, type PreparedRequest, prepare } from "./prepare.ts";
 import { admit, readRequest } from "./read-request.ts";
 import { sendLong } from "./send-long.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
@@ -113,7 +113,7 @@ export class Generator {
     if (prepared === null) return this.#refuse(exchange, internalError); // the encoder died
     const fitted = fit(serving, received, admitted, prepared);
     if ("error" in fitted) return this.#decline(exchange, received, fitted);
-    const context = this.#begin(exchange, received, fitted, prepared.seeds);
+    const context = this.#begin(exchange, received, fitted, prepared);
     const late = serving.queue.refuses(admitted.choices);
     if (late !== null) return this.#refuse(exchange, late);
     const job = { received, fitted, context, encodedFromUs };
@@ -121,11 +121,16 @@ export class Generator {
     return received.request.stream ? this.#stream(exchange, job) : this.#collect(exchange, job);
   }
 
-  #begin({ ticket }: Exchange, received: Received, { cut, script }: FittedRequest, seeds: readonly number[] | null) {
+  #begin(
+    { ticket }: Exchange,
+    received: Received,
+    { cut, script }: FittedRequest,
+    { seeds, echoes }: Pick<PreparedRequest, "seeds" | "echoes">,
+  ) {
     const { options, orders } = this.serving;
     const logprobs = (script && orders.logprobs(script)) ?? null;
     const queuedUs = options.backend.nowUs();
-    return answerContext(this.serving, { received, cut, ticket, seeds, logprobs, queuedUs });
+    return answerContext(this.serving, { received, cut, ticket, seeds, echoes, logprobs, queuedUs });
   }
 
   #stream(exchange: Exchange, job: Job): Response {
@@ -197,7 +202,7 @@ export class Generator {
     const { context, ticket } = exchange;
     const { form } = received;
     ticket.settle("refused");
-    const facts = { received, cut, ticket, seeds: cut.map(() => 0), logprobs: null, queuedUs: 0 };
+    const facts = { received, cut, ticket, seeds: cut.map(() => 0), echoes: null, logprobs: null, queuedUs: 0 };
     const first = form.accepted(answerContext(this.serving, facts));
     const last = form.failed(error);
     const sink = http.open(context, NOBODY);

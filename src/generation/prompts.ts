@@ -209,6 +209,44 @@ function refusalOf(error: unknown): { readonly error: ErrorAnswer } {
   throw error;
 }
 
+/** Those of prompts of ids that are said again in front of the answer. */
+export function* echoPieces(
+  request: ChatRequest | CompletionRequest,
+  prompts: readonly Uint32Array[],
+  vocabulary: Vocabulary,
+): Pieces<(string | null)[]> {
+  const echoes: (string | null)[] = [];
+  for (const [i, ids] of prompts.entries()) {
+    const isEchoed = request.kind === "completion" && request.echo && typeof request.prompts[i] !== "string";
+    const texts: string[] = [];
+    for (const text of isEchoed ? decodedParts(vocabulary, ids) : []) {
+      texts.push(text);
+      yield;
+    }
+    echoes.push(isEchoed ? texts.join("") : null);
+  }
+  return echoes;
+}
+
 export function decoded(vocabulary: Vocabulary, ids: Uint32Array): string {
-  return Buffer.concat(Array.from(ids, (id) => vocabulary.bytesOf(id).slice())).toString();
+  return [...decodedParts(vocabulary, ids)].join("");
+}
+
+/** Ids whose texts are put together at a time. */
+const IDS_AT_A_TIME = 1024;
+
+/** The text of ids, part by part. */
+export function* decodedParts(vocabulary: Vocabulary, ids: Uint32Array): Generator<string, void> {
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  const scratch = new Uint8Array(Math.min(ids.length, IDS_AT_A_TIME) * vocabulary.maxTokenBytes);
+  for (let at = 0; at < ids.length; at += IDS_AT_A_TIME) {
+    let bytes = 0;
+    for (const id of ids.subarray(at, at + IDS_AT_A_TIME)) {
+      const said = vocabulary.bytesOf(id);
+      scratch.set(said, bytes);
+      bytes += said.length;
+    }
+    yield decoder.decode(scratch.subarray(0, bytes), { stream: true });
+  }
+  yield decoder.decode();
 }

@@ -5,3 +5,4 @@
 export * from "../check/index.ts";
 export { type Mix, type MixOptions, type MixRequest, requestMixes } from "../check/request-mixes.ts";
 export { type SendOptions, type Sent, sendMix } from "../check/send-mix.ts";
+export { type SseEvent, type SseStream, type SseStreamOptions, sseStreams } from "../check/sse-streams.ts";

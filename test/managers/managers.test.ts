@@ -82,7 +82,7 @@ beforeAll(async () => {
   await done(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", ".", ...TOOLS], tool(".."));
 }, 240_000);
 
-afterAll(() => all?.remove());
+afterAll(() => all?.remove(), 60_000);
 
 const placed = (words: readonly string[]) => words.map((word) => (/\/bin\/[\w.]+js$/.test(word) ? tool(word) : word));
 

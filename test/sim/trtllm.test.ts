@@ -8,6 +8,7 @@ import type { Core } from "../../src/core/core.ts";
 import { Finish } from "../../src/engine/types.ts";
 import { Replay } from "../../src/replay/replay.ts";
 import { anyConfig, anyLife, run } from "./history.ts";
+import { House } from "./triton-house.ts";
 import { answerOf, configOf, type Heard, promptOf, times, trtllm, World, watchPlans } from "./world.ts";
 
 setDefaultTimeout(120_000);
@@ -178,4 +179,44 @@ test("a request whose ids would not fit beside those promised to others is refus
   world.heard[0]!.cancel();
   world.clock.drain(100);
   expect(world.submit({ maxTokens: 2 ** 26 - 256 })).not.toBeNull();
+});
+
+test("the inflight batcher's families are this scheduler's state", async () => {
+  // Iterations as long as a fifth of the interval in which the families change.
+  const timing = { kind: "linear", baseUs: 20_000, prefillUs: 10, decodeUs: 20 } as const;
+  const house = new House(tight("MAX_UTILIZATION", { enablePrefixCaching: true, timing }));
+  for (let i = 0; i < 12; i++) {
+    house.submit({ promptIds: promptOf(20 + 3 * i, i % 5), maxTokens: 50, ignoreEos: true, seed: i });
+  }
+  const seen = { paused: 0, waiting: 0, context: 0, reused: 0 };
+  house.advance(50_000);
+  for (let turn = 0; turn < 80; turn++) {
+    house.advance(100_000);
+    const value = await house.values();
+    const [request, block] = [
+      (type: string) => value(`request_metrics{tensorrt_llm,${type}}`),
+      (type: string) => value(`kv_cache_block_metrics{${type},tensorrt_llm}`),
+    ];
+    const batch = (type: string) => value(`inflight_batcher_metrics{${type},tensorrt_llm}`);
+    expect(request("active")).toBeLessThanOrEqual(request("max"));
+    expect(request("waiting")).toBe(request("active") - request("scheduled"));
+    expect(request("context") + batch("generation_requests")).toBe(request("scheduled"));
+    expect([block("used") + block("free"), block("tokens_per"), batch("micro_batch_id")]).toEqual([
+      block("max"),
+      16,
+      0,
+    ]);
+    expect(block("fraction")).toBeCloseTo(block("used") / block("max"), 5);
+    seen.paused = Math.max(seen.paused, batch("paused_requests"));
+    seen.waiting = Math.max(seen.waiting, request("waiting"));
+    seen.context = Math.max(seen.context, request("context"));
+    expect(block("reused")).toBeGreaterThanOrEqual(seen.reused);
+    seen.reused = block("reused");
+  }
+  expect(seen.waiting).toBeGreaterThan(0);
+  expect(seen.context).toBeGreaterThan(0);
+  expect(seen.reused).toBeGreaterThan(0);
+  // Families change every 100 ms; the pauses between are in the engine's own numbers.
+  expect(house.engine.snapshot("now").preemptions).toBeGreaterThan(0);
+  expect(house.engine.live).toBe(0);
 });

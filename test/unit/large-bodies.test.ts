@@ -4,9 +4,11 @@ import fc from "fast-check";
 import { IdSet } from "../../src/content/id-set.ts";
 import { packed, unpacked } from "../../src/content/packed-parts.ts";
 import { chatFields } from "../../src/dialects/openai/fields.ts";
+import { readCompletion } from "../../src/dialects/openai/read.ts";
 import { ReadingThread } from "../../src/front/reading/thread.ts";
 import { JsonParts, partsOf } from "../../src/front/send-parts.ts";
 import { badWordsOf, idLists } from "../../src/generation/lists.ts";
+import { checkSampling } from "../../src/generation/sampling.ts";
 import { HeaderFields } from "../../src/http/socket/fields.ts";
 import { IncomingRequest } from "../../src/http/socket/request.ts";
 import { ERRORS_KEPT, State } from "../../src/python/types.ts";
@@ -15,6 +17,14 @@ import type { PythonValue } from "../../src/python/value.ts";
 import { valuesIn } from "../../src/python/values-in.ts";
 
 const SIZE = 1000;
+const LIMITS = {
+  maxModelLen: 100,
+  maxTokenCharacters: 10,
+  vocabularySize: 1000,
+  servedModelNames: ["m"],
+  loraNames: [],
+  maxLogprobs: 20,
+};
 const lists = { bias: null, stop: null, allowed: null, logprobs: null };
 
 test("a set of bits is a set", () => {
@@ -69,9 +79,18 @@ test("lists, objects and members are counted, in texts they are not", () => {
 
 test("a prompt that is packed is the same when it is unpacked", () => {
   fc.assert(
-    fc.property(fc.array(fc.oneof(fc.string({ unit: "binary" }), fc.nat(1e6))), (parts) => {
-      expect(unpacked(packed(parts))).toEqual(parts);
-    }),
+    fc.property(
+      fc.array(
+        fc.oneof(
+          fc.array(fc.constantFrom("a", "é", "\u{1f642}", "\ud800"), { maxLength: 9 }).map((few) => few.join("")),
+          fc.nat(1e6),
+        ),
+        { maxLength: 9 },
+      ),
+      (parts) => {
+        expect(unpacked(packed(parts))).toEqual(parts);
+      },
+    ),
   );
 });
 
@@ -156,16 +175,8 @@ test("a thread that dies fails what waits for it, and the next body gets another
     };
   };
   const script = new URL("../../src/dialects/openai/reading-worker.ts", import.meta.url);
-  const limits = {
-    maxModelLen: 100,
-    maxTokenCharacters: 10,
-    vocabularySize: 1000,
-    servedModelNames: ["m"],
-    loraNames: [],
-    maxLogprobs: 20,
-  };
   const thread = new ReadingThread(script, { template: null, keepsTools: false }, { after });
-  const order = { kind: "chat", contentType: "application/json", limits } as const;
+  const order = { kind: "chat", contentType: "application/json", limits: LIMITS } as const;
   const read = (text: string) => {
     const reading = thread.begin(order);
     reading.push(Buffer.from(text));
@@ -186,4 +197,24 @@ test("a thread that dies fails what waits for it, and the next body gets another
   await expect(lost).rejects.toThrow("idle");
   expect(await read(good).answer()).toMatchObject({ read: { request: { kind: "chat" } } });
   timers.at(-1)!.act();
+});
+
+function completionRequest() {
+  const read = readCompletion(Buffer.from('{"prompt":[1]}'), "application/json", LIMITS);
+  if ("error" in read) throw new Error(read.error.body);
+  return read.request;
+}
+
+test("the ids of all prompts are looked at once, not once for each prompt", () => {
+  let looks = 0;
+  const ids = new Proxy(new Uint32Array(4), {
+    get(list, name) {
+      if (name === "0") looks++;
+      const value = Reflect.get(list, name, list);
+      return typeof value === "function" ? value.bind(list) : value;
+    },
+  });
+  const request = { ...completionRequest(), prompts: [ids, ids, ids] };
+  for (let i = 0; i < 3; i++) expect(checkSampling(request, LIMITS, 4, null, i > 0)).toBeNull();
+  expect(looks).toBe(3);
 });

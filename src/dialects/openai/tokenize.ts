@@ -9,7 +9,7 @@ import { answered, type CheckedFields, type Desk } from "../../front/checked.ts"
 import type { OpenAiOptions } from "../../front/front.ts";
 import type { Context } from "../../front/http.ts";
 import { JsonParts } from "../../front/send-parts.ts";
-import { incompatible } from "../../generation/prompts.ts";
+import { decodedParts, incompatible } from "../../generation/prompts.ts";
 import { Refused } from "../../python/errors.ts";
 import { inTurns, mapped, type Pieces } from "../../python/pieces.ts";
 import type { Limits } from "../../python/request.ts";
@@ -86,23 +86,13 @@ export class Tokenizer {
   }
 
   *#said(ids: Uint32Array): Pieces<JsonParts> {
-    const { vocabulary } = this.#options;
-    const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
     const json = new JsonParts();
     json.add('{"prompt":"');
-    const scratch = new Uint8Array(IDS_AT_A_TIME * vocabulary.maxTokenBytes);
-    for (let at = 0; at < ids.length; at += IDS_AT_A_TIME) {
-      let bytes = 0;
-      for (const id of ids.subarray(at, at + IDS_AT_A_TIME)) {
-        const said = vocabulary.bytesOf(id);
-        scratch.set(said, bytes);
-        bytes += said.length;
-      }
-      json.add(JSON.stringify(decoder.decode(scratch.subarray(0, bytes), { stream: true })).slice(1, -1));
+    for (const text of decodedParts(this.#options.vocabulary, ids)) {
+      json.add(JSON.stringify(text).slice(1, -1));
       yield;
     }
-    json.add(JSON.stringify(decoder.decode()).slice(1));
-    json.add("}");
+    json.add('"}');
     return json.end();
   }
 
