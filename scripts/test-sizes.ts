@@ -12,5 +12,6 @@ export const SIZED: Readonly<Record<string, Sized>> = {
   bugmodes: { paths: ["test/bugmodes"], options: [] },
   structured: { paths: ["test/structured", "test/conformance/structured.test.ts"], options: [] },
   descriptors: { paths: ["test/conformance/stream-writes.test.ts"], options: [] },
+  triton: { paths: ["test/triton"], options: ["cases"] },
   clients: { paths: ["test/clients"], options: [] },
 };

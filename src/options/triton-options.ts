@@ -8,7 +8,7 @@ import {
 } from "../config/triton-metrics.ts";
 import { freeText, integer, type Option, texts } from "./option.ts";
 
-const boolean: Option<boolean> = {
+export const tritonBoolean: Option<boolean> = {
   arity: "one",
   accepts: "true, on, 1, false, off or 0",
   metavar: "BOOLEAN",
@@ -19,21 +19,21 @@ const group = "Triton's metrics";
 
 export const tritonOptions = {
   "allow-metrics": {
-    ...boolean,
+    ...tritonBoolean,
     group,
     default: "true",
     about: "The metrics of a Triton server, and of TensorRT-LLM's backend in it.",
     ours: true,
   },
   "allow-gpu-metrics": {
-    ...boolean,
+    ...tritonBoolean,
     group,
     default: "true",
     about: "Triton's metrics of the preset's GPUs, made up.",
     ours: true,
   },
   "allow-cpu-metrics": {
-    ...boolean,
+    ...tritonBoolean,
     group,
     default: "true",
     about: "Triton's metrics of this machine: processor and memory.",

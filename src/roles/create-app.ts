@@ -10,7 +10,7 @@ const FLUSH_US = 100_000;
 
 export interface App
   extends Pick<Parts, "engines" | "snapshot" | "died" | "streamWrites">,
-    Pick<Listeners, "url" | "tritonUrl" | "handle"> {
+    Pick<Listeners, "url" | "tritonUrl" | "handle" | "banner"> {
   /** The end-of-sequence id, and by engine what its core was told last: with the configuration, all that repeating it takes. */
   readonly eosId: number;
   journals(): JournalText[];
@@ -22,7 +22,7 @@ export interface App
 export async function createApp(config: ServeConfig, options: AppOptions): Promise<App> {
   const [role, parts] = await Promise.all([roles[config.role](), createParts(config, options)]);
   const { clock, engines, text, journals, snapshot, died, streamWrites } = parts;
-  const { url, tritonUrl, handle, stop } = await role.listen(parts).catch(async (why) => {
+  const { url, tritonUrl, handle, banner, drain, stop } = await role.listen(parts).catch(async (why) => {
     await parts.close();
     throw why;
   });
@@ -30,6 +30,7 @@ export async function createApp(config: ServeConfig, options: AppOptions): Promi
     url,
     tritonUrl,
     handle,
+    ...(banner ? { banner } : {}),
     engines,
     snapshot,
     died,
@@ -38,7 +39,8 @@ export async function createApp(config: ServeConfig, options: AppOptions): Promi
     journals: () => journals.map((journal) => journal.text()),
     async close(graceS) {
       const stopped = stop();
-      await parts.drain(clock.now() + graceS * 1e6);
+      const untilUs = clock.now() + graceS * 1e6;
+      await Promise.all([parts.drain(untilUs), drain?.(untilUs)]);
       await Promise.race([stopped, pause(clock, FLUSH_US)]);
       await stop(true);
       await parts.close();

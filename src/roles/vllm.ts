@@ -18,7 +18,7 @@ import { DEV_METHODS, DOCS_METHODS } from "../front/served.ts";
 import { hotRoutes } from "../http/socket/hot.ts";
 import { HttpServer } from "../http/socket/server.ts";
 import { METRICS_METHODS, metrics } from "../metrics/route.ts";
-import { tritonListener } from "../metrics/triton/listener.ts";
+import { metricsListener } from "../metrics/triton/listener.ts";
 import { docsRoutes } from "../openapi/routes.ts";
 import { Peers } from "../truth/peers.ts";
 import { TRUTH_METHODS, truthRoutes } from "../truth/routes.ts";
@@ -27,7 +27,7 @@ import type { Listeners, Role } from "./role.ts";
 export const vllm: Role = { listen };
 
 async function listen(parts: Parts): Promise<Listeners> {
-  const { config, place, renderer, identity } = parts;
+  const { config, place, renderer } = parts;
   const tls = config.tls && readTls(config.tls);
   if (tls && "error" in tls) throw new Error(tls.error);
   const app = routesOf(parts);
@@ -60,7 +60,15 @@ async function listen(parts: Parts): Promise<Listeners> {
   async function listenAsTriton() {
     if (config.triton.listen === null) return null;
     const { host, port } = config.triton.listen;
-    return tritonListener(renderer, identity, place !== undefined).listen({ hostname: host, port }).server!;
+    const reusePort = place !== undefined;
+    const { clock, epochSeconds } = parts;
+    return metricsListener(() => renderer.page("tritonserver"), {
+      hostname: host,
+      port,
+      reusePort,
+      clock,
+      epochSeconds,
+    });
   }
 }
 

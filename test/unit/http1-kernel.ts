@@ -1,6 +1,7 @@
 /** Sockets and a server that tests of connections drive by hand: room in the kernel, events, turns of the loop. */
 import type { Connection, ServerSide, Socket } from "../../src/http/socket/connection.ts";
 import type { Exchange } from "../../src/http/socket/exchange.ts";
+import { uvicorn } from "../../src/http/socket/head.ts";
 import type { SendBatch } from "../../src/http/socket/send-batch.ts";
 import type { SocketStream } from "../../src/http/socket/stream.ts";
 
@@ -49,6 +50,7 @@ interface Emitting {
 /** Answers `/whole/N` with N letters and `/stream/N` with N events, one per `tick`. */
 export class Server implements ServerSide {
   readonly scheme = "http";
+  readonly style = uvicorn;
   readonly headBytes = 10_000;
   sends: SendBatch | null = null;
   readonly emitting: Emitting[] = [];

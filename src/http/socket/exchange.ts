@@ -1,7 +1,7 @@
 /** How does one request get its answer? Between the handlers, who say what, and the connection, which says when. */
 import type { HeldBytes, SinkEvents } from "../sink.ts";
 import type { Head } from "./fields.ts";
-import { CHUNKED, headText } from "./head.ts";
+import { CHUNKED, type WireStyle } from "./head.ts";
 import { IncomingRequest, type ReadControl } from "./request.ts";
 import type { SendBatch } from "./send-batch.ts";
 import { type Batched, type Drained, type Output, SocketStream } from "./stream.ts";
@@ -10,6 +10,7 @@ import { WholeParts } from "./whole-parts.ts";
 /** The connection, as an exchange sees it. */
 export interface ExchangeConnection extends Output, Omit<ReadControl, "wanted"> {
   readonly scheme: "http" | "https";
+  readonly style: WireStyle;
   readonly address: string;
   readonly port: number;
   /** `date`'s value now. */
@@ -69,7 +70,7 @@ export class Exchange implements Output, ReadControl {
     this.#obey(headers);
     const bytes = typeof body === "string" ? Buffer.byteLength(body) : (body?.length ?? 0);
     const length = NO_BODY.includes(status) ? null : bytes;
-    const head = headText(status, headers, length, !this.keepAlive, this.line.date());
+    const head = this.line.style.head(status, headers, length, !this.keepAlive, this.line.date());
     this.#state = State.Complete;
     if (this.#headOnly || length === null || body === null) this.#send(head, "");
     else this.#send(head, body);
@@ -90,7 +91,7 @@ export class Exchange implements Output, ReadControl {
     this.#state = State.Streaming;
     this.request.forget();
     const length = this.#headOnly ? null : CHUNKED;
-    this.#send(headText(status, headers, length, !this.keepAlive, this.line.date()), "");
+    this.#send(this.line.style.head(status, headers, length, !this.keepAlive, this.line.date()), "");
     this.#stream!.begin();
   }
 
@@ -103,7 +104,7 @@ export class Exchange implements Output, ReadControl {
     this.#obey(headers);
     this.#state = State.Streaming;
     this.request.forget();
-    this.#send(headText(status, headers, bytes, !this.keepAlive, this.line.date()), "");
+    this.#send(this.line.style.head(status, headers, bytes, !this.keepAlive, this.line.date()), "");
     return parts;
   }
 

@@ -10,7 +10,7 @@ import { deadlines, type Expiring } from "../deadlines.ts";
 import type { EventSink, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../sink.ts";
 import { Connection, type ServerSide, type Socket } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
-import { DateLine } from "./head.ts";
+import { DateLine, uvicorn, type WireStyle } from "./head.ts";
 import type { IncomingRequest } from "./request.ts";
 import { respond } from "./respond.ts";
 import type { SendBatch } from "./send-batch.ts";
@@ -30,6 +30,8 @@ export interface ListenOptions {
   readonly sends?: SendBatch | null;
   /** Absent: all requests go through the application. */
   readonly hot?: HotRoutes;
+  /** Absent: uvicorn's. */
+  readonly style?: WireStyle;
 }
 
 /** The routes. */
@@ -45,6 +47,7 @@ export class HttpServer implements HttpFront, ServerSide {
   readonly hostname: string;
   readonly port: number;
   readonly scheme: "http" | "https";
+  readonly style: WireStyle;
   readonly headBytes: number;
   readonly sends: SendBatch | null;
   readonly #app: Application;
@@ -60,6 +63,8 @@ export class HttpServer implements HttpFront, ServerSide {
   readonly #queue = new Set<Connection>();
   #turning = false;
   readonly warn: (what: string) => void;
+  /** Whoever connects is sent away without a word. */
+  #turnsAway = false;
   #stopped: PromiseWithResolvers<void> | null = null;
 
   constructor(app: Application, options: ListenOptions) {
@@ -68,6 +73,7 @@ export class HttpServer implements HttpFront, ServerSide {
     this.#app = app;
     this.#hot = options.hot ?? new Map();
     this.scheme = tls ? "https" : "http";
+    this.style = options.style ?? uvicorn;
     this.headBytes = frontLimits.headBytes;
     this.sends = tls ? null : (options.sends ?? null);
     this.#clock = clock;
@@ -83,11 +89,15 @@ export class HttpServer implements HttpFront, ServerSide {
       ...(tls ? { tls } : {}),
       socket: {
         open: (socket) => {
+          if (this.#turnsAway) {
+            socket.end();
+            return;
+          }
           socket.data = new Connection(socket as unknown as Socket, this);
           this.#connections.add(socket.data);
         },
-        data: (socket, bytes) => socket.data.data(bytes),
-        drain: (socket) => socket.data.drain(),
+        data: (socket, bytes) => socket.data?.data(bytes),
+        drain: (socket) => socket.data?.drain(),
         close: (socket) => this.#closed(socket.data),
         // Something here failed: it costs its connection alone.
         error: (socket, why) => {
@@ -100,6 +110,11 @@ export class HttpServer implements HttpFront, ServerSide {
     this.#listener = Bun.listen(listening);
     this.hostname = this.#listener.hostname;
     this.port = this.#listener.port;
+  }
+
+  /** Goes on for who is connected; who comes from now on has its connection closed without a byte, as evhtp does at the end. */
+  turnAway(): void {
+    this.#turnsAway = true;
   }
 
   /** Nobody new is taken; idle connections end, the others when they are answered, or at once. */
