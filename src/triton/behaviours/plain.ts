@@ -1,10 +1,10 @@
 /** Which behaviours answer each request once? Echo, sums, identity, sleep, failure, a call of another model. */
 import type { StatusCode } from "../config/status.ts";
-import type { Tensor } from "../tensors/datatypes.ts";
+import { bytesOf, newNumbers, type Tensor } from "../tensors/datatypes.ts";
 import { type Behaviour, type ModelHost, type ModelRequest, type ModelResponse, PythonError } from "./behaviour.ts";
 import { drawnOutputs } from "./drawn.ts";
 import type { BehaviourOptions } from "./options.ts";
-import { firstNumber, firstText, numbersIn, numberTensor, outputs, textsIn, textTensor } from "./values.ts";
+import { elementsIn, firstNumber, firstText, numbersIn, outputs, textsIn, textTensor } from "./values.ts";
 
 /** One nap for the whole batch: the longest that is asked for. */
 async function nap(requests: readonly ModelRequest[], host: ModelHost): Promise<void> {
@@ -47,31 +47,31 @@ export function addSub({ refuse_negative: refuses = false }: BehaviourOptions): 
   return {
     execute: (requests, host) =>
       afterNap(requests, host, () => {
-        const [first, second] = host.config.input!.map(({ name }) => name);
-        const [sum, difference] = host.config.output!.map(({ name }) => name);
+        const [first = "", second = ""] = host.config.input!.map(({ name }) => name);
+        const [sum = "", difference = ""] = host.config.output!.map(({ name }) => name);
         return requests.map((request) => {
-          const [a, b] = [request.inputs.get(first!)!, request.inputs.get(second!)!];
-          const [left, right] = [numbersIn(request, first!), numbersIn(request, second!)];
-          if (refuses && left.some((value) => value < 0)) throw new PythonError("ValueError", "negative input");
-          const type = a.datatype === "FP32" ? "FP32" : "INT32";
+          const { datatype, shape } = request.inputs.get(first)!;
+          const [left, right] = [elementsIn(request, first), elementsIn(request, second)];
+          if (left === null || right === null) throw new PythonError("TypeError", "unsupported operand type(s) for +");
+          if (refuses && left.some((value: number | bigint) => value < 0))
+            throw new PythonError("ValueError", "negative input");
+          const [added, taken] = [1, -1].map((sign) => {
+            const into = newNumbers(datatype as "INT32", left.length) as unknown as number[];
+            for (let at = 0; at < into.length; at++) into[at] = plus(left[at]!, right[at]!, sign);
+            return bytesOf(into as unknown as ArrayBufferView);
+          });
           return outputs(
-            numberTensor(
-              sum!,
-              type,
-              a.shape,
-              left.map((value, at) => value + right[at]!),
-            ),
-            numberTensor(
-              difference!,
-              type,
-              b.shape,
-              left.map((value, at) => value - right[at]!),
-            ),
+            { name: sum, datatype, shape, data: added! },
+            { name: difference, datatype, shape, data: taken! },
           );
         });
       }),
   };
 }
+
+/** Both are numbers or both bigints; what it is too large for wraps around in the array it goes to. */
+const plus = (a: number | bigint, b: number | bigint, sign: number) =>
+  (typeof a === "bigint" ? a + (sign < 0 ? -(b as bigint) : (b as bigint)) : a + sign * (b as number)) as number;
 
 /** Each input is an output: that of its name with `options.suffix`, or without one that of its place. */
 export function identity({ suffix }: BehaviourOptions): Behaviour {

@@ -12,6 +12,12 @@ export function numbersIn(request: ModelRequest, name: string): readonly number[
 export const firstNumber = (request: ModelRequest, name: string, otherwise: number): number =>
   numbersIn(request, name)[0] ?? otherwise;
 
+/** All elements, in an array of their type; null: the input is not there, or holds texts. */
+export function elementsIn(request: ModelRequest, name: string): ReturnType<typeof elementsOf> | null {
+  const tensor = request.inputs.get(name);
+  return tensor === undefined || tensor.datatype === "BYTES" ? null : elementsOf(tensor.datatype, tensor.data);
+}
+
 /** All elements as texts of bytes; null where the input is not there. */
 export function textsIn(request: ModelRequest, name: string): readonly string[] | null {
   const tensor = request.inputs.get(name);

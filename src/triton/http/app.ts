@@ -6,9 +6,9 @@ import { match, NOT_FOUND, respondTo } from "./routes.ts";
 
 /** The path without its query, of a URL or of what stands in a request's first line. */
 function pathOf(target: string): string {
-  const path = target.replace(/^[a-z]+:\/\/[^/]*/, "");
-  const query = path.indexOf("?");
-  return query < 0 ? path : path.slice(0, query);
+  const from = target.startsWith("/") ? 0 : Math.max(0, target.indexOf("/", target.indexOf("//") + 2));
+  const query = target.indexOf("?", from);
+  return target.slice(from, query < 0 ? undefined : query);
 }
 
 const BROKEN = plain(errorText("internal error"), 500);

@@ -18,7 +18,7 @@ import {
   membersOf,
   within,
 } from "../tensors/access.ts";
-import { type Datatype, elementCount, fromBytesText, isDatatype } from "../tensors/datatypes.ts";
+import { type Datatype, ELEMENT_BYTES, elementCount, fromBytesText, isDatatype } from "../tensors/datatypes.ts";
 import { type JsonNode, Real } from "../tensors/rapid-json.ts";
 import { readElements } from "../tensors/tensor-json.ts";
 import type { SharedMemory } from "./shared-memory.ts";
@@ -172,8 +172,8 @@ function inputData(
   if (count === 0) return new Uint8Array();
   const tensor = within("Unable to parse 'data'", () => asArray(member(value, "data")));
   const datatype = isDatatype(type) ? type : null;
-  const bytes = datatype === null || datatype === "BYTES" ? 0 : count * 8;
-  if (bytes > maxInputBytes * 8 || !Number.isSafeInteger(count))
+  const bytes = datatype === null ? 0 : count * ELEMENT_BYTES[datatype];
+  if (bytes > maxInputBytes || !Number.isSafeInteger(count))
     throw invalidArg(
       `JSON input '${name}' has a byte_size (${bytes} bytes) that exceeds the maximum allowed value of ${maxInputBytes} bytes. Use --http-max-input-size to increase the limit.`,
     );

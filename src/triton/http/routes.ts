@@ -52,11 +52,11 @@ const [GET, POST, BOTH] = [["GET"], ["POST"], ["GET", "POST"]];
 const memory = (kind: string) => `/v2/${kind}sharedmemory(?:/region/([^/]+))?`;
 
 export const ROUTES: readonly Route[] = [
-  route("/v2/models/stats", "statistics", GET, modelStatistics),
-  route("/v2/logging", "logging", BOTH, logging),
   route(`${MODEL}/infer`, "inference", POST, infer, true),
   route(`${MODEL}/generate`, "inference", POST, generate),
   route(`${MODEL}/generate_stream`, "inference", POST, generateStream),
+  route("/v2/models/stats", "statistics", GET, modelStatistics),
+  route("/v2/logging", "logging", BOTH, logging),
   route(`${MODEL}/ready`, "health", GET, modelReady, true),
   route(`${MODEL}/config`, "model-config", GET, modelConfig),
   route(`${MODEL}/stats`, "statistics", GET, modelStatistics),

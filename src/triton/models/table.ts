@@ -61,8 +61,10 @@ export class ModelTable<M> {
     if (versions === undefined)
       throw new TritonError(this.#facts.unknownModel, `Request for unknown model: '${name}' is not found`);
     if (version === -1) {
-      const model = this.readyOf(name).at(-1);
-      if (model !== undefined) return model;
+      let [highest, model]: [number, M | null] = [-1, null];
+      for (const [own, entry] of versions)
+        if (entry.state === "READY" && own > highest) [highest, model] = [own, entry.model];
+      if (model !== null) return model;
       throw new TritonError("NOT_FOUND", `Request for unknown model: '${name}' has no available versions`);
     }
     const entry = versions.get(version);

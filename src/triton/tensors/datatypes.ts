@@ -110,7 +110,8 @@ export function elementsOf(datatype: Exclude<Datatype, "BYTES">, data: Uint8Arra
 
 /** Where so many elements are to be written. */
 export function newNumbers(datatype: Exclude<Datatype, "BYTES">, count: number): Numbers {
-  return new VIEWS[datatype](count);
+  // Memory that is asked for by itself is at hand as bytes, too.
+  return new VIEWS[datatype](new ArrayBuffer(count * ELEMENT_BYTES[datatype]));
 }
 
 export const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array =>

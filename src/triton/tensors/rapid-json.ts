@@ -35,6 +35,10 @@ const DEPTH_MOST = 1000;
 const SMALLEST = -(2n ** 63n);
 const LARGEST = 2n ** 64n - 1n;
 const NUMBER = /-?(?:0|[1-9]\d*)(\.\d*)?([eE][+-]?\d*)?/y;
+const SPECIAL = /-?(?:NaN|Inf(?:inity)?)/y;
+const [MINUS, ZERO, POINT, SMALL_E, LARGE_E] = [45, 48, 46, 101, 69];
+/** With a sign; as many are safe in a double. */
+const SHORT_DIGITS = 15;
 /** No quote, no backslash, no control character; the end is none either. */
 const isPlain = (code: number) => code >= 32 && code !== 34 && code !== 92;
 const ESCAPES: Readonly<Record<string, string>> = {
@@ -167,11 +171,26 @@ class Parser {
     return same === word.length ? value : this.#fail("Invalid value.");
   }
 
+  /** Most numbers are whole and short; the rest is looked at more closely. */
   #number(): JsonNode {
+    const text = this.#text;
     const from = this.#at;
-    const special = /-?(?:NaN|Inf(?:inity)?)/y;
-    special.lastIndex = from;
-    const word = special.exec(this.#text)?.[0];
+    const negative = text.charCodeAt(from) === MINUS;
+    let at = negative ? from + 1 : from;
+    const first = text.charCodeAt(at) - ZERO;
+    if (!(first >= 1 && first <= 9)) return this.#rareNumber();
+    let value = 0;
+    for (let digit = first; digit >= 0 && digit <= 9; digit = text.charCodeAt(++at) - ZERO) value = value * 10 + digit;
+    const next = text.charCodeAt(at);
+    if (at - from > SHORT_DIGITS || next === POINT || next === SMALL_E || next === LARGE_E) return this.#rareNumber();
+    this.#at = at;
+    return negative ? -value : value;
+  }
+
+  #rareNumber(): JsonNode {
+    const from = this.#at;
+    SPECIAL.lastIndex = from;
+    const word = SPECIAL.exec(this.#text)?.[0];
     if (word !== undefined) {
       this.#at += word.length;
       return new Real(word.endsWith("N") ? Number.NaN : word.startsWith("-") ? -Infinity : Infinity);
@@ -212,5 +231,7 @@ class Parser {
 
 /** Throws a `RapidJsonError`. */
 export function parseRapidJson(body: Uint8Array): JsonNode {
-  return new Parser(Buffer.from(body.buffer, body.byteOffset, body.length).toString("latin1")).document();
+  // What comes from a socket is a Buffer, whose memory costs much to be looked at otherwise.
+  const bytes = Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.length);
+  return new Parser(bytes.toString("latin1")).document();
 }

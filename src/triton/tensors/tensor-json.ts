@@ -22,9 +22,14 @@ export function readElements(name: string, data: JsonNode, datatype: Datatype | 
   const into = newNumbers(datatype, count) as unknown as (number | bigint)[];
   const big = datatype === "INT64" || datatype === "UINT64";
   const take = takers[datatype];
+  const list = flat(data);
+  if (datatype === "INT32" && list.length === count && list.every(isSmall)) {
+    for (let i = 0; i < count; i++) into[i] = list[i] as number;
+    return bytesOf(into as unknown as ArrayBufferView);
+  }
   let at = 0;
   within("Unable to parse 'data'", () => {
-    for (const one of flat(data)) {
+    for (const one of list) {
       if (at >= count) throw internal("Shape does not match true shape of 'data' field");
       const value = take(one);
       into[at++] = big ? BigInt(value) : typeof value === "bigint" ? Number(BigInt.asUintN(32, value)) : value;
@@ -33,6 +38,9 @@ export function readElements(name: string, data: JsonNode, datatype: Datatype | 
   if (at !== count) throw internal("Failed to parse 'data' field: shape does not match true shape");
   return bytesOf(into as unknown as ArrayBufferView);
 }
+
+/** A whole number that nothing is to be asked about. */
+const isSmall = (value: JsonNode) => typeof value === "number";
 
 const takers: Readonly<Record<Exclude<Datatype, "BYTES" | "FP16" | "BF16">, (value: JsonNode) => number | bigint>> = {
   BOOL: (value) => (asBoolean(value) ? 1 : 0),
