@@ -305,6 +305,34 @@ test("shared memory of the system: tensors come from it and go to it", async () 
   }
 });
 
+test("preserve_ordering: responses leave in the order of the requests, not of their ends", async () => {
+  const text = (ordered: boolean) => `backend: "python" max_batch_size: 1
+    input [ { name: "text_input" data_type: TYPE_STRING dims: 1 }, { name: "sleep_ms" data_type: TYPE_INT32 dims: 1 optional: true } ]
+    output { name: "text_output" data_type: TYPE_STRING dims: 1 } instance_group { count: 2 }
+    dynamic_batching { preserve_ordering: ${ordered} }`;
+  const files = (name: string, ordered: boolean) => ({
+    [`${name}/config.pbtxt`]: text(ordered),
+    [`${name}/1/f`]: "",
+    [`${name}/behaviour.yaml`]: "behaviour: echo",
+  });
+  const { url } = await started(repository({ ...files("kept", true), ...files("free", false) }));
+  const ends: string[] = [];
+  const one = async (name: string, said: string, ms: number) => {
+    const inputs = [
+      { ...TEXT, shape: [1, 1], data: [said] },
+      { name: "sleep_ms", shape: [1, 1], datatype: "INT32", data: [ms] },
+    ];
+    await (await fetch(`${url}/v2/models/${name}/infer`, ask(inputs))).text();
+    ends.push(`${name} ${said}`);
+  };
+  for (const name of ["kept", "free"]) {
+    const first = one(name, "first", 400);
+    await Bun.sleep(100);
+    await Promise.all([first, one(name, "second", 0)]);
+  }
+  expect(ends).toEqual(["kept first", "kept second", "free second", "free first"]);
+});
+
 /** Sends bytes as they are; gives what comes back until the connection ends or falls silent. */
 async function raw(url: string, bytes: string): Promise<string> {
   const socket = connect(Number(new URL(url).port), "127.0.0.1");

@@ -8,6 +8,7 @@ import { internal, invalidArg, TritonError } from "../config/status.ts";
 import type { Scheduler } from "../scheduling/scheduler.ts";
 import { ELEMENT_BYTES, elementCount, isDatatype, type Tensor } from "../tensors/datatypes.ts";
 import { HIT, keep, lookUp, wanted } from "./cached.ts";
+import { Ordered } from "./ordered.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import { passOn, type Served, type Shared } from "./served.ts";
 import type { ModelStatistics, RequestSpans } from "./statistics.ts";
@@ -45,6 +46,8 @@ export class Runner implements Served {
   readonly #instances: readonly Instance[];
   readonly #idle: Instance[];
   readonly #keys = new Map<InferRequest, string>();
+  /** null: responses leave as they come. */
+  readonly #ordered: Ordered | null;
   #pumping = false;
   #again = false;
   #unwake: (() => void) | null = null;
@@ -68,6 +71,7 @@ export class Runner implements Served {
       }),
     );
     this.#idle = [...this.#instances];
+    this.#ordered = config.dynamic_batching?.preserve_ordering ? new Ordered() : null;
   }
 
   get dead(): boolean {
@@ -84,6 +88,7 @@ export class Runner implements Served {
     if (!scheduler.enqueue(request, nowUs))
       throw new TritonError("UNAVAILABLE", `${request.logged}Exceeds maximum queue size`);
     if (key !== null) this.#keys.set(request, key);
+    this.#ordered?.enter(request);
     this.statistics.pending++;
     this.live++;
     this.#pump();
@@ -220,13 +225,20 @@ export class Runner implements Served {
   #send(request: InferRequest, response: ModelResponse | null, final: boolean): void {
     const answer = response === null ? null : answerOf(response, this.config);
     if (final) this.#last(request, answer);
-    else passOn(request, this.statistics, this.#shared.clock.now(), answer && chosen(request, answer), false);
+    else this.#pass(request, answer, false);
   }
 
   #last(request: InferRequest, answer: InferAnswer | TritonError | null): void {
     this.live--;
     this.#keys.delete(request);
-    passOn(request, this.statistics, this.#shared.clock.now(), answer && chosen(request, answer), true);
+    this.#pass(request, answer, true);
+  }
+
+  #pass(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
+    const send = () =>
+      passOn(request, this.statistics, this.#shared.clock.now(), answer && chosen(request, answer), final);
+    if (this.#ordered === null) send();
+    else this.#ordered.send(request, send, final);
   }
 }
 
