@@ -74,7 +74,7 @@ class Work {
     for (let us = 0; this.#live > 0; ) {
       us += 100_000;
       const before = this.#left;
-      this.#clock.advance(us);
+      this.#clock.advanceTo(us);
       onSlice?.(this.#left);
       await Bun.sleep(1 + (before - this.#left) / PACE);
     }

@@ -5,7 +5,10 @@ import type { Bug } from "../src/metrics/bugs/bug.ts";
 import { bugs } from "../src/metrics/bugs/table.ts";
 
 const code = (text: string) => `\`${text}\``;
-const found = ({ finds }: Bug) => finds.map(({ law, takes }) => `${law}: ${takes}`).join("<br>");
+const found = ({ finds }: Bug) =>
+  Object.entries(finds)
+    .map(([law, takes]) => `${law}: ${takes}`)
+    .join("<br>");
 const shows = ({ families }: Bug) => (families.length === 0 ? "all" : families.map(code).join(" "));
 
 export function bugsTable(): string {

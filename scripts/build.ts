@@ -1,8 +1,8 @@
 /**
  * Build what is missing or older than its sources: both cores, vocabulary, answers and the page of reports in `build/`.
- * `--library`: also `dist/`, the library for Node. `--all`: everything, old or not.
+ * `--library`: also `build/npm/`, the packages as they are published. `--all`: everything, old or not.
  */
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
 
 const root = new URL("../", import.meta.url).pathname;
 
@@ -10,18 +10,33 @@ interface Target {
   readonly makes: readonly string[];
   readonly from: readonly string[];
   readonly command: readonly string[];
-  /** Removed first, so that nothing stays of sources that are gone. */
-  readonly replaces?: string;
 }
 
-const asc = (target: string) => ["node_modules/.bin/asc", "--target", target];
+const asc = (target: string, config = "asconfig.json") => [
+  "node_modules/.bin/asc",
+  "--config",
+  config,
+  "--target",
+  target,
+];
+const trtllm = (target: string) => asc(target, "asconfig.trtllm.json");
 
 const targets: readonly Target[] = [
   { makes: ["build/core.wasm"], from: ["assembly", "asconfig.json"], command: asc("release") },
   { makes: ["build/core.debug.wasm"], from: ["assembly", "asconfig.json"], command: asc("debug") },
   {
+    makes: ["build/trtllm.wasm"],
+    from: ["assembly", "asconfig.json", "asconfig.trtllm.json"],
+    command: trtllm("release"),
+  },
+  {
+    makes: ["build/trtllm.debug.wasm"],
+    from: ["assembly", "asconfig.json", "asconfig.trtllm.json"],
+    command: trtllm("debug"),
+  },
+  {
     makes: ["build/vocabulary.bin", "build/answers.bin"],
-    from: ["scripts/pack-vocabulary.ts", "src/content"],
+    from: ["scripts/pack-vocabulary.ts", "scripts/answer-grammar.ts", "src/content"],
     command: ["scripts/pack-vocabulary.ts"],
   },
   {
@@ -32,10 +47,18 @@ const targets: readonly Target[] = [
 ];
 
 const library: Target = {
-  makes: ["index", "browser", "replay-crash", "testing"].map((name) => `dist/src/library/${name}.js`),
-  from: ["src", "assembly/layout.ts", "tsconfig.json", "tsconfig.build.json"],
-  command: ["node_modules/.bin/tsc", "-p", "tsconfig.build.json"],
-  replaces: "dist",
+  makes: ["llm-understudy", "llm-understudy-engine"].map((name) => `build/npm/${name}/package.json`),
+  from: [
+    "src",
+    "bin",
+    "docs",
+    "package.json",
+    "assembly/layout.ts",
+    "assembly/trtllm/layout.ts",
+    "tsconfig.build.json",
+    "scripts/stage-packages.ts",
+  ],
+  command: ["scripts/stage-packages.ts"],
 };
 
 /** Latest change of a file, or of any file under a folder; ms. */
@@ -56,8 +79,7 @@ function isStale({ makes, from }: Target): boolean {
  */
 const NO_NEWS = "Last converge was suboptimal.\n";
 
-async function build({ command, makes, replaces }: Target): Promise<boolean> {
-  if (replaces !== undefined) rmSync(root + replaces, { recursive: true, force: true });
+async function build({ command, makes }: Target): Promise<boolean> {
   // This Bun, since `bun` may not be on the path.
   const child = Bun.spawn([process.execPath, ...command], { cwd: root, stdout: "pipe", stderr: "pipe" });
   const [output, said] = await Promise.all([child.stdout.text(), child.stderr.text()]);
@@ -71,5 +93,8 @@ mkdirSync(`${root}build`, { recursive: true });
 const asked = (flag: string) => process.argv.includes(flag);
 const known = asked("--all") || asked("--library") ? [...targets, library] : targets;
 const wanted = asked("--all") ? known : known.filter(isStale);
-const built = await Promise.all(wanted.map(build));
-process.exit(built.every(Boolean) ? 0 : 1);
+// The packages hold what the others make.
+const [last, others] = [wanted.filter((one) => one === library), wanted.filter((one) => one !== library)];
+const built =
+  (await Promise.all(others.map(build))).every(Boolean) && (await Promise.all(last.map(build))).every(Boolean);
+process.exit(built ? 0 : 1);

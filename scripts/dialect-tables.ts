@@ -16,12 +16,14 @@ import { checkSampling } from "../src/generation/sampling.ts";
 import type { Parameter } from "../src/openapi/parameter.ts";
 import type { ErrorAnswer, Limits } from "../src/python/request.ts";
 import type { Fields } from "../src/python/validate.ts";
+import { type Example, messagesExamples, responsesExamples } from "../test/conformance/parameter-examples.ts";
 
 export interface DialectTable {
   readonly path: string;
   readonly fields: Fields;
   readonly rows: Readonly<Record<string, Parameter>>;
-  /** The request that a row's values are put into. */
+  readonly examples: Readonly<Record<string, Example>>;
+  /** The request that an example's values are put into. */
   readonly plain: object;
   readonly reader: BodyReader;
 }
@@ -52,6 +54,7 @@ export const dialectTables: readonly DialectTable[] = [
     path: "/v1/messages",
     fields: messagesFields,
     rows: ofMessages,
+    examples: messagesExamples,
     plain: { ...messages, max_tokens: 12 },
     reader: messagesReader(host, false),
   },
@@ -59,6 +62,7 @@ export const dialectTables: readonly DialectTable[] = [
     path: "/v1/messages/count_tokens",
     fields: countFields,
     rows: ofMessages,
+    examples: messagesExamples,
     plain: messages,
     reader: countReader(host),
   },
@@ -66,14 +70,15 @@ export const dialectTables: readonly DialectTable[] = [
     path: "/v1/responses",
     fields: responsesFields,
     rows: ofResponses,
+    examples: responsesExamples,
     plain: { model: "m", input: TEXT, max_output_tokens: 12, seed: 5 },
     reader: responsesReader(host, new Store(0)),
   },
 ];
 
-/** What a server with the built-in vocabulary and a context of 4,096 tokens says to the row's `refused`; null: it takes it. */
-export function dialectRefusal({ rows, plain, reader }: DialectTable, name: string): ErrorAnswer | null {
-  const bytes = new TextEncoder().encode(JSON.stringify({ ...plain, [name]: rows[name]!.refused }));
+/** What a server with the built-in vocabulary and a context of 4,096 tokens says to the example's `refused`; null: it takes it. */
+export function dialectRefusal({ examples, plain, reader }: DialectTable, name: string): ErrorAnswer | null {
+  const bytes = new TextEncoder().encode(JSON.stringify({ ...plain, [name]: examples[name]!.refused }));
   const read = reader.read(bytes, "application/json", LIMITS);
   if ("error" in read) return read.error;
   const checked = checkPrompt(read.request, 8, true, LIMITS);

@@ -1,6 +1,6 @@
 /** Writes the list of laws into docs/check.md, between its two markers; `test/check/docs.test.ts` compares. */
 import { readFileSync, writeFileSync } from "node:fs";
-import { lawsMarkdown } from "../src/check/markdown.ts";
+import { lawsMarkdown } from "./laws-markdown.ts";
 
 const page = new URL("../docs/check.md", import.meta.url);
 const text = readFileSync(page, "utf8");

@@ -8,6 +8,7 @@ import { checkSampling } from "../src/generation/sampling.ts";
 import type { Effect, Parameter } from "../src/openapi/parameter.ts";
 import type { ErrorAnswer } from "../src/python/request.ts";
 import type { Field, Fields } from "../src/python/validate.ts";
+import { type Example, exampleOf } from "../test/conformance/parameter-examples.ts";
 import { type DialectTable, dialectRefusal, dialectTables, LIMITS } from "./dialect-tables.ts";
 
 export const FIELDS: Readonly<Record<ChatKind, Fields>> = { chat: chatFields, completions: completionFields };
@@ -15,7 +16,7 @@ export const PATHS: Readonly<Record<ChatKind, string>> = {
   chat: "/v1/chat/completions",
   completions: "/v1/completions",
 };
-/** The request that a row's values are put into. */
+/** The request that an example's values are put into. */
 export const PLAIN: Readonly<Record<ChatKind, object>> = {
   chat: {
     messages: [{ role: "user", content: "Hello there, how are you today?" }],
@@ -27,9 +28,9 @@ export const PLAIN: Readonly<Record<ChatKind, object>> = {
 };
 export const namesOf = (kind: ChatKind) => Object.keys(FIELDS[kind]) as (keyof typeof openaiParameters)[];
 
-/** What a server with the built-in vocabulary and a context of 4,096 tokens says to the row's `refused`; null: it takes it. */
+/** What a server with the built-in vocabulary and a context of 4,096 tokens says to the example's `refused`; null: it takes it. */
 export function refusalOf(kind: ChatKind, name: keyof typeof openaiParameters): ErrorAnswer | null {
-  const body = { ...PLAIN[kind], [name]: parameterOf(kind, name).refused };
+  const body = { ...PLAIN[kind], [name]: exampleOf(kind, name).refused };
   const bytes = new TextEncoder().encode(JSON.stringify(body));
   const read = (kind === "chat" ? readChat : readCompletion)(bytes, "application/json", LIMITS);
   if ("error" in read) return read.error;
@@ -56,7 +57,7 @@ function section(kind: ChatKind): string {
       name,
       FIELDS[kind][name]!,
       parameter,
-      error(`${kind}: ${name}`, parameter, () => refusalOf(kind, name)),
+      error(`${kind}: ${name}`, exampleOf(kind, name), () => refusalOf(kind, name)),
     );
   });
   return table(PATHS[kind], lines);
@@ -69,7 +70,7 @@ function dialectSection(of: DialectTable): string {
       name,
       field,
       parameter,
-      error(`${of.path}: ${name}`, parameter, () => dialectRefusal(of, name)),
+      error(`${of.path}: ${name}`, of.examples[name]!, () => dialectRefusal(of, name)),
     );
   });
   return table(of.path, lines);
@@ -91,7 +92,7 @@ function line(name: string, field: Field<unknown>, parameter: Parameter, wrong: 
   ]);
 }
 
-function error(where: string, { refused }: Parameter, refusalOf: () => ErrorAnswer | null): string {
+function error(where: string, { refused }: Example, refusalOf: () => ErrorAnswer | null): string {
   if (refused === undefined) return "";
   const refusal = refusalOf();
   if (refusal === null) throw new Error(`${where} ${JSON.stringify(refused)} is not refused`);

@@ -13,7 +13,7 @@ const USAGE = `understudy ${version}: stands in for an LLM inference server
   understudy version                   the version; also --version`;
 
 /** Made by `scripts/build.ts`; a published package has them. */
-const BUILT = ["core.wasm", "core.debug.wasm", "vocabulary.bin", "answers.bin"];
+const BUILT = ["core.wasm", "core.debug.wasm", "trtllm.wasm", "trtllm.debug.wasm", "vocabulary.bin", "answers.bin"];
 const NEEDS_BUILT = ["serve", "replay", "timing"];
 
 const isBuilt = (): boolean => BUILT.every((name) => existsSync(new URL(`../build/${name}`, import.meta.url)));

@@ -66,7 +66,7 @@ test("a server in Node: refusals as in Bun, and nothing is left when it is close
   );
   expect({ code, err }).toEqual({ code: 0, err: "" });
   expect(JSON.parse(out)).toEqual({
-    early: "Error: the server is not ready: await server.ready first",
+    early: "Error: the server is not ready: await server.ready first (server.url)",
     same: true,
     health: 200,
     refused: "EADDRINUSE",
@@ -79,7 +79,7 @@ test("a server in Node: refusals as in Bun, and nothing is left when it is close
 async function projectOf(files: Readonly<Record<string, string>>) {
   const folder = mkdtempSync(join(tmpdir(), "understudy-library-"));
   mkdirSync(join(folder, "node_modules"));
-  symlinkSync(root, join(folder, "node_modules/llm-understudy"));
+  symlinkSync(`${root}build/npm/llm-understudy`, join(folder, "node_modules/llm-understudy"));
   for (const [name, text] of Object.entries(files)) await Bun.write(join(folder, name), text);
   return { folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true }) };
 }
@@ -170,10 +170,12 @@ test("an engine on Node's own wall clock", async () => {
 
 test("the browser's face asks for nothing but what browsers have", async () => {
   const { outputs, success } = await Bun.build({
-    entrypoints: [`${root}dist/src/library/browser.js`],
+    entrypoints: [`${root}build/npm/llm-understudy/dist/browser.js`],
     target: "browser",
     format: "iife",
     external: ["node:*"],
+    // What an iife has no place for.
+    define: { "import.meta.url": JSON.stringify("file:///index.js") },
   });
   expect(success).toBe(true);
   const bundle = await outputs[0]!.text();

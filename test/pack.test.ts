@@ -1,38 +1,29 @@
-/** Does the packed tarball, installed in an empty folder elsewhere with nothing but Node and npm, serve? */
+/** Do the packed tarballs, installed in an empty folder elsewhere with nothing but Node and npm, serve? */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { done, PLAIN, packed } from "./packed.ts";
 
 const root = new URL("../", import.meta.url).pathname;
+const packages = await packed();
 const folder = mkdtempSync(join(tmpdir(), "understudy-pack-"));
-/** As a user's shell has it: what npm and Bun set for their scripts would change what the inner ones do. */
-const env = Object.fromEntries(
-  Object.entries(process.env).filter(([name]) => !/^(npm_|bun_|INIT_CWD|UNDERSTUDY_|VLLM_)/i.test(name)),
-);
-const npm = (args: readonly string[], cwd: string) =>
-  execFileSync("npm", [...args], { cwd, env, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+const env = PLAIN;
+const files = (name: string) => [
+  ...new Bun.Glob("**").scanSync({ cwd: join(folder, "node_modules", name), dot: true }),
+];
 
-interface Packed {
-  readonly filename: string;
-  readonly size: number;
-  readonly files: readonly { readonly path: string }[];
-}
-
-let packed: Packed;
-
-beforeAll(() => {
-  // npm 11 prints an array, later ones an object by package name.
-  const report: Packed[] | Record<string, Packed> = JSON.parse(
-    npm(["pack", "--json", "--pack-destination", folder], root),
-  );
-  packed = Object.values(report)[0]!;
+beforeAll(async () => {
   writeFileSync(join(folder, "package.json"), '{ "private": true }\n');
-  npm(["install", "--prefer-offline", "--no-audit", "--no-fund", "--omit=dev", `./${packed.filename}`], folder);
+  const install = ["npm", "install", "--prefer-offline", "--no-audit", "--no-fund", "--omit=dev"];
+  await done([...install, packages.server, packages.engine], folder);
 }, 180_000);
 
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => {
+  packages.remove();
+  rmSync(folder, { recursive: true, force: true });
+});
 
 /** Runs to its end; `code` is the exit code. */
 function understudy(...args: string[]): Promise<{ code: number | null; out: string; err: string }> {
@@ -70,32 +61,69 @@ function serve(...args: string[]): { child: ChildProcess; url: Promise<string> }
   return { child, url };
 }
 
-test("the tarball holds what runs, and nothing else", () => {
-  const paths = packed.files.map(({ path }) => path);
+test("the tarballs hold what runs, and nothing else", () => {
+  const [server, engine] = [files("llm-understudy"), files("llm-understudy-engine")];
   for (const path of [
     "bin/understudy",
-    "src/main.ts",
+    "server/main.js",
     "build/core.wasm",
     "build/vocabulary.bin",
-    "build/answers.bin",
     "build/report.js",
-    "build/report.css",
-    "dist/src/library/index.js",
-    "dist/src/library/index.d.ts",
-    "dist/src/library/browser.js",
-    "dist/src/library/testing.js",
-    "dist/src/library/testing.d.ts",
-    "dist/src/library/replay-crash.js",
-    "assembly/layout.ts",
+    "dist/index.js",
+    "dist/index.cjs",
+    "dist/testing.js",
+    "dist/replay-crash.cjs",
+    "types/src/library/index.d.ts",
+    "types/src/library/index.d.cts",
     "LICENSE",
-  ]) {
-    expect(paths).toContain(path);
-  }
-  const strangers = paths.filter(
-    (path) => !/^(bin|src|build|dist|docs)\/|^assembly\/layout\.ts$|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
+    "NOTICE",
+  ])
+    expect(server).toContain(path);
+  expect(engine).toContain("build/core.wasm");
+  const strangers = [...server, ...engine].filter(
+    (path) => !/^(bin|build|dist|docs|server|types)\/|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
   );
   expect(strangers).toEqual([]);
-  expect(packed.size).toBeLessThan(4_000_000);
+  expect(statSync(packages.server).size).toBeLessThan(4_000_000);
+  const bytes = engine.map((path) => statSync(join(folder, "node_modules/llm-understudy-engine", path)).size);
+  expect(bytes.reduce((sum, size) => sum + size, 0)).toBeLessThan(500_000);
+});
+
+test.each(["llm-understudy", "llm-understudy-engine"])(
+  "%s: its manifest says where it comes from, and links lead somewhere",
+  (name) => {
+    const at = (path: string) => join(folder, "node_modules", name, path);
+    const manifest = JSON.parse(readFileSync(at("package.json"), "utf8"));
+    for (const key of ["repository", "homepage", "bugs", "keywords", "license", "engines"])
+      expect(manifest[key]).toBeDefined();
+    expect(manifest).toMatchObject({ name, sideEffects: false });
+    expect(manifest.dependencies).toBeUndefined();
+    const lost = files(name)
+      .filter((path) => path.endsWith(".md"))
+      .flatMap((path) =>
+        [...readFileSync(at(path), "utf8").matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)]
+          .filter(([, file]) => !existsSync(new URL(file!, `file://${at(path)}`)))
+          .map(([link]) => `${path}: ${link}`),
+      );
+    expect(lost).toEqual([]);
+  },
+);
+
+test("NOTICE names whose work is packed, with their terms", () => {
+  const notice = readFileSync(join(folder, "node_modules/llm-understudy/NOTICE"), "utf8");
+  for (const name of [
+    "elysia",
+    "@sinclair/typebox",
+    "undici",
+    "prom-client",
+    "re2js",
+    "yaml",
+    "gpt-tokenizer",
+    "tiktoken",
+    "uplot",
+  ])
+    expect(notice).toMatch(new RegExp(`^${name}[ :]`, "m"));
+  expect(notice).toContain("Copyright (c) 2022 OpenAI, Shantanu Jain");
 });
 
 test("npx understudy serve answers, and ends on SIGTERM", async () => {

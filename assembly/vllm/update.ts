@@ -200,7 +200,7 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
  * The next id; before `min_tokens` no id that would end the request (the real engine masks their logits). FED_MORE marks
  * an id of a script that another of the same step follows.
  */
-function draw(slot: i32, r: Row): i32 {
+export function draw(slot: i32, r: Row): i32 {
   const position = r.outputs;
   const how = r.flags;
   if (r.eosAt === position + 1) return eosId;
@@ -217,7 +217,7 @@ function draw(slot: i32, r: Row): i32 {
 }
 
 /** Reason plus one, and OUT_STOP_ID; 0 while it goes on. Order of checks as vLLM's `check_stop`. */
-function endOf(slot: i32, how: i32, token: i32, have: i32): i32 {
+export function endOf(slot: i32, how: i32, token: i32, have: i32): i32 {
   if (token === eosId && (how & SUBMIT_IGNORE_EOS) === 0 && have >= row(slot).minTokens) return Reason.Stop + 1;
   if ((how & SUBMIT_STOPS) !== 0 && have >= row(slot).minTokens && isStopId(slot, token)) {
     return (Reason.Stop + 1) | OUT_STOP_ID;
@@ -252,7 +252,7 @@ function isStopId(slot: i32, token: i32): bool {
 }
 
 /** The open block has taken one more token; a full one gets its hash. */
-function extendHash(slot: i32, r: Row, token: i32): void {
+export function extendHash(slot: i32, r: Row, token: i32): void {
   let hash = token === NONE ? r.openHash : fold(r.openHash, token);
   if (r.outputs === r.fullAt) {
     hash = seal(hash);

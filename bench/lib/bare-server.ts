@@ -2,7 +2,7 @@
  * What does a bare `Bun.serve` take? The control of `bench:notice` and `bench:short`, on the port after `--port`. POST
  * `/stream` sends an event every `--tick-ms`, `/flood` as many as the socket takes; both wait for the body first. GET
  * `/gone` gives and forgets when the clients left, by their X-Request-Id; microseconds since 1970. Any other POST parses
- * its body and answers the JSON of the file `--answer`.
+ * its body and answers the JSON of the file `--answer`, GET `/page` the bytes of the file `--page`.
  */
 import { readFileSync } from "node:fs";
 import { number, text } from "./options.ts";
@@ -13,6 +13,9 @@ const EVENT = `data: ${"x".repeat(230)}\n\n`;
 
 const answerFile = text("--answer", "");
 const answer: unknown = answerFile === "" ? {} : JSON.parse(readFileSync(answerFile, "utf8"));
+
+const pageFile = text("--page", "");
+const page = pageFile === "" ? "" : readFileSync(pageFile);
 
 const gone = new Map<string, number>();
 const left = (id: string) => gone.set(id, (performance.timeOrigin + performance.now()) * 1000);
@@ -53,6 +56,7 @@ Bun.serve({
     const { pathname } = new URL(request.url);
     const id = request.headers.get("x-request-id") ?? "";
     if (pathname === "/health") return new Response();
+    if (pathname === "/page") return new Response(page);
     if (pathname === "/gone") {
       const times = [...gone];
       gone.clear();

@@ -15,6 +15,8 @@ export interface ReaderOptions {
   /** Connect all, then send all. */
   readonly together?: boolean;
   readonly durationMs?: number;
+  /** From when on events, bytes, reads and gaps count. */
+  readonly settleMs?: number;
   readonly stallMs?: number;
   readonly rcvbuf?: number;
   readonly cut?: number;

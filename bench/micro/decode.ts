@@ -2,7 +2,7 @@
 import { Word } from "../../assembly/layout.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { loadAnswers } from "../../src/content/answers.ts";
-import { loadCore } from "../../src/core/core.ts";
+import { startCore } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
 import { PLAIN } from "../../src/engine/core-request.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
@@ -24,7 +24,8 @@ const { engine: config } = engineConfig({ maxModelLen: 8192, maxNumBatchedTokens
 export async function loadDecoding(changed: Partial<EngineConfig> = {}): Promise<Batch> {
   const answers = loadAnswers(await Bun.file(`${root}build/answers.bin`).bytes());
   const bytes = await Bun.file(`${root}build/core.wasm`).bytes();
-  return new Batch(await loadCore(bytes, coreSetup({ ...config, ...changed }, { eosId: EOS_ID, answers })));
+  const setup = coreSetup({ ...config, ...changed }, { eosId: EOS_ID, answers });
+  return new Batch(startCore(await WebAssembly.compile(bytes), setup));
 }
 
 export interface Decoded {

@@ -1,13 +1,13 @@
 /**
- * What does an event cost that leaves in the batch of its step, beside one that is a write by itself? One process, the same
+ * What does an event cost that leaves by the one call of its step, beside one that is a write by itself? One process, the same
  * connections, both ways in turn: a busy machine slows both. A process of its own reads.
  *
  *   bun run bench:writes [--streams 64] [--pairs 60] [--no-save]
  */
+import { nativeLanes } from "../../src/app/native-lanes.ts";
 import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
+import { type Lane, Lanes, TokenTexts } from "../../src/engine/lanes.ts";
 import type { EventSink } from "../../src/http/sink.ts";
-import { nativeSend } from "../../src/http/socket/native-send.ts";
-import { SendBatch } from "../../src/http/socket/send-batch.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";
 import { median } from "../lib/numbers.ts";
 import { known, number } from "../lib/options.ts";
@@ -24,9 +24,9 @@ const READER = `
   const socket = { open: (one) => one.write("GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"), data() {} };
   for (let i = 0; i < ${STREAMS}; i++) await Bun.connect({ hostname: "127.0.0.1", port: Number(process.env.PORT), socket });`;
 
-const native = await nativeSend();
+const native = await nativeLanes();
 if (typeof native !== "function") throw new Error(native.refused);
-const sends = new SendBatch(native);
+const lanes = new Lanes(native, new TokenTexts());
 const streams: EventSink[] = [];
 const owner = { onDrain() {}, onGone() {} };
 const server: HttpServer = new HttpServer(
@@ -37,7 +37,7 @@ const server: HttpServer = new HttpServer(
     },
   },
   {
-    ...{ hostname: "127.0.0.1", port: 0, tls: undefined, reusePort: false, frontLimits: FRONT_LIMITS, sends },
+    ...{ hostname: "127.0.0.1", port: 0, tls: undefined, reusePort: false, frontLimits: FRONT_LIMITS },
     clock: { now: () => 0, at: () => () => {}, turn: setImmediate },
     warn() {},
     epochSeconds: () => 0,
@@ -49,6 +49,33 @@ while (streams.length < STREAMS) await Bun.sleep(10);
 const prefix = Buffer.alloc(180, "p");
 const suffix = Buffer.alloc(60, "s");
 const pieces = Array.from({ length: 8 }, (_, i) => Buffer.alloc(2 + i, "x"));
+const ids = Int32Array.from({ length: STREAMS }, (_, i) => i % pieces.length);
+/** Rows of an outbox, one plain token each. */
+const out = Int32Array.from(Array.from({ length: STREAMS }, (_, slot) => [slot, slot, 1, 0]).flat());
+const taken: Lane[] = streams.map((stream, slot) => lanes.lane(slot, stream.laneEnd!, prefix, suffix)!);
+let step = 0;
+
+function batchedStep(): number {
+  lanes.begin(++step);
+  for (let row = 0; row < STREAMS; row++) {
+    row = lanes.write(out, ids, row, STREAMS);
+    if (row < STREAMS) one(row);
+  }
+  return STREAMS;
+}
+
+function singleStep(): number {
+  for (let row = 0; row < STREAMS; row++) one(row);
+  return STREAMS;
+}
+
+function one(row: number): void {
+  const id = ids[row]!;
+  const stream = streams[row]!;
+  if (stream.full) return;
+  stream.writeParts(prefix, pieces[id]!, suffix);
+  taken[row]!.goOn(id, pieces[id]!);
+}
 
 interface Cost {
   readonly userUs: number;
@@ -59,15 +86,11 @@ interface Cost {
 async function run(batched: boolean): Promise<Cost> {
   let events = 0;
   const before = process.cpuUsage();
-  for (let step = 0; step < EVENTS / STREAMS; step++) {
-    if (batched) sends.begin();
-    for (const stream of streams) {
-      if (stream.full) continue;
-      stream.writeParts(prefix, pieces[events++ % pieces.length]!, suffix);
-    }
-    if (batched) sends.end();
+  while (events < EVENTS) {
+    events += batched ? batchedStep() : singleStep();
     await new Promise(setImmediate);
   }
+  for (const lane of taken) lane.clear();
   const { user, system } = process.cpuUsage(before);
   return { userUs: user / events, systemUs: system / events };
 }

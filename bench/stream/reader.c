@@ -10,6 +10,7 @@
  * `--together 1`: connect all first, then send all. `--duration-ms d`: stop then (what is open is cut, and counted).
  * `--stall-ms s`: after its first event a connection reads nothing for s. `--rcvbuf b`: receive buffer (small: stalls bite).
  * `--cut k --how fin|rst|half`: leave after k events: close with nothing unread, close with RST, or shut down writing.
+ * `--settle-ms s`: events, bytes, reads and gaps count from then on.
  * `--gaps 1`: percentiles of the time between two reads that brought events.
  * `--per-stream file`: f64 rows (sent, first event, last event, events, complete) of each connection's last request.
  * `--stamps file --stamps-most n`: of each connection's last request f64 count, then so many f64 moments of its events.
@@ -45,6 +46,7 @@ static char *request, error_text[200];
 static size_t request_length, place;
 static int loop, gaps_wanted, rcvbuf, statuses[600];
 static uint32_t *gaps;
+static int64_t settle;
 static int64_t began, first_event, last_event;
 static FILE *dump;
 static struct sockaddr_in address = {.sin_family = AF_INET};
@@ -190,6 +192,14 @@ static void take(Stream *s, const char *bytes, size_t length, int64_t now) {
   else if (cut_after && s->events >= cut_after) leave(s);
 }
 
+/* What came so far is not counted. */
+static void begin_anew(void) {
+  settle = 0;
+  total.events = total.bytes = total.recvs = 0;
+  first_event = 0;
+  if (gaps_wanted) memset(gaps, 0, GAPS * sizeof *gaps);
+}
+
 static void receive(Stream *s) {
   static char buffer[262144];
   ssize_t n = recv(s->fd, buffer, sizeof buffer, MSG_DONTWAIT);
@@ -200,6 +210,7 @@ static void receive(Stream *s) {
     else total.closed++;
     return finish(s);
   }
+  if (settle && now >= began + settle) begin_anew();
   total.recvs++;
   total.bytes += n;
   if (dump && s == streams) {
@@ -249,6 +260,7 @@ int main(int argc, char **argv) {
   cut_after = number(argc, argv, "--cut", 0);
   rcvbuf = (int)number(argc, argv, "--rcvbuf", 0);
   gaps_wanted = (int)number(argc, argv, "--gaps", 0);
+  settle = number(argc, argv, "--settle-ms", 0) * 1000000;
   if (gaps_wanted) gaps = calloc(GAPS, sizeof *gaps);
   long together = number(argc, argv, "--together", 0), ramp = number(argc, argv, "--ramp", 64), ready = 0, opened = 0;
   int64_t every = number(argc, argv, "--every-ms", 1) * 1000000;

@@ -1,7 +1,7 @@
 /**
  * What does a streamed token cost, and how punctual are the steps?
  *
- *   bun run bench:stream [--pairs 5] [--quick] [--only cpu|sends|paced|drift] [--varied] [--long-prompts | --under-load]
+ *   bun run bench:stream [--pairs 5] [--quick] [--only cpu|sends|paced|drift|view] [--varied] [--long-prompts | --under-load]
  *                        [--streams N] [--seconds N] [--server "command"] [--realtime] [--no-save]
  *   bun run bench:stream --base REV [--pairs 5] …: against an earlier revision, REV, REV again and this tree in turns.
  *
@@ -12,6 +12,9 @@
  *    steps late. `--long-prompts`: ten prompts of 100,000 tokens arrive meanwhile. `--under-load`: one each second, and a
  *    scrape each second, and the truth log is on.
  * 4. drift, only when asked for: 100 streams at 20 ms for ten minutes.
+ * 5. view, only when asked for (`--only view [--streams N] [--writes single] [--minutes 10]`): what a reader of the streams
+ *    sees, beside the bare C loop: CPU per token from a cold start and later, the rate that 5,000 streams reach, gaps and
+ *    memory of 1,000 and 2,000, scrapes beside 500; with `--minutes` memory over so many.
  */
 import { BASE_FLAGS, compareWithBase } from "../lib/base.ts";
 import { has, known, text } from "../lib/options.ts";
@@ -21,6 +24,7 @@ import { cpuPerToken } from "./cpu.ts";
 import { drift } from "./drift.ts";
 import { paced } from "./paced.ts";
 import { sends } from "./sends.ts";
+import { view } from "./view.ts";
 
 known([
   "--quick",
@@ -35,6 +39,8 @@ known([
   "--realtime",
   "--no-save",
   "--tokens",
+  "--writes",
+  "--minutes",
   ...BASE_FLAGS,
 ]);
 // Three pairs within a run: the first one may be dropped on a busy machine.
@@ -46,4 +52,5 @@ if (!only || only === "cpu") figures.cpu = await cpuPerToken();
 if (!only || only === "sends") figures.sends = await sends();
 if (!only || only === "paced") figures.paced = await paced();
 if (only === "drift") figures.drift = await drift();
+if (only === "view") figures.view = await view();
 save("stream", figures);

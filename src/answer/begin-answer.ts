@@ -46,7 +46,7 @@ export function answerContext({ options, server, limits }: Serving, beginning: B
     newId: options.newId,
     created: Math.floor(options.epochSeconds()),
     model: adapterOf(limits, request) > 0 ? request.model! : options.config.servedModelNames[0]!,
-    promptText: promptText(request, options),
+    promptText: promptText(request, options, received.prompts?.[0]),
     ticket,
     batch: request.kind === "chat" && request.conversations !== undefined,
     truthUs: wantsTruth(http.headers) ? options.backend.nowUs : null,

@@ -1,18 +1,17 @@
 /** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
 
-import type { LoraAdapters } from "../front/adapters.ts";
 import { Admission } from "../front/admission.ts";
 import { ArrivalOrder } from "../front/arrivals.ts";
 import type { OpenAiOptions } from "../front/front.ts";
-import type { Context, Http } from "../front/http.ts";
+import type { Context } from "../front/http.ts";
 import { loadHeader } from "../front/load-header.ts";
 import { Queue } from "../front/queue.ts";
 import type { CountedOnce, Ticket } from "../front/ticket.ts";
 import { Transfers } from "../generation/kv-transfer.ts";
-import type { ServerTraits } from "../generation/server-traits.ts";
+import { FaultOrders } from "../orders/fault-orders.ts";
 import { Orders } from "../orders/orders.ts";
 import { engineBusy, internalError, paused } from "../python/errors.ts";
-import type { ErrorAnswer, Limits } from "../python/request.ts";
+import type { ErrorAnswer } from "../python/request.ts";
 import { answerContext } from "./begin-answer.ts";
 import { CollectedAnswer } from "./collect.ts";
 import { follow } from "./follow.ts";
@@ -42,16 +41,14 @@ interface Exchange {
 export class Generator {
   readonly serving: Serving;
 
-  constructor(options: OpenAiOptions, http: Http, server: ServerTraits, limits: Limits, adapters: LoraAdapters) {
+  constructor(options: OpenAiOptions, given: Pick<Serving, "http" | "server" | "limits" | "adapters" | "thread">) {
     this.serving = {
+      ...given,
       options,
-      http,
-      server,
-      limits,
-      adapters,
       admission: new Admission(options),
       arrivals: new ArrivalOrder(),
       orders: new Orders(options),
+      faults: new FaultOrders(options),
       queue: new Queue(options.config.wire ?? {}, options.backend, options.accounting),
       transfers: new Transfers(options.config),
     };
@@ -86,6 +83,10 @@ export class Generator {
     if ("error" in received) return this.#refuse(exchange, received.error);
     exchange.form = received.form;
     const admitted = admit(serving, received);
+    const { ordering } = admitted;
+    const disturbed = ordering && serving.faults.of(exchange.context, ordering, this.open - 1);
+    const instead = disturbed ? await disturbed : null;
+    if (instead !== null) return this.#refuse(exchange, instead);
     if ("error" in admitted) return this.#refuse(exchange, admitted.error);
     const encodedFromUs = backend.nowUs();
     const encoded = encode(serving, received);
@@ -95,7 +96,7 @@ export class Generator {
     const prepared = preparing instanceof Promise ? await preparing : preparing;
     // No await from here to the engine: requests reach it in their order.
     if (preparing instanceof Promise) {
-      backend.consumed(received.body.length); // what waited was no garbage yet
+      backend.consumed(received.bytes); // what waited was no garbage yet
       if (received.http.signal.aborted) return this.#left(exchange.context, exchange.ticket);
     }
     if (prepared === null) return this.#refuse(exchange, internalError); // the encoder died
@@ -119,6 +120,7 @@ export class Generator {
   #stream(exchange: Exchange, job: Job): Response {
     const { http, options, admission } = this.serving;
     const { context, ticket } = exchange;
+    options.backend.opened?.();
     const { background = null } = job.received.form;
     const log = background?.log ?? null;
     const answer = new StreamedAnswer(job.context);

@@ -5,7 +5,7 @@ import type { Steering } from "../content/steered.ts";
 import { checkingOf, type Writing, type Written, writingOf } from "../generation/constrained.ts";
 import type { Cut } from "../generation/generation.ts";
 import { checkPrompt, truncatePrompt } from "../generation/limits.ts";
-import { type Encoding, encodeInTurns, encodePrompts } from "../generation/prompts.ts";
+import { type Encoding, encodeInTurns, encodePrompts, packedPieces } from "../generation/prompts.ts";
 import { checkDataParallelRank, checkSampling } from "../generation/sampling.ts";
 import { choiceSeeds, seedOf } from "../generation/seeds.ts";
 import { checkBadWords, encodeBadWords, steeringOf } from "../generation/steering.ts";
@@ -13,7 +13,7 @@ import { fromDataset } from "../orders/dataset.ts";
 import { sayableText } from "../orders/orders.ts";
 import { permitted } from "../orders/script-grammar.ts";
 import { engineBusy } from "../python/errors.ts";
-import { isLarge } from "../python/pieces.ts";
+import { inTurns, isLarge } from "../python/pieces.ts";
 import type { Admitted } from "./read-request.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
 
@@ -44,7 +44,9 @@ export interface FittedRequest {
 }
 
 /** The prompts' ids, or promises of them. */
-export function encode({ options, limits }: Serving, { request, body }: Received): Encoding | Promise<Encoding> {
+export function encode({ options, limits }: Serving, received: Received): Encoding | Promise<Encoding> {
+  const { request, body, prompts } = received;
+  if (prompts !== undefined) return inTurns(packedPieces(request, prompts, options.encoder), options.backend);
   const asking = [request, options, limits] as const;
   return isLarge(body) ? encodeInTurns(...asking) : encodePrompts(...asking);
 }

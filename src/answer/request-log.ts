@@ -61,7 +61,7 @@ function parameters(request: ChatRequest | CompletionRequest, maxTokens: number)
     seed: repr(seed === -1 ? null : seed),
     stop: repr([...stop]),
     stop_token_ids: repr([...sampling.stopTokenIds]),
-    bad_words: repr([...sampling.badWords]),
+    bad_words: repr([...sampling.badWords.list]),
     thinking_token_budget: repr(sampling.thinkingTokenBudget),
     include_stop_str_in_output: repr(request.includeStopStrInOutput),
     ignore_eos: repr(request.ignoreEos),

@@ -4,6 +4,7 @@
  */
 import type { Finish, Receiver, Submission } from "../engine/types.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
+import { asciiJson } from "../truth/format.ts";
 import { FINISH_NAMES } from "./context.ts";
 
 export const TRUTH_HEADER = "x-understudy-truth";
@@ -105,7 +106,7 @@ export function truthSummary(choices: readonly ToldChoice[], nowUs: () => number
     timeline.settleLate();
     const { id, arrivalUs, queuedUs, scheduledUs } = timeline;
     rows.push(
-      `{"id":${quoted(id)},"reason":${finish === null ? "null" : `"${FINISH_NAMES[finish]}"`},"arrivalUs":${arrivalUs}` +
+      `{"id":${asciiJson(id)},"reason":${finish === null ? "null" : `"${FINISH_NAMES[finish]}"`},"arrivalUs":${arrivalUs}` +
         `,"queueUs":${known(Math.max(0, scheduledUs - queuedUs))},${truth.text(arrivalUs)}` +
         `,"lateSteps":${timeline.lateSteps},"rebasedUs":${timeline.rebasedUs},"preemptions":${timeline.preemptions}` +
         `,"promptTokens":${timeline.promptTokens},"cachedTokens":${timeline.cachedTokens},"outputTokens":${tokens}}`,
@@ -122,11 +123,3 @@ export function truthComment(text: string): string {
 const known = (us: number) => (Number.isNaN(us) ? "null" : String(us));
 
 const mean = (sum: number, count: number) => Math.round((sum / count) * 10) / 10;
-
-/** One line of ASCII, whatever the client called its request. */
-function quoted(id: string): string {
-  return JSON.stringify(id).replace(
-    /[\u007f-\uffff]/g,
-    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
-}

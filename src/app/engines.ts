@@ -3,12 +3,12 @@
 import { adapterPlaces } from "../config/adapter-places.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { TextModel } from "../content/text-model.ts";
-import { Cause } from "../engine/causes.ts";
 import { Fleet } from "../engine/fleet.ts";
 import { Journal } from "../engine/journal.ts";
+import type { Lanes } from "../engine/lanes.ts";
+import { Cause } from "../engine/lateness/causes.ts";
+import type { Punctuality } from "../engine/lateness/punctuality.ts";
 import type { LoopObserver } from "../engine/loop-observer.ts";
-import type { Punctuality } from "../engine/punctuality.ts";
-import type { StepWrites } from "../engine/step-writes.ts";
 import type { Marks } from "../front/marks.ts";
 import { Ensemble } from "../metrics/triton/ensemble.ts";
 import { createTruthLog, type TruthLog } from "../truth/log.ts";
@@ -44,8 +44,8 @@ export interface EnginePartsOptions {
   readonly place: Place | undefined;
   /** Microseconds since 1970 at the clock's 0. */
   readonly epochUs: number;
-  /** Collects what is written while the rows of a step are handed out. */
-  readonly writes: StepWrites | null;
+  /** Makes what plain tokens take to their streams; null: their receivers write them. */
+  readonly lanes: (() => Lanes) | null;
   /** Who else is told of the steps. */
   readonly loopObservers: readonly LoopObserver[];
 }
@@ -77,7 +77,7 @@ export function enginePartsOf(options: EnginePartsOptions): FleetParts {
     eosId: text.vocabulary.eosId,
     answers: text.answers,
     adapters: adapterPlaces(config),
-    ...(options.writes ? { writes: options.writes } : {}),
+    ...(options.lanes ? { lanes: options.lanes } : {}),
     loopObservers: [options.punctual, ...(steps ? [steps] : []), ...options.loopObservers],
     ...observersOf(engineFirst, truth, recent),
     ...(triton.metrics ? { meters: () => new Ensemble(triton.quantiles, () => clock.now(), epochUs) } : {}),

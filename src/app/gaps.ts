@@ -1,6 +1,6 @@
 /** Which long work of a server waits for a gap between steps, how long such work takes, and how long it may be put off? */
 import { edenGC } from "bun:jsc";
-import { Cause } from "../engine/causes.ts";
+import { Cause } from "../engine/lateness/causes.ts";
 import type { Marks } from "../front/marks.ts";
 import type { Clock } from "../host/clock.ts";
 import { Garbage, SpareTime } from "../host/spare-time.ts";

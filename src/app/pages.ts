@@ -2,8 +2,8 @@
 
 import type { HttpRoute } from "../config/http-counts.ts";
 import type { ServeConfig } from "../config/types.ts";
-import { Cause } from "../engine/causes.ts";
 import type { Fleet } from "../engine/fleet.ts";
+import { Cause } from "../engine/lateness/causes.ts";
 import type { Snapshot } from "../engine/types.ts";
 import type { Accounts } from "../front/accounting.ts";
 import type { Marks } from "../front/marks.ts";

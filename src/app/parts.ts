@@ -5,7 +5,7 @@ import type { ServeConfig } from "../config/types.ts";
 import type { LaidDown } from "../content/laid-down.ts";
 import type { NaturalLength } from "../content/output-lengths.ts";
 import type { TextModel } from "../content/text-model.ts";
-import { Punctuality } from "../engine/punctuality.ts";
+import { Punctuality } from "../engine/lateness/punctuality.ts";
 import type { EngineView } from "../engine/types.ts";
 import { Accounts, watched } from "../front/accounting.ts";
 import type { Accounting, Backend } from "../front/front.ts";
@@ -85,7 +85,7 @@ export interface Parts extends FleetParts, PageParts {
 export async function createParts(given: ServeConfig, options: AppOptions): Promise<Parts> {
   const { place, admin } = options;
   const live = new LiveSettings(given);
-  const [{ config }, built] = [live, await builtFiles()];
+  const [{ config }, built] = [live, await builtFiles(live.config.engine)];
   const due = new DueTime();
   const clock = options.clock ?? new WallClock((ring) => createAlarm(ring, due));
   const epochUs = epochOf(clock, options);
@@ -111,7 +111,7 @@ export async function createParts(given: ServeConfig, options: AppOptions): Prom
     stepLog: options.stepLog,
     place,
     epochUs,
-    writes: streamWrites.sends,
+    lanes: streamWrites.lanes,
     loopObservers: [
       { updating: (nowUs) => pages.beforeUpdate(nowUs) },
       ...(place ? [{ moved: (idle: boolean) => pages.shown?.moved(idle) }] : []),
@@ -227,6 +227,7 @@ function backendOf({
     catchUp: () => fatal(() => clock.catchUp?.()),
     spare: () => marks.beforeLongPrompt(() => gaps.long.pass()),
     consumed: gaps.garbage.add,
+    opened: gaps.garbage.opened,
     inFlight: () => engines.live,
     load: () => {
       const now = engines.views("now");

@@ -1,13 +1,13 @@
 /** How do the events of streams leave this server? Decided once at the start, by trying. */
 import type { StreamWritesMode } from "../config/stream-writes.ts";
 import type { ServeConfig } from "../config/types.ts";
-import { nativeSend } from "../http/socket/native-send.ts";
-import { SendBatch } from "../http/socket/send-batch.ts";
+import { Lanes, TokenTexts } from "../engine/lanes.ts";
+import { nativeLanes, triedLanes } from "./native-lanes.ts";
 
 export interface StreamWrites {
   readonly mode: StreamWritesMode;
-  /** null: each event is a write by itself. */
-  readonly sends: SendBatch | null;
+  /** Makes those of an engine; null: each event is a call from JavaScript. */
+  readonly lanes: (() => Lanes) | null;
   /** Why, where something else than the order decided it. */
   readonly why?: string;
 }
@@ -19,12 +19,17 @@ export class NoBatchedWrites extends Error {
 
 /** Rejects with `NoBatchedWrites`. */
 export async function streamWritesOf(
-  { streamWrites = "single", tls }: Pick<ServeConfig, "streamWrites" | "tls">,
+  { streamWrites = "auto", tls }: Pick<ServeConfig, "streamWrites" | "tls">,
   platform: string = process.platform,
 ): Promise<StreamWrites> {
-  if (streamWrites === "single") return { mode: "single", sends: null };
-  const native = tls ? { refused: "TLS is Bun's" } : await nativeSend(platform);
-  if (typeof native === "function") return { mode: "batched", sends: new SendBatch(native) };
+  if (streamWrites === "single") return { mode: "single", lanes: null };
+  const native = tls
+    ? { refused: "TLS is Bun's" }
+    : await (platform === process.platform ? nativeLanes() : triedLanes(platform));
+  if (typeof native === "function") {
+    const texts = new TokenTexts();
+    return { mode: "batched", lanes: () => new Lanes(native, texts) };
+  }
   if (streamWrites === "batched") throw new NoBatchedWrites(native.refused);
-  return { mode: "single", sends: null, why: native.refused };
+  return { mode: "single", lanes: null, why: native.refused };
 }

@@ -1,9 +1,10 @@
 /** What are a server's prompts and answers made of? The vocabulary and its encoder, what was laid down beforehand, lengths. */
 import { availableParallelism } from "node:os";
-import type { ServeConfig, WireConfig } from "../config/types.ts";
+import type { EngineConfig, ServeConfig, WireConfig } from "../config/types.ts";
 import { type LaidDown, laidDown } from "../content/laid-down.ts";
 import { type NaturalLength, naturalLength } from "../content/output-lengths.ts";
 import { builtInText, folderText, type TextModel } from "../content/text-model.ts";
+import { coreName } from "../engine/trtllm-setup.ts";
 import type { Marks } from "../front/marks.ts";
 import type { DueTime } from "../host/due-time.ts";
 
@@ -11,9 +12,9 @@ import type { DueTime } from "../host/due-time.ts";
 const built = (name: string) => Bun.file(new URL(`../../build/${name}`, import.meta.url));
 
 /** Rejects with one line where the build has not been made. */
-export async function builtFiles() {
+export async function builtFiles(engine: EngineConfig) {
   const [core, vocabulary, answers] = await Promise.all([
-    built("core.wasm").arrayBuffer(),
+    built(`${coreName(engine)}.wasm`).arrayBuffer(),
     built("vocabulary.bin").bytes(),
     built("answers.bin").bytes(),
   ]).catch(() => {

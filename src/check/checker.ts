@@ -10,6 +10,7 @@ import { isInProgress } from "./laws/catalogue.ts";
 import { knownBugOf, whyNotHeld } from "./laws/holds.ts";
 import { laws as allLaws } from "./laws/index.ts";
 import { isRestart, movedCounters, stoodStill } from "./laws/restart.ts";
+import { checkedOptions, checkedScrapes } from "./options.ts";
 import { type ParseOptions, parse } from "./parse.ts";
 import { type ToldVersion, versionOf } from "./versions.ts";
 
@@ -32,6 +33,8 @@ export interface CheckOptions {
   readonly clean?: boolean;
   /** Ids of the laws to look at; default all. */
   readonly only?: readonly string[];
+  /** Laws of one's own, made with `law`, beside ours. */
+  readonly laws?: readonly Law[];
   /** Versions of the checked servers (`V0`, `0.10.2`, `24.05`), in place of what the page tells. */
   readonly engineVersions?: readonly string[];
 }
@@ -94,9 +97,12 @@ export interface Report {
   /** Scrapes of which nothing can be said, with their reason. */
   readonly unreadable: readonly { readonly source: string; readonly atS: number; readonly why: string }[];
   readonly laws: readonly LawResult[];
+  /** Those that are violated, whatever their severity: `errors`, `warnings`, and those for information. */
   readonly violated: readonly LawResult[];
-  /** Violations of severity E. */
-  readonly errors: number;
+  /** Severity E: a truth is broken. Empty is what a test wants. */
+  readonly errors: readonly LawResult[];
+  /** Severity W: suspicious, may be legal. */
+  readonly warnings: readonly LawResult[];
 }
 
 /** Violations kept of each law. */
@@ -139,9 +145,12 @@ export class Checker {
   #restarts = 0;
   #leftOut = 0;
 
+  /** Throws a TypeError for an option that there is not, and for an id that no law has. */
   constructor(options: CheckOptions = {}) {
-    const { only } = options;
-    this.#states = allLaws
+    const { only, laws = [] } = options;
+    const known = [...allLaws, ...laws];
+    checkedOptions(options, known);
+    this.#states = known
       .filter(({ id }) => only === undefined || only.includes(id))
       .map((law) => ({
         law,
@@ -306,10 +315,13 @@ export class Checker {
       unreadable: this.#unreadable,
       laws,
       violated,
-      errors: violated.filter(({ violations }) => violations.some(({ severity }) => severity === "E")).length,
+      errors: violated.filter(isError),
+      warnings: violated.filter((law) => !isError(law) && law.violations.some(({ severity }) => severity === "W")),
     };
   }
 }
+
+const isError = ({ violations }: LawResult): boolean => violations.some(({ severity }) => severity === "E");
 
 function resultOf(state: State, spoken: ReadonlySet<DialectName>): LawResult {
   const { law, looks, violationCount, violations, notes } = state;
@@ -339,12 +351,9 @@ function allIdle({ byName }: Exposition): boolean {
   return gauges > 0;
 }
 
-/** All laws over successive scrapes of one server. */
+/** All laws over successive scrapes of one server. Throws a TypeError for what is no list of scrapes, as `Checker` does, and for a scrape's field that there is not. */
 export function checkScrapes(scrapes: readonly (Scrape | string | Uint8Array)[], options: CheckOptions = {}): Report {
   const checker = new Checker(options);
-  for (const scrape of scrapes) checker.add(isScrape(scrape) ? scrape : { text: scrape });
+  for (const scrape of checkedScrapes(scrapes)) checker.add(scrape);
   return checker.report();
 }
-
-const isScrape = (scrape: Scrape | string | Uint8Array): scrape is Scrape =>
-  typeof scrape === "object" && !(scrape instanceof Uint8Array);

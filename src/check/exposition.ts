@@ -93,6 +93,9 @@ export function labelKey(labels: ScrapedLabels, without = ""): string {
   return key;
 }
 
+/** One text for a series, whatever the order of its labels. */
+export const seriesKey = ({ name, labels }: ScrapedSample): string => `${name}\u0000${labelKey(labels)}`;
+
 /** As it stands in the text: `x{a="b"}`. */
 export function seriesText(name: string, labels: ScrapedLabels): string {
   const pairs = Object.entries(labels).map(([label, value]) => `${label}="${escapeLabel(value)}"`);

@@ -1,6 +1,6 @@
 /** The room's face: parser, laws, and the check over scrapes of any server. Runs in Bun, Node and a browser. */
 
-export type { Parameters, Truth } from "./case.ts";
+export type { Case, Parameters, Truth } from "./case.ts";
 export {
   Checker,
   type CheckOptions,
@@ -25,7 +25,20 @@ export {
   type ScrapedSample as Sample,
   type Unreadable,
 } from "./exposition.ts";
-export type { DialectName, Severity } from "./law.ts";
+export {
+  atLeast,
+  atMost,
+  complaint,
+  type DialectName,
+  equal,
+  type Law,
+  type LawOutcome,
+  law,
+  type OwnLaw,
+  type Severity,
+  type Term,
+  term,
+} from "./law.ts";
 export { laws } from "./laws/index.ts";
 export { DEFAULT_MAX_BYTES, type ParseOptions, parse } from "./parse.ts";
 export type { ToldVersion, Version, VersionId } from "./versions.ts";

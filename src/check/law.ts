@@ -101,21 +101,29 @@ export function times(factor: number, of: Term): Term {
   return { value: factor * of.value, text: `${factor} · ${of.text}` };
 }
 
-/** The rest of a row, in the order in which it is read. */
-type Row = Partial<Pick<Law, "needs" | "severity" | "tolerance" | "looksLike" | "scope">> & Pick<Law, "means">;
+/** What a table says of each law; the rest where it is not the common. */
+export type LawRow = Pick<Law, "sentence" | "means" | "check"> &
+  Partial<Pick<Law, "needs" | "severity" | "tolerance" | "looksLike">>;
 
 /** A table's rows with what most of them share: one scrape, exact, severity E. */
 export function lawsOf(of: Law["of"], scope: Law["scope"]) {
-  return (id: string, sentence: string, row: Row, check: Law["check"]): Law => ({
-    id,
-    of,
-    scope,
-    sentence,
-    needs: ["one scrape"],
-    severity: "E",
-    tolerance: "exact",
-    looksLike: "",
+  return (id: string, row: LawRow): Law => ({
+    ...{ id, of, scope, needs: ["one scrape"], severity: "E", tolerance: "exact", looksLike: "" },
     ...row,
-    check,
   });
+}
+
+/** A law of one's own: a sentence, what a violation means, and a check that gives what `equal` and the like give. */
+export interface OwnLaw extends LawRow {
+  /** Must be its own: ours are a letter and two digits. */
+  readonly id: string;
+}
+
+/**
+ * Makes a law for `checkScrapes(scrapes, { laws: [law(…)] })`. It is looked at once per scrape, whatever the page speaks;
+ * `check` gets the numbers: `c.now.get("requests_total")` is their sum over all series of that name, `c.before` the scrape
+ * before, `c.delta(name)` what a counter has moved. What is not there makes the law not checkable, and no violation.
+ */
+export function law({ id, ...row }: OwnLaw): Law {
+  return lawsOf("any", "page")(id, row);
 }

@@ -12,9 +12,9 @@ import {
   type Fault,
   type FaultKind,
   type Format,
-  labelKey,
   type ScrapedFamily,
   type ScrapedSample,
+  seriesKey,
   seriesText,
   type Unreadable,
 } from "./exposition.ts";
@@ -310,7 +310,7 @@ class Reader {
   #sample(sample: ScrapedSample): void {
     const family = this.#open(this.#familyOf(sample.name), sample.line);
     this.#tears.sample(family, sample.line);
-    const key = `${sample.name}\u0000${labelKey(sample.labels)}`;
+    const key = seriesKey(sample);
     const before = this.#seen.get(key);
     if (before !== undefined && !(this.format === "openmetrics" && sample.timestamp !== null)) {
       const series = seriesText(sample.name, sample.labels);

@@ -17,7 +17,7 @@ const SIGNS: Readonly<Record<Verdict, string>> = {
 
 /** 0 fine, 1 a law of severity E is violated, 2 it could not look. */
 export function exitCode(targets: readonly CheckedTarget[]): number {
-  if (targets.some(({ report }) => report.errors > 0)) return 1;
+  if (targets.some(({ report }) => report.errors.length > 0)) return 1;
   return targets.some(({ report }) => report.scrapes === 0 || report.unreadable.length > 0) ? 2 : 0;
 }
 
@@ -162,7 +162,11 @@ function time(atS: number): string {
 export function json(targets: readonly CheckedTarget[]): string {
   const plain = (_: string, value: unknown) =>
     typeof value === "number" && !Number.isFinite(value) ? numberText(value) : value;
-  return `${JSON.stringify({ schema: "understudy-check/1", exitCode: exitCode(targets), targets }, plain, 2)}\n`;
+  const counted = targets.map(({ name, report }) => {
+    const { errors, warnings, ...rest } = report;
+    return { name, report: { ...rest, errors: errors.length, warnings: warnings.length } };
+  });
+  return `${JSON.stringify({ schema: "understudy-check/1", exitCode: exitCode(targets), targets: counted }, plain, 2)}\n`;
 }
 
 /** A suite per target, a case per law; a warning is a case that passes, with its words in system-out. */
@@ -173,7 +177,7 @@ export function junit(targets: readonly CheckedTarget[]): string {
       cases.push(`    <testcase classname="${xml(name)}" name="scrape"><error message="${xml(why)}"/></testcase>`);
     }
     const skipped = report.laws.filter(({ verdict }) => verdict === "not checkable").length;
-    const counts = `tests="${cases.length}" failures="${report.errors}" errors="${report.unreadable.length}" skipped="${skipped}"`;
+    const counts = `tests="${cases.length}" failures="${report.errors.length}" errors="${report.unreadable.length}" skipped="${skipped}"`;
     return [`  <testsuite name="${xml(name)}" ${counts}>`, ...cases, "  </testsuite>"].join("\n");
   });
   return ['<?xml version="1.0" encoding="UTF-8"?>', "<testsuites>", ...suites, "</testsuites>", ""].join("\n");

@@ -43,24 +43,25 @@ export class OutFile {
   /** Empties the file. This and the others throw a TraceError where it cannot be written. */
   constructor(path: string) {
     this.#path = path;
-    this.#fd = this.#tried(() => openSync(path, "w"));
+    this.#fd = tried(path, () => openSync(path, "w"));
   }
 
   write(text: string): void {
-    this.#tried(() => writeFileSync(this.#fd, text));
+    tried(this.#path, () => writeFileSync(this.#fd, text));
   }
 
   /** Writes the rest and closes. */
   end(text: string): void {
     this.write(text);
-    this.#tried(() => closeSync(this.#fd));
+    tried(this.#path, () => closeSync(this.#fd));
   }
+}
 
-  #tried<T>(act: () => T): T {
-    try {
-      return act();
-    } catch (failure) {
-      throw new TraceError(`cannot write "${this.#path}" (${(failure as { code?: string }).code ?? failure})`);
-    }
+/** What `act` gives; a TraceError that names the file where it cannot write. */
+export function tried<T>(path: string, act: () => T): T {
+  try {
+    return act();
+  } catch (failure) {
+    throw new TraceError(`cannot write "${path}" (${(failure as { code?: string }).code ?? failure})`);
   }
 }

@@ -1,4 +1,4 @@
-/** How may the events of streams leave? All of a step by one native call, or each by a call of its own. */
+/** How may plain tokens of streams leave? All of a step by one native call, or each by a call of its own. */
 
 export const STREAM_WRITES = ["auto", "batched", "single"] as const;
 /** `auto`: batched where that can be done. */

@@ -50,18 +50,6 @@ const DEFAULT_QUANTILES: readonly Quantile[] = [
 /** More would not fit a summary that anybody reads. */
 const QUANTILES_MAX = 32;
 
-export const DEFAULT_TRITON_METRICS: TritonMetricsConfig = {
-  metrics: true,
-  gpu: true,
-  cpu: true,
-  ensemble: DEFAULT_ENSEMBLE,
-  counters: true,
-  histograms: false,
-  quantiles: [],
-  intervalMs: DEFAULT_INTERVAL_MS,
-  listen: null,
-};
-
 const SWITCHES = ["counter_latencies", "histogram_latencies", "summary_latencies"];
 const SETTINGS = `each value is one setting: ${SWITCHES.join(", ")} =true or =false, summary_quantiles=0.5:0.05,0.9:0.01`;
 

@@ -14,6 +14,7 @@ import type { StreamWritesOrder } from "./stream-writes.ts";
 import type { ToolHabits } from "./tool-habits.ts";
 import type { TritonMetricsConfig } from "./triton-metrics.ts";
 import type { TritonServerConfig } from "./triton-server.ts";
+import type { TrtllmConfig } from "./trtllm.ts";
 
 /** How long a step takes. Sources and forms: the compiled presets in `profiles/`. All times in microseconds. */
 export type Timing =
@@ -119,6 +120,8 @@ export interface EngineConfig {
   readonly histogramBuckets?: HistogramBuckets;
   /** Defects of vLLM's metrics that are repaired. */
   readonly fixes?: readonly FixName[];
+  /** TensorRT-LLM's schedulers in place of vLLM's: the fields above are then its limits of the same meaning. */
+  readonly trtllm?: TrtllmConfig;
 }
 
 /** `--kv-transfer-time`: until the KV cache of a prompt that was computed elsewhere is here. */
@@ -164,6 +167,11 @@ export interface WireConfig {
   /** So many of a hundred requests fail; absent: none. Absent types: any. */
   readonly failureRate?: number;
   readonly failureTypes?: readonly FailureType[];
+  /** So many of a hundred answers are disturbed; absent: none. Absent types: any that reaches its own answer alone. */
+  readonly faultRate?: number;
+  readonly faultTypes?: readonly string[];
+  /** A file of rules by which answers are disturbed. */
+  readonly faultPlan?: string;
   /** A request may say by `X-Return-Error` that it fails. */
   readonly errorHeader?: boolean;
   /** Share of the answers that call a tool where the request leaves that open, 0 to 1; absent: a half. */
@@ -235,7 +243,7 @@ export interface ServeConfig {
   /** Absent: the defaults of `config/front-limits.ts`. */
   readonly frontLimits?: FrontLimits;
   readonly streamInterval: number;
-  /** Absent: single. */
+  /** Absent: auto. */
   readonly streamWrites?: StreamWritesOrder;
   readonly shutdownTimeoutS: number;
   readonly maxBodyBytes: number;

@@ -3,19 +3,23 @@
  * file of `--script`. Reading checks everything: a script that is taken can be played.
  */
 
-import { STEP_IDS_MOST } from "../config/core-limits.ts";
+import { SAME_STEP, STEP_IDS_MOST } from "../config/core-limits.ts";
 
 /** What one generation says. */
 export interface Sequence {
-  /** Ids by step of the engine, each of 1 to 32; after the last one the end of sequence. */
-  readonly steps: readonly (readonly number[])[];
+  /** Ids as the core takes them: SAME_STEP is added to those that another of their step follows; after the last one the end of sequence. */
+  readonly ids: Uint32Array;
+  /** Largest id that somebody has ordered one by one; -1: none is. */
+  readonly largest: number;
+  /** Steps of the engine, each of 1 to 32 of them. */
+  readonly steps: number;
   /**
    * What becomes of it after its last step: the end of sequence follows, its limit is reached, the engine gives it up, or the
    * scheduler rejects its last token, which no script can ask for.
    */
   readonly finish: "stop" | "length" | "error" | "rejected";
   /** Output positions, from 0, whose log probability is minus infinity. */
-  readonly minusInfinityAt: readonly number[];
+  readonly minusInfinityAt: ArrayLike<number>;
 }
 
 /** One request's answers: prompts in their order, and of each its choices in theirs. */
@@ -45,6 +49,8 @@ export interface Order {
   readonly calls?: boolean | readonly string[];
   /** Tokens of thinking, with a reasoning parser; absent: drawn. */
   readonly reasoningTokens?: number;
+  /** A plan of faults (docs/faults.md), not yet read; absent: none. */
+  readonly fault?: string;
 }
 
 /** The scripts of a file. */
@@ -94,20 +100,24 @@ export function parseOrder(text: string): Order {
 
 /** An order as it stands in a body. Throws `BrokenScript`. */
 export function readOrder(value: unknown): Order {
-  const { echo, script, play, release, call, reasoning } = object(value, "the order", [
+  const { echo, script, play, release, call, reasoning, fault } = object(value, "the order", [
     "echo",
     "script",
     "play",
     "release",
     "call",
     "reasoning",
+    "fault",
   ]);
   if ([echo, script, play, call].filter((one) => one !== undefined && one !== false).length > 1)
     throw new BrokenScript('only one of "echo", "script", "play" and "call" can be ordered');
   const releases = flag(release, "release");
   const tokens = count(reasoning, "reasoning");
   const thinking = tokens === null ? {} : { reasoningTokens: tokens };
-  const none = { text: "", script: null, releases, ...readCalls(call), ...thinking };
+  if (fault !== undefined && typeof fault !== "string")
+    throw new BrokenScript('"fault" must be a plan: docs/faults.md');
+  const plan = fault === undefined ? {} : { fault };
+  const none = { text: "", script: null, releases, ...readCalls(call), ...thinking, ...plan };
   if (flag(echo, "echo")) return { ...none, kind: "echo" };
   if (typeof play === "string") return { ...none, kind: "play", text: play };
   if (play !== undefined) throw new BrokenScript('"play" must be the name of a script');
@@ -126,10 +136,19 @@ function readCalls(value: unknown): Pick<Order, "calls"> {
   throw new BrokenScript(`"call" must be true, false, the name of a tool, or a list of up to ${CALLS_MAX} names`);
 }
 
+/** Says nothing. */
+export const SILENT: Sequence = { ids: new Uint32Array(), largest: -1, steps: 0, finish: "stop", minusInfinityAt: [] };
+
+/** The first id beyond a vocabulary of this size; undefined: none is. */
+export function unknownIn({ sequences }: Script, size: number): number | undefined {
+  for (const { ids, largest } of sequences)
+    if (largest >= size) return [...ids].map((id) => id & ID_MAX).find((id) => id >= size);
+  return undefined;
+}
+
 /** A script of one sequence, a token a step. */
 export function plainScript(ids: ArrayLike<number>, sequences: number): Script {
-  const steps = Array.from(ids, (id) => [id]);
-  const sequence: Sequence = { steps, finish: "stop", minusInfinityAt: [] };
+  const sequence: Sequence = { ...SILENT, ids: Uint32Array.from(ids), steps: ids.length };
   return {
     sequences: Array.from({ length: sequences }, () => sequence),
     burst: false,
@@ -142,7 +161,14 @@ export function plainScript(ids: ArrayLike<number>, sequences: number): Script {
 
 /** Script with the tokens of the first, played as `shape` says. */
 export function shapedScript({ sequences }: Script, shape: Script): Script {
-  return { ...shape, sequences: sequences.map(({ steps }) => ({ ...shape.sequences[0]!, steps })) };
+  return {
+    ...shape,
+    sequences: sequences.map((one) => ({
+      ...one,
+      finish: shape.sequences[0]!.finish,
+      minusInfinityAt: shape.sequences[0]!.minusInfinityAt,
+    })),
+  };
 }
 
 /** Does it reach other requests too? Then it is not for every client to send. */
@@ -185,14 +211,29 @@ function readSequence(value: unknown, where: string): Sequence {
     minus_infinity_at: positions = [],
   } = object(value, where, ["steps", "finish", "minus_infinity_at"]);
   if (!Array.isArray(steps) || steps.length > STEPS_MAX) throw new BrokenScript(`${where}.steps must be a list`);
+  let [count, largest] = [0, -1];
   for (const [at, step] of steps.entries()) {
     const fits = Array.isArray(step) && step.length > 0 && step.length <= STEP_IDS_MOST && step.every(isId);
     if (!fits) throw new BrokenScript(`${where}.steps[${at}] must be a list of 1 to ${STEP_IDS_MOST} token ids`);
+    count += step.length;
+    largest = Math.max(largest, ...step);
   }
   if (finish !== undefined && !isFinish(finish)) throw new BrokenScript(`${where}.finish takes ${FINISHES.join(", ")}`);
   if (!Array.isArray(positions) || !positions.every(isId))
     throw new BrokenScript(`${where}.minus_infinity_at must be a list of positions`);
-  return { steps, finish: finish ?? "stop", minusInfinityAt: positions };
+  // No output has a position beyond.
+  const minusInfinityAt = positions.filter((at) => at < STEPS_MAX);
+  return { ids: idsOf(steps, count), largest, steps: steps.length, finish: finish ?? "stop", minusInfinityAt };
+}
+
+function idsOf(steps: readonly (readonly number[])[], count: number): Uint32Array {
+  const ids = new Uint32Array(count);
+  let at = 0;
+  for (const step of steps) {
+    for (const id of step) ids[at++] = id + SAME_STEP;
+    ids[at - 1]! -= SAME_STEP;
+  }
+  return ids;
 }
 
 const FINISHES = ["stop", "length", "error"] as const;

@@ -11,15 +11,18 @@ const CHOICE_SALT = 0x3c6ef372;
 /** New draws for a forbidden token before the next id up is taken. */
 const DRAWS = 64;
 
+/** A set of ids, as far as it is asked. */
+type Ids = Pick<ReadonlySet<number>, "has" | "size">;
+
 export interface TokenRules {
   /** Only these, at least one; null: any. */
   readonly only: readonly number[] | null;
   /** None of these; of no effect on `only`. */
-  readonly never: ReadonlySet<number>;
+  readonly never: Ids;
   /** Token sequences whose last token may not follow the others. */
   readonly neverAfter: readonly Uint32Array[];
   /** What would end the answer, and the position (from 0) before which it may not come. */
-  readonly ends: ReadonlySet<number>;
+  readonly ends: Ids;
   readonly endsFrom: number;
 }
 

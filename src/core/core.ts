@@ -12,6 +12,7 @@ import {
   type Total,
   Word,
 } from "../../assembly/layout.ts";
+import { TrtConfig } from "../../assembly/trtllm/layout.ts";
 import { CoreViews } from "./views.ts";
 
 /** The raw exports of `assembly/index.ts`. */
@@ -38,11 +39,17 @@ export interface CoreExports {
   drainEvents(): void;
   retime(): void;
   verify(): void;
+  /** Only in the core of TensorRT-LLM's policies, `assembly/trtllm/index.ts`. */
+  trtConfigAt?(): number;
+  trtWordsAt?(): number;
+  kvTotalsAt?(): number;
 }
 
 /** What `init` needs: the configuration words by index, and the tables. */
 export interface CoreSetup {
   readonly config: Readonly<Partial<Record<Config, number>>>;
+  /** For the core of TensorRT-LLM's policies. */
+  readonly trt?: Readonly<Record<Exclude<TrtConfig, TrtConfig.Count>, number>>;
   readonly linearTokens?: readonly number[];
   readonly linearUs?: readonly number[];
   /** Rising bounds per histogram, in microseconds or tokens. */
@@ -72,13 +79,7 @@ const HEAP_BEGIN_BYTES = 65_536;
 const BLOCKS_MOST = Math.floor(2 ** 26 / 3);
 const LARGEST_BYTES = 4 * 2 ** 30 - 2 ** 26;
 
-/** Compiles and starts a core. `bytes`: `build/core.wasm` or `build/core.debug.wasm`; each entry point brings them. */
-export async function loadCore(bytes: Uint8Array<ArrayBuffer>, setup: CoreSetup): Promise<Core> {
-  const module = await WebAssembly.compile(bytes);
-  return startCore(module, setup);
-}
-
-/** Starts a core from a compiled module, synchronously. */
+/** Starts a core from a compiled module (`build/core.wasm` or `build/core.debug.wasm`, which each entry point brings), synchronously. */
 export function startCore(module: WebAssembly.Module, setup: CoreSetup): Core {
   let memory: WebAssembly.Memory | undefined;
   const abort = (message: number, file: number, line: number, column: number) => {
@@ -106,6 +107,7 @@ export class Core {
     setup: CoreSetup,
   ) {
     this.#write(setup);
+    if (setup.trt) this.#writeTrt(setup.trt);
     const config = this.#config;
     config[Config.Templates] = (setup.answers?.templates.length ?? 0) / TEMPLATE;
     config[Config.Categories] = (setup.answers?.categoryStart.length ?? 1) - 1;
@@ -142,6 +144,13 @@ export class Core {
     const words = this.#config;
     for (const [index, value] of Object.entries(config)) words[Number(index)] = value!;
     words[Config.LinearPoints] = linearTokens.length;
+  }
+
+  #writeTrt(words: NonNullable<CoreSetup["trt"]>): void {
+    const at = this.exports.trtConfigAt;
+    if (!at) throw new Error("options of TensorRT-LLM's policies for a core of vLLM's");
+    const row = new Float64Array(this.exports.memory.buffer, at(), TrtConfig.Count);
+    for (const [index, value] of Object.entries(words)) row[Number(index)] = value;
   }
 
   #fillTable({ linearTokens, linearUs }: Pick<CoreSetup, "linearTokens" | "linearUs">): void {

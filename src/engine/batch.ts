@@ -2,7 +2,7 @@
  * Which calls make up the life of a batch? The only place that calls the core's `schedule` and `update`:
  * the live loop, replay and the golden runner all go through here, so there is no second scheduler.
  */
-import { Coast, NONE, type Pause, type Reason, SUBMIT_FED, Submit, Word } from "../../assembly/layout.ts";
+import { Coast, Field, NONE, type Pause, type Reason, SLOTS, SUBMIT_FED, Submit, Word } from "../../assembly/layout.ts";
 import type { Core } from "../core/core.ts";
 import { type CoreRequest, REQUEST_NUMBERS } from "./core-request.ts";
 import type { Journal } from "./journal.ts";
@@ -128,6 +128,11 @@ export class Batch {
   resetPrefixCache(force: boolean): boolean {
     this.#journal?.short("resetPrefixCache", Number(force));
     return this.core.exports.resetPrefixCache(force ? 1 : 0) !== 0;
+  }
+
+  /** Tokens of a generation that is in the core, or has just left it; 0 before. */
+  outputsOf(handle: number): number {
+    return handle === NONE ? 0 : this.core.views.field(Field.Outputs, handle % SLOTS);
   }
 
   /** Steps planned and not yet taken in. */

@@ -5,7 +5,6 @@ import type { Clock } from "../host/clock.ts";
 import type { CoreRequest } from "./core-request.ts";
 import type { EndingStep, LoopObserver } from "./loop-observer.ts";
 import { type Observer, PREEMPTIONS_MAX, RequestTimeline, type StepFacts, WRITTEN_PARTS } from "./observer.ts";
-import type { StepWrites } from "./step-writes.ts";
 import { Finish, type Receiver } from "./types.ts";
 
 /** Runs and preemptions that all generations which are alive may hold together; more are counted, not kept. */
@@ -43,7 +42,6 @@ export class FactsRecorder implements LoopObserver {
     readonly clock: Clock,
     readonly observer: Observer,
     readonly trailAt: (slot: number) => RequestTimeline | undefined,
-    readonly writes?: StepWrites,
   ) {}
 
   submitted(
@@ -145,7 +143,6 @@ export class FactsRecorder implements LoopObserver {
 
   /** So many tokens have been written: `nextPart`, which is another one now. */
   part(): number {
-    this.writes?.flush();
     this.#partsUs[this.#parts++] = this.clock.now();
     return this.nextPart;
   }

@@ -3,7 +3,7 @@ import type { Clock } from "../host/clock.ts";
 import { Balance } from "./balance.ts";
 import { Engine } from "./engine.ts";
 import type { Journal } from "./journal.ts";
-import { Lateness } from "./lateness.ts";
+import { Lateness } from "./lateness/lateness.ts";
 import type { LoopObserver } from "./loop-observer.ts";
 import type { Observer } from "./observer.ts";
 import type { EngineOptions, PauseMode } from "./options.ts";

@@ -1,13 +1,15 @@
 /** What does an engine remember of one generation, from submission to its end? */
-import { FEED, FEED_HALF, NONE, Reason } from "../../assembly/layout.ts";
+import { FEED, FEED_HALF, NONE, Reason, SLOTS } from "../../assembly/layout.ts";
 import type { Batch } from "./batch.ts";
 import type { CoreRequest } from "./core-request.ts";
+import type { Lane, LaneEnd, Lanes } from "./lanes.ts";
 import type { RequestTimeline } from "./observer.ts";
 import type { RequestMeter } from "./request-meter.ts";
 import { type Choices, Finish, type Receiver, type Submission, type TokenSource } from "./types.ts";
 
 /** What ends a generation, or lets it go on: its engine. */
 export interface LiveOwner {
+  readonly lanes: Lanes | null;
   end(live: LiveRequest, reason: Finish, tokens: number, how?: Reason): void;
   unblock(live: LiveRequest): void;
 }
@@ -27,6 +29,7 @@ export class LiveRequest implements Submission {
   timeline: RequestTimeline | null = null;
   /** While somebody counts what passes. */
   meter: RequestMeter | null = null;
+  #lane: Lane | null = null;
 
   constructor(
     readonly engine: LiveOwner,
@@ -41,7 +44,33 @@ export class LiveRequest implements Submission {
     this.endsOnly = receiver.endsOnly === true && script === undefined;
   }
 
+  lane(receiver: Receiver, line: LaneEnd, prefix: Uint8Array, suffix: Uint8Array): Lane | null {
+    const { lanes } = this.engine;
+    // Who stands between, or plays a script, hears of each token.
+    if (lanes === null || receiver !== this.receiver || this.script !== undefined || this.ended) return null;
+    this.#lane = lanes.lane(this.handle % SLOTS, line, prefix, suffix);
+    return this.#lane;
+  }
+
+  settle(): void {
+    const lane = this.#lane;
+    if (lane === null || lane.tokens === 0) return;
+    const { tokens, bytes } = lane;
+    this.tokens += tokens;
+    this.timeline?.wentOn(lane.next);
+    lane.clear();
+    this.receiver.went!(tokens, bytes);
+  }
+
+  /** No token comes any more. */
+  leave(): void {
+    this.settle();
+    this.#lane?.close();
+    this.#lane = null;
+  }
+
   cancel(): void {
+    this.settle();
     this.engine.end(this, Finish.Abort, this.tokens);
   }
 

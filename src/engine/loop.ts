@@ -7,9 +7,8 @@
 import { Coast, Word } from "../../assembly/layout.ts";
 import type { Cancel, Clock } from "../host/clock.ts";
 import type { Batch } from "./batch.ts";
-import { Cause, LATE_US } from "./causes.ts";
+import { Cause, LATE_US } from "./lateness/causes.ts";
 import { type EndingStep, type LoopObserver, together } from "./loop-observer.ts";
-import type { StepWrites } from "./step-writes.ts";
 
 /** A host that is later than a step and this much is not caught up with: the engine's time moves on instead. */
 const REBASE_US = 100_000;
@@ -25,8 +24,6 @@ export interface LoopOptions {
   readonly free: boolean;
   /** A step lasts at least this: time without simulated steps still moves on in replay. */
   readonly leastUs: number;
-  /** Told before and after rows are handed out. */
-  readonly writes?: StepWrites | undefined;
   /** Hands out the rows of the step that was just taken in. */
   readonly deliver: () => void;
   /** Moves requests that were held back until `boundaryUs` into the queue. */
@@ -141,12 +138,7 @@ export class Loop {
     this.#told.updating?.(step.startUs);
     this.#take();
     this.#told.started?.(step);
-    this.#options.writes?.begin();
-    try {
-      deliver();
-    } finally {
-      this.#options.writes?.end();
-    }
+    deliver();
     step.endUs = step.rows > 0 ? clock.now() : step.startUs;
     this.#told.delivered?.(step);
     this.#plan();

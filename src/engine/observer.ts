@@ -3,8 +3,9 @@
  * exists while nobody watches. Per token the watched engine compares and adds two numbers (`RequestTimeline.took`): tokens are
  * kept as runs of consecutive steps, and their times follow from the step rows.
  */
-import type { Cause } from "./causes.ts";
+
 import type { FactsRecorder } from "./facts-recorder.ts";
+import type { Cause } from "./lateness/causes.ts";
 import type { Finish, Receiver, TimelineFacts } from "./types.ts";
 
 /** Runs and preemptions that one generation may hold; more are counted, not kept. */
@@ -117,6 +118,11 @@ export class RequestTimeline implements TimelineFacts {
   took(step: number, count: number): void {
     if (step === this.#next && count === this.#width) this.#next = step + 1;
     else this.#open(step, count);
+  }
+
+  /** Each step before `next` gave a token, since the one that was told last. */
+  wentOn(next: number): void {
+    this.#next = next;
   }
 
   queued(handle: number, nowUs: number): void {

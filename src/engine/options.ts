@@ -3,25 +3,25 @@
 import type { EngineConfig } from "../config/types.ts";
 import type { Clock } from "../host/clock.ts";
 import type { Journal } from "./journal.ts";
-import type { Lateness } from "./lateness.ts";
+import type { Lanes } from "./lanes.ts";
+import type { Lateness } from "./lateness/lateness.ts";
 import type { LoopObserver } from "./loop-observer.ts";
 import type { Observer } from "./observer.ts";
 import type { RequestMeters } from "./request-meter.ts";
 import type { SetupExtras } from "./setup.ts";
-import type { StepWrites } from "./step-writes.ts";
 import type { EngineSnapshot } from "./types.ts";
 
 export interface EngineOptions extends SetupExtras {
   readonly config: EngineConfig;
   readonly clock: Clock;
-  /** Compiled `build/core.wasm`, or the debug core, which checks itself after each call. */
+  /** Compiled `build/core.wasm`, with `config.trtllm` `build/trtllm.wasm`, or their debug builds, which check themselves after each call. */
   readonly module: WebAssembly.Module;
   /** LoRA adapters that the snapshot shows from the start, by their numbers from 1. */
   readonly adapters?: number;
   /** Free-running steps under `timing: none`; off, each lasts a microsecond (virtual time). */
   readonly free?: boolean;
-  /** Collects what receivers write while the rows of a step are handed out. */
-  readonly writes?: StepWrites;
+  /** Makes what plain tokens take to their streams; absent: their receivers hear of each. */
+  readonly lanes?: () => Lanes;
   /** Told of its steps, after those that the engine has of its own. */
   readonly loopObservers?: readonly LoopObserver[];
   /** Told of every step and every generation; without one nothing is noted. */

@@ -5,6 +5,7 @@ import { faster, noiseFaster } from "../config/timing/timing.ts";
 import type { EngineConfig, FixName, StepNoise, Timing } from "../config/types.ts";
 import type { CoreSetup } from "../core/core.ts";
 import { HISTOGRAMS } from "./numbers.ts";
+import { trtSetup } from "./trtllm-setup.ts";
 
 const FIXES: Readonly<Record<FixName, number>> = {
   "abort-counted": FIX_ABORT_COUNTED,
@@ -32,6 +33,7 @@ export function coreSetup(
   const pace = paceSetup(config);
   return {
     ...pace,
+    ...trtSetup(config),
     config: {
       ...pace.config,
       [Config.NoiseSeed]: noiseSeed(config, rank),

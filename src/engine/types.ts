@@ -3,6 +3,7 @@
  * Times are microseconds on the engine's clock, held in doubles; ids and counts are whole numbers.
  */
 import type { Histogram } from "../../assembly/layout.ts";
+import type { Lane, LaneEnd } from "./lanes.ts";
 import type {
   ADAPTER_NUMBERS,
   ENGINE_NUMBERS,
@@ -102,6 +103,8 @@ export interface Receiver {
    * After a call with `finish` the receiver is not called again.
    */
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void;
+  /** So many plain tokens went by its lane, and so many bytes with them. */
+  went?(tokens: number, bytes: number): void;
 }
 
 /** A generation that the engine took. */
@@ -114,6 +117,10 @@ export interface Submission {
   reject?(tokens: number): void;
   /** What a `blocked` generation waited for is there: it may be admitted from the next plan on, and keeps its place. */
   release(): void;
+  /** What plain tokens of `receiver` take to `line` from when it is told to go on; null: there is none, each is the receiver's. */
+  lane?(receiver: Receiver, line: LaneEnd, prefix: Uint8Array, suffix: Uint8Array): Lane | null;
+  /** Tells the receiver what went by its lane. */
+  settle?(): void;
   /** Prompt tokens found in the prefix cache at first admission; known once the first token came. */
   readonly cachedTokens: number;
   /** When it was first scheduled; likewise. */
@@ -212,6 +219,8 @@ export interface HttpView {
 export interface FrontSnapshot extends NumbersOf<typeof FRONT_NUMBERS> {
   readonly outcomes: Readonly<Record<Outcome, number>>;
   readonly toolLooks: Readonly<Record<ToolLook, number>>;
+  /** Answers that each fault acted on, by its id. */
+  readonly faults: Readonly<Record<string, number>>;
   readonly http: HttpSnapshot;
 }
 

@@ -1,4 +1,5 @@
 /** Which benchmark wrote this file, and what does it say? Throws a TraceError in one line. */
+import { jsonObjectIn } from "../config/json-object.ts";
 import { TraceError } from "../traces/trace.ts";
 import { aiperfRecords, aiperfRun, isAiperf, isAiperfRecord } from "./aiperf.ts";
 import type { FitRun } from "./run.ts";
@@ -9,14 +10,14 @@ const KNOWN =
 
 /** The runs of a file: one, or one per line of `--append-result`. `name` is for messages. */
 export function readRuns(text: string, name: string): FitRun[] {
-  const whole = parsed(text);
-  if (whole !== undefined) return [runFrom(whole, name)];
+  const whole = jsonObjectIn(text);
+  if (whole !== null) return [runFrom(whole, name)];
   const lines = text.split("\n").map((line, i) => ({ line, at: `${name}:${i + 1}` }));
   const objects = lines
     .filter(({ line }) => line.trim() !== "")
     .map(({ line, at }) => {
-      const json = parsed(line);
-      if (json === undefined) throw new TraceError(`${at}: expected a JSON object, or a file that is one: ${KNOWN}`);
+      const json = jsonObjectIn(line);
+      if (json === null) throw new TraceError(`${at}: expected a JSON object, or a file that is one: ${KNOWN}`);
       return { json, at };
     });
   if (objects.length === 0) throw new TraceError(`${name}: is empty; expected ${KNOWN}`);
@@ -42,13 +43,4 @@ function runFrom(json: JsonRecord, name: string): FitRun {
 function taken(run: FitRun | string, name: string): FitRun {
   if (typeof run === "string") throw new TraceError(`${name}: expected ${run}`);
   return run;
-}
-
-function parsed(text: string): JsonRecord | undefined {
-  try {
-    const json: unknown = JSON.parse(text);
-    return typeof json === "object" && json !== null && !Array.isArray(json) ? (json as JsonRecord) : undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -1,4 +1,5 @@
 /** What happened outside the core? Every generation request is counted exactly once by its outcome. */
+import { FAULT_IDS } from "../config/faults.ts";
 import { ALL_SECONDS } from "../config/http-counts.ts";
 import {
   FRONT_NAMES,
@@ -19,6 +20,7 @@ const NO_HTTP: HttpView = {
 export class Accounts implements FrontView {
   readonly outcomes: Record<Outcome, number> = { stop: 0, length: 0, abort: 0, refused: 0, error: 0 };
   readonly toolLooks = Object.fromEntries(TOOL_LOOKS.map((look) => [look, 0])) as Record<ToolLook, number>;
+  readonly faults = Object.fromEntries(FAULT_IDS.map((id) => [id, 0])) as Record<string, number>;
   requestsOpen = 0;
   streamsOpen = 0;
   bytesHeld = 0;
@@ -59,12 +61,23 @@ export class Accounts implements FrontView {
     this.toolLooks[toolLook(how, called, api)]++;
   }
 
+  /** A fault acted on an answer. */
+  faulted(id: string): void {
+    this.faults[id]!++;
+  }
+
   /** A copy. */
   snapshot(): FrontSnapshot {
     const { routes, duration } = this.http;
     const { bounds, buckets, sum, count } = duration;
     const http = { routes: Array.from(routes), duration: { bounds, buckets: Array.from(buckets), sum, count } };
-    return { ...numbersOf(this, FRONT_NAMES), outcomes: { ...this.outcomes }, toolLooks: { ...this.toolLooks }, http };
+    return {
+      ...numbersOf(this, FRONT_NAMES),
+      outcomes: { ...this.outcomes },
+      toolLooks: { ...this.toolLooks },
+      faults: { ...this.faults },
+      http,
+    };
   }
 }
 
@@ -93,6 +106,10 @@ export function watched(accounts: Accounts, shown: { readonly moved: () => void 
     },
     held(bytes: number) {
       accounts.held(bytes);
+      shown.moved();
+    },
+    faulted(id: string) {
+      accounts.faulted(id);
       shown.moved();
     },
   };

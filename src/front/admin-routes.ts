@@ -3,30 +3,18 @@
  * changes some of it, all or nothing. Without the option the path is unknown. Ours; vLLM has nothing like it.
  */
 import { timingSafeEqual } from "node:crypto";
-import { Elysia } from "elysia";
+import { jsonObjectIn } from "../config/json-object.ts";
+import { routes } from "../http/routes.ts";
 import { badRequest, unauthorized } from "../python/errors.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { type Context, digest, Http } from "./http.ts";
-
-export interface AdminOptions {
-  readonly key: string;
-  /** What holds, by names of options. */
-  read(): Readonly<Record<string, unknown>>;
-  /** Takes the changes; or says what is wrong with which of them, and then nothing has changed. */
-  change(changes: Readonly<Record<string, unknown>>): Promise<WrongChange | null>;
-}
-
-export interface WrongChange {
-  readonly key: string | null;
-  readonly message: string;
-}
+import type { AdminOptions } from "./live-settings.ts";
 
 const PATH = "/admin/config";
 /** The paths and their methods, so that other methods there get 405. */
 export const ADMIN_METHODS: Readonly<Record<string, readonly string[]>> = { [PATH]: ["GET", "POST"] };
 /** Characters of a body. */
 const LENGTH_MOST = 65_536;
-const NO_PARSING = { parse: "none" } as const;
 
 /** Use it beside `openai`, whose `otherRoutes` must have `ADMIN_METHODS`. */
 export function adminRoutes(options: OpenAiOptions, admin: AdminOptions) {
@@ -39,34 +27,19 @@ export function adminRoutes(options: OpenAiOptions, admin: AdminOptions) {
     return timingSafeEqual(digest(key), known) ? undefined : http.error(context, unauthorized);
   };
   const shown = (context: Context) => http.json(context, JSON.stringify(admin.read()));
-  return new Elysia({ strictPath: true })
-    .get(PATH, ({ request, server }) => stranger({ request, server }) ?? shown({ request, server }))
-    .post(
-      PATH,
-      async ({ request, server }) => {
-        const context = { request, server };
-        const refusal = stranger(context);
-        if (refusal) return refusal;
-        const text = await request.text();
-        const changes = text.length > LENGTH_MOST ? undefined : objectOf(text);
-        if (changes === undefined)
-          return http.error(context, badRequest(`takes a JSON object of at most ${LENGTH_MOST} characters`));
-        const done = before.then(() => admin.change(changes));
-        before = done.catch(() => {});
-        const wrong = await done;
-        return wrong === null ? shown(context) : http.error(context, badRequest(wrong.message, wrong.key));
-      },
-      NO_PARSING,
-    );
-}
-
-function objectOf(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : undefined;
-  } catch {
-    return undefined;
-  }
+  return routes({
+    [`GET ${PATH}`]: (context) => stranger(context) ?? shown(context),
+    [`POST ${PATH}`]: async (context) => {
+      const refusal = stranger(context);
+      if (refusal) return refusal;
+      const text = await context.request.text();
+      const changes = text.length > LENGTH_MOST ? null : jsonObjectIn(text);
+      if (changes === null)
+        return http.error(context, badRequest(`takes a JSON object of at most ${LENGTH_MOST} characters`));
+      const done = before.then(() => admin.change(changes));
+      before = done.catch(() => {});
+      const wrong = await done;
+      return wrong === null ? shown(context) : http.error(context, badRequest(wrong.message, wrong.key));
+    },
+  });
 }

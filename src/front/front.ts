@@ -7,9 +7,10 @@ import type { AnswerDataset } from "../content/dataset/dataset.ts";
 import type { Fixtures } from "../content/fixtures/fixtures.ts";
 import type { NaturalLength } from "../content/output-lengths.ts";
 import type { Plays } from "../content/script.ts";
-import type { Encoder, Vocabulary } from "../content/types.ts";
+import type { Encoder, ModelTemplate, Vocabulary } from "../content/types.ts";
 import type { Generation, Outcome, Receiver, Refusal, Submission } from "../engine/types.ts";
 import type { Ids } from "../host/random.ts";
+import type { DisturbedAnswer } from "../http/sink.ts";
 
 /** The engine, as the routes see it. */
 export interface Backend {
@@ -18,6 +19,8 @@ export interface Backend {
   spare(): Promise<void>;
   /** A body of so many bytes was read: what becomes of it is garbage soon. */
   consumed(bytes: number): void;
+  /** A stream begins: what making it leaves behind is garbage. */
+  opened?(): void;
   /** Before each request: steps that came due while others were read are taken in. */
   catchUp?(): void;
   /** The engine's clock; arrivals are stamped with it. */
@@ -44,6 +47,8 @@ export interface Accounting {
   held(bytes: number): void;
   /** A parser of tool calls has looked at a delta or a whole answer. */
   parsed?(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses"): void;
+  /** A fault acted on an answer; by its id. */
+  faulted?(id: string): void;
   /** A queue limit kept a request out. */
   rejected?(by: "requests" | "tokens"): void;
 }
@@ -101,6 +106,8 @@ export interface OpenAiOptions {
   /** Absent: HTTP requests are not counted. */
   readonly httpAccounting?: HttpAccounting;
   readonly renderChat: RenderChat;
+  /** What that is made of, so that another thread can; null: the built-in one. Absent: no other thread can. */
+  readonly template?: ModelTemplate | null;
   /** Ids that end an answer besides the end of sequence, unless it is to be ignored. */
   readonly endIds?: readonly number[];
   /** Tokens are spelled with a mark for each blank, and bytes as `<0xNN>`. */
@@ -121,6 +128,8 @@ export interface OpenAiOptions {
   readonly accessLog: ((access: Access) => void) | null;
   /** Takes the lines of `--enable-log-requests`; absent: none is written. */
   readonly requestLog?: ((line: string) => void) | null;
+  /** Told how each answer left that a plan of faults disturbed, and the key of its draws. */
+  readonly faultTold?: (key: string, answer: DisturbedAnswer) => void;
   readonly epochSeconds: () => number;
   /** Makes the digits of every id that an answer carries. */
   readonly newId: Ids;

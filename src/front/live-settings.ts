@@ -19,8 +19,18 @@ export interface Admin {
 }
 
 type Changes = Readonly<Record<string, unknown>>;
+
+/** What the routes of a changing server do. */
+export interface AdminOptions {
+  readonly key: string;
+  /** What holds, by names of options. */
+  read(): Changes;
+  /** Takes the changes; or says what is wrong with which of them, and then nothing has changed. */
+  change(changes: Changes): Promise<WrongChange | null>;
+}
+
 /** What is wrong with a change, and with which key; null where no single key is at fault. */
-interface WrongChange {
+export interface WrongChange {
   readonly key: string | null;
   readonly message: string;
 }
@@ -73,11 +83,11 @@ export class LiveSettings {
     { key, options }: Admin,
     retime: (pace: StepPacing) => void,
     open: (wire: { readonly fixtures: string }) => Promise<{ readonly fixtures?: Fixtures }>,
-  ) {
+  ): AdminOptions {
     return {
       key,
       read: () => options.read(),
-      change: async (changes: Changes): Promise<WrongChange | null> => {
+      change: async (changes) => {
         const next = options.changed(changes);
         if (!("config" in next)) return next;
         const { config } = next;

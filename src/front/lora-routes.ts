@@ -1,5 +1,5 @@
 /** How are LoRA adapters loaded and unloaded while the server runs? POST `/v1/load_lora_adapter` and `/v1/unload_lora_adapter` of vLLM 0.33. */
-import { Elysia } from "elysia";
+import { routes } from "../http/routes.ts";
 import { atOnce } from "../python/pieces.ts";
 import { readJson } from "../python/read-body.ts";
 import type { ErrorAnswer } from "../python/request.ts";
@@ -23,7 +23,6 @@ const unloadBody = record("UnloadLoRAAdapterRequest", {
   lora_name: required(text),
   lora_int_id: optional(nullable(int())),
 });
-const NO_PARSING = { parse: "none" } as const;
 
 export function loraRoutes(options: OpenAiOptions, http: Http, adapters: LoraAdapters) {
   const bodies = new Bodies(options);
@@ -35,7 +34,7 @@ export function loraRoutes(options: OpenAiOptions, http: Http, adapters: LoraAda
     const state = new State(true);
     const checked = type.check(read.value, state);
     state.prefix(0, "body");
-    if (checked === FAIL) return http.error(context, validationErrors(state.errors!));
+    if (checked === FAIL) return http.error(context, validationErrors(state.errors!, state.count));
     const made = act(checked);
     return typeof made === "string" ? http.text(context, made) : http.error(context, made);
   };
@@ -46,11 +45,8 @@ export function loraRoutes(options: OpenAiOptions, http: Http, adapters: LoraAda
       inPlace: body.get("load_inplace") === true,
     });
   const unload = (body: Checked) => adapters.unload(body.get("lora_name") as string);
-  return new Elysia({ strictPath: true })
-    .post("/v1/load_lora_adapter", ({ request, server }) => answer({ request, server }, loadBody, load), NO_PARSING)
-    .post(
-      "/v1/unload_lora_adapter",
-      ({ request, server }) => answer({ request, server }, unloadBody, unload),
-      NO_PARSING,
-    );
+  return routes({
+    "POST /v1/load_lora_adapter": (context) => answer(context, loadBody, load),
+    "POST /v1/unload_lora_adapter": (context) => answer(context, unloadBody, unload),
+  });
 }

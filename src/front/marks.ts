@@ -1,7 +1,7 @@
 /** What did the thread do when a step was due? Long work is wrapped here, so that late steps find their cause. */
 
 import type { Encoder } from "../content/types.ts";
-import { Cause, type Causes, type ProcessorTimes } from "../engine/causes.ts";
+import { Cause, type Causes, type ProcessorTimes } from "../engine/lateness/causes.ts";
 import type { Clock } from "../host/clock.ts";
 
 /** Processor time of the calling thread and its process. */
@@ -64,6 +64,14 @@ export class Marks {
         return inner.encode(parts, allowSpecial, addSpecial).finally(() => busy(false));
       },
       front: inner.front ?? 0,
+      ...(inner.encodePacked
+        ? {
+            encodePacked: (...given) => {
+              busy(true);
+              return inner.encodePacked!(...given).finally(() => busy(false));
+            },
+          }
+        : {}),
       // Without it constrained answers would be written on the loop's thread.
       ...(inner.write
         ? {

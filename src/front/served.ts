@@ -18,7 +18,7 @@ export const SCALE_OUT = [
   "/inference/v1/generate",
 ] as const;
 /** They stand in no document. */
-export const SCALE_OUT_METHODS: Served = Object.fromEntries(SCALE_OUT.map((path) => [path, ["POST"]]));
+const SCALE_OUT_METHODS: Served = Object.fromEntries(SCALE_OUT.map((path) => [path, ["POST"]]));
 
 export const METHODS: Served = {
   "/v1/chat/completions": ["POST"],
@@ -68,13 +68,13 @@ export const LORA_METHODS: Served = {
 };
 
 /** With `--compat`: vLLM has no such path. */
-export const READY_METHODS: Served = { "/health/ready": ["GET"] };
+const READY_METHODS: Served = { "/health/ready": ["GET"] };
 
 /** With `--embedding-dimensions`: vLLM has no such path for a model that writes. */
-export const EMBEDDING_METHODS: Served = { "/v1/embeddings": ["POST"] };
+const EMBEDDING_METHODS: Served = { "/v1/embeddings": ["POST"] };
 
 /** With `--enable-tokenizer-info-endpoint`. */
-export const TOKENIZER_INFO_METHODS: Served = { "/tokenizer_info": ["GET"] };
+const TOKENIZER_INFO_METHODS: Served = { "/tokenizer_info": ["GET"] };
 
 type Serving = Pick<ServeConfig, "devMode" | "runtimeLora" | "readiness" | "disableFastapiDocs" | "wire">;
 

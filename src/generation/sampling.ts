@@ -6,12 +6,11 @@
 
 import { badRequest, errorAnswer, validationError } from "../python/errors.ts";
 import { repr, reprFloat } from "../python/repr.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits, SamplingFields } from "../python/request.ts";
 import { type Int, toInt } from "../python/value.ts";
 
 /** vLLM's VLLM_MAX_N_SEQUENCES. */
 const MAX_SEQUENCES = 16384;
-const MAX_LOGPROB_TOKEN_IDS = 128;
 /** Below this temperature the most likely token is taken. */
 const GREEDY_BELOW = 1e-5;
 const LOWEST_TEMPERATURE = 1e-2;
@@ -21,16 +20,7 @@ export function checkParameters(request: ChatRequest | CompletionRequest, maxTok
   const { sampling } = request;
   if (sampling.beamSearch) return checkSequences(sampling.n, "beam_width");
   if (sampling.constraintRefusal !== null) return sampling.constraintRefusal;
-  const bias = sampling.logitBias;
-  if (bias !== null) {
-    const wrong = [...bias.keys()].filter((key) => !PYTHON_INT.test(key));
-    if (wrong.length > 0)
-      return validationError(
-        `logit_bias contains key(s) that cannot be converted to integer token IDs: ${repr(wrong)}`,
-        "logit_bias",
-        repr(wrong),
-      );
-  }
+  if (sampling.biasKeysError !== null) return sampling.biasKeysError;
   const sequences = checkSequences(sampling.n, "n");
   if (sequences !== null) return sequences;
   if (sampling.extraArgsTooLarge)
@@ -82,13 +72,16 @@ function checkLengths({ sampling }: ChatRequest | CompletionRequest, maxTokens: 
 
 function checkWords({ sampling, stop, temperature }: ChatRequest | CompletionRequest): ErrorAnswer | null {
   if (stop.includes("")) return badRequest("stop cannot contain an empty string.");
-  if (sampling.badWords.includes(""))
-    return badRequest(
-      `bad_words cannot contain an empty string. Got bad_words=${repr([...new Set(sampling.badWords)])}`,
-    );
+  if (sampling.badWords.list.includes(""))
+    return badRequest(`bad_words cannot contain an empty string. Got bad_words=${shownWords(sampling.badWords)}`);
   if (isGreedy(temperature) && sampling.n > 1)
     return badRequest(`n must be 1 when using greedy sampling, got ${sampling.n}.`);
   return null;
+}
+
+/** All of them, each once, as Python prints them. */
+export function shownWords({ list, shown }: SamplingFields["badWords"]): string {
+  return shown ?? repr([...new Set(list)]);
 }
 
 /** vLLM raises what is just above 0. */
@@ -102,7 +95,7 @@ export function isGreedy(temperature: number): boolean {
 }
 
 /** What Python's `int(text)` takes. */
-const PYTHON_INT = /^\s*[+-]?\d+(?:_\d+)*\s*$/;
+export const PYTHON_INT = /^\s*[+-]?\d+(?:_\d+)*\s*$/;
 
 /**
  * What the engine refuses when it takes the request: log probabilities above `--max-logprobs`, token ids outside the
@@ -118,7 +111,7 @@ export function checkSampling(
 ): ErrorAnswer | null {
   return (
     checkLogprobs(request, limits) ??
-    checkTokenIds(request, limits) ??
+    request.sampling.idsError ??
     checkEngineFeatures(request, limits) ??
     rank ??
     checkPromptIds(request, limits, promptTokens) ??
@@ -139,40 +132,17 @@ function checkLogprobs({ sampling }: ChatRequest | CompletionRequest, limits: Li
   };
   const sample = tooMany("sample", "logprobs", sampling.logprobs);
   if (sample !== null) return sample;
-  const ids = sampling.logprobTokenIds ?? [];
-  if (ids.length > MAX_LOGPROB_TOKEN_IDS)
-    return validationError(
-      `Requested logprob_token_ids of length ${ids.length}, which is greater than max allowed: ${MAX_LOGPROB_TOKEN_IDS}`,
-      "logprob_token_ids",
-      String(ids.length),
-    );
-  return outside("logprob_token_ids", ids, size) ?? tooMany("prompt", "prompt_logprobs", sampling.promptLogprobs);
+  return sampling.logprobIdsError ?? tooMany("prompt", "prompt_logprobs", sampling.promptLogprobs);
 }
 
-function checkTokenIds({ sampling }: ChatRequest | CompletionRequest, limits: Limits): ErrorAnswer | null {
-  const size = limits.vocabularySize;
-  const wrong =
-    (sampling.logitBias === null ? null : outside("logit_bias", biasedIds(sampling.logitBias), size)) ??
-    outside("stop_token_ids", sampling.stopTokenIds, size);
-  if (wrong !== null || sampling.allowedTokenIds === null) return wrong;
-  const allowed = sampling.allowedTokenIds;
-  if (allowed.length === 0)
-    return validationError("allowed_token_ids is not None and empty!", "allowed_token_ids", "[]");
-  const strange = allowed.filter((id) => id < 0 || id >= size);
-  if (strange.length === 0) return null;
-  return validationError("allowed_token_ids contains out-of-vocab token id!", "allowed_token_ids", repr(strange));
-}
-
-function biasedIds(bias: ReadonlyMap<string, number>): Int[] {
-  return [...new Set([...bias.keys()].map((key) => toInt(BigInt(key.trim().replace(/[_+]/g, "")))))];
-}
-
-function outside(name: string, ids: readonly Int[], size: number): ErrorAnswer | null {
-  if (ids.length === 0) return null;
-  const wrong = ids.filter((id) => id < 0 || id >= size);
+/** What the engine says of ids that are none of the vocabulary; null: all are. */
+export function outside(name: string, ids: Iterable<Int>, size: number): ErrorAnswer | null {
+  const wrong: Int[] = [];
+  for (const id of ids) if (id < 0 || id >= size) wrong.push(id);
   if (wrong.length === 0) return null;
-  const message = `token_id(s) ${repr(wrong)} in ${name} contain out-of-vocab token ids. Vocabulary size: ${size}`;
-  return validationError(message, name, repr(wrong));
+  const shown = repr(wrong);
+  const message = `token_id(s) ${shown} in ${name} contain out-of-vocab token ids. Vocabulary size: ${size}`;
+  return validationError(message, name, shown);
 }
 
 function checkEngineFeatures({ sampling }: ChatRequest | CompletionRequest, { reasons }: Limits): ErrorAnswer | null {

@@ -3,23 +3,22 @@
  * logits: a bias of 100 leaves only the tokens that have it, one of -100 removes its token, what lies between is nothing.
  * vLLM 0.33: `sampling_params.py` (`from_optional`, `update_from_tokenizer`).
  */
+import { IdSet } from "../content/id-set.ts";
 import { type Steering, steer } from "../content/steered.ts";
 import type { Encoder, Vocabulary } from "../content/types.ts";
 import { validationError } from "../python/errors.ts";
-import { repr } from "../python/repr.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../python/request.ts";
+
+import { MAX_BAD_WORDS } from "./lists.ts";
+import { shownWords } from "./sampling.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 
-/** vLLM's VLLM_MAX_NUM_BAD_WORDS, counted in token sequences. */
-const MAX_BAD_WORDS = 128;
-const MAX_BIAS = 100;
-
 /** The token sequences of `bad_words`: each word as it begins a text, and after a blank where that is one other token more; null: there are none. */
 export function encodeBadWords({ sampling }: Asking, encoder: Encoder): Promise<Uint32Array[]> | null {
-  if (sampling.badWords.length === 0) return null;
+  if (sampling.badWords.list.length === 0) return null;
   // Each gives one sequence at least: more than these are refused without a look at the rest.
-  const words = [...new Set(sampling.badWords)].slice(0, MAX_BAD_WORDS + 1).map((word) => word.trimStart());
+  const words = [...new Set(sampling.badWords.list)].slice(0, MAX_BAD_WORDS + 1).map((word) => word.trimStart());
   return Promise.all(words.flatMap((word) => [encoder.encode([word], true), encoder.encode([` ${word}`], true)])).then(
     (all) => {
       const sequences: Uint32Array[] = [];
@@ -36,7 +35,7 @@ export function encodeBadWords({ sampling }: Asking, encoder: Encoder): Promise<
 /** What vLLM says of them when the engine takes the request: in a stream, after its head. */
 export function checkBadWords({ sampling }: Asking, sequences: readonly Uint32Array[] | null): ErrorAnswer | null {
   if (sequences === null) return null;
-  const value = () => repr([...new Set(sampling.badWords)]);
+  const value = () => shownWords(sampling.badWords);
   if (sequences.some((ids) => ids.length === 0))
     return validationError("bad_words entries must tokenize to at least one token.", "bad_words", value());
   if (sequences.length <= MAX_BAD_WORDS) return null;
@@ -50,19 +49,15 @@ export function steeringOf(
   badWords: readonly Uint32Array[] | null,
   { eosId, size }: Vocabulary,
 ): Steering | null {
-  const { allowedTokenIds, logitBias } = request.sampling;
-  const allowed = allowedTokenIds === null ? null : new Set(allowedTokenIds.map(Number));
-  const forced: number[] = [];
-  const never = new Set<number>();
-  for (const [key, bias] of logitBias ?? []) {
-    const id = Number(key.trim().replace(/[_+]/g, ""));
-    if (bias >= MAX_BIAS) forced.push(id);
-    else if (bias <= -MAX_BIAS) never.add(id);
-  }
-  const kept = allowed === null ? forced : forced.filter((id) => allowed.has(id));
-  const only = kept.length > 0 ? kept : allowed && [...allowed];
+  const { allowedTokenIds: allowed, logitBias } = request.sampling;
+  const forced = logitBias?.forced ?? [];
+  const never = new IdSet(size, logitBias?.never);
+  const among = allowed === null || forced.length === 0 ? null : new IdSet(size, allowed);
+  const kept = among === null ? forced : forced.filter((id) => among.has(id));
+  const only = kept.length > 0 ? kept : allowed;
   if (only === null && never.size === 0 && (badWords ?? []).length === 0) return null;
-  const ends = new Set([...request.stopTokenIds, ...(request.ignoreEos ? [] : [eosId])]);
+  const ends = new IdSet(size, request.stopTokenIds);
+  if (!request.ignoreEos) ends.add(eosId);
   return steer({ only, never, neverAfter: badWords ?? [], ends, endsFrom: request.minTokens }, size);
 }
 

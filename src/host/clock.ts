@@ -228,8 +228,9 @@ export class VirtualClock implements Clock {
     this.#turns.unshift(run);
   }
 
-  /** Runs everything that is due up to `untilUs`, in order; then it is that time. */
-  advance(untilUs: number): void {
+  /** Runs everything that is due up to `untilUs`, in order; then it is that time. Throws a RangeError for what is no time from now on. */
+  advanceTo(untilUs: number): void {
+    if (!(untilUs >= this.#nowUs)) throw new RangeError(`advanceTo: a time from ${this.#nowUs} us on, not ${untilUs}`);
     for (;;) {
       const run = this.#turns.shift();
       if (run) {
@@ -243,7 +244,13 @@ export class VirtualClock implements Clock {
       this.#nowUs = next.dueUs;
       next.wake();
     }
-    this.#nowUs = Math.max(this.#nowUs, untilUs);
+    if (untilUs < Number.POSITIVE_INFINITY) this.#nowUs = untilUs;
+  }
+
+  /** Runs everything that is due in the next `us` microseconds, in order; then so much time has passed. */
+  advanceBy(us: number): void {
+    if (!(us >= 0)) throw new RangeError(`advanceBy: microseconds from 0 on, not ${us}`);
+    this.advanceTo(this.#nowUs + us);
   }
 
   /** Runs everything that is due before `us`; then it is that time, if it is finite, and what is due then has not run. */

@@ -1,5 +1,11 @@
+/** What do streams and whole answers write to? */
+import type { LaneEnd } from "../engine/lanes.ts";
+import type { Plan } from "../faults/types.ts";
+
 /** Where a stream's bytes go. Nothing above it knows the socket. */
 export interface EventSink {
+  /** Where events may go without it; absent: nowhere. */
+  readonly laneEnd?: LaneEnd;
   /**
    * Hands one event over; it leaves the process in this turn while the client keeps up.
    * False: the client does not keep up. The event was taken, but the caller keeps what comes next until `onDrain`.
@@ -33,6 +39,36 @@ export interface SinkEvents {
   onDrain(): void;
   /** The client left (FIN, RST) before `end` was called. */
   onGone(): void;
+  /** In place of `onGone`: the stream told its client that the engine failed. Absent: as `onGone`. */
+  onFailed?(): void;
+}
+
+/** How an answer left that a plan of faults disturbed. Microseconds of the clock. */
+export interface DisturbedAnswer {
+  /** The plan that orders the same again. */
+  readonly line: string;
+  /** As the plan has it, or the client left before. */
+  readonly end: "done" | "fin" | "rst" | "gone";
+  readonly beganUs: number;
+  /** Time, "bytes", "wait" or an end, offset on the wire, bytes (of a wait: microseconds), bytes that were taken at once. */
+  readonly operations: readonly (readonly [number, string, number, number, number])[];
+  /** Operations behind those. */
+  readonly unkept: number;
+  /** Events by what became of them; faults by how often they acted. */
+  readonly account: {
+    readonly came: number;
+    readonly dropped: number;
+    readonly whole: number;
+    readonly cut: number;
+    readonly fired: readonly { readonly id: string; readonly fault: string; readonly times: number }[];
+  };
+}
+
+/** What disturbs an answer: a plan, and the key that its draws follow from. `told` hears once how it went. */
+export interface FaultOrder {
+  readonly plan: Plan;
+  readonly key: string;
+  readonly told: (answer: DisturbedAnswer) => void;
 }
 
 /** Who takes the answers of handlers. The `Response`s that it gives are to be handed on to Elysia. */
@@ -58,6 +94,8 @@ export interface HttpFront {
     headers: Readonly<Record<string, string>>,
     bytes: number,
   ): { readonly sink: PartSink; readonly response: Response };
+  /** Has the request's answer disturbed, whichever it is; before it is opened or given. Absent: there is no connection. */
+  disturb?(request: Request, disturbance: FaultOrder): Promise<void>;
   /** "1.1", or what the client speaks. */
   version(request: Request): string;
   /** The client's address; null: there is no connection. */

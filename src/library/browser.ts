@@ -1,7 +1,9 @@
-/** `import … from "llm-understudy"` in a browser: the engine alone, and the caller brings the core's bytes. */
-export { type Cancel, type Clock, VirtualClock } from "../host/clock.ts";
-export { Engine } from "./engine.ts";
+/**
+ * `import … from "llm-understudy"` in a browser, or in a test runner that makes Node look like one (jsdom, happy-dom):
+ * there servers start as ever, in a browser they do not.
+ */
 
-import { Engine } from "./engine.ts";
-
-export const createEngine = Engine.create;
+export * from "./engine-browser.ts";
+export type { ServerOptions } from "./option-types.ts";
+export type { Server } from "./server.ts";
+export { createServer } from "./server-child.ts";

@@ -1,5 +1,6 @@
 /** `import … from "llm-understudy"` in Bun: the same face over the sources; a server runs in the process itself. */
 export { type Cancel, type Clock, VirtualClock, WallClock } from "../host/clock.ts";
 export { Engine } from "./engine.ts";
+export { latencies } from "./latencies.ts";
 export { createEngine } from "./package-files.ts";
 export { createServer } from "./server-in-process.ts";

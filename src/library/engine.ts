@@ -7,11 +7,14 @@ import { type NaturalLength, naturalLength } from "../content/output-lengths.ts"
 import { HARMONY } from "../content/vocabulary.ts";
 import { Engine as Scheduler } from "../engine/engine.ts";
 import type { Observer } from "../engine/observer.ts";
-import type { EngineSnapshot } from "../engine/types.ts";
+import type { EngineSnapshot, Generation } from "../engine/types.ts";
 import { type Clock, VirtualClock } from "../host/clock.ts";
 import { type Random, seeded } from "../host/random.ts";
-import { type EngineOptions, engineConfig } from "./options.ts";
+import { ClosedByUsing } from "./disposal.ts";
+import type { EngineOptions } from "./option-types.ts";
+import { engineConfig } from "./options.ts";
 import { LiveRun, type Run, type RunListener, type RunRequest } from "./run.ts";
+import { checkRequest } from "./run-request.ts";
 
 /** What an engine is made of besides its options. */
 export interface EngineParts {
@@ -44,17 +47,20 @@ function compiled(core: Uint8Array): Promise<WebAssembly.Module> {
   return module;
 }
 
-export class Engine {
+export class Engine extends ClosedByUsing {
   readonly clock: Clock;
   /** Every option with its default filled in. */
   readonly config: EngineConfig;
   readonly #scheduler: Scheduler;
   readonly #naturalLength: NaturalLength;
   readonly #nextSeed: Random;
+  /** Runs whose time has not come. */
+  readonly #coming = new Set<LiveRun>();
   #submitted = 0;
   #ended: Step | null = null;
 
   private constructor(module: WebAssembly.Module, { engine, outputTokens }: ServeConfig, parts: EngineParts) {
+    super();
     const { answers, clock = new VirtualClock() } = parts;
     this.clock = clock;
     this.config = engine;
@@ -82,42 +88,55 @@ export class Engine {
   /** Takes a request; its `refused` says so when it does not. Throws a TypeError or RangeError for values that no request can have. */
   submit(request: RunRequest, listener: RunListener = {}): Run {
     const { maxModelLen } = this.config;
-    const promptTokens = promptLength(request);
-    const asked = whole("maxTokens", request.maxTokens ?? maxModelLen, 1);
-    const minTokens = whole("minTokens", request.minTokens ?? 0, 0);
+    checkRequest(request);
+    const promptTokens = request.promptTokens ?? request.promptIds!.length;
+    const { maxTokens: asked = maxModelLen, minTokens = 0 } = request;
     const adapter = this.#adapter(request);
     const seed = request.seed ?? this.#nextSeed();
     const { script, ignoreEos = false } = request;
     const drawn = request.maxTokens === undefined && !ignoreEos && script === undefined;
     const maxTokens = Math.min(asked, maxModelLen - promptTokens);
-    const run = new LiveRun(this.clock, listener, promptTokens, Math.max(0, maxTokens));
+    const now = this.clock.now();
+    const arrivalUs = Math.max(now, request.at ?? now);
+    const run = new LiveRun(this.clock, listener, promptTokens, Math.max(0, maxTokens), arrivalUs);
     // As vLLM 0.33: at least one token must be left to generate.
     if (maxTokens < 1 || asked > maxModelLen) {
       run.refuse("tooLong");
       return run;
     }
-    const submission = this.#scheduler.submit(
-      {
-        ...this.#prompt(request, promptTokens),
-        maxTokens,
-        minTokens,
-        ignoreEos,
-        plannedTokens: drawn ? this.#naturalLength(seed) : null,
-        stopTokenIds: request.stopTokenIds ?? [],
-        seed,
-        priority: request.priority ?? 0,
-        cacheSalt: request.cacheSalt ?? "",
-        skipReadingPrefixCache: request.skipReadingPrefixCache ?? false,
-        blocked: request.blocked ?? false,
-        adapter,
-        arrivalUs: run.arrivalUs,
-        ...(script ? { script: Uint32Array.from(script) } : {}),
-      },
-      run,
-    );
+    const generation = {
+      ...this.#prompt(request, promptTokens),
+      maxTokens,
+      minTokens,
+      ignoreEos,
+      plannedTokens: drawn ? this.#naturalLength(seed) : null,
+      stopTokenIds: request.stopTokenIds ?? [],
+      seed,
+      priority: request.priority ?? 0,
+      cacheSalt: request.cacheSalt ?? "",
+      skipReadingPrefixCache: request.skipReadingPrefixCache ?? false,
+      blocked: request.blocked ?? false,
+      adapter,
+      arrivalUs,
+      ...(script ? { script: Uint32Array.from(script) } : {}),
+    };
+    if (arrivalUs <= now) this.#hand(generation, run);
+    else this.#later(generation, run);
+    return run;
+  }
+
+  /** Keeps it until its time comes. */
+  #later(generation: Generation, run: LiveRun): void {
+    this.#coming.add(run);
+    this.clock.at(generation.arrivalUs, () => {
+      if (this.#coming.delete(run) && !run.ended) this.#hand(generation, run);
+    });
+  }
+
+  #hand(generation: Generation, run: LiveRun): void {
+    const submission = this.#scheduler.submit(generation, run);
     if ("refused" in submission) run.refuse(submission.refused === "busy" ? "busy" : "closed");
     else run.take(submission);
-    return run;
   }
 
   /**
@@ -141,13 +160,15 @@ export class Engine {
     return this.#scheduler.snapshot();
   }
 
-  /** Runs that have not ended. */
+  /** Runs that have not ended, those included whose time has not come. */
   get live(): number {
-    return this.#scheduler.live;
+    return this.#scheduler.live + [...this.#coming].filter(({ ended }) => !ended).length;
   }
 
   /** No further step. Runs that have not ended end with reason "abort"; the clock is the caller's. */
   close(): void {
+    for (const run of this.#coming) run.cancel();
+    this.#coming.clear();
     this.#scheduler.abortAll();
     this.#scheduler.stop();
   }
@@ -157,7 +178,6 @@ export class Engine {
   };
 
   #adapter({ adapter = 0 }: RunRequest): number {
-    whole("adapter", adapter, 0);
     if (adapter > ADAPTERS_MOST) throw new RangeError(`adapter: at most ${ADAPTERS_MOST}, not ${adapter}`);
     if (adapter > 0 && this.config.maxLoras === 0) throw new RangeError(`adapter: ${adapter}, but enableLora is off`);
     return adapter;
@@ -174,17 +194,4 @@ export class Engine {
     }
     return { promptIds: words, promptTokens };
   }
-}
-
-function promptLength({ promptIds, promptTokens }: RunRequest): number {
-  if ((promptIds === undefined) === (promptTokens === undefined))
-    throw new TypeError("a request has promptTokens or promptIds, and not both");
-  return promptIds === undefined
-    ? whole("promptTokens", promptTokens!, 1)
-    : whole("promptIds.length", promptIds.length, 1);
-}
-
-function whole(name: string, value: number, least: number): number {
-  if (Number.isSafeInteger(value) && value >= least) return value;
-  throw new RangeError(`${name}: a whole number of at least ${least}, not ${value}`);
 }

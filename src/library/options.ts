@@ -8,8 +8,10 @@ import type { Given } from "../options/given.ts";
 import type { Option } from "../options/option.ts";
 import { serveConfig } from "../options/serve-config.ts";
 import { type OptionName, type ServeValues, serveOptions } from "../options/serve-options.ts";
+import type { EngineOptions } from "./option-types.ts";
 
-const ENGINE = [
+/** What an engine takes. */
+export const ENGINE_OPTIONS = [
   "max-model-len",
   "seed",
   "max-num-seqs",
@@ -42,20 +44,19 @@ const ENGINE = [
   "mean-output-tokens",
 ] as const satisfies readonly OptionName[];
 
-export type CamelCase<Name extends string> = Name extends `${infer Head}-${infer Tail}`
-  ? `${Head}${Capitalize<CamelCase<Tail>>}`
-  : Name;
-/** What has a form of its own is written in it; JSON is a value here, or its text. */
-type Value<Name extends OptionName> = Name extends "kv-transfer-time" | "tool-arguments" ? string : ServeValues[Name];
-export type Named<Name extends OptionName> = {
-  readonly [Key in Name as CamelCase<Key>]?: Value<Key> | undefined;
-};
+const NO_LOG = "a server of the library writes no log";
+/** Flags of `understudy serve` that have no meaning in code, and why. */
+export const NOT_HERE = {
+  config: "a file of options belongs to the command line",
+  "disable-uvicorn-access-log": NO_LOG,
+  "enable-log-requests": NO_LOG,
+  "uvicorn-log-level": NO_LOG,
+  workers: "a server of the library is one process",
+} as const satisfies { readonly [Name in OptionName]?: string };
 
-/** Scheduler, KV cache, and how long steps take; docs/options.md lists the flags. */
-export type EngineOptions = Named<(typeof ENGINE)[number]>;
 /** Throws a TypeError in one line: an unknown option, a value that it does not take, or values that vLLM refuses together. */
 export function engineConfig(options: EngineOptions): ServeConfig {
-  return resolve(options, ENGINE, {}).config;
+  return resolve(options, ENGINE_OPTIONS, {}).config;
 }
 
 /** Options in camel case as the command line has them; `names` are those that there are. */

@@ -5,6 +5,8 @@ import type { Clock } from "../host/clock.ts";
 
 /** One request to the engine. `promptTokens` or `promptIds` says what the prompt is; everything else has a default. */
 export interface RunRequest {
+  /** When it comes, in microseconds on the engine's clock; now, when that has passed. */
+  readonly at?: number;
   /** Length of a prompt whose content is its own: it finds nothing in the prefix cache. */
   readonly promptTokens?: number;
   /** Token ids of the prompt; equal beginnings share blocks of the prefix cache. */
@@ -55,6 +57,8 @@ export interface Run {
   readonly maxTokens: number;
   /** Output so far. */
   readonly tokens: readonly number[];
+  /** When each of them came. */
+  readonly tokenTimesUs: readonly number[];
   /** Prompt tokens found in the prefix cache; known once the first token came. */
   readonly cachedTokens: number;
   readonly arrivalUs: number;
@@ -75,14 +79,14 @@ export interface Run {
 /** The engine's side of a run. */
 export class LiveRun implements Run, Receiver {
   readonly tokens: number[] = [];
-  readonly arrivalUs: number;
-  firstTokenUs: number | null = null;
+  readonly tokenTimesUs: number[] = [];
   endUs: number | null = null;
   finish: FinishReason | null = null;
   refused: RefusalReason | null = null;
   readonly #clock: Clock;
   readonly #listener: RunListener;
   #submission: Submission | null = null;
+  #released = false;
   #done: Promise<Run> | null = null;
   #settle: (run: Run) => void = () => {};
 
@@ -91,10 +95,14 @@ export class LiveRun implements Run, Receiver {
     listener: RunListener,
     readonly promptTokens: number,
     readonly maxTokens: number,
+    readonly arrivalUs: number,
   ) {
     this.#clock = clock;
     this.#listener = listener;
-    this.arrivalUs = clock.now();
+  }
+
+  get firstTokenUs(): number | null {
+    return this.tokenTimesUs[0] ?? null;
   }
 
   get cachedTokens(): number {
@@ -103,24 +111,27 @@ export class LiveRun implements Run, Receiver {
 
   get done(): Promise<Run> {
     this.#done ??= new Promise((settle) => {
-      if (this.#ended) settle(this);
+      if (this.ended) settle(this);
       else this.#settle = settle;
     });
     return this.#done;
   }
 
   cancel(): void {
-    if (this.#ended) return;
-    this.#submission!.cancel();
+    if (this.ended) return;
+    this.#submission?.cancel();
     this.#end("abort");
   }
 
   release(): void {
-    if (!this.#ended) this.#submission!.release();
+    this.#released = true;
+    if (!this.ended) this.#submission?.release();
   }
 
+  /** The engine has it; before its time has come it may have been released already. */
   take(submission: Submission): void {
     this.#submission = submission;
+    if (this.#released) submission.release();
   }
 
   refuse(reason: RefusalReason): void {
@@ -129,14 +140,17 @@ export class LiveRun implements Run, Receiver {
   }
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null): void {
-    if (count > 0) this.firstTokenUs ??= this.#clock.now();
+    const now = this.#clock.now();
     const before = this.tokens.length;
-    for (let i = at; i < at + count; i++) this.tokens.push(ids[i]!);
+    for (let i = at; i < at + count; i++) {
+      this.tokens.push(ids[i]!);
+      this.tokenTimesUs.push(now);
+    }
     if (finish !== null) this.#end(FINISH_REASONS[finish]);
     this.#listener.onTokens?.(this.tokens.slice(before), this);
   }
 
-  get #ended(): boolean {
+  get ended(): boolean {
     return this.finish !== null || this.refused !== null;
   }
 

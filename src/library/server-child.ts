@@ -1,56 +1,107 @@
-/**
- * A server for programs that do not run on Bun: the packaged Bun as a child. What it is asked goes through its standard
- * input, which the system closes when this process goes away, however that happens; the child then ends.
- */
-import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync } from "node:fs";
-import { resolve } from "node:path";
-import { createInterface } from "node:readline";
-import type { Readable, Writable } from "node:stream";
-import { packagedBun, packageFile } from "./package-files.ts";
-import { type Running, type Server, StartingServer } from "./server.ts";
-import { type ServerOptions, serverSetup } from "./server-options.ts";
+/** A server for programs that do not run on Bun: one of those in the child of `child-link.ts`. */
+import type { ChildLine, LinkListener } from "./child-link.ts";
+import type { ServerOptions } from "./option-types.ts";
+import { type Deferred, deferred, type Running, type Server, StartingServer } from "./server.ts";
 
-/** What the child is told, in one line: paths among the options are of that folder. */
-export interface ServerRequest {
-  readonly options: ServerOptions;
-  readonly cwd: string;
+type ChildLink = typeof import("./child-link.ts");
+
+/** What the child says of a server, in one line. */
+export type ChildReport =
+  | { readonly id: number; readonly value: unknown }
+  | { readonly id: number; readonly error: string; readonly code?: string | undefined }
+  /** The server has ended by itself, or what the caller gave it has thrown. */
+  | { readonly ended: string };
+
+/** What the child is asked, in one line. */
+export interface ChildRequest {
+  readonly id: number;
+  readonly call: string;
+  readonly args: readonly unknown[];
 }
 
-/** What the child says, in one line, when it listens or cannot. */
-export type ChildReport = { readonly url: string } | { readonly error: string; readonly code?: string | undefined };
+export interface Listening {
+  readonly url: string;
+  readonly metricsUrl: string | null;
+}
+
+let loaded: ChildLink | undefined;
+
+/**
+ * Loaded by Node's own loader, whatever a test runner has put in its place: a process has one child, and browsers that a
+ * runner plays have one too.
+ */
+function childLink(): ChildLink {
+  const host: Partial<NodeJS.Process> | undefined = globalThis.process;
+  const { createRequire } = host?.getBuiltinModule?.("module") ?? {};
+  if (createRequire === undefined) throw new Error("a server runs in Bun, in Node from 20.16 on, and in no browser");
+  loaded ??= createRequire(import.meta.url)("./child-link.cjs") as ChildLink;
+  return loaded;
+}
 
 /** `understudy serve` on a free port, without a log. Throws a TypeError for a wrong option. */
 export function createServer(options: ServerOptions = {}): Server {
-  serverSetup(options);
-  return new StartingServer(start({ options, cwd: process.cwd() }));
+  const link = childLink();
+  const why = link.whyNot(options);
+  if (why !== null) throw new TypeError(why);
+  return new StartingServer(new Remote(link).start(options));
 }
 
-async function start(asked: ServerRequest): Promise<Running> {
-  const bun = packagedBun();
-  if (!existsSync(bun))
-    throw new Error(`Bun's install script has not run; cure: node ${resolve(bun, "../../install.js")}`);
-  const child = spawn(bun, [packageFile("src/library/child.ts")], {
-    // Not the caller's folder, where Bun would read .env and bunfig.toml at its start; the child goes there by itself.
-    cwd: packageFile("."),
-    stdio: ["pipe", "pipe", "inherit"],
-  });
-  const { stdin, stdout } = child as ChildProcess & { stdin: Writable; stdout: Readable };
-  stdin.on("error", () => {}); // it ended before it was asked; `ended` says so
-  stdin.write(`${JSON.stringify(asked)}\n`);
-  const ended = new Promise<string>((done, failed) => {
-    child.on("error", failed);
-    child.on("close", (code, signal) => done(String(code ?? signal)));
-  });
-  const first = new Promise<string>((done) => createInterface(stdout).once("line", done));
-  const line = await Promise.race([first, ended.then((how) => Promise.reject(new Error(`the server ended: ${how}`)))]);
-  const report: ChildReport = JSON.parse(line);
-  if ("error" in report) throw Object.assign(new Error(report.error), report.code ? { code: report.code } : {});
-  return {
-    url: report.url,
-    async close() {
-      stdin.end();
-      await ended;
-    },
-  };
+/** A server in the child. */
+class Remote implements LinkListener {
+  readonly #link: ChildLine;
+  readonly #answers = new Map<number, Deferred<unknown>>();
+  readonly #ended = deferred<Error | null>();
+  #gone: string | null = null;
+  #next = 1;
+
+  constructor({ openLink }: ChildLink) {
+    this.#link = openLink(process.cwd(), this);
+  }
+
+  async start(options: ServerOptions): Promise<Running> {
+    const listening = (await this.#call("start", [options])) as Listening;
+    return {
+      ...listening,
+      ended: this.#ended.promise,
+      close: async () => {
+        if (this.#gone === null) await this.#call("close", []).catch(() => {});
+        this.#link.close();
+        this.#ended.resolve(null);
+      },
+    };
+  }
+
+  heard(text: string): void {
+    const report = JSON.parse(text) as ChildReport;
+    if ("ended" in report) {
+      this.#ended.resolve(new Error(report.ended));
+      return;
+    }
+    const answer = this.#answers.get(report.id);
+    this.#answers.delete(report.id);
+    this.#link.wait(-1);
+    if ("error" in report) answer?.reject(errorOf(report));
+    else answer?.resolve(report.value);
+  }
+
+  gone(why: string): void {
+    this.#gone = why;
+    for (const { reject } of this.#answers.values()) reject(new Error(why));
+    this.#answers.clear();
+    this.#ended.resolve(new Error(why));
+  }
+
+  #call(call: string, args: readonly unknown[]): Promise<unknown> {
+    if (this.#gone !== null) return Promise.reject(new Error(this.#gone));
+    const answer = deferred<unknown>();
+    const id = this.#next++;
+    this.#answers.set(id, answer);
+    this.#link.wait(1);
+    this.#link.send(JSON.stringify({ id, call, args } satisfies ChildRequest));
+    return answer.promise;
+  }
+}
+
+function errorOf({ error, code }: { readonly error: string; readonly code?: string | undefined }): Error {
+  return Object.assign(new Error(error), code === undefined ? {} : { code });
 }

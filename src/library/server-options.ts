@@ -5,36 +5,15 @@
 
 import { LiveOptions } from "../cli/serve/live-options.ts";
 import { resolveServeConfig } from "../cli/serve/resolve.ts";
-import { KEYS, type KeyName } from "../compat/llm-d-keys.ts";
+import { KEYS } from "../compat/llm-d-keys.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { Admin } from "../front/live-settings.ts";
 import type { Option } from "../options/option.ts";
 import { type OptionName, serveOptions } from "../options/serve-options.ts";
-import { type CamelCase, camelCase, dashed, type Named, resolve, textsOf } from "./options.ts";
-
-const NO_LOG = "a server of the library writes no log";
-/** Flags that have no meaning here, and why. */
-const NOT_HERE = {
-  config: "a file of options belongs to the command line",
-  "disable-uvicorn-access-log": NO_LOG,
-  "enable-log-requests": NO_LOG,
-  "uvicorn-log-level": NO_LOG,
-  workers: "a server of the library is one process",
-} as const satisfies { readonly [Name in OptionName]?: string };
-type NotHere = keyof typeof NOT_HERE;
+import type { ServerOptions } from "./option-types.ts";
+import { camelCase, dashed, NOT_HERE, resolve, textsOf } from "./options.ts";
 
 const SERVER = Object.keys(serveOptions).filter((name) => !Object.hasOwn(NOT_HERE, name));
-
-type ForeignValue = string | number | boolean | readonly (string | number)[];
-
-/** The flags of `understudy serve`, but that the port is a free one unless given, and the log is silent. */
-export type ServerOptions = Named<Exclude<OptionName, NotHere>> & {
-  /** vLLM's VLLM_SERVER_DEV_MODE: routes that pause, resume and reset caches. */
-  readonly devMode?: boolean | undefined;
-} & {
-  /** Only with `compat`: the other stand-in's own flags. */
-  readonly [Key in Exclude<KeyName, OptionName | "v"> as CamelCase<Key>]?: ForeignValue | undefined;
-};
 
 export interface ServerSetup {
   readonly config: ServeConfig;
@@ -48,7 +27,7 @@ export function serverSetup(options: ServerOptions): ServerSetup {
   for (const [key, value] of Object.entries(flags)) {
     const name = dashed(key);
     if (value !== undefined && Object.hasOwn(NOT_HERE, name))
-      throw new TypeError(`${key}: no such option here; ${NOT_HERE[name as NotHere]}`);
+      throw new TypeError(`${key}: no such option here; ${NOT_HERE[name as keyof typeof NOT_HERE]}`);
   }
   const { config, values, latencies } =
     flags.compat === undefined

@@ -4,6 +4,7 @@
  * `benchmarks/lib/endpoint_request_func.py`: in chat non-empty content, reasoning or calls, or empty content without
  * `role`; in completions every event with a choice.
  */
+import { jsonObjectIn, type LooseObject } from "../config/json-object.ts";
 import type { EventReceiver } from "./event-stream.ts";
 import { EventPattern } from "./pattern.ts";
 import type { FailureClass } from "./types.ts";
@@ -104,9 +105,10 @@ export class Answer implements EventReceiver {
       this.done = true;
       return;
     }
-    const value = parsed(data);
+    const text = decoder.decode(data);
+    const value = jsonObjectIn(text);
     if (value === null) {
-      this.fail("malformed", `an event that is no JSON object: ${quoted(decoder.decode(data))}`);
+      this.fail("malformed", `an event that is no JSON object: ${quoted(text)}`);
       return;
     }
     if (this.#take(value) && !this.#keepText) this.#patterns.learn(data);
@@ -118,7 +120,7 @@ export class Answer implements EventReceiver {
 
   /** A whole answer in one piece. */
   whole(text: string): void {
-    const value = parsed(text);
+    const value = jsonObjectIn(text);
     if (value === null) {
       this.fail("malformed", `an answer that is no JSON object: ${quoted(text)}`);
       return;
@@ -146,7 +148,7 @@ export class Answer implements EventReceiver {
   }
 
   /** True: a plain token's event, such as will come again. */
-  #take(event: Json): boolean {
+  #take(event: LooseObject): boolean {
     if (event.error !== undefined && event.error !== null) {
       this.fail("error event", messageOf(event.error));
       return false;
@@ -158,7 +160,7 @@ export class Answer implements EventReceiver {
       this.#chunk(-1);
       return true;
     }
-    const [choice] = Array.isArray(event.choices) ? (event.choices as Json[]) : [];
+    const [choice] = Array.isArray(event.choices) ? (event.choices as LooseObject[]) : [];
     if (choice === undefined) return false;
     const ended = choice.finish_reason !== undefined && choice.finish_reason !== null;
     if (ended) this.finished = true;
@@ -166,14 +168,14 @@ export class Answer implements EventReceiver {
     if (this.#dialect === "openai-chat" && !hasOutput(delta)) return false;
     const output = delta.text ?? delta.content;
     if (this.#keepText && typeof output === "string") this.text += output;
-    this.#chunk((event.usage as Json | undefined)?.completion_tokens ?? -1);
+    this.#chunk((event.usage as LooseObject | undefined)?.completion_tokens ?? -1);
     const plain = typeof output === "string" && !("role" in delta) && !delta.tool_calls && !delta.function_call;
     return plain && !ended && !delta.reasoning && !delta.reasoning_content;
   }
 
   #usage(usage: unknown): void {
     if (typeof usage !== "object" || usage === null) return;
-    const { prompt_tokens: prompt, completion_tokens: output, prompt_tokens_details: details } = usage as Json;
+    const { prompt_tokens: prompt, completion_tokens: output, prompt_tokens_details: details } = usage as LooseObject;
     if (Number.isSafeInteger(prompt) && prompt >= 0) this.promptTokens = prompt;
     if (Number.isSafeInteger(output) && output >= 0) this.outputTokens = output;
     const cached = details?.cached_tokens;
@@ -203,21 +205,15 @@ export class Answer implements EventReceiver {
   }
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: what a server says may be anything
-type Json = Record<string, any>;
-
-function parsed(data: Uint8Array | string): Json | null {
-  try {
-    const value: unknown = JSON.parse(typeof data === "string" ? data : decoder.decode(data));
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : null;
-  } catch {
-    return null;
-  }
-}
-
-function hasOutput(delta: unknown): delta is Json {
+function hasOutput(delta: unknown): delta is LooseObject {
   if (typeof delta !== "object" || delta === null) return false;
-  const { content, reasoning, reasoning_content: thought, tool_calls: calls, function_call: call } = delta as Json;
+  const {
+    content,
+    reasoning,
+    reasoning_content: thought,
+    tool_calls: calls,
+    function_call: call,
+  } = delta as LooseObject;
   if (content || reasoning || thought || (Array.isArray(calls) ? calls.length > 0 : calls) || call) return true;
   return content === "" && !("role" in delta);
 }
@@ -225,7 +221,7 @@ function hasOutput(delta: unknown): delta is Json {
 /** An error as a server words it: text, or an object with a message. */
 export function messageOf(error: unknown): string {
   if (typeof error === "string") return error;
-  const message = (error as Json | null)?.message;
+  const message = (error as LooseObject | null)?.message;
   return typeof message === "string" ? message : (JSON.stringify(error) ?? String(error));
 }
 

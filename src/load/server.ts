@@ -1,4 +1,5 @@
 /** What does the server say of itself before anything is measured? Its models, and how it counts tokens. */
+import { jsonObjectIn } from "../config/json-object.ts";
 import type { Clock } from "../host/clock.ts";
 import { TraceError } from "../traces/trace.ts";
 import type { LoadDialect } from "./answer.ts";
@@ -39,13 +40,13 @@ export class ServerTalk {
     const ask = async (prompt: string) => {
       const body = JSON.stringify({ model, prompt, add_special_tokens: false });
       const { status, text } = await this.#ask("/tokenize", body);
-      const count: unknown = status === 200 ? json(text)?.count : null;
+      const count: unknown = status === 200 ? jsonObjectIn(text)?.count : null;
       return { status, text, count: typeof count === "number" ? count : null };
     };
     const first = await ask("a");
     if (first.count === null) {
       // A gateway may serve models that it does not list, so both must say so: the list and the refusal.
-      const refused = first.status === 404 && /model/i.test(String(json(first.text)?.error?.message));
+      const refused = first.status === 404 && /model/i.test(String(jsonObjectIn(first.text)?.error?.message));
       const unknown = refused ? await this.unknown(model) : null;
       if (unknown !== null) throw new TraceError(unknown);
       return null;
@@ -74,7 +75,7 @@ export class ServerTalk {
   async #served(): Promise<{ readonly status: number; readonly names: readonly string[] }> {
     const { status, text, why } = await this.#ask("/v1/models");
     if (why !== null) throw new TraceError(`cannot reach ${this.#base}/v1/models: ${await this.#whyNot(why)}`);
-    const list: unknown = status === 200 ? json(text)?.data : null;
+    const list: unknown = status === 200 ? jsonObjectIn(text)?.data : null;
     const ids = Array.isArray(list) ? list.map((one) => one?.id) : [];
     return { status, names: ids.filter((id): id is string => typeof id === "string") };
   }
@@ -126,14 +127,5 @@ export async function fetched(url: string, options: FetchOptions, clock: Clock, 
     return { status: 0, text: "", why };
   } finally {
     late();
-  }
-}
-
-// biome-ignore lint/suspicious/noExplicitAny: what a server says may be anything
-function json(text: string): any {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
   }
 }

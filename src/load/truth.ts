@@ -2,6 +2,7 @@
  * How wrong were our own numbers? Understudy says what each request really experienced (docs/truth-log.md): asked while it
  * runs, or read from its truth log, joined by `X-Request-Id`. Durations are compared, so no clocks are.
  */
+import { jsonObjectIn, type LooseObject } from "../config/json-object.ts";
 import type { Cancel, Clock } from "../host/clock.ts";
 import { distributionOf } from "../report/distribution.ts";
 import type { UnderstudyPart } from "../report/result.ts";
@@ -156,30 +157,18 @@ function* linesOf(texts: readonly string[]): Generator<string> {
   for (const text of texts) yield* text.split("\n");
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: a line of the truth log, whose fields are looked at one by one
-type Line = Record<string, any>;
-
-function lastLine(text: string): Line | null {
+function lastLine(text: string): LooseObject | null {
   const end = text.trimEnd();
-  return parsed(end.slice(end.lastIndexOf("\n") + 1));
-}
-
-function parsed(line: string): Line | null {
-  try {
-    const value: unknown = JSON.parse(line);
-    return typeof value === "object" ? (value as Line | null) : null;
-  } catch {
-    return null;
-  }
+  return jsonObjectIn(end.slice(end.lastIndexOf("\n") + 1));
 }
 
 /** Measured minus true, in milliseconds. Records learn when they were scheduled. */
 export function compareWithTruth(records: readonly RequestRecord[], lines: Iterable<string>): TruthResult {
   const steps = new TokenTimes();
-  const rows: Line[] = [];
+  const rows: LooseObject[] = [];
   const told = new Map<string, number>();
   for (const text of lines) {
-    const line = text === "" ? null : parsed(text);
+    const line = text === "" ? null : jsonObjectIn(text);
     if (line?.type === "step") steps.add(line as StepTimes);
     else if (line?.type === "request" && Array.isArray(line.runs)) {
       rows.push(line);
@@ -193,7 +182,7 @@ export function compareWithTruth(records: readonly RequestRecord[], lines: Itera
   let joined = 0;
   let withoutGaps = 0;
   let stepsLost = 0;
-  for (const [row, times] of steps.of(rows as (Line & RunsLine)[])) {
+  for (const [row, times] of steps.of(rows as (LooseObject & RunsLine)[])) {
     const record = byId.get(row.requestId);
     if (record === undefined || typeof row.firstWrittenUs !== "number") continue;
     joined++;

@@ -3,6 +3,7 @@
  * fixed for a configuration: writing allocates nothing, and whoever has the shape can read it. Bounds of histograms are
  * part of the shape, not of the numbers.
  */
+import { FAULT_IDS } from "../config/faults.ts";
 import { ALL_SECONDS, HTTP_WIDTH } from "../config/http-counts.ts";
 import {
   ADAPTER_NAMES,
@@ -58,7 +59,12 @@ export class Layout {
     this.length =
       engines * (ENGINE_NAMES.length + FINISHES + histograms + adapters * ADAPTER_NAMES.length + meters) +
       (LOOP_NAMES.length + LOOP_HISTOGRAMS.length * widthOf(loopBounds)) +
-      (FRONT_NAMES.length + OUTCOMES.length + TOOL_LOOKS.length + httpRoutes * HTTP_WIDTH + widthOf(ALL_SECONDS)) +
+      (FRONT_NAMES.length +
+        OUTCOMES.length +
+        TOOL_LOOKS.length +
+        FAULT_IDS.length +
+        httpRoutes * HTTP_WIDTH +
+        widthOf(ALL_SECONDS)) +
       (truth ? TRUTH_NAMES.length : 0);
   }
 
@@ -72,6 +78,7 @@ export class Layout {
     for (const key of FRONT_NAMES) this.#put(front[key]);
     for (const key of OUTCOMES) this.#put(front.outcomes[key]);
     for (const key of TOOL_LOOKS) this.#put(front.toolLooks[key]);
+    for (const id of FAULT_IDS) this.#put(front.faults[id]!);
     const { routes, duration } = front.http;
     this.#putAll(routes);
     this.#writeHistogram(duration);
@@ -106,6 +113,7 @@ export class Layout {
         ...record(FRONT_NAMES),
         outcomes: record(OUTCOMES),
         toolLooks: record(TOOL_LOOKS),
+        faults: record(FAULT_IDS),
         http: { routes: list(httpRoutes * HTTP_WIDTH), duration: histogram(ALL_SECONDS) },
       },
       ...(truth ? { truth: record(TRUTH_NAMES) } : {}),

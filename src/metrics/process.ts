@@ -4,7 +4,7 @@
  * prints: it is of the same process.
  */
 import { readdirSync, readFileSync } from "node:fs";
-import { counter, gauge, type Proof, type Read, type Row } from "./table.ts";
+import { counter, gauge, type Proof, type Row } from "./table.ts";
 
 /** Clock ticks and page size of Linux on all machines that Bun runs on. */
 const TICKS_PER_SECOND = 100;
@@ -30,16 +30,17 @@ function startTimeS(): number {
   return boot + stat()[19]! / TICKS_PER_SECOND;
 }
 
-/** As prometheus_client: no series where there is no /proc. */
-const of =
-  (value: () => number): Read<number> =>
-  () => {
+/** A number of the process. As prometheus_client: no series where there is no /proc. */
+function own(make: typeof gauge, name: string, help: string, value: () => number, proof: Proof = BY_ITSELF): Row {
+  const read = () => {
     try {
-      return [[{}, value()]];
+      return [[{}, value()] as const];
     } catch {
       return [];
     }
   };
+  return make("now", `process_${name}`, help, read, proof);
+}
 
 const collected = (name: string, help: string) =>
   counter("now", name, help, () => GENERATIONS.map((generation) => [{ generation }, 0]), NO_PYTHON);
@@ -49,42 +50,23 @@ export const ownProcess: readonly Row[] = [
   collected("python_gc_objects_uncollectable_total", "Uncollectable objects found during GC"),
   collected("python_gc_collections_total", "Number of times this generation was collected"),
   gauge("now", "python_info", "Python platform information", () => [[PYTHON, 1]], NO_PYTHON),
-  gauge(
-    "now",
-    "process_virtual_memory_bytes",
-    "Virtual memory size in bytes.",
-    of(() => stat()[20]!),
-    BY_ITSELF,
-  ),
-  gauge(
-    "now",
-    "process_resident_memory_bytes",
-    "Resident memory size in bytes.",
-    of(() => stat()[21]! * PAGE_BYTES),
-    BY_ITSELF,
-  ),
-  gauge("now", "process_start_time_seconds", "Start time of the process since unix epoch in seconds.", of(startTimeS), {
+  own(gauge, "virtual_memory_bytes", "Virtual memory size in bytes.", () => stat()[20]!),
+  own(gauge, "resident_memory_bytes", "Resident memory size in bytes.", () => stat()[21]! * PAGE_BYTES),
+  own(gauge, "start_time_seconds", "Start time of the process since unix epoch in seconds.", startTimeS, {
     still: "a process starts once",
   }),
-  counter(
-    "now",
-    "process_cpu_seconds_total",
+  own(
+    counter,
+    "cpu_seconds_total",
     "Total user and system CPU time spent in seconds.",
-    of(() => (stat()[11]! + stat()[12]!) / TICKS_PER_SECOND),
-    BY_ITSELF,
+    () => (stat()[11]! + stat()[12]!) / TICKS_PER_SECOND,
   ),
-  gauge(
-    "now",
-    "process_open_fds",
-    "Number of open file descriptors.",
-    of(() => readdirSync("/proc/self/fd").length),
-    BY_ITSELF,
-  ),
-  gauge(
-    "now",
-    "process_max_fds",
+  own(gauge, "open_fds", "Number of open file descriptors.", () => readdirSync("/proc/self/fd").length),
+  own(
+    gauge,
+    "max_fds",
     "Maximum number of open file descriptors.",
-    of(() => Number(/Max open files\s+(\d+)/.exec(read("limits"))![1])),
+    () => Number(/Max open files\s+(\d+)/.exec(read("limits"))![1]),
     { still: "the limit of a process does not change here" },
   ),
 ];

@@ -21,9 +21,6 @@ export interface Pages {
 /** Doubles in a page. */
 export const pageLength = ({ shape, refreshes }: Pages) => new Layout(shape).length * refreshes.length;
 
-/** All engines of all processes. */
-export const shapeOfAll = ({ files, shape }: Pages): Shape => ({ ...shape, engines: files.length * shape.engines });
-
 export function openPage(pages: Pages, place: number): SharedPage {
   return new SharedPage(Bun.mmap(pages.files[place]!, { shared: true }), pageLength(pages));
 }

@@ -1,7 +1,8 @@
 /** What do we say about ourselves? Every request exactly once, and how punctual the loop is. */
+import { FAULT_IDS } from "../config/faults.ts";
 import { OUTCOMES, TRUTH_NAMES } from "../engine/numbers.ts";
-import type { EngineSnapshot, FrontSnapshot, HistogramSnapshot, LoopSnapshot } from "../engine/types.ts";
-import { counter, gauge, histogram, type Proof, type Read, type Row } from "./table.ts";
+import type { FrontSnapshot, HistogramSnapshot, LoopSnapshot } from "../engine/types.ts";
+import { counter, type EngineNumber, gauge, histogram, type Proof, pickedFrom, type Read, type Row } from "./table.ts";
 
 type Keys<T, V> = { [K in keyof T]: T[K] extends V ? K : never }[keyof T];
 
@@ -16,9 +17,9 @@ const frontGauge = (name: string, help: string, key: Keys<FrontSnapshot, number>
   gauge("now", name, help, ({ front }) => [[{}, front[key]]], proof);
 
 const each =
-  (pick: (engine: EngineSnapshot) => number): Read<number> =>
+  (number: EngineNumber): Read<number> =>
   ({ engines }, { engineFirst }) =>
-    engines.map((engine, index) => [{ engine: `${engineFirst + index}` }, pick(engine)]);
+    engines.map((engine, index) => [{ engine: `${engineFirst + index}` }, pickedFrom(engine, number)]);
 
 export const understudy: readonly Row[] = [
   counter(
@@ -36,10 +37,17 @@ export const understudy: readonly Row[] = [
     "bytesHeld",
     { moves: "test/conformance/metrics-slow.test.ts" },
   ),
+  counter(
+    "now",
+    "understudy_faults_total",
+    "Answers that a fault acted on, by its id; a fault that never did is not shown.",
+    ({ front }) => FAULT_IDS.filter((id) => front.faults[id]! > 0).map((fault) => [{ fault }, front.faults[fault]!]),
+    { moves: "test/faults/wire.test.ts" },
+  ),
   gauge(
     "now",
     "understudy_stream_writes_info",
-    "How the events of streams leave: batched = those of a step in one native call, single = each in a call of its own.",
+    "How plain tokens of streams leave: batched = those of a step by one native call, single = each by a call of its own.",
     (_, { streamWrites }) => (streamWrites === undefined ? [] : [[{ mode: streamWrites }, 1]]),
     { still: "decided once at the start" },
   ),
@@ -50,13 +58,7 @@ export const understudy: readonly Row[] = [
     ({ front }) => [[{}, front.workerRestarts]],
     { moves: "test/unit/metrics-shared.test.ts" },
   ),
-  counter(
-    "now",
-    "understudy_steps_total",
-    "Engine steps that ended.",
-    each(({ steps }) => steps),
-    BY_REQUESTS,
-  ),
+  counter("now", "understudy_steps_total", "Engine steps that ended.", each("steps"), BY_REQUESTS),
   loopHistogram(
     "understudy_step_start_lateness_seconds",
     "How much later than due a step started.",
@@ -89,7 +91,7 @@ export const understudy: readonly Row[] = [
     "now",
     "understudy_core_memory_bytes",
     "Memory of an engine's core, taken once at the start; what it never touched costs nothing.",
-    each(({ coreMemoryBytes }) => coreMemoryBytes),
+    each("coreMemoryBytes"),
     { still: "all of a core's memory is taken at the start" },
   ),
   counter(

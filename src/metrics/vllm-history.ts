@@ -3,7 +3,6 @@
  * what came later and with what has gone since (`v1/metrics/loggers.py` of each). 0.6 and 0.7 had another engine: v0.
  */
 import { CURRENT, type MetricsProfile } from "../config/metrics-profiles.ts";
-import type { Identity } from "./identity.ts";
 import { type Proof, type Row, withCreated } from "./table.ts";
 import type { Labels } from "./text.ts";
 import { counterOf, each, gaugeOf, histogramOf, vllmRows, zero } from "./vllm.ts";
@@ -60,7 +59,7 @@ const GONE: readonly Gone[] = [
       gaugeOf(
         "gpu_cache_usage_perc",
         `GPU KV-cache usage. 1 means 100 percent usage.${deprecated(profile, 9, "DEPRECATED: Use vllm:kv_cache_usage_perc instead.")}`,
-        each((e) => e.kvUsage),
+        each("kvUsage"),
         IN_HISTORY,
       ),
   },
@@ -74,12 +73,10 @@ const GONE: readonly Gone[] = [
         counterOf(
           `gpu_prefix_cache_${what}_total`,
           `GPU prefix cache ${what}, in terms of number of ${prefixUnit(profile, what)}`,
-          ({ engines }, identity) => {
+          (snapshot, identity) => {
             const blockTokens = profile < 9 ? Number(identity.cacheConfig.block_size) : 1;
-            return engines.map((e, index) => [
-              engineLabels(identity, index),
-              Math.floor((what === "queries" ? e.prefixQueries : e.prefixHits) / blockTokens),
-            ]);
+            const tokens = each(what === "queries" ? "prefixQueries" : "prefixHits")(snapshot, identity);
+            return tokens.map(([labels, value]) => [labels, Math.floor(value / blockTokens)]);
           },
           IN_HISTORY,
         ),
@@ -122,10 +119,6 @@ function prefixUnit(profile: MetricsProfile, what: "queries" | "hits"): string {
   return what === "queries" ? `queriedtokens. ${hint}` : `cached tokens. ${hint}`;
 }
 
-const engineLabels = ({ engineFirst, modelName }: Identity, index: number) => ({
-  engine: `${engineFirst + index}`,
-  model_name: modelName,
-});
 const nameOf = (row: Row) => row.name.replace("vllm:", "");
 
 /** vLLM's own families at a version. `hidden`: with those that it has already hidden. */

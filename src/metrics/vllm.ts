@@ -5,13 +5,23 @@
  */
 import { type EngineSnapshot, Finish, type HistogramName } from "../engine/types.ts";
 import type { Identity } from "./identity.ts";
-import { counter, gauge, histogram, type Proof, type Read, type Row, withCreated } from "./table.ts";
+import {
+  counter,
+  type EngineNumber,
+  gauge,
+  histogram,
+  type Proof,
+  pickedFrom,
+  type Read,
+  type Row,
+  withCreated,
+} from "./table.ts";
 
 /** Each engine's number under vLLM's two labels. */
 export const each =
-  (pick: (engine: EngineSnapshot) => number): Read<number> =>
+  (number: EngineNumber): Read<number> =>
   ({ engines }, identity) =>
-    engines.map((engine, index) => [engineLabels(identity, index), pick(engine)]);
+    engines.map((engine, index) => [engineLabels(identity, index), pickedFrom(engine, number)]);
 
 /** Each engine's numbers under vLLM's two labels and a third one, a series per value of that. */
 const eachBy =
@@ -58,11 +68,7 @@ export const vllmRows: readonly Row[] = withCreated([
   estimated("floating point operations", "estimated_flops_per_gpu_total"),
   estimated("bytes read from memory", "estimated_read_bytes_per_gpu_total"),
   estimated("bytes written to memory", "estimated_write_bytes_per_gpu_total"),
-  gaugeOf(
-    "num_requests_running",
-    "Number of requests in model execution batches.",
-    each((e) => e.running),
-  ),
+  gaugeOf("num_requests_running", "Number of requests in model execution batches.", each("running")),
   gaugeOf(
     "num_requests_waiting",
     "Number of requests waiting to be processed.",
@@ -84,21 +90,13 @@ export const vllmRows: readonly Row[] = withCreated([
     }),
     { moves: "test/conformance/dev-routes.test.ts" },
   ),
-  gaugeOf(
-    "kv_cache_usage_perc",
-    "KV-cache usage. 1 means 100 percent usage.",
-    each((e) => e.kvUsage),
-  ),
+  gaugeOf("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", each("kvUsage")),
   counterOf(
     "prefix_cache_queries_total",
     "Prefix cache queries, in terms of number of queried tokens.",
-    each((e) => e.prefixQueries),
+    each("prefixQueries"),
   ),
-  counterOf(
-    "prefix_cache_hits_total",
-    "Prefix cache hits, in terms of number of cached tokens.",
-    each((e) => e.prefixHits),
-  ),
+  counterOf("prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.", each("prefixHits")),
   counterOf(
     "external_prefix_cache_queries_total",
     "External prefix cache queries from KV connector cross-instance cache sharing, in terms of number of queried tokens.",
@@ -124,11 +122,7 @@ export const vllmRows: readonly Row[] = withCreated([
       identity.fixes.includes("preemptions-at-once") ? e.preemptions : e.preemptionsTold,
     ]),
   ),
-  counterOf(
-    "prompt_tokens_total",
-    "Number of prefill tokens processed.",
-    each((e) => e.promptTokens),
-  ),
+  counterOf("prompt_tokens_total", "Number of prefill tokens processed.", each("promptTokens")),
   counterOf(
     "prompt_tokens_by_source_total",
     "Number of prompt tokens by source.",
@@ -141,18 +135,14 @@ export const vllmRows: readonly Row[] = withCreated([
   counterOf(
     "prompt_tokens_cached_total",
     "Number of cached prompt tokens (local + external).",
-    each((e) => e.promptTokensCached),
+    each("promptTokensCached"),
   ),
   counterOf(
     "prompt_tokens_cached_by_source_total",
     "Prefix-cache hit tokens by the cache tier that supplied them: device (local HBM), host (offloaded to DRAM), disk, p2p (transferred from another vLLM instance) or external_unspecified. Counted at admission; sums to vllm:prefix_cache_hits + vllm:external_prefix_cache_hits.",
     eachBy("source", { device: (e) => e.prefixHits, host: zero, p2p: zero, disk: zero, external_unspecified: zero }),
   ),
-  counterOf(
-    "generation_tokens_total",
-    "Number of generation tokens processed.",
-    each((e) => e.generationTokens),
-  ),
+  counterOf("generation_tokens_total", "Number of generation tokens processed.", each("generationTokens")),
   counterOf(
     "request_success_total",
     "Count of successfully processed requests.",

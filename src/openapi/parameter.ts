@@ -1,4 +1,4 @@
-/** What is said of a field besides its type: what a client sees of it, limits, values that show both. */
+/** What is said of a field besides its type: what a client sees of it, and limits. */
 import type { JsonSchema } from "../python/types.ts";
 
 export type Effect =
@@ -15,12 +15,6 @@ export interface Parameter {
   /** Those of them that JSON Schema has words for. */
   readonly bounds?: JsonSchema;
   readonly effect: Effect;
-  /** A value that is taken; with an effect, one that shows it. */
-  readonly taken: unknown;
-  /** What has to stand beside it. */
-  readonly beside?: Readonly<Record<string, unknown>>;
-  /** A value that is refused; absent: anything of the type is taken, and a wrong type has pydantic's text. */
-  readonly refused?: unknown;
 }
 
 /** Where the two differ, or only one has the field. */
@@ -33,12 +27,7 @@ export const seen = (text: string): Effect => ({ seen: text });
 export const neither = (text: string): Effect => ({ neither: text });
 export const here = (text: string): Effect => ({ here: text });
 /** Row for a field that is only taken when it is null or empty. */
-export const refusing = (limits: string, refused: unknown): ParameterRow => ({
-  limits,
-  effect: seen("the refusal"),
-  taken: null,
-  refused,
-});
+export const refusing = (limits: string): ParameterRow => ({ limits, effect: seen("the refusal") });
 
 /** Said of several fields. */
 export const NO_SAMPLER = here("changes what is sampled; answers are drawn without a model");

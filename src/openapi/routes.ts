@@ -2,10 +2,10 @@
  * Which pages describe the API? `/openapi.json`, `/docs` and `/redoc`, as FastAPI serves them beside vLLM's routes unless
  * `--disable-fastapi-docs` says no. FastAPI's pages load a viewer from a CDN; ours is text and needs nothing.
  */
-import { Elysia } from "elysia";
 import type { OpenAiOptions } from "../front/front.ts";
 import { Http } from "../front/http.ts";
 import { servedBy } from "../front/served.ts";
+import { routes } from "../http/routes.ts";
 import type { OpenApiDocument } from "./document.ts";
 import type { Operations } from "./operations.ts";
 
@@ -14,7 +14,7 @@ interface Describing {
   operations(): Promise<Operations>;
 }
 
-/** Use it beside `openai`, whose `otherRoutes` must have `DOCS_METHODS`. */
+/** Use it beside `openai`, without `disableFastapiDocs`. */
 export function docsRoutes(options: OpenAiOptions, dialects: readonly Describing[]) {
   const http = new Http(options, {});
   const served = { ...servedBy(options.config), "/metrics": ["GET"] };
@@ -28,10 +28,11 @@ export function docsRoutes(options: OpenAiOptions, dialects: readonly Describing
     page ??= json().then(async () => pageOf((await document!).document, options.backend));
     return page;
   };
-  return new Elysia({ strictPath: true })
-    .get("/openapi.json", async ({ request, server }) => http.json({ request, server }, await json()))
-    .get("/docs", async ({ request, server }) => http.html({ request, server }, await html()))
-    .get("/redoc", async ({ request, server }) => http.html({ request, server }, await html()));
+  return routes({
+    "GET /openapi.json": async (context) => http.json(context, await json()),
+    "GET /docs": async (context) => http.html(context, await html()),
+    "GET /redoc": async (context) => http.html(context, await html()),
+  });
 }
 
 /**

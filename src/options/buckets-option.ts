@@ -4,22 +4,12 @@
  */
 import { BOUNDS_MOST, BUCKET_FAMILIES, type BucketFamily, type HistogramBuckets } from "../config/buckets.ts";
 import { pythonRepr } from "../metrics/text.ts";
-import type { Option } from "./option.ts";
+import { jsonObject } from "./option.ts";
 
 /** Any JSON object; what stands in it is judged by `wrongBuckets`, which says where it is wrong. */
-export const bucketsOption: Option<Readonly<Record<string, unknown>>> = {
-  arity: "one",
-  accepts: `a JSON object of rising bounds, as {"request_latency": [0.1, 1]}, by ${BUCKET_FAMILIES.join(", ")}`,
-  metavar: "JSON",
-  read: ([text = ""]) => {
-    try {
-      const value = JSON.parse(text);
-      return typeof value === "object" && value !== null && !Array.isArray(value) ? value : undefined;
-    } catch {
-      return undefined;
-    }
-  },
-};
+export const bucketsOption = jsonObject(
+  `a JSON object of rising bounds, as {"request_latency": [0.1, 1]}, by ${BUCKET_FAMILIES.join(", ")}`,
+);
 
 /** What vLLM refuses of it, in words that follow the option's place. */
 export function wrongBuckets(given: Readonly<Record<string, unknown>> = {}): string | undefined {

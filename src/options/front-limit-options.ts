@@ -1,8 +1,6 @@
 /** Which options set the limits of the HTTP front: TLS, the sizes and times that it allows? */
 import { FRONT_LIMITS, type FrontLimits, RETRY_AFTER_FORMS, type TlsConfig } from "../config/front-limits.ts";
-import { choice, freeText, integer, namesOf, number, type Option, toggle } from "./option.ts";
-
-const group = "Server";
+import { choice, freeText, inGroup, integer, namesOf, number, type Option, ourGroup, toggle } from "./option.ts";
 
 const certReqs: Option<0 | 2> = {
   ...integer(0, 2),
@@ -11,99 +9,84 @@ const certReqs: Option<0 | 2> = {
 };
 
 export const frontLimitOptions = {
-  "ssl-keyfile": {
-    ...freeText("FILE", "the path of a PEM file"),
-    group,
-    default: "none",
-    about: "Private key of --ssl-certfile.",
-  },
-  "ssl-certfile": {
-    ...freeText("FILE", "the path of a PEM file"),
-    group,
-    default: "none",
-    about: "Certificate, with its chain: the server speaks HTTPS. May hold the private key too.",
-  },
-  "self-signed-certs": {
-    ...toggle,
-    group,
-    default: "false",
-    about: "The server speaks HTTPS with a certificate that it makes at the start; each worker process makes its own.",
-    ours: true,
-  },
-  "ssl-ca-certs": {
-    ...freeText("FILE", "the path of a PEM file"),
-    group,
-    default: "none",
-    about: "Authorities whose client certificates are accepted.",
-  },
-  "ssl-cert-reqs": {
-    ...certReqs,
-    group,
-    default: "0",
-    about: "Client certificates: 0 none, 2 one of --ssl-ca-certs is required. vLLM's 1 (optional) is not built.",
-  },
-  "h11-max-incomplete-event-size": {
-    ...integer(1024, 2 ** 30),
-    group,
-    default: String(FRONT_LIMITS.headBytes),
-    about: "Largest head of a request in bytes; above it 431. In vLLM, which uses another parser, it has no effect.",
-  },
-  "timeout-keep-alive": {
-    ...integer(1, 255),
-    group,
-    default: String(FRONT_LIMITS.keepAliveS),
-    about: "Seconds after which an idle connection is closed. Also taken from VLLM_HTTP_TIMEOUT_KEEP_ALIVE.",
-    ours: true,
-  },
-  "body-timeout": {
-    ...number(0, 86_400),
-    group,
-    default: String(FRONT_LIMITS.bodyTimeoutS),
-    about: "Seconds that a request's body may take to arrive; then 408. 0 is no limit, as in vLLM.",
-    ours: true,
-  },
-  "request-timeout": {
-    ...number(0, 86_400),
-    group,
-    default: "0",
-    about: "Seconds that an answer may take; then 504, or an error as the last event of its stream. 0 is no limit.",
-    ours: true,
-  },
-  "limit-concurrency": {
-    ...integer(0),
-    group,
-    default: "0",
-    about: "Most generation requests that are served at once; beyond it as --overload-status says. 0 is no limit.",
-    ours: true,
-  },
-  "max-streams": {
-    ...integer(0),
-    group,
-    default: "0",
-    about: "Most event streams at once; beyond it as --overload-status says. 0 is no limit.",
-    ours: true,
-  },
-  "overload-status": {
-    ...choice("503", "429"),
-    group,
-    default: String(FRONT_LIMITS.overloadStatus),
-    about: "Status of refusals because the server is full: docs/admission.md.",
-    ours: true,
-  },
-  "retry-after": {
-    ...number(0, 86_400),
-    group,
-    default: "none",
-    about: "Refusals because the server is full ask the client to come again after so many seconds.",
-    ours: true,
-  },
-  "retry-after-form": {
-    ...namesOf(RETRY_AFTER_FORMS),
-    group,
-    default: "seconds",
-    about: "How --retry-after is said: Retry-After in seconds or as a date, or retry-after-ms.",
-    ours: true,
-  },
+  ...inGroup("Server", {
+    "ssl-keyfile": {
+      ...freeText("FILE", "the path of a PEM file"),
+      default: "none",
+      about: "Private key of --ssl-certfile.",
+    },
+    "ssl-certfile": {
+      ...freeText("FILE", "the path of a PEM file"),
+      default: "none",
+      about: "Certificate, with its chain: the server speaks HTTPS. May hold the private key too.",
+    },
+    "self-signed-certs": {
+      ...toggle,
+      default: "false",
+      about:
+        "The server speaks HTTPS with a certificate that it makes at the start; each worker process makes its own.",
+      ours: true,
+    },
+  }),
+  ...inGroup("Server", {
+    "ssl-ca-certs": {
+      ...freeText("FILE", "the path of a PEM file"),
+      default: "none",
+      about: "Authorities whose client certificates are accepted.",
+    },
+    "ssl-cert-reqs": {
+      ...certReqs,
+      default: "0",
+      about: "Client certificates: 0 none, 2 one of --ssl-ca-certs is required. vLLM's 1 (optional) is not built.",
+    },
+    "h11-max-incomplete-event-size": {
+      ...integer(1024, 2 ** 30),
+      default: String(FRONT_LIMITS.headBytes),
+      about: "Largest head of a request in bytes; above it 431. In vLLM, which uses another parser, it has no effect.",
+    },
+  }),
+  ...ourGroup("Server", {
+    "timeout-keep-alive": {
+      ...integer(1, 255),
+      default: String(FRONT_LIMITS.keepAliveS),
+      about: "Seconds after which an idle connection is closed. Also taken from VLLM_HTTP_TIMEOUT_KEEP_ALIVE.",
+    },
+    "body-timeout": {
+      ...number(0, 86_400),
+      default: String(FRONT_LIMITS.bodyTimeoutS),
+      about: "Seconds that a request's body may take to arrive; then 408. 0 is no limit, as in vLLM.",
+    },
+    "request-timeout": {
+      ...number(0, 86_400),
+      default: "0",
+      about: "Seconds that an answer may take; then 504, or an error as the last event of its stream. 0 is no limit.",
+    },
+    "limit-concurrency": {
+      ...integer(0),
+      default: "0",
+      about: "Most generation requests that are served at once; beyond it as --overload-status says. 0 is no limit.",
+    },
+    "max-streams": {
+      ...integer(0),
+      default: "0",
+      about: "Most event streams at once; beyond it as --overload-status says. 0 is no limit.",
+    },
+    "overload-status": {
+      ...choice("503", "429"),
+      default: String(FRONT_LIMITS.overloadStatus),
+      about: "Status of refusals because the server is full: docs/admission.md.",
+    },
+    "retry-after": {
+      ...number(0, 86_400),
+      default: "none",
+      about: "Refusals because the server is full ask the client to come again after so many seconds.",
+    },
+    "retry-after-form": {
+      ...namesOf(RETRY_AFTER_FORMS),
+      default: "seconds",
+      about: "How --retry-after is said: Retry-After in seconds or as a date, or retry-after-ms.",
+    },
+  }),
 } as const;
 
 type Values = { readonly [K in keyof typeof frontLimitOptions]?: ReturnType<(typeof frontLimitOptions)[K]["read"]> };

@@ -7,27 +7,21 @@ import {
   outputLengthsText,
   parseOutputLengths,
 } from "../config/output-lengths.ts";
-import { integer, readable } from "./option.ts";
+import { integer, ourGroup, readable } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
 
-const group = "Stand-in";
-
-export const lengthOptions = {
+export const lengthOptions = ourGroup("Stand-in", {
   "output-tokens": {
     ...readable("LENGTHS", `${OUTPUT_LENGTH_FORMS}; lengths up to 1000000, sigma up to 3`, parseOutputLengths),
-    group,
     default: outputLengthsText(DEFAULT_OUTPUT_LENGTHS),
     about: `When answers end by themselves, by the request's seed: ${OUTPUT_LENGTH_FORMS} (the output lengths of a trace). max_tokens cuts them, with ignore_eos they go on to it.`,
-    ours: true,
   },
   "mean-output-tokens": {
     ...integer(1, 1_000_000),
-    group,
     default: "128",
     about: "Short for --output-tokens lognormal:mean=N.",
-    ours: true,
   },
-} as const;
+});
 
 /** The lengths, or what is wrong. `at` tells where a value came from. */
 export function outputLengthsOf(

@@ -1,5 +1,7 @@
 /** What is an option: how many values it takes, how a text becomes its value, what it says of itself? */
 
+import { jsonObjectIn } from "../config/json-object.ts";
+
 export interface Option<T = unknown> {
   /** `toggle` is --x and --no-x; `optional` is one value or none; a list takes one or more. */
   readonly arity: "toggle" | "switch" | "one" | "optional" | "list";
@@ -23,6 +25,25 @@ export type OptionRow<T = unknown> = Option<T> & {
   readonly ours?: true;
 };
 
+type Rows = Readonly<Record<string, Omit<OptionRow, "group">>>;
+type Grouped<R extends Rows, Shared> = { readonly [Name in keyof R]: R[Name] & Shared };
+
+/** Rows that the help lists under one heading. */
+export const inGroup = <const R extends Rows>(group: string, rows: R) => sharing(rows, { group });
+
+/** Those that `vllm serve` does not have. */
+export const ourGroup = <const R extends Rows>(group: string, rows: R) => sharing(rows, { group, ours: true as const });
+
+function sharing<R extends Rows, Shared extends object>(rows: R, shared: Shared): Grouped<R, Shared> {
+  const grouped = Object.entries(rows).map(([name, row]) => [name, { ...row, ...shared }]);
+  return Object.fromEntries(grouped) as Grouped<R, Shared>;
+}
+
+/** An option of one value. */
+export function one<T>(metavar: string, accepts: string, read: (written: string) => T | undefined): Option<T> {
+  return { arity: "one", accepts, metavar, read: ([written = ""]) => read(written) };
+}
+
 export const toggle: Option<boolean> = {
   arity: "toggle",
   accepts: "true or false",
@@ -34,44 +55,29 @@ export const toggle: Option<boolean> = {
 export const onlyOn: Option<boolean> = { ...toggle, arity: "switch" };
 
 export function integer(min: number, max: number = 2 ** 31 - 1): Option<number> {
-  return {
-    arity: "one",
-    accepts: `a whole number from ${min} to ${max}`,
-    metavar: "N",
-    read: ([text = ""]) => within(/^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN, min, max),
-  };
+  return one("N", `a whole number from ${min} to ${max}`, (text) =>
+    within(/^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN, min, max),
+  );
 }
 
 /** vLLM's human-readable integers: 2k is 2000, 2K is 2048, 25.6k is 25600; a fraction only before a small letter. */
 export function humanInteger(min: number, max: number = 2 ** 31 - 1): Option<number> {
-  return {
-    ...integer(min, max),
-    accepts: `a whole number from ${min} to ${max}, also as 8k (8000) or 8K (8192)`,
-    read: ([text = ""]) => within(humanNumber(text), min, max),
-  };
+  const accepts = `a whole number from ${min} to ${max}, also as 8k (8000) or 8K (8192)`;
+  return one("N", accepts, (text) => within(humanNumber(text), min, max));
 }
 
 /** A number of [min, max], the ends included unless `open` names them. */
 export function number(min: number, max: number, open: "" | "min" | "max" = ""): Option<number> {
-  return {
-    arity: "one",
-    accepts: `a number ${open === "min" ? "above" : "from"} ${min} ${open === "max" ? "to below" : "to"} ${max}`,
-    metavar: "X",
-    read: ([text = ""]) => {
-      const value = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : Number.NaN;
-      if ((open === "min" && value === min) || (open === "max" && value === max)) return undefined;
-      return within(value, min, max);
-    },
-  };
+  const accepts = `a number ${open === "min" ? "above" : "from"} ${min} ${open === "max" ? "to below" : "to"} ${max}`;
+  return one("X", accepts, (text) => {
+    const value = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : Number.NaN;
+    if ((open === "min" && value === min) || (open === "max" && value === max)) return undefined;
+    return within(value, min, max);
+  });
 }
 
 export function choice<const T extends string>(...values: readonly T[]): Option<T> {
-  return {
-    arity: "one",
-    accepts: values.join(" or "),
-    metavar: `{${values.join(",")}}`,
-    read: ([text]) => values.find((value) => value === text),
-  };
+  return one(`{${values.join(",")}}`, values.join(" or "), (text) => values.find((value) => value === text));
 }
 
 /** One or more of some names. */
@@ -88,17 +94,39 @@ export function namesOf<const T extends string>(values: readonly T[]): Option<re
 }
 
 export function freeText(metavar: string, accepts: string): Option<string> {
-  return { arity: "one", accepts, metavar, read: ([value]) => value || undefined };
+  return one(metavar, accepts, (value) => value || undefined);
 }
 
 /** The text as it is, where `read` finds something in it. */
 export function readable(metavar: string, accepts: string, read: (written: string) => unknown): Option<string> {
-  const whole = freeText(metavar, accepts);
-  return { ...whole, read: ([written = ""]) => (read(written) === undefined ? undefined : written) };
+  return one(metavar, accepts, (written) => (read(written) === undefined ? undefined : written));
 }
 
 export function texts(metavar: string, accepts: string): Option<readonly string[]> {
   return { arity: "list", accepts, metavar, read: (values) => (values.every(Boolean) ? values : undefined) };
+}
+
+/** `500ms`, `1s`, `2m`, `1h`; a bare number is seconds. */
+export function seconds(
+  least: number,
+  most: number,
+  accepts = `seconds from ${least} to ${most}, or a duration as in 500ms or 2m`,
+): Option<number> {
+  return one("TIME", accepts, (written) => {
+    const [, digits = "", unit = "s"] = /^(\d+\.?\d*|\.\d+)(ms|s|m|h)?$/.exec(written) ?? [];
+    const value = Number(digits || Number.NaN) * { ms: 0.001, s: 1, m: 60, h: 3600 }[unit as "ms"]!;
+    return within(value, least, most);
+  });
+}
+
+export function jsonObject(
+  accepts: string,
+  isSound: (value: Readonly<Record<string, unknown>>) => boolean = () => true,
+): Option<Readonly<Record<string, unknown>>> {
+  return one("JSON", accepts, (text) => {
+    const value = jsonObjectIn(text);
+    return value !== null && isSound(value) ? value : undefined;
+  });
 }
 
 function within(value: number, min: number, max: number): number | undefined {

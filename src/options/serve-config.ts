@@ -18,6 +18,7 @@ import { brokenLora, readLoraModules } from "./lora-modules.ts";
 import type { ServeValues } from "./serve-options.ts";
 import { stepConfig } from "./step-options.ts";
 import { tritonMetrics } from "./triton-options.ts";
+import { mixedSchedulers, trtllmEngine } from "./trtllm-options.ts";
 import { wireConfig } from "./wire-config.ts";
 
 const DEFAULT_HOST = "127.0.0.1";
@@ -43,6 +44,8 @@ export function serveConfig(values: ServeValues, said: ReadonlyMap<string, Given
   const model = models[profile.model]!;
   const steps = stepConfig(values, timing.kind !== "none", at);
   if ("error" in steps) return steps;
+  const mixed = mixedSchedulers(values, at);
+  if (mixed !== undefined) return { error: mixed };
   const engine = { ...engineConfig(values, timing, profile, model.maxModelLen), ...steps };
   if (values["admin-key"] !== undefined && (values.workers ?? 1) > 1)
     return { error: `${at("admin-key")}: changes one process; it cannot stand with --workers ${values.workers}` };
@@ -140,6 +143,7 @@ function engineConfig(values: ServeValues, timing: Timing, profile: Profile, mod
     timing,
     ...bucketsOf(values["custom-histogram-buckets"]),
     ...(values.fix ? { fixes: values.fix } : {}),
+    ...trtllmEngine(values, profile, modelLen, moreTokens(dtypeOf(values)) ?? 1),
   };
 }
 

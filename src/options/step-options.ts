@@ -2,10 +2,8 @@
 import { durations, TIMING_FORMS } from "../config/timing/parse-timing.ts";
 import { DEFAULT_PRESET } from "../config/timing/presets.ts";
 import type { StepNoise } from "../config/types.ts";
-import { freeText, number, readable } from "./option.ts";
+import { freeText, number, ourGroup, readable } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
-
-const group = "Stand-in";
 
 function tailOf(written: string): StepNoise["tail"] {
   const [, ...found] = /^share=([\d.]+),alpha=([\d.]+)$/.exec(written) ?? [];
@@ -21,28 +19,22 @@ function pauseOf(written: string): StepNoise["pause"] {
   return forUs >= 1 && forUs < everyUs ? { everyUs, forUs } : undefined;
 }
 
-export const stepOptions = {
+export const stepOptions = ourGroup("Stand-in", {
   timing: {
     ...freeText("TIMING", TIMING_FORMS),
-    group,
     default: `the preset measured for the model, else ${DEFAULT_PRESET}`,
     about: `How long steps take: ${TIMING_FORMS}. A preset also sets the defaults of its model and GPU. Both also say how long a request takes before it waits, as in PRESET:overhead=10ms or linear:…,overhead=10ms: docs/timing.md.`,
-    ours: true,
   },
   jitter: {
     ...number(0, 2),
-    group,
     default: "0",
     about: "Each step is multiplied by a log-normal factor of mean 1; X is the deviation of its logarithm.",
-    ours: true,
   },
   "overhead-jitter": {
     ...number(0, 1),
-    group,
     default: "0",
     about:
       "What a request waits before the queue is multiplied by a normal factor of mean 1 with this deviation, 0.3 to 1.7 at most.",
-    ours: true,
   },
   "jitter-tail": {
     ...readable(
@@ -50,11 +42,9 @@ export const stepOptions = {
       "share=X,alpha=Y, as in share=0.01,alpha=2; a share above 0 to 1, an exponent above 1 to 100",
       tailOf,
     ),
-    group,
     default: "none",
     about:
       "So large a share of the steps is multiplied by a Pareto factor (at least 1, at most 1000) with this exponent.",
-    ours: true,
   },
   "slow-steps": {
     ...readable(
@@ -62,19 +52,15 @@ export const stepOptions = {
       "every=TIME,for=TIME, as in every=10s,for=200ms; up to an hour, the pause shorter than its interval",
       pauseOf,
     ),
-    group,
     default: "none",
     about: "A pause in regular intervals: the step that runs then takes so much longer.",
-    ours: true,
   },
   speed: {
     ...number(0.001, 1000),
-    group,
     default: "1",
     about: "The engine is so many times as fast: times of steps, pauses and request overhead are divided by it.",
-    ours: true,
   },
-} as const;
+});
 
 const STRAYING = ["jitter", "overhead-jitter", "jitter-tail", "slow-steps", "speed"] as const;
 

@@ -6,69 +6,40 @@ import {
   readTritonBoolean,
   type TritonMetricsConfig,
 } from "../config/triton-metrics.ts";
-import { freeText, integer, type Option, texts } from "./option.ts";
+import { freeText, integer, one, ourGroup, texts } from "./option.ts";
 
-export const tritonBoolean: Option<boolean> = {
-  arity: "one",
-  accepts: "true, on, 1, false, off or 0",
-  metavar: "BOOLEAN",
-  read: ([value = ""]) => readTritonBoolean(value),
-};
+export const tritonBoolean = one<boolean>("BOOLEAN", "true, on, 1, false, off or 0", readTritonBoolean);
 
-const group = "Triton's metrics";
-
-export const tritonOptions = {
+export const tritonOptions = ourGroup("Triton's metrics", {
   "allow-metrics": {
     ...tritonBoolean,
-    group,
     default: "true",
     about: "The metrics of a Triton server, and of TensorRT-LLM's backend in it.",
-    ours: true,
   },
-  "allow-gpu-metrics": {
-    ...tritonBoolean,
-    group,
-    default: "true",
-    about: "Triton's metrics of the preset's GPUs, made up.",
-    ours: true,
-  },
+  "allow-gpu-metrics": { ...tritonBoolean, default: "true", about: "Triton's metrics of the preset's GPUs, made up." },
   "allow-cpu-metrics": {
     ...tritonBoolean,
-    group,
     default: "true",
     about: "Triton's metrics of this machine: processor and memory.",
-    ours: true,
   },
   "metrics-port": {
     ...integer(0, 65535),
-    group,
     default: "none",
     about: "Port of their own, as Triton's 8002, with nothing but these metrics. 0 takes a free one.",
-    ours: true,
   },
-  "metrics-address": {
-    ...freeText("ADDRESS", "an address"),
-    group,
-    default: "--host",
-    about: "Address of that port.",
-    ours: true,
-  },
+  "metrics-address": { ...freeText("ADDRESS", "an address"), default: "--host", about: "Address of that port." },
   "metrics-interval-ms": {
     ...integer(1),
-    group,
     default: `${DEFAULT_INTERVAL_MS}`,
     about: "Values of GPUs and machine change every half of this.",
-    ours: true,
   },
   "metrics-config": {
     ...texts("SETTING=VALUE", "settings, each as SETTING=VALUE"),
-    group,
     default: "none",
     about:
       "One setting per value, as tritonserver takes them: counter_latencies=false, histogram_latencies=true, summary_latencies=true or summary_quantiles=0.5:0.05,0.9:0.01.",
-    ours: true,
   },
-} as const;
+});
 
 type Values = { readonly [K in keyof typeof tritonOptions]?: ReturnType<(typeof tritonOptions)[K]["read"]> };
 

@@ -99,7 +99,6 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
   const http = values["allow-http"] === false ? null : { host, port: values["http-port"] ?? DEFAULTS.http };
   const made = serveConfig(
     {
-      role: "triton",
       host,
       port: http?.port ?? 0,
       "metrics-port": values["metrics-port"] ?? DEFAULTS.metrics,
@@ -136,7 +135,7 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
       file: values["log-file"] ?? "",
     },
   };
-  return { config: { ...made.config, tritonServer }, notices: made.notices };
+  return { config: { ...made.config, role: "triton", tritonServer }, notices: made.notices };
 }
 
 /** Options that both roles have. */

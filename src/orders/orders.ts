@@ -11,11 +11,11 @@ import {
   type Plays,
   parseOrder,
   plainScript,
-  readOrder,
   type Script,
-  type Sequence,
+  SILENT,
   shapedScript,
   touchesEngine,
+  unknownIn,
 } from "../content/script.ts";
 import type { Generation, Receiver } from "../engine/types.ts";
 import type { LogprobSource, OpenAiOptions } from "../front/front.ts";
@@ -24,6 +24,7 @@ import { thinkingOf, thoughtsBefore } from "../generation/thinking.ts";
 import { forced } from "../parsers/output.ts";
 import { type ReasoningSetup, reasoningSetup } from "../parsers/reasoning.ts";
 import { badRequest, orderNotAllowed } from "../python/errors.ts";
+import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Repetition } from "../python/request.ts";
 import { Failures } from "./failures.ts";
 import { httpError, lastContent, questionOf } from "./fixtures.ts";
@@ -38,8 +39,20 @@ export interface Ordered {
   readonly text: string | null;
 }
 
+/** What the request, whose bytes are `body`, is to be answered with, and the plan of faults that disturbs it. */
+export interface Ordering {
+  /** null: nothing is ordered. */
+  readonly ordered: Ordered | null;
+  /** The request is answered with this. */
+  readonly error?: ErrorAnswer;
+  /** Not yet read; "": none. */
+  readonly fault: string;
+  /** The plan is the operator's, who may order anything. */
+  readonly trusted: boolean;
+}
+
+const NOTHING: Ordering = { ordered: null, fault: "", trusted: true };
 const ECHO: Order = { kind: "echo", text: "", script: null, releases: false };
-const SILENT: Sequence = { steps: [], finish: "stop", minusInfinityAt: [] };
 
 export class Orders {
   readonly #options: OpenAiOptions;
@@ -66,23 +79,26 @@ export class Orders {
     };
   }
 
-  /** What the request, whose bytes are `body`, is to be answered with; null: nothing is ordered. */
-  of(http: Request, request: Asking, body: Uint8Array): Ordered | { readonly error: ErrorAnswer } | null {
+  /** `body`: the request's bytes. */
+  of(http: Request, request: Asking, body: Body): Ordering {
     const failure = this.#failures.of(http);
-    if (failure !== null) return { error: failure };
+    if (failure !== null) return { ...NOTHING, error: failure };
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none"))
       return this.#unasked(http, request, body);
     try {
-      const order = header === null ? readOrder(request.order) : parseOrder(header);
-      if (order.kind === "none") return this.#unasked(http, request, body);
+      const order = header === null ? orderIn(request) : parseOrder(header);
+      const { fault } = order;
+      const own = fault === undefined ? {} : { fault, trusted: this.#allowed === "all" };
+      if (order.kind === "none") return { ...this.#unasked(http, request, body), ...own };
       if (order.script !== null) {
         this.#check(order.script);
-        if (this.#allowed !== "all" && touchesEngine(order.script)) return { error: orderNotAllowed };
+        if (this.#allowed !== "all" && touchesEngine(order.script)) return { ...NOTHING, error: orderNotAllowed };
       }
-      return this.#ordered(order, request);
+      return { ...NOTHING, ordered: this.#ordered(order, request), ...own };
     } catch (error) {
-      if (error instanceof BrokenScript) return { error: badRequest(`understudy: ${error.message}`, "understudy") };
+      if (error instanceof BrokenScript)
+        return { ...NOTHING, error: badRequest(`understudy: ${error.message}`, "understudy") };
       throw error;
     }
   }
@@ -103,7 +119,7 @@ export class Orders {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none")) return null;
     try {
-      return header === null ? readOrder(request.order) : parseOrder(header);
+      return header === null ? orderIn(request) : parseOrder(header);
     } catch {
       return null;
     }
@@ -177,11 +193,15 @@ export class Orders {
   }
 
   /** A request that orders nothing itself. */
-  #unasked(http: Request, request: Asking, body: Uint8Array): Ordered | { readonly error: ErrorAnswer } | null {
+  #unasked(http: Request, request: Asking, body: Body): Ordering {
     const { fixtures, vocabulary } = this.#options;
     const answer = fixtures?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
-    if (answer === null) return this.#queued() ?? (this.#echoes(http, request) ? this.#ordered(ECHO, request) : null);
-    return "error" in answer ? { error: httpError(answer.error) } : this.#ordered(answer.order, request);
+    const { fault } = answer ?? NOTHING;
+    if (answer !== null && "error" in answer) return { ...NOTHING, error: httpError(answer.error), fault };
+    if (answer !== null && answer.order.kind !== "none")
+      return { ...NOTHING, ordered: this.#ordered(answer.order, request), fault };
+    const ordered = this.#queued() ?? (this.#echoes(http, request) ? this.#ordered(ECHO, request) : null);
+    return ordered === null && fault === "" ? NOTHING : { ...NOTHING, ordered, fault };
   }
 
   /** With `--answers echo`: all but what must have a form of its own. */
@@ -204,13 +224,17 @@ export class Orders {
     throw new BrokenScript(`no script of --script is named "${name}"`);
   }
 
-  #check({ sequences }: Script): void {
+  #check(script: Script): void {
     const { size } = this.#options.vocabulary;
-    for (const { steps } of sequences) {
-      const wrong = steps.flat().find((id) => id >= size);
-      if (wrong !== undefined) throw new BrokenScript(`token id ${wrong} is out of vocabulary (${size} ids)`);
-    }
+    const wrong = unknownIn(script, size);
+    if (wrong !== undefined) throw new BrokenScript(`token id ${wrong} is out of vocabulary (${size} ids)`);
   }
+}
+
+/** Throws `BrokenScript`. */
+function orderIn({ order }: Asking): Order {
+  if ("broken" in order!) throw new BrokenScript(order.broken);
+  return order!;
 }
 
 /** What stands behind a text decides how its last words become tokens: so much more is encoded than is said. */

@@ -2,7 +2,7 @@
  * How is an ordered answer played? The core gets its ids step by step; what happens around them, as in the engine behind the
  * recordings, happens here: errors of the engine, outputs that pile up, an engine that stands still or dies, repetition.
  */
-import { SAME_STEP } from "../config/core-limits.ts";
+import { IdSet } from "../content/id-set.ts";
 import type { Script, Sequence } from "../content/script.ts";
 import { Finish, type Generation, type Receiver, type Submission } from "../engine/types.ts";
 import type { LogprobSource } from "../front/front.ts";
@@ -26,18 +26,15 @@ export interface Played extends Receiver {
 
 /** Ids of the choice for the core: to be followed by ends of sequence where these do not end it. */
 export function scriptIds(
-  { steps }: Sequence,
+  { ids }: Sequence,
   { maxTokens, ignoreEos }: Pick<Generation, "maxTokens" | "ignoreEos">,
   eosId: number,
 ): Uint32Array {
-  const ids: number[] = [];
-  for (const step of steps) {
-    for (let i = 0; i < step.length - 1; i++) ids.push(step[i]! + SAME_STEP);
-    ids.push(step.at(-1)!);
-  }
   const least = ignoreEos ? maxTokens : 1;
-  while (ids.length < least) ids.push(eosId);
-  return Uint32Array.from(ids);
+  if (ids.length >= least) return ids;
+  const longer = new Uint32Array(least).fill(eosId, ids.length);
+  longer.set(ids);
+  return longer;
 }
 
 /** Outputs that pile up before the client's side takes them: all choices of a request hear in one go, in their order. */
@@ -96,7 +93,7 @@ export class PlayedReceiver extends ReceiverBefore {
     const repeated = this.#said.add(ids, at, count, finish !== null);
     if (repeated !== null) this.#said.ids.length = repeated;
     this.#steps++;
-    const wanted = this.#steps >= this.#sequence.steps.length ? this.#sequence.finish : "stop";
+    const wanted = this.#steps >= this.#sequence.steps ? this.#sequence.finish : "stop";
     // The error overtakes what its step gave, as it does in vLLM, where both wait for the client's side.
     if (finish === null && repeated === null && (wanted === "error" || wanted === "rejected")) {
       this.#fail(wanted);
@@ -145,11 +142,16 @@ export class PlayedReceiver extends ReceiverBefore {
  * Log probabilities by a formula that a test can compute: at position p the token t has rank 2 if p mod 3 is 2, else 0; the
  * j-th most likely is t + 7 (j - rank), modulo the vocabulary, with -0.5 (j + 1) - 0.125 (p mod 4). Ranks count from 0 here.
  */
-export function rankedLogprobs(vocabularySize: number, minusInfinityAt: readonly number[]): LogprobSource {
+export function rankedLogprobs(vocabularySize: number, minusInfinityAt: ArrayLike<number>): LogprobSource {
+  const positions = Array.from(minusInfinityAt);
+  const minusInfinity = new IdSet(
+    positions.reduce((most, at) => Math.max(most, at + 1), 0),
+    positions,
+  );
   return (_seed, id, position, count, prompt) => {
     const rank = position % 3 === 2 ? 2 : 0;
     const scoreOf = (j: number) => -0.5 * (j + 1) - 0.125 * (position % 4);
-    const logprob = !prompt && minusInfinityAt.includes(position) ? Number.NEGATIVE_INFINITY : scoreOf(rank);
+    const logprob = !prompt && minusInfinity.has(position) ? Number.NEGATIVE_INFINITY : scoreOf(rank);
     const ids = Array.from({ length: count }, (_, j) => (id + 7 * (j - rank) + 7 * vocabularySize) % vocabularySize);
     return { logprob, rank: rank + 1, ids, logprobs: ids.map((_, j) => scoreOf(j)) };
   };

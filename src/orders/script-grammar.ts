@@ -2,6 +2,8 @@
  * Would a grammar let a script through? The real scheduler checks every token of a constrained request, and one that does not
  * fit ends it with an error (vLLM 0.33, `v1/core/sched/scheduler.py`): scripts that order tokens are held to the same.
  */
+
+import { SAME_STEP } from "../config/core-limits.ts";
 import type { Script, Sequence } from "../content/script.ts";
 import type { Vocabulary } from "../content/types.ts";
 import type { ServerTraits } from "../generation/server-traits.ts";
@@ -40,7 +42,7 @@ function obeying(script: Script, check: Check | null, vocabulary: Vocabulary): S
 
 /** What fits stops fitting once: the token is searched for by halves, since each look reads all of the text. */
 function cut(sequence: Sequence, check: Check, vocabulary: Vocabulary): Sequence {
-  const ids = sequence.steps.flat();
+  const ids = Array.from(sequence.ids, (id) => (id >= SAME_STEP ? id - SAME_STEP : id));
   const end = ids.indexOf(vocabulary.eosId);
   const said = end < 0 ? ids : ids.slice(0, end);
   const bytes = said.map((id) => vocabulary.bytesOf(id).slice());
@@ -58,12 +60,10 @@ function cut(sequence: Sequence, check: Check, vocabulary: Vocabulary): Sequence
   }
   if (fits === said.length && (end < 0 || fitOf(fits).complete)) return sequence;
   // The rejected token is the one behind those that fit: the end of sequence, too, where it comes too early.
-  let left = fits + 1;
-  const steps = sequence.steps.findIndex((step) => {
-    left -= step.length;
-    return left <= 0;
-  });
-  return { ...sequence, steps: sequence.steps.slice(0, steps + 1), finish: "rejected" };
+  let last = fits;
+  while (sequence.ids[last]! >= SAME_STEP) last++;
+  const kept = sequence.ids.slice(0, last + 1);
+  return { ...sequence, ids: kept, steps: kept.filter((id) => id < SAME_STEP).length, finish: "rejected" };
 }
 
 /** What the texts of a request are held to; null: nothing that is looked at. Tool calls in the form of `hermes` alone. */

@@ -52,7 +52,7 @@ export class AnswerParser {
     const reasoning = this.#reasoning;
     if (reasoning === null || reasoning.ended) return this.#behind(text, ids, finished);
     const thoughts = reasoning.push(text, ids);
-    if (!reasoning.ended) return finished ? joined(thoughts, reasoning.finish()) : thoughts;
+    if (!reasoning.ended) return finished ? joined(thoughts, reasoning.finish?.() ?? null) : thoughts;
     if (this.#tools === null) return thoughts;
     const delta = this.#tools.push(thoughts?.content ?? "", ids, finished);
     return thoughts?.reasoning ? { calls: [], ...delta, reasoning: thoughts.reasoning } : delta;

@@ -62,10 +62,6 @@ export class HermesParser implements ToolParser {
     return content === null && calls.length === 0 ? null : { content, calls };
   }
 
-  finish(): null {
-    return null;
-  }
-
   unstreamed(): string {
     return this.#index >= 0 && this.#sent === 0 ? "{}" : "";
   }

@@ -40,10 +40,6 @@ export class LlamaParser implements ToolParser {
     }
   }
 
-  finish(): null {
-    return null;
-  }
-
   unstreamed(): string {
     const last = this.#previous.length - 1;
     if (last < 0) return "";

@@ -90,10 +90,6 @@ export class MistralParser implements ToolParser {
     return rest === "" ? null : { content: rest, calls: [] };
   }
 
-  unstreamed(): string {
-    return "";
-  }
-
   /** Gives the text that stands behind the calls. */
   #read(text: string, calls: CallDelta[]): string {
     for (let at = 0; at < text.length; at++) {

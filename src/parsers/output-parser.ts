@@ -57,8 +57,8 @@ export class OutputParser {
     const delta = found !== null && this.#use.choice === "none" ? { ...found, calls: [] } : found;
     if (!finished) return delta;
     const last = delta?.calls.at(-1);
-    if (last !== undefined) last.arguments = (last.arguments ?? "") + this.#tools.unstreamed();
-    return joined(delta, this.#tools.finish());
+    if (last !== undefined) last.arguments = (last.arguments ?? "") + (this.#tools.unstreamed?.() ?? "");
+    return joined(delta, this.#tools.finish?.() ?? null);
   }
 
   #shown(delta: Delta | null): Delta | null {

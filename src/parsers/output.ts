@@ -48,22 +48,21 @@ export interface ToolParser {
   /** Text and ids of one output; null: nothing to say yet. */
   push(text: string, ids: readonly number[]): Delta | null;
   /** What was held back, at the end of a stream. */
-  finish(): Delta | null;
+  finish?(): Delta | null;
   /** Arguments that were parsed and not streamed. */
-  unstreamed(): string;
+  unstreamed?(): string;
   /** The calls of a whole text. */
   extract(text: string): Extracted;
 }
 
 /** Finds where reasoning ends; one per choice. */
 export interface ReasoningParser {
-  readonly engineBased: boolean;
   /** The prompt has closed the reasoning already. */
   readonly ended: boolean;
   /** `content` of the delta is text that stands after the reasoning, `ended` says so from then on. */
   push(text: string, ids: readonly number[]): Delta | null;
   /** What was held back, at the end of a stream or of the reasoning. */
-  finish(): Delta | null;
+  finish?(): Delta | null;
   extract(text: string): { readonly reasoning: string | null; readonly content: string | null };
   /** Ids of one output: tokens are counted apart from their text, a stop token has none. */
   count(ids: readonly number[]): void;

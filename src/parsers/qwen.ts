@@ -101,10 +101,6 @@ export class QwenParser implements ToolParser {
     return this.#deltaOf(made, true);
   }
 
-  unstreamed(): string {
-    return "";
-  }
-
   /** Single tokens are no longer looked for in text once ids were seen. */
   #isMark(mark: string): boolean {
     return !this.#sawIds || ![...this.#tokens.tags.values()].includes(mark);

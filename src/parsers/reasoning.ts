@@ -6,10 +6,12 @@
 import type { ReasoningName } from "../config/parsers.ts";
 import type { Vocabulary } from "../content/types.ts";
 import type { Delta, ReasoningParser } from "./output.ts";
+import { tokensOf } from "./tokens.ts";
 
 const START = "<think>";
 const END = "</think>";
 const TOOL_START = "<tool_call>";
+const TURNS = ["<|im_start|>", "<|im_end|>"];
 
 /** A parser ready for a vocabulary. */
 export interface ReasoningSetup {
@@ -25,30 +27,12 @@ export interface ReasoningSetup {
 
 /** The parser's tokens in a vocabulary; null: it lacks one. */
 export function reasoningSetup(name: ReasoningName, vocabulary: Vocabulary): ReasoningSetup | null {
-  const found = tokensOf(vocabulary, [START, END, TOOL_START, "<|im_start|>", "<|im_end|>"]);
-  const [startId = -1, endId = -1, toolStartId = -1, ...turns] = found;
-  if (startId < 0 || endId < 0) return null;
-  return {
-    name,
-    startId,
-    endId,
-    toolStartId,
-    eosId: vocabulary.eosId,
-    turnIds: new Set(turns.filter((id) => id >= 0)),
-  };
-}
-
-/** Ids of tokens with these texts, -1 for none. */
-function tokensOf(vocabulary: Vocabulary, texts: readonly string[]): number[] {
-  const ids = texts.map(() => -1);
-  const wanted = texts.map((text) => Buffer.from(text));
-  for (let id = 0; id < vocabulary.size; id++) {
-    const bytes = vocabulary.bytesOf(id);
-    if (bytes.length < START.length || bytes[0] !== 0x3c) continue;
-    const at = wanted.findIndex((text) => text.length === bytes.length && text.equals(bytes));
-    if (at >= 0) ids[at] = id;
-  }
-  return ids;
+  const found = tokensOf(vocabulary, [START, END, TOOL_START, ...TURNS]);
+  const ids = new Map([...found].map(([id, text]) => [text, id]));
+  const [startId, endId, toolStartId = -1] = [START, END, TOOL_START].map((text) => ids.get(text));
+  if (startId === undefined || endId === undefined) return null;
+  const turnIds = new Set([...found.keys()].filter((id) => TURNS.includes(found.get(id)!)));
+  return { name, startId, endId, toolStartId, eosId: vocabulary.eosId, turnIds };
 }
 
 /** Whether the prompt leaves no thinking to be done: it ends it itself, or the request switches it off. */
@@ -73,7 +57,6 @@ export function reasoningParser(setup: ReasoningSetup, thinks: boolean, over: bo
 }
 
 class DeepSeekR1 implements ReasoningParser {
-  readonly engineBased = false;
   ended: boolean;
   reasoningTokens = 0;
   readonly #setup: ReasoningSetup;
@@ -111,10 +94,6 @@ class DeepSeekR1 implements ReasoningParser {
     return { content: content === "" ? null : content, reasoning: text.slice(from, end), calls: [] };
   }
 
-  finish(): null {
-    return null;
-  }
-
   extract(text: string) {
     const start = text.indexOf(START);
     const output = start < 0 ? text : text.slice(start + START.length);
@@ -128,7 +107,6 @@ class DeepSeekR1 implements ReasoningParser {
 const LITERALS = [START, END, TOOL_START, "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>"];
 
 class Qwen3 implements ReasoningParser {
-  readonly engineBased = true;
   ended: boolean;
   reasoningTokens = 0;
   readonly #setup: ReasoningSetup;

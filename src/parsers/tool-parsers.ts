@@ -7,6 +7,7 @@ import { LlamaParser } from "./llama.ts";
 import { TAG as MISTRAL_TAG, MistralParser } from "./mistral.ts";
 import type { ToolParser, ToolUse } from "./output.ts";
 import { TAGS as QWEN_TAGS, QwenParser, type QwenTokens } from "./qwen.ts";
+import { tokensOf } from "./tokens.ts";
 
 /** Makes a parser per choice. */
 export interface ToolParserKind {
@@ -42,20 +43,6 @@ const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 function mistralId(newId: Ids): string {
   const bytes = Buffer.from(newId(9), "hex");
   return Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join("");
-}
-
-/** By id, those of the texts that are one token each. */
-function tokensOf(vocabulary: Vocabulary, texts: readonly string[]): Map<number, string> {
-  const wanted = new Map(texts.map((text) => [Buffer.from(text).toString("latin1"), text]));
-  const lengths = new Set([...wanted.keys()].map(({ length }) => length));
-  const found = new Map<number, string>();
-  for (let id = 0; id < vocabulary.size; id++) {
-    const bytes = vocabulary.bytesOf(id);
-    if (!lengths.has(bytes.length)) continue;
-    const text = wanted.get(Buffer.from(bytes).toString("latin1"));
-    if (text !== undefined) found.set(id, text);
-  }
-  return found;
 }
 
 function specialTexts(vocabulary: Vocabulary): string[] {

@@ -117,6 +117,16 @@ export function bodyTooSlow(seconds: number): ErrorAnswer {
 
 // ---- before generation
 
+/** Ours: a fault that reaches connections or other requests, ordered by a client. */
+export const faultNotAllowed: ErrorAnswer = errorAnswer(
+  "understudy: this plan of faults reaches connections or other requests; the server takes such with --allow-request-orders all",
+  "PermissionDeniedError",
+  "understudy",
+  403,
+);
+/** Ours: a fault where the answer goes over no socket. */
+export const noConnection: ErrorAnswer = badRequest("understudy: a fault needs a connection", "understudy");
+
 /** Ours: `--allow-request-orders`. */
 export const orderNotAllowed: ErrorAnswer = errorAnswer(
   "understudy: hold_after and engine_dies_at_step reach other requests too: a request may order them only with --allow-request-orders all",

@@ -1,6 +1,7 @@
 /** A request after validation: every field with its default, nothing left to check but what needs the prompt's length. Types only. */
 
 import type { SamplingDefaults } from "../config/sampling-defaults.ts";
+import type { Order } from "../content/script.ts";
 import type { Structure } from "../structured/structure.ts";
 
 /** An integer of the body: a bigint beyond 2^53, so that error texts quote it exactly. */
@@ -18,15 +19,24 @@ export interface SamplingFields {
   readonly presencePenalty: number;
   readonly frequencyPenalty: number;
   readonly repetitionPenalty: number;
-  /** Keys as sent. */
-  readonly logitBias: ReadonlyMap<string, number> | null;
-  readonly stopTokenIds: readonly Int[];
-  readonly allowedTokenIds: readonly Int[] | null;
-  readonly badWords: readonly string[];
+  /** null: none is given. */
+  readonly logitBias: LogitBias | null;
+  /** Keys of `logit_bias` that are no numbers, as the engine refuses them; null: all are. */
+  readonly biasKeysError: ErrorAnswer | null;
+  /** Each once. */
+  readonly stopTokenIds: readonly number[];
+  /** Each once; null: all are. */
+  readonly allowedTokenIds: readonly number[] | null;
+  /** What the engine says of an id in one of these three that is none of its own; then they are empty. null: all are. */
+  readonly idsError: ErrorAnswer | null;
+  readonly badWords: BadWords;
   /** Log probabilities per output token; null: none asked. */
   readonly logprobs: Int | null;
   readonly promptLogprobs: Int | null;
+  /** The first, as many as there may be. */
   readonly logprobTokenIds: readonly Int[] | null;
+  /** What the engine says of them; null: nothing. */
+  readonly logprobIdsError: ErrorAnswer | null;
   readonly thinkingTokenBudget: Int | null;
   readonly routedExpertsPromptStart: Int;
   readonly truncatePromptTokens: Int | null;
@@ -43,6 +53,19 @@ export interface SamplingFields {
   readonly structure?: Structure | null;
   /** A token id of a prompt that is no 32-bit number, as sent; null: all are. */
   readonly oversizedTokenId: Int | null;
+}
+
+/** Ids that `logit_bias` leaves alone, and those that it takes away; each once. */
+export interface LogitBias {
+  readonly forced: readonly number[];
+  readonly never: readonly number[];
+}
+
+export interface BadWords {
+  /** Where there are more than a request may have, those that show it. */
+  readonly list: readonly string[];
+  /** All of them, each once, as Python prints them, where the list has not all. */
+  readonly shown: string | null;
 }
 
 /** What chat and completions share. Names follow the body's fields. */
@@ -80,8 +103,8 @@ export interface CommonRequest {
   readonly requestId: string | null;
   /** `add_special_tokens`: completions true, chat false unless asked. */
   readonly addSpecialTokens: boolean;
-  /** The field `understudy`, as sent; null: absent. */
-  readonly order: unknown;
+  /** The field `understudy`, or what is wrong with it; null: absent. */
+  readonly order: Order | { readonly broken: string } | null;
   /** `cache_hit_threshold`, where the server looks at it; null: nothing that counts. */
   readonly cacheHitThreshold: number | null;
   /** `kv_transfer_params`, where the server looks at them; null: nothing is done elsewhere. */

@@ -53,18 +53,8 @@ export class TracedFleet {
   #order = 0;
   #live = 0;
 
-  constructor({
-    config,
-    clock,
-    module,
-    engines,
-    clients: options,
-    onEnd,
-    onStep,
-    observer,
-    meters,
-    beforeUpdate,
-  }: TracedFleetOptions) {
+  constructor(options: TracedFleetOptions) {
+    const { config, clock, module, engines, onEnd, onStep, observer, meters, beforeUpdate } = options;
     this.#config = config;
     this.#clock = clock;
     this.#hashes = new PromptHashes(config.blockSize);
@@ -80,7 +70,7 @@ export class TracedFleet {
         ...(beforeUpdate ? [{ updating: beforeUpdate }] : []),
       ],
     });
-    this.#client = clients(options);
+    this.#client = clients(options.clients);
     this.#onEnd = onEnd;
   }
 

@@ -11,11 +11,8 @@ export interface Spread {
   readonly p99: number | null;
 }
 
-/**
- * Mean and percentiles over several engines together. `skipZero`: observations of 0 are left out. The mean is exact, a
- * percentile is the nearest rank's bucket.
- */
-export function spreadOf(histograms: readonly FineHistogram[], skipZero = false): Spread {
+/** Observations of several engines together. `skipZero`: those of 0 are left out of the counts. */
+export function addedUp(histograms: readonly FineHistogram[], skipZero = false) {
   const counts = new Float64Array(histograms[0]!.counts.length);
   let sum = 0;
   for (const histogram of histograms) {
@@ -23,7 +20,7 @@ export function spreadOf(histograms: readonly FineHistogram[], skipZero = false)
     for (let i = skipZero ? 1 : 0; i < counts.length; i++) counts[i]! += histogram.counts[i]!;
   }
   const count = counts.reduce((total, one) => total + one, 0);
-  if (count === 0) return { count, mean: null, p50: null, p90: null, p99: null };
+  /** The percentile of this share: the nearest rank's bucket. */
   const at = (share: number) => {
     const rank = Math.ceil(share * count);
     let below = 0;
@@ -31,5 +28,12 @@ export function spreadOf(histograms: readonly FineHistogram[], skipZero = false)
     while (below < rank) below += counts[++bucket]!;
     return fineMiddle(bucket);
   };
+  return { counts, sum, count, at };
+}
+
+/** Mean, which is exact, and percentiles. */
+export function spreadOf(histograms: readonly FineHistogram[], skipZero = false): Spread {
+  const { sum, count, at } = addedUp(histograms, skipZero);
+  if (count === 0) return { count, mean: null, p50: null, p90: null, p99: null };
   return { count, mean: sum / count, p50: at(0.5), p90: at(0.9), p99: at(0.99) };
 }

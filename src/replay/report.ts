@@ -2,6 +2,7 @@
 import { fineMiddle } from "../engine/fine.ts";
 import type { EngineSnapshot, HistogramName } from "../engine/types.ts";
 import type { Distribution, Moment, Result, ServerMoment } from "../report/index.ts";
+import { addedUp } from "./percentiles.ts";
 import type { Counts, Replay } from "./replay.ts";
 import type { Results } from "./results.ts";
 
@@ -110,31 +111,17 @@ export function reportOf(replay: Replay, results: Results, { command, version, m
 
 /** Distribution over all engines together, ms. Percentiles are the nearest rank's bucket, as in the results. */
 function distribution(replay: Replay, name: HistogramName, skipZero = false): Distribution {
-  const histograms = replay.fleet.engines.map((engine) => engine.fine(name));
-  const bounds: number[] = [];
-  const counts: number[] = [];
-  let sum = 0;
-  for (const histogram of histograms) sum += histogram.sum;
-  for (let bucket = skipZero ? 1 : 0; bucket < histograms[0]!.counts.length; bucket++) {
-    const count = histograms.reduce((total, histogram) => total + histogram.counts[bucket]!, 0);
-    if (count === 0) continue;
-    bounds.push(fineMiddle(bucket) / 1000);
-    counts.push(count);
-  }
-  const count = counts.reduce((total, one) => total + one, 0);
+  const engines = replay.fleet.engines.map((engine) => engine.fine(name));
+  const { counts, sum, count, at } = addedUp(engines, skipZero);
   if (count === 0) return { count, mean: null };
-  const at = (share: number) => {
-    const rank = Math.ceil(share * count);
-    let [below, bucket] = [0, -1];
-    while (below < rank) below += counts[++bucket]!;
-    return bounds[bucket]!;
-  };
+  const filled = [...counts.keys()].filter((bucket) => counts[bucket]! > 0);
+  const bounds = filled.map((bucket) => fineMiddle(bucket) / 1000);
   return {
     count,
     mean: sum / count / 1000,
     min: bounds[0]!,
     max: bounds.at(-1)!,
-    ...Object.fromEntries(PERCENTILES.map((q) => [`p${q}`, at(q / 100)])),
-    histogram: { bounds, counts },
+    ...Object.fromEntries(PERCENTILES.map((q) => [`p${q}`, at(q / 100) / 1000])),
+    histogram: { bounds, counts: filled.map((bucket) => counts[bucket]!) },
   };
 }

@@ -8,47 +8,7 @@ import type { Replay } from "./replay.ts";
 export const RESULTS_SCHEMA = "understudy-replay/1";
 
 /** As `--json` writes it. Times in the unit of the name, all simulated. */
-export interface Results {
-  readonly schema: typeof RESULTS_SCHEMA;
-  readonly trace: { readonly name: string; readonly format: string };
-  /** As a client would name it, and how long its steps take: the preset, or a formula. */
-  readonly model: string;
-  readonly timing: string;
-  readonly engines: number;
-  readonly engine: EngineConfig;
-  readonly requests: {
-    readonly arrived: number;
-    readonly finished: number;
-    /** Their clients did not wait for the end. */
-    readonly left: number;
-    readonly unfinished: number;
-    readonly refused: { readonly too_long: number; readonly busy: number };
-    readonly cut: number;
-    readonly bad_lines: number;
-    readonly passed_over: number;
-  };
-  readonly duration_s: number;
-  readonly steps: number;
-  readonly tokens: { readonly prompt: number; readonly prompt_cached: number; readonly generated: number };
-  readonly throughput: {
-    readonly requests_per_s: number;
-    readonly output_tokens_per_s: number;
-    readonly total_tokens_per_s: number;
-  };
-  /** Latencies as vLLM's histograms count them, but `tpot_ms`: only requests with two output tokens or more. */
-  readonly ttft_ms: Spread;
-  readonly itl_ms: Spread;
-  readonly tpot_ms: Spread;
-  readonly e2e_ms: Spread;
-  readonly queue_ms: Spread;
-  readonly prefix_cache: {
-    readonly query_tokens: number;
-    readonly hit_tokens: number;
-    readonly hit_rate: number | null;
-  };
-  readonly preemptions: number;
-  readonly kv: { readonly blocks_peak: number; readonly blocks_usable: number; readonly usage_peak: number };
-}
+export type Results = ReturnType<typeof resultsOf>;
 
 export interface ReplayInfo {
   readonly name: string;
@@ -59,7 +19,7 @@ export interface ReplayInfo {
   readonly passedOver: number;
 }
 
-export function resultsOf(replay: Replay, durationUs: number, about: ReplayInfo): Results {
+export function resultsOf(replay: Replay, durationUs: number, about: ReplayInfo) {
   const { engines } = replay.fleet;
   const { counts } = replay;
   const snapshots = replay.fleet.snapshots();
@@ -80,6 +40,7 @@ export function resultsOf(replay: Replay, durationUs: number, about: ReplayInfo)
   return {
     schema: RESULTS_SCHEMA,
     trace: { name: about.name, format: about.format },
+    // As a client would name it, and how long its steps take: the preset, or a formula.
     model: about.model,
     timing: timingText(about.config),
     engines: engines.length,
@@ -87,6 +48,7 @@ export function resultsOf(replay: Replay, durationUs: number, about: ReplayInfo)
     requests: {
       arrived: counts.arrived,
       finished: counts.finished,
+      // Their clients did not wait for the end.
       left: counts.left,
       unfinished: replay.unfinished,
       refused: { too_long: counts.tooLong, busy: counts.busy },
@@ -102,6 +64,7 @@ export function resultsOf(replay: Replay, durationUs: number, about: ReplayInfo)
       output_tokens_per_s: rate(generated),
       total_tokens_per_s: rate(prompt + generated),
     },
+    // Latencies as vLLM's histograms count them.
     ttft_ms: ms("timeToFirstToken"),
     itl_ms: ms("interTokenLatency"),
     // A request with one token has no time per token; vLLM counts 0 for it.

@@ -10,16 +10,16 @@ import type { WireConfig } from "../config/types.ts";
 import { anthropic } from "../dialects/anthropic/dialect.ts";
 import { openai, openaiDescription } from "../dialects/openai/routes.ts";
 import { responses } from "../dialects/responses/dialect.ts";
-import { Cause } from "../engine/causes.ts";
+import { Cause } from "../engine/lateness/causes.ts";
 import { ADMIN_METHODS, adminRoutes } from "../front/admin-routes.ts";
 import { devRoutes } from "../front/dev-routes.ts";
 import { type Access, accessLine, type OpenAiOptions } from "../front/front.ts";
-import { DEV_METHODS, DOCS_METHODS } from "../front/served.ts";
 import { hotRoutes } from "../http/socket/hot.ts";
 import { HttpServer } from "../http/socket/server.ts";
 import { METRICS_METHODS, metrics } from "../metrics/route.ts";
 import { metricsListener } from "../metrics/triton/listener.ts";
 import { docsRoutes } from "../openapi/routes.ts";
+import { faultLine } from "../truth/fault-line.ts";
 import { Peers } from "../truth/peers.ts";
 import { TRUTH_METHODS, truthRoutes } from "../truth/routes.ts";
 import type { Listeners, Role } from "./role.ts";
@@ -40,7 +40,6 @@ async function listen(parts: Parts): Promise<Listeners> {
     clock: parts.clock,
     warn: parts.live.warning(parts.log),
     epochSeconds: parts.epochSeconds,
-    sends: parts.streamWrites.sends,
     hot: hotRoutes(app),
   });
   app.server = server as unknown as NonNullable<typeof app.server>;
@@ -107,6 +106,7 @@ function frontOf(parts: Parts): OpenAiOptions {
     backend: parts.backend,
     accounting: parts.accounting,
     httpAccounting: parts.httpAccounts,
+    ...(parts.truth ? { faultTold: (key, answer) => parts.truth!.fault(faultLine(key, answer)) } : {}),
     ...laid,
     ...(admin ? { fixtures: live.following(laid.fixtures) } : {}),
     adaptersLoaded: (names) => parts.renderer.name(names),
@@ -127,8 +127,6 @@ function frontOf(parts: Parts): OpenAiOptions {
     otherRoutes: {
       ...METRICS_METHODS,
       ...TRUTH_METHODS,
-      ...(config.disableFastapiDocs ? {} : DOCS_METHODS),
-      ...(config.devMode ? DEV_METHODS : {}),
       ...(admin ? ADMIN_METHODS : {}),
     },
   };

@@ -2,6 +2,7 @@
  * What does a ShareGPT file say? Conversations; the first two turns of each are a prompt and its answer, as vLLM's
  * benchmark takes them (vLLM 0.33 `benchmarks/datasets`, ShareGPT). It has no times and, without a tokenizer, no token counts.
  */
+import { jsonObjectIn } from "../config/json-object.ts";
 import type { Element } from "./elements.ts";
 import type { TraceItem } from "./trace.ts";
 
@@ -29,13 +30,9 @@ export function* sharegpt(found: Iterable<Element>, passOver: () => void): Gener
 
 /** At most two; null where it is no conversation. */
 function turnsOf(text: string | null): string[] | null {
-  try {
-    const { conversations, conversation } = JSON.parse(text ?? "") as Record<string, unknown>;
-    const turns = conversations ?? conversation;
-    if (!Array.isArray(turns)) return null;
-    const values = turns.slice(0, 2).map((turn) => turn?.value ?? turn?.content);
-    return values.every((value) => typeof value === "string") ? values : null;
-  } catch {
-    return null;
-  }
+  const { conversations, conversation } = jsonObjectIn(text) ?? {};
+  const turns = conversations ?? conversation;
+  if (!Array.isArray(turns)) return null;
+  const values = turns.slice(0, 2).map((turn) => turn?.value ?? turn?.content);
+  return values.every((value) => typeof value === "string") ? values : null;
 }

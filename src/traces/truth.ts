@@ -2,6 +2,7 @@
  * Which requests does our own truth log hold? Its rows come in order of their ends, so all are read first and sorted by
  * arrival: 32 bytes a request. What the prompts held is not in the log, so no two share a block.
  */
+import { jsonObjectIn } from "../config/json-object.ts";
 import type { Line } from "./lines.ts";
 import { isCount, type TraceItem } from "./trace.ts";
 
@@ -15,7 +16,7 @@ export function* truth(lines: Iterable<Line>, passOver: () => void): Generator<T
   let rows = new Float64Array(1024 * WIDTH);
   let count = 0;
   for (const { number, text } of lines) {
-    const line = parse(text);
+    const line = jsonObjectIn(text);
     if (line === null || typeof line.type !== "string") yield { line: number, expected: EXPECTED };
     else if (line.type === "header" && line.schema !== SCHEMA) {
       yield { line: number, expected: `a truth log of schema ${SCHEMA}, not ${String(line.schema)}` };
@@ -41,15 +42,6 @@ export function* truth(lines: Iterable<Line>, passOver: () => void): Generator<T
       outputTokens: outputTokens!,
       blockIds: null,
     };
-  }
-}
-
-function parse(text: string | null): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(text ?? "");
-    return typeof value === "object" ? (value as Record<string, unknown> | null) : null;
-  } catch {
-    return null;
   }
 }
 

@@ -46,7 +46,7 @@ export class TruthFile {
   /** One row: ASCII without the line's end. */
   line(text: string, kind: RowKind, runs: number): void {
     this.#put(text);
-    this.#held[kind === RowKind.Step ? "step" : "request"]++;
+    if (kind !== RowKind.Fault) this.#held[kind === RowKind.Step ? "step" : "request"]++;
     this.#held.run += runs;
     if (this.#text.length >= CHUNK) this.flush();
   }

@@ -1,5 +1,5 @@
 /** How does a page become lines? A pure function of the page: the same rows are the same bytes, whoever writes them. */
-import { CAUSE_NAMES } from "../engine/causes.ts";
+import { CAUSE_NAMES } from "../engine/lateness/causes.ts";
 import { type Page, REQUEST_WORDS, RowKind } from "./page.ts";
 import { REASONS } from "./schema.ts";
 
@@ -18,6 +18,7 @@ export function requestIdOf(id: string): string | null {
 export function formatPage({ words, used }: Page, line: (text: string, kind: RowKind, runs: number) => void): void {
   for (let at = 0; at < used; at += words[at + 1]!) {
     if (words[at] === RowKind.Step) line(stepText(words, at + 2), RowKind.Step, 0);
+    else if (words[at] === RowKind.Fault) line(textAt(words, at + 2), RowKind.Fault, 0);
     else line(requestText(words, at + 2), RowKind.Request, words[at + 19]! / 3);
   }
 }
@@ -25,6 +26,10 @@ export function formatPage({ words, used }: Page, line: (text: string, kind: Row
 /** The id of a request's row whose fields begin at `at`. */
 export function idOf(w: Float64Array, at: number): string {
   return decoder.decode(new Uint8Array(w.buffer, w.byteOffset + (at + REQUEST_WORDS - 2) * 8, w[at + 15]!));
+}
+
+function textAt(w: Float64Array, at: number): string {
+  return decoder.decode(new Uint8Array(w.buffer, w.byteOffset + (at + 1) * 8, w[at]!));
 }
 
 function stepText(w: Float64Array, at: number): string {
@@ -46,12 +51,12 @@ function requestText(w: Float64Array, at: number): string {
   const requestId = requestIdOf(id);
   const reason = w[at + 7]!;
   return (
-    `{"type":"request","engine":${w[at]},"order":${w[at + 1]},"id":${quoted(id)},"arrivalUs":${w[at + 2]}` +
+    `{"type":"request","engine":${w[at]},"order":${w[at + 1]},"id":${asciiJson(id)},"arrivalUs":${w[at + 2]}` +
     `,"queuedUs":${known(w[at + 3]!)},"scheduledUs":${known(w[at + 4]!)},"prefillEndUs":${known(w[at + 5]!)}` +
     `,"endUs":${known(w[at + 6]!)},"reason":${reason < 0 ? "null" : `"${REASONS[reason]}"`}` +
     `,"promptTokens":${w[at + 8]},"cachedTokens":${w[at + 9]},"computedTokens":${w[at + 18]}` +
     `,"recomputedTokens":${w[at + 10]},"outputTokens":${w[at + 11]},"bytes":${w[at + 12]}` +
-    `,"requestId":${requestId === null ? "null" : quoted(requestId)},"firstWrittenUs":${known(w[at + 19]!)}` +
+    `,"requestId":${requestId === null ? "null" : asciiJson(requestId)},"firstWrittenUs":${known(w[at + 19]!)}` +
     `,"lastWrittenUs":${known(w[at + 20]!)},"late":{"steps":${w[at + 21]},"us":${w[at + 22]},"rebasedUs":${w[at + 23]}}` +
     `,"preemptions":${w[at + 13]},"preempted":[${preempted(w, preemptedAt, runsAt)}]` +
     `,"runs":[${runs(w, runsAt, runsAt + w[at + 17]!)}],"droppedRuns":${w[at + 14]}}`
@@ -80,8 +85,8 @@ function known(value: number): string {
 }
 
 /** JSON in ASCII, so that a line has as many bytes as characters. */
-function quoted(id: string): string {
-  return JSON.stringify(id).replace(
+export function asciiJson(text: string): string {
+  return JSON.stringify(text).replace(
     /[\u007f-\uffff]/g,
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );

@@ -17,6 +17,8 @@ import type { TruthOrder, TruthReply } from "./worker.ts";
 export interface TruthLog {
   /** What the engine of this index is given. */
   observer(engine: number): Observer;
+  /** A line about an answer that was disturbed: JSON in ASCII. */
+  fault(line: string): void;
   /** Rows and runs lost since the start: buffers that were full, a disk that failed. */
   dropped(): TruthDropped;
   /** Writes what is there; after the engines have stopped. */
@@ -44,6 +46,7 @@ export function createInlineTruthLog(config: TruthLogConfig, about: About, warn:
   const ring: Ring = new Ring({ ...RING, lingerUs: Number.POSITIVE_INFINITY }, write);
   return {
     observer: (engine) => ring.observer(engine),
+    fault: (line) => ring.fault(line),
     dropped: () => sum(ring.dropped, file.lost),
     close: async () => {
       ring.flush();
@@ -103,6 +106,10 @@ class WorkerLog implements TruthLog {
 
   observer(engine: number): Observer {
     return this.#ring.observer(engine);
+  }
+
+  fault(line: string): void {
+    this.#ring.fault(line);
   }
 
   dropped(): TruthDropped {

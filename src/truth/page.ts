@@ -12,6 +12,8 @@ export const ID_BYTES = 512;
 export enum RowKind {
   Step = 1,
   Request = 2,
+  /** JSON of a whole line. */
+  Fault = 3,
 }
 
 /** Words of a row before its lists; order as they are written below. */
@@ -19,6 +21,7 @@ const STEP_HEAD_WORDS = 12;
 /** Words of a step's row at most. */
 export const STEP_WORDS = STEP_HEAD_WORDS + WRITTEN_PARTS - 1;
 export const REQUEST_WORDS = 26;
+const TEXT_HEAD_WORDS = 3;
 
 const encoder = new TextEncoder();
 
@@ -111,6 +114,17 @@ export class Page {
     this.requests++;
   }
 
+  /** A line as it is to stand in the log, in ASCII. */
+  fault(line: string): void {
+    const { words } = this;
+    const from = this.used;
+    words[from] = RowKind.Fault;
+    words[from + 1] = textWords(line.length);
+    words[from + 2] = line.length;
+    encoder.encodeInto(line, this.#bytes.subarray(8 * (from + TEXT_HEAD_WORDS)));
+    this.used = from + words[from + 1]!;
+  }
+
   /** Writes the id behind the row's numbers; its bytes. Most are ASCII, and a view costs more than all else of a row. */
   #id(id: string, at: number): number {
     const bytes = this.#bytes;
@@ -123,6 +137,9 @@ export class Page {
     return Math.min(id.length, ID_BYTES);
   }
 }
+
+/** Words that a text's row takes. */
+export const textWords = (bytes: number): number => TEXT_HEAD_WORDS + Math.ceil(bytes / 8);
 
 /** Words that a request's row takes at most. */
 export function requestWords(timeline: RequestTimeline, withLists: boolean): number {

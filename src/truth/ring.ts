@@ -4,7 +4,7 @@
  */
 import type { Observer, RequestTimeline } from "../engine/observer.ts";
 import type { TruthDropped } from "../engine/types.ts";
-import { Page, requestWords, STEP_WORDS } from "./page.ts";
+import { PAGE_WORDS, Page, requestWords, STEP_WORDS, textWords } from "./page.ts";
 
 export interface RingLimits {
   /** Pages that may be under way to the writer before steps and runs are dropped, and before anything is. */
@@ -16,6 +16,9 @@ export interface RingLimits {
 
 /** 4 MiB, and 28 MiB more for the rows of some 160,000 requests. */
 export const RING: RingLimits = { pages: 16, pagesForRequests: 128, lingerUs: 500_000 };
+
+/** Longest line of a fault. */
+const FAULT_BYTES = 4 * PAGE_WORDS;
 
 export class Ring {
   readonly dropped = { run: 0, step: 0, request: 0 } satisfies TruthDropped;
@@ -66,6 +69,13 @@ export class Ring {
   /** Sends what there is, whatever is away. */
   drain(): void {
     if (this.#page.used > 0) this.#swap();
+  }
+
+  /** A line of its own; one for which there is no room counts as a row that was lost. */
+  fault(line: string): void {
+    if (line.length < FAULT_BYTES && this.#room(textWords(line.length), this.#limits.pagesForRequests))
+      this.#page.fault(line);
+    else this.dropped.request++;
   }
 
   #request(engine: number, timeline: RequestTimeline): void {

@@ -1,6 +1,6 @@
 /** What stands in a truth log? One JSON object per line; `docs/truth-log.md` describes it. A change of meaning changes SCHEMA. */
 import type { EngineConfig } from "../config/types.ts";
-import type { CauseName } from "../engine/causes.ts";
+import type { CauseName } from "../engine/lateness/causes.ts";
 import type { Outcome } from "../engine/types.ts";
 
 export const SCHEMA = 1;
@@ -89,6 +89,25 @@ export interface PreemptedEntry {
   readonly cachedTokens: number | null;
 }
 
+/** An answer that a plan of faults disturbed (docs/faults.md). */
+export interface FaultLine {
+  readonly type: "fault";
+  /** The request's `X-Request-Id`, or its number among the disturbed ones. */
+  readonly key: string;
+  /** Orders the same again. */
+  readonly plan: string;
+  readonly beganUs: number;
+  readonly end: "done" | "fin" | "rst" | "gone";
+  /** When, "bytes", "wait" or the end, offset on the wire, bytes (of a wait: microseconds), bytes that the socket took at once. */
+  readonly operations: readonly (readonly [us: number, kind: string, offset: number, length: number, taken: number])[];
+  /** Operations that were not kept. */
+  readonly unkept: number;
+  /** Events of the answer, and how many were taken out, written, cut off. */
+  readonly events: { readonly came: number; readonly dropped: number; readonly whole: number; readonly cut: number };
+  /** How often each fault of the plan acted; 0: its place was not reached, the case is void. */
+  readonly acted: readonly (readonly [fault: string, times: number])[];
+}
+
 /** Last line of a log that was closed in order: rows written, rows lost. */
 export interface EndLine {
   readonly type: "end";
@@ -140,7 +159,7 @@ export interface PageLine {
 /** Last line of an answer from one of several workers, all of which keep equally many rows. */
 export type WorkerPage = Omit<PageLine, "keeps">;
 
-export type TruthLine = HeaderLine | StepLine | RequestLine | EndLine | DiedLine | PageLine;
+export type TruthLine = HeaderLine | StepLine | RequestLine | FaultLine | EndLine | DiedLine | PageLine;
 
 /** By `Finish`. */
 export const REASONS = ["stop", "length", "abort", "error", "repetition"] as const;

@@ -83,7 +83,7 @@ test("a long watch takes the memory of a short one: it holds the last page alone
 test("control characters of a label do not reach the terminal", () => {
   const sample = 'x_total{name="\u001b[2J\u0007\u202e"} 1\n';
   const report = checkScrapes([`# TYPE x_total counter\n${sample}${sample}`]);
-  expect(report.errors).toBe(1);
+  expect(report.errors).toHaveLength(1);
   const text = checkTable([{ name: "a\u001bb", report }]);
   expect(text).toContain("a\\u{1b}b");
   expect(text).toContain("\\u{1b}[2J\\u{7}\\u{202e}");

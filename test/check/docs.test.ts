@@ -1,6 +1,6 @@
 /** Does docs/check.md say what the tables say? Cure: `npx bun scripts/laws-table.ts`. */
 import { expect, test } from "bun:test";
-import { lawsMarkdown } from "../../src/check/markdown.ts";
+import { lawsMarkdown } from "../../scripts/laws-markdown.ts";
 import { checkOptions } from "../../src/cli/check/check-options.ts";
 
 const page = await Bun.file(new URL("../../docs/check.md", import.meta.url)).text();

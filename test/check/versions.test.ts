@@ -163,7 +163,7 @@ describe("excerpts", () => {
 test("a lost blank behind # is a warning, said once", () => {
   const text = page.replaceAll(/^# (HELP|TYPE)/gm, "#$1");
   const report = checkScrapes([text]);
-  expect(report.errors).toBe(0);
+  expect(report.errors).toEqual([]);
   expect(report.violated.map(({ id }) => id)).toEqual(["G01"]);
   expect(law(report, "G01")).toMatchObject({ violationCount: 1, violations: [{ severity: "W" }] });
 });

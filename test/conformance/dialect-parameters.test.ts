@@ -26,8 +26,8 @@ async function ask(path: string, body: object) {
   return { status: response.status, text: await response.text() };
 }
 
-const rows = CASES.flatMap(({ path, fields, rows: all, plain }) =>
-  Object.keys(fields).map((name) => [path, name, all[name]!, plain] as const),
+const rows = CASES.flatMap(({ path, fields, examples, plain }) =>
+  Object.keys(fields).map((name) => [path, name, examples[name]!, plain] as const),
 );
 
 test.each(rows)("%s: %s", async (path, name, { taken, refused, beside }, plain) => {
@@ -40,10 +40,10 @@ test.each(rows)("%s: %s", async (path, name, { taken, refused, beside }, plain) 
 });
 
 test.each(CASES.map((one) => [one.path, one] as const))(
-  "%s: a row's value fits its field, and each row has one",
+  "%s: an example's value fits its field, and each has one",
   (_, one) => {
     for (const [name, { type }] of Object.entries(one.fields))
-      expect([name, type.check(one.rows[name]!.taken as never, new State(true)) === FAIL]).toEqual([name, false]);
+      expect([name, type.check(one.examples[name]!.taken as never, new State(true)) === FAIL]).toEqual([name, false]);
   },
 );
 

@@ -176,7 +176,7 @@ async function until(ready: () => boolean): Promise<void> {
     await Bun.sleep(1);
   }
 }
-const aStep = () => clock.advance(Number.isFinite(clock.nextUs()) ? clock.nextUs() : clock.now());
+const aStep = () => clock.advanceTo(Number.isFinite(clock.nextUs()) ? clock.nextUs() : clock.now());
 
 async function play(step: Step): Promise<void> {
   const { method, path, body, body_text } = step.request!;
@@ -209,7 +209,7 @@ async function play(step: Step): Promise<void> {
   await until(() => done || engine.live === wanted);
   const leavesAfter =
     step.client_leaves_after_steps ?? step.engine_stands_still_after_steps ?? Number.POSITIVE_INFINITY;
-  clock.advance(clock.now());
+  clock.advanceTo(clock.now());
   for (let at = 0; at < leavesAfter && engine.live > 0; at++) {
     aStep();
     await Bun.sleep(1);

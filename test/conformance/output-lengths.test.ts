@@ -9,10 +9,12 @@ import { thinkingLength } from "../../src/content/thinking.ts";
 import { HARMONY } from "../../src/content/vocabulary.ts";
 import { seeded } from "../../src/host/random.ts";
 import { type Server, serve } from "../server.ts";
+import { sized } from "../size.ts";
 
 setDefaultTimeout(60_000);
 
-const CHATS = 1000;
+/** Answers of a dialect and a limit whose ends are looked at. */
+const CHATS = sized("lengths", { sample: 300, whole: 1000 });
 const FLAGS = "--served-model-name m --timing none --disable-uvicorn-access-log".split(" ");
 const drawn = naturalLength(DEFAULT_OUTPUT_LENGTHS, null);
 const messages = [{ role: "user", content: "Hello" }];
@@ -146,7 +148,7 @@ describe.each(Object.entries(dialects))("%s", (_, { path, takesIgnoreEos, body, 
     return { seen, wanted };
   }
 
-  test.each([4000, 32])("max_tokens %i: each of 1,000 answers ends where it was drawn to", async (limit) => {
+  test.each([4000, 32])("max_tokens %i: each answer ends where it was drawn to", async (limit) => {
     const { seen, wanted } = await ends(CHATS, limit);
     expect(seen).toEqual(wanted);
     if (DEFAULT_OUTPUT_LENGTHS.kind !== "lognormal") throw new Error("the default has another form");

@@ -7,6 +7,7 @@ import { FIELDS, namesOf, PATHS, PLAIN, parametersPage, refusalOf } from "../../
 import { type ChatKind, type openaiParameters, parameterOf } from "../../src/dialects/openai/parameters.ts";
 import type { Parameter } from "../../src/openapi/parameter.ts";
 import { type Server, serve } from "../server.ts";
+import { exampleOf } from "./parameter-examples.ts";
 
 setDefaultTimeout(30_000);
 
@@ -305,14 +306,14 @@ const rows = (["chat", "completions"] as const).flatMap((kind) =>
 );
 
 test.each(rows)("%s: %s", async (kind, name, row) => {
-  if (row.refused !== undefined) {
+  const { taken, refused, beside = {} } = exampleOf(kind, name);
+  if (refused !== undefined) {
     const refusal = refusalOf(kind, name);
     expect(refusal).not.toBeNull();
-    const answer = await ask(kind, { [name]: row.refused });
+    const answer = await ask(kind, { [name]: refused });
     expect([answer.status, answer.raw]).toEqual([refusal!.status, refusal!.body]);
   }
-  const beside = row.beside ?? {};
-  const [without, with_] = [await ask(kind, beside), await ask(kind, { ...beside, [name]: row.taken })];
+  const [without, with_] = [await ask(kind, beside), await ask(kind, { ...beside, [name]: taken })];
   expect([name, with_.status]).toEqual([name, 200]);
   const look = LOOKS[name];
   if (!("seen" in row.effect)) {

@@ -1,25 +1,33 @@
 /** Does each client get its own stream, whole, over real sockets, when connections come and go in the middle of steps? */
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { nativeLanes } from "../../src/app/native-lanes.ts";
 import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
+import { type Lane, Lanes, TokenTexts } from "../../src/engine/lanes.ts";
+import type { LiveRequest } from "../../src/engine/live.ts";
+import type { Finish, Receiver } from "../../src/engine/types.ts";
 import { seeded } from "../../src/host/random.ts";
 import type { EventSink } from "../../src/http/sink.ts";
-import { nativeSend } from "../../src/http/socket/native-send.ts";
-import { SendBatch } from "../../src/http/socket/send-batch.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";
+import { Outbox } from "../outbox.ts";
 import { eventually, serve } from "../server.ts";
 import { figure, seed, sized } from "../size.ts";
 
 const EVENTS = sized("descriptors", { sample: 150_000, whole: 10_000_000 });
 setDefaultTimeout(sized("descriptors", { sample: 120_000, whole: 3_600_000 }));
 
+const MODEL = "meta-llama/Llama-3.1-8B-Instruct";
 const LIVE = 80;
-const NOTHING = Buffer.alloc(0);
+const CLOSING = Buffer.from("]");
 const LAST = "0\r\n\r\n";
 
-/** Says whose it is and the how manieth; those of every eighth stream are long, so that they fill what a socket holds. */
-function eventOf(id: number, seq: number): string {
-  const text = `[${id}:${seq}]`;
-  return id % 8 === 0 ? text.padEnd(20_000, `${id},`) : text;
+/** Tokens that have a text of their own; this one is never shown by itself. */
+const TEXTS = 4096;
+const LONG = TEXTS;
+
+/** Says whose it is and the how manieth; long ones fill what a socket holds. */
+function eventOf(id: number, seq: number, long: boolean): string {
+  const text = `[${id}:${seq % TEXTS}]`;
+  return long ? text.padEnd(200_000, `${id},`) : text;
 }
 
 /** Reads one stream, and throws at the first byte that is not its own. */
@@ -28,6 +36,9 @@ class Client {
   ended = false;
   closed = false;
   wrong: string | null = null;
+  paused = false;
+  /** Which of its events are long. */
+  readonly long = new Set<number>();
   socket: Bun.Socket | null = null;
   #text = "";
   #inHead = true;
@@ -44,7 +55,7 @@ class Client {
     }
     let at = 0;
     while (this.wrong === null && at < this.#text.length && !this.ended) {
-      const event = eventOf(this.id, this.seq);
+      const event = eventOf(this.id, this.seq, this.long.has(this.seq));
       const wanted = `${event.length.toString(16)}\r\n${event}\r\n`;
       if (this.#text.startsWith(wanted, at)) {
         this.seq++;
@@ -60,11 +71,51 @@ class Client {
   }
 }
 
-interface Served {
-  readonly stream: EventSink;
-  readonly client: Client;
-  sent: number;
-  over: boolean;
+/** The server's side of a stream: an event for each token, and none while the client is slow. */
+class Served implements Receiver {
+  live!: LiveRequest;
+  sent = 0;
+  direct = 0;
+  over = false;
+  /** What happens in the middle of a step, when its row is handed to it. */
+  disturb: (() => void) | null = null;
+  #lane: Lane | null = null;
+  readonly #prefix: Buffer;
+
+  constructor(
+    readonly stream: EventSink,
+    readonly client: Client,
+  ) {
+    this.#prefix = Buffer.from(`[${client.id}:`);
+  }
+
+  onTokens(ids: Int32Array, at: number, count: number, _finish: Finish | null): void {
+    this.disturb?.();
+    this.disturb = null;
+    for (const id of ids.subarray(at, at + count)) {
+      if (this.over || this.stream.full) return;
+      const seq = this.sent++;
+      if (id === LONG) {
+        this.client.long.add(seq);
+        this.stream.write(eventOf(this.client.id, seq, true));
+        continue;
+      }
+      const text = Buffer.from(`${id}`);
+      this.stream.writeParts(this.#prefix, text, CLOSING);
+      this.#lane ??= this.live.lane(this, this.stream.laneEnd!, this.#prefix, CLOSING);
+      if (count === 1) this.#lane!.goOn(id, text);
+    }
+  }
+
+  went(tokens: number): void {
+    this.sent += tokens;
+    this.direct += tokens;
+  }
+
+  leave(): void {
+    this.over = true;
+    this.live.cancel();
+  }
 }
 
 class Crowd {
@@ -74,15 +125,18 @@ class Crowd {
   readonly ended: Served[] = [];
   readonly #draw = seeded(seed);
   readonly #server: HttpServer;
+  readonly #outbox: Outbox;
   events = 0;
+  direct = 0;
   opened = 0;
   short = 0;
 
-  constructor(readonly sends: SendBatch) {
+  constructor(lanes: Lanes) {
+    this.#outbox = new Outbox(lanes);
     this.#server = new HttpServer(
       { fetch: (request) => this.#serve(request) },
       {
-        ...{ hostname: "127.0.0.1", port: 0, tls: undefined, reusePort: false, frontLimits: FRONT_LIMITS, sends },
+        ...{ hostname: "127.0.0.1", port: 0, tls: undefined, reusePort: false, frontLimits: FRONT_LIMITS },
         clock: { now: () => 0, at: () => () => {}, turn: setImmediate },
         warn() {},
         epochSeconds: () => 0,
@@ -93,11 +147,9 @@ class Crowd {
   #serve(request: Request): Response {
     const id = Number(new URL(request.url).pathname.slice(1));
     const client = this.clients[id]!;
-    const gone = () => {
-      one.over = true;
-    };
-    const stream = this.#server.open(request, { onDrain: () => {}, onGone: gone }, null);
-    const one: Served = { stream, client, sent: 0, over: false };
+    const stream = this.#server.open(request, { onDrain: () => {}, onGone: () => one.leave() }, null);
+    const one = new Served(stream, client);
+    one.live = this.#outbox.add(one);
     this.served.set(id, one);
     return this.#server.begin(request, 200, {});
   }
@@ -125,17 +177,31 @@ class Crowd {
 
   /** An event for each stream that is not full, and now and then one of the things that end or hinder one. */
   step(): void {
-    this.sends.begin();
     for (const one of this.served.values()) {
       if (one.over) continue;
-      if (!one.stream.full) {
-        one.stream.writeParts(Buffer.from(eventOf(one.client.id, one.sent++)), NOTHING, NOTHING);
+      one.live.settle();
+      if (one.stream.full) {
+        this.short++;
+        // Where all are full nobody gets a row.
+        if (this.#draw() % 500 === 0) this.#disturb();
+      } else {
+        // Who gets two tokens hears of them, and disturbs.
+        const disturbs = this.#draw() % 500 === 0;
+        const id = one.sent % TEXTS;
+        if (disturbs) one.disturb = () => this.#disturb();
+        this.#outbox.row(
+          one.live,
+          disturbs ? [id, (id + 1) % TEXTS] : one.client.paused && id % 4 === 0 ? [LONG] : [id],
+        );
         this.events++;
-      } else this.short++;
-      if (this.#draw() % 500 === 0) this.#disturb();
+      }
     }
-    this.sends.end();
-    for (const [id, { over }] of this.served) if (over) this.served.delete(id);
+    this.#outbox.deliver();
+    for (const [id, one] of this.served) {
+      if (!one.over) continue;
+      this.direct += one.direct;
+      this.served.delete(id);
+    }
     const live = this.clients.length - this.#gone;
     for (let i = live; i < LIVE; i++) this.open();
   }
@@ -153,16 +219,31 @@ class Crowd {
     if (what === 0) client.socket?.terminate();
     else if (what === 1) client.socket?.end();
     else if (what === 2) this.open();
-    else if (what === 3) client.socket?.pause();
-    else if (what === 4) for (const each of all) each.client.socket?.resume();
+    else if (what === 3) this.#pause(client);
+    else if (what === 4) this.#resume(all);
+    else if (what === 5) this.#end(one);
     else {
-      one.over = true;
-      if (what === 5) this.#end(one);
-      else stream.reset();
+      one.leave();
+      stream.reset();
     }
   }
 
+  /** Seldom, so that sockets fill. */
+  #resume(all: readonly Served[]): void {
+    if (this.#draw() % 4 > 0) return;
+    for (const { client } of all) {
+      client.paused = false;
+      client.socket?.resume();
+    }
+  }
+
+  #pause(client: Client): void {
+    client.paused = true;
+    client.socket?.pause();
+  }
+
   #end(one: Served): void {
+    one.leave();
     this.ended.push(one);
     one.stream.end();
   }
@@ -175,13 +256,13 @@ class Crowd {
   }
 }
 
-const native = await nativeSend();
+const native = await nativeLanes();
 
 test.skipIf(process.platform !== "linux")(
   "connections that come, go, stall and are reset in the middle of steps: no byte in a wrong stream",
   async () => {
     if (typeof native !== "function") throw new Error(native.refused);
-    const crowd = new Crowd(new SendBatch(native));
+    const crowd = new Crowd(new Lanes(native, new TokenTexts()));
     while (crowd.events < EVENTS) {
       crowd.step();
       await new Promise(setImmediate);
@@ -194,17 +275,57 @@ test.skipIf(process.platform !== "linux")(
     expect(whole.length).toBeGreaterThan(LIVE / 2);
     expect(crowd.opened).toBeGreaterThan(2 * LIVE);
     expect(crowd.short).toBeGreaterThan(0);
+    expect(crowd.direct / crowd.events).toBeGreaterThan(0.5);
     figure("events", crowd.events);
+    figure("by the native call", crowd.direct);
     figure("connections", crowd.opened);
     figure("withheld from full streams", crowd.short);
   },
 );
 
+/** Bodies by path: streams of every kind, plain ones and those whose receivers hear of each token. */
+const STREAMS: readonly (readonly [string, object])[] = [
+  ["chat/completions", { messages: [{ role: "user", content: "a" }], max_tokens: 300, ignore_eos: true }],
+  ["chat/completions", { messages: [{ role: "user", content: "b" }], n: 3, stream_options: { include_usage: true } }],
+  ["chat/completions", { messages: [{ role: "user", content: "c" }], logprobs: true, top_logprobs: 2, max_tokens: 40 }],
+  ["chat/completions", { messages: [{ role: "user", content: "d" }], skip_special_tokens: false, max_tokens: 80 }],
+  ["completions", { prompt: ["e", "f"], max_tokens: 120, stop: ["e"] }],
+  ["completions", { prompt: "g", max_tokens: 200, temperature: 2, stream_options: { continuous_usage_stats: true } }],
+  ["responses", { input: "h", max_output_tokens: 120 }],
+  ["messages", { messages: [{ role: "user", content: "i" }], max_tokens: 120 }],
+];
+
+test("each kind of stream has the same bytes either way", async () => {
+  const all = await Promise.all(
+    ["single", "auto"].map(async (way) => {
+      const server = await serve(["--stream-writes", way, "--timing", "none", "--seed", "7"]);
+      try {
+        const texts: string[] = [];
+        for (const [path, body] of [...STREAMS, ...STREAMS]) {
+          const answer = await fetch(`${server.url}/v1/${path}`, {
+            method: "POST",
+            headers: { "content-type": "application/json", "x-request-id": `request-${texts.length}` },
+            body: JSON.stringify({ ...body, model: MODEL, stream: true, seed: 5 }),
+          });
+          const text = await answer.text();
+          expect([path, answer.status, answer.status === 200 ? "" : text]).toEqual([path, 200, ""]);
+          texts.push(text.replaceAll(/"created(_at)?":\d+/g, ""));
+        }
+        return texts;
+      } finally {
+        await server.stop();
+      }
+    }),
+  );
+  expect(all[1]).toEqual(all[0]!);
+  expect(all[0]!.join("").length).toBeGreaterThan(200_000);
+});
+
 test.skipIf(process.platform !== "linux")("the server says how events leave, and refuses what cannot be", async () => {
   const server = await serve(["--stream-writes", "batched", "--timing", "none"]);
   try {
     await eventually(() => server.output().includes("  try  "));
-    expect(server.output()).toContain("\n  writes      all events of a step in one native call\n");
+    expect(server.output()).toContain("\n  writes      all plain tokens of a step by one native call\n");
     const page = await (await fetch(`${server.url}/metrics/understudy`)).text();
     expect(page).toContain('understudy_stream_writes_info{mode="batched"} 1');
   } finally {

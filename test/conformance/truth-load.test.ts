@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { CAUSE_NAMES, type CauseName } from "../../src/engine/causes.ts";
+import { CAUSE_NAMES, type CauseName } from "../../src/engine/lateness/causes.ts";
 import type { EndLine, HeaderLine, RequestLine, StepLine, TruthLine } from "../../src/truth/schema.ts";
 import { eventually, serve } from "../server.ts";
 import { type ParsedFamily, parseExposition } from "../unit/metrics-parse.ts";

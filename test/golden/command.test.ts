@@ -78,7 +78,7 @@ test.each(Array.from({ length: 20 }, (_, seed) => seed))("mutants of both format
 test.each([
   [["--mutate"], "golden: --mutate takes a whole number"],
   [["--mutate", "x"], "golden: --mutate takes a whole number"],
-  [["--verbose"], "golden: --verbose: unknown; there are --mutate SEED, and files and folders"],
+  [["--verbose"], "golden: --verbose: unknown; there are --mutate SEED, --only LIST, and files and folders"],
   [["gone-out"], "golden: no recordings (*.jsonl, *.json with scenarios, also .gz) in /gone-out"],
 ])("%j is one line and exit code 2", (words, why) => {
   const { code, error } = golden(...words);

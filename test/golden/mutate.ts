@@ -3,7 +3,7 @@ import { comparedKeys } from "./compare.ts";
 import type { Recording } from "./recording.ts";
 
 /** Instructions of a row, not results: changing them changes what is run. */
-const INSTRUCTIONS = new Set(["t", "r", "running", "state"]);
+const INSTRUCTIONS = new Set(["t", "r", "running", "state", "it", "begin", "end"]);
 /** Instructions in rows without a kind: the second format. */
 const LOG_INSTRUCTIONS = new Set(["s", "abort"]);
 

@@ -20,7 +20,7 @@ export function* recordingsAt(places: readonly string[]): Generator<Found> {
   }
 }
 
-function filesAt(place: string): { readonly files: readonly string[]; readonly named: boolean } {
+export function filesAt(place: string): { readonly files: readonly string[]; readonly named: boolean } {
   const stat = lstatSync(place, { throwIfNoEntry: false });
   return stat?.isDirectory() ? { files: below(place), named: false } : { files: [place], named: true };
 }
@@ -68,14 +68,14 @@ function scenariosOf(text: string): readonly Scenario[] | string {
   }
 }
 
-function textOf(path: string): string {
+export function textOf(path: string): string {
   const bytes = readFileSync(path);
   // What a file is, its first bytes say, whatever its name.
   const packed = bytes[0] === 0x1f && bytes[1] === 0x8b;
   return new TextDecoder().decode(packed ? gunzipSync(bytes) : bytes);
 }
 
-function failing(name: string, why: string): Found {
+export function failing(name: string, why: string): Found {
   return {
     name,
     load() {

@@ -169,9 +169,9 @@ test("garbage is collected when much was left behind and it is quiet, never in t
     for (let i = 0; i < 100; i++) {
       inbox.add(i, new Uint8Array(1024));
       last = clock.now();
-      clock.advance(clock.now() + 10);
+      clock.advanceTo(clock.now() + 10);
     }
-    clock.advance((burst + 1) * 20_000);
+    clock.advanceTo((burst + 1) * 20_000);
   }
   expect(at.length).toBeGreaterThan(4);
   expect(at.length).toBeLessThan(10);
@@ -188,7 +188,7 @@ test("where it is never quiet nothing is collected, and it is seldom looked whet
   const inbox = new Inbox<number>(clock, () => {}, never);
   for (let i = 0; i < 5000; i++) {
     inbox.add(i, new Uint8Array(1024));
-    clock.advance(clock.now() + 1000);
+    clock.advanceTo(clock.now() + 1000);
   }
   expect(looks).toBeGreaterThan(20);
   expect(looks).toBeLessThan(60);
@@ -202,7 +202,7 @@ test("between the pieces of a burst that is long or follows a long pause the loo
     const before = clock.turns;
     const nextUs = clock.now() + waitUs;
     inbox.add(piece, BYTES);
-    clock.advance(nextUs);
+    clock.advanceTo(nextUs);
     return clock.turns - before;
   };
   const gapUs = 80;

@@ -115,9 +115,9 @@ test("equal priority and equal arrival: two that do not fit together may starve 
   const left = (arrivals: readonly number[]) => {
     const world = new World(config, { module: release });
     world.submit({ promptIds: promptOf(67), maxTokens: 103, arrivalUs: arrivals[0]! });
-    world.clock.advance(0); // the first one's step is planned
+    world.clock.advanceTo(0); // the first one's step is planned
     world.submit({ promptIds: promptOf(111), maxTokens: 71, arrivalUs: arrivals[1]! });
-    world.clock.advance(5_000_000);
+    world.clock.advanceTo(5_000_000);
     return world.engine.live;
   };
   expect(left([0, 0])).toBe(2);

@@ -158,7 +158,7 @@ describe("a server", () => {
       const file = join(cwd, name!);
       for (const command of [
         [process.execPath, "src/main.ts", "replay", "--crash", file],
-        ["node", "dist/src/library/replay-crash.js", file],
+        ["node", "build/npm/llm-understudy/dist/replay-crash.cjs", file],
       ]) {
         const { exitCode, lines } = repeated(command);
         expect(lines).toContain("malformed submission (assembly/submit.ts:");

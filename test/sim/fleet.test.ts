@@ -39,7 +39,7 @@ const digest = (heard: readonly Heard[]) =>
 function traffic(ranks: { clock: VirtualClock; submit(changes: Partial<Generation>): unknown }, count: number): void {
   const next = seeded(7);
   for (let i = 0; i < count; i++) {
-    ranks.clock.advance(ranks.clock.now() + (next() % 6000));
+    ranks.clock.advanceTo(ranks.clock.now() + (next() % 6000));
     ranks.submit({
       promptIds: promptOf(20 + (next() % 200), next() % 12),
       maxTokens: 1 + (next() % 60),
@@ -84,7 +84,7 @@ test("a burst goes round, whatever was heard in between", () => {
   const ranks = new Ranks(4, configOf());
   for (let i = 0; i < 40; i++) ranks.submit({ promptIds: promptOf(40, i), maxTokens: 200, ignoreEos: true });
   expect(ranks.live()).toEqual([10, 10, 10, 10]);
-  ranks.clock.advance(ranks.clock.now() + 150_000); // they run, and the counts are heard
+  ranks.clock.advanceTo(ranks.clock.now() + 150_000); // they run, and the counts are heard
   for (let i = 0; i < 8; i++) ranks.submit({ promptIds: promptOf(40, i), maxTokens: 200, ignoreEos: true });
   expect(ranks.live()).toEqual([12, 12, 12, 12]);
 });
@@ -104,7 +104,7 @@ test("who waits at a full pool weighs more than one", () => {
   for (const stream of [1, 2]) {
     ranks.submit({ promptIds: promptOf(400, stream), maxTokens: 110, ignoreEos: true, rank: 0 });
   }
-  ranks.clock.advance(ranks.clock.now() + 105_000);
+  ranks.clock.advanceTo(ranks.clock.now() + 105_000);
   const { running, waiting } = ranks.fleet.snapshots()[0]!;
   expect([running, waiting]).toEqual([1, 1]);
   const choose = () => {
@@ -120,11 +120,11 @@ test("those whom the front ended count as in flight until the next update", () =
   const ranks = new Ranks(2, configOf());
   const first = ranks.submit({ maxTokens: 100, ignoreEos: true, rank: 0 })!;
   ranks.submit({ maxTokens: 100, ignoreEos: true, rank: 1 });
-  ranks.clock.advance(ranks.clock.now() + 5_500);
+  ranks.clock.advanceTo(ranks.clock.now() + 5_500);
   first.cancel();
   const [engine] = ranks.fleet.engines as [Engine];
   expect([engine.live, engine.inFlight]).toEqual([0, 1]);
-  ranks.clock.advance(ranks.clock.now() + 2_000);
+  ranks.clock.advanceTo(ranks.clock.now() + 2_000);
   expect([engine.live, engine.inFlight]).toEqual([0, 0]);
   ranks.clock.drain();
 });
@@ -133,7 +133,7 @@ describe("all together", () => {
   const four = () => {
     const ranks = new Ranks(2, configOf());
     for (let i = 0; i < 4; i++) ranks.submit({ promptIds: promptOf(33, i), maxTokens: 50, ignoreEos: true });
-    ranks.clock.advance(ranks.clock.now() + 10_500);
+    ranks.clock.advanceTo(ranks.clock.now() + 10_500);
     return ranks;
   };
 
@@ -185,7 +185,7 @@ describe("all together", () => {
   test("resets: only when all could", async () => {
     const ranks = new Ranks(2, configOf());
     ranks.submit({ maxTokens: 50, ignoreEos: true, rank: 1 });
-    ranks.clock.advance(ranks.clock.now() + 5_500);
+    ranks.clock.advanceTo(ranks.clock.now() + 5_500);
     const busy = ranks.fleet.resetPrefixCache(false);
     const forced = ranks.fleet.resetPrefixCache(true);
     ranks.clock.drain();

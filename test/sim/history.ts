@@ -158,7 +158,7 @@ export function live(world: World, life: Life): Heard | null {
 export function run(world: World, lives: readonly Life[]): void {
   const least = world.config.schedulingPolicy === "priority" ? 1 : 0;
   for (const life of lives) {
-    world.clock.advance(world.clock.now() + Math.max(life.gapUs, least));
+    world.clock.advanceTo(world.clock.now() + Math.max(life.gapUs, least));
     live(world, life);
   }
   world.clock.drain(2_000_000);

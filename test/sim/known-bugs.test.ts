@@ -158,7 +158,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     for (let us = 0; us < 12_000; us += 250) {
       const world = new World(config);
       for (let i = 0; i < 9; i++) world.submit({ promptIds: promptOf(40 + 40 * i, i), maxTokens: 100 });
-      world.clock.advance(us);
+      world.clock.advanceTo(us);
       for (const heard of world.heard) heard.cancel();
       const ended = world.clock.now();
       world.clock.drain();
@@ -170,7 +170,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     // Where no step is open they are zero at once.
     const frozen = new World(config);
     for (let i = 0; i < 5; i++) frozen.submit({ promptIds: promptOf(40, i) });
-    frozen.clock.advance(4000);
+    frozen.clock.advanceTo(4000);
     frozen.engine.pause("keep");
     frozen.clock.drain();
     expect(gauges(frozen)).toEqual([3, 2, 0, 9 / 128, 9]);
@@ -239,7 +239,7 @@ test("llm-d-sim #631, llm-d-sim #633: ten thousand requests, and every event is 
   const draw = seeded(11);
   const below = (limit: number) => draw() % limit;
   for (let i = 0; i < 10_000; i++) {
-    world.clock.advance(world.clock.now() + below(4000));
+    world.clock.advanceTo(world.clock.now() + below(4000));
     const heard = world.submit({
       promptIds: promptOf(1 + below(100), below(9)),
       maxTokens: 1 + below(30),

@@ -1,11 +1,11 @@
 /** Does the server say what it could not hold: a line at most every ten seconds, with numbers that are those of the steps? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { Cause, LATE_US } from "../../src/engine/causes.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import { LATE_LOG_US, LateLog } from "../../src/engine/late-log.ts";
-import { Lateness } from "../../src/engine/lateness.ts";
-import { Punctuality } from "../../src/engine/punctuality.ts";
+import { Cause, LATE_US } from "../../src/engine/lateness/causes.ts";
+import { LATE_LOG_US, LateLog } from "../../src/engine/lateness/late-log.ts";
+import { Lateness } from "../../src/engine/lateness/lateness.ts";
+import { Punctuality } from "../../src/engine/lateness/punctuality.ts";
 import { seeded } from "../../src/host/random.ts";
 import { LateClock } from "./late-clock.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf, times } from "./world.ts";
@@ -107,14 +107,14 @@ test("the line, to the letter", () => {
     () => steps,
     (line) => lines.push(line),
   );
-  clock.inner.advance(5_000_000);
+  clock.inner.advanceTo(5_000_000);
   log.late(2500, 0, Cause.Scrape);
   log.late(1200, 0, Cause.Collection);
   log.late(150_300, 150_300, Cause.Scrape);
   steps = 600;
-  clock.inner.advance(14_999_999);
+  clock.inner.advanceTo(14_999_999);
   expect(lines).toEqual([]);
-  clock.inner.advance(60_000_000);
+  clock.inner.advanceTo(60_000_000);
   log.stop();
   expect(lines).toEqual([
     "late: 3 of 500 steps in 10.0 s began more than 1 ms after they were due, 150.3 ms at most, 51.3 ms on average; " +

@@ -2,8 +2,8 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import type { EngineConfig } from "../../src/config/types.ts";
-import { LATE_US } from "../../src/engine/causes.ts";
 import { Engine } from "../../src/engine/engine.ts";
+import { LATE_US } from "../../src/engine/lateness/causes.ts";
 import { seeded } from "../../src/host/random.ts";
 import { LateClock } from "./late-clock.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf, times } from "./world.ts";

@@ -60,7 +60,7 @@ test("any lives, paused and reset at any time: no law is broken", async () => {
   const property = fc.asyncProperty(anyConfig, fc.array(anyEvent, { maxLength: 30 }), async (config, events) => {
     const { world, scrapes, look } = scraped(config);
     const { clock, engine } = world;
-    const pass = (us: number) => clock.advance(clock.now() + us);
+    const pass = (us: number) => clock.advanceTo(clock.now() + us);
     await look(true);
     for (const { life, after } of events) {
       pass(Math.max(1, life.gapUs));

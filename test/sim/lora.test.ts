@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { createEngine } from "../../src/library/bun.ts";
-import type { EngineOptions } from "../../src/library/options.ts";
+import type { EngineOptions } from "../../src/library/option-types.ts";
 import type { Run } from "../../src/library/run.ts";
 
 let core: Uint8Array;

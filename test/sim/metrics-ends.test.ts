@@ -72,11 +72,11 @@ test("at any moment the counters agree with each other; when all has ended the g
         checkLaws(world.engine.snapshot("now"), fixes);
       };
       for (const { life, after } of events) {
-        world.clock.advance(world.clock.now() + life.gapUs);
+        world.clock.advanceTo(world.clock.now() + life.gapUs);
         live(world, life);
         if (after === "pause") {
           world.engine.pause("abort");
-          world.clock.advance(world.clock.now() + 500);
+          world.clock.advanceTo(world.clock.now() + 500);
           world.engine.resume();
         }
         if (after !== "") scrape();
@@ -99,7 +99,7 @@ test("who leaves when nothing runs is gone at the next look, without another ste
   for (const asyncScheduling of [true, false]) {
     const world = new World(configOf({ asyncScheduling, numGpuBlocks: 33 }));
     const two = [0, 1].map((stream) => world.submit({ promptIds: promptOf(40, stream), maxTokens: 400 })!);
-    world.clock.advance(20_000);
+    world.clock.advanceTo(20_000);
     world.engine.pause("keep");
     world.clock.drain();
     expect(gauges(world.engine.snapshot())[0]).toBeGreaterThan(0);
@@ -113,12 +113,12 @@ test("who leaves when nothing runs is gone at the next look, without another ste
 test("what a plan counts shows with the next update, and not before", () => {
   const world = new World(configOf({ asyncScheduling: true }));
   world.submit({ promptIds: promptOf(50) });
-  world.clock.advance(world.clock.now());
+  world.clock.advanceTo(world.clock.now());
   const now = world.engine.snapshot("now");
   expect([now.prefixQueries, now.running, now.kvUsage > 0]).toEqual([50, 1, true]);
   const held = world.engine.snapshot();
   expect([held.prefixQueries, ...gauges(held)]).toEqual([0, 0, 0, 0, 0, 0]);
-  world.clock.advance(world.clock.nextUs());
+  world.clock.advanceTo(world.clock.nextUs());
   expect(world.engine.snapshot()).toMatchObject({ prefixQueries: 50, running: 1 });
 });
 
@@ -126,9 +126,9 @@ test("what a plan counts shows with the next update, and not before", () => {
 function busy(fixes: readonly FixName[]) {
   const world = new World(configOf({ maxNumSeqs: 1, fixes }), { startUs: 1_000_000 });
   const runs = world.submit({ promptIds: promptOf(40), maxTokens: 100 })!;
-  world.clock.advance(world.clock.now() + 20_000);
+  world.clock.advanceTo(world.clock.now() + 20_000);
   const waits = world.submit({ promptIds: promptOf(30, 1), maxTokens: 100 })!;
-  world.clock.advance(world.clock.now() + 10_000);
+  world.clock.advanceTo(world.clock.now() + 10_000);
   expect([runs.ids.length > 3, waits.ids.length]).toEqual([true, 0]);
   return { world, runs, waits };
 }
@@ -204,8 +204,8 @@ test("a preemption is told of with the next output, and never if there is none",
   });
   const world = new World(config);
   const two = [0, 1].map((stream) => world.submit({ promptIds: promptOf(30, stream), maxTokens: 90 })!);
-  world.clock.advance(0);
-  while (world.engine.snapshot("now").preemptions === 0) world.clock.advance(world.clock.nextUs());
+  world.clock.advanceTo(0);
+  while (world.engine.snapshot("now").preemptions === 0) world.clock.advanceTo(world.clock.nextUs());
   expect(world.engine.snapshot("now").preemptionsTold).toBe(0);
   const { preemptionsTold } = world.engine.snapshot();
   for (const heard of two) heard.cancel();
@@ -240,8 +240,8 @@ describe("choices of a prompt", () => {
   test("whose client leaves are not", () => {
     const world = new World(configOf());
     const choices = three(world);
-    world.clock.advance(0);
-    while (choices[0]!.finish === null) world.clock.advance(world.clock.nextUs());
+    world.clock.advanceTo(0);
+    while (choices[0]!.finish === null) world.clock.advanceTo(world.clock.nextUs());
     for (const choice of choices.slice(1)) choice.cancel();
     world.clock.drain();
     const { requestChoices, e2eLatency } = world.engine.snapshot().histograms;

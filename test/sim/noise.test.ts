@@ -149,7 +149,7 @@ describe("pauses", () => {
       [1_050_000, 0],
       [1_125_000, 40_000],
     ] as const) {
-      world.clock.advance(atUs);
+      world.clock.advanceTo(atUs);
       const heard = world.submit({ maxTokens: 2 })!;
       world.clock.drain();
       expect(heard.tokenUs).toEqual([atUs + pausedUs + 10_000, atUs + pausedUs + 20_000]);
@@ -205,7 +205,7 @@ describe("request overhead", () => {
   test("is in the time to first token, and in no step, gap or queue: arrived, not yet waiting", () => {
     const world = new World(configOf({ timing }));
     const heard = world.submit({ promptIds: promptOf(50), maxTokens: 3 })!;
-    world.clock.advance(11_999);
+    world.clock.advanceTo(11_999);
     const before = world.engine.snapshot("now");
     expect([before.waiting, before.running, world.engine.live]).toEqual([0, 0, 1]);
     world.clock.drain();
@@ -243,7 +243,7 @@ describe("request overhead", () => {
   test("may be taken back before it enters the queue", () => {
     const world = new World(configOf({ timing }));
     const heard = world.submit()!;
-    world.clock.advance(5000);
+    world.clock.advanceTo(5000);
     heard.cancel();
     world.clock.drain();
     expect(heard.events).toEqual([]);
@@ -253,7 +253,7 @@ describe("request overhead", () => {
   test("requests that run pay nothing for those that come", () => {
     const world = new World(configOf({ timing }));
     const first = world.submit({ promptIds: promptOf(20, 1), maxTokens: 30 })!;
-    world.clock.advance(15_000);
+    world.clock.advanceTo(15_000);
     world.submit({ promptIds: promptOf(20, 2), maxTokens: 2 });
     world.clock.drain();
     expect(new Set(first.gapsUs)).toEqual(new Set([1020, 1220, 1040]));

@@ -21,7 +21,7 @@ function busy(asyncScheduling: boolean) {
   const all = [1, 2, 3, 4].map(
     (stream) => world.submit({ promptIds: promptOf(20, stream), seed: stream, maxTokens: 20 })!,
   );
-  world.clock.advance(5 * STEP);
+  world.clock.advanceTo(5 * STEP);
   return { world, all, running: all.slice(0, 2), waiting: all.slice(2) };
 }
 const whole = (heard: Heard) => {
@@ -35,14 +35,14 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     const { world, all } = busy(asyncScheduling);
     const before = tokens(all);
     world.engine.pause("keep");
-    world.clock.advance(world.clock.now() + 100 * STEP);
+    world.clock.advanceTo(world.clock.now() + 100 * STEP);
     const after = tokens(all);
     for (const [i, count] of after.entries()) expect(count - before[i]!).toBeLessThanOrEqual(2);
-    world.clock.advance(world.clock.now() + 100 * STEP);
+    world.clock.advanceTo(world.clock.now() + 100 * STEP);
     expect(tokens(all)).toEqual(after);
     expect(world.engine.snapshot()).toMatchObject({ running: 2, waiting: 2 });
     const late = world.submit({ seed: 9 })!;
-    world.clock.advance(world.clock.now() + 100 * STEP);
+    world.clock.advanceTo(world.clock.now() + 100 * STEP);
     expect(late.ids).toEqual([]);
     const resumedUs = world.clock.now();
     world.engine.resume();
@@ -55,7 +55,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     const { world, running, waiting } = busy(asyncScheduling);
     world.engine.pause("wait");
     expect(world.submit()).toBeNull();
-    world.clock.advance(world.clock.now() + 100 * STEP);
+    world.clock.advanceTo(world.clock.now() + 100 * STEP);
     running.forEach(whole);
     expect(tokens(waiting)).toEqual([0, 0]);
     expect(world.engine.snapshot()).toMatchObject({ running: 0, waiting: 2, blocksUsed: 0 });
@@ -69,10 +69,10 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     const { world, all } = busy(asyncScheduling);
     world.engine.pause("abort");
     expect(world.submit()).toBeNull();
-    world.clock.advance(world.clock.now() + STEP);
+    world.clock.advanceTo(world.clock.now() + STEP);
     expect(all.map(({ finish }) => finish)).toEqual([Finish.Abort, Finish.Abort, Finish.Abort, Finish.Abort]);
     expect([world.engine.live, world.submit()]).toEqual([0, null]);
-    world.clock.advance(world.clock.now() + 2 * STEP);
+    world.clock.advanceTo(world.clock.now() + 2 * STEP);
     expect(world.engine.snapshot()).toMatchObject({ running: 0, waiting: 0, blocksUsed: 0, finished: [0, 0, 4, 0, 0] });
     expect(all.map(({ callsAfterEnd }) => callsAfterEnd)).toEqual([0, 0, 0, 0]);
     world.engine.resume();
@@ -94,7 +94,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
   test("a client may leave while everything is frozen: its place and its blocks are free at once", () => {
     const { world, all, running } = busy(asyncScheduling);
     world.engine.pause("keep");
-    world.clock.advance(world.clock.now() + 10 * STEP);
+    world.clock.advanceTo(world.clock.now() + 10 * STEP);
     const { blocksUsed } = world.engine.snapshot();
     running[0]!.cancel();
     expect(world.engine.snapshot()).toMatchObject({ running: 1, waiting: 2 });
@@ -120,7 +120,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
   test("held back by constant timing: cancelled and aborted ones never reach the queue", () => {
     const world = new World(configOf({ asyncScheduling, timing: { kind: "constant", ttftUs: 5000, itlUs: 100 } }));
     const [left, aborted] = [world.submit()!, world.submit()!];
-    world.clock.advance(1000);
+    world.clock.advanceTo(1000);
     expect(world.engine.snapshot()).toMatchObject({ running: 0, waiting: 0 });
     left.cancel();
     world.engine.abortAll();
@@ -160,7 +160,7 @@ test("pauses, resets and aborts at any moment change no answer", () => {
     }
     const least = config.schedulingPolicy === "priority" ? 1 : 0;
     for (const life of list) {
-      world.clock.advance(world.clock.now() + Math.max(life.gapUs, least));
+      world.clock.advanceTo(world.clock.now() + Math.max(life.gapUs, least));
       live(world, life);
     }
     world.clock.drain(2_000_000);

@@ -16,9 +16,9 @@ const change = (world: World, pace: StepPacing) => world.engine.between(() => wo
 test("open steps keep their ends, later ones have the new length", () => {
   const world = new World(configOf({ timing: constant(10) }));
   const heard = world.submit({ maxTokens: 12, ignoreEos: true })!;
-  world.clock.advance(55_000);
+  world.clock.advanceTo(55_000);
   change(world, { timing: constant(4) });
-  world.clock.advance(1_000_000);
+  world.clock.advanceTo(1_000_000);
   // Two steps are open: asynchronous scheduling has planned the next one too.
   expect(heard.gapsUs.map((us) => us / 1000)).toEqual([10, 10, 10, 10, 10, 10, 4, 4, 4, 4, 4]);
 });
@@ -27,7 +27,7 @@ test("requests that come afterwards wait before the queue as the new pace says",
   const world = new World(configOf({ timing: constant(10, 10) }));
   change(world, { timing: constant(10, 50) });
   const heard = world.submit({ maxTokens: 2 })!;
-  world.clock.advance(1_000_000);
+  world.clock.advanceTo(1_000_000);
   expect(heard.ttftUs).toBe(50_000);
 });
 
@@ -35,11 +35,11 @@ test("speed counts, and jitter can be turned on and off", () => {
   const world = new World(configOf({ timing: constant(10) }));
   const heard = world.submit({ maxTokens: 400, ignoreEos: true })!;
   change(world, { timing: constant(10), speed: 10 });
-  world.clock.advance(100_000);
+  world.clock.advanceTo(100_000);
   change(world, { timing: constant(10), noise: { jitterSigma: 0.3 } });
-  world.clock.advance(500_000);
+  world.clock.advanceTo(500_000);
   change(world, { timing: constant(10) });
-  world.clock.advance(10_000_000);
+  world.clock.advanceTo(10_000_000);
   const kinds = heard.gapsUs.map((us) => (us === 1000 ? "fast" : us === 10_000 ? "plain" : "strays"));
   const runs = kinds.filter((kind, i) => kind !== kinds[i - 1]);
   expect(runs.filter((kind) => kind !== "plain" || runs.indexOf(kind) === runs.lastIndexOf(kind))).toContain("fast");
@@ -71,7 +71,7 @@ test("after any changes of pace, answers are the same and times those of an engi
         for (const world of [changed, plain]) {
           for (let i = 0; i < 3; i++)
             world.submit({ seed: i, maxTokens: 20, promptIds: new Uint32Array(prompt).fill(7) });
-          world.clock.advance(60_000_000);
+          world.clock.advanceTo(60_000_000);
         }
         expect(changed.digest()).toBe(plain.digest());
         expect(changed.digest().length).toBeGreaterThan(100);

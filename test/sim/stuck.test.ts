@@ -18,7 +18,7 @@ function stuckWorld(asyncScheduling: boolean, ...bugs: BugName[]) {
     return { running, waiting, kvUsage, planRequests, blocksUsed };
   };
   const ask = (maxTokens = 50) => world.submit({ promptIds: promptOf(40), maxTokens, ignoreEos: true })!;
-  const pass = (us: number) => world.clock.advance(world.clock.now() + us);
+  const pass = (us: number) => world.clock.advanceTo(world.clock.now() + us);
   return { world, shown, ask, pass };
 }
 const NOTHING = { running: 0, waiting: 0, kvUsage: 0, planRequests: 0, blocksUsed: 0 };

@@ -75,7 +75,7 @@ describe("linear", () => {
       (asyncScheduling, atUs, prompt) => {
         const world = new World(configOf({ asyncScheduling, timing }));
         const first = world.submit({ promptIds: promptOf(20, 1), maxTokens: 40 })!;
-        world.clock.advance(atUs);
+        world.clock.advanceTo(atUs);
         // The first one's tokens mark the ends of the steps: prefill 1200, then 1020 each.
         const ends = Array.from({ length: 40 }, (_, i) => 1200 + 1020 * i);
         const second = world.submit({ promptIds: promptOf(prompt, 2), maxTokens: 2 })!;
@@ -96,7 +96,7 @@ describe("linear", () => {
     ] as const) {
       const world = new World(configOf({ asyncScheduling, timing }));
       world.submit({ promptIds: promptOf(20, 1) });
-      world.clock.advance(1);
+      world.clock.advanceTo(1);
       const second = world.submit({ promptIds: promptOf(20, 2) })!;
       world.clock.drain();
       expect(second.tokenUs[0]!).toBe(firstUs);
@@ -113,7 +113,7 @@ describe("linear", () => {
   test("time stands still between requests: an idle engine plans at the arrival", () => {
     const world = new World(configOf({ timing }));
     for (const us of [0, 10_000, 3_000_000, 2 ** 33]) {
-      world.clock.advance(us);
+      world.clock.advanceTo(us);
       const heard = world.submit({ promptIds: promptOf(20, us % 97), maxTokens: 3 })!;
       world.clock.drain();
       expect(heard.tokenUs.map((at) => at - us)).toEqual([1200, 2220, 3240]);
@@ -170,7 +170,7 @@ describe("each step lasts what the formula says", () => {
         try {
           const world = new World(config);
           for (const { gapUs, stream, prompt, maxTokens, priority } of list) {
-            world.clock.advance(world.clock.now() + gapUs);
+            world.clock.advanceTo(world.clock.now() + gapUs);
             world.submit({ promptIds: promptOf(prompt, stream), maxTokens, priority });
           }
           world.clock.drain();

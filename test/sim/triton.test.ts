@@ -83,7 +83,7 @@ class House {
   }
 
   advance(us: number): void {
-    this.clock.advance(this.clock.now() + us);
+    this.clock.advanceTo(this.clock.now() + us);
   }
 
   text(): Promise<string> {

@@ -132,9 +132,9 @@ function submitAll({ seed, requests }: Plan, engine: Engine, clock: VirtualClock
 }
 
 function advance({ sliceUs, untilUs }: Plan, clock: VirtualClock): void {
-  if (untilUs !== undefined) clock.advance(untilUs);
+  if (untilUs !== undefined) clock.advanceTo(untilUs);
   else if (sliceUs === undefined) clock.drain();
-  else for (let us = 0; us < 5_000_000; us += sliceUs) clock.advance(us);
+  else for (let us = 0; us < 5_000_000; us += sliceUs) clock.advanceTo(us);
 }
 
 /** Due times of a request's tokens, from its runs and the steps. */

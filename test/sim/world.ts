@@ -18,6 +18,11 @@ const read = (name: string) => readFileSync(join(import.meta.dir, "../../build",
 export const release = new WebAssembly.Module(read("core.wasm"));
 /** Checks all its invariants after each call. */
 export const debug = new WebAssembly.Module(read("core.debug.wasm"));
+/** Cores with TensorRT-LLM's policies. */
+export const trtllm = {
+  release: new WebAssembly.Module(read("trtllm.wasm")),
+  debug: new WebAssembly.Module(read("trtllm.debug.wasm")),
+};
 export const answers = loadAnswers(read("answers.bin"));
 /** No answer table has it. */
 export const EOS = 200_002;

@@ -12,6 +12,8 @@ const { scenarios, models } = readRecordings(new URL("recorded", import.meta.url
 const NOT_YET = JSON.parse(readFileSync(new URL("not-yet.json", import.meta.url), "utf8")) as {
   readonly reason: string;
   readonly waiting: readonly string[];
+  /** Perhaps they are as recorded all the same. */
+  readonly maybe?: boolean;
 }[];
 const waiting = new Set(NOT_YET.flatMap((one) => one.waiting));
 const isWaiting = (name: string) => waiting.has(name) || waiting.has(`${name.split("#")[0]!.split("/")[0]}/`);
@@ -42,7 +44,9 @@ test(
   async () => {
     const verdicts = await playAll(played, true);
     expect(verdicts.filter(({ name, wrong }) => wrong !== null && !isWaiting(name))).toEqual([]);
-    expect(verdicts.filter(({ name, wrong }) => wrong === null && waiting.has(name)).map(({ name }) => name)).toEqual([]);
+    const certain = NOT_YET.flatMap((one) => (one.maybe ? [] : one.waiting));
+    const works = verdicts.filter(({ name, wrong }) => wrong === null && certain.includes(name));
+    expect(works.map(({ name }) => name)).toEqual([]);
     expect(verdicts.length).toBeGreaterThan(100);
     figure("played", verdicts.length);
     figure("asRecorded", verdicts.filter(({ wrong }) => wrong === null).length);

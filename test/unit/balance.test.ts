@@ -128,7 +128,7 @@ test("without a timer it hears what a coordinator with timers tells, and picks b
     const balance = new Balance(3, 0);
     let start = 0;
     for (const { afterMs, engine, counts, inFlight } of events) {
-      clock.advance(clock.now() + afterMs * MS);
+      clock.advanceTo(clock.now() + afterMs * MS);
       if (counts !== null) {
         coordinator.publish(engine, counts);
         balance.publish(engine, ...(counts as [number, number, number]), clock.now());

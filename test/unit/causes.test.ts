@@ -1,7 +1,7 @@
 /** Which cause does a late step have, when this or that lay between its due time and its start? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { CAUSE_NAMES, Cause, Causes } from "../../src/engine/causes.ts";
+import { CAUSE_NAMES, Cause, Causes } from "../../src/engine/lateness/causes.ts";
 
 /** A thread, and its process, that have used so much. */
 const hostOf = (threadUs: number, processUs = threadUs) => ({ threadUs: () => threadUs, processUs: () => processUs });

@@ -2,11 +2,11 @@
 import { expect, test } from "bun:test";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { presetNames } from "../../src/config/timing/presets.ts";
-import { DEFAULT_TRITON_METRICS } from "../../src/config/triton-metrics.ts";
 import type { EngineConfig, ServeConfig } from "../../src/config/types.ts";
 import { optionsMarkdown, serveHelp } from "../../src/options/help.ts";
 import { ignoredOptions, shortFlags } from "../../src/options/ignored-flags.ts";
 import { serveOptions } from "../../src/options/serve-options.ts";
+import { DEFAULT_TRITON_METRICS } from "./metrics-snapshots.ts";
 
 type Env = Record<string, string>;
 

@@ -70,6 +70,15 @@ describe("vocabulary", () => {
     ]);
   });
 
+  test("texts of the last 32,768 tokens are kept, and no more", () => {
+    const own = loadVocabulary(file);
+    const first = own.escapedBytes(40)!;
+    expect(own.escapedBytes(40)).toBe(first);
+    for (let id = 1000; id < 1000 + 40_000; id++) own.escapedBytes(id);
+    expect(own.escapedBytes(40)).toEqual(first);
+    expect(own.escapedBytes(40)).not.toBe(first);
+  });
+
   test("unused and unknown ids have no text; parts of a code point and U+FFFD have no piece", () => {
     const own = vocabularyOf(
       [utf8.encode("a"), new Uint8Array(), Uint8Array.of(0xe4), utf8.encode("\ufffd")],

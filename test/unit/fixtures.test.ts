@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, unlinkSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
+import { SAME_STEP } from "../../src/config/core-limits.ts";
 import { LIMITS, pack, REGEX_CHARACTERS } from "../../src/content/fixtures/fixture.ts";
 import { FixtureFolder } from "../../src/content/fixtures/folder.ts";
 import { BrokenFixture, readFixtures } from "../../src/content/fixtures/form.ts";
@@ -116,7 +117,7 @@ describe("conditions", () => {
 
 describe("answers", () => {
   const answer = (text: string) => read(`answer: ${text}`)[0]!.answer;
-  const single = { steps: [], finish: "stop", minusInfinityAt: [] };
+  const single = { ids: Uint32Array.of(), largest: -1, steps: 0, finish: "stop", minusInfinityAt: [] };
   test.each<[string, object]>([
     ["Hello", { order: { kind: "text", text: "Hello", script: null } }],
     [
@@ -128,11 +129,22 @@ describe("answers", () => {
       { order: { script: { burst: true, holdAfter: 1, sequences: [single] } } },
     ],
     ["{echo: true}", { order: { kind: "echo" } }],
-    ["{tokens: [1, 2]}", { order: { kind: "script", script: { sequences: [{ ...single, steps: [[1], [2]] }] } } }],
-    ["{steps: [[1, 2]], finish: error}", { order: { script: { sequences: [{ steps: [[1, 2]], finish: "error" }] } } }],
+    [
+      "{tokens: [1, 2]}",
+      {
+        order: {
+          kind: "script",
+          script: { sequences: [{ ...single, ids: Uint32Array.of(1, 2), largest: 2, steps: 2 }] },
+        },
+      },
+    ],
+    [
+      "{steps: [[1, 2]], finish: error}",
+      { order: { script: { sequences: [{ ids: Uint32Array.of(1 + SAME_STEP, 2), steps: 1, finish: "error" }] } } },
+    ],
     [
       "{sequences: [{steps: [[1]]}, {steps: [], finish: length}]}",
-      { order: { script: { sequences: [{ steps: [[1]] }, { finish: "length" }] } } },
+      { order: { script: { sequences: [{ ids: Uint32Array.of(1), steps: 1 }, { finish: "length" }] } } },
     ],
     ["{play: greeting}", { order: { kind: "play", text: "greeting" } }],
     [
@@ -165,7 +177,7 @@ test.each<[string, number, string]>([
   ["[]", 1, "takes a mapping of fixtures, match, answer"],
   ["match: {}", 1, '"answer" is missing'],
   ["fixtures:\n  - answer: x\n  - match: {}", 3, 'fixtures.1: "answer" is missing'],
-  ["fixtures: []\nmatch: {}", 1, 'fixtures: either "fixtures" or "match" and "answer"'],
+  ["fixtures: []\nmatch: {}", 1, 'fixtures: either "fixtures" or "match", "answer" and "fault"'],
   ["matches: {}\nanswer: x", 1, "matches: not known; it takes fixtures, match, answer"],
   ["answer: x\nmatch:\n  usr: x", 3, "match.usr: not known; it takes path, model, user"],
   ["answer: x\nmatch:\n  user: 5", 3, "match.user: takes a text; quote what YAML reads as something else"],

@@ -15,7 +15,7 @@ function world() {
   /** The promises of a gap settle between the clock's turns. */
   const pass = async (us: number) => {
     for (const end = clock.now() + us; clock.now() < end; ) {
-      clock.advance(Math.min(end, clock.now() + 100_000));
+      clock.advanceTo(Math.min(end, clock.now() + 100_000));
       await Promise.resolve();
       await Promise.resolve();
     }
@@ -44,4 +44,12 @@ test("where steps leave no gap it goes on beside them, when its patience is over
   expect(collected).toEqual([]);
   await pass(2 * SECOND_US);
   expect(collected.map(([, now]) => now)).toEqual([false]);
+});
+
+test("what opening streams leaves is collected beside them, after so many", () => {
+  const { garbage, collected } = world();
+  for (let i = 0; i < 255; i++) garbage.opened();
+  expect(collected).toEqual([]);
+  for (let i = 0; i < 600; i++) garbage.opened();
+  expect(collected).toEqual([0, 0, 0].map((atUs) => [atUs, false]));
 });

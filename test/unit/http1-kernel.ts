@@ -1,9 +1,9 @@
 /** Sockets and a server that tests of connections drive by hand: room in the kernel, events, turns of the loop. */
+
+import type { EventSink } from "../../src/http/sink.ts";
 import type { Connection, ServerSide, Socket } from "../../src/http/socket/connection.ts";
 import type { Exchange } from "../../src/http/socket/exchange.ts";
 import { uvicorn } from "../../src/http/socket/head.ts";
-import type { SendBatch } from "../../src/http/socket/send-batch.ts";
-import type { SocketStream } from "../../src/http/socket/stream.ts";
 
 /** A socket whose kernel has room for as many bytes as it is given. */
 export class Kernel implements Socket {
@@ -43,7 +43,7 @@ export class Kernel implements Socket {
 }
 
 interface Emitting {
-  readonly stream: SocketStream;
+  readonly stream: EventSink;
   left: number;
 }
 
@@ -52,7 +52,6 @@ export class Server implements ServerSide {
   readonly scheme = "http";
   readonly style = uvicorn;
   readonly headBytes = 10_000;
-  sends: SendBatch | null = null;
   readonly emitting: Emitting[] = [];
   readonly queued = new Set<Connection>();
   held = 0;
@@ -89,6 +88,8 @@ export class Server implements ServerSide {
   date(): string {
     return "now";
   }
+
+  refuse(): void {}
 
   queue(connection: Connection): void {
     this.queued.add(connection);

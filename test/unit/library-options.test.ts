@@ -1,7 +1,8 @@
 /** Does every option of a server in the library work, or is it refused in words? Here in Bun; test/library-node.test.ts has Node. */
 import { expect, test } from "bun:test";
 import { createServer } from "../../src/library/bun.ts";
-import { type ServerOptions, serverSetup } from "../../src/library/server-options.ts";
+import type { ServerOptions } from "../../src/library/option-types.ts";
+import { serverSetup } from "../../src/library/server-options.ts";
 import type { Option } from "../../src/options/option.ts";
 import { serveOptions } from "../../src/options/serve-options.ts";
 

@@ -1,10 +1,9 @@
 /** What does the library promise to those who embed it? Here from the sources, in Bun, over the core that checks itself. */
 import { beforeAll, expect, test } from "bun:test";
 import { loadVocabulary } from "../../src/content/vocabulary.ts";
-import { createEngine, createServer, Engine, VirtualClock, WallClock } from "../../src/library/bun.ts";
-import type { EngineOptions } from "../../src/library/options.ts";
+import { createEngine, createServer, Engine, latencies, VirtualClock, WallClock } from "../../src/library/bun.ts";
+import type { EngineOptions, ServerOptions } from "../../src/library/option-types.ts";
 import type { Run } from "../../src/library/run.ts";
-import type { ServerOptions } from "../../src/library/server-options.ts";
 import { eventually } from "../server.ts";
 
 const CONSTANT = "constant:ttft=200ms,itl=20ms";
@@ -234,13 +233,84 @@ test("what the engine does not take is refused, and says why", async () => {
   expect(late.finish).toBeNull();
 });
 
-test("values that no request can have are thrown", async () => {
+test.each<[object, string]>([
+  [{}, "a request has promptTokens or promptIds, and not both"],
+  [{ promptTokens: 1, promptIds: [1] }, "not both"],
+  [{ promptIds: [] }, "promptIds: takes at least one of token ids, whole numbers from 0 to 4294967295, not []"],
+  [{ promptIds: [-1] }, "promptIds: takes at least one of token ids"],
+  [{ promptIds: ["a"] }, "promptIds: takes at least one of token ids"],
+  [{ promptIds: new Float64Array([0.5]) }, "promptIds: takes at least one of token ids"],
+  [{ promptTokens: 1.5 }, "promptTokens: takes a whole number of at least 1, not 1.5"],
+  [{ promptTokens: 1, maxTokens: 0 }, "maxTokens: takes a whole number of at least 1, not 0"],
+  [{ promptTokens: 1, max_tokens: 5 }, "max_tokens: no such field of a request; there are at, promptTokens,"],
+  [{ promptTokens: 1, seed: [1, 2] }, "seed: takes a whole number from 0 to 4294967295, not [1,2]"],
+  [{ promptTokens: 1, priority: Number.NaN }, "priority: takes a whole number of 32 bits, not NaN"],
+  [{ promptTokens: 1, stopTokenIds: 5 }, "stopTokenIds: takes token ids"],
+  [{ promptTokens: 1, ignoreEos: "yes" }, 'ignoreEos: takes true or false, not "yes"'],
+  [{ promptTokens: 1, adapter: -1 }, "adapter: takes a whole number of at least 0, not -1"],
+])("no request can have %j, and it is thrown", async (request, message) => {
   const engine = await small({ timing: "none" });
-  expect(() => engine.submit({})).toThrow("a request has promptTokens or promptIds, and not both");
-  expect(() => engine.submit({ promptTokens: 1, promptIds: [1] })).toThrow("not both");
-  expect(() => engine.submit({ promptIds: [] })).toThrow("promptIds.length: a whole number of at least 1, not 0");
-  expect(() => engine.submit({ promptTokens: 1.5 })).toThrow("promptTokens: a whole number of at least 1, not 1.5");
-  expect(() => engine.submit({ promptTokens: 1, maxTokens: 0 })).toThrow("maxTokens: ");
+  expect(() => engine.submit(request)).toThrow(message);
+});
+
+test("requests that come later come then, and their times tell percentiles without a listener", async () => {
+  const engine = await small({ timing: CONSTANT, asyncScheduling: false });
+  const runs = [0, 1_000_000, 2_000_000].map((at) =>
+    engine.submit({ at, promptTokens: 32, maxTokens: 3, ignoreEos: true }),
+  );
+  const gone = engine.submit({ at: 3_000_000, promptTokens: 32, maxTokens: 3 });
+  const released = engine.submit({ at: 1_500_000, promptTokens: 32, maxTokens: 3, ignoreEos: true, blocked: true });
+  released.release();
+  expect([engine.live, gone.arrivalUs, gone.finish]).toEqual([5, 3_000_000, null]);
+  gone.cancel();
+  expect([gone.finish, engine.live]).toEqual(["abort", 4]);
+  while (engine.step());
+  expect(runs.map(({ tokenTimesUs }) => tokenTimesUs)).toEqual([
+    [200_000, 220_000, 240_000],
+    [1_200_000, 1_220_000, 1_240_000],
+    [2_200_000, 2_220_000, 2_240_000],
+  ]);
+  expect([released.firstTokenUs, gone.tokens]).toEqual([1_700_000, []]);
+  const { ttftUs, itlUs, e2eUs } = latencies([...runs, gone]);
+  expect(ttftUs).toEqual({
+    count: 3,
+    mean: 200_000,
+    p50: 200_000,
+    p90: 200_000,
+    p95: 200_000,
+    p99: 200_000,
+    max: 200_000,
+  });
+  expect([itlUs.count, itlUs.p99, e2eUs.count, e2eUs.max]).toEqual([6, 20_000, 3, 240_000]);
+  expect(latencies([gone]).ttftUs).toMatchObject({ count: 0, mean: null, p50: null });
+  const never = engine.submit({ at: 9_000_000, promptTokens: 32 });
+  engine.close();
+  expect(never.finish).toBe("abort");
+});
+
+test("using closes an engine", async () => {
+  let run: Run;
+  {
+    using engine = await small({ timing: CONSTANT });
+    run = engine.submit({ promptTokens: 32, maxTokens: 3 });
+  }
+  expect(run.finish).toBe("abort");
+});
+
+test("a clock goes on to a time or by some time, and neither backwards nor nowhere", () => {
+  const clock = new VirtualClock();
+  const heard: number[] = [];
+  for (const us of [10, 20, 30]) clock.at(us, () => heard.push(clock.now()));
+  clock.advanceBy(10);
+  clock.advanceBy(5);
+  expect([clock.now(), ...heard]).toEqual([15, 10]);
+  clock.advanceTo(20);
+  expect([clock.now(), ...heard]).toEqual([20, 10, 20]);
+  for (const us of [Number.NaN, 19])
+    expect(() => clock.advanceTo(us)).toThrow(`advanceTo: a time from 20 us on, not ${us}`);
+  for (const us of [Number.NaN, -1])
+    expect(() => clock.advanceBy(us)).toThrow(`advanceBy: microseconds from 0 on, not ${us}`);
+  expect(heard).toHaveLength(2);
 });
 
 test.each<[object, string]>([

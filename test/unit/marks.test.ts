@@ -1,7 +1,7 @@
 /** Does work that is wrapped become the cause of a step that it held up, and does the wrapping change nothing else? */
 import { expect, test } from "bun:test";
 import type { Encoder } from "../../src/content/types.ts";
-import { CAUSE_NAMES, Cause, Causes } from "../../src/engine/causes.ts";
+import { CAUSE_NAMES, Cause, Causes } from "../../src/engine/lateness/causes.ts";
 import { Marks, thisHost } from "../../src/front/marks.ts";
 import { VirtualClock } from "../../src/host/clock.ts";
 
@@ -50,10 +50,10 @@ test("lines of the log, and work of other threads while it lasts", () => {
   expect([lines, named(causes.of(0, 5000))]).toEqual([["hello"], "log"]);
   const { busy: page } = marks.of(Cause.Scrape);
   page(true);
-  clock.advance(20_000);
+  clock.advanceTo(20_000);
   expect(named(causes.of(12_000, 20_000))).toBe("scrape");
   page(false);
-  clock.advance(60_000);
+  clock.advanceTo(60_000);
   expect(named(causes.of(50_000, 60_000))).toBe("host");
 });
 
@@ -71,11 +71,11 @@ test("an encoder's thread, and what follows a gap in the same turn", async () =>
   const encoder = marks.encoder(inner);
   expect(encoder.short).toBeUndefined();
   const ids = encoder.encode(["text"], false);
-  clock.advance(10_000);
+  clock.advanceTo(10_000);
   expect(named(causes.of(5000, 10_000))).toBe("tokenization");
   encoding.resolve(new Uint32Array([1]));
   expect(await ids).toEqual(new Uint32Array([1]));
-  clock.advance(30_000);
+  clock.advanceTo(30_000);
   expect(named(causes.of(25_000, 30_000))).toBe("host");
   encoder.close();
   expect(closed).toBe(1);
@@ -83,7 +83,7 @@ test("an encoder's thread, and what follows a gap in the same turn", async () =>
 
   await marks.beforeLongPrompt(async () => {});
   busy(6000);
-  clock.advance(clock.now());
+  clock.advanceTo(clock.now());
   expect(named(causes.of(31_000, 36_000))).toBe("tokenization");
 });
 
@@ -101,11 +101,11 @@ test("what an encoder's thread writes for a constraint is written there, and kno
   });
   const ids = write!({ kind: "object" }, [1, 2]);
   expect(given).toEqual([{ kind: "object" }, [1, 2]]);
-  clock.advance(10_000);
+  clock.advanceTo(10_000);
   expect(named(causes.of(5000, 10_000))).toBe("tokenization");
   writing.resolve([new Uint32Array([1])]);
   expect(await ids).toEqual([new Uint32Array([1])]);
-  clock.advance(30_000);
+  clock.advanceTo(30_000);
   expect(named(causes.of(25_000, 30_000))).toBe("host");
 });
 

@@ -68,6 +68,7 @@ test("an engine that did nothing shows every series at 0", async () => {
     ["understudy_requests_open", "gauge", 1],
     ["understudy_streams_open", "gauge", 1],
     ["understudy_held_bytes", "gauge", 1],
+    ["understudy_faults_total", "counter", 0],
     ["understudy_stream_writes_info", "gauge", 0],
     ["understudy_worker_restarts_total", "counter", 1],
     ["understudy_steps_total", "counter", 1],

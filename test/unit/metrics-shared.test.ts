@@ -12,9 +12,12 @@ import { Layout } from "../../src/metrics/flat.ts";
 import { heldLength } from "../../src/metrics/held.ts";
 import { kindsOf, NumberKind } from "../../src/metrics/kinds.ts";
 import { pages as textOf } from "../../src/metrics/page.ts";
-import { AllPages, OwnPage, type Pages, pageLength, retire, shapeOfAll } from "../../src/metrics/shared.ts";
+import { AllPages, OwnPage, type Pages, pageLength, retire } from "../../src/metrics/shared.ts";
 import { createPage, emptyPage, SharedPage } from "../../src/metrics/shared-page.ts";
 import { emptySnapshot, identity, setup } from "./metrics-snapshots.ts";
+
+/** All engines of all processes. */
+const shapeOfAll = ({ files, shape }: Pages) => ({ ...shape, engines: files.length * shape.engines });
 
 setDefaultTimeout(60_000);
 

@@ -1,10 +1,11 @@
 /** Snapshots for the tests of the metrics: an empty one, and any one. */
 import fc from "fast-check";
 import { histogramBounds, LOOP_BOUNDS } from "../../src/config/buckets.ts";
+import { FAULT_IDS } from "../../src/config/faults.ts";
 import { ALL_SECONDS, HTTP_WIDTH, HttpWord, NO_HANDLER } from "../../src/config/http-counts.ts";
 import { CURRENT } from "../../src/config/metrics-profiles.ts";
 import { DEFAULT_PRESET } from "../../src/config/timing/presets.ts";
-import { DEFAULT_TRITON_METRICS } from "../../src/config/triton-metrics.ts";
+import { DEFAULT_ENSEMBLE, DEFAULT_INTERVAL_MS, type TritonMetricsConfig } from "../../src/config/triton-metrics.ts";
 import {
   ENGINE_NAMES,
   FRONT_NAMES,
@@ -21,6 +22,19 @@ import type { Identity, Setup } from "../../src/metrics/identity.ts";
 import { tritonIdentity } from "../../src/metrics/triton/identity.ts";
 
 /** What Triton's side of an identity is made from. */
+/** Where nothing is said. */
+export const DEFAULT_TRITON_METRICS: TritonMetricsConfig = {
+  metrics: true,
+  gpu: true,
+  cpu: true,
+  ensemble: DEFAULT_ENSEMBLE,
+  counters: true,
+  histograms: false,
+  quantiles: [],
+  intervalMs: DEFAULT_INTERVAL_MS,
+  listen: null,
+};
+
 const SERVED = {
   workers: 1,
   triton: { ...DEFAULT_TRITON_METRICS, cpu: false },
@@ -86,6 +100,7 @@ export const emptySnapshot = (engines: readonly EngineSnapshot[] = [emptyEngine(
     ...zeros(FRONT_NAMES),
     outcomes: zeros(OUTCOMES),
     toolLooks: zeros(TOOL_LOOKS),
+    faults: zeros(FAULT_IDS),
     http: { routes: Array(identity.http.length * HTTP_WIDTH).fill(0), duration: emptyHistogram(ALL_SECONDS) },
   },
 });
@@ -179,6 +194,7 @@ const withoutTruth = fc.record({
   }),
   front: fc.record({
     outcomes: fc.record({ stop: count, length: count, abort: count, refused: count, error: count }),
+    faults: fc.record(Object.fromEntries(FAULT_IDS.map((id) => [id, count])) as Record<string, typeof count>),
     toolLooks: fc.record(Object.fromEntries(TOOL_LOOKS.map((look) => [look, count])) as Record<ToolLook, typeof count>),
     requestsOpen: count,
     streamsOpen: count,

@@ -10,10 +10,18 @@ import {
   readPlays,
   type Script,
   type Sequence,
+  SILENT,
 } from "../../src/content/script.ts";
 import { Finish } from "../../src/engine/types.ts";
 import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../src/orders/play.ts";
 import type { Repetition } from "../../src/python/request.ts";
+
+/** Ids by step, as a sequence has them. */
+const stepped = (steps: readonly (readonly number[])[]) => ({
+  ids: Uint32Array.from(steps.flatMap((step) => step.map((id, i) => (i < step.length - 1 ? id + SAME_STEP : id)))),
+  largest: Math.max(-1, ...steps.flat()),
+  steps: steps.length,
+});
 
 const FULL = {
   sequences: [{ steps: [[5], [6, 7]], finish: "error", minus_infinity_at: [1] }, { steps: [] }],
@@ -25,10 +33,7 @@ const FULL = {
   logprobs: "ranked",
 };
 const READ: Script = {
-  sequences: [
-    { steps: [[5], [6, 7]], finish: "error", minusInfinityAt: [1] },
-    { steps: [], finish: "stop", minusInfinityAt: [] },
-  ],
+  sequences: [{ ...stepped([[5], [6, 7]]), finish: "error", minusInfinityAt: [1] }, SILENT],
   burst: true,
   holdAfter: 0,
   releaseAfterS: 1.5,
@@ -46,7 +51,7 @@ test("orders, each of its kind", () => {
   expect(readOrder({ script: FULL })).toEqual({ ...none, kind: "script", script: READ });
   expect(readOrder({ script: [[1], [2, 3]] }).script).toMatchObject({
     ...plainScript([], 0),
-    sequences: [{ steps: [[1], [2, 3]] }],
+    sequences: [stepped([[1], [2, 3]])],
   });
 });
 
@@ -128,18 +133,18 @@ test("whatever JSON comes, it is an order or a broken one", () => {
 });
 
 test("ids for the core: a bit on those that another of the step follows, ends of sequence where it has to go on", () => {
-  const sequence: Sequence = { steps: [[5], [6, 7, 8]], finish: "stop", minusInfinityAt: [] };
+  const sequence: Sequence = { ...SILENT, ...stepped([[5], [6, 7, 8]]) };
   const ids = [5, 6 + SAME_STEP, 7 + SAME_STEP, 8];
   const plain = { maxTokens: 100, ignoreEos: false };
   expect([...scriptIds(sequence, plain, 1)]).toEqual(ids);
   expect([...scriptIds(sequence, { ...plain, ignoreEos: true, maxTokens: 5 }, 1)]).toEqual([...ids, 1]);
-  expect([...scriptIds({ ...sequence, steps: [] }, plain, 1)]).toEqual([1]);
+  expect([...scriptIds(SILENT, plain, 1)]).toEqual([1]);
 });
 
 describe("playing", () => {
   /** What the choice hears of a sequence that the engine gives step by step, and what the stage is asked for. */
   function play(
-    sequence: Partial<Sequence>,
+    sequence: Partial<Omit<Sequence, "steps">> & { readonly steps?: readonly (readonly number[])[] },
     script: Partial<ReturnType<typeof plainScript>>,
     repetition: Repetition | null = null,
   ) {
@@ -162,7 +167,7 @@ describe("playing", () => {
       releaseIn: (seconds: number) => void asked.push(`release in ${seconds}`),
       die: () => void asked.push("die"),
     };
-    const whole: Sequence = { finish: "stop", minusInfinityAt: [], ...sequence, steps };
+    const whole: Sequence = { ...SILENT, ...sequence, ...stepped(steps) };
     const together = script.burst ? new Together(1) : null;
     const playing = { script: { ...plainScript([], 0), ...script }, stage, repetition, together };
     const player = new PlayedReceiver(choice, whole, playing);

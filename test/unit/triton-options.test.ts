@@ -1,7 +1,8 @@
 /** Do Triton's options read as tritonserver reads them, its errors included? */
 import { describe, expect, test } from "bun:test";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { DEFAULT_TRITON_METRICS, parseMetricsConfig, readTritonBoolean } from "../../src/config/triton-metrics.ts";
+import { parseMetricsConfig, readTritonBoolean } from "../../src/config/triton-metrics.ts";
+import { DEFAULT_TRITON_METRICS } from "./metrics-snapshots.ts";
 
 const resolve = (line: string) => resolveServeConfig(line.split(" ").filter(Boolean), {}, () => "");
 const tritonOf = (line: string) => {

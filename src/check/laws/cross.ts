@@ -34,15 +34,12 @@ function tritonEnds({ page }: Case): Term | null {
 }
 
 export const cross = [
-  law(
-    "X01",
-    "queue, running requests and the share of used blocks are equal in all dialects while nothing moves",
-    {
-      needs: ["rest"],
-      tolerance: "2e-6 for the share",
-      means: "Two dialects of one engine show different moments, or one of them is made up.",
-    },
-    (c) => {
+  law("X01", {
+    sentence: "queue, running requests and the share of used blocks are equal in all dialects while nothing moves",
+    needs: ["rest"],
+    tolerance: "2e-6 for the share",
+    means: "Two dialects of one engine show different moments, or one of them is made up.",
+    check: (c) => {
       needTwo(c);
       // TensorRT-LLM's gauges are as old as the last poll of its statistics, vLLM's as old as the last step.
       if (c.known.parameters.oneInstant !== true) c.needRest();
@@ -66,12 +63,11 @@ export const cross = [
         "the scheduler",
       );
     },
-  ),
-  law(
-    "X02",
-    "vLLM's generation tokens without those of unfinished requests = trtllm_generation_tokens_total",
-    { means: "The dialects count different tokens." },
-    (c) => {
+  }),
+  law("X02", {
+    sentence: "vLLM's generation tokens without those of unfinished requests = trtllm_generation_tokens_total",
+    means: "The dialects count different tokens.",
+    check: (c) => {
       needTwo(c);
       const counted = c.page.maybe("trtllm_generation_tokens_total");
       const ended = c.page.maybe("vllm:request_generation_tokens_sum");
@@ -80,15 +76,13 @@ export const cross = [
       // Cancelled requests have tokens that vLLM's histogram of ends never sees.
       return [atLeast(counted, ended), c.cleanRest ? equal(counted, ended) : atMost(counted, all)];
     },
-  ),
-  law(
-    "X03",
-    "ends + client aborts + refusals + under way = requests accepted by HTTP = Triton's successes + failures + under way",
-    {
-      needs: ["one scrape", "rest", "truth"],
-      means: "A request is lost between the layers, or counted twice.",
-    },
-    (c) => {
+  }),
+  law("X03", {
+    sentence:
+      "ends + client aborts + refusals + under way = requests accepted by HTTP = Triton's successes + failures + under way",
+    needs: ["one scrape", "rest", "truth"],
+    means: "A request is lost between the layers, or counted twice.",
+    check: (c) => {
       const outcomes: LawOutcome[] = [];
       const ends = c.page.maybe("vllm:e2e_request_latency_seconds_count");
       const triton = tritonEnds(c);
@@ -104,12 +98,12 @@ export const cross = [
       if (outcomes.length === 0) c.needCleanRest();
       return checked(outcomes, "the end of a request");
     },
-  ),
-  law(
-    "X04",
-    "the driver's sums of tokens, cached tokens and preemptions = the counters, at rest",
-    { needs: ["rest", "truth"], means: "The server's counters do not show what the clients saw." },
-    (c) => {
+  }),
+  law("X04", {
+    sentence: "the driver's sums of tokens, cached tokens and preemptions = the counters, at rest",
+    needs: ["rest", "truth"],
+    means: "The server's counters do not show what the clients saw.",
+    check: (c) => {
       const { truth } = c;
       c.needRest();
       const sides: readonly (readonly [keyof typeof truth, string])[] = [
@@ -124,5 +118,5 @@ export const cross = [
       });
       return checked(outcomes, "what the driver knows");
     },
-  ),
+  }),
 ];

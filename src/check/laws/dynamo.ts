@@ -1,7 +1,7 @@
 /** The laws of Dynamo's frontend, per model; families without the prefix `dynamo_frontend_`. */
+import { seriesKey } from "../exposition.ts";
 import { atLeast, atMost, equal, type LawOutcome, lawsOf, minus, NotCheckable, plus, term } from "../law.ts";
-
-import { indexOf, seriesKey } from "./over-time.ts";
+import { indexOf } from "./over-time.ts";
 
 const law = lawsOf("dynamo-frontend", "group");
 const page = lawsOf("dynamo-frontend", "page");
@@ -10,87 +10,74 @@ const page = lawsOf("dynamo-frontend", "page");
 const FLUSHED_EVERY = 64;
 
 export const dynamo = [
-  law(
-    "D01",
-    "requests_started_total = Σ requests_total + inflight_requests",
-    {
-      means: "A request that started neither ended nor is under way, or is both.",
-      looksLike: "dynamo#2576: in-flight leaks on an early return",
-    },
-    ({ now }) =>
+  law("D01", {
+    sentence: "requests_started_total = Σ requests_total + inflight_requests",
+    means: "A request that started neither ended nor is under way, or is both.",
+    looksLike: "dynamo#2576: in-flight leaks on an early return",
+    check: ({ now }) =>
       equal(now.get("requests_started_total"), plus(now.orZero("requests_total"), now.get("inflight_requests"))),
-  ),
-  law(
-    "D02",
-    "inflight_requests = active_requests; queued_requests ≤ inflight_requests",
-    {
-      means: "The two gauges of the same thing differ, or more is queued than there is.",
-      looksLike: "dynamo#8054, dynamo#2576",
-    },
-    ({ now }) => {
+  }),
+  law("D02", {
+    sentence: "inflight_requests = active_requests; queued_requests ≤ inflight_requests",
+    means: "The two gauges of the same thing differ, or more is queued than there is.",
+    looksLike: "dynamo#8054, dynamo#2576",
+    check: ({ now }) => {
       const inflight = now.get("inflight_requests");
       const active = now.maybe("active_requests");
       const queued = now.maybe("queued_requests");
       return [active && equal(inflight, active), queued && atMost(queued, inflight)];
     },
-  ),
-  law(
-    "D03",
-    "request_duration_seconds count = Σ requests_total",
-    { means: "Ends without a duration, or durations without an end." },
-    ({ now }) => equal(now.get("request_duration_seconds_count"), now.get("requests_total")),
-  ),
-  law(
-    "D04",
-    "time_to_first_token count = input_sequence_tokens count ≥ output_sequence_tokens count",
-    { means: "First tokens, prompts and answers are not those of the same requests." },
-    ({ now }) => {
+  }),
+  law("D03", {
+    sentence: "request_duration_seconds count = Σ requests_total",
+    means: "Ends without a duration, or durations without an end.",
+    check: ({ now }) => equal(now.get("request_duration_seconds_count"), now.get("requests_total")),
+  }),
+  law("D04", {
+    sentence: "time_to_first_token count = input_sequence_tokens count ≥ output_sequence_tokens count",
+    means: "First tokens, prompts and answers are not those of the same requests.",
+    check: ({ now }) => {
       const first = now.get("time_to_first_token_seconds_count");
       return [
         equal(first, now.get("input_sequence_tokens_count")),
         atLeast(first, now.get("output_sequence_tokens_count")),
       ];
     },
-  ),
-  law(
-    "D05",
-    "output_tokens_total ≥ output_sequence_tokens sum; = at clean rest",
-    { needs: ["one scrape", "clean", "rest"], means: "Finished answers hold more tokens than were streamed." },
-    ({ now, cleanRest }) => {
+  }),
+  law("D05", {
+    sentence: "output_tokens_total ≥ output_sequence_tokens sum; = at clean rest",
+    needs: ["one scrape", "clean", "rest"],
+    means: "Finished answers hold more tokens than were streamed.",
+    check: ({ now, cleanRest }) => {
       const [all, ended] = [now.get("output_tokens_total"), now.get("output_sequence_tokens_sum")];
       return cleanRest ? equal(all, ended) : atLeast(all, ended);
     },
-  ),
-  law(
-    "D06",
-    "inter_token_latency count ≤ output_tokens_total − time_to_first_token count",
-    {
-      tolerance: `${FLUSHED_EVERY} per request under way`,
-      means: "More gaps between tokens than there are.",
-    },
-    ({ now }) => {
+  }),
+  law("D06", {
+    sentence: "inter_token_latency count ≤ output_tokens_total − time_to_first_token count",
+    tolerance: `${FLUSHED_EVERY} per request under way`,
+    means: "More gaps between tokens than there are.",
+    check: ({ now }) => {
       const gaps = now.get("inter_token_latency_seconds_count");
       const most = minus(now.get("output_tokens_total"), now.get("time_to_first_token_seconds_count"));
       return atMost(gaps, most, FLUSHED_EVERY * now.orZero("inflight_requests").value);
     },
-  ),
-  law(
-    "D07",
-    "cached_tokens count ≤ requests_started_total; cached_tokens sum ≤ input_sequence_tokens sum",
-    { means: "More tokens or requests hit the cache than there were." },
-    ({ now }) => {
+  }),
+  law("D07", {
+    sentence: "cached_tokens count ≤ requests_started_total; cached_tokens sum ≤ input_sequence_tokens sum",
+    means: "More tokens or requests hit the cache than there were.",
+    check: ({ now }) => {
       const cached = now.of("cached_tokens");
       return [
         atMost(cached.count, now.get("requests_started_total")),
         atMost(cached.sum, now.get("input_sequence_tokens_sum")),
       ];
     },
-  ),
-  law(
-    "D08",
-    'status="success" ⇔ error_type=""',
-    { means: "A success with an error, or an error without a kind." },
-    ({ now }) => {
+  }),
+  law("D08", {
+    sentence: 'status="success" ⇔ error_type=""',
+    means: "A success with an error, or an error without a kind.",
+    check: ({ now }) => {
       const samples = now.samples("requests_total");
       if (samples.length === 0) throw new NotCheckable(`no ${now.text("requests_total")} here`);
       const odd = samples.filter(({ labels }) => (labels.status === "success") !== (labels.error_type === ""));
@@ -100,32 +87,26 @@ export const dynamo = [
         term("0", 0),
       );
     },
-  ),
-  page(
-    "D09",
-    "disconnected_clients never falls, and model_cancellation_total grows at least as much",
-    {
-      severity: "W",
-      needs: ["two scrapes"],
-      means: "A gauge by type, yet it counts; a client that left cancels a request.",
-      looksLike: "dynamo#2953: the metric of disconnects",
-    },
-    (c) => {
+  }),
+  page("D09", {
+    sentence: "disconnected_clients never falls, and model_cancellation_total grows at least as much",
+    severity: "W",
+    needs: ["two scrapes"],
+    means: "A gauge by type, yet it counts; a client that left cancels a request.",
+    looksLike: "dynamo#2953: the metric of disconnects",
+    check: (c) => {
       const left = c.delta("disconnected_clients");
       const cancelled = c.now.maybe("model_cancellation_total");
       const outcomes: LawOutcome[] = [atLeast(left, term("0", 0))];
       if (cancelled !== null && left.value > 0) outcomes.push(atLeast(c.delta("model_cancellation_total"), left));
       return outcomes;
     },
-  ),
-  page(
-    "D10",
-    "the model_* gauges of configuration and component_total_blocks do not change",
-    {
-      needs: ["two scrapes"],
-      means: "The configuration of a model that serves has changed, or the series of another model took its place.",
-    },
-    (c) => {
+  }),
+  page("D10", {
+    sentence: "the model_* gauges of configuration and component_total_blocks do not change",
+    needs: ["two scrapes"],
+    means: "The configuration of a model that serves has changed, or the series of another model took its place.",
+    check: (c) => {
       const names = [...c.look.exposition.byName.keys()].filter(
         (name) =>
           /^dynamo_frontend_model_(context_length|kv_cache_block_size|max_num_\w+|migration_limit|total_kv_blocks)$/.test(
@@ -144,11 +125,11 @@ export const dynamo = [
         }),
       );
     },
-  ),
-  page(
-    "D11",
-    "Σ stage_requests ≤ Σ active_requests",
-    { severity: "W", means: "More requests are in the stages than there are." },
-    ({ now }) => atMost(now.get("stage_requests"), now.get("active_requests")),
-  ),
+  }),
+  page("D11", {
+    sentence: "Σ stage_requests ≤ Σ active_requests",
+    severity: "W",
+    means: "More requests are in the stages than there are.",
+    check: ({ now }) => atMost(now.get("stage_requests"), now.get("active_requests")),
+  }),
 ];

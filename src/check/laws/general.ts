@@ -95,33 +95,23 @@ const isDcgmBlank = ({ name, value }: ScrapedSample): boolean => name.startsWith
 const DCGM_BLANK = "gpu-monitoring-tools#92: older exporters show a value that is not supported as 9223372036854775794";
 
 export const general = [
-  law(
-    "G01",
-    "the text parses with a strict parser and ends in a newline",
-    {
-      means: "Some scrapers take it, others drop the whole target.",
-      looksLike: "vllm#56919: spaces in label values",
-    },
-    (c) => [...faults(c, "syntax"), ...mild(faults(c, "lost-blank"))],
-  ),
-  law(
-    "G02",
-    "a series (name and label set) stands once in a scrape",
-    {
-      means: "Prometheus keeps the first and drops the others silently, or rejects the scrape.",
-      looksLike:
-        "gpustack#6218: a duplicate _created series; aibrix#1614: one per rank; several workers behind one page",
-    },
-    (c) => faults(c, "duplicate"),
-  ),
-  law(
-    "G03",
-    "a family has one TYPE, before its samples, and stands in one piece; HELP and TYPE never change",
-    {
-      needs: ["one scrape", "two scrapes"],
-      means: "Two registries were pasted together, or a header was lost on the way: tools then guess what a number is.",
-    },
-    (c) => {
+  law("G01", {
+    sentence: "the text parses with a strict parser and ends in a newline",
+    means: "Some scrapers take it, others drop the whole target.",
+    looksLike: "vllm#56919: spaces in label values",
+    check: (c) => [...faults(c, "syntax"), ...mild(faults(c, "lost-blank"))],
+  }),
+  law("G02", {
+    sentence: "a series (name and label set) stands once in a scrape",
+    means: "Prometheus keeps the first and drops the others silently, or rejects the scrape.",
+    looksLike: "gpustack#6218: a duplicate _created series; aibrix#1614: one per rank; several workers behind one page",
+    check: (c) => faults(c, "duplicate"),
+  }),
+  law("G03", {
+    sentence: "a family has one TYPE, before its samples, and stands in one piece; HELP and TYPE never change",
+    needs: ["one scrape", "two scrapes"],
+    means: "Two registries were pasted together, or a header was lost on the way: tools then guess what a number is.",
+    check: (c) => {
       const changed =
         c.lookBefore === null
           ? []
@@ -132,12 +122,11 @@ export const general = [
             });
       return [...faults(c, "family"), ...untyped(c), ...changed];
     },
-  ),
-  law(
-    "G04",
-    'no NaN and no ±Inf but le="+Inf" and the quantiles of an empty summary',
-    { means: "A ratio of nothing to nothing stands where a number belongs." },
-    (c) =>
+  }),
+  law("G04", {
+    sentence: 'no NaN and no ±Inf but le="+Inf" and the quantiles of an empty summary',
+    means: "A ratio of nothing to nothing stands where a number belongs.",
+    check: (c) =>
       families(c).flatMap((family) =>
         family.samples.flatMap((sample): Broken[] => {
           if (isDcgmBlank(sample))
@@ -148,38 +137,33 @@ export const general = [
           return [complaint(`${value(sample).text} is ${numberText(sample.value)}`, sample.value)];
         }),
       ),
-  ),
-  law(
-    "G05",
-    "the buckets of a histogram do not fall with le",
-    { means: "Buckets hold the values between bounds, not up to them, or were read while they moved." },
-    (c) => faults(c, "monotone"),
-  ),
-  law(
-    "G06",
-    'every histogram has le="+Inf", _sum and _count, and the first is the last',
-    { means: "histogram_quantile() of it is wrong or empty.", looksLike: "gpustack#6218" },
-    (c) => faults(c, "infinity"),
-  ),
-  law(
-    "G07",
-    "a histogram without observations has sum 0 and empty buckets",
-    { means: "It was not set up, or reset by halves." },
-    (c) =>
+  }),
+  law("G05", {
+    sentence: "the buckets of a histogram do not fall with le",
+    means: "Buckets hold the values between bounds, not up to them, or were read while they moved.",
+    check: (c) => faults(c, "monotone"),
+  }),
+  law("G06", {
+    sentence: 'every histogram has le="+Inf", _sum and _count, and the first is the last',
+    means: "histogram_quantile() of it is wrong or empty.",
+    looksLike: "gpustack#6218",
+    check: (c) => faults(c, "infinity"),
+  }),
+  law("G07", {
+    sentence: "a histogram without observations has sum 0 and empty buckets",
+    means: "It was not set up, or reset by halves.",
+    check: (c) =>
       histograms(c).flatMap(({ series: { count, sum, buckets } }) => {
         if (count === null || count.value !== 0) return [];
         const nothing = term("0, as nothing was observed", 0);
         return [sum && equal(value(sum), nothing), ...buckets.map(({ sample }) => equal(value(sample), nothing))];
       }),
-  ),
-  law(
-    "G08",
-    "the sum of a histogram lies between what its buckets allow at least and at most",
-    {
-      tolerance: "1e-9 relative",
-      means: "Values and buckets are not of the same observations: milliseconds for seconds, or a wrong sum.",
-    },
-    (c) =>
+  }),
+  law("G08", {
+    sentence: "the sum of a histogram lies between what its buckets allow at least and at most",
+    tolerance: "1e-9 relative",
+    means: "Values and buckets are not of the same observations: milliseconds for seconds, or a wrong sum.",
+    check: (c) =>
       histograms(c).flatMap(({ series }) => {
         const bounds = sumBounds(series);
         if (bounds === null || series.sum === null || series.buckets.length === 0) return [];
@@ -190,22 +174,20 @@ export const general = [
           Number.isFinite(bounds.high) ? atMost(sum, term("the buckets' upper bounds", bounds.high), slack) : null,
         ];
       }),
-  ),
-  law(
-    "G09",
-    "the bounds of a histogram are the same for all label sets and all the time (W: those of the known version)",
-    {
-      needs: ["one scrape", "two scrapes"],
-      means: "Sums over label sets and rates over time mix different buckets; or this is another version.",
-      looksLike: "vllm#8178: drift between versions",
-    },
-    (c) => families(c).flatMap((family) => boundsOf(family, c)),
-  ),
-  law(
-    "G14",
-    "counts of requests, tokens and blocks are whole numbers of at least 0; no counter is below 0",
-    { tolerance: "1e-9", means: "A count is an average, or something was subtracted twice." },
-    (c) =>
+  }),
+  law("G09", {
+    sentence:
+      "the bounds of a histogram are the same for all label sets and all the time (W: those of the known version)",
+    needs: ["one scrape", "two scrapes"],
+    means: "Sums over label sets and rates over time mix different buckets; or this is another version.",
+    looksLike: "vllm#8178: drift between versions",
+    check: (c) => families(c).flatMap((family) => boundsOf(family, c)),
+  }),
+  law("G14", {
+    sentence: "counts of requests, tokens and blocks are whole numbers of at least 0; no counter is below 0",
+    tolerance: "1e-9",
+    means: "A count is an average, or something was subtracted twice.",
+    check: (c) =>
       families(c).flatMap((family) =>
         family.samples.flatMap((sample): LawOutcome[] => {
           if (!Number.isFinite(sample.value)) return [];
@@ -215,15 +197,12 @@ export const general = [
           return [equal(value(sample), term("a whole number of at least 0", whole), 1e-9 * Math.max(1, whole))];
         }),
       ),
-  ),
-  law(
-    "G15",
-    "shares lie within [0, 1], whatever their names say",
-    {
-      means: "A percentage, or a number of blocks, stands where a share belongs.",
-      looksLike: "max − used as the fraction of KV blocks",
-    },
-    (c) =>
+  }),
+  law("G15", {
+    sentence: "shares lie within [0, 1], whatever their names say",
+    means: "A percentage, or a number of blocks, stands where a share belongs.",
+    looksLike: "max − used as the fraction of KV blocks",
+    check: (c) =>
       families(c).flatMap((family) =>
         family.samples.flatMap((sample): LawOutcome[] => {
           if (family.type === "histogram" || !isFraction(sample)) return [];
@@ -232,16 +211,13 @@ export const general = [
           return [atMost(value(sample), term("1", 1)), atLeast(value(sample), term("0", 0))];
         }),
       ),
-  ),
-  law(
-    "G18",
-    "counters end in _total and nothing else does, but for the known exceptions",
-    {
-      severity: "W",
-      means: "Whoever writes rate() by the name takes a gauge for a counter, or misses one.",
-      looksLike: "dynamo#3035: a gauge named _total; sglang#10672: gauges that should be counters",
-    },
-    (c) =>
+  }),
+  law("G18", {
+    sentence: "counters end in _total and nothing else does, but for the known exceptions",
+    severity: "W",
+    means: "Whoever writes rate() by the name takes a gauge for a counter, or misses one.",
+    looksLike: "dynamo#3035: a gauge named _total; sglang#10672: gauges that should be counters",
+    check: (c) =>
       families(c).flatMap(({ name, type, samples }): Broken[] => {
         if (c.look.exposition.format === "openmetrics") return [];
         const counter = type === "counter";
@@ -253,7 +229,7 @@ export const general = [
         if (known) return [];
         return [complaint(`${name} is a ${type}, and its name ${counter ? "does not end" : "ends"} in _total`, 1)];
       }),
-  ),
+  }),
 ];
 
 const boundsText = (series: HistogramSeries) => series.buckets.map(({ le }) => numberText(le)).join(" ");

@@ -7,13 +7,15 @@ import { overTime } from "./over-time.ts";
 import { tritonLaws } from "./triton.ts";
 import { trtllmLaws } from "./trtllm.ts";
 import { trtllmServe } from "./trtllm-serve.ts";
-import { vllmLaws } from "./vllm.ts";
+import { counts, timeLaws } from "./vllm-counts.ts";
+import { gauges } from "./vllm-gauges.ts";
+import { whole } from "./vllm-whole.ts";
 
-const anyDialect = [...general, ...overTime].sort((a, b) => a.id.localeCompare(b.id));
+const byId = (a: Law, b: Law) => a.id.localeCompare(b.id);
 
 export const laws: readonly Law[] = [
-  ...anyDialect,
-  ...vllmLaws,
+  ...[...general, ...overTime].sort(byId),
+  ...[...gauges, ...counts, ...timeLaws, ...whole].sort(byId),
   ...trtllmLaws,
   ...trtllmServe,
   ...tritonLaws,

@@ -1,7 +1,7 @@
 /** What holds for every exposition from scrape to scrape and at rest. G10–G13, G16, G17, G19, G20. */
 import type { Case } from "../case.ts";
 import { recognise, withoutRay } from "../dialects.ts";
-import { type Exposition, labelKey, type ScrapedFamily, type ScrapedSample, seriesText } from "../exposition.ts";
+import { type Exposition, type ScrapedFamily, type ScrapedSample, seriesKey, seriesText } from "../exposition.ts";
 import { atLeast, atMost, type Broken, complaint, equal, type LawOutcome, lawsOf, NotCheckable, term } from "../law.ts";
 import { isAmbient, isInProgress } from "./catalogue.ts";
 import { unknownLabels } from "./labels.ts";
@@ -12,8 +12,6 @@ const law = lawsOf("any", "page");
 const CLOCK_SLACK_S = 60;
 /** Below it a time counts from any start, not from 1970. */
 const EPOCH_S = 1e9;
-
-export const seriesKey = ({ name, labels }: ScrapedSample): string => `${name}\u0000${labelKey(labels)}`;
 
 /** All series of a scrape by name and label set. */
 export function indexOf({ families }: Exposition): Map<string, ScrapedSample> {
@@ -54,16 +52,13 @@ const LIKE_AN_ID =
   /^((chat)?cmpl-|req[-_]|trace[-_])?[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|^(chat)?cmpl-/i;
 
 export const overTime = [
-  law(
-    "G10",
-    "counters, buckets and counts never fall, nor do sums of what is never negative",
-    {
-      needs: ["two scrapes"],
-      means: "rate() takes a fall for a restart and adds the whole value again.",
-      looksLike:
-        "geolens#1240: a page that another worker answers each time; vllm#37354 and LMCache#2912: a negative delta; kthena#975",
-    },
-    (c) => {
+  law("G10", {
+    sentence: "counters, buckets and counts never fall, nor do sums of what is never negative",
+    needs: ["two scrapes"],
+    means: "rate() takes a fall for a restart and adds the whole value again.",
+    looksLike:
+      "geolens#1240: a page that another worker answers each time; vllm#37354 and LMCache#2912: a negative delta; kthena#975",
+    check: (c) => {
       const outcomes: LawOutcome[] = [];
       for (const { family, now, before } of pairs(c)) {
         if (!accumulates(family, now) || now.value >= before.value) continue;
@@ -72,17 +67,15 @@ export const overTime = [
       }
       return outcomes;
     },
-  ),
-  law(
-    "G11",
-    "after a restart all counters fall together and the start time grows; a process that answered before did not start later",
-    {
-      needs: ["two scrapes"],
-      means:
-        "A part of the counters was reset while the process went on, or several processes answer behind one address.",
-      looksLike: "geolens#1240",
-    },
-    (c) => {
+  }),
+  law("G11", {
+    sentence:
+      "after a restart all counters fall together and the start time grows; a process that answered before did not start later",
+    needs: ["two scrapes"],
+    means:
+      "A part of the counters was reset while the process went on, or several processes answer behind one address.",
+    looksLike: "geolens#1240",
+    check: (c) => {
       if (c.lookBefore === null) throw new NotCheckable(c.whyAlone);
       const [start, startBefore] = [startOf(c.look.exposition), startOf(c.lookBefore.exposition)];
       if (start !== null && startBefore !== null) {
@@ -110,16 +103,13 @@ export const overTime = [
         fell.length,
       );
     },
-  ),
-  law(
-    "G12",
-    "no series disappears while the process lives",
-    {
-      needs: ["two scrapes"],
-      means: "Queries over it end; what comes back starts a new series.",
-      looksLike: "vllm#8178: metrics vanish",
-    },
-    (c) => {
+  }),
+  law("G12", {
+    sentence: "no series disappears while the process lives",
+    needs: ["two scrapes"],
+    means: "Queries over it end; what comes back starts a new series.",
+    looksLike: "vllm#8178: metrics vanish",
+    check: (c) => {
       void c.before;
       c.needWhole();
       const now = indexOf(c.look.exposition);
@@ -130,41 +120,37 @@ export const overTime = [
         return [complaint(`${text(sample)} is gone; it was ${sample.value}`, 0)];
       });
     },
-  ),
-  law(
-    "G13",
-    "the label names of a family are the same in all its series, and no new series come while models and engines stay (W: a label that the known server does not have, on a part of the families)",
-    {
-      needs: ["one scrape", "two scrapes"],
-      means: "A label takes a value per request: the number of series grows for ever.",
-      looksLike: "vllm#56919 and others: a request id or free text as a label",
-    },
-    (c) => [
+  }),
+  law("G13", {
+    sentence:
+      "the label names of a family are the same in all its series, and no new series come while models and engines stay (W: a label that the known server does not have, on a part of the families)",
+    needs: ["one scrape", "two scrapes"],
+    means: "A label takes a value per request: the number of series grows for ever.",
+    looksLike: "vllm#56919 and others: a request id or free text as a label",
+    check: (c) => [
       ...[...c.look.exposition.families.values()].flatMap((family) => labelsOf(family, c)),
       ...recognise(c.look.exposition).flatMap((dialect) => unknownLabels(c, dialect)),
     ],
-  ),
-  law(
-    "G16",
-    "two scrapes at rest, with no request in between, are equal, but for process, host and clock",
-    {
-      needs: ["rest", "two scrapes"],
-      means: "Something moves although nothing happens: an average drifts, or a gauge is late.",
-      looksLike: "vllm#29928, sglang#4244: gauges that are stale when idle",
-    },
-    (c) => {
+  }),
+  law("G16", {
+    sentence: "two scrapes at rest, with no request in between, are equal, but for process, host and clock",
+    needs: ["rest", "two scrapes"],
+    means: "Something moves although nothing happens: an average drifts, or a gauge is late.",
+    looksLike: "vllm#29928, sglang#4244: gauges that are stale when idle",
+    check: (c) => {
       c.needStill();
       return pairs(c).flatMap(({ family, now, before }): LawOutcome[] => {
         if (isAmbient(family.name) || Object.is(now.value, before.value)) return [];
         return [equal(term(text(now), now.value), term("its value before", before.value))];
       });
     },
-  ),
-  law(
-    "G17",
-    "_created times do not change, are not in the future, and not before the start of the process",
-    { severity: "W", needs: ["one scrape", "two scrapes"], means: "A series was made anew, or its time is made up." },
-    (c) => {
+  }),
+  law("G17", {
+    sentence: "_created times do not change, are not in the future, and not before the start of the process",
+    severity: "W",
+    needs: ["one scrape", "two scrapes"],
+    means: "A series was made anew, or its time is made up.",
+    check: (c) => {
       const start = startOf(c.look.exposition);
       const before = c.lookBefore === null ? null : indexOf(c.lookBefore.exposition);
       const outcomes: LawOutcome[] = [];
@@ -182,17 +168,14 @@ export const overTime = [
       if (outcomes.length === 0) throw new NotCheckable("no _created series here");
       return outcomes;
     },
-  ),
-  law(
-    "G19",
-    "at rest every gauge of what is under way is 0",
-    {
-      needs: ["rest"],
-      tolerance: "within 1 s of the last end",
-      means: "Something is still counted as running, waiting or held although nothing is.",
-      looksLike: "vllm#22545, vllm#29928, dynamo#2576, sglang#4244: leaks and stale gauges; a router starves the pod",
-    },
-    (c) => {
+  }),
+  law("G19", {
+    sentence: "at rest every gauge of what is under way is 0",
+    needs: ["rest"],
+    tolerance: "within 1 s of the last end",
+    means: "Something is still counted as running, waiting or held although nothing is.",
+    looksLike: "vllm#22545, vllm#29928, dynamo#2576, sglang#4244: leaks and stale gauges; a router starves the pod",
+    check: (c) => {
       const gauges = [...c.look.exposition.families.values()].flatMap(({ samples }) =>
         samples.filter(({ name, labels }) => isInProgress(name, labels)),
       );
@@ -200,23 +183,20 @@ export const overTime = [
       c.needRest();
       return gauges.map((sample) => equal(term(text(sample), sample.value), term("0, at rest", 0)));
     },
-  ),
-  law(
-    "G20",
-    "Δ generation tokens ≤ max_num_seqs · steps · (1 + draft tokens)",
-    {
-      severity: "W",
-      needs: ["two scrapes", "--max-num-seqs"],
-      means: "More tokens than the steps could make: they are counted twice.",
-    },
-    (c) => {
+  }),
+  law("G20", {
+    sentence: "Δ generation tokens ≤ max_num_seqs · steps · (1 + draft tokens)",
+    severity: "W",
+    needs: ["two scrapes", "--max-num-seqs"],
+    means: "More tokens than the steps could make: they are counted twice.",
+    check: (c) => {
       const steps = c.page.maybe("vllm:iteration_tokens_total_count");
       if (steps === null) throw new NotCheckable("no count of steps here (vllm:iteration_tokens_total)");
       const perStep = c.parameter("maxNumSeqs") * (1 + (c.known.parameters.numSpeculativeTokens ?? 0));
       const most = perStep * c.delta("vllm:iteration_tokens_total_count").value;
       return atMost(c.delta("vllm:generation_tokens_total"), term("max_num_seqs · Δ steps · (1 + draft tokens)", most));
     },
-  ),
+  }),
 ];
 
 const modelOf = ({ labels: { model, version } }: ScrapedSample): string => JSON.stringify([model, version]);

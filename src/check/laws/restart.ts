@@ -1,5 +1,5 @@
 /** Is this still the process that answered before? */
-import { type Exposition, labelKey, type ScrapedSample, seriesText } from "../exposition.ts";
+import { type Exposition, type ScrapedSample, seriesKey, seriesText } from "../exposition.ts";
 import { isAmbient } from "./catalogue.ts";
 
 /** Seconds of the epoch; null where the page does not say. */
@@ -8,15 +8,13 @@ export function startOf({ byName }: Exposition): number | null {
   return own === undefined || own === 0 ? null : own;
 }
 
-const keyOf = ({ name, labels }: ScrapedSample): string => `${name}\u0000${labelKey(labels)}`;
-
 function counters({ families }: Exposition): Map<string, ScrapedSample> {
   const found = new Map<string, ScrapedSample>();
   for (const { type, name, samples } of families.values()) {
     if (isAmbient(name)) continue;
     for (const sample of samples) {
       const counts = type === "counter" || (type === "histogram" && sample.name.endsWith("_count"));
-      if (counts && !sample.name.endsWith("_created")) found.set(keyOf(sample), sample);
+      if (counts && !sample.name.endsWith("_created")) found.set(seriesKey(sample), sample);
     }
   }
   return found;
@@ -81,7 +79,7 @@ export function fellToNearZero(now: Exposition, before: Exposition): boolean {
 function createdTimes({ byName }: Exposition): Map<string, number> {
   const times = new Map<string, number>();
   for (const [name, samples] of byName) {
-    if (name.endsWith("_created")) for (const sample of samples) times.set(keyOf(sample), sample.value);
+    if (name.endsWith("_created")) for (const sample of samples) times.set(seriesKey(sample), sample.value);
   }
   return times;
 }

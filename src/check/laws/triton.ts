@@ -95,69 +95,57 @@ function summaries({ now }: Case) {
 }
 
 export const tritonLaws = [
-  law(
-    "N01",
-    "inference_count ≥ inference_request_success − cache hits; = when every batch is one and there is no cache",
-    {
-      needs: ["one scrape", "--batch-of-one"],
-      means: "More requests succeeded than inferences were made: failures count as successes.",
-      looksLike: "server#8521 and server#7713: failures counted as successes",
-    },
-    (c) => {
+  law("N01", {
+    sentence:
+      "inference_count ≥ inference_request_success − cache hits; = when every batch is one and there is no cache",
+    needs: ["one scrape", "--batch-of-one"],
+    means: "More requests succeeded than inferences were made: failures count as successes.",
+    looksLike: "server#8521 and server#7713: failures counted as successes",
+    check: (c) => {
       needCounters(c);
       const inferences = c.now.get("inference_count");
       const wanted = minus(successes(c), hits(c));
       const exact = c.known.parameters.batchOfOne === true && hits(c).value === 0;
       return exact ? equal(inferences, wanted) : atLeast(inferences, wanted);
     },
-  ),
-  law(
-    "N02",
-    "inference_exec_count ≤ inference_count + failures (not for ensembles)",
-    {
-      means:
-        "More executions than inferences: a batch is one execution. (Failed executions count, their inferences do not.)",
-      looksLike: "tensorrtllm_backend#667: exec_count 11041 against 232",
-    },
-    (c) => {
+  }),
+  law("N02", {
+    sentence: "inference_exec_count ≤ inference_count + failures (not for ensembles)",
+    means:
+      "More executions than inferences: a batch is one execution. (Failed executions count, their inferences do not.)",
+    looksLike: "tensorrtllm_backend#667: exec_count 11041 against 232",
+    check: (c) => {
       if (isEnsemble(c)) throw new NotCheckable(`${c.now.group.model} is an ensemble`);
       return atMost(c.now.get("inference_exec_count"), plus(c.now.get("inference_count"), failures(c)));
     },
-  ),
-  law(
-    "N03",
-    "queue + compute_input + compute_infer + compute_output ≤ request duration (not for decoupled models)",
-    {
-      needs: ["one scrape", "--decoupled"],
-      tolerance: `${CUT_US} µs per request`,
-      means: "The parts of the requests took longer than the requests.",
-      looksLike: "server#8463: a decoupled model's duration ends with the hand-over",
-    },
-    (c) => {
+  }),
+  law("N03", {
+    sentence: "queue + compute_input + compute_infer + compute_output ≤ request duration (not for decoupled models)",
+    needs: ["one scrape", "--decoupled"],
+    tolerance: `${CUT_US} µs per request`,
+    means: "The parts of the requests took longer than the requests.",
+    looksLike: "server#8463: a decoupled model's duration ends with the hand-over",
+    check: (c) => {
       if (isDecoupled(c)) throw new NotCheckable(`${c.now.group.model} is decoupled`);
       const parts = plus(...DURATIONS.map((name) => c.now.get(name)));
       const requests = Math.max(0, successes(c).value + failures(c).value);
       return atMost(parts, c.now.get(REQUEST_DURATION), CUT_US * requests);
     },
-  ),
-  law(
-    "N04",
-    "no request succeeded ⇒ all duration counters are 0",
-    { means: "Time was counted for requests that did not succeed." },
-    (c) => {
+  }),
+  law("N04", {
+    sentence: "no request succeeded ⇒ all duration counters are 0",
+    means: "Time was counted for requests that did not succeed.",
+    check: (c) => {
       needCounters(c);
       const done = successes(c);
       if (done.value !== 0) return null;
       return [REQUEST_DURATION, ...DURATIONS].map((name) => equal(c.now.get(name), term("0, as nothing succeeded", 0)));
     },
-  ),
-  law(
-    "N05",
-    "inference_request_failure has the reasons BACKEND, CANCELED, OTHER and REJECTED from load",
-    {
-      means: "rate() misses the first failure of a kind whose series was not there at 0.",
-    },
-    (c) => {
+  }),
+  law("N05", {
+    sentence: "inference_request_failure has the reasons BACKEND, CANCELED, OTHER and REJECTED from load",
+    means: "rate() misses the first failure of a kind whose series was not there at 0.",
+    check: (c) => {
       const { now } = c;
       c.needWhole();
       const there = now.samples("inference_request_failure").map(({ labels }) => labels.reason!);
@@ -165,41 +153,35 @@ export const tritonLaws = [
       const missing = REASONS.filter((reason) => !there.includes(reason));
       return equal(term(`reasons missing (${missing.join(", ")})`, missing.length), term("0", 0));
     },
-  ),
-  law(
-    "N06",
-    "inference_pending_request_count ≥ 0, 0 at rest, always 0 for ensembles",
-    {
-      needs: ["one scrape", "rest"],
-      means: "Requests are pending that nobody sent, or an ensemble counts those of its steps.",
-      looksLike: "server#6494: wrong for ensembles",
-    },
-    (c) => {
+  }),
+  law("N06", {
+    sentence: "inference_pending_request_count ≥ 0, 0 at rest, always 0 for ensembles",
+    needs: ["one scrape", "rest"],
+    means: "Requests are pending that nobody sent, or an ensemble counts those of its steps.",
+    looksLike: "server#6494: wrong for ensembles",
+    check: (c) => {
       const pending = c.now.get("inference_pending_request_count");
       if (c.rest) return equal(pending, term("0, at rest", 0));
       return isEnsemble(c) ? equal(pending, term("0, as an ensemble has no queue", 0)) : atLeast(pending, term("0", 0));
     },
-  ),
-  law(
-    "N07",
-    "inference_request_summary_us count = inference_request_success; its sum = request duration",
-    {
-      tolerance: "1e-6 relative",
-      means: "Summary and counters count different requests.",
-      looksLike: "server#8125: counters 0 while the summary counts",
-    },
-    (c) => {
+  }),
+  law("N07", {
+    sentence: "inference_request_summary_us count = inference_request_success; its sum = request duration",
+    tolerance: "1e-6 relative",
+    means: "Summary and counters count different requests.",
+    looksLike: "server#8125: counters 0 while the summary counts",
+    check: (c) => {
       const summary = c.now.of("inference_request_summary_us");
       needCounters(c);
       const duration = c.now.get(REQUEST_DURATION);
       return [equal(summary.count, successes(c)), equal(summary.sum, duration, 1e-6 * duration.value)];
     },
-  ),
-  law(
-    "N08",
-    "the quantiles of a summary do not fall with q; Nan for all of them or none",
-    { severity: "W", means: "A higher quantile is smaller than a lower one." },
-    (c) => {
+  }),
+  law("N08", {
+    sentence: "the quantiles of a summary do not fall with q; Nan for all of them or none",
+    severity: "W",
+    means: "A higher quantile is smaller than a lower one.",
+    check: (c) => {
       const all = summaries(c);
       if (all.length === 0) throw new NotCheckable("no summaries here");
       return all.flatMap(({ name, sorted }) => {
@@ -214,16 +196,13 @@ export const tritonLaws = [
         return [mixed ? equal(term(`${name}: quantiles that are Nan`, empty), term("0 or all", 0)) : null, ...rising];
       });
     },
-  ),
-  law(
-    "N09",
-    "at rest inference_first_response_histogram_ms count ≤ successes + failures; for decoupled models always",
-    {
-      needs: ["rest", "--decoupled"],
-      means: "More first responses than requests.",
-      looksLike: "PR#7694 and vllm_backend PR#61: bucket values are not tested",
-    },
-    (c) => {
+  }),
+  law("N09", {
+    sentence: "at rest inference_first_response_histogram_ms count ≤ successes + failures; for decoupled models always",
+    needs: ["rest", "--decoupled"],
+    means: "More first responses than requests.",
+    looksLike: "PR#7694 and vllm_backend PR#61: bucket values are not tested",
+    check: (c) => {
       const first = c.now.of("inference_first_response_histogram_ms").count;
       const ended = plus(successes(c), failures(c));
       // A response may be out before its request is counted, and an LLM's backend has taken that off the pending count.
@@ -231,26 +210,24 @@ export const tritonLaws = [
       const broken = atMost(first, ended);
       return broken && ownsExecutor(c) ? { ...broken, known: UNREPORTED } : broken;
     },
-  ),
-  law(
-    "N10",
-    "with counter_latencies=false the other counters stay at 0, too (as the real server's do)",
-    {
-      severity: "I",
-      means: "Triton 2.51 freezes success, count, exec_count and failure with the latencies; this server does not.",
-    },
-    (c) => {
+  }),
+  law("N10", {
+    sentence: "with counter_latencies=false the other counters stay at 0, too (as the real server's do)",
+    severity: "I",
+    means: "Triton 2.51 freezes success, count, exec_count and failure with the latencies; this server does not.",
+    check: (c) => {
       if (countsLatencies(c)) throw new NotCheckable("counter_latencies is on");
       return ["inference_request_success", "inference_count", "inference_exec_count", "inference_request_failure"].map(
         (name) => equal(c.now.get(name), term("0", 0)),
       );
     },
-  ),
-  law(
-    "N11",
-    "/v2/models/stats and the metrics keep the same books: successes, inferences, executions; success time ≥ request duration",
-    { needs: ["rest", "stats"], means: "Two counts of the same requests differ." },
-    (c) => {
+  }),
+  law("N11", {
+    sentence:
+      "/v2/models/stats and the metrics keep the same books: successes, inferences, executions; success time ≥ request duration",
+    needs: ["rest", "stats"],
+    means: "Two counts of the same requests differ.",
+    check: (c) => {
       const stats = statisticsOf(c);
       c.needRest();
       const success = stats.inference_stats?.success;
@@ -262,12 +239,11 @@ export const tritonLaws = [
       ];
       return outcomes;
     },
-  ),
-  page(
-    "N12",
-    "memory used ≤ memory there is, for GPU, CPU and the pinned pool; utilisation within [0, 1]",
-    { means: "More memory is in use than there is, or a share is a percentage." },
-    (c) => {
+  }),
+  page("N12", {
+    sentence: "memory used ≤ memory there is, for GPU, CPU and the pinned pool; utilisation within [0, 1]",
+    means: "More memory is in use than there is, or a share is a percentage.",
+    check: (c) => {
       const outcomes: LawOutcome[] = [];
       for (const kind of ["gpu_memory", "cpu_memory", "pinned_memory_pool"]) {
         for (const { labels, value } of c.now.samples(`${kind}_used_bytes`)) {
@@ -285,5 +261,5 @@ export const tritonLaws = [
       if (outcomes.length === 0) throw new NotCheckable("no memory or utilisation here");
       return outcomes;
     },
-  ),
+  }),
 ];

@@ -17,11 +17,11 @@ function ratio(left: Term, whole: Term): Term {
 }
 
 export const trtllmServe = [
-  law(
-    "S01",
-    "num_scheduled_requests ≤ num_requests_running ≤ max_num_active_requests; scheduled = context + generation",
-    { means: "More is scheduled than runs, or runs than may." },
-    ({ now }) => {
+  law("S01", {
+    sentence:
+      "num_scheduled_requests ≤ num_requests_running ≤ max_num_active_requests; scheduled = context + generation",
+    means: "More is scheduled than runs, or runs than may.",
+    check: ({ now }) => {
       const [scheduled, running] = [now.get("num_scheduled_requests"), now.get("num_requests_running")];
       return [
         atMost(scheduled, running),
@@ -29,26 +29,24 @@ export const trtllmServe = [
         equal(scheduled, plus(now.get("num_context_requests"), now.get("num_generation_requests"))),
       ];
     },
-  ),
-  law(
-    "S02",
-    "kv_cache_utilization = used blocks ÷ max blocks; used + free = max",
-    { tolerance: "1e-6", means: "Blocks were lost, or the share is not theirs." },
-    ({ now }) => {
+  }),
+  law("S02", {
+    sentence: "kv_cache_utilization = used blocks ÷ max blocks; used + free = max",
+    tolerance: "1e-6",
+    means: "Blocks were lost, or the share is not theirs.",
+    check: ({ now }) => {
       const [used, most] = [now.get("kv_cache_used_blocks"), now.get("kv_cache_max_blocks")];
       return [
         equal(now.get("kv_cache_utilization"), ratio(used, most), 1e-6),
         equal(plus(used, now.get("kv_cache_free_blocks")), most),
       ];
     },
-  ),
-  law(
-    "S03",
-    "request_queue_time_seconds count = Σ request_success_total; e2e, first token, prefill and decode counts at most that",
-    {
-      means: "A request's end reached one family and not the other. (Versions 1.0 and 1.1 skip queue times of 0.)",
-    },
-    ({ now }) => {
+  }),
+  law("S03", {
+    sentence:
+      "request_queue_time_seconds count = Σ request_success_total; e2e, first token, prefill and decode counts at most that",
+    means: "A request's end reached one family and not the other. (Versions 1.0 and 1.1 skip queue times of 0.)",
+    check: ({ now }) => {
       const ended = now.get("request_success_total");
       const most = WITHOUT_ZEROS.flatMap((name) => {
         const count = now.maybe(`${name}_count`);
@@ -56,44 +54,45 @@ export const trtllmServe = [
       });
       return [equal(now.get("request_queue_time_seconds_count"), ended), ...most];
     },
-  ),
-  law(
-    "S04",
-    "prompt_cached_tokens_total ≤ prompt_tokens_total; prompt_cached_tokens_per_request sum = prompt_cached_tokens_total",
-    { means: "More tokens were cached than prompted, or two counts of them differ." },
-    ({ now }) => {
+  }),
+  law("S04", {
+    sentence:
+      "prompt_cached_tokens_total ≤ prompt_tokens_total; prompt_cached_tokens_per_request sum = prompt_cached_tokens_total",
+    means: "More tokens were cached than prompted, or two counts of them differ.",
+    check: ({ now }) => {
       const cached = now.get("prompt_cached_tokens_total");
       return [
         atMost(cached, now.get("prompt_tokens_total")),
         equal(now.get("prompt_cached_tokens_per_request_sum"), cached),
       ];
     },
-  ),
-  law(
-    "S05",
-    "generation_tokens_total moves only when a request ends",
-    { needs: ["two scrapes"], means: "Tokens are counted while they stream; this server counts them at the end." },
-    (c: Case) => {
+  }),
+  law("S05", {
+    sentence: "generation_tokens_total moves only when a request ends",
+    needs: ["two scrapes"],
+    means: "Tokens are counted while they stream; this server counts them at the end.",
+    check: (c: Case) => {
       const tokens = c.delta("generation_tokens_total");
       return tokens.value > 0 ? atLeast(c.delta("request_success_total"), term("1, as tokens were counted", 1)) : null;
     },
-  ),
-  law(
-    "S06",
-    "kv_cache_hit_rate ≈ reused ÷ (reused + missed) blocks",
-    { severity: "W", tolerance: "1e-3", means: "The rate is not that of the counters." },
-    ({ now }) => {
+  }),
+  law("S06", {
+    sentence: "kv_cache_hit_rate ≈ reused ÷ (reused + missed) blocks",
+    severity: "W",
+    tolerance: "1e-3",
+    means: "The rate is not that of the counters.",
+    check: ({ now }) => {
       const reused = now.get("kv_cache_reused_blocks_total");
       const all = plus(reused, now.get("kv_cache_missed_blocks_total"));
       if (all.value === 0) throw new NotCheckable("no block was looked up yet");
       return equal(now.get("kv_cache_hit_rate"), ratio(reused, all), 1e-3);
     },
-  ),
-  law(
-    "S07",
-    "decode time ≥ time per output token; queue + inference ≤ e2e",
-    { tolerance: "1 ms per request", means: "A part of the requests took longer than the whole." },
-    ({ now }) => {
+  }),
+  law("S07", {
+    sentence: "decode time ≥ time per output token; queue + inference ≤ e2e",
+    tolerance: "1 ms per request",
+    means: "A part of the requests took longer than the whole.",
+    check: ({ now }) => {
       const e2e = now.of("e2e_request_latency_seconds");
       const tolerance = clockTolerance(e2e.count.value);
       const inside = plus(now.get("request_queue_time_seconds_sum"), now.get("request_inference_time_seconds_sum"));
@@ -102,5 +101,5 @@ export const trtllmServe = [
         atMost(inside, e2e.sum, tolerance),
       ];
     },
-  ),
+  }),
 ];

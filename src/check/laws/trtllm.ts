@@ -36,40 +36,33 @@ const GROUPS: readonly (readonly [name: string, label: string, values: readonly 
 const CAME_LATER = ["waiting", "reused", "fraction"];
 
 export const trtllmLaws = [
-  law(
-    "T01",
-    "request waiting = active − scheduled, at least 0",
-    {
-      means: "The queue is not what was taken over and not scheduled.",
-      looksLike: "the waiting proposal for the endpoint picker",
-    },
-    (c) => {
+  law("T01", {
+    sentence: "request waiting = active − scheduled, at least 0",
+    means: "The queue is not what was taken over and not scheduled.",
+    looksLike: "the waiting proposal for the endpoint picker",
+    check: (c) => {
       const waiting = requests(c, "waiting");
       return [equal(waiting, minus(requests(c, "active"), requests(c, "scheduled"))), atLeast(waiting, term("0", 0))];
     },
-  ),
-  law(
-    "T02",
-    "request scheduled = request context + in-flight generation_requests",
-    {
-      means:
-        "A scheduled request is in its context or its generation phase: a value is missing, and those after it slid up by one.",
-      looksLike: "a group of statistics shifted by one series",
-    },
-    (c) => equal(requests(c, "scheduled"), plus(requests(c, "context"), inflight(c, "generation_requests"))),
-  ),
-  law("T03", "request active ≤ request max", { means: "More requests are active than may be." }, (c) =>
-    atMost(requests(c, "active"), requests(c, "max")),
-  ),
-  law(
-    "T04",
-    "KV blocks used + free = max; max and tokens_per do not change once they are there",
-    {
-      needs: ["one scrape", "two scrapes"],
-      means: "Blocks were lost, or are counted twice.",
-      looksLike: "tensorrtllm_backend#645: no maximum of KV blocks in the metrics",
-    },
-    (c) => {
+  }),
+  law("T02", {
+    sentence: "request scheduled = request context + in-flight generation_requests",
+    means:
+      "A scheduled request is in its context or its generation phase: a value is missing, and those after it slid up by one.",
+    looksLike: "a group of statistics shifted by one series",
+    check: (c) => equal(requests(c, "scheduled"), plus(requests(c, "context"), inflight(c, "generation_requests"))),
+  }),
+  law("T03", {
+    sentence: "request active ≤ request max",
+    means: "More requests are active than may be.",
+    check: (c) => atMost(requests(c, "active"), requests(c, "max")),
+  }),
+  law("T04", {
+    sentence: "KV blocks used + free = max; max and tokens_per do not change once they are there",
+    needs: ["one scrape", "two scrapes"],
+    means: "Blocks were lost, or are counted twice.",
+    looksLike: "tensorrtllm_backend#645: no maximum of KV blocks in the metrics",
+    check: (c) => {
       const whole = equal(plus(blocks(c, "used"), blocks(c, "free")), blocks(c, "max"));
       if (c.lookBefore === null) return whole;
       const constant = ["max", "tokens_per"].map((type) => {
@@ -79,40 +72,32 @@ export const trtllmLaws = [
       });
       return [whole, ...constant];
     },
-  ),
-  law(
-    "T05",
-    "KV blocks fraction = used ÷ max (0 where there are none)",
-    {
-      tolerance: "1e-6: six decimals",
-      means: "The fraction is not the share of blocks in use; max − used is a number of blocks.",
-      looksLike: "the proposal to report max − used as the fraction",
-    },
-    (c) => {
+  }),
+  law("T05", {
+    sentence: "KV blocks fraction = used ÷ max (0 where there are none)",
+    tolerance: "1e-6: six decimals",
+    means: "The fraction is not the share of blocks in use; max − used is a number of blocks.",
+    looksLike: "the proposal to report max − used as the fraction",
+    check: (c) => {
       const most = blocks(c, "max");
       const used = blocks(c, "used");
       const share = most.value === 0 ? 0 : used.value / most.value;
       return equal(blocks(c, "fraction"), term(`${used.text} ÷ ${most.text}`, share), 1e-6);
     },
-  ),
-  law(
-    "T06",
-    "KV blocks reused does not fall",
-    {
-      needs: ["two scrapes"],
-      means: "A gauge by type, yet it counts all reuses since the start.",
-      looksLike: "tensorrtllm_backend#537 and #592: reused blocks missing",
-    },
-    (c) => atLeast(c.delta("kv_cache_block_metrics", { kv_cache_block_type: "reused" }), term("0", 0)),
-  ),
-  law(
-    "T07",
-    "iteration_counter and timestamp (µs) do not fall, and move together (of several engines on one page the timestamp is the latest one's)",
-    {
-      needs: ["two scrapes"],
-      means: "Iterations without time or time without iterations; the timestamp may be in seconds.",
-    },
-    (c) => {
+  }),
+  law("T06", {
+    sentence: "KV blocks reused does not fall",
+    needs: ["two scrapes"],
+    means: "A gauge by type, yet it counts all reuses since the start.",
+    looksLike: "tensorrtllm_backend#537 and #592: reused blocks missing",
+    check: (c) => atLeast(c.delta("kv_cache_block_metrics", { kv_cache_block_type: "reused" }), term("0", 0)),
+  }),
+  law("T07", {
+    sentence:
+      "iteration_counter and timestamp (µs) do not fall, and move together (of several engines on one page the timestamp is the latest one's)",
+    needs: ["two scrapes"],
+    means: "Iterations without time or time without iterations; the timestamp may be in seconds.",
+    check: (c) => {
       const iterations = c.delta("general_metrics", general("iteration_counter"));
       const timestamp = c.delta("general_metrics", general("timestamp"));
       // An engine whose number comes late on the page may have iterated before the latest one did.
@@ -129,34 +114,30 @@ export const trtllmLaws = [
         now.value === 0 ? null : atLeast(now, term("1e14, a time in µs", 1e14)),
       ];
     },
-  ),
-  law(
-    "T08",
-    "in-flight total_context_tokens ≥ request context; 0 if no request is in its context phase",
-    { means: "Prompts without tokens, or tokens without prompts." },
-    (c) => {
+  }),
+  law("T08", {
+    sentence: "in-flight total_context_tokens ≥ request context; 0 if no request is in its context phase",
+    means: "Prompts without tokens, or tokens without prompts.",
+    check: (c) => {
       const context = requests(c, "context");
       const tokens = inflight(c, "total_context_tokens");
       return context.value === 0 ? equal(tokens, term("0, as no context runs", 0)) : atLeast(tokens, context);
     },
-  ),
-  law(
-    "T09",
-    "in-flight paused_requests = 0 under GUARANTEED_NO_EVICT",
-    { needs: ["one scrape", "--no-evict"], means: "The policy that never evicts has paused a request." },
-    (c) => {
+  }),
+  law("T09", {
+    sentence: "in-flight paused_requests = 0 under GUARANTEED_NO_EVICT",
+    needs: ["one scrape", "--no-evict"],
+    means: "The policy that never evicts has paused a request.",
+    check: (c) => {
       if (c.parameter("noEvict") !== true) throw new NotCheckable("the policy may evict");
       return equal(inflight(c, "paused_requests"), term("0", 0));
     },
-  ),
-  law(
-    "T10",
-    "input_token_len count ≥ output_token_len count; both at most the model's successes and failures",
-    {
-      means: "Lengths were observed of requests that no counter knows.",
-      looksLike: "tensorrtllm_backend#582: failures stay 0 while clients get 5xx; #667",
-    },
-    (c) => {
+  }),
+  law("T10", {
+    sentence: "input_token_len count ≥ output_token_len count; both at most the model's successes and failures",
+    means: "Lengths were observed of requests that no counter knows.",
+    looksLike: "tensorrtllm_backend#582: failures stay 0 while clients get 5xx; #667",
+    check: (c) => {
       const core = new Reading(c.look.exposition, "nv_", c.now.group, c.now.byName);
       const [input, output] = [core.get("llm_input_token_len_count"), core.get("llm_output_token_len_count")];
       const outcomes: LawOutcome[] = [atLeast(input, output)];
@@ -164,15 +145,12 @@ export const trtllmLaws = [
       if (ended !== null) outcomes.push(atMost(input, plus(ended, core.orZero("inference_request_failure"))));
       return outcomes;
     },
-  ),
-  law(
-    "T11",
-    "all series of all groups exist from load (older versions: all but waiting, reused and fraction)",
-    {
-      means: "A statistic was not found when the group was filled; those behind it may stand one series too early.",
-      looksLike: "tensorrtllm_backend#645: Failed to find Max KV cache blocks in metrics",
-    },
-    (c) => {
+  }),
+  law("T11", {
+    sentence: "all series of all groups exist from load (older versions: all but waiting, reused and fraction)",
+    means: "A statistic was not found when the group was filled; those behind it may stand one series too early.",
+    looksLike: "tensorrtllm_backend#645: Failed to find Max KV cache blocks in metrics",
+    check: (c) => {
       c.needWhole();
       const came = c.versionOf("trtllm") === "with waiting" ? [] : CAME_LATER;
       return GROUPS.map(([name, label, values]) => {
@@ -184,20 +162,17 @@ export const trtllmLaws = [
         );
       });
     },
-  ),
-  law(
-    "T12",
-    "at rest: active = scheduled = waiting = 0, and no block is in use",
-    {
-      needs: ["rest"],
-      tolerance: "one poll of 100 ms",
-      means: "Requests or blocks are left over. (Blocks that are only cached count as free.)",
-    },
-    (c) => {
+  }),
+  law("T12", {
+    sentence: "at rest: active = scheduled = waiting = 0, and no block is in use",
+    needs: ["rest"],
+    tolerance: "one poll of 100 ms",
+    means: "Requests or blocks are left over. (Blocks that are only cached count as free.)",
+    check: (c) => {
       c.needRest();
       return [...["active", "scheduled", "waiting"].map((type) => requests(c, type)), blocks(c, "fraction")].map(
         (left) => equal(left, term("0, at rest", 0)),
       );
     },
-  ),
+  }),
 ];

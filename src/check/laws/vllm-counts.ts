@@ -34,78 +34,63 @@ const PER_REQUEST = [
 const CLEAN_REST = ["one scrape", "clean", "rest"] as const;
 
 export const counts = [
-  law(
-    "V09",
-    "prompt_tokens_total = Σ prompt_tokens_by_source_total",
-    { means: "Prompt tokens came from nowhere, or from two places at once." },
-    ({ now }) => equal(now.get("prompt_tokens_total"), now.get("prompt_tokens_by_source_total")),
-  ),
-  law(
-    "V10",
-    "prompt_tokens_cached_total = prompt_tokens_by_source_total of local_cache_hit and external_kv_transfer",
-    { means: "Two counters of the same cached tokens differ." },
-    ({ now }) =>
+  law("V09", {
+    sentence: "prompt_tokens_total = Σ prompt_tokens_by_source_total",
+    means: "Prompt tokens came from nowhere, or from two places at once.",
+    check: ({ now }) => equal(now.get("prompt_tokens_total"), now.get("prompt_tokens_by_source_total")),
+  }),
+  law("V10", {
+    sentence: "prompt_tokens_cached_total = prompt_tokens_by_source_total of local_cache_hit and external_kv_transfer",
+    means: "Two counters of the same cached tokens differ.",
+    check: ({ now }) =>
       equal(
         now.get("prompt_tokens_cached_total"),
         now.get("prompt_tokens_by_source_total", { source: ["local_cache_hit", "external_kv_transfer"] }),
       ),
-  ),
-  law(
-    "V11",
-    "Σ prompt_tokens_cached_by_source_total = prefix_cache_hits_total + external_prefix_cache_hits_total",
-    {
-      means: "Hits were counted without tokens, or tokens without hits.",
-      looksLike: "vllm#25780: hits counted again after a preemption; vllm-ascend#16639: hits stay 0",
-    },
-    ({ now }) =>
+  }),
+  law("V11", {
+    sentence: "Σ prompt_tokens_cached_by_source_total = prefix_cache_hits_total + external_prefix_cache_hits_total",
+    means: "Hits were counted without tokens, or tokens without hits.",
+    looksLike: "vllm#25780: hits counted again after a preemption; vllm-ascend#16639: hits stay 0",
+    check: ({ now }) =>
       equal(
         now.get("prompt_tokens_cached_by_source_total"),
         plus(now.get("prefix_cache_hits_total"), now.orZero("external_prefix_cache_hits_total")),
       ),
-  ),
-  law(
-    "V12",
-    "prompt_tokens_cached_total ≤ Σ prompt_tokens_cached_by_source_total",
-    { means: "Cached tokens are counted with the first output, after admission: there cannot be more of them." },
-    ({ now }) => atMost(now.get("prompt_tokens_cached_total"), now.get("prompt_tokens_cached_by_source_total")),
-  ),
-  law(
-    "V13",
-    "iteration_tokens_total_sum = prompt_tokens_by_source_total of local_compute + generation_tokens_total",
-    {
-      means:
-        "The steps did not hold the tokens that the counters show: some were lost, or cached ones were counted as computed.",
-      looksLike: "llm-d-inference-sim#631: a lossy path of metrics",
-    },
-    ({ now }) =>
+  }),
+  law("V12", {
+    sentence: "prompt_tokens_cached_total ≤ Σ prompt_tokens_cached_by_source_total",
+    means: "Cached tokens are counted with the first output, after admission: there cannot be more of them.",
+    check: ({ now }) => atMost(now.get("prompt_tokens_cached_total"), now.get("prompt_tokens_cached_by_source_total")),
+  }),
+  law("V13", {
+    sentence: "iteration_tokens_total_sum = prompt_tokens_by_source_total of local_compute + generation_tokens_total",
+    means:
+      "The steps did not hold the tokens that the counters show: some were lost, or cached ones were counted as computed.",
+    looksLike: "llm-d-inference-sim#631: a lossy path of metrics",
+    check: ({ now }) =>
       equal(
         now.get("iteration_tokens_total_sum"),
         plus(now.get("prompt_tokens_by_source_total", { source: "local_compute" }), now.get("generation_tokens_total")),
       ),
-  ),
-  law(
-    "V14",
-    "time_to_first_token_seconds_count ≥ request_success_total of stop, length and repetition",
-    {
-      means: "Requests ended well that never had a first token.",
-      looksLike: "vllm#8115 the other way round",
-    },
-    (c) => atLeast(counted(c, "time_to_first_token_seconds"), success(c.now, ENDED_WELL)),
-  ),
-  law(
-    "V15",
-    "e2e_request_latency_seconds_count = Σ request_success_total",
-    {
-      means: "A request is counted as ended in one family and not in the other.",
-      looksLike: "vllm#31503: ends that reach one counter only",
-    },
-    (c) => equal(finished(c), success(c.now)),
-  ),
-  law(
-    "V16",
-    "all histograms with one observation per finished request have the same count; request_params_max_tokens at most that",
-    { means: "One of the observations at a request's end is missing or made twice." },
-    (c) => {
+  }),
+  law("V14", {
+    sentence: "time_to_first_token_seconds_count ≥ request_success_total of stop, length and repetition",
+    means: "Requests ended well that never had a first token.",
+    looksLike: "vllm#8115 the other way round",
+    check: (c) => atLeast(counted(c, "time_to_first_token_seconds"), success(c.now, ENDED_WELL)),
+  }),
+  law("V15", {
+    sentence: "e2e_request_latency_seconds_count = Σ request_success_total",
+    means: "A request is counted as ended in one family and not in the other.",
+    looksLike: "vllm#31503: ends that reach one counter only",
+    check: (c) => equal(finished(c), success(c.now)),
+  }),
+  law("V16", {
+    sentence:
+      "all histograms with one observation per finished request have the same count; request_params_max_tokens at most that",
+    means: "One of the observations at a request's end is missing or made twice.",
+    check: (c) => {
       const ends = finished(c);
       const equalCounts = PER_REQUEST.flatMap((name) => {
         const count = c.now.maybe(`${name}_count`);
@@ -114,29 +99,23 @@ export const counts = [
       const limit = c.now.maybe("request_params_max_tokens_count");
       return [...equalCounts, limit && atMost(limit, ends)];
     },
-  ),
-  law(
-    "V21",
-    "generation_tokens_total ≥ request_generation_tokens_sum; = at clean rest",
-    {
-      needs: CLEAN_REST,
-      means: "Finished requests hold more tokens than were made; at clean rest, tokens were made for nobody.",
-    },
-    ({ now, cleanRest }) => {
+  }),
+  law("V21", {
+    sentence: "generation_tokens_total ≥ request_generation_tokens_sum; = at clean rest",
+    needs: CLEAN_REST,
+    means: "Finished requests hold more tokens than were made; at clean rest, tokens were made for nobody.",
+    check: ({ now, cleanRest }) => {
       const [all, ended] = [now.get("generation_tokens_total"), now.get("request_generation_tokens_sum")];
       return cleanRest ? equal(all, ended) : atLeast(all, ended);
     },
-  ),
-  law(
-    "V22",
-    "prompt_tokens_total ≥ request_prompt_tokens_sum where the engine aborted nothing; = at clean rest",
-    {
-      needs: CLEAN_REST,
-      means:
-        "At clean rest every prompt token belongs to a finished request; a difference is prompts of requests that never ended.",
-      looksLike: "vllm#55634: aborted requests count in prompt_tokens_total only",
-    },
-    (c) => {
+  }),
+  law("V22", {
+    sentence: "prompt_tokens_total ≥ request_prompt_tokens_sum where the engine aborted nothing; = at clean rest",
+    needs: CLEAN_REST,
+    means:
+      "At clean rest every prompt token belongs to a finished request; a difference is prompts of requests that never ended.",
+    looksLike: "vllm#55634: aborted requests count in prompt_tokens_total only",
+    check: (c) => {
       const [all, ended] = [c.now.get("prompt_tokens_total"), c.now.get("request_prompt_tokens_sum")];
       if (c.cleanRest) return equal(all, ended);
       if (!noEngineAborts(c)) return null;
@@ -149,25 +128,23 @@ export const counts = [
         known: "vllm#55634: prompts of clients that left stay in prompt_tokens_total",
       };
     },
-  ),
-  law(
-    "V23",
-    "at clean rest request_prefill_kv_computed_tokens_sum = prompt_tokens_total − prompt_tokens_cached_total",
-    { needs: CLEAN_REST, means: "Computed and cached tokens do not make the prompts." },
-    (c) => {
+  }),
+  law("V23", {
+    sentence: "at clean rest request_prefill_kv_computed_tokens_sum = prompt_tokens_total − prompt_tokens_cached_total",
+    needs: CLEAN_REST,
+    means: "Computed and cached tokens do not make the prompts.",
+    check: (c) => {
       c.needCleanRest();
       const computed = minus(c.now.get("prompt_tokens_total"), c.now.get("prompt_tokens_cached_total"));
       return equal(c.now.get("request_prefill_kv_computed_tokens_sum"), computed);
     },
-  ),
-  law(
-    "V24",
-    "time_to_first_token_seconds_count + inter_token_latency_seconds_count ≤ generation_tokens_total; = without speculation; up to one more per request that failed or that the engine aborted",
-    {
-      means: "Each output is a first one or has a latency to the one before: some are observed twice, or not at all.",
-      looksLike: "vllm#42661: tokens that share a chunk; stream intervals leaking into the engine's counts",
-    },
-    (c) => {
+  }),
+  law("V24", {
+    sentence:
+      "time_to_first_token_seconds_count + inter_token_latency_seconds_count ≤ generation_tokens_total; = without speculation; up to one more per request that failed or that the engine aborted",
+    means: "Each output is a first one or has a latency to the one before: some are observed twice, or not at all.",
+    looksLike: "vllm#42661: tokens that share a chunk; stream intervals leaking into the engine's counts",
+    check: (c) => {
       const observed = plus(counted(c, "time_to_first_token_seconds"), counted(c, "inter_token_latency_seconds"));
       const tokens = c.now.get("generation_tokens_total");
       const speculates =
@@ -183,17 +160,14 @@ export const counts = [
       }
       return equal(observed, tokens);
     },
-  ),
-  law(
-    "V25",
-    "first tokens without an end ≤ requests running or waiting, if no client left; none at clean rest",
-    {
-      needs: CLEAN_REST,
-      means:
-        "More requests had a first token than ended or are under way. Clients that left explain it, and vLLM counts those nowhere.",
-      looksLike: "vllm#8115: 8060 first tokens, 3918 finished requests",
-    },
-    (c) => {
+  }),
+  law("V25", {
+    sentence: "first tokens without an end ≤ requests running or waiting, if no client left; none at clean rest",
+    needs: CLEAN_REST,
+    means:
+      "More requests had a first token than ended or are under way. Clients that left explain it, and vLLM counts those nowhere.",
+    looksLike: "vllm#8115: 8060 first tokens, 3918 finished requests",
+    check: (c) => {
       const open = minus(counted(c, "time_to_first_token_seconds"), finished(c));
       if (c.cleanRest) return equal(open, term("0, at clean rest", 0));
       if (!noEngineAborts(c)) return null;
@@ -202,15 +176,13 @@ export const counts = [
       if (broken === null || c.clean) return broken;
       return { ...broken, known: "vllm#31503: a client that leaves after its first token reaches no counter of ends" };
     },
-  ),
-  law(
-    "V26",
-    "request_max_num_generation_tokens and request_params_n count alike, at most e2e; at clean rest Σ n = e2e count",
-    {
-      needs: CLEAN_REST,
-      means: "Parents (requests) and children (choices of n > 1) are mixed up.",
-    },
-    (c) => {
+  }),
+  law("V26", {
+    sentence:
+      "request_max_num_generation_tokens and request_params_n count alike, at most e2e; at clean rest Σ n = e2e count",
+    needs: CLEAN_REST,
+    means: "Parents (requests) and children (choices of n > 1) are mixed up.",
+    check: (c) => {
       const [most, n] = [c.now.of("request_max_num_generation_tokens"), c.now.of("request_params_n")];
       const [ends, tokens] = [finished(c), c.now.get("request_generation_tokens_sum")];
       const single = n.sum.value === n.count.value && c.cleanRest;
@@ -223,28 +195,22 @@ export const counts = [
         single ? equal(most.sum, tokens) : null,
       ];
     },
-  ),
-  law(
-    "V27",
-    "num_preemptions_total ≥ request_num_preemptions_sum; = at clean rest",
-    {
-      needs: CLEAN_REST,
-      means: "Preemptions of requests and of the engine are not the same ones.",
-      looksLike: "vllm#5051",
-    },
-    ({ now, cleanRest }) => {
+  }),
+  law("V27", {
+    sentence: "num_preemptions_total ≥ request_num_preemptions_sum; = at clean rest",
+    needs: CLEAN_REST,
+    means: "Preemptions of requests and of the engine are not the same ones.",
+    looksLike: "vllm#5051",
+    check: ({ now, cleanRest }) => {
       const [all, ended] = [now.get("num_preemptions_total"), now.get("request_num_preemptions_sum")];
       return cleanRest ? equal(all, ended) : atLeast(all, ended);
     },
-  ),
-  law(
-    "V28",
-    "no prompt or answer is longer than max_model_len, nor both together",
-    {
-      needs: ["one scrape", "--max-model-len"],
-      means: "Requests are longer than the model allows: not truncated, or counted wrongly.",
-    },
-    (c) => {
+  }),
+  law("V28", {
+    sentence: "no prompt or answer is longer than max_model_len, nor both together",
+    needs: ["one scrape", "--max-model-len"],
+    means: "Requests are longer than the model allows: not truncated, or counted wrongly.",
+    check: (c) => {
       const most = c.parameter("maxModelLen");
       const [prompts, answers] = [c.now.of("request_prompt_tokens"), c.now.of("request_generation_tokens")];
       const buckets = [
@@ -254,22 +220,20 @@ export const counts = [
       const room = term(`max_model_len · ${prompts.count.text}`, most * prompts.count.value);
       return [...buckets, atMost(plus(prompts.sum, answers.sum), room)];
     },
-  ),
-  law(
-    "V30",
-    "request_generation_tokens_sum ≥ request_success_total of stop and length",
-    { means: "Empty answers are counted as successes." },
-    ({ now }) => atLeast(now.get("request_generation_tokens_sum"), success(now, ["stop", "length"])),
-  ),
-  law(
-    "V31",
-    "every request with a limit: request_generation_tokens_sum ≤ request_params_max_tokens_sum",
-    { means: "Answers went on past max_tokens." },
-    ({ now }) => {
+  }),
+  law("V30", {
+    sentence: "request_generation_tokens_sum ≥ request_success_total of stop and length",
+    means: "Empty answers are counted as successes.",
+    check: ({ now }) => atLeast(now.get("request_generation_tokens_sum"), success(now, ["stop", "length"])),
+  }),
+  law("V31", {
+    sentence: "every request with a limit: request_generation_tokens_sum ≤ request_params_max_tokens_sum",
+    means: "Answers went on past max_tokens.",
+    check: ({ now }) => {
       const [made, limit] = [now.of("request_generation_tokens"), now.of("request_params_max_tokens")];
       return made.count.value === limit.count.value ? atMost(made.sum, limit.sum) : null;
     },
-  ),
+  }),
 ];
 
 /** No thread is known. */
@@ -277,76 +241,60 @@ const SINCE_ZERO =
   "vLLM 0.33 v1/metrics/stats.py, update_from_finished_request: what the engine aborts before its first token ran since the zero of the machine's clock";
 
 export const timeLaws = [
-  law(
-    "V17",
-    "request_inference_time_seconds_sum = prefill + decode",
-    {
-      tolerance: "1e-9 relative per observation",
-      means:
-        "Time of running requests is neither prefill nor decode, or both: the clock started again at a preemption.",
-    },
-    ({ now }) => {
+  law("V17", {
+    sentence: "request_inference_time_seconds_sum = prefill + decode",
+    tolerance: "1e-9 relative per observation",
+    means: "Time of running requests is neither prefill nor decode, or both: the clock started again at a preemption.",
+    check: ({ now }) => {
       const inference = now.of("request_inference_time_seconds");
       const parts = plus(now.get("request_prefill_time_seconds_sum"), now.get("request_decode_time_seconds_sum"));
       return equal(inference.sum, parts, floatTolerance(inference.sum.value, parts.value, inference.count.value));
     },
-  ),
-  law(
-    "V18",
-    "request_queue_time_seconds_sum + request_inference_time_seconds_sum ≤ e2e_request_latency_seconds_sum",
-    {
-      tolerance: "1 ms per request",
-      means: "A request waited and ran longer than it took: the arrival is taken too late.",
-    },
-    (c) => {
+  }),
+  law("V18", {
+    sentence: "request_queue_time_seconds_sum + request_inference_time_seconds_sum ≤ e2e_request_latency_seconds_sum",
+    tolerance: "1 ms per request",
+    means: "A request waited and ran longer than it took: the arrival is taken too late.",
+    check: (c) => {
       const e2e = c.now.of("e2e_request_latency_seconds");
       const inside = plus(c.now.get("request_queue_time_seconds_sum"), c.now.get("request_inference_time_seconds_sum"));
       const broken = atMost(inside, e2e.sum, 1e-3 * e2e.count.value + 1e-6);
       return broken === null || noEngineAborts(c) ? broken : { ...broken, known: SINCE_ZERO };
     },
-  ),
-  law(
-    "V19",
-    "where the engine aborted nothing: time_to_first_token_seconds_sum ≥ queue + prefill",
-    {
-      tolerance: "1 ms per request",
-      means:
-        "The first token came before queue and prefill were over: TTFT is measured from scheduling, not from arrival.",
-      looksLike: "vllm#46652, seen from the client's side",
-    },
-    (c) => {
+  }),
+  law("V19", {
+    sentence: "where the engine aborted nothing: time_to_first_token_seconds_sum ≥ queue + prefill",
+    tolerance: "1 ms per request",
+    means:
+      "The first token came before queue and prefill were over: TTFT is measured from scheduling, not from arrival.",
+    looksLike: "vllm#46652, seen from the client's side",
+    check: (c) => {
       if (!noEngineAborts(c)) return null;
       const first = c.now.of("time_to_first_token_seconds");
       const inside = plus(c.now.get("request_queue_time_seconds_sum"), c.now.get("request_prefill_time_seconds_sum"));
       return atLeast(first.sum, inside, 1e-3 * first.count.value + 1e-6);
     },
-  ),
-  law(
-    "V20",
-    "inter_token_latency_seconds_sum ≥ request_decode_time_seconds_sum; = at clean rest",
-    {
-      needs: CLEAN_REST,
-      tolerance: "1e-9 relative per observation",
-      means: "Decode time is the sum of its gaps: a gap was lost at a preemption, or the first token counts as one.",
-    },
-    ({ now, cleanRest }) => {
+  }),
+  law("V20", {
+    sentence: "inter_token_latency_seconds_sum ≥ request_decode_time_seconds_sum; = at clean rest",
+    needs: CLEAN_REST,
+    tolerance: "1e-9 relative per observation",
+    means: "Decode time is the sum of its gaps: a gap was lost at a preemption, or the first token counts as one.",
+    check: ({ now, cleanRest }) => {
       const gaps = now.of("inter_token_latency_seconds");
       const decode = now.get("request_decode_time_seconds_sum");
       const tolerance = floatTolerance(gaps.sum.value, decode.value, gaps.count.value);
       return cleanRest ? equal(gaps.sum, decode, tolerance) : atLeast(gaps.sum, decode, tolerance);
     },
-  ),
-  law(
-    "V29",
-    "request_time_per_output_token_seconds_sum ≤ request_decode_time_seconds_sum",
-    {
-      tolerance: "1e-9 relative per observation",
-      means: "Times per token add up to more than the decode times that they are parts of: a wrong unit.",
-    },
-    ({ now }) => {
+  }),
+  law("V29", {
+    sentence: "request_time_per_output_token_seconds_sum ≤ request_decode_time_seconds_sum",
+    tolerance: "1e-9 relative per observation",
+    means: "Times per token add up to more than the decode times that they are parts of: a wrong unit.",
+    check: ({ now }) => {
       const perToken = now.of("request_time_per_output_token_seconds");
       const decode = now.get("request_decode_time_seconds_sum");
       return atMost(perToken.sum, decode, floatTolerance(perToken.sum.value, decode.value, perToken.count.value));
     },
-  ),
+  }),
 ];

@@ -49,58 +49,44 @@ function needCaching(c: Case): void {
 const ABORTS = "vllm#29928 and vllm#22545: gauges stay up after all requests were cancelled; a router starves the pod";
 
 export const gauges = [
-  law(
-    "V01",
-    "num_requests_waiting = Σ num_requests_waiting_by_reason",
-    { means: "The total of the queue and its parts were taken at different moments or one of them is wrong." },
-    ({ now }) => equal(now.get("num_requests_waiting"), now.get("num_requests_waiting_by_reason")),
-  ),
-  law(
-    "V02",
-    "num_requests_running ≤ max_num_seqs",
-    {
-      needs: ["one scrape", "--max-num-seqs"],
-      means: "More requests run than a step can hold: admission lets too many in, or ended ones are still counted.",
-    },
-    (c) => atMost(c.now.get("num_requests_running"), term("max_num_seqs", c.parameter("maxNumSeqs"))),
-  ),
-  law(
-    "V03",
-    "kv_cache_usage_perc · (num_gpu_blocks − 1) is a whole number",
-    {
-      tolerance: "1e-6 · blocks",
-      means:
-        "The share is not one of whole blocks: it was divided by the pool with the null block, averaged, or made up.",
-      looksLike: "used ÷ N in place of 1 − free ÷ (N − 1)",
-    },
-    (c) => {
+  law("V01", {
+    sentence: "num_requests_waiting = Σ num_requests_waiting_by_reason",
+    means: "The total of the queue and its parts were taken at different moments or one of them is wrong.",
+    check: ({ now }) => equal(now.get("num_requests_waiting"), now.get("num_requests_waiting_by_reason")),
+  }),
+  law("V02", {
+    sentence: "num_requests_running ≤ max_num_seqs",
+    needs: ["one scrape", "--max-num-seqs"],
+    means: "More requests run than a step can hold: admission lets too many in, or ended ones are still counted.",
+    check: (c) => atMost(c.now.get("num_requests_running"), term("max_num_seqs", c.parameter("maxNumSeqs"))),
+  }),
+  law("V03", {
+    sentence: "kv_cache_usage_perc · (num_gpu_blocks − 1) is a whole number",
+    tolerance: "1e-6 · blocks",
+    means:
+      "The share is not one of whole blocks: it was divided by the pool with the null block, averaged, or made up.",
+    looksLike: "used ÷ N in place of 1 − free ÷ (N − 1)",
+    check: (c) => {
       const usable = blocks(c) - 1;
       const used = times(usable, c.now.get("kv_cache_usage_perc"));
       return equal(used, term("a whole number", Math.round(used.value)), 1e-6 * usable);
     },
-  ),
-  law(
-    "V04",
-    "no request running or waiting ⇒ kv_cache_usage_perc = 0",
-    {
-      means:
-        "Blocks are held that no request holds. (A prefill server that keeps blocks for a decode server may do so.)",
-      looksLike: ABORTS,
-    },
-    ({ now }) => {
+  }),
+  law("V04", {
+    sentence: "no request running or waiting ⇒ kv_cache_usage_perc = 0",
+    means: "Blocks are held that no request holds. (A prefill server that keeps blocks for a decode server may do so.)",
+    looksLike: ABORTS,
+    check: ({ now }) => {
       const held = plus(now.get("num_requests_running"), now.get("num_requests_waiting"));
       return held.value > 0 ? null : equal(now.get("kv_cache_usage_perc"), term("0, as nothing runs or waits", 0));
     },
-  ),
-  law(
-    "V05",
-    "a request runs ⇔ blocks are in use (a deferred one may hold blocks too)",
-    {
-      means:
-        "Requests run without blocks (freed too early, or the gauge of running requests is stuck), or blocks are held by nobody.",
-      looksLike: ABORTS,
-    },
-    ({ now }) => {
+  }),
+  law("V05", {
+    sentence: "a request runs ⇔ blocks are in use (a deferred one may hold blocks too)",
+    means:
+      "Requests run without blocks (freed too early, or the gauge of running requests is stuck), or blocks are held by nobody.",
+    looksLike: ABORTS,
+    check: ({ now }) => {
       const running = now.get("num_requests_running");
       const usage = now.get("kv_cache_usage_perc");
       const deferred =
@@ -110,15 +96,13 @@ export const gauges = [
         usage.value <= 0 ? null : atLeast(plus(running, deferred), term(`1, as blocks are in use (${usage.text})`, 1)),
       ];
     },
-  ),
-  law(
-    "V06",
-    "prefix_cache_hits_total ≤ prefix_cache_queries_total, and is a multiple of the block size; the external ones too",
-    {
-      means: "Tokens were found in the cache that nobody looked up, or parts of blocks were.",
-      looksLike: "vllm#25780: recomputed tokens after a preemption counted as hits; llm-d-inference-sim#356",
-    },
-    (c) => {
+  }),
+  law("V06", {
+    sentence:
+      "prefix_cache_hits_total ≤ prefix_cache_queries_total, and is a multiple of the block size; the external ones too",
+    means: "Tokens were found in the cache that nobody looked up, or parts of blocks were.",
+    looksLike: "vllm#25780: recomputed tokens after a preemption counted as hits; llm-d-inference-sim#356",
+    check: (c) => {
       const outcomes = [];
       for (const which of ["", "external_"]) {
         const hits =
@@ -132,32 +116,26 @@ export const gauges = [
       }
       return outcomes;
     },
-  ),
-  law(
-    "V07",
-    "no token queried ⇒ no token hit",
-    {
-      needs: ["two scrapes"],
-      means: "Hits grow without a lookup: they are counted again for each chunk of a prompt or after a preemption.",
-      looksLike: "hits counted per chunk; vllm#25780",
-    },
-    (c) => {
+  }),
+  law("V07", {
+    sentence: "no token queried ⇒ no token hit",
+    needs: ["two scrapes"],
+    means: "Hits grow without a lookup: they are counted again for each chunk of a prompt or after a preemption.",
+    looksLike: "hits counted per chunk; vllm#25780",
+    check: (c) => {
       const queries = c.delta("prefix_cache_queries_total");
       return queries.value !== 0
         ? null
         : equal(c.delta("prefix_cache_hits_total"), term("0, as nothing was queried", 0));
     },
-  ),
-  law(
-    "V08",
-    "caching on, no connector: prefix_cache_queries_total ≥ prompt_tokens_total; = at clean rest",
-    {
-      needs: ["one scrape", "clean", "rest"],
-      means:
-        "Every admitted prompt is looked up once, whole. Fewer: prompts are counted that were never looked up (requests that skip reading the cache are exempt). More at clean rest: lookups are counted again.",
-      looksLike: "vllm#25780: counted again after a preemption",
-    },
-    (c) => {
+  }),
+  law("V08", {
+    sentence: "caching on, no connector: prefix_cache_queries_total ≥ prompt_tokens_total; = at clean rest",
+    needs: ["one scrape", "clean", "rest"],
+    means:
+      "Every admitted prompt is looked up once, whole. Fewer: prompts are counted that were never looked up (requests that skip reading the cache are exempt). More at clean rest: lookups are counted again.",
+    looksLike: "vllm#25780: counted again after a preemption",
+    check: (c) => {
       needCaching(c);
       const queries = c.now.get("prefix_cache_queries_total");
       const prompts = c.now.get("prompt_tokens_total");
@@ -166,7 +144,7 @@ export const gauges = [
       const broken = atLeast(queries, prompts);
       return broken && { ...broken, severity: "W" };
     },
-  ),
+  }),
 ];
 
 function blockSizeOrNull(c: Case): number | null {

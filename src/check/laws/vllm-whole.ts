@@ -84,15 +84,13 @@ function littles(
 }
 
 export const whole = [
-  group(
-    "V32",
-    "request_success_total has all five finished_reason series from the start (before 0.30 at least stop, length, abort)",
-    {
-      severity: "W",
-      means: "rate() misses the first end of a kind whose series was not there at 0.",
-      looksLike: "vllm#8178: metrics vanish between versions",
-    },
-    (c) => {
+  group("V32", {
+    sentence:
+      "request_success_total has all five finished_reason series from the start (before 0.30 at least stop, length, abort)",
+    severity: "W",
+    means: "rate() misses the first end of a kind whose series was not there at 0.",
+    looksLike: "vllm#8178: metrics vanish between versions",
+    check: (c) => {
       const { now } = c;
       c.needWhole();
       const there = now.samples("request_success_total").map(({ labels }) => labels.finished_reason!);
@@ -101,16 +99,14 @@ export const whole = [
       const missing = reasons.filter((reason) => !there.includes(reason));
       return equal(term(`reasons missing (${missing.join(", ")})`, missing.length), term("0", 0));
     },
-  ),
-  group(
-    "V33",
-    "a client that leaves adds to no end: Δ e2e count = requests answered (or those and the aborts), and nothing stays held",
-    {
-      needs: ["two scrapes", "rest", "truth"],
-      means: "A cancelled request was counted as finished, or what it held is still held.",
-      looksLike: "vllm#31503, vllm#55634",
-    },
-    (c) => {
+  }),
+  group("V33", {
+    sentence:
+      "a client that leaves adds to no end: Δ e2e count = requests answered (or those and the aborts), and nothing stays held",
+    needs: ["two scrapes", "rest", "truth"],
+    means: "A cancelled request was counted as finished, or what it held is still held.",
+    looksLike: "vllm#31503, vllm#55634",
+    check: (c) => {
       const answered = c.truthDelta("finished");
       const left = c.truthDelta("clientAborts");
       if (left.value === 0) throw new NotCheckable("no client left between the scrapes");
@@ -125,12 +121,12 @@ export const whole = [
         equal(c.now.get("kv_cache_usage_perc"), term("0, at rest", 0)),
       ];
     },
-  ),
-  group(
-    "V34",
-    "cache_config_info: one series per engine, value 1, whole block_size and num_gpu_blocks, constant labels",
-    { needs: ["one scrape", "two scrapes"], means: "Endpoint pickers read block size and pool from it and go blind." },
-    (c) => {
+  }),
+  group("V34", {
+    sentence: "cache_config_info: one series per engine, value 1, whole block_size and num_gpu_blocks, constant labels",
+    needs: ["one scrape", "two scrapes"],
+    means: "Endpoint pickers read block size and pool from it and go blind.",
+    check: (c) => {
       const infos = c.now.samples("cache_config_info");
       if (infos.length === 0) throw new NotCheckable("no vllm:cache_config_info here");
       const text = c.now.text("cache_config_info");
@@ -149,12 +145,12 @@ export const whole = [
         same ? null : complaint(`the labels of ${text} are not those of the scrape before`, 1),
       ];
     },
-  ),
-  page(
-    "V35",
-    "lora_requests_info: the newest series names at most max_lora running adapters, none empty, none from the future",
-    { means: "The adapters that are said to run cannot all run." },
-    (c) => {
+  }),
+  page("V35", {
+    sentence:
+      "lora_requests_info: the newest series names at most max_lora running adapters, none empty, none from the future",
+    means: "The adapters that are said to run cannot all run.",
+    check: (c) => {
       const all = c.now.samples("lora_requests_info");
       if (all.length === 0) throw new NotCheckable("no vllm:lora_requests_info here");
       const newest = all.reduce((latest, sample) => (sample.value >= latest.value ? sample : latest));
@@ -169,12 +165,12 @@ export const whole = [
         atMost(term("time of vllm:lora_requests_info", newest.value), term("the time of the scrape", nowS)),
       ];
     },
-  ),
-  group(
-    "V36",
-    "speculation: accepted ≤ draft tokens; per position not rising, their sum the accepted; tokens ≥ accepted + drafts",
-    { means: "Drafts were accepted that were never made, or positions out of order." },
-    ({ now }) => {
+  }),
+  group("V36", {
+    sentence:
+      "speculation: accepted ≤ draft tokens; per position not rising, their sum the accepted; tokens ≥ accepted + drafts",
+    means: "Drafts were accepted that were never made, or positions out of order.",
+    check: ({ now }) => {
       const drafts = now.get("spec_decode_num_drafts_total");
       const accepted = now.get("spec_decode_num_accepted_tokens_total");
       const perPosition = now
@@ -189,12 +185,12 @@ export const whole = [
         atLeast(now.get("generation_tokens_total"), plus(accepted, drafts)),
       ];
     },
-  ),
-  page(
-    "V37",
-    "a request refused at admission adds to admission_rejections_total and to no other counter of the engine",
-    { needs: ["two scrapes", "truth"], means: "A refused request left traces in the engine, or its refusal none." },
-    (c) => {
+  }),
+  page("V37", {
+    sentence: "a request refused at admission adds to admission_rejections_total and to no other counter of the engine",
+    needs: ["two scrapes", "truth"],
+    means: "A refused request left traces in the engine, or its refusal none.",
+    check: (c) => {
       const refused = c.truthDelta("refused");
       const rejected = c.delta("admission_rejections_total");
       const outcomes: LawOutcome[] = [equal(rejected, refused)];
@@ -209,12 +205,11 @@ export const whole = [
       }
       return outcomes;
     },
-  ),
-  group(
-    "V38",
-    "engine_sleep_state: exactly one of awake, weights_offloaded, discard_all is 1",
-    { means: "The engine sleeps and is awake, or neither." },
-    ({ now }) => {
+  }),
+  group("V38", {
+    sentence: "engine_sleep_state: exactly one of awake, weights_offloaded, discard_all is 1",
+    means: "The engine sleeps and is awake, or neither.",
+    check: ({ now }) => {
       const states = now.samples("engine_sleep_state");
       if (states.length === 0) throw new NotCheckable(`no ${now.text("engine_sleep_state")} here`);
       const odd = states.filter(({ value }) => value !== 0 && value !== 1).length;
@@ -223,16 +218,13 @@ export const whole = [
         equal(term("states that are neither 0 nor 1", odd), term("0", 0)),
       ];
     },
-  ),
-  page(
-    "V39",
-    "http_requests_total of /v1 with 2xx ≥ finished requests − those under way",
-    {
-      severity: "W",
-      tolerance: "requests under way",
-      means: "More requests finished than were answered: ends are counted twice, or requests come past HTTP.",
-    },
-    (c) => {
+  }),
+  page("V39", {
+    sentence: "http_requests_total of /v1 with 2xx ≥ finished requests − those under way",
+    severity: "W",
+    tolerance: "requests under way",
+    means: "More requests finished than were answered: ends are counted twice, or requests come past HTTP.",
+    check: (c) => {
       const answered = c.page
         .samples("http_requests_total", { status: "2xx" })
         .filter(({ labels }) => labels.handler?.startsWith("/v1/"));
@@ -244,15 +236,13 @@ export const whole = [
       const underway = plus(c.now.get("num_requests_running"), c.now.get("num_requests_waiting"));
       return atLeast(all, c.now.get("request_params_n_count"), underway.value + 1);
     },
-  ),
-  page(
-    "V40",
-    "several engines: every family with an engine label has a series for each of them; their blocks divide evenly",
-    {
-      means: "An engine is missing from some families: sums over engines and comparisons per engine are wrong.",
-      looksLike: "aibrix#1614",
-    },
-    (c) => {
+  }),
+  page("V40", {
+    sentence:
+      "several engines: every family with an engine label has a series for each of them; their blocks divide evenly",
+    means: "An engine is missing from some families: sums over engines and comparisons per engine are wrong.",
+    looksLike: "aibrix#1614",
+    check: (c) => {
       const all = new Set(c.now.samples("num_requests_running").map(({ labels }) => labels.engine ?? ""));
       if (all.size < 2) throw new NotCheckable("one engine");
       c.needWhole();
@@ -271,19 +261,16 @@ export const whole = [
         Number.isNaN(rest) ? null : equal(term("num_gpu_blocks modulo engines", rest), term("0", 0)),
       ];
     },
-  ),
-  group(
-    "V41",
-    "∫ (running + waiting) dt = Δ queue time + Δ inference time, from rest to rest",
-    {
-      severity: "W",
-      needs: ["window", "clean"],
-      tolerance: LITTLES_TOLERANCE,
-      means:
-        "Time of requests reached no histogram, or the gauges are stale. (Clients that left make the left side larger.)",
-      looksLike: "sglang#4244: stale gauges",
-    },
-    (c) => {
+  }),
+  group("V41", {
+    sentence: "∫ (running + waiting) dt = Δ queue time + Δ inference time, from rest to rest",
+    severity: "W",
+    needs: ["window", "clean"],
+    tolerance: LITTLES_TOLERANCE,
+    means:
+      "Time of requests reached no histogram, or the gauges are stale. (Clients that left make the left side larger.)",
+    looksLike: "sglang#4244: stale gauges",
+    check: (c) => {
       const gauge = c.now.get("num_requests_running").value + c.now.get("num_requests_waiting").value;
       const window = windowEnding(c, gauge);
       if (window === null) throw new NotCheckable(NO_WINDOW);
@@ -293,17 +280,14 @@ export const whole = [
       const counted = term("Δ queue + Δ inference seconds", queueS + inferenceS);
       return littles(window, "∫ (running + waiting) dt", counted, c.clean);
     },
-  ),
-  group(
-    "V42",
-    "∫ running dt = Δ inference time, from rest to rest; the time is larger with preemptions",
-    {
-      severity: "W",
-      needs: ["window", "clean"],
-      tolerance: LITTLES_TOLERANCE,
-      means: "Requests ran without being counted as running, or the other way round.",
-    },
-    (c) => {
+  }),
+  group("V42", {
+    sentence: "∫ running dt = Δ inference time, from rest to rest; the time is larger with preemptions",
+    severity: "W",
+    needs: ["window", "clean"],
+    tolerance: LITTLES_TOLERANCE,
+    means: "Requests ran without being counted as running, or the other way round.",
+    check: (c) => {
       const window = windowEnding(c, c.now.get("num_requests_running").value);
       if (window === null) throw new NotCheckable(NO_WINDOW);
       if (!noEngineAborts(c)) throw new NotCheckable(SINCE_ZERO);
@@ -312,17 +296,19 @@ export const whole = [
       const inferenceS = c.now.get("request_inference_time_seconds_sum").value - window.startInferenceS;
       return littles(window, "∫ running dt", term("Δ inference seconds", inferenceS), c.clean);
     },
-  ),
-  group(
-    "V43",
-    "steps: Δ iteration_tokens_total_count ≤ Δt ÷ shortest step (tokens per step have no bound: a chunked prompt counts whole at its first token)",
-    { severity: "I", needs: ["two scrapes", "--min-step-ms"], means: "More steps than there was time for." },
-    (c) => {
+  }),
+  group("V43", {
+    sentence:
+      "steps: Δ iteration_tokens_total_count ≤ Δt ÷ shortest step (tokens per step have no bound: a chunked prompt counts whole at its first token)",
+    severity: "I",
+    needs: ["two scrapes", "--min-step-ms"],
+    means: "More steps than there was time for.",
+    check: (c) => {
       const shortestS = c.parameter("minStepMs") / 1000;
       const elapsedS = c.look.atS - (c.lookBefore?.atS ?? c.look.atS);
       // One for the step that both ends cut.
       const most = elapsedS / shortestS + 1;
       return atMost(c.delta("iteration_tokens_total_count"), term("Δt ÷ shortest step + 1", most));
     },
-  ),
+  }),
 ];

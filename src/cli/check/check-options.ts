@@ -1,33 +1,26 @@
 /** What can `understudy check` be told? One table; flags of the checked server have that server's names. */
 import { laws } from "../../check/index.ts";
 import { isVersion } from "../../check/versions.ts";
-import { freeText, integer, number, type Option, type OptionRow, onlyOn, toggle } from "../../options/option.ts";
+import {
+  freeText,
+  inGroup,
+  integer,
+  number,
+  type Option,
+  type OptionRow,
+  one,
+  onlyOn,
+  seconds,
+  toggle,
+} from "../../options/option.ts";
 import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
 
-/** A day. */
-const SECONDS_MOST = 86_400;
+const duration = seconds(0.01, 86_400, "a duration from 10ms to 24h, as in 500ms, 1s or 2m");
 
-/** `500ms`, `1s`, `2m`, `1h`; a bare number is seconds. */
-const duration: Option<number> = {
-  arity: "one",
-  accepts: "a duration from 10ms to 24h, as in 500ms, 1s or 2m",
-  metavar: "TIME",
-  read: ([written = ""]) => {
-    const [, digits = "", unit = "s"] = /^(\d+\.?\d*|\.\d+)(ms|s|m|h)?$/.exec(written) ?? [];
-    const seconds = Number(digits || Number.NaN) * { ms: 0.001, s: 1, m: 60, h: 3600 }[unit as "ms"]!;
-    return seconds >= 0.01 && seconds <= SECONDS_MOST ? seconds : undefined;
-  },
-};
-
-const names: Option<readonly string[]> = {
-  arity: "one",
-  accepts: "names with commas between them",
-  metavar: "NAME,…",
-  read: ([written = ""]) => {
-    const all = written.split(",").map((name) => name.trim());
-    return all.every(Boolean) ? all : undefined;
-  },
-};
+const names = one<readonly string[]>("NAME,…", "names with commas between them", (written) => {
+  const all = written.split(",").map((name) => name.trim());
+  return all.every(Boolean) ? all : undefined;
+});
 
 const lawIds: Option<readonly string[]> = {
   ...names,
@@ -52,128 +45,65 @@ const engineVersions: Option<readonly string[]> = {
 const file = freeText("FILE", "a path to write");
 
 export const checkOptions = {
-  every: { ...duration, group: "Watch", default: "1s", about: "Time between two scrapes of a watch." },
-  for: { ...duration, group: "Watch", default: "one scrape", about: "How long to watch." },
-  timeout: { ...duration, group: "Watch", default: "10s", about: "How long one scrape may take." },
-  "max-mb": {
-    ...number(0, 256, "min"),
-    group: "Watch",
-    default: "16",
-    about: "Largest page in MiB; more is not read.",
-  },
-  openmetrics: { ...onlyOn, group: "Watch", default: "false", about: "Ask for OpenMetrics in place of text 0.0.4." },
-  triton: {
-    ...freeText("URL", "the address of Triton's HTTP service"),
-    group: "Watch",
-    default: "none",
-    about: "Compare with /v2/models/stats there (law N11).",
-  },
-  rest: {
-    ...onlyOn,
-    group: "What you know",
-    default: "false",
-    about: "Nothing was under way at the last scrape. Otherwise two idle scrapes must show it.",
-  },
-  clean: {
-    ...onlyOn,
-    group: "What you know",
-    default: "false",
-    about: "Since the server's start no client left and no request failed. No metric shows that.",
-  },
-  "engine-version": {
-    ...engineVersions,
-    group: "What you know",
-    default: "told from the page",
-    about: "Versions of vLLM (V0, 0.10.2) or Triton (23.10). Laws that are not of that version are left out.",
-  },
-  "max-num-seqs": {
-    ...integer(1),
-    group: "Flags of the server",
-    default: "unknown",
-    about: "Most sequences in a step.",
-  },
-  "max-model-len": {
-    ...integer(1),
-    group: "Flags of the server",
-    default: "unknown",
-    about: "Longest prompt and answer.",
-  },
-  "block-size": {
-    ...integer(1),
-    group: "Flags of the server",
-    default: "from cache_config_info",
-    about: "Tokens per KV block.",
-  },
-  "num-gpu-blocks": {
-    ...integer(2),
-    group: "Flags of the server",
-    default: "from cache_config_info",
-    about: "KV blocks of one engine, the null block included.",
-  },
-  "enable-prefix-caching": {
-    ...toggle,
-    group: "Flags of the server",
-    default: "from cache_config_info",
-    about: "Whether prefixes are cached.",
-  },
-  "num-speculative-tokens": {
-    ...integer(0),
-    group: "Flags of the server",
-    default: "0",
-    about: "Draft tokens per step.",
-  },
-  "max-loras": {
-    ...integer(1),
-    group: "Flags of the server",
-    default: "from the labels",
-    about: "Adapters in a batch.",
-  },
-  "api-server-count": {
-    ...integer(1),
-    group: "Flags of the server",
-    default: "1",
-    about: "Processes behind one page: families may then be a step apart, and more than that is a warning.",
-  },
-  "min-step-ms": {
-    ...number(0, 1e6, "min"),
-    group: "Flags of the server",
-    default: "unknown",
-    about: "Shortest step.",
-  },
-  decoupled: {
-    ...names,
-    group: "Flags of the server",
-    default: "none",
-    about: "Triton models that may answer a request several times.",
-  },
-  ensembles: {
-    ...names,
-    group: "Flags of the server",
-    default: "told from the page",
-    about: "Triton models that are ensembles.",
-  },
-  "batch-of-one": {
-    ...onlyOn,
-    group: "Flags of the server",
-    default: "false",
-    about: "No request to Triton has a batch of more than one.",
-  },
-  "no-evict": {
-    ...onlyOn,
-    group: "Flags of the server",
-    default: "false",
-    about: "TensorRT-LLM's GUARANTEED_NO_EVICT.",
-  },
-  only: { ...lawIds, group: "Output", default: "all", about: "Look at these laws." },
-  all: { ...onlyOn, group: "Output", default: "false", about: "List each law, not the violated ones alone." },
-  quiet: {
-    ...onlyOn,
-    group: "Output",
-    default: "false",
-    about: "Say what is violated or could not be looked at, and nothing else.",
-  },
-  json: { ...file, group: "Output", default: "none", about: "The report as JSON." },
-  junit: { ...file, group: "Output", default: "none", about: "The report as JUnit XML, a test case per law." },
+  ...inGroup("Watch", {
+    every: { ...duration, default: "1s", about: "Time between two scrapes of a watch." },
+    for: { ...duration, default: "one scrape", about: "How long to watch." },
+    timeout: { ...duration, default: "10s", about: "How long one scrape may take." },
+    "max-mb": { ...number(0, 256, "min"), default: "16", about: "Largest page in MiB; more is not read." },
+    openmetrics: { ...onlyOn, default: "false", about: "Ask for OpenMetrics in place of text 0.0.4." },
+    triton: {
+      ...freeText("URL", "the address of Triton's HTTP service"),
+      default: "none",
+      about: "Compare with /v2/models/stats there (law N11).",
+    },
+  }),
+  ...inGroup("What you know", {
+    rest: {
+      ...onlyOn,
+      default: "false",
+      about: "Nothing was under way at the last scrape. Otherwise two idle scrapes must show it.",
+    },
+    clean: {
+      ...onlyOn,
+      default: "false",
+      about: "Since the server's start no client left and no request failed. No metric shows that.",
+    },
+    "engine-version": {
+      ...engineVersions,
+      default: "told from the page",
+      about: "Versions of vLLM (V0, 0.10.2) or Triton (23.10). Laws that are not of that version are left out.",
+    },
+  }),
+  ...inGroup("Flags of the server", {
+    "max-num-seqs": { ...integer(1), default: "unknown", about: "Most sequences in a step." },
+    "max-model-len": { ...integer(1), default: "unknown", about: "Longest prompt and answer." },
+    "block-size": { ...integer(1), default: "from cache_config_info", about: "Tokens per KV block." },
+    "num-gpu-blocks": {
+      ...integer(2),
+      default: "from cache_config_info",
+      about: "KV blocks of one engine, the null block included.",
+    },
+    "enable-prefix-caching": { ...toggle, default: "from cache_config_info", about: "Whether prefixes are cached." },
+    "num-speculative-tokens": { ...integer(0), default: "0", about: "Draft tokens per step." },
+    "max-loras": { ...integer(1), default: "from the labels", about: "Adapters in a batch." },
+    "api-server-count": {
+      ...integer(1),
+      default: "1",
+      about: "Processes behind one page: families may then be a step apart, and more than that is a warning.",
+    },
+    "min-step-ms": { ...number(0, 1e6, "min"), default: "unknown", about: "Shortest step." },
+    decoupled: { ...names, default: "none", about: "Triton models that may answer a request several times." },
+    ensembles: { ...names, default: "told from the page", about: "Triton models that are ensembles." },
+    "batch-of-one": { ...onlyOn, default: "false", about: "No request to Triton has a batch of more than one." },
+    "no-evict": { ...onlyOn, default: "false", about: "TensorRT-LLM's GUARANTEED_NO_EVICT." },
+  }),
+  ...inGroup("Output", {
+    only: { ...lawIds, default: "all", about: "Look at these laws." },
+    all: { ...onlyOn, default: "false", about: "List each law, not the violated ones alone." },
+    quiet: { ...onlyOn, default: "false", about: "Say what is violated or could not be looked at, and nothing else." },
+    json: { ...file, default: "none", about: "The report as JSON." },
+    junit: { ...file, default: "none", about: "The report as JUnit XML, a test case per law." },
+  }),
 } as const satisfies Record<string, OptionRow>;
 
 export type CheckValues = ValuesOf<typeof checkOptions>;

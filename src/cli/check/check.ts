@@ -19,9 +19,10 @@ import { takeOptions } from "../../options/take-options.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { OutFile, overwritten } from "../out-file.ts";
+import { refuser } from "../refuse.ts";
 import { type CheckValues, checkHelp, checkOptions } from "./check-options.ts";
 
-const USAGE_ERROR = 2;
+const refuse = refuser("check");
 const DEFAULT_EVERY_S = 1;
 const DEFAULT_TIMEOUT_S = 10;
 const ACCEPT = {
@@ -222,9 +223,4 @@ function readFile(written: string, maxBytes: number): FileRead {
 
 function exists(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false }) !== undefined;
-}
-
-function refuse(why: string): void {
-  console.error(`understudy check: ${why}`);
-  process.exitCode = USAGE_ERROR;
 }

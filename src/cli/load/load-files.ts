@@ -7,7 +7,7 @@ import type { RequestRecord } from "../../load/types.ts";
 import { html, prepareHtml } from "../../report/index.ts";
 import type { Result } from "../../report/result.ts";
 import { TraceError } from "../../traces/trace.ts";
-import { OutFile, overwritten } from "../out-file.ts";
+import { OutFile, overwritten, tried } from "../out-file.ts";
 import type { LoadValues } from "./load-options.ts";
 
 export class LoadFiles {
@@ -60,14 +60,6 @@ export class LoadFiles {
       const isFirst = !existsSync(path) || statSync(path).size === 0;
       appendFileSync(path, `${isFirst ? "" : "\n"}${JSON.stringify(result)}`);
     });
-  }
-}
-
-function tried(path: string, act: () => void): void {
-  try {
-    act();
-  } catch (failure) {
-    throw new TraceError(`cannot write "${path}" (${(failure as { code?: string }).code ?? failure})`);
   }
 }
 

@@ -1,6 +1,6 @@
 /** Which forms do values of `understudy load` have that no other command knows? */
 import type { Slo } from "../../load/measures.ts";
-import type { Option } from "../../options/option.ts";
+import { type Option, one } from "../../options/option.ts";
 
 /** Values of options that may stand several times, or take several values, reach `read` as one JSON array. */
 export const listOf = <T>(option: Omit<Option<T>, "arity"> & { read: (texts: readonly string[]) => T | undefined }) =>
@@ -10,67 +10,28 @@ export const listOf = <T>(option: Omit<Option<T>, "arity"> & { read: (texts: rea
     read: ([text = "[]"]) => option.read(JSON.parse(text)),
   }) satisfies Option<T>;
 
-/** `500ms`, `1s`, `2m`, `1h`; a bare number is seconds, as in the other tools. */
-export function seconds(least: number, most: number): Option<number> {
-  return {
-    arity: "one",
-    accepts: `seconds from ${least} to ${most}, or a duration as in 500ms or 2m`,
-    metavar: "TIME",
-    read: ([written = ""]) => {
-      const [, digits = "", unit = "s"] = /^(\d+\.?\d*|\.\d+)(ms|s|m|h)?$/.exec(written) ?? [];
-      const value = Number(digits || Number.NaN) * { ms: 0.001, s: 1, m: 60, h: 3600 }[unit as "ms"]!;
-      return value >= least && value <= most ? value : undefined;
-    },
-  };
-}
-
 /** Above 0; `inf` is Infinity. */
-export const numberOrInf: Option<number> = {
-  arity: "one",
-  accepts: "a number above 0, or inf",
-  metavar: "X",
-  read: ([text = ""]) => {
-    if (/^(inf|infinity)$/i.test(text)) return Number.POSITIVE_INFINITY;
-    const value = /^(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : Number.NaN;
-    return value > 0 && value < 1e9 ? value : undefined;
-  },
-};
-
-export const jsonObject: Option<Readonly<Record<string, unknown>>> = {
-  arity: "one",
-  accepts: 'a JSON object, as in {"top_p": 0.9}',
-  metavar: "JSON",
-  read: ([text = ""]) => {
-    try {
-      const value: unknown = JSON.parse(text);
-      const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-      return isObject ? (value as Record<string, unknown>) : undefined;
-    } catch {
-      return undefined;
-    }
-  },
-};
-
-/** Names with commas between them, each one of `known`. */
-export const namesFrom = <const T extends string>(known: readonly T[]): Option<readonly T[]> => ({
-  arity: "one",
-  accepts: `some of ${known.join(",")}`,
-  metavar: "NAME,…",
-  read: ([text = ""]) => {
-    const names = text.split(",").map((name) => name.trim());
-    return names.every((name) => (known as readonly string[]).includes(name)) ? (names as unknown as T[]) : undefined;
-  },
+export const numberOrInf = one<number>("X", "a number above 0, or inf", (text) => {
+  if (/^(inf|infinity)$/i.test(text)) return Number.POSITIVE_INFINITY;
+  const value = /^(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : Number.NaN;
+  return value > 0 && value < 1e9 ? value : undefined;
 });
 
-export const percentileList: Option<readonly number[]> = {
-  arity: "one",
-  accepts: "numbers from 0 to 100 with commas between them",
-  metavar: "P,…",
-  read: ([text = ""]) => {
+/** Names with commas between them, each one of `known`. */
+export const namesFrom = <const T extends string>(known: readonly T[]) =>
+  one<readonly T[]>("NAME,…", `some of ${known.join(",")}`, (text) => {
+    const names = text.split(",").map((name) => name.trim());
+    return names.every((name) => (known as readonly string[]).includes(name)) ? (names as T[]) : undefined;
+  });
+
+export const percentileList = one<readonly number[]>(
+  "P,…",
+  "numbers from 0 to 100 with commas between them",
+  (text) => {
     const values = text.split(",").map((one) => (/^\s*\d+(\.\d+)?\s*$/.test(one) ? Number(one) : Number.NaN));
     return values.every((value) => value >= 0 && value <= 100) ? [...new Set(values)].sort((a, b) => a - b) : undefined;
   },
-};
+);
 
 const SLO_METRICS = ["ttft", "tpot", "itl", "e2el"] as const;
 export const SLO_FORM = "ttft:MS, tpot:MS, itl:MS or e2el:MS";
@@ -99,35 +60,29 @@ export interface Until {
   readonly share: number;
 }
 
-export const until: Option<Until> = {
-  arity: "one",
-  accepts: "limits and a share, as in ttft:500 tpot:50@90%",
-  metavar: "METRIC:MS…@SHARE%",
-  read: ([text = ""]) => {
-    const [, limits = "", percent] = /^(.*)@(\d+(?:\.\d+)?)%$/.exec(text.trim()) ?? [];
-    const found = slo(words([limits]));
-    const share = Number(percent) / 100;
-    return found !== undefined && share > 0 && share <= 1 ? { slo: found, share } : undefined;
-  },
-};
+export const until = one<Until>("METRIC:MS…@SHARE%", "limits and a share, as in ttft:500 tpot:50@90%", (text) => {
+  const [, limits = "", percent] = /^(.*)@(\d+(?:\.\d+)?)%$/.exec(text.trim()) ?? [];
+  const found = slo(words([limits]));
+  const share = Number(percent) / 100;
+  return found !== undefined && share > 0 && share <= 1 ? { slo: found, share } : undefined;
+});
 
 export interface SweepRange {
   readonly over: "rate" | "concurrency";
   readonly values: readonly number[];
 }
 
-export const sweep: Option<SweepRange> = {
-  arity: "one",
-  accepts: "rising rates, or concurrency: and rising whole numbers, with commas between them",
-  metavar: "X,…",
-  read: ([text = ""]) => {
+export const sweep = one<SweepRange>(
+  "X,…",
+  "rising rates, or concurrency: and rising whole numbers, with commas between them",
+  (text) => {
     const [, over = "rate", list = ""] = /^(?:(rate|concurrency):)?(.+)$/.exec(text) ?? [];
     const values = list.split(",").map((one) => (/^\s*(\d+\.?\d*|\.\d+)\s*$/.test(one) ? Number(one) : Number.NaN));
     const good = values.every((value, i) => value > (values[i - 1] ?? 0) && value < 1e6);
     if (!good || (over === "concurrency" && !values.every(Number.isInteger))) return undefined;
     return { over: over as SweepRange["over"], values };
   },
-};
+);
 
 /** `name=value`. */
 export const pairs = listOf<Readonly<Record<string, string>>>({
@@ -149,21 +104,17 @@ function pairsOf(texts: readonly string[], form: RegExp): Readonly<Record<string
   return Object.fromEntries(matches.map((match) => [match![1]!.trim(), match![2]!.trim()]));
 }
 
-export const httpUrl: Option<URL> = {
-  arity: "one",
-  accepts: "an address as in http://127.0.0.1:8000",
-  metavar: "URL",
-  read: ([text = ""]) => (/^https?:\/\//i.test(text) && URL.canParse(text) ? new URL(text) : undefined),
-};
+export const httpUrl = one<URL>("URL", "an address as in http://127.0.0.1:8000", (text) =>
+  /^https?:\/\//i.test(text) && URL.canParse(text) ? new URL(text) : undefined,
+);
 
 /** `2`, or `2-6`. */
-export const wholeRange: Option<{ readonly least: number; readonly most: number }> = {
-  arity: "one",
-  accepts: "a whole number above 0, or two as in 2-6",
-  metavar: "N[-N]",
-  read: ([text = ""]) => {
+export const wholeRange = one<{ readonly least: number; readonly most: number }>(
+  "N[-N]",
+  "a whole number above 0, or two as in 2-6",
+  (text) => {
     const [, least, most = least] = /^(\d{1,6})(?:-(\d{1,6}))?$/.exec(text) ?? [];
     const range = { least: Number(least), most: Number(most) };
     return range.least >= 1 && range.most >= range.least ? range : undefined;
   },
-};
+);

@@ -4,23 +4,24 @@ import { FLAT_METRICS } from "../../load/vllm-keys.ts";
 import {
   choice,
   freeText,
+  inGroup,
   integer,
+  jsonObject,
   number,
-  type Option,
   type OptionRow,
+  one,
   onlyOn,
+  seconds,
   toggle,
 } from "../../options/option.ts";
 import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
 import {
   headers,
   httpUrl,
-  jsonObject,
   namesFrom,
   numberOrInf,
   pairs,
   percentileList,
-  seconds,
   sloList,
   sweep,
   until,
@@ -31,306 +32,239 @@ const DAY_S = 86_400;
 const tokens = integer(1, 1e7);
 const file = freeText("FILE", "a path to write");
 
-const thinkTime: Option<ThinkTime> = {
-  arity: "one",
-  accepts: THINK_FORM,
-  metavar: "TIME",
-  read: ([written = ""]) => parseThinkTime(written),
-};
-
-const target = { group: "Target" };
-const arrivals = { group: "Arrivals" };
-const prompts = { group: "Prompts" };
-const body = { group: "Requests" };
-const robustness = { group: "Robustness" };
-const measures = { group: "Measures" };
-const output = { group: "Output" };
+const thinkTime = one<ThinkTime>("TIME", THINK_FORM, parseThinkTime);
 
 export const loadOptions = {
-  url: { ...httpUrl, ...target, default: "http://127.0.0.1:8000", about: "The server. Also -u, --base-url." },
-  backend: {
-    ...choice("openai-chat", "openai", "triton-generate"),
-    ...target,
-    default: "openai-chat",
-    about: "What is spoken: chat, completions, or Triton's generate_stream. Also --endpoint-type chat|completions.",
-  },
-  endpoint: {
-    ...freeText("PATH", "a path that begins with /"),
-    ...target,
-    default: "the backend's",
-    about: "Path behind the URL.",
-  },
-  model: {
-    ...freeText("NAME", "a model's name"),
-    ...target,
-    default: "the first that the server names",
-    about: "Also -m, --served-model-name.",
-  },
-  "api-key": {
-    ...freeText("KEY", "a key"),
-    ...target,
-    default: "OPENAI_API_KEY from the environment",
-    about: "Sent as Authorization: Bearer.",
-  },
-  header: { ...headers, ...target, default: "none", about: "More headers; may be given several times." },
-  insecure: { ...onlyOn, ...target, default: "false", about: "Certificates are not checked." },
-  "ssl-ca-certs": {
-    ...freeText("FILE", "a file"),
-    ...target,
-    default: "the system's",
-    about: "Certificates to trust.",
-  },
-
-  "request-rate": {
-    ...numberOrInf,
-    ...arrivals,
-    default: "none: a closed loop",
-    about: "Open loop: so many requests a second on average; inf is all at once.",
-  },
-  "arrival-pattern": {
-    ...choice("constant", "poisson", "gamma"),
-    ...arrivals,
-    default: "poisson",
-    about: "How the gaps of an open loop are drawn; gamma with --burstiness.",
-  },
-  burstiness: {
-    ...numberOrInf,
-    ...arrivals,
-    default: "1",
-    about: "Shape of gamma gaps: 1 is Poisson, less comes in bursts, more is more even. Also --arrival-smoothness.",
-  },
-  "rescale-arrivals": {
-    ...onlyOn,
-    ...arrivals,
-    default: "false",
-    about: "Gaps are stretched so that the last request is sent at exactly number / rate, as vllm bench serve does.",
-  },
-  concurrency: {
-    ...integer(1, 65_536),
-    ...arrivals,
-    default: "1 in a closed loop, none in an open one",
-    about: "Requests at once: the closed loop's, or a cap on an open loop. Also --max-concurrency.",
-  },
-  "ramp-up-strategy": {
-    ...choice("linear", "exponential"),
-    ...arrivals,
-    default: "none",
-    about: "The rate grows over the run's requests (without a count: over its duration).",
-  },
-  "ramp-up-start-rps": { ...number(0, 1e6, "min"), ...arrivals, default: "none", about: "Rate at the beginning." },
-  "ramp-up-end-rps": { ...number(0, 1e6, "min"), ...arrivals, default: "none", about: "Rate at the end." },
-  "fixed-schedule": {
-    ...toggle,
-    ...arrivals,
-    default: "true for mooncake, azure and burstgpt",
-    about: "Requests are sent at the dataset's own times.",
-  },
-  "replay-speedup": {
-    ...number(0, 1e6, "min"),
-    ...arrivals,
-    default: "1",
-    about: "The dataset's times pass so many times as fast.",
-  },
-  "num-prompts": {
-    ...integer(1),
-    ...arrivals,
-    default: "1000 in an open loop, twice the concurrency and at least 10 in a closed one, all of a schedule",
-    about: "Requests to send. Also --request-count, --num-requests.",
-  },
-  duration: {
-    ...seconds(0.001, 30 * DAY_S),
-    ...arrivals,
-    default: "none",
-    about: "Sends for so long. Also --benchmark-duration.",
-  },
-  "grace-period": {
-    ...seconds(0, DAY_S),
-    ...arrivals,
-    default: "30",
-    about: "What is under way when the duration is over gets so long; then it is cut and counts as unfinished.",
-  },
-  "warmup-request-count": {
-    ...integer(0, 1e6),
-    ...arrivals,
-    default: "0",
-    about: "Requests before the measured ones, with prompts of their own. Also --num-warmups.",
-  },
-  "warmup-duration": { ...seconds(0, DAY_S), ...arrivals, default: "0", about: "The same by time." },
-  sweep: {
-    ...sweep,
-    ...arrivals,
-    default: "none",
-    about: "One run after the other at these rates (1,2,4,8) or numbers at once (concurrency:1,2,4).",
-  },
-  "sweep-until": {
-    ...until,
-    ...arrivals,
-    default: "none",
-    about: "The sweep ends with the first run in which fewer requests than the share keep the limits.",
-  },
-
-  "dataset-name": {
-    ...choice(...DATASET_NAMES),
-    ...prompts,
-    default: "random",
-    about: "Where prompts come from: docs/load.md.",
-  },
-  "dataset-path": { ...freeText("FILE", "a file"), ...prompts, default: "none", about: "File of the dataset." },
-  "skip-bad": { ...onlyOn, ...prompts, default: "false", about: "Bad lines are counted and left out." },
-  "input-len": {
-    ...tokens,
-    ...prompts,
-    default: "1024",
-    about: "Tokens of a made-up prompt. Also --isl, --random-input-len.",
-  },
-  "output-len": {
-    ...tokens,
-    ...prompts,
-    default: "128",
-    about: "Tokens of an answer. Also --osl, --random-output-len.",
-  },
-  "random-range-ratio": {
-    ...number(0, 1, "max"),
-    ...prompts,
-    default: "0",
-    about: "Made-up lengths are drawn evenly from (1 - r) to (1 + r) times the length.",
-  },
-  "random-prefix-len": {
-    ...integer(0, 1e7),
-    ...prompts,
-    default: "0",
-    about: "Tokens that all prompts begin with. Also --prefix-repetition-prefix-len.",
-  },
-  "prefix-repetition-suffix-len": { ...tokens, ...prompts, default: "256", about: "Tokens behind the prefix." },
-  "prefix-repetition-num-prefixes": { ...integer(1, 1e6), ...prompts, default: "10", about: "Different prefixes." },
-  "block-size": { ...integer(1, 1e6), ...prompts, default: "512", about: "Tokens per hash id of a mooncake trace." },
-  turns: { ...wholeRange, ...prompts, default: "2-6", about: "Turns of a conversation (multi_turn)." },
-  "think-time": {
-    ...thinkTime,
-    ...prompts,
-    default: "exponential:5s",
-    about: "Pause before a conversation's next turn (multi_turn).",
-  },
-
-  "ignore-eos": {
-    ...onlyOn,
-    ...body,
-    default: "false",
-    about: "Asks for answers of full length; random datasets do so anyway.",
-  },
-  "min-tokens": { ...integer(0), ...body, default: "none", about: "Field min_tokens." },
-  temperature: { ...number(0, 100), ...body, default: "none", about: "Field temperature." },
-  "extra-body": { ...jsonObject, ...body, default: "{}", about: "More fields of the body. Also --extra-inputs." },
-  "legacy-max-tokens": {
-    ...onlyOn,
-    ...body,
-    default: "false",
-    about: "Chats say max_tokens in place of max_completion_tokens. Also --use-legacy-max-tokens.",
-  },
-  "no-stream": { ...onlyOn, ...body, default: "false", about: "Answers come in one piece." },
-
-  "cancel-rate": {
-    ...number(0, 100),
-    ...robustness,
-    default: "0",
-    about: "Percentage of requests that are cut. Also --request-cancellation-rate.",
-  },
-  "cancel-delay": {
-    ...seconds(0, DAY_S),
-    ...robustness,
-    default: "0",
-    about: "When: so long after they were to be sent. Also --request-cancellation-delay.",
-  },
-  "slow-reader-rate": {
-    ...number(0, 100),
-    ...robustness,
-    default: "0",
-    about: "Percentage of requests whose answers are read twice a second only.",
-  },
-  connections: {
-    ...choice("pooled", "never"),
-    ...robustness,
-    default: "pooled",
-    about: "Connections are used again, or each carries one request.",
-  },
-  timeout: { ...seconds(0.001, 30 * DAY_S), ...robustness, default: "600", about: "What a request may take in all." },
-  retries: {
-    ...integer(0, 100),
-    ...robustness,
-    default: "0",
-    about:
-      "A request that got no answer (no connection, 408, 409, 429, from 500 on) is sent again so often, when Retry-After says or after 0.5 s, doubled.",
-  },
-  seed: {
-    ...integer(0, 2 ** 32 - 1),
-    ...robustness,
-    default: "0",
-    about: "Of prompts and arrivals: the same seed gives the same ones.",
-  },
-
-  goodput: {
-    ...sloList,
-    ...measures,
-    default: "none",
-    about: "Limits that a good request keeps, as in ttft:500 tpot:50; itl is its own 99th percentile.",
-  },
-  "percentile-metrics": {
-    ...namesFrom(FLAT_METRICS),
-    ...measures,
-    default: FLAT_METRICS.join(","),
-    about: "What is in the table and in the flat keys.",
-  },
-  "metric-percentiles": {
-    ...percentileList,
-    ...measures,
-    default: "50,90,95,99",
-    about: "Which percentiles; our own distributions have 99.9, too, from 1,000 samples on.",
-  },
-  "metrics-url": { ...httpUrl, ...measures, default: "/metrics of the server", about: "The server's Prometheus page." },
-  "metrics-interval": { ...seconds(0.1, 3600), ...measures, default: "1", about: "Time between two scrapes." },
-  "no-server-metrics": { ...onlyOn, ...measures, default: "false", about: "The server's metrics are not read." },
-  "check-truth": {
-    ...onlyOn,
-    ...measures,
-    default: "false",
-    about: "Compares each request with what Understudy says it really experienced: docs/truth-log.md.",
-  },
-  "check-truth-log": {
-    ...freeText("FILE", "a file"),
-    ...measures,
-    default: "none",
-    about: "The same, with the server's truth log in place of asking the server.",
-  },
-
-  json: { ...file, ...output, default: "none", about: "The result." },
-  html: { ...file, ...output, default: "none", about: "A report with plots, one file that needs no network." },
-  "save-result": { ...onlyOn, ...output, default: "false", about: "Writes the result under vLLM's name for it." },
-  "append-result": { ...onlyOn, ...output, default: "false", about: "The same, as one more line of the file." },
-  "save-detailed": {
-    ...onlyOn,
-    ...output,
-    default: "false",
-    about: "With a row per request: arrays in the result, and JSON Lines beside it (.requests.jsonl).",
-  },
-  "result-dir": {
-    ...freeText("DIR", "a folder"),
-    ...output,
-    default: "the current one",
-    about: "Where; made if it is not there.",
-  },
-  "result-filename": {
-    ...freeText("NAME", "a file's name"),
-    ...output,
-    default: "label-rate-model-time",
-    about: "Its name.",
-  },
-  label: {
-    ...freeText("TEXT", "a text"),
-    ...output,
-    default: "the backend",
-    about: "Key label, and beginning of the name.",
-  },
-  metadata: { ...pairs, ...output, default: "none", about: "More keys of the result." },
+  ...inGroup("Target", {
+    url: { ...httpUrl, default: "http://127.0.0.1:8000", about: "The server. Also -u, --base-url." },
+    backend: {
+      ...choice("openai-chat", "openai", "triton-generate"),
+      default: "openai-chat",
+      about: "What is spoken: chat, completions, or Triton's generate_stream. Also --endpoint-type chat|completions.",
+    },
+    endpoint: {
+      ...freeText("PATH", "a path that begins with /"),
+      default: "the backend's",
+      about: "Path behind the URL.",
+    },
+    model: {
+      ...freeText("NAME", "a model's name"),
+      default: "the first that the server names",
+      about: "Also -m, --served-model-name.",
+    },
+    "api-key": {
+      ...freeText("KEY", "a key"),
+      default: "OPENAI_API_KEY from the environment",
+      about: "Sent as Authorization: Bearer.",
+    },
+    header: { ...headers, default: "none", about: "More headers; may be given several times." },
+    insecure: { ...onlyOn, default: "false", about: "Certificates are not checked." },
+    "ssl-ca-certs": { ...freeText("FILE", "a file"), default: "the system's", about: "Certificates to trust." },
+  }),
+  ...inGroup("Arrivals", {
+    "request-rate": {
+      ...numberOrInf,
+      default: "none: a closed loop",
+      about: "Open loop: so many requests a second on average; inf is all at once.",
+    },
+    "arrival-pattern": {
+      ...choice("constant", "poisson", "gamma"),
+      default: "poisson",
+      about: "How the gaps of an open loop are drawn; gamma with --burstiness.",
+    },
+    burstiness: {
+      ...numberOrInf,
+      default: "1",
+      about: "Shape of gamma gaps: 1 is Poisson, less comes in bursts, more is more even. Also --arrival-smoothness.",
+    },
+    "rescale-arrivals": {
+      ...onlyOn,
+      default: "false",
+      about: "Gaps are stretched so that the last request is sent at exactly number / rate, as vllm bench serve does.",
+    },
+    concurrency: {
+      ...integer(1, 65_536),
+      default: "1 in a closed loop, none in an open one",
+      about: "Requests at once: the closed loop's, or a cap on an open loop. Also --max-concurrency.",
+    },
+    "ramp-up-strategy": {
+      ...choice("linear", "exponential"),
+      default: "none",
+      about: "The rate grows over the run's requests (without a count: over its duration).",
+    },
+    "ramp-up-start-rps": { ...number(0, 1e6, "min"), default: "none", about: "Rate at the beginning." },
+    "ramp-up-end-rps": { ...number(0, 1e6, "min"), default: "none", about: "Rate at the end." },
+    "fixed-schedule": {
+      ...toggle,
+      default: "true for mooncake, azure and burstgpt",
+      about: "Requests are sent at the dataset's own times.",
+    },
+    "replay-speedup": {
+      ...number(0, 1e6, "min"),
+      default: "1",
+      about: "The dataset's times pass so many times as fast.",
+    },
+    "num-prompts": {
+      ...integer(1),
+      default: "1000 in an open loop, twice the concurrency and at least 10 in a closed one, all of a schedule",
+      about: "Requests to send. Also --request-count, --num-requests.",
+    },
+    duration: {
+      ...seconds(0.001, 30 * DAY_S),
+      default: "none",
+      about: "Sends for so long. Also --benchmark-duration.",
+    },
+    "grace-period": {
+      ...seconds(0, DAY_S),
+      default: "30",
+      about: "What is under way when the duration is over gets so long; then it is cut and counts as unfinished.",
+    },
+    "warmup-request-count": {
+      ...integer(0, 1e6),
+      default: "0",
+      about: "Requests before the measured ones, with prompts of their own. Also --num-warmups.",
+    },
+    "warmup-duration": { ...seconds(0, DAY_S), default: "0", about: "The same by time." },
+    sweep: {
+      ...sweep,
+      default: "none",
+      about: "One run after the other at these rates (1,2,4,8) or numbers at once (concurrency:1,2,4).",
+    },
+    "sweep-until": {
+      ...until,
+      default: "none",
+      about: "The sweep ends with the first run in which fewer requests than the share keep the limits.",
+    },
+  }),
+  ...inGroup("Prompts", {
+    "dataset-name": { ...choice(...DATASET_NAMES), default: "random", about: "Where prompts come from: docs/load.md." },
+    "dataset-path": { ...freeText("FILE", "a file"), default: "none", about: "File of the dataset." },
+    "skip-bad": { ...onlyOn, default: "false", about: "Bad lines are counted and left out." },
+    "input-len": { ...tokens, default: "1024", about: "Tokens of a made-up prompt. Also --isl, --random-input-len." },
+    "output-len": { ...tokens, default: "128", about: "Tokens of an answer. Also --osl, --random-output-len." },
+    "random-range-ratio": {
+      ...number(0, 1, "max"),
+      default: "0",
+      about: "Made-up lengths are drawn evenly from (1 - r) to (1 + r) times the length.",
+    },
+    "random-prefix-len": {
+      ...integer(0, 1e7),
+      default: "0",
+      about: "Tokens that all prompts begin with. Also --prefix-repetition-prefix-len.",
+    },
+    "prefix-repetition-suffix-len": { ...tokens, default: "256", about: "Tokens behind the prefix." },
+    "prefix-repetition-num-prefixes": { ...integer(1, 1e6), default: "10", about: "Different prefixes." },
+    "block-size": { ...integer(1, 1e6), default: "512", about: "Tokens per hash id of a mooncake trace." },
+    turns: { ...wholeRange, default: "2-6", about: "Turns of a conversation (multi_turn)." },
+    "think-time": {
+      ...thinkTime,
+      default: "exponential:5s",
+      about: "Pause before a conversation's next turn (multi_turn).",
+    },
+  }),
+  ...inGroup("Requests", {
+    "ignore-eos": {
+      ...onlyOn,
+      default: "false",
+      about: "Asks for answers of full length; random datasets do so anyway.",
+    },
+    "min-tokens": { ...integer(0), default: "none", about: "Field min_tokens." },
+    temperature: { ...number(0, 100), default: "none", about: "Field temperature." },
+    "extra-body": {
+      ...jsonObject('a JSON object, as in {"top_p": 0.9}'),
+      default: "{}",
+      about: "More fields of the body. Also --extra-inputs.",
+    },
+    "legacy-max-tokens": {
+      ...onlyOn,
+      default: "false",
+      about: "Chats say max_tokens in place of max_completion_tokens. Also --use-legacy-max-tokens.",
+    },
+    "no-stream": { ...onlyOn, default: "false", about: "Answers come in one piece." },
+  }),
+  ...inGroup("Robustness", {
+    "cancel-rate": {
+      ...number(0, 100),
+      default: "0",
+      about: "Percentage of requests that are cut. Also --request-cancellation-rate.",
+    },
+    "cancel-delay": {
+      ...seconds(0, DAY_S),
+      default: "0",
+      about: "When: so long after they were to be sent. Also --request-cancellation-delay.",
+    },
+    "slow-reader-rate": {
+      ...number(0, 100),
+      default: "0",
+      about: "Percentage of requests whose answers are read twice a second only.",
+    },
+    connections: {
+      ...choice("pooled", "never"),
+      default: "pooled",
+      about: "Connections are used again, or each carries one request.",
+    },
+    timeout: { ...seconds(0.001, 30 * DAY_S), default: "600", about: "What a request may take in all." },
+    retries: {
+      ...integer(0, 100),
+      default: "0",
+      about:
+        "A request that got no answer (no connection, 408, 409, 429, from 500 on) is sent again so often, when Retry-After says or after 0.5 s, doubled.",
+    },
+    seed: {
+      ...integer(0, 2 ** 32 - 1),
+      default: "0",
+      about: "Of prompts and arrivals: the same seed gives the same ones.",
+    },
+  }),
+  ...inGroup("Measures", {
+    goodput: {
+      ...sloList,
+      default: "none",
+      about: "Limits that a good request keeps, as in ttft:500 tpot:50; itl is its own 99th percentile.",
+    },
+    "percentile-metrics": {
+      ...namesFrom(FLAT_METRICS),
+      default: FLAT_METRICS.join(","),
+      about: "What is in the table and in the flat keys.",
+    },
+    "metric-percentiles": {
+      ...percentileList,
+      default: "50,90,95,99",
+      about: "Which percentiles; our own distributions have 99.9, too, from 1,000 samples on.",
+    },
+    "metrics-url": { ...httpUrl, default: "/metrics of the server", about: "The server's Prometheus page." },
+    "metrics-interval": { ...seconds(0.1, 3600), default: "1", about: "Time between two scrapes." },
+    "no-server-metrics": { ...onlyOn, default: "false", about: "The server's metrics are not read." },
+    "check-truth": {
+      ...onlyOn,
+      default: "false",
+      about: "Compares each request with what Understudy says it really experienced: docs/truth-log.md.",
+    },
+    "check-truth-log": {
+      ...freeText("FILE", "a file"),
+      default: "none",
+      about: "The same, with the server's truth log in place of asking the server.",
+    },
+  }),
+  ...inGroup("Output", {
+    json: { ...file, default: "none", about: "The result." },
+    html: { ...file, default: "none", about: "A report with plots, one file that needs no network." },
+    "save-result": { ...onlyOn, default: "false", about: "Writes the result under vLLM's name for it." },
+    "append-result": { ...onlyOn, default: "false", about: "The same, as one more line of the file." },
+    "save-detailed": {
+      ...onlyOn,
+      default: "false",
+      about: "With a row per request: arrays in the result, and JSON Lines beside it (.requests.jsonl).",
+    },
+    "result-dir": {
+      ...freeText("DIR", "a folder"),
+      default: "the current one",
+      about: "Where; made if it is not there.",
+    },
+    "result-filename": { ...freeText("NAME", "a file's name"), default: "label-rate-model-time", about: "Its name." },
+    label: { ...freeText("TEXT", "a text"), default: "the backend", about: "Key label, and beginning of the name." },
+    metadata: { ...pairs, default: "none", about: "More keys of the result." },
+  }),
 } as const satisfies Record<string, OptionRow>;
 
 export type LoadValues = ValuesOf<typeof loadOptions>;

@@ -11,13 +11,14 @@ import { ourTable, vllmTable } from "../../load/table.ts";
 import { type TruthResult, truthLines } from "../../load/truth.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { onInterrupt } from "../interrupt.ts";
+import { refuser, USAGE_ERROR } from "../refuse.ts";
 import { takeLoadArguments } from "./load-args.ts";
 import { LoadFiles } from "./load-files.ts";
 import { type LoadValues, loadHelp } from "./load-options.ts";
 import { settingsOf } from "./load-settings.ts";
 
 const NOTHING_MEASURED = 1;
-const USAGE_ERROR = 2;
+const refuse = refuser("load");
 
 export async function runLoad(argv: readonly string[]): Promise<void> {
   const taken = takeLoadArguments(argv);
@@ -117,8 +118,3 @@ function withoutSecrets(argv: readonly string[]): string[] {
 }
 
 const quoted = (word: string): string => (/^[\w@%+=:,./…-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
-
-function refuse(why: string): void {
-  console.error(`understudy load: ${why}`);
-  process.exitCode = USAGE_ERROR;
-}

@@ -1,7 +1,7 @@
 /** What can `understudy replay` be told, beside all that the server's engine can? One table, read before the server's options. */
 
 import type { Command } from "../../options/given.ts";
-import { freeText, integer, number, type OptionRow, onlyOn } from "../../options/option.ts";
+import { freeText, inGroup, integer, number, type OptionRow, onlyOn } from "../../options/option.ts";
 import { optionsHelp, takeOptions, type ValuesOf } from "../../options/take-options.ts";
 import { TRACE_FORMATS } from "../../traces/open.ts";
 import { dialectList, interval, SCRAPE_INTERVAL_S, secondsRange } from "./replay-scrapes.ts";
@@ -9,99 +9,84 @@ import { dialectList, interval, SCRAPE_INTERVAL_S, secondsRange } from "./replay
 const SECONDS_MOST = 1e9;
 
 export const replayOptions = {
-  format: {
-    ...freeText("FORMAT", TRACE_FORMATS),
-    group: "Trace",
-    default: "what the file looks like",
-    about: `What the trace is: ${TRACE_FORMATS}.`,
-  },
-  limit: { ...integer(1), group: "Trace", default: "none", about: "At most so many requests." },
-  "rate-scale": {
-    ...number(0, 1e6, "min"),
-    group: "Trace",
-    default: "1",
-    about: "Requests arrive so many times as fast.",
-  },
-  until: {
-    ...number(0, SECONDS_MOST, "min"),
-    group: "Trace",
-    default: "none",
-    about: "Ends at this simulated second; what runs then is unfinished.",
-  },
-  "skip-bad": { ...onlyOn, group: "Trace", default: "false", about: "Counts bad lines and goes on." },
-  engines: {
-    ...integer(1, 256),
-    group: "Trace",
-    default: "data-parallel-size",
-    about: "Engines of this configuration; requests are balanced as the server does.",
-  },
-  crash: {
-    ...freeText("FILE", "a file that was written when the core trapped"),
-    group: "Trace",
-    default: "none",
-    about: "Instead of a trace: gives the commands in the file to the debug core; 70 when it breaks again.",
-  },
-  "stop-share": {
-    ...number(0, 1),
-    group: "Trace",
-    default: "0",
-    about: "Share of answers that end by themselves at their traced length; the others have it as their limit.",
-  },
-  "client-timeout": {
-    ...secondsRange,
-    group: "Trace",
-    default: "none",
-    about: "Simulated seconds after which a client leaves, if its answer has not ended; drawn where it is a range.",
-  },
-  json: { ...freeText("FILE", "a path to write"), group: "Output", default: "none", about: "The results as JSON." },
-  html: {
-    ...freeText("FILE", "a path to write"),
-    group: "Output",
-    default: "none",
-    about: "A report with plots, one file that needs no network. Looks at every step, which takes longer.",
-  },
-  metrics: {
-    ...freeText("FILE", "a path to write"),
-    group: "Output",
-    default: "none",
-    about: "The text that /metrics would show at the end.",
-  },
-  series: {
-    ...freeText("FILE", "a path to write"),
-    group: "Output",
-    default: "none",
-    about: "Load and pool over simulated time, as CSV.",
-  },
-  "series-interval": {
-    ...number(0.001, SECONDS_MOST),
-    group: "Output",
-    default: "1",
-    about: "Simulated seconds per row of the series.",
-  },
-  openmetrics: {
-    ...freeText("FILE", "a path to write"),
-    group: "Output",
-    default: "none",
-    about: "What Prometheus would have stored, as OpenMetrics with timestamps (docs/prometheus.md).",
-  },
-  "scrape-interval": {
-    ...interval,
-    group: "Output",
-    default: `${SCRAPE_INTERVAL_S}s`,
-    about: "Simulated time between two scrapes for --openmetrics.",
-  },
-  dialects: {
-    ...dialectList,
-    group: "Output",
-    default: "all",
-    about: "Dialects that are scraped for --openmetrics, each as a job of its name.",
-  },
-  "start-time": {
-    ...number(0, 1e10),
-    group: "Output",
-    default: "0",
-    about: "Seconds since 1970 at which the simulation begins, for --openmetrics and --metrics.",
-  },
+  ...inGroup("Trace", {
+    format: {
+      ...freeText("FORMAT", TRACE_FORMATS),
+      default: "what the file looks like",
+      about: `What the trace is: ${TRACE_FORMATS}.`,
+    },
+    limit: { ...integer(1), default: "none", about: "At most so many requests." },
+    "rate-scale": { ...number(0, 1e6, "min"), default: "1", about: "Requests arrive so many times as fast." },
+    until: {
+      ...number(0, SECONDS_MOST, "min"),
+      default: "none",
+      about: "Ends at this simulated second; what runs then is unfinished.",
+    },
+    "skip-bad": { ...onlyOn, default: "false", about: "Counts bad lines and goes on." },
+    engines: {
+      ...integer(1, 256),
+      default: "data-parallel-size",
+      about: "Engines of this configuration; requests are balanced as the server does.",
+    },
+    crash: {
+      ...freeText("FILE", "a file that was written when the core trapped"),
+      default: "none",
+      about: "Instead of a trace: gives the commands in the file to the debug core; 70 when it breaks again.",
+    },
+    "stop-share": {
+      ...number(0, 1),
+      default: "0",
+      about: "Share of answers that end by themselves at their traced length; the others have it as their limit.",
+    },
+    "client-timeout": {
+      ...secondsRange,
+      default: "none",
+      about: "Simulated seconds after which a client leaves, if its answer has not ended; drawn where it is a range.",
+    },
+  }),
+  ...inGroup("Output", {
+    json: { ...freeText("FILE", "a path to write"), default: "none", about: "The results as JSON." },
+    html: {
+      ...freeText("FILE", "a path to write"),
+      default: "none",
+      about: "A report with plots, one file that needs no network. Looks at every step, which takes longer.",
+    },
+    metrics: {
+      ...freeText("FILE", "a path to write"),
+      default: "none",
+      about: "The text that /metrics would show at the end.",
+    },
+    series: {
+      ...freeText("FILE", "a path to write"),
+      default: "none",
+      about: "Load and pool over simulated time, as CSV.",
+    },
+    "series-interval": {
+      ...number(0.001, SECONDS_MOST),
+      default: "1",
+      about: "Simulated seconds per row of the series.",
+    },
+    openmetrics: {
+      ...freeText("FILE", "a path to write"),
+      default: "none",
+      about: "What Prometheus would have stored, as OpenMetrics with timestamps (docs/prometheus.md).",
+    },
+    "scrape-interval": {
+      ...interval,
+      default: `${SCRAPE_INTERVAL_S}s`,
+      about: "Simulated time between two scrapes for --openmetrics.",
+    },
+    dialects: {
+      ...dialectList,
+      default: "all",
+      about: "Dialects that are scraped for --openmetrics, each as a job of its name.",
+    },
+    "start-time": {
+      ...number(0, 1e10),
+      default: "0",
+      about: "Seconds since 1970 at which the simulation begins, for --openmetrics and --metrics.",
+    },
+  }),
 } as const satisfies Record<string, OptionRow>;
 
 export const REPLAY: Command = { name: "replay", own: Object.keys(replayOptions) };

@@ -1,7 +1,7 @@
 /** `replay --openmetrics`: which pages are scraped, what a scraper calls them, and where its history goes. */
 import type { ServeConfig } from "../../config/types.ts";
 import { dialectNames, type MetricsDialectName } from "../../metrics/dialect-names.ts";
-import type { Option } from "../../options/option.ts";
+import { one } from "../../options/option.ts";
 import { History } from "../../replay/history.ts";
 import type { ReplayPages } from "../../replay/page.ts";
 import { OutFile } from "../out-file.ts";
@@ -11,38 +11,31 @@ export const SCRAPE_INTERVAL_S = 15;
 const UNITS: Readonly<Record<string, number>> = { "": 1, ms: 0.001, s: 1, m: 60, h: 3600 };
 
 /** Simulated seconds. */
-export const interval: Option<number> = {
-  arity: "one",
-  accepts: "a time from 1ms to 1h, as 15s",
-  metavar: "TIME",
-  read: ([text = ""]) => {
-    const [, number, unit = ""] = /^(\d+(?:\.\d+)?)(ms|s|m|h|)$/.exec(text) ?? [];
-    const seconds = Number(number) * UNITS[unit]!;
-    return seconds >= 0.001 && seconds <= 3600 ? seconds : undefined;
-  },
-};
+export const interval = one<number>("TIME", "a time from 1ms to 1h, as 15s", (text) => {
+  const [, number, unit = ""] = /^(\d+(?:\.\d+)?)(ms|s|m|h|)$/.exec(text) ?? [];
+  const seconds = Number(number) * UNITS[unit]!;
+  return seconds >= 0.001 && seconds <= 3600 ? seconds : undefined;
+});
 
-export const dialectList: Option<readonly MetricsDialectName[]> = {
-  arity: "one",
-  accepts: `names with commas between them: ${dialectNames.join(", ")}`,
-  metavar: "NAMES",
-  read: ([text = ""]) => {
+export const dialectList = one<readonly MetricsDialectName[]>(
+  "NAMES",
+  `names with commas between them: ${dialectNames.join(", ")}`,
+  (text) => {
     const names = text.split(",").map((name) => dialectNames.find((known) => known === name.trim()));
     return names.every((name) => name !== undefined) ? [...new Set(names)] : undefined;
   },
-};
+);
 
 /** A range of seconds: `30` or `5-60`. */
-export const secondsRange: Option<readonly [least: number, most: number]> = {
-  arity: "one",
-  accepts: "seconds, as 30, or a range, as 5-60",
-  metavar: "S[-S]",
-  read: ([text = ""]) => {
+export const secondsRange = one<readonly [least: number, most: number]>(
+  "S[-S]",
+  "seconds, as 30, or a range, as 5-60",
+  (text) => {
     const [, from = "", to = from] = /^(\d+(?:\.\d+)?)(?:-(\d+(?:\.\d+)?))?$/.exec(text) ?? [];
     const [least, most] = [Number(from), Number(to)];
     return from !== "" && least > 0 && most >= least && most <= 1e9 ? [least, most] : undefined;
   },
-};
+);
 
 /** The history of a replay: one target per dialect, named as in the scrape configuration that we ship. */
 export class Scrapes {

@@ -3,11 +3,14 @@ import { readFileSync } from "node:fs";
 import answersBin from "../../../build/answers.bin" with { type: "file" };
 import debugWasm from "../../../build/core.debug.wasm" with { type: "file" };
 import wasm from "../../../build/core.wasm" with { type: "file" };
+import trtllmDebugWasm from "../../../build/trtllm.debug.wasm" with { type: "file" };
+import trtllmWasm from "../../../build/trtllm.wasm" with { type: "file" };
 import { version } from "../../../package.json";
 import type { ServeConfig } from "../../config/types.ts";
 import { loadAnswers } from "../../content/answers.ts";
 import { CoreTooLarge, CoreTrap } from "../../core/core.ts";
 import { bothObservers } from "../../engine/observer.ts";
+import { coreName } from "../../engine/trtllm-setup.ts";
 import { wallUs } from "../../host/clock.ts";
 import { whyNotShown } from "../../metrics/bugs/shown.ts";
 import { dialectNames } from "../../metrics/dialect-names.ts";
@@ -29,13 +32,19 @@ import { requests } from "../../traces/requests.ts";
 import { type BadLine, TRACE_BLOCK, type Trace, TraceError } from "../../traces/trace.ts";
 import { createInlineTruthLog, type TruthLog, unwritable } from "../../truth/log.ts";
 import { OutFile, overwritten } from "../out-file.ts";
+import { refuser } from "../refuse.ts";
 import { readCrash, repeatCrash } from "../serve/crash.ts";
 import { resolveFlags } from "../serve/resolve.ts";
 import { REPLAY, type ReplayValues, replayHelp, takeReplayOptions } from "./replay-options.ts";
 import { ProgressBar } from "./replay-progress.ts";
 import { SCRAPE_INTERVAL_S, Scrapes } from "./replay-scrapes.ts";
 
-const USAGE_ERROR = 2;
+const CORES = {
+  core: { release: wasm, debug: debugWasm },
+  trtllm: { release: trtllmWasm, debug: trtllmDebugWasm },
+} as const;
+
+const refuse = refuser("replay");
 const CORE_TRAPPED = 70;
 /** Simulated time between two moments of the page, where nobody says. */
 const PAGE_INTERVAL_S = 0.2;
@@ -98,7 +107,10 @@ async function replayCrash(path: string, words: number): Promise<void> {
   if (words > 2) return refuse("--crash FILE goes alone: the file holds the configuration");
   const crash = readCrash(path);
   if ("wrong" in crash) return refuse(crash.wrong);
-  const [core, answers] = await Promise.all([Bun.file(debugWasm).arrayBuffer(), Bun.file(answersBin).bytes()]);
+  const [core, answers] = await Promise.all([
+    Bun.file(CORES[coreName(crash.engine)].debug).arrayBuffer(),
+    Bun.file(answersBin).bytes(),
+  ]);
   const { lines, trapped } = repeatCrash(crash, version, new WebAssembly.Module(core), loadAnswers(answers));
   console.log(lines.join("\n"));
   if (trapped) process.exitCode = CORE_TRAPPED;
@@ -136,7 +148,7 @@ async function runTrace(given: TraceRun): Promise<void> {
   const truth = truthOf(config, engines);
   const shown = values.html === undefined ? null : { moments: new Moments(), sample: new RequestSample() };
   if (shown !== null) prepareHtml();
-  const module = await WebAssembly.compile(await Bun.file(wasm).arrayBuffer());
+  const module = await WebAssembly.compile(await Bun.file(CORES[coreName(config.engine)].release).arrayBuffer());
   const startUs = wallUs();
   const paged = scrapes !== null || files.metrics !== null;
   const replay = new Replay({
@@ -271,9 +283,4 @@ function rowsInto(file: OutFile | null, moments: Moments | null, seconds: number
 
 function readText(path: string): string {
   return readFileSync(path, "utf8");
-}
-
-function refuse(why: string): void {
-  console.error(`understudy replay: ${why}`);
-  process.exitCode = USAGE_ERROR;
 }

@@ -2,6 +2,7 @@
 import { openSync, readSync, unlinkSync, writeSync } from "node:fs";
 import type { Spool } from "../../replay/history.ts";
 import { TraceError } from "../../traces/trace.ts";
+import { tried } from "../out-file.ts";
 
 export class FileSpool implements Spool {
   readonly #path: string;
@@ -15,7 +16,7 @@ export class FileSpool implements Spool {
 
   append(bytes: Uint8Array): number {
     const at = this.#length;
-    try {
+    tried(this.#path, () => {
       if (this.#fd < 0) {
         this.#fd = openSync(this.#path, "w+");
         unlinkSync(this.#path);
@@ -23,9 +24,7 @@ export class FileSpool implements Spool {
       for (let done = 0; done < bytes.length; ) {
         done += writeSync(this.#fd, bytes, done, bytes.length - done, at + done);
       }
-    } catch (failure) {
-      throw new TraceError(`cannot write "${this.#path}" (${(failure as { code?: string }).code ?? failure})`);
-    }
+    });
     this.#length += bytes.length;
     return at;
   }

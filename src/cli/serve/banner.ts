@@ -45,8 +45,8 @@ export function describe(
 }
 
 function writesText({ mode, why }: Pick<StreamWrites, "mode" | "why">): string {
-  if (mode === "batched") return "all events of a step in one native call";
-  return `each event in a call of its own${why === undefined ? "" : `: not in one per step, ${why}`}`;
+  if (mode === "batched") return "all plain tokens of a step by one native call";
+  return `each event by a call of its own${why === undefined ? "" : `: not one per step, ${why}`}`;
 }
 
 /** As configured. */

@@ -2,6 +2,7 @@
 
 import { fromLlmD, LLM_D } from "../../compat/llm-d.ts";
 import type { Latencies } from "../../compat/llm-d-live.ts";
+import { ROLE_NAMES } from "../../config/roles.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { parseConfigFile } from "../../options/config-file.ts";
 import { type Environment, fromEnvironment } from "../../options/environment.ts";
@@ -38,6 +39,8 @@ export function resolveServeConfig(
   if (compat.name !== undefined) return resolveCompat(compat.rest, env, readFile);
   const role = takeFlag(argv, "role", env.UNDERSTUDY_ROLE);
   if (role.value === "triton") return resolveTriton(role.rest);
+  if (role.value !== undefined && !ROLE_NAMES.some((name) => name === role.value))
+    return wrongValue(role.given ? "--role" : "UNDERSTUDY_ROLE", ROLE_NAMES.join(" or "), role.value);
   const flags = parseFlags(argv);
   if ("error" in flags) return flags;
   if (flags.help !== undefined) return { help: serveHelp(flags.help) };
@@ -129,8 +132,6 @@ export function resolveFlags(
 
   const values = readValues(all);
   if ("error" in values) return values;
-  if (values.values.role === "triton")
-    return { error: `${all.get("role")!.where}: triton is told as --role or UNDERSTUDY_ROLE: its options are others` };
   const made = serveConfig(values.values, all);
   if ("error" in made) return made;
   if (environment.runtimeLora && made.config.workers > 1)

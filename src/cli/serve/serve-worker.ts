@@ -6,9 +6,8 @@ import { countFrom } from "../../host/clock.ts";
 import type { App } from "../../roles/create-app.ts";
 import { Link } from "../../workers/link.ts";
 import type { WorkerSetup } from "../../workers/messages.ts";
+import { USAGE_ERROR } from "../refuse.ts";
 import { onTrap, start } from "./serve.ts";
-
-const USAGE_ERROR = 2;
 
 const link = new Link({ start: serve, end, orphaned });
 let app: App | null = null;

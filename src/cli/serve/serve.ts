@@ -12,13 +12,13 @@ import { wallUs } from "../../host/clock.ts";
 import type { ServeValues } from "../../options/serve-options.ts";
 import type { App } from "../../roles/create-app.ts";
 import { unwritable } from "../../truth/log.ts";
+import { refuser } from "../refuse.ts";
 import { describe } from "./banner.ts";
 import { writeCrash } from "./crash.ts";
-import { openFileLimit } from "./limits.ts";
 import { LiveOptions } from "./live-options.ts";
 import { resolveServeConfig } from "./resolve.ts";
 
-const USAGE_ERROR = 2;
+const refuse = refuser("serve");
 export const CORE_TRAPPED = 70;
 const ENGINE_DEAD = 1;
 /** Ctrl-C reaches `bin/understudy` as well, which passes it on: what comes so soon is no second signal. */
@@ -123,17 +123,14 @@ export function refusalOf({ role, host, port, triton, wire }: ServeConfig, error
     : [`${prefix}port`, role === "triton" ? "--http-address" : "--host", { host, port }];
   if (code === "EADDRINUSE") return `${flag} ${at.port}: ${at.host}:${at.port} is in use; choose another port`;
   if (code === "EACCES") return `${flag} ${at.port}: not allowed to listen there; ports above 1023 are free to use`;
-  if (error instanceof Error && error.name === "UnusableFolder")
-    return `--tokenizer ${wire?.tokenizer}: ${error.message}`;
-  if (error instanceof Error && error.name === "UnusableScript") return `--script ${wire?.script}: ${error.message}`;
-  if (error instanceof Error && error.name === "UnusableFixtures")
-    return `--fixtures ${wire?.fixtures}: ${error.message}`;
-  if (error instanceof Error && error.name === "UnusableModels") return error.message;
-  if (error instanceof Error && error.name === "TraceError") return `--output-tokens trace: ${error.message}`;
-  if (error instanceof Error && error.name === "UnusableDataset")
-    return `--dataset ${wire?.dataset?.file}: ${error.message}`;
-  if (error instanceof Error && error.name === "NoBatchedWrites")
-    return `--stream-writes batched: not here, ${error.message}; auto takes what can be done`;
+  const { name, message } = error instanceof Error ? error : { name: "", message: "" };
+  if (name === "UnusableFolder") return `--tokenizer ${wire?.tokenizer}: ${message}`;
+  if (name === "UnusableScript") return `--script ${wire?.script}: ${message}`;
+  if (name === "UnusableFixtures") return `--fixtures ${wire?.fixtures}: ${message}`;
+  if (name === "UnusableDataset") return `--dataset ${wire?.dataset?.file}: ${message}`;
+  if (name === "UnusableModels") return message;
+  if (name === "TraceError") return `--output-tokens trace: ${message}`;
+  if (name === "NoBatchedWrites") return `--stream-writes batched: not here, ${message}; auto takes what can be done`;
   if (error instanceof CoreTooLarge) return `${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`;
   if (!UNLISTENABLE.test(String(error))) return undefined;
   return `${hostFlag} ${at.host}: cannot listen there (${code ?? String(error)}); give an address of this machine`;
@@ -144,13 +141,18 @@ export function startedMs(): number {
   return process.uptime() * 1000;
 }
 
-function refuse(why: string): void {
-  console.error(`understudy serve: ${why}`);
-  process.exitCode = USAGE_ERROR;
-}
-
 function warn(what: string): void {
   console.error(`understudy serve: ${what}`);
+}
+
+/** How many files this process may open, or null where the system does not say it. */
+function openFileLimit(): number | null {
+  try {
+    const line = /^Max open files\s+(\d+|unlimited)/m.exec(readFileSync("/proc/self/limits", "utf8"))?.[1];
+    return line === undefined || line === "unlimited" ? null : Number(line);
+  } catch {
+    return null;
+  }
 }
 
 /** Each stream holds one descriptor. */

@@ -8,12 +8,13 @@ import type { FitRun } from "../../fit/run.ts";
 import { parseFlags } from "../../options/flags.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { TraceError } from "../../traces/trace.ts";
+import { refuser } from "../refuse.ts";
 import { resolveFlags } from "../serve/resolve.ts";
 import { type Fitted, fitRuns, type Linear, type Replayed, replay, type Times } from "./fit-replay.ts";
 import { timingOptions } from "./timing-options.ts";
 import { textTable } from "./timing-show.ts";
 
-const USAGE_ERROR = 2;
+const refuse = refuser("timing fit");
 /** Largest file: some ten million tokens with their times. */
 const MIB_MOST = 256;
 const SCHEMA = "understudy-timing-fit/1";
@@ -129,9 +130,4 @@ function asJson(text: string, { timing, solution, fromReplays }: Fitted, results
       tpot_ms: versus(one.tpotUs, replayed.tpotUs),
     })),
   };
-}
-
-function refuse(why: string): void {
-  console.error(`understudy timing fit: ${why}`);
-  process.exitCode = USAGE_ERROR;
 }

@@ -5,10 +5,11 @@ import type { EngineConfig } from "../../config/types.ts";
 import type { UsageError } from "../../options/given.ts";
 import { serveConfig } from "../../options/serve-config.ts";
 import { takeOptions } from "../../options/take-options.ts";
+import { refuser } from "../refuse.ts";
 import { timingHelp, timingOptions } from "./timing-options.ts";
 import { listText, showText } from "./timing-show.ts";
 
-const USAGE_ERROR = 2;
+const refuse = refuser("timing");
 
 export async function runTiming(argv: readonly string[]): Promise<void> {
   const [command, ...words] = argv;
@@ -48,9 +49,4 @@ function presets(): ReadonlyMap<string, EngineConfig> {
 function engineOf(timing: string): EngineConfig | UsageError {
   const made = serveConfig({ timing }, new Map());
   return "error" in made ? made : made.config.engine;
-}
-
-function refuse(why: string): void {
-  console.error(`understudy timing: ${why}`);
-  process.exitCode = USAGE_ERROR;
 }

@@ -1,7 +1,7 @@
 /** Which routes does Anthropic's dialect have? `/v1/messages` and what counts their tokens; vLLM 0.33, `entrypoints/anthropic/api_router.py`. */
-import { Elysia } from "elysia";
 import type { ApiDialect, DialectHost } from "../../answer/dialect.ts";
 import type { BodyReader, FormedRequest } from "../../answer/form.ts";
+import { routes } from "../../http/routes.ts";
 import type { Context } from "../../http/sink.ts";
 import { badRequest, Refused } from "../../python/errors.ts";
 import { atOnce, type Pieces } from "../../python/pieces.ts";
@@ -22,8 +22,6 @@ import { inForm } from "./errors.ts";
 import { countFields, messagesFields } from "./fields.ts";
 import { MessagesForm } from "./form.ts";
 
-const NO_PARSING = { parse: "none" } as const;
-
 /** `showsCache`: `--enable-prompt-tokens-details`. */
 export function anthropic(showsCache: boolean): ApiDialect {
   return {
@@ -31,13 +29,10 @@ export function anthropic(showsCache: boolean): ApiDialect {
     routes(host: DialectHost) {
       const reader = messagesReader(host, showsCache);
       const counted = countKind(host);
-      return new Elysia({ strictPath: true })
-        .post("/v1/messages", ({ request, server }) => host.answer({ request, server }, reader), NO_PARSING)
-        .post(
-          "/v1/messages/count_tokens",
-          ({ request, server }) => count(host, counted, { request, server }),
-          NO_PARSING,
-        );
+      return routes({
+        "POST /v1/messages": (context) => host.answer(context, reader),
+        "POST /v1/messages/count_tokens": (context) => count(host, counted, context),
+      });
     },
   };
 }

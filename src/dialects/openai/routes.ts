@@ -9,23 +9,17 @@ import { samplingDefaults } from "../../config/sampling-defaults.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { UnusableFolder } from "../../content/text-model.ts";
 import { LoraAdapters } from "../../front/adapters.ts";
+import type { Desk } from "../../front/checked.ts";
 import type { Accounting, OpenAiOptions } from "../../front/front.ts";
 import { type Context, Http } from "../../front/http.ts";
 import { loraRoutes } from "../../front/lora-routes.ts";
 import { modelList } from "../../front/models.ts";
-import {
-  EMBEDDING_METHODS,
-  LORA_METHODS,
-  METHODS,
-  READY_METHODS,
-  SCALE_OUT,
-  SCALE_OUT_METHODS,
-  TOKENIZER_INFO_METHODS,
-  VLLM_VERSION,
-} from "../../front/served.ts";
+import { ReadingThread } from "../../front/reading/thread.ts";
+import { countedBy, SCALE_OUT, VLLM_VERSION } from "../../front/served.ts";
 import { withImages } from "../../generation/images.ts";
 import { seededLogprobs } from "../../generation/logprobs.ts";
 import type { ServerTraits } from "../../generation/server-traits.ts";
+import { type Handler, routes } from "../../http/routes.ts";
 import { HOT } from "../../http/sink.ts";
 import { reasoningSetup } from "../../parsers/reasoning.ts";
 import { toolParserKind } from "../../parsers/tool-parsers.ts";
@@ -39,9 +33,6 @@ import { Tokenizer } from "./tokenize.ts";
 /** What the routes look like to a machine; loaded when somebody asks. */
 export const openaiDescription = { operations: async () => (await import("./operations.ts")).openaiOperations };
 
-/** Bodies are read and checked here, by vLLM's rules. */
-const NO_PARSING = { parse: "none" } as const;
-
 /**
  * The routes, and the answer to everything that no route takes. Use it on an app with `strictPath: true` (a slash too
  * many is a redirect) and a `maxRequestBodySize` above `maxBodyBytes` (the 413 is made here).
@@ -49,24 +40,22 @@ const NO_PARSING = { parse: "none" } as const;
 export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = []) {
   const options = withImages(given);
   const { config, alive, epochSeconds, newId } = options;
-  const http = new Http(options, {
-    ...METHODS,
-    ...SCALE_OUT_METHODS,
-    ...(config.runtimeLora ? LORA_METHODS : {}),
-    ...(config.readiness ? READY_METHODS : {}),
-    ...(config.wire?.embeddingDimensions ? EMBEDDING_METHODS : {}),
-    ...(config.wire?.tokenizerInfo ? TOKENIZER_INFO_METHODS : {}),
-  });
+  const http = new Http(options, countedBy(config));
   const adapters = new LoraAdapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
   const limits = limitsOf(options, adapters);
   const server = serverOf(options);
-  const generator = new Generator(options, http, server, limits, adapters);
-  const tokenizer = new Tokenizer(options, http, limits);
+  const thread = threadOf(options);
+  const generator = new Generator(options, { http, server, limits, adapters, thread });
+  const tokenizer = new Tokenizer({ options, http, limits, thread });
   const host = dialectHost(generator, (body, exact, changes) => chatValuePieces(body, limits, exact, changes));
   const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
   const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()), newId);
   const lora = config.runtimeLora ? loraRoutes(options, http, adapters) : new Elysia();
-  const ready = config.readiness ? readyRoute(options, http, config.readiness.afterUs) : new Elysia();
+  const asked = routesAskedFor({ options, http, limits, thread });
+  const scaleOut = config.wire?.scaleOut ? scaleOutNotBuilt : scaleOutDisabled;
+  const switchedOff = Object.fromEntries(
+    SCALE_OUT.map((path) => [`POST ${path}`, (context: Context) => http.error(context, scaleOut)]),
+  );
   const load = () => `{"server_load":${options.trackServerLoad === true ? generator.open : 0}}`;
   /** What comes before every route; undefined: go on. */
   const first = (context: Context): Response | undefined => {
@@ -80,11 +69,7 @@ export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [
     }
     return refused;
   };
-  // Elysia makes of the context what a handler names.
-  const answering =
-    (reader: BodyReader) =>
-    ({ request, server }: Context) =>
-      generator.answer({ request, server }, reader);
+  const answering = (reader: BodyReader) => (context: Context) => generator.answer(context, reader);
   return (
     new Elysia({ strictPath: true })
       // Looked at before anything else, for unknown paths as well.
@@ -92,57 +77,59 @@ export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [
       .onError({ as: "global" }, ({ code, request, server }) =>
         code === "NOT_FOUND" ? http.fallback({ request, server }) : http.error({ request, server }, internalError),
       )
-      .post("/v1/chat/completions", answering(chatReader), HOT)
-      .post("/v1/chat/completions/batch", answering(batchReader), NO_PARSING)
-      .post("/invocations", answering(invocationReader), NO_PARSING)
-      .post("/v1/completions", answering(completionReader), HOT)
-      .post("/tokenize", ({ request, server }) => tokenizer.tokenize({ request, server }), NO_PARSING)
-      .post("/detokenize", ({ request, server }) => tokenizer.detokenize({ request, server }), NO_PARSING)
-      .get("/v1/models", ({ request, server }) => http.json({ request, server }, models()))
-      .get("/health", ({ request, server }) => health({ request, server }))
-      .get("/ping", ({ request, server }) => health({ request, server }))
-      .post("/ping", ({ request, server }) => health({ request, server }), NO_PARSING)
-      .get("/version", ({ request, server }) => http.json({ request, server }, `{"version":"${VLLM_VERSION}"}`))
-      .get("/load", ({ request, server }) => http.json({ request, server }, load()))
+      .post("/v1/chat/completions", ({ request, server }) => generator.answer({ request, server }, chatReader), HOT)
+      .post("/v1/completions", ({ request, server }) => generator.answer({ request, server }, completionReader), HOT)
+      .use(
+        routes({
+          "POST /v1/chat/completions/batch": answering(batchReader),
+          "POST /invocations": answering(invocationReader),
+          "POST /tokenize": (context) => tokenizer.tokenize(context),
+          "POST /detokenize": (context) => tokenizer.detokenize(context),
+          "GET /v1/models": (context) => http.json(context, models()),
+          "GET /health": health,
+          "GET /ping": health,
+          "POST /ping": health,
+          "GET /version": (context) => http.json(context, `{"version":"${VLLM_VERSION}"}`),
+          "GET /load": (context) => http.json(context, load()),
+          "GET /kv_event_sources": (context) => http.json(context, "{}"),
+          ...asked,
+          ...switchedOff,
+        }),
+      )
       .use(lora)
-      .use(ready)
-      .use(embeddingRoute(options, http, limits))
-      .use(tokenizerInfoRoute(options, http))
-      .use(switchedOff(http, config.wire?.scaleOut ? scaleOutNotBuilt : scaleOutDisabled))
       .use(dialects.reduce((all, dialect) => all.use(dialect.routes(host)), new Elysia()))
-      .get("/kv_event_sources", ({ request, server }) => http.json({ request, server }, "{}"))
   );
 }
 
-function readyRoute({ alive, backend }: OpenAiOptions, http: Http, afterUs: number): Elysia {
-  const isReady = () => alive() && backend.nowUs() >= afterUs;
-  const routes = new Elysia();
-  routes.get("/health/ready", ({ request, server }) => http.empty({ request, server }, isReady() ? 200 : 503));
-  return routes;
+/** Those of single options. */
+function routesAskedFor(desk: Omit<Desk, "bodies">): Record<string, Handler> {
+  const { alive, backend, config, tokenizerInfo = {} } = desk.options;
+  const { http } = desk;
+  const { readiness, wire = {} } = config;
+  const found: Record<string, Handler> = {};
+  if (readiness) {
+    const isReady = () => alive() && backend.nowUs() >= readiness.afterUs;
+    found["GET /health/ready"] = (context) => http.empty(context, isReady() ? 200 : 503);
+  }
+  if (wire.embeddingDimensions !== undefined) {
+    const embeddings = new Embeddings(desk, wire.embeddingDimensions);
+    found["POST /v1/embeddings"] = (context) => embeddings.answer(context);
+  }
+  if (wire.tokenizerInfo) {
+    const body = JSON.stringify(tokenizerInfo);
+    found["GET /tokenizer_info"] = (context) => http.json(context, body);
+  }
+  return found;
 }
 
-function embeddingRoute(options: OpenAiOptions, http: Http, limits: Limits): Elysia {
-  const dimensions = options.config.wire?.embeddingDimensions;
-  const routes = new Elysia();
-  if (dimensions === undefined) return routes;
-  const embeddings = new Embeddings(options, http, limits, dimensions);
-  routes.post("/v1/embeddings", ({ request, server }) => embeddings.answer({ request, server }), NO_PARSING);
-  return routes;
-}
-
-function tokenizerInfoRoute({ config, tokenizerInfo = {} }: OpenAiOptions, http: Http): Elysia {
-  const routes = new Elysia();
-  if (!config.wire?.tokenizerInfo) return routes;
-  const body = JSON.stringify(tokenizerInfo);
-  routes.get("/tokenizer_info", ({ request, server }) => http.json({ request, server }, body));
-  return routes;
-}
-
-function switchedOff(http: Http, answer: typeof scaleOutDisabled): Elysia {
-  const routes = new Elysia();
-  for (const path of SCALE_OUT)
-    routes.post(path, ({ request, server }) => http.error({ request, server }, answer), NO_PARSING);
-  return routes;
+/** null: this thread alone can render prompts. */
+function threadOf({ config, template, backend }: OpenAiOptions): ReadingThread | null {
+  if (template === undefined) return null;
+  const start = {
+    template,
+    keepsTools: config.wire?.toolCallParser !== undefined,
+  };
+  return new ReadingThread(new URL("./reading-worker.ts", import.meta.url), start, backend);
 }
 
 function isGeneration({ method, url }: Request): boolean {
@@ -171,6 +158,7 @@ function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: L
 
 function serverOf(options: OpenAiOptions): ServerTraits {
   const { config, vocabulary } = options;
+  const { after } = options.backend;
   return {
     vocabulary,
     logprobs: options.logprobs ?? seededLogprobs(vocabulary.size),
@@ -185,6 +173,7 @@ function serverOf(options: OpenAiOptions): ServerTraits {
       return options.requestLog ?? null;
     },
     dead: () => !options.alive(),
+    ...(after && { turn: (act) => void after(0, act) }),
     clockUs: config.wire?.perRequestMetrics ? () => options.backend.nowUs() : null,
     keepAlive: keepAliveOf(options),
     reasoning: reasoningOf(options),

@@ -14,6 +14,8 @@ import {
 } from "../../generation/constraints.ts";
 import { kvTransferOf } from "../../generation/kv-transfer.ts";
 import { checkContext } from "../../generation/limits.ts";
+import { badWordsOf, idLists } from "../../generation/lists.ts";
+import { orderOf, repetitionOf } from "../../generation/told.ts";
 import { badRequest, Refused, validationRefusal } from "../../python/errors.ts";
 import { mapped, type Pieces } from "../../python/pieces.ts";
 import type {
@@ -22,23 +24,13 @@ import type {
   CommonRequest,
   CompletionRequest,
   Limits,
-  Repetition,
   SamplingFields,
 } from "../../python/request.ts";
-import {
-  get,
-  type Int,
-  isDict,
-  isList,
-  type PythonDict,
-  PythonFloat,
-  type PythonValue,
-  toPlain,
-  truthy,
-} from "../../python/value.ts";
+import { get, type Int, isDict, type PythonDict, type PythonValue, toPlain, truthy } from "../../python/value.ts";
 import { checkToolCalls, readMessages } from "./content.ts";
 import { toolDict } from "./field-types.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";
+import { holdsHuge, isHuge } from "./huge-ints.ts";
 
 /** In pieces. */
 export function* toChatPieces(
@@ -77,7 +69,7 @@ export function toChat(
   const tooLong = checkContext(sampling, limits);
   if (tooLong !== null) throw new Refused(tooLong);
   const names = templateNames(values);
-  const request = common(values, body, limits, sampling) as Writable<ChatRequest>;
+  const request = common(values, body, limits, sampling, exact) as Writable<ChatRequest>;
   request.kind = "chat";
   request.messages = made(readMessages(values.messages, messages, limits), changes);
   request.tools = tools;
@@ -206,7 +198,7 @@ export function toCompletion(
   if (embeds !== null && embeds.length > 0)
     throw validationRefusal("You must set `--enable-prompt-embeds` to input `prompt_embeds`.", "prompt_embeds");
   if (prompts.length === 0) throw validationRefusal("You must pass at least one prompt", "prompt");
-  const request = common(values, body, limits, sampling) as Writable<CompletionRequest>;
+  const request = common(values, body, limits, sampling, exact) as Writable<CompletionRequest>;
   request.kind = "completion";
   request.prompts = prompts;
   request.echo = echo;
@@ -272,6 +264,10 @@ function samplingOf(
 ): SamplingFields {
   const { structured_outputs: structured, response_format: format } = values;
   const constraints = structured === null && format === null ? NO_CONSTRAINTS : resolve(structured, format, exact);
+  // BeamSearchParams has no such field: whatever it says, nobody looks at it.
+  const bias = values.use_beam_search ? null : values.logit_bias;
+  const { stop_token_ids: stop, allowed_token_ids: allowed, logprob_token_ids: logprobs } = values;
+  const ids = idLists({ bias, stop, allowed, logprobs }, limits.vocabularySize);
   return {
     n: own.n,
     maxTokens: own.maxTokens,
@@ -286,12 +282,14 @@ function samplingOf(
     presencePenalty: values.presence_penalty ?? 0,
     frequencyPenalty: values.frequency_penalty ?? 0,
     repetitionPenalty: values.repetition_penalty ?? limits.repetitionPenalty ?? 1,
-    // BeamSearchParams has no such field: whatever it says, nobody looks at it.
-    logitBias: values.use_beam_search ? null : values.logit_bias,
-    stopTokenIds: values.stop_token_ids === null ? NO_IDS : [...new Set(values.stop_token_ids)],
-    allowedTokenIds: values.allowed_token_ids,
-    badWords: values.bad_words,
-    logprobTokenIds: values.logprob_token_ids,
+    logitBias: ids.logitBias,
+    biasKeysError: ids.biasKeysError,
+    stopTokenIds: ids.stopTokenIds,
+    allowedTokenIds: ids.allowedTokenIds,
+    idsError: ids.idsError,
+    badWords: badWordsOf(values.bad_words),
+    logprobTokenIds: ids.logprobTokenIds,
+    logprobIdsError: ids.logprobIdsError,
     thinkingTokenBudget: values.thinking_token_budget,
     routedExpertsPromptStart: values.routed_experts_prompt_start,
     truncatePromptTokens: values.truncate_prompt_tokens,
@@ -306,9 +304,6 @@ function samplingOf(
     structure: constraints.structure,
   };
 }
-
-const isHuge = (value: Int | null, exact: boolean) => typeof value === "bigint" && hasHugeInt(value, exact);
-const holdsHuge = (args: unknown, exact: boolean) => args !== null && hasHugeInt(args as PythonValue, exact);
 
 type Constraints = Pick<SamplingFields, "constraintRefusal" | "constraintError" | "structure">;
 const NO_CONSTRAINTS: Constraints = { constraintRefusal: null, constraintError: null, structure: null };
@@ -328,7 +323,6 @@ function resolve(given: StructuredOutputs | null, format: PythonDict | null, exa
   }
 }
 
-const NO_IDS: readonly number[] = [];
 const NO_STOP: readonly string[] = [];
 
 function common(
@@ -336,6 +330,7 @@ function common(
   body: PythonDict,
   limits: Limits,
   sampling: SamplingFields,
+  exact: boolean,
 ): CommonRequest {
   const { stop, stream_options: options } = values;
   const includeUsage = options?.get("include_usage") === true;
@@ -348,7 +343,7 @@ function common(
     minTokens: Number(values.min_tokens),
     stop: stop === null ? NO_STOP : typeof stop === "string" ? [stop] : stop,
     includeStopStrInOutput: values.include_stop_str_in_output,
-    stopTokenIds: sampling.stopTokenIds.map(Number),
+    stopTokenIds: sampling.stopTokenIds,
     ignoreEos: values.ignore_eos,
     seed: values.seed === -1 ? null : orNull(values.seed),
     stream: values.stream === true,
@@ -366,33 +361,10 @@ function common(
     truncationSide: values.truncation_side,
     requestId: values.request_id,
     addSpecialTokens: values.add_special_tokens,
-    order: toPlain(get(body, "understudy") ?? null),
+    order: orderOf(get(body, "understudy") ?? null, exact),
     cacheHitThreshold: limits.judgesCache === true ? thresholdOf(body) : null,
     kvTransfer: limits.transfersKv === true ? kvTransferOf(values.kv_transfer_params, values.stream === true) : null,
     repetition: repetitionOf(values.repetition_detection, values.min_tokens),
     sampling,
   };
-}
-
-function repetitionOf(given: ReadonlyMap<string, unknown> | null, least: Int): Repetition | null {
-  if (given === null) return null;
-  const size = (name: string) => Number(given.get(name) ?? 0);
-  const [maxPattern, minPattern, minCount] = [size("max_pattern_size"), size("min_pattern_size"), size("min_count")];
-  return maxPattern === 0 || minCount < 2 ? null : { maxPattern, minPattern, minCount, minTokens: Number(least) };
-}
-
-/** Thrown where the fast translation cannot be sure of the bytes: the exact parser then decides. */
-class Ambiguous {}
-
-/** An int that MessagePack cannot carry. */
-function hasHugeInt(value: PythonValue, exact: boolean): boolean {
-  if (typeof value === "bigint") return value < -(2n ** 63n) || value >= 2n ** 64n;
-  if (typeof value === "number") {
-    // The exact parser gives such a number for a float alone; the fast one cannot say whether it was an int.
-    if (!exact && Number.isInteger(value) && !Number.isSafeInteger(value)) throw new Ambiguous();
-    return false;
-  }
-  if (isList(value)) return value.some((item) => hasHugeInt(item, exact));
-  if (value instanceof PythonFloat || !isDict(value)) return false;
-  return (value instanceof Map ? [...value.values()] : Object.values(value)).some((item) => hasHugeInt(item, exact));
 }

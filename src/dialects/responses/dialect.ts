@@ -1,22 +1,21 @@
 /** Which routes has `/v1/responses`? Create, get, cancel; vLLM 0.33, `entrypoints/openai/responses/api_router.py` and `serving.py`. */
-import { Elysia } from "elysia";
 import type { ApiDialect, DialectHost } from "../../answer/dialect.ts";
 import type { BodyReader, FormedRequest } from "../../answer/form.ts";
+import { Query } from "../../front/query.ts";
+import { routes } from "../../http/routes.ts";
 import type { Context } from "../../http/sink.ts";
 import { badRequest, errorAnswer, Refused, validationError } from "../../python/errors.ts";
 import { atOnce, type Pieces } from "../../python/pieces.ts";
 import { type BodyKind, readerOf } from "../../python/read-body.ts";
 import type { ErrorAnswer } from "../../python/request.ts";
-import { bool, FAIL, int, State, type Type } from "../../python/types.ts";
-import { validationErrors, validator } from "../../python/validate.ts";
-import { get, type Int, type PythonDict, truthy } from "../../python/value.ts";
+import { bool, int } from "../../python/types.ts";
+import { validator } from "../../python/validate.ts";
+import { get, type PythonDict, truthy } from "../../python/value.ts";
 import { inputMessages, type ResponsesValues, responseToChat } from "./convert.ts";
 import { applyResponsesRules, responsesFields } from "./fields.ts";
 import { ResponsesForm } from "./form.ts";
 import { toolsJson } from "./items.ts";
 import { EventLog, Store } from "./store.ts";
-
-const NO_PARSING = { parse: "none" } as const;
 
 /** `most`: responses that are kept; 0 for none. */
 export function responses(most: number): ApiDialect {
@@ -25,16 +24,11 @@ export function responses(most: number): ApiDialect {
     operations: async () => (await import("./operations.ts")).responsesOperations,
     routes(host: DialectHost) {
       const reader = responsesReader(host, store);
-      return new Elysia({ strictPath: true })
-        .post("/v1/responses", ({ request, server }) => host.answer({ request, server }, reader), NO_PARSING)
-        .get("/v1/responses/:id", ({ request, server, params }) =>
-          retrieve(host, store, { request, server }, params.id),
-        )
-        .post(
-          "/v1/responses/:id/cancel",
-          ({ request, server, params }) => cancel(host, store, { request, server }, params.id),
-          NO_PARSING,
-        );
+      return routes({
+        "POST /v1/responses": (context) => host.answer(context, reader),
+        "GET /v1/responses/:id": (context, { id }) => retrieve(host, store, context, id!),
+        "POST /v1/responses/:id/cancel": (context, { id }) => cancel(host, store, context, id!),
+      });
     },
   };
 }
@@ -120,34 +114,18 @@ const synchronous = invalid("Cannot cancel a synchronous response.", "response_i
 
 /** `?stream=true&starting_after=N`: the events of one in the background, from the first or behind the one of that number. */
 function retrieve(host: DialectHost, store: Store, context: Context, id: string): Response {
-  const query = queryOf(context.request.url);
-  if ("error" in query) return host.error(context, query.error);
+  const query = new Query(context.request.url);
+  const after = query.read("starting_after", int(), -1);
+  const stream = query.read("stream", bool, false);
+  // FastAPI looks at them before the route runs.
+  const wrong = query.wrong();
+  if (wrong !== null) return host.error(context, wrong);
   const kept = store.get(id);
   if (kept === undefined) return host.error(context, notFound(id));
-  if (query.stream !== true) return host.json(context, kept.body(kept.status));
+  if (!stream) return host.json(context, kept.body(kept.status));
   const log = kept.running?.log;
   if (!log) return host.error(context, unknownStream(id));
-  return host.follow(context, log, Math.max(0, Number(query.starting_after ?? -1) + 1));
-}
-
-/** FastAPI checks these before the route runs. */
-function queryOf(
-  url: string,
-): { readonly stream: boolean | null; readonly starting_after: Int | null } | { readonly error: ErrorAnswer } {
-  const given = new URL(url).searchParams;
-  const state = new State(true);
-  const read = <V>(name: string, type: Type<V>): V | null => {
-    const text = given.get(name);
-    if (text === null) return null;
-    const before = state.count;
-    const value = type.check(text, state);
-    state.prefix(before, name);
-    return value === FAIL ? null : value;
-  };
-  const query = { starting_after: read("starting_after", int()), stream: read("stream", bool) };
-  if (state.count === 0) return query;
-  state.prefix(0, "query");
-  return { error: validationErrors(state.errors!) };
+  return host.follow(context, log, Math.max(0, Number(after) + 1));
 }
 
 const unknownStream = (id: string): ErrorAnswer => validationError(`Unknown response_id: ${id}`, "response_id", id);

@@ -2,12 +2,12 @@
  * What happens on one connection? Requests in, answers out in their order, refusals of what is no HTTP, and its end:
  * as uvicorn 0.54 does it (`protocols/http/httptools_impl.py`).
  */
+import type { Aftermath } from "../../faults/types.ts";
 import { Exchange, type ExchangeConnection } from "./exchange.ts";
 import type { Head } from "./fields.ts";
 import type { WireStyle } from "./head.ts";
 import { Fed, Parser, type ParserEvents } from "./parser.ts";
-import type { BatchedSender, SendBatch } from "./send-batch.ts";
-import type { Batched, Drained } from "./stream.ts";
+import type { Drained } from "./stream.ts";
 
 /** What is used of a socket of `Bun.listen`; Bun's types lack `fd` and the last two. */
 export interface Socket {
@@ -30,8 +30,6 @@ export interface ServerSide {
   readonly style: WireStyle;
   /** Largest head, bytes. */
   readonly headBytes: number;
-  /** Where events of streams wait for each other; null: each is a write by itself. */
-  readonly sends: SendBatch | null;
   /** Has the application answer. */
   handle(exchange: Exchange): void;
   date(): string;
@@ -46,6 +44,8 @@ export interface ServerSide {
    * loop.
    */
   queue(connection: Connection): void;
+  /** Closes so many connections as soon as they are opened. */
+  refuse(connections: number): void;
   /** Takes a line for the log. */
   warn(what: string): void;
 }
@@ -57,7 +57,7 @@ const AHEAD_MOST = 100;
 const UNSUPPORTED = "Unsupported upgrade request.";
 const INVALID = "Invalid HTTP request received.";
 
-export class Connection implements ExchangeConnection, ParserEvents, BatchedSender {
+export class Connection implements ExchangeConnection, ParserEvents {
   readonly address: string;
   readonly port: number;
   readonly #socket: Socket;
@@ -75,10 +75,6 @@ export class Connection implements ExchangeConnection, ParserEvents, BatchedSend
   #backlog: Uint8Array[] = [];
   #backlogFrom = 0;
   #drained: Drained[] = [];
-  readonly #sends: SendBatch | null;
-  /** Entry of this connection among the batched sends, as long as that is the round. */
-  #entry = 0;
-  #entryRound = -1;
   /** Nothing more is read, and what was written leaves. */
   #closing = false;
   #lost = false;
@@ -87,11 +83,12 @@ export class Connection implements ExchangeConnection, ParserEvents, BatchedSend
   /** Who wants reading to pause: a body that nobody reads, requests sent ahead. */
   #pauses = 0;
   #ahead = false;
+  /** How it ends when its next request comes; null: it does not. */
+  #fate: Aftermath["next"] = null;
 
   constructor(socket: Socket, server: ServerSide) {
     this.#socket = socket;
     this.#server = server;
-    this.#sends = server.sends;
     this.address = socket.remoteAddress;
     this.port = socket.remotePort;
     this.#parser = new Parser(this, server.headBytes);
@@ -113,6 +110,10 @@ export class Connection implements ExchangeConnection, ParserEvents, BatchedSend
   /** Bytes came. */
   data(bytes: Buffer): void {
     if (this.#closing) return;
+    if (this.#fate !== null && this.#exchanges.length === 0) {
+      this.#meetFate();
+      return;
+    }
     this.#server.stirred(this);
     this.#kept = false;
     // Reading is paused: whatever comes nevertheless has its place behind that.
@@ -163,7 +164,6 @@ export class Connection implements ExchangeConnection, ParserEvents, BatchedSend
     if (this.#lost) return;
     this.#lost = true;
     this.#closing = true;
-    if (this.#queued) this.#sends!.drop(this.#entry);
     this.#forget();
     this.#parser.free();
     this.#backlog = [];
@@ -185,8 +185,13 @@ export class Connection implements ExchangeConnection, ParserEvents, BatchedSend
   }
 
   cut(): void {
-    this.settle();
+    this.shut();
     this.#socket.terminate();
+  }
+
+  /** Nothing is sent beside it from here on. */
+  shut(): void {
+    this.#exchanges[0]?.shut();
   }
 
   onHead(head: Head): void {
@@ -209,9 +214,13 @@ export class Connection implements ExchangeConnection, ParserEvents, BatchedSend
     this.#server.warn(UNSUPPORTED);
   }
 
+  aftermath({ next, refused }: Aftermath): void {
+    this.#fate = next;
+    if (refused > 0) this.#server.refuse(refused);
+  }
+
   /** For exchanges, as all below. */
   send(bytes: Uint8Array, length: number, then: Drained | null): number {
-    this.settle();
     if (this.#closing) return 0;
     let taken = 0;
     if (this.#backlog.length === 0) {
@@ -226,31 +235,16 @@ export class Connection implements ExchangeConnection, ParserEvents, BatchedSend
     return left;
   }
 
-  batch(): SendBatch | null {
-    const sends = this.#sends;
-    if (sends === null || !sends.collecting) return null;
-    // One at a time: whether the first was taken decides about the second.
-    this.settle();
-    return this.#backlog.length > 0 || this.#socket.fd < 0 ? null : sends;
-  }
-
-  queue(length: number, then: Batched): void {
-    this.#entry = this.#sends!.add(this.#socket.fd, length, this, then);
-    this.#entryRound = this.#sends!.round;
-  }
-
-  settle(): void {
-    if (this.#queued) this.#sends!.flush();
-  }
-
-  /** For the batch: Bun tells of room in a socket only after a write of its own came short. */
-  cameShort(rest: Uint8Array, then: Batched): void {
-    const left = this.send(rest, rest.length, then);
-    if (left > 0) then.late(left);
+  get fd(): number {
+    return this.#closing || this.#backlog.length > 0 || this.scheme === "https" ? -1 : this.#socket.fd;
   }
 
   finished(): void {
     const { keepAlive } = this.#exchanges.shift()!;
+    if (this.#fate !== null && (this.#exchanges.length > 0 || this.#rest !== null)) {
+      this.#meetFate();
+      return;
+    }
     if (!keepAlive) {
       this.#close();
       return;
@@ -261,7 +255,6 @@ export class Connection implements ExchangeConnection, ParserEvents, BatchedSend
   }
 
   broken(): void {
-    this.settle();
     if (this.#backlog.length > 0) this.#socket.terminate();
     else this.#close();
   }
@@ -322,6 +315,7 @@ export class Connection implements ExchangeConnection, ParserEvents, BatchedSend
     if (this.#closing) return;
     this.#closing = true;
     this.#forget();
+    this.shut();
     if (this.#backlog.length === 0) this.#socket.end();
     for (const exchange of this.#exchanges.splice(0)) if (exchange.started) exchange.gone();
   }
@@ -334,8 +328,10 @@ export class Connection implements ExchangeConnection, ParserEvents, BatchedSend
     });
   }
 
-  get #queued(): boolean {
-    return this.#sends !== null && this.#entryRound === this.#sends.round;
+  /** The next request came, of which no answer is to come. */
+  #meetFate(): void {
+    if (this.#fate === "rst") this.cut();
+    else this.#close();
   }
 
   #wait(): void {

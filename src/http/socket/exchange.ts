@@ -1,10 +1,11 @@
 /** How does one request get its answer? Between the handlers, who say what, and the connection, which says when. */
-import type { HeldBytes, SinkEvents } from "../sink.ts";
+import type { Aftermath } from "../../faults/types.ts";
+import type { EventSink, HeldBytes, SinkEvents } from "../sink.ts";
+import type { FaultyOutput, FaultyStream } from "./faulty.ts";
 import type { Head } from "./fields.ts";
 import { CHUNKED, type WireStyle } from "./head.ts";
 import { IncomingRequest, type ReadControl } from "./request.ts";
-import type { SendBatch } from "./send-batch.ts";
-import { type Batched, type Drained, type Output, SocketStream } from "./stream.ts";
+import { type Drained, type Output, SocketStream } from "./stream.ts";
 import { WholeParts } from "./whole-parts.ts";
 
 /** The connection, as an exchange sees it. */
@@ -15,6 +16,10 @@ export interface ExchangeConnection extends Output, Omit<ReadControl, "wanted"> 
   readonly port: number;
   /** `date`'s value now. */
   date(): string;
+  /** Resets the connection. */
+  cut(): void;
+  /** What becomes of it, and of others, behind this answer. */
+  aftermath(after: Aftermath): void;
 }
 
 enum State {
@@ -32,7 +37,7 @@ const scratch = Buffer.alloc(65_536);
 const UTF8_MOST = 3;
 const NO_BODY: readonly number[] = [204, 304];
 
-export class Exchange implements Output, ReadControl {
+export class Exchange implements Output, ReadControl, FaultyOutput {
   readonly request: IncomingRequest<Exchange>;
   readonly version: string;
   readonly line: ExchangeConnection;
@@ -40,7 +45,9 @@ export class Exchange implements Output, ReadControl {
   keepAlive: boolean;
   #expects: boolean;
   #state = State.Waiting;
-  #stream: SocketStream | null = null;
+  #stream: SocketStream | FaultyStream | null = null;
+  /** Takes the answer where a plan disturbs it. */
+  faulty: FaultyStream | null = null;
   #parts: WholeParts | null = null;
 
   constructor(line: ExchangeConnection, head: Head) {
@@ -71,14 +78,20 @@ export class Exchange implements Output, ReadControl {
     const bytes = typeof body === "string" ? Buffer.byteLength(body) : (body?.length ?? 0);
     const length = NO_BODY.includes(status) ? null : bytes;
     const head = this.line.style.head(status, headers, length, !this.keepAlive, this.line.date());
+    if (this.faulty !== null) {
+      this.#state = State.Streaming;
+      this.#stream = this.faulty;
+      this.faulty.answer(head, this.#headOnly ? null : body);
+      return;
+    }
     this.#state = State.Complete;
     if (this.#headOnly || length === null || body === null) this.#send(head, "");
     else this.#send(head, body);
     this.#end();
   }
 
-  open(owner: SinkEvents, waiting: HeldBytes | null): SocketStream {
-    this.#stream = new SocketStream(owner, waiting, this);
+  open(owner: SinkEvents, waiting: HeldBytes | null): EventSink {
+    this.#stream = this.faulty?.open(owner, waiting) ?? new SocketStream(owner, waiting, this);
     return this.#stream;
   }
 
@@ -90,9 +103,15 @@ export class Exchange implements Output, ReadControl {
     this.#obey(headers);
     this.#state = State.Streaming;
     this.request.forget();
-    const length = this.#headOnly ? null : CHUNKED;
-    this.#send(this.line.style.head(status, headers, length, !this.keepAlive, this.line.date()), "");
-    this.#stream!.begin();
+    const head = this.line.style.head(
+      status,
+      headers,
+      this.#headOnly ? null : CHUNKED,
+      !this.keepAlive,
+      this.line.date(),
+    );
+    if (this.faulty === null) this.#send(head, "");
+    this.#stream!.begin(head);
   }
 
   /** The head of an answer of so many bytes, and then those. */
@@ -108,12 +127,18 @@ export class Exchange implements Output, ReadControl {
     return parts;
   }
 
+  /** The socket is about to be closed. */
+  shut(): void {
+    this.#stream?.shut();
+  }
+
   /** The client left, or the connection is closed for another reason. */
   gone(): void {
     if (this.over) return;
     this.#state = State.Gone;
     this.request.gone();
     this.#stream?.gone();
+    this.faulty?.gone();
     this.#parts?.gone();
   }
 
@@ -122,16 +147,8 @@ export class Exchange implements Output, ReadControl {
     return this.#state === State.Streaming && !this.#headOnly ? this.line.send(bytes, length, then) : 0;
   }
 
-  batch(): SendBatch | null {
-    return this.#state === State.Streaming && !this.#headOnly ? this.line.batch() : null;
-  }
-
-  queue(length: number, then: Batched): void {
-    this.line.queue(length, then);
-  }
-
-  settle(): void {
-    this.line.settle();
+  get fd(): number {
+    return this.#state === State.Streaming && !this.#headOnly ? this.line.fd : -1;
   }
 
   finished(): void {
@@ -142,6 +159,17 @@ export class Exchange implements Output, ReadControl {
 
   broken(): void {
     this.line.broken();
+  }
+
+  /** For an answer that was disturbed. */
+  leave(stays: boolean, after: Aftermath): void {
+    if (!stays) this.keepAlive = false;
+    this.line.aftermath(after);
+    this.finished();
+  }
+
+  cut(): void {
+    this.line.cut();
   }
 
   /** For the request. */

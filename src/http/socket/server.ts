@@ -6,14 +6,13 @@
 import type { TlsFiles } from "../../config/certificates.ts";
 import type { FrontLimits } from "../../config/front-limits.ts";
 import type { Clock } from "../../host/clock.ts";
-import { deadlines, type Expiring } from "../deadlines.ts";
-import type { EventSink, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../sink.ts";
+import { deadlines, type Expiring, type Timer } from "../deadlines.ts";
+import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../sink.ts";
 import { Connection, type ServerSide, type Socket } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
 import { DateLine, uvicorn, type WireStyle } from "./head.ts";
 import type { IncomingRequest } from "./request.ts";
 import { respond } from "./respond.ts";
-import type { SendBatch } from "./send-batch.ts";
 
 export interface ListenOptions {
   readonly hostname: string;
@@ -26,8 +25,6 @@ export interface ListenOptions {
   /** Takes what uvicorn writes into its log as a warning. */
   readonly warn: (what: string) => void;
   readonly epochSeconds: () => number;
-  /** Absent: each event of a stream is a write by itself, as it is with TLS. */
-  readonly sends?: SendBatch | null;
   /** Absent: all requests go through the application. */
   readonly hot?: HotRoutes;
   /** Absent: uvicorn's. */
@@ -49,7 +46,6 @@ export class HttpServer implements HttpFront, ServerSide {
   readonly scheme: "http" | "https";
   readonly style: WireStyle;
   readonly headBytes: number;
-  readonly sends: SendBatch | null;
   readonly #app: Application;
   readonly #hot: HotRoutes;
   readonly #listener: Bun.TCPSocketListener<Connection>;
@@ -62,6 +58,9 @@ export class HttpServer implements HttpFront, ServerSide {
   /** Have requests that were sent ahead, in the order of their turns: one of all connections in each turn of the event loop. */
   readonly #queue = new Set<Connection>();
   #turning = false;
+  /** Connections that are still to be closed as they are opened. */
+  #refused = 0;
+  readonly #timer: Required<Timer>;
   readonly warn: (what: string) => void;
   /** Whoever connects is sent away without a word. */
   #turnsAway = false;
@@ -71,11 +70,11 @@ export class HttpServer implements HttpFront, ServerSide {
     const { hostname, port, tls, reusePort, frontLimits, clock } = options;
     const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
     this.#app = app;
+    this.#timer = timer;
     this.#hot = options.hot ?? new Map();
     this.scheme = tls ? "https" : "http";
     this.style = options.style ?? uvicorn;
     this.headBytes = frontLimits.headBytes;
-    this.sends = tls ? null : (options.sends ?? null);
     this.#clock = clock;
     this.warn = options.warn;
     this.#epochSeconds = options.epochSeconds;
@@ -95,6 +94,10 @@ export class HttpServer implements HttpFront, ServerSide {
           }
           socket.data = new Connection(socket as unknown as Socket, this);
           this.#connections.add(socket.data);
+          if (this.#refused > 0) {
+            this.#refused--;
+            socket.data.shutDown();
+          }
         },
         data: (socket, bytes) => socket.data?.data(bytes),
         drain: (socket) => socket.data?.drain(),
@@ -102,7 +105,7 @@ export class HttpServer implements HttpFront, ServerSide {
         // Something here failed: it costs its connection alone.
         error: (socket, why) => {
           console.error(why);
-          this.sends?.flush();
+          socket.data?.shut();
           socket.terminate();
         },
       },
@@ -119,7 +122,7 @@ export class HttpServer implements HttpFront, ServerSide {
 
   /** Nobody new is taken; idle connections end, the others when they are answered, or at once. */
   stop(cut = false): Promise<void> {
-    this.sends?.flush();
+    if (cut) for (const connection of this.#connections) connection.shut();
     this.#listener.stop(cut);
     this.#stopped ??= Promise.withResolvers<void>();
     for (const connection of [...this.#connections]) {
@@ -160,6 +163,12 @@ export class HttpServer implements HttpFront, ServerSide {
     return { sink: this.#of(request).beginWhole(owner, status, headers, bytes), response: TAKEN };
   }
 
+  async disturb(request: Request, { plan, key, told }: FaultOrder): Promise<void> {
+    const { FaultPipeline, FaultyStream } = await import("./faulty.ts");
+    const exchange = this.#of(request);
+    exchange.faulty = new FaultyStream(new FaultPipeline(plan, key), exchange, this.#timer, told);
+  }
+
   version(request: Request): string {
     return this.#of(request).version;
   }
@@ -196,6 +205,10 @@ export class HttpServer implements HttpFront, ServerSide {
 
   asked(connection: Expiring): void {
     this.#heads?.forget(connection);
+  }
+
+  refuse(connections: number): void {
+    this.#refused += connections;
   }
 
   queue(connection: Connection): void {

@@ -1,17 +1,13 @@
 /** How do the events of one stream reach the client? One HTTP chunk and one write each; nothing is made per token. */
+import type { Lane, LaneEnd } from "../../engine/lanes.ts";
 import type { EventSink, HeldBytes, SinkEvents } from "../sink.ts";
-import type { SendBatch } from "./send-batch.ts";
 
 /** Where the bytes go. */
 export interface Output {
   /** Gives how many bytes the socket has not taken; a copy is kept, and `then` told when it has left, or never will. */
   send(bytes: Uint8Array, length: number, then: Drained | null): number;
-  /** Where an event may wait for those of other streams; null: it is to be sent by itself. */
-  batch(): SendBatch | null;
-  /** So many bytes stand in the room that the batch gave; what is not taken comes back to `then` as late. */
-  queue(length: number, then: Batched): void;
-  /** What was queued has been sent, or came short. */
-  settle(): void;
+  /** Number of the socket, where what stands in a chunk may be sent on it now; else negative. */
+  readonly fd: number;
   /** The answer is complete. */
   finished(): void;
   /** The answer is broken off. */
@@ -21,12 +17,6 @@ export interface Output {
 /** Told when what it sent has left, or never will. */
 export interface Drained {
   drained(): void;
-}
-
-/** Whose bytes may wait in a batch. */
-export interface Batched extends Drained {
-  /** So many bytes of what was queued are left: it is told when they are gone. */
-  late(bytes: number): void;
 }
 
 enum State {
@@ -48,7 +38,7 @@ const LAST = Buffer.from("0\r\n\r\n");
 const scratch = Buffer.alloc(65_536);
 const ROOM = scratch.length - SIZE_BYTES - END_BYTES;
 
-export class SocketStream implements EventSink, Batched {
+export class SocketStream implements EventSink, LaneEnd, Drained {
   #full = false;
   readonly #owner: SinkEvents;
   readonly #waiting: HeldBytes | null;
@@ -59,6 +49,7 @@ export class SocketStream implements EventSink, Batched {
   #early: string[] = [];
   #state = State.Early;
   #endsEarly: "end" | "reset" | null = null;
+  #lanes: Lane[] | null = null;
 
   constructor(owner: SinkEvents, waiting: HeldBytes | null, output: Output) {
     this.#owner = owner;
@@ -67,8 +58,20 @@ export class SocketStream implements EventSink, Batched {
   }
 
   get full(): boolean {
-    this.#output.settle();
     return this.#full;
+  }
+
+  get laneEnd(): LaneEnd {
+    return this;
+  }
+
+  get fd(): number {
+    return this.#state === State.Open && !this.#full ? this.#output.fd : -1;
+  }
+
+  led(lane: Lane): void {
+    this.#lanes ??= [];
+    this.#lanes.push(lane);
   }
 
   write(event: string): boolean {
@@ -79,7 +82,7 @@ export class SocketStream implements EventSink, Batched {
     if (this.#state !== State.Open) return this.#state !== State.Early;
     const length = Buffer.byteLength(event);
     const into = roomFor(length);
-    const at = putSize(into, 0, length);
+    const at = putSize(into, length);
     into.write(event, at, "utf8");
     return this.#chunk(into, at + length);
   }
@@ -88,28 +91,21 @@ export class SocketStream implements EventSink, Batched {
     if (this.#state === State.Early) return this.write(Buffer.concat([before, piece, after]).toString());
     if (this.#state !== State.Open) return true;
     const length = before.length + piece.length + after.length;
-    if (length === 0) return !this.full; // a chunk of nothing would be the last one
-    const batch = this.#output.batch();
-    const from = batch === null ? -1 : batch.room(length + SIZE_BYTES + END_BYTES);
-    const into = from < 0 ? roomFor(length) : batch!.bytes;
-    let at = putSize(into, Math.max(0, from), length);
+    if (length === 0) return !this.#full; // a chunk of nothing would be the last one
+    const into = roomFor(length);
+    let at = putSize(into, length);
     into.set(before, at);
     at += before.length;
     into.set(piece, at);
     at += piece.length;
     into.set(after, at);
-    at += after.length;
-    if (from < 0) return this.#chunk(into, at);
-    into[at] = CR;
-    into[at + 1] = LF;
-    this.#output.queue(at + END_BYTES - from, this);
-    return !this.#full;
+    return this.#chunk(into, at + after.length);
   }
 
   end(): void {
     if (this.#state === State.Early) this.#endsEarly ??= "end";
     if (this.#state !== State.Open) return;
-    this.#state = State.Ended;
+    this.#over(State.Ended);
     this.#sent(LAST, LAST.length);
     this.#output.finished();
   }
@@ -117,7 +113,7 @@ export class SocketStream implements EventSink, Batched {
   reset(): void {
     if (this.#state === State.Early) this.#endsEarly ??= "reset";
     if (this.#state !== State.Open) return;
-    this.#state = State.Reset;
+    this.#over(State.Reset);
     this.#output.broken();
   }
 
@@ -140,14 +136,19 @@ export class SocketStream implements EventSink, Batched {
     if (this.#state === State.Open) this.#owner.onDrain();
   }
 
-  late(bytes: number): void {
-    this.#full = true;
-    this.#waits(bytes);
+  cameShort(rest: Uint8Array): void {
+    // Bun tells of room in a socket only after a write of its own came short.
+    this.#sent(rest, rest.length);
+  }
+
+  /** Nothing is sent beside it: its socket is about to be closed. */
+  shut(): void {
+    for (const lane of this.#lanes ?? []) lane.shut();
   }
 
   gone(): void {
     if (this.#state !== State.Early && this.#state !== State.Open) return;
-    this.#state = State.Gone;
+    this.#over(State.Gone);
     this.#owner.onGone();
   }
 
@@ -160,8 +161,15 @@ export class SocketStream implements EventSink, Batched {
   #sent(bytes: Uint8Array, length: number): boolean {
     const left = this.#output.send(bytes, length, this);
     if (left === 0) return !this.#full;
-    this.late(left);
+    this.#full = true;
+    this.shut();
+    this.#waits(left);
     return false;
+  }
+
+  #over(state: State): void {
+    this.#state = state;
+    this.shut();
   }
 
   #waits(bytes: number): void {
@@ -175,11 +183,11 @@ function roomFor(length: number): Buffer {
   return length <= ROOM ? scratch : Buffer.alloc(length + SIZE_BYTES + END_BYTES);
 }
 
-/** The line before a chunk, with the digits that Python's `%x` writes, at `from`; gives where it ends. */
-function putSize(into: Buffer, from: number, length: number): number {
-  let end = from + 1;
+/** The line before a chunk, with the digits that Python's `%x` writes; gives where it ends. */
+function putSize(into: Buffer, length: number): number {
+  let end = 1;
   for (let rest = length >>> 4; rest > 0; rest >>>= 4) end++;
-  for (let i = end - 1, rest = length; i >= from; i--, rest >>>= 4) {
+  for (let i = end - 1, rest = length; i >= 0; i--, rest >>>= 4) {
     const digit = rest & 15;
     into[i] = digit < 10 ? 48 + digit : 87 + digit;
   }

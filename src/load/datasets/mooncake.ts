@@ -3,10 +3,11 @@
  * the server's prefix cache hits where the real one did. Also the forms that aiperf 0.13 adds (`mooncake_trace`): text,
  * messages or whole bodies in place of lengths, sessions of several turns, pauses.
  */
+import { jsonObjectIn } from "../../config/json-object.ts";
 import type { Line } from "../../traces/lines.ts";
 import { type BadLine, isCount } from "../../traces/trace.ts";
 import type { Turn } from "../types.ts";
-import { type DatasetRow, type Dated, isMessages, isMs, isTokens, jsonLines, objectOf } from "./rows.ts";
+import { type DatasetRow, type Dated, isMessages, isMs, isTokens, jsonLines } from "./rows.ts";
 import { TO_THE_END } from "./synthetic.ts";
 import type { PromptWriter, Streams, Symbols } from "./text.ts";
 
@@ -109,7 +110,7 @@ function fromMessages(row: DatasetRow, common: Omit<Turn, "prompt">, { chat }: M
 
 /** A whole body; whether it streams is not its business, since what comes is measured. */
 function fromPayload(row: DatasetRow, common: Omit<Turn, "prompt">, { chat }: MooncakeShape): Turn | string {
-  const payload = objectOf(JSON.stringify(row.payload));
+  const payload = jsonObjectIn(JSON.stringify(row.payload));
   const { messages, prompt, stream: _, stream_options: __, ...rest } = payload ?? {};
   const extra = { ...rest, ...common.extra };
   if (chat && isMessages(messages)) return { ...common, prompt: messages, extra, whole: true };

@@ -1,19 +1,10 @@
 /** What do the readers of files have in common: JSON lines, times that begin at 0 and rise, token counts? */
+import { jsonObjectIn } from "../../config/json-object.ts";
 import type { Line } from "../../traces/lines.ts";
 import { type BadLine, isCount } from "../../traces/trace.ts";
 import type { ConversationMessage, Turn } from "../types.ts";
 
 export type DatasetRow = Readonly<Record<string, unknown>>;
-
-/** Null: no JSON object. */
-export function objectOf(text: string | null): DatasetRow | null {
-  try {
-    const value: unknown = JSON.parse(text ?? "");
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as DatasetRow) : null;
-  } catch {
-    return null;
-  }
-}
 
 export const isBad = (item: object): item is BadLine => "expected" in item;
 
@@ -81,7 +72,7 @@ export function* jsonLines(
   row: (row: DatasetRow, line: number) => Turn | string,
 ): Generator<Dated | BadLine> {
   for (const { number: line, text } of lines) {
-    const found = objectOf(text);
+    const found = jsonObjectIn(text);
     const turn = found === null ? expected : row(found, line);
     yield typeof turn === "string" ? { line, expected: turn } : { line, turn };
   }

@@ -3,12 +3,12 @@
  * count, and in which order, is vLLM 0.33's rule (`benchmarks/datasets`: ShareGPTDataset, is_valid_sequence). The file is
  * read once, and as many as are asked for are drawn from it, so that memory does not grow with the file.
  */
+import { jsonObjectIn } from "../../config/json-object.ts";
 import { type Element, elements } from "../../traces/elements.ts";
 import { TraceFile } from "../../traces/lines.ts";
 import { estimateTokens } from "../../traces/sharegpt.ts";
 import { type BadLine, TraceError } from "../../traces/trace.ts";
 import type { Turn } from "../types.ts";
-import { objectOf } from "./rows.ts";
 import { shuffle } from "./synthetic.ts";
 import { type Count, counted, draw, type Streams } from "./text.ts";
 
@@ -68,7 +68,7 @@ function* pairsOf(found: Iterable<Element>, path: string, bad: BadLine[]): Gener
 
 /** At most two; null where it is no conversation. */
 function valuesOf(text: string | null): string[] | null {
-  const { conversations, conversation } = objectOf(text) ?? {};
+  const { conversations, conversation } = jsonObjectIn(text) ?? {};
   const turns = conversations ?? conversation;
   if (!Array.isArray(turns)) return null;
   const values = turns.slice(0, 2).map((turn) => turn?.value ?? turn?.content);

@@ -9,12 +9,6 @@ import type { Row } from "../table.ts";
 /** What finding it takes, beside `understudy check` and the page: the words of docs/bug-modes.md. */
 export type Takes = "one scrape" | "two scrapes" | "rest" | "clean, rest";
 
-/** A law of `src/check/laws/` that finds it. */
-export interface FindingLaw {
-  readonly law: string;
-  readonly takes: Takes;
-}
-
 /** Numbers of an engine that do not move any more once nothing runs or waits. */
 export interface Sticks {
   readonly fields: readonly (keyof EngineSnapshot & string)[];
@@ -31,7 +25,8 @@ export interface Bug {
   readonly here: string;
   /** Families of ours in which the bug shows; none: in all. */
   readonly families: readonly string[];
-  readonly finds: readonly FindingLaw[];
+  /** Laws of `src/check/laws/` that find it. */
+  readonly finds: Readonly<Record<string, Takes>>;
   /** What has to happen to the server. */
   readonly load: string;
   /** A family's row as it is with the defect. */

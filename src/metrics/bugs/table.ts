@@ -62,10 +62,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
     there: "When all requests are cancelled no step follows, and the gauges keep what the last one left.",
     here: "After the last client left, the share of KV blocks stays where it was until the next step with a request.",
     families: ["vllm:kv_cache_usage_perc"],
-    finds: [
-      { law: "V04", takes: "one scrape" },
-      { law: "G19", takes: "rest" },
-    ],
+    finds: { V04: "one scrape", G19: "rest" },
     load: "all that run are cancelled at once",
     sticks: { fields: ["kvUsage"], after: "an end from outside" },
   },
@@ -74,10 +71,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
     there: "After a load test whose requests were all aborted, running and waiting requests stay in the statistics.",
     here: "After the last client left, running and waiting stay where they were until the next step with a request.",
     families: ["vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:num_requests_waiting_by_reason"],
-    finds: [
-      { law: "V05", takes: "one scrape" },
-      { law: "G19", takes: "rest" },
-    ],
+    finds: { V05: "one scrape", G19: "rest" },
     load: "all that run are cancelled at once",
     sticks: { fields: ["running", "waiting", "deferred"], after: "an end from outside" },
   },
@@ -86,10 +80,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
     there: "A preempted request finds its own blocks again, and that counted as hits of the prefix cache.",
     here: "The lookups of requests that come back after a preemption count as all others.",
     families: ["vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total"],
-    finds: [
-      { law: "V11", takes: "one scrape" },
-      { law: "V08", takes: "clean, rest" },
-    ],
+    finds: { V11: "one scrape", V08: "clean, rest" },
     load: PREEMPTION,
     row: (row) => {
       const again = (engine: EngineSnapshot) =>
@@ -103,10 +94,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
     there: "8,060 first tokens stand against 3,918 finished requests.",
     here: "Each first token is observed twice.",
     families: ["vllm:time_to_first_token_seconds"],
-    finds: [
-      { law: "V24", takes: "one scrape" },
-      { law: "V25", takes: "clean, rest" },
-    ],
+    finds: { V24: "one scrape", V25: "clean, rest" },
     load: "any request",
     row: valued(({ value }) => 2 * value),
   },
@@ -116,10 +104,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
       "A request that comes back after a preemption reports more tokens from outside than are cached, and the difference, below 0, is added to a counter.",
     here: "What a preempted request finds again is taken off the prompt tokens that came from the cache.",
     families: ["vllm:prompt_tokens_by_source_total"],
-    finds: [
-      { law: "G10", takes: "two scrapes" },
-      { law: "V10", takes: "one scrape" },
-    ],
+    finds: { G10: "two scrapes", V10: "one scrape" },
     load: PREEMPTION,
     row: valued((sample, ...at) => {
       const lost = sample.labels.source === "local_cache_hit" ? ofEngine(sample, ...at, (e) => e.preemptedHits) : 0;
@@ -132,7 +117,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
     there: "In an ensemble the pending requests are those of the wrong models.",
     here: "The ensemble, which has no queue, shows the requests that its steps have under way as pending.",
     families: ["nv_inference_pending_request_count"],
-    finds: [{ law: "N06", takes: "one scrape" }],
+    finds: { N06: "one scrape" },
     load: "any request, while it runs",
     row: valued(({ labels, value }, snapshot, { triton }) =>
       labels.model === triton.models[0]!.name ? underway(snapshot) : value,
@@ -143,7 +128,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
     there: "A model answers with an error, and the request counts as a success.",
     here: "Failures count as successes, of every model.",
     families: ["nv_inference_request_success", "nv_inference_request_failure"],
-    finds: [{ law: "N01", takes: "one scrape" }],
+    finds: { N01: "one scrape" },
     load: "a request that the engine refuses, as after `/pause`",
     row: (row) =>
       row.name === "nv_inference_request_failure"
@@ -156,7 +141,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
     there: "The gauge of requests in flight was to be called dynamo_component_inflight_requests_total.",
     here: "The gauge of open streams is called understudy_streams_open_total.",
     families: ["understudy_streams_open"],
-    finds: [{ law: "G18", takes: "one scrape" }],
+    finds: { G18: "one scrape" },
     load: "none",
     row: (row) => ({ ...row, name: `${row.name}_total` }),
   },
@@ -165,7 +150,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
     there: "Numbers that only rise are exported as gauges.",
     here: "The number of preemptions is a gauge.",
     families: ["vllm:num_preemptions_total"],
-    finds: [{ law: "G18", takes: "one scrape" }],
+    finds: { G18: "one scrape" },
     load: "none",
     row: ({ created: _, ...row }) => ({ ...row, type: "gauge" }),
   },
@@ -178,10 +163,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
       "nv_trt_llm_kv_cache_block_metrics",
       "nv_trt_llm_inflight_batcher_metrics",
     ],
-    finds: [
-      { law: "T12", takes: "rest" },
-      { law: "G19", takes: "rest" },
-    ],
+    finds: { T12: "rest", G19: "rest" },
     load: "any request that runs for two steps, and its end",
     sticks: {
       fields: ["planRequests", "planScheduled", "planPrefills", "planPrefillTokens", "planPreempted", "blocksUsed"],
@@ -193,7 +175,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
     there: "A request that returns early is never taken off the requests in flight.",
     here: "Requests that were refused stay open.",
     families: ["understudy_requests_open"],
-    finds: [{ law: "G19", takes: "rest" }],
+    finds: { G19: "rest" },
     load: "a request that is refused",
     row: valued(({ value }, { front }) => value + front.outcomes.refused),
   },
@@ -202,7 +184,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
     there: "Each of several processes behind one port keeps its own metrics, and any of them answers a scrape.",
     here: "Each worker shows its own numbers under the labels of the first.",
     families: [],
-    finds: [{ law: "G10", takes: "two scrapes" }],
+    finds: { G10: "two scrapes" },
     load: "requests to more than one worker; scrapes over new connections",
     alone: true,
     lacks: ({ workers }) => (workers > 1 ? undefined : "--workers of at least 2"),
@@ -212,7 +194,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
     there: "The `_created` series of some families stand twice, and Prometheus drops the scrape.",
     here: "The times at which the ends of requests began to be counted stand twice.",
     families: ["vllm:request_success_total"],
-    finds: [{ law: "G02", takes: "one scrape" }],
+    finds: { G02: "one scrape" },
     load: "none",
     row: ({ created, ...row }) => ({
       ...row,
@@ -224,10 +206,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
     there: "The fraction of KV blocks in use was to be max − used, a number of blocks.",
     here: "The fraction of TensorRT-LLM's KV blocks is max − used.",
     families: ["nv_trt_llm_kv_cache_block_metrics"],
-    finds: [
-      { law: "T05", takes: "one scrape" },
-      { law: "G15", takes: "one scrape" },
-    ],
+    finds: { T05: "one scrape", G15: "one scrape" },
     load: "any request, once",
     row: blocksAsFraction,
   },

@@ -6,7 +6,6 @@ export type Reason = (typeof FAILURE_REASONS)[number];
 
 /** Spans of a request, in the order of the numbers. */
 export const SPANS = ["request", "queue", "compute_input", "compute_infer", "compute_output"] as const;
-export type Span = (typeof SPANS)[number];
 
 /** Inclusive bounds of the time to the first response, whole milliseconds. */
 export const FIRST_RESPONSE_MS: readonly number[] = [100, 500, 2000, 5000];

@@ -13,7 +13,7 @@ import {
   type RequestFields,
 } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
-import { asObject, asText, documentOf, find, membersOf, within } from "../tensors/access.ts";
+import { asObject, asString, documentOf, find, membersOf, within } from "../tensors/access.ts";
 import { datatypeOf, fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import type { JsonNode } from "../tensors/rapid-json.ts";
 import { rapidText, readElements, writeElements } from "../tensors/tensor-json.ts";
@@ -45,7 +45,7 @@ async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> 
 
 function readGenerate(document: JsonNode, model: Served, emptyTensors: boolean): RequestFields {
   const id = find(document, "id");
-  const own = id === undefined ? "" : within("Unable to parse 'id'", () => asText(id));
+  const own = id === undefined ? "" : within("Unable to parse 'id'", () => asString(id));
   const inputs: InferInput[] = [];
   const parameters: RequestFields["parameters"][number][] = [];
   const add = (value: JsonNode, nested: boolean) => {

@@ -8,7 +8,7 @@ import {
   asArray,
   asBoolean,
   asBytesText,
-  asText,
+  asString,
   asUnsigned,
   documentOf,
   find,
@@ -58,7 +58,7 @@ export function rawWish(body: Uint8Array): InferWish {
 export function inferWish(body: Uint8Array, head: number, limits: Limits): InferWish {
   const document = documentOf(body.subarray(0, head));
   const id = find(document, "id");
-  const own = id === undefined ? "" : within("Unable to parse 'id'", () => asText(id));
+  const own = id === undefined ? "" : within("Unable to parse 'id'", () => asString(id));
   const asked = readParameters(find(document, "parameters"));
   const rest = { data: body.subarray(head) };
   const seen = new Set<string>();
@@ -123,8 +123,8 @@ function readInput(
 ): InferInput {
   oneSource(value);
   const parameters = find(value, "parameters");
-  const name = within("Unable to parse 'name'", () => asText(member(value, "name")));
-  const type = within("Unable to parse 'datatype'", () => asText(member(value, "datatype")));
+  const name = within("Unable to parse 'name'", () => asString(member(value, "name")));
+  const type = within("Unable to parse 'datatype'", () => asString(member(value, "datatype")));
   const sizes = within("Unable to parse 'shape'", () => asArray(member(value, "shape")));
   const shape = sizes.map((size) => Number(within("Unable to parse 'shape'", () => asUnsigned(size))));
   add(name);
@@ -188,7 +188,7 @@ function memoryOf(parameters: JsonNode | undefined) {
     return value === undefined ? 0 : Number(within(`Unable to parse '${name}'`, () => asUnsigned(value)));
   };
   return {
-    name: within("Unable to parse 'shared_memory_region'", () => asText(region)),
+    name: within("Unable to parse 'shared_memory_region'", () => asString(region)),
     offset: number("shared_memory_offset"),
     bytes: number("shared_memory_byte_size"),
   };
@@ -206,7 +206,7 @@ function readOutputs(value: JsonNode | undefined, memory: SharedMemory): Map<str
       if (binary !== undefined && within("Unable to set 'binary_data'", () => asBoolean(binary)))
         throw invalidArg("Output can't set both 'shared_memory_region' and 'binary_data'");
     }
-    const name = within("Unable to parse 'name'", () => asText(member(one, "name")));
+    const name = within("Unable to parse 'name'", () => asString(member(one, "name")));
     const count =
       classes === undefined ? 0 : Number(within("Unable to set 'classification'", () => asUnsigned(classes)));
     const region = memoryOf(parameters);

@@ -1,7 +1,7 @@
 /** What does `/v2/logging` tell and take? `http_server.cc`, `HandleLogging` (2026). */
 import type { TritonLogSettings } from "../../config/triton-server.ts";
 import { TritonError } from "../config/status.ts";
-import { asBoolean, asText, asUnsigned, documentOf, find } from "../tensors/access.ts";
+import { asBoolean, asString, asUnsigned, documentOf, find } from "../tensors/access.ts";
 import { toBytesText } from "../tensors/datatypes.ts";
 import type { JsonNode } from "../tensors/rapid-json.ts";
 import { rapidText } from "../tensors/tensor-json.ts";
@@ -38,7 +38,7 @@ function change(settings: LogSettings, document: JsonNode): void {
 }
 
 function formatOf(value: JsonNode): string {
-  const format = asText(value);
+  const format = asString(value);
   if (format === "default" || format === "ISO8601") return format;
   throw new TritonError("UNAVAILABLE", `invalid argument for --log_format, got: ${format}`);
 }

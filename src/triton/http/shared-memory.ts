@@ -4,7 +4,7 @@
  */
 import { closeSync, fstatSync, openSync, readSync, writeSync } from "node:fs";
 import { invalidArg, TritonError } from "../config/status.ts";
-import { asText, asUnsigned, documentOf, find } from "../tensors/access.ts";
+import { asString, asUnsigned, documentOf, find } from "../tensors/access.ts";
 import { toBytesText } from "../tensors/datatypes.ts";
 import { rapidText } from "../tensors/tensor-json.ts";
 import { type HandlerAnswer, type HttpCall, jsonAnswer } from "./call.ts";
@@ -110,13 +110,13 @@ async function handle(call: HttpCall, cuda: boolean): Promise<HandlerAnswer> {
   if (cuda) {
     const handle = find(find(document, "raw_handle") ?? null, "b64");
     if (handle === undefined) throw invalidArg("Shared memory register request has no 'raw_handle' field");
-    if (Buffer.from(asText(handle), "base64").length !== HANDLE_BYTES)
+    if (Buffer.from(asString(handle), "base64").length !== HANDLE_BYTES)
       throw invalidArg("'raw_handle' must be a valid base64 encoded cudaIpcMemHandle_t");
     throw invalidArg(`failed to register CUDA shared memory region: '${region}', GPUs not supported`);
   }
   const [key, offset, bytes] = ["key", "offset", "byte_size"].map((name) => find(document, name));
   if (key === undefined) throw invalidArg("Shared memory register request has no 'key' field");
-  const name = asText(key);
+  const name = asString(key);
   const from = offset === undefined ? 0 : Number(asUnsigned(offset));
   if (bytes === undefined) throw invalidArg("Shared memory register request has no 'byte_size' field");
   memory.register(region, name, from, Number(asUnsigned(bytes)));

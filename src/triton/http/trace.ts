@@ -1,6 +1,6 @@
 /** Which trace settings are there, and what may be set over the network? `http_server.cc`, `HandleTrace` (2026). No trace is written. */
 import { invalidArg, TritonError } from "../config/status.ts";
-import { asArray, asText, documentOf, find } from "../tensors/access.ts";
+import { asArray, asString, documentOf, find } from "../tensors/access.ts";
 import type { JsonNode } from "../tensors/rapid-json.ts";
 import { type HandlerAnswer, type HttpCall, jsonAnswer } from "./call.ts";
 
@@ -54,12 +54,12 @@ function changesIn(document: JsonNode): Record<string, number | null> {
   if (find(document, "trace_file") !== undefined)
     throw new TritonError("UNSUPPORTED", "trace file location can not be updated through network protocol");
   const level = find(document, "trace_level");
-  const levels = level === undefined || level === null ? [] : asArray(level).map(asText);
+  const levels = level === undefined || level === null ? [] : asArray(level).map(asString);
   if (levels.includes("OFF") && levels.length > 1) throw invalidArg("Expect only one trace level 'OFF' is specified");
   for (const name of NAMES) {
     const value = find(document, name);
     if (value === undefined) continue;
-    changes[name] = value === null ? null : numberIn(name, asText(value));
+    changes[name] = value === null ? null : numberIn(name, asString(value));
   }
   // Without a file no trace can be switched on, and none can be given.
   if (levels.some((one) => one === "TIMESTAMPS" || one === "TENSORS"))

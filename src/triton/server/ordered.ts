@@ -7,7 +7,7 @@ interface Held {
   over: boolean;
 }
 
-export class Ordered {
+export class OrderedResponses {
   /** In order of arrival; the first one's responses leave at once. */
   readonly #queue: Held[] = [];
 

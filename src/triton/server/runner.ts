@@ -8,7 +8,7 @@ import { internal, invalidArg, TritonError } from "../config/status.ts";
 import type { Scheduler } from "../scheduling/scheduler.ts";
 import { ELEMENT_BYTES, elementCount, isDatatype, type Tensor } from "../tensors/datatypes.ts";
 import { HIT, keep, lookUp, wanted } from "./cached.ts";
-import { Ordered } from "./ordered.ts";
+import { OrderedResponses } from "./ordered.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import { passOn, type Served, type Shared } from "./served.ts";
 import type { ModelStatistics, RequestSpans } from "./statistics.ts";
@@ -47,7 +47,7 @@ export class Runner implements Served {
   readonly #idle: Instance[];
   readonly #keys = new Map<InferRequest, string>();
   /** null: responses leave as they come. */
-  readonly #ordered: Ordered | null;
+  readonly #ordered: OrderedResponses | null;
   #pumping = false;
   #again = false;
   #unwake: (() => void) | null = null;
@@ -71,7 +71,7 @@ export class Runner implements Served {
       }),
     );
     this.#idle = [...this.#instances];
-    this.#ordered = config.dynamic_batching?.preserve_ordering ? new Ordered() : null;
+    this.#ordered = config.dynamic_batching?.preserve_ordering ? new OrderedResponses() : null;
   }
 
   get dead(): boolean {

@@ -56,7 +56,7 @@ export function asBytesText(value: JsonNode): string {
   return value;
 }
 
-export const asText = (value: JsonNode): string => fromBytesText(asBytesText(value));
+export const asString = (value: JsonNode): string => fromBytesText(asBytesText(value));
 
 export function asBoolean(value: JsonNode): boolean {
   if (typeof value !== "boolean") throw internal("attempt to access JSON non-boolean as boolean");

@@ -1,0 +1,265 @@
+// The KV cache manager: which blocks does a request get, which of them are cached, and what stays of them when it lets go?
+// TensorRT-LLM's manager V1 (`kvCacheManager.cpp`), one window, beam width 1, without a pool on the host.
+import { appendBlock, clearTable, entry, entryBlock, entryHash, nextEntry, prevEntry } from "../arena";
+import { blockSize, kvEvents, prefixCaching } from "../config";
+import { eventStored, storedHash } from "../events";
+import { count } from "../header";
+import { SUBMIT_SKIP_READING, Total } from "../layout";
+import { cachedPrompt, preemptions, row } from "../slots";
+import { copyOnPartialReuse, keepsBlocks, partialReuse, prefixAware, stepsAhead } from "./config";
+import { countKv } from "./header";
+import { KvTotal } from "./layout";
+import { blocksOf, forget, Line, line } from "./line";
+import { blocksFree, claimBlock, giveBlock, refsOf, takeBlock } from "./pool";
+import { nextToken, tokenAt, tokenPlace, tokensKept } from "./tokens";
+import {
+  attach,
+  childOf,
+  find,
+  hashOf,
+  idCount,
+  idsAt,
+  isLeaf,
+  isStored,
+  removeTree,
+  setIdCount,
+  siblingOf,
+} from "./tree";
+
+/** What a walk over the full blocks of a prompt found: cached ones, those of them that somebody holds, the first that is not cached (0: none). */
+export let cachedBlocks: i32 = 0;
+export let heldBlocks: i32 = 0;
+export let missingHash: u64 = 0;
+
+/** Does this request look into the cache at all? */
+export function reads(slot: i32): bool {
+  return prefixCaching && (row(slot).flags & SUBMIT_SKIP_READING) === 0;
+}
+
+/** Walks over the full blocks of the prompt, see above. */
+export function analyze(slot: i32): void {
+  cachedBlocks = 0;
+  heldBlocks = 0;
+  missingHash = 0;
+  const full = min(line(slot).context / blockSize, row(slot).hashCount);
+  if (full === 0) return;
+  let at = entry(slot, 0);
+  for (;;) {
+    const hash = entryHash(at);
+    const block = find(hash);
+    if (block === 0) {
+      missingHash = hash;
+      return;
+    }
+    if (refsOf(block) > 0) heldBlocks++;
+    if (++cachedBlocks === full) return;
+    at = nextEntry(at);
+  }
+}
+
+/** Credit of a first chunk for cached blocks that somebody holds; notes what the cache promises. The walk was made if `walked`. */
+function credit(slot: i32, l: Line, walked: bool): i32 {
+  l.reusable = 0;
+  if (!prefixAware || l.started || !reads(slot)) return 0;
+  if (!walked) analyze(slot);
+  l.reusable = cachedBlocks * blockSize;
+  return heldBlocks;
+}
+
+/** Blocks that the request needs beyond those it has, until it ends. */
+export function blocksToCompletion(slot: i32, l: Line, walked: bool): i32 {
+  return l.whole - row(slot).tableCount - credit(slot, l, walked);
+}
+
+/** Blocks that it needs beyond those it has for its next step, or the two next where the scheduler looks ahead. */
+export function blocksForStep(slot: i32, l: Line, walked: bool): i32 {
+  const drafts = row(slot).drafts;
+  const held = credit(slot, l, walked);
+  if (!l.isContext) {
+    const next = min(l.end, max(l.held + stepsAhead * (drafts + 1), l.length + l.flight));
+    return blocksOf(next) - blocksOf(l.held);
+  }
+  return l.started ? 0 : blocksOf(min(l.context + drafts, l.end)) - held;
+}
+
+/** Cached blocks for the prompt of a first chunk; what the last token needs is never taken from the cache. */
+export function claimPrompt(slot: i32): void {
+  const l = line(slot);
+  let claimed = 0;
+  let matched = 0;
+  if (reads(slot)) {
+    const usable = l.context - 1;
+    const full = min(usable / blockSize, row(slot).hashCount);
+    let parent = 0;
+    let at = full > 0 ? entry(slot, 0) : 0;
+    while (claimed < full) {
+      const block = find(entryHash(at));
+      if (block === 0) break;
+      claimBlock(block);
+      appendBlock(slot, block);
+      parent = block;
+      if (++claimed < full) at = nextEntry(at);
+    }
+    matched = claimed * blockSize;
+    if (partialReuse) matched += claimPartly(slot, parent, matched, min(blockSize, usable - matched));
+  }
+  l.position = matched;
+}
+
+/**
+ * A block of which the first tokens are those wanted, up to `most`: a leaf that nobody holds is taken over, of another the
+ * tokens are copied, which takes a fresh block like any other. How many tokens; `from` is where they stand.
+ */
+function claimPartly(slot: i32, parent: i32, from: i32, most: i32): i32 {
+  if (most <= 0 || tokensKept(slot) === 0) return 0;
+  let best = 0;
+  let bestCount = 0;
+  for (let child = childOf(parent); child !== 0; child = siblingOf(child)) {
+    if (!copyOnPartialReuse && !isFreeLeaf(child)) continue;
+    const alike = tokensAlike(slot, from, min(most, idCount(child)), child);
+    if (alike <= bestCount) continue;
+    best = child;
+    bestCount = alike;
+  }
+  if (best !== 0 && isFreeLeaf(best)) {
+    removeTree(best);
+    claimBlock(best);
+    appendBlock(slot, best);
+  }
+  return bestCount;
+}
+
+function isFreeLeaf(block: i32): bool {
+  return refsOf(block) === 0 && isLeaf(block);
+}
+
+/** How many of the request's tokens from `from` on, at most `most`, are those of the block. */
+function tokensAlike(slot: i32, from: i32, most: i32, block: i32): i32 {
+  const ids = idsAt(block);
+  let place = tokenPlace(slot, from);
+  for (let i = 0; i < most; i++) {
+    if (tokenAt(place) !== load<i32>(ids + ((<usize>i) << 2))) return i;
+    if (i + 1 < most) place = nextToken(place);
+  }
+  return most;
+}
+
+/**
+ * Fresh blocks for the rest of the prompt; counts what was found and what was not. False, and the claimed blocks go back,
+ * when there are not so many: a prompt of full blocks that are all held gets credit for its last one, which it cannot take.
+ */
+export function fillPrompt(slot: i32): bool {
+  const l = line(slot);
+  const wanted = keepsBlocks ? blocksOf(l.context) : 0;
+  if (wanted - row(slot).tableCount > blocksFree()) {
+    release(slot, 0);
+    forget(l);
+    return false;
+  }
+  while (row(slot).tableCount < wanted) appendBlock(slot, takeBlock());
+  l.held = l.context;
+  l.room = keepsBlocks ? wanted * blockSize : i32.MAX_VALUE;
+  const hit = l.position;
+  const first = preemptions[slot] === 0;
+  if (first) cachedPrompt[slot] = hit + 1;
+  if (!prefixCaching) return true;
+  const reused = blocksOf(hit);
+  countKv(KvTotal.Reused, reused);
+  countKv(KvTotal.Missed, wanted - reused);
+  if (!reads(slot)) return true;
+  count(first ? Total.PrefixRequests : Total.PreemptedRequests, 1);
+  count(first ? Total.PrefixQueries : Total.PreemptedQueries, <f64>l.context);
+  count(first ? Total.PrefixHits : Total.PreemptedHits, <f64>hit);
+  return true;
+}
+
+/** Room for the tokens that are known or on their way, nearly always one more than before; false where there is no block for them. */
+export function hold(slot: i32, l: Line): bool {
+  const wanted = l.length + l.flight;
+  while (l.room < wanted) {
+    if (blocksFree() === 0) return false;
+    appendBlock(slot, takeBlock());
+    l.room += blockSize;
+  }
+  l.held = wanted;
+  return true;
+}
+
+/** The full blocks of the first `tokens` tokens can be found by others. */
+export function storeFull(slot: i32, tokens: i32): void {
+  if (prefixCaching) storeBlocks(slot, tokens / blockSize);
+}
+
+/** Stores what the request's first `full` blocks hold, where the like is not stored yet; the last of them in the tree, 0 where there is none. */
+function storeBlocks(slot: i32, full: i32): i32 {
+  const blocks = min(min(full, row(slot).hashCount), row(slot).tableCount);
+  if (blocks === 0) return 0;
+  const kept = partialReuse && tokensKept(slot) > 0;
+  let parent = 0;
+  let at = entry(slot, 0);
+  let fresh = blocks;
+  for (let i = 0; i < blocks; i++) {
+    const hash = entryHash(at);
+    let block = fresh < i ? 0 : find(hash);
+    if (block === 0) {
+      if (fresh === blocks) {
+        fresh = i;
+        if (kvEvents) noteStored(slot, i, blocks, parent);
+      }
+      block = entryBlock(at);
+      attach(block, parent, hash, blockSize);
+      if (kept) copyIds(block, tokenPlace(slot, i * blockSize), blockSize);
+    }
+    parent = block;
+    if (i + 1 < blocks) at = nextEntry(at);
+  }
+  return parent;
+}
+
+function noteStored(slot: i32, from: i32, to: i32, parent: i32): void {
+  if (!eventStored(slot, from, to - from, parent === 0 ? 0 : hashOf(parent))) return;
+  let at = entry(slot, from);
+  for (let i = from; i < to; i++) {
+    storedHash(entryHash(at));
+    if (i + 1 < to) at = nextEntry(at);
+  }
+}
+
+function copyIds(block: i32, from: i32, tokens: i32): void {
+  const ids = idsAt(block);
+  let place = from;
+  for (let i = 0; i < tokens; i++) {
+    store<i32>(ids + ((<usize>i) << 2), tokenAt(place));
+    if (i + 1 < tokens) place = nextToken(place);
+  }
+  setIdCount(block, tokens);
+}
+
+/** The blocks of `tokens` tokens are stored, a last one that is not full too, and all go back, the last first. */
+export function release(slot: i32, tokens: i32): void {
+  const held = row(slot).tableCount;
+  if (held === 0) return;
+  if (prefixCaching && tokens > 0) storeAll(slot, tokens);
+  let at = entry(slot, held - 1);
+  for (let i = held - 1; i >= 0; i--) {
+    giveBlock(entryBlock(at));
+    if (i > 0) at = prevEntry(at);
+  }
+  clearTable(slot);
+}
+
+function storeAll(slot: i32, tokens: i32): void {
+  const full = tokens / blockSize;
+  const parent = storeBlocks(slot, full);
+  const rest = tokens - full * blockSize;
+  if (!partialReuse || rest === 0 || tokensKept(slot) < tokens || row(slot).tableCount <= full) return;
+  if (full > 0 && parent === 0) return;
+  const from = full * blockSize;
+  for (let child = childOf(parent); child !== 0; child = siblingOf(child)) {
+    if (idCount(child) === rest && tokensAlike(slot, from, rest, child) === rest) return;
+  }
+  const block = entryBlock(entry(slot, full));
+  if (isStored(block)) return;
+  attach(block, parent, 0, rest);
+  copyIds(block, tokenPlace(slot, from), rest);
+}

@@ -1,0 +1,115 @@
+// What do the policies know of a request? One line of the processor's cache beside its shared row (../slots.ts).
+import { column } from "../column";
+import { blockSize } from "../config";
+import { SLOTS } from "../layout";
+import { handleOf, row } from "../slots";
+import { setTrtWord } from "./header";
+import { LINE_BYTES, LineField, State, TrtWord } from "./layout";
+
+/** Fields in the order of LineField. P, M and g are those of the formulas in TensorRT-LLM's sources. */
+@unmanaged
+export class Line {
+  state: i32;
+  handle: i32;
+  /** P: tokens of the prompt; a pause adds what was generated. */
+  context: i32;
+  /** P + g: known tokens. */
+  length: i32;
+  /** P + M: tokens with which it ends in any case. */
+  end: i32;
+  /** Prompt tokens that are computed or scheduled. */
+  position: i32;
+  /** Tokens that its blocks hold or will hold after the last plan, and those they have room for; 0 before its first chunk. */
+  held: i32;
+  room: i32;
+  /** Blocks of P + M tokens. */
+  whole: i32;
+  /** Prompt tokens that the last look at the cache promised. */
+  reusable: i32;
+  /** Tokens on their way in steps that are not taken in. */
+  flight: i32;
+  /** Prompt tokens that the plan being made computes. */
+  chunk: i32;
+
+  get started(): bool {
+    return this.room > 0;
+  }
+  get isContext(): bool {
+    return this.state === State.ContextInit;
+  }
+  get isFirstChunk(): bool {
+    return this.state === State.ContextInit && this.room === 0;
+  }
+  /** Prompt tokens to compute. */
+  get rest(): i32 {
+    return this.context - this.position;
+  }
+  get isLastChunk(): bool {
+    return this.position + this.chunk === this.context;
+  }
+}
+if (offsetof<Line>("state") !== LineField.State << 2) ERROR("Line and LineField disagree on state");
+if (offsetof<Line>("handle") !== LineField.Handle << 2) ERROR("Line and LineField disagree on handle");
+if (offsetof<Line>("context") !== LineField.Context << 2) ERROR("Line and LineField disagree on context");
+if (offsetof<Line>("length") !== LineField.Length << 2) ERROR("Line and LineField disagree on length");
+if (offsetof<Line>("end") !== LineField.End << 2) ERROR("Line and LineField disagree on end");
+if (offsetof<Line>("position") !== LineField.Position << 2) ERROR("Line and LineField disagree on position");
+if (offsetof<Line>("held") !== LineField.Held << 2) ERROR("Line and LineField disagree on held");
+if (offsetof<Line>("room") !== LineField.Room << 2) ERROR("Line and LineField disagree on room");
+if (offsetof<Line>("whole") !== LineField.Whole << 2) ERROR("Line and LineField disagree on whole");
+if (offsetof<Line>("reusable") !== LineField.Reusable << 2) ERROR("Line and LineField disagree on reusable");
+if (offsetof<Line>("flight") !== LineField.Flight << 2) ERROR("Line and LineField disagree on flight");
+if (offsetof<Line>("chunk") !== LineField.Chunk << 2) ERROR("Line and LineField disagree on chunk");
+if (offsetof<Line>() > <usize>LINE_BYTES) ERROR("a line is larger than LINE_BYTES");
+
+let linesAt: usize = 0;
+/** Active requests that are in their context: while there are none every one of the others just decodes. */
+export let prefilling: i32 = 0;
+
+/** A request becomes active, or leaves the active list, in its context. */
+export function movePrefilling(by: i32): void {
+  prefilling += by;
+}
+
+export function setState(l: Line, state: State): void {
+  if (l.isContext !== (state === State.ContextInit)) prefilling += l.isContext ? -1 : 1;
+  l.state = state;
+}
+
+export function takeLines(): void {
+  linesAt = (changetype<usize>(column((SLOTS + 1) * (LINE_BYTES >> 2))) + LINE_BYTES - 1) & ~(<usize>LINE_BYTES - 1);
+}
+export function publishLines(): void {
+  setTrtWord(TrtWord.LinesAt, <i32>linesAt);
+}
+
+export function line(slot: i32): Line {
+  return changetype<Line>(linesAt + <usize>slot * LINE_BYTES);
+}
+
+/** A request that was just submitted. */
+export function startLine(slot: i32): void {
+  const l = line(slot);
+  const tokens = row(slot).prompt;
+  l.handle = handleOf(slot);
+  l.end = tokens + row(slot).lastOutput;
+  l.whole = blocksOf(l.end);
+  l.flight = 0;
+  l.reusable = 0;
+  l.chunk = 0;
+  l.state = State.ContextInit;
+  l.context = tokens;
+  l.length = tokens;
+  forget(l);
+}
+
+/** Nothing of its prompt is computed, and it holds nothing. */
+export function forget(l: Line): void {
+  l.position = 0;
+  l.held = 0;
+  l.room = 0;
+}
+
+export function blocksOf(tokens: i32): i32 {
+  return (tokens + blockSize - 1) / blockSize;
+}

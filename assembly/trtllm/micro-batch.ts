@@ -1,0 +1,216 @@
+// Who runs now, and with how many tokens? TensorRT-LLM's micro-batch scheduler (`microBatchScheduler.cpp` and its twin in
+// `_torch/pyexecutor/scheduler/scheduler.py`): of those that fit a batch within max_batch_size and max_num_tokens.
+import { column } from "../column";
+import { chunkedPrefill, maxNumBatchedTokens, maxNumSeqs } from "../config";
+import { lora, row } from "../slots";
+import { fitAt } from "./capacity";
+import { chunkingPolicy, chunkUnit, maxBatchSize, maxContextLength } from "./config";
+import { setList, setTrtWord, trtWord } from "./header";
+import { ChunkingPolicy, State, TrtWord } from "./layout";
+import { Line, line } from "./line";
+
+/** The batch: contexts, with position and chunk as scheduled, and generations. */
+let contexts = changetype<StaticArray<i32>>(0);
+let contextFrom = changetype<StaticArray<i32>>(0);
+let contextChunk = changetype<StaticArray<i32>>(0);
+let generations = changetype<StaticArray<i32>>(0);
+let chunked = changetype<StaticArray<i32>>(0);
+let contextCount: i32 = 0;
+
+export function takeMicroBatch(): void {
+  contexts = column(maxNumSeqs);
+  contextFrom = column(maxNumSeqs);
+  contextChunk = column(maxNumSeqs);
+  generations = column(maxNumSeqs);
+  chunked = column(maxNumSeqs);
+}
+
+export function contextAt(index: i32): i32 {
+  return contexts[index];
+}
+export function generationAt(index: i32): i32 {
+  return generations[index];
+}
+
+/** The request at `index` is this one: others before it left the batch. */
+export function keepGeneration(index: i32, slot: i32): void {
+  generations[index] = slot;
+}
+
+/** Decides on those that fit; the batch stands in the words. */
+export function microBatch(): void {
+  const fits = trtWord(TrtWord.Fit);
+  let charged = 0;
+  let generating = 0;
+  let chunkedCount = 0;
+  let chunkedCost = 0;
+  let allFit = true;
+  contextCount = 0;
+  for (let i = 0; i < fits; i++) {
+    const slot = fitAt(i);
+    const l = line(slot);
+    if (l.state === State.GenerationToComplete) continue;
+    if (!l.isContext) {
+      const cost = 1 + row(slot).drafts;
+      if (charged + cost > maxNumBatchedTokens) break;
+      charged += cost;
+      generations[generating++] = slot;
+    } else if (!chunkedPrefill) {
+      l.chunk = l.rest;
+      const cost = max(1, costOf(l, l.rest) + row(slot).drafts);
+      assert(cost <= maxContextLength, "a prompt is longer than a batch and chunked prefill is off");
+      if (charged + cost > maxNumBatchedTokens) break;
+      charged += cost;
+      contexts[contextCount++] = slot;
+    } else {
+      l.chunk = l.rest;
+      const cost = costOf(l, l.rest) + row(slot).drafts;
+      if (cost > maxContextLength) allFit = false;
+      chunkedCost += min(cost, maxContextLength);
+      chunked[chunkedCount++] = slot;
+    }
+    if (generating + contextCount + chunkedCount >= maxBatchSize) break;
+  }
+  if (chunkedCost > maxNumBatchedTokens - charged) allFit = false;
+  if (!allFit && chunkedCount > 0) shareTokens(chunkedCount, maxNumBatchedTokens - charged);
+  charged += takeChunks(chunkedCount);
+  order(allFit, generating);
+  publish(generating, charged, allFit);
+}
+
+/** The chunking policy alone: all that fit are in their context and share `tokens`. */
+export function chunkContexts(tokens: i32): void {
+  const fits = trtWord(TrtWord.Fit);
+  contextCount = 0;
+  for (let i = 0; i < fits; i++) {
+    chunked[i] = fitAt(i);
+    line(chunked[i]).chunk = line(chunked[i]).rest;
+  }
+  shareTokens(fits, tokens);
+  publish(0, takeChunks(fits), false);
+}
+
+/** Those that got a chunk are in the batch; what their chunks cost. */
+function takeChunks(count: i32): i32 {
+  let cost = 0;
+  for (let i = 0; i < count; i++) {
+    const l = line(chunked[i]);
+    if (l.chunk === 0) continue;
+    cost += costOf(l, l.chunk);
+    contexts[contextCount++] = chunked[i];
+  }
+  return cost;
+}
+
+function publish(generating: i32, charged: i32, allFit: bool): void {
+  for (let i = 0; i < contextCount; i++) {
+    contextFrom[i] = line(contexts[i]).position;
+    contextChunk[i] = line(contexts[i]).chunk;
+  }
+  setTrtWord(TrtWord.Contexts, contextCount);
+  setTrtWord(TrtWord.Generations, generating);
+  setTrtWord(TrtWord.Charged, charged);
+  setTrtWord(TrtWord.AllFit, <i32>allFit);
+  setList(TrtWord.ContextAt, contexts);
+  setList(TrtWord.ContextFromAt, contextFrom);
+  setList(TrtWord.ContextChunkAt, contextChunk);
+  setList(TrtWord.GenerationAt, generations);
+}
+
+/** Nobody runs. */
+export function noMicroBatch(): void {
+  contextCount = 0;
+  publish(0, 0, true);
+}
+
+/**
+ * What a chunk costs: all of it, unless it is the first and what the cache promises covers the prompt's rest with it. A chunk
+ * behind cached tokens is moved, not shortened, so only a last one is cheaper.
+ */
+function costOf(l: Line, chunk: i32): i32 {
+  const reusable = l.isFirstChunk ? min(l.reusable, l.rest) : 0;
+  return reusable === 0 || reusable + chunk < l.rest ? chunk : l.rest - reusable;
+}
+
+/** Chunks within `tokens`, by policy; then the draft tokens of those that end their prompt, as far as there is room for them. */
+function shareTokens(count: i32, tokens: i32): void {
+  const used =
+    chunkingPolicy === ChunkingPolicy.EqualProgress ? shareEqually(count, tokens) : shareInOrder(count, tokens);
+  let left = tokens - used;
+  for (let i = 0; i < count; i++) {
+    const slot = chunked[i];
+    const l = line(slot);
+    const drafts = row(slot).drafts;
+    if (drafts === 0 || !l.isLastChunk) continue;
+    const over = l.chunk % chunkUnit;
+    const room = min(over === 0 ? 0 : chunkUnit - over, maxContextLength - l.chunk);
+    const kept = max(0, min(min(drafts, room), left));
+    row(slot).drafts = kept;
+    left -= kept;
+  }
+}
+
+/** EQUAL_PROGRESS: a unit for each, round by round, while one of them fits; the tokens used. */
+function shareEqually(count: i32, tokens: i32): i32 {
+  for (let i = 0; i < count; i++) line(chunked[i]).chunk = 0;
+  let used = 0;
+  for (let moved = true; moved && used < tokens; ) {
+    moved = false;
+    for (let i = 0; i < count; i++) {
+      const l = line(chunked[i]);
+      const wanted = min(l.chunk + chunkUnit, l.rest);
+      const more = costOf(l, wanted) - costOf(l, l.chunk);
+      if (wanted === l.chunk || used + more > tokens || wanted > maxContextLength) continue;
+      used += more;
+      l.chunk = wanted;
+      moved = true;
+    }
+  }
+  return used;
+}
+
+/** FIRST_COME_FIRST_SERVED: all that is left for each, whole units where it is not the rest of the prompt; the tokens used. */
+function shareInOrder(count: i32, tokens: i32): i32 {
+  let left = tokens;
+  for (let i = 0; i < count; i++) {
+    const l = line(chunked[i]);
+    let chunk = l.rest;
+    if (left < costOf(l, chunk)) chunk = left;
+    if (costOf(l, chunk) > maxContextLength) chunk = min(maxContextLength, l.rest);
+    if (chunk < l.rest) chunk -= chunk % chunkUnit;
+    l.chunk = chunk;
+    left -= costOf(l, chunk);
+  }
+  return tokens - left;
+}
+
+/** Where chunks had to be shared those that end their prompt stand behind; inside a group by adapter, none first. */
+function order(allFit: bool, generating: i32): void {
+  let lasts = 0;
+  if (!allFit) lasts = lastChunksBehind(contexts, contextCount);
+  sortByAdapter(contexts, 0, contextCount - lasts);
+  sortByAdapter(contexts, contextCount - lasts, contextCount);
+  sortByAdapter(generations, 0, generating);
+}
+
+/** Moves those that end their prompt behind the others, each group in order; how many they are. */
+export function lastChunksBehind(slots: StaticArray<i32>, count: i32): i32 {
+  let first = 0;
+  let last = 0;
+  for (let i = 0; i < count; i++) {
+    const slot = slots[i];
+    if (line(slot).isLastChunk) chunked[last++] = slot;
+    else slots[first++] = slot;
+  }
+  for (let i = 0; i < last; i++) slots[first + i] = chunked[i];
+  return last;
+}
+
+function sortByAdapter(slots: StaticArray<i32>, from: i32, to: i32): void {
+  for (let i = from + 1; i < to; i++) {
+    const slot = slots[i];
+    let at = i;
+    for (; at > from && lora[slots[at - 1]] > lora[slot]; at--) slots[at] = slots[at - 1];
+    slots[at] = slot;
+  }
+}

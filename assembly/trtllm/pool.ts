@@ -1,0 +1,143 @@
+// Which block is free next, and who holds the others? One queue of free blocks per priority, taken from the front of the
+// lowest that has one, given back at the end (TensorRT-LLM `kvCacheManager.cpp`, `evictionPolicy.cpp`). Block 0 is none.
+import { column } from "../column";
+import { kvEvents, numGpuBlocks } from "../config";
+import { eventCleared } from "../events";
+import { count, setWord, word } from "../header";
+import { Total, Word } from "../layout";
+import { countKv } from "./header";
+import { KvTotal, PRIORITY_DEFAULT, PRIORITY_MOST } from "./layout";
+import { clearTree, isStored, removeTree } from "./tree";
+
+let refs = changetype<StaticArray<i32>>(0);
+/** Neighbours in the queue of a free block, and its priority, one more so that 0 is the default. */
+let next = changetype<StaticArray<i32>>(0);
+let prev = changetype<StaticArray<i32>>(0);
+let level = changetype<StaticArray<i32>>(0);
+let used = changetype<StaticArray<i32>>(0);
+let heads = changetype<StaticArray<i32>>(0);
+let tails = changetype<StaticArray<i32>>(0);
+let free: i32 = 0;
+
+/** Holders in a plan being made, where they differ from the real ones: those of plan number `planMark`. */
+let planRefs = changetype<StaticArray<i32>>(0);
+let planMark = changetype<StaticArray<i32>>(0);
+let mark: i32 = 0;
+
+export function takePool(): void {
+  refs = column(numGpuBlocks);
+  next = column(numGpuBlocks);
+  prev = column(numGpuBlocks);
+  level = column(numGpuBlocks);
+  used = column(numGpuBlocks);
+  planRefs = column(numGpuBlocks);
+  planMark = column(numGpuBlocks);
+  heads = column(PRIORITY_MOST + 1);
+  tails = column(PRIORITY_MOST + 1);
+}
+
+export function initPool(): void {
+  for (let block = 1; block < numGpuBlocks; block++) append(block);
+  setFree(numGpuBlocks - 1);
+  setWord(Word.BlocksFreeLeast, free);
+}
+
+export function blocksFree(): i32 {
+  return free;
+}
+export function refsOf(block: i32): i32 {
+  return refs[block];
+}
+export function priorityOf(block: i32): i32 {
+  const set = level[block];
+  return set === 0 ? PRIORITY_DEFAULT : set - 1;
+}
+export function firstFree(priority: i32): i32 {
+  return heads[priority];
+}
+export function afterFree(block: i32): i32 {
+  return next[block];
+}
+
+function setFree(value: i32): void {
+  free = value;
+  setWord(Word.BlocksFree, value);
+}
+
+/** A plan is done: is this the least that was ever free? */
+export function noteLeast(): void {
+  if (free < word(Word.BlocksFreeLeast)) setWord(Word.BlocksFreeLeast, free);
+}
+
+/** The next free block, for one holder; what it held leaves the cache with all that follows it. The caller knows that there is one. */
+export function takeBlock(): i32 {
+  assert(free > 0, "no block is free");
+  let priority = 0;
+  while (heads[priority] === 0) priority++;
+  const block = heads[priority];
+  if (isStored(block)) removeTree(block);
+  countKv(KvTotal.Allocated, 1);
+  if (used[block] === 0) countKv(KvTotal.AllocatedNew, 1);
+  used[block] = 1;
+  claimBlock(block);
+  return block;
+}
+
+/** One holder more; the first takes it out of its queue. */
+export function claimBlock(block: i32): void {
+  if (refs[block] === 0) {
+    unlink(block);
+    setFree(free - 1);
+  }
+  refs[block] = refs[block] + 1;
+}
+
+/** One holder fewer; without holders it stands at the end of its queue. */
+export function giveBlock(block: i32): void {
+  assert(refs[block] > 0, "block given back twice");
+  refs[block] = refs[block] - 1;
+  if (refs[block] !== 0) return;
+  append(block);
+  setFree(free + 1);
+}
+
+/** Nothing is cached any more; false while a block is in use. */
+export function resetCache(): bool {
+  if (free !== numGpuBlocks - 1) return false;
+  clearTree();
+  if (kvEvents) eventCleared();
+  count(Total.PrefixResets, 1);
+  return true;
+}
+
+/** A plan begins that may count holders off. */
+export function startCounting(): void {
+  mark++;
+}
+/** The plan takes one holder from the block; whether it has none left. */
+export function countOff(block: i32): bool {
+  const left = (planMark[block] === mark ? planRefs[block] : refs[block]) - 1;
+  planMark[block] = mark;
+  planRefs[block] = left;
+  return left === 0;
+}
+
+function append(block: i32): void {
+  const priority = priorityOf(block);
+  const last = tails[priority];
+  prev[block] = last;
+  next[block] = 0;
+  if (last === 0) heads[priority] = block;
+  else next[last] = block;
+  tails[priority] = block;
+}
+
+function unlink(block: i32): void {
+  const priority = priorityOf(block);
+  const before = prev[block];
+  const after = next[block];
+  if (before === 0) heads[priority] = after;
+  else next[before] = after;
+  if (after === 0) tails[priority] = before;
+  else prev[after] = before;
+}

@@ -1,0 +1,90 @@
+// Which token ids does a request have? Kept only where partial reuse compares them with stored blocks, in pages chained per
+// slot. Submission reserves the pages that a request can ever need, so growth never fails.
+import { column } from "../column";
+import { word } from "../header";
+import { SLOTS, Word } from "../layout";
+import { row } from "../slots";
+import { partialReuse } from "./config";
+import { TOKEN_PAGE_BITS, TOKEN_PAGES } from "./layout";
+
+const PAGE: i32 = 1 << TOKEN_PAGE_BITS;
+
+let ids = changetype<StaticArray<i32>>(0);
+/** The next page of the chain, or of the free ones; page + 1. */
+let following = changetype<StaticArray<i32>>(0);
+let firstPage = changetype<StaticArray<i32>>(0);
+let lastPage = changetype<StaticArray<i32>>(0);
+let counts = changetype<StaticArray<i32>>(0);
+let reservedOf = changetype<StaticArray<i32>>(0);
+let reserved: i32 = 0;
+let freePage: i32 = 0;
+let freshPage: i32 = 0;
+
+export function takeTokens(): void {
+  ids = column(partialReuse ? TOKEN_PAGES << TOKEN_PAGE_BITS : 1);
+  following = column(partialReuse ? TOKEN_PAGES : 1);
+  firstPage = column(SLOTS);
+  lastPage = column(SLOTS);
+  counts = column(SLOTS);
+  reservedOf = column(SLOTS);
+}
+
+/** Keeps the prompt in the input buffer; false: the pages are promised to others. */
+export function keepPrompt(slot: i32): bool {
+  const tokens = row(slot).prompt;
+  const pages = (tokens + row(slot).lastOutput + PAGE) >> TOKEN_PAGE_BITS;
+  if (reserved + pages > TOKEN_PAGES) return false;
+  reserved += pages;
+  reservedOf[slot] = pages;
+  const input = <usize>(<u32>word(Word.InputAt));
+  for (let i = 0; i < tokens; i++) keepToken(slot, load<i32>(input + ((<usize>i) << 2)));
+  return true;
+}
+
+/** Known ids; 0: this request's are not kept. */
+export function tokensKept(slot: i32): i32 {
+  return counts[slot];
+}
+
+/** One token more of a request whose ids are kept. */
+export function keepToken(slot: i32, token: i32): void {
+  const at = counts[slot];
+  if ((at & (PAGE - 1)) === 0) addPage(slot);
+  ids[((lastPage[slot] - 1) << TOKEN_PAGE_BITS) + (at & (PAGE - 1))] = token;
+  counts[slot] = at + 1;
+}
+
+/** Place of the slot's token `index`; `nextToken` gives the place after one. */
+export function tokenPlace(slot: i32, index: i32): i32 {
+  let page = firstPage[slot];
+  for (let left = index >> TOKEN_PAGE_BITS; left > 0; left--) page = following[page - 1];
+  return ((page - 1) << TOKEN_PAGE_BITS) + (index & (PAGE - 1));
+}
+export function nextToken(place: i32): i32 {
+  if (((place + 1) & (PAGE - 1)) !== 0) return place + 1;
+  return (following[place >> TOKEN_PAGE_BITS] - 1) << TOKEN_PAGE_BITS;
+}
+export function tokenAt(place: i32): i32 {
+  return ids[place];
+}
+
+export function dropTokens(slot: i32): void {
+  if (reservedOf[slot] === 0) return;
+  following[lastPage[slot] - 1] = freePage;
+  freePage = firstPage[slot];
+  firstPage[slot] = 0;
+  lastPage[slot] = 0;
+  counts[slot] = 0;
+  reserved -= reservedOf[slot];
+  reservedOf[slot] = 0;
+}
+
+function addPage(slot: i32): void {
+  let page = freePage;
+  if (page !== 0) freePage = following[page - 1];
+  else page = ++freshPage;
+  following[page - 1] = 0;
+  if (lastPage[slot] === 0) firstPage[slot] = page;
+  else following[lastPage[slot] - 1] = page;
+  lastPage[slot] = page;
+}

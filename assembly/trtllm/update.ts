@@ -1,0 +1,239 @@
+// What came out of the oldest open iteration? Tokens are drawn, requests end and give their blocks back, prompts become
+// visible in the cache (`_torch/pyexecutor/py_executor.py`; with overlap an iteration later than without).
+import { drawNext } from "../answers";
+import { asyncScheduling, blockSize, prefixCaching } from "../config";
+import { fold } from "../hashing";
+import { count } from "../header";
+import { observe, observeMany } from "../histogram";
+import {
+  FED_MORE,
+  FEED_HALF,
+  Histogram,
+  NONE,
+  OUT_FEED,
+  OUT_FIRST,
+  OUT_REASON,
+  OUT_WORDS,
+  Reason,
+  ROW_SAMPLES,
+  SLOTS,
+  SUBMIT_FED,
+  SUBMIT_STOPS,
+  SUBMIT_UNREAD,
+  Total,
+} from "../layout";
+import {
+  advanceOutbox,
+  clearOutbox,
+  emit,
+  lose,
+  muted,
+  outboxRows,
+  outboxRowsEnd,
+  outboxTokens,
+  outboxTokensEnd,
+  putToken,
+  sealOutbox,
+} from "../outbox";
+import { pruneRunning, running, runningLength } from "../queues";
+import {
+  arrivalUs,
+  cachedPrompt,
+  createdPrompt,
+  fed,
+  firstTokenUs,
+  preemptions,
+  preemptionsTold,
+  Row,
+  row,
+  slotOf,
+} from "../slots";
+import { closeStep, firstRow, rowFlags, rowHandle, rowsOf } from "../steps";
+import { countEnd } from "../vllm/end";
+import { draw, endOf, extendHash } from "../vllm/update";
+import { applyClosed, release } from "./end";
+import { reads, storeFull } from "./kv";
+import { State } from "./layout";
+import { line, setState } from "./line";
+import { resumePrompts } from "./pause";
+import { rowEnd } from "./schedule";
+import { keepToken, tokensKept } from "./tokens";
+
+/** Prompt tokens computed for requests whose first token came in this step. */
+let promptComputed: f64 = 0;
+let ended = false;
+/** Inter-token times of the step's rows, nearly always one value: counted by runs. */
+let gapUs: f64 = 0;
+let gaps: f64 = 0;
+
+/** Takes in the outcome of the oldest open step, which ended at `now`; the number of outbox rows. */
+export function update(now: f64): i32 {
+  applyClosed();
+  const step = closeStep();
+  clearOutbox();
+  promptComputed = 0;
+  ended = false;
+  gaps = 0;
+  const from = firstRow(step);
+  const to = from + rowsOf(step);
+  for (let at = from; at < to; ) {
+    if (isCalm(row(rowHandle[at] & (SLOTS - 1)))) at = takeCalm(at, to, now);
+    else {
+      if ((rowFlags[at] & ROW_SAMPLES) !== 0) takeRow(rowHandle[at], now);
+      at++;
+    }
+  }
+  if (gaps > 0) observeMany(Histogram.InterTokenLatency, gapUs, gaps);
+  resumePrompts();
+  if (!asyncScheduling) showPrompts(from, to);
+  if (ended) releaseEnded();
+  if (asyncScheduling) showPrompts(from, to);
+  const emitted = outboxRows();
+  if (emitted > 0) {
+    count(Total.GenerationTokens, <f64>outboxTokens());
+    observe(Histogram.IterationTokens, promptComputed + <f64>outboxTokens());
+  }
+  sealOutbox();
+  return emitted;
+}
+
+/** The step's contexts: full blocks of what is computed of their prompts can be found from now on. They are its first rows. */
+function showPrompts(from: i32, to: i32): void {
+  if (!prefixCaching) return;
+  for (let at = from; at < to && rowEnd[at] > 0; at++) {
+    const slot = slotOf(rowHandle[at]);
+    if (slot !== NONE && line(slot).started) storeFull(slot, min(rowEnd[at], line(slot).context - 1));
+  }
+}
+
+/** Those that ended, in the order of the active list. */
+function releaseEnded(): void {
+  for (let i = 0, active = runningLength(); i < active; i++) {
+    if (line(running[i]).state === State.GenerationComplete) release(running[i]);
+  }
+  pruneRunning();
+}
+
+/** As many rows as are one plain token each: vLLM's `takeCalm`, with the token noted on the line too. */
+function takeCalm(from: i32, to: i32, now: f64): i32 {
+  const handles = rowHandle;
+  const silent = muted;
+  const lastUs = row(handles[from] & (SLOTS - 1)).lastTokenUs;
+  let outAt = outboxRowsEnd();
+  let tokenAt = outboxTokensEnd();
+  let out = (<u64>outboxTokens()) << 32;
+  let at = from;
+  for (; at < to; at++) {
+    const slot = handles[at] & (SLOTS - 1);
+    const r = row(slot);
+    const position = r.outputs;
+    if (!isCalm(r) || r.lastTokenUs !== lastUs) break;
+    let token = NONE;
+    if ((r.flags & SUBMIT_UNREAD) === 0) {
+      token = drawNext(r, position);
+      if (prefixCaching) r.openHash = fold(r.openHash, token);
+      if (tokensKept(slot) > 0) keepToken(slot, token);
+    }
+    const l = line(slot);
+    l.length++;
+    l.flight--;
+    r.outputs = position + 1;
+    r.lastTokenUs = now;
+    if (silent) continue;
+    store<u64>(outAt, out | <u64>slot);
+    store<u64>(outAt, 1, 8);
+    store<i32>(tokenAt, token);
+    outAt += OUT_WORDS << 2;
+    tokenAt += 4;
+    out += (<u64>1) << 32;
+  }
+  countGaps(now - lastUs, <f64>(at - from));
+  advanceOutbox(at - from);
+  return at;
+}
+
+function isCalm(r: Row): bool {
+  return r.outputs < r.calmUntil;
+}
+
+/** How many outputs there are before one that is not plain. */
+function calmUntil(r: Row): i32 {
+  if ((r.flags & (SUBMIT_FED | SUBMIT_STOPS)) !== 0) return 0;
+  const until = (r.eosAt > 0 ? min(r.eosAt, r.lastOutput) : r.lastOutput) - 1;
+  return prefixCaching ? min(until, r.fullAt - 1) : until;
+}
+
+function takeRow(handle: i32, now: f64): void {
+  const slot = slotOf(handle);
+  if (slot === NONE) {
+    lose(handle);
+    return;
+  }
+  const r = row(slot);
+  const l = line(slot);
+  const before = r.outputs;
+  l.flight--;
+  // A pause cut this token off the prompt: it is made again, and nobody is told twice.
+  if (l.length < r.prompt + before) {
+    l.length++;
+    lose(handle);
+    return;
+  }
+  const how = r.flags;
+  let have = before;
+  let outFlags = 0;
+  for (let more = true; more && outFlags === 0; ) {
+    let token = draw(slot, r);
+    more = token < NONE;
+    if (more) token ^= FED_MORE;
+    r.outputs = ++have;
+    if (prefixCaching) extendHash(slot, r, token);
+    if (tokensKept(slot) > 0) keepToken(slot, token);
+    outFlags = endOf(slot, how, token, have);
+    putToken(token);
+  }
+  l.length += have - before;
+  if (before === 0) {
+    outFlags |= OUT_FIRST;
+    countFirst(slot, now);
+  } else countGaps(now - r.lastTokenUs, 1);
+  r.lastTokenUs = now;
+  if (preemptions[slot] !== preemptionsTold[slot]) tellPauses(slot);
+  if ((how & SUBMIT_FED) !== 0 && fed[slot] - before > FEED_HALF && fed[slot] - have <= FEED_HALF) outFlags |= OUT_FEED;
+  emit(slot, have - before, outFlags);
+  const reason = (outFlags & OUT_REASON) - 1;
+  if (reason < 0) {
+    r.calmUntil = calmUntil(r);
+    return;
+  }
+  countEnd(slot, <Reason>reason, have, now);
+  setState(l, State.GenerationComplete);
+  ended = true;
+}
+
+function tellPauses(slot: i32): void {
+  count(Total.PreemptionsTold, <f64>(preemptions[slot] - preemptionsTold[slot]));
+  preemptionsTold[slot] = preemptions[slot];
+}
+
+/** `times` more times between two tokens. */
+function countGaps(us: f64, times: f64): void {
+  if (us !== gapUs) {
+    if (gaps > 0) observeMany(Histogram.InterTokenLatency, gapUs, gaps);
+    gaps = 0;
+    gapUs = us;
+  }
+  gaps += times;
+}
+
+/** Prefill statistics of a request, with its first token. */
+function countFirst(slot: i32, now: f64): void {
+  const tokens = row(slot).prompt;
+  const hit = cachedPrompt[slot] - 1;
+  createdPrompt[slot] = reads(slot) ? max(0, tokens - 1 - ((tokens - 1) % blockSize) - hit) : 0;
+  firstTokenUs[slot] = now;
+  observe(Histogram.TimeToFirstToken, now - arrivalUs[slot]);
+  count(Total.PromptTokens, <f64>tokens);
+  count(Total.PromptTokensCached, <f64>hit);
+  promptComputed += <f64>(tokens - hit);
+}

@@ -1,0 +1,211 @@
+/**
+ * What does a reader of the streams see, from outside? CPU per token in a server's first seconds and later, the rate that
+ * many streams reach, the gaps between their tokens, memory while they are open: each beside the bare C loop in turns.
+ */
+import { median } from "../lib/numbers.ts";
+import { has, number, text } from "../lib/options.ts";
+import { cpuOf, program, type Running, residentBytes, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
+import { chat } from "../lib/prompt.ts";
+import { type ReaderResult, read } from "../lib/reader.ts";
+import { bar, figure, progress, table } from "../lib/report.ts";
+import { root } from "../lib/results.ts";
+import { capture } from "./capture.ts";
+import { FREE_FLAGS } from "./cpu.ts";
+import { scraped } from "./scraped.ts";
+
+const BAR = { warm: 1.15, cold: 1.25, rate: 0.87, gapBeyondMs: { 1000: 1.5, 2000: 2.2 }, openMb: 150, growthMb: 10 };
+const FREE_STREAMS = 64;
+const PERIOD_US = 20_000;
+const RATE_STREAMS = 5000;
+/** More than a stretch takes, as fast as it goes; at a pace less will do, and the core has room for it. */
+const ENDLESS = 130_000;
+const SETTLE_MS = 8000;
+const tokensFor = (ms: number) => Math.ceil((1.2 * ms * 1000) / PERIOD_US) + 200;
+
+const seconds = () => number("--seconds", has("--quick") ? 5 : 20);
+const pairs = () => number("--pairs", has("--quick") ? 1 : 3);
+const body = (tokens: number) => chat("Tell me about the weather.", tokens, { seed: 1 });
+/** As the user orders it, where he does: `--writes single`. */
+const writes = () => (text("--writes", "") === "" ? [] : ["--stream-writes", text("--writes", "")]);
+
+function pacedFlags(streams: number): string[] {
+  return [
+    ...["--timing", `constant:ttft=100ms,itl=${PERIOD_US / 1000}ms`, "--max-num-seqs", String(streams + 64)],
+    ...["--max-model-len", "131072", "--num-gpu-blocks-override", "524288", ...writes()],
+  ];
+}
+
+const ours = (flags: readonly string[]) => start(serverCommand([...flags, ...writes()]), { core: SERVER_CORE });
+
+/** The C loop, which plays an answer of ours for ever. */
+async function looping(template: string, streams: number, periodUs: number): Promise<Running> {
+  const words = [program("anchor"), "--template", root + template, "--wait", String(streams)];
+  words.push("--events", String(ENDLESS), "--period-us", String(periodUs));
+  return start(words, { core: SERVER_CORE });
+}
+
+async function templateOf(flags: readonly string[]): Promise<string> {
+  const server = await ours(flags);
+  try {
+    return (await capture(server.port, body(200), "view")).path;
+  } finally {
+    await server.stop();
+  }
+}
+
+/** So long against one server, from when it has settled: CPU per event, and what the client saw. */
+async function stretch({ pid, port }: Running, streams: number, ms: number, { tokens = ENDLESS, settleMs = 0 } = {}) {
+  const options = {
+    port,
+    body: body(tokens),
+    streams,
+    together: true,
+    durationMs: settleMs + ms,
+    settleMs,
+    gaps: true,
+  };
+  const reading = read(options);
+  if (settleMs > 0) await Bun.sleep(settleMs);
+  const before = cpuOf(pid);
+  await Bun.sleep(0.8 * ms);
+  const openMb = residentBytes(pid) / 1e6;
+  const seen = await reading;
+  const after = cpuOf(pid);
+  const cpuUs = after.userUs + after.systemUs - before.userUs - before.systemUs;
+  return { seen, openMb, cpuUs: cpuUs / seen.events, reads: seen.recvs / seen.events };
+}
+
+/** The first five seconds of a server, and the next. */
+async function firstSeconds(server: Running) {
+  try {
+    const cold = await stretch(server, FREE_STREAMS, 5000);
+    const warm = await stretch(server, FREE_STREAMS, 5000);
+    const whole =
+      (cold.cpuUs * cold.seen.events + warm.cpuUs * warm.seen.events) / (cold.seen.events + warm.seen.events);
+    return { warmUs: warm.cpuUs, wholeUs: whole, reads: Math.min(cold.reads, warm.reads) };
+  } finally {
+    await server.stop();
+  }
+}
+
+async function cpu() {
+  const template = await templateOf(FREE_FLAGS);
+  const all: { ours: Awaited<ReturnType<typeof firstSeconds>>; loop: Awaited<ReturnType<typeof firstSeconds>> }[] = [];
+  for (let pair = 0; pair < pairs(); pair++) {
+    progress(`view: cold and warm, pair ${pair + 1} of ${pairs()}`);
+    const mine = await firstSeconds(await ours(FREE_FLAGS));
+    all.push({ ours: mine, loop: await firstSeconds(await looping(template, FREE_STREAMS, 0)) });
+  }
+  const warm = median(all.map(({ ours, loop }) => ours.warmUs / loop.warmUs));
+  const whole = median(all.map(({ ours, loop }) => ours.wholeUs / loop.wholeUs));
+  const row = (who: "ours" | "loop", name: string) => {
+    const of = (key: "wholeUs" | "warmUs" | "reads") => median(all.map((pair) => pair[who][key]));
+    return [name, of("wholeUs"), of("warmUs"), of("reads")];
+  };
+  table(`CPU per streamed token, ${FREE_STREAMS} streams, µs, median of ${all.length} pairs`, [
+    ["", "ten seconds from the start", "second 5 to 10", "reads/event"],
+    row("ours", "understudy"),
+    row("loop", "bare C loop"),
+  ]);
+  console.log(`  ${bar("second 5 to 10 against the C loop", warm, BAR.warm, "×")}`);
+  console.log(`  ${bar("from a cold start", whole, BAR.cold, "×")}`);
+  return { warm, whole, pairs: all };
+}
+
+/** Events per second of streams that are open all the time, by the client's clock. */
+const rateOf = ({ events, streamingUs }: ReaderResult) => events / (streamingUs / 1e6);
+
+async function pacedPair(streams: number, template: string) {
+  const ms = seconds() * 1000;
+  const one = async (server: Running) => {
+    try {
+      // Opening so many streams takes some seconds, and what runs is compiled in them.
+      const tokens = tokensFor(ms + SETTLE_MS);
+      const { seen, openMb, cpuUs } = await stretch(server, streams, ms, { tokens, settleMs: SETTLE_MS });
+      if (seen.open !== streams) throw new Error(JSON.stringify(seen));
+      return { rate: rateOf(seen), gap: seen.gapUs!, openMb, cpuUs };
+    } finally {
+      await server.stop();
+    }
+  };
+  const mine = await one(await ours(pacedFlags(streams)));
+  return { ours: mine, loop: await one(await looping(template, streams, PERIOD_US)) };
+}
+
+async function paced(streams: number, template: string) {
+  const all: Awaited<ReturnType<typeof pacedPair>>[] = [];
+  for (let pair = 0; pair < pairs(); pair++) {
+    progress(`view: ${streams} streams at 20 ms, pair ${pair + 1} of ${pairs()}`);
+    all.push(await pacedPair(streams, template));
+  }
+  const of = (who: "ours" | "loop", key: (one: (typeof all)[number]["ours"]) => number) =>
+    median(all.map((pair) => key(pair[who])));
+  const row = (who: "ours" | "loop", name: string) => [
+    ...[name, Math.round(of(who, ({ rate }) => rate)), of(who, ({ gap }) => gap.p50 / 1000)],
+    ...[of(who, ({ gap }) => gap.p99 / 1000), of(who, ({ openMb }) => openMb), of(who, ({ cpuUs }) => cpuUs)],
+  ];
+  table(`${streams} streams at ${PERIOD_US / 1000} ms, ${seconds()} s, median of ${all.length} pairs`, [
+    ["", "events/s", "gap p50, ms", "p99", "MB", "CPU/event, µs"],
+    row("ours", "understudy"),
+    row("loop", "bare C loop"),
+  ]);
+  const rate = median(all.map(({ ours, loop }) => ours.rate / loop.rate));
+  const beyondMs = median(all.map(({ ours, loop }) => (ours.gap.p99 - loop.gap.p99) / 1000));
+  const most = BAR.gapBeyondMs[streams as keyof typeof BAR.gapBeyondMs];
+  const verdict = rate >= BAR.rate ? "holds" : "MISSED";
+  if (streams === RATE_STREAMS) console.log(`  ${verdict}  rate: ${figure(rate)} of the C loop's (bar ${BAR.rate})`);
+  else console.log(`  ${bar("gap p99 beyond the C loop's", beyondMs, most, "ms")}`);
+  if (streams === 2000)
+    console.log(
+      `  ${bar(
+        "memory with 2,000 open streams",
+        of("ours", ({ openMb }) => openMb),
+        BAR.openMb,
+        "MB",
+      )}`,
+    );
+  return { streams, rate, beyondMs, pairs: all };
+}
+
+/** Memory of 2,000 streams over so many minutes (`--minutes`): the last reading against the one after the first fifth. */
+async function flat(minutes: number) {
+  const server = await ours(pacedFlags(2000));
+  const readings: number[] = [];
+  try {
+    const ms = minutes * 60_000;
+    // One answer a minute.
+    const asked = { body: body(60_000_000 / PERIOD_US), requests: minutes + 1, streams: 2000 };
+    const reading = read({ port: server.port, ...asked, together: true, durationMs: ms });
+    for (let i = 0; i < 20; i++) {
+      progress(`view: memory over ${minutes} minutes, ${i} of 20`);
+      await Bun.sleep((ms / 20) * 0.95);
+      readings.push(residentBytes(server.pid) / 1e6);
+    }
+    await reading;
+  } finally {
+    await server.stop();
+  }
+  const growthMb = readings.at(-1)! - readings[3]!;
+  table(`Memory of 2,000 streams at 20 ms over ${minutes} minutes, MB`, [
+    ["after a fifth", "at the end"],
+    [readings[3]!, readings.at(-1)!],
+  ]);
+  console.log(`  ${bar("growth", growthMb, BAR.growthMb, "MB")}`);
+  return { minutes, growthMb, readings };
+}
+
+export async function view() {
+  const only = number("--streams", 0);
+  const figures: Record<string, unknown> = { writes: text("--writes", "default") };
+  if (only === 0) figures.cpu = await cpu();
+  const template = await templateOf(pacedFlags(FREE_STREAMS));
+  const cases: unknown[] = [];
+  for (const streams of [1000, 2000, RATE_STREAMS]) {
+    if (only === 0 || only === streams) cases.push(await paced(streams, template));
+  }
+  figures.paced = cases;
+  if (only === 0) figures.scraped = await scraped(pacedFlags(500), has("--quick") ? 20 : 100);
+  const minutes = number("--minutes", 0);
+  if (minutes > 0) figures.flat = await flat(minutes);
+  return figures;
+}

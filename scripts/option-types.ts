@@ -1,0 +1,115 @@
+/** Writes src/library/option-types.ts: names, types and hover texts of the library's options, from the one table; a test compares. */
+import { KEYS } from "../src/compat/llm-d-keys.ts";
+import { camelCase, ENGINE_OPTIONS, NOT_HERE } from "../src/library/options.ts";
+import type { OptionRow } from "../src/options/option.ts";
+import { serveOptions } from "../src/options/serve-options.ts";
+
+/** Where a placeholder does not tell the type. */
+const TYPES: Readonly<Record<string, string>> = {
+  "max-model-len": 'HumanNumber | "auto"',
+  "ssl-cert-reqs": "0 | 2",
+  "lora-modules": "readonly (string | LoraAdapter)[]",
+  "allowed-origins": "readonly string[]",
+  "allowed-methods": "readonly string[]",
+  "allowed-headers": "readonly string[]",
+  "override-generation-config": "GenerationConfig",
+  "custom-histogram-buckets": "Readonly<Record<string, readonly number[]>>",
+  "fake-metrics": "Readonly<Record<string, unknown>>",
+  "metrics-config": "readonly string[]",
+};
+
+const literals = (texts: readonly string[]) =>
+  texts.map((text) => (/^\d+$/.test(text) ? `${text} | "${text}"` : `"${text}"`)).join(" | ");
+
+function typeOf(name: string, { arity, metavar, accepts, read }: OptionRow): string {
+  const own = TYPES[name];
+  if (own !== undefined) return own;
+  if (arity === "toggle" || arity === "switch" || metavar === "BOOLEAN") return "boolean";
+  const named = /^one or more of ([\w-]+(?:, [\w-]+)*)$/.exec(accepts)?.[1]?.split(", ");
+  if (arity === "list")
+    return named && read(named) !== undefined ? `readonly (${literals(named)})[]` : "readonly string[]";
+  if (metavar === "N" || metavar === "X") return accepts.includes("also as") ? "HumanNumber" : "number";
+  const choices = accepts.split(" or ");
+  return choices.every((text) => /^[\w.-]+$/.test(text) && read([text]) !== undefined) ? literals(choices) : "string";
+}
+
+const LIST = "readonly (string | number)[]";
+
+/** Flags are spoken of by their names in code. */
+const inCode = (text: string) =>
+  text.replace(/(--)?(?<![\w/-])([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![\w/-]|\.\w)/g, (whole, dashes, name: string) =>
+    dashes || (name.includes("-") && Object.hasOwn(serveOptions, name)) ? camelCase(name) : whole,
+  );
+
+function line(name: string, row: OptionRow): string {
+  const about = inCode(`${row.about} Default: ${row.default}.`).replaceAll("*/", "*\\/");
+  return `  /** ${about} */\n  readonly ${camelCase(name)}?: ${typeOf(name, row)} | undefined;\n`;
+}
+
+const rows = Object.entries(serveOptions) as [string, OptionRow][];
+const isEngine = (name: string) => (ENGINE_OPTIONS as readonly string[]).includes(name);
+const linesOf = (names: (name: string) => boolean) =>
+  rows
+    .filter(([name]) => names(name))
+    .map(([name, row]) => line(name, row))
+    .join("");
+
+const foreign = Object.entries(KEYS)
+  .filter(([name, { fate }]) => !Object.hasOwn(serveOptions, name) && name !== "v" && !("unsupported" in fate))
+  .map(([name, { takes }]) => {
+    const type =
+      takes === "switch" || takes === "toggle" ? "boolean" : takes === "list" ? LIST : "string | number | boolean";
+    return `  /** Only with compat: that stand-in's own \`${name}\`, docs/migrating.md. */\n  readonly ${camelCase(name)}?: ${type} | undefined;\n`;
+  })
+  .join("");
+
+export const optionTypes = `/**
+ * Which options does a program give an engine or a server? The flags of \`understudy serve\` in camel case. Written by
+ * scripts/option-types.ts from the table of options, whose texts and defaults these are.
+ */
+import type { ForeignOptions } from "./foreign-option-types.ts";
+
+/** A whole number, also as a text with vLLM's units: "8k" is 8000, "8K" 8192. */
+export type HumanNumber = number | \`\${number}\${"" | "k" | "K" | "m" | "M" | "g" | "G" | "t" | "T"}\`;
+
+/** A LoRA adapter; the path need not exist. */
+export interface LoraAdapter {
+  readonly name: string;
+  readonly path: string;
+  readonly base_model_name?: string;
+}
+
+/** Sampling defaults, under vLLM's names. */
+export interface GenerationConfig {
+  /** The most output tokens, also of requests that ask for more. */
+  readonly max_new_tokens?: number;
+  readonly temperature?: number;
+  readonly top_p?: number;
+  readonly top_k?: number;
+  readonly min_p?: number;
+  readonly repetition_penalty?: number;
+}
+
+/** Scheduler, KV cache, and how long steps take; docs/options.md lists the flags. */
+export interface EngineOptions {
+${linesOf(isEngine)}}
+
+/** The flags of \`understudy serve\`, but that the port is a free one unless given, and the log is silent. */
+export interface ServerOptions extends EngineOptions, ForeignOptions {
+${linesOf((name) => !isEngine(name) && !Object.hasOwn(NOT_HERE, name))}  /** vLLM's VLLM_SERVER_DEV_MODE: routes that pause, resume and reset caches. Default: false. */
+  readonly devMode?: boolean | undefined;
+}
+`;
+
+export const foreignTypes = `/**
+ * Which flags of another stand-in does a server take, with \`compat\`? Written by scripts/option-types.ts from the table in
+ * src/compat.
+ */
+export interface ForeignOptions {
+${foreign}}
+`;
+
+if (import.meta.main) {
+  await Bun.write(new URL("../src/library/option-types.ts", import.meta.url), optionTypes);
+  await Bun.write(new URL("../src/library/foreign-option-types.ts", import.meta.url), foreignTypes);
+}

@@ -1,0 +1,48 @@
+/** Whose work is in the packages? The text of NOTICE: libraries in the bundles, data in the vocabulary, Bun beside it. */
+import { readdirSync, readFileSync } from "node:fs";
+
+const root = new URL("../", import.meta.url).pathname;
+
+/** Not packages of a bundle, and still in the files that are packed. */
+const MIT = (holder: string) => `MIT License
+
+Copyright (c) ${holder}
+
+Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated documentation
+files (the "Software"), to deal in the Software without restriction, including without limitation the rights to use, copy,
+modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit persons to whom the
+Software is furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all copies or substantial portions of the
+Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
+WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR
+COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE,
+ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.`;
+
+const TIKTOKEN = {
+  title: "tiktoken: the ranks of o200k_harmony, in build/vocabulary.bin and build/answers.bin",
+  text: MIT("2022 OpenAI, Shantanu Jain"),
+};
+
+function packageOf(name: string, where: string): { readonly title: string; readonly text: string } {
+  const folder = `${root}node_modules/${name}/`;
+  const { version, license } = JSON.parse(readFileSync(`${folder}package.json`, "utf8"));
+  const file = readdirSync(folder).find((one) => /^(licen[cs]e|copying)(\.|$)/i.test(one));
+  if (file === undefined && license === undefined) throw new Error(`${name} has no licence`);
+  const text = file === undefined ? `License: ${license}` : readFileSync(folder + file, "utf8").trim();
+  return { title: `${name} ${version}: ${where}`, text };
+}
+
+/** `bundled`: packages whose code is in a bundle; `hasVocabulary`: also the server's data. */
+export function noticeOf(name: string, bundled: readonly string[], hasVocabulary: boolean): string {
+  const parts = bundled.toSorted().map((one) => packageOf(one, "bundled"));
+  if (hasVocabulary) {
+    parts.push(packageOf("gpt-tokenizer", "its table of o200k_harmony, from which build/vocabulary.bin is made"));
+    parts.push(packageOf("uplot", "in build/report.js and build/report.css"));
+  }
+  parts.push(TIKTOKEN, packageOf("assemblyscript", "its runtime library, in build/core.wasm"));
+  const rule = "-".repeat(100);
+  return `${name} contains work of others, under their own terms:\n\n${parts.map(({ title, text }) => `${rule}\n${title}\n\n${text}\n`).join("\n")}`;
+}

@@ -1,0 +1,278 @@
+/**
+ * What is published? Two folders in build/npm, made from this checkout: `llm-understudy` (the command, the server, the
+ * library) and `llm-understudy-engine` (the engine alone). Nothing is left to install but Bun's own program: all
+ * libraries are in the bundles, so that no package manager's layout matters; NOTICE names them.
+ */
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { BunPlugin } from "bun";
+import { noticeOf } from "./packed-notice.ts";
+
+const root = new URL("../", import.meta.url).pathname;
+const out = `${root}build/npm`;
+const manifest = JSON.parse(readFileSync(`${root}package.json`, "utf8"));
+const bunVersion: string = manifest.dependencies.bun;
+const source: string = manifest.homepage.replace(/#.*$/, "");
+
+/** Programs of Bun's, by platform; each package holds one, and no install script. */
+const PLATFORMS: readonly string[] = Object.keys(
+  JSON.parse(readFileSync(`${root}node_modules/bun/package.json`, "utf8")).optionalDependencies,
+);
+
+/** Entries of the program that runs on Bun. Names of threads are those that `renamed` gives their sources. */
+const ON_BUN: Readonly<Record<string, string>> = {
+  main: "src/main.ts",
+  library: "src/library/bun.ts",
+  testing: "src/library/testing.ts",
+  child: "src/library/child.ts",
+  "replay-crash": "src/library/replay-crash.ts",
+  "metrics-worker": "src/metrics/worker.ts",
+  "content-encoder-worker": "src/content/encoder-worker.ts",
+  "fixtures-fixtures-worker": "src/content/fixtures/fixtures-worker.ts",
+  "truth-worker": "src/truth/worker.ts",
+  "host-clock-worker": "src/host/clock-worker.ts",
+  "serve-serve-worker": "src/cli/serve/serve-worker.ts",
+};
+/** Entries for Node and browsers, each also as CommonJS: Jest's `require`. */
+const FACES: Readonly<Record<string, string>> = {
+  index: "src/library/index.ts",
+  browser: "src/library/browser.ts",
+  testing: "src/library/testing.ts",
+};
+
+/** `new URL("./x.ts", import.meta.url)`, as the bundle has it: threads lie beside their chunk, built files a folder up. */
+function renamed(path: string, text: string): string {
+  const imports = /import (\w+) from "(?:\.\.\/)+build\/(.*)" with \{ type: "file" \};/g;
+  const files = 'const $1 = Bun.fileURLToPath(new URL("../build/$2", import.meta.url));';
+  return text
+    .replace(imports, files)
+    .replace(/new URL\((["`])(\.[^"`]*)\1, import\.meta\.url\)/g, (whole, quote, to: string) => {
+      if (/^\.\.\/(server|build)\//.test(to)) return whole;
+      const built = /^(?:\.\.\/)+build\/(.*)$/.exec(to);
+      const name = built
+        ? `../build/${built[1]}`
+        : `./${dirname(path).split("/").at(-1)}-${to.slice(2).replace(/\.ts$/, ".js")}`;
+      return `new URL(${quote}${name}${quote}, import.meta.url)`;
+    });
+}
+
+/** Packages whose code is in a bundle. */
+const bundled = new Set<string>();
+
+const plugin: BunPlugin = {
+  name: "packed",
+  setup(build) {
+    build.onLoad({ filter: /\/src\/.*\.ts$/ }, async ({ path }) => ({
+      contents: renamed(path, await Bun.file(path).text()),
+      loader: "ts",
+    }));
+    build.onLoad({ filter: /\/node_modules\/.*\.[cm]?js$/ }, ({ path }) => {
+      const name = /^.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1];
+      if (name) bundled.add(name);
+      return undefined;
+    });
+  },
+};
+
+type Bundle = Partial<Parameters<typeof Bun.build>[0]> & {
+  readonly entries: Readonly<Record<string, string>>;
+  readonly to: string;
+};
+
+/** All files of a bundle lie in one folder, so that what they load is found from each of them. */
+async function bundle({ entries, to, ...options }: Bundle): Promise<void> {
+  const stubs = `${root}build/entries`;
+  rmSync(stubs, { recursive: true, force: true });
+  mkdirSync(stubs, { recursive: true });
+  for (const [name, path] of Object.entries(entries))
+    writeFileSync(`${stubs}/${name}.ts`, `export * from "../../${path}";\n`);
+  const made = await Bun.build({
+    entrypoints: Object.keys(entries).map((name) => `${stubs}/${name}.ts`),
+    root: stubs,
+    outdir: to,
+    external: ["fast-check", "vitest"],
+    minify: { whitespace: true, syntax: true },
+    plugins: [plugin],
+    ...options,
+    naming: {
+      entry: "[name].[ext]",
+      chunk: "chunk-[hash].[ext]",
+      asset: "[name].[ext]",
+      ...(options.naming as object),
+    },
+  });
+  rmSync(stubs, { recursive: true, force: true });
+  if (!made.success) throw new AggregateError(made.logs);
+}
+
+/** A file's own place, without a module of Node's: browsers have none. */
+const HERE = 'const HERE = new URL("file:///" + encodeURI(__filename.replace(/\\\\/g, "/").replace(/^\\//, ""))).href;';
+
+/** Each entry as an ES module, which share what is common to them, and as CommonJS. */
+async function faces(
+  entries: Readonly<Record<string, string>>,
+  to: string,
+  sourcemap: "linked" | "none",
+): Promise<void> {
+  await bundle({ entries, to, target: "node", format: "esm", splitting: true, sourcemap });
+  await commonJs(entries, to);
+}
+
+function commonJs(entries: Readonly<Record<string, string>>, to: string): Promise<void> {
+  const define = { "import.meta.url": "HERE" };
+  return bundle({ entries, to, target: "node", format: "cjs", naming: { entry: "[name].cjs" }, define, banner: HERE });
+}
+
+/** Declarations of what the entries reach, as ES modules and as CommonJS. */
+function declarations(entries: readonly string[], to: string): void {
+  const made = `${root}build/types/`;
+  const seen = new Set<string>();
+  const take = (path: string) => {
+    if (seen.has(path)) return;
+    seen.add(path);
+    const text = readFileSync(`${made}${path}.d.ts`, "utf8").replace(/(["'])(\.\.?\/[^"']*?)\.ts\1/g, "$1$2.js$1");
+    for (const [, name] of text.matchAll(/["'](\.\.?\/[^"']*?)\.js["']/g)) take(join(dirname(path), name!));
+    const place = `${to}/${path}`;
+    mkdirSync(dirname(place), { recursive: true });
+    writeFileSync(`${place}.d.ts`, text);
+    writeFileSync(`${place}.d.cts`, text.replace(/(["'])(\.\.?\/[^"']*?)\.js\1/g, "$1$2.cjs$1"));
+  };
+  for (const entry of entries) take(entry.replace(/\.ts$/, ""));
+}
+
+/** Links to what is not in the package lead to the repository. */
+function linked(text: string, path: string, isPacked: (target: string) => boolean): string {
+  return text.replace(/\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)/g, (whole, file: string, anchor = "") => {
+    const target = join(dirname(path), file);
+    return isPacked(target) ? whole : `](${source}/blob/main/${target}${anchor})`;
+  });
+}
+
+function documents(to: string): void {
+  const pages = readdirSync(`${root}docs`).filter((name) => name.endsWith(".md"));
+  const all = ["README.md", "CHANGELOG.md", ...pages.map((name) => `docs/${name}`)];
+  mkdirSync(`${to}/docs`, { recursive: true });
+  for (const path of all) {
+    const text = readFileSync(root + path, "utf8");
+    writeFileSync(
+      `${to}/${path}`,
+      linked(text, path, (target) => target === "LICENSE" || all.includes(target)),
+    );
+  }
+}
+
+const ABOUT = ["version", "license", "type", "keywords", "homepage", "bugs", "repository", "engines"];
+const about = Object.fromEntries(ABOUT.map((key) => [key, manifest[key]]));
+
+const esm = (types: string, name: string) => ({ types: `./types/${types}.d.ts`, default: `./dist/${name}.js` });
+const cjs = (types: string, name: string) => ({ types: `./types/${types}.d.cts`, default: `./dist/${name}.cjs` });
+const both = (types: string, name: string) => ({ import: esm(types, name), require: cjs(types, name) });
+const onBun = (types: string, name: string) => ({ types: `./types/${types}.d.ts`, default: `./server/${name}.js` });
+
+function writeManifest(to: string, more: object): void {
+  writeFileSync(`${to}/package.json`, `${JSON.stringify({ ...about, ...more }, null, 2)}\n`);
+}
+
+const copy = (to: string, ...paths: readonly string[]) => {
+  for (const path of paths) cpSync(root + path, `${to}/${path}`);
+};
+
+async function stageEngine(to: string): Promise<void> {
+  bundled.clear();
+  const entries = { index: "src/library/engine-index.ts", browser: "src/library/engine-browser.ts" };
+  // So small a package has no maps: they would be most of it.
+  await faces(entries, `${to}/dist`, "none");
+  declarations(Object.values(entries), `${to}/types`);
+  copy(to, "build/core.wasm", "build/answers.bin", "LICENSE");
+  writeFileSync(`${to}/NOTICE`, noticeOf("llm-understudy-engine", [...bundled], false));
+  writeFileSync(`${to}/README.md`, engineReadme());
+  writeManifest(to, {
+    name: "llm-understudy-engine",
+    description: "The scheduling engine of llm-understudy on a clock that you move: continuous batching as vLLM's.",
+    sideEffects: false,
+    main: "./dist/index.cjs",
+    module: "./dist/index.js",
+    types: "./types/src/library/engine-index.d.cts",
+    exports: {
+      ".": {
+        browser: both("src/library/engine-browser", "browser"),
+        ...both("src/library/engine-index", "index"),
+      },
+      "./core.wasm": "./build/core.wasm",
+      "./answers.bin": "./build/answers.bin",
+      "./package.json": "./package.json",
+    },
+  });
+}
+
+/** The part of docs/library.md that is the engine's. */
+function engineReadme(): string {
+  const text = readFileSync(`${root}docs/library.md`, "utf8");
+  const part = /^## The engine\n([\s\S]*?)(?=^## )/m.exec(text)![1]!;
+  const named = part
+    .replaceAll('"llm-understudy"', '"llm-understudy-engine"')
+    .replaceAll("`llm-understudy/", "`llm-understudy-engine/");
+  return `# llm-understudy-engine\n${linked(named, "docs/library.md", () => false)}`;
+}
+
+async function stageServer(to: string): Promise<void> {
+  bundled.clear();
+  await bundle({ entries: ON_BUN, to: `${to}/server`, target: "bun", splitting: true });
+  copyTo(`${to}/server`, "src/app/lanes.c", "app-lanes.c");
+  await faces(FACES, `${to}/dist`, "linked");
+  await commonJs(
+    { "child-link": "src/library/child-link.ts", "replay-crash": "src/library/replay-crash.ts" },
+    `${to}/dist`,
+  );
+  declarations(Object.values(FACES), `${to}/types`);
+  const built = ["core.wasm", "core.debug.wasm", "answers.bin", "vocabulary.bin", "report.js", "report.css"];
+  copy(to, ...built.map((name) => `build/${name}`), "LICENSE");
+  documents(to);
+  command(to);
+  writeFileSync(`${to}/NOTICE`, noticeOf("llm-understudy", [...bundled], true));
+  writeManifest(to, {
+    name: manifest.name,
+    description: manifest.description,
+    sideEffects: false,
+    bin: manifest.bin,
+    main: "./dist/index.cjs",
+    module: "./dist/index.js",
+    types: "./types/src/library/index.d.cts",
+    exports: {
+      ".": {
+        bun: onBun("src/library/index", "library"),
+        browser: both("src/library/browser", "browser"),
+        ...both("src/library/index", "index"),
+      },
+      "./testing": { bun: onBun("src/library/testing", "testing"), ...both("src/library/testing", "testing") },
+      "./core.wasm": "./build/core.wasm",
+      "./answers.bin": "./build/answers.bin",
+      "./package.json": "./package.json",
+    },
+    optionalDependencies: Object.fromEntries(PLATFORMS.map((name) => [name, bunVersion])),
+    peerDependencies: { bun: "*", ...manifest.peerDependencies },
+    peerDependenciesMeta: { bun: { optional: true }, ...manifest.peerDependenciesMeta },
+    // Bun reads its files itself: they cannot lie in an archive, as Yarn's Plug'n'Play would have it.
+    preferUnplugged: true,
+  });
+}
+
+/** The command, which starts the bundle in place of the sources. */
+function command(to: string): void {
+  for (const name of readdirSync(`${root}bin`)) copy(to, `bin/${name}`);
+  const path = `${to}/bin/understudy`;
+  const text = readFileSync(path, "utf8");
+  if (!text.includes("../src/main.ts")) throw new Error("bin/understudy does not start src/main.ts");
+  writeFileSync(path, text.replace("../src/main.ts", "../server/main.js"), { mode: 0o755 });
+}
+
+const copyTo = (folder: string, from: string, name: string) => cpSync(root + from, `${folder}/${name}`);
+
+rmSync(out, { recursive: true, force: true });
+const types = Bun.spawn([process.execPath, `${root}node_modules/typescript/bin/tsc`, "-p", "tsconfig.build.json"], {
+  cwd: root,
+  stdio: ["ignore", "inherit", "inherit"],
+});
+if ((await types.exited) !== 0) process.exit(1);
+await stageServer(`${out}/llm-understudy`);
+await stageEngine(`${out}/llm-understudy-engine`);

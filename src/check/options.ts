@@ -1,0 +1,62 @@
+/** Which options and scrapes does the check take? A misspelt one must not make a test pass for nothing. */
+import type { Parameters, Truth } from "./case.ts";
+import type { CheckOptions, Scrape } from "./checker.ts";
+import type { Law } from "./law.ts";
+
+type Named<T> = Readonly<Record<keyof T, true>>;
+
+const OPTIONS: Named<CheckOptions> = { parameters: true, clean: true, only: true, laws: true, engineVersions: true };
+const PARAMETERS: Named<Parameters> = {
+  ...{ maxNumSeqs: true, maxModelLen: true, blockSize: true, numGpuBlocks: true, enablePrefixCaching: true },
+  ...{ numSpeculativeTokens: true, maxLoras: true, apiServerCount: true, minStepMs: true, decoupled: true },
+  ...{ ensembles: true, batchOfOne: true, oneInstant: true, noEvict: true },
+};
+const SCRAPE: Named<Scrape> = {
+  ...{ text: true, atS: true, source: true, rest: true, truth: true, tritonStats: true },
+  ...{ maxBytes: true, contentType: true, excerpt: true },
+};
+const TRUTH: Named<Truth> = {
+  ...{ requests: true, finished: true, clientAborts: true, refused: true },
+  ...{ promptTokens: true, cachedTokens: true, generationTokens: true, preemptions: true },
+};
+
+/** Throws a TypeError. */
+export function checkedOptions(options: CheckOptions, laws: readonly Law[]): void {
+  named("options", options, OPTIONS);
+  named("parameters", options.parameters ?? {}, PARAMETERS);
+  const ids = laws.map(({ id }) => id);
+  const twice = ids.find((id, at) => ids.indexOf(id) < at);
+  if (twice !== undefined) throw new TypeError(`laws: ${twice} is there twice; an id must be its own`);
+  const { only = ids } = options;
+  if (!Array.isArray(only)) throw new TypeError(`only: a list of ids, as ["V05"], not ${shown(only)}`);
+  const unknown = only.find((id) => !ids.includes(id));
+  if (unknown !== undefined)
+    throw new TypeError(`only: no law is called ${shown(unknown)}; there are ${ids.join(", ")}`);
+  if (only.length === 0) throw new TypeError("only: an empty list looks at no law; leave it out for all");
+}
+
+/** Throws a TypeError. */
+export function checkedScrapes(scrapes: readonly (Scrape | string | Uint8Array)[]): Scrape[] {
+  if (!Array.isArray(scrapes)) throw new TypeError(`scrapes: a list of them, as [text], not ${shown(scrapes)}`);
+  return scrapes.map((scrape, at) => {
+    if (typeof scrape === "string" || isBytes(scrape)) return { text: scrape as string | Uint8Array };
+    named(`scrapes[${at}]`, scrape, SCRAPE);
+    if (typeof scrape.text !== "string" && !isBytes(scrape.text))
+      throw new TypeError(`scrapes[${at}].text: a page as text or bytes, not ${shown(scrape.text)}`);
+    named(`scrapes[${at}].truth`, scrape.truth ?? {}, TRUTH);
+    return scrape;
+  });
+}
+
+/** Bytes of another realm, too. */
+const isBytes = (value: unknown): boolean => Object.prototype.toString.call(value) === "[object Uint8Array]";
+
+function named(what: string, given: unknown, known: Readonly<Record<string, true>>): void {
+  const there = Object.keys(known).join(", ");
+  if (typeof given !== "object" || given === null)
+    throw new TypeError(`${what}: an object with ${there}, not ${shown(given)}`);
+  const wrong = Object.keys(given).find((key) => !Object.hasOwn(known, key));
+  if (wrong !== undefined) throw new TypeError(`${what}: there is no ${wrong}; there are ${there}`);
+}
+
+const shown = (value: unknown): string => (JSON.stringify(value) ?? String(value)).slice(0, 80);

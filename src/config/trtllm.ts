@@ -1,0 +1,36 @@
+/** What can TensorRT-LLM's schedulers be told, and what does the product say where nobody does? (`llm_args.py`, 1.3 line) */
+import { GPU_MEMORY_UTILIZATION } from "./defaults.ts";
+import type { Profile } from "./timing/profile.ts";
+
+/** MAX_REQUESTS is what the product does for models without a KV cache. */
+export const CAPACITY_POLICIES = ["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH", "MAX_REQUESTS"] as const;
+export const CHUNKING_POLICIES = ["FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS"] as const;
+
+/** What vLLM's policy does not have. Limits, blocks and reuse stand where they do for vLLM, see `EngineConfig`. */
+export interface TrtllmConfig {
+  readonly capacitySchedulerPolicy: (typeof CAPACITY_POLICIES)[number];
+  readonly contextChunkingPolicy: (typeof CHUNKING_POLICIES)[number];
+  /** A pause makes no prompt longer than this; what is cut off is computed again. */
+  readonly maxInputLen: number;
+  readonly enablePartialReuse: boolean;
+  readonly copyOnPartialReuse: boolean;
+  /** Requests wait for the blocks of others that begin alike, and cached blocks count at admission. */
+  readonly enablePrefixAwareScheduling: boolean;
+}
+
+export const TRTLLM_DEFAULTS = {
+  maxBatchSize: 2048,
+  maxNumTokens: 8192,
+  tokensPerBlock: 32,
+  /** Share of the memory that is free when the weights are loaded. */
+  freeGpuMemoryFraction: 0.9,
+} as const;
+
+/**
+ * Blocks of the pool: so large a share of what weights leave of the preset's memory. The preset's pool is what they leave of
+ * 0.92 of it; `times` as for vLLM's pool.
+ */
+export function trtllmPoolBlocks(profile: Profile, fraction: number, tokensPerBlock: number, times: number): number {
+  const restBytes = profile.tp * (1 - GPU_MEMORY_UTILIZATION) * profile.gpuMemoryBytes;
+  return Math.floor(((profile.poolTokens + restBytes / profile.kvBytesPerToken) * fraction * times) / tokensPerBlock);
+}

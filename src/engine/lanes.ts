@@ -1,0 +1,218 @@
+/**
+ * How do the plain tokens of a step leave by one call? A stream that shows each token by itself has a lane: what stands before
+ * and after a token's text, and its socket. Native code (app/lanes.c) goes over the outbox and sends an event for each row
+ * whose lane is open; it stops at the first that somebody has to look at, so that all happens in the outbox's order.
+ */
+
+import { OUT_WORDS } from "../../assembly/layout.ts";
+
+/** A stream that takes events directly. */
+export interface LaneEnd {
+  /** Number of the socket; negative: it takes none now. */
+  readonly fd: number;
+  /** `lane` leads to it: it is to be shut when the stream is full or ends, before its socket closes. */
+  led(lane: Lane): void;
+  /** This is left of an event that the kernel has not taken as a whole. The bytes are the caller's again afterwards. */
+  cameShort(rest: Uint8Array): void;
+}
+
+/**
+ * Goes over rows of an outbox; layouts of all arguments stand in app/lanes.c. Gives the row at which it stopped, or the one to
+ * which it was to go.
+ */
+export type NativeWrite = (
+  lanes: Int32Array,
+  pieces: Uint8Array,
+  pieceAt: Int32Array,
+  out: Int32Array,
+  ids: Int32Array,
+  call: Int32Array,
+) => number;
+
+/** Words of a lane, before its frame. */
+enum Word {
+  Line,
+  Next,
+  Tokens,
+  Bytes,
+  Prefix,
+  Suffix,
+  Frame,
+}
+const LANE_WORDS = 144;
+/** Longest prefix and suffix together that a lane takes. */
+export const FRAME_MOST_BYTES = 4 * (LANE_WORDS - Word.Frame);
+/** Words of a call, before the event that came short. */
+enum Call {
+  From,
+  To,
+  Step,
+  Lanes,
+  Ids,
+  Length,
+  Taken,
+  Event,
+}
+const PIECE_MOST_BYTES = 255;
+const CALL_BYTES = 4 * Call.Event + 16 + FRAME_MOST_BYTES + PIECE_MOST_BYTES;
+
+/** Texts of tokens as they stand in events, by id, in one piece of memory. Holds what has been shown, so at most a vocabulary. */
+export class TokenTexts {
+  bytes = new Uint8Array(4096);
+  /** Where they stand, behind their length; 0: not here. */
+  at = new Int32Array(1024);
+  #used = 1;
+
+  learn(id: number, piece: Uint8Array): void {
+    const { length } = piece;
+    if (length === 0 || length > PIECE_MOST_BYTES || (this.at[id] ?? 0) !== 0) return;
+    if (id >= this.at.length) this.at = grown(this.at, Int32Array, id + 1);
+    if (this.#used + length + 1 > this.bytes.length)
+      this.bytes = grown(this.bytes, Uint8Array, this.#used + length + 1);
+    this.bytes[this.#used] = length;
+    this.bytes.set(piece, this.#used + 1);
+    this.at[id] = this.#used + 1;
+    this.#used += length + 1;
+  }
+}
+
+/** What a generation's tokens take to their stream. */
+export class Lane {
+  #slot: number;
+  readonly #lanes: Lanes;
+  readonly #line: LaneEnd;
+
+  constructor(lanes: Lanes, slot: number, line: LaneEnd) {
+    this.#lanes = lanes;
+    this.#slot = slot;
+    this.#line = line;
+    line.led(this);
+  }
+
+  /** The token that was just written has this text, and the next ones need nobody, as long as they are like it. */
+  goOn(id: number, piece: Uint8Array): void {
+    if (this.#slot < 0) return;
+    const { fd } = this.#line;
+    if (fd >= 0) this.#lanes.open(this.#slot, fd, id, piece);
+  }
+
+  shut(): void {
+    if (this.#slot >= 0) this.#lanes.shut(this.#slot);
+  }
+
+  cameShort(rest: Uint8Array): void {
+    this.#line.cameShort(rest);
+  }
+
+  /** Tokens that went since it was asked last. `next`: the step after the last of them. */
+  get tokens(): number {
+    return this.#word(Word.Tokens);
+  }
+
+  get bytes(): number {
+    return this.#word(Word.Bytes);
+  }
+
+  get next(): number {
+    return this.#word(Word.Next);
+  }
+
+  /** They have been counted. */
+  clear(): void {
+    this.#lanes.words[this.#slot * LANE_WORDS + Word.Tokens] = 0;
+    this.#lanes.words[this.#slot * LANE_WORDS + Word.Bytes] = 0;
+  }
+
+  /** The slot is another generation's from now on. */
+  close(): void {
+    this.#lanes.close(this.#slot);
+    this.#slot = -1;
+  }
+
+  #word(word: Word): number {
+    return this.#slot < 0 ? 0 : this.#lanes.words[this.#slot * LANE_WORDS + word]!;
+  }
+}
+
+/** The lanes of one engine, by slot. */
+export class Lanes {
+  words = new Int32Array(64 * LANE_WORDS);
+  readonly #native: NativeWrite;
+  readonly #texts: TokenTexts;
+  readonly #lanes: (Lane | null)[] = [];
+  readonly #call = new Int32Array(Math.ceil(CALL_BYTES / 4));
+  readonly #event = new Uint8Array(this.#call.buffer, 4 * Call.Event);
+
+  constructor(native: NativeWrite, texts: TokenTexts) {
+    this.#native = native;
+    this.#texts = texts;
+  }
+
+  /** A lane, shut until it is told to go on; null: the frame is too long. */
+  lane(slot: number, line: LaneEnd, prefix: Uint8Array, suffix: Uint8Array): Lane | null {
+    if (prefix.length + suffix.length > FRAME_MOST_BYTES) return null;
+    const at = slot * LANE_WORDS;
+    if (at >= this.words.length) this.words = grown(this.words, Int32Array, at + LANE_WORDS);
+    const { words } = this;
+    words.fill(0, at, at + Word.Frame);
+    words[at + Word.Prefix] = prefix.length;
+    words[at + Word.Suffix] = suffix.length;
+    const frame = new Uint8Array(words.buffer, 4 * (at + Word.Frame), FRAME_MOST_BYTES);
+    frame.set(prefix);
+    frame.set(suffix, prefix.length);
+    const lane = new Lane(this, slot, line);
+    this.#lanes[slot] = lane;
+    return lane;
+  }
+
+  /** Rows of this step are about to be handed out. */
+  begin(step: number): void {
+    this.#call[Call.Step] = step;
+  }
+
+  /** Sends rows `from` … `to` of the outbox; the first that is its receiver's, or `to`. `ids`: the outbox's tokens. */
+  write(out: Int32Array, ids: Int32Array, from: number, to: number): number {
+    const call = this.#call;
+    const { bytes, at } = this.#texts;
+    call[Call.To] = to;
+    call[Call.Lanes] = this.words.length / LANE_WORDS;
+    call[Call.Ids] = at.length;
+    for (let row = from; row < to; row++) {
+      call[Call.From] = row;
+      row = this.#native(this.words, bytes, at, out, ids, call);
+      const length = call[Call.Length]!;
+      if (length === 0) return row;
+      // An error took nothing: the same bytes written once more meet it again, or are taken.
+      const slot = out[row * OUT_WORDS]!;
+      this.#lanes[slot]!.cameShort(this.#event.subarray(Math.max(0, call[Call.Taken]!), length));
+    }
+    return to;
+  }
+
+  /** May rows of this slot need nobody? */
+  leads(slot: number): boolean {
+    return (this.words[slot * LANE_WORDS] ?? 0) !== 0;
+  }
+
+  open(slot: number, fd: number, id: number, piece: Uint8Array): void {
+    this.#texts.learn(id, piece);
+    this.words[slot * LANE_WORDS + Word.Line] = fd + 1;
+    this.words[slot * LANE_WORDS + Word.Next] = this.#call[Call.Step]! + 1;
+  }
+
+  shut(slot: number): void {
+    this.words[slot * LANE_WORDS + Word.Line] = 0;
+  }
+
+  close(slot: number): void {
+    this.shut(slot);
+    this.#lanes[slot] = null;
+  }
+}
+
+/** A longer copy. */
+function grown<T extends Int32Array | Uint8Array>(old: T, kind: new (length: number) => T, least: number): T {
+  const longer = new kind(Math.max(least, 2 * old.length));
+  longer.set(old);
+  return longer;
+}

@@ -1,0 +1,78 @@
+/** What could the server not hold? A line at most every ten seconds, while steps are late: how many, how much, and why. */
+import type { Cancel, Clock } from "../../host/clock.ts";
+import { CAUSE_NAMES, type Cause, LATE_US } from "./causes.ts";
+
+/** From the first late step to the line that tells of it and of all that follow meanwhile. */
+export const LATE_LOG_US = 10_000_000;
+
+export class LateLog {
+  readonly #clock: Clock;
+  /** Steps that gave tokens so far. */
+  readonly #steps: () => number;
+  readonly #log: (line: string) => void;
+  readonly #byCause = new Float64Array(CAUSE_NAMES.length + 1);
+  #late = 0;
+  #sumUs = 0;
+  #mostUs = 0;
+  #rebasedUs = 0;
+  #sinceUs = 0;
+  #stepsBefore = 0;
+  #waiting: Cancel | null = null;
+
+  constructor(clock: Clock, steps: () => number, log: (line: string) => void) {
+    this.#clock = clock;
+    this.#steps = steps;
+    this.#log = log;
+  }
+
+  /** One step, not counted in `steps` yet, was so late; `rebasedUs`: of that, engine time was moved on by. */
+  late(lateUs: number, rebasedUs: number, cause: Cause): void {
+    if (this.#waiting === null) this.#begin();
+    this.#late++;
+    this.#sumUs += lateUs;
+    this.#mostUs = Math.max(this.#mostUs, lateUs);
+    this.#rebasedUs += rebasedUs;
+    this.#byCause[cause]!++;
+  }
+
+  /** Writes what is left. */
+  stop(): void {
+    if (this.#waiting === null) return;
+    this.#waiting();
+    this.#write();
+  }
+
+  #begin(): void {
+    this.#sinceUs = this.#clock.now();
+    this.#stepsBefore = this.#steps();
+    this.#waiting = this.#clock.at(this.#sinceUs + LATE_LOG_US, () => this.#write());
+  }
+
+  #write(): void {
+    const steps = this.#steps() - this.#stepsBefore;
+    const seconds = ((this.#clock.now() - this.#sinceUs) / 1e6).toFixed(1);
+    const rebased =
+      this.#rebasedUs > 0 ? `; engine time was moved on by ${(this.#rebasedUs / 1e6).toFixed(3)} s in all` : "";
+    this.#log(
+      `late: ${this.#late} of ${Math.max(steps, this.#late)} steps in ${seconds} s began more than ${ms(LATE_US)} after they were due, ` +
+        `${ms(this.#mostUs)} at most, ${ms(this.#sumUs / this.#late)} on average; likely causes: ${this.#causes()}${rebased}`,
+    );
+    this.#byCause.fill(0);
+    this.#late = 0;
+    this.#sumUs = 0;
+    this.#mostUs = 0;
+    this.#rebasedUs = 0;
+    this.#waiting = null;
+  }
+
+  /** The most frequent first. */
+  #causes(): string {
+    const counted = [...this.#byCause].flatMap((count, cause) => (count > 0 ? [{ count, cause }] : []));
+    counted.sort((a, b) => b.count - a.count || a.cause - b.cause);
+    return counted.map(({ count, cause }) => `${CAUSE_NAMES[cause - 1] ?? "unknown"} ${count}`).join(", ");
+  }
+}
+
+function ms(us: number): string {
+  return `${Number((us / 1000).toFixed(1))} ms`;
+}

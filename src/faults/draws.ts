@@ -1,0 +1,25 @@
+/** What is drawn? A pure function of a plan's seed, the request's key, the fault's place in the plan and what it asks for. */
+import { mix } from "../host/random.ts";
+
+const FNV_BASIS = 0x811c9dc5;
+const FNV_PRIME = 0x01000193;
+
+export class FaultDraws {
+  readonly #seed: number;
+
+  constructor(seed: number, key: string) {
+    let hash = FNV_BASIS;
+    for (const byte of Buffer.from(key)) hash = Math.imul(hash ^ byte, FNV_PRIME);
+    this.#seed = mix(seed >>> 0, hash >>> 0);
+  }
+
+  /** From 0 up to, not including, 1. */
+  fraction(place: number, n: number): number {
+    return mix(mix(this.#seed, place), n) / 2 ** 32;
+  }
+
+  /** A whole number from 0 up to, not including, `end`. */
+  below(place: number, n: number, end: number): number {
+    return Math.floor(this.fraction(place, n) * end);
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * What is done in place of an answer? `(events of the answer, plan, draws) → operations`: bytes, waits, an end. No socket and
+ * no clock; six stages in their order, so that any set of faults has one meaning.
+ */
+import { FaultDraws } from "./draws.ts";
+import type { StreamEvent } from "./event.ts";
+import { Firing } from "./firing.ts";
+import { planText } from "./parse.ts";
+import { CodingStage } from "./stages/coding.ts";
+import { EndStage } from "./stages/end.ts";
+import { EventStage } from "./stages/events.ts";
+import { withField } from "./stages/heads.ts";
+import { HttpStage } from "./stages/http.ts";
+import { SegmentStage } from "./stages/segments.ts";
+import { swappedHead, wholeAsStream, wholeOf } from "./stages/swap.ts";
+import { TextStage } from "./stages/text.ts";
+import type { AnswerHead, Fates, Plan, WireOperation } from "./types.ts";
+
+/** Bytes that a plan may add to an answer. */
+export const ADDED_MOST = 12 * 2 ** 20;
+export const FAULT_HEADER = "x-understudy-fault";
+
+/** What came of one answer. */
+export interface FaultAccount extends Fates {
+  /** Faults of the plan, each with how often it acted. */
+  readonly fired: readonly { readonly id: string; readonly fault: string; readonly times: number }[];
+}
+
+export class FaultPipeline {
+  /** The line that orders the same again. */
+  readonly line: string;
+  readonly #fates: Fates = { came: 0, dropped: 0, whole: 0, cut: 0 };
+  readonly #firings: readonly Firing[];
+  readonly #events: EventStage;
+  readonly #text: TextStage;
+  readonly #coding: CodingStage;
+  readonly #end: EndStage;
+  readonly #swap: Firing | null;
+  #swapped: StreamEvent[] = [];
+  #added = 0;
+
+  /** `key`: of the request; draws follow from it, from the plan's seed, and from nothing else. */
+  constructor(plan: Plan, key: string) {
+    const own = plan.key ?? key;
+    const draws = new FaultDraws(plan.seed, own);
+    this.line = planText(plan, own);
+    this.#firings = plan.faults.map((fault, place) => new Firing(fault, place, draws));
+    const room = (bytes: number) => {
+      if (this.#added + bytes > ADDED_MOST) return false;
+      this.#added += bytes;
+      return true;
+    };
+    let closes = () => false;
+    this.#end = new EndStage(this.#firings, this.#fates, () => closes());
+    const segments = new SegmentStage(this.#firings, this.#end);
+    const http = new HttpStage(this.#firings, segments, this.#fates, room);
+    closes = () => http.closes;
+    this.#coding = new CodingStage(this.#firings, http);
+    this.#text = new TextStage(this.#firings, this.#coding, room);
+    this.#events = new EventStage(this.#firings, this.#fates);
+    const swap = this.#firings.find(({ id }) => id === "H5");
+    this.#swap = swap?.word() === "swap" ? swap : null;
+  }
+
+  /** The head of a stream. */
+  begin(head: AnswerHead): WireOperation[] {
+    const named = withField(head, FAULT_HEADER, this.line);
+    if (this.#swap !== null) this.#swap.fired++;
+    this.#coding.head(this.#swap === null ? named : swappedHead(named));
+    return this.#end.taken();
+  }
+
+  /** Text of one or several events, as they would have left. */
+  write(text: string): WireOperation[] {
+    for (const event of this.#events.take(text)) {
+      if (this.#swap === null) this.#text.take(event);
+      else this.#swapped.push(event);
+    }
+    return this.#end.taken();
+  }
+
+  /** The stream is complete. */
+  end(): WireOperation[] {
+    for (const event of this.#events.finish()) {
+      if (this.#swap === null) this.#text.take(event);
+      else this.#swapped.push(event);
+    }
+    if (this.#swap !== null) this.#body(wholeOf(this.#swapped), this.#swapped.filter(({ own }) => own).length);
+    this.#coding.finish();
+    return this.#end.taken();
+  }
+
+  /** An answer in one piece, which is its one event. */
+  whole(head: AnswerHead, body: Uint8Array): WireOperation[] {
+    const named = withField(head, FAULT_HEADER, this.line);
+    this.#fates.came++;
+    if (this.#swap !== null) this.#swap.fired++;
+    this.#coding.head(this.#swap === null ? named : swappedHead(named));
+    this.#body(this.#swap === null ? body : wholeAsStream(body), 1);
+    this.#coding.finish();
+    return this.#end.taken();
+  }
+
+  /** How it went, so far. */
+  account(): FaultAccount {
+    const fired = this.#firings.map(({ id, fault, fired }) => ({ id, fault: fault.text, times: fired }));
+    return { ...this.#fates, fired };
+  }
+
+  /** The answer said in its middle that its engine failed, or that nobody is there for it: no event follows. */
+  get stopped(): "error" | "gone" | null {
+    return this.#events.stopped;
+  }
+
+  /** Nothing more is done, whatever comes. */
+  get over(): boolean {
+    return this.#end.over;
+  }
+
+  #body(bytes: Uint8Array, owns: number): void {
+    this.#coding.part({ bytes, event: 0, from: 0, owns, flush: true, done: true });
+  }
+}

@@ -1,0 +1,273 @@
+/** Which faults are of HTTP and of how an answer ends? */
+import { AT_EVENTS, count, faultRow, oneOf, POLICY, REFERENCE, RFC9110, RFC9112, size, time } from "./row.ts";
+
+const FRAMING = "the framing of the body";
+const INSTEAD = "another answer";
+const ERROR = "an error";
+
+export const endRows = [
+  faultRow({
+    id: "E1",
+    stage: "events",
+    what: "the event that ends the stream is missing; with `bare` the finish reason too",
+    parameters: [oneOf("done", "bare")],
+    positions: ["done"],
+    position: "done",
+    oracle: "ends by the finish reason; without one it is incomplete",
+    text: REFERENCE,
+    excludes: "the last event",
+  }),
+  faultRow({
+    id: "E2",
+    stage: "events",
+    what: "no finish reason, then the end",
+    position: "*",
+    dialects: ["chat", "completions", "messages"],
+    oracle: "incomplete, and said so",
+    text: REFERENCE,
+  }),
+  faultRow({
+    id: "E3",
+    stage: "end",
+    what: "the last event, and then the body stays open",
+    parameters: [time("for", 3600e6)],
+    positions: ["done"],
+    position: "done",
+    oracle: "returns at once",
+    text: REFERENCE,
+  }),
+  faultRow({
+    id: "E4",
+    stage: "events",
+    what: "data or an error behind the last event",
+    parameters: [oneOf("data", "error")],
+    positions: ["done"],
+    position: "done",
+    oracle: "ignored",
+    text: REFERENCE,
+    excludes: "the last event",
+  }),
+  faultRow({
+    id: "E5",
+    stage: "events",
+    what: "the last event twice, without `data:`, without the space, or in quotes",
+    parameters: [oneOf("twice", "bare", "tight", "quoted")],
+    positions: ["done"],
+    position: "done",
+    oracle: "ends once",
+    text: REFERENCE,
+    excludes: "the last event",
+  }),
+  faultRow({
+    id: "E6",
+    stage: "end",
+    what: "FIN inside the body",
+    inside: true,
+    oracle: ERROR,
+    text: `${RFC9112}, 8`,
+  }),
+  faultRow({
+    id: "E7",
+    stage: "end",
+    what: "RST inside the body, so long after what came before it",
+    parameters: [time("after", 50_000)],
+    inside: true,
+    oracle: "an error, and what came is kept",
+    text: `${RFC9112}, 8`,
+  }),
+  faultRow({
+    id: "E8",
+    stage: "end",
+    what: "FIN or RST in place of the head; with `accept` the next connections are closed as they are opened",
+    parameters: [oneOf("fin", "rst", "accept"), count("connections", 1, 100)],
+    positions: ["head"],
+    inside: true,
+    oracle: "tried again once where that is safe",
+    text: `${RFC9110}, 9.2.2`,
+    reaches: "others",
+  }),
+  faultRow({
+    id: "E9",
+    stage: "end",
+    what: "the kept connection is closed as its next request comes",
+    parameters: [oneOf("fin", "rst")],
+    positions: ["head"],
+    oracle: "tried again on a new connection",
+    text: `${RFC9112}, 9.3.1`,
+    reaches: "others",
+  }),
+  faultRow({
+    id: "E10",
+    stage: "none",
+    what: "RST_STREAM and GOAWAY of HTTP/2",
+    oracle: "tried again where that is safe",
+    text: "RFC 9113, 6.4 and 6.8",
+  }),
+];
+
+export const httpRows = [
+  faultRow({
+    id: "H1",
+    stage: "http",
+    what: "a chunk size that is none, a chunk without its line end, bytes behind the last chunk; or a segment ends inside the size's line",
+    parameters: [oneOf("size", "crlf", "garbage", "split")],
+    positions: AT_EVENTS,
+    oracle: "an error; for `split` the same events",
+    text: `${RFC9112}, 7.1`,
+    excludes: FRAMING,
+  }),
+  faultRow({
+    id: "H2",
+    stage: "http",
+    what: "chunk extensions; trailers; the body is cut inside the trailers",
+    parameters: [oneOf("extension", "trailers", "cut")],
+    oracle: "same events; for `cut` an error",
+    text: `${RFC9112}, 7.1.1 and 7.1.2`,
+    excludes: FRAMING,
+  }),
+  faultRow({
+    id: "H3",
+    stage: "http",
+    what: "Content-Length too long or too short, or beside chunks",
+    parameters: [oneOf("long", "short", "both"), size("bytes", 10)],
+    oracle: "an error; for `both` chunks count, or an error",
+    text: `${RFC9112}, 6.3`,
+    excludes: FRAMING,
+  }),
+  faultRow({
+    id: "H4",
+    stage: "http",
+    what: "the whole stream at once with its length; with `close` as it comes without any, as HTTP/1.0 ended by FIN",
+    parameters: [oneOf("length", "close")],
+    oracle: "same events",
+    text: `${RFC9112}, 6.3`,
+    excludes: FRAMING,
+  }),
+  faultRow({
+    id: "H5",
+    stage: "http",
+    what: "a wrong content-type, or none; with `swap` JSON though a stream was asked for, and a stream though it was not",
+    parameters: [oneOf("plain", "json", "octets", "none", "swap")],
+    oracle: "read by its body, or an error",
+    text: POLICY,
+  }),
+  faultRow({
+    id: "H7",
+    stage: "http",
+    what: "chunks of so many bytes, whatever events they cut, each held back so long",
+    parameters: [size("bytes", 4096, 65_536), time("for", 0, 60e6)],
+    oracle: "same events, later",
+    text: `${RFC9112}, 7.1`,
+    excludes: FRAMING,
+  }),
+  faultRow({
+    id: "H8",
+    stage: "http",
+    what: "an HTML page in place of the answer (502, 504), or inside its body, which it ends",
+    parameters: [oneOf("inject", "502", "504")],
+    positions: AT_EVENTS,
+    oracle: ERROR,
+    text: POLICY,
+    excludes: INSTEAD,
+  }),
+  faultRow({
+    id: "H9",
+    stage: "http",
+    what: "a redirect of the POST (307, 308), 100 or 103 before the head, so much earlier",
+    parameters: [oneOf("103", "100", "307", "308"), time("before", 0.2e6, 600e6)],
+    oracle: "followed, or an error; interim answers are passed over",
+    text: `${RFC9110}, 15.2 and 15.4`,
+    excludes: INSTEAD,
+  }),
+  faultRow({
+    id: "H10",
+    stage: "http",
+    what: "so many fields in the head, one of 64 KiB, or one that is not ASCII",
+    parameters: [oneOf("many", "long", "bytes"), count("fields", 200, 10_000)],
+    oracle: "taken, or an error by a limit",
+    text: `${RFC9110}, 5.4`,
+  }),
+];
+
+const admission = (id: string, what: string, oracle: string, text: string, ...how: readonly string[]) =>
+  faultRow({
+    id,
+    stage: "instead",
+    what,
+    oracle,
+    text,
+    excludes: INSTEAD,
+    parameters: how.length > 0 ? [oneOf(...how)] : [],
+  });
+
+export const admissionRows = [
+  admission(
+    "A1",
+    "429 with Retry-After: seconds, a date, retry-after-ms, 0, below 0, none, a day",
+    "honoured, and capped",
+    `${RFC9110}, 10.2.3`,
+    "seconds",
+    "date",
+    "ms",
+    "zero",
+    "negative",
+    "absent",
+    "day",
+  ),
+  {
+    ...admission("A2", "503, 529, 408, 409 with JSON, text or nothing", "tried again", `${RFC9110}, 15.5 and 15.6`),
+    parameters: [
+      oneOf("503", "529", "408", "409"),
+      { name: "body", type: "word" as const, words: ["json", "text", "empty"] },
+    ],
+  },
+  {
+    ...admission("A3", "429 while so many requests are open or more, and never else", "backing off converges", POLICY),
+    parameters: [count("open", 2, 65_536)],
+  },
+  {
+    ...admission(
+      "A4",
+      "401, 403, 404, 413, 422 whose error is an object, a text or a list",
+      "an error of its kind",
+      REFERENCE,
+    ),
+    parameters: [
+      oneOf("401", "403", "404", "413", "422"),
+      { name: "error", type: "word" as const, words: ["object", "text", "list"] },
+    ],
+  },
+  {
+    ...admission(
+      "A5",
+      "the first n attempts of a request fail with such a status, then it succeeds",
+      "n attempts more",
+      REFERENCE,
+    ),
+    parameters: [count("times", 1, 100), { name: "status", type: "word" as const, words: ["500", "503", "429"] }],
+  },
+];
+
+export const clientRows = [
+  faultRow({
+    id: "C1",
+    stage: "client",
+    what: "the client leaves at a token",
+    oracle: "its blocks are free within a step, and an abort is counted",
+    text: POLICY,
+  }),
+  faultRow({
+    id: "C2",
+    stage: "client",
+    what: "the client sends FIN and reads on",
+    oracle: "as the real server does",
+    text: `${RFC9112}, 9.6`,
+  }),
+  faultRow({
+    id: "C3",
+    stage: "client",
+    what: "the client sends requests ahead, or uses the connection early",
+    oracle: "answers in their order",
+    text: `${RFC9112}, 9.3.2`,
+  }),
+];

@@ -1,0 +1,208 @@
+/** What does each fault of the first stage do to an event? */
+import { added, type EventJson, jsonOf, type StreamEvent, sameDone, textIn, withData } from "../event.ts";
+import {
+  bareError,
+  before,
+  changed,
+  choiceOf,
+  copied,
+  errorEvent,
+  only,
+  reasonOf,
+  retold,
+  withoutReason,
+} from "./editing.ts";
+import type { Edit } from "./events.ts";
+import { toolEdit } from "./tool-edits.ts";
+
+const LINE_SEPARATORS = "\u2028\u0085";
+const HIGH = "\ud83e";
+const LOW = "\udd94";
+const NESTED = 500;
+const TRICKY = ["[DONE]", "data: [DONE]", "data:", "\n\ndata: {}\n\n", "\\n\\n", "event: error\r\n"].join(" ");
+const USAGE = { prompt_tokens: 1, total_tokens: 2, completion_tokens: 1 };
+
+/** Usage of so many tokens in a chunk. */
+const usage = (completion: number) => ({ ...USAGE, completion_tokens: completion, total_tokens: completion + 1 });
+
+export const EDITS: Readonly<Record<string, Edit>> = {
+  B2: (event, { firing }) =>
+    firing.word() === "lines" ? only(retold(event, (text) => text + LINE_SEPARATORS)) : [event],
+  B3(event, { firing, kept }) {
+    const how = firing.word();
+    if (how === "replaced") return only(retold(event, (text) => `${text}\ufffd`));
+    if (how === "lone") return only(retold(event, (text) => text + HIGH));
+    const half = retold(event, (text) => (kept.high ? LOW + text : text) + HIGH);
+    if (half !== null) kept.high = true;
+    return only(half);
+  },
+  S14(event, { firing, kept }) {
+    const how = firing.word();
+    if (how === "twice") return [sameDone(event), event];
+    if (how === "swapped") kept.late = [event];
+    return [];
+  },
+  E1(event, { firing }) {
+    if (firing.word() === "bare" && !event.done) return only(changed(event, withoutReason));
+    return event.done ? [] : null;
+  },
+  E2: (event) => only(changed(event, withoutReason)),
+  E4(event, { firing, dialect, kept, lastData }) {
+    if (firing.word() === "error") kept.late = [errorEvent(event, dialect)];
+    else kept.late = [added(event, lastData, null)];
+    return [event];
+  },
+  E5(event, { firing }) {
+    if (firing.word() === "twice" || event.data !== "[DONE]") return [event, sameDone(event)];
+    const texts = { bare: "[DONE]\n\n", tight: "data:[DONE]\n\n", quoted: 'data: "[DONE]"\n\n' };
+    return [{ ...event, text: texts[firing.word() as keyof typeof texts] }];
+  },
+  J1(event, { firing, dialect, stop }) {
+    if (event.done) return null;
+    stop("error");
+    const error = firing.word() === "own" ? errorEvent(event, dialect) : added(event, bareError(), "error");
+    return dialect === "chat" || dialect === "completions" ? [error, added(event, "[DONE]", null)] : [error];
+  },
+  J2(event, { stop }) {
+    if (event.done) return null;
+    stop("gone");
+    return [added(event, "error: upstream connect error or disconnect before headers", null)];
+  },
+  J3: (event, { first }) => (event.data === "[DONE]" ? [usageChunk(event, first), event] : null),
+  J4: (event, { firing }) => {
+    const how = firing.word();
+    const odd = copied(event, (json) => {
+      const choice = choiceOf(json);
+      if (choice === undefined || reasonOf(json) !== null) return false;
+      if (how === "no-choices") delete json.choices;
+      else if (how === "empty") json.choices = [];
+      else if (how === "no-delta") delete choice[choice.delta ? "delta" : "text"];
+      else if (how === "null-delta") choice[choice.delta ? "delta" : "text"] = null;
+      else if (choice.delta) choice.delta = { content: null };
+      else choice.text = null;
+      return true;
+    });
+    return before(odd, event);
+  },
+  J5: (event, { firing }) =>
+    only(
+      changed(event, (json) => {
+        const delta = choiceOf(json)?.delta;
+        if (!delta) return false;
+        const how = firing.word();
+        if (how === "none" && !("role" in delta)) return false;
+        if (how === "none") delete delta.role;
+        else choiceOf(json).delta = { ...delta, role: how === "each" ? "assistant" : "" };
+        return true;
+      }),
+    ),
+  J6(event, { firing }) {
+    const how = firing.word();
+    const json = jsonOf(event);
+    const ends = reasonOf(json) !== null;
+    if (choiceOf(json) === undefined || ends === (how === "empty")) return null;
+    if (how === "twice") return [event, { ...sameDone(event), ...changed(event, untold), own: false }];
+    return only(
+      changed(event, (chunk) => {
+        const choice = choiceOf(chunk);
+        if (how === "text") tellMore(choice, " And so it ends");
+        else choice.finish_reason = how === "empty" ? "" : "length";
+      }),
+    );
+  },
+  J7: toolEdit,
+  J8(event, { firing }) {
+    const odd = changed(event, (json) => {
+      const choice = choiceOf(json);
+      const text = textIn(json)?.text;
+      if (choice === undefined || text === undefined) return false;
+      const token = { token: text, logprob: "\u0001", bytes: null, top_logprobs: [] };
+      choice.logprobs = choice.delta
+        ? { content: [token] }
+        : { text_offset: [0], token_logprobs: ["\u0001"], tokens: [text], top_logprobs: [{}] };
+      return true;
+    });
+    return odd && [withData(odd, odd.data!.replaceAll('"\\u0001"', firing.word() === "nan" ? "NaN" : "-Infinity"))];
+  },
+  J9(event, { lastText }) {
+    const tail = lastText.slice(-3);
+    return tail === ""
+      ? null
+      : before(textIn(jsonOf(event)) && copied(event, (json) => textIn(json)!.put(tail)), event);
+  },
+  J10: (event) =>
+    before(
+      copied(event, (json) => {
+        if (choiceOf(json) === undefined) return false;
+        choiceOf(json).index = 1;
+        textIn(json)?.put(" other");
+        return true;
+      }),
+      event,
+    ),
+  J11(event, { firing, kept, first }) {
+    const how = firing.word();
+    if (event.data === "[DONE]") return how === "after" ? [usageChunk(event, first), event] : null;
+    const json = jsonOf(event);
+    const tokens = ((kept.tokens as number | undefined) ?? 0) + 1;
+    kept.tokens = tokens;
+    if (how === "after" || (how === "wrong" && !json?.usage && reasonOf(json) === null)) return null;
+    return only(
+      changed(event, (chunk) => {
+        if (how === "wrong") chunk.usage = { ...USAGE, ...chunk.usage, total_tokens: 7 };
+        else chunk.usage ??= usage(how === "each" ? tokens : 1000 - tokens);
+      }),
+    );
+  },
+  J12(event, { firing }) {
+    const how = firing.word();
+    if (how === "stream")
+      return before(
+        copied(event, (json) => {
+          const place = textIn(json);
+          json.id = "another-stream";
+          place?.put(" FROM ANOTHER STREAM");
+          return place !== null;
+        }),
+        event,
+      );
+    return only(
+      changed(event, (json) => how in json && Object.assign(json, { [how]: how === "created" ? 1 : `other-${how}` })),
+    );
+  },
+  J13(event, { firing }) {
+    const json = jsonOf(event);
+    if (json === null || textIn(json) === null) return null;
+    const how = firing.word();
+    if (how === "reasoning")
+      return only(
+        changed(event, (chunk) => Object.assign(choiceOf(chunk)?.delta ?? chunk, { reasoning_content: "thinking" })),
+      );
+    if (how === "twice")
+      return [withData(event, event.data!.replace("{", '{"id":"first","type":"first","model":"first",'))];
+    const more = {
+      unknown: '"understudy_unknown":{"a":[1,null,true]}',
+      deep: `"deep":${"[".repeat(NESTED)}${"]".repeat(NESTED)}`,
+      large: '"large":123456789012345678901234567890,"small":1e-400',
+    }[how];
+    return [withData(event, `${event.data!.slice(0, -1)},${more}}`)];
+  },
+  J14(event, { firing }) {
+    const json = jsonOf(event);
+    if (textIn(json) === null) return null;
+    const blank = firing.word() === "blank";
+    return blank || reasonOf(json) !== null ? only(retold(event, () => (blank ? " " : ""))) : [];
+  },
+  J15: (event) => only(retold(event, (text) => text + TRICKY)),
+};
+
+const untold = (json: EventJson) => void textIn(json)?.put("");
+
+function tellMore(choice: EventJson, text: string): void {
+  if (choice.delta) choice.delta.content = (choice.delta.content ?? "") + text;
+  else choice.text += text;
+}
+
+function usageChunk(at: StreamEvent, { id, object, created, model }: EventJson): StreamEvent {
+  return added(at, JSON.stringify({ id, object, created, model, choices: [], usage: USAGE }), null);
+}

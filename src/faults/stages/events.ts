@@ -1,0 +1,108 @@
+/** First stage: events are dropped, doubled, reordered, or say something else. */
+import { dialectOf, type EventJson, eventsIn, jsonOf, type StreamEvent, textIn } from "../event.ts";
+import type { Firing } from "../firing.ts";
+import type { AnswerDialect, Fates } from "../types.ts";
+import { EDITS } from "./edits.ts";
+
+/** What an edit may know and keep. */
+export interface Editing {
+  readonly firing: Firing;
+  readonly dialect: AnswerDialect;
+  /** JSON of the answer's first event. */
+  readonly first: EventJson;
+  /** Text of the delta before, and its event's data; "" and an empty object: there was none. */
+  readonly lastText: string;
+  readonly lastData: string;
+  /** The edit's own, for the answer. */
+  readonly kept: Record<string, unknown>;
+  /** Nothing of the answer follows: its engine failed, or nobody is there for it. */
+  stop(how: StoppedBy): void;
+}
+
+export type StoppedBy = "error" | "gone";
+
+/** What becomes of an event; null: the fault does not fit it. */
+export type Edit = (event: StreamEvent, editing: Editing) => readonly StreamEvent[] | null;
+
+export class EventStage {
+  readonly #fates: Fates;
+  readonly #firings: readonly Firing[];
+  readonly #kept = new Map<Firing, Record<string, unknown>>();
+  #dialect: AnswerDialect | null = null;
+  #first: EventJson = {};
+  #lastText = "";
+  #lastData = "{}";
+  stopped: StoppedBy | null = null;
+  /** What a fault holds back until the next event. */
+  #late: StreamEvent[] = [];
+
+  constructor(firings: readonly Firing[], fates: Fates) {
+    this.#fates = fates;
+    this.#firings = firings.filter(({ id }) => id in EDITS);
+  }
+
+  /** The events that leave for a text of one or several. */
+  take(text: string): StreamEvent[] {
+    const out: StreamEvent[] = [];
+    for (const event of eventsIn(text, this.#fates.came)) {
+      if (event.own) this.#fates.came++;
+      out.push(...this.#event(event));
+    }
+    return out;
+  }
+
+  /** What is still held back. */
+  finish(): StreamEvent[] {
+    const late = this.#late;
+    this.#late = [];
+    return late;
+  }
+
+  #event(event: StreamEvent): StreamEvent[] {
+    if (!event.own) return [event];
+    if (this.stopped !== null) {
+      this.#fates.dropped++;
+      return [];
+    }
+    const json = jsonOf(event);
+    if (this.#dialect === null) {
+      this.#first = json ?? {};
+      this.#dialect = dialectOf(json);
+    }
+    const late = this.#late;
+    this.#late = [];
+    let events: readonly StreamEvent[] = [event];
+    for (const firing of this.#firings) events = events.flatMap((one) => (one.own ? this.#edited(one, firing) : [one]));
+    if (!events.some(({ own }) => own) && !this.#late.some(({ own }) => own)) this.#fates.dropped++;
+    const text = textIn(json)?.text;
+    if (text !== undefined) [this.#lastText, this.#lastData] = [text, event.data!];
+    return [...events, ...late];
+  }
+
+  #edited(event: StreamEvent, firing: Firing): readonly StreamEvent[] {
+    const dialect = this.#dialect;
+    if (dialect === null || !firing.fault.row.dialects.includes(dialect)) return [event];
+    if (!firing.due(event.index, event.done)) return [event];
+    const kept = this.#kept.get(firing) ?? {};
+    this.#kept.set(firing, kept);
+    const stop = (how: StoppedBy) => {
+      this.stopped = how;
+    };
+    const edited = EDITS[firing.id]!(event, {
+      firing,
+      dialect,
+      first: this.#first,
+      lastText: this.#lastText,
+      lastData: this.#lastData,
+      kept,
+      stop,
+    });
+    if (edited === null) return [event];
+    firing.fired++;
+    if (kept.late) {
+      this.#late.push(...(kept.late as StreamEvent[]));
+      kept.late = undefined;
+    }
+    return edited;
+  }
+}

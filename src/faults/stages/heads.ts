@@ -1,0 +1,41 @@
+/** How is a head of an answer looked into, changed and written? */
+import type { AnswerHead } from "../types.ts";
+
+export function fieldOf({ fields }: AnswerHead, name: string): string | null {
+  return fields.find(([one]) => one === name)?.[1] ?? null;
+}
+
+/** The head with this field, where it stood or at the end; null: without it. */
+export function withField(head: AnswerHead, name: string, value: string | null): AnswerHead {
+  const at = head.fields.findIndex(([one]) => one === name);
+  const fields = [...head.fields];
+  if (value === null) {
+    if (at >= 0) fields.splice(at, 1);
+  } else if (at >= 0) fields[at] = [name, value];
+  else fields.push([name, value]);
+  return { ...head, fields };
+}
+
+/** Text of a head as a socket gets it. */
+export function headBytes({ version, status, reason, fields }: AnswerHead): Uint8Array {
+  const lines = fields.map(([name, value]) => `${name}: ${value}\r\n`);
+  return Buffer.from(`HTTP/${version} ${status} ${reason}\r\n${lines.join("")}\r\n`, "latin1");
+}
+
+/** What `headBytes` makes, taken apart. */
+export function headIn(text: string): AnswerHead {
+  const [line = "", ...lines] = text.slice(0, text.indexOf("\r\n\r\n")).split("\r\n");
+  const [, version = "1.1", status = "200", reason = ""] = /^HTTP\/(\S+) (\d+) ?(.*)$/.exec(line) ?? [];
+  const fields = lines.map((one): [string, string] => [
+    one.slice(0, one.indexOf(":")),
+    one.slice(one.indexOf(":") + 2),
+  ]);
+  return { version, status: Number(status), reason, fields };
+}
+
+export const framingOf = (head: AnswerHead): "chunked" | "length" | "none" =>
+  fieldOf(head, "transfer-encoding") !== null
+    ? "chunked"
+    : fieldOf(head, "content-length") !== null
+      ? "length"
+      : "none";

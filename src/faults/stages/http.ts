@@ -1,0 +1,241 @@
+/** Fourth stage: heads, lengths, chunks. Between events and bytes on the wire. */
+import type { Firing } from "../firing.ts";
+import type { AnswerHead, Downstream, Fates, Part } from "../types.ts";
+import { fieldOf, framingOf, headBytes, withField } from "./heads.ts";
+
+/** Bytes of a stream that are kept for a length; beyond them it goes on in chunks. */
+const KEPT_MOST = 8 * 2 ** 20;
+const TYPES: Readonly<Record<string, string | null>> = {
+  plain: "text/plain; charset=utf-8",
+  json: "application/json",
+  octets: "application/octet-stream",
+  none: null,
+};
+const LONG = 65_536;
+const TEXT = (text: string) => Buffer.from(text, "latin1");
+const LINE = TEXT("\r\n");
+/** Headers do not help: a proxy writes into a body that has begun. */
+export const BAD_GATEWAY =
+  "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body><h1>502 Bad Gateway</h1></body>\r\n</html>\r\n";
+
+export class HttpStage implements Downstream {
+  readonly #down: Downstream;
+  readonly #fates: Fates;
+  readonly #named: ReadonlyMap<string, Firing>;
+  readonly #room: (bytes: number) => boolean;
+  #head: AnswerHead | null = null;
+  #framing: "chunked" | "length" | "none" = "chunked";
+  #kept: Part[] = [];
+  #bytes = 0;
+  #over = false;
+  #lastEvent = 0;
+  /** The connection cannot be used any more. */
+  closes = false;
+
+  constructor(firings: readonly Firing[], down: Downstream, fates: Fates, room: (bytes: number) => boolean) {
+    this.#down = down;
+    this.#fates = fates;
+    this.#room = room;
+    this.#named = new Map(firings.map((firing) => [firing.id, firing]));
+  }
+
+  head(given: AnswerHead): void {
+    const head = this.#fields(given);
+    const [h3, h4] = [this.#named.get("H3"), this.#named.get("H4")];
+    const streams = framingOf(head) === "chunked";
+    this.#head = head;
+    this.#framing = framingOf(head);
+    if (h4?.word() === "close") {
+      this.#framing = "none";
+      this.closes = true;
+      h4.fired++;
+      this.#head = withField(bare({ ...head, version: "1.0" }), "connection", "close");
+    } else if (streams && h3?.word() === "both") {
+      this.#head = withField(head, "content-length", `${h3.number("bytes")}`);
+      this.closes = true;
+      h3.fired++;
+    } else if (streams && (h3 ?? h4)) {
+      (h3 ?? h4)!.fired++;
+      this.#framing = "length";
+    }
+    this.#interim();
+    if (this.#framing !== "length") this.#sendHead(this.#head);
+  }
+
+  part(part: Part): void {
+    this.#lastEvent = Math.max(0, part.event);
+    if (this.#over) {
+      this.#fates.cut += part.owns;
+      return;
+    }
+    if (this.#framing === "none") this.#down.part(part);
+    else if (this.#framing === "length") this.#keep(part);
+    else if (this.#injects(part)) this.#fates.cut += part.owns;
+    else this.#chunk(part);
+  }
+
+  wait(us: number): void {
+    this.#down.wait(us);
+  }
+
+  finish(): void {
+    if (this.#framing === "length") this.#length();
+    else if (this.#framing === "chunked") this.#lastChunk();
+    this.#down.finish();
+  }
+
+  /** What faults put into a head. */
+  #fields(given: AnswerHead): AnswerHead {
+    let head = given;
+    const [h5, h10, t5] = [this.#named.get("H5"), this.#named.get("H10"), this.#named.get("T5")];
+    if (h5 && h5.word() !== "swap") {
+      head = withField(head, "content-type", TYPES[h5.word()]!);
+      h5.fired++;
+    }
+    if (h10) {
+      h10.fired++;
+      const how = h10.word();
+      const many = Array.from({ length: h10.number("fields") }, (_, i): [string, string] => [`x-flood-${i}`, `${i}`]);
+      const one: [string, string] = how === "long" ? ["x-long", "x".repeat(LONG)] : ["x-bytes", "caf\xc3\xa9 \xff"];
+      head = { ...head, fields: [...head.fields, ...(how === "many" ? many : [one])] };
+    }
+    const date = fieldOf(head, "date");
+    if (t5?.word() === "clock" && date !== null) {
+      head = withField(head, "date", new Date(Date.parse(date) - 3600e3).toUTCString());
+      t5.fired++;
+    }
+    const trails = framingOf(head) === "chunked" && this.#named.get("H2")?.word() !== "extension";
+    if (trails && this.#named.has("H2")) head = withField(head, "trailer", "x-checksum");
+    return head;
+  }
+
+  #interim(): void {
+    const h9 = this.#named.get("H9");
+    const how = h9?.word();
+    if (!h9 || (how !== "100" && how !== "103")) return;
+    h9.fired++;
+    const text =
+      how === "100"
+        ? "HTTP/1.1 100 Continue\r\n\r\n"
+        : "HTTP/1.1 103 Early Hints\r\nlink: </v1/models>; rel=preload\r\n\r\n";
+    this.#down.part(framing(TEXT(text), -1, true));
+    this.#down.wait(h9.number("before"));
+  }
+
+  #sendHead(head: AnswerHead): void {
+    this.#down.part({ bytes: headBytes(head), event: -1, from: 0, owns: 0, flush: true, done: false });
+  }
+
+  #keep(part: Part): void {
+    this.#kept.push(part);
+    this.#bytes += part.bytes.length;
+    if (this.#bytes <= KEPT_MOST || fieldOf(this.#head!, "transfer-encoding") === null) return;
+    for (const id of ["H3", "H4"]) if (this.#named.has(id)) this.#named.get(id)!.fired = 0;
+    this.#framing = "chunked";
+    this.#sendHead(this.#head!);
+    for (const one of this.#kept.splice(0)) this.#chunk(one);
+  }
+
+  #length(): void {
+    const h3 = this.#named.get("H3");
+    const wrong = h3 !== undefined && h3.word() !== "both";
+    const more = wrong ? h3.number("bytes") * (h3.word() === "long" ? 1 : -1) : 0;
+    if (wrong) {
+      this.closes = true;
+      h3.fired = 1;
+    }
+    const length = Math.max(0, this.#bytes + more);
+    this.#sendHead(withField(withField(this.#head!, "transfer-encoding", null), "content-length", `${length}`));
+    const last = this.#kept.length - 1;
+    for (const [at, part] of this.#kept.entries()) this.#down.part({ ...part, flush: at === last });
+  }
+
+  #chunk(part: Part): void {
+    const h7 = this.#named.get("H7");
+    if (h7) {
+      this.#kept.push(part);
+      this.#bytes += part.bytes.length;
+      while (this.#bytes >= h7.number("bytes")) this.#rechunk(h7, h7.number("bytes"));
+      return;
+    }
+    this.#framed([part], part.bytes.length, this.#due("H1", part), this.#due("H2", part));
+  }
+
+  /** The next so many bytes of what is kept, as one chunk. */
+  #rechunk(h7: Firing, bytes: number): void {
+    h7.fired++;
+    const parts: Part[] = [];
+    let left = bytes;
+    while (left > 0) {
+      const first = this.#kept.shift()!;
+      if (first.bytes.length <= left) parts.push(first);
+      else {
+        parts.push({ ...first, bytes: first.bytes.subarray(0, left), owns: 0 });
+        this.#kept.unshift({ ...first, bytes: first.bytes.subarray(left), from: first.from + left });
+      }
+      left -= Math.min(left, first.bytes.length);
+    }
+    this.#bytes -= bytes;
+    if (h7.number("for") > 0) this.#down.wait(h7.number("for"));
+    this.#framed(parts, bytes, null, null);
+  }
+
+  #framed(parts: readonly Part[], bytes: number, h1: Firing | null, h2: Firing | null): void {
+    if (bytes === 0) return;
+    const { event } = parts[0]!;
+    const how = h1?.word();
+    const size = bytes.toString(16);
+    const extension = h2?.word() === "extension" ? ';name="a value"' : "";
+    const line = how === "size" ? "xyz\r\n" : `${size}${extension}\r\n`;
+    if (how === "size" || how === "crlf") this.closes = true;
+    if (how === "split") this.#down.part(framing(TEXT(line.slice(0, 1)), event, true));
+    this.#down.part(framing(TEXT(how === "split" ? line.slice(1) : line), event, false));
+    for (const part of parts) this.#down.part({ ...part, flush: how === "crlf" });
+    if (how !== "crlf") this.#down.part(framing(LINE, event, true));
+  }
+
+  #injects(part: Part): boolean {
+    const h8 = this.#named.get("H8");
+    if (h8?.word() !== "inject" || !h8.due(part.event, part.done) || !this.#room(BAD_GATEWAY.length)) return false;
+    h8.fired++;
+    this.#over = true;
+    const page = { ...part, bytes: TEXT(BAD_GATEWAY), owns: 0, from: 0 };
+    this.#framed([page], page.bytes.length, null, null);
+    return true;
+  }
+
+  #lastChunk(): void {
+    const [h1, h2, h7] = [this.#named.get("H1"), this.#named.get("H2"), this.#named.get("H7")];
+    if (h7 && this.#bytes > 0) this.#rechunk(h7, this.#bytes);
+    // The body stays open.
+    if (this.#named.has("E3")) return;
+    const trailers = h2 !== undefined && h2.word() !== "extension";
+    const cut = h2?.word() === "cut";
+    if (trailers) h2.fired++;
+    const end = trailers ? `0\r\nx-checksum: 0123456789abcdef\r\n${cut ? "x-more: a" : "\r\n"}` : "0\r\n\r\n";
+    const garbage = h1?.word() === "garbage";
+    if (garbage) h1!.fired++;
+    if (cut || garbage) this.closes = true;
+    this.#down.part(framing(TEXT(garbage ? `${end}GARBAGE behind the last chunk\r\n` : end), this.#lastEvent, true));
+  }
+
+  /** The fault, where it acts on this part. */
+  #due(id: string, part: Part): Firing | null {
+    const firing = this.#named.get(id);
+    if (firing === undefined || firing.word() === "garbage") return null;
+    if (id === "H2" ? firing.word() !== "extension" : !firing.due(part.event, part.done)) return null;
+    firing.fired++;
+    return firing;
+  }
+}
+
+const bare = (head: AnswerHead) => withField(withField(head, "transfer-encoding", null), "content-length", null);
+
+const framing = (bytes: Uint8Array, event: number, flush: boolean): Part => ({
+  bytes,
+  event,
+  from: -1,
+  owns: 0,
+  flush,
+  done: false,
+});

@@ -1,0 +1,171 @@
+/** Fifth stage: which bytes are one segment, and how long the next waits. */
+import type { Firing } from "../firing.ts";
+import type { BytePace, Downstream, Part } from "../types.ts";
+import { Places } from "./places.ts";
+
+const LF = 10;
+const CR = 13;
+/** Writes of a trickle in a second. */
+const TRICKLES = 50;
+const PARETO = 1.5;
+const JITTER_MOST_US = 10e6;
+
+/** A segment ends before this byte of a part, and the next waits. */
+interface SegmentCut {
+  readonly at: number;
+  readonly waitUs: number;
+}
+
+/** Cuts of a part. */
+type Cuts = (part: Part, firing: Firing, places: Places) => readonly SegmentCut[];
+
+const CUTS: Readonly<Record<string, Cuts>> = {
+  B1(part, firing, places) {
+    if (firing.fault.position.offset !== null || firing.fault.position.kind === "byte")
+      return atPlace(part, firing, places);
+    if (part.from < 0) return [];
+    const split = characters(part.bytes, firing.number("byte"));
+    return split.length > 0 && places.covers(firing, part) ? split.map((at) => ({ at, waitUs: 0 })) : [];
+  },
+  B4(part, firing, places) {
+    if (firing.fault.position.offset !== null || firing.fault.position.kind === "byte")
+      return atPlace(part, firing, places);
+    if (part.from !== 0 || part.event < 0 || part.bytes.length < 2 || !places.covers(firing, part)) return [];
+    return [{ at: firing.offset(part.event, part.bytes.length), waitUs: 0 }];
+  },
+  B7(part, firing, places) {
+    const at = part.from < 0 ? -1 : lastBoundary(part.bytes);
+    return at > 0 && places.covers(firing, part) ? [{ at, waitUs: 0 }] : [];
+  },
+  S1(part, firing) {
+    if (firing.word() !== "split" || part.from < 0 || part.event < 0) return [];
+    return [...part.bytes.keys()]
+      .filter((at) => at > 0 && part.bytes[at] === LF && part.bytes[at - 1] === CR)
+      .map((at) => ({ at, waitUs: 0 }));
+  },
+  T1: (part, firing, places) => atPlace(part, firing, places, firing.number("for")),
+  T5(part, firing, places) {
+    if (firing.word() === "clock" || places.at(firing, part) !== 0) return [];
+    firing.fired++;
+    return [{ at: 0, waitUs: jitter(firing, part.event) }];
+  },
+};
+
+/** Faults by which bytes trickle, and how. */
+const PACES: Readonly<Record<string, (firing: Firing) => BytePace>> = {
+  B6: (firing) => ({ bytes: firing.number("bytes"), gapUs: firing.number("gap") }),
+  T3(firing) {
+    const rate = firing.number("rate");
+    const bytes = Math.max(1, Math.ceil(rate / TRICKLES));
+    return { bytes, gapUs: Math.round((bytes / rate) * 1e6) };
+  },
+};
+
+export class SegmentStage implements Downstream {
+  readonly #firings: readonly Firing[];
+  readonly #paced: readonly Firing[];
+  readonly #joined: Firing | null;
+  readonly #down: Downstream;
+  readonly #places = new Places();
+  #held: Part[] = [];
+  #events = 0;
+
+  constructor(firings: readonly Firing[], down: Downstream) {
+    this.#firings = firings.filter(({ id }) => id in CUTS);
+    this.#paced = firings.filter(({ id }) => id in PACES);
+    this.#joined = firings.find(({ id }) => id === "B5" || id === "T4") ?? null;
+    this.#down = down;
+  }
+
+  head(): void {}
+
+  part(given: Part): void {
+    const paced = this.#paced.filter((firing) => this.#places.covers(firing, given))[0];
+    const part = paced === undefined ? given : { ...given, pace: PACES[paced.id]!(paced) };
+    const cuts = this.#firings.flatMap((firing) => CUTS[firing.id]!(part, firing, this.#places));
+    this.#places.passed(part);
+    let from = 0;
+    for (const { at, waitUs } of cuts.toSorted((a, b) => a.at - b.at)) {
+      if (at > from) this.#pass(slice(part, from, at));
+      from = Math.max(from, at);
+      if (waitUs > 0) this.wait(waitUs);
+    }
+    this.#pass(from === 0 ? part : slice(part, from, part.bytes.length));
+  }
+
+  wait(us: number): void {
+    this.#down.wait(us);
+  }
+
+  finish(): void {
+    this.#release();
+    this.#down.finish();
+  }
+
+  #pass(part: Part): void {
+    if (this.#joined === null || part.event < 0) {
+      this.#down.part(part);
+      return;
+    }
+    this.#held.push(part);
+    if (part.flush && ++this.#events >= this.#joined.number("events")) this.#release();
+  }
+
+  #release(): void {
+    const held = this.#held;
+    if (held.length === 0) return;
+    const joined = this.#joined!;
+    this.#held = [];
+    this.#events = 0;
+    joined.fired++;
+    if (joined.id === "T4") this.#down.wait(joined.number("pause"));
+    const last = held.length - 1;
+    for (const [at, part] of held.entries())
+      this.#down.part(joined.id === "T4" ? part : { ...part, flush: at === last });
+  }
+}
+
+function slice(part: Part, from: number, to: number): Part {
+  const whole = to === part.bytes.length;
+  return {
+    ...part,
+    bytes: part.bytes.subarray(from, to),
+    from: part.from < 0 ? part.from : part.from + from,
+    owns: whole ? part.owns : 0,
+    flush: whole ? part.flush : true,
+  };
+}
+
+function atPlace(part: Part, firing: Firing, places: Places, waitUs = 0): readonly SegmentCut[] {
+  const at = places.at(firing, part);
+  if (at === null) return [];
+  firing.fired++;
+  return [{ at, waitUs }];
+}
+
+/** Places inside characters of several bytes, so many bytes behind their first. */
+function characters(bytes: Uint8Array, behind: number): number[] {
+  const found: number[] = [];
+  for (let at = 0; at < bytes.length; at++) {
+    const first = bytes[at]!;
+    const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
+    if (length > 1 && at + length <= bytes.length) found.push(at + Math.min(behind, length - 1));
+  }
+  return found;
+}
+
+/** Between the two line ends that end an event; -1: there are none. */
+function lastBoundary(bytes: Uint8Array): number {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1");
+  const end = /(\r\n|\r|\n)(\r\n|\r|\n)$/.exec(text);
+  return end === null ? -1 : text.length - end[2]!.length;
+}
+
+/** Microseconds by the fault's law, with its median. */
+function jitter(firing: Firing, event: number): number {
+  const median = firing.number("median");
+  const fraction = (n: number) => (firing.below(2 * event + n, 2 ** 24) + 1) / (2 ** 24 + 1);
+  const normal = Math.sqrt(-2 * Math.log(fraction(0))) * Math.cos(2 * Math.PI * fraction(1));
+  const times = firing.word() === "pareto" ? (2 * fraction(0)) ** (-1 / PARETO) : Math.exp(normal);
+  return Math.min(JITTER_MOST_US, Math.round(median * times));
+}

@@ -1,0 +1,47 @@
+/** How does a stream look as JSON in one piece, and such JSON as a stream? For a server that sends what was not asked for. */
+import { type EventJson, jsonOf, type StreamEvent } from "../event.ts";
+import type { AnswerHead } from "../types.ts";
+import { framingOf, withField } from "./heads.ts";
+
+export function swappedHead(head: AnswerHead): AnswerHead {
+  if (framingOf(head) === "chunked") {
+    const typed = withField(head, "content-type", "application/json");
+    return withField(withField(typed, "transfer-encoding", null), "content-length", "0");
+  }
+  const typed = withField(head, "content-type", "text/event-stream; charset=utf-8");
+  return withField(withField(typed, "content-length", null), "transfer-encoding", "chunked");
+}
+
+export const wholeAsStream = (body: Uint8Array): Uint8Array =>
+  Buffer.concat([Buffer.from("data: "), body, Buffer.from("\n\ndata: [DONE]\n\n")]);
+
+export function wholeOf(events: readonly StreamEvent[]): Uint8Array {
+  const all = events.map(jsonOf).filter((json) => json !== null);
+  return Buffer.from(JSON.stringify(wholeJson(all)));
+}
+
+function wholeJson(all: readonly EventJson[]): EventJson {
+  const [first = {}] = all;
+  const last = all.findLast(({ response }) => response)?.response;
+  if (last !== undefined) return last;
+  if (first.type === "message_start") return messageOf(first, all);
+  const { id, created, model, object } = first;
+  const usage = all.findLast((json) => json.usage)?.usage ?? null;
+  const indexes = [...new Set(all.flatMap(({ choices = [] }) => choices.map(({ index }: EventJson) => index)))];
+  const choices = indexes.map((index) => choiceIn(all, index as number, object === "text_completion"));
+  return { id, object: object === "text_completion" ? object : "chat.completion", created, model, choices, usage };
+}
+
+function choiceIn(all: readonly EventJson[], index: number, isText: boolean): EventJson {
+  const mine = all.flatMap(({ choices = [] }) => choices.filter((one: EventJson) => one.index === index));
+  const reason = mine.findLast((one) => one.finish_reason)?.finish_reason ?? null;
+  const joined = (name: string) => mine.map((one) => (isText ? one : one.delta)?.[name] ?? "").join("");
+  if (isText) return { index, text: joined("text"), finish_reason: reason };
+  return { index, message: { role: "assistant", content: joined("content") }, finish_reason: reason };
+}
+
+function messageOf({ message }: EventJson, all: readonly EventJson[]): EventJson {
+  const text = all.map(({ delta }) => delta?.text ?? "").join("");
+  const end = all.find(({ type }) => type === "message_delta");
+  return { ...message, content: [{ type: "text", text }], ...end?.delta, usage: { ...message?.usage, ...end?.usage } };
+}

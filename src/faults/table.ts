@@ -1,0 +1,18 @@
+/** Which faults are there? A row each, by its id: docs/faults.md is made from them. */
+import { byteRows } from "./rows/bytes.ts";
+import { admissionRows, clientRows, endRows, httpRows } from "./rows/http.ts";
+import { jsonRows } from "./rows/json.ts";
+import { sseRows, timingRows } from "./rows/sse.ts";
+import type { FaultRow } from "./types.ts";
+
+const GROUPS = [byteRows, sseRows, endRows, httpRows, timingRows, jsonRows, admissionRows, clientRows];
+/** As documents list them: by letter, then by number. */
+const LETTERS = "BSEHTJAC";
+
+export const FAULT_ROWS: ReadonlyMap<string, FaultRow> = new Map(
+  GROUPS.flat()
+    .toSorted(
+      (a, b) => LETTERS.indexOf(a.id[0]!) - LETTERS.indexOf(b.id[0]!) || Number(a.id.slice(1)) - Number(b.id.slice(1)),
+    )
+    .map((row) => [row.id, row]),
+);

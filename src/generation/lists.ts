@@ -1,0 +1,126 @@
+/**
+ * What is left to do of a request's long lists? Checked against the vocabulary and cut to what an answer can need as soon as
+ * they are read: a million ids are no more than the vocabulary has, and where one is none of its own, a refusal.
+ * vLLM 0.33, `sampling_params.py`: the texts; when they are said: `sampling.ts`.
+ */
+import { IdSet } from "../content/id-set.ts";
+import { validationError } from "../python/errors.ts";
+import { repr } from "../python/repr.ts";
+import type { BadWords, ErrorAnswer, LogitBias, SamplingFields } from "../python/request.ts";
+import { type Int, toInt } from "../python/value.ts";
+import { outside, PYTHON_INT } from "./sampling.ts";
+
+/** vLLM's VLLM_MAX_NUM_BAD_WORDS, counted in token sequences. */
+export const MAX_BAD_WORDS = 128;
+const MAX_BIAS = 100;
+const MAX_LOGPROB_TOKEN_IDS = 128;
+
+type IdLists = Pick<
+  SamplingFields,
+  | "logitBias"
+  | "biasKeysError"
+  | "stopTokenIds"
+  | "allowedTokenIds"
+  | "idsError"
+  | "logprobTokenIds"
+  | "logprobIdsError"
+>;
+
+/** Lists as sent; null: not given. */
+export interface GivenLists {
+  readonly bias: ReadonlyMap<string, number> | null;
+  readonly stop: readonly Int[] | null;
+  readonly allowed: readonly Int[] | null;
+  readonly logprobs: readonly Int[] | null;
+}
+
+const NOTHING: IdLists = {
+  logitBias: null,
+  biasKeysError: null,
+  stopTokenIds: [],
+  allowedTokenIds: null,
+  idsError: null,
+  logprobTokenIds: null,
+  logprobIdsError: null,
+};
+
+export function idLists({ bias, stop, allowed, logprobs }: GivenLists, size: number): IdLists {
+  if (bias === null && stop === null && allowed === null && logprobs === null) return NOTHING;
+  const logprobIdsError = logprobs && logprobsError(logprobs, size);
+  const logprobTokenIds = logprobs?.slice(0, MAX_LOGPROB_TOKEN_IDS) ?? null;
+  const biasKeysError = bias && keysError(bias);
+  const biased = bias === null || biasKeysError !== null ? null : biasOf(bias, size);
+  const idsError =
+    (biased && "status" in biased ? biased : null) ??
+    (stop && outside("stop_token_ids", unique(stop), size)) ??
+    (allowed && allowedError(allowed, size));
+  if (biasKeysError !== null || idsError !== null)
+    return { ...NOTHING, biasKeysError, idsError, logprobTokenIds, logprobIdsError };
+  return {
+    ...NOTHING,
+    logprobTokenIds,
+    logprobIdsError,
+    logitBias: biased as LogitBias | null,
+    stopTokenIds: stop === null ? NOTHING.stopTokenIds : once(stop, size),
+    allowedTokenIds: allowed && once(allowed, size),
+  };
+}
+
+/** Each once, in their order; all are of the vocabulary. */
+function once(ids: readonly Int[], size: number): number[] {
+  const seen = new IdSet(size);
+  return (ids as readonly number[]).filter((id) => seen.add(id));
+}
+
+function unique(ids: readonly Int[]): Iterable<Int> {
+  return ids.length < 2 ? ids : new Set(ids);
+}
+
+function logprobsError(ids: readonly Int[], size: number): ErrorAnswer | null {
+  if (ids.length <= MAX_LOGPROB_TOKEN_IDS) return outside("logprob_token_ids", ids, size);
+  return validationError(
+    `Requested logprob_token_ids of length ${ids.length}, which is greater than max allowed: ${MAX_LOGPROB_TOKEN_IDS}`,
+    "logprob_token_ids",
+    String(ids.length),
+  );
+}
+
+function keysError(bias: ReadonlyMap<string, number>): ErrorAnswer | null {
+  const wrong = [...bias.keys()].filter((key) => !PYTHON_INT.test(key));
+  if (wrong.length === 0) return null;
+  const shown = repr(wrong);
+  const message = `logit_bias contains key(s) that cannot be converted to integer token IDs: ${shown}`;
+  return validationError(message, "logit_bias", shown);
+}
+
+function biasOf(bias: ReadonlyMap<string, number>, size: number): LogitBias | ErrorAnswer {
+  const ids = Array.from(bias.keys(), (key) => toInt(BigInt(key.trim().replace(/[_+]/g, ""))));
+  const wrong = outside("logit_bias", unique(ids), size);
+  if (wrong !== null) return wrong;
+  const values = [...bias.values()];
+  return {
+    forced: (ids as number[]).filter((_, i) => values[i]! >= MAX_BIAS),
+    never: (ids as number[]).filter((_, i) => values[i]! <= -MAX_BIAS),
+  };
+}
+
+function allowedError(allowed: readonly Int[], size: number): ErrorAnswer | null {
+  if (allowed.length === 0)
+    return validationError("allowed_token_ids is not None and empty!", "allowed_token_ids", "[]");
+  const strange = allowed.filter((id) => id < 0 || id >= size);
+  if (strange.length === 0) return null;
+  return validationError("allowed_token_ids contains out-of-vocab token id!", "allowed_token_ids", repr(strange));
+}
+
+/** As many are kept as they came. */
+const WORDS_AS_SENT = 1024;
+const NO_WORDS: BadWords = { list: [], shown: null };
+
+export function badWordsOf(words: readonly string[]): BadWords {
+  if (words.length === 0) return NO_WORDS;
+  if (words.length <= WORDS_AS_SENT) return { list: words, shown: null };
+  const all = [...new Set(words)];
+  if (all.length <= WORDS_AS_SENT) return { list: all, shown: null };
+  const list = all.slice(0, MAX_BAD_WORDS + 1);
+  return { list: all.includes("") ? [...list, ""] : list, shown: repr(all) };
+}

@@ -1,0 +1,54 @@
+/** Which requests does an engine take? What no request can have is thrown: a misspelt field must not make a test pass for nothing. */
+import type { RunRequest } from "./run.ts";
+
+const WORD = 2 ** 32 - 1;
+
+type Check = (value: unknown) => boolean;
+const whole =
+  (least: number, most = Number.MAX_SAFE_INTEGER): Check =>
+  (value) =>
+    Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most;
+const isId = whole(0, WORD);
+/** Such an array holds nothing else. */
+const ids: Check = (value) =>
+  value instanceof Uint32Array ||
+  ((Array.isArray(value) || (ArrayBuffer.isView(value) && !(value instanceof DataView))) &&
+    Array.prototype.every.call(value, isId));
+const flag: Check = (value) => typeof value === "boolean";
+const anyIds: Check = (value) => ids(value) && (value as ArrayLike<number>).length > 0;
+
+const ID = `token ids, whole numbers from 0 to ${WORD}`;
+const FIELDS: Readonly<Record<keyof RunRequest, readonly [check: Check, takes: string]>> = {
+  at: [(value) => Number.isFinite(value), "a time in microseconds on the engine's clock"],
+  promptTokens: [whole(1), "a whole number of at least 1"],
+  promptIds: [anyIds, `at least one of ${ID}`],
+  maxTokens: [whole(1), "a whole number of at least 1"],
+  minTokens: [whole(0), "a whole number of at least 0"],
+  ignoreEos: [flag, "true or false"],
+  stopTokenIds: [ids, ID],
+  script: [ids, ID],
+  seed: [isId, `a whole number from 0 to ${WORD}`],
+  priority: [whole(-(2 ** 31), 2 ** 31 - 1), "a whole number of 32 bits"],
+  cacheSalt: [(value) => typeof value === "string", "a text"],
+  skipReadingPrefixCache: [flag, "true or false"],
+  adapter: [whole(0), "a whole number of at least 0"],
+  blocked: [flag, "true or false"],
+};
+
+/** Throws a TypeError for a field that there is not and for a prompt that is missing, a RangeError for a value. */
+export function checkRequest(request: RunRequest): void {
+  for (const key in request) {
+    const value = request[key as keyof RunRequest];
+    const field = Object.hasOwn(FIELDS, key) ? FIELDS[key as keyof RunRequest] : undefined;
+    if (field === undefined)
+      throw new TypeError(`${key}: no such field of a request; there are ${Object.keys(FIELDS).join(", ")}`);
+    const [check, takes] = field;
+    if (value !== undefined && !check(value)) throw new RangeError(`${key}: takes ${takes}, not ${shown(value)}`);
+  }
+  if ((request.promptIds === undefined) === (request.promptTokens === undefined))
+    throw new TypeError("a request has promptTokens or promptIds, and not both");
+}
+
+/** NaN and Infinity are no JSON. */
+const shown = (value: unknown): string =>
+  typeof value === "number" ? String(value) : (JSON.stringify(value) ?? String(value)).slice(0, 80);

@@ -1,0 +1,76 @@
+/** Which plans show each fault once, in each of its ways, and on which answers? */
+import { FAULT_ROWS } from "../../src/faults/table.ts";
+import type { FaultRow } from "../../src/faults/types.ts";
+
+/** Text that each kind of character is in: of 1 to 4 bytes, joined ones, line ends. */
+export const SAID = "Grüße, 🦔 and 👩‍👩‍👧 again\r\nBye → now";
+
+const tools = ["first", "second"].map((name) => ({
+  type: "function",
+  function: { name, parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] } },
+}));
+const said = { role: "user", content: "Say it" };
+
+/** Requests by what is answered. */
+export const ASKED: Readonly<Record<string, { readonly path: string; readonly body: object; readonly order: object }>> =
+  {
+    chat: { path: "/v1/chat/completions", body: { messages: [said] }, order: { script: SAID } },
+    calls: {
+      path: "/v1/chat/completions",
+      body: { messages: [said], tools, seed: 4 },
+      order: { call: ["first", "second"] },
+    },
+    completions: { path: "/v1/completions", body: { prompt: "Say it", max_tokens: 60 }, order: { script: SAID } },
+    messages: { path: "/v1/messages", body: { messages: [said], max_tokens: 60 }, order: { script: SAID } },
+    responses: { path: "/v1/responses", body: { input: "Say it" }, order: { script: SAID } },
+  };
+
+/** Short times: nobody waits for minutes. */
+const SHORT: Readonly<Record<string, string>> = {
+  S5: "for=60ms,every=20ms",
+  T7: "for=60ms,every=20ms",
+  T1: "for=60ms",
+  T2: "for=150ms",
+  T3: "rate=200000",
+  T4: "pause=30ms",
+  T5: "median=300us",
+  E3: "for=150ms",
+  E7: "after=20ms",
+  H7: "bytes=100",
+  H9: "before=20ms",
+  S13: "bytes=100KB",
+};
+
+export interface FaultCase {
+  readonly plan: string;
+  readonly id: string;
+  readonly asked: keyof typeof ASKED;
+  /** false: the answer is asked for in one piece. */
+  readonly streams: boolean;
+}
+
+/** Every fault that an answer can have, each of its words. */
+export function faultCases(): FaultCase[] {
+  return [...FAULT_ROWS.values()].filter(({ stage }) => stage !== "client" && stage !== "none").flatMap(casesOf);
+}
+
+function casesOf(row: FaultRow): FaultCase[] {
+  const first = row.parameters.find(({ type }) => type === "word");
+  const ways = first?.type === "word" ? first.words : [""];
+  return ways.flatMap((way) => {
+    const plan = [`${row.id}${placeFor(row, way)}`, way, SHORT[row.id] ?? ""].filter(Boolean).join(",");
+    return asked(row).map((one) => ({ plan, id: row.id, asked: one, streams: true }));
+  });
+}
+
+/** A place that every answer has. */
+function placeFor({ id, position }: FaultRow, way: string): string {
+  if (id === "E1" && way === "bare") return "";
+  return position === "?" ? "@e3" : "";
+}
+
+function asked({ id, stage, dialects }: FaultRow): FaultCase["asked"][] {
+  if (id === "J7") return ["calls"];
+  if (stage === "events") return [...dialects];
+  return ["chat"];
+}

@@ -1,0 +1,136 @@
+/** Is the pipeline what it is said to be: pure, bounded, with every event's fate known, and bytes cut wherever a plan says? */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { brotliDecompressSync, gunzipSync } from "node:zlib";
+import { BrokenPlan, parsePlan } from "../../src/faults/parse.ts";
+import { FaultPipeline } from "../../src/faults/pipeline.ts";
+import type { WireOperation } from "../../src/faults/types.ts";
+import { figure, seed, sized } from "../size.ts";
+import { anyPlan } from "./plans.ts";
+import { chatStream, DIALECT_STREAMS, HEAD } from "./streams.ts";
+import { bytesOf, run } from "./wire.ts";
+
+setDefaultTimeout(600_000);
+
+const LIMIT = 16 * 2 ** 20;
+const clean = { head: HEAD, events: chatStream("Grüße, 🦔 and 👩‍👩‍👧\r\n→ bye"), streams: true };
+
+/** The body of chunks, and whether they end as they should. */
+function unchunked(bytes: Buffer): { body: Buffer; whole: boolean } {
+  let at = bytes.indexOf("\r\n\r\n") + 4;
+  const parts: Buffer[] = [];
+  for (;;) {
+    const end = bytes.indexOf("\r\n", at);
+    if (end === -1) return { body: Buffer.concat(parts), whole: false };
+    const size = Number.parseInt(bytes.toString("latin1", at, end), 16);
+    if (size === 0) return { body: Buffer.concat(parts), whole: true };
+    parts.push(bytes.subarray(end + 2, end + 2 + size));
+    at = end + 2 + size + 2;
+  }
+}
+
+const bodyOf = (line: string) => unchunked(bytesOf(run(new FaultPipeline(parsePlan(line), "k"), clean))).body;
+const whole = Buffer.from(clean.events.join(""));
+
+/** Operations as something that can be compared. */
+const told = (operations: readonly WireOperation[]): string =>
+  operations.map((one) => (one.kind === "bytes" ? `${one.event} ${Bun.hash(one.bytes)}` : JSON.stringify(one))).join();
+
+test("cut once at every byte of every event, and at every byte of the body: the bytes are the same, in two segments more or less", () => {
+  const segments = run(new FaultPipeline(parsePlan("B4@head"), "k"), clean).length;
+  for (let at = 0; at < whole.length; at++) {
+    const operations = run(new FaultPipeline(parsePlan(`B4@b${at}`), "k"), clean);
+    expect(unchunked(bytesOf(operations)).body.equals(whole)).toBe(true);
+    expect(operations.length).toBeGreaterThanOrEqual(segments);
+  }
+  for (const [event, text] of clean.events.entries()) {
+    for (let at = 0; at < Buffer.byteLength(text); at++) expect(bodyOf(`B1@e${event}+${at}`).equals(whole)).toBe(true);
+  }
+});
+
+test("every position at which an answer can end has the bytes before it and no others", () => {
+  const all = bytesOf(run(new FaultPipeline(parsePlan("B4@head"), "k"), clean));
+  for (let at = 0; at < whole.length; at += 7) {
+    const cut = bytesOf(run(new FaultPipeline(parsePlan(`E6@b${at}`), "k"), clean));
+    expect(unchunked(cut).whole).toBe(false);
+    expect(unchunked(cut).body.equals(whole.subarray(0, at))).toBe(true);
+    expect(cut.length).toBeLessThan(all.length);
+  }
+});
+
+test("gzip and brotli are such, at every flush", () => {
+  for (const events of [1, 2, 3, 100]) {
+    expect(gunzipSync(bodyOf(`H6,gzip,${events}`)).equals(whole)).toBe(true);
+    expect(brotliDecompressSync(bodyOf(`H6,br,${events}`)).equals(whole)).toBe(true);
+  }
+  expect(() => gunzipSync(bodyOf("H6,gzip-cut"))).toThrow();
+  const large = { ...clean, events: [`data: ${"x".repeat(200_000)}\n\n`] };
+  const brotli = unchunked(bytesOf(run(new FaultPipeline(parsePlan("H6,br"), "k"), large))).body;
+  expect(brotliDecompressSync(brotli).toString()).toBe(large.events[0]!);
+});
+
+test("the same plan does the same, however events come and whatever else is served between", () => {
+  const plans = Array.from({ length: 100 }, (_, i) => anyPlan(i, 4));
+  const first = plans.map((plan) => told(run(new FaultPipeline(parsePlan(plan), "k"), clean)));
+  for (let round = 0; round < 19; round++) {
+    const order = [...plans.keys()].toSorted(
+      (a, b) => ((a * 7919 + round * 104_729) % 101) - ((b * 7919 + round * 104_729) % 101),
+    );
+    const pipelines = order.map((at) => ({ at, pipeline: new FaultPipeline(parsePlan(plans[at]!), "k") }));
+    for (const { at, pipeline } of pipelines) expect(told(run(pipeline, clean))).toBe(first[at]!);
+  }
+  const keyed = new FaultPipeline(parsePlan("B4@*#seed=3"), "another key");
+  expect(told(run(keyed, clean))).not.toBe(told(run(new FaultPipeline(parsePlan("B4@*#seed=3"), "k"), clean)));
+  expect(told(run(new FaultPipeline(parsePlan(keyed.line), "whatever"), clean))).toBe(
+    told(run(new FaultPipeline(parsePlan("B4@*#seed=3"), "another key"), clean)),
+  );
+});
+
+test("any plan of 1 to 6 faults ends, stays below 16 MiB, and every event's fate is known", () => {
+  const count = sized("faults", { sample: 1500, whole: 100_000 });
+  let largest = 0;
+  for (let i = 0; i < count; i++) {
+    const plan = anyPlan(mixed(i), 6);
+    const stream = DIALECT_STREAMS[i % DIALECT_STREAMS.length]!;
+    const pipeline = new FaultPipeline(parsePlan(plan), `${i}`);
+    const operations = run(pipeline, { head: HEAD, events: stream, streams: true });
+    const ends = operations.filter(({ kind }) => kind === "end");
+    const { came, dropped, whole, cut } = pipeline.account();
+    const bytes = bytesOf(operations).length;
+    largest = Math.max(largest, bytes);
+    if (ends.length !== 1 || operations.at(-1) !== ends[0] || bytes > LIMIT || dropped + whole + cut !== came)
+      throw new Error(`${plan}: ${ends.length} ends, ${bytes} bytes, ${JSON.stringify(pipeline.account())}`);
+  }
+  figure("plans", count);
+  figure("largestAnswerBytes", largest);
+});
+
+const mixed = (i: number) => (seed * 1_000_003 + i) % 2 ** 31;
+
+test("a plan says its line, which says the same plan", () => {
+  for (let i = 0; i < 2000; i++) {
+    const plan = parsePlan(anyPlan(mixed(i), 6));
+    const { line } = new FaultPipeline(plan, "a key; with = everything, # and %");
+    expect(parsePlan(line)).toEqual({ ...plan, key: "a key; with = everything, # and %" });
+  }
+});
+
+test.each([
+  ["B99", 1],
+  ["", 1],
+  ["B1@e3+17;T1@e10,2s;E7@40", 23],
+  ["S1;S2", 1],
+  ["T1@e3,5x", 7],
+  ["H6@e3", 4],
+  ["C1", 1],
+  ["E10", 1],
+  ["B4@e", 4],
+  ["B1@~1.5", 4],
+  ["S12,13MB", 5],
+  ["B1#seed=x", 4],
+  ["B1#key=%G", 4],
+  [`B1;${"B4;".repeat(40)}B4`, 1],
+  ["B4,".repeat(2000), 2001],
+])("%s is no plan, and where", (line, at) => {
+  expect(() => parsePlan(line)).toThrow(BrokenPlan);
+  expect(() => parsePlan(line)).toThrow(`character ${at}:`);
+});

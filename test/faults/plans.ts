@@ -1,0 +1,41 @@
+/** Which plans are there? Any that the grammar can say, drawn by chance from the table. */
+
+import { FAULT_ROWS } from "../../src/faults/table.ts";
+import type { FaultParameter, FaultRow } from "../../src/faults/types.ts";
+import { mix, seeded } from "../../src/host/random.ts";
+
+const rows = [...FAULT_ROWS.values()].filter(({ stage }) => stage !== "client" && stage !== "none");
+
+/** 1 to `most` faults that do not exclude each other. */
+export function anyPlan(seed: number, most: number): string {
+  const next = seeded(mix(seed, 7));
+  const below = (end: number) => next() % end;
+  const taken: FaultRow[] = [];
+  for (let left = 1 + below(most); left > 0; left--) {
+    const row = rows[below(rows.length)]!;
+    if (row.excludes === "" || taken.every(({ excludes }) => excludes !== row.excludes)) taken.push(row);
+  }
+  return `${taken.map((row) => anyFault(row, below)).join(";")}#seed=${seed}`;
+}
+
+function anyFault(row: FaultRow, below: (end: number) => number): string {
+  const kind = row.positions[below(row.positions.length)]!;
+  const inside = row.inside && kind !== "byte" && below(3) === 0 ? `+${below(200)}` : "";
+  const places = {
+    head: "head",
+    event: `e${below(12)}`,
+    byte: `b${below(3000)}`,
+    done: "done",
+    every: "*",
+    drawn: `?${1 + below(12)}`,
+    chance: `~0.${1 + below(9)}`,
+  };
+  const values = row.parameters.filter(() => below(2) === 0).map((one) => `${one.name}=${anyValue(one, below)}`);
+  return [`${row.id}@${places[kind]}${inside}${below(8) === 0 ? `x${1 + below(5)}` : ""}`, ...values].join(",");
+}
+
+function anyValue(one: FaultParameter, below: (end: number) => number): string {
+  if (one.type === "word") return one.words[below(one.words.length)]!;
+  const value = one.least + below(Math.min(one.most - one.least + 1, 300_000));
+  return one.type === "time" ? `${value}us` : `${value}`;
+}

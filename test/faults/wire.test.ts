@@ -1,0 +1,142 @@
+/** Does each fault stand on the wire as the pipeline says, seen by a reader of raw bytes? And is nothing left behind? */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import net from "node:net";
+import { parsePlan } from "../../src/faults/parse.ts";
+import { posted } from "../conformance/raw-socket.ts";
+import { eventually, type Server, sample, serve } from "../server.ts";
+import { figure, sampled } from "../size.ts";
+import { ASKED, type FaultCase, faultCases } from "./cases.ts";
+import { accountOf, bytesOf, cleanAnswer, predicted, readWire, type SeenWire } from "./wire.ts";
+
+setDefaultTimeout(60_000);
+
+let server: Server;
+let port: number;
+beforeAll(async () => {
+  const flags = "--timing none --served-model-name m --allow-request-orders all --disable-uvicorn-access-log";
+  server = await serve([...flags.split(" "), "--tool-call-parser", "hermes", "--enable-auto-tool-choice"]);
+  port = Number(new URL(server.url).port);
+});
+afterAll(() => server.stop());
+
+function ask({ asked, streams }: FaultCase, key: string, fault?: string, enough?: number): Promise<SeenWire> {
+  const { path, body, order } = ASKED[asked]!;
+  const understudy = { ...order, ...(fault === undefined ? {} : { fault }) };
+  const whole = { model: "m", stream: streams, ...body, understudy };
+  const closes = fault === undefined ? ["Connection: close"] : [];
+  return readWire(port, posted(path, whole, [`X-Request-Id: ${key}`, ...closes]), enough);
+}
+
+/** Digits that are drawn by chance, all of them as long. */
+const IDS = /\b(resp|msg|rs|fc|call|chatcmpl-tool)[_-][0-9a-f]{16,}\b/g;
+
+/** The clean answer as it would have come at the second of the faulty one. */
+function atSecondOf(clean: Buffer, faulty: Buffer): Buffer {
+  let text = clean.toString("latin1").replace("connection: close\r\n", "");
+  for (const pattern of [/^date: .*$/m, /"created(_at)?":\d+/]) {
+    const found = pattern.exec(faulty.toString("latin1"))?.[0];
+    if (found !== undefined) text = text.replaceAll(new RegExp(pattern, "gm"), found);
+  }
+  const ids = (bytes: string) => [...new Set(bytes.match(IDS) ?? [])];
+  const drawn = ids(faulty.toString("latin1"));
+  for (const [at, id] of ids(text).entries()) text = text.replaceAll(id, drawn[at] ?? id);
+  return Buffer.from(text, "latin1");
+}
+
+/** Where two answers part, with what stands there; null: they are the same. A date is not looked at. */
+function difference(seen: Buffer, wanted: Buffer): readonly [number, string, string] | null {
+  const undated = (bytes: Buffer) => bytes.toString("latin1").replace(/^date: .*$/m, "date");
+  const [a, b] = [undated(seen), undated(wanted)];
+  if (a === b) return null;
+  let at = 0;
+  while (a[at] === b[at]) at++;
+  return [at, a.slice(at - 30, at + 60), b.slice(at - 30, at + 60)];
+}
+
+const cases = sampled("faults", faultCases(), 80);
+
+test.each(cases.map((one) => [`${one.asked} ${one.plan}`, one] as const))("%s", async (name, one) => {
+  const key = `key-${Bun.hash(name)}`;
+  const { row } = parsePlan(one.plan).faults[0]!;
+  if (row.id === "A3") return expectBusyOnly(one, key);
+  if (row.stage === "instead" || /^H8.*50|^H9.*30/.test(one.plan)) {
+    const { bytes } = await ask(one, key, one.plan, 1);
+    expect(bytes.toString()).toMatch(/^HTTP\/1\.1 [345]\d\d /);
+    expect(bytes.toString()).toContain("x-understudy-fault: ");
+    return;
+  }
+  const clean = await ask(one, key);
+  if (one.plan.includes("accept")) return expectRefusal(one, key);
+  const operations = (bytes: Buffer) => predicted(cleanAnswer(bytes), one.plan, key);
+  const end = operations(clean.bytes).at(-1)!;
+  const stays = end.kind === "end" && end.how === "done";
+  const enough = stays ? bytesOf(operations(atSecondOf(clean.bytes, clean.bytes))).length : undefined;
+  const faulty = await ask(one, key, one.plan, enough);
+  expect(difference(faulty.bytes, bytesOf(operations(atSecondOf(clean.bytes, faulty.bytes))))).toBeNull();
+  expect(accountOf(cleanAnswer(clean.bytes), one.plan, key).fired[0]!.times).toBeGreaterThan(0);
+  expect(faulty.end).toBe(end.kind === "end" && !stays ? (end.how as "fin" | "rst") : "open");
+});
+
+/** A connection is closed as it is opened. */
+async function expectRefusal(one: FaultCase, key: string): Promise<void> {
+  await ask(one, key, one.plan, 1);
+  expect(await ask(one, key)).toEqual({ bytes: Buffer.alloc(0), segments: 0, end: "fin" });
+}
+
+/** 429 while another request is served, and not else. */
+async function expectBusyOnly(one: FaultCase, key: string): Promise<void> {
+  const status = async () => (await ask(one, key, "A3,open=1", 1)).bytes.toString().slice(9, 12);
+  const script = { sequences: [{ steps: [[13225], [13225]] }], hold_after: 1, release_after_s: 1 };
+  const held = { model: "m", prompt: "x", stream: true, understudy: { script } };
+  const other = readWire(port, posted("/v1/completions", held, ["Connection: close"]));
+  await eventually(async () => (await sample(server.url, "understudy_streams_open")) > 0);
+  expect(await status()).toBe("429");
+  await other;
+  await eventually(async () => (await status()) === "200");
+}
+
+test("A5: the first attempts of a request fail, and then the count begins again", async () => {
+  const one = { plan: "A5,2,503", id: "A5", asked: "chat", streams: true } as const;
+  const statuses: string[] = [];
+  for (let i = 0; i < 6; i++) statuses.push((await ask(one, "attempts", one.plan, 1)).bytes.toString().slice(9, 12));
+  expect(statuses).toEqual(["503", "503", "200", "503", "503", "200"]);
+});
+
+test.each(["fin", "rst"])("E9: the connection ends with %s as its next request comes", async (how) => {
+  const order = { model: "m", stream: true, messages: [{ role: "user", content: "x" }] };
+  const first = posted("/v1/chat/completions", { ...order, understudy: { script: "a", fault: `E9,${how}` } });
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const socket = net.connect({ port, host: "127.0.0.1" });
+  let text = "";
+  socket.on("data", (data) => {
+    text += data.toString();
+    if (text.includes("[DONE]") && text.endsWith("\r\n0\r\n\r\n")) socket.write(first);
+  });
+  socket.on("end", () => resolve("fin"));
+  socket.on("error", () => resolve("rst"));
+  socket.on("connect", () => socket.write(first));
+  expect(await promise).toBe(how);
+  expect(text.match(/HTTP\/1\.1/g)).toHaveLength(1);
+});
+
+test("what a request may order: nothing that reaches others, without leave; a broken plan is 400 and says where", async () => {
+  const own = await serve(["--timing", "none", "--served-model-name", "m"]);
+  const status = async (fault: string) => {
+    const body = JSON.stringify({ model: "m", prompt: "x", max_tokens: 2, understudy: { fault } });
+    const headers = { "content-type": "application/json" };
+    const response = await fetch(`${own.url}/v1/completions`, { method: "POST", headers, body });
+    return [response.status, await response.text()] as const;
+  };
+  expect((await status("E9"))[0]).toBe(403);
+  expect((await status("B1"))[0]).toBe(200);
+  const [code, text] = await status("B1;J1@foo");
+  expect([code, text.includes("fault plan, character 7")]).toEqual([400, true]);
+  await own.stop();
+});
+
+test("nothing is left: no generation, no bytes that wait", async () => {
+  for (const name of ["vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"])
+    expect([name, await sample(server.url, name)]).toEqual([name, 0]);
+  expect(await sample(server.url, "understudy_faults_total")).toBeGreaterThan(0);
+  figure("cases", cases.length);
+});

@@ -1,0 +1,93 @@
+/** Do the library's types, its hover texts and its checks say the same? All are made from the one table of options. */
+import { expect, test } from "bun:test";
+import { foreignTypes, optionTypes } from "../../scripts/option-types.ts";
+import type { HumanNumber, ServerOptions } from "../../src/library/option-types.ts";
+import { camelCase, NOT_HERE } from "../../src/library/options.ts";
+import { serverSetup } from "../../src/library/server-options.ts";
+import type { Option } from "../../src/options/option.ts";
+import { type OptionName, type ServeValues, serveOptions } from "../../src/options/serve-options.ts";
+
+type Camel<Name extends string> = Name extends `${infer Head}-${infer Tail}`
+  ? `${Head}${Capitalize<Camel<Tail>>}`
+  : Name;
+/** Written as text, while their values are structures. */
+type Texts =
+  | "kv-transfer-time"
+  | "tool-arguments"
+  | "fake-metrics"
+  | "ssl-cert-reqs"
+  | "custom-histogram-buckets"
+  | "override-generation-config"
+  | "metrics-profile";
+type Here = Exclude<OptionName, keyof typeof NOT_HERE | Texts>;
+/** Options whose values the type refuses. */
+type Refused = {
+  [Name in Here]: ServeValues[Name] extends ServerOptions[Camel<Name> & keyof ServerOptions] ? never : Name;
+}[Here];
+type Is<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;
+
+test("what the table reads, the types take; compiled, not run", () => {
+  const none: Is<Refused, never> = true;
+  const exact: [
+    Is<ServerOptions["allowedOrigins"], readonly string[] | undefined>,
+    Is<ServerOptions["maxModelLen"], HumanNumber | "auto" | undefined>,
+    Is<ServerOptions["kvTransferTime"], string | undefined>,
+    Is<ServerOptions["overloadStatus"], 503 | "503" | 429 | "429" | undefined>,
+  ] = [true, true, true, true];
+  expect([none, ...exact]).toEqual([true, true, true, true, true]);
+});
+
+/** Formatting aside. */
+const plain = (text: string) =>
+  text.replace(/\s+/g, " ").replaceAll(": |", ":").replaceAll("( |", "(").replaceAll("( ", "(").replaceAll(" )", ")");
+
+test.each([
+  ["option-types", optionTypes],
+  ["foreign-option-types", foreignTypes],
+])("src/library/%s.ts is what scripts/option-types.ts writes", async (name, text) => {
+  const written = await Bun.file(new URL(`../../src/library/${name}.ts`, import.meta.url)).text();
+  expect(plain(written)).toBe(plain(text));
+});
+
+test("every option has a hover text with its default", () => {
+  const lines = optionTypes.split("\n");
+  const bare = lines.filter(
+    (line, at) =>
+      /^ {2}readonly [a-z]\w*\?: .* \| undefined;$/.test(line) && !/^ {2}\/\*\* \S.* \*\/$/.test(lines[at - 1]!),
+  );
+  expect(bare).toEqual([]);
+  for (const name of Object.keys(serveOptions).filter((one) => !Object.hasOwn(NOT_HERE, one)))
+    expect(optionTypes).toMatch(new RegExp(`\\*\\* .* Default: .*\\n {2}readonly ${camelCase(name)}\\?: `));
+});
+
+/** A value of each kind of type that an option may have in the file. */
+const literals = [...optionTypes.matchAll(/readonly (\w+)\?: (\(?(?:(?:"[\w.-]+"|\d+)(?: \| )?)+) \| undefined;/g)].map(
+  ([, key, union]) => [key!, union!.split(" | ").map((one) => JSON.parse(one))] as const,
+);
+
+const BESIDE: Readonly<Record<string, object>> = {
+  sslCertReqs: { sslCertfile: "c.pem", sslKeyfile: "k.pem", sslCaCerts: "a.pem" },
+};
+
+test.each(literals)("each value that the type of %s names is taken", (key, values) => {
+  expect(literals.length).toBeGreaterThan(10);
+  const name = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  const option: Option = serveOptions[name as OptionName];
+  for (const value of values) expect(option.read([String(value)])).toBeDefined();
+});
+
+test.each<ServerOptions>([
+  { maxModelLen: "auto" },
+  { maxModelLen: "8k" },
+  { overloadStatus: 429, limitConcurrency: 1 },
+  { allowedOrigins: ["http://a"] },
+  { overrideGenerationConfig: { temperature: 0.2, max_new_tokens: 9 } },
+  { kvTransferTime: "base=10ms" },
+  { toolArguments: "integers=0:9" },
+  { customHistogramBuckets: { request_latency: [0.1, 1] } },
+  { fakeMetrics: { "running-requests": 1 } },
+  { loraModules: [{ name: "a", path: "b" }, "c=d"], enableLora: true },
+  { sslCertReqs: 2, ...BESIDE.sslCertReqs },
+])("typed, and taken: %j", (options) => {
+  expect(serverSetup(options).config).toBeDefined();
+});
