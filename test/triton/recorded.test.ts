@@ -1,9 +1,12 @@
-/** Does a Triton server answer as the recorded one, step by step? The whole plays all recordings, the sample some without waits. */
+/**
+ * Does a Triton server answer as the recorded one, step by step? The whole plays all recordings and holds their times; the
+ * sample has some that do not wait, and may be late.
+ */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { drawn, figure, seed, sized } from "../size.ts";
 import { mutated } from "./golden/mutate.ts";
-import { playScenario, type Verdict } from "./golden/play.ts";
+import { type PlayHow, playScenario, type Verdict } from "./golden/play.ts";
 import { readRecordings, type Scenario } from "./golden/recordings.ts";
 
 const { scenarios, models } = readRecordings(new URL("recorded", import.meta.url).pathname);
@@ -28,12 +31,12 @@ const played = sized("triton", {
 const AT_ONCE = 3;
 const TIMEOUT_MS = 900_000;
 
-async function playAll(all: readonly Scenario[], again: boolean): Promise<Verdict[]> {
+async function playAll(all: readonly Scenario[], how: PlayHow): Promise<Verdict[]> {
   const queue = [...new Set(all)];
   const verdicts: Verdict[] = [];
   const lane = async () => {
     for (let next = queue.shift(); next !== undefined; next = queue.shift())
-      verdicts.push(...(await playScenario(next, models, () => {}, again)));
+      verdicts.push(...(await playScenario(next, models, () => {}, how)));
   };
   await Promise.all(Array.from({ length: AT_ONCE }, lane));
   return verdicts;
@@ -42,7 +45,7 @@ async function playAll(all: readonly Scenario[], again: boolean): Promise<Verdic
 test(
   "all that was recorded, but what the list says",
   async () => {
-    const verdicts = await playAll(played, true);
+    const verdicts = await playAll(played, { late: sized("triton", { sample: true, whole: false }) });
     expect(verdicts.filter(({ name, wrong }) => wrong !== null && !isWaiting(name))).toEqual([]);
     const certain = NOT_YET.flatMap((one) => (one.maybe ? [] : one.waiting));
     const works = verdicts.filter(({ name, wrong }) => wrong === null && certain.includes(name));
@@ -59,7 +62,7 @@ test(
   async () => {
     const names = sized("triton", { sample: ["http/restricted"], whole: ["http/restricted", "http/binary", "http/generate"] });
     const changed = scenarios.filter(({ name }) => names.includes(name)).map((one) => mutated(one, seed));
-    const verdicts = await playAll(changed, false);
+    const verdicts = await playAll(changed, { once: true });
     expect(verdicts.filter(({ wrong }) => wrong === null)).toEqual([]);
     expect(verdicts.length).toBeGreaterThan(10);
   },

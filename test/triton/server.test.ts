@@ -227,7 +227,7 @@ test("loads: while one is under way, of what unloads, of circles, of a folder th
      ensemble_scheduling { step { model_name: "${name}" model_version: -1 input_map { key: "a" value: "a" } output_map { key: "b" value: "b" } } }`;
   const circle = { "one/config.pbtxt": step("two"), "one/1/f": "", "two/config.pbtxt": step("one"), "two/1/f": "" };
   const folder = repository({ ...circle, "lost/config.pbtxt": step("nobody"), "lost/1/f": "" }, ["plain"]);
-  const { url } = await started(folder, "--model-control-mode=explicit", "--load-time=0.3");
+  const { url } = await started(folder, "--model-control-mode=explicit", "--load-time=1");
   const post = (path: string) => fetch(`${url}/v2/repository/models/${path}`, { method: "POST" });
   const loading = post("plain/load");
   await eventually(async () =>

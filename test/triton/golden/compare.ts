@@ -3,36 +3,43 @@ import type { Dict, Json, Step } from "./recordings.ts";
 
 const isDict = (value: unknown): value is Dict => typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Up to some differences; empty: none. */
-export function differences(step: Step, got: Json): string[] {
+interface How {
+  /** The order of keys in a body is free. */
+  readonly free: boolean;
+  /** A host that has other work may be late: what took too long is no difference. */
+  readonly late: boolean;
+}
+
+/** Up to some differences; empty: none. `late`: upper bounds of times are not looked at. */
+export function differences(step: Step, got: Json, late: boolean): string[] {
   const out: string[] = [];
-  same(step.expect ?? null, got, "", out, step.compare === "json");
+  same(step.expect ?? null, got, "", out, { free: step.compare === "json", late });
   return out;
 }
 
-function same(want: Json, got: Json, path: string, out: string[], free: boolean): void {
+function same(want: Json, got: Json, path: string, out: string[], how: How): void {
   if (isDict(want) && "recorded" in want) {
-    range(want, got, path, out);
+    range(want, got, path, out, how.late);
     return;
   }
   if (isDict(want) && isDict(got)) {
     for (const key of new Set([...Object.keys(want), ...Object.keys(got)])) {
       if (!(key in got)) out.push(`${path}.${key}: missing, wanted ${short(want[key]!)}`);
       else if (!(key in want)) out.push(`${path}.${key}: not wanted, got ${short(got[key]!)}`);
-      else same(want[key]!, got[key]!, `${path}.${key}`, out, free);
+      else same(want[key]!, got[key]!, `${path}.${key}`, out, how);
     }
     return;
   }
   if (Array.isArray(want) && Array.isArray(got)) {
-    if (path.endsWith(".samples")) samples(want, got, path, out);
+    if (path.endsWith(".samples")) samples(want, got, path, out, how);
     else {
       if (want.length !== got.length) out.push(`${path}: ${want.length} wanted, ${got.length} got`);
-      for (const [at, one] of want.entries()) if (at < got.length) same(one, got[at]!, `${path}[${at}]`, out, free);
+      for (const [at, one] of want.entries()) if (at < got.length) same(one, got[at]!, `${path}[${at}]`, out, how);
     }
     return;
   }
   if (want === got) return;
-  if (free && path.endsWith(".body") && sameJson(want, got)) return;
+  if (how.free && path.endsWith(".body") && sameJson(want, got)) return;
   out.push(`${path}: wanted ${short(want)}, got ${short(got)}`);
 }
 
@@ -46,13 +53,14 @@ function sameJson(want: Json, got: Json): boolean {
   }
 }
 
-function range(want: Dict, got: Json, path: string, out: string[]): void {
+function range(want: Dict, got: Json, path: string, out: string[], late: boolean): void {
   if (want.any === true || isDict(want.recorded)) return;
   const { ge = -Infinity, le = Infinity } = want as { ge?: number; le?: number };
-  if (typeof got !== "number" || got < ge || got > le) out.push(`${path}: wanted ${ge}..${le}, got ${short(got)}`);
+  if (typeof got !== "number" || got < ge || (got > le && !late))
+    out.push(`${path}: wanted ${ge}..${le}, got ${short(got)}`);
 }
 
-function samples(want: readonly Json[], got: readonly Json[], path: string, out: string[]): void {
+function samples(want: readonly Json[], got: readonly Json[], path: string, out: string[], how: How): void {
   const byKey = (all: readonly Json[]) =>
     new Map(
       (all as readonly Dict[]).map((one) => [
@@ -66,7 +74,7 @@ function samples(want: readonly Json[], got: readonly Json[], path: string, out:
   for (const key of new Set([...wanted.keys(), ...found.keys()])) {
     if (!found.has(key)) out.push(`${path}: series missing ${key}`);
     else if (!wanted.has(key)) out.push(`${path}: series not wanted ${key}`);
-    else same(wanted.get(key)!, found.get(key)!, `${path}${key}`, out, false);
+    else same(wanted.get(key)!, found.get(key)!, `${path}${key}`, out, how);
   }
 }
 

@@ -11,20 +11,27 @@ export interface Verdict {
   readonly wrong: string | null;
 }
 
-/** One verdict per answered step, or one for the scenario. A timed one that fails is played once more, with `again`. */
+export interface PlayHow {
+  /** Nothing is played again. */
+  readonly once?: boolean;
+  /** Upper bounds of times are not looked at. */
+  readonly late?: boolean;
+}
+
+/** One verdict per answered step, or one for the scenario. A timed one that fails is played once more. */
 export async function playScenario(
   scenario: Scenario,
   models: string | null,
   note: (line: string) => void,
-  again = true,
+  how: PlayHow = {},
 ): Promise<Verdict[]> {
-  const first = await judged(scenario, models);
-  if (!again || !scenario.timed || first.every(({ wrong }) => wrong === null)) return first;
+  const first = await judged(scenario, models, how);
+  if (how.once || !scenario.timed || first.every(({ wrong }) => wrong === null)) return first;
   note(`played once more: ${scenario.name}`);
-  return judged(scenario, models);
+  return judged(scenario, models, how);
 }
 
-async function judged(scenario: Scenario, models: string | null): Promise<Verdict[]> {
+async function judged(scenario: Scenario, models: string | null, { late = false }: PlayHow): Promise<Verdict[]> {
   const live = await startLive(scenario, models);
   const player = new Player(scenario, live);
   try {
@@ -34,7 +41,7 @@ async function judged(scenario: Scenario, models: string | null): Promise<Verdic
   }
   const wrongs = scenario.steps.flatMap((step, at) => {
     if (step.expect === undefined) return [];
-    const found = differences(step, player.results[at] ?? null);
+    const found = differences(step, player.results[at] ?? null, late);
     const page = scenario.pages[step.scrape ?? ""];
     if (page !== undefined) found.push(...pageDifferences(page, player.pages.get(step.scrape!) ?? ""));
     return [{ name: `${scenario.name}#${at}`, wrong: found.length === 0 ? null : found.slice(0, 6).join("\n    ") }];
