@@ -132,7 +132,10 @@ function declarations(entries: readonly string[], to: string): void {
   const take = (path: string) => {
     if (seen.has(path)) return;
     seen.add(path);
-    const text = readFileSync(`${made}${path}.d.ts`, "utf8").replace(/(["'])(\.\.?\/[^"']*?)\.ts\1/g, "$1$2.js$1");
+    // Compilers before TypeScript 5.7 know no arrays of a kind of memory.
+    const text = readFileSync(`${made}${path}.d.ts`, "utf8")
+      .replace(/\b(\w+Array)<ArrayBuffer(?:Like)?>/g, "$1")
+      .replace(/(["'])(\.\.?\/[^"']*?)\.ts\1/g, "$1$2.js$1");
     for (const [, name] of text.matchAll(/["'](\.\.?\/[^"']*?)\.js["']/g)) take(join(dirname(path), name!));
     const place = `${to}/${path}`;
     mkdirSync(dirname(place), { recursive: true });
@@ -235,6 +238,10 @@ async function stageServer(to: string): Promise<void> {
   documents(to);
   command(to);
   writeFileSync(`${to}/NOTICE`, noticeOf("llm-understudy", [...bundled], true));
+  // Resolvers that know no exports look for a folder.
+  mkdirSync(`${to}/testing`);
+  const testing = { main: "../dist/testing.cjs", types: "../types/src/library/testing.d.cts" };
+  writeFileSync(`${to}/testing/package.json`, `${JSON.stringify(testing, null, 2)}\n`);
   writeManifest(to, {
     name: manifest.name,
     description: manifest.description,

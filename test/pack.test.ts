@@ -1,6 +1,6 @@
 /** Do the packed tarballs, installed in an empty folder elsewhere with nothing but Node and npm, serve? */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,8 +17,14 @@ const files = (name: string) => [
 beforeAll(async () => {
   writeFileSync(join(folder, "package.json"), '{ "private": true }\n');
   const install = ["npm", "install", "--prefer-offline", "--no-audit", "--no-fund", "--omit=dev"];
-  await done([...install, packages.server, packages.engine], folder);
-}, 180_000);
+  const judges = [
+    "ts50@npm:typescript@5.0.4",
+    "ts59@npm:typescript@5.9.3",
+    "publint@0.3.25",
+    "@arethetypeswrong/cli@0.18.5",
+  ];
+  await done([...install, packages.server, packages.engine, "fast-check@4.10.2", ...judges], folder);
+}, 300_000);
 
 afterAll(() => {
   packages.remove();
@@ -81,7 +87,7 @@ test("the tarballs hold what runs, and nothing else", () => {
     expect(server).toContain(path);
   expect(engine).toContain("build/core.wasm");
   const strangers = [...server, ...engine].filter(
-    (path) => !/^(bin|build|dist|docs|server|types)\/|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
+    (path) => !/^(bin|build|dist|docs|server|testing|types)\/|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
   );
   expect(strangers).toEqual([]);
   expect(statSync(packages.server).size).toBeLessThan(4_000_000);
@@ -196,34 +202,57 @@ test("the library, imported by Node: an engine, and a server in a child", () => 
   expect(execFileSync("node", command, { cwd: folder, env, encoding: "utf8" })).toBe("3 200\n");
 });
 
-test.each([
+const COMPILERS = { "5.0": "ts50", "5.9": "ts59", "7.0": "" };
+const RESOLUTIONS = [
   ["node16", "node16"],
   ["nodenext", "nodenext"],
   ["bundler", "esnext"],
-])("the types resolve with moduleResolution %s, and say what is wrong", (moduleResolution, module) => {
-  const program = `
-    import { createEngine, createServer, type Engine, type EngineOptions, type Run, type Server, VirtualClock } from "llm-understudy";
-    const options: EngineOptions = { maxNumSeqs: 4, timing: "none" };
-    const engine: Engine = await createEngine(options, { clock: new VirtualClock() });
-    export const run: Run = engine.submit({ promptTokens: 10, maxTokens: 3 });
-    export const server: Server = createServer({ model: "m" });
+] as const;
+
+test.each(
+  Object.entries(COMPILERS).flatMap(([version, name]) =>
+    RESOLUTIONS.map(([resolution, module]) => [version, resolution, module, name] as const),
+  ),
+)(
+  "types: TypeScript %s, moduleResolution %s, strict, all declarations checked",
+  async (_, moduleResolution, module, name) => {
+    const program = `
+    import { createEngine, createServer, latencies, type Engine, type EngineOptions, type Server, VirtualClock } from "llm-understudy";
+    import { checkScrapes, equal, law, sseStreams, term } from "llm-understudy/testing";
+    const options: EngineOptions = { maxNumSeqs: 4, timing: "none", maxModelLen: "8k" };
+    declare const engine: Engine;
+    export const made: Promise<Engine> = createEngine(options, { clock: new VirtualClock() });
+    export const server: Server = createServer({ model: "m", overloadStatus: 429 });
+    export const ruled: Promise<void> = server.on(({ body }) => body !== null, { text: "x" });
+    export const p99: number | null = latencies([engine.submit({ promptTokens: 3 })]).ttftUs.p99;
+    const own = law({ id: "A", sentence: "s", means: "m", check: (c) => equal(c.now.get("a"), term("1", 1)) });
+    export const errors: number = checkScrapes(["a 1"], { laws: [own] }).errors.length;
+    export const streams = sseStreams();
     // @ts-expect-error
     export const wrong: EngineOptions = { maxNumSeq: 4 };`;
-  writeFileSync(join(folder, "use.mts"), program);
-  const flags = [
-    "--noEmit",
-    "--strict",
-    "--target",
-    "es2022",
-    "--module",
-    module,
-    "--moduleResolution",
-    moduleResolution,
-  ];
-  const tsc = `${root}node_modules/typescript/bin/tsc`;
-  const { status, stdout } = spawnSync("node", [tsc, ...flags, "use.mts"], { cwd: folder, env, encoding: "utf8" });
-  expect({ status, stdout }).toEqual({ status: 0, stdout: "" });
-});
+    const names = module === "esnext" ? ["use.mts"] : ["use.mts", "use.cts"];
+    for (const file of names) writeFileSync(join(folder, file), program);
+    const tsc = name === "" ? `${root}node_modules/typescript/bin/tsc` : join(folder, `node_modules/${name}/bin/tsc`);
+    const flags = ["--noEmit", "--strict", "--skipLibCheck", "false", "--target", "es2022", "--typeRoots", "./none"];
+    const how = ["--module", module, "--moduleResolution", moduleResolution];
+    const { code, out } = await run(["node", tsc, ...flags, ...how, ...names], folder);
+    expect({ code, out }).toEqual({ code: 0, out: "" });
+  },
+  60_000,
+);
+
+test.each(["server", "engine"] as const)(
+  "publint and attw have no complaint: %s",
+  async (which) => {
+    const bin = (path: string) => ["node", join(folder, "node_modules", path)];
+    expect(await run([...bin("publint/src/cli.js"), packages[which], "--strict"], folder)).toMatchObject({ code: 0 });
+    // Bytes have no types.
+    const bytes = ["--exclude-entrypoints", "core.wasm", "answers.bin"];
+    const attw = await run([...bin("@arethetypeswrong/cli/dist/index.js"), packages[which], ...bytes], folder);
+    expect({ code: attw.code, said: attw.code === 0 ? "" : attw.out }).toEqual({ code: 0, said: "" });
+  },
+  60_000,
+);
 
 test("a wrong flag is one line and exit code 2", async () => {
   const { code, err } = await understudy("serve", "--max-num-seq", "4");
