@@ -3,11 +3,13 @@
  * that is large in something, beside streams of the bare C loop on the same core in the same seconds: what is above its gap
  * is ours. RSS at most, and how long the one who sent it waits, alone and beside the streams.
  *
- *   bun run bench:hold [--rows WORDS] [--streams 50] [--no-save]
+ *   bun run bench:hold [--rows WORDS] [--streams 50] [--before FOLDER] [--no-save]
  *
- * `--rows`: those whose name has one of the words, which a comma parts.
+ * `--rows`: those whose name has one of the words, which a semicolon parts. `--before`: another checkout, whose server is
+ * sent each body too, alone: what the sender waited then. Each row's server is the same one; after a row it has a moment to
+ * be as before, and what it holds then is told too. Last, ten of them at once.
  */
-import { HOLD_ROWS, type HoldRow } from "./lib/hold-rows.ts";
+import { AT_ONCE, HOLD_ROWS, type HoldRow } from "./lib/hold-rows.ts";
 import { known, number, text } from "./lib/options.ts";
 import { program, type Running, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { chat } from "./lib/prompt.ts";
@@ -16,21 +18,28 @@ import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 import { capture } from "./stream/capture.ts";
 
-known(["--rows", "--streams", "--no-save", "--server"]);
+known(["--rows", "--streams", "--no-save", "--server", "--before"]);
 
 const PERIOD_MS = 20;
 const GAP_BAR_MS = 10;
 const STREAMS = number("--streams", 50);
-const wanted = text("--rows", "").split(",");
+const wanted = text("--rows", "").split(";");
 const rows = HOLD_ROWS.filter(({ name }) => wanted.some((word) => name.includes(word)));
 const ENDLESS = 100_000;
 /** Streams are read so long before the request, and behind its answer. */
 const AROUND_MS = 700;
 /** As much longer may the request take beside streams. */
 const SLOWER = 3;
+/** The reading thread ends when it has had nothing to do for five seconds. */
+const REST_MS = 6500;
+const LOOK_MS = 100;
+const SLOWER_BAR = 1.5;
+const MOST_BAR_MB = 600;
+const BACK_BAR_MB = 50;
 const flags = [
   ...["--served-model-name", "m", "--disable-uvicorn-access-log", "--timing", `constant:ttft=20ms,itl=${PERIOD_MS}ms`],
   ...["--max-model-len", "262144", "--num-gpu-blocks-override", "1048576", "--max-num-seqs", "2048"],
+  ...["--embedding-dimensions", "512"],
 ];
 const body = chat("Tell me about the weather.", ENDLESS, { seed: 1 });
 
@@ -41,12 +50,15 @@ interface Sent {
 }
 
 /** Sends the row's requests and reads their answers. */
-async function send({ port }: Running, { path, count = 1 }: HoldRow, sent: string): Promise<Sent> {
+async function send({ port }: Running, { path, count = 1, method }: HoldRow, sent: string): Promise<Sent> {
   const from = performance.now();
   const answers = await Promise.all(
     Array.from({ length: count }, async () => {
       const headers = { "content-type": "application/json" };
-      const answer = await fetch(`http://127.0.0.1:${port}${path}`, { method: "POST", headers, body: sent });
+      const answer = await fetch(
+        `http://127.0.0.1:${port}${path}`,
+        method === "GET" ? {} : { method: "POST", headers, body: sent },
+      );
       let bytes = 0;
       for await (const part of answer.body ?? []) bytes += part.length;
       return { status: answer.status, bytes };
@@ -63,43 +75,81 @@ async function gapOf({ port }: Running, durationMs: number): Promise<number> {
   return seen.gapUs!.max / 1000;
 }
 
-async function measure(server: Running, anchor: Running, row: HoldRow) {
-  progress(`hold: ${row.name}`);
-  const sent = row.body();
-  const alone = await send(server, row, sent);
+/** What the sender of each waits while the streams go on, and what those see of it. */
+async function beside(server: Running, anchor: Running, aloneMs: number, all: () => Promise<Sent[]>) {
   const before = residentBytes(server.pid);
   let most = before;
   const watch = setInterval(() => {
     most = Math.max(most, residentBytes(server.pid));
   }, 20);
-  const durationMs = Math.ceil(2 * AROUND_MS + SLOWER * alone.ms);
+  const durationMs = Math.ceil(2 * AROUND_MS + SLOWER * aloneMs);
   const reading = Promise.all([gapOf(server, durationMs), gapOf(anchor, durationMs)]);
   await Bun.sleep(AROUND_MS);
-  const beside = await send(server, row, sent);
+  const sent = await all();
   const [gapMs, controlMs] = await reading;
   clearInterval(watch);
-  return { name: row.name, alone, beside, gapMs, controlMs, beforeMb: before / 1e6, mostMb: most / 1e6 };
+  let after = residentBytes(server.pid);
+  for (let ms = 0; ms < REST_MS && after > before + BACK_BAR_MB * 1e6; ms += LOOK_MS) {
+    await Bun.sleep(LOOK_MS);
+    after = residentBytes(server.pid);
+  }
+  const memory = { beforeMb: before / 1e6, mostMb: most / 1e6, afterMb: after / 1e6 };
+  return { gapMs, controlMs, ...memory, sent };
+}
+
+async function measure(server: Running, anchor: Running, earlier: Running | null, row: HoldRow) {
+  progress(`hold: ${row.name}`);
+  const body = row.body();
+  const alone = await send(server, row, body);
+  // Rows of fields are many, and like each other.
+  const earlierMs = earlier === null || row.name.includes(":") ? null : (await send(earlier, row, body)).ms;
+  const { sent, ...seen } = await beside(server, anchor, alone.ms, async () => [await send(server, row, body)]);
+  return { name: row.name, alone, beside: sent[0]!, earlierMs, ...seen };
+}
+
+async function measureAtOnce(server: Running, anchor: Running, found: readonly { name: string; alone: Sent }[]) {
+  const those = HOLD_ROWS.filter(({ name }) => AT_ONCE.includes(name)).map((row) => ({ row, body: row.body() }));
+  const aloneMs = those.reduce((sum, { row }) => sum + found.find(({ name }) => name === row.name)!.alone.ms, 0);
+  return beside(server, anchor, aloneMs, () => Promise.all(those.map(({ row, body }) => send(server, row, body))));
 }
 
 const server = await start(serverCommand(flags), { core: SERVER_CORE });
 const found: Awaited<ReturnType<typeof measure>>[] = [];
+let atOnce: Awaited<ReturnType<typeof measureAtOnce>> | null = null;
+const before = text("--before", "");
+const earlier =
+  before === ""
+    ? null
+    : await start([process.execPath, `${before}/src/main.ts`, "serve", ...flags], { core: SERVER_CORE });
 try {
   const { path } = await capture(server.port, chat("Tell me about the weather.", 50), "hold");
   const command = [program("anchor"), "--template", root + path, "--events", String(ENDLESS)];
   const anchor = await start([...command, "--period-us", String(PERIOD_MS * 1000)], { core: SERVER_CORE });
   try {
-    for (const row of rows) found.push(await measure(server, anchor, row));
+    for (const row of rows) found.push(await measure(server, anchor, earlier, row));
+    if (AT_ONCE.every((name) => found.some((row) => row.name === name)))
+      atOnce = await measureAtOnce(server, anchor, found);
   } finally {
     await anchor.stop();
   }
 } finally {
   await server.stop();
+  await earlier?.stop();
 }
 table(`beside ${STREAMS} streams of a token every ${PERIOD_MS} ms`, [
-  ["", "status", "answer MB", "alone ms", "beside ms", "gap ms", "C loop's", "RSS MB", "at most"],
-  ...found.map(({ name, alone, beside, gapMs, controlMs, beforeMb, mostMb }) => [
-    ...[name, beside.status, beside.bytes / 1e6, alone.ms, beside.ms, gapMs, controlMs, beforeMb, mostMb],
+  ["", "status", "answer MB", "alone ms", "before ms", "beside ms", "gap ms", "C loop's", "RSS MB", "at most", "then"],
+  ...found.map(({ name, alone, beside, earlierMs, gapMs, controlMs, beforeMb, mostMb, afterMb }) => [
+    ...[name, beside.status, beside.bytes / 1e6, alone.ms, earlierMs ?? Number.NaN, beside.ms, gapMs, controlMs],
+    ...[beforeMb, mostMb, afterMb],
   ]),
 ]);
 for (const { name, gapMs, controlMs } of found) console.log(`  ${bar(name, gapMs - controlMs, GAP_BAR_MS, "ms")}`);
-save("hold", { streams: STREAMS, periodMs: PERIOD_MS, rows: found });
+for (const { name, alone, earlierMs } of found)
+  if (earlierMs !== null) console.log(`  ${bar(`${name}: alone / before`, alone.ms / earlierMs, SLOWER_BAR, "x")}`);
+const all = atOnce === null ? found : [...found, atOnce];
+if (atOnce !== null) console.log(`  ${bar("ten at once", atOnce.gapMs - atOnce.controlMs, GAP_BAR_MS, "ms")}`);
+console.log(`  ${bar("RSS at most", Math.max(...all.map(({ mostMb }) => mostMb)), MOST_BAR_MB, "MB")}`);
+console.log(
+  `  ${bar("RSS then, above that before", Math.max(...all.map((one) => one.afterMb - one.beforeMb)), BACK_BAR_MB, "MB")}`,
+);
+save("hold", { streams: STREAMS, periodMs: PERIOD_MS, rows: found, atOnce });

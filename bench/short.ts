@@ -24,7 +24,7 @@ await compareWithBase({
   }),
 });
 
-const BAR = 3;
+const BAR = 2;
 const CONNECTIONS = 8;
 /** Rounds before those that count. */
 const WARM = 24;

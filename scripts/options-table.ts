@@ -1,16 +1,21 @@
-/** Writes the options tables into docs/options.md and docs/load.md, between their markers; tests compare. */
+/** Writes the options tables into docs/options.md, docs/load.md and docs/triton.md, between their markers; tests compare. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { loadOptions } from "../src/cli/load/load-options.ts";
 import { optionsMarkdown } from "../src/options/help.ts";
+import { tritonServerOptions } from "../src/options/triton-server-options.ts";
 
-const between = /(<!-- options -->\n)[\s\S]*?(\n<!-- \/options -->)/;
-const tables = { "docs/options.md": optionsMarkdown(), "docs/load.md": optionsMarkdown(loadOptions) };
+const between = /(<!-- options -->\n)[\s\S]*?(\n?<!-- \/options -->)/;
+const tables = {
+  "docs/options.md": optionsMarkdown(),
+  "docs/load.md": optionsMarkdown(loadOptions),
+  "docs/triton.md": optionsMarkdown(tritonServerOptions),
+};
 for (const [path, table] of Object.entries(tables)) {
   const file = new URL(`../${path}`, import.meta.url);
   const text = readFileSync(file, "utf8");
   if (!between.test(text)) throw new Error(`${path} lacks the markers <!-- options --> and <!-- /options -->`);
   writeFileSync(
     file,
-    text.replace(between, (_, begin: string, end: string) => begin + table + end),
+    text.replace(between, (_, begin: string) => `${begin}${table}\n<!-- /options -->`),
   );
 }

@@ -232,7 +232,8 @@ async function stageServer(to: string): Promise<void> {
     `${to}/dist`,
   );
   declarations(Object.values(FACES), `${to}/types`);
-  const built = readdirSync(`${root}build`).filter((name) => /\.(wasm|bin)$|^report\.(js|css)$/.test(name));
+  const cores = ["core.wasm", "core.debug.wasm", "trtllm.wasm", "trtllm.debug.wasm"];
+  const built = [...cores, "answers.bin", "vocabulary.bin", "report.js", "report.css"];
   copy(to, ...built.map((name) => `build/${name}`), "LICENSE");
   documents(to);
   command(to);

@@ -12,6 +12,8 @@ export const SIZED: Readonly<Record<string, Sized>> = {
   bugmodes: { paths: ["test/bugmodes"], options: [] },
   structured: { paths: ["test/structured", "test/conformance/structured.test.ts"], options: [] },
   descriptors: { paths: ["test/conformance/stream-writes.test.ts"], options: [] },
+  stress: { paths: ["test/stress"], options: [] },
+  triton: { paths: ["test/triton"], options: ["cases"] },
   faults: { paths: ["test/faults"], options: [] },
   lengths: { paths: ["test/conformance/output-lengths.test.ts"], options: [] },
   laws: { paths: ["test/sim/laws.test.ts"], options: [] },

@@ -7,8 +7,8 @@ import { removeRunningAt, removeWaiting, runningIndexOf, setDeferred } from "../
 import { closed, releaseSlot, row, slotOf, stopPage } from "../slots";
 import { countEnd } from "../vllm/end";
 import { release as releaseBlocks } from "./kv";
-import { line } from "./line";
-import { noteActive } from "./schedule";
+import { line, noteActive } from "./line";
+import { forgetRetention } from "./retention";
 import { dropTokens } from "./tokens";
 
 /** Handles that the front has ended; they are freed at the next update. */
@@ -38,6 +38,7 @@ export function release(slot: i32): void {
     page = next;
   }
   dropTokens(slot);
+  forgetRetention(slot);
   releasePages(slot);
   releaseSlot(slot);
 }

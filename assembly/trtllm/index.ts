@@ -26,6 +26,7 @@ import { publishLines, startLine, takeLines } from "./line";
 import { microBatch as decideBatch, chunkContexts as decideChunks, takeMicroBatch } from "./micro-batch";
 import { resumePrompts, takePauses } from "./pause";
 import { initPool, resetCache, takePool } from "./pool";
+import { retain as retainTokens, takeRetention } from "./retention";
 import {
   hasWork as anyWork,
   execute as carryOut,
@@ -99,6 +100,7 @@ function takeAll(): void {
   takeEvents();
   takeInput();
   takeClosing();
+  takeRetention();
   takePauses();
   takeCapacity();
   takeMicroBatch();
@@ -121,6 +123,12 @@ export function submit(): i32 {
   }
   check();
   return handle;
+}
+
+/** How long the content of a request that was just submitted is to stay: a row and `ranges` more in the input buffer, see RANGE_WORDS. */
+export function retain(handle: i32, ranges: i32): void {
+  const slot = slotOf(handle);
+  if (slot >= 0) retainTokens(slot, ranges);
 }
 
 /** `ids` more scripted output ids from the input buffer; false when the request is gone. */

@@ -11,7 +11,8 @@ import { countKv } from "./header";
 import { KvTotal } from "./layout";
 import { blocksOf, forget, Line, line } from "./line";
 import { blocksFree, claimBlock, giveBlock, refsOf, takeBlock } from "./pool";
-import { nextToken, tokenAt, tokenPlace, tokensKept } from "./tokens";
+import { retainOutput, retainPrompt } from "./retention";
+import { nextToken, tokenAt, tokenPlace } from "./tokens";
 import {
   attach,
   childOf,
@@ -96,6 +97,7 @@ export function claimPrompt(slot: i32): void {
       const block = find(entryHash(at));
       if (block === 0) break;
       claimBlock(block);
+      retainPrompt(slot, claimed, block);
       appendBlock(slot, block);
       parent = block;
       if (++claimed < full) at = nextEntry(at);
@@ -111,7 +113,7 @@ export function claimPrompt(slot: i32): void {
  * tokens are copied, which takes a fresh block like any other. How many tokens; `from` is where they stand.
  */
 function claimPartly(slot: i32, parent: i32, from: i32, most: i32): i32 {
-  if (most <= 0 || tokensKept(slot) === 0) return 0;
+  if (most <= 0 || line(slot).keep === 0) return 0;
   let best = 0;
   let bestCount = 0;
   for (let child = childOf(parent); child !== 0; child = siblingOf(child)) {
@@ -124,6 +126,7 @@ function claimPartly(slot: i32, parent: i32, from: i32, most: i32): i32 {
   if (best !== 0 && isFreeLeaf(best)) {
     removeTree(best);
     claimBlock(best);
+    retainPrompt(slot, row(slot).tableCount, best);
     appendBlock(slot, best);
   }
   return bestCount;
@@ -156,7 +159,11 @@ export function fillPrompt(slot: i32): bool {
     forget(l);
     return false;
   }
-  while (row(slot).tableCount < wanted) appendBlock(slot, takeBlock());
+  while (row(slot).tableCount < wanted) {
+    const block = takeBlock();
+    retainPrompt(slot, row(slot).tableCount, block);
+    appendBlock(slot, block);
+  }
   l.held = l.context;
   l.room = keepsBlocks ? wanted * blockSize : i32.MAX_VALUE;
   const hit = l.position;
@@ -178,7 +185,9 @@ export function hold(slot: i32, l: Line): bool {
   const wanted = l.length + l.flight;
   while (l.room < wanted) {
     if (blocksFree() === 0) return false;
-    appendBlock(slot, takeBlock());
+    const block = takeBlock();
+    retainOutput(slot, block);
+    appendBlock(slot, block);
     l.room += blockSize;
   }
   l.held = wanted;
@@ -194,7 +203,7 @@ export function storeFull(slot: i32, tokens: i32): void {
 function storeBlocks(slot: i32, full: i32): i32 {
   const blocks = min(min(full, row(slot).hashCount), row(slot).tableCount);
   if (blocks === 0) return 0;
-  const kept = partialReuse && tokensKept(slot) > 0;
+  const kept = line(slot).keep !== 0;
   let parent = 0;
   let at = entry(slot, 0);
   let fresh = blocks;
@@ -252,7 +261,7 @@ function storeAll(slot: i32, tokens: i32): void {
   const full = tokens / blockSize;
   const parent = storeBlocks(slot, full);
   const rest = tokens - full * blockSize;
-  if (!partialReuse || rest === 0 || tokensKept(slot) < tokens || row(slot).tableCount <= full) return;
+  if (rest === 0 || line(slot).keep === 0 || row(slot).tableCount <= full) return;
   if (full > 0 && parent === 0) return;
   const from = full * blockSize;
   for (let child = childOf(parent); child !== 0; child = siblingOf(child)) {

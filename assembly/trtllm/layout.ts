@@ -68,6 +68,8 @@ export enum TrtWord {
   GenerationAt,
   /** Lines of the requests: LINE_BYTES each, fields as in LineField. */
   LinesAt,
+  /** By block its priority and one more; 0: the usual one. */
+  LevelsAt,
   Count,
 }
 
@@ -94,21 +96,30 @@ export const LINE_BYTES = 64;
 export enum LineField {
   State,
   Handle,
-  Context,
   Length,
+  Flight,
   End,
-  Position,
   Held,
   Room,
+  Keep,
+  Context,
+  Position,
   Whole,
   Reusable,
-  Flight,
   Chunk,
 }
 
 /** Priorities of blocks go from 0 to this; blocks of a lower one are taken first. */
 export const PRIORITY_MOST = 100;
 export const PRIORITY_DEFAULT = 35;
+
+/**
+ * What `retain` takes in the input buffer: a row for generated tokens (of which only priority and duration count), then one per
+ * range: first token, the one after its last, priority, duration in ms. NO_TIME: to the end, and for ever.
+ */
+export const RANGES_MOST = 16;
+export const RANGE_WORDS = 4;
+export const NO_TIME = -1;
 
 /** Tokens that requests may hold at once where their ids are kept (partial reuse), in pages. */
 export const TOKEN_PAGE_BITS = 7;

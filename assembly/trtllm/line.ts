@@ -2,7 +2,7 @@
 import { column } from "../column";
 import { blockSize } from "../config";
 import { SLOTS } from "../layout";
-import { handleOf, row } from "../slots";
+import { handleOf, lora, row } from "../slots";
 import { setTrtWord } from "./header";
 import { LINE_BYTES, LineField, State, TrtWord } from "./layout";
 
@@ -11,23 +11,25 @@ import { LINE_BYTES, LineField, State, TrtWord } from "./layout";
 export class Line {
   state: i32;
   handle: i32;
-  /** P: tokens of the prompt; a pause adds what was generated. */
-  context: i32;
   /** P + g: known tokens. */
   length: i32;
+  /** Tokens on their way in steps that are not taken in. */
+  flight: i32;
   /** P + M: tokens with which it ends in any case. */
   end: i32;
-  /** Prompt tokens that are computed or scheduled. */
-  position: i32;
   /** Tokens that its blocks hold or will hold after the last plan, and those they have room for; 0 before its first chunk. */
   held: i32;
   room: i32;
+  /** Where its next token's id goes (tokens.ts); 0: its ids are not kept. */
+  keep: i32;
+  /** P: tokens of the prompt; a pause adds what was generated. */
+  context: i32;
+  /** Prompt tokens that are computed or scheduled. */
+  position: i32;
   /** Blocks of P + M tokens. */
   whole: i32;
   /** Prompt tokens that the last look at the cache promised. */
   reusable: i32;
-  /** Tokens on their way in steps that are not taken in. */
-  flight: i32;
   /** Prompt tokens that the plan being made computes. */
   chunk: i32;
 
@@ -47,6 +49,12 @@ export class Line {
   get isLastChunk(): bool {
     return this.position + this.chunk === this.context;
   }
+
+  /** A token that was on its way is known: both counts at once. */
+  land(): void {
+    const at = changetype<usize>(this);
+    store<i64>(at, load<i64>(at, offsetof<Line>("length")) + 1 - ((<i64>1) << 32), offsetof<Line>("length"));
+  }
 }
 if (offsetof<Line>("state") !== LineField.State << 2) ERROR("Line and LineField disagree on state");
 if (offsetof<Line>("handle") !== LineField.Handle << 2) ERROR("Line and LineField disagree on handle");
@@ -60,15 +68,21 @@ if (offsetof<Line>("whole") !== LineField.Whole << 2) ERROR("Line and LineField 
 if (offsetof<Line>("reusable") !== LineField.Reusable << 2) ERROR("Line and LineField disagree on reusable");
 if (offsetof<Line>("flight") !== LineField.Flight << 2) ERROR("Line and LineField disagree on flight");
 if (offsetof<Line>("chunk") !== LineField.Chunk << 2) ERROR("Line and LineField disagree on chunk");
+if (offsetof<Line>("keep") !== LineField.Keep << 2) ERROR("Line and LineField disagree on keep");
+if (offsetof<Line>("flight") !== offsetof<Line>("length") + 4) ERROR("length and flight are no pair");
 if (offsetof<Line>() > <usize>LINE_BYTES) ERROR("a line is larger than LINE_BYTES");
 
 let linesAt: usize = 0;
 /** Active requests that are in their context: while there are none every one of the others just decodes. */
 export let prefilling: i32 = 0;
 
-/** A request becomes active, or leaves the active list, in its context. */
-export function movePrefilling(by: i32): void {
-  prefilling += by;
+/** Active requests with an adapter: a batch is ordered by adapter. */
+export let adapted: i32 = 0;
+
+/** A request enters the active list (1) or leaves it (-1). */
+export function noteActive(slot: i32, by: i32): void {
+  if (line(slot).isContext) prefilling += by;
+  if (lora[slot] !== 0) adapted += by;
 }
 
 export function setState(l: Line, state: State): void {
@@ -95,6 +109,7 @@ export function startLine(slot: i32): void {
   l.end = tokens + row(slot).lastOutput;
   l.whole = blocksOf(l.end);
   l.flight = 0;
+  l.keep = 0;
   l.reusable = 0;
   l.chunk = 0;
   l.state = State.ContextInit;

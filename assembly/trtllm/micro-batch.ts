@@ -7,7 +7,7 @@ import { fitAt } from "./capacity";
 import { chunkingPolicy, chunkUnit, maxBatchSize, maxContextLength } from "./config";
 import { setList, setTrtWord, trtWord } from "./header";
 import { ChunkingPolicy, State, TrtWord } from "./layout";
-import { Line, line } from "./line";
+import { adapted, Line, line } from "./line";
 
 /** The batch: contexts, with position and chunk as scheduled, and generations. */
 let contexts = changetype<StaticArray<i32>>(0);
@@ -207,6 +207,7 @@ export function lastChunksBehind(slots: StaticArray<i32>, count: i32): i32 {
 }
 
 function sortByAdapter(slots: StaticArray<i32>, from: i32, to: i32): void {
+  if (adapted === 0) return;
   for (let i = from + 1; i < to; i++) {
     const slot = slots[i];
     let at = i;

@@ -1,12 +1,12 @@
 // Which block is free next, and who holds the others? One queue of free blocks per priority, taken from the front of the
 // lowest that has one, given back at the end (TensorRT-LLM `kvCacheManager.cpp`, `evictionPolicy.cpp`). Block 0 is none.
-import { column } from "../column";
+import { column, columnF } from "../column";
 import { kvEvents, numGpuBlocks } from "../config";
 import { eventCleared } from "../events";
 import { count, setWord, word } from "../header";
 import { Total, Word } from "../layout";
-import { countKv } from "./header";
-import { KvTotal, PRIORITY_DEFAULT, PRIORITY_MOST } from "./layout";
+import { countKv, setList } from "./header";
+import { KvTotal, PRIORITY_DEFAULT, PRIORITY_MOST, TrtWord } from "./layout";
 import { clearTree, isStored, removeTree } from "./tree";
 
 let refs = changetype<StaticArray<i32>>(0);
@@ -15,6 +15,15 @@ let next = changetype<StaticArray<i32>>(0);
 let prev = changetype<StaticArray<i32>>(0);
 let level = changetype<StaticArray<i32>>(0);
 let used = changetype<StaticArray<i32>>(0);
+/** How long a block keeps its priority once it is free, microseconds, 0: for ever; and until when it does. */
+let lasting = changetype<StaticArray<f64>>(0);
+let expiry = changetype<StaticArray<f64>>(0);
+/** Free blocks that will lose their priority, by when: neighbours, and both ends. */
+let laterExpiry = changetype<StaticArray<i32>>(0);
+let soonerExpiry = changetype<StaticArray<i32>>(0);
+let soonest: i32 = 0;
+let latest: i32 = 0;
+let nowUs: f64 = 0;
 let heads = changetype<StaticArray<i32>>(0);
 let tails = changetype<StaticArray<i32>>(0);
 let free: i32 = 0;
@@ -30,6 +39,10 @@ export function takePool(): void {
   prev = column(numGpuBlocks);
   level = column(numGpuBlocks);
   used = column(numGpuBlocks);
+  lasting = columnF(numGpuBlocks);
+  expiry = columnF(numGpuBlocks);
+  laterExpiry = column(numGpuBlocks);
+  soonerExpiry = column(numGpuBlocks);
   planRefs = column(numGpuBlocks);
   planMark = column(numGpuBlocks);
   heads = column(PRIORITY_MOST + 1);
@@ -40,6 +53,7 @@ export function initPool(): void {
   for (let block = 1; block < numGpuBlocks; block++) append(block);
   setFree(numGpuBlocks - 1);
   setWord(Word.BlocksFreeLeast, free);
+  setList(TrtWord.LevelsAt, level);
 }
 
 export function blocksFree(): i32 {
@@ -80,12 +94,34 @@ export function takeBlock(): i32 {
   if (used[block] === 0) countKv(KvTotal.AllocatedNew, 1);
   used[block] = 1;
   claimBlock(block);
+  level[block] = 0;
+  lasting[block] = 0;
   return block;
+}
+
+/** A block that is held gets another priority, for `us` microseconds once it is free; 0: for ever. */
+export function setPriority(block: i32, priority: i32, us: f64): void {
+  assert(refs[block] > 0 && priority >= 0 && priority <= PRIORITY_MOST, "a priority that no block can have");
+  level[block] = priority + 1;
+  lasting[block] = priority === PRIORITY_DEFAULT ? 0 : us;
+}
+
+/** Free blocks whose priority has lasted long enough `now` go to the end of the usual queue. */
+export function refreshBlocks(now: f64): void {
+  nowUs = now;
+  while (soonest !== 0 && expiry[soonest] <= now) {
+    const block = soonest;
+    forgetExpiry(block);
+    unlink(block);
+    level[block] = 0;
+    append(block);
+  }
 }
 
 /** One holder more; the first takes it out of its queue. */
 export function claimBlock(block: i32): void {
   if (refs[block] === 0) {
+    if (expiry[block] > 0) forgetExpiry(block);
     unlink(block);
     setFree(free - 1);
   }
@@ -98,6 +134,7 @@ export function giveBlock(block: i32): void {
   refs[block] = refs[block] - 1;
   if (refs[block] !== 0) return;
   append(block);
+  if (lasting[block] > 0) noteExpiry(block);
   setFree(free + 1);
 }
 
@@ -140,4 +177,27 @@ function unlink(block: i32): void {
   else next[before] = after;
   if (after === 0) tails[priority] = before;
   else prev[after] = before;
+}
+
+/** Nearly always the latest of all. */
+function noteExpiry(block: i32): void {
+  const when = nowUs + lasting[block];
+  let before = latest;
+  while (before !== 0 && expiry[before] > when) before = soonerExpiry[before];
+  const after = before === 0 ? soonest : laterExpiry[before];
+  expiry[block] = when;
+  tie(before, block);
+  tie(block, after);
+}
+
+function forgetExpiry(block: i32): void {
+  tie(soonerExpiry[block], laterExpiry[block]);
+  expiry[block] = 0;
+}
+
+function tie(sooner: i32, later: i32): void {
+  if (sooner === 0) soonest = later;
+  else laterExpiry[sooner] = later;
+  if (later === 0) latest = sooner;
+  else soonerExpiry[later] = sooner;
 }

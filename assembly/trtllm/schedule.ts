@@ -25,34 +25,35 @@ import {
   setDeferred,
   waitingLength,
 } from "../queues";
-import { lora, preemptions, priority, row, scheduledUs } from "../slots";
-import { notePreempted, openStep, openSteps, rowFlags, rowHandle, rowTokens, sealPlan } from "../steps";
+import { preemptions, priority, row, scheduledUs } from "../slots";
+import { notePreempted, openStep, openSteps, planned, rowFlags, rowHandle, rowTokens, sealPlan } from "../steps";
 import { addDecodes, addPrefill, clearSums, publishSums, stepUs } from "../timing";
 import { capacity, noCapacity, pausedAt } from "./capacity";
 import { cppExecutor, keepsBlocks, maxBatchSize, maxNumRequests, stepsAhead } from "./config";
 import { setList, setTrtWord, trtWord } from "./header";
 import { claimPrompt, fillPrompt, hold, release } from "./kv";
 import { State, TrtWord } from "./layout";
-import { forget, Line, line, movePrefilling, prefilling, setState } from "./line";
+import { adapted, forget, Line, line, noteActive, prefilling, setState } from "./line";
 import { contextAt, generationAt, keepGeneration, lastChunksBehind, microBatch, noMicroBatch } from "./micro-batch";
 import { notePause, resumePrompts } from "./pause";
-import { blocksFree, noteLeast } from "./pool";
+import { blocksFree, noteLeast, refreshBlocks } from "./pool";
 
 let pauseState: i32 = Pause.Unpaused;
 /** First row of the step in the ring, rows so far; per row of a context the position after it. */
 let base: i32 = 0;
 let rows: i32 = 0;
 export let rowEnd = changetype<StaticArray<i32>>(0);
+/** Rows of contexts per step of the ring; they are its first. */
+export let contextRows = changetype<StaticArray<i32>>(0);
 /** Contexts in the order in which they get blocks and run; what was executed, by place in the batch. */
 let contexts = changetype<StaticArray<i32>>(0);
 let started = changetype<StaticArray<i32>>(0);
 let taken = changetype<StaticArray<i32>>(0);
 let trimmed = changetype<StaticArray<i32>>(0);
-/** Active requests with an adapter: a batch is ordered by adapter. */
-let adapted: i32 = 0;
 
 export function takeScheduler(): void {
   rowEnd = column(RING * maxNumSeqs);
+  contextRows = column(RING);
   contexts = column(maxNumSeqs);
   started = column(maxNumSeqs);
   taken = column(maxNumSeqs);
@@ -76,6 +77,7 @@ export function hasWork(): bool {
 
 /** Plans one iteration at `now` and gives its duration in microseconds. */
 export function schedule(now: f64): f64 {
+  refreshBlocks(now);
   fetch();
   if (pauseState === Pause.PausedAll) {
     noCapacity();
@@ -118,12 +120,6 @@ function activate(slot: i32): void {
   running[at] = slot;
 }
 
-/** A request enters the active list or leaves it. */
-export function noteActive(slot: i32, by: i32): void {
-  if (line(slot).isContext) movePrefilling(by);
-  if (lora[slot] !== 0) adapted += by;
-}
-
 /** All that are active decode, and all fit and run: nothing has to be decided. */
 function isQuiet(): bool {
   const active = runningLength();
@@ -140,13 +136,30 @@ function planQuiet(now: f64): f64 {
   noCapacity();
   setTrtWord(TrtWord.Fit, active);
   setList(TrtWord.FitAt, running);
+  const ids = running;
+  const first = (<usize>base) << 2;
+  const handleAt = changetype<usize>(rowHandle) + first;
+  const tokensAt = changetype<usize>(rowTokens) + first;
+  const flagsAt = changetype<usize>(rowFlags) + first;
+  let end: usize = 0;
+  let attended: i64 = 0;
   for (let i = 0; i < active; i++) {
-    const slot = running[i];
+    const slot = ids[i];
     const l = line(slot);
     if (l.state !== State.GenerationInProgress) continue;
-    hold(slot, l);
-    generate(l);
+    const tokens = l.length + l.flight;
+    if (tokens <= l.room) l.held = tokens;
+    else hold(slot, l);
+    attended += tokens;
+    expectToken(l);
+    store<i32>(handleAt + end, l.handle);
+    store<i32>(tokensAt + end, 1);
+    store<i32>(flagsAt + end, ROW_SAMPLES);
+    end += 4;
   }
+  rows = <i32>(end >> 2);
+  contextRows[planned & (RING - 1)] = 0;
+  addDecodes(rows, <f64>attended);
   setTrtWord(TrtWord.Generations, rows);
   setTrtWord(TrtWord.Charged, rows);
   return seal(now, 0);
@@ -175,7 +188,6 @@ function generate(l: Line): void {
   rowHandle[at] = l.handle;
   rowTokens[at] = 1;
   rowFlags[at] = ROW_SAMPLES;
-  rowEnd[at] = 0;
   addDecodes(1, <f64>l.held);
   expectToken(l);
 }
@@ -207,6 +219,7 @@ export function execute(now: f64): f64 {
   lastChunksBehind(contexts, computing);
   let tokens = 0;
   for (let i = 0; i < computing; i++) tokens += advance(contexts[i]);
+  contextRows[planned & (RING - 1)] = computing;
   for (let i = 0; i < generating; i++) generate(line(generationAt(i)));
   if (isFirst) resumePrompts();
   return seal(now, tokens);

@@ -6,6 +6,7 @@ import { SLOTS, Word } from "../layout";
 import { row } from "../slots";
 import { partialReuse } from "./config";
 import { TOKEN_PAGE_BITS, TOKEN_PAGES } from "./layout";
+import { Line, line } from "./line";
 
 const PAGE: i32 = 1 << TOKEN_PAGE_BITS;
 
@@ -14,18 +15,17 @@ let ids = changetype<StaticArray<i32>>(0);
 let following = changetype<StaticArray<i32>>(0);
 let firstPage = changetype<StaticArray<i32>>(0);
 let lastPage = changetype<StaticArray<i32>>(0);
-let counts = changetype<StaticArray<i32>>(0);
 let reservedOf = changetype<StaticArray<i32>>(0);
 let reserved: i32 = 0;
 let freePage: i32 = 0;
-let freshPage: i32 = 0;
+/** Page 1 is nobody's: no id's place is 0. */
+let freshPage: i32 = 1;
 
 export function takeTokens(): void {
   ids = column(partialReuse ? TOKEN_PAGES << TOKEN_PAGE_BITS : 1);
   following = column(partialReuse ? TOKEN_PAGES : 1);
   firstPage = column(SLOTS);
   lastPage = column(SLOTS);
-  counts = column(SLOTS);
   reservedOf = column(SLOTS);
 }
 
@@ -33,25 +33,33 @@ export function takeTokens(): void {
 export function keepPrompt(slot: i32): bool {
   const tokens = row(slot).prompt;
   const pages = (tokens + row(slot).lastOutput + PAGE) >> TOKEN_PAGE_BITS;
-  if (reserved + pages > TOKEN_PAGES) return false;
+  if (reserved + pages > TOKEN_PAGES - 1) return false;
   reserved += pages;
   reservedOf[slot] = pages;
   const input = <usize>(<u32>word(Word.InputAt));
-  for (let i = 0; i < tokens; i++) keepToken(slot, load<i32>(input + ((<usize>i) << 2)));
+  const l = line(slot);
+  // Where a page begins, whichever: the next token takes a new one.
+  l.keep = PAGE;
+  for (let i = 0; i < tokens; i++) keepToken(slot, l, load<i32>(input + ((<usize>i) << 2)));
   return true;
 }
 
-/** Known ids; 0: this request's are not kept. */
-export function tokensKept(slot: i32): i32 {
-  return counts[slot];
+/** One token more of a request, if its ids are kept. */
+export function keepToken(slot: i32, l: Line, token: i32): void {
+  const place = l.keep;
+  if ((place & (PAGE - 1)) === 0) keepFirst(slot, l, token);
+  else {
+    ids[place] = token;
+    l.keep = place + 1;
+  }
 }
 
-/** One token more of a request whose ids are kept. */
-export function keepToken(slot: i32, token: i32): void {
-  const at = counts[slot];
-  if ((at & (PAGE - 1)) === 0) addPage(slot);
-  ids[((lastPage[slot] - 1) << TOKEN_PAGE_BITS) + (at & (PAGE - 1))] = token;
-  counts[slot] = at + 1;
+/** What `keepToken` does where a page begins, or where nothing is kept. */
+function keepFirst(slot: i32, l: Line, token: i32): void {
+  if (l.keep === 0) return;
+  const place = addPage(slot);
+  ids[place] = token;
+  l.keep = place + 1;
 }
 
 /** Place of the slot's token `index`; `nextToken` gives the place after one. */
@@ -74,12 +82,12 @@ export function dropTokens(slot: i32): void {
   freePage = firstPage[slot];
   firstPage[slot] = 0;
   lastPage[slot] = 0;
-  counts[slot] = 0;
   reserved -= reservedOf[slot];
   reservedOf[slot] = 0;
 }
 
-function addPage(slot: i32): void {
+/** Another page of the slot's chain; where it begins. */
+function addPage(slot: i32): i32 {
   let page = freePage;
   if (page !== 0) freePage = following[page - 1];
   else page = ++freshPage;
@@ -87,4 +95,5 @@ function addPage(slot: i32): void {
   if (lastPage[slot] === 0) firstPage[slot] = page;
   else following[lastPage[slot] - 1] = page;
   lastPage[slot] = page;
+  return (page - 1) << TOKEN_PAGE_BITS;
 }

@@ -15,6 +15,7 @@ import {
   OUT_REASON,
   OUT_WORDS,
   Reason,
+  RING,
   ROW_SAMPLES,
   SLOTS,
   SUBMIT_FED,
@@ -56,8 +57,9 @@ import { reads, storeFull } from "./kv";
 import { State } from "./layout";
 import { line, setState } from "./line";
 import { resumePrompts } from "./pause";
-import { rowEnd } from "./schedule";
-import { keepToken, tokensKept } from "./tokens";
+import { refreshBlocks } from "./pool";
+import { contextRows, rowEnd } from "./schedule";
+import { keepToken } from "./tokens";
 
 /** Prompt tokens computed for requests whose first token came in this step. */
 let promptComputed: f64 = 0;
@@ -68,6 +70,7 @@ let gaps: f64 = 0;
 
 /** Takes in the outcome of the oldest open step, which ended at `now`; the number of outbox rows. */
 export function update(now: f64): i32 {
+  refreshBlocks(now);
   applyClosed();
   const step = closeStep();
   clearOutbox();
@@ -85,9 +88,9 @@ export function update(now: f64): i32 {
   }
   if (gaps > 0) observeMany(Histogram.InterTokenLatency, gapUs, gaps);
   resumePrompts();
-  if (!asyncScheduling) showPrompts(from, to);
+  if (!asyncScheduling) showPrompts(step);
   if (ended) releaseEnded();
-  if (asyncScheduling) showPrompts(from, to);
+  if (asyncScheduling) showPrompts(step);
   const emitted = outboxRows();
   if (emitted > 0) {
     count(Total.GenerationTokens, <f64>outboxTokens());
@@ -98,9 +101,11 @@ export function update(now: f64): i32 {
 }
 
 /** The step's contexts: full blocks of what is computed of their prompts can be found from now on. They are its first rows. */
-function showPrompts(from: i32, to: i32): void {
+function showPrompts(step: i32): void {
   if (!prefixCaching) return;
-  for (let at = from; at < to && rowEnd[at] > 0; at++) {
+  const from = firstRow(step);
+  const to = from + contextRows[step & (RING - 1)];
+  for (let at = from; at < to; at++) {
     const slot = slotOf(rowHandle[at]);
     if (slot !== NONE && line(slot).started) storeFull(slot, min(rowEnd[at], line(slot).context - 1));
   }
@@ -128,15 +133,14 @@ function takeCalm(from: i32, to: i32, now: f64): i32 {
     const r = row(slot);
     const position = r.outputs;
     if (!isCalm(r) || r.lastTokenUs !== lastUs) break;
+    const l = line(slot);
     let token = NONE;
     if ((r.flags & SUBMIT_UNREAD) === 0) {
       token = drawNext(r, position);
       if (prefixCaching) r.openHash = fold(r.openHash, token);
-      if (tokensKept(slot) > 0) keepToken(slot, token);
+      keepToken(slot, l, token);
     }
-    const l = line(slot);
-    l.length++;
-    l.flight--;
+    l.land();
     r.outputs = position + 1;
     r.lastTokenUs = now;
     if (silent) continue;
@@ -188,7 +192,7 @@ function takeRow(handle: i32, now: f64): void {
     if (more) token ^= FED_MORE;
     r.outputs = ++have;
     if (prefixCaching) extendHash(slot, r, token);
-    if (tokensKept(slot) > 0) keepToken(slot, token);
+    keepToken(slot, l, token);
     outFlags = endOf(slot, how, token, have);
     putToken(token);
   }

@@ -10,7 +10,7 @@ import { keepsBlocks, partialReuse } from "./config";
 import { PRIORITY_MOST, State } from "./layout";
 import { line, prefilling } from "./line";
 import { afterFree, blocksFree, firstFree, priorityOf, refsOf } from "./pool";
-import { tokensKept } from "./tokens";
+import { tokenPlace } from "./tokens";
 import { childOf, find, hashOf, idCount, isStored, parentOf, siblingOf } from "./tree";
 
 /** Holders per block as the tables say. */
@@ -47,8 +47,8 @@ function verifyActive(): void {
     assert(l.isContext || l.started, "a request generates without blocks");
     assert(!keepsBlocks || l.room === row(slot).tableCount * blockSize, "a request's room is not that of its blocks");
     assert(l.held <= l.room, "a request holds more tokens than its blocks");
-    const kept = tokensKept(slot);
-    assert(kept === 0 || kept === row(slot).prompt + row(slot).outputs, "kept token ids are miscounted");
+    const kept = row(slot).prompt + row(slot).outputs;
+    assert(l.keep === 0 || l.keep === tokenPlace(slot, kept - 1) + 1, "kept token ids are miscounted");
     if (l.isContext) contexts++;
     let at = row(slot).tableCount > 0 ? entry(slot, 0) : 0;
     for (let left = row(slot).tableCount; left > 0; left--) {

@@ -1,5 +1,7 @@
 /** What may one client send to hold the others up? Requests that are large in one thing each, and every field that can be large. */
+import { messagesFields } from "../../src/dialects/anthropic/fields.ts";
 import { chatFields, completionFields } from "../../src/dialects/openai/fields.ts";
+import { responsesFields } from "../../src/dialects/responses/fields.ts";
 
 export interface HoldRow {
   readonly name: string;
@@ -8,6 +10,8 @@ export interface HoldRow {
   readonly body: () => string;
   /** So many at once. */
   readonly count?: number;
+  /** How the request begins; absent: POST with the body. */
+  readonly method?: "GET";
 }
 
 const CHAT = "/v1/chat/completions";
@@ -54,6 +58,54 @@ const KNOWN: readonly HoldRow[] = [
   text("a number of 60 million digits", () => around(`,"seed":${"1".repeat(60e6)}`)),
   text("60 MB of blanks", () => around(" ".repeat(60e6))),
   text("18 MB of keys", () => around(times(1.2e6, (at) => `,"k${at}":${at % 10}`).join(""))),
+  { name: "100 of /openapi.json", path: "/openapi.json", method: "GET", body: () => "", count: 100 },
+  { name: "/tokenize of 1 MB", path: "/tokenize", body: () => JSON.stringify({ prompt: "word ".repeat(200_000) }) },
+  completion("1,024 prompts of 200", () => ({ prompt: times(1024, () => ids(200)), max_tokens: 1 })),
+  chat("one message of 20,000 parts", () => ({
+    messages: [{ role: "user", content: times(20_000, () => ({ type: "text", text: "word" })) }],
+  })),
+  chat("20,000 messages, something wrong in each", () => ({ messages: times(20_000, () => ({ role: "user" })) })),
+  completion("echo, logprobs 5, 10,000 tokens, a stream", () => ({
+    prompt: ids(10_000),
+    echo: true,
+    logprobs: 5,
+    stream: true,
+  })),
+  completion("a prompt of 250,000 ids", () => ({ prompt: ids(250_000) })),
+  {
+    name: "a response of 5,000 tokens with log probabilities",
+    path: "/v1/responses",
+    body: () =>
+      JSON.stringify({
+        ...{ input: "Hello", max_output_tokens: 5000, ignore_eos: true, top_logprobs: 20 },
+        include: ["message.output_text.logprobs"],
+      }),
+  },
+  {
+    name: "embeddings, 22 MB",
+    path: "/v1/embeddings",
+    body: () => JSON.stringify({ input: times(2048, () => "word"), dimensions: 512 }),
+  },
+  {
+    name: "a batch of 4 MB",
+    path: `${CHAT}/batch`,
+    body: () => JSON.stringify({ messages: times(20, () => times(4000, () => messages[0])), max_tokens: 1 }),
+  },
+  { name: "an invocation of 4 MB", path: "/invocations", body: () => around(`,"user":"${"x".repeat(4e6)}"`) },
+];
+
+/** Ten of them at once, each from a client of its own. */
+export const AT_ONCE = [
+  "script of 18 MB",
+  "script of a million steps",
+  "logit_bias of 500,000",
+  "a million stop_token_ids",
+  "/detokenize of 5 million ids",
+  "100,000 bad_words",
+  "100,000 tools",
+  "60 MB of blanks",
+  "18 MB of keys",
+  "prompt_logprobs 20, 10,000 tokens",
 ];
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -94,13 +146,20 @@ function small(schema: Schema): unknown {
   return schema.type === "object" ? { type: "object" } : 7;
 }
 
+/** Kinds of requests by their paths: their names here, and what each must say. */
+const KINDS: Readonly<Record<string, readonly [string, object]>> = {
+  [CHAT]: ["chat", { messages, max_tokens: 5 }],
+  [COMPLETIONS]: ["completion", { prompt: "What is there to say?", max_tokens: 5 }],
+  "/v1/responses": ["response", { input: "What is there to say?", max_output_tokens: 16 }],
+  "/v1/messages": ["message", { model: "m", messages, max_tokens: 5 }],
+};
+
 /** A row for each field of a table that can be large. */
 function fieldRows(path: string, fields: Readonly<Record<string, { readonly type: { readonly schema: object } }>>) {
-  const kind = path === CHAT ? "chat" : "completion";
-  const other = path === CHAT ? { messages } : { prompt: "What is there to say?" };
+  const [kind, other] = KINDS[path]!;
   return Object.entries(fields).flatMap(([name, { type }]): HoldRow[] => {
     if (large(type.schema as Schema) === null) return [];
-    const body = () => JSON.stringify({ ...other, max_tokens: 5, [name]: large(type.schema as Schema) });
+    const body = () => JSON.stringify({ ...other, [name]: large(type.schema as Schema) });
     return [{ name: `${kind}: ${name}`, path, body }];
   });
 }
@@ -109,4 +168,6 @@ export const HOLD_ROWS: readonly HoldRow[] = [
   ...KNOWN,
   ...fieldRows(CHAT, chatFields),
   ...fieldRows(COMPLETIONS, completionFields),
+  ...fieldRows("/v1/responses", responsesFields),
+  ...fieldRows("/v1/messages", messagesFields),
 ];

@@ -2,6 +2,7 @@
 
 import { takeReplayOptions } from "../../src/cli/replay/replay-options.ts";
 import { resolveFlags } from "../../src/cli/serve/resolve.ts";
+import { coreName } from "../../src/engine/trtllm-setup.ts";
 import { parseFlags } from "../../src/options/flags.ts";
 import { given } from "../../src/options/given.ts";
 import { lookup } from "../../src/options/lookup.ts";
@@ -16,7 +17,7 @@ if ("error" in own) throw new Error(own.error);
 const flags = parseFlags(own.rest);
 if ("error" in flags) throw new Error(flags.error);
 const [path = null] = flags.positional;
-const module = await WebAssembly.compile(await Bun.file(`${root}build/core.wasm`).arrayBuffer());
+let module: WebAssembly.Module | undefined;
 
 const seconds: number[] = [];
 let totals = { requests: 0, outputTokens: 0, tokens: 0 };
@@ -26,6 +27,7 @@ for (let round = 0; round < Number(times); round++) {
   const resolved = resolveFlags({ ...flags, positional: [] }, {}, () => "", defaults);
   if ("error" in resolved) throw new Error(resolved.error);
   const { engine } = resolved.config;
+  module ??= await WebAssembly.compile(await Bun.file(`${root}build/${coreName(engine)}.wasm`).arrayBuffer());
   const wanted = { seed: 0, limit: Number.POSITIVE_INFINITY, rateScale: 1, onBad: null };
   const began = performance.now();
   const replay = new Replay({

@@ -6,6 +6,7 @@ import { startCore } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
 import { PLAIN } from "../../src/engine/core-request.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
+import { coreName } from "../../src/engine/trtllm-setup.ts";
 import { engineConfig } from "../../src/library/options.ts";
 import { root } from "../lib/results.ts";
 
@@ -20,11 +21,12 @@ export function tokensThatFit(sequences: number): number {
 /** The server's, with the pool of its default preset (a colder one costs more per new block), on a clock of our own. */
 const { engine: config } = engineConfig({ maxModelLen: 8192, maxNumBatchedTokens: 32_768, timing: "none" });
 
-/** The release core with the answers that the server gives. */
+/** The release core that the configuration needs, with the answers that the server gives. */
 export async function loadDecoding(changed: Partial<EngineConfig> = {}): Promise<Batch> {
   const answers = loadAnswers(await Bun.file(`${root}build/answers.bin`).bytes());
-  const bytes = await Bun.file(`${root}build/core.wasm`).bytes();
-  const setup = coreSetup({ ...config, ...changed }, { eosId: EOS_ID, answers });
+  const decoding = { ...config, ...changed };
+  const bytes = await Bun.file(`${root}build/${coreName(decoding)}.wasm`).bytes();
+  const setup = coreSetup(decoding, { eosId: EOS_ID, answers });
   return new Batch(startCore(await WebAssembly.compile(bytes), setup));
 }
 

@@ -6,6 +6,7 @@ import type { AnyElysia } from "elysia";
 import type { Context } from "../http/sink.ts";
 import type { Operations } from "../openapi/operations.ts";
 import type { Pieces } from "../python/pieces.ts";
+import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, ErrorAnswer, Limits } from "../python/request.ts";
 import type { PythonDict } from "../python/value.ts";
 import type { BodyReader, Log } from "./form.ts";
@@ -36,7 +37,7 @@ export interface DialectHost {
   /** Answers a request; it is counted once, whatever becomes of it. */
   answer(context: Context, reader: BodyReader): Promise<Response>;
   /** Reads a body that no engine sees; its limits of size and time are those of all bodies. */
-  body(context: Context): Promise<Uint8Array | ErrorAnswer>;
+  body(context: Context): Promise<Body | ErrorAnswer>;
   /** The result of work in pieces. */
   inTurns<R>(work: Pieces<R>): Promise<R>;
   /** Tokens of a chat's prompt; throws `Refused`. */

@@ -3,11 +3,13 @@
  * events of a stream, or the whole body. Types only.
  */
 import type { Finish, Submission } from "../engine/types.ts";
+import type { RequestKind } from "../front/reading/messages.ts";
 import type { Logprobs } from "../generation/logprobs.ts";
 import type { Ids } from "../host/random.ts";
 import type { EventSink } from "../http/sink.ts";
 import type { Delta, Message } from "../parsers/output.ts";
 import type { Pieces } from "../python/pieces.ts";
+import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
 import type { AnswerContext } from "./context.ts";
 import type { LongTexts } from "./long-body.ts";
@@ -100,6 +102,8 @@ export interface Form {
   opening?(): readonly string[];
   /** Events of what an output added. */
   piece(piece: Piece): readonly string[];
+  /** The event of an output in parts, where it is too long to be made in one go; null: `piece` makes it. */
+  longPiece?(piece: Piece): Iterator<string, void> | null;
   /** Asked after each piece until it gives one, for choices whose tokens are shown as plain text; null: not, or not yet. */
   frame?(index: number): Frame | null;
   /** The last events, when all choices have ended. */
@@ -124,7 +128,11 @@ type ReadResult = FormedRequest | { readonly error: ErrorAnswer };
 
 /** Reads the bodies of one route. */
 export interface BodyReader {
-  read(body: Uint8Array, contentType: string | null, limits: Limits): ReadResult;
+  read(body: Body, contentType: string | null, limits: Limits): ReadResult;
   /** Reads in pieces, for large bodies; absent: those are read in one go too. */
-  pieces?(body: Uint8Array, contentType: string | null, limits: Limits): Pieces<ReadResult>;
+  pieces?(body: Body, contentType: string | null, limits: Limits): Pieces<ReadResult>;
+  /** What the reading thread reads the largest as; absent: as text, which is read here in pieces. */
+  readonly thread?: RequestKind;
+  /** The form of what the thread has read. */
+  readonly formOf?: (request: ChatRequest | CompletionRequest) => Form;
 }

@@ -1,25 +1,24 @@
 /** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
 
-import type { LoraAdapters } from "../front/adapters.ts";
 import { Admission } from "../front/admission.ts";
 import { ArrivalOrder } from "../front/arrivals.ts";
 import type { OpenAiOptions } from "../front/front.ts";
-import type { Context, Http } from "../front/http.ts";
+import type { Context } from "../front/http.ts";
 import { loadHeader } from "../front/load-header.ts";
 import { Queue } from "../front/queue.ts";
 import type { CountedOnce, Ticket } from "../front/ticket.ts";
 import { Transfers } from "../generation/kv-transfer.ts";
-import type { ServerTraits } from "../generation/server-traits.ts";
 import { FaultOrders } from "../orders/fault-orders.ts";
+import { questionOf } from "../orders/fixtures.ts";
 import { Orders } from "../orders/orders.ts";
 import { engineBusy, internalError, paused } from "../python/errors.ts";
-import type { ErrorAnswer, Limits } from "../python/request.ts";
+import type { ErrorAnswer } from "../python/request.ts";
 import { answerContext } from "./begin-answer.ts";
 import { CollectedAnswer } from "./collect.ts";
 import { follow } from "./follow.ts";
 import type { Background, BodyReader, Form } from "./form.ts";
 import { LongBody } from "./long-body.ts";
-import { encode, type FittedRequest, fit, prepare } from "./prepare.ts";
+import { encode, type FittedRequest, fit, type PreparedRequest, prepare } from "./prepare.ts";
 import { admit, readRequest } from "./read-request.ts";
 import { sendLong } from "./send-long.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
@@ -30,8 +29,6 @@ import { TRUTH_HEADER, truthSummary } from "./truth-summary.ts";
 const CLIENT_GONE = 499; // nobody reads it
 /** Owner of a stream that is over when it begins. */
 const NOBODY = { onDrain() {}, onGone() {} };
-/** Making a stream leaves as much garbage behind as a body of so many bytes, and a host with open streams lets it lie. */
-const STREAM_BYTES = 4096;
 const soon = (_: number, act: () => void) => queueMicrotask(act);
 
 /** A request that is being answered. */
@@ -45,13 +42,10 @@ interface Exchange {
 export class Generator {
   readonly serving: Serving;
 
-  constructor(options: OpenAiOptions, http: Http, server: ServerTraits, limits: Limits, adapters: LoraAdapters) {
+  constructor(options: OpenAiOptions, given: Pick<Serving, "http" | "server" | "limits" | "adapters" | "thread">) {
     this.serving = {
+      ...given,
       options,
-      http,
-      server,
-      limits,
-      adapters,
       admission: new Admission(options),
       arrivals: new ArrivalOrder(),
       orders: new Orders(options),
@@ -97,7 +91,11 @@ export class Generator {
     const admitting = admit(serving, received);
     const admitted = admitting instanceof Promise ? await admitting : admitting;
     const { ordering } = admitted;
-    const disturbed = ordering && serving.faults.of(exchange.context, ordering, this.open - 1);
+    const disturbed =
+      ordering &&
+      serving.faults.of(exchange.context, ordering, this.open - 1, () =>
+        questionOf(received.http, received.request, received.body, serving.options.vocabulary),
+      );
     const instead = disturbed ? await disturbed : null;
     if (instead !== null) return this.#refuse(exchange, instead);
     if ("error" in admitted) return this.#refuse(exchange, admitted.error);
@@ -109,13 +107,13 @@ export class Generator {
     const prepared = preparing instanceof Promise ? await preparing : preparing;
     // No await from here to the engine: requests reach it in their order.
     if (preparing instanceof Promise) {
-      backend.consumed(received.body.length); // what waited was no garbage yet
+      backend.consumed(received.bytes); // what waited was no garbage yet
       if (received.http.signal.aborted) return this.#left(exchange.context, exchange.ticket);
     }
     if (prepared === null) return this.#refuse(exchange, internalError); // the encoder died
     const fitted = fit(serving, received, admitted, prepared);
     if ("error" in fitted) return this.#decline(exchange, received, fitted);
-    const context = this.#begin(exchange, received, fitted, prepared.seeds);
+    const context = this.#begin(exchange, received, fitted, prepared);
     const late = serving.queue.refuses(admitted.choices);
     if (late !== null) return this.#refuse(exchange, late);
     const job = { received, fitted, context, encodedFromUs };
@@ -123,17 +121,22 @@ export class Generator {
     return received.request.stream ? this.#stream(exchange, job) : this.#collect(exchange, job);
   }
 
-  #begin({ ticket }: Exchange, received: Received, { cut, script }: FittedRequest, seeds: readonly number[] | null) {
+  #begin(
+    { ticket }: Exchange,
+    received: Received,
+    { cut, script }: FittedRequest,
+    { seeds, echoes }: Pick<PreparedRequest, "seeds" | "echoes">,
+  ) {
     const { options, orders } = this.serving;
     const logprobs = (script && orders.logprobs(script)) ?? null;
     const queuedUs = options.backend.nowUs();
-    return answerContext(this.serving, { received, cut, ticket, seeds, logprobs, queuedUs });
+    return answerContext(this.serving, { received, cut, ticket, seeds, echoes, logprobs, queuedUs });
   }
 
   #stream(exchange: Exchange, job: Job): Response {
     const { http, options, admission } = this.serving;
     const { context, ticket } = exchange;
-    options.backend.consumed(STREAM_BYTES);
+    options.backend.opened?.();
     const { background = null } = job.received.form;
     const log = background?.log ?? null;
     const answer = new StreamedAnswer(job.context);
@@ -199,7 +202,7 @@ export class Generator {
     const { context, ticket } = exchange;
     const { form } = received;
     ticket.settle("refused");
-    const facts = { received, cut, ticket, seeds: cut.map(() => 0), logprobs: null, queuedUs: 0 };
+    const facts = { received, cut, ticket, seeds: cut.map(() => 0), echoes: null, logprobs: null, queuedUs: 0 };
     const first = form.accepted(answerContext(this.serving, facts));
     const last = form.failed(error);
     const sink = http.open(context, NOBODY);

@@ -3,6 +3,7 @@ import { TemplateRefusal } from "../content/chat-template.ts";
 import { Bodies } from "../front/body.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import { checkModel } from "../front/models.ts";
+import { BodyReading } from "../front/reading/thread.ts";
 import { checkPrompt } from "../generation/limits.ts";
 import { encodeInTurns } from "../generation/prompts.ts";
 import { internalError, Refused } from "../python/errors.ts";
@@ -13,7 +14,7 @@ import type { Generator } from "./generate.ts";
 
 /** `chat`: makes a request of a chat's body. */
 export function dialectHost(generator: Generator, chat: DialectHost["chat"]): DialectHost {
-  const { options, http, limits, server } = generator.serving;
+  const { options, http, limits, server, thread } = generator.serving;
   const bodies = new Bodies(options);
   let merges: boolean | null = null;
   let insists: boolean | null = null;
@@ -32,7 +33,13 @@ export function dialectHost(generator: Generator, chat: DialectHost["chat"]): Di
       return insists;
     },
     answer: (context, reader) => generator.answer(context, reader),
-    body: async (context) => bodies.read(context),
+    async body(context) {
+      const contentType = context.request.headers.get("content-type");
+      const came = await bodies.read(context, () => thread?.begin({ kind: "text", contentType, limits }) ?? null);
+      const answer = came instanceof BodyReading ? await came.answer() : { text: came };
+      if ("text" in answer) return answer.text;
+      return "error" in answer ? answer.error : internalError;
+    },
     inTurns: (work) => inTurns(work, options.backend),
     async promptTokens(request) {
       const encoding = await encodeInTurns(request, options, limits);

@@ -13,7 +13,7 @@ const MARKS = new RegExp(`${MARK}(\\d+)${MARK}`);
 type Making = () => Iterable<string> | undefined;
 
 /** Candidates of log probabilities that are made in less than a millisecond, about. */
-const SHORT_CANDIDATES = 1000;
+export const SHORT_CANDIDATES = 1000;
 
 /** The texts of one body that may be made part by part, in their order in it. */
 export class LongTexts {

@@ -5,7 +5,7 @@ import type { Steering } from "../content/steered.ts";
 import { checkingOf, type Writing, type Written, writingOf } from "../generation/constrained.ts";
 import type { Cut } from "../generation/generation.ts";
 import { checkPrompt, truncatePrompt } from "../generation/limits.ts";
-import { type Encoding, encodeInTurns, encodePrompts } from "../generation/prompts.ts";
+import { type Encoding, echoPieces, encodeInTurns, encodePrompts, packedPieces } from "../generation/prompts.ts";
 import { checkDataParallelRank, checkSampling } from "../generation/sampling.ts";
 import { choiceSeeds, seedOf } from "../generation/seeds.ts";
 import { checkBadWords, encodeBadWords, steeringOf } from "../generation/steering.ts";
@@ -13,7 +13,7 @@ import { fromDataset } from "../orders/dataset.ts";
 import { sayableText } from "../orders/orders.ts";
 import { permitted } from "../orders/script-grammar.ts";
 import { engineBusy } from "../python/errors.ts";
-import { isLarge } from "../python/pieces.ts";
+import { inTurns, isLarge } from "../python/pieces.ts";
 import type { Admitted } from "./read-request.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
 
@@ -30,6 +30,8 @@ export interface PreparedRequest {
   readonly orderedIds: Uint32Array | null;
   /** Seeds by prompt, where they were needed already; null: they are still to be drawn. */
   readonly seeds: readonly number[] | null;
+  /** Prompts of ids as texts, where they are echoed, by prompt; null: they are still to be made. */
+  readonly echoes: readonly (string | null)[] | null;
   /** Answers that a constraint, a tool call or a dataset makes; null: none does. */
   readonly written: Written | null;
 }
@@ -44,7 +46,9 @@ export interface FittedRequest {
 }
 
 /** The prompts' ids, or promises of them. */
-export function encode({ options, limits }: Serving, { request, body }: Received): Encoding | Promise<Encoding> {
+export function encode({ options, limits }: Serving, received: Received): Encoding | Promise<Encoding> {
+  const { request, body, prompts } = received;
+  if (prompts !== undefined) return inTurns(packedPieces(request, prompts, options.encoder), options.backend);
   const asking = [request, options, limits] as const;
   return isLarge(body) ? encodeInTurns(...asking) : encodePrompts(...asking);
 }
@@ -64,14 +68,17 @@ export function prepare(
   const badWords = encodeBadWords(request, encoder);
   const writing = ordered === null ? writingFor(serving, received) : checkingOf(request, encoder);
   const isReady = writing === null && badWords === null && orderedIds === null && serving.arrivals.clear;
-  if (isReady && !encoding.pending)
-    return { prompts: encoding.prompts, badWords: null, orderedIds: null, seeds: null, written: null };
+  if (isReady && !encoding.pending && !isLong(encoding.prompts))
+    return { prompts: encoding.prompts, badWords: null, orderedIds: null, seeds: null, echoes: null, written: null };
   const pending = Promise.all([Promise.all(encoding.prompts), badWords, orderedIds]);
   return serving.arrivals.pass(awaited(serving, received, writing, pending));
 }
 
+const isLong = (prompts: readonly Uint32Array[]) =>
+  prompts.reduce((sum, { length }) => sum + length, 0) > LONG_PROMPT_TOKENS;
+
 async function awaited(
-  { options: { backend, nextSeed } }: Serving,
+  { options: { backend, nextSeed, vocabulary } }: Serving,
   { request }: Received,
   writing: Writing | null,
   pending: Promise<[Uint32Array[], Uint32Array[] | null, Uint32Array | null]>,
@@ -80,9 +87,10 @@ async function awaited(
   const seeds = writing && prompts.map((ids) => seedOf(request, ids, nextSeed));
   const all = (seeds ?? []).flatMap((seed) => choiceSeeds(seed, request.n));
   const written = writing && (await writing(all, prompts));
+  const echoes = isLong(prompts) ? await inTurns(echoPieces(request, prompts, vocabulary), backend) : null;
   // Hashing a long prompt takes its time too.
   if (prompts.some((ids) => ids.length > LONG_PROMPT_TOKENS)) await backend.spare();
-  return { prompts, badWords, orderedIds, seeds, written };
+  return { prompts, badWords, orderedIds, seeds, echoes, written };
 }
 
 function writingFor({ options, orders, server, limits }: Serving, { http, request }: Received): Writing | null {
@@ -104,8 +112,8 @@ export function fit(
   const cut = cutPrompts(serving, received, prepared);
   if ("error" in cut) return cut;
   const rank = checkDataParallelRank(http.headers.get(RANK_HEADER), options.config.dataParallelSize);
-  for (const { ids } of cut) {
-    const error = checkSampling(request, limits, ids.length, rank) ?? checkBadWords(request, prepared.badWords);
+  for (const [i, { ids }] of cut.entries()) {
+    const error = checkSampling(request, limits, ids.length, rank, i > 0) ?? checkBadWords(request, prepared.badWords);
     if (error !== null) return { error, cut };
   }
   const { written } = prepared;

@@ -1,10 +1,13 @@
 /** How does a body become a request, and may it come in? What needs no prompt's ids: size, JSON, fields, queue limits, orders. */
 
+import { BodyReading } from "../front/reading/thread.ts";
 import type { Context } from "../http/sink.ts";
 import type { Ordered, Ordering } from "../orders/orders.ts";
+import type { BodyText } from "../python/body-text.ts";
 import { engineDead } from "../python/errors.ts";
+import { plainPieces } from "../python/json.ts";
 import { inTurns, isLarge } from "../python/pieces.ts";
-import type { ErrorAnswer } from "../python/request.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../python/request.ts";
 import type { BodyReader } from "./form.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
 
@@ -23,35 +26,81 @@ export function readRequest(
   context: Context,
   reader: BodyReader,
 ): Received | Declined | Promise<Received | Declined> {
-  const reading = serving.admission.read(context);
+  const { admission, thread, limits, options } = serving;
   const { request: http } = context;
-  if (reading instanceof Promise) return reading.then((body) => readBytes(serving, http, reader, body));
-  return readBytes(serving, http, reader, reading);
+  const order = () => ({
+    // Images are put into their places here, and conditions of fixtures look at all of a body.
+    kind: limits.takesImages || options.fixtures !== undefined ? ("text" as const) : (reader.thread ?? "text"),
+    contentType: http.headers.get("content-type"),
+    limits,
+  });
+  const reading = admission.read(context, () => thread?.begin(order()) ?? null);
+  if (!(reading instanceof Promise)) return readBody(serving, http, reader, reading);
+  return reading.then((body) => readBody(serving, http, reader, body));
 }
 
-function readBytes(
+function readBody(
   serving: Serving,
   http: Request,
   reader: BodyReader,
-  body: Uint8Array | ErrorAnswer,
+  body: Uint8Array | ErrorAnswer | BodyReading,
 ): Received | Declined | Promise<Received | Declined> {
   if ("status" in body) return { error: body };
   const { backend } = serving.options;
   const arrivalUs = backend.nowUs();
+  if (body instanceof BodyReading) return readElsewhere(serving, reader, { http, reading: body, arrivalUs });
   backend.consumed(body.length);
-  const given: Parameters<BodyReader["read"]> = [body, http.headers.get("content-type"), serving.limits];
-  const received = (read: ReturnType<BodyReader["read"]>): Received | Declined =>
-    "error" in read
-      ? read
-      : { request: serving.orders.onto(http, read.request), form: read.form, http, body, arrivalUs };
-  return isLarge(body) ? readLarge(serving, reader, given).then(received) : received(reader.read(...given));
+  const coming = { http, body, bytes: body.length, arrivalUs };
+  const given: Given = [body, http.headers.get("content-type"), serving.limits];
+  if (!isLarge(body)) return received(serving, coming, reader.read(...given));
+  return readLarge(serving, reader, given).then((read) => received(serving, coming, read));
 }
+
+type Given = Parameters<BodyReader["read"]>;
+type Coming = Pick<Received, "http" | "body" | "bytes" | "arrivalUs">;
+
+function received({ orders }: Serving, coming: Coming, read: ReturnType<BodyReader["read"]>): Received | Declined {
+  if ("error" in read) return read;
+  return { ...coming, request: orders.onto(coming.http, read.request), form: read.form };
+}
+
+/** In the reading thread, or in pieces here, of the text that it made. */
+async function readElsewhere(
+  serving: Serving,
+  reader: BodyReader,
+  { http, reading, arrivalUs }: { readonly http: Request; readonly reading: BodyReading; readonly arrivalUs: number },
+): Promise<Received | Declined> {
+  const answer = await reading.answer();
+  if ("error" in answer) return answer;
+  if ("text" in answer) {
+    serving.options.backend.consumed(reading.bytes);
+    const given: Given = [answer.text, http.headers.get("content-type"), serving.limits];
+    const coming = { http, body: answer.text, bytes: reading.bytes, arrivalUs };
+    return received(serving, coming, await readLarge(serving, reader, given));
+  }
+  if (!("read" in answer)) throw new Error("the reading thread has read something else");
+  const { request: lean, prompts, tools } = answer.read;
+  const request: ChatRequest | CompletionRequest =
+    tools === null || lean.kind !== "chat" ? lean : { ...lean, tools: await toolsIn(tools, serving.options.backend) };
+  const bytes = prompts.reduce((sum, one) => sum + ("text" in one ? one.text.length : one.byteLength), 0);
+  serving.options.backend.consumed(bytes);
+  const coming = { http, body: NOTHING_LEFT, bytes, arrivalUs };
+  const read = received(serving, coming, { request, form: reader.formOf!(request) });
+  return "error" in read ? read : { ...read, prompts };
+}
+
+async function toolsIn(text: string, backend: Serving["options"]["backend"]): Promise<ChatRequest["tools"]> {
+  return (await inTurns(plainPieces(text), backend)) as unknown[];
+}
+
+/** Stands for a body that the reading thread has read. */
+const NOTHING_LEFT: BodyText = { plain: null, python: null, empty: true };
 
 /** Reads a large body in pieces with turns of the event loop between. Time to spare is waited for before it and behind it. */
 async function readLarge(
   { options: { backend } }: Serving,
   reader: BodyReader,
-  given: Parameters<BodyReader["read"]>,
+  given: Given,
 ): Promise<ReturnType<BodyReader["read"]>> {
   await backend.spare();
   const read = reader.pieces ? await inTurns(reader.pieces(...given), backend) : reader.read(...given);

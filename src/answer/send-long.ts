@@ -1,7 +1,8 @@
-/** How does an answer of megabytes reach its client? Measured part by part, then sent part by part, as it is taken. */
+/** How does an answer leave whose log probabilities are megabytes? Measured part by part, then made once more as it is sent. */
 import type { Backend } from "../front/front.ts";
 import type { Context, Http } from "../front/http.ts";
-import { inTurns, turn } from "../python/pieces.ts";
+import { Gate, sendParts } from "../front/send-parts.ts";
+import { inTurns } from "../python/pieces.ts";
 import type { LongBody } from "./long-body.ts";
 
 /** null: the client left before its head was sent. */
@@ -19,42 +20,6 @@ export async function sendLong(
   }
   const gate = new Gate();
   const { sink, response } = http.long(context, gate, body.bytes, headers);
-  void pump(body, sink, gate, backend).finally(() => body.drop());
+  void sendParts(body.parts(), sink, gate, backend).finally(() => body.drop());
   return response;
-}
-
-async function pump(
-  body: LongBody,
-  sink: { write(part: Uint8Array): boolean; readonly full: boolean },
-  gate: Gate,
-  backend: Backend,
-): Promise<void> {
-  for (const part of body.parts()) {
-    if (sink.full) await gate.opens();
-    if (gate.gone) return;
-    sink.write(part);
-    backend.consumed(part.length);
-    await turn(backend);
-  }
-}
-
-/** Waits for a client that does not keep up. */
-class Gate {
-  gone = false;
-  #open: (() => void) | null = null;
-
-  opens(): Promise<void> {
-    return new Promise((open) => {
-      this.#open = open;
-    });
-  }
-
-  onDrain(): void {
-    this.#open?.();
-  }
-
-  onGone(): void {
-    this.gone = true;
-    this.#open?.();
-  }
 }

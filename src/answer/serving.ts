@@ -1,16 +1,19 @@
 /** What do all requests share on their way to the engine, and what does each bring? */
 
+import type { PackedParts } from "../content/packed-parts.ts";
 import type { LoraAdapters } from "../front/adapters.ts";
 import type { Admission } from "../front/admission.ts";
 import type { ArrivalOrder } from "../front/arrivals.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import type { Http } from "../front/http.ts";
 import type { Queue } from "../front/queue.ts";
+import type { ReadingThread } from "../front/reading/thread.ts";
 import type { Cut } from "../generation/generation.ts";
 import type { Transfers } from "../generation/kv-transfer.ts";
 import type { ServerTraits } from "../generation/server-traits.ts";
 import type { FaultOrders } from "../orders/fault-orders.ts";
 import type { Orders } from "../orders/orders.ts";
+import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
 import type { FormedRequest } from "./form.ts";
 
@@ -27,12 +30,18 @@ export interface Serving {
   readonly faults: FaultOrders;
   readonly queue: Queue;
   readonly transfers: Transfers;
+  /** Reads the largest bodies; null: there is no such thread. */
+  readonly thread: ReadingThread | null;
 }
 
 /** A request whose body was read. */
 export interface Received extends FormedRequest {
   readonly http: Request;
-  readonly body: Uint8Array;
+  readonly body: Body;
+  /** What of it is garbage soon. */
+  readonly bytes: number;
+  /** Prompts whose parts another thread has put together; absent: they are still to be made. */
+  readonly prompts?: readonly (PackedParts | Uint32Array)[];
   /** The engine's clock. */
   readonly arrivalUs: number;
 }

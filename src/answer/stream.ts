@@ -25,6 +25,10 @@ export class StreamedAnswer implements SinkEvents {
   sink!: EventSink;
   #opened = false;
   #running: number;
+  /** A choice's event is being written part by part: no other event may stand in it. */
+  #writing: (() => void) | null = null;
+  /** All of it was taken back. */
+  #over = false;
 
   constructor(context: AnswerContext) {
     this.context = context;
@@ -47,6 +51,30 @@ export class StreamedAnswer implements SinkEvents {
       this.choices[i % this.choices.length]!.write([event]);
   }
 
+  /** Nothing else can be written now. */
+  get busy(): boolean {
+    return this.#writing !== null || this.sink.full;
+  }
+
+  /** Writes an event part by part, as it is taken, each in a turn of its own; then calls `done`. */
+  writeLong(parts: Iterator<string, void>, choice: StreamedChoice, done: () => void): void {
+    const { turn = (act: () => void) => act() } = this.context.server;
+    const write = (): void => {
+      if (this.#over || this.sink.full) return;
+      const { value: part } = parts.next();
+      if (part === undefined) {
+        this.#writing = null;
+        done();
+        this.onDrain();
+        return;
+      }
+      if (part !== "") choice.write([part]);
+      turn(write);
+    };
+    this.#writing = write;
+    write();
+  }
+
   /** A choice has sent its last piece. */
   choiceDone(last: StreamedChoice): void {
     if (--this.#running > 0) return;
@@ -63,7 +91,7 @@ export class StreamedAnswer implements SinkEvents {
   fail(failed: StreamedChoice, error: ErrorAnswer): void {
     this.#takeBack();
     const { form, ticket } = this.context;
-    const events = form.failed(error);
+    const events = this.#writing === null ? form.failed(error) : null;
     if (events !== null) failed.write(events);
     ticket.settle("error");
     if (events === null) this.sink.reset();
@@ -76,7 +104,7 @@ export class StreamedAnswer implements SinkEvents {
     const { sink, choices, context } = this;
     const running = choices.find(({ done }) => !done);
     if (running === undefined) return;
-    if (!sink.full) {
+    if (!this.busy) {
       this.fail(running, context.server.timedOut);
       return;
     }
@@ -94,7 +122,8 @@ export class StreamedAnswer implements SinkEvents {
   }
 
   onDrain(): void {
-    for (const choice of this.choices) if (!this.sink.full) choice.send();
+    this.#writing?.();
+    for (const choice of this.choices) if (!this.busy) choice.send();
   }
 
   onGone(): void {
@@ -114,6 +143,7 @@ export class StreamedAnswer implements SinkEvents {
   }
 
   #takeBack(): void {
+    this.#over = true;
     for (const choice of this.choices) choice.cancel();
   }
 
@@ -132,7 +162,7 @@ export class StreamedAnswer implements SinkEvents {
       bytes = sent;
       if (silent >= LOOKS) {
         silent = 0;
-        if (!this.sink.full) this.sink.write(comment);
+        if (!this.busy) this.sink.write(comment);
       }
       after(us / LOOKS, look);
     };
@@ -175,7 +205,7 @@ class StreamedChoice extends AnswerChoice {
     const { text } = this;
     if (this.times !== null) this.times.came(this.context.server.clockUs!());
     // The hot path: one plain token for a client that keeps up.
-    if (this.#prefix !== null && count === 1 && finish === null && !this.#answer.sink.full && text.idle) {
+    if (this.#prefix !== null && count === 1 && finish === null && !this.#answer.busy && text.idle) {
       const piece = text.plain(ids[at]!);
       if (piece !== undefined) {
         text.tokens++;
@@ -203,17 +233,31 @@ class StreamedChoice extends AnswerChoice {
     if (this.done || (this.finish === null && this.text.waiting === 0)) return;
     const { form, output } = this.context;
     this.#answer.open();
-    if (this.#answer.sink.full) {
+    if (this.#answer.busy) {
       this.#hold(this.text.waiting * HELD_ID_BYTES);
       return;
     }
     const waiting = this.text.tokens - this.#tokensSent;
     if (this.finish === null && this.#tokensSent > 0 && waiting < output.streamInterval) return;
     // An answer that ended before its first token has no piece, unless its end has a name of its own.
-    if (this.text.tokens > 0 || this.named !== null) this.write(form.piece(this.#piece()));
-    if (this.#bytesHeld > 0) this.#hold(0);
+    if (this.text.tokens > 0 || this.named !== null) {
+      const piece = this.#piece();
+      const long = form.longPiece?.(piece) ?? null;
+      if (long !== null) {
+        this.#tokensSent = this.text.tokens;
+        const ended = this.finish !== null;
+        this.#answer.writeLong(long, this, () => this.#sent(ended));
+        return;
+      }
+      this.write(form.piece(piece));
+    }
     this.#tokensSent = this.text.tokens;
-    if (this.finish !== null) {
+    this.#sent(this.finish !== null);
+  }
+
+  #sent(ended: boolean): void {
+    if (this.#bytesHeld > 0) this.#hold(0);
+    if (ended) {
       this.done = true;
       this.#answer.choiceDone(this);
     } else if (this.#prefix === null && this.#plain) this.#frame();

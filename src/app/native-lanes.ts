@@ -3,7 +3,7 @@ import type { NativeWrite } from "../engine/lanes.ts";
 
 type Found = NativeWrite | { readonly refused: string };
 
-const SOURCE = new URL("../engine/lanes.c", import.meta.url);
+const SOURCE = new URL("./lanes.c", import.meta.url);
 
 let here: Promise<Found> | null = null;
 

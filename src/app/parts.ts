@@ -133,7 +133,7 @@ export async function createParts(given: ServeConfig, options: AppOptions, kept?
   const gaps = gapsOf(clock, marks);
   const first = (place?.index ?? 0) === 0;
   const openLaid = (wire: NonNullable<ServeConfig["wire"]>) =>
-    laidFor(wire, text, { first, log, gap: async () => void (await gaps.long.pass()) });
+    laidFor(wire, text, { first, log, gap: async () => void (await gaps.long.pass()), nowUs: () => clock.now() });
   const laid = await openLaid(config.wire ?? {});
   const naturalLength = await lengthsOf(config);
   const fleet = enginePartsOf({
@@ -265,6 +265,7 @@ function backendOf({
     catchUp: () => fatal(() => clock.catchUp?.()),
     spare: () => marks.beforeLongPrompt(() => gaps.long.pass()),
     consumed: gaps.garbage.add,
+    opened: gaps.garbage.opened,
     inFlight: () => engines.live,
     load: () => {
       const now = engines.views("now");

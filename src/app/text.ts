@@ -44,9 +44,9 @@ export function markedText(text: TextModel, marks: Marks): TextModel {
 export function laidFor(
   wire: WireConfig,
   { vocabulary }: TextModel,
-  { first, log, gap }: { first: boolean; log: (line: string) => void; gap: () => Promise<void> },
+  host: { first: boolean; log: (line: string) => void; gap: () => Promise<void>; nowUs: () => number },
 ): Promise<LaidDown> {
-  return laidDown(wire, vocabulary, { say: first ? log : () => {}, gap });
+  return laidDown(wire, vocabulary, { ...host, say: host.first ? host.log : () => {} });
 }
 
 /** Rejects with `TraceError` where lengths are those of a trace that cannot be read. */

@@ -1,7 +1,7 @@
 /** Which latencies of llm-d-inference-sim hold in a running server, and what becomes of its timing when some change? */
 import type { UsageError } from "../options/given.ts";
 import { KEYS } from "./llm-d-keys.ts";
-import { type CompatTiming, compatTiming, type Said } from "./llm-d-timing.ts";
+import { type CompatTiming, compatTiming, orError, type Said } from "./llm-d-timing.ts";
 
 /** Keys of its `/admin/config` that shape the timing. */
 export const LATENCIES: readonly string[] = Object.entries(KEYS).flatMap(([name, { fate }]) =>
@@ -36,14 +36,14 @@ export class Latencies {
   with(changes: ReadonlyMap<string, Said | null>, timing: string | undefined): LatencyChange | UsageError {
     const said = new Map([...this.#heldBy(timing), ...changes]);
     const asked = (key: string) => said.get(key) ?? undefined;
-    const made = compatTiming(asked, this.#maxNumSeqs);
+    const made = orError(() => compatTiming(asked, this.#maxNumSeqs));
     if ("error" in made) return made;
     const kept = [...said].flatMap(([name, one]) => (one === null ? [] : [[name, one] as const]));
     return { latencies: new Latencies(new Map(kept), this.#maxNumSeqs), timing: made };
   }
 
   #heldBy(timing: string | undefined): ReadonlyMap<string, Said> {
-    const made = compatTiming((key) => this.#said.get(key), this.#maxNumSeqs);
+    const made = orError(() => compatTiming((key) => this.#said.get(key), this.#maxNumSeqs));
     return "timing" in made && made.timing === timing ? this.#said : new Map();
   }
 }

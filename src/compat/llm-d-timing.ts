@@ -24,36 +24,39 @@ export function durationUs(text: string): number | undefined {
   return /^\d+$/.test(text) ? Number(text) * 1000 : goDurationUs(text);
 }
 
-/** Microseconds; 0 where nothing is said. */
-export function durationOf(said: Said | undefined): number | UsageError {
-  if (said === undefined) return 0;
-  return durationUs(said.texts[0] ?? "") ?? wrongValue(said.where, DURATION, said.texts.join(" "));
-}
-
-const LATENCY = "kv-cache-transfer-latency";
-
+/** What the user said has no meaning. */
 class Unreadable extends Error {}
 
-/**
- * Takes over llm-d's three ways (`latency-calculator`; without it constant where there is a time to first token): a
- * constant time to first token; an overhead and a time per prompt token; and a factor by which steps grow with the
- * sequences that run.
- */
-export function compatTiming(asked: Asked, maxNumSeqs: number): CompatTiming | UsageError {
+/** Throws `Unreadable`. */
+export function unreadable(where: string, takes: string, given: string): never {
+  throw new Unreadable(wrongValue(where, takes, given).error);
+}
+
+/** What `read` gives, or what it throws of the user. */
+export function orError<T>(read: () => T): T | UsageError {
   try {
-    return timingOf(asked, maxNumSeqs);
+    return read();
   } catch (error) {
     if (error instanceof Unreadable) return { error: error.message };
     throw error;
   }
 }
 
-function timingOf(asked: Asked, maxNumSeqs: number): CompatTiming {
-  const us = (key: string): number => {
-    const read = durationOf(asked(key));
-    if (typeof read !== "number") throw new Unreadable(read.error);
-    return read;
-  };
+/** Microseconds; 0 where nothing is said. Throws `Unreadable`. */
+export function durationOf(said: Said | undefined): number {
+  if (said === undefined) return 0;
+  return durationUs(said.texts[0] ?? "") ?? unreadable(said.where, DURATION, said.texts.join(" "));
+}
+
+const LATENCY = "kv-cache-transfer-latency";
+
+/**
+ * Takes over llm-d's three ways (`latency-calculator`; without it constant where there is a time to first token): a
+ * constant time to first token; an overhead and a time per prompt token; and a factor by which steps grow with the
+ * sequences that run. Throws `Unreadable`.
+ */
+export function compatTiming(asked: Asked, maxNumSeqs: number): CompatTiming {
+  const us = (key: string) => durationOf(asked(key));
   const ttftUs = us("time-to-first-token");
   const itlUs = us("inter-token-latency");
   const overheadUs = us("prefill-overhead");

@@ -1,12 +1,6 @@
 /** What do the keys of llm-d-inference-sim say of tool calls, and what do `--tool-arguments` and `--tool-call-share` get? */
 import { parseToolHabits } from "../config/tool-habits.ts";
-import { type UsageError, wrongValue } from "../options/given.ts";
-import type { Said } from "./llm-d-timing.ts";
-
-/** By name of the option. */
-export interface CompatTools {
-  readonly options: Readonly<Record<string, readonly [text: string, where: string]>>;
-}
+import { type Said, unreadable } from "./llm-d-timing.ts";
 
 interface Habit {
   readonly takes: string;
@@ -36,8 +30,8 @@ const SHARES: Readonly<Record<string, Habit>> = {
   another: { takes: "a number from 0 to 100", keys: { [EXTRA]: "45" } },
 };
 
-/** `own`: where its defaults come from. */
-export function compatTools(asked: (key: string) => Said | undefined, own: string): CompatTools | UsageError {
+/** By name of the option. `own`: where its defaults come from. Throws `Unreadable`. */
+export function compatTools(asked: (key: string) => Said | undefined, own: string) {
   const parts: string[] = [];
   let where = own;
   for (const [name, { takes, keys }] of Object.entries({ ...RANGES, ...SHARES })) {
@@ -46,16 +40,14 @@ export function compatTools(asked: (key: string) => Said | undefined, own: strin
     const said = Object.keys(keys).find((key) => asked(key) !== undefined);
     if (said !== undefined) where = asked(said)!.where;
     parts.push(`${name}=${values.join(":")}`);
-    if (parseToolHabits(parts.at(-1)!) === undefined) return wrongValue(where, takes, texts.join(" "));
+    if (parseToolHabits(parts.at(-1)!) === undefined) unreadable(where, takes, texts.join(" "));
   }
   const extra = percent(asked(EXTRA)?.texts.join(" ") ?? SHARES.another!.keys[EXTRA]!);
   return {
-    options: {
-      "tool-arguments": [parts.join(","), where],
-      // There a first call that may be left out is an extra one.
-      "tool-call-share": [String(extra), asked(EXTRA)?.where ?? own],
-    },
-  };
+    "tool-arguments": [parts.join(","), where],
+    // There a first call that may be left out is an extra one.
+    "tool-call-share": [String(extra), asked(EXTRA)?.where ?? own],
+  } as const;
 }
 
 const percent = (text: string): number => (/^\d+(\.\d+)?$/.test(text) ? Number(text) / 100 : Number.NaN);

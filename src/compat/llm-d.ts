@@ -8,7 +8,7 @@ import { type Given, given, type UsageError, wrongValue } from "../options/given
 import { lookup } from "../options/lookup.ts";
 import { KEYS, keyOf } from "./llm-d-keys.ts";
 import { Latencies } from "./llm-d-live.ts";
-import { compatTiming, durationOf, type Said } from "./llm-d-timing.ts";
+import { compatTiming, durationOf, orError, type Said, unreadable } from "./llm-d-timing.ts";
 import { compatTools } from "./llm-d-tools.ts";
 import { fromYaml } from "./llm-d-yaml.ts";
 
@@ -60,10 +60,10 @@ export function fromLlmD(
   const file = fromYaml(read.config, readFile);
   if ("error" in file) return file;
   const said: Sayings = new Map([...file.said, ...fromEnv(env), ...read.said]);
-  return translate(said, { ...rest, given: [...file.ours, ...rest.given] });
+  return orError(() => translate(said, { ...rest, given: [...file.ours, ...rest.given] }));
 }
 
-function translate(said: Sayings, rest: Flags): Translated | UsageError {
+function translate(said: Sayings, rest: Flags): Translated {
   const options: Given[] = [];
   const notices: string[] = [];
   for (const [name, { texts, where }] of said) {
@@ -77,26 +77,18 @@ function translate(said: Sayings, rest: Flags): Translated | UsageError {
   const asked = (key: string) => said.get(key);
   const seqs = Number(asked("max-num-seqs")?.texts[0] ?? DEFAULTS["max-num-seqs"]);
   const ranks = ranksOf(asked);
-  if ("error" in ranks) return ranks;
   const timing = compatTiming(asked, seqs);
-  if ("error" in timing) return timing;
+  const startupUs = durationOf(asked("startup-duration"));
+  const tools = compatTools(asked, OWN);
+  const hasCache = isOn(asked("enable-kvcache"));
+  const threshold = thresholdOf(asked("global-cache-hit-threshold"), hasCache);
   const waiting = countOf(asked("max-waiting-queue-length"), WAITING);
   const blocks = countOf(asked("kv-cache-size"), CACHE_BLOCKS);
   const answers = answersOf(asked("mode"));
-  const startupUs = durationOf(asked("startup-duration"));
-  if (typeof startupUs !== "number") return startupUs;
-  const tools = compatTools(asked, OWN);
-  if ("error" in tools) return tools;
-  const hasCache = isOn(asked("enable-kvcache"));
-  const threshold = thresholdOf(asked("global-cache-hit-threshold"), hasCache);
-  if ("error" in threshold) return threshold;
-  if ("error" in waiting) return waiting;
-  if ("error" in blocks) return blocks;
-  if ("error" in answers) return answers;
   const shaped: Record<string, readonly [text: string, where: string]> = {
     timing: [timing.timing, timing.where],
     ...timing.spread,
-    ...tools.options,
+    ...tools,
     ...(Number.isInteger(seqs * ranks.value)
       ? {
           "limit-concurrency": [String((seqs + waiting.value) * ranks.value), waiting.where] as const,
@@ -173,22 +165,23 @@ const meant = (texts: readonly string[]): boolean =>
   texts.some((text) => text !== "false" && text !== "" && !/^0(\.0+)?(ns|us|ms|s|m|h)?$/.test(text));
 const isOn = (said: Said | undefined): boolean => said?.texts[0] === "true";
 
-type Shaped<T> = { readonly value: T; readonly where: string } | UsageError;
+interface Shaped<T> {
+  readonly value: T;
+  readonly where: string;
+}
 
 function countOf(said: Said | undefined, otherwise: number): Shaped<number> {
   if (said === undefined) return { value: otherwise, where: OWN };
   const [text = ""] = said.texts;
-  return /^\d{1,9}$/.test(text) && Number(text) > 0
-    ? { value: Number(text), where: said.where }
-    : wrongValue(said.where, "a whole number of at least 1", text);
+  if (!(/^\d{1,9}$/.test(text) && Number(text) > 0)) unreadable(said.where, "a whole number of at least 1", text);
+  return { value: Number(text), where: said.where };
 }
 
 /** Without its cache nothing is looked for there. */
 function thresholdOf(said: Said | undefined, hasCache: boolean): Shaped<string> {
   if (said === undefined) return { value: "0", where: OWN };
   const text = said.texts.join(" ");
-  if (!(text !== "" && Number(text) >= 0 && Number(text) <= 1))
-    return wrongValue(said.where, "a number from 0 to 1", text);
+  if (!(text !== "" && Number(text) >= 0 && Number(text) <= 1)) unreadable(said.where, "a number from 0 to 1", text);
   return { value: hasCache ? text : "0", where: said.where };
 }
 
@@ -196,7 +189,7 @@ function thresholdOf(said: Said | undefined, hasCache: boolean): Shaped<string> 
 function ranksOf(asked: (key: string) => Said | undefined): Shaped<number> {
   const [rank, size] = [asked("data-parallel-rank"), asked("data-parallel-size")];
   const [text = ""] = rank?.texts ?? ["-1"];
-  if (!/^(-1|\d{1,4})$/.test(text)) return wrongValue(rank!.where, "a whole number from -1", text);
+  if (!/^(-1|\d{1,4})$/.test(text)) unreadable(rank!.where, "a whole number from -1", text);
   return text === "-1" ? countOf(size, 1) : { value: 1, where: rank!.where };
 }
 
@@ -218,6 +211,6 @@ const onOnePort = ({ where, value }: { readonly where: string; readonly value: n
 
 function answersOf(said: Said | undefined): Shaped<string> {
   const [mode = "random"] = said?.texts ?? [];
-  if (mode !== "random" && mode !== "echo") return wrongValue(said!.where, "random or echo", mode);
+  if (mode !== "random" && mode !== "echo") unreadable(said!.where, "random or echo", mode);
   return { value: mode === "echo" ? "echo" : "prose", where: said?.where ?? OWN };
 }

@@ -4,11 +4,14 @@ export interface RoleFacts {
   /** One line for the help. */
   readonly about: string;
   /** The dialect of `/metrics`. */
-  readonly metrics: "vllm";
+  readonly metrics: MetricsRole;
 }
+
+type MetricsRole = "vllm" | "triton";
 
 export const ROLES = {
   vllm: { about: "vLLM's OpenAI-compatible server", metrics: "vllm" },
+  triton: { about: "Triton Inference Server, with options of its own: --role triton --help", metrics: "triton" },
 } as const satisfies Readonly<Record<string, RoleFacts>>;
 
 export type RoleName = keyof typeof ROLES;

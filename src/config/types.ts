@@ -13,6 +13,7 @@ import type { RoleName } from "./roles.ts";
 import type { StreamWritesOrder } from "./stream-writes.ts";
 import type { ToolHabits } from "./tool-habits.ts";
 import type { TritonMetricsConfig } from "./triton-metrics.ts";
+import type { TritonServerConfig } from "./triton-server.ts";
 import type { TrtllmConfig } from "./trtllm.ts";
 
 /** How long a step takes. Sources and forms: the compiled presets in `profiles/`. All times in microseconds. */
@@ -283,6 +284,8 @@ export interface ServeConfig {
   readonly truthRequests: number;
   /** What the Triton and TensorRT-LLM dialects show, and whether they have a port of their own. */
   readonly triton: TritonMetricsConfig;
+  /** What the role triton alone has. */
+  readonly tritonServer?: TritonServerConfig;
   /** Routes that change how the server runs: pause, resume, cache resets. */
   readonly devMode: boolean;
   /** Adapters may be loaded and unloaded by request. */

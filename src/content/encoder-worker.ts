@@ -5,6 +5,7 @@ import { MakingWay } from "../host/making-way.ts";
 import type { Structure } from "../structured/structure.ts";
 import { BpeEncoder } from "./bpe.ts";
 import type { ModelFolder } from "./model-folder.ts";
+import { type PackedParts, unpacked } from "./packed-parts.ts";
 import type { TokenIndex } from "./token-ids.ts";
 import type { PromptPart } from "./types.ts";
 
@@ -19,6 +20,11 @@ export interface BuiltIn {
 }
 /** Flat, because an array of text and numbers is posted four times faster than anything nested (Bun 1.4.5: 0.05 ms for 500 KB). */
 export type EncoderRequest = readonly [allowSpecial: boolean, addSpecial: boolean, ...parts: PromptPart[]];
+export interface PackedRequest {
+  readonly parts: PackedParts;
+  readonly allowSpecial: boolean;
+  readonly addSpecial: boolean;
+}
 /** The index of a vocabulary comes unasked, once. */
 export type EncoderReply =
   | Uint32Array
@@ -39,7 +45,7 @@ type Encode = (parts: readonly PromptPart[], allowSpecial: boolean, addSpecial: 
 let encode: Encode | undefined;
 lowerPriority();
 
-type Message = EncoderStart | EncoderRequest | EncoderOrder;
+type Message = EncoderStart | EncoderRequest | PackedRequest | EncoderOrder;
 
 /** Messages that came while the writers were being loaded: answers keep the order of the calls. */
 const behind: Message[] = [];
@@ -66,7 +72,15 @@ function take(data: Message): void {
     write(data);
     return;
   }
+  if ("parts" in data) {
+    reply(unpacked(data.parts), data.allowSpecial, data.addSpecial);
+    return;
+  }
   const [allowSpecial, addSpecial, ...parts] = data;
+  reply(parts, allowSpecial, addSpecial);
+}
+
+function reply(...[parts, allowSpecial, addSpecial]: Parameters<Encode>): void {
   try {
     const ids = encode!(parts, allowSpecial, addSpecial);
     self.postMessage(ids satisfies EncoderReply, [ids.buffer]);

@@ -10,8 +10,16 @@
 import { BrokenStructure } from "../structured/broken.ts";
 import type { Structure } from "../structured/structure.ts";
 import { BpeEncoder } from "./bpe.ts";
-import type { BuiltIn, EncoderOrder, EncoderReply, EncoderRequest, EncoderStart } from "./encoder-worker.ts";
+import type {
+  BuiltIn,
+  EncoderOrder,
+  EncoderReply,
+  EncoderRequest,
+  EncoderStart,
+  PackedRequest,
+} from "./encoder-worker.ts";
 import type { ModelFolder } from "./model-folder.ts";
+import type { PackedParts } from "./packed-parts.ts";
 import type { TokenIndex } from "./token-ids.ts";
 import type { Encoder, PromptPart } from "./types.ts";
 
@@ -71,19 +79,24 @@ class WorkerEncoder implements Encoder {
   }
 
   async encode(parts: readonly PromptPart[], allowSpecial: boolean, addSpecial = false): Promise<Uint32Array> {
+    return this.#ask<Uint32Array>(this.#running(), [allowSpecial, addSpecial, ...parts] satisfies EncoderRequest);
+  }
+
+  async encodePacked(parts: PackedParts, allowSpecial: boolean, addSpecial: boolean): Promise<Uint32Array> {
+    return this.#ask<Uint32Array>(this.#running(), { parts, allowSpecial, addSpecial });
+  }
+
+  async write(structure: Structure, seeds: readonly number[]): Promise<Uint32Array[]> {
+    const { written } = await this.#ask<{ written: Uint32Array[] }>(this.#running(), { structure, seeds });
+    return written;
+  }
+
+  #running(): Worker {
     if (this.#closed) throw new Error("the encoder is closed");
     // A thread that takes the place of a dead one reads the folder again; its answer comes before this one's.
     if (this.#worker === undefined && "folder" in this.#first) void this.open().catch(() => {});
     this.#worker ??= this.#start();
-    return this.#ask<Uint32Array>(this.#worker, [allowSpecial, addSpecial, ...parts] satisfies EncoderRequest);
-  }
-
-  async write(structure: Structure, seeds: readonly number[]): Promise<Uint32Array[]> {
-    if (this.#closed) throw new Error("the encoder is closed");
-    if (this.#worker === undefined && "folder" in this.#first) void this.open().catch(() => {});
-    this.#worker ??= this.#start();
-    const { written } = await this.#ask<{ written: Uint32Array[] }>(this.#worker, { structure, seeds });
-    return written;
+    return this.#worker;
   }
 
   short(parts: readonly PromptPart[], allowSpecial: boolean): Uint32Array | null {
@@ -101,7 +114,7 @@ class WorkerEncoder implements Encoder {
     return folder;
   }
 
-  #ask<T>(worker: Worker, message: EncoderRequest | EncoderStart | EncoderOrder): Promise<T> {
+  #ask<T>(worker: Worker, message: EncoderRequest | PackedRequest | EncoderStart | EncoderOrder): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     if (this.#answered === this.#waiting.length) worker.ref(); // the process stays while an answer is due
     this.#waiting.push({ resolve, reject });

@@ -1,6 +1,7 @@
 /** Which answers has the operator laid down beforehand? The file of `--script`, the folder of `--fixtures`, the rows of `--dataset`. */
 import { readFileSync } from "node:fs";
 import type { AnswerDataset, DatasetFile } from "./dataset/dataset.ts";
+import type { FaultRules } from "./fixtures/fault-rules.ts";
 import type { Fixtures, FixturesHost } from "./fixtures/fixtures.ts";
 import { type Plays, readPlays } from "./script.ts";
 import type { Vocabulary } from "./types.ts";
@@ -9,6 +10,7 @@ export interface LaidDown {
   readonly plays?: Plays;
   readonly fixtures?: Fixtures;
   readonly dataset?: AnswerDataset;
+  readonly faultRules?: FaultRules;
 }
 
 /** The file that a user named cannot be played: one line. */
@@ -16,17 +18,31 @@ export class UnusableScript extends Error {
   override readonly name = "UnusableScript";
 }
 
-/** `host` is for fixtures and dataset. Rejects with `UnusableScript`, `UnusableDataset` or `UnusableFixtures`. */
+/** `host` is for fixtures and dataset. Rejects with `Unusable…`, by what cannot be used. */
 export async function laidDown(
-  wire: { readonly script?: string; readonly fixtures?: string; readonly dataset?: DatasetFile },
+  wire: {
+    readonly script?: string;
+    readonly fixtures?: string;
+    readonly dataset?: DatasetFile;
+    readonly faultPlan?: string;
+  },
   vocabulary: Vocabulary,
-  host: FixturesHost,
+  host: FixturesHost & { /** The server's clock. */ nowUs(): number },
 ): Promise<LaidDown> {
   const plays = wire.script === undefined ? null : playsOf(wire.script);
   // Only who names a file or a folder loads what reads it.
   const dataset =
     wire.dataset && (await import("./dataset/dataset.ts")).openDataset(wire.dataset, vocabulary, host.say);
-  const found = { ...(plays ? { plays } : {}), ...(dataset ? { dataset } : {}) };
+  const { faultPlan } = wire;
+  const faultRules =
+    faultPlan === undefined
+      ? null
+      : (await import("./fixtures/fault-rules.ts")).openFaultRules(faultPlan, host.nowUs, host.say);
+  const found = {
+    ...(plays ? { plays } : {}),
+    ...(dataset ? { dataset } : {}),
+    ...(faultRules ? { faultRules } : {}),
+  };
   if (wire.fixtures === undefined) return found;
   const { openFixtures } = await import("./fixtures/fixtures.ts");
   const names = [...(plays?.named.keys() ?? [])];

@@ -6,18 +6,15 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { byteCharacters } from "./byte-characters.ts";
+import type { ModelTemplate } from "./types.ts";
 import { packTable } from "./vocabulary-table.ts";
 
 /** What of a folder the main thread needs; what it says in `generation` and `specials` is not looked at here. */
-export interface ModelFolder {
+export interface ModelFolder extends ModelTemplate {
   /** As `loadVocabulary` takes it. */
   readonly vocabulary: Uint8Array<ArrayBuffer>;
   /** Ids that end an answer besides the end-of-sequence id: `generation_config.json` may name several. */
   readonly endIds: readonly number[];
-  /** null: the model is not one for chats. */
-  readonly chatTemplate: string | null;
-  /** `bos_token` and the like, for the template. */
-  readonly specials: Readonly<Record<string, string>>;
   /** Tokens are spelled with a mark for each blank, and bytes as `<0xNN>`, in place of GPT-2's characters. */
   readonly blanks: boolean;
   /** How many tokens the tokenizer puts before a text, where it is asked to. */

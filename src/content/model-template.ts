@@ -3,14 +3,15 @@
  * `apply_chat_template` does: the special tokens by name, tool arguments as objects, no blanks of its own.
  */
 import { Template } from "@huggingface/jinja";
+import { jsonObjectIn } from "../config/json-object.ts";
 import { type RenderChat, type TemplateMessage, TemplateRefusal } from "./chat-template.ts";
-import type { ModelFolder } from "./model-folder.ts";
+import type { ModelTemplate } from "./types.ts";
 
 /** Marks where the last message is left open; no text of a user's holds it but by intent. */
 const OPEN = "\u{10fffd}continue\u{10fffd}";
 
 /** Throws a `SyntaxError` where the template is none. */
-export function modelTemplate({ chatTemplate, specials }: Pick<ModelFolder, "chatTemplate" | "specials">): RenderChat {
+export function modelTemplate({ chatTemplate, specials }: ModelTemplate): RenderChat {
   if (chatTemplate === null)
     return () => {
       throw new TemplateRefusal(
@@ -91,12 +92,4 @@ function withObjects(call: unknown, asMade: boolean): unknown {
 }
 
 /** What is no object is an empty one, as in vLLM. */
-function parsed(given: unknown): unknown {
-  if (typeof given !== "string") return given;
-  try {
-    const value: unknown = JSON.parse(given);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
-  } catch {
-    return {};
-  }
-}
+const parsed = (given: unknown): unknown => (typeof given === "string" ? (jsonObjectIn(given) ?? {}) : given);

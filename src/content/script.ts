@@ -9,6 +9,8 @@ import { SAME_STEP, STEP_IDS_MOST } from "../config/core-limits.ts";
 export interface Sequence {
   /** Ids as the core takes them: SAME_STEP is added to those that another of their step follows; after the last one the end of sequence. */
   readonly ids: Uint32Array;
+  /** Largest id that somebody has ordered one by one; -1: none is. */
+  readonly largest: number;
   /** Steps of the engine, each of 1 to 32 of them. */
   readonly steps: number;
   /**
@@ -135,11 +137,12 @@ function readCalls(value: unknown): Pick<Order, "calls"> {
 }
 
 /** Says nothing. */
-export const SILENT: Sequence = { ids: new Uint32Array(), steps: 0, finish: "stop", minusInfinityAt: [] };
+export const SILENT: Sequence = { ids: new Uint32Array(), largest: -1, steps: 0, finish: "stop", minusInfinityAt: [] };
 
 /** The first id beyond a vocabulary of this size; undefined: none is. */
 export function unknownIn({ sequences }: Script, size: number): number | undefined {
-  for (const { ids } of sequences) for (const id of ids) if ((id & ID_MAX) >= size) return id & ID_MAX;
+  for (const { ids, largest } of sequences)
+    if (largest >= size) return [...ids].map((id) => id & ID_MAX).find((id) => id >= size);
   return undefined;
 }
 
@@ -158,7 +161,14 @@ export function plainScript(ids: ArrayLike<number>, sequences: number): Script {
 
 /** Script with the tokens of the first, played as `shape` says. */
 export function shapedScript({ sequences }: Script, shape: Script): Script {
-  return { ...shape, sequences: sequences.map(({ ids, steps }) => ({ ...shape.sequences[0]!, ids, steps })) };
+  return {
+    ...shape,
+    sequences: sequences.map((one) => ({
+      ...one,
+      finish: shape.sequences[0]!.finish,
+      minusInfinityAt: shape.sequences[0]!.minusInfinityAt,
+    })),
+  };
 }
 
 /** Does it reach other requests too? Then it is not for every client to send. */
@@ -201,18 +211,19 @@ function readSequence(value: unknown, where: string): Sequence {
     minus_infinity_at: positions = [],
   } = object(value, where, ["steps", "finish", "minus_infinity_at"]);
   if (!Array.isArray(steps) || steps.length > STEPS_MAX) throw new BrokenScript(`${where}.steps must be a list`);
-  let count = 0;
+  let [count, largest] = [0, -1];
   for (const [at, step] of steps.entries()) {
     const fits = Array.isArray(step) && step.length > 0 && step.length <= STEP_IDS_MOST && step.every(isId);
     if (!fits) throw new BrokenScript(`${where}.steps[${at}] must be a list of 1 to ${STEP_IDS_MOST} token ids`);
     count += step.length;
+    largest = Math.max(largest, ...step);
   }
   if (finish !== undefined && !isFinish(finish)) throw new BrokenScript(`${where}.finish takes ${FINISHES.join(", ")}`);
   if (!Array.isArray(positions) || !positions.every(isId))
     throw new BrokenScript(`${where}.minus_infinity_at must be a list of positions`);
   // No output has a position beyond.
   const minusInfinityAt = positions.filter((at) => at < STEPS_MAX);
-  return { ids: idsOf(steps, count), steps: steps.length, finish: finish ?? "stop", minusInfinityAt };
+  return { ids: idsOf(steps, count), largest, steps: steps.length, finish: finish ?? "stop", minusInfinityAt };
 }
 
 function idsOf(steps: readonly (readonly number[])[], count: number): Uint32Array {

@@ -3,7 +3,7 @@ import { type AnswerTables, loadAnswers } from "./answers.ts";
 import { type RenderChat, renderChat } from "./chat-template.ts";
 import { createEncoder, EncoderFailure, openFolder } from "./encoder.ts";
 import type { TokenizerInfo } from "./model-folder.ts";
-import type { Encoder, Vocabulary } from "./types.ts";
+import type { Encoder, ModelTemplate, Vocabulary } from "./types.ts";
 import { loadThinkingVocabulary, loadVocabulary } from "./vocabulary.ts";
 import { wordTables } from "./word-tables.ts";
 
@@ -11,6 +11,8 @@ export interface TextModel {
   readonly vocabulary: Vocabulary;
   readonly encoder: Encoder;
   readonly renderChat: RenderChat;
+  /** What it is made of; null: the built-in one. */
+  readonly template: ModelTemplate | null;
   /** Tables of default text. */
   readonly answers: AnswerTables;
   /** Ids that end an answer besides the end of sequence. */
@@ -49,6 +51,7 @@ export function builtInText(
     vocabulary: thinks ? loadThinkingVocabulary(vocabulary) : loadVocabulary(vocabulary),
     encoder: createEncoder(vocabulary, due),
     renderChat,
+    template: null,
     answers: loadAnswers(answers),
     endIds: [],
     blanks: false,
@@ -68,9 +71,11 @@ export async function folderText(path: string): Promise<TextModel> {
   try {
     // Loaded where a folder is given, and only there.
     const { modelTemplate } = await import("./model-template.ts");
-    const template = modelTemplate(folder);
+    const renderChat = modelTemplate(folder);
+    const { chatTemplate, specials } = folder;
+    const template = { chatTemplate, specials };
     const answers = wordTables(vocabulary);
-    return { vocabulary, encoder, renderChat: template, answers, endIds, blanks, generation, tokenizerInfo };
+    return { vocabulary, encoder, renderChat, template, answers, endIds, blanks, generation, tokenizerInfo };
   } catch (error) {
     encoder.close();
     throw new UnusableFolder(`the chat template cannot be read: ${(error as Error).message}`);

@@ -1,6 +1,7 @@
 /** Text and tokens, as the layers above see them. Types only. */
 
 import type { Structure } from "../structured/structure.ts";
+import type { PackedParts } from "./packed-parts.ts";
 
 /** From token id to text. Lives on the main thread: packed, cheap to load, no encoder in it. */
 export interface Vocabulary {
@@ -31,6 +32,14 @@ export interface Vocabulary {
  */
 export type PromptPart = string | number;
 
+/** A model's own chat template. */
+export interface ModelTemplate {
+  /** null: the model is not one for chats. */
+  readonly chatTemplate: string | null;
+  /** `bos_token` and the like. */
+  readonly specials: Readonly<Record<string, string>>;
+}
+
 /** From text to ids. Answers keep the order of the calls. */
 export interface Encoder {
   /**
@@ -39,6 +48,8 @@ export interface Encoder {
    * always allows them, as transformers does, and with `addSpecial` puts its tokens around the text; the built-in one has none.
    */
   encode(parts: readonly PromptPart[], allowSpecial: boolean, addSpecial?: boolean): Promise<Uint32Array>;
+  /** `encode` of parts that nobody has looked at in this thread; absent: they are to be unpacked for it. */
+  encodePacked?(parts: PackedParts, allowSpecial: boolean, addSpecial: boolean): Promise<Uint32Array>;
   /** Texts of a constraint by their seeds, as ids; made where they are encoded. Rejects with `BrokenStructure`. */
   write?(structure: Structure, seeds: readonly number[]): Promise<Uint32Array[]>;
   /** `encode` at once, where that costs less than waiting; null: it does not. */

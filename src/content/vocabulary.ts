@@ -55,10 +55,9 @@ class PackedVocabulary implements Vocabulary {
   readonly eosId: number;
   readonly maxTokenBytes: number;
   readonly #table: VocabularyTable;
-  // Pages, because most ids are never printed: one slot per id would cost 1.6 MB at start.
-  readonly #pieces: (string | undefined)[][] = [];
-  readonly #escaped: (string | undefined)[][] = [];
-  readonly #bytes: (Uint8Array | undefined)[][] = [];
+  readonly #pieces: Kept<string>;
+  readonly #escaped: Kept<string>;
+  readonly #bytes: Kept<Uint8Array>;
   readonly #encoder = new TextEncoder();
   // A U+FEFF in a token is text, not a byte order mark.
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -68,11 +67,9 @@ class PackedVocabulary implements Vocabulary {
     this.size = table.size;
     this.eosId = table.eosId;
     this.maxTokenBytes = table.maxTokenBytes;
-    for (let page = 0; page <= table.size >> PAGE_BITS; page++) {
-      this.#pieces.push([]);
-      this.#escaped.push([]);
-      this.#bytes.push([]);
-    }
+    this.#pieces = new Kept(table.size);
+    this.#escaped = new Kept(table.size);
+    this.#bytes = new Kept(table.size);
   }
 
   bytesOf(id: number): Uint8Array {
@@ -85,40 +82,57 @@ class PackedVocabulary implements Vocabulary {
   }
 
   piece(id: number): string | undefined {
-    return this.#pieces[id >> PAGE_BITS]?.[id & PAGE_MASK] ?? this.#decode(id);
+    return this.#pieces.pages[id >> PAGE_BITS]?.[id & PAGE_MASK] ?? this.#decode(id);
   }
 
   escapedPiece(id: number): string | undefined {
-    return this.#escaped[id >> PAGE_BITS]?.[id & PAGE_MASK] ?? this.#escape(id);
+    return this.#escaped.pages[id >> PAGE_BITS]?.[id & PAGE_MASK] ?? this.#escape(id);
   }
 
   escapedBytes(id: number): Uint8Array | undefined {
-    return this.#bytes[id >> PAGE_BITS]?.[id & PAGE_MASK] ?? this.#encode(id);
+    return this.#bytes.pages[id >> PAGE_BITS]?.[id & PAGE_MASK] ?? this.#encode(id);
   }
 
   #encode(id: number): Uint8Array | undefined {
     const text = this.escapedPiece(id);
-    return text === undefined ? undefined : keep(this.#bytes, id, this.#encoder.encode(text));
+    return text === undefined ? undefined : this.#bytes.keep(id, this.#encoder.encode(text));
   }
 
   #decode(id: number): string | undefined {
     if (id < 0 || id >= this.size) return "";
     if ((this.#table.flags[id]! & COMPLETE) === 0) return undefined;
-    return keep(this.#pieces, id, this.#decoder.decode(this.bytesOf(id)));
+    return this.#pieces.keep(id, this.#decoder.decode(this.bytesOf(id)));
   }
 
   #escape(id: number): string | undefined {
     const text = this.piece(id);
     if (text === undefined) return undefined;
-    return keep(this.#escaped, id, NEEDS_ESCAPE.test(text) ? escapeJson(text) : text);
+    return this.#escaped.keep(id, NEEDS_ESCAPE.test(text) ? escapeJson(text) : text);
   }
 }
 
-/** Stores what stands for an id in its page, which grows as far as needed; ids outside are not kept. */
-function keep<T>(pages: (T | undefined)[][], id: number, value: T): T {
-  const page = pages[id >> PAGE_BITS];
-  const slot = id & PAGE_MASK;
-  while (page && page.length <= slot) page.push(undefined);
-  if (page) page[slot] = value;
-  return value;
+/** So many are kept: log probabilities name every token there is, and a collection of garbage looks at each text. */
+const KEPT_MOST = 32_768;
+
+/** What stands for ids, in pages, because most are never printed: one slot per id would cost 1.6 MB at start. */
+class Kept<T> {
+  readonly pages: (T | undefined)[][];
+  #count = 0;
+
+  constructor(size: number) {
+    this.pages = Array.from({ length: (size >> PAGE_BITS) + 1 }, () => []);
+  }
+
+  /** Stores it in its page, which grows as far as needed; ids outside are not kept. */
+  keep(id: number, value: T): T {
+    if (++this.#count > KEPT_MOST) {
+      this.#count = 1;
+      for (const full of this.pages) full.length = 0;
+    }
+    const page = this.pages[id >> PAGE_BITS];
+    const slot = id & PAGE_MASK;
+    while (page && page.length <= slot) page.push(undefined);
+    if (page) page[slot] = value;
+    return value;
+  }
 }

@@ -77,6 +77,8 @@ const PAGE_BYTES = 65_536;
 const HEAP_BEGIN_BYTES = 65_536;
 /** Their table of contents is three times as long, a power of two, and a column of the core is less than 1 GiB. */
 const BLOCKS_MOST = Math.floor(2 ** 26 / 3);
+/** Ids that blocks hold with partial reuse: a column of the core, too. */
+const IDS_MOST = 2 ** 28 - 2 ** 16;
 const LARGEST_BYTES = 4 * 2 ** 30 - 2 ** 26;
 
 /** Starts a core from a compiled module (`build/core.wasm` or `build/core.debug.wasm`, which each entry point brings), synchronously. */
@@ -114,6 +116,10 @@ export class Core {
     config[Config.AnswerIds] = setup.answers?.ids.length ?? 0;
     const blocks = setup.config[Config.NumGpuBlocks] ?? 0;
     if (blocks > BLOCKS_MOST) throw new CoreTooLarge(`the core holds at most ${BLOCKS_MOST} KV blocks, not ${blocks}`);
+    const ids = setup.trt?.[TrtConfig.PartialReuse] ? blocks * (setup.config[Config.BlockSize] ?? 0) : 0;
+    if (ids > IDS_MOST) {
+      throw new CoreTooLarge(`with partial reuse the core holds KV blocks of at most ${IDS_MOST} tokens, not ${ids}`);
+    }
     const needed = exports.bytesNeeded();
     if (needed > LARGEST_BYTES) {
       throw new CoreTooLarge(`the core would need ${mib(needed)} MiB, the most is ${mib(LARGEST_BYTES)} MiB`);

@@ -18,11 +18,14 @@ import {
   Total,
   Word,
 } from "../../assembly/layout.ts";
+import { KvTotal } from "../../assembly/trtllm/layout.ts";
 import type { CoreExports } from "./core.ts";
 
 export class CoreViews {
   readonly words: Int32Array;
   readonly totals: Float64Array;
+  /** Only of TensorRT-LLM's policies. */
+  readonly kvTotals: Float64Array | null;
   /** The whole memory, for lists whose address moves. */
   readonly i32: Int32Array;
   readonly u32: Uint32Array;
@@ -50,8 +53,9 @@ export class CoreViews {
 
   readonly #rowsAt: number;
 
-  constructor({ memory, wordsAt, totalsAt }: CoreExports) {
+  constructor({ memory, wordsAt, totalsAt, kvTotalsAt }: CoreExports) {
     const { buffer } = memory;
+    this.kvTotals = kvTotalsAt ? new Float64Array(buffer, kvTotalsAt(), KvTotal.Count) : null;
     this.words = new Int32Array(buffer, wordsAt(), Word.Count);
     this.totals = new Float64Array(buffer, totalsAt(), Total.Count);
     this.i32 = new Int32Array(buffer);

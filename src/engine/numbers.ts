@@ -4,6 +4,7 @@
  * all follow from these tables. Units stand at the end of a name; without one it is a count.
  */
 import { Histogram, Total, Word } from "../../assembly/layout.ts";
+import { KvTotal } from "../../assembly/trtllm/layout.ts";
 import type { LastPlan } from "./last-plan.ts";
 import type { HistogramName } from "./types.ts";
 
@@ -36,7 +37,10 @@ export interface NumberSources {
   readonly told: Float64Array;
   /** The core's `Total`s as they stand. */
   readonly totals: Float64Array;
+  /** `KvTotal`s of the core of TensorRT-LLM's policies; null: vLLM's. */
+  readonly kvTotals: Float64Array | null;
   readonly plan: LastPlan;
+  readonly blockSize: number;
   readonly blocksUsable: number;
   readonly coreMemoryBytes: number;
   readonly state: { readonly sleep: number };
@@ -102,6 +106,10 @@ export const ENGINE_NUMBERS = {
   /** Lookups for preempted requests that came back: vLLM keeps them apart and shows them nowhere. */
   preemptedQueries: toldTotal(Total.PreemptedQueries),
   preemptedHits: toldTotal(Total.PreemptedHits),
+  /** Blocks that lookups found, partly alike ones too; of vLLM's policy whole blocks of first lookups. */
+  blocksReused: counter(({ kvTotals, told, blockSize }) =>
+    kvTotals === null ? Math.floor(told[Total.PrefixHits]! / blockSize) : kvTotals[KvTotal.Reused]!,
+  ),
 } as const;
 export const ENGINE_NAMES = namesIn(ENGINE_NUMBERS);
 

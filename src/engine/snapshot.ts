@@ -44,12 +44,14 @@ export class Snapshots {
     const histograms = Object.fromEntries(
       HISTOGRAMS.map(({ name, unit }, index) => [name, new HistogramOf(core, index, bounds[name], unit)]),
     ) as unknown as EngineView["histograms"];
-    const { words, totals } = core.views;
+    const { words, totals, kvTotals } = core.views;
     this.#words = words.slice();
     this.#told = totals.slice();
     const fixed = {
       totals,
+      kvTotals,
       plan,
+      blockSize: config.blockSize,
       blocksUsable: config.numGpuBlocks - 1,
       coreMemoryBytes: totals.buffer.byteLength,
       state: sleep,

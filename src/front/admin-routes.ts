@@ -8,20 +8,7 @@ import { routes } from "../http/routes.ts";
 import { badRequest, unauthorized } from "../python/errors.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { type Context, digest, Http } from "./http.ts";
-
-export interface AdminOptions {
-  readonly key: string;
-  /** What holds, by names of options. */
-  read(): Readonly<Record<string, unknown>>;
-  /** Takes the changes; or says what is wrong with which of them, and then nothing has changed. */
-  change(changes: Readonly<Record<string, unknown>>): Promise<WrongChange | null>;
-}
-
-/** What is wrong with a change, and with which key; null where no single key is at fault. */
-export interface WrongChange {
-  readonly key: string | null;
-  readonly message: string;
-}
+import type { AdminOptions } from "./live-settings.ts";
 
 const PATH = "/admin/config";
 /** The paths and their methods, so that other methods there get 405. */

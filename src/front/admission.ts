@@ -3,7 +3,7 @@ import { frontLimitsOf } from "../config/front-limits.ts";
 import type { Outcome } from "../engine/types.ts";
 import { type Deadlines, deadlines, type Expiring } from "../http/deadlines.ts";
 import type { ErrorAnswer } from "../python/request.ts";
-import { Bodies } from "./body.ts";
+import { Bodies, type BodyTaker } from "./body.ts";
 import type { Accounting, Backend, HttpVisit, OpenAiOptions } from "./front.ts";
 import type { Context } from "./http.ts";
 import { Overload } from "./overload.ts";
@@ -39,9 +39,12 @@ export class Admission {
     return new CountedOnce(this.#settled);
   }
 
-  /** The body of a request that has entered, or the refusal. Rejected when the client leaves. */
-  read(context: Context): Promise<Uint8Array | ErrorAnswer> | Uint8Array | ErrorAnswer {
-    return this.#overload.refuses(this.open) ?? this.#bodies.read(context);
+  /** The body of a request that has entered, or the refusal; as `Bodies.read`. */
+  read<T extends BodyTaker>(
+    context: Context,
+    begin: () => T | null,
+  ): Promise<Uint8Array | ErrorAnswer | T> | Uint8Array | ErrorAnswer | T {
+    return this.#overload.refuses(this.open) ?? this.#bodies.read(context, begin);
   }
 
   /** The refusal of one more stream; null: it may begin. */

@@ -4,12 +4,13 @@ import type { ServeConfig } from "../config/types.ts";
 import type { AnswerTables } from "../content/answers.ts";
 import type { RenderChat } from "../content/chat-template.ts";
 import type { AnswerDataset } from "../content/dataset/dataset.ts";
+import type { FaultRules } from "../content/fixtures/fault-rules.ts";
 import type { FixtureAnswer } from "../content/fixtures/fixture.ts";
 import type { Fixtures } from "../content/fixtures/fixtures.ts";
 import type { Question } from "../content/fixtures/match.ts";
 import type { NaturalLength } from "../content/output-lengths.ts";
 import type { Plays } from "../content/script.ts";
-import type { Encoder, Vocabulary } from "../content/types.ts";
+import type { Encoder, ModelTemplate, Vocabulary } from "../content/types.ts";
 import type { Finish, Generation, Outcome, Receiver, Refusal, Submission } from "../engine/types.ts";
 import type { Ids } from "../host/random.ts";
 import type { DisturbedAnswer } from "../http/sink.ts";
@@ -21,6 +22,8 @@ export interface Backend {
   spare(): Promise<void>;
   /** A body of so many bytes was read: what becomes of it is garbage soon. */
   consumed(bytes: number): void;
+  /** A stream begins: what making it leaves behind is garbage. */
+  opened?(): void;
   /** Before each request: steps that came due while others were read are taken in. */
   catchUp?(): void;
   /** The engine's clock; arrivals are stamped with it. */
@@ -129,6 +132,8 @@ export interface OpenAiOptions {
   /** Absent: HTTP requests are not counted. */
   readonly httpAccounting?: HttpAccounting;
   readonly renderChat: RenderChat;
+  /** What that is made of, so that another thread can; null: the built-in one. Absent: no other thread can. */
+  readonly template?: ModelTemplate | null;
   /** Ids that end an answer besides the end of sequence, unless it is to be ignored. */
   readonly endIds?: readonly number[];
   /** Tokens are spelled with a mark for each blank, and bytes as `<0xNN>`. */
@@ -143,6 +148,8 @@ export interface OpenAiOptions {
   readonly plays?: Plays;
   /** What is in the folder of `--fixtures`. */
   readonly fixtures?: Pick<Fixtures, "answerTo">;
+  /** The rules of `--fault-plan`. */
+  readonly faultRules?: FaultRules;
   /** Answers of the program around the server, before every other order. A rejection is a 500. */
   readonly rules?: {
     answerTo(question: Question): FixtureAnswer | null | Promise<FixtureAnswer | null>;

@@ -13,6 +13,7 @@ import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import { Cors } from "./cors.ts";
 import type { HttpVisit, OpenAiOptions } from "./front.ts";
 import { ORDER_HEADER } from "./order-header.ts";
+import { Gate, type JsonParts, partsOf, sendParts } from "./send-parts.ts";
 import { routeOf } from "./served.ts";
 
 export type { Context } from "../http/sink.ts";
@@ -31,6 +32,8 @@ interface Whole {
   readonly owner: SinkEvents;
   sink: PartSink | null;
 }
+/** Writing more than this in one go takes too long: a third of a millisecond. */
+const LONG_CHARACTERS = 262_144;
 /** vLLM's, and our own: those tell of requests. */
 const GUARDED = ["/v1", "/v2", "/inference", "/cohere", OWN_PATHS];
 
@@ -53,7 +56,7 @@ export class Http {
     this.#releases = allowed === "all" || (allowed === "answers" && ours);
     this.#adds = options.config.enableRequestIdHeaders || options.config.podHeaders !== undefined;
     this.#keys = options.config.apiKeys.map(digest);
-    this.#room = bodyRoomOf(options.config);
+    this.#room = bodyRoomOf(options.config, options.backend);
     this.#cors = new Cors(options.config.wire?.cors);
     this.#methods = new Map(Object.entries({ ...methods, ...options.otherRoutes }));
   }
@@ -68,8 +71,8 @@ export class Http {
     return this.#options.httpAccounting?.take(request) ?? null;
   }
 
-  json(context: Context, body: string, more?: Readonly<Record<string, string>>): Response {
-    return this.#answer(context, 200, body, more ? { ...more, ...JSON_HEADERS } : JSON_HEADERS);
+  json(context: Context, body: string | JsonParts, more?: Readonly<Record<string, string>>): Response {
+    return this.#texts(context, 200, body, more ? { ...more, ...JSON_HEADERS } : JSON_HEADERS);
   }
 
   /** A text without a type of its own. */
@@ -113,9 +116,25 @@ export class Http {
   }
 
   error(context: Context, { status, body, headers }: ErrorAnswer): Response {
-    if (headers === undefined) return this.#answer(context, status, body, JSON_HEADERS);
+    if (headers === undefined) return this.#texts(context, status, body, JSON_HEADERS);
     const { "content-type": type = JSON_HEADERS["content-type"] } = headers;
-    return this.#answer(context, status, body, { ...headers, ...JSON_HEADERS, "content-type": type });
+    return this.#texts(context, status, body, { ...headers, ...JSON_HEADERS, "content-type": type });
+  }
+
+  /** What is long leaves part by part. */
+  #texts(
+    context: Context,
+    status: number,
+    body: string | JsonParts,
+    headers: Readonly<Record<string, string>>,
+  ): Response {
+    const isText = typeof body === "string";
+    if (isText && body.length <= LONG_CHARACTERS) return this.#answer(context, status, body, headers);
+    const gate = new Gate();
+    const whole: Whole = { bytes: isText ? Buffer.byteLength(body) : body.bytes, owner: gate, sink: null };
+    const response = this.#answer(context, status, whole, headers);
+    void sendParts(isText ? partsOf(body) : body.parts, whole.sink!, gate, this.#options.backend);
+    return response;
   }
 
   /** The 401 of a guarded path without a key that fits; undefined: go on. */

@@ -6,7 +6,6 @@ import { type FrontLimits, frontLimitsOf } from "../config/front-limits.ts";
 import type { ServeConfig, WireConfig } from "../config/types.ts";
 import type { Fixtures } from "../content/fixtures/fixtures.ts";
 import type { StepPacing } from "../engine/setup.ts";
-import type { AdminOptions, WrongChange } from "./admin-routes.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -20,6 +19,21 @@ export interface Admin {
 }
 
 type Changes = Readonly<Record<string, unknown>>;
+
+/** What the routes of a changing server do. */
+export interface AdminOptions {
+  readonly key: string;
+  /** What holds, by names of options. */
+  read(): Changes;
+  /** Takes the changes; or says what is wrong with which of them, and then nothing has changed. */
+  change(changes: Changes): Promise<WrongChange | null>;
+}
+
+/** What is wrong with a change, and with which key; null where no single key is at fault. */
+export interface WrongChange {
+  readonly key: string | null;
+  readonly message: string;
+}
 
 export class LiveSettings {
   readonly #frontLimits: Mutable<FrontLimits>;
@@ -103,9 +117,17 @@ export class LiveSettings {
   #take(next: ServeConfig): void {
     const { requests, streams, overloadStatus, retryAfter } = frontLimitsOf(next);
     Object.assign(this.#frontLimits, { requests, streams, overloadStatus, retryAfter });
-    const { fixtures, maxNumQueuedReqs, maxNumQueuedTokens, failureRate, failureTypes, kvTransferTime } =
-      next.wire ?? {};
-    const failures = { failureRate, failureTypes };
+    const {
+      fixtures,
+      maxNumQueuedReqs,
+      maxNumQueuedTokens,
+      failureRate,
+      failureTypes,
+      faultRate,
+      faultTypes,
+      kvTransferTime,
+    } = next.wire ?? {};
+    const failures = { failureRate, failureTypes, faultRate, faultTypes };
     Object.assign(this.#wire, { fixtures, maxNumQueuedReqs, maxNumQueuedTokens, ...failures, kvTransferTime });
     this.#logsAccess = !next.disableAccessLog;
     this.#logsRequests = next.enableLogRequests;

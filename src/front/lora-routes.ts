@@ -34,7 +34,7 @@ export function loraRoutes(options: OpenAiOptions, http: Http, adapters: LoraAda
     const state = new State(true);
     const checked = type.check(read.value, state);
     state.prefix(0, "body");
-    if (checked === FAIL) return http.error(context, validationErrors(state.errors!));
+    if (checked === FAIL) return http.error(context, validationErrors(state.errors!, state.count));
     const made = act(checked);
     return typeof made === "string" ? http.text(context, made) : http.error(context, made);
   };

@@ -64,6 +64,14 @@ export class Marks {
         return inner.encode(parts, allowSpecial, addSpecial).finally(() => busy(false));
       },
       front: inner.front ?? 0,
+      ...(inner.encodePacked
+        ? {
+            encodePacked: (...given) => {
+              busy(true);
+              return inner.encodePacked!(...given).finally(() => busy(false));
+            },
+          }
+        : {}),
       // Without it constrained answers would be written on the loop's thread.
       ...(inner.write
         ? {

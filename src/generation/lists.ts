@@ -13,14 +13,25 @@ import { outside, PYTHON_INT } from "./sampling.ts";
 /** vLLM's VLLM_MAX_NUM_BAD_WORDS, counted in token sequences. */
 export const MAX_BAD_WORDS = 128;
 const MAX_BIAS = 100;
+const MAX_LOGPROB_TOKEN_IDS = 128;
 
-type IdLists = Pick<SamplingFields, "logitBias" | "biasKeysError" | "stopTokenIds" | "allowedTokenIds" | "idsError">;
+type IdLists = Pick<
+  SamplingFields,
+  | "logitBias"
+  | "biasKeysError"
+  | "stopTokenIds"
+  | "allowedTokenIds"
+  | "idsError"
+  | "logprobTokenIds"
+  | "logprobIdsError"
+>;
 
 /** Lists as sent; null: not given. */
 export interface GivenLists {
   readonly bias: ReadonlyMap<string, number> | null;
   readonly stop: readonly Int[] | null;
   readonly allowed: readonly Int[] | null;
+  readonly logprobs: readonly Int[] | null;
 }
 
 const NOTHING: IdLists = {
@@ -29,19 +40,26 @@ const NOTHING: IdLists = {
   stopTokenIds: [],
   allowedTokenIds: null,
   idsError: null,
+  logprobTokenIds: null,
+  logprobIdsError: null,
 };
 
-export function idLists({ bias, stop, allowed }: GivenLists, size: number): IdLists {
-  if (bias === null && stop === null && allowed === null) return NOTHING;
+export function idLists({ bias, stop, allowed, logprobs }: GivenLists, size: number): IdLists {
+  if (bias === null && stop === null && allowed === null && logprobs === null) return NOTHING;
+  const logprobIdsError = logprobs && logprobsError(logprobs, size);
+  const logprobTokenIds = logprobs?.slice(0, MAX_LOGPROB_TOKEN_IDS) ?? null;
   const biasKeysError = bias && keysError(bias);
   const biased = bias === null || biasKeysError !== null ? null : biasOf(bias, size);
   const idsError =
     (biased && "status" in biased ? biased : null) ??
     (stop && outside("stop_token_ids", unique(stop), size)) ??
     (allowed && allowedError(allowed, size));
-  if (biasKeysError !== null || idsError !== null) return { ...NOTHING, biasKeysError, idsError };
+  if (biasKeysError !== null || idsError !== null)
+    return { ...NOTHING, biasKeysError, idsError, logprobTokenIds, logprobIdsError };
   return {
     ...NOTHING,
+    logprobTokenIds,
+    logprobIdsError,
     logitBias: biased as LogitBias | null,
     stopTokenIds: stop === null ? NOTHING.stopTokenIds : once(stop, size),
     allowedTokenIds: allowed && once(allowed, size),
@@ -56,6 +74,15 @@ function once(ids: readonly Int[], size: number): number[] {
 
 function unique(ids: readonly Int[]): Iterable<Int> {
   return ids.length < 2 ? ids : new Set(ids);
+}
+
+function logprobsError(ids: readonly Int[], size: number): ErrorAnswer | null {
+  if (ids.length <= MAX_LOGPROB_TOKEN_IDS) return outside("logprob_token_ids", ids, size);
+  return validationError(
+    `Requested logprob_token_ids of length ${ids.length}, which is greater than max allowed: ${MAX_LOGPROB_TOKEN_IDS}`,
+    "logprob_token_ids",
+    String(ids.length),
+  );
 }
 
 function keysError(bias: ReadonlyMap<string, number>): ErrorAnswer | null {
@@ -85,15 +112,15 @@ function allowedError(allowed: readonly Int[], size: number): ErrorAnswer | null
   return validationError("allowed_token_ids contains out-of-vocab token id!", "allowed_token_ids", repr(strange));
 }
 
-/** As many are looked at, and kept as they came. */
+/** As many are kept as they came. */
 const WORDS_AS_SENT = 1024;
-const NO_WORDS: BadWords = { list: [], shown: () => "[]" };
+const NO_WORDS: BadWords = { list: [], shown: null };
 
 export function badWordsOf(words: readonly string[]): BadWords {
   if (words.length === 0) return NO_WORDS;
-  const all = words.length <= WORDS_AS_SENT ? words : [...new Set(words)];
-  const shown = () => repr([...new Set(all)]);
-  if (all.length <= WORDS_AS_SENT) return { list: all, shown };
+  if (words.length <= WORDS_AS_SENT) return { list: words, shown: null };
+  const all = [...new Set(words)];
+  if (all.length <= WORDS_AS_SENT) return { list: all, shown: null };
   const list = all.slice(0, MAX_BAD_WORDS + 1);
-  return { list: all.includes("") ? [...list, ""] : list, shown };
+  return { list: all.includes("") ? [...list, ""] : list, shown: repr(all) };
 }

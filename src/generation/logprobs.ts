@@ -75,12 +75,6 @@ export type TextParts = Generator<string, void>;
 /** Candidates of one part: some tenths of a millisecond. */
 const CANDIDATES_OF_A_PART = 512;
 
-const joined = (parts: Iterable<string>): string => {
-  let text = "";
-  for (const part of parts) text += part;
-  return text;
-};
-
 /** Log probabilities of one choice, token by token. */
 export class Logprobs {
   readonly #source: LogprobSource;
@@ -123,10 +117,6 @@ export class Logprobs {
     yield '{"content":[';
     yield* this.#listed(ids, (id, i) => this.#chatEntry(id, position + i));
     yield "]}";
-  }
-
-  completion(...given: Parameters<Logprobs["completionParts"]>): string {
-    return joined(this.completionParts(...given));
   }
 
   /**

@@ -1,5 +1,6 @@
 /** Which texts does a request give the encoder, and what is wrong with them before that? */
 import { type RenderChat, TemplateRefusal } from "../content/chat-template.ts";
+import { type PackedParts, unpacked } from "../content/packed-parts.ts";
 import type { Encoder, PromptPart, Vocabulary } from "../content/types.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import { badRequest } from "../python/errors.ts";
@@ -41,48 +42,83 @@ function* encodingPieces(
   { encoder, renderChat }: Encoders,
   limits: Limits,
 ): Pieces<Encoding> {
+  const texts = yield* promptPieces(request, renderChat, limits);
+  if ("error" in texts) return texts;
+  const isText = request.kind === "completion";
+  const prompts: (Uint32Array | Promise<Uint32Array>)[] = [];
+  for (const parts of texts) {
+    yield;
+    if (!Array.isArray(parts)) prompts.push(parts);
+    else
+      prompts.push(
+        encoder.short?.(parts, isText) ?? (yield* encoded(encoder, parts, isText, request.addSpecialTokens)),
+      );
+  }
+  return encoding(prompts);
+}
+
+/** The ids of prompts whose parts another thread has put together. */
+export function* packedPieces(
+  { kind, addSpecialTokens }: ChatRequest | CompletionRequest,
+  prompts: readonly (PackedParts | Uint32Array)[],
+  encoder: Encoder,
+): Pieces<Exclude<Encoding, { readonly error: ErrorAnswer }>> {
+  const isText = kind === "completion";
+  const all: (Uint32Array | Promise<Uint32Array>)[] = [];
+  for (const prompt of prompts) {
+    if (prompt instanceof Uint32Array) all.push(prompt);
+    else
+      all.push(
+        encoder.encodePacked?.(prompt, isText, addSpecialTokens) ??
+          encoder.encode(unpacked(prompt), isText, addSpecialTokens),
+      );
+    yield;
+  }
+  return encoding(all);
+}
+
+/** The prompts as ids or as parts for the encoder, or what is wrong with a text. */
+export function* promptPieces(
+  request: ChatRequest | CompletionRequest,
+  renderChat: RenderChat,
+  limits: Limits,
+): Pieces<readonly (PromptPart[] | Uint32Array)[] | { readonly error: ErrorAnswer }> {
   const truncated = request.truncatePromptTokens !== null;
-  const addSpecial = request.addSpecialTokens;
+  const prompts: (PromptPart[] | Uint32Array)[] = [];
   if (request.kind === "chat") {
-    const conversations: PromptPart[][] = [];
     for (const messages of request.conversations ?? [request.messages]) {
       const parts = yield* renderedPieces(request, messages, renderChat);
       if ("error" in parts) return parts;
       yield;
       const error = isPlain(parts, limits) ? null : checkPromptText(textOf(parts), limits, truncated);
       if (error !== null) return { error };
-      conversations.push(parts);
+      prompts.push(parts);
     }
-    const prompts: (Uint32Array | Promise<Uint32Array>)[] = [];
-    for (const parts of conversations) {
-      yield;
-      const short = encoder.short?.(parts, false) ?? null;
-      prompts.push(short ?? (yield* encoded(encoder, parts, addSpecial)));
-    }
-    return encoding(prompts);
+    return prompts;
   }
   for (const prompt of request.prompts) {
-    if (typeof prompt !== "string") continue;
-    const error = checkPromptText(prompt, limits, truncated);
+    const error = typeof prompt === "string" ? checkPromptText(prompt, limits, truncated) : null;
     if (error !== null) return { error };
+    prompts.push(typeof prompt === "string" ? [prompt] : prompt);
+    yield;
   }
-  return encoding(
-    request.prompts.map((prompt) => {
-      if (typeof prompt !== "string") return prompt;
-      return encoder.short?.([prompt], true) ?? encoder.encode([prompt], true, addSpecial);
-    }),
-  );
+  return prompts;
 }
 
 /** Parts of a prompt that are posted to the encoder's thread at a time. */
 const PARTS_AT_A_TIME = 4096;
 
 /** Parts are encoded each by itself, so that many can go one after the other. */
-function* encoded(encoder: Encoder, parts: readonly PromptPart[], addSpecial: boolean): Pieces<Promise<Uint32Array>> {
-  if (parts.length <= PARTS_AT_A_TIME) return encoder.encode(parts, false, addSpecial);
+function* encoded(
+  encoder: Encoder,
+  parts: readonly PromptPart[],
+  allowSpecial: boolean,
+  addSpecial: boolean,
+): Pieces<Promise<Uint32Array>> {
+  if (parts.length <= PARTS_AT_A_TIME) return encoder.encode(parts, allowSpecial, addSpecial);
   const runs: Promise<Uint32Array>[] = [];
   for (let at = 0; at < parts.length; at += PARTS_AT_A_TIME) {
-    runs.push(encoder.encode(parts.slice(at, at + PARTS_AT_A_TIME), false, addSpecial));
+    runs.push(encoder.encode(parts.slice(at, at + PARTS_AT_A_TIME), allowSpecial, addSpecial));
     yield;
   }
   return Promise.all(runs).then(joined);
@@ -111,20 +147,26 @@ function isPlain(parts: readonly PromptPart[], limits: Limits): boolean {
 
 const textOf = (parts: readonly PromptPart[]) => parts.filter((part) => typeof part === "string").join("");
 
-/** JSON's `prompt_text`: what the template made, whatever was added to it or cut from it later. null: not asked for. */
+/** JSON's `prompt_text`: what the template made, here or in another thread (`prompt`), whatever was added to it or cut from it later. null: not asked for. */
 export function promptText(
   request: ChatRequest | CompletionRequest,
   { renderChat, vocabulary }: Pick<OpenAiOptions, "renderChat" | "vocabulary">,
+  prompt: PackedParts | Uint32Array | undefined,
 ): string | null {
   if (request.kind !== "chat" || !request.returnPromptText) return null;
-  const parts = rendered(request, request.messages, renderChat);
+  const parts =
+    prompt === undefined || prompt instanceof Uint32Array
+      ? rendered(request, request.messages, renderChat)
+      : unpacked(prompt);
   if ("error" in parts) return null;
   return parts
     .map((part) => (typeof part === "string" ? part : Buffer.from(vocabulary.bytesOf(part)).toString()))
     .join("");
 }
 
-function encoding(prompts: readonly (Uint32Array | Promise<Uint32Array>)[]): Encoding {
+function encoding(
+  prompts: readonly (Uint32Array | Promise<Uint32Array>)[],
+): Exclude<Encoding, { readonly error: ErrorAnswer }> {
   const ready = prompts.every((ids): ids is Uint32Array => !(ids instanceof Promise));
   return ready ? { prompts, pending: false } : { prompts, pending: true };
 }
@@ -167,6 +209,44 @@ function refusalOf(error: unknown): { readonly error: ErrorAnswer } {
   throw error;
 }
 
+/** Those of prompts of ids that are said again in front of the answer. */
+export function* echoPieces(
+  request: ChatRequest | CompletionRequest,
+  prompts: readonly Uint32Array[],
+  vocabulary: Vocabulary,
+): Pieces<(string | null)[]> {
+  const echoes: (string | null)[] = [];
+  for (const [i, ids] of prompts.entries()) {
+    const isEchoed = request.kind === "completion" && request.echo && typeof request.prompts[i] !== "string";
+    const texts: string[] = [];
+    for (const text of isEchoed ? decodedParts(vocabulary, ids) : []) {
+      texts.push(text);
+      yield;
+    }
+    echoes.push(isEchoed ? texts.join("") : null);
+  }
+  return echoes;
+}
+
 export function decoded(vocabulary: Vocabulary, ids: Uint32Array): string {
-  return Buffer.concat(Array.from(ids, (id) => vocabulary.bytesOf(id).slice())).toString();
+  return [...decodedParts(vocabulary, ids)].join("");
+}
+
+/** Ids whose texts are put together at a time. */
+const IDS_AT_A_TIME = 1024;
+
+/** The text of ids, part by part. */
+export function* decodedParts(vocabulary: Vocabulary, ids: Uint32Array): Generator<string, void> {
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  const scratch = new Uint8Array(Math.min(ids.length, IDS_AT_A_TIME) * vocabulary.maxTokenBytes);
+  for (let at = 0; at < ids.length; at += IDS_AT_A_TIME) {
+    let bytes = 0;
+    for (const id of ids.subarray(at, at + IDS_AT_A_TIME)) {
+      const said = vocabulary.bytesOf(id);
+      scratch.set(said, bytes);
+      bytes += said.length;
+    }
+    yield decoder.decode(scratch.subarray(0, bytes), { stream: true });
+  }
+  yield decoder.decode();
 }

@@ -6,12 +6,11 @@
 
 import { badRequest, errorAnswer, validationError } from "../python/errors.ts";
 import { repr, reprFloat } from "../python/repr.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits, SamplingFields } from "../python/request.ts";
 import { type Int, toInt } from "../python/value.ts";
 
 /** vLLM's VLLM_MAX_N_SEQUENCES. */
 const MAX_SEQUENCES = 16384;
-const MAX_LOGPROB_TOKEN_IDS = 128;
 /** Below this temperature the most likely token is taken. */
 const GREEDY_BELOW = 1e-5;
 const LOWEST_TEMPERATURE = 1e-2;
@@ -74,10 +73,15 @@ function checkLengths({ sampling }: ChatRequest | CompletionRequest, maxTokens: 
 function checkWords({ sampling, stop, temperature }: ChatRequest | CompletionRequest): ErrorAnswer | null {
   if (stop.includes("")) return badRequest("stop cannot contain an empty string.");
   if (sampling.badWords.list.includes(""))
-    return badRequest(`bad_words cannot contain an empty string. Got bad_words=${sampling.badWords.shown()}`);
+    return badRequest(`bad_words cannot contain an empty string. Got bad_words=${shownWords(sampling.badWords)}`);
   if (isGreedy(temperature) && sampling.n > 1)
     return badRequest(`n must be 1 when using greedy sampling, got ${sampling.n}.`);
   return null;
+}
+
+/** All of them, each once, as Python prints them. */
+export function shownWords({ list, shown }: SamplingFields["badWords"]): string {
+  return shown ?? repr([...new Set(list)]);
 }
 
 /** vLLM raises what is just above 0. */
@@ -95,7 +99,8 @@ export const PYTHON_INT = /^\s*[+-]?\d+(?:_\d+)*\s*$/;
 
 /**
  * What the engine refuses when it takes the request: log probabilities above `--max-logprobs`, token ids outside the
- * vocabulary, grammars, and `rank`, what is wrong with the rank that is named. Call it for each prompt after `checkPrompt`; `promptTokens` is that prompt's length. Without
+ * vocabulary, grammars, and `rank`, what is wrong with the rank that is named. Call it for each prompt after `checkPrompt`;
+ * `promptTokens` is that prompt's length, `idsAreKnown`: the ids of all prompts were looked at for the first of them. Without
  * `stream` the answer is this error (status 400). With `stream` vLLM has sent the head already: status 200, one frame by
  * `chatStreamError` or `completionStreamError`, then `data: [DONE]`.
  */
@@ -104,13 +109,14 @@ export function checkSampling(
   limits: Limits,
   promptTokens = Number.POSITIVE_INFINITY,
   rank: ErrorAnswer | null = null,
+  idsAreKnown = false,
 ): ErrorAnswer | null {
   return (
     checkLogprobs(request, limits) ??
     request.sampling.idsError ??
     checkEngineFeatures(request, limits) ??
     rank ??
-    checkPromptIds(request, limits, promptTokens) ??
+    checkPromptIds(request, limits, promptTokens, idsAreKnown) ??
     checkRoutedExperts(request, promptTokens) ??
     (request.sampling.tooLargeForEngine ? unserializable : null)
   );
@@ -128,14 +134,7 @@ function checkLogprobs({ sampling }: ChatRequest | CompletionRequest, limits: Li
   };
   const sample = tooMany("sample", "logprobs", sampling.logprobs);
   if (sample !== null) return sample;
-  const ids = sampling.logprobTokenIds ?? [];
-  if (ids.length > MAX_LOGPROB_TOKEN_IDS)
-    return validationError(
-      `Requested logprob_token_ids of length ${ids.length}, which is greater than max allowed: ${MAX_LOGPROB_TOKEN_IDS}`,
-      "logprob_token_ids",
-      String(ids.length),
-    );
-  return outside("logprob_token_ids", ids, size) ?? tooMany("prompt", "prompt_logprobs", sampling.promptLogprobs);
+  return sampling.logprobIdsError ?? tooMany("prompt", "prompt_logprobs", sampling.promptLogprobs);
 }
 
 /** What the engine says of ids that are none of the vocabulary; null: all are. */
@@ -164,9 +163,10 @@ function checkPromptIds(
   request: ChatRequest | CompletionRequest,
   limits: Limits,
   promptTokens: number,
+  idsAreKnown: boolean,
 ): ErrorAnswer | null {
   if (promptTokens === 0) return emptyPrompt;
-  if (request.kind === "chat") return null;
+  if (request.kind === "chat" || idsAreKnown) return null;
   for (const prompt of request.prompts) {
     if (typeof prompt === "string") continue;
     if (prompt.length === 0) return emptyPrompt;
@@ -183,7 +183,8 @@ export function unknownId(
   { vocabularySize }: Pick<Limits, "vocabularySize">,
 ): ErrorAnswer | null {
   let largest: Int = 0;
-  for (const id of ids) if (id > largest) largest = id;
+  // Fast from the first time on, which walking an iterator is not.
+  for (let i = 0; i < ids.length; i++) if (ids[i]! > largest) largest = ids[i]!;
   return largest < vocabularySize ? null : badRequest(`Token id ${oversized ?? largest} is out of vocabulary`);
 }
 

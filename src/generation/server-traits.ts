@@ -34,6 +34,8 @@ export interface ServerTraits {
     readonly habits?: ToolHabits | undefined;
     readonly parsed?: Accounting["parsed"];
   } | null;
+  /** Acts in the next turn of the event loop; absent: there is none. */
+  readonly turn?: (act: () => void) => void;
   readonly requestLog?: ((line: string) => void) | null;
   /** The engine has died: what it gave up ends with another error. */
   readonly dead?: () => boolean;

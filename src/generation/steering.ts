@@ -10,6 +10,7 @@ import { validationError } from "../python/errors.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../python/request.ts";
 
 import { MAX_BAD_WORDS } from "./lists.ts";
+import { shownWords } from "./sampling.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 
@@ -34,7 +35,7 @@ export function encodeBadWords({ sampling }: Asking, encoder: Encoder): Promise<
 /** What vLLM says of them when the engine takes the request: in a stream, after its head. */
 export function checkBadWords({ sampling }: Asking, sequences: readonly Uint32Array[] | null): ErrorAnswer | null {
   if (sequences === null) return null;
-  const value = () => sampling.badWords.shown();
+  const value = () => shownWords(sampling.badWords);
   if (sequences.some((ids) => ids.length === 0))
     return validationError("bad_words entries must tokenize to at least one token.", "bad_words", value());
   if (sequences.length <= MAX_BAD_WORDS) return null;

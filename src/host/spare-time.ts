@@ -108,13 +108,17 @@ function gapsOf(clock: Clock): Gaps {
 
 /** Request bodies after which a collection is asked for: each leaves some five times its size behind. */
 const COLLECT_AFTER_BYTES = 4 * 2 ** 20;
+/** Streams after which one of what is new is asked for: what making them leaves lies among what they keep while they are open. */
+const COLLECT_AFTER_STREAMS = 256;
+/** A stream leaves as much as a body of so many bytes. */
+const STREAM_BYTES = 4096;
 /** After a burst the rest is collected when nothing came for this long, unless it is little. */
 const REST_US = 500_000;
 const LITTLE_BYTES = 2 ** 21;
 
 /**
  * When is garbage collected? The host sees the core's reserved memory as live and lets as much garbage gather; so it is
- * told, by the amount of bodies read, in spare time. `collect(true)`: there is time for a whole collection now; false: it
+ * told, by the amount of bodies read and of streams opened, in spare time. `collect(true)`: there is time for a whole collection now; false: it
  * must go on beside the streams.
  */
 export class Garbage {
@@ -122,6 +126,7 @@ export class Garbage {
   #bytes = 0;
   #seen = 0;
   #looking = false;
+  #streams = 0;
 
   constructor(
     readonly spare: SpareTime,
@@ -132,6 +137,11 @@ export class Garbage {
     this.#bytes += bytes;
     if (this.#bytes >= COLLECT_AFTER_BYTES) this.#ask();
     else if (!this.#looking && this.#bytes >= LITTLE_BYTES) this.#lookLater();
+  };
+
+  readonly opened = (): void => {
+    if (++this.#streams % COLLECT_AFTER_STREAMS === 0) this.collect(false);
+    this.add(STREAM_BYTES);
   };
 
   #ask(): void {

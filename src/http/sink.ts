@@ -112,7 +112,7 @@ export interface Context {
  * POST routes by path that the server on sockets calls by itself: Elysia's way to a handler costs as much as reading the
  * request. They are the routes that are declared with `HOT`, behind the application's hooks of a request.
  */
-export type HotRoutes = ReadonlyMap<string, (context: Context) => Response | Promise<Response>>;
+export type HotRoutes = Pick<ReadonlyMap<string, (context: Context) => Response | Promise<Response>>, "get">;
 
 export const HOT_TAG = "hot";
 /** Declares a route that most requests take. Its handler never rejects. Bodies are read by the handler. */

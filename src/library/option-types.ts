@@ -101,7 +101,7 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   readonly compat?: "llm-d-inference-sim" | undefined;
   /** Whoever has it may change timing, admission, failures, fixtures and logs of the running server: docs/admin.md. Default: none: /admin/config is no path. */
   readonly adminKey?: string | undefined;
-  /** The server to stand in for: vllm (vLLM's OpenAI-compatible server). Default: vllm. */
+  /** The server to stand in for: vllm (vLLM's OpenAI-compatible server), triton (Triton Inference Server, with options of its own: --role triton --help). Default: vllm. */
   readonly role?: "vllm" | undefined;
   /** The version of vLLM whose metrics are shown, names and labels: docs/metrics.md. Default: vllm-0.33. */
   readonly metricsProfile?:

@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import { version } from "../../package.json";
 import { readCrash, repeatCrash } from "../cli/serve/crash.ts";
 import { loadAnswers } from "../content/answers.ts";
+import { coreName } from "../engine/trtllm-setup.ts";
 
 const [path] = process.argv.slice(2);
 const crash = path === undefined ? { wrong: "which file? node replay-crash.cjs FILE" } : readCrash(path);
@@ -13,7 +14,8 @@ if ("wrong" in crash) {
   console.error(crash.wrong);
   process.exitCode = 2;
 } else {
-  const module = new WebAssembly.Module(readFileSync(new URL("../../build/core.debug.wasm", import.meta.url)));
+  const core = new URL(`../../build/${coreName(crash.engine)}.debug.wasm`, import.meta.url);
+  const module = new WebAssembly.Module(readFileSync(core));
   const answers = loadAnswers(readFileSync(new URL("../../build/answers.bin", import.meta.url)));
   const { lines, trapped } = repeatCrash(crash, version, module, answers);
   console.log(lines.join("\n"));

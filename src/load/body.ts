@@ -1,6 +1,7 @@
 /** What does a request's body say? One table of fields per dialect, from a turn, what was said before it, and the options. */
 import { TraceError } from "../traces/trace.ts";
 import type { LoadDialect } from "./answer.ts";
+import type { Settings } from "./settings.ts";
 import type { ConversationMessage, Turn } from "./types.ts";
 
 /** How much is asked of `stream_options`: what a server refuses is left out from then on. */
@@ -10,17 +11,10 @@ export enum UsageAsked {
   Nothing,
 }
 
-export interface BodyOptions {
-  readonly dialect: LoadDialect;
-  readonly model: string;
-  readonly stream: boolean;
-  readonly legacyMaxTokens: boolean;
-  readonly ignoreEos: boolean;
-  readonly minTokens: number | null;
-  readonly temperature: number | null;
-  /** Merged over everything but the dataset's own `extra`. */
-  readonly extra: Readonly<Record<string, unknown>>;
-}
+export type BodyOptions = { readonly model: string } & Pick<
+  Settings,
+  "dialect" | "stream" | "legacyMaxTokens" | "ignoreEos" | "minTokens" | "temperature" | "extraBody"
+>;
 
 /** `history`: the turns and answers of its conversation before it. Throws a TraceError for a prompt that the dialect cannot carry. */
 export function bodyOf(
@@ -29,7 +23,7 @@ export function bodyOf(
   options: BodyOptions,
   asked: UsageAsked,
 ): Record<string, unknown> {
-  const fields = { ...FIELDS[options.dialect](turn, history, options), ...options.extra, ...turn.extra };
+  const fields = { ...FIELDS[options.dialect](turn, history, options), ...options.extraBody, ...turn.extra };
   if (!options.stream || options.dialect === "triton-generate" || asked === UsageAsked.Nothing) return fields;
   const usage = asked === UsageAsked.EachChunk ? { continuous_usage_stats: true } : {};
   return { stream_options: { include_usage: true, ...usage }, ...fields };

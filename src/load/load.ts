@@ -136,7 +136,7 @@ export class Load {
         startEpochS,
         warmUp,
         turns,
-        estimated: data.lengths === "estimated" && settings.dataset.path === undefined,
+        estimatedLengths: data.lengths === "estimated" && settings.dataset.path === undefined,
         metricsMissing: metrics?.missing ?? null,
         gaps: run.keeper.distributions(outcome.records, settings.percentiles),
         folded: run.keeper.folded,
@@ -191,16 +191,7 @@ export class Load {
         },
         host: url.host,
         path: url.pathname.replace(/\/$/, "") + whole,
-        body: {
-          dialect,
-          model,
-          stream: settings.stream,
-          legacyMaxTokens: settings.legacyMaxTokens,
-          ignoreEos: settings.ignoreEos,
-          minTokens: settings.minTokens,
-          temperature: settings.temperature,
-          extra: settings.extraBody,
-        },
+        body: { ...settings, model },
         headers: settings.headers,
         pooled: settings.pooled,
         timeoutUs: settings.timeoutS * 1e6,
@@ -307,7 +298,7 @@ export class Load {
     seen: Omit<Seen, "warnings"> & {
       readonly warmUp: readonly RequestRecord[];
       readonly turns: Turns;
-      readonly estimated: boolean;
+      readonly estimatedLengths: boolean;
       readonly metricsMissing: string | null;
       readonly folded: number;
       readonly nothing: string | null;
@@ -316,18 +307,13 @@ export class Load {
     const settings = this.#settings;
     const bare = resultOf(settings, records, { ...seen, warnings: [] });
     const warnings = warningsOf({
+      ...seen,
       records,
-      warmUp: seen.warmUp,
       pace: { timed: settings.loop.kind !== "closed", capped: isCapped(settings) },
-      cpuShare: seen.cpuShare,
-      measuredS: seen.measuredS,
       stream: settings.stream,
       hasUsage: settings.dialect !== "triton-generate",
       badLines: seen.turns.bad.count,
       droppedTurns: seen.turns.dropped,
-      estimatedLengths: seen.estimated,
-      folded: seen.folded,
-      metricsMissing: seen.metricsMissing,
     });
     const result = { ...bare, understudy: { ...bare.understudy, warnings } };
     return { result, records, nothing: seen.nothing };

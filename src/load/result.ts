@@ -73,15 +73,7 @@ export function resultOf(settings: Settings, records: readonly RequestRecord[], 
     burstiness: loop.kind === "open" ? burstinessOf(loop) : 1,
     max_concurrency: settings.concurrency,
     ...(ramp && { ramp_up_strategy: ramp.strategy, ramp_up_start_rps: ramp.startRps, ramp_up_end_rps: ramp.endRps }),
-    ...flatKeys(records, {
-      metrics: settings.metrics,
-      percentiles,
-      slo,
-      concurrency: settings.concurrency,
-      rate,
-      detailed: settings.detailed,
-      durationS: seen.durationS,
-    }),
+    ...flatKeys(records, { ...settings, rate, durationS: seen.durationS }),
   };
   const all = { ...distributions(records, percentiles), ...seen.gaps };
   const understudy: UnderstudyPart & Record<string, unknown> = {

@@ -47,6 +47,7 @@ export interface Settings {
   readonly ignoreEos: boolean;
   readonly minTokens: number | null;
   readonly temperature: number | null;
+  /** Merged over everything but the dataset's own fields. */
   readonly extraBody: Readonly<Record<string, unknown>>;
 
   readonly slo: Slo | null;

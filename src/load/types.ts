@@ -1,4 +1,5 @@
 /** What is sent, and what came of it? The types that datasets, client, measures and reports share. */
+import type { ReportRecord } from "../report/result.ts";
 import type { BadLine } from "../traces/trace.ts";
 
 export interface ConversationMessage {
@@ -46,28 +47,13 @@ export type FailureClass =
   /** The run ended first. */
   | "unfinished";
 
-/** What came of one request. Times are microseconds on the run's clock, which starts at 0; NaN: it never came so far. */
-export interface RequestRecord {
-  readonly index: number;
-  /** The `X-Request-Id` sent, by which a server's own truth is found. */
-  readonly requestId: string;
-  /** The schedule's time (open loop), or when a slot came free (closed loop). */
-  readonly intendedUs: number;
-  /** First byte handed to the kernel; of a request that was sent again, the first time. */
-  readonly sendUs: number;
-  /** First and last chunk with generated output. */
-  readonly firstUs: number;
-  readonly lastUs: number;
-  /** End of the body. */
-  readonly endUs: number;
-  /** When the server took it out of its queue: known where the server told the truth. */
+/** What came of one request. */
+export interface RequestRecord extends ReportRecord {
   scheduledUs?: number;
-  /** Arrival of each chunk with generated output, and how many tokens it carried (0: not said). */
   readonly chunkUs: Float64Array;
+  /** How many tokens each chunk carried (0: not said). */
   readonly chunkTokens: Int32Array;
-  /** From usage; where it is missing the dataset's length and the number of chunks, and `usage` is false. */
-  readonly inputTokens: number;
-  readonly outputTokens: number;
+  /** False: `inputTokens` and `outputTokens` are the dataset's length and the number of chunks. */
   readonly usage: boolean;
   /** What was asked for; null: no limit was sent. */
   readonly wantedTokens: number | null;

@@ -4,20 +4,15 @@
  */
 import { percentile } from "../report/distribution.ts";
 import { greatest, isFailed, isGoodAnswer, least, pooled, type Slo } from "./measures.ts";
+import type { Settings } from "./settings.ts";
 import type { RequestRecord } from "./types.ts";
 
 export type FlatMetric = "ttft" | "tpot" | "itl" | "e2el";
 export const FLAT_METRICS: readonly FlatMetric[] = ["ttft", "tpot", "itl", "e2el"];
 
-export interface FlatOptions {
-  readonly metrics: readonly FlatMetric[];
-  readonly percentiles: readonly number[];
-  readonly slo: Slo | null;
-  /** Null: no cap. */
-  readonly concurrency: number | null;
+export interface FlatOptions extends Pick<Settings, "metrics" | "percentiles" | "slo" | "concurrency" | "detailed"> {
   /** Requests per second; Infinity: all at once, as in a closed loop. */
   readonly rate: number;
-  readonly detailed: boolean;
   readonly durationS: number;
 }
 

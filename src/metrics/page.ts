@@ -8,7 +8,7 @@ import type { Identity } from "./identity.ts";
 import { printOpenMetrics } from "./openmetrics.ts";
 import type { PageFormat } from "./order.ts";
 import { type Collected, type Refresh, register } from "./table.ts";
-import { printFamily } from "./text.ts";
+import { Heads, printFamily } from "./text.ts";
 
 /** In Triton's order. */
 const TYPES = ["counter", "gauge", "histogram", "summary"] as const;
@@ -23,6 +23,8 @@ export function pages(identity: Identity): PrintPage {
   let copies: HeldCopies;
   let seconds = 0;
   const registries = new Map<View, Registry>();
+  /** By view and family, in their order. */
+  const heads = new Map<View, Heads[]>();
   const registryOf = (view: View) => {
     const registry = new Registry();
     const names = new Set<string>();
@@ -40,6 +42,7 @@ export function pages(identity: Identity): PrintPage {
       }
     }
     registries.set(view, registry);
+    heads.set(view, []);
     return registry;
   };
   return async (view, held, format = "text", nowUs = 0) => {
@@ -49,6 +52,12 @@ export function pages(identity: Identity): PrintPage {
     const collected = (registries.get(view) ?? registryOf(view)).getMetricsAsJSON();
     const families = (await collected) as unknown as Collected[];
     if (format === "openmetrics") return printOpenMetrics(families);
-    return families.map((family) => printFamily(family, family.style)).join("");
+    const printed = heads.get(view)!;
+    return families
+      .map((family, i) => {
+        printed[i] ??= new Heads();
+        return printFamily(family, family.style, printed[i]);
+      })
+      .join("");
   };
 }

@@ -112,7 +112,7 @@ export class Renderer {
     try {
       const numbers = this.marks ? this.marks.timed(this.#numbers) : this.#numbers();
       this.#worker ??= this.#start(numbers?.length ?? 0);
-      // The worker rests: nobody reads what is written here.
+      // The worker rests, or makes a page that nobody gets.
       if (numbers) this.#copies.set(numbers);
       this.#order[OrderWord.View] = views.indexOf(order.view);
       this.#order[OrderWord.Format] = PAGE_FORMATS.indexOf(order.format);

@@ -37,41 +37,36 @@ export interface Row {
 
 type Constructor<Value> = (refresh: Refresh, name: string, help: string, read: Read<Value>, proof: Proof) => Row;
 
-const plain =
-  (type: "gauge" | "counter"): Constructor<number> =>
+const rows =
+  <Value>(
+    type: Family["type"],
+    samplesOf: (series: Series<Value>, name: string) => readonly Sample[],
+  ): Constructor<Value> =>
   (refresh, name, help, read, proof) => ({
     name,
     help,
     type,
     refresh,
-    samples: (snapshot, identity) => read(snapshot, identity).map(([labels, value]) => ({ labels, value })),
+    samples: (snapshot, identity) => read(snapshot, identity).flatMap((series) => samplesOf(series, name)),
     proof,
   });
 
-export const gauge = plain("gauge");
-export const counter = plain("counter");
+export const gauge = rows<number>("gauge", ([labels, value]) => [{ labels, value }]);
+export const counter = rows<number>("counter", ([labels, value]) => [{ labels, value }]);
 
 /** Buckets become cumulative here; samples in the order of prometheus_client: buckets, count, sum. */
-export const histogram: Constructor<HistogramSnapshot> = (refresh, name, help, read, proof) => ({
-  name,
-  help,
-  type: "histogram",
-  refresh,
-  samples: (snapshot, identity) =>
-    read(snapshot, identity).flatMap(([labels, { bounds, buckets, sum, count }]) => {
-      let below = 0;
-      const cumulative = buckets.map((bucket, index) => {
-        below += bucket;
-        const le = bounds[index] ?? Number.POSITIVE_INFINITY;
-        return { metricName: `${name}_bucket`, labels: { ...labels, le }, value: below };
-      });
-      return [
-        ...cumulative,
-        { metricName: `${name}_count`, labels, value: count },
-        { metricName: `${name}_sum`, labels, value: sum },
-      ];
-    }),
-  proof,
+export const histogram = rows<HistogramSnapshot>("histogram", ([labels, { bounds, buckets, sum, count }], name) => {
+  let below = 0;
+  const cumulative = buckets.map((bucket, index) => {
+    below += bucket;
+    const le = bounds[index] ?? Number.POSITIVE_INFINITY;
+    return { metricName: `${name}_bucket`, labels: { ...labels, le }, value: below };
+  });
+  return [
+    ...cumulative,
+    { metricName: `${name}_count`, labels, value: count },
+    { metricName: `${name}_sum`, labels, value: sum },
+  ];
 });
 
 export interface SummarySnapshot {
@@ -81,19 +76,11 @@ export interface SummarySnapshot {
 }
 
 /** Samples in the order of prometheus_client and prometheus-cpp: count, sum, quantiles. */
-export const summary: Constructor<SummarySnapshot> = (refresh, name, help, read, proof) => ({
-  name,
-  help,
-  type: "summary",
-  refresh,
-  samples: (snapshot, identity) =>
-    read(snapshot, identity).flatMap(([labels, { count, sum, quantiles }]) => [
-      { metricName: `${name}_count`, labels, value: count },
-      { metricName: `${name}_sum`, labels, value: sum },
-      ...quantiles.map(([quantile, value]) => ({ labels: { ...labels, quantile }, value })),
-    ]),
-  proof,
-});
+export const summary = rows<SummarySnapshot>("summary", ([labels, { count, sum, quantiles }], name) => [
+  { metricName: `${name}_count`, labels, value: count },
+  { metricName: `${name}_sum`, labels, value: sum },
+  ...quantiles.map(([quantile, value]) => ({ labels: { ...labels, quantile }, value })),
+]);
 
 /** prometheus_client says of each series of a counter, histogram or summary when it came to be: here, with the process. */
 export function withCreated(rows: readonly Row[]): readonly Row[] {

@@ -30,20 +30,44 @@ export interface Style {
   readonly labelNames: (labels: Labels) => readonly string[];
 }
 
-/** Text format 0.0.4, one family after the other in the given order. */
-export function printFamily({ name, help, type, values, created }: Family, style: Style): string {
-  const text = familyText(name, help, type, values, style);
-  if (created === undefined) return text;
-  const suffix = type === "counter" ? /_total$/ : /$/;
-  return text + familyText(name.replace(suffix, "_created"), help, "gauge", created, style);
+/** What stands before the values of a family's samples, as printed last: it changes seldom, and takes most of the time. */
+export class Heads {
+  readonly #printed: { readonly name: string; readonly labels: Labels; readonly text: string }[] = [];
+
+  of(at: number, name: string, labels: Labels, style: Style): string {
+    const last = this.#printed[at];
+    if (last !== undefined && last.name === name && areEqual(last.labels, labels)) return last.text;
+    const text = `${name}${printLabels(labels, style)} `;
+    this.#printed[at] = { name, labels, text };
+    return text;
+  }
 }
 
-function familyText(name: string, help: string, type: string, values: readonly Sample[], style: Style): string {
-  let text = `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`;
-  for (const { metricName, labels, value } of values) {
-    text += `${metricName ?? name}${printLabels(labels, style)} ${style.float(value)}\n`;
+function areEqual(one: Labels, other: Labels): boolean {
+  if (one === other) return true;
+  let more = 0;
+  for (const name in one) {
+    if (one[name] !== other[name]) return false;
+    more++;
   }
-  return text;
+  for (const _ in other) more--;
+  return more === 0;
+}
+
+/** Text format 0.0.4, one family after the other in the given order. `heads`: those of the same family, in the same style. */
+export function printFamily({ name, help, type, values, created }: Family, style: Style, heads = new Heads()): string {
+  const text = familyText(name, help, type, values, 0);
+  if (created === undefined) return text;
+  const suffix = type === "counter" ? /_total$/ : /$/;
+  return text + familyText(name.replace(suffix, "_created"), help, "gauge", created, values.length);
+
+  function familyText(name: string, help: string, type: string, samples: readonly Sample[], from: number): string {
+    let text = `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`;
+    for (const [i, { metricName, labels, value }] of samples.entries()) {
+      text += `${heads.of(from + i, metricName ?? name, labels, style)}${style.float(value)}\n`;
+    }
+    return text;
+  }
 }
 
 export function printLabels(labels: Labels, { float, labelNames }: Style): string {

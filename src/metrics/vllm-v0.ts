@@ -39,18 +39,7 @@ const BOUNDS_V0: Readonly<Record<string, number>> = {
 /** All families in the page's order. Each has the model's name and no engine: where there are several engines, their sum. */
 export function vllmV0(profile: MetricsProfile): readonly Row[] {
   const info = vllmRows.filter((row) => row.name === "vllm:cache_config_info").map(withoutEngine);
-  return [
-    ...withCreated([
-      ...queues(),
-      ...caches(),
-      ...tokens(),
-      ...latencies(),
-      ...requests(),
-      ...speculation(),
-      ...(profile > 6 ? [] : throughput()),
-    ]),
-    ...info,
-  ];
+  return [...withCreated(profile > 6 ? ROWS : [...ROWS, ...THROUGHPUT]), ...info];
 }
 
 const model = ({ modelName }: Identity) => ({ model_name: modelName });
@@ -61,11 +50,14 @@ function total(number: EngineNumber): NumberOf {
 
 const none: NumberOf = () => 0;
 
-function one(make: typeof gauge, name: string, help: string, value: NumberOf, proof: Proof = IN_HISTORY): Row {
+/** Many families are still explained as they were then. */
+const helpNow = (name: string) => vllmRows.find((row) => row.name === `vllm:${name}`)!.help;
+
+function one(make: typeof gauge, name: string, value: NumberOf, help = helpNow(name), proof: Proof = IN_HISTORY): Row {
   return make("step", `vllm:${name}`, help, (snapshot, identity) => [[model(identity), value(snapshot)]], proof);
 }
 
-function distribution(name: string, help: string, key: HistogramName): Row {
+function distribution(name: string, key: HistogramName, help = helpNow(name)): Row {
   return histogram(
     "step",
     `vllm:${name}`,
@@ -77,121 +69,84 @@ function distribution(name: string, help: string, key: HistogramName): Row {
   );
 }
 
-function queues(): readonly Row[] {
-  return [
-    one(gauge, "num_requests_running", "Number of requests currently running on GPU.", total("running")),
-    one(
-      gauge,
-      "num_requests_waiting",
-      "Number of requests waiting to be processed.",
-      total((e) => e.waiting + e.deferred),
-    ),
-    ...vllmRows.filter((row) => row.name === "vllm:lora_requests_info"),
-    one(gauge, "num_requests_swapped", "Number of requests swapped to CPU.", none, swapped),
-  ];
-}
+/** Never observed. */
+const untimed = (name: string, what: string) =>
+  histogram("step", `vllm:${name}`, `Histogram of time spent in the model ${what} in ms.`, () => [], traced);
 
-function caches(): readonly Row[] {
-  return [
-    one(
-      gauge,
-      "gpu_cache_usage_perc",
-      "GPU KV-cache usage. 1 means 100 percent usage.",
-      (snapshot) => total("kvUsage")(snapshot) / snapshot.engines.length,
-    ),
-    one(gauge, "cpu_cache_usage_perc", "CPU KV-cache usage. 1 means 100 percent usage.", none, swapped),
-    one(gauge, "cpu_prefix_cache_hit_rate", "CPU prefix cache block hit rate.", none, swapped),
-    one(gauge, "gpu_prefix_cache_hit_rate", "GPU prefix cache block hit rate.", (snapshot) => {
+const ROWS: readonly Row[] = [
+  one(gauge, "num_requests_running", total("running"), "Number of requests currently running on GPU."),
+  one(
+    gauge,
+    "num_requests_waiting",
+    total((e) => e.waiting + e.deferred),
+  ),
+  ...vllmRows.filter((row) => row.name === "vllm:lora_requests_info"),
+  one(gauge, "num_requests_swapped", none, "Number of requests swapped to CPU.", swapped),
+  one(
+    gauge,
+    "gpu_cache_usage_perc",
+    (snapshot) => total("kvUsage")(snapshot) / snapshot.engines.length,
+    "GPU KV-cache usage. 1 means 100 percent usage.",
+  ),
+  one(gauge, "cpu_cache_usage_perc", none, "CPU KV-cache usage. 1 means 100 percent usage.", swapped),
+  one(gauge, "cpu_prefix_cache_hit_rate", none, "CPU prefix cache block hit rate.", swapped),
+  one(
+    gauge,
+    "gpu_prefix_cache_hit_rate",
+    (snapshot) => {
       const queries = total("prefixQueries")(snapshot);
       return queries === 0 ? 0 : total("prefixHits")(snapshot) / queries;
-    }),
-  ];
-}
+    },
+    "GPU prefix cache block hit rate.",
+  ),
+  one(counter, "num_preemptions_total", total("preemptions")),
+  one(counter, "prompt_tokens_total", total("promptTokens")),
+  one(counter, "generation_tokens_total", total("generationTokens")),
+  one(
+    counter,
+    "tokens_total",
+    total((e) => e.promptTokens + e.generationTokens),
+    "Number of prefill plus generation tokens processed.",
+  ),
+  distribution("iteration_tokens_total", "iterationTokens"),
+  distribution("time_to_first_token_seconds", "timeToFirstToken"),
+  distribution("time_per_output_token_seconds", "interTokenLatency", "Histogram of time per output token in seconds."),
+  distribution("e2e_request_latency_seconds", "e2eLatency", "Histogram of end to end request latency in seconds."),
+  distribution("request_queue_time_seconds", "queueTime"),
+  distribution("request_inference_time_seconds", "inferenceTime"),
+  distribution("request_prefill_time_seconds", "prefillTime"),
+  distribution("request_decode_time_seconds", "decodeTime"),
+  distribution("time_in_queue_requests", "queueTime", "Histogram of time the request spent in the queue in seconds."),
+  untimed("model_forward_time_milliseconds", "forward pass"),
+  untimed("model_execute_time_milliseconds", "execute function"),
+  distribution("request_prompt_tokens", "promptTokens"),
+  distribution("request_generation_tokens", "generationTokens"),
+  distribution("request_max_num_generation_tokens", "longestChoice"),
+  distribution("request_params_n", "requestChoices"),
+  distribution("request_params_max_tokens", "maxTokens"),
+  counter(
+    "step",
+    "vllm:request_success_total",
+    helpNow("request_success_total"),
+    (snapshot, identity) =>
+      REASONS_V0.map((reason, index) => [
+        { ...model(identity), finished_reason: reason },
+        total((e) => e.finished[index as 0 | 1 | 2])(snapshot),
+      ]),
+    IN_HISTORY,
+  ),
+  // The misspelling is the real one's.
+  one(gauge, "spec_decode_draft_acceptance_rate", none, "Speulative token acceptance rate.", drafts),
+  one(gauge, "spec_decode_efficiency", none, "Speculative decoding system efficiency.", drafts),
+  one(counter, "spec_decode_num_accepted_tokens_total", none, "Number of accepted tokens.", drafts),
+  one(counter, "spec_decode_num_draft_tokens_total", none, "Number of draft tokens.", drafts),
+  one(counter, "spec_decode_num_emitted_tokens_total", none, "Number of emitted tokens.", drafts),
+];
 
-function tokens(): readonly Row[] {
-  return [
-    one(counter, "num_preemptions_total", "Cumulative number of preemption from the engine.", total("preemptions")),
-    one(counter, "prompt_tokens_total", "Number of prefill tokens processed.", total("promptTokens")),
-    one(counter, "generation_tokens_total", "Number of generation tokens processed.", total("generationTokens")),
-    one(
-      counter,
-      "tokens_total",
-      "Number of prefill plus generation tokens processed.",
-      total((e) => e.promptTokens + e.generationTokens),
-    ),
-    distribution("iteration_tokens_total", "Histogram of number of tokens per engine_step.", "iterationTokens"),
-  ];
-}
-
-function latencies(): readonly Row[] {
-  const spent = "Histogram of time spent in";
-  return [
-    distribution("time_to_first_token_seconds", "Histogram of time to first token in seconds.", "timeToFirstToken"),
-    distribution(
-      "time_per_output_token_seconds",
-      "Histogram of time per output token in seconds.",
-      "interTokenLatency",
-    ),
-    distribution("e2e_request_latency_seconds", "Histogram of end to end request latency in seconds.", "e2eLatency"),
-    distribution("request_queue_time_seconds", `${spent} WAITING phase for request.`, "queueTime"),
-    distribution("request_inference_time_seconds", `${spent} RUNNING phase for request.`, "inferenceTime"),
-    distribution("request_prefill_time_seconds", `${spent} PREFILL phase for request.`, "prefillTime"),
-    distribution("request_decode_time_seconds", `${spent} DECODE phase for request.`, "decodeTime"),
-    distribution("time_in_queue_requests", "Histogram of time the request spent in the queue in seconds.", "queueTime"),
-    ...(["forward pass", "execute function"] as const).map((what) =>
-      histogram(
-        "step",
-        `vllm:model_${what.split(" ")[0]}_time_milliseconds`,
-        `${spent} the model ${what} in ms.`,
-        () => [],
-        traced,
-      ),
-    ),
-  ];
-}
-
-function requests(): readonly Row[] {
-  return [
-    distribution("request_prompt_tokens", "Number of prefill tokens processed.", "promptTokens"),
-    distribution("request_generation_tokens", "Number of generation tokens processed.", "generationTokens"),
-    distribution(
-      "request_max_num_generation_tokens",
-      "Histogram of maximum number of requested generation tokens.",
-      "longestChoice",
-    ),
-    distribution("request_params_n", "Histogram of the n request parameter.", "requestChoices"),
-    distribution("request_params_max_tokens", "Histogram of the max_tokens request parameter.", "maxTokens"),
-    counter(
-      "step",
-      "vllm:request_success_total",
-      "Count of successfully processed requests.",
-      (snapshot, identity) =>
-        REASONS_V0.map((reason, index) => [
-          { ...model(identity), finished_reason: reason },
-          total((e) => e.finished[index as 0 | 1 | 2])(snapshot),
-        ]),
-      IN_HISTORY,
-    ),
-  ];
-}
-
-function speculation(): readonly Row[] {
-  return [
-    // The misspelling is the real one's.
-    one(gauge, "spec_decode_draft_acceptance_rate", "Speulative token acceptance rate.", none, drafts),
-    one(gauge, "spec_decode_efficiency", "Speculative decoding system efficiency.", none, drafts),
-    one(counter, "spec_decode_num_accepted_tokens_total", "Number of accepted tokens.", none, drafts),
-    one(counter, "spec_decode_num_draft_tokens_total", "Number of draft tokens.", none, drafts),
-    one(counter, "spec_decode_num_emitted_tokens_total", "Number of emitted tokens.", none, drafts),
-  ];
-}
-
-function throughput(): readonly Row[] {
-  return [
-    one(gauge, "avg_prompt_throughput_toks_per_s", "Average prefill throughput in tokens/s.", none, rate),
-    one(gauge, "avg_generation_throughput_toks_per_s", "Average generation throughput in tokens/s.", none, rate),
-  ];
-}
+const THROUGHPUT: readonly Row[] = [
+  one(gauge, "avg_prompt_throughput_toks_per_s", none, "Average prefill throughput in tokens/s.", rate),
+  one(gauge, "avg_generation_throughput_toks_per_s", none, "Average generation throughput in tokens/s.", rate),
+];
 
 function withoutEngine(row: Row): Row {
   return {

@@ -3,6 +3,7 @@ import { environmentName } from "./environment.ts";
 import { ignoredOptions } from "./ignored-flags.ts";
 import type { OptionRow } from "./option.ts";
 import { serveOptions } from "./serve-options.ts";
+import { TRITON_IGNORED, tritonServerOptions } from "./triton-server-options.ts";
 
 const rows: readonly (readonly [string, OptionRow])[] = Object.entries<OptionRow>(serveOptions);
 const WIDTH = 100;
@@ -20,6 +21,22 @@ export function serveHelp(word = ""): string {
   }
   const parts = groupsOf(shown).map(([group, members]) => `${group}\n${members.map(helpOf).join("\n")}`);
   return [...(wanted === "" ? [intro()] : []), ...parts, ...(wanted === "" ? [outro()] : [])].join("\n\n");
+}
+
+/** `word`: as in `serveHelp`. */
+export function tritonHelp(word = ""): string {
+  const all = Object.entries<OptionRow>(tritonServerOptions);
+  const shown = all.filter(([name, row]) => name.includes(word) || row.group.toLowerCase() === word.toLowerCase());
+  if (shown.length === 0)
+    return `No option has "${word}" in its name; understudy serve --role triton --help lists all.`;
+  const parts = groupsOf(shown).map(([group, members]) => `${group}\n${members.map(helpOfTriton).join("\n")}`);
+  const intro = [
+    "understudy serve --role triton [options]",
+    "",
+    "Serves models as Triton Inference Server does: docs/triton.md.",
+  ].join("\n");
+  const outro = `Accepted and ignored, since they mean nothing here: ${TRITON_IGNORED.map((name) => `--${name}`).join(", ")}`;
+  return [...(word === "" ? [intro] : []), ...parts, ...(word === "" ? [wrapped(outro, "")] : [])].join("\n\n");
 }
 
 /** A command's options as Markdown tables, one per group. Of `serve` `UNDERSTUDY_…` and YAML keys follow from the names. */
@@ -44,6 +61,11 @@ function groupsOf(shown: readonly (readonly [string, OptionRow])[]) {
 function flagOf(name: string, row: OptionRow): string {
   if (row.arity === "toggle") return `--[no-]${name}`;
   return [`--${name}`, row.metavar, ...(row.arity === "list" ? ["…"] : [])].filter(Boolean).join(" ");
+}
+
+function helpOfTriton([name, row]: readonly [string, OptionRow]): string {
+  const about = `${row.about} Default: ${row.default}.`;
+  return `  --${name}=${row.metavar}\n${wrapped(about, "      ")}`;
 }
 
 function helpOf([name, row]: readonly [string, OptionRow]): string {

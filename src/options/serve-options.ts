@@ -2,7 +2,7 @@
 import { ADAPTERS_MOST, REQUESTS_MOST } from "../config/core-limits.ts";
 import { TRUTH_REQUESTS } from "../config/defaults.ts";
 import { CURRENT, PROFILES, profileName } from "../config/metrics-profiles.ts";
-import { ROLE_NAMES, rolesText } from "../config/roles.ts";
+import { rolesText } from "../config/roles.ts";
 import { STREAM_WRITES } from "../config/stream-writes.ts";
 import { BUG_NAMES, FIX_NAMES } from "../config/types.ts";
 import { deploymentOptions } from "./deployment-options.ts";
@@ -253,7 +253,7 @@ export const serveOptions = {
       ours: true,
     },
     role: {
-      ...choice(...ROLE_NAMES),
+      ...choice("vllm"),
       metavar: "ROLE",
       default: "vllm",
       about: `The server to stand in for: ${rolesText()}.`,

@@ -8,17 +8,17 @@ import {
 } from "../config/triton-metrics.ts";
 import { freeText, integer, one, ourGroup, texts } from "./option.ts";
 
-const boolean = one<boolean>("BOOLEAN", "true, on, 1, false, off or 0", readTritonBoolean);
+export const tritonBoolean = one<boolean>("BOOLEAN", "true, on, 1, false, off or 0", readTritonBoolean);
 
 export const tritonOptions = ourGroup("Triton's metrics", {
   "allow-metrics": {
-    ...boolean,
+    ...tritonBoolean,
     default: "true",
     about: "The metrics of a Triton server, and of TensorRT-LLM's backend in it.",
   },
-  "allow-gpu-metrics": { ...boolean, default: "true", about: "Triton's metrics of the preset's GPUs, made up." },
+  "allow-gpu-metrics": { ...tritonBoolean, default: "true", about: "Triton's metrics of the preset's GPUs, made up." },
   "allow-cpu-metrics": {
-    ...boolean,
+    ...tritonBoolean,
     default: "true",
     about: "Triton's metrics of this machine: processor and memory.",
   },

@@ -3,6 +3,7 @@
  * `--fault-plan`; else one fault by chance (`--fault-rate`). Plans and what performs them are loaded when first wanted.
  */
 import type { WireConfig } from "../config/types.ts";
+import type { Question } from "../content/fixtures/match.ts";
 import type { Plan } from "../faults/types.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import { frontOf } from "../http/front-of.ts";
@@ -29,18 +30,26 @@ export class FaultOrders {
 
   /**
    * null: nothing disturbs the answer. Else, when the plan is in place, what the request is answered with in place of the
-   * server's own answer, or null. `open`: requests that are being served besides.
+   * server's own answer, or null. `open`: requests that are being served besides; `question`: the request as rules see it.
    */
-  of(context: Context, { fault, trusted }: Ordering, open: number): Promise<ErrorAnswer | null> | null {
-    const byChance = fault === "" && (this.#wire.faultRate ?? 0) > 0;
-    if (fault === "" && !byChance) return null;
+  of(
+    context: Context,
+    { fault, trusted }: Ordering,
+    open: number,
+    question: () => Question,
+  ): Promise<ErrorAnswer | null> | null {
+    const { faultRules } = this.#options;
+    if (fault === "" && faultRules === undefined && (this.#wire.faultRate ?? 0) === 0) return null;
     const key = context.request.headers.get("x-request-id") ?? `${this.#ordinal++}`;
-    return this.#disturb(context, fault === "" ? null : fault, trusted, open, key);
+    if (fault !== "") return this.#disturb(context, fault, trusted, open, key);
+    const ruled = faultRules?.planFor(question(), key) ?? null;
+    return ruled === null && (this.#wire.faultRate ?? 0) === 0 ? null : this.#disturb(context, ruled, true, open, key);
   }
 
   async #disturb(
     context: Context,
-    line: string | null,
+    /** A line; or a rule's plan; null: one by chance. */
+    ordered: string | Plan | null,
     trusted: boolean,
     open: number,
     key: string,
@@ -51,7 +60,8 @@ export class FaultOrders {
     try {
       const { faultRate = 0, faultTypes = [] } = this.#wire;
       const { seed } = this.#options.config.engine;
-      plan = line === null ? planByChance(faultRate / 100, faultTypes, seed, key) : parsePlan(line);
+      if (typeof ordered === "string") plan = parsePlan(ordered);
+      else plan = ordered ?? planByChance(faultRate / 100, faultTypes, seed, key);
     } catch (error) {
       if (error instanceof BrokenPlan) return badRequest(`understudy: ${error.message}`, "understudy");
       throw error;

@@ -2,15 +2,16 @@
 import type { HttpError } from "../content/fixtures/fixture.ts";
 import type { Question } from "../content/fixtures/match.ts";
 import type { Vocabulary } from "../content/types.ts";
-import { decodeBody } from "../python/body-text.ts";
+import { asText } from "../python/body-text.ts";
 import { parsePython } from "../python/json.ts";
+import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../python/request.ts";
 import { type PythonValue, toPlain } from "../python/value.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 
 /** `body`: its bytes, a request by now; they are parsed once more where a condition looks into them. */
-export function questionOf(http: Request, request: Asking, body: Uint8Array, vocabulary: Vocabulary): Question {
+export function questionOf(http: Request, request: Asking, body: Body, vocabulary: Vocabulary): Question {
   let parsed: { readonly value: unknown } | null = null;
   return {
     path: new URL(http.url).pathname,
@@ -46,8 +47,8 @@ function firstPrompt({ prompts }: CompletionRequest, vocabulary: Vocabulary): st
 }
 
 /** Python's NaN and the like are JSON here too. */
-function read(body: Uint8Array): unknown {
-  const text = decodeBody(body) ?? "null";
+function read(body: Body): unknown {
+  const text = asText(body).python ?? "null";
   try {
     return JSON.parse(text);
   } catch {

@@ -25,6 +25,7 @@ import { thinkingOf, thoughtsBefore } from "../generation/thinking.ts";
 import { forced } from "../parsers/output.ts";
 import { type ReasoningSetup, reasoningSetup } from "../parsers/reasoning.ts";
 import { badRequest, orderNotAllowed } from "../python/errors.ts";
+import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Repetition } from "../python/request.ts";
 import { Failures } from "./failures.ts";
 import { httpError, lastContent, questionOf } from "./fixtures.ts";
@@ -80,7 +81,7 @@ export class Orders {
   }
 
   /** `body`: the request's bytes. */
-  of(http: Request, request: Asking, body: Uint8Array): Ordering | Promise<Ordering> {
+  of(http: Request, request: Asking, body: Body): Ordering | Promise<Ordering> {
     const failure = this.#failures.of(http);
     if (failure !== null) return { ...NOTHING, error: failure };
     const { rules, vocabulary } = this.#options;
@@ -92,7 +93,7 @@ export class Orders {
     return ruled instanceof Promise ? ruled.then(given) : given(ruled);
   }
 
-  #asking(http: Request, request: Asking, body: Uint8Array): Ordering {
+  #asking(http: Request, request: Asking, body: Body): Ordering {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none"))
       return this.#unasked(http, request, body);
@@ -203,7 +204,7 @@ export class Orders {
   }
 
   /** A request that orders nothing itself. */
-  #unasked(http: Request, request: Asking, body: Uint8Array): Ordering {
+  #unasked(http: Request, request: Asking, body: Body): Ordering {
     const { fixtures, vocabulary } = this.#options;
     const answer = fixtures?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
     const laid = answer && this.#laid(answer, request);

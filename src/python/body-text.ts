@@ -1,6 +1,42 @@
 /** Which text do the bytes of a body hold? `json.detect_encoding` of CPython 3.11, then decoding with `surrogatepass`. */
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
+const plainUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** A body as text; nearly always both are the same. */
+export interface BodyText {
+  /** As UTF-8; null: it is none. */
+  readonly plain: string | null;
+  /** As Python reads it; null: it raises. */
+  readonly python: string | null;
+  /** There is not a byte of it. */
+  readonly empty: boolean;
+}
+
+/** Bytes are made text when that is asked for: nobody asks what Python reads of a body that is plain. */
+export function asText(body: Uint8Array | BodyText): BodyText {
+  if (!(body instanceof Uint8Array)) return body;
+  return {
+    get plain() {
+      try {
+        return plainUtf8.decode(body);
+      } catch {
+        return null;
+      }
+    },
+    get python() {
+      return decodeBody(body);
+    },
+    empty: body.length === 0,
+  };
+}
+
+/** Both texts at once, for whoever lets the bytes go. */
+export function wholeText(bytes: Uint8Array): BodyText {
+  const { plain, empty } = asText(bytes);
+  const same = plain !== null && detect(bytes) === "utf-8" && !plain.startsWith("\ufeff");
+  return { plain, python: same ? plain : decodeBody(bytes), empty };
+}
 
 /** The text without a byte order mark, or null where Python raises UnicodeDecodeError. */
 export function decodeBody(bytes: Uint8Array): string | null {

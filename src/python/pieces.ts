@@ -14,9 +14,10 @@ export interface EventLoopTurns {
   after?(us: number, act: () => void): () => void;
 }
 
-/** Work on less than this is too short to be seen in a step's lateness. */
+/** Work on less than this, or what is no bytes any more, is too short to be seen in a step's lateness. */
 const LARGE_BODY_BYTES = 65_536;
-export const isLarge = (body: Uint8Array): boolean => body.length > LARGE_BODY_BYTES;
+export const isLarge = (body: Uint8Array | object): boolean =>
+  !(body instanceof Uint8Array) || body.length > LARGE_BODY_BYTES;
 
 /** A step that comes due meanwhile is late by no more, beside what one piece takes. */
 const PIECE_US = 1000;

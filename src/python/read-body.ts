@@ -3,7 +3,7 @@
  * right, the body is read once more with Python's rules, and that reading decides (vLLM 0.33 over FastAPI 0.136).
  */
 
-import { decodeBody } from "./body-text.ts";
+import { asText, type BodyText } from "./body-text.ts";
 import { invalidJson, Refused, unparsableBody, unsupportedMediaType } from "./errors.ts";
 import { PythonJsonError, PythonJsonFailure, parsePython, plainPieces, pythonPieces, tooDeep } from "./json.ts";
 import { atOnce, type Pieces } from "./pieces.ts";
@@ -11,6 +11,9 @@ import type { ErrorAnswer, Limits } from "./request.ts";
 import { FAIL } from "./types.ts";
 import { type Fields, type Validator, type Values, validationErrors } from "./validate.ts";
 import { isDict, type PythonDict, type PythonValue } from "./value.ts";
+
+/** Bytes, or the text that another thread made of them. */
+export type Body = Uint8Array | BodyText;
 
 export type ReadBody<R> = { readonly request: R } | { readonly error: ErrorAnswer };
 
@@ -28,7 +31,7 @@ export interface BodyKind<F extends Fields, R> {
 /** A request with every default filled in, or the answer that vLLM gives before it renders and tokenizes. */
 export function readBody<F extends Fields, R>(
   kind: BodyKind<F, R>,
-  body: Uint8Array,
+  body: Body,
   contentType: string | null,
   limits: Limits,
 ): ReadBody<R> {
@@ -40,7 +43,7 @@ export function readBody<F extends Fields, R>(
 /** Reads a large body in pieces; see `readBody`. */
 export function* readBodyPieces<F extends Fields, R>(
   kind: BodyKind<F, R>,
-  body: Uint8Array,
+  body: Body,
   contentType: string | null,
   limits: Limits,
 ): Pieces<ReadBody<R>> {
@@ -52,7 +55,7 @@ export function* readBodyPieces<F extends Fields, R>(
 
 /** Reads bodies of one kind, in one go or, large ones, in pieces; gives what `made` makes of them. */
 export function readerOf<F extends Fields, R, T>(kind: BodyKind<F, R>, made: (read: ReadBody<R>) => T) {
-  type Given = [body: Uint8Array, contentType: string | null, limits: Limits];
+  type Given = [body: Body, contentType: string | null, limits: Limits];
   return {
     read: (...given: Given): T => made(readBody(kind, ...given)),
     *pieces(...given: Given): Pieces<T> {
@@ -63,7 +66,7 @@ export function readerOf<F extends Fields, R, T>(kind: BodyKind<F, R>, made: (re
 
 /** In pieces: a body by Python's rules, or the answer of FastAPI and vLLM before they look into it. */
 export function* readJson(
-  body: Uint8Array,
+  body: Body,
   contentType: string | null,
 ): Pieces<{ readonly value: PythonValue } | { readonly error: ErrorAnswer }> {
   if (!isJson(contentType)) return { error: mediaTypeError(body, contentType) };
@@ -77,8 +80,8 @@ export function isJson(contentType: string | null): boolean {
 }
 
 /** FastAPI parses what calls itself JSON before vLLM looks at the type. */
-function mediaTypeError(body: Uint8Array, contentType: string | null): ErrorAnswer {
-  if (body.length > 0 && /^\s*application\/(?:json|[^;]*\+json)\s*(?:;|$)/i.test(contentType ?? "")) {
+function mediaTypeError(body: Body, contentType: string | null): ErrorAnswer {
+  if (!asText(body).empty && /^\s*application\/(?:json|[^;]*\+json)\s*(?:;|$)/i.test(contentType ?? "")) {
     const parsed = parse(body);
     if ("error" in parsed) return parsed.error;
   }
@@ -89,34 +92,34 @@ export function missingBody(): ErrorAnswer {
   return validationErrors([{ type: "missing", loc: ["body"], message: "Field required", input: null }]);
 }
 
-const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
 /** Null: not plainly right. */
-function readFast<F extends Fields, R>(kind: BodyKind<F, R>, bytes: Uint8Array, limits: Limits): R | null {
+function readFast<F extends Fields, R>(kind: BodyKind<F, R>, body: Body, limits: Limits): R | null {
   try {
-    const text = utf8.decode(bytes);
-    const body = JSON.parse(text) as PythonValue;
-    if (!isDict(body) || tooDeep(text)) return null;
-    kind.rules(body);
-    const values = kind.validator.fast(body);
-    return values === FAIL ? null : kind.translate(values, body, limits, false);
+    const text = asText(body).plain;
+    if (text === null) return null;
+    const value = JSON.parse(text) as PythonValue;
+    if (!isDict(value) || tooDeep(text)) return null;
+    kind.rules(value);
+    const values = kind.validator.fast(value);
+    return values === FAIL ? null : kind.translate(values, value, limits, false);
   } catch {
     return null;
   }
 }
 
 /** Null: not plainly right. */
-function* fastPieces<F extends Fields, R>(kind: BodyKind<F, R>, bytes: Uint8Array, limits: Limits): Pieces<R | null> {
+function* fastPieces<F extends Fields, R>(kind: BodyKind<F, R>, body: Body, limits: Limits): Pieces<R | null> {
   try {
-    const body = yield* plainPieces(utf8.decode(bytes));
-    if (!isDict(body)) return null;
+    const text = asText(body).plain;
+    const value = text === null ? null : yield* plainPieces(text);
+    if (value === null || !isDict(value)) return null;
     yield;
-    kind.rules(body);
+    kind.rules(value);
     yield;
-    const values = yield* kind.validator.pieces(body, false);
+    const values = yield* kind.validator.pieces(value, false);
     if (values === FAIL) return null;
     yield;
-    return yield* translated(kind, values as Values<F>, body, limits, false);
+    return yield* translated(kind, values as Values<F>, value, limits, false);
   } catch {
     return null;
   }
@@ -129,27 +132,23 @@ function* translated<F extends Fields, R>(
   return kind.translatePieces === undefined ? kind.translate(...given) : yield* kind.translatePieces(...given);
 }
 
-function readExactly<F extends Fields, R>(kind: BodyKind<F, R>, bytes: Uint8Array, limits: Limits): ReadBody<R> {
-  return atOnce(exactPieces(kind, bytes, limits));
+function readExactly<F extends Fields, R>(kind: BodyKind<F, R>, body: Body, limits: Limits): ReadBody<R> {
+  return atOnce(exactPieces(kind, body, limits));
 }
 
-function* exactPieces<F extends Fields, R>(
-  kind: BodyKind<F, R>,
-  bytes: Uint8Array,
-  limits: Limits,
-): Pieces<ReadBody<R>> {
-  const parsed = yield* parsePieces(bytes);
+function* exactPieces<F extends Fields, R>(kind: BodyKind<F, R>, body: Body, limits: Limits): Pieces<ReadBody<R>> {
+  const parsed = yield* parsePieces(body);
   if ("error" in parsed) return parsed;
-  const body = parsed.value;
-  if (body === null) return { error: missingBody() };
+  const { value } = parsed;
+  if (value === null) return { error: missingBody() };
   try {
     yield;
-    if (isDict(body)) kind.rules(body);
+    if (isDict(value)) kind.rules(value);
     yield;
-    const values = (yield* kind.validator.pieces(body, true)) as Values<F> | { readonly error: ErrorAnswer };
+    const values = (yield* kind.validator.pieces(value, true)) as Values<F> | { readonly error: ErrorAnswer };
     if (isError(values)) return values;
     yield;
-    return { request: yield* translated(kind, values, body as PythonDict, limits, true) };
+    return { request: yield* translated(kind, values, value as PythonDict, limits, true) };
   } catch (refusal) {
     if (refusal instanceof Refused) return { error: refusal.answer };
     throw refusal;
@@ -161,8 +160,8 @@ function isError(value: object): value is { readonly error: ErrorAnswer } {
 }
 
 /** Why a body is no JSON, as Python says it; null: it is, or is not even text. */
-export function jsonFailure(bytes: Uint8Array): PythonJsonError | null {
-  const text = decodeBody(bytes);
+export function jsonFailure(body: Body): PythonJsonError | null {
+  const text = asText(body).python;
   try {
     if (text !== null) parsePython(text);
   } catch (failure) {
@@ -171,14 +170,14 @@ export function jsonFailure(bytes: Uint8Array): PythonJsonError | null {
   return null;
 }
 
-function parse(bytes: Uint8Array): { readonly value: PythonValue } | { readonly error: ErrorAnswer } {
-  return atOnce(parsePieces(bytes));
+function parse(body: Body): { readonly value: PythonValue } | { readonly error: ErrorAnswer } {
+  return atOnce(parsePieces(body));
 }
 
 /** An empty body is Python's None. */
-function* parsePieces(bytes: Uint8Array): Pieces<{ readonly value: PythonValue } | { readonly error: ErrorAnswer }> {
-  if (bytes.length === 0) return { value: null };
-  const text = decodeBody(bytes);
+function* parsePieces(body: Body): Pieces<{ readonly value: PythonValue } | { readonly error: ErrorAnswer }> {
+  const { empty, python: text } = asText(body);
+  if (empty) return { value: null };
   if (text === null) return { error: unparsableBody };
   try {
     return { value: yield* pythonPieces(text) };

@@ -33,7 +33,10 @@ export interface SamplingFields {
   /** Log probabilities per output token; null: none asked. */
   readonly logprobs: Int | null;
   readonly promptLogprobs: Int | null;
+  /** The first, as many as there may be. */
   readonly logprobTokenIds: readonly Int[] | null;
+  /** What the engine says of them; null: nothing. */
+  readonly logprobIdsError: ErrorAnswer | null;
   readonly thinkingTokenBudget: Int | null;
   readonly routedExpertsPromptStart: Int;
   readonly truncatePromptTokens: Int | null;
@@ -61,8 +64,8 @@ export interface LogitBias {
 export interface BadWords {
   /** Where there are more than a request may have, those that show it. */
   readonly list: readonly string[];
-  /** All of them, each once, as Python prints them. */
-  shown(): string;
+  /** All of them, each once, as Python prints them, where the list has not all. */
+  readonly shown: string | null;
 }
 
 /** What chat and completions share. Names follow the body's fields. */

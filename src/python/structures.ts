@@ -187,7 +187,7 @@ export function* pickPieces<V>(branches: readonly Branch<V>[], value: PythonValu
   state.fields = outerFields;
   state.exact = outerExact;
   if (best.index < 0) return best;
-  if (state.errors !== null) state.errors.length = begin;
+  state.cut(begin);
   if (bestFields >= 0) state.fields = Math.max(outerFields, 0) + bestFields;
   state.exact &&= bestExact;
   return best;

@@ -31,13 +31,15 @@ export interface LineError {
 export const FAIL = Symbol("does not fit");
 export type Checked<V> = V | typeof FAIL;
 
-/** Errors that get a place. vLLM shows ten, and all of a part of content: at most some dozens. */
-const PLACED_MOST = 1024;
+/** Errors that are kept; the others are counted. vLLM shows ten, and all of a part of content: at most some dozens. */
+export const ERRORS_KEPT = 1024;
 
 /** What a check reports besides its value. */
 export class State {
   /** Null on the fast path: nobody reads the errors, a failure starts the exact path. */
   readonly errors: LineError[] | null;
+  /** All of them, those that are not kept included. */
+  count = 0;
   /** Known fields set so far, or -1 when no object was met: how pydantic ranks the members of a union. */
   fields = -1;
   /** False once a value was coerced; the second criterion of a union. */
@@ -48,26 +50,28 @@ export class State {
   }
 
   fail(type: string, message: string, input: PythonValue, context?: Record<string, PythonValue>): typeof FAIL {
-    if (this.errors !== null)
+    if (this.errors !== null && this.count++ < ERRORS_KEPT)
       this.errors.push(context ? { type, loc: [], message, input, context } : { type, loc: [], message, input });
     return FAIL;
   }
 
   /** A validator of a model's own raises `ValueError(text)`. */
   raise(text: string, input: PythonValue): typeof FAIL {
-    this.errors?.push({ type: "value_error", loc: [], message: `Value error, ${text}`, input, raised: text });
+    if (this.errors !== null && this.count++ < ERRORS_KEPT)
+      this.errors.push({ type: "value_error", loc: [], message: `Value error, ${text}`, input, raised: text });
     return FAIL;
   }
 
-  /** Puts `segment` in front of the location of every error since `from`, of those that may be shown. */
+  /** Puts `segment` in front of the location of every error since `from`. */
   prefix(from: number, segment: string | number): void {
     if (this.errors === null) return;
-    const end = Math.min(this.errors.length, PLACED_MOST);
-    for (let i = from; i < end; i++) this.errors[i]!.loc.unshift(segment);
+    for (let i = from; i < this.errors.length; i++) this.errors[i]!.loc.unshift(segment);
   }
 
-  get count(): number {
-    return this.errors === null ? 0 : this.errors.length;
+  /** Forgets all but the first so many errors. */
+  cut(count: number): void {
+    this.count = count;
+    if (this.errors !== null && this.errors.length > count) this.errors.length = count;
   }
 }
 

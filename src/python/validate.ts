@@ -79,7 +79,7 @@ export function validator<F extends Fields>(fields: F): Validator<F> {
       }
     if (state.count === 0) return values as Values<F>;
     state.prefix(0, "body");
-    return { error: validationErrors(state.errors as LineError[]) };
+    return { error: validationErrors(state.errors!, state.count) };
   }
   return {
     fast,
@@ -93,12 +93,12 @@ const MAX_REPORTED = 10;
 const MAX_INPUT_CHARACTERS = 200;
 const MAX_ENTRY_CHARACTERS = 1000;
 
-/** The 400 that lists pydantic's errors; `param` is the place of the first one. */
-export function validationErrors(errors: readonly LineError[]): ErrorAnswer {
-  const label = errors.length === 1 ? "error" : "errors";
+/** The 400 that lists pydantic's errors, or the first of `count`; `param` is the place of the first one. */
+export function validationErrors(errors: readonly LineError[], count = errors.length): ErrorAnswer {
+  const label = count === 1 ? "error" : "errors";
   const lines = errors.slice(0, MAX_REPORTED).map((error) => `  ${entry(error)}`);
-  if (errors.length > MAX_REPORTED) lines.push(`  ...and ${errors.length - MAX_REPORTED} more ${label}`);
-  const message = `${errors.length} validation ${label}:\n${lines.join("\n")}`;
+  if (count > MAX_REPORTED) lines.push(`  ...and ${count - MAX_REPORTED} more ${label}`);
+  const message = `${count} validation ${label}:\n${lines.join("\n")}`;
   return errorAnswer(message, "Bad Request", place((errors[0] as LineError).loc), 400);
 }
 

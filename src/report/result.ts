@@ -116,19 +116,25 @@ export interface Result {
   readonly [flat: string]: unknown;
 }
 
-/** What a report shows of one request; `RequestRecord` of `load` is one. Microseconds on the run's clock, NaN: it never came so far. */
+/** What a report shows of one request. Microseconds on the run's clock, which starts at 0; NaN: it never came so far. */
 export interface ReportRecord {
   readonly index: number;
+  /** The `X-Request-Id` sent, by which a server's own truth is found. */
   readonly requestId: string;
+  /** The schedule's time (open loop), or when a slot came free (closed loop). */
   readonly intendedUs: number;
+  /** First byte handed to the kernel; of a request that was sent again, the first time. */
   readonly sendUs: number;
+  /** When the server took it out of its queue: known where the server told the truth. */
+  readonly scheduledUs?: number;
+  /** First and last chunk with generated output. */
   readonly firstUs: number;
   readonly lastUs: number;
+  /** End of the body. */
   readonly endUs: number;
+  /** Arrival of each chunk with generated output. */
   readonly chunkUs: ArrayLike<number>;
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly failure: { readonly kind: string; readonly message: string } | null;
-  /** Where the server said so: when it left the queue. */
-  readonly scheduledUs?: number;
 }

@@ -1,83 +1,77 @@
 /** How did the run go over time: on the client, on the wire, in the server? */
 import { drawable, isNumber } from "./numbers.ts";
-import type { Mark, Plot, PlotLine } from "./plot.ts";
+import type { Mark, Plot } from "./plot.ts";
 import type { Moment, ReportRecord, ServerMoment, UnderstudyPart } from "./result.ts";
 import { DOTS, evenly, evenlyWithGreatest, LINE_POINTS, shareOf } from "./sample.ts";
 
 const X = { label: "seconds" };
 
+/** What is drawn of moments of a run; null where there is no line between them. */
+function over<M extends { readonly t: number }>(all: readonly M[], marks: readonly Mark[] = []) {
+  const moments = evenly(all.length, LINE_POINTS).map((at) => all[at]!);
+  if (moments.length < 2) return null;
+  const xs = moments.map(({ t }) => drawable(t));
+  return {
+    moments,
+    has: (name: keyof M) => moments.some((moment) => isNumber(moment[name])),
+    gauge: (name: keyof M) => moments.map((moment) => drawable(moment[name] as number | null | undefined)),
+    plot: (given: Omit<Plot, "x" | "marks">): Plot => ({ ...given, x: X, data: [xs, ...given.data], marks }),
+  };
+}
+
+const isThere = (plot: Plot | false): plot is Plot => plot !== false;
+
 export function runPlots({ timeseries = [], steady }: UnderstudyPart): Plot[] {
-  const moments = evenly(timeseries.length, LINE_POINTS).map((at) => timeseries[at]!);
-  if (moments.length < 2) return [];
   const marks: Mark[] = steady
     ? [{ axis: "x", at: steady.from_s, to: steady.to_s, label: "steady", color: "green" }]
     : [];
-  const xs = moments.map(({ t }) => drawable(t));
-  const has = (name: keyof Moment) => moments.some((moment) => isNumber(moment[name]));
-  const gauge = (name: keyof Moment) => moments.map((moment) => drawable(moment[name]));
-  const plot = (
-    id: string,
-    title: string,
-    note: string,
-    unit: string,
-    lines: readonly PlotLine[],
-    data: Plot["data"],
-    log = false,
-  ): Plot => ({
-    id,
-    title,
-    note,
-    x: X,
-    y: log ? { label: unit, log } : { label: unit, from: 0, whole: unit === "requests" },
-    lines,
-    data: [xs, ...data],
-    marks,
-  });
+  const drawn = over<Moment>(timeseries, marks);
+  if (drawn === null) return [];
+  const { moments, has, gauge, plot } = drawn;
   return [
     has("output_tokens") &&
-      plot(
-        "throughput",
-        "Throughput",
-        "Output tokens per second.",
-        "tokens/s",
-        [{ label: "output tokens/s", color: "blue", kind: "area" }],
-        [rates(moments, ({ output_tokens: tokens }) => tokens)],
-      ),
+      plot({
+        id: "throughput",
+        title: "Throughput",
+        note: "Output tokens per second.",
+        y: { label: "tokens/s", from: 0 },
+        lines: [{ label: "output tokens/s", color: "blue", kind: "area" }],
+        data: [rates(moments, ({ output_tokens: tokens }) => tokens)],
+      }),
     has("running") &&
-      plot(
-        "concurrency",
-        "Concurrency",
-        "Requests sent and not ended.",
-        "requests",
-        [{ label: "under way", color: "green", kind: "area" }],
-        [gauge("running")],
-      ),
+      plot({
+        id: "concurrency",
+        title: "Concurrency",
+        note: "Requests sent and not ended.",
+        y: { label: "requests", from: 0, whole: true },
+        lines: [{ label: "under way", color: "green", kind: "area" }],
+        data: [gauge("running")],
+      }),
     (has("sent") || has("completed")) &&
-      plot(
-        "requests",
-        "Requests per second",
-        "Sent and ended.",
-        "requests/s",
-        [
+      plot({
+        id: "requests",
+        title: "Requests per second",
+        note: "Sent and ended.",
+        y: { label: "requests/s", from: 0 },
+        lines: [
           { label: "sent", color: "grey", kind: "line", dash: true },
           { label: "ended", color: "blue", kind: "line" },
         ],
-        [rates(moments, ({ sent }) => sent), rates(moments, ({ completed }) => completed)],
-      ),
+        data: [rates(moments, ({ sent }) => sent), rates(moments, ({ completed }) => completed)],
+      }),
     (has("ttft_p50") || has("itl_p50")) &&
-      plot(
-        "latency-time",
-        "Latency over time",
-        "Medians of what came since the moment before.",
-        "ms",
-        [
+      plot({
+        id: "latency-time",
+        title: "Latency over time",
+        note: "Medians of what came since the moment before.",
+        y: { label: "ms", log: true },
+        lines: [
           { label: "TTFT p50", color: "blue", kind: "line" },
           { label: "ITL p50", color: "purple", kind: "line" },
         ],
-        [positive(gauge("ttft_p50")), positive(gauge("itl_p50"))],
-        true,
-      ),
-  ].filter((one): one is Plot => one !== false);
+        data: [positive(gauge("ttft_p50")), positive(gauge("itl_p50"))],
+      }),
+  ].filter(isThere);
 }
 
 /** A logarithmic axis has no place for 0. */
@@ -146,46 +140,39 @@ function counted(times: Float64Array, xs: readonly number[]): number[] {
 }
 
 export function serverPlots({ server_metrics: server }: UnderstudyPart): Plot[] {
-  const all = server?.timeseries ?? [];
-  const moments = evenly(all.length, LINE_POINTS).map((at) => all[at]!);
-  if (moments.length < 2) return [];
-  const xs = moments.map(({ t }) => drawable(t));
-  const has = (name: keyof ServerMoment) => moments.some((moment) => isNumber(moment[name]));
-  const gauge = (name: keyof ServerMoment) => moments.map((moment) => drawable(moment[name]));
-  const plots: (Plot | false)[] = [
-    (has("running") || has("waiting")) && {
-      id: "server-queue",
-      title: "Running and waiting",
-      note: "Requests in the server's batch and in its queue.",
-      x: X,
-      y: { label: "requests", from: 0, whole: true },
-      lines: [
-        { label: "running", color: "green", kind: "area" },
-        { label: "waiting", color: "orange", kind: "area" },
-      ],
-      data: [xs, gauge("running"), gauge("waiting")],
-      marks: [],
-    },
-    has("kv_usage") && {
-      id: "server-kv",
-      title: "KV cache in use",
-      note: "Share of the server's KV blocks.",
-      x: X,
-      y: { label: "", percent: true, from: 0, to: 1 },
-      lines: [{ label: "KV usage", color: "purple", kind: "area" }],
-      data: [xs, gauge("kv_usage")],
-      marks: [],
-    },
-    has("preemptions") && {
-      id: "server-preemptions",
-      title: "Preemptions",
-      note: "Since the beginning.",
-      x: X,
-      y: { label: "preemptions", from: 0, whole: true },
-      lines: [{ label: "preemptions", color: "red", kind: "step" }],
-      data: [xs, gauge("preemptions")],
-      marks: [],
-    },
-  ];
-  return plots.filter((one): one is Plot => one !== false);
+  const drawn = over<ServerMoment>(server?.timeseries ?? []);
+  if (drawn === null) return [];
+  const { has, gauge, plot } = drawn;
+  return [
+    (has("running") || has("waiting")) &&
+      plot({
+        id: "server-queue",
+        title: "Running and waiting",
+        note: "Requests in the server's batch and in its queue.",
+        y: { label: "requests", from: 0, whole: true },
+        lines: [
+          { label: "running", color: "green", kind: "area" },
+          { label: "waiting", color: "orange", kind: "area" },
+        ],
+        data: [gauge("running"), gauge("waiting")],
+      }),
+    has("kv_usage") &&
+      plot({
+        id: "server-kv",
+        title: "KV cache in use",
+        note: "Share of the server's KV blocks.",
+        y: { label: "", percent: true, from: 0, to: 1 },
+        lines: [{ label: "KV usage", color: "purple", kind: "area" }],
+        data: [gauge("kv_usage")],
+      }),
+    has("preemptions") &&
+      plot({
+        id: "server-preemptions",
+        title: "Preemptions",
+        note: "Since the beginning.",
+        y: { label: "preemptions", from: 0, whole: true },
+        lines: [{ label: "preemptions", color: "red", kind: "step" }],
+        data: [gauge("preemptions")],
+      }),
+  ].filter(isThere);
 }

@@ -10,7 +10,7 @@ const FLUSH_US = 100_000;
 
 export interface App
   extends Pick<Parts, "engines" | "snapshot" | "died" | "streamWrites">,
-    Pick<Listeners, "url" | "tritonUrl" | "handle"> {
+    Pick<Listeners, "url" | "tritonUrl" | "handle" | "banner"> {
   /** The end-of-sequence id, and by engine what its core was told last: with the configuration, all that repeating it takes. */
   readonly eosId: number;
   journals(): JournalText[];
@@ -40,7 +40,7 @@ export async function createRenewableApp(config: ServeConfig, options: AppOption
 async function appOf(config: ServeConfig, options: AppOptions, lasting: Lasting | undefined): Promise<RenewableApp> {
   const [role, first] = await Promise.all([roles[config.role](), createParts(config, options, lasting)]);
   let parts = first;
-  const { url, tritonUrl, handle, turnTo, stop } = await role.listen(first).catch(async (why) => {
+  const { url, tritonUrl, handle, banner, drain, turnTo, stop } = await role.listen(first).catch(async (why) => {
     await first.close();
     throw why;
   });
@@ -48,6 +48,7 @@ async function appOf(config: ServeConfig, options: AppOptions, lasting: Lasting 
     url,
     tritonUrl,
     handle,
+    ...(banner ? { banner } : {}),
     get parts() {
       return parts;
     },
@@ -74,7 +75,8 @@ async function appOf(config: ServeConfig, options: AppOptions, lasting: Lasting 
     async close(graceS) {
       const { clock } = parts;
       const stopped = stop();
-      await parts.drain(clock.now() + graceS * 1e6);
+      const untilUs = clock.now() + graceS * 1e6;
+      await Promise.all([parts.drain(untilUs), drain?.(untilUs)]);
       await Promise.race([stopped, pause(clock, FLUSH_US)]);
       await stop(true);
       await parts.close();

@@ -5,6 +5,10 @@ export interface Listeners {
   readonly url: string;
   /** Where Triton's metrics have a port of their own. */
   readonly tritonUrl: string | null;
+  /** What the start says instead of vLLM's lines: after so many milliseconds. */
+  readonly banner?: (startedMs: number) => string;
+  /** Settles when nothing runs any more that the parts do not know of, at the latest at that time. */
+  readonly drain?: (untilUs: number) => Promise<void>;
   /** Answers a request as a client on the socket gets it answered; a stream is the body of the `Response`. */
   handle(request: Request): Promise<Response>;
   /** Requests go to these parts from now on; streams of those before end with their engines. */

@@ -18,7 +18,7 @@ import type { HotRoutes } from "../http/sink.ts";
 import { hotRoutes } from "../http/socket/hot.ts";
 import { HttpServer } from "../http/socket/server.ts";
 import { METRICS_METHODS, metrics } from "../metrics/route.ts";
-import { tritonListener } from "../metrics/triton/listener.ts";
+import { metricsListener } from "../metrics/triton/listener.ts";
 import { docsRoutes } from "../openapi/routes.ts";
 import { faultLine } from "../truth/fault-line.ts";
 import { Peers } from "../truth/peers.ts";
@@ -48,7 +48,8 @@ async function listen(parts: Parts): Promise<Listeners> {
     },
   );
   mounted.serveOn(server);
-  let triton = await listenAsTriton(parts, config.triton.listen?.port).catch(async (why) => {
+  let { renderer } = parts;
+  const triton = await listenAsTriton().catch(async (why) => {
     // A server that is left listening would keep the process alive.
     await server.stop(true);
     throw new TritonPortError(why);
@@ -60,12 +61,19 @@ async function listen(parts: Parts): Promise<Listeners> {
     async turnTo(next) {
       mounted = mount(next);
       mounted.serveOn(server);
-      if (triton === null) return;
-      await triton.stop(true);
-      triton = await listenAsTriton(next, triton.port);
+      renderer = next.renderer;
     },
     stop: (cut = false) => Promise.all([server.stop(cut), cut ? triton?.stop(true) : undefined]),
   };
+
+  /** Triton's metrics port; null: none is wanted. */
+  async function listenAsTriton() {
+    if (config.triton.listen === null) return null;
+    const { host: hostname, port } = config.triton.listen;
+    const { lastingClock: clock, epochSeconds } = parts;
+    const reusePort = place !== undefined;
+    return metricsListener(() => renderer.page("tritonserver"), { hostname, port, reusePort, clock, epochSeconds });
+  }
 }
 
 /** The routes over these parts. */
@@ -75,13 +83,6 @@ function mount(parts: Parts) {
     app.server = server as unknown as NonNullable<typeof app.server>;
   };
   return { app, hot: hotRoutes(app), serveOn };
-}
-
-/** Triton's metrics port; null: none is wanted. */
-async function listenAsTriton({ config, place, renderer, identity }: Parts, port: number | undefined) {
-  if (config.triton.listen === null) return null;
-  const { host } = config.triton.listen;
-  return tritonListener(renderer, identity, place !== undefined).listen({ hostname: host, port: port! }).server!;
 }
 
 function routesOf(parts: Parts) {

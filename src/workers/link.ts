@@ -1,15 +1,6 @@
 /** A worker's end of the channel to its parent. */
+import type { EngineControl } from "../front/dev-routes.ts";
 import type { FromWorker, ToWorker, WorkerCommand, WorkerSetup } from "./messages.ts";
-
-/** The engines of this process. */
-export interface OwnEngines {
-  pause(mode: "abort" | "wait" | "keep", clearCache: boolean): Promise<unknown>;
-  resume(): void;
-  readonly paused: boolean;
-  sleeps(sleep: number, asleep: readonly string[]): void;
-  readonly asleep: readonly string[];
-  resetPrefixCache(running: boolean): Promise<boolean>;
-}
 
 export interface Tasks {
   readonly start: (setup: WorkerSetup) => Promise<void>;
@@ -20,7 +11,7 @@ export interface Tasks {
 
 export class Link {
   readonly #waiting = new Map<number, (answer: boolean) => void>();
-  #own: OwnEngines | null = null;
+  #own: EngineControl | null = null;
   #asked = 0;
 
   /** From now on messages are taken. Started by hand, without a parent, it is orphaned at once. */
@@ -47,19 +38,19 @@ export class Link {
   }
 
   /** Acts on the engines of all workers, these included. */
-  control(own: OwnEngines) {
+  control(own: EngineControl): EngineControl {
     this.#own = own;
     return {
-      pause: (mode: "abort" | "wait" | "keep", clearCache: boolean) => this.#ask({ name: "pause", mode, clearCache }),
+      pause: (mode, clearCache) => this.#ask({ name: "pause", mode, clearCache }),
       resume: () => this.#ask({ name: "resume" }),
       get paused() {
         return own.paused;
       },
-      sleeps: (sleep: number, asleep: readonly string[]) => this.#ask({ name: "sleeps", sleep, asleep }),
+      sleeps: (sleep, asleep) => this.#ask({ name: "sleeps", sleep, asleep }),
       get asleep() {
         return own.asleep;
       },
-      resetPrefixCache: (running: boolean) => this.#ask({ name: "resetPrefixCache", running }),
+      resetPrefixCache: (running) => this.#ask({ name: "resetPrefixCache", running }),
     };
   }
 

@@ -124,3 +124,18 @@ test("paths and methods that are not served, and the key", async () => {
     expect(handled.status).toBeGreaterThan(400);
   }
 });
+
+test("a body that another thread reads, and an answer that leaves part by part", async () => {
+  const [url, init] = requestOf("POST", "/v1/completions", { user: "u".repeat(300_000) });
+  const [, short] = requestOf("POST", "/v1/completions");
+  expect(await shown(await app.handle(new Request(url, init)))).toEqual(
+    await shown(await app.handle(new Request(url, short))),
+  );
+  const tokens = Array.from({ length: 200_000 }, (_, at) => 1000 + (at % 1000));
+  const [detokenize] = requestOf("POST", "/detokenize");
+  const given = { ...init, body: JSON.stringify({ tokens }) };
+  const answers = await Promise.all([app.handle(new Request(detokenize, given)), fetch(detokenize, given)]);
+  const [here, there] = await Promise.all(answers.map(shown));
+  expect(here!.body.length).toBeGreaterThan(500_000);
+  expect(here).toEqual(there!);
+});

@@ -114,6 +114,9 @@ class Served implements Receiver {
 
   leave(): void {
     this.over = true;
+    // Who reads nothing would not see the end, and keep its place among the living.
+    this.client.paused = false;
+    this.client.socket?.resume();
     this.live.cancel();
   }
 }
@@ -180,8 +183,11 @@ class Crowd {
     for (const one of this.served.values()) {
       if (one.over) continue;
       one.live.settle();
-      if (one.stream.full) this.short++;
-      else {
+      if (one.stream.full) {
+        this.short++;
+        // Where all are full nobody gets a row.
+        if (this.#draw() % 500 === 0) this.#disturb();
+      } else {
         // Who gets two tokens hears of them, and disturbs.
         const disturbs = this.#draw() % 500 === 0;
         const id = one.sent % TEXTS;

@@ -43,6 +43,8 @@ function atSecondOf(clean: Buffer, faulty: Buffer): Buffer {
   return Buffer.from(text, "latin1");
 }
 
+const dateOf = ({ bytes }: SeenWire) => /^date: .*$/m.exec(bytes.toString("latin1"))?.[0];
+
 /** Where two answers part, with what stands there; null: they are the same. A date is not looked at. */
 function difference(seen: Buffer, wanted: Buffer): readonly [number, string, string] | null {
   const undated = (bytes: Buffer) => bytes.toString("latin1").replace(/^date: .*$/m, "date");
@@ -65,13 +67,18 @@ test.each(cases.map((one) => [`${one.asked} ${one.plan}`, one] as const))("%s", 
     expect(bytes.toString()).toContain("x-understudy-fault: ");
     return;
   }
-  const clean = await ask(one, key);
+  let clean = await ask(one, key);
   if (one.plan.includes("accept")) return expectRefusal(one, key);
   const operations = (bytes: Buffer) => predicted(cleanAnswer(bytes), one.plan, key);
   const end = operations(clean.bytes).at(-1)!;
   const stays = end.kind === "end" && end.how === "done";
   const enough = stays ? bytesOf(operations(atSecondOf(clean.bytes, clean.bytes))).length : undefined;
-  const faulty = await ask(one, key, one.plan, enough);
+  let faulty = await ask(one, key, one.plan, enough);
+  // In a coding the second cannot be put into the prediction: both are asked for in the same one.
+  for (let tries = 0; row.id === "H6" && tries < 20 && dateOf(clean) !== dateOf(faulty); tries++) {
+    clean = await ask(one, key);
+    faulty = await ask(one, key, one.plan, enough);
+  }
   expect(difference(faulty.bytes, bytesOf(operations(atSecondOf(clean.bytes, faulty.bytes))))).toBeNull();
   expect(accountOf(cleanAnswer(clean.bytes), one.plan, key).fired[0]!.times).toBeGreaterThan(0);
   expect(faulty.end).toBe(end.kind === "end" && !stays ? (end.how as "fin" | "rst") : "open");
@@ -80,7 +87,9 @@ test.each(cases.map((one) => [`${one.asked} ${one.plan}`, one] as const))("%s", 
 /** A connection is closed as it is opened. */
 async function expectRefusal(one: FaultCase, key: string): Promise<void> {
   await ask(one, key, one.plan, 1);
-  expect(await ask(one, key)).toEqual({ bytes: Buffer.alloc(0), segments: 0, end: "fin" });
+  // RST where the request was already there.
+  const { bytes, end } = await ask(one, key);
+  expect([bytes.length, end === "open"]).toEqual([0, false]);
 }
 
 /** 429 while another request is served, and not else. */

@@ -1,13 +1,16 @@
 /** TensorRT-LLM's policies under the engine: any history on the core that checks itself, all ways of planning, pauses and reuse. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import { Total, Word } from "../../assembly/layout.ts";
 import { CAPACITY_POLICIES, CHUNKING_POLICIES } from "../../src/config/trtllm.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import type { Core } from "../../src/core/core.ts";
+import { Batch } from "../../src/engine/batch.ts";
 import { Finish } from "../../src/engine/types.ts";
 import { Replay } from "../../src/replay/replay.ts";
+import { parts } from "../golden/trtllm/bench.ts";
 import { anyConfig, anyLife, run } from "./history.ts";
+import { House } from "./triton-house.ts";
 import { answerOf, configOf, type Heard, promptOf, times, trtllm, World, watchPlans } from "./world.ts";
 
 setDefaultTimeout(120_000);
@@ -77,15 +80,37 @@ test("any history: every request gets its own answer once, whatever is paused; n
   expect(pauses).toBeGreaterThan(20);
 });
 
-test("plans that decode alone are made the short way: the same as the long one would be", () => {
+/** Plans by the parts of an iteration, which have no short way for those that decode alone. */
+function inParts(run: () => string): string {
+  const spy = spyOn(Batch.prototype, "plan").mockImplementation(function (this: Batch, nowUs: number) {
+    const calls = parts(this.core);
+    calls.fetch();
+    calls.capacity();
+    calls.microBatch();
+    const durationUs = calls.execute(nowUs);
+    this.lastPlan.planned(durationUs);
+    return durationUs;
+  });
+  try {
+    return run();
+  } finally {
+    spy.mockRestore();
+  }
+}
+
+test("plans that decode alone are made the short way: the same as the long one makes, in both builds", () => {
   fc.assert(
     fc.property(anyTrtllm, fc.array(anyLife, { minLength: 1, maxLength: 12 }), (config, lives) => {
       const digest = (module: WebAssembly.Module) => {
         const world = new World(config, { module });
         run(world, lives);
-        return world.digest();
+        return `${world.digest()}${JSON.stringify(world.engine.snapshot("now"))}`;
       };
-      expect(digest(trtllm.release)).toBe(digest(trtllm.debug));
+      const short = digest(trtllm.release);
+      expect(inParts(() => digest(trtllm.release))).toBe(short);
+      expect(digest(trtllm.debug).replace(/"coreMemoryBytes":\d+/, "")).toBe(
+        short.replace(/"coreMemoryBytes":\d+/, ""),
+      );
     }),
     { numRuns: times(60), seed: 11 },
   );
@@ -178,4 +203,54 @@ test("a request whose ids would not fit beside those promised to others is refus
   world.heard[0]!.cancel();
   world.clock.drain(100);
   expect(world.submit({ maxTokens: 2 ** 26 - 256 })).not.toBeNull();
+});
+
+test("a pool whose token ids the core cannot hold is refused; without partial reuse it holds none", () => {
+  const large = { blockSize: 512, numGpuBlocks: 2 ** 19 };
+  expect(() => new World(tight("MAX_UTILIZATION", large), { module: trtllm.release })).toThrow(
+    "with partial reuse the core holds KV blocks of at most 268369920 tokens, not 268435456",
+  );
+  expect(
+    () => new World(tight("MAX_REQUESTS", { ...large, enablePrefixCaching: false }), { module: trtllm.release }),
+  ).not.toThrow();
+});
+
+test("the inflight batcher's families are this scheduler's state", async () => {
+  // Iterations as long as a fifth of the interval in which the families change.
+  const timing = { kind: "linear", baseUs: 20_000, prefillUs: 10, decodeUs: 20 } as const;
+  const house = new House(tight("MAX_UTILIZATION", { enablePrefixCaching: true, timing }));
+  for (let i = 0; i < 12; i++) {
+    house.submit({ promptIds: promptOf(20 + 3 * i, i % 5), maxTokens: 50, ignoreEos: true, seed: i });
+  }
+  const seen = { paused: 0, waiting: 0, context: 0, reused: 0 };
+  house.advance(50_000);
+  for (let turn = 0; turn < 80; turn++) {
+    house.advance(100_000);
+    const value = await house.values();
+    const [request, block] = [
+      (type: string) => value(`request_metrics{tensorrt_llm,${type}}`),
+      (type: string) => value(`kv_cache_block_metrics{${type},tensorrt_llm}`),
+    ];
+    const batch = (type: string) => value(`inflight_batcher_metrics{${type},tensorrt_llm}`);
+    expect(request("active")).toBeLessThanOrEqual(request("max"));
+    expect(request("waiting")).toBe(request("active") - request("scheduled"));
+    expect(request("context") + batch("generation_requests")).toBe(request("scheduled"));
+    expect([block("used") + block("free"), block("tokens_per"), batch("micro_batch_id")]).toEqual([
+      block("max"),
+      16,
+      0,
+    ]);
+    expect(block("fraction")).toBeCloseTo(block("used") / block("max"), 5);
+    seen.paused = Math.max(seen.paused, batch("paused_requests"));
+    seen.waiting = Math.max(seen.waiting, request("waiting"));
+    seen.context = Math.max(seen.context, request("context"));
+    expect(block("reused")).toBeGreaterThanOrEqual(seen.reused);
+    seen.reused = block("reused");
+  }
+  expect(seen.waiting).toBeGreaterThan(0);
+  expect(seen.context).toBeGreaterThan(0);
+  expect(seen.reused).toBeGreaterThan(0);
+  // Families change every 100 ms; the pauses between are in the engine's own numbers.
+  expect(house.engine.snapshot("now").preemptions).toBeGreaterThan(0);
+  expect(house.engine.live).toBe(0);
 });

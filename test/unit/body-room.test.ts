@@ -11,7 +11,7 @@ test("no more than the room at once, in the order of asking, and all of them in 
       fc.array(fc.integer({ min: 1, max: 150 }), { maxLength: 20 }),
       fc.infiniteStream(fc.nat(99)),
       async (sizes, draws) => {
-        const room = new BodyRoom(100);
+        const room = new BodyRoom(100, { nowUs: () => 0 });
         const inside = new Map<object, number>();
         const order: number[] = [];
         let gone = 0;
@@ -42,7 +42,7 @@ test("no more than the room at once, in the order of asking, and all of them in 
 });
 
 test("one that waits and leaves holds nobody up", async () => {
-  const room = new BodyRoom(10);
+  const room = new BodyRoom(10, { nowUs: () => 0 });
   const [first, second, third] = [{}, {}, {}];
   expect(room.enter(first, 10)).toBe(true);
   const waiting = room.enter(second, 10);
@@ -50,6 +50,60 @@ test("one that waits and leaves holds nobody up", async () => {
   room.leave(second);
   room.leave(first);
   expect([await waiting, await behind]).toEqual([false, true]);
+});
+
+test("who is slow keeps the room of what has come, and the rest of it waits behind the others", async () => {
+  let nowUs = 0;
+  const timers: (() => void)[] = [];
+  const after = (_: number, act: () => void) => {
+    timers.push(act);
+    return () => {};
+  };
+  const pass = (us: number) => {
+    nowUs += us;
+    for (const act of timers.splice(0)) act();
+  };
+  const room = new BodyRoom(10, { nowUs: () => nowUs, after });
+  const [slow, second, third, late] = [{}, {}, {}, {}];
+  expect(room.enter(slow, 10)).toBe(true);
+  room.came(slow, 2);
+  expect(room.goesOn(slow)).toBe(true);
+  const granted: string[] = [];
+  const note = (name: string, waiting: Promise<boolean> | true) =>
+    void Promise.resolve(waiting).then((yes) => granted.push(`${name} ${yes}`));
+  note("second", room.enter(second, 8));
+  note("third", room.enter(third, 3));
+  await Promise.resolve();
+  expect(granted).toEqual([]);
+  // Alone no longer: eight of ten are free.
+  pass(1_000_000);
+  await Promise.resolve();
+  await Promise.resolve();
+  expect(granted).toEqual(["second true"]);
+  note("slow", room.goesOn(slow));
+  room.came(second, 8);
+  expect(room.goesOn(second)).toBe(true);
+  pass(1_000_000);
+  room.leave(second);
+  await Promise.resolve();
+  await Promise.resolve();
+  expect(granted).toEqual(["second true", "third true"]);
+  room.leave(third);
+  await Promise.resolve();
+  await Promise.resolve();
+  expect(granted.at(-1)).toBe("slow true");
+  // Where nobody inside is whole, one may be, or all would wait for each other.
+  note("late", room.enter(late, 10));
+  room.came(slow, 4);
+  pass(1_000_000);
+  await Promise.resolve();
+  await Promise.resolve();
+  expect(granted.at(-1)).toBe("late true");
+  room.leave(late);
+  note("again", room.goesOn(slow));
+  await Promise.resolve();
+  await Promise.resolve();
+  expect(granted.at(-1)).toBe("again true");
 });
 
 /** A request whose body of so many bytes does not come, but for its first megabytes; what came back, and the socket. */

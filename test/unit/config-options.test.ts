@@ -21,7 +21,8 @@ const accepted = (...argv: string[]) => {
 /** A text that the option does not take; options for names and paths take any. */
 const wrongOf = ({ read }: Option) => ["-", "nonsense value"].find((text) => read([text]) === undefined);
 const picky = Object.entries<Option>(serveOptions)
-  .filter(([, option]) => option.arity === "one" || option.arity === "list")
+  // A role is looked at before this table is: others have tables of their own (test/unit/config-serve.test.ts).
+  .filter(([name, option]) => name !== "role" && (option.arity === "one" || option.arity === "list"))
   .flatMap(([name, option]) => {
     const wrong = wrongOf(option);
     return wrong === undefined ? [] : [[`--${name}`, wrong, option.accepts] as const];

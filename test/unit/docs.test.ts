@@ -5,6 +5,7 @@ import { checkHelp } from "../../src/cli/check/check-options.ts";
 import { takeLoadArguments } from "../../src/cli/load/load-args.ts";
 import { replayHelp } from "../../src/cli/replay/replay-options.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
+import { stressHelp } from "../../src/cli/stress/stress-options.ts";
 import { timingHelp } from "../../src/cli/timing/timing-options.ts";
 import { serveHelp } from "../../src/options/help.ts";
 
@@ -103,13 +104,20 @@ function commandsOf(text: string): string[][] {
     .map((line) => [...line.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(([, one, two, bare]) => one ?? two ?? bare!));
 }
 
-const HELP: Readonly<Record<string, () => string>> = { replay: replayHelp, check: checkHelp, timing: timingHelp };
+const HELP: Readonly<Record<string, () => string>> = {
+  replay: replayHelp,
+  check: checkHelp,
+  timing: timingHelp,
+  stress: stressHelp,
+};
 
 /** Why the command does not take the words. Of those whose options are not read apart from a run, names are looked up. */
 function refusal(command: string, words: readonly string[]): string | undefined {
   if (command === "serve") return errorOf(resolveServeConfig(words, {}, () => ""));
   if (command === "load") return errorOf(takeLoadArguments(words));
   const help = HELP[command]?.();
+  // What stands behind -- is another program's.
+  if (words.includes("--")) return refusal(command, words.slice(0, words.indexOf("--")));
   if (help === undefined) return "no such command";
   // The first and the last take the engine's flags of `serve` too.
   const known = command === "check" ? help : help + serveHelp("all");

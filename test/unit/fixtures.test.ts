@@ -118,7 +118,7 @@ describe("conditions", () => {
 
 describe("answers", () => {
   const answer = (text: string) => read(`answer: ${text}`)[0]!.answer;
-  const single = { ids: Uint32Array.of(), steps: 0, finish: "stop", minusInfinityAt: [] };
+  const single = { ids: Uint32Array.of(), largest: -1, steps: 0, finish: "stop", minusInfinityAt: [] };
   test.each<[string, object]>([
     ["Hello", { order: { kind: "text", text: "Hello", script: null } }],
     [
@@ -132,7 +132,12 @@ describe("answers", () => {
     ["{echo: true}", { order: { kind: "echo" } }],
     [
       "{tokens: [1, 2]}",
-      { order: { kind: "script", script: { sequences: [{ ...single, ids: Uint32Array.of(1, 2), steps: 2 }] } } },
+      {
+        order: {
+          kind: "script",
+          script: { sequences: [{ ...single, ids: Uint32Array.of(1, 2), largest: 2, steps: 2 }] },
+        },
+      },
     ],
     [
       "{steps: [[1, 2]], finish: error}",

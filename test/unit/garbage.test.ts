@@ -45,3 +45,11 @@ test("where steps leave no gap it goes on beside them, when its patience is over
   await pass(2 * SECOND_US);
   expect(collected.map(([, now]) => now)).toEqual([false]);
 });
+
+test("what opening streams leaves is collected beside them, after so many", () => {
+  const { garbage, collected } = world();
+  for (let i = 0; i < 255; i++) garbage.opened();
+  expect(collected).toEqual([]);
+  for (let i = 0; i < 600; i++) garbage.opened();
+  expect(collected).toEqual([0, 0, 0].map((atUs) => [atUs, false]));
+});

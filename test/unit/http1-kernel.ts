@@ -3,6 +3,7 @@
 import type { EventSink } from "../../src/http/sink.ts";
 import type { Connection, ServerSide, Socket } from "../../src/http/socket/connection.ts";
 import type { Exchange } from "../../src/http/socket/exchange.ts";
+import { uvicorn } from "../../src/http/socket/head.ts";
 
 /** A socket whose kernel has room for as many bytes as it is given. */
 export class Kernel implements Socket {
@@ -49,6 +50,7 @@ interface Emitting {
 /** Answers `/whole/N` with N letters and `/stream/N` with N events, one per `tick`. */
 export class Server implements ServerSide {
   readonly scheme = "http";
+  readonly style = uvicorn;
   readonly headBytes = 10_000;
   readonly emitting: Emitting[] = [];
   readonly queued = new Set<Connection>();

@@ -23,7 +23,7 @@ type Send = (fd: number, bytes: Uint8Array) => number;
 function compiled(): { readonly write: NativeWrite; readonly hear: (send: Send) => void } {
   const folder = mkdtempSync(join(tmpdir(), "understudy-lanes-"));
   const source = join(folder, "lanes.c");
-  const lanes = new URL("../../src/engine/lanes.c", import.meta.url).pathname;
+  const lanes = new URL("../../src/app/lanes.c", import.meta.url).pathname;
   writeFileSync(
     source,
     `typedef int (*Heard)(int, const void *, int);

@@ -144,3 +144,25 @@ test("a long answer over a socket: its length is said, its bytes are those of on
     await server.stop();
   }
 }, 60_000);
+
+test("many log probabilities of a response are made part by part, and are those of its tokens", async () => {
+  const server = await serve(["--served-model-name", "m", "--timing", "none"]);
+  try {
+    const asked = (tokens: number) => ({
+      ...{ input: "Hello", max_output_tokens: tokens, temperature: 0, top_logprobs: 5, ignore_eos: true },
+      include: ["message.output_text.logprobs"],
+    });
+    const entries = async (tokens: number) => {
+      const headers = { "content-type": "application/json" };
+      const body = JSON.stringify(asked(tokens));
+      const answer = await (await fetch(`${server.url}/v1/responses`, { method: "POST", headers, body })).json();
+      const { output } = answer as { output: { content: { logprobs: { top_logprobs: readonly unknown[] }[] }[] }[] };
+      return output[0]!.content[0]!.logprobs;
+    };
+    const [short, long] = [await entries(100), await entries(400)];
+    expect([short.length, long.length, long.at(-1)!.top_logprobs.length]).toEqual([100, 400, 5]);
+    expect(long.slice(0, 100)).toEqual(short);
+  } finally {
+    await server.stop();
+  }
+});

@@ -1,6 +1,14 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { printFamily, printFloat, python, pythonRepr, type Sample } from "../../src/metrics/text.ts";
+import {
+  Heads,
+  type Labels,
+  printFamily,
+  printFloat,
+  python,
+  pythonRepr,
+  type Sample,
+} from "../../src/metrics/text.ts";
 
 /** What Python 3.11 and prometheus_client 0.26 give: `floatToGoString(x)`, then `repr(x)` where that differs. */
 const KNOWN: readonly (readonly [value: number, exposition: string, repr?: string])[] = [
@@ -87,4 +95,18 @@ test("labels are sorted and escaped, numbers among them are floats, help is esca
       "",
     ].join("\n"),
   );
+});
+
+test("heads that were printed last are used for the same labels alone", () => {
+  const heads = new Heads();
+  const page = (...samples: [metricName: string, labels: Labels][]) => {
+    const values = samples.map(([metricName, labels]) => ({ metricName, labels, value: 1 }));
+    const family = { name: "f", help: "", type: "gauge", values } as const;
+    expect(printFamily(family, python, heads)).toBe(printFamily(family, python));
+  };
+  page(["f", { a: "1" }], ["f", {}], ["f", { le: 1 }]);
+  page(["f", { a: "1" }], ["f", {}], ["f", { le: 1 }]);
+  page(["g", { a: "1" }], ["f", { a: "1" }], ["f", { le: 2 }]);
+  page(["g", { a: "1", b: "2" }], ["f", {}]);
+  page(["g", { b: "2" }], ["f", { a: "1" }], ["f", { le: "2" }], ["f", { c: "" }]);
 });

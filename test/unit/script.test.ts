@@ -19,6 +19,7 @@ import type { Repetition } from "../../src/python/request.ts";
 /** Ids by step, as a sequence has them. */
 const stepped = (steps: readonly (readonly number[])[]) => ({
   ids: Uint32Array.from(steps.flatMap((step) => step.map((id, i) => (i < step.length - 1 ? id + SAME_STEP : id)))),
+  largest: Math.max(-1, ...steps.flat()),
   steps: steps.length,
 });
 

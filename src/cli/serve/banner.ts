@@ -3,7 +3,7 @@ import { version } from "../../../package.json";
 import type { StreamWrites } from "../../app/stream-writes.ts";
 import { outputLengthsText } from "../../config/output-lengths.ts";
 import { timingText } from "../../config/timing/timing-text.ts";
-import type { ServeConfig } from "../../config/types.ts";
+import type { EngineConfig, ServeConfig } from "../../config/types.ts";
 
 /** `writes`: how events leave; `triton`: the URL of Triton's metrics port, if there is one; `pids`: of the workers, where there are several. */
 export function describe(
@@ -17,12 +17,6 @@ export function describe(
   const { engine, servedModelNames, dataParallelSize } = config;
   const engines = dataParallelSize * Math.max(1, pids.length);
   const each = engines > 1 ? ` in each of ${engines} engines` : "";
-  const scheduling = [
-    engine.asyncScheduling ? "asynchronous" : "synchronous",
-    engine.schedulingPolicy,
-    engine.enableChunkedPrefill ? "chunked prefill" : "whole prefills",
-    engine.enablePrefixCaching ? "prefix caching" : "no prefix caching",
-  ].join(", ");
   const body = JSON.stringify({
     model: servedModelNames[0],
     messages: [{ role: "user", content: "Hello" }],
@@ -31,7 +25,7 @@ export function describe(
   });
   return [
     `understudy ${version} stands in for vLLM 0.33.0 serving ${servedModelNames.join(", ")}`,
-    `  scheduling  ${scheduling}; max_num_seqs ${engine.maxNumSeqs}, max_num_batched_tokens ${engine.maxNumBatchedTokens}, max_model_len ${engine.maxModelLen}`,
+    `  scheduling  ${schedulingText(engine)}, max_model_len ${engine.maxModelLen}`,
     `  KV cache    ${engine.numGpuBlocks} blocks of ${engine.blockSize} tokens${each}`,
     `  timing      ${timingText(engine)}`,
     ...presetText(config),
@@ -42,6 +36,29 @@ export function describe(
     ...(triton === null ? [] : [`  metrics     Triton's metrics on ${triton}`]),
     `  try         curl -N ${url}/v1/chat/completions -H 'Content-Type: application/json'${auth(config)} -d '${body}'`,
   ].join("\n");
+}
+
+/** Kind and limits, by the names of whose scheduler it is. */
+function schedulingText(engine: EngineConfig): string {
+  const { maxNumSeqs, maxNumBatchedTokens, trtllm, asyncScheduling, enablePrefixCaching, enableChunkedPrefill } =
+    engine;
+  if (trtllm !== undefined) {
+    const kind = [
+      `TensorRT-LLM's ${trtllm.capacitySchedulerPolicy}`,
+      enableChunkedPrefill ? `chunks ${trtllm.contextChunkingPolicy}` : "whole prompts",
+      asyncScheduling ? "overlap" : "no overlap",
+      enablePrefixCaching ? "block reuse" : "no block reuse",
+      engine.schedulingPolicy,
+    ];
+    return `${kind.join(", ")}; max_batch_size ${maxNumSeqs}, max_num_tokens ${maxNumBatchedTokens}`;
+  }
+  const kind = [
+    asyncScheduling ? "asynchronous" : "synchronous",
+    engine.schedulingPolicy,
+    enableChunkedPrefill ? "chunked prefill" : "whole prefills",
+    enablePrefixCaching ? "prefix caching" : "no prefix caching",
+  ];
+  return `${kind.join(", ")}; max_num_seqs ${maxNumSeqs}, max_num_batched_tokens ${maxNumBatchedTokens}`;
 }
 
 function writesText({ mode, why }: Pick<StreamWrites, "mode" | "why">): string {

@@ -12,7 +12,7 @@ export const LIVE = [
   ...["timing", "jitter", "overhead-jitter", "jitter-tail", "slow-steps", "speed"],
   ...["limit-concurrency", "max-streams", "overload-status", "retry-after", "retry-after-form"],
   ...["max-num-queued-reqs", "max-num-queued-tokens", "fixtures"],
-  ...["failure-injection-rate", "failure-types"],
+  ...["failure-injection-rate", "failure-types", "fault-rate", "fault-types"],
   ...["uvicorn-log-level", "disable-uvicorn-access-log", "enable-log-requests"],
 ] as OptionName[];
 

@@ -2,16 +2,18 @@
 
 import { fromLlmD, LLM_D } from "../../compat/llm-d.ts";
 import type { Latencies } from "../../compat/llm-d-live.ts";
+import { ROLE_NAMES } from "../../config/roles.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { parseConfigFile } from "../../options/config-file.ts";
 import { type Environment, fromEnvironment } from "../../options/environment.ts";
 import { type Flags, parseFlags } from "../../options/flags.ts";
 import { type Given, given, type UsageError, wrongValue } from "../../options/given.ts";
-import { serveHelp } from "../../options/help.ts";
+import { serveHelp, tritonHelp } from "../../options/help.ts";
 import { lookup } from "../../options/lookup.ts";
 import type { Option } from "../../options/option.ts";
 import { serveConfig } from "../../options/serve-config.ts";
 import { type ServeValues, serveOptions } from "../../options/serve-options.ts";
+import { tritonServerConfig } from "../../options/triton-server-config.ts";
 
 export type Resolved =
   | {
@@ -35,26 +37,44 @@ export function resolveServeConfig(
   const compat = takeCompat(argv, env.UNDERSTUDY_COMPAT);
   if ("error" in compat) return compat;
   if (compat.name !== undefined) return resolveCompat(compat.rest, env, readFile);
+  const role = takeFlag(argv, "role", env.UNDERSTUDY_ROLE);
+  if (role.value === "triton") return resolveTriton(role.rest);
+  if (role.value !== undefined && !ROLE_NAMES.some((name) => name === role.value))
+    return wrongValue(role.given ? "--role" : "UNDERSTUDY_ROLE", ROLE_NAMES.join(" or "), role.value);
   const flags = parseFlags(argv);
   if ("error" in flags) return flags;
   if (flags.help !== undefined) return { help: serveHelp(flags.help) };
   return resolveFlags(flags, env, readFile);
 }
 
-/** Looks for `--compat` before any flag is read: flags have other meanings then. */
+/** Looks for a flag before any other is read: those have other meanings then. `given`: it is there, perhaps without a value. */
+function takeFlag(argv: readonly string[], flag: string, fromEnv: string | undefined) {
+  const at = argv.findIndex((token) => token === `--${flag}` || token.startsWith(`--${flag}=`));
+  const attached = at >= 0 ? argv[at]!.slice(flag.length + 2) : "";
+  const value = at < 0 ? fromEnv : attached === "" ? argv[at + 1] : attached.slice(1);
+  const taken = at < 0 ? 0 : attached === "" ? 2 : 1;
+  return { given: at >= 0, value, rest: at < 0 ? argv : argv.toSpliced(at, taken) };
+}
+
 function takeCompat(
   argv: readonly string[],
   fromEnv: string | undefined,
 ): { readonly name: typeof LLM_D | undefined; readonly rest: readonly string[] } | UsageError {
-  const at = argv.findIndex((token) => token === "--compat" || token.startsWith("--compat="));
-  const attached = at >= 0 ? argv[at]!.slice("--compat".length) : "";
-  const name = at < 0 ? fromEnv : attached === "" ? argv[at + 1] : attached.slice(1);
-  const where = at < 0 ? "UNDERSTUDY_COMPAT" : "--compat";
-  if (at >= 0 && name === undefined) return { error: `--compat: needs a value: ${LLM_D}` };
-  if (name !== undefined && name !== LLM_D) return wrongValue(where, LLM_D, name);
-  const taken = at < 0 ? 0 : attached === "" ? 2 : 1;
-  return { name, rest: at < 0 ? argv : argv.toSpliced(at, taken) };
+  const { given: said, value: name, rest } = takeFlag(argv, "compat", fromEnv);
+  if (said && name === undefined) return { error: `--compat: needs a value: ${LLM_D}` };
+  if (name !== undefined && name !== LLM_D) return wrongValue(said ? "--compat" : "UNDERSTUDY_COMPAT", LLM_D, name);
+  return { name, rest };
 }
+
+function resolveTriton(argv: readonly string[]): Resolved {
+  const help = argv.find((token) => /^(--help(=.*)?|-h)$/.test(token));
+  if (help !== undefined) return { help: tritonHelp(help.split("=")[1]) };
+  const resolved = tritonServerConfig(argv, SHIPPED_MODELS);
+  return "error" in resolved ? resolved : { ...resolved, values: {} };
+}
+
+/** The repository that is served where none is named. */
+const SHIPPED_MODELS = new URL("../../triton/shipped", import.meta.url).pathname;
 
 function resolveCompat(argv: readonly string[], env: Environment, readFile: (path: string) => string): Resolved {
   const translated = fromLlmD(argv, env, readFile);

@@ -57,7 +57,7 @@ export async function runServe(argv: readonly string[], platform: string = proce
   const started = await start(config, undefined, adminOf(resolved.values, resolved.latencies));
   if ("refused" in started) return refuse(started.refused);
   const { app } = started;
-  console.log(describe(config, app.url, startedMs(), app.streamWrites, [], app.tritonUrl));
+  console.log(app.banner?.(startedMs()) ?? describe(config, app.url, startedMs(), app.streamWrites, [], app.tritonUrl));
   onTrap(config, app);
   endOnSignal(config, app);
   void app.died.then(async () => {
@@ -113,20 +113,23 @@ const UNLISTENABLE =
   /getaddrinfo|ENOTFOUND|EADDRNOTAVAIL|EAFNOSUPPORT|EINVAL: invalid argument, listen|Failed to listen|invalid host/i;
 
 /** One line for an error that the user can do something about. */
-export function refusalOf({ host, port, triton, wire }: ServeConfig, error: unknown): string | undefined {
+export function refusalOf({ role, host, port, triton, wire }: ServeConfig, error: unknown): string | undefined {
   const { code } = error as { code?: string };
   const { listen } = triton;
   const ofTriton = listen !== null && error instanceof TritonPortError;
+  const prefix = role === "triton" ? "--http-" : "--";
   const [flag, hostFlag, at] = ofTriton
     ? ["--metrics-port", "--metrics-address", listen]
-    : ["--port", "--host", { host, port }];
+    : [`${prefix}port`, role === "triton" ? "--http-address" : "--host", { host, port }];
   if (code === "EADDRINUSE") return `${flag} ${at.port}: ${at.host}:${at.port} is in use; choose another port`;
   if (code === "EACCES") return `${flag} ${at.port}: not allowed to listen there; ports above 1023 are free to use`;
   const { name, message } = error instanceof Error ? error : { name: "", message: "" };
   if (name === "UnusableFolder") return `--tokenizer ${wire?.tokenizer}: ${message}`;
   if (name === "UnusableScript") return `--script ${wire?.script}: ${message}`;
   if (name === "UnusableFixtures") return `--fixtures ${wire?.fixtures}: ${message}`;
+  if (name === "UnusableFaultPlan") return `--fault-plan ${wire?.faultPlan}: ${message}`;
   if (name === "UnusableDataset") return `--dataset ${wire?.dataset?.file}: ${message}`;
+  if (name === "UnusableModels") return message;
   if (name === "TraceError") return `--output-tokens trace: ${message}`;
   if (name === "NoBatchedWrites") return `--stream-writes batched: not here, ${message}; auto takes what can be done`;
   if (error instanceof CoreTooLarge) return `${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`;

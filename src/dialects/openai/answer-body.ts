@@ -170,7 +170,8 @@ function completionChoice(context: AnswerContext, choice: WholeChoice, long: Lon
   return `{"index":${choice.index},"text":${JSON.stringify(text)}${ending(context, choice, logprobs, tokenIds, promptPart)}`;
 }
 
-const candidatesOf = (count: number, vocabularySize: number) => 1 + (count === -1 ? vocabularySize : count);
+/** Candidates of a token, that token included. */
+export const candidatesOf = (count: number, vocabularySize: number) => 1 + (count === -1 ? vocabularySize : count);
 
 /** JSON of a choice's `logprobs` of so many tokens. */
 function logprobsText(

@@ -5,22 +5,27 @@
  */
 
 import type { BodyReader } from "../../answer/form.ts";
+import { asText } from "../../python/body-text.ts";
 import { badRequest, errorAnswer, validationError } from "../../python/errors.ts";
-import { isJson, jsonFailure, type ReadBody } from "../../python/read-body.ts";
+import { type Body, isJson, jsonFailure, type ReadBody } from "../../python/read-body.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../python/request.ts";
 import type { LineError } from "../../python/types.ts";
 import { validationErrors } from "../../python/validate.ts";
 import type { PythonValue } from "../../python/value.ts";
-import { formed, readChat, readCompletion } from "./read.ts";
+import { formed, formOf, readChat, readCompletion } from "./read.ts";
 
 /** Most conversations of one batch; vLLM has no such limit. */
 const MOST = 1024;
 
-export const batchReader: BodyReader = { read: (...given) => formed(readBatch(...given)) };
-export const invocationReader: BodyReader = { read: (...given) => formed(readInvocation(...given)) };
+export const batchReader: BodyReader = { read: (...given) => formed(readBatch(...given)), thread: "batch", formOf };
+export const invocationReader: BodyReader = {
+  read: (...given) => formed(readInvocation(...given)),
+  thread: "invocation",
+  formOf,
+};
 
 /** A batch as one request: all of it but its conversations comes from the first. */
-function readBatch(body: Uint8Array, contentType: string | null, limits: Limits): ReadBody<ChatRequest> {
+export function readBatch(body: Body, contentType: string | null, limits: Limits): ReadBody<ChatRequest> {
   const parsed = plain(body);
   const lists = parsed?.messages;
   // Whatever is no list, or of another type, is what chat says of it.
@@ -75,8 +80,8 @@ function limitsOfBatch({ use_beam_search: beams, n = 1 }: Record<string, unknown
  * What a body for `/invocations` is read as: the first kind of request whose fields it fits. A model is not looked at:
  * SageMaker names adapters in a header of its own.
  */
-function readInvocation(
-  body: Uint8Array,
+export function readInvocation(
+  body: Body,
   contentType: string | null,
   limits: Limits,
 ): ReadBody<ChatRequest | CompletionRequest> {
@@ -94,24 +99,32 @@ function readInvocation(
 /** How the type of errors in single fields is called. */
 const OF_FIELDS = '"type":"Bad Request"';
 
-function unreadable(body: Uint8Array, contentType: string | null, limits: Limits): ReadBody<ChatRequest> {
+function unreadable(body: Body, contentType: string | null, limits: Limits): ReadBody<ChatRequest> {
   const failure = jsonFailure(body);
   const other = readChat(body, contentType, limits);
   if (failure === null || !("error" in other) || !other.error.body.includes("json_invalid")) return other;
-  const before = [...new TextDecoder().decode(body)].slice(0, failure.position);
-  const line = before.filter((character) => character === "\n").length + 1;
-  const column = failure.position - before.lastIndexOf("\n");
-  const where = `line ${line} column ${column} (char ${failure.position})`;
+  const where = placeIn(asText(body).python ?? "", failure.position);
   return { error: errorAnswer(`JSON decode error: ${failure.message}: ${where}`, "Bad Request", null, 400) };
+}
+
+/** As Python says it; `position` counts code points. */
+function placeIn(text: string, position: number): string {
+  let [line, column, seen] = [1, 1, 0];
+  for (const character of text) {
+    if (seen++ === position) break;
+    column++;
+    if (character === "\n") [line, column] = [line + 1, 1];
+  }
+  return `line ${line} column ${column} (char ${position})`;
 }
 
 const noHandler = badRequest(
   "Cannot find suitable handler for request. Expected one of: ['ChatCompletionRequest', 'CompletionRequest']",
 );
 
-function plain(body: Uint8Array): Record<string, unknown> | null {
+function plain(body: Body): Record<string, unknown> | null {
   try {
-    const value: unknown = JSON.parse(new TextDecoder().decode(body));
+    const value: unknown = JSON.parse(asText(body).python ?? "");
     return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : null;
   } catch {
     return null;

@@ -5,13 +5,13 @@
 import { embedding } from "../../content/embedding.ts";
 import { Bodies } from "../../front/body.ts";
 import { answered, type CheckedFields, type Desk, fitting } from "../../front/checked.ts";
-import type { OpenAiOptions } from "../../front/front.ts";
-import type { Context, Http } from "../../front/http.ts";
+import type { Context } from "../../front/http.ts";
+import { JsonParts } from "../../front/send-parts.ts";
 import { checkPromptText, promptTooLong } from "../../generation/limits.ts";
 import { emptyPrompt, unknownId } from "../../generation/sampling.ts";
 import { badRequest, engineDead, Refused, validationRefusal } from "../../python/errors.ts";
 import { inTurns, mapped, type Pieces } from "../../python/pieces.ts";
-import type { ErrorAnswer, Limits } from "../../python/request.ts";
+import type { ErrorAnswer } from "../../python/request.ts";
 import { optional, record, required, union } from "../../python/structures.ts";
 import { int, list, literal, nullable, type Type, text } from "../../python/types.ts";
 import type { Int } from "../../python/value.ts";
@@ -43,17 +43,17 @@ export class Embeddings {
   readonly #dimensions: number;
 
   /** `dimensions`: of requests that do not say. */
-  constructor(options: OpenAiOptions, http: Http, limits: Limits, dimensions: number) {
-    this.#desk = { options, http, limits, bodies: new Bodies(options) };
+  constructor(desk: Omit<Desk, "bodies">, dimensions: number) {
+    this.#desk = { ...desk, bodies: new Bodies(desk.options) };
     this.#dimensions = dimensions;
   }
 
   answer(context: Context): Promise<Response> {
     const made = (checked: CheckedFields) => this.#made(context.request, checked);
-    return answered(context, this.#desk, (body) => fitting(embeddingBody, body), made);
+    return answered(context, this.#desk, { check: (body) => fitting(embeddingBody, body), made });
   }
 
-  async #made({ headers }: Request, checked: CheckedFields): Promise<string> {
+  async #made({ headers }: Request, checked: CheckedFields): Promise<JsonParts> {
     const { alive, backend, config, epochSeconds, newId } = this.#desk.options;
     if (!alive()) throw new Refused(engineDead);
     const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.#dimensions;
@@ -71,14 +71,16 @@ export class Embeddings {
       if (wrong !== null) throw new Refused(wrong);
     }
     const base64 = checked.get("encoding_format") === "base64";
-    const data = await inTurns(vectors(all, Number(dimensions), config.engine.seed, base64), backend);
     const tokens = all.reduce((sum, { length }) => sum + length, 0);
     const model = JSON.stringify((checked.get("model") as string | null | undefined) || config.servedModelNames[0]);
     const id = JSON.stringify(`embd-${headers.get("x-request-id") ?? newId(8)}`);
-    return (
-      `{"id":${id},"object":"list","created":${Math.floor(epochSeconds())},"model":${model},"data":[${data}],` +
-      `"usage":{"prompt_tokens":${tokens},"total_tokens":${tokens},"completion_tokens":0,"prompt_tokens_details":null,"completion_tokens_details":null}}`
+    const json = new JsonParts();
+    json.add(`{"id":${id},"object":"list","created":${Math.floor(epochSeconds())},"model":${model},"data":[`);
+    await inTurns(vectors(json, all, Number(dimensions), config.engine.seed, base64), backend);
+    json.add(
+      `],"usage":{"prompt_tokens":${tokens},"total_tokens":${tokens},"completion_tokens":0,"prompt_tokens_details":null,"completion_tokens_details":null}}`,
     );
+    return json.end();
   }
 
   #encoded(prompt: string | Uint32Array): Uint32Array | Promise<Uint32Array> {
@@ -110,24 +112,26 @@ function checkSize(inputs: number, dimensions: Int): void {
     );
 }
 
-/** The items of `data`. */
-function* vectors(prompts: readonly Uint32Array[], dimensions: number, seed: number, base64: boolean): Pieces<string> {
-  const items: string[] = [];
+/** Adds the items of `data`. */
+function* vectors(
+  json: JsonParts,
+  prompts: readonly Uint32Array[],
+  dimensions: number,
+  seed: number,
+  base64: boolean,
+): Pieces<void> {
   for (const [index, ids] of prompts.entries()) {
     const vector = embedding(ids, dimensions, seed);
     yield;
-    const text = base64 ? `"${Buffer.from(vector.buffer).toString("base64")}"` : `[${yield* listed(vector)}]`;
-    items.push(`{"index":${index},"object":"embedding","embedding":${text}}`);
+    json.add(`${index > 0 ? "," : ""}{"index":${index},"object":"embedding","embedding":`);
+    if (base64) json.add(`"${Buffer.from(vector.buffer).toString("base64")}"}`);
+    else {
+      for (let at = 0; at < vector.length; at += NUMBERS_AT_A_TIME) {
+        json.add(`${at > 0 ? "," : "["}${vector.subarray(at, at + NUMBERS_AT_A_TIME).join()}`);
+        yield;
+      }
+      json.add("]}");
+    }
     yield;
   }
-  return items.join();
-}
-
-function* listed(vector: Float32Array): Pieces<string> {
-  const parts: string[] = [];
-  for (let at = 0; at < vector.length; at += NUMBERS_AT_A_TIME) {
-    parts.push(vector.subarray(at, at + NUMBERS_AT_A_TIME).join());
-    yield;
-  }
-  return parts.join();
 }

@@ -5,14 +5,23 @@
 
 import { type AnswerContext, cacheUse, promptOf } from "../../answer/context.ts";
 import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../../answer/form.ts";
-import type { LongTexts } from "../../answer/long-body.ts";
+import { type LongTexts, SHORT_CANDIDATES } from "../../answer/long-body.ts";
 import { escapeJson } from "../../content/vocabulary.ts";
 import type { Finish } from "../../engine/types.ts";
+import type { TextParts } from "../../generation/logprobs.ts";
 import { hidesTokens } from "../../generation/output-options.ts";
 import type { Ids } from "../../host/random.ts";
 import { paused, pausedInChatStream } from "../../python/errors.ts";
 import type { CommonRequest, ErrorAnswer } from "../../python/request.ts";
-import { chatBody, completionBody, completionDetails, finishName, stopReason, weightVersions } from "./answer-body.ts";
+import {
+  candidatesOf,
+  chatBody,
+  completionBody,
+  completionDetails,
+  finishName,
+  stopReason,
+  weightVersions,
+} from "./answer-body.ts";
 import { chatStreamError, completionStreamError, DONE, deltaJson } from "./chunks.ts";
 
 const encoder = new TextEncoder();
@@ -178,7 +187,28 @@ export class CompletionForm extends OpenAiForm {
     super(COMPLETION, request);
   }
 
-  piece({ choice, delta, ids: given, from, logprobs }: Piece): readonly string[] {
+  piece(piece: Piece): readonly string[] {
+    const [before, logprobs, after] = this.#parts(piece);
+    return [`${before}${logprobs === null ? "null" : [...logprobs].join("")}${after}`];
+  }
+
+  longPiece(piece: Piece): Iterator<string, void> | null {
+    const { output, server } = this.context;
+    if (piece.from > 0 || !output.echo || piece.logprobs === null) return null;
+    const tokens = promptOf(this.context, piece.choice.index).tokens + piece.ids.length;
+    const candidates = tokens * candidatesOf(output.logprobIds?.length ?? output.logprobs!, server.vocabulary.size);
+    return candidates > SHORT_CANDIDATES ? this.#long(piece) : null;
+  }
+
+  *#long(piece: Piece): Generator<string, void> {
+    const [before, logprobs, after] = this.#parts(piece);
+    yield before;
+    yield* logprobs!;
+    yield after;
+  }
+
+  /** The event before, in and behind its log probabilities. */
+  #parts({ choice, delta, ids: given, from, logprobs }: Piece): [string, TextParts | null, string] {
     const { index, finish, stop, tokens } = choice;
     const { output } = this.context;
     const { onlyEcho, echo, returnTokenIds, continuousUsage } = output;
@@ -188,11 +218,12 @@ export class CompletionForm extends OpenAiForm {
     let text = onlyEcho ? "" : (delta?.content ?? "");
     if (echoes && !returnTokenIds) text = (prompt.echo ?? "") + text;
     const promptIds = from === 0 && (echo || returnTokenIds) ? JSON.stringify(prompt.ids) : "null";
-    const shown = logprobs?.completion(ids, from, echoes ? (prompt.ids ?? []) : []) ?? "null";
     const usage = continuousUsage ? `,"usage":{${counts(prompt.tokens, tokens)}}` : "";
     const versions = finish === null ? "null" : weightVersions(output, tokens);
     return [
-      `${this.prefix(index)}${escapeJson(text)}","logprobs":${shown},"finish_reason":${this.reason(choice)},"stop_reason":${stopReason(finish, stop)}` +
+      `${this.prefix(index)}${escapeJson(text)}","logprobs":`,
+      logprobs?.completionParts(ids, from, echoes ? (prompt.ids ?? []) : []) ?? null,
+      `,"finish_reason":${this.reason(choice)},"stop_reason":${stopReason(finish, stop)}` +
         `,"prompt_token_ids":${promptIds},"token_ids":${returnTokenIds ? JSON.stringify(ids) : "null"},"weight_versions":${versions}}${this.foot(usage, finish)}`,
     ];
   }

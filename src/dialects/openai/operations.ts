@@ -12,7 +12,8 @@ import type { JsonSchema } from "../../python/types.ts";
 import { embeddingBody } from "./embeddings.ts";
 import { chatFields, completionFields } from "./fields.ts";
 import { type ChatKind, type openaiParameters, parameterOf } from "./parameters.ts";
-import { detokenizeBody, tokenizeBody } from "./tokenize.ts";
+import { tokenizeBody } from "./tokenize.ts";
+import { detokenizeBody } from "./tokens.ts";
 
 function bodyOf(kind: ChatKind, title: string): JsonSchema {
   const fields = kind === "chat" ? chatFields : completionFields;

@@ -1,7 +1,7 @@
 /** Which bodies are chat, which completions, and what form has the answer? */
 
 import type { ChatChanges } from "../../answer/dialect.ts";
-import type { BodyReader } from "../../answer/form.ts";
+import type { BodyReader, Form } from "../../answer/form.ts";
 import { Refused } from "../../python/errors.ts";
 import type { Pieces } from "../../python/pieces.ts";
 import { type BodyKind, type ReadBody, readerOf } from "../../python/read-body.ts";
@@ -31,14 +31,18 @@ export const { read: readChat, pieces: chatPieces } = readerOf(chat, (read) => r
 /** Reads a body of `/v1/completions`, alike. */
 export const { read: readCompletion, pieces: completionPieces } = readerOf(completion, (read) => read);
 
-export const chatReader: BodyReader = readerOf(chat, formed);
-export const completionReader: BodyReader = readerOf(completion, formed);
+export const chatReader: BodyReader = { ...readerOf(chat, formed), thread: "chat", formOf };
+export const completionReader: BodyReader = { ...readerOf(completion, formed), thread: "completion", formOf };
 
 /** The form of the answer, beside the request. */
 export function formed(read: ReadBody<ChatRequest | CompletionRequest>): ReturnType<BodyReader["read"]> {
   if ("error" in read) return read;
   const { request } = read;
-  return { request, form: request.kind === "chat" ? new ChatForm(request) : new CompletionForm(request) };
+  return { request, form: formOf(request) };
+}
+
+export function formOf(request: ChatRequest | CompletionRequest): Form {
+  return request.kind === "chat" ? new ChatForm(request) : new CompletionForm(request);
 }
 
 /** Makes a request of a chat that another dialect made. `exact` false: what is not plainly right is only said to be so. Throws `Refused`. */

@@ -9,10 +9,12 @@ import { samplingDefaults } from "../../config/sampling-defaults.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { UnusableFolder } from "../../content/text-model.ts";
 import { LoraAdapters } from "../../front/adapters.ts";
+import type { Desk } from "../../front/checked.ts";
 import type { Accounting, OpenAiOptions } from "../../front/front.ts";
 import { type Context, Http } from "../../front/http.ts";
 import { loraRoutes } from "../../front/lora-routes.ts";
 import { modelList } from "../../front/models.ts";
+import { ReadingThread } from "../../front/reading/thread.ts";
 import { countedBy, SCALE_OUT, VLLM_VERSION } from "../../front/served.ts";
 import { withImages } from "../../generation/images.ts";
 import { seededLogprobs } from "../../generation/logprobs.ts";
@@ -42,13 +44,14 @@ export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [
   const adapters = new LoraAdapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
   const limits = limitsOf(options, adapters);
   const server = serverOf(options);
-  const generator = new Generator(options, http, server, limits, adapters);
-  const tokenizer = new Tokenizer(options, http, limits);
+  const thread = threadOf(options);
+  const generator = new Generator(options, { http, server, limits, adapters, thread });
+  const tokenizer = new Tokenizer({ options, http, limits, thread });
   const host = dialectHost(generator, (body, exact, changes) => chatValuePieces(body, limits, exact, changes));
   const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
   const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()), newId);
   const lora = config.runtimeLora ? loraRoutes(options, http, adapters) : new Elysia();
-  const asked = routesAskedFor(options, http, limits);
+  const asked = routesAskedFor({ options, http, limits, thread });
   const scaleOut = config.wire?.scaleOut ? scaleOutNotBuilt : scaleOutDisabled;
   const switchedOff = Object.fromEntries(
     SCALE_OUT.map((path) => [`POST ${path}`, (context: Context) => http.error(context, scaleOut)]),
@@ -99,8 +102,9 @@ export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [
 }
 
 /** Those of single options. */
-function routesAskedFor(options: OpenAiOptions, http: Http, limits: Limits): Record<string, Handler> {
-  const { alive, backend, config, tokenizerInfo = {} } = options;
+function routesAskedFor(desk: Omit<Desk, "bodies">): Record<string, Handler> {
+  const { alive, backend, config, tokenizerInfo = {} } = desk.options;
+  const { http } = desk;
   const { readiness, wire = {} } = config;
   const found: Record<string, Handler> = {};
   if (readiness) {
@@ -108,7 +112,7 @@ function routesAskedFor(options: OpenAiOptions, http: Http, limits: Limits): Rec
     found["GET /health/ready"] = (context) => http.empty(context, isReady() ? 200 : 503);
   }
   if (wire.embeddingDimensions !== undefined) {
-    const embeddings = new Embeddings(options, http, limits, wire.embeddingDimensions);
+    const embeddings = new Embeddings(desk, wire.embeddingDimensions);
     found["POST /v1/embeddings"] = (context) => embeddings.answer(context);
   }
   if (wire.tokenizerInfo) {
@@ -116,6 +120,16 @@ function routesAskedFor(options: OpenAiOptions, http: Http, limits: Limits): Rec
     found["GET /tokenizer_info"] = (context) => http.json(context, body);
   }
   return found;
+}
+
+/** null: this thread alone can render prompts. */
+function threadOf({ config, template, backend }: OpenAiOptions): ReadingThread | null {
+  if (template === undefined) return null;
+  const start = {
+    template,
+    keepsTools: config.wire?.toolCallParser !== undefined,
+  };
+  return new ReadingThread(new URL("./reading-worker.ts", import.meta.url), start, backend);
 }
 
 function isGeneration({ method, url }: Request): boolean {
@@ -144,6 +158,7 @@ function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: L
 
 function serverOf(options: OpenAiOptions): ServerTraits {
   const { config, vocabulary } = options;
+  const { after } = options.backend;
   return {
     vocabulary,
     logprobs: options.logprobs ?? seededLogprobs(vocabulary.size),
@@ -158,6 +173,7 @@ function serverOf(options: OpenAiOptions): ServerTraits {
       return options.requestLog ?? null;
     },
     dead: () => !options.alive(),
+    ...(after && { turn: (act) => void after(0, act) }),
     clockUs: config.wire?.perRequestMetrics ? () => options.backend.nowUs() : null,
     keepAlive: keepAliveOf(options),
     reasoning: reasoningOf(options),

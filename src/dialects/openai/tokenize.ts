@@ -5,19 +5,21 @@
 import { byteCharacters } from "../../content/byte-characters.ts";
 import type { PromptPart } from "../../content/types.ts";
 import { Bodies } from "../../front/body.ts";
-import { answered, type CheckedFields, type Desk, fitting } from "../../front/checked.ts";
+import { answered, type CheckedFields, type Desk } from "../../front/checked.ts";
 import type { OpenAiOptions } from "../../front/front.ts";
-import type { Context, Http } from "../../front/http.ts";
-import { incompatible } from "../../generation/prompts.ts";
-import { badRequest, Refused, validationRefusal } from "../../python/errors.ts";
+import type { Context } from "../../front/http.ts";
+import { JsonParts } from "../../front/send-parts.ts";
+import { decodedParts, incompatible } from "../../generation/prompts.ts";
+import { Refused } from "../../python/errors.ts";
 import { inTurns, mapped, type Pieces } from "../../python/pieces.ts";
 import type { Limits } from "../../python/request.ts";
 import { optional, record, required, union } from "../../python/structures.ts";
-import { bool, dict, int, list, nullable, object, type Type, text } from "../../python/types.ts";
-import { get, type Int, isDict, type PythonDict, type PythonValue, toPlain, truthy } from "../../python/value.ts";
+import { bool, dict, list, nullable, object, type Type, text } from "../../python/types.ts";
+import { get, type Int, type PythonDict, type PythonValue, toPlain } from "../../python/value.ts";
 import { readMessages } from "./content.ts";
 import { tool, toolDict } from "./field-types.ts";
 import { type MessageShape, message } from "./message-types.ts";
+import { chatFitting, countable, detokenizeBody } from "./tokens.ts";
 import { checkMultimodal, checkTemplate } from "./translate.ts";
 
 type Part = { readonly parts: readonly PromptPart[]; readonly allowSpecial: boolean; readonly addSpecial: boolean };
@@ -44,60 +46,54 @@ export const tokenizeBody: Type<CheckedFields> = union(
     tools: optional(nullable(list(tool))),
   }),
 );
-export const detokenizeBody: Type<CheckedFields> = record("DetokenizeRequest", {
-  model: optional(nullable(text)),
-  tokens: required(list(int({ ge: 0, le: 2n ** 63n - 1n }))),
-});
-
 export class Tokenizer {
   readonly #options: OpenAiOptions;
   readonly #limits: Limits;
   readonly #desk: Desk;
 
-  constructor(options: OpenAiOptions, http: Http, limits: Limits) {
-    this.#options = options;
-    this.#limits = limits;
-    this.#desk = { options, http, limits, bodies: new Bodies(options) };
+  constructor(desk: Omit<Desk, "bodies">) {
+    this.#options = desk.options;
+    this.#limits = desk.limits;
+    this.#desk = { ...desk, bodies: new Bodies(desk.options) };
   }
 
   tokenize(context: Context): Promise<Response> {
-    return this.#answer(context, tokenizeBody, async (checked, body) => {
+    const made = async (checked: CheckedFields, body: PythonDict) => {
       const { encoder, backend } = this.#options;
       const { parts, allowSpecial, addSpecial } = await inTurns(this.#prompt(checked, body), backend);
       const ids = await encoder.encode(parts, allowSpecial, addSpecial);
-      const tokens = await inTurns(listed(ids, String), backend);
-      const spelled = checked.get("return_token_strs") === true;
-      const strings = spelled
-        ? await inTurns(
-            listed(ids, (id) => JSON.stringify(this.#string(id))),
-            backend,
-          )
-        : "null";
-      return `{"count":${ids.length},"max_model_len":${this.#limits.maxModelLen},"tokens":${tokens},"token_strs":${strings}}`;
-    });
+      return inTurns(this.#counted(ids, checked.get("return_token_strs") === true), backend);
+    };
+    return answered(context, this.#desk, { check: (body) => chatFitting(tokenizeBody, body), made });
   }
 
   /** Special tokens stay in the text, ids outside the vocabulary are nothing. */
   detokenize(context: Context): Promise<Response> {
-    return this.#answer(context, detokenizeBody, async (checked) => {
-      const ids = checked.get("tokens") as Int[];
-      // The tokenizer counts with 32 bits.
-      if (ids.some((id) => id >= 2 ** 32)) throw new Refused(badRequest("number too large to fit in target type"));
-      const { vocabulary, backend } = this.#options;
-      const bytes = await inTurns(
-        mapped(ids, (id) => vocabulary.bytesOf(Number(id)).slice()),
-        backend,
-      );
-      return `{"prompt":${JSON.stringify(Buffer.concat(bytes).toString())}}`;
-    });
+    const ofIds = (ids: Uint32Array) => inTurns(this.#said(ids), this.#options.backend);
+    const made = (checked: CheckedFields) => ofIds(countable(checked.get("tokens") as Int[]));
+    return answered(context, this.#desk, { check: (body) => chatFitting(detokenizeBody, body), made, ofIds });
   }
 
-  #answer(
-    context: Context,
-    type: Type<CheckedFields>,
-    made: (checked: CheckedFields, body: PythonDict) => string | Promise<string>,
-  ): Promise<Response> {
-    return answered(context, this.#desk, (body) => chatFitting(type, body), made);
+  *#counted(ids: Uint32Array, spelled: boolean): Pieces<JsonParts> {
+    const json = new JsonParts();
+    json.add(`{"count":${ids.length},"max_model_len":${this.#limits.maxModelLen},"tokens":`);
+    yield* listed(json, ids, String);
+    json.add(',"token_strs":');
+    if (spelled) yield* listed(json, ids, (id) => JSON.stringify(this.#string(id)));
+    else json.add("null");
+    json.add("}");
+    return json.end();
+  }
+
+  *#said(ids: Uint32Array): Pieces<JsonParts> {
+    const json = new JsonParts();
+    json.add('{"prompt":"');
+    for (const text of decodedParts(this.#options.vocabulary, ids)) {
+      json.add(JSON.stringify(text).slice(1, -1));
+      yield;
+    }
+    json.add('"}');
+    return json.end();
   }
 
   /** Throws `Refused`. */
@@ -146,21 +142,14 @@ export class Tokenizer {
 /** Ids that are written as JSON at a time. */
 const IDS_AT_A_TIME = 1024;
 
-/** A list of JSON. */
-function* listed(ids: Uint32Array, json: (id: number) => string): Pieces<string> {
-  let text = "";
+/** Adds a list. */
+function* listed(json: JsonParts, ids: Uint32Array, one: (id: number) => string): Pieces<void> {
+  json.add("[");
   for (let at = 0; at < ids.length; at += IDS_AT_A_TIME) {
-    text += `${at > 0 ? "," : ""}${Array.from(ids.subarray(at, at + IDS_AT_A_TIME), json).join()}`;
+    json.add(`${at > 0 ? "," : ""}${Array.from(ids.subarray(at, at + IDS_AT_A_TIME), one).join()}`);
     yield;
   }
-  return `[${text}]`;
-}
-
-/** Throws `Refused`. */
-function* chatFitting(type: Type<CheckedFields>, body: PythonValue): Pieces<CheckedFields> {
-  if (isDict(body) && truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
-    throw validationRefusal("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
-  return yield* fitting(type, body);
+  json.add("]");
 }
 
 const BYTE_CHARACTERS = byteCharacters();

@@ -5,7 +5,6 @@
 
 import { thresholdOf } from "../../answer/cache-threshold.ts";
 import type { ChatChanges } from "../../answer/dialect.ts";
-import { BrokenScript, readOrder } from "../../content/script.ts";
 import { checkModel } from "../../front/models.ts";
 import {
   constraintError,
@@ -16,6 +15,7 @@ import {
 import { kvTransferOf } from "../../generation/kv-transfer.ts";
 import { checkContext } from "../../generation/limits.ts";
 import { badWordsOf, idLists } from "../../generation/lists.ts";
+import { orderOf, repetitionOf } from "../../generation/told.ts";
 import { badRequest, Refused, validationRefusal } from "../../python/errors.ts";
 import { mapped, type Pieces } from "../../python/pieces.ts";
 import type {
@@ -24,7 +24,6 @@ import type {
   CommonRequest,
   CompletionRequest,
   Limits,
-  Repetition,
   SamplingFields,
 } from "../../python/request.ts";
 import { get, type Int, isDict, type PythonDict, type PythonValue, toPlain, truthy } from "../../python/value.ts";
@@ -267,7 +266,8 @@ function samplingOf(
   const constraints = structured === null && format === null ? NO_CONSTRAINTS : resolve(structured, format, exact);
   // BeamSearchParams has no such field: whatever it says, nobody looks at it.
   const bias = values.use_beam_search ? null : values.logit_bias;
-  const ids = idLists({ bias, stop: values.stop_token_ids, allowed: values.allowed_token_ids }, limits.vocabularySize);
+  const { stop_token_ids: stop, allowed_token_ids: allowed, logprob_token_ids: logprobs } = values;
+  const ids = idLists({ bias, stop, allowed, logprobs }, limits.vocabularySize);
   return {
     n: own.n,
     maxTokens: own.maxTokens,
@@ -288,7 +288,8 @@ function samplingOf(
     allowedTokenIds: ids.allowedTokenIds,
     idsError: ids.idsError,
     badWords: badWordsOf(values.bad_words),
-    logprobTokenIds: values.logprob_token_ids,
+    logprobTokenIds: ids.logprobTokenIds,
+    logprobIdsError: ids.logprobIdsError,
     thinkingTokenBudget: values.thinking_token_budget,
     routedExpertsPromptStart: values.routed_experts_prompt_start,
     truncatePromptTokens: values.truncate_prompt_tokens,
@@ -366,21 +367,4 @@ function common(
     repetition: repetitionOf(values.repetition_detection, values.min_tokens),
     sampling,
   };
-}
-
-function orderOf(given: PythonValue, exact: boolean): CommonRequest["order"] {
-  if (given === null) return null;
-  try {
-    return readOrder(exact ? toPlain(given) : given);
-  } catch (error) {
-    if (error instanceof BrokenScript) return { broken: error.message };
-    throw error;
-  }
-}
-
-function repetitionOf(given: ReadonlyMap<string, unknown> | null, least: Int): Repetition | null {
-  if (given === null) return null;
-  const size = (name: string) => Number(given.get(name) ?? 0);
-  const [maxPattern, minPattern, minCount] = [size("max_pattern_size"), size("min_pattern_size"), size("min_count")];
-  return maxPattern === 0 || minCount < 2 ? null : { maxPattern, minPattern, minCount, minTokens: Number(least) };
 }

@@ -2,6 +2,7 @@
 
 import { type AnswerContext, type Ending, endingOf } from "../../answer/context.ts";
 import type { Background, ChoiceSoFar, Form, Piece, WholeChoice } from "../../answer/form.ts";
+import { LongTexts } from "../../answer/long-body.ts";
 import type { Ids } from "../../host/random.ts";
 import type { CallDelta } from "../../parsers/output.ts";
 import type { ChatRequest } from "../../python/request.ts";
@@ -17,7 +18,7 @@ import {
   responseBody,
   textPart,
 } from "./items.ts";
-import { partLogprobs, streamLogprobs } from "./logprobs.ts";
+import { logprobEntries, partsOfLogprobs } from "./logprobs.ts";
 import type { EventLog, Status, Store } from "./store.ts";
 
 /** An item that is being streamed. */
@@ -98,8 +99,8 @@ export class ResponsesForm implements Form {
     if (content) {
       if (this.#open?.kind !== "content") this.#start(events, "content");
       this.#open!.text += content;
-      if (logprobs !== null) this.#open!.logprobs.push(...partLogprobs(logprobs));
-      const shown = logprobs === null ? "" : streamLogprobs(logprobs).join();
+      if (logprobs !== null) this.#open!.logprobs.push(...logprobEntries(logprobs, true));
+      const shown = logprobs === null ? "" : logprobEntries(logprobs, false).join();
       events.push(this.#textDelta("response.output_text.delta", content, `"logprobs":[${shown}],`));
     }
     for (const call of calls) this.#call(events, call);
@@ -122,16 +123,19 @@ export class ResponsesForm implements Form {
     return null;
   }
 
-  whole([choice]: readonly WholeChoice[]): string {
+  whole([choice]: readonly WholeChoice[], long: LongTexts): string {
     const { ids } = choice!;
     const { reasoning, content, calls } = choice!.message();
     const ending = endingOf(this.#context, choice!);
-    const logprobs = choice!.logprobs()?.chat(ids, 0) ?? null;
     const last: ItemStatus = ending.finish === "length" ? "incomplete" : "completed";
     const items: Item[] = [];
     if (reasoning) items.push(reasoningItem(this.#newId("rs"), reasoning, null));
     if (content || !this.#around.parses) {
-      const shown = logprobs === null ? "null" : `[${partLogprobs(logprobs)}]`;
+      // What is kept is asked for again, as one text.
+      const all = this.#stores ? new LongTexts() : long;
+      const make = () => partsOfLogprobs(choice!.logprobs()!, ids);
+      const marked = choice!.logprobs() === null ? "null" : all.text(this.#candidates(ids.length), make);
+      const shown = this.#stores ? String(all.in(marked)) : marked;
       items.push(messageItem(this.#newId("msg"), content ?? "", calls.length > 0 ? "completed" : last, shown));
     }
     for (const [i, { id, name, arguments: given }] of calls.entries())
@@ -141,6 +145,15 @@ export class ResponsesForm implements Form {
 
   dropped(): void {
     if (this.background !== null && this.#repeated !== undefined) this.#end("failed", this.#items, null);
+  }
+
+  #candidates(tokens: number): number {
+    const { topLogprobs } = this.#request;
+    return topLogprobs < 0 ? Number.MAX_SAFE_INTEGER : tokens * (topLogprobs + 1);
+  }
+
+  get #stores(): boolean {
+    return this.#around.store.keeps && this.#values.store === true;
   }
 
   #newId(kind: "msg" | "rs" | "fc"): string {
@@ -160,7 +173,7 @@ export class ResponsesForm implements Form {
 
   #keep(status: Status, items: readonly Item[], ending: Ending | null): void {
     const { store, messages, abort, log } = this.#around;
-    if (!store.keeps || this.#values.store !== true) return;
+    if (!this.#stores) return;
     const texts = items.flatMap(({ text }) => (text === null ? [] : [text]));
     const running = abort && { abort, log };
     store.set(this.#context.id, {

@@ -1,4 +1,5 @@
 /** How do log probabilities stand in a response? From chat's, whose entries have the same members in another order. */
+import type { Logprobs, TextParts } from "../../generation/logprobs.ts";
 import { reprFloat } from "../../python/repr.ts";
 import { quotedJson } from "./items.ts";
 
@@ -9,24 +10,26 @@ interface Entry {
   readonly top_logprobs?: readonly Entry[];
 }
 
-const entriesOf = (chat: string): readonly Entry[] =>
-  (JSON.parse(chat) as { readonly content: readonly Entry[] }).content;
-
-/** Logprobs of a finished part: JSON of each token's entry. */
-export function partLogprobs(chat: string): string[] {
+/** JSON of each token's entry, with its bytes in a finished part, without them in a piece of a stream. */
+export function logprobEntries(chat: string, withBytes: boolean): string[] {
   const entry = ({ token, bytes, logprob }: Entry) =>
-    `"token":${quotedJson(token)},"bytes":[${bytes}],"logprob":${reprFloat(logprob)}`;
-  return entriesOf(chat).map((one) => {
+    `"token":${quotedJson(token)},${withBytes ? `"bytes":[${bytes}],` : ""}"logprob":${reprFloat(logprob)}`;
+  const { content } = JSON.parse(chat) as { readonly content: readonly Entry[] };
+  return content.map((one) => {
     const others = (one.top_logprobs ?? []).map((other) => `{${entry(other)}}`);
     return `{${entry(one)},"top_logprobs":[${others}]}`;
   });
 }
 
-/** Logprobs of a piece of a stream: JSON of each token's entry. */
-export function streamLogprobs(chat: string): string[] {
-  const entry = ({ token, logprob }: Entry) => `"token":${quotedJson(token)},"logprob":${reprFloat(logprob)}`;
-  return entriesOf(chat).map((one) => {
-    const others = (one.top_logprobs ?? []).map((other) => `{${entry(other)}}`);
-    return `{${entry(one)},"top_logprobs":[${others}]}`;
-  });
+/** Tokens whose entries are made at a time. */
+const TOKENS_OF_A_PART = 32;
+
+/** JSON of the list of all entries of an answer, part by part. */
+export function* partsOfLogprobs(source: Logprobs, ids: readonly number[]): TextParts {
+  yield "[";
+  for (let at = 0; at < ids.length; at += TOKENS_OF_A_PART) {
+    const entries = logprobEntries(source.chat(ids.slice(at, at + TOKENS_OF_A_PART), at), true);
+    yield `${at === 0 ? "" : ","}${entries}`;
+  }
+  yield "]";
 }

@@ -5,6 +5,7 @@
 import type { Aftermath } from "../../faults/types.ts";
 import { Exchange, type ExchangeConnection } from "./exchange.ts";
 import type { Head } from "./fields.ts";
+import type { WireStyle } from "./head.ts";
 import { Fed, Parser, type ParserEvents } from "./parser.ts";
 import type { Drained } from "./stream.ts";
 
@@ -26,6 +27,7 @@ export interface Socket {
 /** What all connections of a server share. */
 export interface ServerSide {
   readonly scheme: "http" | "https";
+  readonly style: WireStyle;
   /** Largest head, bytes. */
   readonly headBytes: number;
   /** Has the application answer. */
@@ -54,12 +56,6 @@ const LARGE_BYTES = 65_536;
 const AHEAD_MOST = 100;
 const UNSUPPORTED = "Unsupported upgrade request.";
 const INVALID = "Invalid HTTP request received.";
-const BAD_REQUEST = [
-  "content-type: text/plain; charset=utf-8",
-  `content-length: ${INVALID.length}`,
-  `connection: close\r\n\r\n${INVALID}`,
-].join("\r\n");
-const TOO_LARGE = "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n";
 
 export class Connection implements ExchangeConnection, ParserEvents {
   readonly address: string;
@@ -101,6 +97,10 @@ export class Connection implements ExchangeConnection, ParserEvents {
 
   get scheme(): "http" | "https" {
     return this.#server.scheme;
+  }
+
+  get style(): WireStyle {
+    return this.#server.style;
   }
 
   date(): string {
@@ -275,8 +275,8 @@ export class Connection implements ExchangeConnection, ParserEvents {
     else if (!this.#kept && bytes.buffer.byteLength >= LARGE_BYTES) (bytes.buffer as ArrayBuffer).transfer(0);
     if (fed === Fed.Wrong) {
       this.#server.warn(INVALID);
-      this.#refuse(`HTTP/1.1 400 Bad Request\r\ndate: ${this.date()}\r\nserver: uvicorn\r\n${BAD_REQUEST}`);
-    } else if (fed === Fed.TooLarge) this.#refuse(TOO_LARGE);
+      this.#refuse(this.style.badRequest?.(this.date()) ?? null);
+    } else if (fed === Fed.TooLarge) this.#refuse(this.style.tooLarge);
     return this.#exchanges.length > 0;
   }
 
@@ -306,8 +306,8 @@ export class Connection implements ExchangeConnection, ParserEvents {
     else this.resume();
   }
 
-  #refuse(answer: string): void {
-    this.send(Buffer.from(answer), answer.length, null);
+  #refuse(answer: string | null): void {
+    if (answer !== null) this.send(Buffer.from(answer), answer.length, null);
     this.#close();
   }
 

@@ -3,7 +3,7 @@ import type { Aftermath } from "../../faults/types.ts";
 import type { EventSink, HeldBytes, SinkEvents } from "../sink.ts";
 import type { FaultyOutput, FaultyStream } from "./faulty.ts";
 import type { Head } from "./fields.ts";
-import { CHUNKED, headText } from "./head.ts";
+import { CHUNKED, type WireStyle } from "./head.ts";
 import { IncomingRequest, type ReadControl } from "./request.ts";
 import { type Drained, type Output, SocketStream } from "./stream.ts";
 import { WholeParts } from "./whole-parts.ts";
@@ -11,6 +11,7 @@ import { WholeParts } from "./whole-parts.ts";
 /** The connection, as an exchange sees it. */
 export interface ExchangeConnection extends Output, Omit<ReadControl, "wanted"> {
   readonly scheme: "http" | "https";
+  readonly style: WireStyle;
   readonly address: string;
   readonly port: number;
   /** `date`'s value now. */
@@ -76,7 +77,7 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
     this.#obey(headers);
     const bytes = typeof body === "string" ? Buffer.byteLength(body) : (body?.length ?? 0);
     const length = NO_BODY.includes(status) ? null : bytes;
-    const head = headText(status, headers, length, !this.keepAlive, this.line.date());
+    const head = this.line.style.head(status, headers, length, !this.keepAlive, this.line.date());
     if (this.faulty !== null) {
       this.#state = State.Streaming;
       this.#stream = this.faulty;
@@ -102,7 +103,13 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
     this.#obey(headers);
     this.#state = State.Streaming;
     this.request.forget();
-    const head = headText(status, headers, this.#headOnly ? null : CHUNKED, !this.keepAlive, this.line.date());
+    const head = this.line.style.head(
+      status,
+      headers,
+      this.#headOnly ? null : CHUNKED,
+      !this.keepAlive,
+      this.line.date(),
+    );
     if (this.faulty === null) this.#send(head, "");
     this.#stream!.begin(head);
   }
@@ -116,7 +123,7 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
     this.#obey(headers);
     this.#state = State.Streaming;
     this.request.forget();
-    this.#send(headText(status, headers, bytes, !this.keepAlive, this.line.date()), "");
+    this.#send(this.line.style.head(status, headers, bytes, !this.keepAlive, this.line.date()), "");
     return parts;
   }
 

@@ -13,6 +13,15 @@ const statusLines = new Map<number, string>();
 
 export const CHUNKED = -1;
 
+/** How a server writes what is not its handlers': heads of answers, and what it says of no HTTP at all. */
+export interface WireStyle {
+  /** As `uvicornHead`. */
+  readonly head: typeof uvicornHead;
+  /** null: the connection ends without a word. `date`: as a head has it. */
+  readonly badRequest: ((date: string) => string) | null;
+  readonly tooLarge: string | null;
+}
+
 /** What stands before the length and behind it, of the last head: answers in a row have one but for that. */
 let last = {
   status: 0,
@@ -27,7 +36,7 @@ let last = {
  * `headers` in their order, without `date`; a length stands before the type, as Starlette puts it. `bytes`: of the body, or
  * CHUNKED; null: neither is said. `close`: the connection ends after it.
  */
-export function headText(
+export function uvicornHead(
   status: number,
   headers: Readonly<Record<string, string>>,
   bytes: number | null,
@@ -61,6 +70,19 @@ function statusLine(status: number): string {
   }
   return line;
 }
+
+const INVALID = "Invalid HTTP request received.";
+const BAD_REQUEST = [
+  "content-type: text/plain; charset=utf-8",
+  `content-length: ${INVALID.length}`,
+  `connection: close\r\n\r\n${INVALID}`,
+].join("\r\n");
+
+export const uvicorn: WireStyle = {
+  head: uvicornHead,
+  badRequest: (date) => `HTTP/1.1 400 Bad Request\r\ndate: ${date}\r\nserver: uvicorn\r\n${BAD_REQUEST}`,
+  tooLarge: "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n",
+};
 
 /** `date`'s value, made once a second. */
 export class DateLine {

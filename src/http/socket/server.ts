@@ -10,7 +10,7 @@ import { deadlines, type Expiring, type Timer } from "../deadlines.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../sink.ts";
 import { Connection, type ServerSide, type Socket } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
-import { DateLine } from "./head.ts";
+import { DateLine, uvicorn, type WireStyle } from "./head.ts";
 import type { IncomingRequest } from "./request.ts";
 import { respond } from "./respond.ts";
 
@@ -27,6 +27,8 @@ export interface ListenOptions {
   readonly epochSeconds: () => number;
   /** Absent: all requests go through the application. */
   readonly hot?: HotRoutes;
+  /** Absent: uvicorn's. */
+  readonly style?: WireStyle;
 }
 
 /** The routes. */
@@ -42,6 +44,7 @@ export class HttpServer implements HttpFront, ServerSide {
   readonly hostname: string;
   readonly port: number;
   readonly scheme: "http" | "https";
+  readonly style: WireStyle;
   readonly headBytes: number;
   readonly #app: Application;
   readonly #hot: HotRoutes;
@@ -59,6 +62,8 @@ export class HttpServer implements HttpFront, ServerSide {
   #refused = 0;
   readonly #timer: Required<Timer>;
   readonly warn: (what: string) => void;
+  /** Whoever connects is sent away without a word. */
+  #turnsAway = false;
   #stopped: PromiseWithResolvers<void> | null = null;
 
   constructor(app: Application, options: ListenOptions) {
@@ -68,6 +73,7 @@ export class HttpServer implements HttpFront, ServerSide {
     this.#timer = timer;
     this.#hot = options.hot ?? new Map();
     this.scheme = tls ? "https" : "http";
+    this.style = options.style ?? uvicorn;
     this.headBytes = frontLimits.headBytes;
     this.#clock = clock;
     this.warn = options.warn;
@@ -82,6 +88,10 @@ export class HttpServer implements HttpFront, ServerSide {
       ...(tls ? { tls } : {}),
       socket: {
         open: (socket) => {
+          if (this.#turnsAway) {
+            socket.end();
+            return;
+          }
           socket.data = new Connection(socket as unknown as Socket, this);
           this.#connections.add(socket.data);
           if (this.#refused > 0) {
@@ -89,8 +99,8 @@ export class HttpServer implements HttpFront, ServerSide {
             socket.data.shutDown();
           }
         },
-        data: (socket, bytes) => socket.data.data(bytes),
-        drain: (socket) => socket.data.drain(),
+        data: (socket, bytes) => socket.data?.data(bytes),
+        drain: (socket) => socket.data?.drain(),
         close: (socket) => this.#closed(socket.data),
         // Something here failed: it costs its connection alone.
         error: (socket, why) => {
@@ -105,6 +115,11 @@ export class HttpServer implements HttpFront, ServerSide {
     this.port = this.#listener.port;
   }
 
+  /** Goes on for who is connected; who comes from now on has its connection closed without a byte, as evhtp does at the end. */
+  turnAway(): void {
+    this.#turnsAway = true;
+  }
+
   /** Nobody new is taken; idle connections end, the others when they are answered, or at once. */
   stop(cut = false): Promise<void> {
     if (cut) for (const connection of this.#connections) connection.shut();
@@ -116,6 +131,12 @@ export class HttpServer implements HttpFront, ServerSide {
     }
     if (this.#connections.size === 0) this.#stopped.resolve();
     return this.#stopped.promise;
+  }
+
+  /** Whether a connection from this port of a client is open. */
+  isOpen(port: number): boolean {
+    for (const connection of this.#connections) if (connection.port === port) return true;
+    return false;
   }
 
   requestIP(request: Request): { readonly address: string; readonly port: number } | null {

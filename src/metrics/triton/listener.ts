@@ -1,28 +1,50 @@
 /**
  * What answers on Triton's metrics port? `GET /metrics`, with or without a slash; 200 and nothing on any other path, 405
- * for any other method, as tritonserver 2.51 (`http_server.cc`, `HTTPMetricsServer`).
+ * for any other method, as tritonserver 2.51 (`http_server.cc`, `HTTPMetricsServer`), in the bytes of its library.
  */
 import { Elysia } from "elysia";
-import { contentTypeOf } from "../dialects.ts";
-import type { Identity } from "../identity.ts";
-import { type Renderer, TooManyScrapes } from "../renderer.ts";
+import type { FrontLimits } from "../../config/front-limits.ts";
+import { FRONT_LIMITS } from "../../config/front-limits.ts";
+import { frontOf } from "../../http/front-of.ts";
+import type { Context } from "../../http/sink.ts";
+import { evhtp } from "../../http/socket/evhtp.ts";
+import { HttpServer, type ListenOptions } from "../../http/socket/server.ts";
+import { TooManyScrapes } from "../renderer.ts";
 
-const NOT_ALLOWED = '{"error":"Method Not Allowed"}';
+const TYPE = { "Content-Type": "text/plain; charset=utf-8" };
+const PLAIN = { "Content-Type": "text/plain" };
 
-/** Not listening yet. Pages are the renderer's. */
-export function tritonListener(renderer: Renderer, identity: Identity, reusePort: boolean) {
-  const answer = async ({ request }: { request: Request }): Promise<Response> => {
-    const headers = { "content-type": contentTypeOf("tritonserver", identity) };
-    if (request.method !== "GET") return new Response(NOT_ALLOWED, { status: 405, headers: PLAIN });
-    if (!/^[^?]*[^/:]\/metrics\/?(\?|$)/.test(request.url)) return new Response("", { headers });
+/** libevhtp ends no connection by itself. */
+export const EVHTP_LIMITS: FrontLimits = { ...FRONT_LIMITS, headBytes: 65_536, bodyTimeoutS: 0, keepAliveS: 0 };
+
+type Around = Pick<ListenOptions, "hostname" | "port" | "reusePort" | "clock" | "epochSeconds">;
+
+/** Listens. Throws as `Bun.listen` does when the port is in use. */
+export function metricsListener(page: () => string | Promise<Uint8Array>, around: Around): HttpServer {
+  const answer = async (context: Context): Promise<Response> => {
+    const { request } = context;
+    const give = (status: number, headers: Readonly<Record<string, string>>, body: string | Uint8Array) =>
+      frontOf(context).answer(request, status, headers, body);
+    if (request.method !== "GET") return give(405, PLAIN, '{"error":"Method Not Allowed"}');
+    if (!/^[^?]*[^/:]\/metrics\/?(\?|$)/.test(request.url)) return give(200, TYPE, "");
     try {
-      return new Response(await renderer.page("tritonserver"), { headers });
+      return give(200, TYPE, await page());
     } catch (reason) {
       if (!(reason instanceof TooManyScrapes)) throw reason;
-      return new Response("too many scrapes at once\n", { status: 503, headers: { ...PLAIN, "retry-after": "1" } });
+      return give(503, { ...PLAIN, "Retry-After": "1" }, "too many scrapes at once\n");
     }
   };
-  return new Elysia({ serve: { reusePort } }).onRequest(answer);
+  const app = new Elysia({ strictPath: true }).all("/*", ({ request, server }) => answer({ request, server }), {
+    parse: "none",
+  });
+  const server = new HttpServer(app, {
+    ...around,
+    tls: undefined,
+    frontLimits: EVHTP_LIMITS,
+    warn: () => {},
+    style: evhtp,
+    hot: { get: () => answer },
+  });
+  app.server = server as unknown as NonNullable<typeof app.server>;
+  return server;
 }
-
-const PLAIN = { "content-type": "text/plain" };

@@ -26,44 +26,22 @@ export interface Polled {
   readonly engines: readonly EnginePoll[];
 }
 
-const NOTHING: Host = { cpuUtilization: 0, memoryTotalBytes: 0, memoryUsedBytes: 0 };
+export const NOTHING: Host = { cpuUtilization: 0, memoryTotalBytes: 0, memoryUsedBytes: 0 };
 
 const REST: EnginePoll = { utilization: 0, aliveUs: 0, busyUs: 0 };
 
-export class Poller {
+/** How busy the machine is, between two looks. */
+export class HostLook {
   readonly #read: (file: string) => string;
-  #turn = 0;
   #cpu: readonly [busy: number, idle: number] = [0, 0];
-  #last: Polled = { polled: false, host: NOTHING, engines: [] };
 
   /** `read` gives a file of /proc, or throws. */
   constructor(read: (file: string) => string = (file) => readFileSync(`/proc/${file}`, "latin1")) {
     this.#read = read;
   }
 
-  take({ engines }: Snapshot, { intervalMs, several, cpu }: TritonIdentity): Polled {
-    const now = engines.map(({ meters, busyUs }) => ({ aliveUs: meters[MeterField.aliveUs] ?? 0, busyUs }));
-    const turn = Math.floor(Math.max(0, ...now.map(({ aliveUs }) => aliveUs)) / (intervalMs * 500));
-    if (turn === 0) return { polled: false, host: NOTHING, engines: now.map(() => REST) };
-    if (turn === this.#turn && this.#last.engines.length === now.length) {
-      return several ? { ...this.#last, engines: this.#last.engines.map(upToDate(now)) } : this.#last;
-    }
-    this.#turn = turn;
-    const before = this.#last.engines;
-    this.#last = {
-      polled: true,
-      host: cpu ? this.#host() : NOTHING,
-      engines: now.map(({ aliveUs, busyUs }, index) => {
-        const then = before[index] ?? REST;
-        const share = aliveUs > then.aliveUs ? (busyUs - then.busyUs) / (aliveUs - then.aliveUs) : 0;
-        return { utilization: Math.min(1, Math.max(0, share)), aliveUs, busyUs };
-      }),
-    };
-    return this.#last;
-  }
-
   /** All 0 where there is no /proc, as in the real server. */
-  #host(): Host {
+  take(): Host {
     try {
       const [, user, nice, system, idle, iowait, irq, softirq, steal] = this.#read("stat")
         .slice(0, 400)
@@ -84,6 +62,38 @@ export class Poller {
     } catch {
       return NOTHING;
     }
+  }
+}
+
+export class Poller {
+  readonly #look: HostLook;
+  #turn = 0;
+  #last: Polled = { polled: false, host: NOTHING, engines: [] };
+
+  /** `read` gives a file of /proc, or throws. */
+  constructor(read?: (file: string) => string) {
+    this.#look = new HostLook(read);
+  }
+
+  take({ engines }: Snapshot, { intervalMs, several, cpu }: TritonIdentity): Polled {
+    const now = engines.map(({ meters, busyUs }) => ({ aliveUs: meters[MeterField.aliveUs] ?? 0, busyUs }));
+    const turn = Math.floor(Math.max(0, ...now.map(({ aliveUs }) => aliveUs)) / (intervalMs * 500));
+    if (turn === 0) return { polled: false, host: NOTHING, engines: now.map(() => REST) };
+    if (turn === this.#turn && this.#last.engines.length === now.length) {
+      return several ? { ...this.#last, engines: this.#last.engines.map(upToDate(now)) } : this.#last;
+    }
+    this.#turn = turn;
+    const before = this.#last.engines;
+    this.#last = {
+      polled: true,
+      host: cpu ? this.#look.take() : NOTHING,
+      engines: now.map(({ aliveUs, busyUs }, index) => {
+        const then = before[index] ?? REST;
+        const share = aliveUs > then.aliveUs ? (busyUs - then.busyUs) / (aliveUs - then.aliveUs) : 0;
+        return { utilization: Math.min(1, Math.max(0, share)), aliveUs, busyUs };
+      }),
+    };
+    return this.#last;
   }
 }
 

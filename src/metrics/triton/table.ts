@@ -16,15 +16,13 @@ import {
   summary,
 } from "../table.ts";
 import type { Labels, Sample } from "../text.ts";
+import { HELP, PINNED_BYTES } from "./help.ts";
 import type { GpuIdentity, ModelIdentity } from "./identity.ts";
 import { FAILURE_REASONS, FIRST_RESPONSE_MS, MeterField, ModelWord, modelWidth, SPANS } from "./model-numbers.ts";
 import { type EnginePoll, type Host, type Polled, poll } from "./poll.ts";
 
 const BY_REQUESTS: Proof = { moves: "test/conformance/triton-metrics.test.ts" };
 const BY_POLLS: Proof = { moves: "test/unit/triton-poll.test.ts" };
-/** The pool of `--pinned-memory-pool-byte-size` when nothing is said. */
-const PINNED_BYTES = 268_435_456;
-
 export const labelsOf = ({ name, version }: ModelIdentity): Labels => ({ model: name, version });
 
 /** A number of the model with that index, over all engines. */
@@ -45,29 +43,15 @@ const each =
 /** Without `counter_latencies` the real server counts nothing any more. */
 const counted = (word: number) => each((number, _model, _snapshot, { triton }) => (triton.counters ? number(word) : 0));
 
-const ofModels = (name: string, help: string, word: number) =>
-  counter("now", `nv_inference_${name}`, help, counted(word), BY_REQUESTS);
-
-const DURATIONS = [
-  "Cumulative inference request duration in microseconds (includes cached requests)",
-  "Cumulative inference queuing duration in microseconds (includes cached requests)",
-  "Cumulative compute input duration in microseconds (does not include cached requests)",
-  "Cumulative compute inference duration in microseconds (does not include cached requests)",
-  "Cumulative inference compute output duration in microseconds (does not include cached requests)",
-] as const;
-
-const SUMMARIES = [
-  "Summary of inference request duration in microseconds (includes cached requests)",
-  "Summary of inference queuing duration in microseconds (includes cached requests)",
-  ...DURATIONS.slice(2),
-];
+const ofModels = (name: keyof typeof HELP, word: number) =>
+  counter("now", name, HELP[name], counted(word), BY_REQUESTS);
 
 const counters: readonly Row[] = [
-  ofModels("request_success", "Number of successful inference requests, all batch sizes", ModelWord.success),
+  ofModels("nv_inference_request_success", ModelWord.success),
   counter(
     "now",
     "nv_inference_request_failure",
-    "Number of failed inference requests, all batch sizes",
+    HELP.nv_inference_request_failure,
     (snapshot, identity) =>
       FAILURE_REASONS.flatMap((reason, index) =>
         counted(ModelWord.failures + index)(snapshot, identity).map(
@@ -76,23 +60,19 @@ const counters: readonly Row[] = [
       ),
     BY_REQUESTS,
   ),
-  ofModels("count", "Number of inferences performed (does not include cached requests)", ModelWord.count),
-  ofModels(
-    "exec_count",
-    "Number of model executions performed (does not include cached requests)",
-    ModelWord.executions,
-  ),
+  ofModels("nv_inference_count", ModelWord.count),
+  ofModels("nv_inference_exec_count", ModelWord.executions),
 ];
 
 const durations: readonly Row[] = SPANS.map((span, index) =>
-  ofModels(`${span}_duration_us`, DURATIONS[index]!, ModelWord.durations + index),
+  ofModels(`nv_inference_${span}_duration_us`, ModelWord.durations + index),
 );
 
 const ofEachModel: readonly Row[] = [
   gauge(
     "now",
     "nv_inference_pending_request_count",
-    "Instantaneous number of pending requests awaiting execution per-model.",
+    HELP.nv_inference_pending_request_count,
     each(() => 0),
     {
       still:
@@ -102,23 +82,18 @@ const ofEachModel: readonly Row[] = [
   gauge(
     "now",
     "nv_model_load_duration_secs",
-    "Model load time in seconds",
+    HELP.nv_model_load_duration_secs,
     each((_number, _model, _snapshot, { triton }) => triton.loadS),
     { still: "a model is loaded once" },
   ),
 ];
 
-const polled = (name: string, help: string, read: (found: Polled) => number, proof: Proof) =>
-  gauge("now", name, help, (snapshot, { triton }) => [[{}, read(poll(snapshot, triton))]], proof);
+const polled = (name: keyof typeof HELP, read: (found: Polled) => number, proof: Proof) =>
+  gauge("now", name, HELP[name], (snapshot, { triton }) => [[{}, read(poll(snapshot, triton))]], proof);
 
 const pinned: readonly Row[] = [
-  polled(
-    "nv_pinned_memory_pool_total_bytes",
-    "Pinned memory pool total memory size, in bytes",
-    (found) => (found.polled ? PINNED_BYTES : 0),
-    BY_POLLS,
-  ),
-  polled("nv_pinned_memory_pool_used_bytes", "Pinned memory pool used memory size, in bytes", () => 0, {
+  polled("nv_pinned_memory_pool_total_bytes", (found) => (found.polled ? PINNED_BYTES : 0), BY_POLLS),
+  polled("nv_pinned_memory_pool_used_bytes", () => 0, {
     still: "TensorRT-LLM's backend runs on KIND_CPU instances, whose tensors are not pinned",
   }),
 ];
@@ -164,13 +139,13 @@ const gpus: readonly Row[] = [
   ofGpu("power_limit", "GPU power management limit in watts", ({ watts }) => watts.limit, BY_POLLS),
 ];
 
-const ofHost = (name: string, help: string, read: (host: Host) => number) =>
-  polled(`nv_cpu_${name}`, help, ({ host }) => read(host), BY_POLLS);
+const ofHost = (name: keyof typeof HELP, read: (host: Host) => number) =>
+  polled(name, ({ host }) => read(host), BY_POLLS);
 
 const host: readonly Row[] = [
-  ofHost("utilization", "CPU utilization rate [0.0 - 1.0]", ({ cpuUtilization }) => cpuUtilization),
-  ofHost("memory_total_bytes", "CPU total memory (RAM), in bytes", ({ memoryTotalBytes }) => memoryTotalBytes),
-  ofHost("memory_used_bytes", "CPU used memory (RAM), in bytes", ({ memoryUsedBytes }) => memoryUsedBytes),
+  ofHost("nv_cpu_utilization", ({ cpuUtilization }) => cpuUtilization),
+  ofHost("nv_cpu_memory_total_bytes", ({ memoryTotalBytes }) => memoryTotalBytes),
+  ofHost("nv_cpu_memory_used_bytes", ({ memoryUsedBytes }) => memoryUsedBytes),
 ];
 
 /** A histogram in prometheus-cpp's order: count, sum, buckets. `buckets` are not cumulative, one more than bounds. */
@@ -219,7 +194,7 @@ export function modelHistogram(
 
 const firstResponse = modelHistogram(
   "nv_inference_first_response_histogram_ms",
-  "Duration from request to first response in milliseconds",
+  HELP.nv_inference_first_response_histogram_ms,
   FIRST_RESPONSE_MS,
   ModelWord.firstResponse,
   ({ triton }) => triton.models.map((model, index) => [labelsOf(model), index] as const),
@@ -245,7 +220,13 @@ function summaryOf(span: number): Read<SummarySnapshot> {
 }
 
 const summaries: readonly Row[] = SPANS.map((span, index) =>
-  summary("now", `nv_inference_${span}_summary_us`, SUMMARIES[index]!, summaryOf(index), BY_REQUESTS),
+  summary(
+    "now",
+    `nv_inference_${span}_summary_us`,
+    HELP[`nv_inference_${span}_summary_us`],
+    summaryOf(index),
+    BY_REQUESTS,
+  ),
 );
 
 /** A family that is off has no series, and such the real server does not print. */

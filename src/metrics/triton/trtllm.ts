@@ -1,7 +1,7 @@
 /**
  * What does TensorRT-LLM's Triton backend show of its executor? `custom_metrics_reporter.cc` and `model_instance_state.cc`
- * of the 1.2 line: in-flight batching, every 100 ms the last iteration's statistics. The scheduler here is vLLM's; which
- * of its numbers stands for which is said in docs/triton-metrics.md.
+ * of the 1.2 line: in-flight batching, every 100 ms the last iteration's statistics. Under vLLM's scheduler its numbers
+ * stand for TensorRT-LLM's; which for which is said in docs/triton-metrics.md.
  */
 import type { EngineSnapshot } from "../../engine/types.ts";
 import type { Identity } from "../identity.ts";
@@ -78,7 +78,7 @@ const gauges: readonly Row[] = [
       free: (numbers) => usable(numbers) - used(numbers),
       used,
       tokens_per: ({ identity }) => identity.triton.tokensPerBlock,
-      reused: ({ sum, identity }) => sum(({ prefixHits }) => Math.floor(prefixHits / identity.triton.tokensPerBlock)),
+      reused: ({ sum }) => sum(({ blocksReused }) => blocksReused),
       fraction: (numbers) => sixDecimals(used(numbers) / usable(numbers)),
     }),
     BY_REQUESTS,

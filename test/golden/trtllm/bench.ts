@@ -21,6 +21,7 @@ export class Bench {
   readonly batch: Batch;
   readonly views: TrtViews;
   readonly slots = new Map<number, number>();
+  readonly handles = new Map<number, number>();
 
   constructor(module: WebAssembly.Module, config: CoreSetup["config"], trt: Partial<NonNullable<CoreSetup["trt"]>>) {
     this.core = startCore(module, {
@@ -78,6 +79,7 @@ export class Bench {
       queuedUs: 0,
     });
     this.slots.set(id, handle % SLOTS);
+    this.handles.set(id, handle);
     this.setField(id, Field.Drafts, more.drafts ?? 0);
   }
 
@@ -114,4 +116,4 @@ export class Bench {
 /** `exports` of the parts of an iteration. */
 export const parts = ({ exports }: Core) =>
   exports as unknown as Record<"fetch" | "capacity" | "microBatch", () => void> &
-    Record<"chunkContexts" | "execute", (value: number) => void>;
+    Record<"chunkContexts" | "execute", (value: number) => number>;

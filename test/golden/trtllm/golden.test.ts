@@ -35,7 +35,7 @@ test.each(all.map((found) => [found.short, found] as const))("%s, both cores", (
   expect(verdict(found, debug)).toBe("");
 });
 
-test.each([1, 2, 3])(
+test.each([1, 2])(
   "every mutant with seed %p is noticed",
   (seed) => {
     const unnoticed: string[] = [];
@@ -49,7 +49,7 @@ test.each([1, 2, 3])(
     }
     expect(unnoticed).toEqual([]);
   },
-  20_000,
+  120_000,
 );
 
 const single = gunzipSync(readFileSync(join(recordings, "single.jsonl.gz"))).toString();
@@ -113,4 +113,4 @@ test("the command plays folders with those below, names what is absent, and refu
   });
   expect(command("--mutate", "x").error).toBe("golden:trtllm: --mutate takes a whole number");
   expect(command("--mutate", "5", "--only", "fuzz_02")).toEqual({ code: 0, lines: ["1 passed, 0 failed"], error: "" });
-}, 30_000);
+}, 120_000);

@@ -13,7 +13,7 @@ extern int close(int fd);
 extern int *__errno_location(void);
 extern void *memcpy(void *to, const void *from, unsigned long length);
 
-/* These layouts stand in lanes.ts too. */
+/* These layouts stand in engine/lanes.ts too. */
 #define LANE_BYTES 576
 #define FRAME_BYTES (LANE_BYTES - 24)
 #define PIECE_MOST 255

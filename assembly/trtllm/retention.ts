@@ -1,0 +1,54 @@
+// How long is a request's content to stay? Ranges of its tokens have a priority, and perhaps a time after which that is the
+// usual one again; a block has what the range says that holds its first token (TensorRT-LLM's KvCacheRetentionConfig).
+import { column } from "../column";
+import { blockSize } from "../config";
+import { word } from "../header";
+import { SLOTS, Word } from "../layout";
+import { NO_TIME, PRIORITY_DEFAULT, RANGE_WORDS, RANGES_MOST } from "./layout";
+import { setPriority } from "./pool";
+
+const WIDTH: i32 = (RANGES_MOST + 1) * RANGE_WORDS;
+/** Per slot what is said of its generated tokens, then the ranges, as they stand in the input buffer. */
+let ranges = changetype<StaticArray<i32>>(0);
+/** Ranges of the slot and one more; 0: nothing is said. */
+let counts = changetype<StaticArray<i32>>(0);
+
+export function takeRetention(): void {
+  ranges = column(SLOTS * WIDTH);
+  counts = column(SLOTS);
+}
+
+/** What the input buffer says: a row for generated tokens and `count` for ranges. */
+export function retain(slot: i32, count: i32): void {
+  assert(count >= 0 && count <= RANGES_MOST, "too many ranges of tokens");
+  counts[slot] = count + 1;
+  const from = <usize>(<u32>word(Word.InputAt));
+  for (let i = 0; i < (count + 1) * RANGE_WORDS; i++) ranges[slot * WIDTH + i] = load<i32>(from + ((<usize>i) << 2));
+}
+
+export function forgetRetention(slot: i32): void {
+  counts[slot] = 0;
+}
+
+/** Block number `index` of the request's prompt gets what its range says; outside of all it keeps what it has. */
+export function retainPrompt(slot: i32, index: i32, block: i32): void {
+  const token = index * blockSize;
+  for (let i = 1; i < counts[slot]; i++) {
+    const at = slot * WIDTH + i * RANGE_WORDS;
+    if (token < ranges[at] || (ranges[at + 1] !== NO_TIME && token >= ranges[at + 1])) continue;
+    setPriority(block, ranges[at + 2], durationUs(ranges[at + 3]));
+    return;
+  }
+}
+
+/** A block that is taken for generated tokens. */
+export function retainOutput(slot: i32, block: i32): void {
+  if (counts[slot] === 0) return;
+  const at = slot * WIDTH;
+  if (ranges[at + 2] !== PRIORITY_DEFAULT) setPriority(block, ranges[at + 2], durationUs(ranges[at + 3]));
+}
+
+/** Microseconds; 0: for ever. */
+function durationUs(ms: i32): f64 {
+  return ms === NO_TIME ? 0 : <f64>ms * 1000;
+}

@@ -1,0 +1,58 @@
+/** What can `understudy stress` be told? */
+
+import { isFaultName } from "../../config/faults.ts";
+import { choice, freeText, inGroup, integer, type OptionRow, one, seconds } from "../../options/option.ts";
+import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
+
+const names = one<readonly string[]>(
+  "ID,…",
+  "ids of docs/faults.md with commas between them, as in B*,S2",
+  (written) => {
+    const all = written.split(",").map((name) => name.trim());
+    return all.every(isFaultName) ? all : undefined;
+  },
+);
+const file = freeText("FILE", "a path");
+
+export const stressOptions = {
+  ...inGroup("Client", {
+    client: {
+      ...choice("reference"),
+      default: "your command",
+      about: "A client of ours, which reads by the standards.",
+    },
+    retries: {
+      ...integer(0, 100),
+      default: "not said",
+      about: "How often your client tries again: it is held to that.",
+    },
+    timeout: {
+      ...seconds(0.1, 600),
+      default: "2s",
+      about: "The client's own timeout, which it finds in UNDERSTUDY_TIMEOUT_MS.",
+    },
+    hang: { ...seconds(0.1, 600), default: "4s", about: "So long after the last byte an answer must have ended." },
+    concurrency: { ...integer(1, 64), default: "4", about: "Cases at once." },
+  }),
+  ...inGroup("Cases", {
+    faults: { ...names, default: "all", about: "These faults, each in all its ways." },
+    replay: { ...freeText("PLAN", "a plan"), default: "none", about: "One case again, from the line of a report." },
+    seed: { ...integer(0), default: "1", about: "Decides what is drawn." },
+    seeds: { ...integer(1, 1000), default: "1", about: "Each case with so many seeds." },
+    port: { ...integer(0, 65_535), default: "a free one", about: "Where the cases are served." },
+  }),
+  ...inGroup("Output", {
+    json: { ...file, default: "none", about: "All results as JSON." },
+    expect: { ...file, default: "none", about: "Known verdicts, as --json wrote them: only another one is an error." },
+  }),
+} as const satisfies Record<string, OptionRow>;
+
+export type StressValues = ValuesOf<typeof stressOptions>;
+
+export const stressHelp = (): string => `understudy stress [options] -- COMMAND [ARGUMENT…]
+
+Starts COMMAND once per case. It finds a server in OPENAI_BASE_URL (also ANTHROPIC_BASE_URL; {url} in its arguments), asks for
+the model in UNDERSTUDY_MODEL, prints the text of the answer, and ends with a code other than 0 where it saw an error.
+Exit code 0: no fault that it does not bear; 1: some; 2: it could not be run. docs/stress.md
+
+${optionsHelp(stressOptions)}`;

@@ -1,0 +1,50 @@
+/** What was the Triton server told? Its flags, resolved; names and defaults are Triton's. Types only, and the versions. */
+
+export const TRITON_VERSION_NAMES = ["2.51", "2.73"] as const;
+export type TritonVersion = (typeof TRITON_VERSION_NAMES)[number];
+
+export interface TritonAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** `--http-restricted-api`: these need that header. */
+export interface RestrictedApis {
+  readonly apis: readonly string[];
+  readonly header: string;
+  readonly value: string;
+}
+
+export interface TritonLogSettings {
+  readonly info: boolean;
+  readonly warning: boolean;
+  readonly error: boolean;
+  readonly verbose: number;
+  readonly format: string;
+  readonly file: string;
+}
+
+export interface TritonServerConfig {
+  readonly version: TritonVersion;
+  /** At least one folder. */
+  readonly repositories: readonly string[];
+  readonly control: "none" | "explicit" | "poll";
+  readonly pollS: number;
+  /** With `explicit`: what is loaded at the start; "*": all. */
+  readonly loadModels: readonly string[];
+  /** null: `--allow-http=false`. */
+  readonly http: TritonAddress | null;
+  readonly strictReadiness: boolean;
+  readonly exitTimeoutS: number;
+  readonly exitOnError: boolean;
+  readonly namespacing: boolean;
+  /** Bytes of the local response cache; null: there is none. */
+  readonly cacheBytes: number | null;
+  readonly clientSharedMemory: boolean;
+  /** Largest body, and largest tensor in JSON. */
+  readonly maxInputBytes: number;
+  readonly restrictedHttp: readonly RestrictedApis[];
+  /** How long the load of a model takes that is asked for while the server runs. */
+  readonly loadS: number;
+  readonly log: TritonLogSettings;
+}

@@ -1,0 +1,90 @@
+/** The reading thread: bodies come part by part, and each gets one answer (`front/reading/thread.ts`). */
+import { leanAnswer } from "../../answer/lean.ts";
+import { type RenderChat, renderChat } from "../../content/chat-template.ts";
+import type { FromThread, ThreadAnswer, ThreadOrder, ThreadStart, ToThread } from "../../front/reading/messages.ts";
+import { lowerPriority } from "../../host/low-priority.ts";
+import { type BodyText, wholeText } from "../../python/body-text.ts";
+import { badRequest } from "../../python/errors.ts";
+import type { ReadBody } from "../../python/read-body.ts";
+import type { ChatRequest, CompletionRequest } from "../../python/request.ts";
+import { valuesIn } from "../../python/values-in.ts";
+import { readBatch, readInvocation } from "./batch.ts";
+import { readChat, readCompletion } from "./read.ts";
+import { readTokens } from "./tokens.ts";
+
+declare const self: Worker;
+
+interface Coming {
+  readonly order: ThreadOrder;
+  readonly parts: Uint8Array<ArrayBuffer>[];
+}
+
+const READERS = { chat: readChat, completion: readCompletion, batch: readBatch, invocation: readInvocation };
+
+const coming = new Map<number, Coming>();
+let start: ThreadStart;
+let render: RenderChat = renderChat;
+lowerPriority();
+
+self.onmessage = ({ data }: MessageEvent<ToThread>) => {
+  if ("template" in data) start = data;
+  else if ("kind" in data) coming.set(data.id, { order: data, parts: [] });
+  else if ("part" in data) coming.get(data.id)!.parts.push(data.part);
+  else if (!data.ended) coming.delete(data.id);
+  else void answer(data.id);
+};
+
+async function answer(id: number): Promise<void> {
+  const { order, parts } = coming.get(id)!;
+  coming.delete(id);
+  try {
+    await ready();
+    const bytes = joined(parts);
+    const text = wholeText(bytes);
+    bytes.buffer.transfer(0);
+    const said = answerTo(order, text);
+    self.postMessage({ id, ...said } satisfies FromThread, movable(said));
+  } catch (error) {
+    self.postMessage({ id, failed: String(error) } satisfies FromThread);
+  }
+  // Nobody waits: what a body left is freed before the next one comes.
+  if (coming.size === 0) Bun.gc(true);
+}
+
+/** What the loop gets without a copy. */
+function movable(answer: ThreadAnswer): ArrayBuffer[] {
+  if ("tokens" in answer) return [answer.tokens.buffer];
+  if (!("read" in answer)) return [];
+  const { request, prompts } = answer.read;
+  const sequences = request.order && "script" in request.order ? (request.order.script?.sequences ?? []) : [];
+  const lists = [...prompts.map((one) => ("text" in one ? one.lengths : one)), ...sequences.map(({ ids }) => ids)];
+  return [...new Set(lists.map(({ buffer }) => buffer as ArrayBuffer))];
+}
+
+/** One after the other. What was memory is free at once: the host would let it gather until it collects. */
+function joined(parts: readonly Uint8Array<ArrayBuffer>[]): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+    part.buffer.transfer(0);
+  }
+  return bytes;
+}
+
+/** What renders by a model's template is loaded where there is one. */
+async function ready(): Promise<void> {
+  if (start.template === null || render !== renderChat) return;
+  const { modelTemplate } = await import("../../content/model-template.ts");
+  render = modelTemplate(start.template);
+}
+
+function answerTo({ kind, contentType, limits }: ThreadOrder, text: BodyText): ThreadAnswer {
+  const values = valuesIn(text.python ?? "");
+  if (values !== null) return { error: badRequest(`understudy: ${values}`) };
+  if (kind === "text") return { text };
+  if (kind === "tokens") return readTokens(text, contentType, limits);
+  const read: ReadBody<ChatRequest | CompletionRequest> = READERS[kind](text, contentType, limits);
+  return "error" in read ? read : leanAnswer(read.request, start, render, limits);
+}

@@ -1,0 +1,59 @@
+/** Which ids does a body of `/detokenize` hold? In the reading thread: five million of them are twenty megabytes. */
+import { type CheckedFields, fitting } from "../../front/checked.ts";
+import { checkModel } from "../../front/models.ts";
+import type { ThreadAnswer } from "../../front/reading/messages.ts";
+import type { BodyText } from "../../python/body-text.ts";
+import { badRequest, Refused, validationRefusal } from "../../python/errors.ts";
+import { atOnce, type Pieces } from "../../python/pieces.ts";
+import { isJson, readJson } from "../../python/read-body.ts";
+import type { ErrorAnswer, Limits } from "../../python/request.ts";
+import { optional, record, required } from "../../python/structures.ts";
+import { FAIL, int, list, nullable, State, type Type, text } from "../../python/types.ts";
+import { get, type Int, isDict, type PythonValue, truthy } from "../../python/value.ts";
+
+export const detokenizeBody: Type<CheckedFields> = record("DetokenizeRequest", {
+  model: optional(nullable(text)),
+  tokens: required(list(int({ ge: 0, le: 2n ** 63n - 1n }))),
+});
+
+export function readTokens(body: BodyText, contentType: string | null, limits: Limits): ThreadAnswer {
+  try {
+    const checked = (isJson(contentType) ? plainly(body) : null) ?? exactly(body, contentType);
+    if ("error" in checked) return checked;
+    checkModel((checked.get("model") ?? null) as string | null, limits);
+    return { tokens: countable(checked.get("tokens") as Int[]) };
+  } catch (refusal) {
+    if (refusal instanceof Refused) return { error: refusal.answer };
+    throw refusal;
+  }
+}
+
+/** null: not plainly right. */
+function plainly({ plain }: BodyText): CheckedFields | null {
+  try {
+    const value = JSON.parse(plain ?? "") as PythonValue;
+    if (!isDict(value) || get(value, "continue_final_message") !== undefined) return null;
+    const checked = detokenizeBody.check(value, new State(false));
+    return checked === FAIL ? null : checked;
+  } catch {
+    return null;
+  }
+}
+
+function exactly(body: BodyText, contentType: string | null): CheckedFields | { readonly error: ErrorAnswer } {
+  const read = atOnce(readJson(body, contentType));
+  return "error" in read ? read : atOnce(chatFitting(detokenizeBody, read.value));
+}
+
+/** Throws `Refused`. */
+export function* chatFitting(type: Type<CheckedFields>, body: PythonValue): Pieces<CheckedFields> {
+  if (isDict(body) && truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
+    throw validationRefusal("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
+  return yield* fitting(type, body);
+}
+
+/** Throws `Refused`: the tokenizer counts with 32 bits. */
+export function countable(ids: readonly Int[]): Uint32Array<ArrayBuffer> {
+  if (ids.some((id) => id >= 2 ** 32)) throw new Refused(badRequest("number too large to fit in target type"));
+  return Uint32Array.from(ids as number[]);
+}

@@ -1,0 +1,45 @@
+/** What do the loop and the reading thread say to each other? Types only. */
+import type { PackedParts } from "../../content/packed-parts.ts";
+import type { ModelTemplate } from "../../content/types.ts";
+import type { BodyText } from "../../python/body-text.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../python/request.ts";
+
+/** Bodies that become requests to the engine. */
+export type RequestKind = "chat" | "completion" | "batch" | "invocation";
+
+/** First. */
+export interface ThreadStart {
+  /** null: the built-in one. */
+  readonly template: ModelTemplate | null;
+  /** Something looks at the tools. */
+  readonly keepsTools: boolean;
+}
+
+/** A body comes, which is read as this. */
+export interface ThreadOrder {
+  readonly id: number;
+  readonly kind: RequestKind | "text" | "tokens";
+  readonly contentType: string | null;
+  readonly limits: Limits;
+}
+export type ToThread =
+  | ThreadStart
+  | ThreadOrder
+  | { readonly id: number; readonly part: Uint8Array<ArrayBuffer> }
+  | { readonly id: number; readonly ended: boolean };
+
+/** A request without what nobody looks at any more, and its prompts. */
+export interface ThreadRead {
+  readonly request: ChatRequest | CompletionRequest;
+  /** JSON of its tools, where somebody looks at them: a hundred thousand are taken over in pieces. */
+  readonly tools: string | null;
+  readonly prompts: readonly (PackedParts | Uint32Array)[];
+}
+
+/** What became of a body. */
+export type ThreadAnswer =
+  | { readonly error: ErrorAnswer }
+  | { readonly read: ThreadRead }
+  | { readonly text: BodyText }
+  | { readonly tokens: Uint32Array<ArrayBuffer> };
+export type FromThread = { readonly id: number } & (ThreadAnswer | { readonly failed: string });

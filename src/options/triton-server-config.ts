@@ -1,0 +1,168 @@
+/** What is `serve --role triton` to do? Its flags, read as `tritonserver` reads them; every error is one line. */
+import { TRITON_VERSION_NAMES, type TritonServerConfig, type TritonVersion } from "../config/triton-server.ts";
+import type { ServeConfig } from "../config/types.ts";
+import type { UsageError } from "./given.ts";
+import { nearest } from "./lookup.ts";
+import type { OptionRow } from "./option.ts";
+import { serveConfig } from "./serve-config.ts";
+import {
+  readRestricted,
+  TRITON_IGNORED,
+  type TritonServerValues,
+  tritonServerOptions,
+} from "./triton-server-options.ts";
+
+const DEFAULTS = {
+  host: "127.0.0.1",
+  http: 8000,
+  metrics: 8002,
+  pollS: 15,
+  exitS: 30,
+  loadS: 1.3,
+  bodyBytes: 64 * 2 ** 20,
+};
+/** 2.51 knows no limit; this is what a server here holds of one body. */
+const OLD_BODY_BYTES = 512 * 2 ** 20;
+const LEAST_CACHE_BYTES = 1024;
+
+interface Resolved {
+  readonly config: ServeConfig;
+  readonly ignored: readonly string[];
+  readonly notices: readonly string[];
+}
+
+const rows: Readonly<Record<string, OptionRow & { readonly notIn?: readonly TritonVersion[] }>> = tritonServerOptions;
+
+/** `argv`: what follows `serve`, without `--role`. `shipped`: the repository that is served where none is named. */
+export function tritonServerConfig(argv: readonly string[], shipped: string): Resolved | UsageError {
+  const said = readArgv(argv);
+  if ("error" in said) return said;
+  const values: Record<string, unknown> = {};
+  for (const [name, written] of said.given) {
+    const option = rows[name]!;
+    const list = option.arity === "list";
+    const value = option.read(list ? written : written.slice(-1));
+    if (value === undefined) return { error: `--${name}: takes ${option.accepts}, not "${written.join(" ")}"` };
+    values[name] = value;
+  }
+  const made = configOf(values as TritonServerValues, shipped);
+  return "error" in made ? made : { ...made, ignored: said.ignored };
+}
+
+function readArgv(argv: readonly string[]) {
+  const given = new Map<string, string[]>();
+  const ignored: string[] = [];
+  const version = versionIn(argv);
+  for (let at = 0; at < argv.length; at++) {
+    const token = argv[at]!;
+    const [, name = "", attached] = /^--?([^=]*)(?:=(.*))?$/s.exec(token) ?? [];
+    if (name === "") return { error: `Unexpected argument: ${token}` };
+    const known = Object.hasOwn(rows, name) && !rows[name]!.notIn?.includes(version);
+    if (!known && !TRITON_IGNORED.includes(name)) return unrecognized(name);
+    const value = attached ?? argv[++at];
+    if (value === undefined) return { error: `option '--${name}' requires an argument` };
+    if (known) given.set(name, [...(given.get(name) ?? []), value]);
+    else ignored.push(`--${name}`);
+  }
+  return { given, ignored };
+}
+
+function versionIn(argv: readonly string[]): TritonVersion {
+  const joined = argv.join(" ");
+  const said = /--triton-version[= ](\S+)/.exec(joined)?.[1];
+  return TRITON_VERSION_NAMES.find((one) => one === said) ?? "2.73";
+}
+
+/** As getopt words it, and what was perhaps meant. */
+function unrecognized(name: string): UsageError {
+  const near = nearest(name, [...Object.keys(rows), ...TRITON_IGNORED]).map((one) => `--${one}`);
+  const hint =
+    near.length > 0
+      ? `; did you mean ${near.join(" or ")}?`
+      : " (understudy serve --role triton --help lists what is accepted)";
+  return { error: `unrecognized option '--${name}'${hint}` };
+}
+
+function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "ignored"> | UsageError {
+  const version = values["triton-version"] ?? "2.73";
+  const control = values["model-control-mode"] ?? "none";
+  if (values["load-model"] && control !== "explicit")
+    return { error: "Error: Use of '--load-model' requires setting '--model-control-mode=explicit' as well." };
+  if (values["load-model"]?.includes("*") && values["load-model"].length > 1)
+    return { error: "Wildcard model name '*' must be the ONLY startup model if specified at all." };
+  const cacheBytes = cacheSize(values["cache-config"] ?? []);
+  if (typeof cacheBytes === "object" && cacheBytes !== null) return cacheBytes;
+  const restricted = (values["http-restricted-api"] ?? []).map(readRestricted);
+  const wrong = restricted.find((one) => "error" in one);
+  if (wrong !== undefined && "error" in wrong) return { error: `--http-restricted-api: ${wrong.error}` };
+  const host = values["http-address"] ?? DEFAULTS.host;
+  const http = values["allow-http"] === false ? null : { host, port: values["http-port"] ?? DEFAULTS.http };
+  const made = serveConfig(
+    {
+      host,
+      port: http?.port ?? 0,
+      "metrics-port": values["metrics-port"] ?? DEFAULTS.metrics,
+      "disable-log-stats": true,
+      "shutdown-timeout": values["exit-timeout-secs"] ?? DEFAULTS.exitS,
+      ...metricsOf(values),
+      ...(values.seed === undefined ? {} : { seed: values.seed }),
+    },
+    new Map(),
+  );
+  if ("error" in made) return made;
+  const tritonServer: TritonServerConfig = {
+    version,
+    repositories: values["model-repository"] ?? [shipped],
+    control,
+    pollS: values["repository-poll-secs"] ?? DEFAULTS.pollS,
+    loadModels: values["load-model"] ?? [],
+    http,
+    strictReadiness: values["strict-readiness"] ?? true,
+    exitTimeoutS: values["exit-timeout-secs"] ?? DEFAULTS.exitS,
+    exitOnError: values["exit-on-error"] ?? true,
+    namespacing: values["model-namespacing"] ?? false,
+    cacheBytes,
+    clientSharedMemory: values["allow-client-shm"] ?? version === "2.51",
+    maxInputBytes: values["http-max-input-size"] ?? (version === "2.51" ? OLD_BODY_BYTES : DEFAULTS.bodyBytes),
+    restrictedHttp: restricted.filter((one) => "apis" in one),
+    loadS: values["load-time"] ?? DEFAULTS.loadS,
+    log: {
+      info: values["log-info"] ?? true,
+      warning: values["log-warning"] ?? true,
+      error: values["log-error"] ?? true,
+      verbose: values["log-verbose"] ?? 0,
+      format: values["log-format"] ?? "default",
+      file: values["log-file"] ?? "",
+    },
+  };
+  return { config: { ...made.config, role: "triton", tritonServer }, notices: made.notices };
+}
+
+/** Options that both roles have. */
+function metricsOf(values: TritonServerValues) {
+  const names = [
+    "allow-metrics",
+    "allow-gpu-metrics",
+    "allow-cpu-metrics",
+    "metrics-address",
+    "metrics-interval-ms",
+    "metrics-config",
+  ] as const;
+  return Object.fromEntries(names.flatMap((name) => (values[name] === undefined ? [] : [[name, values[name]]])));
+}
+
+/** null: no cache. */
+function cacheSize(settings: readonly string[]): number | null | UsageError {
+  let size: number | null = null;
+  for (const text of settings) {
+    const [, cache, setting, value] = /^([^,=]+),([^=]+)=(.+)$/.exec(text) ?? [];
+    if (value === undefined)
+      return { error: `--cache-config option format is '<cache name>,<setting>=<value>'. Got ${text}` };
+    if (cache !== "local" || setting !== "size")
+      return { error: `--cache-config ${text}: local,size=BYTES is accepted` };
+    size = Number(value);
+    if (!Number.isInteger(size) || size < LEAST_CACHE_BYTES)
+      return { error: `--cache-config ${text}: a size from ${LEAST_CACHE_BYTES} bytes on is accepted` };
+  }
+  return size;
+}

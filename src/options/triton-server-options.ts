@@ -1,0 +1,182 @@
+/** Which flags has `serve --role triton`? `tritonserver`'s, with its syntax: `command_line_parser.cc` (2026). */
+import type { RestrictedApis, TritonVersion } from "../config/triton-server.ts";
+import { TRITON_VERSION_NAMES } from "../config/triton-server.ts";
+import { choice, freeText, integer, number, type Option, type OptionRow, texts } from "./option.ts";
+import { tritonBoolean, tritonOptions } from "./triton-options.ts";
+
+type Row<T> = OptionRow<T> & {
+  /** Versions that do not know it. */
+  readonly notIn?: readonly TritonVersion[];
+};
+
+const row = <T>(option: Option<T>, group: string, byDefault: string, about: string): Row<T> => ({
+  ...option,
+  group,
+  default: byDefault,
+  about,
+});
+const ours = <T>(one: Row<T>): Row<T> => ({ ...one, ours: true });
+const port = integer(0, 65535);
+const several = (metavar: string, accepts: string): Option<readonly string[]> => texts(metavar, accepts);
+
+export const RESTRICTED_NAMES = [
+  "health",
+  "metadata",
+  "inference",
+  "shared-memory",
+  "model-config",
+  "model-repository",
+  "statistics",
+  "trace",
+  "logging",
+];
+
+const SERVER = "Server";
+const MODELS = "Models";
+const HTTP = "HTTP";
+const LOGGING = "Logging";
+const STAND_IN = "Stand-in";
+
+export const tritonServerOptions = {
+  "model-repository": row(
+    several("PATH", "folders"),
+    MODELS,
+    "the one that is shipped",
+    "A folder of models; several times for several.",
+  ),
+  "model-control-mode": row(
+    choice("none", "explicit", "poll"),
+    MODELS,
+    "none",
+    "Who loads models: the start alone, requests, or changes in the repository.",
+  ),
+  "repository-poll-secs": row(integer(1), MODELS, "15", "How often the repository is looked at, with poll."),
+  "load-model": row(
+    several("NAME", "models"),
+    MODELS,
+    "none",
+    "Models that are loaded at the start, with explicit; * is all.",
+  ),
+  "model-namespacing": row(tritonBoolean, MODELS, "false", "Metrics show the repository of a model as its namespace."),
+  "load-time": ours(
+    row(
+      number(0, 3600),
+      MODELS,
+      "1.3",
+      "Seconds that the load of a model takes that is asked for while the server runs.",
+    ),
+  ),
+  "cache-config": row(
+    several("CACHE,SETTING=VALUE", "settings, as local,size=1048576"),
+    MODELS,
+    "no cache",
+    "The response cache: local,size=BYTES.",
+  ),
+  "rate-limit": row(choice("off"), MODELS, "off", "Instances wait for nothing; execution_count is not built."),
+  "exit-on-error": row(tritonBoolean, SERVER, "true", "No start where a model does not load."),
+  "exit-timeout-secs": row(integer(0), SERVER, "30", "How long requests may go on at the end."),
+  "strict-readiness": row(tritonBoolean, SERVER, "true", "The server is ready only when all models are."),
+  "allow-http": row(tritonBoolean, HTTP, "true", "HTTP."),
+  "http-port": row(port, HTTP, "8000", "Port of HTTP. 0 takes a free one."),
+  "http-address": row(
+    freeText("ADDRESS", "an address"),
+    HTTP,
+    "127.0.0.1",
+    "Address of HTTP; Triton's own default is 0.0.0.0.",
+  ),
+  "http-max-input-size": {
+    ...row(integer(1), HTTP, "67108864", "Largest body, bytes."),
+    notIn: ["2.51"],
+  } as Row<number>,
+  "http-restricted-api": row(
+    several("API,…:KEY=VALUE", "APIs with the header that opens them, as model-repository,logging:admin=yes"),
+    HTTP,
+    "none",
+    `APIs that need a header: ${RESTRICTED_NAMES.join(", ")}.`,
+  ),
+  "allow-client-shm": {
+    ...row(tritonBoolean, HTTP, "false; 2.51 always allows it", "Clients may register shared memory."),
+    notIn: ["2.51"],
+  } as Row<boolean>,
+  ...tritonOptions,
+  "metrics-port": row(port, "Triton's metrics", "8002", "Port of metrics. 0 takes a free one."),
+  "metrics-address": row(
+    freeText("ADDRESS", "an address"),
+    "Triton's metrics",
+    "--http-address",
+    "Address of metrics.",
+  ),
+  "log-info": row(tritonBoolean, LOGGING, "true", "What /v2/logging says of it."),
+  "log-warning": row(tritonBoolean, LOGGING, "true", "What /v2/logging says of it."),
+  "log-error": row(tritonBoolean, LOGGING, "true", "What /v2/logging says of it."),
+  "log-verbose": row(integer(0), LOGGING, "0", "What /v2/logging says of it."),
+  "log-format": row(choice("default", "ISO8601"), LOGGING, "default", "What /v2/logging says of it."),
+  "log-file": row(freeText("PATH", "a file"), LOGGING, "none", "What /v2/logging says of it."),
+  "triton-version": ours(
+    row(
+      choice(...TRITON_VERSION_NAMES),
+      STAND_IN,
+      "2.73",
+      "The version that is stood in for; what differs: docs/triton.md.",
+    ),
+  ),
+  seed: ours(row(integer(0, 2 ** 32 - 1), STAND_IN, "by chance", "Drawn tensors repeat from one start to the next.")),
+} satisfies Readonly<Record<string, Row<unknown>>>;
+
+type Table = typeof tritonServerOptions;
+export type TritonServerValues = { readonly [K in keyof Table]?: Table[K] extends Option<infer T> ? T : never };
+
+/** Triton's, with an effect on nothing here. */
+export const TRITON_IGNORED: readonly string[] = [
+  "allow-grpc",
+  "allow-sagemaker",
+  "allow-vertex-ai",
+  "backend-config",
+  "backend-directory",
+  "buffer-manager-thread-count",
+  "cache-directory",
+  "cuda-memory-pool-byte-size",
+  "cuda-virtual-address-size",
+  "disable-auto-complete-config",
+  "enable-peer-access",
+  "grpc-address",
+  "grpc-http2-max-ping-strikes",
+  "grpc-http2-max-pings-without-data",
+  "grpc-http2-min-recv-ping-interval-without-data",
+  "grpc-infer-allocation-pool-size",
+  "grpc-infer-thread-count",
+  "grpc-keepalive-permit-without-calls",
+  "grpc-keepalive-time",
+  "grpc-keepalive-timeout",
+  "grpc-max-connection-age",
+  "grpc-max-connection-age-grace",
+  "grpc-port",
+  "grpc-restricted-protocol",
+  "host-policy",
+  "http-header-forward-pattern",
+  "http-thread-count",
+  "id",
+  "min-supported-compute-capability",
+  "model-load-gpu-limit",
+  "model-load-retry-count",
+  "model-load-thread-count",
+  "pinned-memory-pool-byte-size",
+  "rate-limit-resource",
+  "repoagent-directory",
+  "reuse-grpc-port",
+  "reuse-http-port",
+  "strict-model-config",
+  "trace-config",
+];
+
+/** `APIS:KEY=VALUE`; an error ends in what is accepted. */
+export function readRestricted(text: string): RestrictedApis | { readonly error: string } {
+  const [, list = "", header, value] = /^([^:]+):([^=]+)=(.+)$/s.exec(text) ?? [];
+  if (header === undefined || value === undefined)
+    return { error: `"${text}": APIS:KEY=VALUE is accepted, as model-repository,logging:admin=yes` };
+  const apis = list.split(",").map((one) => one.trim());
+  const strange = apis.find((one) => !RESTRICTED_NAMES.includes(one));
+  if (strange !== undefined)
+    return { error: `unknown restricted api '${strange}': ${RESTRICTED_NAMES.join(", ")} are accepted` };
+  return { apis, header, value };
+}

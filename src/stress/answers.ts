@@ -1,0 +1,95 @@
+/** What does the server of a stress run answer? The same in each dialect, known beforehand: a text with characters of all lengths, usage. */
+
+/** Said in every answer. */
+export const SAID = 'Grüße, 🦔 and 👩‍👩‍👧 — ünïcode → done.\nSecond line, "quoted" \\ and {braces}.';
+const PIECES = 3;
+const USAGE = { prompt_tokens: 7, total_tokens: 40, completion_tokens: 33 };
+
+export interface CannedAnswer {
+  readonly events: readonly string[];
+  readonly whole: string;
+}
+
+/** Path behind the base URL; the last one counts where several fit. */
+export type AnswerPath = "/chat/completions" | "/completions" | "/messages" | "/responses";
+
+const json = (value: object) => `data: ${JSON.stringify(value)}\n\n`;
+const named = (type: string, value: object) => `event: ${type}\n${json({ type, ...value })}`;
+const DONE = "data: [DONE]\n\n";
+
+/** Pieces of a few characters, never inside one. */
+function pieces(): string[] {
+  const all = [...SAID];
+  return Array.from({ length: Math.ceil(all.length / PIECES) }, (_, i) =>
+    all.slice(i * PIECES, (i + 1) * PIECES).join(""),
+  );
+}
+
+/** `id`: of the answer; `created`: Unix seconds. */
+export function cannedAnswer(path: AnswerPath, id: string, created: number, withUsage: boolean): CannedAnswer {
+  if (path === "/messages") return message(id);
+  if (path === "/responses") return response(id, created);
+  const isChat = path === "/chat/completions";
+  const head = { id, object: isChat ? "chat.completion.chunk" : "text_completion", created, model: "m" };
+  const choice = (text: string, reason: string | null) =>
+    isChat ? { index: 0, delta: { content: text }, finish_reason: reason } : { index: 0, text, finish_reason: reason };
+  const chunk = (choices: readonly object[], more: object = {}) => json({ ...head, choices, ...more });
+  const opening = isChat ? [chunk([{ index: 0, delta: { role: "assistant", content: "" }, finish_reason: null }])] : [];
+  const usage = withUsage ? [chunk([], { usage: USAGE })] : [];
+  const said = pieces().map((piece) => chunk([choice(piece, null)]));
+  const wholeChoice = isChat
+    ? { index: 0, message: { role: "assistant", content: SAID }, finish_reason: "stop" }
+    : { index: 0, text: SAID, finish_reason: "stop" };
+  const object = isChat ? "chat.completion" : "text_completion";
+  return {
+    events: [...opening, ...said, chunk([choice("", "stop")]), ...usage, DONE],
+    whole: JSON.stringify({ ...head, object, choices: [wholeChoice], usage: USAGE }),
+  };
+}
+
+function message(id: string): CannedAnswer {
+  const usage = { input_tokens: USAGE.prompt_tokens, output_tokens: USAGE.completion_tokens };
+  const head = { id, type: "message", role: "assistant", model: "m", stop_sequence: null };
+  const delta = (text: string) => named("content_block_delta", { index: 0, delta: { type: "text_delta", text } });
+  const opened = { ...head, content: [], stop_reason: null, usage: { ...usage, output_tokens: 0 } };
+  return {
+    events: [
+      named("message_start", { message: opened }),
+      named("content_block_start", { index: 0, content_block: { type: "text", text: "" } }),
+      ...pieces().map(delta),
+      named("content_block_stop", { index: 0 }),
+      named("message_delta", { delta: { stop_reason: "end_turn", stop_sequence: null }, usage }),
+      named("message_stop", {}),
+    ],
+    whole: JSON.stringify({ ...head, content: [{ type: "text", text: SAID }], stop_reason: "end_turn", usage }),
+  };
+}
+
+function response(id: string, created: number): CannedAnswer {
+  const part = { type: "output_text", text: SAID, annotations: [] };
+  const item = { id: "msg_1", type: "message", role: "assistant", status: "completed", content: [part] };
+  const usage = {
+    input_tokens: USAGE.prompt_tokens,
+    output_tokens: USAGE.completion_tokens,
+    total_tokens: USAGE.total_tokens,
+  };
+  const head = { id, object: "response", created_at: created, model: "m", parallel_tool_calls: true, tools: [] };
+  const open = { ...head, status: "in_progress", output: [], usage: null };
+  const whole = { ...head, status: "completed", output: [item], usage };
+  const at = { item_id: "msg_1", output_index: 0, content_index: 0 };
+  const empty = { ...part, text: "" };
+  const parts: (readonly [string, object])[] = [
+    ["response.created", { response: open }],
+    ["response.output_item.added", { output_index: 0, item: { ...item, status: "in_progress", content: [] } }],
+    ["response.content_part.added", { ...at, part: empty }],
+    ...pieces().map((delta) => ["response.output_text.delta", { ...at, delta, logprobs: [] }] as const),
+    ["response.output_text.done", { ...at, text: SAID, logprobs: [] }],
+    ["response.content_part.done", { ...at, part }],
+    ["response.output_item.done", { output_index: 0, item }],
+    ["response.completed", { response: whole }],
+  ];
+  return {
+    events: parts.map(([type, value], at) => named(type, { ...value, sequence_number: at })),
+    whole: JSON.stringify(whole),
+  };
+}

@@ -1,0 +1,102 @@
+/** Which cases does a client go through, and what is right in each? */
+import { rowsNamed } from "../faults/order.ts";
+import { parsePlan, plainFault } from "../faults/parse.ts";
+import { FAULT_ROWS } from "../faults/table.ts";
+import type { FaultRow, Plan } from "../faults/types.ts";
+
+/** What a client may make of a disturbed answer. */
+export type Allowance =
+  /** The text as it was sent, and no error. */
+  | "same"
+  /** An error. */
+  | "error"
+  /** The text without an error, or an error. */
+  | "either"
+  /** The texts leave it open: nothing is wrong. */
+  | "policy";
+
+export interface StressCase {
+  readonly id: string;
+  readonly plan: Plan;
+  /** The line of the plan. */
+  readonly line: string;
+  /** So many requests of the case are disturbed; those behind are clean, so that trying again helps. */
+  readonly disturbed: number;
+  /** What the plan leaves open whatever was read of it; null: what a correct reader finds decides. */
+  readonly allowance: Allowance | null;
+}
+
+/** Short times, so that a run is a minute: by id, or id and word. */
+const SHORT: Readonly<Record<string, string>> = {
+  S5: "for=600ms,every=100ms",
+  S13: "bytes=1MB",
+  T1: "for=600ms",
+  T2: "for=4s",
+  T3: "rate=20000",
+  T5: "median=2ms",
+  T7: "for=600ms,every=100ms",
+  E3: "for=8s",
+  H7: "bytes=700",
+};
+
+/** Faults from which trying again helps. */
+const PASSING = ["A1", "A2", "A5", "E8"];
+const POLICY = ["S5", "S11", "T1", "T2", "T3", "T7", "J12", "H9", "J11"];
+const EITHER = [
+  "B3",
+  "B9",
+  "S8",
+  "S9,single",
+  "S12",
+  "H3",
+  "H5",
+  "H10",
+  "J4",
+  "J7",
+  "J8",
+  "E1,bare",
+  "S14",
+  "H6",
+  "S7",
+  "E5",
+  "J6",
+  "H2,cut",
+  "H1,garbage",
+];
+/** What one answer cannot show: a connection that is used again, calls, requests that meet. */
+const LEFT_OUT = ["E9", "A3", "J7"];
+
+/** `names`: ids, `B*`, or whole plans; none: every fault in each of its ways. */
+export function stressCases(names: readonly string[], seed: number): StressCase[] {
+  const plans = names.filter((name) => /[@,;#]/.test(name));
+  const ids = names.filter((name) => !plans.includes(name));
+  const rows = names.length === 0 ? allRows() : rowsNamed(ids);
+  const lines = [...rows.filter(({ id }) => !LEFT_OUT.includes(id)).flatMap(linesOf), ...plans];
+  return lines.map((line) => stressCase(line, seed));
+}
+
+const allRows = () => [...FAULT_ROWS.values()].filter(({ stage }) => stage !== "client" && stage !== "none");
+
+function linesOf(row: FaultRow): string[] {
+  const first = row.parameters.find(({ type }) => type === "word");
+  const ways = first?.type === "word" ? first.words : [""];
+  const place = plainFault(row).position.kind === "drawn" ? "@?12" : "";
+  const usable = ways.filter((way) => !(row.id === "E8" && way === "accept"));
+  return usable.map((way) => [`${row.id}${place}`, way, SHORT[row.id] ?? ""].filter(Boolean).join(","));
+}
+
+export function stressCase(line: string, seed: number): StressCase {
+  const read = parsePlan(line);
+  const plan = line.includes("#") ? read : { ...read, seed };
+  const ids = plan.faults.map(({ row }) => row.id);
+  const named = (list: readonly string[]) =>
+    plan.faults.some(({ row, values }) => list.includes(row.id) || list.includes(`${row.id},${values.how}`));
+  const passes = ids.some((id) => PASSING.includes(id));
+  return {
+    id: `${line.replace(/[^A-Za-z0-9]+/g, "-")}-${plan.seed}`,
+    plan,
+    line: line.includes("#") ? line : `${line}#seed=${seed}`,
+    disturbed: passes ? 1 : Number.POSITIVE_INFINITY,
+    allowance: named(POLICY) ? "policy" : named(EITHER) ? "either" : null,
+  };
+}

@@ -1,0 +1,132 @@
+/** What does a correct client make of an event stream? Lines and fields by the standard (WHATWG HTML, 9.2), chunks by the APIs' references. */
+
+// biome-ignore lint/suspicious/noExplicitAny: JSON of four dialects, looked into by their names.
+type Json = any;
+
+/** Bytes of an event that are kept; beyond them it is an error. */
+const EVENT_MOST = 16 * 2 ** 20;
+const LAST_TYPES = ["message_stop", "response.completed", "response.incomplete"];
+
+export class EventsReader {
+  text = "";
+  finish: string | null = null;
+  usage: { prompt: number; completion: number } | null = null;
+  error: string | null = null;
+  /** The stream's last event was there. */
+  done = false;
+  readonly #decoder = new TextDecoder();
+  #line = "";
+  #skipsLf = false;
+  #data: string[] = [];
+  #name = "";
+  #held = 0;
+
+  push(bytes: Uint8Array): void {
+    this.#lines(this.#decoder.decode(bytes, { stream: true }));
+  }
+
+  /** The body has ended as it should. */
+  end(): void {
+    if (this.done || this.error !== null) return;
+    if (this.finish === null) this.error = "the stream ended without a finish reason";
+  }
+
+  /** JSON in one piece. */
+  whole(text: string): void {
+    const json = parsed(text);
+    if (json === null) this.error = "no JSON";
+    else if (json.error) this.error = "an error as answer";
+    else this.#wholeAnswer(json);
+    this.done = true;
+  }
+
+  #lines(text: string): void {
+    let from = 0;
+    for (let at = 0; at < text.length && this.error === null; at++) {
+      const character = text[at];
+      if (character === "\n" && this.#skipsLf && at === from && this.#line === "") {
+        this.#skipsLf = false;
+        from = at + 1;
+      } else if (character === "\n" || character === "\r") {
+        this.#skipsLf = character === "\r";
+        this.#field(this.#line + text.slice(from, at));
+        this.#line = "";
+        from = at + 1;
+      } else this.#skipsLf = false;
+    }
+    this.#line += text.slice(from);
+    this.#held = this.#line.length;
+    if (this.#held > EVENT_MOST) this.error = "an event without an end";
+  }
+
+  #field(line: string): void {
+    if (line === "") {
+      if (this.#data.length > 0) this.#event(this.#data.join("\n"));
+      this.#data = [];
+      this.#name = "";
+      return;
+    }
+    const colon = line.indexOf(":");
+    const name = colon === -1 ? line : line.slice(0, colon);
+    const value = colon === -1 ? "" : line.slice(line[colon + 1] === " " ? colon + 2 : colon + 1);
+    if (name === "data") this.#data.push(value);
+    else if (name === "event") this.#name = value;
+  }
+
+  #event(data: string): void {
+    if (this.done || data === "") return;
+    if (data === "[DONE]" || data === '"[DONE]"') {
+      this.done = true;
+      if (this.finish === null) this.error = "the end without a finish reason";
+      return;
+    }
+    const json = parsed(data);
+    if (json === null || this.#name === "error" || json.error || json.type === "error") {
+      // A comment that came as data says nothing.
+      if (!data.startsWith(":")) this.error = json === null ? "an event that is no JSON" : "an error in the stream";
+    } else this.#chunk(json);
+  }
+
+  #chunk(json: Json): void {
+    const [choice] = Array.isArray(json.choices) ? json.choices.filter((one: Json) => (one?.index ?? 0) === 0) : [];
+    const delta =
+      choice?.delta?.content ?? choice?.text ?? (json.type === "content_block_delta" ? json.delta?.text : null);
+    if (typeof delta === "string") this.text += delta;
+    else if (json.type === "response.output_text.delta" && typeof json.delta === "string") this.text += json.delta;
+    this.#reason(choice?.finish_reason || json.delta?.stop_reason || null);
+    this.#counted(json.usage ?? json.response?.usage);
+    if (!LAST_TYPES.includes(json.type)) return;
+    if (json.response) this.#reason(json.response.status);
+    this.done = true;
+    if (this.finish === null) this.error = "the end without a finish reason";
+  }
+
+  #wholeAnswer(json: Json): void {
+    const choice = json.choices?.[0];
+    const parts = json.content ?? json.output?.flatMap((item: Json) => item.content ?? []) ?? [];
+    this.text = choice?.message?.content ?? choice?.text ?? parts.map((part: Json) => part.text ?? "").join("");
+    this.#reason(choice?.finish_reason ?? json.stop_reason ?? json.status ?? null);
+    this.#counted(json.usage);
+    if (this.finish === null) this.error = "no finish reason";
+  }
+
+  #reason(reason: string | null): void {
+    this.finish ??= reason;
+  }
+
+  #counted(usage: Json): void {
+    if (!usage) return;
+    const prompt = usage.prompt_tokens ?? usage.input_tokens;
+    const completion = usage.completion_tokens ?? usage.output_tokens;
+    this.usage = { prompt: prompt ?? this.usage?.prompt ?? 0, completion: completion ?? 0 };
+  }
+}
+
+function parsed(text: string): Json | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" ? value : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,222 @@
+/** Who answers a client's cases? `/case/ID/v1/…`: each has its plan, and what came to it is kept. */
+
+import { FRONT_LIMITS } from "../config/front-limits.ts";
+import { insteadOf } from "../faults/instead.ts";
+import { FaultPipeline } from "../faults/pipeline.ts";
+import { headIn } from "../faults/stages/heads.ts";
+import { FAULT_ROWS } from "../faults/table.ts";
+import type { Clock } from "../host/clock.ts";
+import type { DisturbedAnswer, EventSink } from "../http/sink.ts";
+import { HttpServer } from "../http/socket/server.ts";
+import { type AnswerPath, cannedAnswer, SAID } from "./answers.ts";
+import type { StressCase } from "./cases.ts";
+import type { SeenRequests } from "./seen.ts";
+import type { WireReading } from "./verdict.ts";
+import { WireReader } from "./wire-reader.ts";
+
+/** Longest wait before another attempt that is waited for. */
+const WAIT_MOST_S = 10;
+/** Requests of a case that are kept. */
+const REQUESTS_MOST = 100;
+const PATHS: readonly AnswerPath[] = ["/chat/completions", "/completions", "/messages", "/responses"];
+const STREAM = { "content-type": "text/event-stream; charset=utf-8" };
+const JSON_TYPE = { "content-type": "application/json" };
+const NO_CASE = JSON.stringify({ error: { message: "no such case", type: "NotFoundError", param: null, code: 404 } });
+const NO_JSON = JSON.stringify({
+  error: { message: "the body is no JSON", type: "BadRequestError", param: null, code: 400 },
+});
+
+type CaseRequest = {
+  -readonly [Name in keyof SeenRequests["requests"][number]]: SeenRequests["requests"][number][Name];
+};
+
+/** A case that a client is in. */
+export class CaseRun {
+  readonly requests: CaseRequest[] = [];
+  /** Client's ports, by which its connections are known. */
+  readonly ports = new Set<number>();
+  reached = true;
+  reading: WireReading | null = null;
+  /** When the last byte left that says anything; 0: something is still to come, or nothing was asked. */
+  lastUs = 0;
+
+  constructor(readonly one: StressCase) {}
+}
+
+export class StressServer {
+  readonly #server: HttpServer;
+  readonly #clock: Clock;
+  readonly #epochSeconds: () => number;
+  readonly #cases = new Map<string, CaseRun>();
+
+  constructor(port: number, clock: Clock, epochSeconds: () => number) {
+    this.#clock = clock;
+    this.#epochSeconds = epochSeconds;
+    this.#server = new HttpServer(
+      { fetch: (request) => this.#answer(request) },
+      {
+        hostname: "127.0.0.1",
+        port,
+        tls: undefined,
+        reusePort: false,
+        frontLimits: { ...FRONT_LIMITS, keepAliveS: 60 },
+        clock,
+        warn: () => {},
+        epochSeconds,
+      },
+    );
+  }
+
+  urlOf({ id }: StressCase): string {
+    return `http://127.0.0.1:${this.#server.port}/case/${id}/v1`;
+  }
+
+  open(one: StressCase): CaseRun {
+    const run = new CaseRun(one);
+    this.#cases.set(one.id, run);
+    return run;
+  }
+
+  /** Connections of the case that are open. */
+  openConnections({ ports }: CaseRun): number {
+    return [...ports].filter((port) => this.#server.isOpen(port)).length;
+  }
+
+  close(): Promise<void> {
+    return this.#server.stop(true);
+  }
+
+  async #answer(request: Request): Promise<Response> {
+    const server = this.#server;
+    const target = new URL(request.url);
+    const [, id = "", rest = ""] = /^\/case\/([^/]+)(\/.*)$/.exec(target.pathname) ?? [];
+    const run = this.#cases.get(id);
+    const path = PATHS.find((one) => rest.endsWith(one));
+    if (run === undefined) return server.answer(request, 404, JSON_TYPE, NO_CASE);
+    const body = await request.bytes();
+    if (path === undefined || request.method !== "POST") {
+      const models = JSON.stringify({
+        object: "list",
+        data: [{ id: "m", object: "model", created: 0, owned_by: "understudy" }],
+      });
+      return server.answer(
+        request,
+        rest.endsWith("/models") ? 200 : 404,
+        JSON_TYPE,
+        rest.endsWith("/models") ? models : NO_CASE,
+      );
+    }
+    return this.#generate(request, run, path, body);
+  }
+
+  async #generate(request: Request, run: CaseRun, path: AnswerPath, body: Uint8Array): Promise<Response> {
+    const server = this.#server;
+    const { plan, disturbed } = run.one;
+    const asked = askedIn(body);
+    if (asked === null) return server.answer(request, 400, JSON_TYPE, NO_JSON);
+    const answer = cannedAnswer(
+      path,
+      `answer-${run.one.id}`,
+      Math.floor(this.#epochSeconds()),
+      asked.stream_options?.include_usage === true,
+    );
+    const before = run.requests.length;
+    const kept: CaseRequest = { atUs: this.#clock.now(), status: 200, toldText: false, retryAfterS: null };
+    if (before < REQUESTS_MOST) run.requests.push(kept);
+    run.ports.add(server.requestIP(request)!.port);
+    if (before < disturbed) {
+      const key = `${run.one.id}/${before}`;
+      run.reached = true;
+      const told = (left: DisturbedAnswer) => this.#told(run, kept, left);
+      await server.disturb(request, { plan, key, told });
+      const { pathname, search } = new URL(request.url);
+      const instead = insteadOf(plan, {
+        before,
+        open: 0,
+        target: pathname + search,
+        epochSeconds: this.#epochSeconds(),
+      });
+      if (instead !== null) {
+        kept.status = instead.status;
+        kept.retryAfterS = retryAfterOf(instead.headers, this.#epochSeconds());
+        // Whoever waits as long as it is told is not hanging.
+        run.lastUs = this.#clock.now() + Math.min(WAIT_MOST_S, (kept.retryAfterS ?? 0) + 1) * 1e6;
+        run.reading = { text: "", failure: `status ${instead.status}`, usage: null };
+        return server.answer(request, instead.status, instead.headers, instead.body);
+      }
+      run.reading = readingOf(run.one, key, asked.stream === true ? answer.events : answer.whole);
+    } else {
+      kept.toldText = true;
+      run.reading = { text: SAID, failure: null, usage: null };
+    }
+    if (asked.stream !== true) return server.answer(request, 200, JSON_TYPE, answer.whole);
+    const sink: EventSink = server.open(request, { onDrain() {}, onGone() {} }, null);
+    const response = server.begin(request, 200, STREAM);
+    for (const event of answer.events) sink.write(event);
+    sink.end();
+    const stays = plan.faults.some(({ row }) => row.id === "E3");
+    if (stays || before >= disturbed) run.lastUs = this.#clock.now();
+    return response;
+  }
+
+  #told(run: CaseRun, kept: CaseRequest, { account, end }: DisturbedAnswer): void {
+    run.lastUs = Math.max(run.lastUs, this.#clock.now());
+    // The first event has the role, or the head of a message: text stands behind it.
+    kept.toldText = account.whole > 2;
+    const acts = account.fired.filter(({ id }) => FAULT_ROWS.get(id)!.stage !== "instead");
+    const isInstead = run.one.plan.faults.some(({ row }) => row.stage === "instead") || kept.status !== 200;
+    run.reached = isInstead || end === "gone" || acts.every(({ times }) => times > 0);
+  }
+}
+
+interface AskedFor {
+  readonly stream?: boolean;
+  readonly stream_options?: { readonly include_usage?: boolean };
+}
+
+/** null: the body is no JSON object. */
+function askedIn(body: Uint8Array): AskedFor | null {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(body).toString());
+    return typeof value === "object" ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Seconds; null: it does not say, or it says nothing that can be. */
+function retryAfterOf(headers: Readonly<Record<string, string>>, epochSeconds: number): number | null {
+  const after = headers["retry-after"];
+  if (headers["retry-after-ms"] !== undefined) return Number(headers["retry-after-ms"]) / 1000;
+  if (after === undefined || after.startsWith("-")) return null;
+  // A date has whole seconds.
+  return /^\d+$/.test(after) ? Number(after) : Math.max(0, Math.floor(Date.parse(after) / 1000 - epochSeconds));
+}
+
+const HEAD =
+  "HTTP/1.1 200 OK\r\nserver: uvicorn\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
+
+/** What a correct reader makes of the disturbed answer, as the pipeline says it. */
+export function readingOf({ plan }: StressCase, key: string, answer: readonly string[] | string): WireReading {
+  const pipeline = new FaultPipeline(plan, key);
+  const whole = typeof answer === "string";
+  const head = whole
+    ? headIn(
+        HEAD.replace("text/event-stream; charset=utf-8", "application/json").replace(
+          "transfer-encoding: chunked",
+          `content-length: ${Buffer.byteLength(answer)}`,
+        ),
+      )
+    : headIn(HEAD);
+  const operations = whole
+    ? pipeline.whole(head, Buffer.from(answer))
+    : [...pipeline.begin(head), ...answer.flatMap((event) => pipeline.write(event)), ...pipeline.end()];
+  const reader = new WireReader();
+  for (const one of operations) {
+    if (one.kind === "bytes") reader.push(one.bytes);
+    else if (one.kind === "end" && one.how !== "done") reader.ended(one.how);
+  }
+  const { text, usage } = reader.events;
+  const failure = reader.failure ?? (reader.complete ? null : "the answer did not end");
+  return { text, failure, usage };
+}

@@ -1,0 +1,33 @@
+/** How does a report of a stress run look? */
+import type { CaseResult } from "./run.ts";
+import { isRed, VERDICTS } from "./verdict.ts";
+
+/** The red cases, each with the line that orders it again, and how many there are of each verdict. */
+export function stressTable(results: readonly CaseResult[]): string {
+  const red = results.filter(({ verdict }) => isRed(verdict));
+  const wide = Math.max(0, ...red.map(({ verdict }) => verdict.length));
+  const wider = Math.max(0, ...red.map(({ plan }) => plan.length));
+  const lines = red.map(
+    ({ verdict, plan, why }) => `${verdict.padEnd(wide)}  ${plan.padEnd(wider)}  ${printable(why)}`,
+  );
+  const counts = VERDICTS.map((name) => [name, results.filter(({ verdict }) => verdict === name).length] as const);
+  const sum = counts.flatMap(([name, count]) => (count === 0 ? [] : [`${count} ${name}`])).join(", ");
+  const again = red.length === 0 ? [] : ["one of them again: --replay 'PLAN'"];
+  return [...lines, `${results.length} cases: ${sum}`, ...again].join("\n");
+}
+
+/** What is not as it was expected, a line each. */
+export function unexpected(results: readonly CaseResult[], expected: ReadonlyMap<string, string>): string[] {
+  return results.flatMap(({ plan, verdict }) => {
+    const known = expected.get(plan);
+    if (known === verdict) return [];
+    return [`${plan}: ${verdict}, expected ${known === undefined ? "nothing, it is new" : `was ${known}`}`];
+  });
+}
+
+/** What a client says may hold anything: one line, and nothing that a terminal obeys. */
+const printable = (text: string) =>
+  [...text]
+    .map((one) => (one >= " " && one !== "\u007f" ? one : "·"))
+    .join("")
+    .slice(0, 200);

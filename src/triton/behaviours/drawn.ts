@@ -1,0 +1,65 @@
+/**
+ * What does a model answer of which only the configuration is known? Tensors of the declared shape and type, drawn from the
+ * seed, after a compute time by batch: the parameter `understudy_us`, `base=2000,per_item=300`; 1 ms where it says nothing.
+ */
+import type { ModelConfig } from "../config/model-config.ts";
+import { maxBatchSize } from "../config/model-config.ts";
+import { bytesOf, datatypeOf, elementCount, newNumbers, packTexts, type Tensor } from "../tensors/datatypes.ts";
+import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "./behaviour.ts";
+
+const DEFAULT_US = 1000;
+/** What stands for a dimension of any size, unless an input of the request tells. */
+const ANY_SIZE = 1;
+
+export interface ComputeTime {
+  readonly baseUs: number;
+  readonly perItemUs: number;
+}
+
+/** Null: the parameter is none. */
+export function computeTime({ parameters }: ModelConfig): ComputeTime | null {
+  const text = parameters?.understudy_us?.string_value;
+  if (text === undefined) return { baseUs: DEFAULT_US, perItemUs: 0 };
+  const [, base, item = "0"] =
+    /^base=(\d+(?:\.\d+)?)(?:,per_item=(\d+(?:\.\d+)?))?$/.exec(text.replaceAll(" ", "")) ?? [];
+  return base === undefined ? null : { baseUs: Number(base), perItemUs: Number(item) };
+}
+
+export function drawnBehaviour(time: ComputeTime): Behaviour {
+  return {
+    async execute(requests, host) {
+      const items = requests.reduce((all, request) => all + batchOf(request, host.config), 0);
+      await host.sleep((time.baseUs + items * time.perItemUs) / 1000);
+      const made = requests.map((request) => drawnOutputs(request, host));
+      if (!host.config.model_transaction_policy?.decoupled) return made;
+      for (const [at, request] of requests.entries()) request.send(made[at]!, true);
+      return null;
+    },
+  };
+}
+
+const batchOf = ({ inputs }: ModelRequest, config: ModelConfig): number =>
+  maxBatchSize(config) === 0 ? 1 : Math.max(1, ...[...inputs.values()].map(({ shape }) => shape[0] ?? 1));
+
+export function drawnOutputs(request: ModelRequest, host: ModelHost): ModelResponse {
+  const { config } = host;
+  const batch = maxBatchSize(config) === 0 ? [] : [batchOf(request, config)];
+  const outputs = (config.output ?? []).map(({ name, data_type: type, dims }): Tensor => {
+    const shape = [...batch, ...dims.map((dim) => (dim === -1 ? ANY_SIZE : dim))];
+    const datatype = datatypeOf(type);
+    const count = elementCount(shape);
+    if (datatype === "BYTES") {
+      const texts = Array.from({ length: count }, () => `drawn ${Math.floor(host.random() * 1e6)}`);
+      return { name, datatype, shape, data: packTexts(texts) };
+    }
+    const into = newNumbers(datatype, count) as unknown as (number | bigint)[] & ArrayBufferView;
+    const real = datatype === "FP32" || datatype === "FP64";
+    for (let i = 0; i < count; i++) {
+      const value = host.random();
+      const whole = datatype === "BOOL" ? Math.round(value) : Math.floor(value * 100);
+      into[i] = real ? value : typeof into[0] === "bigint" ? BigInt(whole) : whole;
+    }
+    return { name, datatype, shape, data: bytesOf(into) };
+  });
+  return { outputs };
+}

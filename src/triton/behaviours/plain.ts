@@ -1,0 +1,120 @@
+/** Which behaviours answer each request once? Echo, sums, identity, sleep, failure, a call of another model. */
+import type { StatusCode } from "../config/status.ts";
+import { bytesOf, newNumbers, type Tensor } from "../tensors/datatypes.ts";
+import { type Behaviour, type ModelHost, type ModelRequest, type ModelResponse, PythonError } from "./behaviour.ts";
+import { drawnOutputs } from "./drawn.ts";
+import type { BehaviourOptions } from "./options.ts";
+import { elementsIn, firstNumber, firstText, numbersIn, outputs, textsIn, textTensor } from "./values.ts";
+
+/** One nap for the whole batch: the longest that is asked for. */
+async function nap(requests: readonly ModelRequest[], host: ModelHost): Promise<void> {
+  const ms = Math.max(...requests.map((request) => Math.max(0, ...numbersIn(request, "sleep_ms"))));
+  if (requests.some((request) => firstNumber(request, "sleep_ms", 0) < 0) && ms === 0)
+    throw new PythonError("ValueError", "sleep length must be non-negative");
+  if (ms > 0) await host.sleep(ms);
+}
+
+/** Gives no promise where nobody naps: then nothing waits for a turn. */
+function afterNap<T>(requests: readonly ModelRequest[], host: ModelHost, act: () => T): T | Promise<T> {
+  return requests.some(({ inputs }) => inputs.has("sleep_ms")) ? nap(requests, host).then(act) : act();
+}
+
+/**
+ * `text_output` is `text_input` in capitals after `sleep_ms`. What `mode` asks for instead: `raise`, `error`, `error:CODE`,
+ * `kill`, `where` (model and version), `params` (the request's parameters).
+ */
+export const echo: Behaviour = {
+  execute: (requests, host) => afterNap(requests, host, () => requests.map((request) => echoed(request, host))),
+};
+
+function echoed(request: ModelRequest, host: ModelHost): ModelResponse {
+  const mode = firstText(request, "mode");
+  if (mode === "raise") throw new PythonError("RuntimeError", "boom from execute");
+  if (mode === "kill") host.die();
+  if (mode.startsWith("error")) {
+    const code = mode.includes(":") ? { code: mode.slice(6).toUpperCase() as StatusCode } : {};
+    return { error: { message: "soft failure", ...code } };
+  }
+  const texts = textsIn(request, "text_input");
+  if (texts === null) throw new PythonError("AttributeError", "'NoneType' object has no attribute 'as_numpy'");
+  const said = { where: `${host.name}:${host.version}`, params: request.parameters }[mode];
+  const made = texts.map((text) => said ?? text.replaceAll(/[a-z]+/g, (letters) => letters.toUpperCase()));
+  return outputs(textTensor("text_output", request.inputs.get("text_input")!.shape, made));
+}
+
+/** The first output is the sum of the first two inputs, the second their difference; `options.refuse_negative`: of the first. */
+export function addSub({ refuse_negative: refuses = false }: BehaviourOptions): Behaviour {
+  return {
+    execute: (requests, host) =>
+      afterNap(requests, host, () => {
+        const [first = "", second = ""] = host.config.input!.map(({ name }) => name);
+        const [sum = "", difference = ""] = host.config.output!.map(({ name }) => name);
+        return requests.map((request) => {
+          const { datatype, shape } = request.inputs.get(first)!;
+          const [left, right] = [elementsIn(request, first), elementsIn(request, second)];
+          if (left === null || right === null) throw new PythonError("TypeError", "unsupported operand type(s) for +");
+          if (refuses && left.some((value: number | bigint) => value < 0))
+            throw new PythonError("ValueError", "negative input");
+          const [added, taken] = [1, -1].map((sign) => {
+            const into = newNumbers(datatype as "INT32", left.length) as unknown as number[];
+            for (let at = 0; at < into.length; at++) into[at] = plus(left[at]!, right[at]!, sign);
+            return bytesOf(into as unknown as ArrayBufferView);
+          });
+          return outputs(
+            { name: sum, datatype, shape, data: added! },
+            { name: difference, datatype, shape, data: taken! },
+          );
+        });
+      }),
+  };
+}
+
+/** Both are numbers or both bigints; what it is too large for wraps around in the array it goes to. */
+const plus = (a: number | bigint, b: number | bigint, sign: number) =>
+  (typeof a === "bigint" ? a + (sign < 0 ? -(b as bigint) : (b as bigint)) : a + sign * (b as number)) as number;
+
+/** Each input is an output: that of its name with `options.suffix`, or without one that of its place. */
+export function identity({ suffix }: BehaviourOptions): Behaviour {
+  return {
+    execute: (requests, { config }) =>
+      requests.map(({ inputs }) => {
+        const made = (config.input ?? []).flatMap(({ name }, at): Tensor[] => {
+          const tensor = inputs.get(name);
+          const to = suffix === undefined ? config.output?.[at]?.name : `${name}${suffix}`;
+          return tensor === undefined || to === undefined ? [] : [{ ...tensor, name: to }];
+        });
+        return { outputs: made };
+      }),
+  };
+}
+
+/** Answers drawn tensors after `options.ms`. */
+export function sleep({ ms = 0 }: BehaviourOptions): Behaviour {
+  return {
+    async execute(requests, host) {
+      await host.sleep(ms);
+      return requests.map((request) => drawnOutputs(request, host));
+    },
+  };
+}
+
+/** Raises `options.message` as an `options.error`, in `options.at`: initialize or execute. */
+export function fail({ at = "execute", error = "RuntimeError", message = "failed" }: BehaviourOptions): Behaviour {
+  const raise = () => {
+    throw new PythonError(error, message);
+  };
+  return at === "initialize" ? { initialize: raise, execute: () => null } : { execute: raise };
+}
+
+/** Asks `options.model` with the same inputs, and answers what it does; an error of it is an error of this. */
+export function call({ model = "" }: BehaviourOptions): Behaviour {
+  return {
+    execute: (requests, host) =>
+      Promise.all(
+        requests.map(async ({ inputs }) => {
+          const answer = await host.infer(model, [...inputs.values()]);
+          return "error" in answer ? { error: { message: answer.error.message } } : answer;
+        }),
+      ),
+  };
+}

@@ -1,0 +1,46 @@
+/** How do behaviours read and make tensors? First elements, texts, whole numbers. */
+import { bytesOf, type Datatype, elementsOf, packTexts, type Tensor, unpackTexts } from "../tensors/datatypes.ts";
+import type { ModelOutputs, ModelRequest } from "./behaviour.ts";
+
+/** All elements as numbers; empty where the input is not there. */
+export function numbersIn(request: ModelRequest, name: string): readonly number[] {
+  const tensor = request.inputs.get(name);
+  if (tensor === undefined || tensor.datatype === "BYTES") return [];
+  return Array.from(elementsOf(tensor.datatype, tensor.data) as unknown as ArrayLike<number | bigint>, Number);
+}
+
+export const firstNumber = (request: ModelRequest, name: string, otherwise: number): number =>
+  numbersIn(request, name)[0] ?? otherwise;
+
+/** All elements, in an array of their type; null: the input is not there, or holds texts. */
+export function elementsIn(request: ModelRequest, name: string): ReturnType<typeof elementsOf> | null {
+  const tensor = request.inputs.get(name);
+  return tensor === undefined || tensor.datatype === "BYTES" ? null : elementsOf(tensor.datatype, tensor.data);
+}
+
+/** All elements as texts of bytes; null where the input is not there. */
+export function textsIn(request: ModelRequest, name: string): readonly string[] | null {
+  const tensor = request.inputs.get(name);
+  return tensor === undefined ? null : unpackTexts(tensor.data);
+}
+
+export const firstText = (request: ModelRequest, name: string, otherwise = ""): string =>
+  textsIn(request, name)?.[0] ?? otherwise;
+
+export const textTensor = (name: string, shape: readonly number[], texts: readonly string[]): Tensor => ({
+  name,
+  datatype: "BYTES",
+  shape,
+  data: packTexts(texts),
+});
+
+const ARRAYS = { INT32: Int32Array, FP32: Float32Array } as const;
+
+export const numberTensor = (
+  name: string,
+  datatype: Extract<Datatype, keyof typeof ARRAYS>,
+  shape: readonly number[],
+  values: readonly number[],
+): Tensor => ({ name, datatype, shape, data: bytesOf(ARRAYS[datatype].from(values)) });
+
+export const outputs = (...made: readonly Tensor[]): ModelOutputs => ({ outputs: made });

@@ -1,0 +1,90 @@
+/** What does the program read of a configuration? The fields of `schema.ts` that are used, in protobuf's names. */
+import type { ConfigMessage } from "./pbtxt.ts";
+
+export interface TensorConfig extends ConfigMessage {
+  readonly name: string;
+  /** `TYPE_…` */
+  readonly data_type: string;
+  /** Without the batch's dimension; -1: any size. */
+  readonly dims: readonly number[];
+  readonly reshape?: ConfigMessage & { readonly shape?: readonly number[] };
+  readonly optional?: boolean;
+  readonly allow_ragged_batch?: boolean;
+  readonly is_shape_tensor?: boolean;
+}
+
+export interface QueuePolicy extends ConfigMessage {
+  readonly timeout_action?: "REJECT" | "DELAY";
+  readonly default_timeout_microseconds?: number;
+  readonly allow_timeout_override?: boolean;
+  /** 0 or absent: any number. */
+  readonly max_queue_size?: number;
+}
+
+export interface DynamicBatching extends ConfigMessage {
+  readonly preferred_batch_size?: readonly number[];
+  readonly max_queue_delay_microseconds?: number;
+  readonly preserve_ordering?: boolean;
+  readonly priority_levels?: number;
+  readonly default_priority_level?: number;
+  readonly default_queue_policy?: QueuePolicy;
+  readonly priority_queue_policy?: Readonly<Record<string, QueuePolicy>>;
+}
+
+export interface InstanceGroup extends ConfigMessage {
+  readonly name?: string;
+  readonly kind?: string;
+  readonly count?: number;
+  readonly gpus?: readonly number[];
+}
+
+export interface EnsembleStep extends ConfigMessage {
+  readonly model_name?: string;
+  readonly model_version?: number;
+  readonly input_map?: Readonly<Record<string, string>>;
+  readonly output_map?: Readonly<Record<string, string>>;
+}
+
+export interface WarmupInput extends ConfigMessage {
+  readonly data_type?: string;
+  readonly dims?: readonly number[];
+}
+
+export interface Warmup extends ConfigMessage {
+  readonly name?: string;
+  readonly batch_size?: number;
+  readonly count?: number;
+  readonly inputs?: Readonly<Record<string, WarmupInput>>;
+}
+
+export interface VersionPolicy extends ConfigMessage {
+  readonly latest?: ConfigMessage & { readonly num_versions?: number };
+  readonly all?: ConfigMessage;
+  readonly specific?: ConfigMessage & { readonly versions?: readonly number[] };
+}
+
+/** Normalised: what `normalize.ts` fills in is there. */
+export interface ModelConfig extends ConfigMessage {
+  readonly name: string;
+  readonly platform?: string;
+  readonly backend?: string;
+  readonly version_policy: VersionPolicy;
+  readonly max_batch_size?: number;
+  readonly input?: readonly TensorConfig[];
+  readonly output?: readonly TensorConfig[];
+  readonly dynamic_batching?: DynamicBatching;
+  readonly sequence_batching?: ConfigMessage;
+  readonly ensemble_scheduling?: ConfigMessage & { readonly step?: readonly EnsembleStep[] };
+  readonly instance_group?: readonly InstanceGroup[];
+  readonly default_model_filename?: string;
+  readonly metric_tags?: Readonly<Record<string, string>>;
+  readonly parameters?: Readonly<Record<string, { readonly string_value?: string }>>;
+  readonly model_warmup?: readonly Warmup[];
+  readonly model_transaction_policy?: ConfigMessage & { readonly decoupled?: boolean };
+  readonly response_cache?: ConfigMessage & { readonly enable?: boolean };
+}
+
+export const maxBatchSize = (config: ModelConfig): number => config.max_batch_size ?? 0;
+export const isDecoupled = (config: ModelConfig): boolean => config.model_transaction_policy?.decoupled === true;
+export const isCached = (config: ModelConfig): boolean => config.response_cache?.enable === true;
+export const isEnsemble = (config: ModelConfig): boolean => config.platform === "ensemble";

@@ -1,0 +1,77 @@
+/**
+ * What does a configuration mean where it says nothing? Names, backend, file, policies, instances: `GetNormalizedModelConfig`
+ * and `NormalizeInstanceGroup` of `model_config_utils.cc` (2026), for a server without GPUs unless `gpus` names some.
+ */
+import { BACKENDS, backendOfFile, backendOfPlatform } from "./backends.ts";
+import type { InstanceGroup, ModelConfig } from "./model-config.ts";
+import type { ConfigMessage } from "./pbtxt.ts";
+
+const IDLE_US = 1_000_000;
+
+/** `folder`: the model's name; `files`: what lies in its first version's folder. */
+export function normalized(read: ConfigMessage, folder: string, files: readonly string[]): ModelConfig {
+  const given = read as unknown as Partial<ModelConfig>;
+  const { backend, platform, file } = backendFields(given, files);
+  const batching = given.dynamic_batching;
+  const preferred = (sizes: readonly number[] | undefined) => ({
+    ...((given.max_batch_size ?? 0) > 0 && (sizes ?? []).length === 0
+      ? { preferred_batch_size: [given.max_batch_size!] }
+      : {}),
+  });
+  const sequences = given.sequence_batching;
+  const oldest = sequences?.oldest as (ConfigMessage & { preferred_batch_size?: readonly number[] }) | undefined;
+  const optimization = given.optimization as ConfigMessage | undefined;
+  const name = given.name || folder;
+  return {
+    ...given,
+    name,
+    ...(platform === "" ? {} : { platform }),
+    ...(backend === "" ? {} : { backend }),
+    ...(file === "" ? {} : { default_model_filename: file }),
+    version_policy: given.version_policy ?? { latest: { num_versions: 1 } },
+    ...(batching ? { dynamic_batching: { ...batching, ...preferred(batching.preferred_batch_size) } } : {}),
+    ...(sequences
+      ? {
+          sequence_batching: {
+            ...sequences,
+            max_sequence_idle_microseconds: sequences.max_sequence_idle_microseconds || IDLE_US,
+            ...(oldest ? { oldest: { ...oldest, ...preferred(oldest.preferred_batch_size) } } : {}),
+          },
+        }
+      : {}),
+    ...(given.ensemble_scheduling
+      ? {}
+      : {
+          optimization: {
+            ...optimization,
+            input_pinned_memory: optimization?.input_pinned_memory ?? { enable: true },
+            output_pinned_memory: optimization?.output_pinned_memory ?? { enable: true },
+          },
+          instance_group: instanceGroups(given.instance_group ?? [], name, backend),
+        }),
+  };
+}
+
+function backendFields(given: Partial<ModelConfig>, files: readonly string[]) {
+  const { platform = "", backend = "", default_model_filename: named = "" } = given;
+  if (platform === "ensemble") return { backend, platform, file: named };
+  // A model called model.NAME.EXTENSION or the like tells its backend.
+  const found =
+    backend ||
+    backendOfPlatform(platform) ||
+    (platform === "" ? backendOfFile(named) || files.map(backendOfFile).find((one) => one !== undefined) : "") ||
+    "";
+  const facts = BACKENDS[found];
+  return { backend: found, platform: platform || (facts?.platform ?? ""), file: named || (facts?.file ?? "") };
+}
+
+/** At least one, each with a name, a kind and a count. */
+function instanceGroups(groups: readonly InstanceGroup[], name: string, backend: string): readonly InstanceGroup[] {
+  const some: readonly InstanceGroup[] = groups.length > 0 ? groups : [{}];
+  return some.map((group, at) => ({
+    ...group,
+    name: group.name || `${name}_${at}`,
+    kind: (group.kind ?? "KIND_AUTO") === "KIND_AUTO" ? "KIND_CPU" : group.kind!,
+    count: group.count || (BACKENDS[backend]?.instances ?? 1),
+  }));
+}

@@ -1,0 +1,51 @@
+/**
+ * What differs between the versions of Triton that are stood in for? 2.51 was recorded; 2.73 is what the sources of 2026 say
+ * (server e1db8a603d86, core 73aad7c3348d).
+ */
+import type { TritonVersion } from "../../config/triton-server.ts";
+import type { StatusCode } from "./status.ts";
+
+export interface VersionFacts {
+  /** As the server's metadata tell it. */
+  readonly version: string;
+  readonly unknownModel: StatusCode;
+  /** Stands before an instance's name in what a Python model raised. */
+  readonly instanceWord: string;
+  /** Fields of configurations that came later are known, `model_metrics` among them. */
+  readonly laterFields: boolean;
+  /** `histogram_latencies=true` shows the first response; else the setting is taken, and nothing comes of it. */
+  readonly firstResponse: boolean;
+  /** `nv_model_load_duration_secs` is there. */
+  readonly loadDuration: boolean;
+  /** A header length that is no number is refused, else read as 0. */
+  readonly readsHeaderLength: boolean;
+  /** A model whose process has died makes the server not ready. */
+  readonly deadIsUnready: boolean;
+  /** On `/generate`: an empty list is an empty tensor of the input's dimensions, else one without any. */
+  readonly emptyTensors: boolean;
+}
+
+export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
+  "2.51": {
+    version: "2.51.0",
+    unknownModel: "NOT_FOUND",
+    instanceWord: "model",
+    laterFields: false,
+    firstResponse: false,
+    loadDuration: false,
+    readsHeaderLength: false,
+    deadIsUnready: false,
+    emptyTensors: true,
+  },
+  "2.73": {
+    version: "2.73.0",
+    unknownModel: "INVALID_ARG",
+    instanceWord: "model instance",
+    laterFields: true,
+    firstResponse: true,
+    loadDuration: true,
+    readsHeaderLength: true,
+    deadIsUnready: true,
+    emptyTensors: false,
+  },
+};

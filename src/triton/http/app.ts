@@ -1,0 +1,42 @@
+/** How do Triton's routes stand behind the server on sockets? One route of the application, which the patterns divide. */
+import { Elysia } from "elysia";
+import type { Context, HotRoutes } from "../../http/sink.ts";
+import { errorText, type HttpAnswer, type HttpAround, LATER, plain, SocketCall } from "./call.ts";
+import { match, NOT_FOUND, respondTo } from "./routes.ts";
+
+/** The path without its query, of a URL or of what stands in a request's first line. */
+function pathOf(target: string): string {
+  const from = target.startsWith("/") ? 0 : Math.max(0, target.indexOf("/", target.indexOf("//") + 2));
+  const query = target.indexOf("?", from);
+  return target.slice(from, query < 0 ? undefined : query);
+}
+
+const BROKEN = plain(errorText("internal error"), 500);
+
+function handler(around: HttpAround) {
+  return (context: Context): Promise<Response> => {
+    const matched = match(pathOf(context.request.url));
+    const call = new SocketCall(context, matched?.found ?? [], around);
+    const give = (answer: HttpAnswer | typeof LATER) => {
+      if (answer !== LATER) call.answer(answer);
+    };
+    if (matched === null) give(NOT_FOUND);
+    else respondTo(matched, call).then(give, () => call.answer(BROKEN));
+    return call.response;
+  };
+}
+
+export function tritonApp(around: HttpAround) {
+  const handle = handler(around);
+  return appOf(handle);
+}
+
+/** All paths and methods; `hot` are those that need no application around them. */
+function appOf(handle: (context: Context) => Response | Promise<Response>) {
+  // Elysia reads in a handler's text what of the context it needs.
+  const app = new Elysia({ strictPath: true }).all("/*", ({ request, server }) => handle({ request, server }), {
+    parse: "none",
+  });
+  const hot: HotRoutes = { get: () => handle };
+  return { app, hot };
+}

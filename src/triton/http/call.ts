@@ -1,0 +1,112 @@
+/** What does a handler of Triton's HTTP have before it, and what does it give? */
+import type { TritonServerConfig } from "../../config/triton-server.ts";
+import { frontOf } from "../../http/front-of.ts";
+import type { Context, EventSink, HttpFront, SinkEvents } from "../../http/sink.ts";
+import { HTTP_STATUS, type TritonError } from "../config/status.ts";
+import type { TritonServer } from "../server/server.ts";
+import { toBytesText } from "../tensors/datatypes.ts";
+import { rapidText } from "../tensors/tensor-json.ts";
+import type { LogSettings } from "./logging.ts";
+import type { SharedMemory } from "./shared-memory.ts";
+import type { TraceSettings } from "./trace.ts";
+
+/** What all handlers share. */
+export interface HttpAround {
+  readonly server: TritonServer;
+  readonly config: TritonServerConfig;
+  readonly memory: SharedMemory;
+  readonly traces: TraceSettings;
+  readonly logging: LogSettings;
+}
+
+/** A whole answer. `body` is a text of bytes, one character each, or bytes. */
+export interface HttpAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array;
+}
+/** The handler answers by itself, by a stream or later. */
+export const LATER = Symbol("later");
+export type HandlerAnswer = HttpAnswer | typeof LATER;
+
+const JSON_TYPE: Readonly<Record<string, string>> = { "Content-Type": "application/json" };
+const PLAIN: Readonly<Record<string, string>> = { "Content-Type": "text/plain" };
+
+export const jsonAnswer = (body: string | Uint8Array, status = 200): HttpAnswer => ({
+  status,
+  headers: JSON_TYPE,
+  body,
+});
+export const plain = (body: string, status = 200): HttpAnswer => ({ status, headers: PLAIN, body });
+export const errorText = (message: string): string => `{"error":${rapidText(toBytesText(message))}}`;
+export const jsonError = ({ code, message }: TritonError): HttpAnswer =>
+  jsonAnswer(errorText(message), HTTP_STATUS[code]);
+export const plainError = ({ code, message }: TritonError): HttpAnswer => plain(errorText(message), HTTP_STATUS[code]);
+
+export interface HttpCall {
+  readonly method: string;
+  /** What the route's pattern found, in its order; undefined where it found nothing. */
+  readonly found: readonly (string | undefined)[];
+  readonly around: HttpAround;
+  header(name: string): string | null;
+  /** All of it. Rejects when the client leaves; null: it is larger than what is taken. */
+  body(): Promise<Uint8Array | null>;
+  answer(answer: HttpAnswer): void;
+  /** A stream that begins when `begin` is called. */
+  open(owner: SinkEvents): EventSink;
+  begin(status: number, headers: Readonly<Record<string, string>>): void;
+}
+
+export class SocketCall implements HttpCall {
+  readonly method: string;
+  readonly found: readonly (string | undefined)[];
+  readonly around: HttpAround;
+  readonly #request: Request;
+  readonly #front: HttpFront;
+  readonly #taken = Promise.withResolvers<Response>();
+
+  constructor(context: Context, found: readonly (string | undefined)[], around: HttpAround) {
+    this.#request = context.request;
+    this.#front = frontOf(context);
+    this.method = context.request.method;
+    this.found = found;
+    this.around = around;
+  }
+
+  /** Settles when the answer has begun. */
+  get response(): Promise<Response> {
+    return this.#taken.promise;
+  }
+
+  header(name: string): string | null {
+    return this.#request.headers.get(name);
+  }
+
+  async body(): Promise<Uint8Array | null> {
+    const most = this.around.config.maxInputBytes;
+    if (Number(this.header("content-length") ?? 0) > most) return null;
+    const whole = this.#front.body(this.#request);
+    if (whole !== null) return whole;
+    const parts: Uint8Array[] = [];
+    let bytes = 0;
+    for await (const part of this.#request.body ?? []) {
+      bytes += part.length;
+      if (bytes > most) return null;
+      parts.push(part);
+    }
+    return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+  }
+
+  answer({ status, headers, body }: HttpAnswer): void {
+    const bytes = typeof body === "string" ? Buffer.from(body, "latin1") : body;
+    this.#taken.resolve(this.#front.answer(this.#request, status, headers, bytes));
+  }
+
+  open(owner: SinkEvents): EventSink {
+    return this.#front.open(this.#request, owner, null);
+  }
+
+  begin(status: number, headers: Readonly<Record<string, string>>): void {
+    this.#taken.resolve(this.#front.begin(this.#request, status, headers));
+  }
+}

@@ -1,0 +1,207 @@
+/**
+ * What do `/generate` and `/generate_stream` do? A flat JSON object becomes tensors and parameters, each response an object or
+ * an event: `http_server.cc`, `HandleGenerate` (2026). Errors of an accepted request are 400 whatever their code, as in 2.51.
+ */
+import type { EventSink } from "../../http/sink.ts";
+import { maxBatchSize } from "../config/model-config.ts";
+import { invalidArg, TritonError } from "../config/status.ts";
+import {
+  type InferAnswer,
+  type InferInput,
+  type InferRequest,
+  parameterText,
+  type RequestFields,
+} from "../server/request.ts";
+import type { Served } from "../server/served.ts";
+import { asObject, asString, documentOf, find, membersOf, within } from "../tensors/access.ts";
+import { datatypeOf, fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import type { JsonNode } from "../tensors/rapid-json.ts";
+import { rapidText, readElements, writeElements } from "../tensors/tensor-json.ts";
+import { errorText, type HandlerAnswer, type HttpCall, jsonError, LATER } from "./call.ts";
+import { tooLarge } from "./infer.ts";
+import { parameterIn } from "./infer-body.ts";
+
+export const generate = (call: HttpCall): Promise<HandlerAnswer> => handle(call, false);
+export const generateStream = (call: HttpCall): Promise<HandlerAnswer> => handle(call, true);
+
+async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> {
+  const [name = "", version] = call.found;
+  const { server, config } = call.around;
+  try {
+    const model = server.find(name, version === undefined ? -1 : Number(version));
+    if (!["", "identity"].includes(call.header("content-encoding") ?? ""))
+      throw invalidArg("Unsupported content-encoding, only 'identity' is supported.");
+    const body = await call.body();
+    if (body === null) return tooLarge(config.maxInputBytes);
+    const fields = readGenerate(documentOf(body), model, server.facts.emptyTensors);
+    const writer = new Writer(call, streams, fields.id, model);
+    writer.request = server.infer(name, model.version, fields, writer);
+    return LATER;
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    return jsonError(error);
+  }
+}
+
+function readGenerate(document: JsonNode, model: Served, emptyTensors: boolean): RequestFields {
+  const id = find(document, "id");
+  const own = id === undefined ? "" : within("Unable to parse 'id'", () => asString(id));
+  const inputs: InferInput[] = [];
+  const parameters: RequestFields["parameters"][number][] = [];
+  const add = (value: JsonNode, nested: boolean) => {
+    for (const [name, one] of membersOf(value)) {
+      const readable = fromBytesText(name);
+      if (!nested && name === "id") continue;
+      if (!nested && name === "parameters") {
+        const object = within("Expected JSON object for keyword: 'parameters'", () => asObject(one));
+        within("Converting keyword: 'parameters'", () => add(object, true));
+        continue;
+      }
+      const config = model.config.input?.find((input) => input.name === readable);
+      if (config === undefined) {
+        parameters.push([name, parameterIn(name, one)]);
+        continue;
+      }
+      const datatype = datatypeOf(config.data_type);
+      // A name that stands there twice has the first one's value.
+      const tensor = tensorOf(
+        readable,
+        datatype,
+        find(value, name)!,
+        [...batchOf(model), ...config.dims],
+        emptyTensors,
+      );
+      if (inputs.some((input) => input.name === readable))
+        throw invalidArg(`[request id: ${own || "<id_unknown>"}] input '${readable}' already exists in request`);
+      inputs.push(tensor);
+    }
+  };
+  add(document, false);
+  return { id: own, inputs, outputs: [], parameters, priority: 0, timeoutUs: 0 };
+}
+
+const batchOf = ({ config }: Served): readonly number[] => (maxBatchSize(config) > 0 ? [-1] : []);
+
+function tensorOf(
+  name: string,
+  datatype: Tensor["datatype"],
+  value: JsonNode,
+  dims: readonly number[],
+  emptyTensors: boolean,
+): InferInput {
+  const count = Array.isArray(value) ? value.length : 1;
+  if (count === 0 && !emptyTensors) return { name, datatype, shape: [], data: new Uint8Array() };
+  if (datatype === "BYTES") readElements(name, value, datatype, count);
+  const shape = [...dims];
+  let left = count;
+  const unfit = () => invalidArg(`The schema can not convert input '${name}' to tensor with proper shape`);
+  for (const dim of dims.toReversed()) {
+    if (dim === -1) continue;
+    if (left % dim !== 0) throw unfit();
+    left /= dim;
+  }
+  for (let at = shape.length - 1; at >= 0; at--) {
+    if (shape[at] !== -1) continue;
+    shape[at] = left;
+    left = 1;
+  }
+  if (left !== 1) throw unfit();
+  return { name, datatype, shape, data: readElements(name, value, datatype, count) };
+}
+
+const STREAM = { "Content-Type": "text/event-stream; charset=utf-8" };
+const WHOLE = { "Content-Type": "application/json" };
+const NOT_ONE =
+  "generate expects model to produce exactly 1 response, use generate stream for model that generates various number of responses";
+const FAILED = 400;
+/** Events that wait for a client that does not read; with more its request is cancelled. */
+const WAITING_MOST = 4096;
+
+/** Takes the responses, and the client's leaving. */
+class Writer {
+  /** What is cancelled when the client leaves. */
+  request: InferRequest | null = null;
+  readonly #call: HttpCall;
+  readonly #streams: boolean;
+  readonly #id: string;
+  readonly #model: Served;
+  readonly #sink: EventSink;
+  #begun = false;
+  /** Without a stream: one object per response. */
+  readonly #whole: string[] = [];
+  /** The client does not keep up. */
+  readonly #waiting: string[] = [];
+  #ends = false;
+
+  constructor(call: HttpCall, streams: boolean, id: string, model: Served) {
+    this.#call = call;
+    this.#streams = streams;
+    this.#id = id;
+    this.#model = model;
+    this.#sink = call.open({ onDrain: () => this.#drain(), onGone: () => this.#cancel() });
+  }
+
+  respond(answer: InferAnswer | TritonError | null, final: boolean): void {
+    let text: string | null = null;
+    let failed = answer instanceof TritonError;
+    if (answer instanceof TritonError) text = errorText(answer.message);
+    else if (answer !== null) {
+      try {
+        text = objectText(answer, this.#id, this.#model);
+      } catch (error) {
+        if (!(error instanceof TritonError)) throw error;
+        failed = true;
+        text = errorText(error.message);
+      }
+    }
+    if (!this.#begun) {
+      this.#begun = true;
+      this.#call.begin(failed ? FAILED : 200, this.#streams ? STREAM : WHOLE);
+    }
+    if (text !== null) {
+      if (this.#streams) this.#write(`data: ${text}\n\n`);
+      else this.#whole.push(text);
+    }
+    if (!final) return;
+    if (!this.#streams) this.#write(this.#whole.length === 1 ? this.#whole[0]! : errorText(NOT_ONE));
+    this.#ends = true;
+    this.#drain();
+  }
+
+  #write(text: string): void {
+    this.#waiting.push(text);
+    this.#drain();
+    if (this.#waiting.length > WAITING_MOST) this.#cancel();
+  }
+
+  #drain(): void {
+    while (this.#waiting.length > 0 && !this.#sink.full) {
+      this.#sink.writeParts(Buffer.from(this.#waiting.shift()!, "latin1"), NOTHING, NOTHING);
+    }
+    if (this.#ends && this.#waiting.length === 0) this.#sink.end();
+  }
+
+  #cancel(): void {
+    this.#waiting.length = 0;
+    if (this.request !== null) this.request.cancelled = true;
+  }
+}
+const NOTHING = new Uint8Array();
+
+/** Sorted by name: outputs, parameters, and what every answer has. */
+function objectText(answer: InferAnswer, id: string, { name, version }: Served): string {
+  const members: (readonly [string, string])[] = [
+    ...(id === "" ? [] : [["id", rapidText(toBytesText(id))] as const]),
+    ["model_name", rapidText(toBytesText(name))],
+    ["model_version", `"${version}"`],
+    ...answer.parameters.map(([key, value]) => [key, parameterText(value)] as const),
+    ...answer.outputs.map((output) => [toBytesText(output.name), valueText(output)] as const),
+  ];
+  members.sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${members.map(([key, value]) => `${rapidText(key)}:${value}`).join(",")}}`;
+}
+
+function valueText(output: Tensor): string {
+  const elements = writeElements(output);
+  return elements.length === 1 ? elements[0]! : `[${elements.join(",")}]`;
+}

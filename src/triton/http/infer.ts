@@ -1,0 +1,116 @@
+/** What does `POST /v2/models/M/infer` do? `http_server.cc`, `HandleInfer` (2026), and what 2.51 was seen to answer. */
+import { deflateSync, gunzipSync, gzipSync, inflateSync } from "node:zlib";
+import { isDecoupled, maxBatchSize } from "../config/model-config.ts";
+import { HTTP_STATUS, invalidArg, TritonError } from "../config/status.ts";
+import {
+  errorText,
+  type HandlerAnswer,
+  type HttpAnswer,
+  type HttpCall,
+  jsonError,
+  LATER,
+  plain,
+  plainError,
+} from "./call.ts";
+import { inferBody } from "./infer-answer.ts";
+import { inferWish, rawWish } from "./infer-body.ts";
+
+export async function infer(call: HttpCall): Promise<HandlerAnswer> {
+  const [name = "", version] = call.found;
+  const { server, config, memory } = call.around;
+  const number = version === undefined ? -1 : Number(version);
+  const model = server.find(name, number);
+  if (isDecoupled(model.config))
+    throw new TritonError("UNSUPPORTED", "HTTP end point doesn't support models with decoupled transaction policy");
+  const given = await call.body();
+  const body = given && unpacked(call.header("content-encoding") ?? "", given, config.maxInputBytes);
+  if (body === null) return tooLarge(config.maxInputBytes);
+  if ("status" in body) return body;
+  const head = headLength(call, body.length, server.facts.readsHeaderLength);
+  const limits = { model: name, memory, maxInputBytes: config.maxInputBytes };
+  const encoding = bestEncoding(call.header("accept-encoding"));
+  try {
+    const wish = head === 0 ? rawWish(body) : inferWish(body, head, limits);
+    server.infer(name, number, wish.fields, {
+      respond(answer) {
+        if (answer === null) return;
+        if (answer instanceof TritonError) call.answer(plainError(answer));
+        else {
+          const batched = maxBatchSize(model.config) > 0;
+          const of = { id: wish.fields.id, name, version: model.version, batched };
+          call.answer(answered(() => inferBody(answer, of, wish), encoding));
+        }
+      },
+    });
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    return jsonError(error);
+  }
+  return LATER;
+}
+
+export const tooLarge = (most: number): HttpAnswer =>
+  jsonError(
+    invalidArg(
+      `Request body exceeds the maximum allowed value of ${most} bytes. Use --http-max-input-size to increase the limit.`,
+    ),
+  );
+
+/** What cannot be unpacked is empty. */
+function unpacked(encoding: string, body: Uint8Array, most: number): Uint8Array | HttpAnswer {
+  if (encoding === "" || encoding === "identity") return body;
+  if (encoding !== "gzip" && encoding !== "deflate") {
+    const headers = { "Accept-Encoding": "gzip, deflate", "Content-Type": "text/plain" };
+    return { ...plain(errorText("Unsupported compression type"), HTTP_STATUS.UNSUPPORTED), headers };
+  }
+  try {
+    return (encoding === "gzip" ? gunzipSync : inflateSync)(body, { maxOutputLength: most });
+  } catch {
+    return new Uint8Array();
+  }
+}
+
+/** Throws a `TritonError`. */
+function headLength(call: HttpCall, bytes: number, strict: boolean): number {
+  const header = call.header("inference-header-content-length");
+  if (header === null) return bytes;
+  const [, digits] = /^\s*([+-]?\d+)/.exec(header) ?? [];
+  if (digits === undefined && strict)
+    throw invalidArg(`Unable to parse Inference-Header-Content-Length, got: ${header}`);
+  const length = Number(digits ?? 0);
+  if (length < 0 || length > bytes)
+    throw invalidArg(`inference header size should be in range (0, ${bytes}), got: ${header}`);
+  return length;
+}
+
+type Encoding = "gzip" | "deflate" | null;
+
+/** The one with the largest weight among those that can be sent. */
+function bestEncoding(accepted: string | null): Encoding {
+  let best: { readonly name: Encoding; readonly weight: number } = { name: null, weight: 0 };
+  for (const one of accepted?.split(",") ?? []) {
+    const [name = "", ...settings] = one.split(";").map((part) => part.trim());
+    const weight = Number(settings.find((part) => part.startsWith("q="))?.slice(2) ?? 1);
+    if (!(weight > best.weight)) continue;
+    if (name === "gzip" || name === "deflate") best = { name, weight };
+    else if (name === "identity") best = { name: null, weight };
+  }
+  return best.name;
+}
+
+function answered(make: () => ReturnType<typeof inferBody>, encoding: Encoding): HttpAnswer {
+  try {
+    const { bytes, head } = make();
+    const type = { "Content-Type": head === null ? "application/json" : "application/octet-stream" };
+    const headers = {
+      ...type,
+      ...(encoding === null ? {} : { "Content-Encoding": encoding }),
+      ...(head === null ? {} : { "Inference-Header-Content-Length": `${head}` }),
+    };
+    const body = encoding === null ? bytes : (encoding === "gzip" ? gzipSync : deflateSync)(bytes);
+    return { status: 200, headers, body };
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    return plainError(error);
+  }
+}

@@ -1,0 +1,210 @@
+/**
+ * What stands on a Triton server's metrics page? Families of its core in its order: counters, gauges, histograms, summaries;
+ * one without a series is not printed. `metric_model_reporter.cc` (2026), held against 2.51's pages.
+ */
+import type { TritonMetricsConfig } from "../../config/triton-metrics.ts";
+import { type Labels, printFamily, type Sample } from "../../metrics/text.ts";
+import { HELP, PINNED_BYTES } from "../../metrics/triton/help.ts";
+import { FAILURE_REASONS, FIRST_RESPONSE_MS, SPANS } from "../../metrics/triton/model-numbers.ts";
+import { prometheusCpp } from "../../metrics/triton/style.ts";
+import { histogramSamples } from "../../metrics/triton/table.ts";
+import { isCached } from "../config/model-config.ts";
+import type { CacheCounts } from "../server/cache.ts";
+import type { CountedModel, TritonServer } from "../server/server.ts";
+import type { ModelStatistics } from "../server/statistics.ts";
+import type { PolledValues } from "./polled.ts";
+
+export interface PageSettings {
+  readonly metrics: TritonMetricsConfig;
+  readonly namespacing: boolean;
+  readonly nowUs: number;
+}
+
+interface Shown {
+  readonly labels: Labels;
+  readonly cached: boolean;
+  readonly statistics: ModelStatistics;
+}
+
+type Row = readonly [
+  name: string,
+  type: "counter" | "gauge" | "histogram" | "summary",
+  help: string,
+  values: readonly Sample[],
+];
+
+export function metricsPage(server: TritonServer, polled: PolledValues, settings: PageSettings): string {
+  const { metrics } = settings;
+  const models = server.counted.map((model) => [model, labelsOf(model, settings.namespacing)] as const);
+  const shown = models.flatMap(([{ served, folder }, labels]): Shown[] =>
+    served === null ? [] : [{ labels, cached: isCached(folder.config), statistics: served.statistics }],
+  );
+  const { facts } = server;
+  const rows: readonly Row[] = [
+    ...counters(models, shown, metrics.counters),
+    gauge("nv_inference_pending_request_count", shown, ({ pending }) => pending),
+    ...(facts.loadDuration ? [gauge("nv_model_load_duration_secs", shown, ({ loadS }) => loadS)] : []),
+    ...machine(polled, metrics.cpu),
+    ...(polled.cache ? cacheGauges(polled.cache) : []),
+    ...(metrics.histograms && facts.firstResponse ? [firstResponse(shown)] : []),
+    ...(metrics.quantiles.length > 0 ? summaries(shown, settings) : []),
+  ];
+  return rows
+    .filter(([, , , values]) => values.length > 0)
+    .map(([name, type, help, values]) => printFamily({ name, type, help, values }, prometheusCpp))
+    .join("");
+}
+
+function labelsOf({ name, version, folder }: CountedModel, namespacing: boolean): Labels {
+  const tags = Object.entries(folder.config.metric_tags ?? {}).map(([tag, value]) => [`_${tag}`, value]);
+  return {
+    ...Object.fromEntries(tags),
+    model: name,
+    ...(namespacing ? { namespace: folder.repository } : {}),
+    version: `${version}`,
+  };
+}
+
+type Named = keyof typeof HELP;
+type ReadNumber = (statistics: ModelStatistics) => number;
+const each = (shown: readonly Shown[], read: ReadNumber) =>
+  shown.map(({ labels, statistics }) => ({ labels, value: read(statistics) }));
+
+const gauge = (name: Named, shown: readonly Shown[], read: ReadNumber): Row => [
+  name,
+  "gauge",
+  HELP[name],
+  each(shown, read),
+];
+
+/** Without `counter_latencies` the real server counts nothing any more, and shows no times. */
+function counters(models: readonly (readonly [CountedModel, Labels])[], shown: readonly Shown[], on: boolean): Row[] {
+  const number = (name: Named, read: ReadNumber): Row => [
+    name,
+    "counter",
+    HELP[name],
+    each(shown, (statistics) => (on ? read(statistics) : 0)),
+  ];
+  const failures = models.flatMap(([{ failures }, labels]) =>
+    FAILURE_REASONS.map((reason) => ({ labels: { ...labels, reason }, value: on ? failures[reason] : 0 })),
+  );
+  const cached = shown.filter((one) => one.cached);
+  const ofCache = (name: string, help: string, read: ReadNumber): Row => [name, "counter", help, each(cached, read)];
+  return [
+    number("nv_inference_request_success", ({ success }) => success.count),
+    ["nv_inference_request_failure", "counter", HELP.nv_inference_request_failure, failures],
+    number("nv_inference_count", ({ inferences }) => inferences),
+    number("nv_inference_exec_count", ({ executions }) => executions),
+    ...(on
+      ? [
+          ...SPANS.map((span, at) => number(`nv_inference_${span}_duration_us`, ({ spans }) => spans[at]!)),
+          ofCache("nv_cache_num_hits_per_model", "Number of cache hits per model", ({ cacheHit }) => cacheHit.count),
+          ofCache(
+            "nv_cache_hit_duration_per_model",
+            "Total cache hit duration per model, in microseconds",
+            ({ cacheHit }) => cacheHit.us,
+          ),
+          ofCache(
+            "nv_cache_num_misses_per_model",
+            "Number of cache misses per model",
+            ({ cacheMiss }) => cacheMiss.count,
+          ),
+          ofCache(
+            "nv_cache_miss_duration_per_model",
+            "Total cache miss (insert+lookup) duration per model, in microseconds",
+            ({ cacheMiss }) => cacheMiss.us,
+          ),
+        ]
+      : []),
+  ];
+}
+
+function machine({ polled, host }: PolledValues, cpu: boolean): Row[] {
+  const one = (name: Named, value: number): Row => [name, "gauge", HELP[name], [{ labels: {}, value }]];
+  return [
+    one("nv_pinned_memory_pool_total_bytes", polled ? PINNED_BYTES : 0),
+    one("nv_pinned_memory_pool_used_bytes", 0),
+    ...(cpu
+      ? [
+          one("nv_cpu_utilization", host.cpuUtilization),
+          one("nv_cpu_memory_total_bytes", host.memoryTotalBytes),
+          one("nv_cpu_memory_used_bytes", host.memoryUsedBytes),
+        ]
+      : []),
+  ];
+}
+
+function cacheGauges(cache: CacheCounts): Row[] {
+  const one = (name: string, help: string, value: number): Row => [name, "gauge", help, [{ labels: {}, value }]];
+  const { hits, misses } = cache;
+  return [
+    one("nv_cache_util", "Cache utilization [0.0 - 1.0]", cache.usedBytes / cache.sizeBytes),
+    one("nv_cache_num_entries", "Number of responses stored in response cache", cache.entries),
+    one("nv_cache_num_hits", "Number of cache hits in response cache", hits),
+    one("nv_cache_num_misses", "Number of cache misses in response cache", misses),
+    one("nv_cache_num_lookups", "Number of cache lookups in response cache", hits + misses),
+    one("nv_cache_num_evictions", "Number of cache evictions in response cache", cache.evictions),
+    one("nv_cache_lookup_duration", "Total cache lookup duration (hit and miss), in microseconds", cache.lookupUs),
+    one("nv_cache_insertion_duration", "Total cache insertion duration, in microseconds", cache.insertionUs),
+  ];
+}
+
+function firstResponse(shown: readonly Shown[]): Row {
+  const name = "nv_inference_first_response_histogram_ms";
+  const values = shown.flatMap(({ labels, statistics: { firstResponse: numbers } }) =>
+    histogramSamples(name, labels, FIRST_RESPONSE_MS, [...numbers].slice(0, -1), numbers.at(-1)!),
+  );
+  return [name, "histogram", HELP[name], values];
+}
+
+/** A model with a cache has none of whole requests. */
+function summaries(shown: readonly Shown[], { metrics, nowUs }: PageSettings): Row[] {
+  const cached = shown.filter((one) => one.cached);
+  const row = (
+    name: string,
+    help: string,
+    of: readonly Shown[],
+    span: number,
+    count: ReadNumber,
+    sum: ReadNumber,
+  ): Row => {
+    const values = of.flatMap(({ labels, statistics }): Sample[] => {
+      const quantiles = statistics.quantiles[span]!;
+      quantiles.rotate(nowUs);
+      return [
+        { metricName: `${name}_count`, labels, value: count(statistics) },
+        { metricName: `${name}_sum`, labels, value: sum(statistics) },
+        ...metrics.quantiles.map(({ quantile }) => ({
+          labels: { ...labels, quantile },
+          value: quantiles.get(quantile),
+        })),
+      ];
+    });
+    return [name, "summary", help, values];
+  };
+  const executed: ReadNumber = ({ success, cacheHit }) => success.count - cacheHit.count;
+  const uncached = shown.filter((one) => !one.cached);
+  return [
+    ...SPANS.map((span, at) => {
+      const name = `nv_inference_${span}_summary_us` as const;
+      const count: ReadNumber = at < 2 ? ({ success }) => success.count : executed;
+      return row(name, HELP[name], at === 0 ? uncached : shown, at, count, ({ spans }) => spans[at]!);
+    }),
+    row(
+      "nv_cache_hit_summary_per_model",
+      "Summary of cache hit counts/durations per model, in microseconds.",
+      cached,
+      SPANS.length,
+      ({ cacheHit }) => cacheHit.count,
+      ({ cacheHit }) => cacheHit.us,
+    ),
+    row(
+      "nv_cache_miss_summary_per_model",
+      "Summary of cache miss counts/durations per model, in microseconds.",
+      cached,
+      SPANS.length + 1,
+      ({ cacheMiss }) => cacheMiss.count,
+      ({ cacheMiss }) => cacheMiss.us,
+    ),
+  ];
+}

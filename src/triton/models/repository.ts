@@ -1,0 +1,141 @@
+/** What lies in the folders of `--model-repository`? A folder per model: `config.pbtxt`, a folder of digits per version. */
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { configFromJson } from "../config/config-json.ts";
+import { isDecoupled, isEnsemble, type ModelConfig } from "../config/model-config.ts";
+import { normalized } from "../config/normalize.ts";
+import { type ConfigMessage, parsePbtxt } from "../config/pbtxt.ts";
+import { ROOT } from "../config/schema.ts";
+import { wrongConfig } from "../config/validate.ts";
+
+export interface FoundModel {
+  readonly name: string;
+  /** The repository's path, as it was given. */
+  readonly repository: string;
+  readonly path: string;
+  readonly config: ModelConfig;
+  /** Those that the version policy chooses, rising. */
+  readonly versions: readonly number[];
+  /** Two readings with the same text are of the same model. */
+  readonly signature: string;
+}
+
+/** What a load brings along: a configuration, and files by their path in the model's folder. */
+export interface LoadOverride {
+  readonly config: string | null;
+  readonly files: ReadonlyMap<string, Uint8Array>;
+}
+export const NO_OVERRIDE: LoadOverride = { config: null, files: new Map() };
+
+export class Repository {
+  readonly #paths: readonly string[];
+  readonly #later: boolean;
+
+  /** `later`: configurations may have fields that came after 2.51. */
+  constructor(paths: readonly string[], later: boolean) {
+    this.#paths = paths;
+    this.#later = later;
+  }
+
+  /** Names of all folders, sorted; those in two repositories are nobody's. Throws where a repository is no folder. */
+  names(): string[] {
+    const counts = new Map<string, number>();
+    for (const path of this.#paths) for (const name of foldersIn(path)) counts.set(name, (counts.get(name) ?? 0) + 1);
+    return [...counts].flatMap(([name, count]) => (count === 1 ? [name] : [])).sort();
+  }
+
+  /** Throws an Error with the reason for the log; a client is told that much less. */
+  read(name: string, override: LoadOverride = NO_OVERRIDE): FoundModel {
+    if (name === "" || name.includes("..") || name.includes("/"))
+      throw new Error(`invalid model name '${name}', model name must not contain path traversal characters`);
+    const homes = this.#paths.filter((path) => foldersIn(path).includes(name));
+    if (homes.length > 1) throw new Error(`failed to poll model '${name}': not unique across all model repositories`);
+    if (override.files.size > 0 && override.config === null)
+      throw new Error("Load parameter 'config' must be specified for model file override");
+    const [repository] = homes;
+    if (repository === undefined && override.files.size === 0)
+      throw new Error(`failed to poll model '${name}': model not found in any model repository.`);
+    const path = join(repository ?? "", name);
+    const found = override.files.size > 0 ? versionsOf(override.files.keys()) : versionsIn(path);
+    const read = this.#config(path, override);
+    const first = found[0];
+    const files = override.files.size === 0 && first !== undefined ? readdirSync(join(path, `${first}`)) : [];
+    const config = normalized(read, name, files);
+    if (config.name !== name)
+      throw new Error(
+        `unexpected directory name '${name}' for model '${config.name}', directory name must equal model name`,
+      );
+    const wrong = wrongConfig(config, false);
+    if (wrong !== undefined) throw new Error(wrong);
+    const versions = chosen(config, isEnsemble(config) && found.length === 0 ? [1] : found);
+    if (versions.length === 0)
+      throw new Error(`at least one version must be available under the version policy of model '${name}'`);
+    const signature = JSON.stringify([
+      config,
+      versions,
+      override.files.size > 0 ? [...override.files.keys()] : changes(path),
+    ]);
+    return { name, repository: repository ?? "", path, config, versions, signature };
+  }
+
+  /** Decoupled as its steps are: an ensemble says so itself. */
+  withSteps(folder: FoundModel, stepOf: (name: string) => ModelConfig | undefined): FoundModel {
+    const steps = folder.config.ensemble_scheduling?.step;
+    if (steps === undefined) return folder;
+    const decoupled = steps.some(({ model_name: name }) => isDecoupledModel(stepOf(name!)));
+    return { ...folder, config: { ...folder.config, model_transaction_policy: { decoupled } } };
+  }
+
+  #config(path: string, { config }: LoadOverride): ConfigMessage {
+    if (config !== null) {
+      try {
+        return configFromJson(JSON.parse(config), this.#later);
+      } catch (error) {
+        throw new Error(`Invalid config override: ${(error as Error).message}`);
+      }
+    }
+    const file = join(path, "config.pbtxt");
+    if (!existsSync(file)) return {};
+    try {
+      return parsePbtxt(readFileSync(file, "utf8"), ROOT, this.#later);
+    } catch (error) {
+      throw new Error(`failed to read text proto from ${file}: ${(error as Error).message}`);
+    }
+  }
+}
+
+const isDecoupledModel = (config: ModelConfig | undefined) => config !== undefined && isDecoupled(config);
+
+function foldersIn(path: string): string[] {
+  try {
+    return readdirSync(path).filter((name) => isFolder(join(path, name)));
+  } catch {
+    throw new Error(`failed to open directory ${resolve(path)}: no such folder`);
+  }
+}
+
+const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+
+/** Folders whose name is a number, rising; others are passed over, as 0 and names with a leading zero. */
+const versionsIn = (path: string): number[] => rising(foldersIn(path));
+const versionsOf = (files: Iterable<string>): number[] => rising([...files].map((file) => file.split("/")[0]!));
+const rising = (names: readonly string[]): number[] =>
+  [...new Set(names.filter((name) => /^[1-9]\d*$/.test(name)).map(Number))].sort((a, b) => a - b);
+
+function chosen({ version_policy: policy }: ModelConfig, found: readonly number[]): readonly number[] {
+  if (policy.specific) return found.filter((version) => policy.specific!.versions?.includes(version));
+  if (policy.all) return found;
+  return found.slice(-(policy.latest?.num_versions || 1));
+}
+
+/** When what lies in the folder was changed; two levels, as deep as models are. */
+function changes(path: string): string[] {
+  const seen = (file: string) => {
+    const { mtimeMs, size } = statSync(file);
+    return `${file.slice(path.length)} ${mtimeMs} ${size}`;
+  };
+  return readdirSync(path).flatMap((name) => {
+    const inner = join(path, name);
+    return isFolder(inner) ? readdirSync(inner).map((file) => seen(join(inner, file))) : [seen(inner)];
+  });
+}

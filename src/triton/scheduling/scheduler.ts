@@ -1,0 +1,67 @@
+/**
+ * How do requests of a model come to its instances? Pure: requests and the time go in, orders come out; whoever carries them
+ * out tells when an instance has become free. Times are microseconds.
+ */
+
+/** What a scheduler must know of a request. */
+export interface Schedulable {
+  /** Inferences in it, at least 1. */
+  readonly batchSize: number;
+  /** 0: the model's default. */
+  readonly priority: number;
+  /** 0: none of its own. */
+  readonly timeoutUs: number;
+  /** Only requests with the same one share a batch: which inputs are there, and the shapes that must be equal. */
+  readonly likeness: string;
+  /** The client wants it no more. */
+  readonly cancelled: boolean;
+}
+
+export interface BatchOrders<R> {
+  /** Batches, each for an instance of its own, at once. */
+  readonly run: readonly (readonly R[])[];
+  /** Waited longer than the queue's policy allows. */
+  readonly rejected: readonly R[];
+  readonly cancelled: readonly R[];
+  /** When to look again though nothing has happened; null: then there is no need. */
+  readonly wakeUs: number | null;
+}
+
+export interface Scheduler<R extends Schedulable> {
+  /** Takes a request in; false: its queue is full. `orders` is to be called afterwards. */
+  enqueue(request: R, nowUs: number): boolean;
+  /** An instance has become free. */
+  freed(): void;
+  orders(nowUs: number): BatchOrders<R>;
+  /** Requests that wait. */
+  readonly waiting: number;
+}
+
+/** Without dynamic batching: each request by itself, in order of arrival, to the next instance that is free. */
+export class DefaultScheduler<R extends Schedulable> implements Scheduler<R> {
+  readonly #queue: R[] = [];
+  #idle: number;
+
+  constructor(instances: number) {
+    this.#idle = instances;
+  }
+
+  get waiting(): number {
+    return this.#queue.length;
+  }
+
+  enqueue(request: R): boolean {
+    this.#queue.push(request);
+    return true;
+  }
+
+  freed(): void {
+    this.#idle++;
+  }
+
+  orders(): BatchOrders<R> {
+    const run = this.#queue.splice(0, this.#idle).map((request) => [request]);
+    this.#idle -= run.length;
+    return { run, rejected: [], cancelled: [], wakeUs: null };
+  }
+}

@@ -1,0 +1,118 @@
+/** How does a folder become a model that serves? Its behaviour, its scheduler, its instances, its warm-up. */
+import type { ModelHost, ModelResponse } from "../behaviours/behaviour.ts";
+import { behaviourOf } from "../behaviours/table.ts";
+import { BACKENDS } from "../config/backends.ts";
+import { isEnsemble, type ModelConfig, maxBatchSize, type QueuePolicy, type Warmup } from "../config/model-config.ts";
+import { internal, TritonError } from "../config/status.ts";
+import type { FoundModel } from "../models/repository.ts";
+import { DynamicBatcher } from "../scheduling/dynamic-batcher.ts";
+import type { WaitPolicy } from "../scheduling/policy-queue.ts";
+import { DefaultScheduler, type Scheduler } from "../scheduling/scheduler.ts";
+import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts, type Tensor } from "../tensors/datatypes.ts";
+import { EnsembleModel } from "./ensemble.ts";
+import { type InferInput, InferRequest } from "./request.ts";
+import { Runner } from "./runner.ts";
+import type { Served, Shared } from "./served.ts";
+import type { ModelStatistics } from "./statistics.ts";
+
+export interface LoadAround {
+  readonly shared: Shared;
+  readonly random: () => number;
+  readonly sleep: (ms: number) => Promise<void>;
+  readonly find: (name: string, version: number) => Served;
+  readonly infer: (model: string, inputs: readonly Tensor[]) => Promise<ModelResponse>;
+}
+
+export interface LoadedModel {
+  readonly model: Served;
+  /** What computes it, for the log. */
+  readonly from: string;
+}
+
+/** Rejects with a `TritonError` that says why the version is not available. */
+export async function loadVersion(
+  folder: FoundModel,
+  version: number,
+  statistics: ModelStatistics,
+  around: LoadAround,
+): Promise<LoadedModel> {
+  const { config, path } = folder;
+  const { shared } = around;
+  if (isEnsemble(config)) {
+    const model = new EnsembleModel({ config, version, statistics, find: around.find, shared });
+    return { model, from: `${config.ensemble_scheduling?.step?.length ?? 0} steps` };
+  }
+  const backend = config.backend ?? "";
+  if (BACKENDS[backend] === undefined)
+    throw new TritonError(
+      "INVALID_ARG",
+      `unable to find backend library for backend '${backend}', try specifying runtime on the model configuration.`,
+    );
+  const file = `${path}/${version}/${config.default_model_filename ?? "model.py"}`;
+  const found = await behaviourOf(folder.repository === "" ? null : path, config).catch((error: Error) => {
+    throw internal(error.message);
+  });
+  const host = (die: () => void): ModelHost => ({ ...hostOf(config, version, around), die });
+  try {
+    await found.behaviour.initialize?.(host(() => {}));
+  } catch (error) {
+    const { name, message } = error as Error;
+    throw internal(`${name}: ${message}\n\nAt:\n  ${file}(1): initialize\n`);
+  }
+  const scheduler = schedulerOf(config);
+  const model = new Runner({ config, version, behaviour: found.behaviour, statistics, scheduler, file, host, shared });
+  for (const one of config.model_warmup ?? []) await warmUp(model, one);
+  return { model, from: found.from };
+}
+
+function hostOf(config: ModelConfig, version: number, { random, sleep, infer }: LoadAround): Omit<ModelHost, "die"> {
+  return { name: config.name, version, config, random, sleep, infer };
+}
+
+const instancesOf = ({ instance_group: groups = [] }: ModelConfig): number =>
+  groups.reduce((all, { count = 1 }) => all + count, 0);
+
+function schedulerOf(config: ModelConfig): Scheduler<InferRequest> {
+  const batching = config.dynamic_batching;
+  const instances = instancesOf(config);
+  if (batching === undefined) return new DefaultScheduler(instances);
+  const policies = Object.entries(batching.priority_queue_policy ?? {});
+  return new DynamicBatcher({
+    instances,
+    maxBatchSize: maxBatchSize(config),
+    preferred: [...(batching.preferred_batch_size ?? [])].sort((a, b) => a - b),
+    delayUs: batching.max_queue_delay_microseconds ?? 0,
+    levels: batching.priority_levels ?? 0,
+    defaultLevel: batching.default_priority_level ?? 0,
+    policy: policyOf(batching.default_queue_policy ?? {}),
+    policies: new Map(policies.map(([level, policy]) => [Number(level), policyOf(policy)])),
+  });
+}
+
+const policyOf = (policy: QueuePolicy): WaitPolicy => ({
+  action: policy.timeout_action ?? "REJECT",
+  timeoutUs: policy.default_timeout_microseconds ?? 0,
+  mayOverride: policy.allow_timeout_override ?? false,
+  mostWaiting: policy.max_queue_size ?? 0,
+});
+
+/** Requests that count as any other does, one after the other. */
+async function warmUp(model: Served, warmup: Warmup): Promise<void> {
+  const batch = maxBatchSize(model.config) === 0 ? [] : [warmup.batch_size || 1];
+  const inputs = Object.entries(warmup.inputs ?? {}).map(
+    ([name, { data_type: type = "TYPE_FP32", dims = [] }]): InferInput => {
+      const datatype = datatypeOf(type);
+      const shape = [...batch, ...dims.map((dim) => Math.max(1, dim))];
+      const count = elementCount(shape);
+      const data =
+        datatype === "BYTES" ? packTexts(new Array(count).fill("")) : new Uint8Array(count * ELEMENT_BYTES[datatype]);
+      return { name, datatype, shape, data };
+    },
+  );
+  const fields = { id: "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
+  for (let left = warmup.count || 1; left > 0; left--) {
+    await new Promise<void>((done) => {
+      model.submit(new InferRequest(model.config, fields, { respond: (_, final) => final && done() }));
+    });
+  }
+}

@@ -1,0 +1,29 @@
+/** In which order do responses leave where `preserve_ordering` is set? That of the requests, whatever is ready first. */
+import type { InferRequest } from "./request.ts";
+
+interface Held {
+  readonly request: InferRequest;
+  readonly sends: (() => void)[];
+  over: boolean;
+}
+
+export class OrderedResponses {
+  /** In order of arrival; the first one's responses leave at once. */
+  readonly #queue: Held[] = [];
+
+  enter(request: InferRequest): void {
+    this.#queue.push({ request, sends: [], over: false });
+  }
+
+  /** Sends it now, or when all requests before have had their last response. */
+  send(request: InferRequest, send: () => void, final: boolean): void {
+    const held = this.#queue.find((one) => one.request === request)!;
+    held.sends.push(send);
+    held.over = final;
+    for (let first = this.#queue[0]; first !== undefined; first = this.#queue[0]) {
+      for (const one of first.sends.splice(0)) one();
+      if (!first.over) return;
+      this.#queue.shift();
+    }
+  }
+}

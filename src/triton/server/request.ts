@@ -1,0 +1,253 @@
+/**
+ * What is a request to a model? Its inputs as they came, then, against the model's configuration, its batch's size, or what
+ * is wrong with it: `InferenceRequest::Normalize` of `infer_request.cc` (2026), in its words and its order.
+ */
+import type { ModelConfig, TensorConfig } from "../config/model-config.ts";
+import { maxBatchSize } from "../config/model-config.ts";
+import { invalidArg, type TritonError } from "../config/status.ts";
+import type { Schedulable } from "../scheduling/scheduler.ts";
+import {
+  type Datatype,
+  datatypeOf,
+  ELEMENT_BYTES,
+  elementCount,
+  shapeText,
+  type Tensor,
+} from "../tensors/datatypes.ts";
+import { Real } from "../tensors/rapid-json.ts";
+import { doubleText, rapidText } from "../tensors/tensor-json.ts";
+
+/** Texts are texts of bytes. */
+export type ParameterValue = string | boolean | number | bigint | Real;
+export type InferParameters = readonly (readonly [string, ParameterValue])[];
+
+export interface InferAnswer {
+  readonly outputs: readonly Tensor[];
+  readonly parameters: InferParameters;
+}
+
+/** Told of each response; `final` once, with the last one or, with null, after it. */
+export interface InferReceiver {
+  respond(answer: InferAnswer | TritonError | null, final: boolean): void;
+}
+
+/** Given as they are parsed; a tensor's `datatype` null: its name was none. */
+export interface InferInput extends Omit<Tensor, "datatype"> {
+  readonly datatype: Datatype;
+}
+
+export interface RequestFields {
+  readonly id: string;
+  readonly inputs: readonly InferInput[];
+  /** Names of outputs; none: all. */
+  readonly outputs: readonly string[];
+  readonly parameters: InferParameters;
+  readonly priority: number;
+  readonly timeoutUs: number;
+  /** The one input of a raw request, which had neither name nor shape. */
+  readonly raw?: Uint8Array;
+}
+
+export class InferRequest implements Schedulable {
+  readonly id: string;
+  readonly fields: RequestFields;
+  readonly receiver: InferReceiver;
+  readonly priority: number;
+  readonly timeoutUs: number;
+  /** By name, in the order in which they came. */
+  readonly inputs: ReadonlyMap<string, Tensor>;
+  /** 0: the model has no batches. */
+  readonly batch: number;
+  readonly likeness: string;
+  cancelled = false;
+  /** Times of the clock; each is set when it comes. */
+  startUs = 0;
+  queuedUs = 0;
+  responded = false;
+  /** What the lookup and the insertion of a response cache took. */
+  cacheUs = 0;
+  /** Told when the backend reports: an ensemble sums it up. */
+  reported: ((inputUs: number, inferUs: number, outputUs: number) => void) | null = null;
+
+  /** Throws a `TritonError` where the model does not take it. */
+  constructor(config: ModelConfig, fields: RequestFields, receiver: InferReceiver) {
+    this.id = fields.id;
+    this.fields = fields;
+    this.receiver = receiver;
+    this.priority = fields.priority;
+    this.timeoutUs = fields.timeoutUs;
+    const checker = new Checker(config, this.logged);
+    const given = fields.raw === undefined ? fields.inputs : [checker.raw(fields.raw)];
+    this.batch = checker.check(given, fields.outputs);
+    this.inputs = new Map(given.map((input) => [input.name, input]));
+    this.likeness = config.dynamic_batching ? likenessOf(config, given, this.batch) : "";
+  }
+
+  get batchSize(): number {
+    return Math.max(1, this.batch);
+  }
+
+  /** Stands before what the core says of a request. */
+  get logged(): string {
+    return `[request id: ${this.id === "" ? "<id_unknown>" : this.id}] `;
+  }
+
+  /** As Python models read them. */
+  get parameters(): string {
+    const text = ([name, value]: InferParameters[number]) => `${rapidText(name)}:${parameterText(value)}`;
+    return `{${this.fields.parameters.map(text).join(",")}}`;
+  }
+}
+
+export function parameterText(value: ParameterValue): string {
+  if (typeof value === "string") return rapidText(value);
+  return value instanceof Real ? doubleText(value.value) : `${value}`;
+}
+
+const SHAPE_NOTE =
+  "NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each input shape. If you want to specify the full shape including the batch dim in your input dims config, try setting max_batch_size to zero. See the model configuration docs for more info on max_batch_size.";
+
+/** Inputs are looked at from the last to the first, as a small hash map of C++ gives them. */
+class Checker {
+  readonly #config: ModelConfig;
+  readonly #most: number;
+  readonly #logged: string;
+
+  constructor(config: ModelConfig, logged: string) {
+    this.#config = config;
+    this.#most = maxBatchSize(config);
+    this.#logged = logged;
+  }
+
+  raw(data: Uint8Array): InferInput {
+    const { input = [], name } = this.#config;
+    const [only] = input;
+    if (only === undefined || input.length !== 1)
+      throw this.#wrong(
+        `Raw request must only have 1 input (found 1) to be deduced but got ${input.length} inputs in '${name}' model configuration`,
+      );
+    const datatype = datatypeOf(only.data_type);
+    const open = only.dims.filter((dim) => dim === -1).length;
+    if (open > 1)
+      throw this.#wrong(
+        `The shape of the raw input '${only.name}' can not be deduced because there are more than one variable-sized dimension`,
+      );
+    const fixed = elementCount(only.dims.filter((dim) => dim !== -1));
+    if (datatype === "BYTES") {
+      if (open > 0 || fixed !== 1)
+        throw this.#wrong(`For BYTE datatype raw input '${only.name}', the model must have input shape [1]`);
+      const whole = Buffer.alloc(4 + data.length);
+      whole.writeUInt32LE(data.length);
+      whole.set(data, 4);
+      return { name: only.name, datatype, shape: this.#batched(only.dims), data: whole };
+    }
+    const rest = Math.floor(data.length / fixed / ELEMENT_BYTES[datatype]);
+    return { name: only.name, datatype, shape: this.#batched(only.dims.map((dim) => (dim === -1 ? rest : dim))), data };
+  }
+
+  /** Gives the batch's size. */
+  check(inputs: readonly InferInput[], outputs: readonly string[]): number {
+    const { name, output = [], input = [] } = this.#config;
+    const strange = outputs.find((wanted) => !output.some((one) => one.name === wanted));
+    if (strange !== undefined) throw invalidArg(`unexpected inference output '${strange}' for model '${name}'`);
+    this.#count(inputs);
+    const pairs = inputs.toReversed().map((given) => {
+      const config = input.find((one) => one.name === given.name);
+      if (config === undefined) throw invalidArg(`unexpected inference input '${given.name}' for model '${name}'`);
+      return [given, config] as const;
+    });
+    const batch = this.#most === 0 ? 0 : this.#batch(pairs);
+    if (batch > this.#most) throw this.#wrong(`inference request batch-size must be <= ${this.#most} for '${name}'`);
+    for (const [given, config] of pairs) this.#tensor(given, config);
+    return batch;
+  }
+
+  #count(inputs: readonly InferInput[]): void {
+    const { name, input = [] } = this.#config;
+    const required = input.filter(({ optional }) => !optional).map((one) => one.name);
+    if (inputs.length <= input.length && inputs.length >= required.length) return;
+    const given = inputs.map((one) => one.name);
+    const missing = required.filter((one) => !given.includes(one));
+    const list = (names: readonly string[]) => names.map((one) => `'${one}'`).join(",");
+    const expected =
+      required.length === input.length
+        ? `expected ${input.length} inputs`
+        : `expected number of inputs between ${required.length} and ${input.length}`;
+    // The bracket is missing in the real server, too, where nothing is.
+    throw this.#wrong(
+      `${expected} but got ${given.length} inputs for model '${name}'. Got input(s) [${list(given.toReversed())}], but missing required input(s) ${missing.length > 0 ? `[${list(missing)}` : ""}]. Please provide all required input(s).`,
+    );
+  }
+
+  #batch(pairs: readonly (readonly [InferInput, TensorConfig])[]): number {
+    let batch = 0;
+    for (const [{ name, shape }, config] of pairs) {
+      if (config.is_shape_tensor) continue;
+      if (shape.length === 0)
+        throw this.#wrong(`input '${name}' has no shape but model requires batch dimension for '${this.#config.name}'`);
+      if (batch === 0) batch = shape[0]!;
+      else if (shape[0] !== batch)
+        throw this.#wrong(`input '${name}' batch size does not match other inputs for '${this.#config.name}'`);
+    }
+    return batch;
+  }
+
+  #tensor({ name, datatype, shape, data }: InferInput, { data_type: type, dims }: TensorConfig): void {
+    const model = this.#config.name;
+    const wanted = datatypeOf(type);
+    if (datatype !== wanted)
+      throw this.#wrong(
+        `inference input '${name}' data-type is '${datatype}', but model '${model}' expects '${wanted}'`,
+      );
+    const own = this.#most === 0 ? shape : shape.slice(1);
+    if (own.length !== dims.length || own.some((size, at) => dims[at] !== -1 && dims[at] !== size)) {
+      const note = this.#most === 0 ? "" : SHAPE_NOTE;
+      const expected = shapeText(this.#most === 0 ? dims : [-1, ...dims]);
+      throw this.#wrong(
+        `unexpected shape for input '${name}' for model '${model}'. Expected ${expected}, got ${shapeText(shape)}. ${note}`,
+      );
+    }
+    const count = elementCount(shape);
+    if (datatype === "BYTES") this.#texts(name, data, count);
+    else if (data.length !== count * ELEMENT_BYTES[datatype])
+      throw this.#wrong(
+        `input byte size mismatch for input '${name}' for model '${model}'. Expected ${count * ELEMENT_BYTES[datatype]}, got ${data.length}`,
+      );
+  }
+
+  #texts(name: string, data: Uint8Array, count: number): void {
+    const of = `for inference input '${name}' for model '${this.#config.name}'`;
+    const view = new DataView(data.buffer, data.byteOffset, data.length);
+    let seen = 0;
+    for (let at = 0; at < data.length; ) {
+      if (data.length - at < 4)
+        throw this.#wrong(
+          `incomplete string length indicator ${of}, expecting 4 bytes but only ${data.length - at} bytes available. Please make sure the string length indicator is in one buffer.`,
+        );
+      if (++seen > count) throw this.#wrong(`unexpected number of string elements ${seen} ${of}, expecting ${count}`);
+      at += 4 + view.getUint32(at, true);
+    }
+    if (seen !== count) throw this.#wrong(`expected ${count} string elements ${of}, got ${seen}`);
+  }
+
+  #batched(shape: readonly number[]): readonly number[] {
+    return this.#most === 0 ? shape : [1, ...shape];
+  }
+
+  #wrong(why: string): TritonError {
+    return invalidArg(this.#logged + why);
+  }
+}
+
+/** Optional inputs must be there or not in all of a batch, and shapes that may differ must not. */
+function likenessOf({ input = [] }: ModelConfig, given: readonly InferInput[], batch: number): string {
+  const optional = input.some((one) => one.optional);
+  return input
+    .map((config) => {
+      const tensor = given.find(({ name }) => name === config.name);
+      const varies = config.dims.includes(-1) && !config.allow_ragged_batch;
+      const shape = tensor && varies ? shapeText(batch === 0 ? tensor.shape : tensor.shape.slice(1)) : "";
+      return `${optional && tensor ? "+" : ""}${shape}`;
+    })
+    .join(";");
+}

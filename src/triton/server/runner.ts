@@ -1,0 +1,309 @@
+/**
+ * How are requests to a model executed? Its scheduler says which batch goes to which instance when; an instance has the
+ * behaviour compute it, and what comes back is answered and counted as Triton's Python backend does: when `execute` returns.
+ */
+import type { Behaviour, ModelHost, ModelRequest, ModelResponse, ModelResults } from "../behaviours/behaviour.ts";
+import { isDecoupled, type ModelConfig } from "../config/model-config.ts";
+import { internal, invalidArg, TritonError } from "../config/status.ts";
+import type { Scheduler } from "../scheduling/scheduler.ts";
+import { ELEMENT_BYTES, elementCount, isDatatype, type Tensor } from "../tensors/datatypes.ts";
+import { HIT, keep, lookUp, wanted } from "./cached.ts";
+import { OrderedResponses } from "./ordered.ts";
+import type { InferAnswer, InferRequest } from "./request.ts";
+import { passOn, type Served, type Shared } from "./served.ts";
+import type { ModelStatistics, RequestSpans } from "./statistics.ts";
+
+/** What the real server waits for a process that has died, each time. */
+const DEAD_US = 1_000_000;
+
+interface Instance {
+  readonly name: string;
+  readonly host: ModelHost;
+  dead: boolean;
+}
+
+export interface RunnerOptions {
+  readonly config: ModelConfig;
+  readonly version: number;
+  readonly behaviour: Behaviour;
+  readonly statistics: ModelStatistics;
+  readonly scheduler: Scheduler<InferRequest>;
+  /** Stands in what a Python model raised as the place where. */
+  readonly file: string;
+  /** `dies` is called where a model ends its instance. */
+  readonly host: (dies: () => void) => ModelHost;
+  readonly shared: Shared;
+}
+
+export class Runner implements Served {
+  readonly name: string;
+  readonly version: number;
+  readonly config: ModelConfig;
+  readonly statistics: ModelStatistics;
+  live = 0;
+  readonly #options: RunnerOptions;
+  readonly #shared: Shared;
+  readonly #instances: readonly Instance[];
+  readonly #idle: Instance[];
+  readonly #keys = new Map<InferRequest, string>();
+  /** null: responses leave as they come. */
+  readonly #ordered: OrderedResponses | null;
+  #pumping = false;
+  #again = false;
+  #unwake: (() => void) | null = null;
+
+  constructor(options: RunnerOptions) {
+    const { config, version, statistics, host, shared } = options;
+    this.name = config.name;
+    this.version = version;
+    this.config = config;
+    this.statistics = statistics;
+    this.#options = options;
+    this.#shared = shared;
+    this.#instances = (config.instance_group ?? []).flatMap((group) =>
+      Array.from({ length: group.count ?? 1 }, (_, at) => {
+        const instance: Instance = {
+          name: `${group.name}_${at}`,
+          dead: false,
+          host: host(() => (instance.dead = true)),
+        };
+        return instance;
+      }),
+    );
+    this.#idle = [...this.#instances];
+    this.#ordered = config.dynamic_batching?.preserve_ordering ? new OrderedResponses() : null;
+  }
+
+  get dead(): boolean {
+    return this.#instances.some(({ dead }) => dead);
+  }
+
+  submit(request: InferRequest): void {
+    const { scheduler } = this.#options;
+    const nowUs = this.#shared.clock.now();
+    request.startUs ||= nowUs;
+    request.queuedUs = nowUs;
+    const key = lookUp(this, request, this.#shared);
+    if (key === HIT) return;
+    if (!scheduler.enqueue(request, nowUs))
+      throw new TritonError("UNAVAILABLE", `${request.logged}Exceeds maximum queue size`);
+    if (key !== null) this.#keys.set(request, key);
+    this.#ordered?.enter(request);
+    this.statistics.pending++;
+    this.live++;
+    this.#pump();
+  }
+
+  /** Has the scheduler say what is to be done now. What is done at once may come here again. */
+  #pump(): void {
+    this.#again = true;
+    if (this.#pumping) return;
+    this.#pumping = true;
+    const { scheduler } = this.#options;
+    while (this.#again) {
+      this.#again = false;
+      this.#unwake?.();
+      const { run, rejected, cancelled, wakeUs } = scheduler.orders(this.#shared.clock.now());
+      this.#unwake = wakeUs === null ? null : this.#shared.clock.at(wakeUs, () => this.#pump());
+      for (const request of rejected)
+        this.#refuse(request, "REJECTED", new TritonError("UNAVAILABLE", "Request timeout expired"));
+      for (const request of cancelled)
+        this.#refuse(request, "CANCELED", new TritonError("CANCELLED", "Request cancelled"));
+      for (const batch of run) this.#execute(batch);
+    }
+    this.#pumping = false;
+  }
+
+  #refuse(request: InferRequest, reason: "REJECTED" | "CANCELED", error: TritonError): void {
+    this.statistics.pending--;
+    this.statistics.failed(reason, this.#shared.clock.now() - request.startUs);
+    this.#last(request, error);
+  }
+
+  #execute(given: readonly InferRequest[]): void {
+    const instance = this.#idle.pop()!;
+    const startUs = this.#shared.clock.now();
+    this.statistics.pending -= given.length;
+    const batch = given.filter((request) => this.#readable(request));
+    if (batch.length === 0 || instance.dead) {
+      if (instance.dead) this.#bury(instance, batch);
+      else this.#free(instance);
+      return;
+    }
+    const decoupled = isDecoupled(this.config);
+    const requests = batch.map(
+      (request) => new RequestView(request, (answer, final) => this.#send(request, answer, final)),
+    );
+    const ended = (results: ModelResults) => this.#ended(instance, batch, startUs, decoupled ? null : (results ?? []));
+    const failed = (error: unknown) => this.#raised(instance, batch, startUs, error);
+    try {
+      const made = this.#options.behaviour.execute(requests, instance.host);
+      if (made instanceof Promise) void made.then(ended).catch(failed);
+      else ended(made);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  /** Texts whose length points beyond the tensor the backend finds out, not the core. */
+  #readable(request: InferRequest): boolean {
+    const wrong = [...request.inputs.values()].map(incomplete).find((one) => one !== undefined);
+    if (wrong === undefined) return true;
+    this.statistics.failed("BACKEND", this.#shared.clock.now() - request.startUs);
+    this.#last(request, invalidArg(wrong));
+    return false;
+  }
+
+  #ended(instance: Instance, batch: readonly InferRequest[], startUs: number, results: ModelResults): void {
+    if (instance.dead) {
+      this.#bury(instance, batch);
+      return;
+    }
+    const nowUs = this.#shared.clock.now();
+    const answers = results?.map((one) => answerOf(one, this.config));
+    if (answers && answers.length !== batch.length) {
+      const why = `it gave ${answers.length} responses for ${batch.length} requests`;
+      this.#raised(instance, batch, startUs, new Error(why));
+      return;
+    }
+    const spans = (request: InferRequest): RequestSpans => ({
+      requestUs: nowUs - request.startUs,
+      queueUs: startUs - request.queuedUs,
+      inputUs: 0,
+      inferUs: nowUs - startUs,
+      outputUs: 0,
+    });
+    this.statistics.executed(sizeOf(batch), spans(batch[0]!));
+    for (const [at, request] of batch.entries()) {
+      const answer = answers?.[at];
+      const key = this.#keys.get(request);
+      const cacheUs = key === undefined || answer === undefined ? null : keep(key, answer, request, this.#shared);
+      const own = spans(request);
+      const requestUs = own.requestUs + (cacheUs ?? 0);
+      this.statistics.succeeded(request.batchSize, { ...own, requestUs }, nowUs, this.#shared.epochMs());
+      if (cacheUs !== null) this.statistics.missed(cacheUs, nowUs);
+      request.reported?.(own.inputUs, own.inferUs, own.outputUs);
+    }
+    if (answers) for (const [at, request] of batch.entries()) this.#last(request, answers[at]!);
+    this.#free(instance);
+  }
+
+  #raised(instance: Instance, batch: readonly InferRequest[], startUs: number, error: unknown): void {
+    const nowUs = this.#shared.clock.now();
+    const { name = "Error", message = String(error) } = error instanceof Error ? error : {};
+    const place = this.config.backend === "python" ? `\n\nAt:\n  ${this.#options.file}(1): execute\n` : "";
+    const said = internal(
+      `Failed to process the request(s) for ${this.#shared.facts.instanceWord} '${instance.name}', message: ${name}: ${message}${place}`,
+    );
+    const spans = { requestUs: 0, queueUs: 0, inputUs: 0, inferUs: nowUs - startUs, outputUs: 0 };
+    this.statistics.executed(sizeOf(batch), spans);
+    for (const request of batch) {
+      this.statistics.failed("BACKEND", nowUs - request.startUs);
+      if (this.#keys.has(request)) this.statistics.missed(request.cacheUs, nowUs);
+      this.#last(request, said);
+    }
+    this.#free(instance);
+  }
+
+  /** The instance's process is gone: nothing was executed. */
+  #bury(instance: Instance, batch: readonly InferRequest[]): void {
+    this.#shared.clock.at(this.#shared.clock.now() + DEAD_US, () => {
+      for (const request of batch) {
+        this.statistics.failed("BACKEND", this.#shared.clock.now() - request.startUs);
+        this.#last(request, internal(`Stub process '${instance.name}' is not healthy.`));
+      }
+      this.#free(instance);
+    });
+  }
+
+  #free(instance: Instance): void {
+    this.#idle.push(instance);
+    this.#options.scheduler.freed();
+    this.#pump();
+  }
+
+  #send(request: InferRequest, response: ModelResponse | null, final: boolean): void {
+    const answer = response === null ? null : answerOf(response, this.config);
+    if (final) this.#last(request, answer);
+    else this.#pass(request, answer, false);
+  }
+
+  #last(request: InferRequest, answer: InferAnswer | TritonError | null): void {
+    this.live--;
+    this.#keys.delete(request);
+    this.#pass(request, answer, true);
+  }
+
+  #pass(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
+    const send = () =>
+      passOn(request, this.statistics, this.#shared.clock.now(), answer && chosen(request, answer), final);
+    if (this.#ordered === null) send();
+    else this.#ordered.send(request, send, final);
+  }
+}
+
+const sizeOf = (batch: readonly InferRequest[]) => batch.reduce((all, { batchSize }) => all + batchSize, 0);
+
+const chosen = (request: InferRequest, answer: InferAnswer | TritonError) =>
+  answer instanceof TritonError ? answer : wanted(request, answer);
+
+/** What a behaviour sees of a request. */
+class RequestView implements ModelRequest {
+  readonly #request: InferRequest;
+  readonly #send: ModelRequest["send"];
+  #over = false;
+
+  constructor(request: InferRequest, send: ModelRequest["send"]) {
+    this.#request = request;
+    this.#send = send;
+  }
+
+  get id(): string {
+    return this.#request.id;
+  }
+  get inputs(): ReadonlyMap<string, Tensor> {
+    return this.#request.inputs;
+  }
+  get parameters(): string {
+    return this.#request.parameters;
+  }
+  get cancelled(): boolean {
+    return this.#request.cancelled;
+  }
+
+  send(response: ModelResponse | null, final: boolean): void {
+    if (this.#over) return;
+    this.#over = final;
+    this.#send(response, final);
+  }
+}
+
+/** A response of the wrong shape is an error of the model. */
+function answerOf(response: ModelResponse, { name }: ModelConfig): InferAnswer | TritonError {
+  if (typeof response !== "object" || response === null) return internal(`model '${name}' gave no response`);
+  if ("error" in response) return new TritonError(response.error.code ?? "INTERNAL", response.error.message);
+  if (!Array.isArray(response.outputs)) return internal(`model '${name}' gave a response without outputs`);
+  const wrong = response.outputs.find((output: Tensor) => !isTensor(output));
+  if (wrong !== undefined)
+    return internal(`model '${name}' gave an output '${String(wrong?.name)}' whose data do not fit its type and shape`);
+  return { outputs: response.outputs, parameters: [] };
+}
+
+function isTensor(output: Tensor): boolean {
+  const { datatype, shape, data } = output ?? {};
+  if (!isDatatype(String(datatype)) || !Array.isArray(shape) || !(data instanceof Uint8Array)) return false;
+  return datatype === "BYTES" || data.length === elementCount(shape) * ELEMENT_BYTES[datatype];
+}
+
+function incomplete({ name, datatype, data }: Tensor): string | undefined {
+  if (datatype !== "BYTES") return undefined;
+  const view = new DataView(data.buffer, data.byteOffset, data.length);
+  for (let at = 0; at < data.length; ) {
+    const length = view.getUint32(at, true);
+    at += 4;
+    if (at + length > data.length)
+      return `incomplete string data for inference input '${name}', expecting string of length ${length} but only ${data.length - at} bytes available`;
+    at += length;
+  }
+  return undefined;
+}

@@ -1,0 +1,300 @@
+/**
+ * Which models are there, and who asks them? The server behind HTTP and gRPC: loads, unloads, look-ups, inference, readiness:
+ * `model_repository_manager.cc` and `server.cc` (2026). Loads and unloads come one after the other.
+ */
+import type { TritonServerConfig } from "../../config/triton-server.ts";
+import type { Clock } from "../../host/clock.ts";
+import type { QuantileTarget } from "../../metrics/triton/quantiles.ts";
+import type { ModelResponse } from "../behaviours/behaviour.ts";
+import { isEnsemble } from "../config/model-config.ts";
+import { internal, TritonError } from "../config/status.ts";
+import { TRITON_VERSIONS, type VersionFacts } from "../config/versions.ts";
+import { type FoundModel, type LoadOverride, NO_OVERRIDE, Repository } from "../models/repository.ts";
+import { type IndexEntry, ModelTable, UNLOADED } from "../models/table.ts";
+import type { Tensor } from "../tensors/datatypes.ts";
+import { ResponseCache } from "./cache.ts";
+import { type LoadAround, loadVersion } from "./load.ts";
+import { type InferReceiver, InferRequest, type RequestFields } from "./request.ts";
+import type { Served, Shared } from "./served.ts";
+import { type FailureCounts, ModelStatistics, noFailures } from "./statistics.ts";
+
+export interface TritonOptions {
+  readonly config: TritonServerConfig;
+  /** What the summaries show; none where they are off. */
+  readonly targets: readonly QuantileTarget[];
+  readonly clock: Pick<Clock, "now" | "at">;
+  readonly epochMs: () => number;
+  /** From 0 to below 1. */
+  readonly random: () => number;
+  readonly log: (line: string) => void;
+}
+
+/** What metrics show of a version that was ever loaded. */
+export interface CountedModel {
+  readonly name: string;
+  readonly version: number;
+  readonly failures: FailureCounts;
+  /** null: it is not loaded. */
+  served: Served | null;
+  folder: FoundModel;
+}
+
+const SHORT_MS = 5;
+
+export class TritonServer {
+  readonly facts: VersionFacts;
+  readonly cache: ResponseCache | null;
+  readonly #options: TritonOptions;
+  readonly #repository: Repository;
+  readonly #table: ModelTable<Served>;
+  /** As they were read when they were loaded. */
+  readonly #folders = new Map<string, FoundModel>();
+  readonly #counted = new Map<string, CountedModel>();
+  readonly #around: LoadAround;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(options: TritonOptions) {
+    const { config, clock, epochMs, random } = options;
+    this.#options = options;
+    this.facts = TRITON_VERSIONS[config.version];
+    this.cache = config.cacheBytes === null ? null : new ResponseCache(config.cacheBytes);
+    this.#repository = new Repository(config.repositories, this.facts.laterFields);
+    this.#table = new ModelTable(this.facts);
+    const shared: Shared = { clock, epochMs, facts: this.facts, cache: this.cache };
+    const find = (name: string, version: number) => this.find(name, version);
+    this.#around = { shared, random, sleep: (ms) => this.#sleep(ms), find, infer: (...asked) => this.#ask(...asked) };
+  }
+
+  get counted(): readonly CountedModel[] {
+    return [...this.#counted.values()];
+  }
+
+  /** Requests that have not had their last response. */
+  get live(): number {
+    return this.#table.ready().reduce((all, { live }) => all + live, 0);
+  }
+
+  get ready(): boolean {
+    if (!this.#options.config.strictReadiness) return true;
+    const dead = this.facts.deadIsUnready && this.#table.ready().some((model) => model.dead);
+    return this.#table.allReady && !dead;
+  }
+
+  /** Loads what is to be there from the start; gives why some are not. Throws where a repository is no folder. */
+  async start(): Promise<string[]> {
+    const { control, loadModels } = this.#options.config;
+    const all = this.#repository.names();
+    const wanted = control === "explicit" ? (loadModels.includes("*") ? all : loadModels) : all;
+    const failures: string[] = [];
+    for (const name of wanted) {
+      const why = await this.#bring(name, NO_OVERRIDE, 0).catch((error: Error) => [error.message]);
+      failures.push(...why.map((one) => `${name}: ${one}`));
+    }
+    if (control === "poll") this.#poll();
+    return failures;
+  }
+
+  find(name: string, version: number): Served {
+    return this.#table.find(name, version);
+  }
+
+  /** All that are ready; of one model, or of one version of it. Throws a `TritonError` where there is none. */
+  statistics(name: string | null, version: number): readonly Served[] {
+    if (name === null) return this.#table.ready();
+    const found = this.#table.readyOf(name).filter((model) => version === -1 || model.version === version);
+    if (found.length > 0) return found;
+    const missing =
+      version === -1
+        ? `requested model '${name}' is not available`
+        : `requested model version is not available for model '${name}'`;
+    throw new TritonError("INVALID_ARG", missing);
+  }
+
+  isReady(name: string, version: number): boolean {
+    return this.#table.readyOf(name).some((model) => version === -1 || model.version === version);
+  }
+
+  /** Versions of a model that are ready, rising. */
+  versions(name: string): readonly number[] {
+    return this.#table.readyOf(name).map(({ version }) => version);
+  }
+
+  index(readyOnly: boolean): readonly IndexEntry[] {
+    return this.#table.index(this.#repository.names(), readyOnly);
+  }
+
+  /** Throws a `TritonError` where the request is refused before it is taken in. */
+  infer(name: string, version: number, fields: RequestFields, receiver: InferReceiver): InferRequest {
+    const model = this.find(name, version);
+    const request = new InferRequest(model.config, fields, receiver);
+    request.startUs = this.#options.clock.now();
+    model.submit(request);
+    return request;
+  }
+
+  /** Rejects with a `TritonError`. */
+  load(name: string, override: LoadOverride): Promise<void> {
+    this.#mayControl();
+    return this.#next(async () => {
+      const why = await this.#bring(name, override, this.#options.config.loadS).catch((error: Error) => {
+        this.#options.log(`failed to load '${name}': ${error.message}`);
+        throw internal(`failed to load '${name}', failed to poll from model repository`);
+      });
+      if (why.length > 0) throw new TritonError("INVALID_ARG", `load failed for model '${name}': ${why.join("")}`);
+    });
+  }
+
+  /** Goes on behind; nothing comes of a name that is not loaded. */
+  unload(name: string, dependents: boolean): void {
+    this.#mayControl();
+    const steps = dependents ? (this.#folders.get(name)?.config.ensemble_scheduling?.step ?? []) : [];
+    for (const one of [name, ...steps.map(({ model_name: step }) => step!)]) this.#unload(one);
+  }
+
+  #mayControl(): void {
+    if (this.#options.config.control === "explicit") return;
+    throw new TritonError("UNAVAILABLE", "explicit model load / unload is not allowed if polling is enabled");
+  }
+
+  #next<T>(act: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(act);
+    this.#turn = done.catch(() => {});
+    return done;
+  }
+
+  /** Gives what the client is told of versions that do not come up. Rejects where the folder cannot be read. */
+  async #bring(name: string, override: LoadOverride, loadS: number, above: readonly string[] = []): Promise<string[]> {
+    if (above.includes(name)) return [`circular dependency between ensembles: ${[...above, name].join(" -> ")}`];
+    const read = this.#repository.read(name, override);
+    for (const { model_name: step = "" } of read.config.ensemble_scheduling?.step ?? []) {
+      const why = await this.#bring(step, NO_OVERRIDE, loadS, [...above, name]).catch((error: Error) => [
+        error.message,
+      ]);
+      if (why.length > 0 || this.versions(step).length === 0)
+        return this.#refuse(
+          read,
+          `Invalid argument: ensemble '${name}' depends on '${step}' which has no loaded version. Model '${step}' loading failed with error: ${why.join("")};`,
+        );
+    }
+    const folder = this.#repository.withSteps(read, (step) => this.#folders.get(step)?.config);
+    const before = this.#folders.get(name);
+    const same = before?.signature === folder.signature;
+    if (same && folder.versions.every((version) => this.isReady(name, version))) return [];
+    const failures: string[] = [];
+    for (const version of folder.versions) {
+      const why = await this.#version(folder, version, loadS);
+      if (why !== null) failures.push(`version ${version} is at UNAVAILABLE state: ${why};\n`);
+    }
+    this.#folders.set(name, folder);
+    for (const version of this.versions(name)) if (!folder.versions.includes(version)) void this.#retire(name, version);
+    return failures;
+  }
+
+  #refuse(folder: FoundModel, why: string): string[] {
+    for (const version of folder.versions)
+      Object.assign(this.#table.entry(folder.name, version), { state: "UNAVAILABLE", reason: why });
+    return [why];
+  }
+
+  /** null: it is ready; else why it is not. A version that serves already does so until the new one is ready. */
+  async #version(folder: FoundModel, version: number, loadS: number): Promise<string | null> {
+    const { name } = folder;
+    const { clock, log, targets } = this.#options;
+    const entry = this.#table.entry(name, version);
+    const before = entry.model;
+    if (before === null) Object.assign(entry, { state: "LOADING", reason: "" });
+    const fromUs = clock.now();
+    if (loadS > 0 && !isEnsemble(folder.config)) await this.#sleep(loadS * 1000);
+    const counted = this.#counted.get(`${name}/${version}`) ?? {
+      name,
+      version,
+      failures: noFailures(),
+      served: null,
+      folder,
+    };
+    this.#counted.set(`${name}/${version}`, counted);
+    const statistics = new ModelStatistics(counted.failures, targets, clock.now());
+    try {
+      const { model, from } = await loadVersion(folder, version, statistics, this.#around);
+      statistics.loadS = (clock.now() - fromUs) / 1e6;
+      Object.assign(entry, { state: "READY", reason: "", model });
+      Object.assign(counted, { served: model, folder });
+      log(`model ${name} version ${version}: ${from}${unbuilt(folder)}`);
+      return null;
+    } catch (error) {
+      if (!(error instanceof TritonError)) throw error;
+      const reason = `${error.code === "INTERNAL" ? "Internal" : "Invalid argument"}: ${error.message}`;
+      if (before === null) Object.assign(entry, { state: "UNAVAILABLE", reason });
+      if (counted.served === null) this.#counted.delete(`${name}/${version}`);
+      return reason;
+    }
+  }
+
+  #unload(name: string): void {
+    for (const version of this.versions(name)) void this.#retire(name, version);
+    const above = [...this.#folders.values()].filter(
+      ({ config }) =>
+        config.ensemble_scheduling?.step?.some(({ model_name: step }) => step === name) &&
+        this.isReady(config.name, -1),
+    );
+    for (const ensemble of above) this.#unload(ensemble.name);
+  }
+
+  /** What has been taken in is finished first. */
+  async #retire(name: string, version: number): Promise<void> {
+    const entry = this.#table.entry(name, version);
+    const { model } = entry;
+    if (model === null) return;
+    Object.assign(entry, { state: "UNLOADING", model: null });
+    while (model.live > 0) await this.#sleep(SHORT_MS);
+    // Meanwhile it may have been loaded again.
+    if (entry.state !== "UNLOADING") return;
+    Object.assign(entry, { state: "UNAVAILABLE", reason: UNLOADED });
+    const counted = this.#counted.get(`${name}/${version}`);
+    if (counted?.served === model) counted.served = null;
+  }
+
+  #poll(): void {
+    const { clock, config } = this.#options;
+    clock.at(clock.now() + config.pollS * 1e6, () => {
+      void this.#next(async () => {
+        const names = this.#repository.names();
+        for (const name of this.#folders.keys()) if (!names.includes(name)) this.#unload(name);
+        for (const name of names) {
+          await this.#bring(name, NO_OVERRIDE, 0).catch((error: Error) => {
+            this.#options.log(`poll failed for model directory '${name}': ${error.message}`);
+          });
+        }
+      }).catch((error: Error) => this.#options.log(`failed to poll: ${error.message}`));
+      this.#poll();
+    });
+  }
+
+  #ask(name: string, inputs: readonly Tensor[]): Promise<ModelResponse> {
+    return new Promise((done) => {
+      const fields = { id: "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
+      const failed = ({ code, message }: TritonError) => done({ error: { code, message } });
+      try {
+        this.infer(name, -1, fields, {
+          respond(answer) {
+            if (answer instanceof TritonError) failed(answer);
+            else if (answer !== null) done({ outputs: answer.outputs });
+          },
+        });
+      } catch (error) {
+        if (!(error instanceof TritonError)) throw error;
+        failed(error);
+      }
+    });
+  }
+
+  #sleep(ms: number): Promise<void> {
+    const { clock } = this.#options;
+    return new Promise((done) => void clock.at(clock.now() + ms * 1000, done));
+  }
+}
+
+/** What of a configuration has no effect here. */
+function unbuilt({ config }: FoundModel): string {
+  return config.sequence_batching ? "; sequence_batching has no effect: its requests are taken one by one" : "";
+}

@@ -1,0 +1,111 @@
+/**
+ * What is counted of one version of a model? `infer_stats.cc` and `metric_model_reporter.cc` (2026); what each event moves:
+ * docs/triton.md. Times are whole microseconds.
+ */
+import { FAILURE_REASONS, FIRST_RESPONSE_MS, type Reason, SPANS } from "../../metrics/triton/model-numbers.ts";
+import { Quantiles, type QuantileTarget } from "../../metrics/triton/quantiles.ts";
+
+export interface CountedTime {
+  count: number;
+  us: number;
+}
+
+/** Where one request's time went. */
+export interface RequestSpans {
+  readonly requestUs: number;
+  readonly queueUs: number;
+  readonly inputUs: number;
+  readonly inferUs: number;
+  readonly outputUs: number;
+}
+
+export type FailureCounts = Record<Reason, number>;
+export const noFailures = (): FailureCounts =>
+  Object.fromEntries(FAILURE_REASONS.map((reason) => [reason, 0])) as FailureCounts;
+
+const counted = (): CountedTime => ({ count: 0, us: 0 });
+
+export class ModelStatistics {
+  /** They outlive a load. */
+  readonly failures: FailureCounts;
+  /** Taken in, and not yet being executed. */
+  pending = 0;
+  loadS = 0;
+  lastInferenceMs = 0;
+  inferences = 0;
+  executions = 0;
+  readonly success = counted();
+  readonly fail = counted();
+  readonly cacheHit = counted();
+  readonly cacheMiss = counted();
+  /** By `SPANS`: sums; how many are in them follows from the rest. */
+  readonly spans = SPANS.map(() => 0);
+  readonly batches = new Map<number, { input: number; infer: number; output: number; count: number }>();
+  /** Buckets, not cumulative, one more than bounds; then the sum. */
+  readonly firstResponse = new Float64Array(FIRST_RESPONSE_MS.length + 2);
+  /** By `SPANS`, then of hits and of misses; none where summaries are off. */
+  readonly quantiles: readonly Quantiles[];
+
+  constructor(failures: FailureCounts, targets: readonly QuantileTarget[], nowUs: number) {
+    this.failures = failures;
+    this.quantiles =
+      targets.length === 0 ? [] : Array.from({ length: SPANS.length + 2 }, () => new Quantiles(targets, nowUs));
+  }
+
+  /** A batch was executed, whatever came of it. */
+  executed(size: number, { inputUs, inferUs, outputUs }: RequestSpans): void {
+    this.executions++;
+    const batch = this.batches.get(size) ?? { input: 0, infer: 0, output: 0, count: 0 };
+    this.batches.set(size, batch);
+    batch.count++;
+    batch.input += inputUs;
+    batch.infer += inferUs;
+    batch.output += outputUs;
+  }
+
+  succeeded(inferences: number, spans: RequestSpans, nowUs: number, epochMs: number): void {
+    const { requestUs, queueUs, inputUs, inferUs, outputUs } = spans;
+    this.lastInferenceMs = Math.floor(epochMs);
+    this.inferences += inferences;
+    this.success.count++;
+    this.success.us += requestUs;
+    for (const [span, us] of [requestUs, queueUs, inputUs, inferUs, outputUs].entries()) this.#took(span, us, nowUs);
+  }
+
+  /** `requestUs` and `queueUs` of it, and how long the lookup took. */
+  hit(requestUs: number, queueUs: number, lookupUs: number, nowUs: number, epochMs: number): void {
+    this.lastInferenceMs = Math.floor(epochMs);
+    this.success.count++;
+    this.success.us += requestUs;
+    this.cacheHit.count++;
+    this.cacheHit.us += lookupUs;
+    this.#took(0, requestUs, nowUs);
+    this.#took(1, queueUs, nowUs);
+    this.quantiles[SPANS.length]?.insert(lookupUs, nowUs);
+  }
+
+  /** Lookup and insertion took so long; the request's time has it in it. */
+  missed(us: number, nowUs: number): void {
+    this.cacheMiss.count++;
+    this.cacheMiss.us += us;
+    this.quantiles[SPANS.length + 1]?.insert(us, nowUs);
+  }
+
+  failed(reason: Reason, requestUs: number, times = 1): void {
+    this.failures[reason] += times;
+    this.fail.count += times;
+    this.fail.us += requestUs * times;
+  }
+
+  responded(us: number): void {
+    const ms = Math.floor(us / 1000);
+    const bucket = FIRST_RESPONSE_MS.findIndex((bound) => ms <= bound);
+    this.firstResponse[bucket === -1 ? FIRST_RESPONSE_MS.length : bucket]!++;
+    this.firstResponse[FIRST_RESPONSE_MS.length + 1]! += ms;
+  }
+
+  #took(span: number, us: number, nowUs: number): void {
+    this.spans[span]! += us;
+    this.quantiles[span]?.insert(us, nowUs);
+  }
+}

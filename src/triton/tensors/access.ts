@@ -1,0 +1,86 @@
+/** How does Triton take values out of JSON? With its words where they are of another kind: `triton_json.h` of its common library. */
+import { internal, TritonError } from "../config/status.ts";
+import { fromBytesText } from "./datatypes.ts";
+import { JsonMembers, type JsonNode, parseRapidJson, RapidJsonError, Real } from "./rapid-json.ts";
+
+const LARGEST_SIGNED = 2n ** 63n - 1n;
+
+/** The document; what cannot be parsed is a `TritonError`. */
+export function documentOf(body: Uint8Array): JsonNode {
+  try {
+    return parseRapidJson(body);
+  } catch (error) {
+    if (!(error instanceof RapidJsonError)) throw error;
+    throw internal(`failed to parse the request JSON buffer: ${error.message}`);
+  }
+}
+
+/** A member; undefined where there is none, or no object. */
+export const find = (value: JsonNode, name: string): JsonNode | undefined =>
+  value instanceof JsonMembers ? value.get(name) : undefined;
+
+/** With `PREFIX: ` before what `read` throws. */
+export function within<T>(prefix: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    throw new TritonError(error.code, `${prefix}: ${error.message}`);
+  }
+}
+
+export function member(value: JsonNode, name: string): JsonNode {
+  const found = find(value, name);
+  if (found === undefined) throw internal(`attempt to access non-existing object member '${name}'`);
+  return found;
+}
+
+export function membersOf(value: JsonNode): readonly (readonly [string, JsonNode])[] {
+  if (!(value instanceof JsonMembers)) throw internal("attempt to get members for non-object");
+  return value.members;
+}
+
+export function asArray(value: JsonNode): readonly JsonNode[] {
+  if (!Array.isArray(value)) throw internal("attempt to access JSON non-array as array");
+  return value;
+}
+
+export function asObject(value: JsonNode): JsonMembers {
+  if (!(value instanceof JsonMembers)) throw internal("attempt to access JSON non-object as object");
+  return value;
+}
+
+/** A text of bytes. */
+export function asBytesText(value: JsonNode): string {
+  if (typeof value !== "string") throw internal("attempt to access JSON non-string as string");
+  return value;
+}
+
+export const asString = (value: JsonNode): string => fromBytesText(asBytesText(value));
+
+export function asBoolean(value: JsonNode): boolean {
+  if (typeof value !== "boolean") throw internal("attempt to access JSON non-boolean as boolean");
+  return value;
+}
+
+export const isSigned = (value: JsonNode): value is number | bigint =>
+  typeof value === "number" || (typeof value === "bigint" && value <= LARGEST_SIGNED);
+
+export function asSigned(value: JsonNode): number | bigint {
+  if (!isSigned(value)) throw internal("attempt to access JSON non-signed-integer as signed-integer");
+  return value;
+}
+
+export function asUnsigned(value: JsonNode): number | bigint {
+  if ((typeof value !== "number" && typeof value !== "bigint") || value < 0)
+    throw internal("attempt to access JSON non-unsigned-integer as unsigned-integer");
+  return value;
+}
+
+export const isJsonNumber = (value: JsonNode): value is number | bigint | Real =>
+  typeof value === "number" || typeof value === "bigint" || value instanceof Real;
+
+export function asDouble(value: JsonNode): number {
+  if (!isJsonNumber(value)) throw internal("attempt to access JSON non-number as double");
+  return value instanceof Real ? value.value : Number(value);
+}

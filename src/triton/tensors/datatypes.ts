@@ -1,0 +1,118 @@
+/** What is a tensor? Bytes with a name, a type and a shape, as they stand on the wire: little endian, texts with their length. */
+
+/** Bytes of an element by the protocol's name of its type; 0: each element says how long it is. */
+export const ELEMENT_BYTES = {
+  BOOL: 1,
+  UINT8: 1,
+  UINT16: 2,
+  UINT32: 4,
+  UINT64: 8,
+  INT8: 1,
+  INT16: 2,
+  INT32: 4,
+  INT64: 8,
+  FP16: 2,
+  FP32: 4,
+  FP64: 8,
+  BYTES: 0,
+  BF16: 2,
+} as const;
+export type Datatype = keyof typeof ELEMENT_BYTES;
+
+export const isDatatype = (text: string): text is Datatype => Object.hasOwn(ELEMENT_BYTES, text);
+
+/** `TYPE_STRING` of a configuration is BYTES in the protocol. */
+export function datatypeOf(configured: string): Datatype {
+  const name = configured.replace(/^TYPE_/, "");
+  return name === "STRING" ? "BYTES" : (name as Datatype);
+}
+
+export interface Tensor {
+  readonly name: string;
+  readonly datatype: Datatype;
+  readonly shape: readonly number[];
+  readonly data: Uint8Array;
+}
+
+export const elementCount = (shape: readonly number[]): number => shape.reduce((all, size) => all * size, 1);
+
+/** `[1,-1]`, as messages show a shape. */
+export const shapeText = (shape: readonly number[]): string => `[${shape.join(",")}]`;
+
+const LENGTH_BYTES = 4;
+
+/** Puts texts together as a tensor holds them; each is a text of bytes, one character each. */
+export function packTexts(texts: readonly string[]): Uint8Array {
+  const bytes = Buffer.allocUnsafe(texts.reduce((all, text) => all + LENGTH_BYTES + text.length, 0));
+  let at = 0;
+  for (const text of texts) {
+    at = bytes.writeUInt32LE(text.length, at);
+    at += bytes.write(text, at, "latin1");
+  }
+  return bytes;
+}
+
+/** Takes them apart again; null: a length points beyond the end. */
+export function unpackTexts(data: Uint8Array): string[] | null {
+  const bytes = Buffer.from(data.buffer, data.byteOffset, data.length);
+  const texts: string[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    if (at + LENGTH_BYTES > bytes.length) return null;
+    const end = at + LENGTH_BYTES + bytes.readUInt32LE(at);
+    if (end > bytes.length) return null;
+    texts.push(bytes.toString("latin1", at + LENGTH_BYTES, end));
+    at = end;
+  }
+  return texts;
+}
+
+/** A text of bytes, one character each, from one of characters; and back. */
+const ASCII = /^\p{ASCII}*$/u;
+export const toBytesText = (text: string): string => (!ASCII.test(text) ? Buffer.from(text).toString("latin1") : text);
+export const fromBytesText = (text: string): string =>
+  !ASCII.test(text) ? Buffer.from(text, "latin1").toString() : text;
+
+type Numbers =
+  | Uint8Array
+  | Uint16Array
+  | Uint32Array
+  | BigUint64Array
+  | Int8Array
+  | Int16Array
+  | Int32Array
+  | BigInt64Array
+  | Float32Array
+  | Float64Array;
+
+const VIEWS = {
+  BOOL: Uint8Array,
+  UINT8: Uint8Array,
+  UINT16: Uint16Array,
+  UINT32: Uint32Array,
+  UINT64: BigUint64Array,
+  INT8: Int8Array,
+  INT16: Int16Array,
+  INT32: Int32Array,
+  INT64: BigInt64Array,
+  FP16: Uint16Array,
+  FP32: Float32Array,
+  FP64: Float64Array,
+  BF16: Uint16Array,
+} as const;
+
+/** The elements of all types but BYTES; those of 16 bits in floating point as they stand there. */
+export function elementsOf(datatype: Exclude<Datatype, "BYTES">, data: Uint8Array): Numbers {
+  const View = VIEWS[datatype];
+  const size = ELEMENT_BYTES[datatype];
+  const own = data.byteOffset % size === 0 ? data : new Uint8Array(data);
+  return new View(own.buffer as ArrayBuffer, own.byteOffset, Math.floor(own.length / size));
+}
+
+/** Where so many elements are to be written. */
+export function newNumbers(datatype: Exclude<Datatype, "BYTES">, count: number): Numbers {
+  // Memory that is asked for by itself is at hand as bytes, too.
+  return new VIEWS[datatype](new ArrayBuffer(count * ELEMENT_BYTES[datatype]));
+}
+
+export const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength);

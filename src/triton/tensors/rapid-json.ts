@@ -1,0 +1,237 @@
+/**
+ * What does a body of JSON say to Triton? Parsed as RapidJSON does it there (`kParseNanAndInfFlag`): its errors with the byte
+ * where each was seen, whole numbers apart from others, members as often as they stand there, NaN and Inf. Texts are texts of
+ * bytes, one character each: what is no UTF-8 comes through.
+ */
+
+/** A number that was not written as a whole one of 64 bits. */
+export class Real {
+  readonly value: number;
+  constructor(value: number) {
+    this.value = value;
+  }
+}
+
+export class JsonMembers {
+  /** In their order, the same name as often as it stands there. */
+  readonly members: (readonly [string, JsonNode])[] = [];
+
+  get(name: string): JsonNode | undefined {
+    for (const [own, value] of this.members) if (own === name) return value;
+    return undefined;
+  }
+}
+
+/** Whole numbers beyond 2^53 are bigints. */
+export type JsonNode = null | boolean | string | number | bigint | Real | JsonMembers | readonly JsonNode[];
+
+/** "MESSAGE at BYTE", as Triton words it. */
+export class RapidJsonError extends Error {
+  override readonly name = "RapidJsonError";
+}
+
+/** Deeper ones would end the real parser's stack. */
+const DEPTH_MOST = 1000;
+const SMALLEST = -(2n ** 63n);
+const LARGEST = 2n ** 64n - 1n;
+const NUMBER = /-?(?:0|[1-9]\d*)(\.\d*)?([eE][+-]?\d*)?/y;
+const SPECIAL = /-?(?:NaN|Inf(?:inity)?)/y;
+const [MINUS, ZERO, POINT, SMALL_E, LARGE_E] = [45, 48, 46, 101, 69];
+/** With a sign; as many are safe in a double. */
+const SHORT_DIGITS = 15;
+/** No quote, no backslash, no control character; the end is none either. */
+const isPlain = (code: number) => code >= 32 && code !== 34 && code !== 92;
+const ESCAPES: Readonly<Record<string, string>> = {
+  '"': '"',
+  "\\": "\\",
+  "/": "/",
+  b: "\b",
+  f: "\f",
+  n: "\n",
+  r: "\r",
+  t: "\t",
+};
+
+class Parser {
+  readonly #text: string;
+  #at = 0;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  document(): JsonNode {
+    this.#space();
+    if (this.#at >= this.#text.length) this.#fail("The document is empty.");
+    const value = this.#value(0);
+    this.#space();
+    if (this.#at < this.#text.length) this.#fail("The document root must not be followed by other values.");
+    return value;
+  }
+
+  #value(depth: number): JsonNode {
+    if (depth > DEPTH_MOST) this.#fail("Terminate parsing due to Handler error.");
+    switch (this.#text[this.#at]) {
+      case "{":
+        return this.#object(depth);
+      case "[":
+        return this.#array(depth);
+      case '"':
+        return this.#string();
+      case "t":
+        return this.#word("true", true);
+      case "f":
+        return this.#word("false", false);
+      case "n":
+        return this.#word("null", null);
+      default:
+        return this.#number();
+    }
+  }
+
+  #object(depth: number): JsonMembers {
+    const made = new JsonMembers();
+    this.#at++;
+    this.#space();
+    if (this.#take("}")) return made;
+    for (;;) {
+      if (this.#text[this.#at] !== '"') this.#fail("Missing a name for object member.");
+      const name = this.#string();
+      this.#space();
+      if (!this.#take(":")) this.#fail("Missing a colon after a name of object member.");
+      this.#space();
+      made.members.push([name, this.#value(depth + 1)]);
+      this.#space();
+      if (this.#take("}")) return made;
+      if (!this.#take(",")) this.#fail("Missing a comma or } after an object member.");
+      this.#space();
+    }
+  }
+
+  #array(depth: number): JsonNode[] {
+    const made: JsonNode[] = [];
+    this.#at++;
+    this.#space();
+    if (this.#take("]")) return made;
+    for (;;) {
+      made.push(this.#value(depth + 1));
+      this.#space();
+      if (this.#take("]")) return made;
+      if (!this.#take(",")) this.#fail("Missing a comma or ] after an array element.");
+      this.#space();
+    }
+  }
+
+  #string(): string {
+    this.#at++;
+    let made = "";
+    for (;;) {
+      const from = this.#at;
+      while (isPlain(this.#text.charCodeAt(this.#at))) this.#at++;
+      made += this.#text.slice(from, this.#at);
+      const stop = this.#text[this.#at];
+      if (stop === '"') {
+        this.#at++;
+        return made;
+      }
+      if (stop === undefined || stop === "\0") this.#fail("Missing a closing quotation mark in string.");
+      if (stop !== "\\") this.#fail("Invalid encoding in string.");
+      made += this.#escape();
+    }
+  }
+
+  #escape(): string {
+    const from = this.#at;
+    const letter = this.#text[from + 1] ?? "";
+    this.#at += 2;
+    if (letter !== "u") return ESCAPES[letter] ?? this.#fail("Invalid escape character in string.", from);
+    let point = this.#hex(from);
+    if (point >= 0xdc00 && point <= 0xdfff) this.#fail("The surrogate pair in string is invalid.", from);
+    if (point >= 0xd800 && point <= 0xdbff) {
+      if (!this.#text.startsWith("\\u", this.#at)) this.#fail("The surrogate pair in string is invalid.", from);
+      this.#at += 2;
+      const low = this.#hex(from);
+      if (low < 0xdc00 || low > 0xdfff) this.#fail("The surrogate pair in string is invalid.", from);
+      point = ((point - 0xd800) << 10) + (low - 0xdc00) + 0x10000;
+    }
+    return point < 0x80 ? String.fromCharCode(point) : Buffer.from(String.fromCodePoint(point)).toString("latin1");
+  }
+
+  #hex(from: number): number {
+    const digits = this.#text.slice(this.#at, this.#at + 4);
+    if (!/^[\da-fA-F]{4}$/.test(digits)) this.#fail("Incorrect hex digit after \\u escape in string.", from);
+    this.#at += 4;
+    return Number.parseInt(digits, 16);
+  }
+
+  #word<T extends JsonNode>(word: string, value: T): T {
+    let same = 1;
+    while (same < word.length && this.#text[this.#at + same] === word[same]) same++;
+    this.#at += same;
+    return same === word.length ? value : this.#fail("Invalid value.");
+  }
+
+  /** Most numbers are whole and short; the rest is looked at more closely. */
+  #number(): JsonNode {
+    const text = this.#text;
+    const from = this.#at;
+    const negative = text.charCodeAt(from) === MINUS;
+    let at = negative ? from + 1 : from;
+    const first = text.charCodeAt(at) - ZERO;
+    if (!(first >= 1 && first <= 9)) return this.#rareNumber();
+    let value = 0;
+    for (let digit = first; digit >= 0 && digit <= 9; digit = text.charCodeAt(++at) - ZERO) value = value * 10 + digit;
+    const next = text.charCodeAt(at);
+    if (at - from > SHORT_DIGITS || next === POINT || next === SMALL_E || next === LARGE_E) return this.#rareNumber();
+    this.#at = at;
+    return negative ? -value : value;
+  }
+
+  #rareNumber(): JsonNode {
+    const from = this.#at;
+    SPECIAL.lastIndex = from;
+    const word = SPECIAL.exec(this.#text)?.[0];
+    if (word !== undefined) {
+      this.#at += word.length;
+      return new Real(word.endsWith("N") ? Number.NaN : word.startsWith("-") ? -Infinity : Infinity);
+    }
+    NUMBER.lastIndex = from;
+    const [text = "", fraction, exponent] = NUMBER.exec(this.#text) ?? [];
+    this.#at += text.length;
+    if (text === "") {
+      this.#take("-");
+      this.#fail("Invalid value.");
+    }
+    if (fraction === ".") this.#fail("Miss fraction part in number.", from + text.length - (exponent ?? "").length);
+    if (exponent !== undefined && !/\d$/.test(exponent)) this.#fail("Miss exponent in number.");
+    const value = Number(text);
+    if (!Number.isFinite(value)) this.#fail("Number too big to be stored in double.", from);
+    if (fraction !== undefined || exponent !== undefined) return new Real(value);
+    if (Number.isSafeInteger(value)) return value;
+    const whole = BigInt(text);
+    return whole < SMALLEST || whole > LARGEST ? new Real(value) : whole;
+  }
+
+  #take(sign: string): boolean {
+    if (this.#text[this.#at] !== sign) return false;
+    this.#at++;
+    return true;
+  }
+
+  #space(): void {
+    for (let code = this.#text.charCodeAt(this.#at); code === 32 || code === 10 || code === 13 || code === 9; ) {
+      code = this.#text.charCodeAt(++this.#at);
+    }
+  }
+
+  #fail(why: string, at = this.#at): never {
+    throw new RapidJsonError(`${why} at ${at}`);
+  }
+}
+
+/** Throws a `RapidJsonError`. */
+export function parseRapidJson(body: Uint8Array): JsonNode {
+  // What comes from a socket is a Buffer, whose memory costs much to be looked at otherwise.
+  const bytes = Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.length);
+  return new Parser(bytes.toString("latin1")).document();
+}

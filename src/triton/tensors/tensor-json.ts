@@ -1,0 +1,127 @@
+/**
+ * How do elements stand in JSON? Reading lets numbers wrap around and takes nested lists; writing is RapidJSON's writer:
+ * `http_server.cc`, `ReadDataFromJson` and `WriteDataToJson`. All texts are texts of bytes.
+ */
+import { internal, invalidArg, TritonError } from "../config/status.ts";
+import { asBoolean, asBytesText, asDouble, asSigned, asUnsigned, within } from "./access.ts";
+import { bytesOf, type Datatype, elementsOf, newNumbers, packTexts, type Tensor, unpackTexts } from "./datatypes.ts";
+import type { JsonNode } from "./rapid-json.ts";
+
+/** Lists in lists; Triton's limit. */
+const DEPTH_MOST = 100;
+
+/** The bytes of so many elements. `datatype` null: the name is no type. */
+export function readElements(name: string, data: JsonNode, datatype: Datatype | null, count: number): Uint8Array {
+  if (datatype === "BYTES")
+    return packTexts(flat(data).map((one) => within("Unable to parse JSON bytes array", () => asBytesText(one))));
+  if (datatype === "FP16" || datatype === "BF16")
+    throw invalidArg(
+      `receiving ${datatype} data via JSON is not supported. Please use the binary data format for input ${name}`,
+    );
+  if (datatype === null) throw invalidArg(`invalid datatype for input ${name}`);
+  const into = newNumbers(datatype, count) as unknown as (number | bigint)[];
+  const big = datatype === "INT64" || datatype === "UINT64";
+  const take = takers[datatype];
+  const list = flat(data);
+  if (datatype === "INT32" && list.length === count && list.every(isSmall)) {
+    for (let i = 0; i < count; i++) into[i] = list[i] as number;
+    return bytesOf(into as unknown as ArrayBufferView);
+  }
+  let at = 0;
+  within("Unable to parse 'data'", () => {
+    for (const one of list) {
+      if (at >= count) throw internal("Shape does not match true shape of 'data' field");
+      const value = take(one);
+      into[at++] = big ? BigInt(value) : typeof value === "bigint" ? Number(BigInt.asUintN(32, value)) : value;
+    }
+  });
+  if (at !== count) throw internal("Failed to parse 'data' field: shape does not match true shape");
+  return bytesOf(into as unknown as ArrayBufferView);
+}
+
+/** A whole number that nothing is to be asked about. */
+const isSmall = (value: JsonNode) => typeof value === "number";
+
+const takers: Readonly<Record<Exclude<Datatype, "BYTES" | "FP16" | "BF16">, (value: JsonNode) => number | bigint>> = {
+  BOOL: (value) => (asBoolean(value) ? 1 : 0),
+  UINT8: asUnsigned,
+  UINT16: asUnsigned,
+  UINT32: asUnsigned,
+  UINT64: asUnsigned,
+  INT8: asSigned,
+  INT16: asSigned,
+  INT32: asSigned,
+  INT64: asSigned,
+  FP32: asDouble,
+  FP64: asDouble,
+};
+
+/** Lists in lists as one; a value that is none as a list of itself. */
+function flat(data: JsonNode): readonly JsonNode[] {
+  if (!Array.isArray(data)) return [data];
+  if (!data.some(Array.isArray)) return data;
+  const made: JsonNode[] = [];
+  const add = (list: readonly JsonNode[], depth: number) => {
+    if (depth >= DEPTH_MOST) throw invalidArg(`JSON nesting depth exceeds maximum allowed limit (${DEPTH_MOST})`);
+    for (const one of list) {
+      if (Array.isArray(one)) add(one as readonly JsonNode[], depth + 1);
+      else made.push(one);
+    }
+  };
+  add(data as readonly JsonNode[], 0);
+  return made;
+}
+
+/** The elements as JSON, one text each. */
+export function writeElements({ name, datatype, data }: Omit<Tensor, "shape">): string[] {
+  if (datatype === "FP16" || datatype === "BF16")
+    throw invalidArg(
+      `sending ${datatype} data via JSON is not supported. Please use the binary data format for output`,
+    );
+  if (datatype === "BYTES") {
+    const texts = unpackTexts(data);
+    if (texts === null) throw new TritonError("INTERNAL", `malformed BYTES output '${name}'`);
+    return texts.map(rapidText);
+  }
+  const numbers = elementsOf(datatype, data) as unknown as ArrayLike<number | bigint>;
+  const made = new Array<string>(numbers.length);
+  const text =
+    datatype === "BOOL"
+      ? (value: number | bigint) => (value ? "true" : "false")
+      : datatype === "FP32" || datatype === "FP64"
+        ? (value: number | bigint) => doubleText(value as number)
+        : (value: number | bigint) => `${value}`;
+  for (let i = 0; i < numbers.length; i++) made[i] = text(numbers[i]!);
+  return made;
+}
+
+/** `1.0`, `0.1`, `1e30`, `NaN`, `Infinity`. */
+export function doubleText(value: number): string {
+  if (Object.is(value, -0)) return "-0.0";
+  const text = `${value}`.replace("e+", "e");
+  return /^-?\d+$/.test(text) ? `${text}.0` : text;
+}
+
+const SHORT: Readonly<Record<string, string>> = {
+  '"': '\\"',
+  "\\": "\\\\",
+  "\b": "\\b",
+  "\f": "\\f",
+  "\n": "\\n",
+  "\r": "\\r",
+  "\t": "\\t",
+};
+
+/** A text of bytes as JSON. */
+export function rapidText(text: string): string {
+  let made = '"';
+  let from = 0;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code >= 32 && code !== 34 && code !== 92) continue;
+    const one = text[at]!;
+    made += text.slice(from, at) + (SHORT[one] ?? `\\u${code.toString(16).toUpperCase().padStart(4, "0")}`);
+    from = at + 1;
+  }
+  return `${made}${text.slice(from)}"`;
+}

@@ -1,0 +1,33 @@
+/** Does docs/faults.md say what the table says? Cure: `npx bun scripts/faults-table.ts`. Are the ids of options those of the table? */
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { FAULT_IDS, isFaultName } from "../../src/config/faults.ts";
+import { faultsMarkdown } from "../../src/faults/markdown.ts";
+import { rowsNamed } from "../../src/faults/order.ts";
+import { parsePlan } from "../../src/faults/parse.ts";
+import { FAULT_ROWS } from "../../src/faults/table.ts";
+
+const page = readFileSync(new URL("../../docs/faults.md", import.meta.url), "utf8");
+
+test("the list of faults (bun scripts/faults-table.ts writes it)", () => {
+  expect(page).toContain(faultsMarkdown());
+});
+
+test("every plan that the page shows can be read", () => {
+  const plans = [...page.matchAll(/(?:"fault": ?"|fault: |plan: )([A-Z]\d[^"\s`}]*)/g)].map(([, plan]) => plan!);
+  expect(plans.length).toBe(5);
+  for (const plan of plans) expect(parsePlan(plan).faults.length).toBeGreaterThan(0);
+});
+
+test("73 faults; ids that options take are those that an answer can have", () => {
+  expect(FAULT_ROWS.size).toBe(73);
+  const rows = [...FAULT_ROWS.values()].filter(({ stage }) => stage !== "client" && stage !== "none");
+  expect(rows.map(({ id }) => id)).toEqual(
+    [...FAULT_IDS].toSorted((a, b) => [...FAULT_ROWS.keys()].indexOf(a) - [...FAULT_ROWS.keys()].indexOf(b)),
+  );
+  expect(FAULT_IDS.length).toBe(68);
+  for (const name of ["B*", "A*", ...FAULT_IDS]) expect([name, isFaultName(name)]).toEqual([name, true]);
+  for (const name of ["C1", "T6", "E10", "B0", "B10", "*", "b1", ""])
+    expect([name, isFaultName(name)]).toEqual([name, false]);
+  for (const letter of "BSEHTJ") expect(rowsNamed([`${letter}*`]).length).toBeGreaterThan(0);
+});

@@ -1,0 +1,171 @@
+/** Clients that are right but for one thing each. Written apart from the reader in src, so that neither hides the other's mistakes. */
+import type { StressClient } from "../../src/stress/run.ts";
+import type { SeenAnswer } from "../../src/stress/seen.ts";
+
+/** What a client does wrong; nothing: it is right. */
+export interface Way {
+  readonly decodesEachPart?: boolean;
+  readonly latin1?: boolean;
+  readonly lines?: RegExp;
+  readonly dataPrefix?: string;
+  readonly comments?: "data";
+  readonly keepsMark?: boolean;
+  readonly path?: string;
+  readonly needsFinish?: false;
+  readonly errors?: "ignored";
+  readonly afterDone?: "read";
+  readonly waitsForClose?: boolean;
+  readonly allChoices?: boolean;
+  readonly dropsRepeated?: boolean;
+  readonly needsChoice?: boolean;
+  readonly doneAnywhere?: boolean;
+  readonly knownFieldsOnly?: boolean;
+  readonly dataLines?: "each";
+  readonly emptyData?: "error";
+  readonly noJson?: "ignored" | "crash";
+  readonly lineMost?: number;
+  readonly trims?: boolean;
+  readonly staysConnected?: boolean;
+  readonly usage?: "wrong";
+  /** Tries again so often: after everything, without waiting, after a failure that passes. */
+  readonly retries?: { readonly times: number; readonly after: "everything" | "passing"; readonly waits: boolean };
+}
+
+const PASSING = [408, 409, 429, 500, 502, 503, 504, 529];
+
+export function client(way: Way): StressClient {
+  return async ({ url, signal }) => {
+    const { times = 0, after = "passing", waits = true } = way.retries ?? {};
+    for (let attempt = 0; ; attempt++) {
+      const { seen, status, retryAfter } = await once(url, way, signal);
+      const again = seen.error !== null && (after === "everything" || PASSING.includes(status) || status === 0);
+      if (!again || attempt >= times) return seen;
+      if (waits) await Bun.sleep(Math.min(2, Number(retryAfter) || 0.1) * 1000);
+    }
+  };
+}
+
+/** State of an answer that is read. */
+class Stream {
+  text = "";
+  finish: string | null = null;
+  error: string | null = null;
+  done = false;
+  usage: SeenAnswer["usage"] = null;
+  #data: string[] = [];
+  #event = "";
+  #last = "";
+
+  constructor(readonly way: Way) {}
+
+  line(line: string): void {
+    const { way } = this;
+    if (way.lineMost !== undefined && line.length > way.lineMost) return;
+    if (line === "") this.#end();
+    if (line.startsWith(":") && way.comments !== "data") return;
+    const prefix = way.dataPrefix ?? "data:";
+    const [field = ""] = line.split(":");
+    if (way.knownFieldsOnly && !["data", "event", "id", "retry", ""].includes(field)) this.error = `field ${field}`;
+    if (line.startsWith("event:")) this.#event = line.slice(6).trim();
+    if (way.comments === "data" && line.startsWith(":")) this.#data.push(line);
+    else if (line.startsWith(prefix)) this.#data.push(line.slice(prefix.length).replace(/^ /, ""));
+    else if (line === "data") this.#data.push("");
+    if (way.dataLines === "each") this.#end();
+  }
+
+  /** The body is over. */
+  over(): void {
+    if (this.error === null && this.finish === null && this.way.needsFinish !== false) this.error = "incomplete";
+  }
+
+  #end(): void {
+    const data = this.#data.join("\n");
+    const some = this.#data.length > 0;
+    this.#data = [];
+    if (some) this.#take(data);
+    this.#event = "";
+  }
+
+  #take(data: string): void {
+    const { way } = this;
+    if (data === "" && way.emptyData !== "error") return;
+    if (this.done && way.afterDone !== "read") return;
+    if (/^"?\[DONE\]"?$/.test(data) || (way.doneAnywhere && data.includes("[DONE]"))) {
+      this.done = true;
+      return;
+    }
+    let json: ReturnType<typeof JSON.parse>;
+    try {
+      json = JSON.parse(data);
+    } catch {
+      if (data.startsWith(":") && way.comments !== "data") return;
+      if (way.noJson === "crash") throw new Error("unexpected token");
+      if (way.noJson !== "ignored" && !this.done) this.error = "no JSON";
+      return;
+    }
+    if (json.error || this.#event === "error" || json.type === "error") {
+      if (way.errors !== "ignored" && !this.done) this.error = json.error?.message ?? "an error";
+      return;
+    }
+    this.#chunk(json);
+  }
+
+  #chunk(json: ReturnType<typeof JSON.parse>): void {
+    const { way } = this;
+    if (json.usage)
+      this.usage = {
+        prompt: json.usage.prompt_tokens,
+        completion: way.usage === "wrong" ? 0 : json.usage.completion_tokens,
+      };
+    if (way.needsChoice) json.choices[0].index.toString();
+    for (const choice of json.choices ?? []) {
+      if ((choice.index ?? 0) !== 0 && !way.allChoices) continue;
+      const said: string = choice.delta?.content ?? choice.text ?? "";
+      const piece = way.trims ? said.trim() : said;
+      if (!(way.dropsRepeated && piece !== "" && this.#last.endsWith(piece))) this.text += piece;
+      if (piece !== "") this.#last = piece;
+      this.finish = choice.finish_reason || this.finish;
+    }
+  }
+}
+
+async function once(url: string, way: Way, signal: AbortSignal) {
+  const stream = new Stream(way);
+  let status = 0;
+  let retryAfter: string | null = null;
+  try {
+    const response = await fetch(`${url}${way.path ?? "/chat/completions"}`, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...(way.staysConnected ? {} : { connection: "close" }) },
+      body: JSON.stringify({ model: "m", stream: true, messages: [{ role: "user", content: "x" }], prompt: "x" }),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(way.waitsForClose ? 60_000 : 12_000)]),
+    });
+    ({ status } = response);
+    retryAfter = response.headers.get("retry-after");
+    if (status !== 200) stream.error = `status ${status}`;
+    else await read(response, stream, way);
+  } catch (error) {
+    if ((error as Error).message === "unexpected token") throw error;
+    stream.error ??= (error as Error).message;
+  }
+  const { text, finish, usage, error } = stream;
+  const seen: SeenAnswer = { text, finish, usage, error, own: null, ended: "answered" };
+  return { seen, status, retryAfter };
+}
+
+async function read(response: Response, stream: Stream, way: Way): Promise<void> {
+  const decoder = new TextDecoder(way.latin1 ? "latin1" : "utf-8", { ignoreBOM: way.keepsMark === true });
+  const lines = way.lines ?? /\r\n|\n|\r(?!$)/;
+  let rest = "";
+  for await (const part of response.body!) {
+    rest += way.decodesEachPart ? new TextDecoder().decode(part) : decoder.decode(part, { stream: true });
+    const all = rest.split(lines);
+    rest = all.pop()!;
+    for (const line of all) stream.line(line);
+    if (stream.error !== null) return;
+    if (stream.done && way.waitsForClose !== true && way.afterDone !== "read") return;
+  }
+  for (const line of rest.split(way.lines ?? /\r/)) stream.line(line);
+  stream.line("");
+  stream.over();
+}

@@ -1,0 +1,44 @@
+/** A Triton server of ours as a child process. */
+
+const main = new URL("../../src/main.ts", import.meta.url).pathname;
+
+export interface TritonChild {
+  readonly url: string;
+  readonly metrics: string;
+  /** Everything it printed so far. */
+  readonly output: () => string;
+  readonly pid: number;
+  stop(signal?: NodeJS.Signals): Promise<number>;
+}
+
+/** Resolves when it listens on free ports; rejects with what it said when it ends before. */
+export async function startTriton(flags: readonly string[]): Promise<TritonChild> {
+  const command = [process.execPath, main, "serve", "--role", "triton", "--http-port=0", "--metrics-port=0", ...flags];
+  const child = Bun.spawn(command, { stdout: "pipe", stderr: "pipe" });
+  let text = "";
+  const ready = Promise.withResolvers<void>();
+  const read = async (stream: ReadableStream<Uint8Array>) => {
+    const decoder = new TextDecoder();
+    for await (const part of stream) {
+      text += decoder.decode(part, { stream: true });
+      if (/^ {2}metrics /m.test(text)) ready.resolve();
+    }
+  };
+  const ends = Promise.all([read(child.stdout), read(child.stderr)]);
+  void child.exited.then(async (code) => {
+    await ends;
+    ready.reject(new Error(`the server ended with ${code}:\n${text}`));
+  });
+  await ready.promise;
+  const of = (line: string) => new RegExp(`^ {2}${line} +(http://127\\.0\\.0\\.1:\\d+)`, "m").exec(text)![1]!;
+  return {
+    url: of("listening"),
+    metrics: of("metrics"),
+    output: () => text,
+    pid: child.pid,
+    stop: async (signal = "SIGTERM") => {
+      child.kill(signal);
+      return child.exited;
+    },
+  };
+}

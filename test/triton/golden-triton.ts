@@ -1,0 +1,55 @@
+/**
+ * `npx bun run golden:triton -- DIR [--only LIST] [--mutate SEED]`: plays recordings of a real Triton against live servers of
+ * ours, a fresh one per scenario. DIR holds `http/`, `grpc/`, `metrics/` or recordings themselves; LIST is names or parts of
+ * names, separated by commas. Each answered step counts one, each metrics scenario one. With `--mutate` one thing of each
+ * expectation is changed first: then every case must fail.
+ */
+import { existsSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { mutated } from "./golden/mutate.ts";
+import { playScenario } from "./golden/play.ts";
+import { readRecordings, type Scenario } from "./golden/recordings.ts";
+
+const USAGE = "usage: npx bun run golden:triton -- DIR [--only LIST] [--mutate SEED]";
+/** They mostly wait; more would be late. */
+const AT_ONCE = 3;
+
+function fail(why: string): never {
+  console.error(`golden:triton: ${why}\n${USAGE}`);
+  process.exit(2);
+}
+
+function given() {
+  try {
+    return parseArgs({ options: { only: { type: "string" }, mutate: { type: "string" } }, allowPositionals: true });
+  } catch (error) {
+    return fail((error as Error).message);
+  }
+}
+
+const { values, positionals } = given();
+const [dir, ...rest] = positionals;
+if (dir === undefined || rest.length > 0) fail("one folder is needed");
+if (!existsSync(dir)) fail(`${dir}: no such folder`);
+if (values.mutate !== undefined && !/^\d+$/.test(values.mutate)) fail(`--mutate ${values.mutate}: a whole number`);
+const { scenarios, models } = readRecordings(dir);
+const only = values.only?.split(/[\s,]+/).filter(Boolean);
+const wanted = only ? scenarios.filter(({ name }) => only.some((part) => name.includes(part))) : scenarios;
+if (wanted.length === 0) fail(`no recordings${only ? ` of ${only.join(", ")}` : ""} in ${dir}`);
+const seed = values.mutate === undefined ? null : Number(values.mutate);
+
+let [passed, failed] = [0, 0];
+const queue: Scenario[] = wanted.map((one) => (seed === null ? one : mutated(one, seed)));
+async function lane(): Promise<void> {
+  for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+    for (const { name, wrong } of await playScenario(next, models, console.log, { once: seed !== null })) {
+      if (wrong === null) passed++;
+      else failed++;
+      if (wrong !== null && seed === null) console.log(`failed ${name}\n  ${wrong}`);
+      if (wrong === null && seed !== null) console.log(`passed although changed: ${name}`);
+    }
+  }
+}
+await Promise.all(Array.from({ length: AT_ONCE }, lane));
+console.log(`${passed} passed, ${failed} failed`);
+process.exitCode = seed === null ? Number(failed > 0) : Number(passed > 0);

@@ -1,0 +1,90 @@
+/** Which server is a scenario played against? One of ours, fresh, on a copy of the models that it names. */
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Scenario } from "./recordings.ts";
+
+const main = new URL("../../../src/main.ts", import.meta.url).pathname;
+export const OWN_MODELS = new URL("../models", import.meta.url).pathname;
+const START_MS = 60_000;
+
+export interface Live {
+  readonly http: number;
+  /** 0: there is none. */
+  readonly metrics: number;
+  readonly repository: string;
+  signal(name: NodeJS.Signals): void;
+  /** The exit code; null: it runs on. */
+  ended(withinMs: number): Promise<number | null>;
+  stop(): Promise<void>;
+}
+
+/** `models`: the folder beside the recordings, whose models have no behaviour of ours. */
+export async function startLive({ server, name }: Scenario, models: string | null): Promise<Live> {
+  const base = mkdtempSync(join(tmpdir(), "triton-"));
+  const repository = join(base, "models");
+  mkdirSync(repository);
+  for (const model of server.models) place(model, repository, models);
+  const command = [process.execPath, main, "serve", "--role", "triton", "--triton-version=2.51"];
+  const flags = [`--model-repository=${repository}`, "--http-port=0", "--metrics-port=0", ...server.flags];
+  const child = Bun.spawn([...command, ...flags], { stdout: "pipe", stderr: "pipe" });
+  let text = "";
+  const ready = Promise.withResolvers<void>();
+  const read = async (stream: ReadableStream<Uint8Array>) => {
+    const decoder = new TextDecoder();
+    for await (const part of stream) {
+      text += decoder.decode(part, { stream: true });
+      if (/^ {2}listening .* ms$/m.test(text) && /^( {2}try| {2}metrics|.*none)/m.test(text)) ready.resolve();
+    }
+  };
+  void read(child.stdout);
+  void read(child.stderr);
+  void child.exited.then((code) => ready.reject(new Error(`${name}: the server ended with ${code}: ${text}`)));
+  const timer = setTimeout(() => ready.reject(new Error(`${name}: the server did not start: ${text}`)), START_MS);
+  await ready.promise.finally(() => clearTimeout(timer));
+  const portOf = (line: string) =>
+    Number(new RegExp(`^ {2}${line} +http://127\\.0\\.0\\.1:(\\d+)`, "m").exec(text)?.[1] ?? 0);
+  return {
+    http: portOf("listening"),
+    metrics: portOf("metrics"),
+    repository,
+    signal: (signal) => child.kill(signal),
+    ended: (ms) => Promise.race([child.exited, Bun.sleep(ms).then(() => null)]),
+    async stop() {
+      child.kill("SIGKILL");
+      await child.exited;
+      rmSync(base, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The model as recorded, with the behaviour of our copy of its name, or of the one whose Python code is the same. */
+function place(model: string, repository: string, models: string | null): void {
+  const own = join(OWN_MODELS, model);
+  const recorded = models === null ? own : join(models, model);
+  const to = join(repository, model);
+  cpSync(existsSync(recorded) ? recorded : own, to, { recursive: true });
+  const behaviour = join(to, "behaviour.yaml");
+  if (existsSync(behaviour)) return;
+  const [named, coded] = [behaviourOf(model), behaviourOf(sameCode(to) ?? "")];
+  const kind = (text: string | null) => text?.split("\n")[0];
+  // One code has several models, which differ in options.
+  const chosen = coded === null || kind(named) === kind(coded) ? named : coded;
+  if (chosen !== null) writeFileSync(behaviour, chosen);
+}
+
+function behaviourOf(model: string): string | null {
+  const file = join(OWN_MODELS, model, "behaviour.yaml");
+  return model !== "" && existsSync(file) ? readFileSync(file, "utf8") : null;
+}
+
+/** Models of the recordings by their `model.py`, written down once: the code itself is not ours. */
+const CODE: Readonly<Record<string, string>> = JSON.parse(
+  readFileSync(new URL("../code.json", import.meta.url), "utf8"),
+);
+
+function sameCode(folder: string): string | undefined {
+  const file = join(folder, "1", "model.py");
+  if (!existsSync(file)) return undefined;
+  return CODE[new Bun.CryptoHasher("sha256").update(readFileSync(file)).digest("hex")];
+}

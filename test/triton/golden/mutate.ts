@@ -1,0 +1,43 @@
+/** Which recordings are false? One thing of what each step expects is changed: a text, a number, a range, a name. */
+import type { Dict, Json, Scenario } from "./recordings.ts";
+
+/** Each answered step, or one scrape of a scenario, expects something else; drawn from the seed. */
+export function mutated(scenario: Scenario, seed: number): Scenario {
+  const judged = scenario.steps.flatMap(({ expect }, at) => (expect === undefined ? [] : [at]));
+  const chosen = scenario.bySteps ? judged : [judged[draw(scenario.name, seed, judged.length)]!];
+  const steps = scenario.steps.map((step, at) => {
+    if (!chosen.includes(at)) return step;
+    const places = placesOf(step.expect!, []);
+    const place = places[draw(`${scenario.name}#${at}`, seed, places.length)];
+    return place === undefined ? step : { ...step, expect: changed(step.expect!, place) };
+  });
+  return { ...scenario, steps, pages: {} };
+}
+
+const draw = (text: string, seed: number, below: number) =>
+  below === 0 ? 0 : Number(Bun.hash.wyhash(text, BigInt(seed)) % BigInt(below));
+
+type Place = readonly (string | number)[];
+
+/** Where a value stands that is compared. */
+function placesOf(value: Json, path: Place): Place[] {
+  if (typeof value !== "object" || value === null) return [path];
+  if (Array.isArray(value)) return value.flatMap((one, at) => placesOf(one, [...path, at]));
+  const dict = value as Dict;
+  if ("recorded" in dict) return dict.any === true || typeof dict.recorded !== "number" ? [] : [path];
+  return Object.entries(dict).flatMap(([key, one]) => placesOf(one, [...path, key]));
+}
+
+function changed(value: Json, [key, ...rest]: Place): Json {
+  if (key === undefined) return other(value);
+  if (Array.isArray(value)) return value.map((one, at) => (at === key ? changed(one, rest) : one));
+  return { ...(value as Dict), [key]: changed((value as Dict)[key]!, rest) };
+}
+
+function other(value: Json): Json {
+  if (typeof value === "string") return `${value}~`;
+  if (typeof value === "number") return value + 1;
+  if (typeof value === "boolean") return !value;
+  // A range that nothing fits.
+  return { ge: 1e15, le: 1e16, recorded: 1e15 };
+}

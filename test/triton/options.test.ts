@@ -1,0 +1,95 @@
+/** What do the flags of `serve --role triton` come to, and how are wrong ones refused? */
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
+import { optionsMarkdown } from "../../src/options/help.ts";
+import { tritonServerOptions } from "../../src/options/triton-server-options.ts";
+
+const resolve = (flags: readonly string[], env: Record<string, string> = {}) =>
+  resolveServeConfig(["--role", "triton", ...flags], env, () => "");
+
+function tritonOf(flags: readonly string[]) {
+  const resolved = resolve(flags);
+  if (!("config" in resolved)) throw new Error(JSON.stringify(resolved));
+  return resolved;
+}
+
+test("defaults are Triton's", () => {
+  const { config } = tritonOf([]);
+  expect(config.role).toBe("triton");
+  expect(config.tritonServer).toMatchObject({
+    version: "2.73",
+    control: "none",
+    http: { host: "127.0.0.1", port: 8000 },
+    strictReadiness: true,
+    exitTimeoutS: 30,
+    cacheBytes: null,
+    clientSharedMemory: false,
+    maxInputBytes: 67_108_864,
+  });
+  expect(config.triton.listen).toEqual({ host: "127.0.0.1", port: 8002 });
+  expect(tritonOf(["--triton-version=2.51"]).config.tritonServer?.clientSharedMemory).toBe(true);
+});
+
+test("flags in both forms, several times where that means something", () => {
+  const { config, ignored } = tritonOf([
+    "--model-repository=a",
+    "--model-repository",
+    "b",
+    "--model-control-mode=explicit",
+    "--load-model=x",
+    "--allow-http=off",
+    "--cache-config=local,size=4096",
+    "--http-restricted-api=model-repository,logging:admin=yes",
+    "--metrics-config=summary_latencies=true",
+    "--grpc-port=9",
+  ]);
+  expect(ignored).toEqual(["--grpc-port"]);
+  expect(config.triton.quantiles).toHaveLength(5);
+  expect(config.tritonServer).toMatchObject({
+    repositories: ["a", "b"],
+    control: "explicit",
+    loadModels: ["x"],
+    http: null,
+    cacheBytes: 4096,
+    restrictedHttp: [{ apis: ["model-repository", "logging"], header: "admin", value: "yes" }],
+  });
+});
+
+test.each([
+  [["--max-num-seqs=4"], "unrecognized option '--max-num-seqs'"],
+  [["--http-prt=1"], "unrecognized option '--http-prt'; did you mean --http-port"],
+  [["--triton-version=2.51", "--allow-client-shm=true"], "unrecognized option '--allow-client-shm'"],
+  [["--triton-version=2.50"], '--triton-version: takes 2.51 or 2.73, not "2.50"'],
+  [["--http-port"], "option '--http-port' requires an argument"],
+  [["--http-port=x"], '--http-port: takes a whole number from 0 to 65535, not "x"'],
+  [["--allow-http=maybe"], '--allow-http: takes true, on, 1, false, off or 0, not "maybe"'],
+  [["model"], "Unexpected argument: model"],
+  [["--load-model=a"], "Error: Use of '--load-model' requires setting '--model-control-mode=explicit' as well."],
+  [["--cache-config=local"], "--cache-config option format is '<cache name>,<setting>=<value>'. Got local"],
+  [["--cache-config=redis,host=x"], "--cache-config redis,host=x: local,size=BYTES is accepted"],
+  [["--http-restricted-api=nope:a=b"], "unknown restricted api 'nope'"],
+  [["--metrics-config=x"], "--metrics-config option format is <setting>=<value>. Got x"],
+  [["--metrics-port=8000"], "8000 is the server's own port"],
+])("refused in one line: %p", (flags, why) => {
+  const resolved = resolve(flags);
+  if (!("error" in resolved)) throw new Error("taken");
+  expect(resolved.error).toContain(why);
+  expect(resolved.error).not.toContain("\n");
+});
+
+test("the role is told as a flag or in the environment, and its help is its own", () => {
+  const byEnvironment = resolveServeConfig([], { UNDERSTUDY_ROLE: "triton" }, () => "");
+  expect("config" in byEnvironment && byEnvironment.config.role).toBe("triton");
+  const help = resolve(["--help"]);
+  expect("help" in help && help.help).toContain("--model-repository=PATH");
+  const word = resolve(["--help=http"]);
+  expect("help" in word && word.help).not.toContain("--model-repository");
+  const file = resolveServeConfig(["--config", "f.yaml"], {}, () => "role: triton\n");
+  expect("error" in file && file.error).toContain('role: takes vllm, not "triton"');
+});
+
+test("docs/triton.md has the table of the options", () => {
+  const docs = readFileSync(new URL("../../docs/triton.md", import.meta.url), "utf8");
+  expect(docs).toContain(optionsMarkdown(tritonServerOptions));
+});

@@ -1,0 +1,89 @@
+/** Is JSON read and written as RapidJSON does it in Triton? */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { JsonMembers, type JsonNode, parseRapidJson, Real } from "../../src/triton/tensors/rapid-json.ts";
+import { doubleText, rapidText } from "../../src/triton/tensors/tensor-json.ts";
+
+const parse = (text: string) => parseRapidJson(Buffer.from(text));
+
+test.each([
+  ["", "The document is empty. at 0"],
+  ["x", "Invalid value. at 0"],
+  ["-", "Invalid value. at 1"],
+  ["nul", "Invalid value. at 3"],
+  ['{"inputs":[}', "Invalid value. at 11"],
+  ["{", "Missing a name for object member. at 1"],
+  ['{"a" 1}', "Missing a colon after a name of object member. at 5"],
+  ['{"a":1 "b"', "Missing a comma or } after an object member. at 7"],
+  ["[1 2]", "Missing a comma or ] after an array element. at 3"],
+  ['"abc', "Missing a closing quotation mark in string. at 4"],
+  ['"a\nb"', "Invalid encoding in string. at 2"],
+  ['"\\q"', "Invalid escape character in string. at 1"],
+  ['"\\u12g4"', "Incorrect hex digit after \\u escape in string. at 1"],
+  ['"\\ud800x"', "The surrogate pair in string is invalid. at 1"],
+  ["1.", "Miss fraction part in number. at 2"],
+  ["1e", "Miss exponent in number. at 2"],
+  ["1e999", "Number too big to be stored in double. at 0"],
+  ["{} x", "The document root must not be followed by other values. at 3"],
+])("%p: %s", (text, why) => {
+  expect(() => parse(text)).toThrow(why);
+});
+
+test("numbers: whole ones of 64 bits apart from others, NaN and Inf", () => {
+  expect(parse("[1,-0,18446744073709551615,18446744073709551616,1.0,1e2,NaN,-Inf,Infinity]")).toEqual([
+    1,
+    -0,
+    18446744073709551615n,
+    new Real(18446744073709552000),
+    new Real(1),
+    new Real(100),
+    new Real(Number.NaN),
+    new Real(-Infinity),
+    new Real(Infinity),
+  ]);
+});
+
+test("members as often as they stand there, texts as bytes", () => {
+  const read = parse('{"a":1,"a":"é\\u00e9\\ud83d\\ude00"}') as JsonMembers;
+  const bytes = Buffer.from("éé😀").toString("latin1");
+  expect(read.members).toEqual([
+    ["a", 1],
+    ["a", bytes],
+  ]);
+  expect(read.get("a")).toBe(1);
+});
+
+/** As JavaScript would have read it. */
+function plainOf(node: JsonNode): unknown {
+  if (typeof node === "string") return Buffer.from(node, "latin1").toString();
+  if (node instanceof Real) return node.value;
+  if (node instanceof JsonMembers)
+    return Object.fromEntries(node.members.map(([name, one]) => [plainOf(name), plainOf(one)]));
+  return Array.isArray(node) ? node.map(plainOf) : typeof node === "bigint" ? Number(node) : node;
+}
+
+test("whatever JavaScript writes is read the same", () => {
+  const value = fc.jsonValue().filter((one) => !JSON.stringify(one).includes("__proto__"));
+  fc.assert(
+    fc.property(value, (one) => {
+      const text = JSON.stringify(one);
+      expect(plainOf(parse(text))).toEqual(JSON.parse(Buffer.from(text).toString()));
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("whatever is written is read the same", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "binary" }), fc.double({ noNaN: true }), (text, number) => {
+      const bytes = Buffer.from(text).toString("latin1");
+      expect(parse(Buffer.from(rapidText(bytes), "latin1").toString())).toBe(bytes);
+      expect(parse(doubleText(number))).toEqual(
+        number === Infinity || number === -Infinity ? new Real(number) : new Real(number),
+      );
+    }),
+    { numRuns: 500 },
+  );
+  expect([1, 0.1, 1e30, 1e-7, 1.5e300, -0].map(doubleText)).toEqual(["1.0", "0.1", "1e30", "1e-7", "1.5e300", "-0.0"]);
+  expect(rapidText('a"\\\n\u001f/')).toBe('"a\\"\\\\\\n\\u001F/"');
+});

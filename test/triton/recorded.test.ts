@@ -1,0 +1,70 @@
+/**
+ * Does a Triton server answer as the recorded one, step by step? The whole plays all recordings and holds their times; the
+ * sample has some that do not wait, and may be late.
+ */
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { drawn, figure, seed, sized } from "../size.ts";
+import { mutated } from "./golden/mutate.ts";
+import { type PlayHow, playScenario, type Verdict } from "./golden/play.ts";
+import { readRecordings, type Scenario } from "./golden/recordings.ts";
+
+const { scenarios, models } = readRecordings(new URL("recorded", import.meta.url).pathname);
+
+/** What is not as recorded, and why; whatever starts to work leaves the list. */
+const NOT_YET = JSON.parse(readFileSync(new URL("not-yet.json", import.meta.url), "utf8")) as {
+  readonly reason: string;
+  readonly waiting: readonly string[];
+  /** Perhaps they are as recorded all the same. */
+  readonly maybe?: boolean;
+}[];
+const waiting = new Set(NOT_YET.flatMap((one) => one.waiting));
+const isWaiting = (name: string) => waiting.has(name) || waiting.has(`${name.split("#")[0]!.split("/")[0]}/`);
+
+/** Scenarios that take long: signals, loads and idle times. */
+const SLOW = /exiting|repository|summary_|pending_|cache_gauges|interval_|priority|unload|canceled|queue_|timeout|dynamic_no/;
+const quick = scenarios.filter(({ name }) => !SLOW.test(name) && !name.startsWith("grpc/"));
+const played = sized("triton", {
+  sample: [...quick.filter(({ name }) => /http\/(infer|metadata)$/.test(name)), ...drawn(quick, 6, seed)],
+  whole: scenarios.filter(({ name }) => !name.startsWith("grpc/")),
+});
+const AT_ONCE = 3;
+const TIMEOUT_MS = 900_000;
+
+async function playAll(all: readonly Scenario[], how: PlayHow): Promise<Verdict[]> {
+  const queue = [...new Set(all)];
+  const verdicts: Verdict[] = [];
+  const lane = async () => {
+    for (let next = queue.shift(); next !== undefined; next = queue.shift())
+      verdicts.push(...(await playScenario(next, models, () => {}, how)));
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  return verdicts;
+}
+
+test(
+  "all that was recorded, but what the list says",
+  async () => {
+    const verdicts = await playAll(played, { late: sized("triton", { sample: true, whole: false }) });
+    expect(verdicts.filter(({ name, wrong }) => wrong !== null && !isWaiting(name))).toEqual([]);
+    const certain = NOT_YET.flatMap((one) => (one.maybe ? [] : one.waiting));
+    const works = verdicts.filter(({ name, wrong }) => wrong === null && certain.includes(name));
+    expect(works.map(({ name }) => name)).toEqual([]);
+    expect(verdicts.length).toBeGreaterThan(100);
+    figure("played", verdicts.length);
+    figure("asRecorded", verdicts.filter(({ wrong }) => wrong === null).length);
+  },
+  TIMEOUT_MS,
+);
+
+test(
+  "a wrong expectation is noticed",
+  async () => {
+    const names = sized("triton", { sample: ["http/restricted"], whole: ["http/restricted", "http/binary", "http/generate"] });
+    const changed = scenarios.filter(({ name }) => names.includes(name)).map((one) => mutated(one, seed));
+    const verdicts = await playAll(changed, { once: true });
+    expect(verdicts.filter(({ wrong }) => wrong === null)).toEqual([]);
+    expect(verdicts.length).toBeGreaterThan(10);
+  },
+  TIMEOUT_MS,
+);

@@ -1,0 +1,220 @@
+/** Is what one client sends cut down before it holds the others up? Counted in pieces, bytes and turns, never in time. */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { IdSet } from "../../src/content/id-set.ts";
+import { packed, unpacked } from "../../src/content/packed-parts.ts";
+import { chatFields } from "../../src/dialects/openai/fields.ts";
+import { readCompletion } from "../../src/dialects/openai/read.ts";
+import { ReadingThread } from "../../src/front/reading/thread.ts";
+import { JsonParts, partsOf } from "../../src/front/send-parts.ts";
+import { badWordsOf, idLists } from "../../src/generation/lists.ts";
+import { checkSampling } from "../../src/generation/sampling.ts";
+import { HeaderFields } from "../../src/http/socket/fields.ts";
+import { IncomingRequest } from "../../src/http/socket/request.ts";
+import { ERRORS_KEPT, State } from "../../src/python/types.ts";
+import { validator } from "../../src/python/validate.ts";
+import type { PythonValue } from "../../src/python/value.ts";
+import { valuesIn } from "../../src/python/values-in.ts";
+
+const SIZE = 1000;
+const LIMITS = {
+  maxModelLen: 100,
+  maxTokenCharacters: 10,
+  vocabularySize: 1000,
+  servedModelNames: ["m"],
+  loraNames: [],
+  maxLogprobs: 20,
+};
+const lists = { bias: null, stop: null, allowed: null, logprobs: null };
+
+test("a set of bits is a set", () => {
+  fc.assert(
+    fc.property(fc.array(fc.nat(199)), (ids) => {
+      const [bits, set] = [new IdSet(200, ids), new Set(ids)];
+      expect(bits.size).toBe(set.size);
+      for (let id = 0; id < 300; id++) expect(bits.has(id)).toBe(set.has(id));
+    }),
+  );
+});
+
+test("of a million ids as many are left as the vocabulary has; of ids that are none of it a refusal alone", () => {
+  const million = Array.from({ length: 1e6 }, (_, at) => (at * 7) % SIZE);
+  const { stopTokenIds, allowedTokenIds, idsError } = idLists({ ...lists, stop: million, allowed: million }, SIZE);
+  expect([stopTokenIds.length, allowedTokenIds!.length, idsError]).toEqual([SIZE, SIZE, null]);
+  const wrong = idLists({ ...lists, stop: [...million, SIZE], allowed: million }, SIZE);
+  expect([wrong.stopTokenIds, wrong.allowedTokenIds]).toEqual([[], null]);
+  expect(wrong.idsError!.body).toContain(`token_id(s) [${SIZE}] in stop_token_ids`);
+  const bias = new Map(million.map((id, at) => [String(id), at % 3 === 0 ? 100 : 1]));
+  expect(idLists({ ...lists, bias }, SIZE).logitBias!.forced.length).toBeLessThanOrEqual(SIZE);
+  expect(idLists({ ...lists, logprobs: million }, SIZE).logprobTokenIds!.length).toBe(128);
+});
+
+test("of bad words those are kept that show that they are too many", () => {
+  const words = Array.from({ length: 5000 }, (_, at) => `w${at}`);
+  const { list, shown } = badWordsOf(words);
+  expect([list.length, shown!.startsWith("['w0', 'w1'"), shown!.endsWith("'w4999']")]).toEqual([129, true, true]);
+  expect(badWordsOf([...words, ""]).list.includes("")).toBe(true);
+  expect(badWordsOf(["a", "a"])).toEqual({ list: ["a", "a"], shown: null });
+});
+
+test("all errors of a body are counted, few are kept, and the branches of a union forget theirs", () => {
+  const messages: PythonValue[] = Array.from({ length: 5000 }, () => 7);
+  const body = new Map<string, PythonValue>([["messages", messages]]);
+  const checked = validator(chatFields).exact(body) as { readonly error: { readonly body: string } };
+  expect(checked.error.body).toContain(`${5000 * 8} validation errors:`);
+  const state = new State(true);
+  for (let i = 0; i < 2 * ERRORS_KEPT; i++) state.fail("x", "y", i);
+  expect([state.count, state.errors!.length]).toEqual([2 * ERRORS_KEPT, ERRORS_KEPT]);
+  state.cut(3);
+  state.fail("x", "y", "last");
+  expect([state.count, state.errors!.map(({ input }) => input)]).toEqual([4, [0, 1, 2, "last"]]);
+});
+
+test("lists, objects and members are counted, in texts they are not", () => {
+  expect(valuesIn(`[${"[],".repeat(2_000_001)}0]`)).toContain("lists and objects");
+  expect(valuesIn(`[${"0,".repeat(12_000_001)}0]`)).toContain("members");
+  expect(valuesIn(`["${'[{,\\"'.repeat(3_000_000)}"]`)).toBeNull();
+  expect(valuesIn("[".repeat(1000))).toBeNull();
+});
+
+test("a prompt that is packed is the same when it is unpacked", () => {
+  fc.assert(
+    fc.property(
+      fc.array(
+        fc.oneof(
+          fc.array(fc.constantFrom("a", "é", "\u{1f642}", "\ud800"), { maxLength: 9 }).map((few) => few.join("")),
+          fc.nat(1e6),
+        ),
+        { maxLength: 9 },
+      ),
+      (parts) => {
+        expect(unpacked(packed(parts))).toEqual(parts);
+      },
+    ),
+  );
+});
+
+test("long texts leave in parts of 64 KiB or so, and no character is cut", () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.constantFrom("a", "é", "\u{1f642}"), { minLength: 1 }),
+      fc.integer({ min: 1, max: 60_000 }),
+      (few, times) => {
+        const text = few.join("").repeat(Math.ceil(times / few.length));
+        const parts = [...partsOf(text)];
+        expect(Buffer.concat(parts).toString()).toBe(text);
+        expect(Math.max(...parts.map(({ length }) => length))).toBeLessThanOrEqual(3 * 65_537);
+        const gathered = new JsonParts();
+        for (const part of few) gathered.add(part);
+        gathered.add(text);
+        const { parts: all, bytes } = gathered.end();
+        expect([Buffer.concat(all).toString(), bytes]).toEqual([
+          few.join("") + text,
+          Buffer.byteLength(few.join("") + text),
+        ]);
+      },
+    ),
+    { numRuns: 20 },
+  );
+});
+
+/** A request whose reading is watched. */
+function watched() {
+  const told: string[] = [];
+  const reading = {
+    pause: () => void told.push("pause"),
+    resume: () => void told.push("resume"),
+    wanted: () => void told.push("wanted"),
+  };
+  const head = { method: "POST", target: "/", version: "1.1", keepAlive: true, fields: new HeaderFields([], []) };
+  return { request: new IncomingRequest(head, "http", reading), told };
+}
+
+test("a body that is given away is not kept, and no more than 512 KiB of it are read in a turn of the event loop", async () => {
+  const { request, told } = watched();
+  const turns: (() => void)[] = [];
+  let bytes = 0;
+  request.came(new Uint8Array(10));
+  const done = request.give(
+    (part) => {
+      bytes += part.length;
+    },
+    () => new Promise<void>((go) => turns.push(go)),
+  );
+  expect([bytes, request.came(new Uint8Array(524_287))]).toEqual([10, false]);
+  expect(told).toEqual(["wanted"]);
+  expect(request.came(new Uint8Array(1))).toBe(false);
+  // What the socket gives nevertheless has its place, and no second turn.
+  request.came(new Uint8Array(600_000));
+  expect([bytes, told, turns.length]).toEqual([10 + 524_288 + 600_000, ["wanted", "pause"], 1]);
+  turns[0]!();
+  await Promise.resolve();
+  await Promise.resolve();
+  expect(told).toEqual(["wanted", "pause", "resume"]);
+  request.ended();
+  await done;
+});
+
+test("a client that leaves while its body is given away: that fails", async () => {
+  const { request } = watched();
+  const done = request.give(
+    () => {},
+    async () => {},
+  );
+  request.gone();
+  await expect(done).rejects.toThrow("the client left");
+});
+
+test("a thread that dies fails what waits for it, and the next body gets another; without work it ends", async () => {
+  const timers: { us: number; act: () => void; stopped: boolean }[] = [];
+  const after = (us: number, act: () => void) => {
+    const timer = { us, act, stopped: false };
+    timers.push(timer);
+    return () => {
+      timer.stopped = true;
+    };
+  };
+  const script = new URL("../../src/dialects/openai/reading-worker.ts", import.meta.url);
+  const thread = new ReadingThread(script, { template: null, keepsTools: false }, { after });
+  const order = { kind: "chat", contentType: "application/json", limits: LIMITS } as const;
+  const read = (text: string) => {
+    const reading = thread.begin(order);
+    reading.push(Buffer.from(text));
+    return reading;
+  };
+  const good = JSON.stringify({ messages: [{ role: "user", content: "Hello" }] });
+  expect(await read(good).answer()).toMatchObject({ read: { request: { kind: "chat" } } });
+  expect(timers.map(({ us, stopped }) => [us, stopped])).toEqual([[5_000_000, false]]);
+  const [first, second] = [read(good), read("{")];
+  expect(timers[0]!.stopped).toBe(true);
+  first.drop();
+  first.drop();
+  expect(await second.answer()).toMatchObject({ error: { status: 400 } });
+  expect(timers.length).toBe(2);
+  // As if its time were over while it works.
+  const lost = read(good).answer();
+  timers[1]!.act();
+  await expect(lost).rejects.toThrow("idle");
+  expect(await read(good).answer()).toMatchObject({ read: { request: { kind: "chat" } } });
+  timers.at(-1)!.act();
+});
+
+function completionRequest() {
+  const read = readCompletion(Buffer.from('{"prompt":[1]}'), "application/json", LIMITS);
+  if ("error" in read) throw new Error(read.error.body);
+  return read.request;
+}
+
+test("the ids of all prompts are looked at once, not once for each prompt", () => {
+  let looks = 0;
+  const ids = new Proxy(new Uint32Array(4), {
+    get(list, name) {
+      if (name === "0") looks++;
+      const value = Reflect.get(list, name, list);
+      return typeof value === "function" ? value.bind(list) : value;
+    },
+  });
+  const request = { ...completionRequest(), prompts: [ids, ids, ids] };
+  for (let i = 0; i < 3; i++) expect(checkSampling(request, LIMITS, 4, null, i > 0)).toBeNull();
+  expect(looks).toBe(3);
+});
