@@ -19,19 +19,13 @@ const PLATFORMS: readonly string[] = Object.keys(
   JSON.parse(readFileSync(`${root}node_modules/bun/package.json`, "utf8")).optionalDependencies,
 );
 
-/** Entries of the program that runs on Bun. Names of threads are those that `renamed` gives their sources. */
-const ON_BUN: Readonly<Record<string, string>> = {
+/** Entries of the program that runs on Bun, beside its threads. */
+const PROGRAMS: Readonly<Record<string, string>> = {
   main: "src/main.ts",
   library: "src/library/bun.ts",
   testing: "src/library/testing.ts",
   child: "src/library/child.ts",
   "replay-crash": "src/library/replay-crash.ts",
-  "metrics-worker": "src/metrics/worker.ts",
-  "content-encoder-worker": "src/content/encoder-worker.ts",
-  "fixtures-fixtures-worker": "src/content/fixtures/fixtures-worker.ts",
-  "truth-worker": "src/truth/worker.ts",
-  "host-clock-worker": "src/host/clock-worker.ts",
-  "serve-serve-worker": "src/cli/serve/serve-worker.ts",
 };
 /** Entries for Node and browsers, each also as CommonJS: Jest's `require`. */
 const FACES: Readonly<Record<string, string>> = {
@@ -40,24 +34,36 @@ const FACES: Readonly<Record<string, string>> = {
   testing: "src/library/testing.ts",
 };
 
-/** Sources that Bun compiles when it loads them, by their names in the bundle. */
-const natives = new Map<string, string>();
+/** What sources load by a path: files and folders that are no code of the bundle, by their names beside it. */
+const beside = new Map<string, string>();
+const LOADED = /new URL\((["`])(\.[^"`]*)\1, import\.meta\.url\)/g;
+
+/** Threads and processes that the sources start, by the names that `renamed` gives them. */
+function threads(): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const path of new Bun.Glob("src/**/*.ts").scanSync({ cwd: root })) {
+    for (const [, , to] of readFileSync(root + path, "utf8").matchAll(LOADED)) {
+      if (!to!.endsWith(".ts")) continue;
+      const target = join(dirname(path), to!);
+      found[`${basename(dirname(target))}-${basename(target, ".ts")}`] = target;
+    }
+  }
+  return found;
+}
 
 /** `new URL("./x.ts", import.meta.url)`, as the bundle has it: threads lie beside their chunk, built files a folder up. */
 function renamed(path: string, text: string): string {
   const imports = /import (\w+) from "(?:\.\.\/)+build\/(.*)" with \{ type: "file" \};/g;
   const files = 'const $1 = Bun.fileURLToPath(new URL("../build/$2", import.meta.url));';
-  return text
-    .replace(imports, files)
-    .replace(/new URL\((["`])(\.[^"`]*)\1, import\.meta\.url\)/g, (whole, quote, to: string) => {
-      if (/^\.\.\/(server|build)\//.test(to)) return whole;
-      const built = /^(?:\.\.\/)+build\/(.*)$/.exec(to);
-      const target = join(dirname(path), to);
-      const flat = `${basename(dirname(target))}-${basename(target).replace(/\.ts$/, ".js")}`;
-      if (to.endsWith(".c")) natives.set(flat, target);
-      const name = built ? `../build/${built[1]}` : `./${flat}`;
-      return `new URL(${quote}${name}${quote}, import.meta.url)`;
-    });
+  return text.replace(imports, files).replace(LOADED, (whole, quote, to: string) => {
+    if (/^\.\.\/(server|build)\//.test(to)) return whole;
+    const built = /^(?:\.\.\/)+build\/(.*)$/.exec(to);
+    const target = join(dirname(path), to);
+    const flat = `${basename(dirname(target))}-${basename(target).replace(/\.ts$/, ".js")}`;
+    if (!built && !to.endsWith(".ts")) beside.set(flat, target);
+    const name = built ? `../build/${built[1]}` : `./${flat}`;
+    return `new URL(${quote}${name}${quote}, import.meta.url)`;
+  });
 }
 
 /** Packages whose code is in a bundle. */
@@ -107,6 +113,8 @@ async function bundle({ entries, to, ...options }: Bundle): Promise<void> {
   });
   rmSync(stubs, { recursive: true, force: true });
   if (!made.success) throw new AggregateError(made.logs);
+  for (const [name, path] of beside) cpSync(path, `${to}/${name}`, { recursive: true });
+  beside.clear();
 }
 
 /** A file's own place, without a module of Node's: browsers have none. */
@@ -223,8 +231,7 @@ function engineReadme(): string {
 
 async function stageServer(to: string): Promise<void> {
   bundled.clear();
-  await bundle({ entries: ON_BUN, to: `${to}/server`, target: "bun", splitting: true });
-  for (const [name, path] of natives) cpSync(path, `${to}/server/${name}`);
+  await bundle({ entries: { ...PROGRAMS, ...threads() }, to: `${to}/server`, target: "bun", splitting: true });
   await esModules(FACES, `${to}/dist`, { sourcemap: "linked" });
   await commonJs(FACES, `${to}/dist`);
   await commonJs(

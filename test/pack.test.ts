@@ -115,6 +115,19 @@ test.each(["llm-understudy", "llm-understudy-engine"])(
   },
 );
 
+test("whatever a bundle loads by a path is in the package: threads, programs, cores, models", () => {
+  const at = (path: string) => join(folder, "node_modules/llm-understudy", path);
+  const loads = files("llm-understudy")
+    .filter((path) => /^(server|dist)\/.*\.c?js$/.test(path))
+    .flatMap((path) =>
+      [...readFileSync(at(path), "utf8").matchAll(/new URL\("(\.[^"]+)",\s*(?:import\.meta\.url|HERE)\)/g)].map(
+        ([, to]) => [path, to!] as const,
+      ),
+    );
+  expect(loads.length).toBeGreaterThan(10);
+  expect(loads.filter(([path, to]) => !existsSync(new URL(to, `file://${at(path)}`)))).toEqual([]);
+});
+
 test("NOTICE names whose work is packed, with their terms", () => {
   const notice = readFileSync(join(folder, "node_modules/llm-understudy/NOTICE"), "utf8");
   for (const name of [
