@@ -64,7 +64,7 @@ test("prompts of different adapters share no block, those of one do", async () =
 });
 
 test.each([
-  [{ adapter: -1 }, "adapter: a whole number of at least 0, not -1"],
+  [{ adapter: -1 }, "adapter: takes a whole number of at least 0, not -1"],
   [{ adapter: 4096 }, "adapter: at most 4095, not 4096"],
 ])("a number that no adapter has is refused: %j", async (field, message) => {
   const engine = await engineWith({});

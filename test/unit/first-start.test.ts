@@ -12,7 +12,16 @@ const root = new URL("../../", import.meta.url).pathname;
 /** A checkout without `build/`. */
 const fresh = mkdtempSync(join(tmpdir(), "understudy-fresh-"));
 beforeAll(() => {
-  for (const name of ["assembly", "bin", "scripts", "src", "asconfig.json", "package.json", "tsconfig.json"])
+  for (const name of [
+    "assembly",
+    "bin",
+    "scripts",
+    "src",
+    "asconfig.json",
+    "asconfig.trtllm.json",
+    "package.json",
+    "tsconfig.json",
+  ])
     cpSync(root + name, join(fresh, name), { recursive: true });
   symlinkSync(`${root}node_modules`, join(fresh, "node_modules"));
 });
