@@ -14,7 +14,6 @@ import { Cause } from "../engine/lateness/causes.ts";
 import { ADMIN_METHODS, adminRoutes } from "../front/admin-routes.ts";
 import { devRoutes } from "../front/dev-routes.ts";
 import { type Access, accessLine, type OpenAiOptions } from "../front/front.ts";
-import type { HotRoutes } from "../http/sink.ts";
 import { hotRoutes } from "../http/socket/hot.ts";
 import { HttpServer } from "../http/socket/server.ts";
 import { METRICS_METHODS, metrics } from "../metrics/route.ts";
@@ -32,7 +31,6 @@ async function listen(parts: Parts): Promise<Listeners> {
   const tls = config.tls && readTls(config.tls);
   if (tls && "error" in tls) throw new Error(tls.error);
   let mounted = mount(parts);
-  const hot: Pick<HotRoutes, "get"> = { get: (path) => mounted.hot.get(path) };
   const server = new HttpServer(
     { fetch: (request) => mounted.app.fetch(request) },
     {
@@ -44,7 +42,7 @@ async function listen(parts: Parts): Promise<Listeners> {
       clock: parts.lastingClock,
       warn: parts.live.warning(parts.log),
       epochSeconds: parts.epochSeconds,
-      hot: hot as HotRoutes,
+      hot: { get: (path) => mounted.hot.get(path) },
     },
   );
   mounted.serveOn(server);
