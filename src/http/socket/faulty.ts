@@ -147,9 +147,7 @@ export class FaultyStream implements EventSink, Drained {
     this.#waits(-this.#left);
     this.#left = 0;
     this.#run();
-    if (!this.#full || this.#over || this.#queued > WAITING_MOST) return;
-    this.#full = false;
-    if (!this.#complete) this.#owner.onDrain();
+    this.#relieve();
   }
 
   /** The client left, or was left. */
@@ -162,8 +160,19 @@ export class FaultyStream implements EventSink, Drained {
       this.#queue.push(one);
       if (one.kind === "bytes") this.#count(one.bytes.length);
     }
-    this.#full = this.#left > 0 || this.#queued > WAITING_MOST;
     if (this.#takeBack === null) this.#run();
+    this.#full = this.#isFull;
+  }
+
+  get #isFull(): boolean {
+    return this.#left > 0 || this.#queued > WAITING_MOST;
+  }
+
+  /** Whoever was asked to wait goes on, if there is room again. */
+  #relieve(): void {
+    if (!this.#full || this.#over || this.#isFull) return;
+    this.#full = false;
+    if (!this.#complete) this.#owner.onDrain();
   }
 
   #run(): void {
@@ -239,6 +248,7 @@ export class FaultyStream implements EventSink, Drained {
     this.#takeBack = this.#timer.after(us, () => {
       this.#takeBack = null;
       this.#run();
+      this.#relieve();
     });
   }
 
