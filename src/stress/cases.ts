@@ -80,7 +80,11 @@ const MEETING: Readonly<Record<string, { readonly more: string; readonly asks: n
 };
 /** Plans by what grows in them: a lot, a quarter of it, nothing. Small segments, so that whoever begins anew with each is seen. */
 const GROWING: readonly (readonly [large: string, small: string, clean: string])[] = [
-  ["S12@e5,bytes=2MiB;H7,bytes=4KiB", "S12@e5,bytes=512KiB;H7,bytes=4KiB", "H7,bytes=4KiB"],
+  [
+    "S12@e5,bytes=2MiB;H7,bytes=16KiB,for=10ms",
+    "S12@e5,bytes=512KiB;H7,bytes=16KiB,for=10ms",
+    "H7,bytes=16KiB,for=10ms",
+  ],
 ];
 
 /** `names`: ids, `B*`, or whole plans; none: every fault in each of its ways. */

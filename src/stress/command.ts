@@ -38,8 +38,8 @@ export function commandClient(
     );
     signal.addEventListener("abort", () => child.kill());
     const [output, complaint, code] = await Promise.all([
-      textOf(child.stdout),
-      textOf(child.stderr),
+      textOf(child.stdout, () => child.look()),
+      textOf(child.stderr, () => child.look()),
       child.exited.finally(() => child.kill()),
     ]);
     const crashed = child.signal !== null || code >= SIGNALS_FROM;
@@ -52,10 +52,12 @@ export function commandClient(
   };
 }
 
-async function textOf(stream: ReadableStream<Uint8Array>): Promise<string> {
+/** `came`: told of each part. */
+async function textOf(stream: ReadableStream<Uint8Array>, came: () => void): Promise<string> {
   const parts: Uint8Array[] = [];
   let bytes = 0;
   for await (const part of stream) {
+    came();
     bytes += part.length;
     if (bytes <= OUTPUT_MOST) parts.push(part);
   }

@@ -8,9 +8,9 @@ export interface MeasuredRun {
 }
 
 /** Work that grows as fast as bytes may vary so much more. */
-const SLACK = 2;
+const SLACK = 1.5;
 /** Less is nothing to complain of. */
-const CPU_LEAST_MS = 400;
+const CPU_LEAST_MS = 250;
 const NOISE_MS = 40;
 /** A reader may keep so much whatever it reads, and so many times what it reads. */
 const MEMORY_BASE = 64 * 2 ** 20;

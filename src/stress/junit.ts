@@ -9,9 +9,9 @@ export function junitOf(results: readonly CaseResult[], expected: ReadonlyMap<st
   const count = (which: (one: CaseResult) => boolean) => results.filter(which).length;
   const seconds = results.reduce((sum, { ms }) => sum + ms, 0) / 1000;
   const cases = results.map((one) => {
-    const name = `name="${escaped(one.plan)}" classname="understudy.stress" time="${(one.ms / 1000).toFixed(3)}"`;
+    const name = `name="${markupText(one.plan)}" classname="understudy.stress" time="${(one.ms / 1000).toFixed(3)}"`;
     if (failed(one))
-      return `  <testcase ${name}><failure type="${one.verdict}" message="${escaped(one.why)}"/></testcase>`;
+      return `  <testcase ${name}><failure type="${one.verdict}" message="${markupText(one.why)}"/></testcase>`;
     return skipped(one) ? `  <testcase ${name}><skipped/></testcase>` : `  <testcase ${name}/>`;
   });
   const counts = `tests="${results.length}" failures="${count(failed)}" skipped="${count((one) => skipped(one) && !failed(one))}"`;
@@ -32,8 +32,8 @@ const ENTITIES: Readonly<Record<string, string>> = {
 };
 
 /** What XML and HTML take as text and in attributes; characters that XML does not have become a dot. */
-export const escaped = (text: string): string =>
+export const markupText = (text: string): string =>
   text
     // biome-ignore lint/suspicious/noControlCharactersInRegex: those that XML 1.0 does not take.
-    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ud800-\udfff\ufffe\uffff]/g, "·")
+    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ud800-\udfff\ufffe\uffff]/gu, "·")
     .replace(/[<>&"']/g, (one) => ENTITIES[one]!);

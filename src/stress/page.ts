@@ -1,5 +1,5 @@
 /** How does a run look in a browser? One file without any script: what was red, what left and when, beside what the client said. */
-import { escaped } from "./junit.ts";
+import { markupText } from "./junit.ts";
 import type { CaseResult } from "./result.ts";
 import type { TimelineAnswer } from "./timeline.ts";
 import { isRed, VERDICTS } from "./verdict.ts";
@@ -22,12 +22,12 @@ export function stressPage(results: readonly CaseResult[], title: string): strin
     .filter(({ verdict }) => !isRed(verdict))
     .map(({ plan, verdict, why }) => {
       const tone = verdict === "ok" ? "ok" : "open";
-      return `<tr><td class="${tone}">${verdict}</td><td><code>${escaped(plan)}</code></td><td>${escaped(why)}</td></tr>`;
+      return `<tr><td class="${tone}">${verdict}</td><td><code>${markupText(plan)}</code></td><td>${markupText(why)}</td></tr>`;
     });
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>${escaped(title)}</title><style>${STYLE}</style></head><body>
-<h1>${escaped(title)}</h1>
+<title>${markupText(title)}</title><style>${STYLE}</style></head><body>
+<h1>${markupText(title)}</h1>
 <table>${rows.join("")}<tr><th>cases</th><th>${results.length}</th></tr></table>
 <h2>${red.length === 0 ? "Nothing is red" : `Red: ${red.length}`}</h2>
 ${red.map(redCase).join("\n")}
@@ -43,11 +43,11 @@ function redCase({ plan, verdict, why, said, wire, requests, gapsMs, connections
       ? "<p>It says nothing: the wire alone was judged.</p>"
       : `<table>${Object.entries(said)
           .filter(([, value]) => value !== null)
-          .map(([name, value]) => `<tr><th>${name}</th><td><pre>${escaped(shown(value))}</pre></td></tr>`)
+          .map(([name, value]) => `<tr><th>${name}</th><td><pre>${markupText(shown(value))}</pre></td></tr>`)
           .join("")}</table>`;
   const seen = `${requests} requests${gapsMs.length > 0 ? `, ${gapsMs.join(", ")} ms apart` : ""}; ${connections.opened} connections, ${connections.open} open at the end`;
-  return `<details><summary><b>${verdict}</b> <code>${escaped(plan)}</code> ${escaped(why)}</summary>
-<p>Again: <code>understudy stress --replay '${escaped(plan)}' …</code></p>
+  return `<details><summary><b>${verdict}</b> <code>${markupText(plan)}</code> ${markupText(why)}</summary>
+<p>Again: <code>understudy stress --replay '${markupText(plan)}' …</code></p>
 <div class="two"><div><h3>What left</h3>${wire.map(answerList).join("")}<p>${seen}</p></div><div><h3>What the client said</h3>${heard}</div></div>
 </details>`;
 }
@@ -57,7 +57,7 @@ const shown = (value: unknown) => (typeof value === "string" ? value : JSON.stri
 function answerList({ status, operations, end, more }: TimelineAnswer): string {
   const items = operations.map(([ms, kind, amount, text]) => {
     const what = kind === "bytes" ? `${amount} B` : kind === "wait" ? `waits ${amount} ms` : kind;
-    return `<li><span>${ms.toFixed(1)} ms, ${what}</span> ${escaped(text)}</li>`;
+    return `<li><span>${ms.toFixed(1)} ms, ${what}</span> ${markupText(text)}</li>`;
   });
   const rest = more > 0 ? `<p>… and ${more} more</p>` : "";
   return `<p>status ${status}, ends: ${end}</p><ol>${items.join("")}</ol>${rest}`;

@@ -7,6 +7,7 @@ const TICK_MS = 10;
 
 export class ClientProcess {
   readonly #child: Bun.Subprocess<"ignore" | "pipe", "pipe", "pipe">;
+  #peakBytes = 0;
 
   constructor(command: readonly string[], env: Readonly<Record<string, string | undefined>>, stdin: "ignore" | "pipe") {
     this.#child = Bun.spawn([...command], { env, stdin, stdout: "pipe", stderr: "pipe", detached: true });
@@ -47,10 +48,19 @@ export class ClientProcess {
     }
   }
 
-  /** What it took from its start to its end. */
+  /** Looks how large it has been: its own end would tell how large we were when we started it. */
+  look(): void {
+    try {
+      this.#peakBytes = peakOf(this.#child.pid);
+    } catch {
+      // The program has ended, or the system does not say.
+    }
+  }
+
+  /** What it took from its start to its end, as large as it was when it was last looked at. */
   wholeCost(): SeenCost | null {
     const used = this.#child.resourceUsage();
-    return used === undefined ? null : { cpuMs: Number(used.cpuTime.total) / 1000, peakBytes: used.maxRSS };
+    return used === undefined ? null : { cpuMs: Number(used.cpuTime.total) / 1000, peakBytes: this.#peakBytes };
   }
 
   /** What it takes from here on; null where the system does not say. */

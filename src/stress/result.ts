@@ -39,7 +39,7 @@ const LEAK_US = 1e6;
 const TEXT_MOST = 4000;
 
 /** `seen`: each time that the client asked; null: nobody says. `ms`: how long it took. */
-export async function resultOf(
+export async function caseResult(
   { server, clock, retries }: Judging,
   one: StressCase,
   run: CaseRun,
@@ -47,7 +47,7 @@ export async function resultOf(
   growth: ["slow" | "memory", string] | null,
   ms: number,
 ): Promise<CaseResult> {
-  if (server.wireOf(run).unfinished > 0) await pause(clock, LEAK_US);
+  if (server.wireOf(run).unfinished > 0) await stressPause(clock, LEAK_US);
   const wire = server.wireOf(run);
   const reading = run.reading ?? { text: "", failure: null, usage: null, calls: false };
   const judged = verdictOf({ one, reading, reached: run.reached, seen, wire, retries, growth });
@@ -71,5 +71,5 @@ function saidOf({ text, finish, usage, toolCalls, error, cost }: SeenAnswer): No
   return { text: text.slice(0, TEXT_MOST), finish, usage, toolCalls, error, cost };
 }
 
-export const pause = (clock: Clock, us: number) =>
+export const stressPause = (clock: Clock, us: number) =>
   new Promise<void>((resolve) => void clock.at(clock.now() + us, resolve));

@@ -2,7 +2,7 @@
 import type { Clock } from "../host/clock.ts";
 import type { StressCase } from "./cases.ts";
 import { growthVerdict, type MeasuredRun } from "./growth.ts";
-import { type CaseResult, type Judging, pause, resultOf } from "./result.ts";
+import { type CaseResult, caseResult, type Judging, stressPause } from "./result.ts";
 import { type SeenAnswer, seenAnswer } from "./seen.ts";
 import { type CaseRun, StressServer } from "./server.ts";
 
@@ -11,7 +11,7 @@ export interface StressAsk {
   readonly id: string;
   /** Nobody waits any more. */
   readonly signal: AbortSignal;
-  /** It will be asked again in the same case: connections are to stay. */
+  /** Another ask follows in the case: connections are to stay. */
   readonly more: boolean;
   /** The answer calls tools, which the request should offer. */
   readonly withTools: boolean;
@@ -80,7 +80,7 @@ async function runCase(
   const small = one.less && (await measured(one.less.small));
   const { run, seen } = await askAll(asker, one);
   const growth = clean && small && growthVerdict(clean, small, { bytes: run.bytes, cost: seen[0]!.cost });
-  const result = await resultOf(judging, one, run, seen, growth, (settings.clock.now() - beganUs) / 1000);
+  const result = await caseResult(judging, one, run, seen, growth, (settings.clock.now() - beganUs) / 1000);
   // Not before: a client would close what it has left open.
   asker.over.abort();
   return result;
@@ -117,7 +117,7 @@ async function askOnce({ client, settings, server, over }: Asker, run: CaseRun, 
   answered.abort();
   if (seen.ended !== "hung") return seen;
   over.abort();
-  await Promise.race([asked, pause(settings.clock, GRACE_US)]);
+  await Promise.race([asked, stressPause(settings.clock, GRACE_US)]);
   return seen;
 }
 
@@ -125,7 +125,7 @@ async function askOnce({ client, settings, server, over }: Asker, run: CaseRun, 
 async function hung(run: CaseRun, { clock, hangMs }: StressSettings, over: AbortSignal): Promise<SeenAnswer> {
   const beganUs = clock.now();
   while (!over.aborted) {
-    await pause(clock, LOOK_US);
+    await stressPause(clock, LOOK_US);
     const nowUs = clock.now();
     const isQuiet = run.lastUs > beganUs && nowUs - run.lastUs > hangMs * 1000;
     if (isQuiet || nowUs - beganUs > CASE_MOST_US) return HUNG;

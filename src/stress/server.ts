@@ -169,7 +169,7 @@ export class StressServer {
         // Whoever waits as long as it is told is not hanging.
         run.lastUs = this.#clock.now() + Math.min(WAIT_MOST_S, (kept.retryAfterS ?? 0) + 1) * 1e6;
         const refused = { text: "", failure: `status ${instead.status}`, usage: null, calls: false };
-        // Of requests that meet some are answered.
+        // Where requests meet, some are answered.
         if (run.reading === null || !run.one.atOnce) run.reading = refused;
         return server.answer(request, instead.status, instead.headers, instead.body);
       }

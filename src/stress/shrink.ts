@@ -22,8 +22,12 @@ export async function shrinkPlan(
 ): Promise<Shrunk> {
   const { faults, seed } = parsePlan(line);
   const plan = new Shrinking(faults.map(writtenOf), seed, shows, most);
-  await plan.dropFaults();
-  await plan.simplify();
+  // What was drawn by a fault's place may need its neighbours, until it is said plainly.
+  for (let before = ""; before !== plan.line; ) {
+    before = plan.line;
+    await plan.dropFaults();
+    await plan.simplify();
+  }
   return { line: plan.line, runs: plan.runs };
 }
 
@@ -96,7 +100,7 @@ function writtenOf({ text, row }: PlannedFault): Written {
 const lineOf = (faults: readonly Written[], seed: number) =>
   `${faults.map(({ id, place, given }) => [place === "" ? id : `${id}@${place}`, ...given].join(",")).join(";")}#seed=${seed}`;
 
-/** The same fault with less said of it, or smaller numbers; the plainest first. */
+/** A fault with less said of it, or smaller numbers; the plainest first. */
 function plainerThan({ id, place, given }: Written): Written[] {
   const without = given.map((_, at) => ({ id, place, given: given.filter((_, n) => n !== at) }));
   const smaller = given.flatMap((one, at) =>

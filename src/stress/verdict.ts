@@ -50,7 +50,7 @@ export interface Judged {
   /** What the client says, of each time it asked; null: nobody says anything, the wire alone is judged. */
   readonly seen: readonly SeenAnswer[] | null;
   readonly wire: SeenRequests;
-  /** Its work grew too fast. */
+  /** Work that grew too fast; null: none. */
   readonly growth: ["slow" | "memory", string] | null;
   /** How often the client says that it tries again; null: it says nothing of it. */
   readonly retries: number | null;
@@ -110,7 +110,7 @@ function retryVerdict({ one, wire: { requests }, retries, seen }: Judged): Found
   return null;
 }
 
-/** Of one of the times that it asked. */
+/** Judges one of the times that it asked. */
 function answerVerdict(judged: Judged, seen: SeenAnswer): Found {
   const { one, reading } = judged;
   const allowed: Allowance = one.allowance ?? (reading.failure === null ? "same" : "error");

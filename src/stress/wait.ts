@@ -1,6 +1,6 @@
 /** How does somebody's own test suite go through the cases? It calls their addresses when it likes, and may post what it saw. */
 import type { StressCase } from "./cases.ts";
-import { type CaseResult, type Judging, pause, resultOf } from "./result.ts";
+import { type CaseResult, caseResult, type Judging, stressPause } from "./result.ts";
 import type { StressSettings } from "./run.ts";
 import { SEEN_SHAPE, type SeenAnswer, seenIn } from "./seen.ts";
 import { type CaseRun, type StressDesk, StressServer } from "./server.ts";
@@ -62,10 +62,10 @@ export async function stressWait(settings: WaitSettings): Promise<Waited> {
   listening(server.url);
   const endUs = clock.now() + waitMs * 1000;
   const isJudged = () => [...open.values()].every(({ result }) => result !== null);
-  while (!ended && !over.aborted && clock.now() < endUs && !isJudged()) await pause(clock, LOOK_US);
+  while (!ended && !over.aborted && clock.now() < endUs && !isJudged()) await stressPause(clock, LOOK_US);
   const called = [...open.values()].filter(({ run }) => run.requests.length > 0);
   const results = await Promise.all(
-    called.map((one) => one.result ?? resultOf(judging, one.one, one.run, null, null, 0)),
+    called.map((one) => one.result ?? caseResult(judging, one.one, one.run, null, null, 0)),
   );
   await server.close();
   return { results, notCalled: open.size - called.length };
@@ -82,7 +82,7 @@ async function posted(
   const seen = seenIn(parsed(bytes));
   if (seen === null) return { status: 400, json: { error: `not of this shape: ${SEEN_SHAPE}` } };
   found.seen.push(seen);
-  const result = await resultOf(judging, found.one, found.run, found.seen, null, 0);
+  const result = await caseResult(judging, found.one, found.run, found.seen, null, 0);
   if (found.seen.length >= found.one.asks) found.result = result;
   return { status: 200, json: { verdict: result.verdict, why: result.why, requests: result.requests } };
 }

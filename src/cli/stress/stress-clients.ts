@@ -26,6 +26,8 @@ export interface ChosenClient {
 const ROOT = Bun.fileURLToPath(new URL("../../../", import.meta.url));
 const DRIVERS = `${ROOT}test/clients/drivers/drivers.json`;
 const TIMEOUT_S = 2;
+/** A command's that stand above a report. */
+const NAME_CHARACTERS = 80;
 
 /** The table of pinned clients; empty outside of a checkout. */
 export const drivers = (): Readonly<Record<string, Driver>> =>
@@ -45,9 +47,10 @@ export function chosenClient(
     return pinned(client, driver, timeoutMs, retries);
   }
   if (Bun.which(command[0]!) === null) return `-- ${command[0]}: no such program`;
-  if (protocol === ALIVE_PROTOCOL) return alive(command.join(" "), command, process.env, timeoutMs, retries ?? null);
+  const name = command.join(" ").replace(/\s+/g, " ").slice(0, NAME_CHARACTERS);
+  if (protocol === ALIVE_PROTOCOL) return alive(name, command, process.env, timeoutMs, retries ?? null);
   const once = commandClient(command, process.env, timeoutMs);
-  return { name: command.join(" "), client: once, retries: retries ?? null, close() {} };
+  return { name, client: once, retries: retries ?? null, close() {} };
 }
 
 const named = (names: readonly string[]) =>
