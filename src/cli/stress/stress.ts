@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { BrokenPlan } from "../../faults/parse.ts";
 import { epochSeconds, WallClock } from "../../host/clock.ts";
+import { whenOrphaned } from "../../host/parent.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { type StressCase, stressCase, stressCases } from "../../stress/cases.ts";
 import { junitOf } from "../../stress/junit.ts";
@@ -127,6 +128,7 @@ async function waited(
 ): Promise<Found> {
   const over = new AbortController();
   const takeOff = onInterrupt(() => over.abort());
+  if (values["exit-with-parent"]) whenOrphaned(settings.clock, () => over.abort());
   const listening = (url: string) => {
     console.log(`understudy stress: ${settings.cases.length} cases on ${url}; GET /cases lists them (docs/stress.md)`);
     const ready = values["ready-file"];
