@@ -17,7 +17,7 @@ import { stressWait } from "../../stress/wait.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { OutFile } from "../out-file.ts";
-import { writeReady } from "../ready-file.ts";
+import { takeBackReady, writeReady } from "../ready-file.ts";
 import { refuser } from "../refuse.ts";
 import { type ChosenClient, chosenClient, drivers } from "./stress-clients.ts";
 import { type StressValues, stressHelp, stressOptions } from "./stress-options.ts";
@@ -127,6 +127,7 @@ async function waited(
   settings: Omit<StressSettings, "concurrency" | "hangMs">,
 ): Promise<Found> {
   const over = new AbortController();
+  if (values["ready-file"] !== undefined) takeBackReady(values["ready-file"]);
   const takeOff = onInterrupt(() => over.abort());
   if (values["exit-with-parent"]) whenOrphaned(settings.clock, () => over.abort());
   const listening = (url: string) => {
