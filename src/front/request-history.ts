@@ -4,6 +4,7 @@ import type { Witness, WitnessedChoice } from "./front.ts";
 
 /** One HTTP request. Times are milliseconds since 1970. */
 export interface ClientRequest {
+  /** As the client wrote it: `POST`. */
   readonly method: string;
   /** With its query. */
   readonly path: string;
@@ -11,7 +12,9 @@ export interface ClientRequest {
   readonly headers: Readonly<Record<string, string>>;
   /** JSON as its value, anything else as text; null: it had none, nobody read it, or there was no room to keep it. */
   readonly body: unknown;
+  /** Bytes of the body, kept or not. */
   readonly bodyBytes: number;
+  /** When its head was there. */
   readonly arrivalMs: number;
   /** The answer's, once its head has left. */
   readonly status: number | null;
