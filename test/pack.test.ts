@@ -89,7 +89,7 @@ test("the tarballs hold what runs, and nothing else", () => {
     expect(server).toContain(path);
   expect(engine).toContain("build/core.wasm");
   const strangers = [...server, ...engine].filter(
-    (path) => !/^(bin|build|dist|docs|server|testing|types)\/|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
+    (path) => !/^(bin|build|dist|docs|server|testing|types|vitest)\/|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
   );
   expect(strangers).toEqual([]);
   expect(statSync(packages.server).size).toBeLessThan(4_000_000);
@@ -218,7 +218,7 @@ test("the library, imported by Node: an engine, and a server in a child", () => 
 });
 
 test.each([
-  ["llm-understudy", ["index", "browser", "testing"]],
+  ["llm-understudy", ["index", "browser", "testing", "vitest"]],
   ["llm-understudy-engine", ["engine-index", "engine-browser"]],
 ] as const)("%s: every public name has a hover text", async (name, entries) => {
   const { default: compiler } = await import(join(folder, "node_modules/ts59/lib/typescript.js"));

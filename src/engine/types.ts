@@ -140,6 +140,8 @@ export interface TimelineFacts {
   readonly arrivalUs: number;
   readonly queuedUs: number;
   readonly scheduledUs: number;
+  /** When the step of its first token was due. */
+  readonly prefillEndUs: number;
   readonly promptTokens: number;
   readonly cachedTokens: number;
   readonly preemptions: number;

@@ -8,6 +8,7 @@ import type { ClientRequest } from "../front/request-history.ts";
 import { WallClock } from "../host/clock.ts";
 import { type AsyncDisposing, ClosedByAwaitUsing } from "../host/disposal.ts";
 import type { AnswerInCode, AskedRequest, RequestMatch } from "./answers.ts";
+import { timelineOf } from "./timeline.ts";
 
 /** The server at a moment. */
 export interface ServerState {
@@ -64,6 +65,8 @@ export interface Server extends AsyncDisposing {
   requests(): Promise<readonly ClientRequest[]>;
   /** The last of `requests`. */
   lastRequest(): Promise<ClientRequest | undefined>;
+  /** For messages: the last 20 of `requests` in a few lines, with their ways through the engine. */
+  timeline(): Promise<string>;
   /**
    * Answers requests that match with this, from when the promise resolves until `reset`; the first rule that holds counts.
    * `match` as in a file of fixtures (docs/fixtures.md), or a predicate; one that throws is a 500 to the client.
@@ -189,6 +192,10 @@ export class StartingServer extends ClosedByAwaitUsing implements Server {
 
   async lastRequest(): Promise<ClientRequest | undefined> {
     return (await this.#call("lastRequest")) ?? undefined;
+  }
+
+  async timeline(): Promise<string> {
+    return timelineOf(await this.requests());
   }
 
   on(
