@@ -2,24 +2,16 @@
  * Which laws hold over these scrapes? Looks at one scrape after the other and keeps the last one only, so that a watch of
  * any length takes the same memory. No clock, no I/O: runs anywhere.
  */
-import { Case, type Parameters, type ParsedScrape, type ScrapeConditions, type Truth } from "./case.ts";
+import { Case, type Parameters, type ParsedScrape, type ScrapeConditions } from "./case.ts";
 import { type CheckedDialect, groupKey, groupsOf, recognise } from "./dialects.ts";
 import type { Exposition, ScrapedLabels } from "./exposition.ts";
-import {
-  type Broken,
-  type DialectName,
-  type Law,
-  type LawOutcome,
-  NotCheckable,
-  type Severity,
-  type Term,
-} from "./law.ts";
+import { type Broken, type DialectName, type Law, type LawOutcome, NotCheckable, type Severity } from "./law.ts";
 import { isInProgress } from "./laws/catalogue.ts";
 import { knownBugOf, whyNotHeld } from "./laws/holds.ts";
 import { laws as allLaws } from "./laws/index.ts";
 import { isRestart, movedCounters, stoodStill } from "./laws/restart.ts";
 import { checkedOptions, checkedScrapes } from "./options.ts";
-import { type ParseOptions, parse } from "./parse.ts";
+import { parse } from "./parse.ts";
 import type {
   CheckOptions,
   ExcerptSeen,

@@ -338,6 +338,8 @@ export interface ServeConfig {
   readonly truthLog: TruthLogConfig | null;
   /** Generations that ended whose truth is kept in memory; 0: none. */
   readonly truthRequests: number;
+  /** What clients sent is kept for whoever asks over HTTP. */
+  readonly keepBodies: boolean;
   /** What the Triton and TensorRT-LLM dialects show, and whether they have a port of their own. */
   readonly triton: TritonMetricsConfig;
   /** What the role triton alone has. */

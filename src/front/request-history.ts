@@ -36,7 +36,7 @@ export interface ClientRequest {
   readonly arrivalMs: number;
   /** The answer's, once its head has left. */
   readonly status: number | null;
-  /** `open`: a generation that has not ended. `aborted`: the client left. `refused`, `failed`: an error, which `status` says. */
+  /** `open`: it has not been answered, or its generation has not ended. `aborted`: the client left. `refused`, `failed`: an error, which `status` says. */
   readonly outcome: "open" | "answered" | "aborted" | "refused" | "failed";
   /** When the answer was complete, or the client left. */
   readonly endMs: number | null;
@@ -83,6 +83,7 @@ export class RequestHistory implements Witness {
   #bodyBytes = 0;
   /** Generations that have not ended. */
   open = 0;
+  next = 0;
 
   /** `epochMs`: milliseconds since 1970 of a time of the engines' clock. */
   constructor(nowMs: () => number, epochMs: (us: number) => number) {
@@ -101,6 +102,7 @@ export class RequestHistory implements Witness {
     const entry: Entry = { method, path, headers, arrivalMs, ...BARE };
     this.#of.set(request, entry);
     this.#entries.push(entry);
+    this.next++;
     if (this.#entries.length > REQUESTS_KEPT) this.#drop(this.#entries.shift()!);
   }
 
@@ -139,6 +141,11 @@ export class RequestHistory implements Witness {
     if (!entry.asks) this.#end(entry, status < 400 ? "answered" : status < 500 ? "refused" : "failed");
   }
 
+  /** Whoever answered it: what `answered` has told is not changed. */
+  left(request: Request, status: number): void {
+    if (this.#of.get(request)?.status === null) this.answered(request, status);
+  }
+
   ended(request: Request, outcome: Outcome): void {
     const entry = this.#of.get(request);
     if (entry === undefined) return;
@@ -162,9 +169,20 @@ export class RequestHistory implements Witness {
     return entry && this.#shown(entry);
   }
 
+  /** Numbers count what has come; the oldest that is kept, and the next one. */
+  get first(): number {
+    return this.next - this.#entries.length;
+  }
+
+  row(number: number): ClientRequest | undefined {
+    const entry = this.#entries[number - this.first];
+    return entry && this.#shown(entry);
+  }
+
   /** Nothing has come so far. */
   clear(): void {
     this.#entries = [];
+    this.next = 0;
     this.#of = new WeakMap();
     this.#bodyBytes = 0;
     this.open = 0;
@@ -199,7 +217,7 @@ export class RequestHistory implements Witness {
 }
 
 const BARE: Omit<Entry, "method" | "path" | "headers" | "arrivalMs"> = {
-  ...{ body: null, bodyBytes: 0, status: null, outcome: "answered", endMs: null, asks: false },
+  ...{ body: null, bodyBytes: 0, status: null, outcome: "open", endMs: null, asks: false },
   ...{ choices: [], generations: [] },
 };
 

@@ -159,6 +159,8 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   readonly truthLogFiles?: number | undefined;
   /** Generations whose truth is kept for GET /understudy/requests after they have ended; 0: none. docs/truth-log.md. Default: 1000. */
   readonly truthRequests?: number | undefined;
+  /** Keeps what clients sent, the last 1,000 requests with bodies, for GET /understudy/requests?sent=1: docs/truth-log.md. Default: false. */
+  readonly keepBodies?: boolean | undefined;
   /** The model's own tokenizer and chat template: counts, prompts, cache hits and pieces are those of the model. Default: the built-in vocabulary. */
   readonly tokenizer?: string | undefined;
   /** Sampling defaults (temperature, top_p, top_k, min_p, repetition_penalty), and with max_new_tokens the most output tokens. Default: {}. */

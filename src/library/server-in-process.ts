@@ -37,7 +37,7 @@ async function start({ config }: ServerSetup, given: ServerOptions): Promise<Run
     () => epochSeconds() * 1000,
     (us) => epochUsOf(us) / 1000,
   );
-  const options = () => ({ log: () => {}, rules, witness: history, admin: serverSetup(given).admin });
+  const options = () => ({ log: () => {}, rules, history, admin: serverSetup(given).admin });
   const app = await createRenewableApp(config, options()).catch((error) => {
     // As the command says it, which names the option.
     const { message } = error as Error;
