@@ -64,7 +64,7 @@ export const BUGS: Readonly<Record<string, Bug>> = {
   },
   "who leaves is counted nowhere": { leaves: (counts) => void counts.open-- },
   "a share of more than all": {
-    page: (text, { open }) => `${text}# TYPE app_load_ratio gauge\napp_load_ratio ${open}\n`,
+    page: (text, { open }) => `${text}# TYPE app_utilization gauge\napp_utilization ${open}\n`,
   },
 };
 

@@ -5,11 +5,12 @@
  * from their own packages, into a folder of their own.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdirSync, rmSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { done, packed, run } from "../packed.ts";
 import { drawn, figure, seed, sized } from "../size.ts";
 
+const root = new URL("../../", import.meta.url).pathname;
 const NODES = { 22: "22.23.3", 24: "24.21.0" };
 const VITEST = ["vitest@4.1.12", "jsdom@27.4.0"];
 const JEST = ["jest@30.5.2", "jest-environment-jsdom@30.5.2", "@happy-dom/jest-environment@20.14.5"];
@@ -153,6 +154,9 @@ shared("a test that fails", async (server) => {
 });
 `;
 
+/** The Vitest program of the documentation. */
+const EXAMPLE = ["client.js", "client.test.js"];
+
 beforeAll(async () => {
   all = await packed();
   const install = ["npm", "install", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts"];
@@ -197,6 +201,23 @@ test.each(chosen.map((one) => [one.node, one.runner.name, one] as const))(
     expect(failed.out + failed.err).toMatch(
       /on purpose\s+the server saw 1 requests; ms after the first:\s+1\. .* POST \/v1\/completions: 200, answered, 5 tokens/,
     );
+  },
+  150_000,
+);
+
+test.if(chosen.length > HERE.length)(
+  "examples/programs/client.test.js",
+  async () => {
+    const folder = join(all.folder, "example");
+    mkdirSync(folder);
+    for (const name of EXAMPLE) cpSync(`${root}examples/programs/${name}`, join(folder, name));
+    await Bun.write(join(folder, "package.json"), '{"private": true, "type": "module"}');
+    symlinkSync(tools(), join(folder, "node_modules"));
+    const { code, out, err } = await run(
+      ["node", join(tools(), "vitest/vitest.mjs"), "run", "--no-cache", SLOW],
+      folder,
+    );
+    expect({ code, said: code === 0 ? "" : out + err }).toEqual({ code: 0, said: "" });
   },
   150_000,
 );
