@@ -4,13 +4,13 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fallen, parseScrape, type Scrape, workersRun } from "../../bench/lib/workers-run.ts";
+import { main } from "../program.ts";
 import { eventually, type Server, sample, serve } from "../server.ts";
 import { parseExposition } from "../unit/metrics-parse.ts";
 
 setDefaultTimeout(60_000);
 
 const FAST = ["--served-model-name", "m", "--timing", "linear:base=1ms,prefill=0ms,decode=0ms"];
-const main = new URL("../../src/main.ts", import.meta.url).pathname;
 const started: Server[] = [];
 afterEach(async () => {
   await Promise.all(started.splice(0).map((server) => server.stop().catch(() => {})));
