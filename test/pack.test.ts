@@ -4,6 +4,8 @@ import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+// @ts-expect-error a program without types
+import { bareNames } from "./hover.js";
 import { done, PLAIN, packed, run } from "./packed.ts";
 
 const root = new URL("../", import.meta.url).pathname;
@@ -87,7 +89,7 @@ test("the tarballs hold what runs, and nothing else", () => {
     expect(server).toContain(path);
   expect(engine).toContain("build/core.wasm");
   const strangers = [...server, ...engine].filter(
-    (path) => !/^(bin|build|dist|docs|server|testing|types)\/|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
+    (path) => !/^(bin|build|dist|docs|server|testing|types|vitest)\/|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
   );
   expect(strangers).toEqual([]);
   expect(statSync(packages.server).size).toBeLessThan(4_000_000);
@@ -213,6 +215,20 @@ test("the library, imported by Node: an engine, and a server in a child", () => 
     console.log(run.tokens.length, status);`;
   const command = ["--input-type=module", "--eval", program];
   expect(execFileSync("node", command, { cwd: folder, env, encoding: "utf8" })).toBe("3 200\n");
+});
+
+test.each([
+  ["llm-understudy", ["index", "browser", "testing", "vitest"]],
+  ["llm-understudy-engine", ["engine-index", "engine-browser"]],
+] as const)("%s: every public name has a hover text", async (name, entries) => {
+  const { default: compiler } = await import(join(folder, "node_modules/ts59/lib/typescript.js"));
+  const types = join(folder, "node_modules", name, "types/");
+  const bare = bareNames(
+    compiler,
+    entries.map((entry) => `${types}src/library/${entry}.d.ts`),
+    types,
+  );
+  expect(bare).toEqual([]);
 });
 
 const COMPILERS = { "5.0": "ts50", "5.9": "ts59", "7.0": "" };

@@ -70,9 +70,11 @@ export const ENGINE_NUMBERS = {
   deferred: gauge(({ words }) => words[Word.Deferred]!),
   /** 0 to 1; cached blocks that nobody uses count as free. */
   kvUsage: gauge(({ words, blocksUsable }) => 1 - words[Word.BlocksFree]! / blocksUsable),
+  /** Blocks that requests hold. */
   blocksUsed: gauge(({ words, blocksUsable }) => blocksUsable - words[Word.BlocksFree]!),
   /** Blocks that requests can use: the pool without the null block. */
   blocksUsable: gauge(({ blocksUsable }) => blocksUsable),
+  /** Steps planned since the start. */
   steps: total(Total.Steps),
   /** When a step was taken in last, engine time; 0 before the first. */
   takenUs: gauge(({ plan }) => plan.takenUs),
@@ -86,6 +88,7 @@ export const ENGINE_NUMBERS = {
   planScheduled: gauge(({ plan }) => plan.scheduled),
   /** Scheduled requests that compute their prompt, and the prompt tokens of these. */
   planPrefills: gauge(({ plan }) => plan.prefills),
+  /** Prompt tokens of those. */
   planPrefillTokens: gauge(({ plan }) => plan.prefillTokens),
   /** Preempted by that plan. */
   planPreempted: gauge(({ plan }) => plan.preempted),
@@ -93,18 +96,25 @@ export const ENGINE_NUMBERS = {
   sleep: gauge(({ state }) => state.sleep),
   /** The core's linear memory. */
   coreMemoryBytes: gauge(({ coreMemoryBytes }) => coreMemoryBytes),
+  /** Prompt tokens of requests that were admitted. */
   promptTokens: total(Total.PromptTokens),
+  /** Found in the prefix cache among them. */
   promptTokensCached: total(Total.PromptTokensCached),
+  /** Output tokens. */
   generationTokens: total(Total.GenerationTokens),
+  /** Requests that lost their blocks. */
   preemptions: toldTotal(Total.Preemptions),
   /** Those that an output of the request has told of since: what vLLM's front end has heard. */
   preemptionsTold: total(Total.PreemptionsTold),
   /** Aborts that the engine decided (a pause); the other aborts are clients that left. */
   abortedByEngine: total(Total.FinishedEngineAbort),
+  /** Prompt tokens that were looked up in the prefix cache. */
   prefixQueries: toldTotal(Total.PrefixQueries),
+  /** Found among them. */
   prefixHits: toldTotal(Total.PrefixHits),
   /** Lookups for preempted requests that came back: vLLM keeps them apart and shows them nowhere. */
   preemptedQueries: toldTotal(Total.PreemptedQueries),
+  /** Found among them. */
   preemptedHits: toldTotal(Total.PreemptedHits),
   /** Blocks that lookups found, partly alike ones too; of vLLM's policy whole blocks of first lookups. */
   blocksReused: counter(({ kvTotals, told, blockSize }) =>
@@ -148,6 +158,7 @@ export const HISTOGRAMS = namesIn(UNITS)
 
 /** One LoRA adapter's in one engine. */
 export const ADAPTER_NUMBERS = {
+  /** Requests in execution batches. */
   running: GAUGE,
   /** Deferred ones included. */
   waiting: GAUGE,

@@ -62,6 +62,8 @@ export interface WitnessedChoice {
   readonly finish: Finish | null;
   readonly named: string | null;
   readonly called: boolean;
+  /** Null: the engine has not taken it, or only its numbers are left. */
+  readonly submission: Pick<Submission, "timeline"> | null;
 }
 
 /** Who is told of each request, and of what becomes of it. Absent, nothing is noted. */

@@ -328,6 +328,13 @@ export const serveOptions = {
         "Generations whose truth is kept for GET /understudy/requests after they have ended; 0: none. docs/truth-log.md.",
       ours: true,
     },
+    "keep-bodies": {
+      ...toggle,
+      default: "false",
+      about:
+        "Keeps what clients sent, the last 1,000 requests with bodies, for GET /understudy/requests?sent=1: docs/truth-log.md.",
+      ours: true,
+    },
     config: {
       ...freeText("FILE", "the path of a YAML file"),
       default: "none",

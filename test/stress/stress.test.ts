@@ -9,6 +9,7 @@ import { referenceClient } from "../../src/stress/reference.ts";
 import type { CaseResult } from "../../src/stress/result.ts";
 import { type StressClient, stressRun } from "../../src/stress/run.ts";
 import { isRed, type StressVerdict } from "../../src/stress/verdict.ts";
+import { main } from "../program.ts";
 import { figure, sampled, seed, sized } from "../size.ts";
 import { client, type Way } from "./broken.ts";
 
@@ -109,7 +110,6 @@ test("a correct client is never accused: all faults, some seeds; nor another tha
 
 test("the command: a program's output and exit code; a plan again; what is known; wrong usage", async () => {
   const folder = mkdtempSync(join(tmpdir(), "understudy-stress-"));
-  const main = new URL("../../src/main.ts", import.meta.url).pathname;
   const program = join(folder, "client.ts");
   // Right but for the byte order mark and errors in mid-stream.
   writeFileSync(

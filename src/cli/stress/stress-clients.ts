@@ -23,9 +23,9 @@ export interface ChosenClient {
   close(): void;
 }
 
-/** From here in a checkout; a package has nothing there. */
-const UP = "../../../";
-const ROOT = Bun.fileURLToPath(new URL(UP, import.meta.url));
+/** Not packed: a published package has no drivers, and finds none there. */
+const CHECKOUT = "../../../";
+const ROOT = Bun.fileURLToPath(new URL(CHECKOUT, import.meta.url));
 const DRIVERS = `${ROOT}test/clients/drivers/drivers.json`;
 const TIMEOUT_S = 2;
 /** A command's that stand above a report. */
