@@ -15,6 +15,26 @@ export interface RestrictedApis {
   readonly value: string;
 }
 
+/** Times of 0: never. Names as gRPC's channel arguments. */
+export interface TritonKeepAlive {
+  readonly timeMs: number;
+  readonly timeoutMs: number;
+  readonly withoutCalls: boolean;
+  readonly pingsWithoutDataMost: number;
+  readonly leastIntervalMs: number;
+  readonly strikesMost: number;
+  readonly ageMs: number;
+  readonly graceMs: number;
+}
+
+/** Files of gRPC's TLS. */
+export interface TritonGrpcTls {
+  readonly cert: string;
+  readonly key: string;
+  /** Clients must have a certificate that this one signed; null: they need none. */
+  readonly root: string | null;
+}
+
 export interface TritonLogSettings {
   readonly info: boolean;
   readonly warning: boolean;
@@ -34,6 +54,13 @@ export interface TritonServerConfig {
   readonly loadModels: readonly string[];
   /** null: `--allow-http=false`. */
   readonly http: TritonAddress | null;
+  /** null: `--allow-grpc=false`. */
+  readonly grpc: TritonAddress | null;
+  /** null: none. */
+  readonly grpcTls: TritonGrpcTls | null;
+  readonly grpcCompression: "none" | "low" | "medium" | "high";
+  readonly keepAlive: TritonKeepAlive;
+  readonly restrictedGrpc: readonly RestrictedApis[];
   readonly strictReadiness: boolean;
   readonly exitTimeoutS: number;
   readonly exitOnError: boolean;

@@ -206,6 +206,8 @@ export interface TruthLogConfig {
   readonly maxBytes: number;
   /** Files kept, the one being written included. */
   readonly files: number;
+  /** With the bytes of answers that a plan of faults disturbed; absent: without. */
+  readonly wire?: boolean;
 }
 
 /** What shapes answers on the wire; each absent means vLLM's default. */

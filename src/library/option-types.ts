@@ -157,6 +157,8 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   readonly truthLogMaxMb?: number | undefined;
   /** Files of the truth log that are kept, the one being written included. Default: 4. */
   readonly truthLogFiles?: number | undefined;
+  /** The bytes of answers that a plan of faults disturbed stand in the truth log, too: docs/truth-log.md. Default: off. */
+  readonly truthWire?: boolean | undefined;
   /** Generations whose truth is kept for GET /understudy/requests after they have ended; 0: none. docs/truth-log.md. Default: 1000. */
   readonly truthRequests?: number | undefined;
   /** Keeps what clients sent, the last 1,000 requests with bodies, for GET /understudy/requests?sent=1: docs/truth-log.md. Default: false. */

@@ -222,7 +222,7 @@ export function truthLog(values: ServeValues): TruthLogConfig | null {
   const file = values["truth-log"];
   if (file === undefined) return null;
   const maxBytes = Math.ceil((values["truth-log-max-mb"] ?? 256) * 2 ** 20);
-  return { file, maxBytes, files: values["truth-log-files"] ?? 4 };
+  return { file, maxBytes, files: values["truth-log-files"] ?? 4, wire: values["truth-wire"] === true };
 }
 
 function pool(values: ServeValues, profile: Profile, named: readonly Profile[]) {

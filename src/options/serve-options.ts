@@ -302,6 +302,12 @@ export const serveOptions = {
       about: "Files of the truth log that are kept, the one being written included.",
       ours: true,
     },
+    "truth-wire": {
+      ...toggle,
+      default: "off",
+      about: "The bytes of answers that a plan of faults disturbed stand in the truth log, too: docs/truth-log.md.",
+      ours: true,
+    },
     "truth-requests": {
       ...integer(0, 100_000),
       default: String(TRUTH_REQUESTS),

@@ -15,6 +15,7 @@ import {
 const DEFAULTS = {
   host: "127.0.0.1",
   http: 8000,
+  grpc: 8001,
   metrics: 8002,
   pollS: 15,
   exitS: 30,
@@ -92,9 +93,10 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
     return { error: "Wildcard model name '*' must be the ONLY startup model if specified at all." };
   const cacheBytes = cacheSize(values["cache-config"] ?? []);
   if (typeof cacheBytes === "object" && cacheBytes !== null) return cacheBytes;
-  const restricted = (values["http-restricted-api"] ?? []).map(readRestricted);
-  const wrong = restricted.find((one) => "error" in one);
-  if (wrong !== undefined && "error" in wrong) return { error: `--http-restricted-api: ${wrong.error}` };
+  const restrictedHttp = restrictedBy(values, "http-restricted-api");
+  if ("error" in restrictedHttp) return restrictedHttp;
+  const grpc = grpcOf(values);
+  if ("error" in grpc) return grpc;
   const host = values["http-address"] ?? DEFAULTS.host;
   const http = values["allow-http"] === false ? null : { host, port: values["http-port"] ?? DEFAULTS.http };
   const made = serveConfig(
@@ -124,7 +126,8 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
     cacheBytes,
     clientSharedMemory: values["allow-client-shm"] ?? version === "2.51",
     maxInputBytes: values["http-max-input-size"] ?? (version === "2.51" ? OLD_BODY_BYTES : DEFAULTS.bodyBytes),
-    restrictedHttp: restricted.filter((one) => "apis" in one),
+    restrictedHttp,
+    ...grpc,
     loadS: values["load-time"] ?? DEFAULTS.loadS,
     log: {
       info: values["log-info"] ?? true,
@@ -136,6 +139,44 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
     },
   };
   return { config: { ...made.config, role: "triton", tritonServer }, notices: made.notices };
+}
+
+function restrictedBy(values: TritonServerValues, flag: "http-restricted-api" | "grpc-restricted-protocol") {
+  const read = (values[flag] ?? []).map(readRestricted);
+  const wrong = read.find((one) => "error" in one);
+  if (wrong !== undefined && "error" in wrong) return { error: `--${flag}: ${wrong.error}` };
+  return read.filter((one) => "apis" in one);
+}
+
+type GrpcConfig = Pick<TritonServerConfig, "grpc" | "grpcTls" | "grpcCompression" | "keepAlive" | "restrictedGrpc">;
+
+function grpcOf(values: TritonServerValues): GrpcConfig | UsageError {
+  const restrictedGrpc = restrictedBy(values, "grpc-restricted-protocol");
+  if ("error" in restrictedGrpc) return restrictedGrpc;
+  const { "grpc-server-cert": cert, "grpc-server-key": key, "grpc-root-cert": root } = values;
+  const mutual = values["grpc-use-ssl-mutual"] ?? false;
+  const tls = mutual || (values["grpc-use-ssl"] ?? false);
+  if (tls && (cert === undefined || key === undefined))
+    return { error: "--grpc-use-ssl: takes --grpc-server-cert and --grpc-server-key beside it, PEM files" };
+  if (mutual && root === undefined)
+    return { error: "--grpc-use-ssl-mutual: takes --grpc-root-cert beside it, a PEM file" };
+  const host = values["grpc-address"] ?? values["http-address"] ?? DEFAULTS.host;
+  return {
+    grpc: values["allow-grpc"] === false ? null : { host, port: values["grpc-port"] ?? DEFAULTS.grpc },
+    grpcTls: tls ? { cert: cert!, key: key!, root: mutual ? root! : null } : null,
+    grpcCompression: values["grpc-infer-response-compression-level"] ?? "none",
+    restrictedGrpc,
+    keepAlive: {
+      timeMs: values["grpc-keepalive-time"] ?? 7_200_000,
+      timeoutMs: values["grpc-keepalive-timeout"] ?? 20_000,
+      withoutCalls: values["grpc-keepalive-permit-without-calls"] ?? false,
+      pingsWithoutDataMost: values["grpc-http2-max-pings-without-data"] ?? 2,
+      leastIntervalMs: values["grpc-http2-min-recv-ping-interval-without-data"] ?? 300_000,
+      strikesMost: values["grpc-http2-max-ping-strikes"] ?? 2,
+      ageMs: values["grpc-max-connection-age"] ?? 0,
+      graceMs: values["grpc-max-connection-age-grace"] ?? 0,
+    },
+  };
 }
 
 /** Options that both roles have. */

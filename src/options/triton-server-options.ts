@@ -34,6 +34,7 @@ export const RESTRICTED_NAMES = [
 const SERVER = "Server";
 const MODELS = "Models";
 const HTTP = "HTTP";
+const GRPC = "gRPC";
 const LOGGING = "Logging";
 const STAND_IN = "Stand-in";
 
@@ -98,6 +99,44 @@ export const tritonServerOptions = {
     ...row(tritonBoolean, HTTP, "false; 2.51 always allows it", "Clients may register shared memory."),
     notIn: ["2.51"],
   } as Row<boolean>,
+  "allow-grpc": row(tritonBoolean, GRPC, "true", "gRPC."),
+  "grpc-port": row(port, GRPC, "8001", "Port of gRPC. 0 takes a free one."),
+  "grpc-address": row(freeText("ADDRESS", "an address"), GRPC, "--http-address", "Address of gRPC."),
+  "grpc-restricted-protocol": row(
+    several("PROTOCOL,…:KEY=VALUE", "protocols with the header that opens them, as inference,statistics:admin=yes"),
+    GRPC,
+    "none",
+    "Protocols that need a header triton-grpc-protocol-KEY; their names are those of APIs.",
+  ),
+  "grpc-use-ssl": row(tritonBoolean, GRPC, "false", "TLS, with --grpc-server-cert and --grpc-server-key."),
+  "grpc-use-ssl-mutual": row(tritonBoolean, GRPC, "false", "TLS, and clients must have a certificate, too."),
+  "grpc-server-cert": row(freeText("PATH", "a file"), GRPC, "none", "The server's certificate, PEM."),
+  "grpc-server-key": row(freeText("PATH", "a file"), GRPC, "none", "Its private key, PEM."),
+  "grpc-root-cert": row(freeText("PATH", "a file"), GRPC, "none", "Who signed the clients' certificates, PEM."),
+  "grpc-infer-response-compression-level": row(
+    choice("none", "low", "medium", "high"),
+    GRPC,
+    "none",
+    "How answers of inference are packed for clients that accept it: low gzip, else deflate.",
+  ),
+  "grpc-keepalive-time": row(integer(0), GRPC, "7200000", "Silence in milliseconds after which a client is pinged."),
+  "grpc-keepalive-timeout": row(integer(0), GRPC, "20000", "What its answer may take; then the connection ends."),
+  "grpc-keepalive-permit-without-calls": row(tritonBoolean, GRPC, "false", "Pings without a call, both ways."),
+  "grpc-http2-max-pings-without-data": row(integer(0), GRPC, "2", "Pings while nothing else is sent; 0 is any number."),
+  "grpc-http2-min-recv-ping-interval-without-data": row(
+    integer(0),
+    GRPC,
+    "300000",
+    "Least milliseconds between a client's pings while nothing is sent.",
+  ),
+  "grpc-http2-max-ping-strikes": row(integer(0), GRPC, "2", "Pings that may come too early; 0 is any number."),
+  "grpc-max-connection-age": row(
+    integer(0),
+    GRPC,
+    "no end",
+    "Milliseconds after which a connection takes no new call.",
+  ),
+  "grpc-max-connection-age-grace": row(integer(0), GRPC, "no end", "Milliseconds that its calls have from then on."),
   ...tritonOptions,
   "metrics-port": row(port, "Triton's metrics", "8002", "Port of metrics. 0 takes a free one."),
   "metrics-address": row(
@@ -128,7 +167,6 @@ export type TritonServerValues = { readonly [K in keyof Table]?: Table[K] extend
 
 /** Triton's, with an effect on nothing here. */
 export const TRITON_IGNORED: readonly string[] = [
-  "allow-grpc",
   "allow-sagemaker",
   "allow-vertex-ai",
   "backend-config",
@@ -139,19 +177,10 @@ export const TRITON_IGNORED: readonly string[] = [
   "cuda-virtual-address-size",
   "disable-auto-complete-config",
   "enable-peer-access",
-  "grpc-address",
-  "grpc-http2-max-ping-strikes",
-  "grpc-http2-max-pings-without-data",
-  "grpc-http2-min-recv-ping-interval-without-data",
   "grpc-infer-allocation-pool-size",
+  "grpc-header-forward-pattern",
   "grpc-infer-thread-count",
-  "grpc-keepalive-permit-without-calls",
-  "grpc-keepalive-time",
-  "grpc-keepalive-timeout",
-  "grpc-max-connection-age",
-  "grpc-max-connection-age-grace",
-  "grpc-port",
-  "grpc-restricted-protocol",
+  "grpc-max-response-pool-size",
   "host-policy",
   "http-header-forward-pattern",
   "http-thread-count",

@@ -1,18 +1,23 @@
-/** Which listeners has a Triton server? HTTP with its routes, and metrics on a port of their own. */
+/** Which listeners has a Triton server? HTTP with its routes, gRPC, and metrics, each on a port of its own. */
 import { version } from "../../package.json";
 import type { Parts } from "../app/parts.ts";
 import { pause } from "../app/parts.ts";
+import { readTls } from "../config/certificates.ts";
 import { TritonPortError } from "../config/triton-metrics.ts";
 import type { TritonServerConfig } from "../config/triton-server.ts";
+import { GrpcServer } from "../grpc/server.ts";
 import { evhtp } from "../http/socket/evhtp.ts";
 import { HttpServer, type ListenOptions } from "../http/socket/server.ts";
+import { Http2Server } from "../http2/server.ts";
 import { EVHTP_LIMITS, metricsListener } from "../metrics/triton/listener.ts";
+import { tritonMethods } from "../triton/grpc/methods.ts";
 import { tritonApp } from "../triton/http/app.ts";
-import { SharedMemory } from "../triton/http/shared-memory.ts";
-import { TraceSettings } from "../triton/http/trace.ts";
 import { metricsPage } from "../triton/metrics/page.ts";
 import { Polling } from "../triton/metrics/polled.ts";
+import type { ServerAround } from "../triton/server/around.ts";
 import { TritonServer } from "../triton/server/server.ts";
+import { SharedMemory } from "../triton/server/shared-memory.ts";
+import { TraceSettings } from "../triton/server/trace-settings.ts";
 import type { Listeners, Role } from "./role.ts";
 
 export const triton: Role = { listen };
@@ -45,9 +50,17 @@ async function listen(parts: Parts): Promise<Listeners> {
   const { app, hot } = tritonApp(around);
   const http = config.http && new HttpServer(app, listenOptions(parts, config.http, hot));
   if (http) app.server = http as unknown as NonNullable<typeof app.server>;
+  // A server that is left listening would keep the process alive.
+  const closed = async () => void (await Promise.all([http?.stop(true), grpc?.stop(true)]));
+  let grpc: Http2Server | null = null;
+  try {
+    grpc = config.grpc && grpcServer(parts, around);
+  } catch (why) {
+    await closed();
+    throw why;
+  }
   const metrics = await metricsServer(parts, server, config).catch(async (why) => {
-    // A server that is left listening would keep the process alive.
-    await http?.stop(true);
+    await closed();
     throw new TritonPortError(why);
   });
   const url = http ? `http://${http.hostname}:${http.port}` : "";
@@ -55,15 +68,18 @@ async function listen(parts: Parts): Promise<Listeners> {
   return {
     url,
     tritonUrl,
-    banner: (startedMs) => bannerOf(config, server, url, tritonUrl, startedMs),
+    banner: (startedMs) => bannerOf(config, server, { url, grpc, metrics: tritonUrl }, startedMs),
     handle: (request) => app.handle(request),
     turnTo: () => Promise.reject(new Error("a Triton server does not begin anew behind its listeners")),
     async drain(untilUs) {
       while (server.live > 0 && parts.clock.now() < untilUs) await pause(parts.clock, LOOK_US);
     },
     async stop(cut = false) {
-      if (!cut) http?.turnAway();
-      else await Promise.all([http?.stop(true), metrics?.stop(true)]);
+      if (cut) await Promise.all([closed(), metrics?.stop(true)]);
+      else {
+        http?.turnAway();
+        if (!server.facts.grpcGoesOn) void grpc?.stop();
+      }
     },
   };
 }
@@ -79,6 +95,29 @@ async function loaded(server: TritonServer, config: TritonServerConfig): Promise
     `creating server: Internal - failed to load all models: ${first.trim().split("\n")[0]}${more}`,
   );
 }
+
+/** What a server here holds of one message; the real one takes 2 GiB. */
+const MESSAGE_BYTES = 512 * 2 ** 20;
+/** All calls together may hold so much of messages that have not come whole. */
+const HELD_BYTES = 2 ** 30;
+
+function grpcServer(parts: Parts, around: ServerAround): Http2Server {
+  const { grpc, grpcTls, keepAlive } = around.config;
+  const { clock } = parts;
+  const files = grpcTls && { certfile: grpcTls.cert, keyfile: grpcTls.key, caCerts: grpcTls.root };
+  const tls = files && readTls({ ...files, certReqs: files.caCerts === null ? 0 : 2 });
+  if (tls && "error" in tls) throw new Error(tls.error.replace(/^--ssl-[a-z-]+/, (flag) => TLS_FLAGS[flag] ?? flag));
+  const limits = { clock, messageBytes: MESSAGE_BYTES, heldBytes: HELD_BYTES, broken: console.error };
+  const application = new GrpcServer(tritonMethods(around, clock), limits);
+  return new Http2Server(application, { hostname: grpc!.host, port: grpc!.port, tls, keepAlive, clock });
+}
+
+/** What vLLM calls the options for these files. */
+const TLS_FLAGS: Readonly<Record<string, string>> = {
+  "--ssl-certfile": "--grpc-server-cert",
+  "--ssl-keyfile": "--grpc-server-key",
+  "--ssl-ca-certs": "--grpc-root-cert",
+};
 
 function listenOptions(parts: Parts, at: { host: string; port: number }, hot: ListenOptions["hot"]): ListenOptions {
   return {
@@ -117,10 +156,10 @@ async function metricsServer(
 function bannerOf(
   { version: stoodFor, repositories }: TritonServerConfig,
   server: TritonServer,
-  url: string,
-  metrics: string | null,
+  at: { readonly url: string; readonly grpc: Http2Server | null; readonly metrics: string | null },
   startedMs: number,
 ): string {
+  const { url, grpc, metrics } = at;
   const models = server.statistics(null, -1).map(({ name, version: of }) => `${name}:${of}`);
   const [first] = server.statistics(null, -1);
   return [
@@ -128,6 +167,7 @@ function bannerOf(
     `  repository  ${repositories.join(", ")}`,
     `  models      ${models.length > 0 ? models.join(", ") : "none"}`,
     `  listening   ${url || "nowhere"} after ${Math.round(startedMs)} ms`,
+    ...(grpc === null ? [] : [`  grpc        ${grpc.hostname}:${grpc.port}`]),
     ...(metrics === null ? [] : [`  metrics     ${metrics}/metrics`]),
     ...(url === "" || first === undefined ? [] : [`  try         curl ${url}/v2/models/${first.name}`]),
   ].join("\n");

@@ -19,7 +19,7 @@ import { HttpServer } from "../http/socket/server.ts";
 import { METRICS_METHODS, metrics } from "../metrics/route.ts";
 import { metricsListener } from "../metrics/triton/listener.ts";
 import { docsRoutes } from "../openapi/routes.ts";
-import { faultLine } from "../truth/fault-line.ts";
+import { faultLines } from "../truth/fault-lines.ts";
 import { Peers } from "../truth/peers.ts";
 import { TRUTH_METHODS, truthRoutes } from "../truth/routes.ts";
 import type { Listeners, Role } from "./role.ts";
@@ -132,7 +132,7 @@ function frontOf(parts: Parts): OpenAiOptions {
     backend: parts.backend,
     accounting: parts.accounting,
     httpAccounting: parts.httpAccounts,
-    ...(parts.truth ? { faultTold: (key, answer) => parts.truth!.fault(faultLine(key, answer)) } : {}),
+    ...(parts.truth ? { faultWitness: faultLines(parts.truth, config.truthLog?.wire === true) } : {}),
     ...laid,
     ...(admin ? { fixtures: live.following(laid.fixtures) } : {}),
     adaptersLoaded: (names) => parts.renderer.name(names),

@@ -12,7 +12,17 @@ export interface TritonChild {
 
 /** Resolves when it listens on free ports; rejects with what it said when it ends before. */
 export async function startTriton(flags: readonly string[]): Promise<TritonChild> {
-  const command = [process.execPath, main, "serve", "--role", "triton", "--http-port=0", "--metrics-port=0", ...flags];
+  const command = [
+    process.execPath,
+    main,
+    "serve",
+    "--role",
+    "triton",
+    "--http-port=0",
+    "--grpc-port=0",
+    "--metrics-port=0",
+    ...flags,
+  ];
   const child = Bun.spawn(command, { stdout: "pipe", stderr: "pipe" });
   let text = "";
   const ready = Promise.withResolvers<void>();

@@ -42,9 +42,9 @@ test("flags in both forms, several times where that means something", () => {
     "--cache-config=local,size=4096",
     "--http-restricted-api=model-repository,logging:admin=yes",
     "--metrics-config=summary_latencies=true",
-    "--grpc-port=9",
+    "--http-thread-count=9",
   ]);
-  expect(ignored).toEqual(["--grpc-port"]);
+  expect(ignored).toEqual(["--http-thread-count"]);
   expect(config.triton.quantiles).toHaveLength(5);
   expect(config.tritonServer).toMatchObject({
     repositories: ["a", "b"],

@@ -86,9 +86,10 @@ export class PlainBatcher<R extends Schedulable> {
       const ofLevel = this.#waiting.filter((one) => one.level === level);
       for (const [at, one] of ofLevel.filter(({ delayed }) => delayed === 0).entries()) {
         const over = one.untilUs !== 0 && nowUs > one.untilUs;
-        if (over && this.#policy(level).action === "DELAY") Object.assign(one, { delayed: ++this.#delays, untilUs: 0 });
+        if (one.request.cancelled && at > 0) out.cancelled.push(this.#remove(one));
+        else if (over && this.#policy(level).action === "DELAY")
+          Object.assign(one, { delayed: ++this.#delays, untilUs: 0 });
         else if (over) out.rejected.push(this.#remove(one));
-        else if (one.request.cancelled && at > 0) out.cancelled.push(this.#remove(one));
         else yield one;
       }
       const late = this.#waiting.filter((one) => one.level === level && one.delayed > 0);

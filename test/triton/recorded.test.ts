@@ -19,14 +19,14 @@ const NOT_YET = JSON.parse(readFileSync(new URL("not-yet.json", import.meta.url)
   readonly maybe?: boolean;
 }[];
 const waiting = new Set(NOT_YET.flatMap((one) => one.waiting));
-const isWaiting = (name: string) => waiting.has(name) || waiting.has(`${name.split("#")[0]!.split("/")[0]}/`);
+const isWaiting = (name: string) => waiting.has(name);
 
 /** Scenarios that take long: signals, loads and idle times. */
-const SLOW = /exiting|repository|summary_|pending_|cache_gauges|interval_|priority|unload|canceled|queue_|timeout|dynamic_no/;
-const quick = scenarios.filter(({ name }) => !SLOW.test(name) && !name.startsWith("grpc/"));
+const SLOW = /exiting|explicit|repository|summary_|pending_|cache_gauges|interval_|priority|unload|canceled|queue_|timeout|dynamic_no/;
+const quick = scenarios.filter(({ name }) => !SLOW.test(name));
 const played = sized("triton", {
-  sample: [...quick.filter(({ name }) => /http\/(infer|metadata)$/.test(name)), ...drawn(quick, 6, seed)],
-  whole: scenarios.filter(({ name }) => !name.startsWith("grpc/")),
+  sample: [...quick.filter(({ name }) => /http\/(infer|metadata)$|grpc\/(infer|stream)$/.test(name)), ...drawn(quick, 6, seed)],
+  whole: scenarios,
 });
 const AT_ONCE = 3;
 const TIMEOUT_MS = 900_000;
@@ -60,7 +60,7 @@ test(
 test(
   "a wrong expectation is noticed",
   async () => {
-    const names = sized("triton", { sample: ["http/restricted"], whole: ["http/restricted", "http/binary", "http/generate"] });
+    const names = sized("triton", { sample: ["http/restricted", "grpc/restricted"], whole: ["http/restricted", "http/binary", "http/generate", "grpc/infer"] });
     const changed = scenarios.filter(({ name }) => names.includes(name)).map((one) => mutated(one, seed));
     const verdicts = await playAll(changed, { once: true });
     expect(verdicts.filter(({ wrong }) => wrong === null)).toEqual([]);

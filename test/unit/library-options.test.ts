@@ -24,6 +24,7 @@ const BESIDE: Readonly<Record<string, ServerOptions>> = {
   "metrics-address": { metricsPort: 8002 },
   "truth-log-max-mb": { truthLog: "truth.jsonl" },
   "truth-log-files": { truthLog: "truth.jsonl" },
+  "truth-wire": { truthLog: "truth.jsonl" },
   "tensor-parallel-size": { model: "Qwen/Qwen3-32B" },
   "show-hidden-metrics-for-version": { metricsProfile: "vllm-0.12" },
   "retry-after-form": { retryAfter: 5 },

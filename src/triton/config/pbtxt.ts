@@ -126,6 +126,7 @@ class Reader {
       this.#take(":");
       const part = {
         name: text,
+        number: 0,
         type: text === "key" ? keys : type,
         keys: null,
         repeated: false,

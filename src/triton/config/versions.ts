@@ -21,6 +21,10 @@ export interface VersionFacts {
   readonly readsHeaderLength: boolean;
   /** A model whose process has died makes the server not ready. */
   readonly deadIsUnready: boolean;
+  /** What a region of CUDA's memory is refused with over gRPC. */
+  readonly cudaRefusal: (region: string) => string;
+  /** At the end gRPC takes new requests until the last one has ended, else none. */
+  readonly grpcGoesOn: boolean;
   /** On `/generate`: an empty list is an empty tensor of the input's dimensions, else one without any. */
   readonly emptyTensors: boolean;
 }
@@ -35,6 +39,8 @@ export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
     loadDuration: false,
     readsHeaderLength: false,
     deadIsUnready: false,
+    cudaRefusal: () => "failed to register shared memory region: invalid args",
+    grpcGoesOn: true,
     emptyTensors: true,
   },
   "2.73": {
@@ -46,6 +52,8 @@ export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
     loadDuration: true,
     readsHeaderLength: true,
     deadIsUnready: true,
+    cudaRefusal: (region) => `failed to register CUDA shared memory region: '${region}', GPUs not supported`,
+    grpcGoesOn: false,
     emptyTensors: false,
   },
 };

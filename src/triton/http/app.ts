@@ -1,7 +1,8 @@
 /** How do Triton's routes stand behind the server on sockets? One route of the application, which the patterns divide. */
 import { Elysia } from "elysia";
 import type { Context, HotRoutes } from "../../http/sink.ts";
-import { errorText, type HttpAnswer, type HttpAround, LATER, plain, SocketCall } from "./call.ts";
+import type { ServerAround } from "../server/around.ts";
+import { errorText, type HttpAnswer, LATER, plain, SocketCall } from "./call.ts";
 import { match, NOT_FOUND, respondTo } from "./routes.ts";
 
 /** The path without its query, of a URL or of what stands in a request's first line. */
@@ -13,7 +14,7 @@ function pathOf(target: string): string {
 
 const BROKEN = plain(errorText("internal error"), 500);
 
-function handler(around: HttpAround) {
+function handler(around: ServerAround) {
   return (context: Context): Promise<Response> => {
     const matched = match(pathOf(context.request.url));
     const call = new SocketCall(context, matched?.found ?? [], around);
@@ -26,7 +27,7 @@ function handler(around: HttpAround) {
   };
 }
 
-export function tritonApp(around: HttpAround) {
+export function tritonApp(around: ServerAround) {
   const handle = handler(around);
   return appOf(handle);
 }

@@ -1,23 +1,10 @@
 /** What does a handler of Triton's HTTP have before it, and what does it give? */
-import type { TritonServerConfig } from "../../config/triton-server.ts";
 import { frontOf } from "../../http/front-of.ts";
 import type { Context, EventSink, HttpFront, SinkEvents } from "../../http/sink.ts";
 import { HTTP_STATUS, type TritonError } from "../config/status.ts";
-import type { TritonServer } from "../server/server.ts";
+import type { ServerAround } from "../server/around.ts";
 import { toBytesText } from "../tensors/datatypes.ts";
 import { rapidText } from "../tensors/tensor-json.ts";
-import type { LogSettings } from "./logging.ts";
-import type { SharedMemory } from "./shared-memory.ts";
-import type { TraceSettings } from "./trace.ts";
-
-/** What all handlers share. */
-export interface HttpAround {
-  readonly server: TritonServer;
-  readonly config: TritonServerConfig;
-  readonly memory: SharedMemory;
-  readonly traces: TraceSettings;
-  readonly logging: LogSettings;
-}
 
 /** A whole answer. `body` is a text of bytes, one character each, or bytes. */
 export interface HttpAnswer {
@@ -47,7 +34,7 @@ export interface HttpCall {
   readonly method: string;
   /** What the route's pattern found, in its order; undefined where it found nothing. */
   readonly found: readonly (string | undefined)[];
-  readonly around: HttpAround;
+  readonly around: ServerAround;
   header(name: string): string | null;
   /** All of it. Rejects when the client leaves; null: it is larger than what is taken. */
   body(): Promise<Uint8Array | null>;
@@ -60,12 +47,12 @@ export interface HttpCall {
 export class SocketCall implements HttpCall {
   readonly method: string;
   readonly found: readonly (string | undefined)[];
-  readonly around: HttpAround;
+  readonly around: ServerAround;
   readonly #request: Request;
   readonly #front: HttpFront;
   readonly #taken = Promise.withResolvers<Response>();
 
-  constructor(context: Context, found: readonly (string | undefined)[], around: HttpAround) {
+  constructor(context: Context, found: readonly (string | undefined)[], around: ServerAround) {
     this.#request = context.request;
     this.#front = frontOf(context);
     this.method = context.request.method;

@@ -4,6 +4,7 @@
  */
 import { invalidArg } from "../config/status.ts";
 import type { InferInput, InferParameters, RequestFields } from "../server/request.ts";
+import type { SharedMemory } from "../server/shared-memory.ts";
 import {
   asArray,
   asBoolean,
@@ -21,7 +22,6 @@ import {
 import { type Datatype, ELEMENT_BYTES, elementCount, fromBytesText, isDatatype } from "../tensors/datatypes.ts";
 import { type JsonNode, Real } from "../tensors/rapid-json.ts";
 import { readElements } from "../tensors/tensor-json.ts";
-import type { SharedMemory } from "./shared-memory.ts";
 
 /** How an output is to be sent. */
 export interface OutputWish {

@@ -1,15 +1,11 @@
 /** What does `/v2/logging` tell and take? `http_server.cc`, `HandleLogging` (2026). */
-import type { TritonLogSettings } from "../../config/triton-server.ts";
 import { TritonError } from "../config/status.ts";
+import type { LogSettings } from "../server/around.ts";
 import { asBoolean, asString, asUnsigned, documentOf, find } from "../tensors/access.ts";
 import { toBytesText } from "../tensors/datatypes.ts";
 import type { JsonNode } from "../tensors/rapid-json.ts";
 import { rapidText } from "../tensors/tensor-json.ts";
 import { type HandlerAnswer, type HttpCall, jsonAnswer } from "./call.ts";
-
-export interface LogSettings {
-  now: TritonLogSettings;
-}
 
 export async function logging(call: HttpCall): Promise<HandlerAnswer> {
   const settings = call.around.logging;
@@ -23,7 +19,7 @@ export async function logging(call: HttpCall): Promise<HandlerAnswer> {
 
 /** One after the other: what stands before a wrong value has been set. */
 function change(settings: LogSettings, document: JsonNode): void {
-  const set = <T>(name: string, read: (value: JsonNode) => T, field: keyof TritonLogSettings) => {
+  const set = <T>(name: string, read: (value: JsonNode) => T, field: keyof LogSettings["now"]) => {
     const value = find(document, name);
     if (value !== undefined && value !== null) settings.now = { ...settings.now, [field]: read(value) };
   };

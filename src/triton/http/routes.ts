@@ -3,16 +3,8 @@
  * method, and which `--http-restricted-api` it belongs to: `http_server.cc`, `HTTPAPIServer::Handle` (2026).
  */
 import { TritonError } from "../config/status.ts";
-import {
-  errorText,
-  type HandlerAnswer,
-  type HttpAround,
-  type HttpCall,
-  jsonAnswer,
-  jsonError,
-  plain,
-  plainError,
-} from "./call.ts";
+import type { ServerAround } from "../server/around.ts";
+import { errorText, type HandlerAnswer, type HttpCall, jsonAnswer, jsonError, plain, plainError } from "./call.ts";
 import { generate, generateStream } from "./generate.ts";
 import { infer } from "./infer.ts";
 import { logging } from "./logging.ts";
@@ -107,7 +99,7 @@ export async function respondTo(
   }
 }
 
-function restriction({ config }: HttpAround, api: string, call: HttpCall): HandlerAnswer | null {
+function restriction({ config }: ServerAround, api: string, call: HttpCall): HandlerAnswer | null {
   const own = config.restrictedHttp.find(({ apis }) => apis.includes(api));
   if (own === undefined || call.header(own.header.toLowerCase()) === own.value) return null;
   return plain(errorText(`This API is restricted, expecting header '${own.header}'`), 403);

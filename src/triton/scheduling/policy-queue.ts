@@ -56,7 +56,7 @@ export class PolicyQueue<R extends Schedulable> {
     for (; end < this.#queue.length; end++) {
       const one = this.#queue[end]!;
       // The first was picked when it came; nobody looks again (recorded of 2.51).
-      if (one.request.cancelled && end > 0 && !isOver(one, nowUs)) skipped.cancelled.push(one.request);
+      if (one.request.cancelled && end > 0) skipped.cancelled.push(one.request);
       else if (!isOver(one, nowUs)) break;
       else if (this.#policy.action === "DELAY") this.#delayed.push({ ...one, untilUs: 0 });
       else skipped.rejected.push(one.request);

@@ -71,6 +71,8 @@ class Passage {
   readonly #branches: Branch[] = [];
   /** Steps that have not had their last response. */
   #running = 0;
+  /** Steps are being begun: what is done at once comes before the next look. */
+  #busy = 0;
   #over = false;
   #stepUs = -1;
   readonly #times = { inputUs: 0, inferUs: 0, outputUs: 0 };
@@ -94,9 +96,9 @@ class Passage {
   begin(): void {
     const first: Branch = { tensors: new Map(this.#request.inputs), begun: new Set(), answered: false };
     this.#branches.push(first);
-    this.#running++;
+    this.#busy++;
     this.#advance(first);
-    this.#running--;
+    this.#busy--;
     this.#look();
   }
 
@@ -158,6 +160,8 @@ class Passage {
     answer: InferAnswer | TritonError | null,
     final: boolean,
   ): void {
+    if (final) this.#running--;
+    this.#busy++;
     if (answer instanceof TritonError) this.#fail(answer);
     else if (answer !== null && !this.#over) {
       const decoupled = model.config.model_transaction_policy?.decoupled === true;
@@ -170,7 +174,7 @@ class Passage {
         this.#advance(branch);
       }
     }
-    if (final) this.#running--;
+    this.#busy--;
     this.#look();
   }
 
@@ -182,7 +186,8 @@ class Passage {
 
   /** Where all outputs are there. */
   #answer(branch: Branch): void {
-    const names = (this.#options.config.output ?? []).map(({ name }) => name);
+    // The real server keeps them in a hash map, which gives them the other way round.
+    const names = (this.#options.config.output ?? []).map(({ name }) => name).toReversed();
     if (this.#over || branch.answered || !names.every((name) => branch.tensors.has(name))) return;
     branch.answered = true;
     if (this.#held !== null) this.#send(this.#held, false);
@@ -190,6 +195,7 @@ class Passage {
   }
 
   #look(): void {
+    if (this.#busy > 0) return;
     if (this.#over || this.#running > 0) {
       // Nothing more may come for a while.
       if (!this.#over && this.#held !== null && this.#branches.some(({ answered }) => !answered)) {

@@ -1,22 +1,21 @@
-/** In which order do responses leave where `preserve_ordering` is set? That of the requests, whatever is ready first. */
-import type { InferRequest } from "./request.ts";
+/** In which order do responses leave where it is that of their requests, whatever is ready first? */
 
-interface Held {
-  readonly request: InferRequest;
+interface Held<R> {
+  readonly request: R;
   readonly sends: (() => void)[];
   over: boolean;
 }
 
-export class OrderedResponses {
+export class OrderedResponses<R> {
   /** In order of arrival; the first one's responses leave at once. */
-  readonly #queue: Held[] = [];
+  readonly #queue: Held<R>[] = [];
 
-  enter(request: InferRequest): void {
+  enter(request: R): void {
     this.#queue.push({ request, sends: [], over: false });
   }
 
   /** Sends it now, or when all requests before have had their last response. */
-  send(request: InferRequest, send: () => void, final: boolean): void {
+  send(request: R, send: () => void, final: boolean): void {
     const held = this.#queue.find((one) => one.request === request)!;
     held.sends.push(send);
     held.over = final;

@@ -47,7 +47,7 @@ export class Runner implements Served {
   readonly #idle: Instance[];
   readonly #keys = new Map<InferRequest, string>();
   /** null: responses leave as they come. */
-  readonly #ordered: OrderedResponses | null;
+  readonly #ordered: OrderedResponses<InferRequest> | null;
   #pumping = false;
   #again = false;
   #unwake: (() => void) | null = null;

@@ -10,6 +10,7 @@ const START_MS = 60_000;
 
 export interface Live {
   readonly http: number;
+  readonly grpc: number;
   /** 0: there is none. */
   readonly metrics: number;
   readonly repository: string;
@@ -26,7 +27,13 @@ export async function startLive({ server, name }: Scenario, models: string | nul
   mkdirSync(repository);
   for (const model of server.models) place(model, repository, models);
   const command = [process.execPath, main, "serve", "--role", "triton", "--triton-version=2.51"];
-  const flags = [`--model-repository=${repository}`, "--http-port=0", "--metrics-port=0", ...server.flags];
+  const flags = [
+    `--model-repository=${repository}`,
+    "--http-port=0",
+    "--grpc-port=0",
+    "--metrics-port=0",
+    ...server.flags,
+  ];
   const child = Bun.spawn([...command, ...flags], { stdout: "pipe", stderr: "pipe" });
   let text = "";
   const ready = Promise.withResolvers<void>();
@@ -43,9 +50,10 @@ export async function startLive({ server, name }: Scenario, models: string | nul
   const timer = setTimeout(() => ready.reject(new Error(`${name}: the server did not start: ${text}`)), START_MS);
   await ready.promise.finally(() => clearTimeout(timer));
   const portOf = (line: string) =>
-    Number(new RegExp(`^ {2}${line} +http://127\\.0\\.0\\.1:(\\d+)`, "m").exec(text)?.[1] ?? 0);
+    Number(new RegExp(`^ {2}${line} +(?:http://)?127\\.0\\.0\\.1:(\\d+)`, "m").exec(text)?.[1] ?? 0);
   return {
     http: portOf("listening"),
+    grpc: portOf("grpc"),
     metrics: portOf("metrics"),
     repository,
     signal: (signal) => child.kill(signal),

@@ -1,5 +1,6 @@
 /** What comes back of a scenario's steps? Played as they were recorded: in order, some at a time, some beside the others. */
 import { differences, normal } from "./compare.ts";
+import { grpcCall } from "./grpc-wire.ts";
 import { type Live, startLive } from "./live.ts";
 import type { Dict, Json, Scenario, Step } from "./recordings.ts";
 import { parsePage, scrapeOf, shapeOf } from "./scrapes.ts";
@@ -103,10 +104,13 @@ class Player {
   async #call(step: Step, at: number): Promise<void> {
     const from = performance.now();
     let result: Dict;
-    if (step.http === undefined) result = { not_played: "gRPC is not served" };
+    if (step.grpc !== undefined)
+      result = await grpcCall(this.#live.grpc, step.grpc).catch(
+        (error: Error) => ({ player_error: error.message }) as Dict,
+      );
     else {
       const port = step.port === "metrics" ? this.#live.metrics : this.#live.http;
-      const whole = await httpCall(port, step.http, step.close_after_ms).catch(
+      const whole = await httpCall(port, step.http!, step.close_after_ms).catch(
         (error: Error) => ({ player_error: error.message }) as Dict,
       );
       result = step.only_status ? { status: whole.status!, reason: whole.reason! } : whole;

@@ -1,6 +1,7 @@
 /** What was recorded of a real Triton? Scenarios: a fresh server, steps in order, and what came back. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
+import type { GrpcCallStep } from "./grpc-wire.ts";
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 export interface Dict {
@@ -17,7 +18,7 @@ export interface HttpCall {
 
 export interface Step {
   readonly http?: HttpCall;
-  readonly grpc?: Dict;
+  readonly grpc?: GrpcCallStep;
   readonly scrape?: string;
   readonly refused?: boolean;
   readonly watch?: { readonly families: readonly string[]; readonly every_ms: number; readonly for_ms: number };

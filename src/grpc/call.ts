@@ -1,0 +1,250 @@
+/** What happens in one call? Messages in and out, each behind five bytes, until it is ended here, by the client or by its time. */
+import type { Expiring } from "../http/deadlines.ts";
+import type { RequestHead } from "../http2/fields.ts";
+import { Http2Code } from "../http2/frames.ts";
+import type { Http2Stream, StreamReceiver } from "../http2/stream.ts";
+import { ACCEPTED, type GrpcEncoding, packedMessage, unpackedMessage } from "./compression.ts";
+import type { CallDeadlines } from "./deadlines.ts";
+import { GRPC_OK, type GrpcStatus, headOf, onlyTrailers, trailersOf } from "./status.ts";
+
+/** What a call brings to the one who answers it. Nothing comes after `cancelled`, or after the call was ended. */
+export interface CallHandler {
+  /** The bytes are the handler's to keep. */
+  message(bytes: Uint8Array): void;
+  halfClosed(): void;
+  /** The client is gone, wants no more, or its time is over. */
+  cancelled(): void;
+}
+
+/** What all calls of a server share. */
+export interface CallAround {
+  readonly deadlines: CallDeadlines;
+  /** Largest message, bytes. */
+  readonly messageBytes: number;
+  /** Bytes of messages that have not come whole, of all calls, and how many there may be. */
+  readonly held: { bytes: number; readonly most: number };
+  /** Told of what was thrown. */
+  readonly broken: (why: unknown) => void;
+}
+
+/** Before each message: whether it is packed, and its length. Whoever makes one leaves this room. */
+export const MESSAGE_HEAD_BYTES = 5;
+
+const HEADS: Readonly<Record<GrpcEncoding | "plain", Buffer>> = {
+  plain: headOf([["grpc-accept-encoding", ACCEPTED]]),
+  gzip: headOf([
+    ["grpc-encoding", "gzip"],
+    ["grpc-accept-encoding", ACCEPTED],
+  ]),
+  deflate: headOf([
+    ["grpc-encoding", "deflate"],
+    ["grpc-accept-encoding", ACCEPTED],
+  ]),
+};
+
+export class GrpcCall implements StreamReceiver, Expiring {
+  /** How answers are packed; to be said before the first one. */
+  encoding: GrpcEncoding | null = null;
+  readonly #stream: Http2Stream;
+  readonly #head: RequestHead;
+  readonly #around: CallAround;
+  readonly #given: GrpcEncoding | null;
+  #handler: CallHandler | null = null;
+  #forget: (() => void) | null = null;
+  #parts: Uint8Array[] = [];
+  #bytes = 0;
+  #begun = false;
+  #over = false;
+
+  /** `given`: how requests that are packed are packed. */
+  constructor(stream: Http2Stream, head: RequestHead, given: GrpcEncoding | null, around: CallAround) {
+    this.#stream = stream;
+    this.#head = head;
+    this.#given = given;
+    this.#around = around;
+  }
+
+  get path(): string {
+    return this.#head.path;
+  }
+
+  /** Bytes that wait for the client. */
+  get queued(): number {
+    return this.#stream.queued;
+  }
+
+  get over(): boolean {
+    return this.#over;
+  }
+
+  /** The last value of the name; null: there is none. */
+  metadata(name: string): string | null {
+    return this.#head.fields.findLast(([one]) => one === name)?.[1] ?? null;
+  }
+
+  /** `timeoutUs` null: it may take any time. */
+  begin(handler: CallHandler, timeoutUs: number | null): void {
+    if (this.#over) return;
+    this.#handler = handler;
+    if (timeoutUs !== null) this.#forget = this.#around.deadlines.watch(this, timeoutUs);
+  }
+
+  /** A message behind `MESSAGE_HEAD_BYTES` of room, which are filled in; the bytes may change afterwards. */
+  send(message: Buffer): void {
+    if (this.#over) return;
+    if (!this.#begun) {
+      this.#begun = true;
+      this.#stream.head(HEADS[this.encoding ?? "plain"], false);
+    }
+    if (this.encoding === null) {
+      message[0] = 0;
+      message.writeUInt32BE(message.length - MESSAGE_HEAD_BYTES, 1);
+      this.#stream.write(message);
+      return;
+    }
+    const packed = packedMessage(message.subarray(MESSAGE_HEAD_BYTES), this.encoding);
+    const head = Buffer.from([1, 0, 0, 0, 0]);
+    head.writeUInt32BE(packed.length, 1);
+    this.#stream.write(Buffer.concat([head, packed]));
+  }
+
+  end(status: GrpcStatus = GRPC_OK): void {
+    if (this.#over) return;
+    this.#close();
+    if (this.#begun) this.#stream.end(trailersOf(status));
+    else this.#stream.head(onlyTrailers(status), true);
+  }
+
+  /** Something here threw that nobody knows. */
+  fail(why: unknown): void {
+    this.#around.broken(why);
+    this.end({ code: "UNKNOWN", message: "Unexpected error in RPC handling" });
+  }
+
+  /** Without a status: the client reads too little. */
+  drop(): void {
+    if (this.#over) return;
+    this.#close();
+    this.#stream.reset(Http2Code.Calm);
+  }
+
+  /** The client may send no more for a while, but what it was allowed to before. */
+  pause(): void {
+    this.#stream.pause();
+  }
+
+  resume(): void {
+    this.#stream.resume();
+  }
+
+  expire(): void {
+    const handler = this.#handler;
+    this.end({ code: "DEADLINE_EXCEEDED", message: "Deadline Exceeded" });
+    handler?.cancelled();
+  }
+
+  data(bytes: Uint8Array): void {
+    if (this.#over) return;
+    if (this.#bytes > 0) {
+      this.#hold(bytes);
+      if (this.#over || !this.#isWhole()) return;
+      const all = Buffer.concat(this.#parts);
+      this.#release();
+      this.#read(all);
+    } else this.#read(bytes);
+  }
+
+  ended(): void {
+    if (this.#over) return;
+    if (this.#bytes > 0) this.end({ code: "INTERNAL", message: "Incomplete message" });
+    else this.#told(() => this.#handler?.halfClosed());
+  }
+
+  gone(): void {
+    if (this.#over) return;
+    const handler = this.#handler;
+    this.#close();
+    handler?.cancelled();
+  }
+
+  /** Messages, and the beginning of one. */
+  #read(bytes: Uint8Array): void {
+    let at = 0;
+    while (!this.#over && bytes.length - at >= MESSAGE_HEAD_BYTES) {
+      const length = lengthAt(bytes, at);
+      if (length > this.#around.messageBytes) {
+        this.#tooLarge(length);
+        return;
+      }
+      const end = at + MESSAGE_HEAD_BYTES + length;
+      if (end > bytes.length) break;
+      this.#message(bytes[at]!, bytes.subarray(at + MESSAGE_HEAD_BYTES, end));
+      at = end;
+    }
+    if (!this.#over && at < bytes.length) this.#hold(bytes.subarray(at));
+  }
+
+  /** Whether what is held has a whole message in it. */
+  #isWhole(): boolean {
+    if (this.#bytes < MESSAGE_HEAD_BYTES) return false;
+    if (this.#parts[0]!.length < MESSAGE_HEAD_BYTES) this.#parts = [Buffer.concat(this.#parts)];
+    return this.#bytes >= MESSAGE_HEAD_BYTES + lengthAt(this.#parts[0]!, 0);
+  }
+
+  #message(flag: number, bytes: Uint8Array): void {
+    if (flag === 0) {
+      this.#told(() => this.#handler?.message(bytes));
+      return;
+    }
+    if (flag !== 1 || this.#given === null) {
+      this.end({ code: "INTERNAL", message: "Compressed message without a known grpc-encoding" });
+      return;
+    }
+    const plain = unpackedMessage(bytes, this.#given, this.#around.messageBytes);
+    if (plain === "large") this.#tooLarge(this.#around.messageBytes + 1);
+    else if (plain === null) this.end({ code: "INTERNAL", message: "Failed to decompress message" });
+    else this.#told(() => this.#handler?.message(plain));
+  }
+
+  #tooLarge(bytes: number): void {
+    const message = `Received message larger than max (${bytes} vs. ${this.#around.messageBytes})`;
+    const handler = this.#handler;
+    this.end({ code: "RESOURCE_EXHAUSTED", message });
+    handler?.cancelled();
+  }
+
+  #told(tell: () => void): void {
+    try {
+      tell();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  #hold(bytes: Uint8Array): void {
+    const { held } = this.#around;
+    this.#parts.push(bytes);
+    this.#bytes += bytes.length;
+    held.bytes += bytes.length;
+    if (held.bytes <= held.most) return;
+    const handler = this.#handler;
+    this.end({ code: "RESOURCE_EXHAUSTED", message: `messages of more than ${held.most} bytes are under way` });
+    handler?.cancelled();
+  }
+
+  #release(): void {
+    this.#around.held.bytes -= this.#bytes;
+    this.#parts = [];
+    this.#bytes = 0;
+  }
+
+  #close(): void {
+    this.#over = true;
+    this.#handler = null;
+    this.#forget?.();
+    this.#release();
+  }
+}
+
+const lengthAt = (bytes: Uint8Array, at: number): number =>
+  bytes[at + 1]! * 2 ** 24 + (bytes[at + 2]! << 16) + (bytes[at + 3]! << 8) + bytes[at + 4]!;

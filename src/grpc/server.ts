@@ -1,0 +1,75 @@
+/** Whose is a call? The method's by its path; what is no call of gRPC is refused as HTTP. */
+import type { Clock } from "../host/clock.ts";
+import type { Http2Application } from "../http2/connection.ts";
+import { listBytes, type RequestHead } from "../http2/fields.ts";
+import { HEADER_LIST_BYTES } from "../http2/frame-writer.ts";
+import { encodeFields } from "../http2/hpack.ts";
+import type { Http2Stream, StreamReceiver } from "../http2/stream.ts";
+import { type CallAround, type CallHandler, GrpcCall } from "./call.ts";
+import { ACCEPTED, isEncoding } from "./compression.ts";
+import { CallDeadlines, timeoutUs } from "./deadlines.ts";
+import { type GrpcStatus, onlyTrailers } from "./status.ts";
+
+export type GrpcMethod = (call: GrpcCall) => CallHandler;
+
+export interface GrpcLimits {
+  readonly clock: Pick<Clock, "now" | "at">;
+  /** Largest message, bytes. */
+  readonly messageBytes: number;
+  /** Messages that have not come whole, bytes of all of them. */
+  readonly heldBytes: number;
+  readonly broken: (why: unknown) => void;
+}
+
+const NOT_GRPC = encodeFields([[":status", "415"]]);
+const NOT_POST = encodeFields([[":status", "405"]]);
+/** Who was answered already gets nothing. */
+const DEAF: StreamReceiver = { data() {}, ended() {}, gone() {} };
+
+export class GrpcServer implements Http2Application {
+  readonly #methods: ReadonlyMap<string, GrpcMethod>;
+  readonly #around: CallAround;
+
+  /** `methods`: by path, as `/package.Service/Method`. */
+  constructor(methods: ReadonlyMap<string, GrpcMethod>, { clock, messageBytes, heldBytes, broken }: GrpcLimits) {
+    this.#methods = methods;
+    this.#around = {
+      deadlines: new CallDeadlines(clock),
+      messageBytes,
+      held: { bytes: 0, most: heldBytes },
+      broken,
+    };
+  }
+
+  open(stream: Http2Stream, head: RequestHead): StreamReceiver {
+    const value = (name: string) => head.fields.findLast(([one]) => one === name)?.[1];
+    const refuse = (status: GrpcStatus) => {
+      const accepted = [["grpc-accept-encoding", ACCEPTED]] as const;
+      stream.head(onlyTrailers(status, status.message.includes("grpc-encoding") ? accepted : []), true);
+      return DEAF;
+    };
+    if (head.method !== "POST" || !value("content-type")?.startsWith("application/grpc")) {
+      stream.head(head.method === "POST" ? NOT_GRPC : NOT_POST, true);
+      return DEAF;
+    }
+    const bytes = listBytes(head.fields);
+    if (bytes > HEADER_LIST_BYTES)
+      return refuse({
+        code: "RESOURCE_EXHAUSTED",
+        message: `received metadata size exceeds limit (${bytes} vs. ${HEADER_LIST_BYTES})`,
+      });
+    const method = this.#methods.get(head.path);
+    if (method === undefined) return refuse({ code: "UNIMPLEMENTED", message: "" });
+    const given = value("grpc-encoding") ?? "identity";
+    const encoding = isEncoding(given) ? given : null;
+    if (encoding === null && given !== "identity")
+      return refuse({
+        code: "UNIMPLEMENTED",
+        message: `Compression algorithm '${given}' in grpc-encoding is not known`,
+      });
+    const call = new GrpcCall(stream, head, encoding, this.#around);
+    const timeout = value("grpc-timeout");
+    call.begin(method(call), timeout === undefined ? null : timeoutUs(timeout));
+    return call;
+  }
+}

@@ -1,0 +1,53 @@
+/** How does a call end? gRPC's codes by their number, and a message that may hold any text. */
+import { encodeFields, type HeaderField } from "../http2/hpack.ts";
+
+export const GRPC_CODES = [
+  "OK",
+  "CANCELLED",
+  "UNKNOWN",
+  "INVALID_ARGUMENT",
+  "DEADLINE_EXCEEDED",
+  "NOT_FOUND",
+  "ALREADY_EXISTS",
+  "PERMISSION_DENIED",
+  "RESOURCE_EXHAUSTED",
+  "FAILED_PRECONDITION",
+  "ABORTED",
+  "OUT_OF_RANGE",
+  "UNIMPLEMENTED",
+  "INTERNAL",
+  "UNAVAILABLE",
+  "DATA_LOSS",
+  "UNAUTHENTICATED",
+] as const;
+export type GrpcCode = (typeof GRPC_CODES)[number];
+
+export interface GrpcStatus {
+  readonly code: GrpcCode;
+  readonly message: string;
+}
+
+export const GRPC_OK: GrpcStatus = { code: "OK", message: "" };
+
+/** UTF-8, in which all but printable ASCII stands as `%` and two digits, and blanks where HTTP/2 lets none stand. */
+const escaped = (message: string): string =>
+  Buffer.from(message)
+    .toString("latin1")
+    .replaceAll(/[^ -$&-~]|^ | $/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`);
+
+const fieldsOf = ({ code, message }: GrpcStatus): HeaderField[] => [
+  ["grpc-status", `${GRPC_CODES.indexOf(code)}`],
+  ...(message === "" ? [] : [["grpc-message", escaped(message)] as const]),
+];
+
+export const CONTENT_TYPE: HeaderField = ["content-type", "application/grpc"];
+const STATUS: HeaderField = [":status", "200"];
+const GOOD = encodeFields(fieldsOf(GRPC_OK));
+
+/** What stands behind the answers. */
+export const trailersOf = (status: GrpcStatus): Buffer => (status === GRPC_OK ? GOOD : encodeFields(fieldsOf(status)));
+/** What stands there where there is no answer. */
+export const onlyTrailers = (status: GrpcStatus, more: readonly HeaderField[] = []): Buffer =>
+  encodeFields([STATUS, CONTENT_TYPE, ...more, ...fieldsOf(status)]);
+/** What stands before the first answer. */
+export const headOf = (more: readonly HeaderField[]): Buffer => encodeFields([STATUS, CONTENT_TYPE, ...more]);

@@ -1,0 +1,351 @@
+/** What happens on one connection of HTTP/2? Frames in, streams to the application, windows, and its end: RFC 9113. */
+import { areRegular, type RequestHead, requestHead } from "./fields.ts";
+import { FrameWriter, type FrameWriterEnds, STREAMS_MOST } from "./frame-writer.ts";
+import {
+  ConnectionError,
+  FRAME_BYTES_MOST,
+  FRAME_HEAD_BYTES,
+  FrameFlag,
+  FrameType,
+  Http2Code,
+  PREFACE,
+  readUint31,
+  readUint32,
+  SettingId,
+  WINDOW_MOST,
+} from "./frames.ts";
+import { type HeaderField, HpackDecoder } from "./hpack.ts";
+import type { PingRules } from "./pings.ts";
+import type { Http2Stream, StreamReceiver } from "./stream.ts";
+
+export interface Http2Application {
+  /** A request; what its body brings goes to the receiver. */
+  open(stream: Http2Stream, head: RequestHead): StreamReceiver;
+}
+
+/** What all connections of a server share. */
+export interface ConnectionSide extends FrameWriterEnds {
+  readonly application: Http2Application;
+  /** Whether the ping is one too many; `idle`: there is no stream. */
+  readonly pings: PingRules;
+  /** Something came. */
+  heard(): void;
+  /** The client has introduced itself. */
+  settled(): void;
+  /** The last stream ended behind `retire`, or the connection is beyond repair. */
+  done(): void;
+}
+
+/** Bytes of one block of headers, and frames that it may come in. */
+const BLOCK_BYTES_MOST = 65_536;
+const BLOCK_FRAMES_MOST = 64;
+
+interface HeaderBlock {
+  readonly id: number;
+  readonly ends: boolean;
+  readonly parts: Uint8Array[];
+  bytes: number;
+}
+
+export class Http2Connection {
+  readonly #side: ConnectionSide;
+  readonly #writer: FrameWriter;
+  readonly #decoder = new HpackDecoder();
+  #rest: Buffer | null = null;
+  #prefaced = false;
+  #settled = false;
+  #lastId = 0;
+  #block: HeaderBlock | null = null;
+  #closing = false;
+  /** Streams from there on are not served; null: all are. */
+  #retiredId: number | null = null;
+
+  constructor(side: ConnectionSide) {
+    this.#side = side;
+    this.#writer = new FrameWriter(side, () => this.#streamEnded());
+    this.#writer.introduce();
+  }
+
+  get streams(): number {
+    return this.#writer.streams.size;
+  }
+
+  /** Bytes came. */
+  data(bytes: Buffer): void {
+    if (this.#closing) return;
+    this.#side.heard();
+    const all = this.#rest === null ? bytes : Buffer.concat([this.#rest, bytes]);
+    this.#rest = null;
+    try {
+      const read = this.#read(all);
+      if (read < all.length && !this.#closing) this.#rest = all.subarray(read);
+    } catch (error) {
+      if (!(error instanceof ConnectionError)) throw error;
+      this.#fail(error);
+    }
+  }
+
+  drain(): void {
+    this.#writer.drained();
+  }
+
+  /** The client is gone. */
+  lost(): void {
+    this.#closing = true;
+    this.#rest = null;
+    this.#writer.close();
+  }
+
+  /** Nobody new is served; it is done when its last stream has ended. */
+  retire(): void {
+    if (this.#closing || this.#retiredId !== null) return;
+    this.#retiredId = this.#lastId + 1;
+    this.#writer.goAway(this.#lastId, Http2Code.None, "");
+    this.#streamEnded();
+  }
+
+  ping(): void {
+    this.#writer.ping();
+  }
+
+  /** Ends it with a code and a word for the client. */
+  refuse(code: number, why: string): void {
+    this.#fail(new ConnectionError(code, why));
+  }
+
+  #fail({ code, message }: ConnectionError): void {
+    if (this.#closing) return;
+    this.#closing = true;
+    this.#writer.goAway(this.#lastId, code, message);
+    this.#writer.flush();
+    this.#writer.close();
+    this.#side.done();
+  }
+
+  #streamEnded(): void {
+    if (this.#retiredId === null || this.#closing || this.streams > 0) return;
+    this.#closing = true;
+    this.#writer.flush();
+    this.#side.done();
+  }
+
+  /** Gives how many bytes were frames. */
+  #read(bytes: Buffer): number {
+    let at = 0;
+    if (!this.#prefaced) {
+      const length = Math.min(bytes.length, PREFACE.length);
+      if (!bytes.subarray(0, length).equals(PREFACE.subarray(0, length)))
+        throw new ConnectionError(Http2Code.Protocol, "no preface of HTTP/2");
+      if (length < PREFACE.length) return 0;
+      this.#prefaced = true;
+      at = PREFACE.length;
+    }
+    while (bytes.length - at >= FRAME_HEAD_BYTES && !this.#closing) {
+      const length = (bytes[at]! << 16) + (bytes[at + 1]! << 8) + bytes[at + 2]!;
+      if (length > FRAME_BYTES_MOST) throw new ConnectionError(Http2Code.FrameSize, "a frame is too large");
+      const end = at + FRAME_HEAD_BYTES + length;
+      if (bytes.length < end) break;
+      this.#frame(
+        bytes[at + 3]!,
+        bytes[at + 4]!,
+        readUint31(bytes, at + 5),
+        bytes.subarray(at + FRAME_HEAD_BYTES, end),
+      );
+      at = end;
+    }
+    return at;
+  }
+
+  #frame(type: number, flags: number, id: number, payload: Buffer): void {
+    if (!this.#settled && type !== FrameType.Settings) throw broken("the first frame is not SETTINGS");
+    if (this.#block !== null && (type !== FrameType.Continuation || id !== this.#block.id))
+      throw broken("a block of headers is interrupted");
+    if (ALONE.has(type) && id !== 0) throw broken("a frame of the connection names a stream");
+    if (OF_STREAM.has(type) && id === 0) throw broken("a frame of a stream names none");
+    if (type === FrameType.Data) this.#onData(flags, id, payload);
+    else if (type === FrameType.Headers) this.#onHeaders(flags, id, payload);
+    else if (type === FrameType.Continuation) this.#onContinuation(flags, payload);
+    else if (type === FrameType.WindowUpdate) this.#onWindow(id, payload);
+    else if (type === FrameType.Ping) this.#onPing(flags, payload);
+    else if (type === FrameType.Settings) this.#onSettings(flags, payload);
+    else if (type === FrameType.RstStream) this.#onReset(id, payload);
+    else if (type === FrameType.Priority) this.#onPriority(id, payload);
+    else if (type === FrameType.PushPromise) throw broken("a client promises a push");
+  }
+
+  #onData(flags: number, id: number, payload: Buffer): void {
+    const { streams } = this.#writer;
+    this.#writer.cameOnConnection(payload.length);
+    const bytes = unpadded(flags, payload);
+    const stream = streams.get(id);
+    if (stream === undefined || stream.remoteEnded) {
+      this.#closedStream(id);
+      return;
+    }
+    stream.room -= payload.length;
+    if (stream.room < 0) throw new ConnectionError(Http2Code.FlowControl, "a stream sends more than it may");
+    stream.came += bytes.length;
+    const ends = (flags & FrameFlag.EndStream) !== 0;
+    const { expects, came } = stream;
+    if (expects !== null && (came > expects || (ends && came !== expects))) {
+      this.#writer.refuse(stream, Http2Code.Protocol);
+      return;
+    }
+    stream.remoteEnded = ends;
+    if (bytes.length > 0) stream.receiver?.data(bytes);
+    if (ends) stream.receiver?.ended();
+    else stream.took(payload.length);
+  }
+
+  #onHeaders(flags: number, id: number, payload: Buffer): void {
+    const bytes = unpadded(flags, payload);
+    const hasPriority = (flags & FrameFlag.Priority) !== 0;
+    if (hasPriority && bytes.length < 5) throw new ConnectionError(Http2Code.FrameSize, "HEADERS are too short");
+    if (hasPriority && readUint31(bytes, 0) === id) throw broken("a stream depends on itself");
+    const part = hasPriority ? bytes.subarray(5) : bytes;
+    this.#block = { id, ends: (flags & FrameFlag.EndStream) !== 0, parts: [part], bytes: part.length };
+    if (flags & FrameFlag.EndHeaders) this.#endBlock();
+  }
+
+  #onContinuation(flags: number, payload: Buffer): void {
+    const block = this.#block;
+    if (block === null) throw broken("CONTINUATION without HEADERS");
+    block.parts.push(payload);
+    block.bytes += payload.length;
+    if (block.bytes > BLOCK_BYTES_MOST || block.parts.length > BLOCK_FRAMES_MOST)
+      throw new ConnectionError(Http2Code.Calm, "a block of headers is too large");
+    if (flags & FrameFlag.EndHeaders) this.#endBlock();
+  }
+
+  #endBlock(): void {
+    const { id, ends, parts } = this.#block!;
+    this.#block = null;
+    const fields = this.#decoder.decode(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
+    const { streams } = this.#writer;
+    const stream = streams.get(id);
+    if (stream !== undefined) this.#onTrailers(stream, fields, ends);
+    else if (id <= this.#lastId) this.#closedStream(id);
+    else if (id % 2 === 0) throw broken("a client opens an even stream");
+    else this.#open(id, fields, ends);
+  }
+
+  #onTrailers(stream: Http2Stream, fields: readonly HeaderField[], ends: boolean): void {
+    if (stream.remoteEnded) this.#closedStream(stream.id);
+    else if (!ends || !areRegular(fields)) this.#writer.refuse(stream, Http2Code.Protocol);
+    else {
+      stream.remoteEnded = true;
+      stream.receiver?.ended();
+    }
+  }
+
+  #open(id: number, fields: readonly HeaderField[], ends: boolean): void {
+    this.#lastId = id;
+    if (this.#isRefused(id)) return;
+    const stream = this.#writer.open(id);
+    const head = requestHead(fields);
+    if (head === null || (ends && (head.bytes ?? 0) > 0)) {
+      this.#writer.refuse(stream, Http2Code.Protocol);
+      return;
+    }
+    if (this.streams > STREAMS_MOST) {
+      this.#writer.refuse(stream, Http2Code.Refused);
+      return;
+    }
+    stream.expects = head.bytes;
+    stream.remoteEnded = ends;
+    stream.receiver = this.#side.application.open(stream, head);
+    if (ends) stream.receiver.ended();
+  }
+
+  /** A GOAWAY is under way that says so. */
+  #isRefused(id: number): boolean {
+    return this.#retiredId !== null && id >= this.#retiredId;
+  }
+
+  #onWindow(id: number, payload: Buffer): void {
+    if (payload.length !== 4) throw new ConnectionError(Http2Code.FrameSize, "WINDOW_UPDATE has another length");
+    const more = readUint31(payload, 0);
+    if (id === 0) {
+      if (more === 0) throw broken("a window grows by nothing");
+      if (!this.#writer.widen(more)) throw new ConnectionError(Http2Code.FlowControl, "a window is too large");
+      return;
+    }
+    const stream = this.#writer.streams.get(id);
+    if (stream === undefined) {
+      if (id > this.#lastId) throw broken("a window of a stream that is not open");
+      return;
+    }
+    if (more === 0) this.#writer.refuse(stream, Http2Code.Protocol);
+    else if (stream.window + more > WINDOW_MOST) this.#writer.refuse(stream, Http2Code.FlowControl);
+    else this.#writer.widenStream(stream, more);
+  }
+
+  #onPing(flags: number, payload: Buffer): void {
+    if (payload.length !== 8) throw new ConnectionError(Http2Code.FrameSize, "PING has another length");
+    if (flags & FrameFlag.Ack) return;
+    if (this.#side.pings.tooMany(this.#writer.sentSince(), this.streams === 0))
+      throw new ConnectionError(Http2Code.Calm, "too_many_pings");
+    this.#writer.pong(payload);
+  }
+
+  #onSettings(flags: number, payload: Buffer): void {
+    if (flags & FrameFlag.Ack) {
+      if (payload.length > 0) throw new ConnectionError(Http2Code.FrameSize, "an acknowledgement with settings");
+      return;
+    }
+    if (payload.length % 6 !== 0) throw new ConnectionError(Http2Code.FrameSize, "SETTINGS have another length");
+    for (let at = 0; at < payload.length; at += 6)
+      this.#onSetting(payload.readUInt16BE(at), readUint32(payload, at + 2));
+    this.#writer.acknowledge();
+    if (!this.#settled) this.#side.settled();
+    this.#settled = true;
+  }
+
+  #onSetting(id: number, value: number): void {
+    if (id === SettingId.Push && value > 1) throw broken("ENABLE_PUSH is neither 0 nor 1");
+    if (id === SettingId.Window) {
+      if (value > WINDOW_MOST || !this.#writer.rewindow(value))
+        throw new ConnectionError(Http2Code.FlowControl, "a window is too large");
+    }
+    if (id === SettingId.FrameSize) {
+      if (value < FRAME_BYTES_MOST || value >= 2 ** 24) throw broken("a size of frames that is not allowed");
+    }
+  }
+
+  #onReset(id: number, payload: Buffer): void {
+    if (payload.length !== 4) throw new ConnectionError(Http2Code.FrameSize, "RST_STREAM has another length");
+    const stream = this.#writer.streams.get(id);
+    if (stream !== undefined) this.#writer.lose(stream);
+    else if (id > this.#lastId) throw broken("a stream that is not open is reset");
+  }
+
+  #onPriority(id: number, payload: Buffer): void {
+    if (payload.length !== 5) throw new ConnectionError(Http2Code.FrameSize, "PRIORITY has another length");
+    if (readUint31(payload, 0) === id) throw broken("a stream depends on itself");
+  }
+
+  /** A frame of a stream that is over: what was under way when it was ended here is nothing wrong. */
+  #closedStream(id: number): void {
+    if (id > this.#lastId) throw broken("a frame of a stream that is not open");
+    if (!this.#isRefused(id) && !this.#writer.wasCut(id))
+      throw new ConnectionError(Http2Code.StreamClosed, "a frame of a stream that has ended");
+  }
+}
+
+const ALONE: ReadonlySet<number> = new Set([FrameType.Settings, FrameType.Ping, FrameType.GoAway]);
+const OF_STREAM: ReadonlySet<number> = new Set([
+  FrameType.Data,
+  FrameType.Headers,
+  FrameType.Priority,
+  FrameType.RstStream,
+  FrameType.Continuation,
+]);
+
+const broken = (why: string) => new ConnectionError(Http2Code.Protocol, why);
+
+function unpadded(flags: number, payload: Buffer): Buffer {
+  if (!(flags & FrameFlag.Padded)) return payload;
+  const padding = payload[0] ?? payload.length;
+  if (padding >= payload.length) throw broken("a frame is all padding");
+  return payload.subarray(1, payload.length - padding);
+}

@@ -1,0 +1,253 @@
+/** What does a connection say? Frames into its outbox, data as the client's windows let them, one frame of each stream in turn. */
+import {
+  FIRST_WINDOW,
+  FRAME_BYTES_MOST,
+  FRAME_HEAD_BYTES,
+  FrameFlag,
+  FrameType,
+  SettingId,
+  WINDOW_MOST,
+  writeFrameHead,
+} from "./frames.ts";
+import { Outbox, type OutboxEnds } from "./outbox.ts";
+import { Http2Stream, STREAM_WINDOW, type StreamSide } from "./stream.ts";
+
+/** Streams of one connection at a time; more are refused. */
+export const STREAMS_MOST = 16_384;
+/** Bytes of one request's headers, as the protocol counts them. */
+export const HEADER_LIST_BYTES = 16_384;
+/** What a client may send ahead on all of a connection's streams. */
+const CONNECTION_WINDOW = 16 * 2 ** 20;
+/** Answers and acknowledgements that wait for a client which does not read, bytes; with more it is cut off. */
+const CONTROL_BYTES_MOST = 4 * 2 ** 20;
+/** Streams that were ended here are remembered: frames of theirs may be under way. */
+const CUT_MOST = 4096;
+
+export interface FrameWriterEnds extends OutboxEnds {
+  /** The client does not read what it asks for. */
+  cut(): void;
+}
+
+export class FrameWriter implements StreamSide {
+  readonly streams = new Map<number, Http2Stream>();
+  readonly #ends: FrameWriterEnds;
+  readonly #outbox: Outbox;
+  readonly #streamEnded: () => void;
+  /** Have something to send, and a window for it; the first one's turn is next. */
+  readonly #waiting = new Set<Http2Stream>();
+  readonly #cut = new Set<number>();
+  #window = FIRST_WINDOW;
+  #streamWindow = FIRST_WINDOW;
+  #owed = 0;
+  #sent = false;
+
+  constructor(ends: FrameWriterEnds, streamEnded: () => void) {
+    this.#ends = ends;
+    this.#outbox = new Outbox(ends);
+    this.#streamEnded = streamEnded;
+  }
+
+  /** What a server says first. */
+  introduce(): void {
+    const settings = [
+      [SettingId.Streams, STREAMS_MOST],
+      [SettingId.Window, STREAM_WINDOW],
+      [SettingId.HeaderBytes, HEADER_LIST_BYTES],
+    ] as const;
+    const payload = Buffer.alloc(settings.length * 6);
+    for (const [at, [id, value]] of settings.entries()) {
+      payload.writeUInt16BE(id, at * 6);
+      payload.writeUInt32BE(value, at * 6 + 2);
+    }
+    this.#control(FrameType.Settings, 0, 0, payload);
+    this.#windowUpdate(0, CONNECTION_WINDOW - FIRST_WINDOW);
+  }
+
+  open(id: number): Http2Stream {
+    const stream = new Http2Stream(id, this.#streamWindow, this);
+    this.streams.set(id, stream);
+    return stream;
+  }
+
+  /** Whether data or headers have left since it was asked last. */
+  sentSince(): boolean {
+    const sent = this.#sent;
+    this.#sent = false;
+    return sent;
+  }
+
+  wasCut(id: number): boolean {
+    return this.#cut.has(id);
+  }
+
+  sendHeaders({ id }: Http2Stream, block: Uint8Array, ends: boolean): void {
+    this.#sent = true;
+    let from = 0;
+    do {
+      const to = Math.min(block.length, from + FRAME_BYTES_MOST);
+      const type = from === 0 ? FrameType.Headers : FrameType.Continuation;
+      const last = to === block.length ? FrameFlag.EndHeaders : 0;
+      this.#control(type, last | (ends && from === 0 ? FrameFlag.EndStream : 0), id, block.subarray(from, to));
+      from = to;
+    } while (from < block.length);
+  }
+
+  sendData(stream: Http2Stream, bytes: Uint8Array, from: number): number {
+    const outbox = this.#outbox;
+    this.#sent = true;
+    let at = from;
+    while (at < bytes.length && !outbox.blocked) {
+      const room = Math.min(bytes.length - at, this.#window, stream.window, FRAME_BYTES_MOST);
+      if (room <= 0) break;
+      const place = outbox.take(FRAME_HEAD_BYTES + room);
+      writeFrameHead(outbox.buffer, place, room, FrameType.Data, 0, stream.id);
+      outbox.buffer.set(room === bytes.length ? bytes : bytes.subarray(at, at + room), place + FRAME_HEAD_BYTES);
+      this.#window -= room;
+      stream.window -= room;
+      at += room;
+      outbox.taken();
+    }
+    return at - from;
+  }
+
+  wait(stream: Http2Stream): void {
+    if (stream.window > 0) this.#waiting.add(stream);
+  }
+
+  credit({ id }: Http2Stream, bytes: number): void {
+    this.#windowUpdate(id, bytes);
+  }
+
+  over(stream: Http2Stream, code: number | null): void {
+    if (code !== null) this.#reset(stream.id, code);
+    // All was said though the client has not said all: it need not.
+    else if (!stream.remoteEnded) this.#reset(stream.id, 0);
+    this.#forget(stream);
+  }
+
+  /** The stream broke the rules. */
+  refuse(stream: Http2Stream, code: number): void {
+    this.#reset(stream.id, code);
+    this.lose(stream);
+  }
+
+  /** The client has ended it. */
+  lose(stream: Http2Stream): void {
+    stream.lose();
+    this.#forget(stream);
+  }
+
+  /** The client may be sent more; false: more than there can be. */
+  widen(bytes: number): boolean {
+    this.#window += bytes;
+    if (this.#window > WINDOW_MOST) return false;
+    this.#pump();
+    return true;
+  }
+
+  widenStream(stream: Http2Stream, bytes: number): void {
+    stream.window += bytes;
+    if (stream.queued === 0) return;
+    this.wait(stream);
+    this.#pump();
+  }
+
+  /** All streams' windows are to be as if they had begun with this one. */
+  rewindow(bytes: number): boolean {
+    const more = bytes - this.#streamWindow;
+    this.#streamWindow = bytes;
+    for (const stream of this.streams.values()) {
+      stream.window += more;
+      if (stream.window > WINDOW_MOST) return false;
+      if (stream.queued > 0) this.wait(stream);
+    }
+    this.#pump();
+    return true;
+  }
+
+  /** So many bytes of data came, on whatever stream. */
+  cameOnConnection(bytes: number): void {
+    this.#owed += bytes;
+    if (this.#owed < CONNECTION_WINDOW / 2) return;
+    this.#windowUpdate(0, this.#owed);
+    this.#owed = 0;
+  }
+
+  acknowledge(): void {
+    this.#control(FrameType.Settings, FrameFlag.Ack, 0, NOTHING);
+  }
+
+  ping(): void {
+    this.#control(FrameType.Ping, 0, 0, PING);
+  }
+
+  pong(payload: Uint8Array): void {
+    this.#control(FrameType.Ping, FrameFlag.Ack, 0, payload);
+  }
+
+  goAway(last: number, code: number, why: string): void {
+    const payload = Buffer.alloc(8 + why.length);
+    payload.writeUInt32BE(last, 0);
+    payload.writeUInt32BE(code, 4);
+    payload.write(why, 8, "latin1");
+    this.#control(FrameType.GoAway, 0, 0, payload);
+  }
+
+  flush(): void {
+    this.#outbox.flush();
+  }
+
+  drained(): void {
+    this.#outbox.drained();
+    this.#pump();
+  }
+
+  close(): void {
+    this.#outbox.close();
+    this.#waiting.clear();
+    for (const stream of [...this.streams.values()]) this.lose(stream);
+  }
+
+  #pump(): void {
+    while (!this.#outbox.blocked && this.#window > 0) {
+      const { value: stream } = this.#waiting.values().next();
+      if (stream === undefined) return;
+      this.#waiting.delete(stream);
+      if (stream.pump()) this.#waiting.add(stream);
+    }
+  }
+
+  #reset(id: number, code: number): void {
+    const payload = Buffer.alloc(4);
+    payload.writeUInt32BE(code, 0);
+    this.#control(FrameType.RstStream, 0, id, payload);
+    this.#cut.add(id);
+    if (this.#cut.size <= CUT_MOST) return;
+    const [first] = this.#cut;
+    this.#cut.delete(first!);
+  }
+
+  #forget(stream: Http2Stream): void {
+    this.#waiting.delete(stream);
+    if (this.streams.delete(stream.id)) this.#streamEnded();
+  }
+
+  #windowUpdate(id: number, bytes: number): void {
+    const payload = Buffer.alloc(4);
+    payload.writeUInt32BE(bytes, 0);
+    this.#control(FrameType.WindowUpdate, 0, id, payload);
+  }
+
+  #control(type: number, flags: number, id: number, payload: Uint8Array): void {
+    const outbox = this.#outbox;
+    const at = outbox.take(FRAME_HEAD_BYTES + payload.length);
+    writeFrameHead(outbox.buffer, at, payload.length, type, flags, id);
+    outbox.buffer.set(payload, at + FRAME_HEAD_BYTES);
+    outbox.taken();
+    if (outbox.blocked && outbox.bytes > CONTROL_BYTES_MOST) this.#ends.cut();
+  }
+}
+
+const NOTHING = new Uint8Array();
+/** What a ping carries is given back; nobody here looks at it. */
+const PING = new Uint8Array(8);

@@ -1,0 +1,140 @@
+/** Which fields stand in a block of headers? HPACK, RFC 7541: the tables are the peer's for reading; what is written uses none. */
+import { ConnectionError, Http2Code } from "./frames.ts";
+import { huffmanText } from "./huffman.ts";
+
+/** Name and value, one character per byte. */
+export type HeaderField = readonly [string, string];
+
+/** Appendix A, from 1. */
+const STATIC: readonly HeaderField[] = (
+  ":authority|:method GET|:method POST|:path /|:path /index.html|:scheme http|:scheme https|:status 200|:status 204|" +
+  ":status 206|:status 304|:status 400|:status 404|:status 500|accept-charset|accept-encoding gzip, deflate|" +
+  "accept-language|accept-ranges|accept|access-control-allow-origin|age|allow|authorization|cache-control|" +
+  "content-disposition|content-encoding|content-language|content-length|content-location|content-range|content-type|" +
+  "cookie|date|etag|expect|expires|from|host|if-match|if-modified-since|if-none-match|if-range|if-unmodified-since|" +
+  "last-modified|link|location|max-forwards|proxy-authenticate|proxy-authorization|range|referer|refresh|retry-after|" +
+  "server|set-cookie|strict-transport-security|transfer-encoding|user-agent|vary|via|www-authenticate"
+)
+  .split("|")
+  .map((line) => {
+    const blank = line.indexOf(" ");
+    return blank < 0 ? [line, ""] : [line.slice(0, blank), line.slice(blank + 1)];
+  });
+
+/** What an entry costs beside its characters. */
+export const FIELD_BYTES = 32;
+/** The table that a peer may use here; the protocol's default. */
+const TABLE_BYTES = 4096;
+
+const broken = (why: string) => new ConnectionError(Http2Code.Compression, why);
+const costOf = ([name, value]: HeaderField) => name.length + value.length + FIELD_BYTES;
+
+export class HpackDecoder {
+  /** The youngest first. */
+  readonly #table: HeaderField[] = [];
+  #bytes = 0;
+  #most = TABLE_BYTES;
+  #block: Uint8Array = new Uint8Array();
+  #at = 0;
+
+  /** Throws a `ConnectionError`: afterwards nothing more can be read. */
+  decode(block: Uint8Array): HeaderField[] {
+    this.#block = block;
+    this.#at = 0;
+    const fields: HeaderField[] = [];
+    while (this.#at < block.length) {
+      const byte = block[this.#at]!;
+      if (byte & 0x80) fields.push(this.#entry(this.#number(7)));
+      else if ((byte & 0xe0) === 0x20) {
+        if (fields.length > 0) throw broken("a table is resized behind a field");
+        const most = this.#number(5);
+        if (most > TABLE_BYTES) throw broken("a table is too large");
+        this.#most = most;
+        this.#shrink(0);
+      } else if (byte & 0x40) {
+        const field = this.#literal(6);
+        this.#add(field);
+        fields.push(field);
+      } else fields.push(this.#literal(4));
+    }
+    return fields;
+  }
+
+  #entry(index: number): HeaderField {
+    const found = index <= STATIC.length ? STATIC[index - 1] : this.#table[index - STATIC.length - 1];
+    if (found === undefined) throw broken("no such entry");
+    return found;
+  }
+
+  #literal(bits: number): HeaderField {
+    const index = this.#number(bits);
+    const name = index === 0 ? this.#string() : this.#entry(index)[0];
+    return [name, this.#string()];
+  }
+
+  #add(field: HeaderField): void {
+    const bytes = costOf(field);
+    this.#shrink(bytes);
+    if (bytes > this.#most) return;
+    this.#table.unshift(field);
+    this.#bytes += bytes;
+  }
+
+  #shrink(needed: number): void {
+    while (this.#bytes + needed > this.#most && this.#table.length > 0) this.#bytes -= costOf(this.#table.pop()!);
+  }
+
+  #number(bits: number): number {
+    const mask = 2 ** bits - 1;
+    let value = this.#byte() & mask;
+    if (value < mask) return value;
+    for (let shift = 0; ; shift += 7) {
+      const byte = this.#byte();
+      value += (byte & 0x7f) * 2 ** shift;
+      if (shift > 21) throw broken("a number is too large");
+      if (byte < 0x80) return value;
+    }
+  }
+
+  #string(): string {
+    const isCoded = (this.#block[this.#at] ?? 0) & 0x80;
+    const length = this.#number(7);
+    const from = this.#at;
+    const to = from + length;
+    if (to > this.#block.length) throw broken("a text is cut short");
+    this.#at = to;
+    if (!isCoded) return Buffer.from(this.#block.buffer, this.#block.byteOffset + from, length).toString("latin1");
+    const text = huffmanText(this.#block, from, to);
+    if (text === null) throw broken("a text is no code");
+    return text;
+  }
+
+  #byte(): number {
+    const byte = this.#block[this.#at++];
+    if (byte === undefined) throw broken("a block is cut short");
+    return byte;
+  }
+}
+
+/** Fields as literals that no table keeps; a value may be any text of bytes. */
+export function encodeFields(fields: readonly HeaderField[]): Buffer {
+  return Buffer.concat(
+    fields.map(([name, value]) => {
+      const known = STATIC.findIndex(([one, of]) => one === name && of === value && of !== "");
+      if (known >= 0) return Buffer.from([0x80 | (known + 1)]);
+      return Buffer.concat([Buffer.from([0]), encodeText(name), encodeText(value)]);
+    }),
+  );
+}
+
+function encodeText(text: string): Buffer {
+  const head: number[] = [];
+  if (text.length < 0x7f) head.push(text.length);
+  else {
+    head.push(0x7f);
+    let rest = text.length - 0x7f;
+    for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) head.push(0x80 | (rest % 0x80));
+    head.push(rest);
+  }
+  return Buffer.concat([Buffer.from(head), Buffer.from(text, "latin1")]);
+}

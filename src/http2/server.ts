@@ -1,0 +1,198 @@
+/** Who listens? HTTP/2 without upgrade, or behind TLS with ALPN: connections, how long they live, and their end. */
+import type { TlsFiles } from "../config/certificates.ts";
+import type { Clock } from "../host/clock.ts";
+import { deadlines, type Expiring } from "../http/deadlines.ts";
+import { type ConnectionSide, type Http2Application, Http2Connection } from "./connection.ts";
+import { Http2Code } from "./frames.ts";
+import { type PingLimits, PingRules } from "./pings.ts";
+
+/** Names as gRPC's channel arguments; times of 0: never. */
+export interface KeepAlive extends PingLimits {
+  /** Silence after which a ping is sent. */
+  readonly timeMs: number;
+  /** Silence after that which ends the connection. */
+  readonly timeoutMs: number;
+  /** Pings that are sent though nothing else was; 0: any number. */
+  readonly pingsWithoutDataMost: number;
+  readonly ageMs: number;
+  readonly graceMs: number;
+}
+
+export interface Http2Options {
+  readonly hostname: string;
+  readonly port: number;
+  readonly tls: TlsFiles | null;
+  readonly keepAlive: KeepAlive;
+  readonly clock: Pick<Clock, "now" | "at" | "soon">;
+}
+
+type Socket = Bun.Socket<Client>;
+/** What a client may take to introduce itself. */
+const PREFACE_S = 120;
+/** Bun takes ALPN's names as they stand on the wire; its types lack that. */
+const ALPN = Uint8Array.from([2, 104, 50]);
+
+/** Throws as `Bun.listen` does when the port is in use. */
+export class Http2Server {
+  readonly hostname: string;
+  readonly port: number;
+  readonly clients = new Set<Client>();
+  readonly options: Http2Options;
+  readonly application: Http2Application;
+  readonly silent: Watch;
+  readonly unanswered: Watch;
+  readonly aged: Watch;
+  readonly graced: Watch;
+  readonly nameless: Watch;
+  readonly #listener: Bun.TCPSocketListener<Client>;
+  #stopped: PromiseWithResolvers<void> | null = null;
+
+  constructor(application: Http2Application, options: Http2Options) {
+    const { hostname, port, tls, keepAlive, clock } = options;
+    this.application = application;
+    this.options = options;
+    const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
+    const watch = (ms: number) => deadlines(ms / 1000, timer);
+    this.silent = watch(keepAlive.timeMs);
+    this.unanswered = watch(keepAlive.timeoutMs);
+    this.aged = watch(keepAlive.ageMs);
+    this.graced = watch(keepAlive.graceMs);
+    this.nameless = watch(PREFACE_S * 1000);
+    const listening: Bun.TCPSocketListenOptions<Client> = {
+      hostname,
+      port,
+      ...(tls ? { tls: { ...tls, ALPNProtocols: ALPN } } : {}),
+      socket: {
+        open: (socket) => {
+          socket.data = new Client(socket, this);
+          this.clients.add(socket.data);
+        },
+        data: (socket, bytes) => socket.data?.connection.data(bytes),
+        drain: (socket) => socket.data?.connection.drain(),
+        close: (socket) => this.#closed(socket.data),
+        // Something here failed: it costs its connection alone.
+        error: (socket, why) => {
+          console.error(why);
+          socket.terminate();
+        },
+      },
+    };
+    this.#listener = Bun.listen(listening);
+    this.hostname = this.#listener.hostname;
+    this.port = this.#listener.port;
+  }
+
+  /** Nobody new is taken; connections end when their streams have, or at once. */
+  stop(cut = false): Promise<void> {
+    this.#listener.stop(cut);
+    this.#stopped ??= Promise.withResolvers<void>();
+    for (const client of [...this.clients]) {
+      if (cut) client.cut();
+      else client.connection.retire();
+    }
+    if (this.clients.size === 0) this.#stopped.resolve();
+    return this.#stopped.promise;
+  }
+
+  #closed(client: Client | undefined): void {
+    if (client === undefined) return;
+    client.lost();
+    this.clients.delete(client);
+    if (this.clients.size === 0) this.#stopped?.resolve();
+  }
+}
+
+type Watch = ReturnType<typeof deadlines>;
+
+/** A connection with its socket, and what may become too long on it. */
+class Client implements ConnectionSide {
+  readonly connection: Http2Connection;
+  readonly application: Http2Application;
+  readonly pings: PingRules;
+  readonly #socket: Socket;
+  readonly #server: Http2Server;
+  readonly #watched: readonly (readonly [Watch, Expiring])[];
+  readonly #answer: Expiring = { expire: () => this.cut() };
+  #awaits = false;
+  #pinged = 0;
+
+  constructor(socket: Socket, server: Http2Server) {
+    const { keepAlive, clock } = server.options;
+    this.#socket = socket;
+    this.#server = server;
+    this.application = server.application;
+    this.pings = new PingRules(keepAlive, () => clock.now());
+    this.connection = new Http2Connection(this);
+    const grace: Expiring = { expire: () => this.cut() };
+    const age: Expiring = {
+      expire: () => {
+        this.connection.retire();
+        server.graced?.watch(grace);
+      },
+    };
+    this.#watched = [
+      [server.silent, this.#silence],
+      [server.unanswered, this.#answer],
+      [server.aged, age],
+      [server.graced, grace],
+      [server.nameless, { expire: () => this.connection.refuse(Http2Code.Protocol, "no settings came") }],
+    ];
+    server.silent?.watch(this.#silence);
+    server.aged?.watch(age);
+    server.nameless?.watch(this.#watched.at(-1)![1]);
+  }
+
+  write(bytes: Uint8Array, from: number, length: number): number {
+    return this.#socket.write(bytes, from, length);
+  }
+
+  soon(run: () => void): void {
+    this.#server.options.clock.soon(run);
+  }
+
+  failed(): void {
+    // Whoever writes is told when it is done writing.
+    queueMicrotask(() => this.cut());
+  }
+
+  heard(): void {
+    this.#heard = true;
+    if (!this.#awaits) return;
+    this.#awaits = false;
+    this.#server.unanswered?.forget(this.#answer);
+  }
+  #heard = false;
+
+  settled(): void {
+    this.#server.nameless?.forget(this.#watched.at(-1)![1]);
+  }
+
+  done(): void {
+    this.#socket.end();
+  }
+
+  cut(): void {
+    this.#socket.terminate();
+  }
+
+  lost(): void {
+    for (const [watch, one] of this.#watched) watch?.forget(one);
+    this.connection.lost();
+  }
+
+  readonly #silence: Expiring = {
+    expire: () => {
+      const { keepAlive } = this.#server.options;
+      const most = keepAlive.pingsWithoutDataMost;
+      const may = keepAlive.withoutCalls || this.connection.streams > 0;
+      if (!this.#heard && may && (most === 0 || this.#pinged < most)) {
+        this.#pinged++;
+        this.#awaits = true;
+        this.connection.ping();
+        this.#server.unanswered?.watch(this.#answer);
+      } else if (this.#heard) this.#pinged = 0;
+      this.#heard = false;
+      this.#server.silent?.watch(this.#silence);
+    },
+  };
+}

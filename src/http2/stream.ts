@@ -1,0 +1,163 @@
+/** What is one stream of a connection? Bytes in as they come; what is written waits for its windows, and the end waits for it. */
+import { FRAME_BYTES_MOST } from "./frames.ts";
+
+/** What a stream brings to its owner. Bytes are the owner's to keep. */
+export interface StreamReceiver {
+  data(bytes: Uint8Array): void;
+  /** The client has sent all. */
+  ended(): void;
+  /** Once, instead of what else would come: the client reset the stream or is gone. Nothing more can be sent. */
+  gone(): void;
+}
+
+/** What a stream needs of its connection. */
+export interface StreamSide {
+  /** Gives how many of the bytes left: less where a window is used up, or the kernel takes nothing. */
+  sendData(stream: Http2Stream, bytes: Uint8Array, from: number): number;
+  sendHeaders(stream: Http2Stream, block: Uint8Array, ends: boolean): void;
+  /** Has the stream `pump` when there is room. */
+  wait(stream: Http2Stream): void;
+  /** Lets the client send so many bytes more. */
+  credit(stream: Http2Stream, bytes: number): void;
+  /** With a code: the client is told. */
+  over(stream: Http2Stream, code: number | null): void;
+}
+
+/** What a stream's client may send ahead. */
+export const STREAM_WINDOW = 1_048_576;
+
+export class Http2Stream {
+  readonly id: number;
+  /** What may be sent; below 0 where the client has taken some back. */
+  window: number;
+  /** What the client may send. */
+  room = STREAM_WINDOW;
+  receiver: StreamReceiver | null = null;
+  /** The client has sent all. */
+  remoteEnded = false;
+  /** As the head promised; null: it did not. */
+  expects: number | null = null;
+  came = 0;
+  readonly #side: StreamSide;
+  #queue: Uint8Array[] = [];
+  /** How much of the first part has left. */
+  #from = 0;
+  #queued = 0;
+  #trailers: Uint8Array | null = null;
+  #localEnded = false;
+  #owed = 0;
+  #paused = false;
+
+  constructor(id: number, window: number, side: StreamSide) {
+    this.id = id;
+    this.window = window;
+    this.#side = side;
+  }
+
+  /** Bytes that wait. */
+  get queued(): number {
+    return this.#queued;
+  }
+
+  /** Nothing more can be written. */
+  get ended(): boolean {
+    return this.#localEnded || this.#trailers !== null;
+  }
+
+  /** `block`: encoded fields. */
+  head(block: Uint8Array, ends: boolean): void {
+    if (this.ended) return;
+    this.#localEnded = ends;
+    this.#side.sendHeaders(this, block, ends);
+    if (ends) this.#finish();
+  }
+
+  /** Takes the bytes as they are; they may change afterwards. */
+  write(bytes: Uint8Array): void {
+    if (this.ended) return;
+    const sent = this.#queued > 0 ? 0 : this.#side.sendData(this, bytes, 0);
+    if (sent === bytes.length) return;
+    // A copy, which a Buffer's `slice` is not.
+    this.#queue.push(new Uint8Array(bytes.subarray(sent)));
+    this.#queued += bytes.length - sent;
+    this.#side.wait(this);
+  }
+
+  /** The trailers, behind all that waits. */
+  end(block: Uint8Array): void {
+    if (this.ended) return;
+    this.#trailers = block;
+    if (this.#queued === 0) this.#close();
+  }
+
+  /** Drops what waits. */
+  reset(code: number): void {
+    if (this.#localEnded) return;
+    this.#localEnded = true;
+    this.#drop();
+    this.#side.over(this, code);
+  }
+
+  /** The client may send no more than it was allowed to. */
+  pause(): void {
+    this.#paused = true;
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.took(0);
+  }
+
+  /** For the connection: so many bytes were taken; the client may send them again. */
+  took(bytes: number): void {
+    this.#owed += bytes;
+    if (this.#paused || this.remoteEnded || this.#owed < STREAM_WINDOW / 2) return;
+    this.room += this.#owed;
+    this.#side.credit(this, this.#owed);
+    this.#owed = 0;
+  }
+
+  /** For the connection: sends one frame of what waits. Is there more that could leave? */
+  pump(): boolean {
+    const first = this.#queue[0];
+    if (first !== undefined) {
+      const to = Math.min(first.length, this.#from + FRAME_BYTES_MOST);
+      const sent = this.#side.sendData(this, first.subarray(0, to), this.#from);
+      this.#from += sent;
+      this.#queued -= sent;
+      if (this.#from === first.length) {
+        this.#queue.shift();
+        this.#from = 0;
+      }
+    }
+    if (this.#queued > 0) return this.window > 0;
+    if (this.#trailers !== null && !this.#localEnded) this.#close();
+    return false;
+  }
+
+  /** For the connection: there is no client any more. */
+  lose(): void {
+    const { ended, receiver } = this;
+    this.#localEnded = true;
+    this.receiver = null;
+    this.#drop();
+    if (!ended) receiver?.gone();
+  }
+
+  #close(): void {
+    this.#localEnded = true;
+    this.#side.sendHeaders(this, this.#trailers!, true);
+    this.#finish();
+  }
+
+  #finish(): void {
+    this.#drop();
+    this.#side.over(this, null);
+  }
+
+  #drop(): void {
+    this.#queue = [];
+    this.#queued = 0;
+    this.#from = 0;
+  }
+}

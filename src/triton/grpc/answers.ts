@@ -1,0 +1,98 @@
+/** What do unary and streamed inference share? Model and version, how answers are sent, how many requests there may be. */
+import { GRPC_OK, type GrpcCode, type GrpcStatus } from "../../grpc/status.ts";
+import { type ModelConfig, maxBatchSize } from "../config/model-config.ts";
+import { invalidArg, type StatusCode, TritonError } from "../config/status.ts";
+import type { ServerAround } from "../server/around.ts";
+import type { InferAnswer, InferReceiver, InferRequest } from "../server/request.ts";
+import { classified } from "../tensors/classified.ts";
+import type { Tensor } from "../tensors/datatypes.ts";
+import type { GrpcOutput, GrpcWish } from "./infer-request.ts";
+
+const CODES: Readonly<Record<StatusCode, GrpcCode>> = {
+  UNKNOWN: "UNKNOWN",
+  INTERNAL: "INTERNAL",
+  NOT_FOUND: "NOT_FOUND",
+  INVALID_ARG: "INVALID_ARGUMENT",
+  UNAVAILABLE: "UNAVAILABLE",
+  UNSUPPORTED: "UNIMPLEMENTED",
+  ALREADY_EXISTS: "ALREADY_EXISTS",
+  CANCELLED: "CANCELLED",
+};
+
+export const statusOf = ({ code, message }: TritonError): GrpcStatus => ({ code: CODES[code] ?? "UNKNOWN", message });
+export const UNREADABLE: GrpcStatus = { code: "INTERNAL", message: "Unable to parse request" };
+export { GRPC_OK };
+
+/** Runs it; what it throws as a `TritonError` is its result. */
+export function caught<T>(run: () => T): T | TritonError {
+  try {
+    return run();
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    return error;
+  }
+}
+
+/** -1: the highest. Throws a `TritonError`. */
+export function versionNumber(text: string): number {
+  if (text === "") return -1;
+  const [digits] = /^\s*[+-]?\d+/.exec(text) ?? [];
+  if (digits !== undefined) return Number(digits);
+  throw invalidArg(
+    `failed to get model version from specified version string '${text}' (details: stol), version should be an integral value > 0`,
+  );
+}
+
+/** Largest message of gRPC. */
+const MESSAGE_BYTES_MOST = 2 ** 31 - 1;
+
+/** The outputs as they are sent. Throws a `TritonError` where one cannot be. */
+export function sentOutputs(
+  { outputs }: InferAnswer,
+  wishes: ReadonlyMap<string, GrpcOutput>,
+  config: ModelConfig,
+): readonly Tensor[] {
+  const bytes = outputs.reduce((all, { data }) => all + data.length, 0);
+  if (bytes > MESSAGE_BYTES_MOST)
+    throw invalidArg(`Response has byte size ${bytes} which exceeds gRPC's byte size limit ${MESSAGE_BYTES_MOST}.`);
+  if (wishes.size === 0) return outputs;
+  return outputs.map((output) => {
+    const wish = wishes.get(output.name);
+    if (wish === undefined) return output;
+    if (wish.put === null) return classified(output, wish.classes, maxBatchSize(config) > 0);
+    wish.put(output.data);
+    return { ...output, data: NOTHING };
+  });
+}
+const NOTHING = new Uint8Array();
+
+/** Requests of all calls that have not had their last response, those whose clients are gone among them. */
+const UNFINISHED_MOST = 65_536;
+
+/** Hands requests to the server and counts those that run. */
+export class Inference {
+  readonly around: ServerAround;
+  #unfinished = 0;
+
+  constructor(around: ServerAround) {
+    this.around = around;
+  }
+
+  /** Throws a `TritonError` where the request is refused before it is taken in. */
+  begin(model: string, version: number, { fields }: GrpcWish, receiver: InferReceiver): InferRequest {
+    if (this.#unfinished >= UNFINISHED_MOST)
+      throw new TritonError("UNAVAILABLE", `more than ${UNFINISHED_MOST} requests are under way`);
+    this.#unfinished++;
+    try {
+      return this.around.server.infer(model, version, fields, {
+        respond: (answer, final) => {
+          if (final) this.#unfinished--;
+          receiver.respond(answer, final);
+        },
+      });
+    } catch (error) {
+      this.#unfinished--;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,190 @@
+/** What do the methods beside inference do? Each takes a message and gives one, both in protobuf's JSON: `grpc_server.cc` (2026). */
+
+import { configJson } from "../config/config-json.ts";
+import { invalidArg, TritonError } from "../config/status.ts";
+import type { LogSettings, ServerAround } from "../server/around.ts";
+import { modelMetadataOf, serverMetadataOf, statisticsOf } from "../server/described.ts";
+import { DISABLED_MEMORY } from "../server/shared-memory.ts";
+import { TRACE_NAMES, traceChanges } from "../server/trace-settings.ts";
+import { versionNumber } from "./answers.ts";
+
+type JsonNode = string | number | boolean | null | readonly JsonNode[] | JsonDict;
+interface JsonDict {
+  readonly [key: string]: JsonNode;
+}
+
+/** Fields that are at their default are absent; whole numbers of 64 bits are texts. */
+export interface ControlRequest {
+  readonly name?: string;
+  readonly version?: string;
+  readonly ready?: boolean;
+  readonly repository_name?: string;
+  readonly model_name?: string;
+  readonly key?: string;
+  readonly offset?: string;
+  readonly byte_size?: string;
+  readonly parameters?: Readonly<Record<string, SettingValue>>;
+  readonly settings?: Readonly<Record<string, SettingValue>>;
+}
+interface SettingValue {
+  readonly value?: readonly string[];
+  readonly bool_param?: boolean;
+  readonly uint32_param?: number;
+  readonly string_param?: string;
+  readonly bytes_param?: string;
+}
+
+export interface ControlMethod {
+  /** As `--grpc-restricted-protocol` names it. */
+  readonly protocol: string;
+  /** Throws a `TritonError`. */
+  readonly answer: (request: ControlRequest, around: ServerAround) => object | Promise<object>;
+}
+
+const of = (protocol: string, answer: ControlMethod["answer"]): ControlMethod => ({ protocol, answer });
+const memory = (answer: ControlMethod["answer"]) => of("shared-memory", answer);
+const repository = (answer: ControlMethod["answer"]) =>
+  of("model-repository", (request, around) => {
+    if (request.repository_name)
+      throw new TritonError("UNSUPPORTED", "'repository_name' specification is not supported");
+    return answer(request, around);
+  });
+
+/** By the method's name; its messages have it, too. */
+export const CONTROL: Readonly<Record<string, ControlMethod>> = {
+  ServerLive: of("health", () => ({ live: true })),
+  ServerReady: of("health", (_, { server }) => ({ ready: server.ready })),
+  ModelReady: of("health", ({ name = "", version = "" }, { server }) => ({
+    ready: server.isReady(name, versionNumber(version)),
+  })),
+  ServerMetadata: of("metadata", (_, { server }) => serverMetadataOf(server)),
+  ModelMetadata: of("metadata", ({ name = "", version = "" }, { server }) =>
+    modelMetadataOf(server, name, versionNumber(version)),
+  ),
+  ModelConfig: of("model-config", ({ name = "", version = "" }, { server }) => ({
+    config: configJson(server.find(name, versionNumber(version)).config, server.facts.laterFields),
+  })),
+  ModelStatistics: of("statistics", ({ name, version = "" }, { server }) => ({
+    model_stats: server.statistics(name || null, versionNumber(version)).map(statisticsOf),
+  })),
+  RepositoryIndex: repository(({ ready = false }, { server }) => ({ models: server.index(ready) })),
+  RepositoryModelLoad: repository(load),
+  RepositoryModelUnload: repository(unload),
+  SystemSharedMemoryStatus: memory(memoryStatus),
+  SystemSharedMemoryRegister: memory(({ name = "", key = "", offset = "0", byte_size: bytes = "0" }, around) => {
+    allowed(around);
+    around.memory.register(name, key, Number(offset), Number(bytes));
+    return {};
+  }),
+  SystemSharedMemoryUnregister: memory(({ name }, around) => {
+    allowed(around);
+    around.memory.unregister(name || null);
+    return {};
+  }),
+  CudaSharedMemoryStatus: memory(({ name }) => {
+    if (!name) return {};
+    throw new TritonError("NOT_FOUND", `Unable to find cuda shared memory region: '${name}'`);
+  }),
+  CudaSharedMemoryRegister: memory(({ name = "" }, around) => {
+    allowed(around);
+    throw invalidArg(around.server.facts.cudaRefusal(name));
+  }),
+  CudaSharedMemoryUnregister: memory((_, around) => {
+    allowed(around);
+    return {};
+  }),
+  TraceSetting: of("trace", traceSetting),
+  LogSettings: of("logging", logSettings),
+};
+
+function allowed({ config }: ServerAround): void {
+  if (!config.clientSharedMemory) throw new TritonError("UNSUPPORTED", DISABLED_MEMORY);
+}
+
+function memoryStatus({ name = "" }: ControlRequest, around: ServerAround): JsonDict {
+  const shown = around.memory.all.filter((region) => name === "" || region.name === name);
+  if (name !== "" && shown.length === 0)
+    throw new TritonError("NOT_FOUND", `Unable to find system shared memory region: '${name}'`);
+  const regions = shown.map(({ name: own, key, offset, bytes }) => [
+    own,
+    { name: own, key, offset: `${offset}`, byte_size: `${bytes}` },
+  ]);
+  return { regions: Object.fromEntries(regions) };
+}
+
+async function load({ model_name: name = "", parameters = {} }: ControlRequest, { server }: ServerAround) {
+  let config: string | null = null;
+  const files = new Map<string, Uint8Array>();
+  for (const [key, value] of Object.entries(parameters)) {
+    const wrong = (expected: string) =>
+      invalidArg(`invalid value type for load parameter '${key}', expected ${expected}.`);
+    if (key === "config") {
+      if (value.string_param === undefined) throw wrong("string_param");
+      config = value.string_param;
+    } else if (key.startsWith("file:")) {
+      if (value.bytes_param === undefined) throw wrong("bytes_param");
+      files.set(key.slice(5), Buffer.from(value.bytes_param, "base64"));
+    } else throw invalidArg(`unrecognized load parameter '${key}'.`);
+  }
+  await server.load(name, { config, files });
+  return {};
+}
+
+function unload({ model_name: name = "", parameters = {} }: ControlRequest, { server }: ServerAround): JsonDict {
+  const dependents = parameters.unload_dependents;
+  if (dependents !== undefined && dependents.bool_param === undefined)
+    throw invalidArg("invalid value type for 'unload_dependents' parameter, expected bool_param.");
+  server.unload(name, dependents?.bool_param ?? false);
+  return {};
+}
+
+function traceSetting({ model_name: model = "", settings = {} }: ControlRequest, { server, traces }: ServerAround) {
+  const name = model === "" ? null : model;
+  if (name !== null && server.versions(name).length === 0) throw invalidArg(`Request for unknown model : ${name}`);
+  const changes = traceChanges({
+    file: settings.trace_file !== undefined,
+    levels: settings.trace_level?.value ?? [],
+    value(setting) {
+      const given = settings[setting];
+      const [first, ...more] = given?.value ?? [];
+      if (more.length > 0) throw invalidArg(`expect only 1 value for '${setting}'`);
+      return given === undefined ? undefined : (first ?? null);
+    },
+  });
+  traces.set(name, changes);
+  const now = traces.of(name);
+  const shown = {
+    trace_level: "OFF",
+    trace_file: "",
+    trace_mode: "triton",
+    ...Object.fromEntries(TRACE_NAMES.map((setting) => [setting, `${now[setting]}`])),
+  };
+  return { settings: Object.fromEntries(Object.entries(shown).map(([key, value]) => [key, { value: [value] }])) };
+}
+
+/** Name, field of ours, the value's kind, and what it is called where another comes. */
+const LOG_FIELDS = [
+  ["log_info", "info", "bool_param", "boolean"],
+  ["log_warning", "warning", "bool_param", "boolean"],
+  ["log_error", "error", "bool_param", "boolean"],
+  ["log_verbose_level", "verbose", "uint32_param", "int32"],
+  ["log_format", "format", "string_param", "string"],
+] as const;
+
+/** One after the other: what stands before a wrong value has been set. */
+function logSettings({ settings = {} }: ControlRequest, { logging }: ServerAround): JsonDict {
+  if (settings.log_file !== undefined)
+    throw new TritonError("UNSUPPORTED", "log file location can not be updated through network protocol");
+  for (const [name, field, kind, expected] of LOG_FIELDS) {
+    const given = settings[name];
+    if (given === undefined) continue;
+    const value = given[kind];
+    if (value === undefined) throw invalidArg(`expect ${expected} for '${name}'`);
+    if (name === "log_format" && value !== "default" && value !== "ISO8601")
+      throw invalidArg(`invalid argument for log_format, got: ${value}`);
+    logging.now = { ...logging.now, [field]: value } as LogSettings["now"];
+  }
+  const { now } = logging;
+  const shown = LOG_FIELDS.map(([name, field, kind]) => [name, { [kind]: now[field] }]);
+  return { settings: { log_file: { string_param: now.file }, ...Object.fromEntries(shown) } };
+}

@@ -1,0 +1,77 @@
+/** What does `ModelInfer` do? One request, one answer: `infer_handler.cc` (2026). */
+import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
+import type { GrpcMethod } from "../../grpc/server.ts";
+import { isDecoupled } from "../config/model-config.ts";
+import { TritonError } from "../config/status.ts";
+import type { InferAnswer, InferRequest } from "../server/request.ts";
+import type { Served } from "../server/served.ts";
+import { caught, type Inference, sentOutputs, statusOf, UNREADABLE, versionNumber } from "./answers.ts";
+import { type GrpcWish, type InferMessage, readInfer, wishOf } from "./infer-request.ts";
+import { ResponseWriter, responseHead } from "./infer-response.ts";
+
+export const inferMethod = (inference: Inference): GrpcMethod => {
+  const writer = new ResponseWriter();
+  return (call) => new UnaryInfer(call, inference, writer);
+};
+
+class UnaryInfer implements CallHandler {
+  readonly #call: GrpcCall;
+  readonly #inference: Inference;
+  readonly #writer: ResponseWriter;
+  #request: InferRequest | null = null;
+  #asked = false;
+
+  constructor(call: GrpcCall, inference: Inference, writer: ResponseWriter) {
+    this.#call = call;
+    this.#inference = inference;
+    this.#writer = writer;
+  }
+
+  message(bytes: Uint8Array): void {
+    if (this.#asked) return;
+    this.#asked = true;
+    let message: InferMessage;
+    try {
+      message = readInfer(bytes);
+    } catch {
+      this.#call.end(UNREADABLE);
+      return;
+    }
+    const failed = caught(() => this.#begin(message));
+    if (failed) this.#call.end(statusOf(failed));
+  }
+
+  halfClosed(): void {
+    if (!this.#asked) this.#call.end(UNREADABLE);
+  }
+
+  cancelled(): void {
+    if (this.#request !== null) this.#request.cancelled = true;
+  }
+
+  #begin(message: InferMessage): void {
+    const { around } = this.#inference;
+    const version = versionNumber(message.modelVersion);
+    const model = around.server.find(message.modelName, version);
+    if (isDecoupled(model.config))
+      throw new TritonError("UNSUPPORTED", "ModelInfer RPC doesn't support models with decoupled transaction policy");
+    const wish = wishOf(message, around.memory);
+    this.#request = this.#inference.begin(message.modelName, version, wish, {
+      respond: (answer) => {
+        if (answer instanceof TritonError) this.#call.end(statusOf(answer));
+        else if (answer !== null && !this.#call.over) this.#answer(answer, model, wish);
+      },
+    });
+  }
+
+  #answer(answer: InferAnswer, { name, version, config }: Served, { fields, outputs: wishes }: GrpcWish): void {
+    const outputs = caught(() => sentOutputs(answer, wishes, config));
+    if (outputs instanceof TritonError) {
+      this.#call.end(statusOf(outputs));
+      return;
+    }
+    const head = responseHead(name, `${version}`, fields.id);
+    this.#call.send(this.#writer.response({ head, parameters: answer.parameters, final: null, outputs }));
+    this.#call.end();
+  }
+}

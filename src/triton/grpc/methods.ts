@@ -1,0 +1,121 @@
+/** Which methods has port 8001? Those of `inference.GRPCInferenceService` and `grpc.health.v1.Health`, by their paths. */
+import { fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
+import { type CallHandler, type GrpcCall, MESSAGE_HEAD_BYTES } from "../../grpc/call.ts";
+import { encodingOf } from "../../grpc/compression.ts";
+import type { GrpcMethod } from "../../grpc/server.ts";
+import type { Clock } from "../../host/clock.ts";
+import { TritonError } from "../config/status.ts";
+import type { ServerAround } from "../server/around.ts";
+import { Inference, statusOf, UNREADABLE } from "./answers.ts";
+import { CONTROL, type ControlMethod, type ControlRequest } from "./control.ts";
+import { messageNamed } from "./descriptor.ts";
+import { inferMethod } from "./infer.ts";
+import { streamInferMethod } from "./stream-infer.ts";
+
+/** Where the header stands that opens a restricted protocol. */
+const RESTRICTED_PREFIX = "triton-grpc-protocol-";
+/** How often somebody who watches is told of a change. */
+const WATCH_US = 1_000_000;
+
+export function tritonMethods(around: ServerAround, clock: Pick<Clock, "now" | "at">): ReadonlyMap<string, GrpcMethod> {
+  const methods = new Map<string, GrpcMethod>();
+  const add = (path: string, protocol: string, method: GrpcMethod) =>
+    methods.set(path, restricted(around, protocol, method));
+  const service = "/inference.GRPCInferenceService/";
+  const inference = new Inference(around);
+  for (const [name, method] of Object.entries(CONTROL))
+    add(service + name, method.protocol, controlMethod(name, method, around));
+  add(`${service}ModelInfer`, "inference", packed(around, inferMethod(inference)));
+  add(`${service}ModelStreamInfer`, "inference", packed(around, streamInferMethod(inference)));
+  const state = () => health(around.server.ready);
+  add("/grpc.health.v1.Health/Check", "health", (call) => once(call, () => answered(call, state())));
+  add("/grpc.health.v1.Health/Watch", "health", (call) => once(call, () => watch(call, around, clock)));
+  return methods;
+}
+
+function restricted({ config }: ServerAround, protocol: string, method: GrpcMethod): GrpcMethod {
+  const own = config.restrictedGrpc.find(({ apis }) => apis.includes(protocol));
+  if (own === undefined) return method;
+  const header = `${RESTRICTED_PREFIX}${own.header}`;
+  const message = `This protocol is restricted, expecting header '${header}'`;
+  return (call) => {
+    if (call.metadata(header.toLowerCase()) === own.value) return method(call);
+    call.end({ code: "UNAVAILABLE", message });
+    return DEAF;
+  };
+}
+
+const DEAF: CallHandler = { message() {}, halfClosed() {}, cancelled() {} };
+
+/** Answers are packed as `--grpc-infer-response-compression-level` and the client want it. */
+const packed =
+  ({ config }: ServerAround, method: GrpcMethod): GrpcMethod =>
+  (call) => {
+    call.encoding = encodingOf(config.grpcCompression, call.metadata("grpc-accept-encoding") ?? "");
+    return method(call);
+  };
+
+/** One message, and the answer to it; whatever else comes is nobody's. */
+function once(call: GrpcCall, answer: (bytes: Uint8Array) => void): CallHandler {
+  let asked = false;
+  return {
+    message(bytes) {
+      if (!asked) answer(bytes);
+      asked = true;
+    },
+    halfClosed() {
+      if (!asked) call.end(UNREADABLE);
+    },
+    cancelled() {},
+  };
+}
+
+function answered(call: GrpcCall, message: Uint8Array): void {
+  call.send(Buffer.concat([Buffer.alloc(MESSAGE_HEAD_BYTES), message]));
+  call.end();
+}
+
+function controlMethod(name: string, { answer }: ControlMethod, around: ServerAround): GrpcMethod {
+  const [given, made] = ["Request", "Response"].map((kind) => messageNamed(name + kind)) as [
+    ReturnType<typeof messageNamed>,
+    ReturnType<typeof messageNamed>,
+  ];
+  const read = (bytes: Uint8Array): ControlRequest | null => {
+    try {
+      return toJson(given, fromBinary(given, bytes), { useProtoFieldName: true }) as ControlRequest;
+    } catch {
+      return null;
+    }
+  };
+  return (call) =>
+    once(call, async (bytes) => {
+      const request = read(bytes);
+      if (request === null) {
+        call.end(UNREADABLE);
+        return;
+      }
+      try {
+        const json = (await answer(request, around)) as JsonValue;
+        answered(call, toBinary(made, fromJson(made, json)));
+      } catch (error) {
+        if (error instanceof TritonError) call.end(statusOf(error));
+        else call.fail(error);
+      }
+    });
+}
+
+/** `HealthCheckResponse`: SERVING or NOT_SERVING. */
+const health = (ready: boolean): Uint8Array => Uint8Array.of(8, ready ? 1 : 2);
+
+/** Tells how it is, and whenever that changes. */
+function watch(call: GrpcCall, { server }: ServerAround, clock: Pick<Clock, "now" | "at">): void {
+  let told: boolean | null = null;
+  const look = () => {
+    if (call.over) return;
+    const { ready } = server;
+    if (ready !== told) call.send(Buffer.concat([Buffer.alloc(MESSAGE_HEAD_BYTES), health(ready)]));
+    told = ready;
+    clock.at(clock.now() + WATCH_US, look);
+  };
+  look();
+}

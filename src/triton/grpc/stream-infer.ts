@@ -1,0 +1,187 @@
+/**
+ * What does `ModelStreamInfer` do? Any number of requests, for any models; answers of decoupled models as they come, of others
+ * in the order of their requests; errors as messages: `stream_infer_handler.cc` (2026), and what 2.51 was seen to do.
+ */
+import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
+import type { GrpcMethod } from "../../grpc/server.ts";
+import { isDecoupled } from "../config/model-config.ts";
+import { TritonError } from "../config/status.ts";
+import { OrderedResponses } from "../server/ordered.ts";
+import type { InferAnswer, InferRequest } from "../server/request.ts";
+import type { Served } from "../server/served.ts";
+import { caught, type Inference, sentOutputs, statusOf, UNREADABLE, versionNumber } from "./answers.ts";
+import { type GrpcWish, type InferMessage, readInfer, wishOf } from "./infer-request.ts";
+import { ResponseWriter, responseHead } from "./infer-response.ts";
+
+/** Requests of one stream that run; with as many the client is not let send more. */
+const RUNNING_MOST = 1024;
+/** Bytes of answers that wait for a client which does not read; with more its requests are cancelled and the stream is reset. */
+const WAITING_BYTES_MOST = 16 * 2 ** 20;
+/** What has come while others run, bytes; with more the stream ends. */
+const LATER_BYTES_MOST = 64 * 2 ** 20;
+
+export const streamInferMethod = (inference: Inference): GrpcMethod => {
+  const writer = new ResponseWriter();
+  return (call) => new StreamInfer(call, inference, writer);
+};
+
+class StreamInfer implements CallHandler {
+  readonly #call: GrpcCall;
+  readonly #inference: Inference;
+  readonly #writer: ResponseWriter;
+  /** The first error of a request that was taken ends the stream with its status. */
+  readonly #strict: boolean;
+  readonly #running = new Set<Streamed>();
+  readonly #ordered = new OrderedResponses<Streamed>();
+  /** Came while the client may not send more. */
+  readonly #later: Uint8Array[] = [];
+  #laterBytes = 0;
+  #taking = false;
+  #halfClosed = false;
+
+  constructor(call: GrpcCall, inference: Inference, writer: ResponseWriter) {
+    this.#call = call;
+    this.#inference = inference;
+    this.#writer = writer;
+    this.#strict = call.metadata("triton_grpc_error") === "true";
+  }
+
+  message(bytes: Uint8Array): void {
+    this.#later.push(bytes);
+    this.#laterBytes += bytes.length;
+    this.#next();
+    if (this.#later.length > 0) this.#call.pause();
+    if (this.#laterBytes <= LATER_BYTES_MOST) return;
+    const message = `more than ${LATER_BYTES_MOST} bytes of requests wait on one stream`;
+    this.#stop(() => this.#call.end({ code: "RESOURCE_EXHAUSTED", message }));
+  }
+
+  halfClosed(): void {
+    this.#halfClosed = true;
+    this.#look();
+  }
+
+  cancelled(): void {
+    this.#later.length = 0;
+    this.#laterBytes = 0;
+    for (const { request } of this.#running) if (request !== null) request.cancelled = true;
+  }
+
+  /** What is done at once may come here again. */
+  #next(): void {
+    if (this.#taking) return;
+    this.#taking = true;
+    while (this.#running.size < RUNNING_MOST && this.#later.length > 0) {
+      const bytes = this.#later.shift()!;
+      this.#laterBytes -= bytes.length;
+      this.#take(bytes);
+    }
+    this.#taking = false;
+  }
+
+  #take(bytes: Uint8Array): void {
+    let message: InferMessage;
+    try {
+      message = readInfer(bytes);
+    } catch {
+      this.#stop(() => this.#call.end(UNREADABLE));
+      return;
+    }
+    const one = new Streamed(message);
+    this.#running.add(one);
+    const failed = caught(() => this.#begin(one));
+    if (failed) {
+      const error = () => this.#send(failed.message, responseHead("", "", message.id), null);
+      if (one.decoupled) error();
+      else this.#inOrder(one, error, true);
+      this.#ended(one);
+    }
+  }
+
+  #begin(one: Streamed): void {
+    const { message } = one;
+    const { around } = this.#inference;
+    const version = caught(() => versionNumber(message.modelVersion));
+    const found =
+      version instanceof TritonError ? version : caught(() => around.server.find(message.modelName, version));
+    one.decoupled = !(found instanceof TritonError) && isDecoupled(found.config);
+    if (!one.decoupled) this.#ordered.enter(one);
+    if (found instanceof TritonError) throw found;
+    const wish = wishOf(message, around.memory);
+    one.request = this.#inference.begin(message.modelName, version as number, wish, {
+      respond: (answer, final) => this.#came(one, found, wish, answer, final),
+    });
+  }
+
+  #came(one: Streamed, model: Served, wish: GrpcWish, answer: InferAnswer | TritonError | null, final: boolean): void {
+    const send = () => this.#answer(one, model, wish, answer, final);
+    if (one.decoupled) send();
+    else this.#inOrder(one, send, final);
+    if (final) this.#ended(one);
+  }
+
+  #answer(one: Streamed, model: Served, wish: GrpcWish, given: InferAnswer | TritonError | null, final: boolean): void {
+    if (this.#call.over) return;
+    const { message } = one;
+    const outputs =
+      given === null || given instanceof TritonError
+        ? given
+        : caught(() => sentOutputs(given, wish.outputs, model.config));
+    if (outputs instanceof TritonError && this.#strict) {
+      this.#stop(() => this.#call.end(statusOf(outputs)));
+    } else if (outputs === null || outputs instanceof TritonError) {
+      if (outputs === null && !(wish.emptyFinal && one.decoupled && final)) return;
+      const head = responseHead(message.modelName, message.modelVersion, message.id);
+      this.#send(outputs?.message ?? "", head, final);
+    } else {
+      one.head ??= responseHead(model.name, `${model.version}`, message.id);
+      const { parameters } = given as InferAnswer;
+      this.#written(this.#writer.streamed("", { head: one.head, parameters, final, outputs }));
+    }
+  }
+
+  /** An answer without outputs. */
+  #send(error: string, head: Uint8Array, final: boolean | null): void {
+    this.#written(this.#writer.streamed(error, { head, parameters: [], final, outputs: [] }));
+  }
+
+  #written(bytes: Buffer): void {
+    if (this.#call.queued > WAITING_BYTES_MOST) this.#stop(() => this.#call.drop());
+    else this.#call.send(bytes);
+  }
+
+  #inOrder(one: Streamed, send: () => void, final: boolean): void {
+    this.#ordered.send(one, send, final);
+  }
+
+  #stop(end: () => void): void {
+    this.cancelled();
+    end();
+  }
+
+  #ended(one: Streamed): void {
+    this.#running.delete(one);
+    if (this.#later.length > 0) {
+      this.#next();
+      if (this.#later.length === 0) this.#call.resume();
+    }
+    this.#look();
+  }
+
+  #look(): void {
+    if (this.#halfClosed && this.#running.size === 0 && this.#later.length === 0) this.#call.end();
+  }
+}
+
+/** A request of a stream. */
+class Streamed {
+  readonly message: InferMessage;
+  request: InferRequest | null = null;
+  decoupled = false;
+  /** What its answers begin with. */
+  head: Uint8Array | null = null;
+
+  constructor(message: InferMessage) {
+    this.message = message;
+  }
+}

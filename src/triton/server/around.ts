@@ -1,0 +1,17 @@
+/** What do the handlers of HTTP and gRPC share? */
+import type { TritonLogSettings, TritonServerConfig } from "../../config/triton-server.ts";
+import type { TritonServer } from "./server.ts";
+import type { SharedMemory } from "./shared-memory.ts";
+import type { TraceSettings } from "./trace-settings.ts";
+
+export interface LogSettings {
+  now: TritonLogSettings;
+}
+
+export interface ServerAround {
+  readonly server: TritonServer;
+  readonly config: TritonServerConfig;
+  readonly memory: SharedMemory;
+  readonly traces: TraceSettings;
+  readonly logging: LogSettings;
+}
