@@ -11,7 +11,7 @@ const { count, megabytes } = sized("library", {
   sample: { count: 1100, megabytes: 3 },
   whole: { count: 10_000, megabytes: 51 },
 });
-/** Of two such bodies both have room, or the newer one. */
+/** Two such bodies have room, or the newer one alone. */
 const bothFit = 2 * megabytes * 1_000_000 < 64 * 2 ** 20;
 const prompt = megabytes * 1_000_000;
 const wanted = {
