@@ -5,7 +5,6 @@
  */
 import { Histogram, Total, Word } from "../../assembly/layout.ts";
 import { KvTotal } from "../../assembly/trtllm/layout.ts";
-import type { LastPlan } from "./last-plan.ts";
 import type { HistogramName } from "./types.ts";
 
 /** A counter only rises; a gauge is what it is at the moment, and a process that is gone holds nothing. */
@@ -29,6 +28,18 @@ export function numbersOf<Name extends string>(view: Readonly<Record<Name, numbe
   return copy;
 }
 
+/** Numbers of the last plan. */
+interface PlanNumbers {
+  readonly takenUs: number;
+  readonly taken: number;
+  readonly busyUs: number;
+  readonly requests: number;
+  readonly scheduled: number;
+  readonly prefills: number;
+  readonly prefillTokens: number;
+  readonly preempted: number;
+}
+
 /** Where an engine's numbers stand. */
 export interface NumberSources {
   /** The core's `Word`s: as they stand, or as the last update left them. */
@@ -39,7 +50,7 @@ export interface NumberSources {
   readonly totals: Float64Array;
   /** `KvTotal`s of the core of TensorRT-LLM's policies; null: vLLM's. */
   readonly kvTotals: Float64Array | null;
-  readonly plan: LastPlan;
+  readonly plan: PlanNumbers;
   readonly blockSize: number;
   readonly blocksUsable: number;
   readonly coreMemoryBytes: number;

@@ -4,7 +4,7 @@ import type { Exposition } from "../check/exposition.ts";
 import { parse } from "../check/parse.ts";
 import { Reading, type Where } from "../check/reading.ts";
 import type { EngineSnapshot } from "../engine/types.ts";
-import type { ClientRequest } from "../front/request-history.ts";
+import type { ClientRequest } from "../front/client-request.ts";
 import { WallClock } from "../host/clock.ts";
 import { type AsyncDisposing, ClosedByAwaitUsing } from "../host/disposal.ts";
 import type { AnswerInCode, AskedRequest, RequestMatch } from "./answers.ts";

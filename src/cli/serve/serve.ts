@@ -124,13 +124,14 @@ const UNLISTENABLE =
   /getaddrinfo|ENOTFOUND|EADDRNOTAVAIL|EAFNOSUPPORT|EINVAL: invalid argument, listen|Failed to listen|invalid host/i;
 
 /** One line for an error that the user can do something about. */
-export function refusalOf({ role, host, port, triton, wire }: ServeConfig, error: unknown): string | undefined {
+export function refusalOf(config: ServeConfig, error: unknown): string | undefined {
+  const { role, host, port, triton, tritonServer, wire } = config;
   const { code } = error as { code?: string };
-  const { listen } = triton;
-  const ofTriton = listen !== null && error instanceof TritonPortError;
+  const of = error instanceof TritonPortError ? error.of : null;
+  const own = of === "grpc" ? tritonServer?.grpc : of === "metrics" ? triton.listen : null;
   const prefix = role === "triton" ? "--http-" : "--";
-  const [flag, hostFlag, at] = ofTriton
-    ? ["--metrics-port", "--metrics-address", listen]
+  const [flag, hostFlag, at] = own
+    ? [`--${of}-port`, `--${of}-address`, own]
     : [`${prefix}port`, role === "triton" ? "--http-address" : "--host", { host, port }];
   if (code === "EADDRINUSE") return `${flag} ${at.port}: ${at.host}:${at.port} is in use; choose another port`;
   if (code === "EACCES") return `${flag} ${at.port}: not allowed to listen there; ports above 1023 are free to use`;

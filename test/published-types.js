@@ -52,3 +52,31 @@ export function bareNames(ts, entries, folder) {
   }
   return [...bare];
 }
+
+/** What the compiler says of these files, each way of finding modules for itself; all declarations are checked. */
+export function complaints(ts, files, ways) {
+  const parsed = new Map();
+  return ways.map(({ module, moduleResolution, names }) => {
+    const options = {
+      ...{ strict: true, noEmit: true, skipLibCheck: false, types: [], lib: ["lib.es2022.d.ts"] },
+      ...{ target: ts.ScriptTarget.ES2022, module: ts.ModuleKind[module] },
+      moduleResolution: ts.ModuleResolutionKind[moduleResolution],
+    };
+    const host = ts.createCompilerHost(options);
+    const { getSourceFile } = host;
+    host.getSourceFile = (path, how, ...rest) => {
+      const key = `${path} ${how.impliedNodeFormat}`;
+      if (!parsed.has(key)) parsed.set(key, getSourceFile(path, how, ...rest));
+      return parsed.get(key);
+    };
+    const program = ts.createProgram(
+      files.filter((file) => names.some((name) => file.endsWith(name))),
+      options,
+      host,
+    );
+    return ts.getPreEmitDiagnostics(program).map(({ messageText, file }) => {
+      const text = ts.flattenDiagnosticMessageText(messageText, " ");
+      return `${moduleResolution}: ${file?.fileName ?? ""}: ${text}`;
+    });
+  });
+}
