@@ -28,12 +28,14 @@ export interface TritonMetricsConfig {
   readonly listen: { readonly host: string; readonly port: number } | null;
 }
 
-/** Triton's own port cannot be opened: the system's error, told apart from that of the server's port. */
+/** A port of Triton's cannot be opened: the system's error, told apart from that of the server's port. */
 export class TritonPortError extends Error {
   override readonly name = "TritonPortError";
   readonly code: string | undefined;
-  constructor(cause: unknown) {
+  readonly of: "metrics" | "grpc";
+  constructor(cause: unknown, of: "metrics" | "grpc" = "metrics") {
     super(String(cause), { cause });
+    this.of = of;
     this.code = (cause as { code?: string }).code;
   }
 }

@@ -147,7 +147,7 @@ export class GrpcCall implements StreamReceiver, Expiring {
     if (this.#over) return;
     if (this.#bytes > 0) {
       this.#hold(bytes);
-      if (this.#over || !this.#isWhole()) return;
+      if (this.#over || !this.#isWhole() || this.#over) return;
       const all = Buffer.concat(this.#parts);
       this.#release();
       this.#read(all);
@@ -184,11 +184,13 @@ export class GrpcCall implements StreamReceiver, Expiring {
     if (!this.#over && at < bytes.length) this.#hold(bytes.subarray(at));
   }
 
-  /** Whether what is held has a whole message in it. */
+  /** Whether what is held has a whole message in it. One that is too large is refused. */
   #isWhole(): boolean {
     if (this.#bytes < MESSAGE_HEAD_BYTES) return false;
     if (this.#parts[0]!.length < MESSAGE_HEAD_BYTES) this.#parts = [Buffer.concat(this.#parts)];
-    return this.#bytes >= MESSAGE_HEAD_BYTES + lengthAt(this.#parts[0]!, 0);
+    const length = lengthAt(this.#parts[0]!, 0);
+    if (length > this.#around.messageBytes) this.#tooLarge(length);
+    return this.#bytes >= MESSAGE_HEAD_BYTES + length;
   }
 
   #message(flag: number, bytes: Uint8Array): void {

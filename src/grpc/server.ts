@@ -23,6 +23,18 @@ export interface GrpcLimits {
 
 const NOT_GRPC = encodeFields([[":status", "415"]]);
 const NOT_POST = encodeFields([[":status", "405"]]);
+/** An answer of HTTP, when the request has come whole. */
+const refusal = (stream: Http2Stream, block: Buffer): StreamReceiver => ({
+  data() {},
+  ended() {
+    stream.head(block, false);
+    stream.write(CALLS_ONLY);
+    stream.end(NO_FIELDS);
+  },
+  gone() {},
+});
+const CALLS_ONLY = Buffer.from("only calls of gRPC are answered here\n");
+const NO_FIELDS = Buffer.alloc(0);
 /** Who was answered already gets nothing. */
 const DEAF: StreamReceiver = { data() {}, ended() {}, gone() {} };
 
@@ -48,10 +60,8 @@ export class GrpcServer implements Http2Application {
       stream.head(onlyTrailers(status, status.message.includes("grpc-encoding") ? accepted : []), true);
       return DEAF;
     };
-    if (head.method !== "POST" || !value("content-type")?.startsWith("application/grpc")) {
-      stream.head(head.method === "POST" ? NOT_GRPC : NOT_POST, true);
-      return DEAF;
-    }
+    if (head.method !== "POST") return refusal(stream, NOT_POST);
+    if (!value("content-type")?.startsWith("application/grpc")) return refusal(stream, NOT_GRPC);
     const bytes = listBytes(head.fields);
     if (bytes > HEADER_LIST_BYTES)
       return refuse({

@@ -161,7 +161,6 @@ export class FrameWriter implements StreamSide {
       if (stream.window > WINDOW_MOST) return false;
       if (stream.queued > 0) this.wait(stream);
     }
-    this.#pump();
     return true;
   }
 
@@ -173,8 +172,10 @@ export class FrameWriter implements StreamSide {
     this.#owed = 0;
   }
 
+  /** The settings are in force: what they let leave does. */
   acknowledge(): void {
     this.#control(FrameType.Settings, FrameFlag.Ack, 0, NOTHING);
+    this.#pump();
   }
 
   ping(): void {

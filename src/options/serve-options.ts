@@ -81,6 +81,19 @@ export const serveOptions = {
       about: "Address to listen on. vLLM listens on all interfaces; we do so only with --host 0.0.0.0.",
     },
     port: { ...integer(0, 65535), default: "8000", about: "Port to listen on; 0 takes a free one." },
+    "ready-file": {
+      ...freeText("FILE", "the path of a file"),
+      default: "none",
+      about:
+        "JSON with the URLs of all listeners and the pid, written when requests are taken: complete, or not there.",
+      ours: true,
+    },
+    "exit-with-parent": {
+      ...onlyOn,
+      default: "off",
+      about: "Ends in order when whoever started it has gone away, however that happened.",
+      ours: true,
+    },
     "api-key": {
       ...texts("KEY", "one or more keys"),
       default: "none",

@@ -109,7 +109,11 @@ function grpcServer(parts: Parts, around: ServerAround): Http2Server {
   if (tls && "error" in tls) throw new Error(tls.error.replace(/^--ssl-[a-z-]+/, (flag) => TLS_FLAGS[flag] ?? flag));
   const limits = { clock, messageBytes: MESSAGE_BYTES, heldBytes: HELD_BYTES, broken: console.error };
   const application = new GrpcServer(tritonMethods(around, clock), limits);
-  return new Http2Server(application, { hostname: grpc!.host, port: grpc!.port, tls, keepAlive, clock });
+  try {
+    return new Http2Server(application, { hostname: grpc!.host, port: grpc!.port, tls, keepAlive, clock });
+  } catch (why) {
+    throw new TritonPortError(why, "grpc");
+  }
 }
 
 /** What vLLM calls the options for these files. */

@@ -50,15 +50,19 @@ export function cannedAnswer(
   const choice = (text: string, reason: string | null) =>
     isChat ? { index: 0, delta: { content: text }, finish_reason: reason } : { index: 0, text, finish_reason: reason };
   const chunk = (choices: readonly object[], more: object = {}) => json({ ...head, choices, ...more });
-  const opening = isChat ? [chunk([{ index: 0, delta: { role: "assistant", content: "" }, finish_reason: null }])] : [];
+  const [first = "", ...others] = pieces();
+  // Text in the very first event: what is lost of it is seen.
+  const opening = isChat
+    ? chunk([{ index: 0, delta: { role: "assistant", content: first }, finish_reason: null }])
+    : chunk([choice(first, null)]);
   const usage = withUsage ? [chunk([], { usage: USAGE })] : [];
-  const said = pieces().map((piece) => chunk([choice(piece, null)]));
+  const said = others.map((piece) => chunk([choice(piece, null)]));
   const wholeChoice = isChat
     ? { index: 0, message: { role: "assistant", content: SAID }, finish_reason: "stop" }
     : { index: 0, text: SAID, finish_reason: "stop" };
   const object = isChat ? "chat.completion" : "text_completion";
   return {
-    events: [...opening, ...said, chunk([choice("", "stop")]), ...usage, DONE],
+    events: [opening, ...said, chunk([choice("", "stop")]), ...usage, DONE],
     whole: JSON.stringify({ ...head, object, choices: [wholeChoice], usage: USAGE }),
   };
 }

@@ -71,6 +71,7 @@ export function seenIn(json: unknown): SeenAnswer | null {
   const { finish = null, usage = null, toolCalls = null, error = null } = json;
   if (finish !== null && typeof finish !== "string") return null;
   if (usage !== null && !(isRecord(usage) && isCount(usage.prompt) && isCount(usage.completion))) return null;
+  if (!["answered", "crashed", "hung"].includes((json.ended as string | undefined) ?? "answered")) return null;
   const isCall = (one: unknown) => isRecord(one) && typeof one.name === "string" && typeof one.arguments === "string";
   if (toolCalls !== null && !(Array.isArray(toolCalls) && toolCalls.every(isCall))) return null;
   if (error !== null && !(isRecord(error) && typeof error.kind === "string")) return null;
@@ -82,6 +83,7 @@ export function seenIn(json: unknown): SeenAnswer | null {
     toolCalls: toolCalls as SeenAnswer["toolCalls"],
     error: said,
     own: isRecord(error) && typeof error.own === "boolean" ? error.own : null,
+    ended: (json.ended as SeenAnswer["ended"] | undefined) ?? "answered",
   });
 }
 

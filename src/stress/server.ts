@@ -195,8 +195,8 @@ export class StressServer {
     run.bytes += timeline.bytes;
     if (run.answers.length < REQUESTS_MOST) run.answers.push(timeline.answer(kept, left));
     run.lastUs = Math.max(run.lastUs, this.#clock.now());
-    // The first event has the role, or the head of a message: text stands behind it.
-    kept.toldText = account.whole > 2;
+    // Heads of messages and responses stand before any text.
+    kept.toldText = account.whole > 3;
     const acts = account.fired.filter(({ id }) => FAULT_ROWS.get(id)!.stage !== "instead");
     const isInstead = run.one.plan.faults.some(({ row }) => row.stage === "instead") || kept.status !== 200;
     run.reached = isInstead || end === "gone" || acts.every(({ times }) => times > 0);

@@ -58,6 +58,9 @@ export interface Judged {
 
 /** Waits that a client may cut short without being early. */
 const EARLY_SHARE = 0.9;
+const HEAD_FAULTS = ["H3", "H9", "H10"];
+/** Nobody is held to wait longer. */
+const LONG_WAIT_S = 60;
 /** An error in what was read, rather than in how it ended. */
 const SAID_ERRORS = ["J1", "J2", "H8", "A1", "A2", "A4", "A5", "H9"];
 
@@ -70,7 +73,9 @@ type Found = readonly [StressVerdict, string];
 
 function firstRed(judged: Judged): Found {
   const { one, seen, wire, reached, growth } = judged;
-  if (wire.requests.length === 0) return ["never-called", "no request came to the case's address"];
+  const said = seen?.find(({ error }) => error !== null)?.error;
+  if (wire.requests.length === 0)
+    return ["never-called", `no request came to the case's address${said ? `; it says: ${said}` : ""}`];
   if (!reached) return ["void", "the answer did not reach the fault's place"];
   const all = seen ?? [];
   if (all.some(({ ended }) => ended === "hung") && one.allowance !== "policy")
@@ -90,18 +95,20 @@ const leakVerdict = ({ unfinished }: SeenRequests): Found | null =>
   unfinished > 0 ? ["leak", `${unfinished} connections open a second after the end, in the middle of an answer`] : null;
 
 function retryVerdict({ one, wire: { requests }, retries, seen }: Judged): Found | null {
-  const told = one.asks > 1 ? -1 : requests.slice(0, -1).findIndex(({ toldText }) => toldText);
+  // Whoever does not take the head has seen nothing of what stands behind it.
+  const isHeadOdd = one.plan.faults.some(({ row }) => HEAD_FAULTS.includes(row.id));
+  const told = one.asks > 1 || isHeadOdd ? -1 : requests.slice(0, -1).findIndex(({ toldText }) => toldText);
   if (told >= 0) return ["retried-after-tokens", `request ${told + 2} came although text had arrived`];
   if (retries === null) return null;
   if (requests.length > one.asks * (retries + 1))
     return ["retry-storm", `${requests.length} requests, ${retries} retries`];
   for (const [at, { retryAfterS, atUs }] of one.atOnce ? [] : requests.slice(0, -1).entries()) {
     const waitedS = (requests[at + 1]!.atUs - atUs) / 1e6;
-    if (retryAfterS !== null && waitedS < EARLY_SHARE * retryAfterS)
+    if (retryAfterS !== null && retryAfterS <= LONG_WAIT_S && waitedS < EARLY_SHARE * retryAfterS)
       return ["retry-early", `after ${waitedS.toFixed(2)} s of ${retryAfterS} s`];
   }
   // One that is told to wait for a day does well to give up.
-  const helps = one.disturbed === 1 && !(requests[0]!.retryAfterS !== null && requests[0]!.retryAfterS > 60);
+  const helps = one.disturbed === 1 && !(requests[0]!.retryAfterS !== null && requests[0]!.retryAfterS > LONG_WAIT_S);
   const failed = seen?.some(({ error }) => error !== null) === true;
   if (helps && retries > 0 && requests.length === 1 && failed)
     return ["retry-missing", `no second request, ${retries} retries`];

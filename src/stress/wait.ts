@@ -4,6 +4,7 @@ import { type CaseResult, caseResult, type Judging, stressPause } from "./result
 import type { StressSettings } from "./run.ts";
 import { SEEN_SHAPE, type SeenAnswer, seenIn } from "./seen.ts";
 import { type CaseRun, type StressDesk, StressServer } from "./server.ts";
+import { isRed } from "./verdict.ts";
 
 export interface WaitSettings extends Omit<StressSettings, "concurrency" | "hangMs"> {
   readonly waitMs: number;
@@ -84,7 +85,8 @@ async function posted(
   found.seen.push(seen);
   const result = await caseResult(judging, found.one, found.run, found.seen, null, 0);
   if (found.seen.length >= found.one.asks) found.result = result;
-  return { status: 200, json: { verdict: result.verdict, why: result.why, requests: result.requests } };
+  const { verdict, why, requests } = result;
+  return { status: 200, json: { verdict, why, isRed: isRed(verdict), requests } };
 }
 
 function parsed(bytes: Uint8Array): unknown {

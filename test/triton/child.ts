@@ -3,6 +3,8 @@ import { main } from "../program.ts";
 
 export interface TritonChild {
   readonly url: string;
+  /** Port of gRPC; 0: there is none. */
+  readonly grpc: number;
   readonly metrics: string;
   /** Everything it printed so far. */
   readonly output: () => string;
@@ -42,6 +44,7 @@ export async function startTriton(flags: readonly string[]): Promise<TritonChild
   const of = (line: string) => new RegExp(`^ {2}${line} +(http://127\\.0\\.0\\.1:\\d+)`, "m").exec(text)![1]!;
   return {
     url: of("listening"),
+    grpc: Number(/^ {2}grpc +\S+:(\d+)$/m.exec(text)?.[1] ?? 0),
     metrics: of("metrics"),
     output: () => text,
     pid: child.pid,

@@ -9,7 +9,15 @@ import { trtllmOptions } from "../../src/options/trtllm-options.ts";
 
 const setup = (options: object) => serverSetup(options as ServerOptions);
 const camel = (name: string) => name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
-const refused = ["config", "workers", "disable-uvicorn-access-log", "enable-log-requests", "uvicorn-log-level"];
+const refused = [
+  "config",
+  "workers",
+  "disable-uvicorn-access-log",
+  "enable-log-requests",
+  "uvicorn-log-level",
+  "ready-file",
+  "exit-with-parent",
+];
 
 /** What an option needs beside it, and values that the pool below does not have. */
 const BESIDE: Readonly<Record<string, ServerOptions>> = {

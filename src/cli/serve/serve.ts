@@ -8,10 +8,12 @@ import { TritonPortError } from "../../config/triton-metrics.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { CoreTooLarge, CoreTrap } from "../../core/core.ts";
 import type { Admin } from "../../front/live-settings.ts";
-import { wallUs } from "../../host/clock.ts";
+import { WallClock, wallUs } from "../../host/clock.ts";
+import { whenOrphaned } from "../../host/parent.ts";
 import type { ServeValues } from "../../options/serve-options.ts";
 import type { App } from "../../roles/create-app.ts";
 import { unwritable } from "../../truth/log.ts";
+import { takeBackReady, writeReady } from "../ready-file.ts";
 import { refuser } from "../refuse.ts";
 import { describe } from "./banner.ts";
 import { writeCrash } from "./crash.ts";
@@ -48,9 +50,17 @@ export async function runServe(argv: readonly string[], platform: string = proce
   const tls = config.tls && readTls(config.tls);
   if (tls && "error" in tls) return refuse(tls.error);
 
+  const readyFile = resolved.values["ready-file"];
+  const unready = readyFile === undefined ? undefined : unwritable(readyFile);
+  if (unready) return refuse(`--ready-file ${readyFile}: ${unready}`);
+  if (readyFile !== undefined) takeBackReady(readyFile);
+  const ready = (urls: object) => {
+    if (readyFile !== undefined) writeReady(readyFile, { ...urls, pid: process.pid });
+  };
+  if (resolved.values["exit-with-parent"]) whenOrphaned(new WallClock(), () => process.kill(process.pid, "SIGTERM"));
   if (config.workers > 1) {
     const { serveWorkers } = await import("./serve-workers.ts");
-    return serveWorkers(config, platform, { refuse, warn });
+    return serveWorkers(config, platform, { refuse, warn, ready });
   }
   const why = unwritableTruth(config);
   if (why) return refuse(why);
@@ -60,6 +70,7 @@ export async function runServe(argv: readonly string[], platform: string = proce
   console.log(app.banner?.(startedMs()) ?? describe(config, app.url, startedMs(), app.streamWrites, [], app.tritonUrl));
   onTrap(config, app);
   endOnSignal(config, app);
+  ready({ url: app.url, metricsUrl: app.tritonUrl });
   void app.died.then(async () => {
     console.error("understudy serve: the engine is dead, as its script wanted");
     await app.close(0);
@@ -113,13 +124,14 @@ const UNLISTENABLE =
   /getaddrinfo|ENOTFOUND|EADDRNOTAVAIL|EAFNOSUPPORT|EINVAL: invalid argument, listen|Failed to listen|invalid host/i;
 
 /** One line for an error that the user can do something about. */
-export function refusalOf({ role, host, port, triton, wire }: ServeConfig, error: unknown): string | undefined {
+export function refusalOf(config: ServeConfig, error: unknown): string | undefined {
+  const { role, host, port, triton, tritonServer, wire } = config;
   const { code } = error as { code?: string };
-  const { listen } = triton;
-  const ofTriton = listen !== null && error instanceof TritonPortError;
+  const of = error instanceof TritonPortError ? error.of : null;
+  const own = of === "grpc" ? tritonServer?.grpc : of === "metrics" ? triton.listen : null;
   const prefix = role === "triton" ? "--http-" : "--";
-  const [flag, hostFlag, at] = ofTriton
-    ? ["--metrics-port", "--metrics-address", listen]
+  const [flag, hostFlag, at] = own
+    ? [`--${of}-port`, `--${of}-address`, own]
     : [`${prefix}port`, role === "triton" ? "--http-address" : "--host", { host, port }];
   if (code === "EADDRINUSE") return `${flag} ${at.port}: ${at.host}:${at.port} is in use; choose another port`;
   if (code === "EACCES") return `${flag} ${at.port}: not allowed to listen there; ports above 1023 are free to use`;

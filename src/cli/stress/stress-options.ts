@@ -1,7 +1,7 @@
 /** What can `understudy stress` be told? */
 
 import { isFaultName } from "../../config/faults.ts";
-import { choice, freeText, inGroup, integer, type OptionRow, one, seconds } from "../../options/option.ts";
+import { choice, freeText, inGroup, integer, type OptionRow, one, onlyOn, seconds } from "../../options/option.ts";
 import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
 import { ALIVE_PROTOCOL } from "../../stress/alive.ts";
 
@@ -62,6 +62,7 @@ export const stressOptions = {
     junit: { ...file, default: "none", about: "All results as JUnit's XML." },
     html: { ...file, default: "none", about: "A page: what left and when beside what the client said." },
     expect: { ...file, default: "none", about: "Known verdicts, as --json wrote them: only another one is an error." },
+    "exit-with-parent": { ...onlyOn, default: "off", about: "With --wait: ends when whoever started it does." },
     "ready-file": { ...file, default: "none", about: "JSON with the URL and the cases, written when they are served." },
   }),
 } as const satisfies Record<string, OptionRow>;

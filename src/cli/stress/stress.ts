@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { BrokenPlan } from "../../faults/parse.ts";
 import { epochSeconds, WallClock } from "../../host/clock.ts";
+import { whenOrphaned } from "../../host/parent.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { type StressCase, stressCase, stressCases } from "../../stress/cases.ts";
 import { junitOf } from "../../stress/junit.ts";
@@ -16,7 +17,7 @@ import { stressWait } from "../../stress/wait.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { OutFile } from "../out-file.ts";
-import { writeReady } from "../ready-file.ts";
+import { takeBackReady, writeReady } from "../ready-file.ts";
 import { refuser } from "../refuse.ts";
 import { type ChosenClient, chosenClient, drivers } from "./stress-clients.ts";
 import { type StressValues, stressHelp, stressOptions } from "./stress-options.ts";
@@ -126,7 +127,9 @@ async function waited(
   settings: Omit<StressSettings, "concurrency" | "hangMs">,
 ): Promise<Found> {
   const over = new AbortController();
+  if (values["ready-file"] !== undefined) takeBackReady(values["ready-file"]);
   const takeOff = onInterrupt(() => over.abort());
+  if (values["exit-with-parent"]) whenOrphaned(settings.clock, () => over.abort());
   const listening = (url: string) => {
     console.log(`understudy stress: ${settings.cases.length} cases on ${url}; GET /cases lists them (docs/stress.md)`);
     const ready = values["ready-file"];

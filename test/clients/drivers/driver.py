@@ -24,7 +24,7 @@ class Seen:
         usage = getattr(chunk, "usage", None)
         if usage is not None:
             self.usage = {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens}
-        for choice in chunk.choices:
+        for choice in chunk.choices or []:
             if (choice.index or 0) != 0:
                 continue
             delta = choice.delta

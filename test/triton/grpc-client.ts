@@ -1,0 +1,191 @@
+/** What do tests of gRPC ask with? grpc-js for calls, a socket for what no client would send. */
+import { connect, type Socket } from "node:net";
+import { fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
+import {
+  type ChannelCredentials,
+  type ChannelOptions,
+  Client,
+  credentials,
+  Metadata,
+  type ServiceError,
+  status,
+} from "@grpc/grpc-js";
+import { FrameFlag, FrameType, PREFACE } from "../../src/http2/frames.ts";
+import type { HeaderField } from "../../src/http2/hpack.ts";
+import { messageNamed } from "../../src/triton/grpc/descriptor.ts";
+import { frame, headers, settings } from "../http2/peer.ts";
+
+export const SERVICE = "/inference.GRPCInferenceService/";
+type Dict = { readonly [key: string]: unknown };
+
+export const encoded = (name: string, json: Dict): Buffer => {
+  const type = messageNamed(name);
+  return Buffer.from(toBinary(type, fromJson(type, json as JsonValue)));
+};
+export const decoded = (name: string, bytes: Uint8Array): Dict => {
+  const type = messageNamed(name);
+  return toJson(type, fromBinary(type, bytes), { useProtoFieldName: true }) as Dict;
+};
+const raw = (bytes: Buffer) => bytes;
+const DEADLINE_MS = 20_000;
+
+export class TritonClient {
+  readonly client: Client;
+
+  constructor(port: number, by: ChannelCredentials = credentials.createInsecure(), options: ChannelOptions = {}) {
+    this.client = new Client(`localhost:${port}`, by, options);
+  }
+
+  /** The answer, or the code and details of the failure. */
+  call(method: string, request: Dict): Promise<Dict> {
+    const bytes = encoded(`${method}Request`, request);
+    const deadline = Date.now() + DEADLINE_MS;
+    return new Promise((done) => {
+      this.client.makeUnaryRequest(SERVICE + method, raw, raw, bytes, new Metadata(), { deadline }, (error, answer) => {
+        if (error === null) done(decoded(`${method}Response`, answer!));
+        else done({ code: status[(error as ServiceError).code], details: (error as ServiceError).details });
+      });
+    });
+  }
+
+  stream() {
+    return this.client.makeBidiStreamRequest(`${SERVICE}ModelStreamInfer`, raw, raw, new Metadata());
+  }
+
+  close(): void {
+    this.client.close();
+  }
+}
+
+export const grpcHead = (method: string, more: readonly HeaderField[] = []): readonly HeaderField[] => [
+  [":method", "POST"],
+  [":scheme", "http"],
+  [":path", SERVICE + method],
+  ["content-type", "application/grpc"],
+  ["te", "trailers"],
+  ...more,
+];
+
+/** A connection of HTTP/2 by hand: says what it is told to, and keeps the frames that come. */
+export class RawClient {
+  readonly frames: { readonly type: number; readonly flags: number; readonly id: number; readonly payload: Buffer }[] =
+    [];
+  closed = false;
+  readonly #socket: Socket;
+  #bytes = Buffer.alloc(0);
+  readonly #wakes = new Set<() => void>();
+
+  constructor(port: number) {
+    this.#socket = connect(port, "127.0.0.1");
+    this.#socket.setNoDelay(true);
+    this.#socket.on("data", (part: Buffer) => this.#take(part));
+    this.#socket.on("error", () => {});
+    this.#socket.on("close", () => {
+      this.closed = true;
+      for (const wake of this.#wakes) wake();
+    });
+  }
+
+  greet(...pairs: readonly (readonly [number, number])[]): this {
+    return this.send(PREFACE, settings(...pairs));
+  }
+
+  send(...parts: readonly Uint8Array[]): this {
+    this.#socket.write(Buffer.concat(parts));
+    return this;
+  }
+
+  open(id: number, method: string, ends = false): this {
+    return this.send(headers(id, ends, grpcHead(method)));
+  }
+
+  /** Reads nothing until `resume`. */
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#socket.resume();
+  }
+
+  /** Resolves when it holds; rejects after a while. */
+  async until(what: string, holds: () => boolean): Promise<void> {
+    const deadline = performance.now() + DEADLINE_MS;
+    while (!holds()) {
+      if (performance.now() > deadline) throw new Error(`it did not come: ${what}`);
+      await new Promise<void>((wake) => {
+        const timer = setTimeout(go, 50);
+        const wakes = this.#wakes;
+        function go() {
+          clearTimeout(timer);
+          wakes.delete(go);
+          wake();
+        }
+        wakes.add(go);
+      });
+    }
+  }
+
+  of(type: number, id?: number) {
+    return this.frames.filter((one) => one.type === type && (id === undefined || one.id === id));
+  }
+
+  /** Code of the reset of a stream; undefined: there is none. */
+  resetOf(id: number): number | undefined {
+    return this.of(FrameType.RstStream, id)[0]?.payload.readUInt32BE(0);
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  #take(part: Buffer): void {
+    this.#bytes = Buffer.concat([this.#bytes, part]);
+    while (this.#bytes.length >= 9) {
+      const length = this.#bytes.readUIntBE(0, 3);
+      if (this.#bytes.length < 9 + length) break;
+      const [type, flags] = [this.#bytes[3]!, this.#bytes[4]!];
+      this.frames.push({ type, flags, id: this.#bytes.readUInt32BE(5), payload: this.#bytes.subarray(9, 9 + length) });
+      this.#bytes = this.#bytes.subarray(9 + length);
+    }
+    for (const wake of this.#wakes) wake();
+  }
+}
+
+export const bytesText = (text: string) => {
+  const bytes = Buffer.from(text);
+  const head = Buffer.alloc(4);
+  head.writeUInt32LE(bytes.length);
+  return Buffer.concat([head, bytes]).toString("base64");
+};
+export const input = (name: string, datatype = "BYTES") => ({ name, datatype, shape: ["1"] });
+export const int32 = (value: number) => {
+  const bytes = Buffer.alloc(4);
+  bytes.writeInt32LE(value);
+  return bytes.toString("base64");
+};
+export const plain = (text = "hi") => ({
+  model_name: "plain",
+  inputs: [input("text_input")],
+  raw_input_contents: [bytesText(text)],
+});
+export const tokens = (words: string, sleepMs: number, id = "") => ({
+  model_name: "tokens",
+  id,
+  inputs: [input("text_input"), input("sleep_ms", "INT32")],
+  raw_input_contents: [bytesText(words), int32(sleepMs)],
+});
+export const framed = (bytes: Uint8Array) => {
+  const head = Buffer.alloc(5);
+  head.writeUInt32BE(bytes.length, 1);
+  return Buffer.concat([head, bytes]);
+};
+/** A message as DATA of a stream, in frames of the size that all take. */
+export const data = (id: number, bytes: Uint8Array, ends = false): Buffer => {
+  const frames: Buffer[] = [];
+  for (let at = 0; at === 0 || at < bytes.length; at += 16_384) {
+    const last = at + 16_384 >= bytes.length && ends ? FrameFlag.EndStream : 0;
+    frames.push(frame(FrameType.Data, last, id, bytes.subarray(at, at + 16_384)));
+  }
+  return Buffer.concat(frames);
+};

@@ -1,0 +1,144 @@
+/** What do gRPC's options do? TLS, keep-alive, restricted protocols, packed answers, and the end of a server. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { credentials } from "@grpc/grpc-js";
+import { selfSigned } from "../../src/config/self-signed.ts";
+import { FrameType, Http2Code } from "../../src/http2/frames.ts";
+import { frame, headers } from "../http2/peer.ts";
+import { startTriton, type TritonChild } from "./child.ts";
+import { data, decoded, encoded, framed, grpcHead, plain, RawClient, TritonClient, tokens } from "./grpc-client.ts";
+
+setDefaultTimeout(60_000);
+
+const MODELS = new URL("models", import.meta.url).pathname;
+const folder = mkdtempSync(join(tmpdir(), "triton-grpc-"));
+let server: TritonChild;
+beforeAll(async () => {
+  server = await startTriton([]);
+});
+afterAll(async () => {
+  await server.stop("SIGKILL");
+  rmSync(folder, { recursive: true });
+});
+
+test("TLS, with and without certificates of clients; a file that is none is one line", async () => {
+  const [own, clients] = [selfSigned(), selfSigned()];
+  const files = Object.entries({ cert: own.cert, key: own.key, root: clients.cert }).map(([name, text]) => {
+    const path = join(folder, `${name}.pem`);
+    writeFileSync(path, text);
+    return path;
+  });
+  const [cert, key, root] = files as [string, string, string];
+  const base = [`--grpc-server-cert=${cert}`, `--grpc-server-key=${key}`];
+  const secure = await startTriton([...base, "--grpc-use-ssl=true"]);
+  const mutual = await startTriton([...base, "--grpc-use-ssl-mutual=true", `--grpc-root-cert=${root}`]);
+  const ask = async (port: number, by = credentials.createSsl(Buffer.from(own.cert))) => {
+    const asked = new TritonClient(port, by);
+    const answer = await Promise.race([asked.call("ServerLive", {}), Bun.sleep(3000).then(() => ({ code: "none" }))]);
+    asked.close();
+    return answer;
+  };
+  expect(await ask(secure.grpc)).toEqual({ live: true });
+  expect(await ask(mutual.grpc)).not.toEqual({ live: true });
+  const known = credentials.createSsl(Buffer.from(own.cert), Buffer.from(clients.key), Buffer.from(clients.cert));
+  expect(await ask(mutual.grpc, known)).toEqual({ live: true });
+  await Promise.all([secure.stop("SIGKILL"), mutual.stop("SIGKILL")]);
+  const missing = startTriton([
+    "--grpc-use-ssl=true",
+    `--grpc-server-cert=${cert}`,
+    `--grpc-server-key=${folder}/none`,
+  ]);
+  expect(await missing.catch(({ message }: Error) => message)).toContain(
+    `--grpc-server-key ${folder}/none: cannot be read (ENOENT)`,
+  );
+  expect(await startTriton(["--grpc-use-ssl=true"]).catch(({ message }: Error) => message)).toContain(
+    "--grpc-use-ssl: takes --grpc-server-cert and --grpc-server-key beside it",
+  );
+});
+
+test("keep-alive: who does not answer a ping is cut off; an old connection takes no new call; too many pings", async () => {
+  const kept = await startTriton([
+    "--grpc-keepalive-time=200",
+    "--grpc-keepalive-timeout=200",
+    "--grpc-keepalive-permit-without-calls=true",
+  ]);
+  const silent = new RawClient(kept.grpc).greet();
+  await silent.until("a ping, and the end", () => silent.of(FrameType.Ping).length > 0 && silent.closed);
+  await kept.stop("SIGKILL");
+  const aged = await startTriton(["--grpc-max-connection-age=200", "--grpc-max-connection-age-grace=200"]);
+  const old = new RawClient(aged.grpc).greet().open(1, "ModelStreamInfer");
+  await old.until("a GOAWAY, and the end", () => old.of(FrameType.GoAway).length > 0 && old.closed);
+  expect(old.of(FrameType.GoAway)[0]!.payload.readUInt32BE(4)).toBe(Http2Code.None);
+  await aged.stop("SIGKILL");
+  const eager = new RawClient(server.grpc).greet();
+  for (let at = 0; at < 5; at++) eager.send(frame(FrameType.Ping, 0, 0, Buffer.alloc(8)));
+  await eager.until("the end", () => eager.closed);
+  expect(eager.of(FrameType.GoAway)[0]!.payload.toString("latin1")).toContain("too_many_pings");
+});
+
+test("restricted protocols have headers of their own, packed answers are packed, and gRPC may be left out", async () => {
+  const flags = ["--grpc-restricted-protocol=health,logging:k=v", "--grpc-infer-response-compression-level=low"];
+  const other = await startTriton([
+    ...flags,
+    `--model-repository=${MODELS}`,
+    "--model-control-mode=explicit",
+    "--load-model=plain",
+  ]);
+  const one = new RawClient(other.grpc).greet();
+  const live = framed(Buffer.alloc(0));
+  one.open(1, "ServerLive").send(data(1, live, true));
+  one.send(headers(3, false, grpcHead("ServerLive", [["triton-grpc-protocol-k", "v"]])), data(3, live, true));
+  one.send(
+    headers(5, false, grpcHead("ModelInfer", [["grpc-accept-encoding", "identity,gzip"]])),
+    data(5, framed(encoded("ModelInferRequest", plain("x".repeat(5000)))), true),
+  );
+  await one.until(
+    "all answers",
+    () => [3, 5].every((id) => one.of(FrameType.Data, id).length > 0) && one.of(FrameType.Headers, 1).length > 0,
+  );
+  expect(one.of(FrameType.Headers, 1)[0]!.payload.toString("latin1")).toContain(
+    "This protocol is restricted, expecting header 'triton-grpc-protocol-k'",
+  );
+  expect(one.of(FrameType.Data, 3)[0]!.payload.length).toBe(7);
+  const packed = one.of(FrameType.Data, 5)[0]!.payload;
+  expect([packed[0], packed.length < 500]).toEqual([1, true]);
+  expect(decoded("ModelInferResponse", Bun.gunzipSync(new Uint8Array(packed.subarray(5)))).model_name).toBe("plain");
+  one.close();
+  await other.stop("SIGKILL");
+  const without = await startTriton(["--allow-grpc=false"]);
+  expect(without.grpc).toBe(0);
+  await without.stop("SIGKILL");
+});
+
+test("the end of 2.73: what runs is answered, nobody new is; then the process ends", async () => {
+  const ending = await startTriton([
+    `--model-repository=${MODELS}`,
+    "--model-control-mode=explicit",
+    "--load-model=tokens",
+  ]);
+  const asked = new TritonClient(ending.grpc);
+  const stream = asked.stream();
+  const answers: unknown[] = [];
+  const first = Promise.withResolvers<void>();
+  stream.on("data", (bytes: Buffer) => {
+    answers.push(bytes);
+    first.resolve();
+  });
+  const ended = new Promise<number>((done) => stream.on("status", ({ code }) => done(code)));
+  stream.write(encoded("ModelInferRequest", tokens("a b c d", 150)));
+  stream.end();
+  await first.promise;
+  const exit = ending.stop("SIGTERM");
+  await Bun.sleep(50);
+  const late = new RawClient(ending.grpc);
+  await late.until("no connection", () => late.closed);
+  expect([await ended, answers.length, await exit]).toEqual([0, 4, 0]);
+  asked.close();
+});
+
+test("a port that is taken is one line", async () => {
+  const wrong = await startTriton([`--grpc-port=${server.grpc}`]).catch(({ message }: Error) => message);
+  expect(wrong).toContain(`--grpc-port ${server.grpc}: 127.0.0.1:${server.grpc} is in use; choose another port`);
+});
