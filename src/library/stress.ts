@@ -48,8 +48,11 @@ export interface StressSeen {
   readonly error?: SeenError | null;
 }
 
+/** `AbortSignal`, where the compiler knows it: with a browser's names, or Node's. */
+type LeaveSignal = typeof globalThis extends { AbortSignal: { readonly prototype: infer Signal } } ? Signal : unknown;
+
 /** Asks once under the base URL. What it throws is an error that it saw. The signal: nobody waits any more. */
-export type StressedClient = (baseUrl: string, signal: AbortSignal) => Promise<StressSeen>;
+export type StressedClient = (baseUrl: string, signal: LeaveSignal) => Promise<StressSeen>;
 
 /** Which cases there are, and how they are gone through. */
 export interface StressOptions {
