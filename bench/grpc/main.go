@@ -1,0 +1,168 @@
+// A server of gRPC that answers as a Triton does, and a client that asks either: the anchor of bench/grpc.ts.
+//
+//	anchor serve                      prints its port; answers of 128 bytes
+//	anchor load ADDR MODE CONNECTIONS STREAMS SECONDS < request
+//
+// Streams: the request's tensor max_tokens says how many answers, sleep_ms how far apart; the anchor is told both by metadata,
+// as by our server through its model. Nothing is decoded or encoded: what generated code would cost comes on top.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sort"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+)
+
+const (
+	unary  = "/inference.GRPCInferenceService/ModelInfer"
+	stream = "/inference.GRPCInferenceService/ModelStreamInfer"
+)
+
+type raw struct{}
+
+func (raw) Marshal(message any) ([]byte, error) { return *(message.(*[]byte)), nil }
+func (raw) Unmarshal(bytes []byte, message any) error {
+	into := message.(*[]byte)
+	*into = append((*into)[:0], bytes...)
+	return nil
+}
+func (raw) Name() string { return "proto" }
+
+func number(values metadata.MD, name string) int {
+	if found := values.Get(name); len(found) > 0 {
+		made, _ := strconv.Atoi(found[0])
+		return made
+	}
+	return 0
+}
+
+func serve() {
+	answer := make([]byte, 128)
+	handler := func(_ any, call grpc.ServerStream) error {
+		var request []byte
+		method, _ := grpc.MethodFromServerStream(call)
+		if err := call.RecvMsg(&request); err != nil {
+			return err
+		}
+		if method == unary {
+			return call.SendMsg(&answer)
+		}
+		said, _ := metadata.FromIncomingContext(call.Context())
+		count, gap := number(said, "count"), time.Duration(number(said, "gap-ms"))*time.Millisecond
+		due := time.Now()
+		for i := 0; i < count; i++ {
+			if gap > 0 {
+				due = due.Add(gap)
+				time.Sleep(time.Until(due))
+			}
+			if err := call.SendMsg(&answer); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	server := grpc.NewServer(grpc.ForceServerCodec(raw{}), grpc.UnknownServiceHandler(handler))
+	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
+	panic(server.Serve(listener))
+}
+
+func load(address, mode string, connections, streams int, seconds float64, count, gap string) {
+	request, _ := io.ReadAll(os.Stdin)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(seconds*float64(time.Second)))
+	defer cancel()
+	ctx = metadata.AppendToOutgoingContext(ctx, "count", count, "gap-ms", gap)
+	var answers atomic.Int64
+	var failed atomic.Int64
+	var mutex sync.Mutex
+	var gaps []float64
+	var group sync.WaitGroup
+	conns := make([]*grpc.ClientConn, connections)
+	for i := range conns {
+		made, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithDefaultCallOptions(grpc.ForceCodec(raw{})))
+		if err != nil {
+			panic(err)
+		}
+		conns[i] = made
+	}
+	one := func(conn *grpc.ClientConn) {
+		defer group.Done()
+		var answer []byte
+		var own []float64
+		for ctx.Err() == nil {
+			if mode == "unary" {
+				if err := conn.Invoke(ctx, unary, &request, &answer); err == nil {
+					answers.Add(1)
+				} else if ctx.Err() == nil {
+					failed.Add(1)
+				}
+				continue
+			}
+			call, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, stream)
+			if err != nil {
+				continue
+			}
+			call.SendMsg(&request)
+			call.CloseSend()
+			last := time.Time{}
+			for {
+				if err := call.RecvMsg(&answer); err != nil {
+					if err != io.EOF && ctx.Err() == nil {
+						failed.Add(1)
+					}
+					break
+				}
+				answers.Add(1)
+				if gap != "0" {
+					now := time.Now()
+					if !last.IsZero() {
+						own = append(own, now.Sub(last).Seconds()*1000)
+					}
+					last = now
+				}
+			}
+		}
+		mutex.Lock()
+		gaps = append(gaps, own...)
+		mutex.Unlock()
+	}
+	for i := 0; i < streams; i++ {
+		group.Add(1)
+		go one(conns[i%connections])
+	}
+	group.Wait()
+	sort.Float64s(gaps)
+	at := func(share float64) float64 {
+		if len(gaps) == 0 {
+			return 0
+		}
+		return gaps[int(share*float64(len(gaps)-1))]
+	}
+	fmt.Printf("{\"answers\":%d,\"failed\":%d,\"p50Ms\":%.3f,\"p99Ms\":%.3f}\n", answers.Load(), failed.Load(), at(0.5), at(0.99))
+}
+
+func main() {
+	if os.Args[1] == "serve" {
+		serve()
+		return
+	}
+	connections, _ := strconv.Atoi(os.Args[4])
+	streams, _ := strconv.Atoi(os.Args[5])
+	seconds, _ := strconv.ParseFloat(os.Args[6], 64)
+	load(os.Args[2], os.Args[3], connections, streams, seconds, os.Args[7], os.Args[8])
+}
