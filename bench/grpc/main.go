@@ -20,8 +20,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 )
 
 const (
@@ -100,6 +102,11 @@ func load(address, mode string, connections, streams int, seconds float64, count
 		}
 		conns[i] = made
 	}
+	note := func(err error) {
+		if ctx.Err() == nil && status.Code(err) != codes.DeadlineExceeded && failed.Add(1) == 1 {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
 	one := func(conn *grpc.ClientConn) {
 		defer group.Done()
 		var answer []byte
@@ -108,8 +115,8 @@ func load(address, mode string, connections, streams int, seconds float64, count
 			if mode == "unary" {
 				if err := conn.Invoke(ctx, unary, &request, &answer); err == nil {
 					answers.Add(1)
-				} else if ctx.Err() == nil {
-					failed.Add(1)
+				} else {
+					note(err)
 				}
 				continue
 			}
@@ -122,8 +129,8 @@ func load(address, mode string, connections, streams int, seconds float64, count
 			last := time.Time{}
 			for {
 				if err := call.RecvMsg(&answer); err != nil {
-					if err != io.EOF && ctx.Err() == nil {
-						failed.Add(1)
+					if err != io.EOF {
+						note(err)
 					}
 					break
 				}
