@@ -85,8 +85,11 @@ import type { ForeignOptions } from "./foreign-option-types.ts";
 
 /** A LoRA adapter; the path need not exist. */
 export interface LoraAdapter {
+  /** By which requests ask for it. */
   readonly name: string;
+  /** Where it would be. */
   readonly path: string;
+  /** Parent in the list of models; default: the first served name. */
   readonly base_model_name?: string;
 }
 
@@ -94,10 +97,15 @@ export interface LoraAdapter {
 export interface GenerationConfig {
   /** The most output tokens, also of requests that ask for more. */
   readonly max_new_tokens?: number;
+  /** From 0. */
   readonly temperature?: number;
+  /** 0 to 1. */
   readonly top_p?: number;
+  /** Tokens; 0 and -1 are all. */
   readonly top_k?: number;
+  /** 0 to 1. */
   readonly min_p?: number;
+  /** Above 0; 1 is none. */
   readonly repetition_penalty?: number;
 }
 

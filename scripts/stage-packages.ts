@@ -32,6 +32,7 @@ const FACES: Readonly<Record<string, string>> = {
   index: "src/library/index.ts",
   browser: "src/library/browser.ts",
   testing: "src/library/testing.ts",
+  vitest: "src/library/vitest.ts",
 };
 
 /** What sources load by a path: files and folders that are no code of the bundle, by their names beside it. */
@@ -246,9 +247,11 @@ async function stageServer(to: string): Promise<void> {
   command(to);
   writeFileSync(`${to}/NOTICE`, noticeOf("llm-understudy", [...bundled], true));
   // Resolvers that know no exports look for a folder.
-  mkdirSync(`${to}/testing`);
-  const testing = { main: "../dist/testing.cjs", types: "../types/src/library/testing.d.cts" };
-  writeFileSync(`${to}/testing/package.json`, `${JSON.stringify(testing, null, 2)}\n`);
+  for (const name of ["testing", "vitest"]) {
+    mkdirSync(`${to}/${name}`);
+    const found = { main: `../dist/${name}.cjs`, types: `../types/src/library/${name}.d.cts` };
+    writeFileSync(`${to}/${name}/package.json`, `${JSON.stringify(found, null, 2)}\n`);
+  }
   writeManifest(to, {
     name: manifest.name,
     description: manifest.description,
@@ -264,6 +267,7 @@ async function stageServer(to: string): Promise<void> {
         ...both("src/library/index", "index"),
       },
       "./testing": { bun: onBun("src/library/testing", "testing"), ...both("src/library/testing", "testing") },
+      "./vitest": both("src/library/vitest", "vitest"),
       "./core.wasm": "./build/core.wasm",
       "./answers.bin": "./build/answers.bin",
       "./package.json": "./package.json",

@@ -3,9 +3,11 @@
  * test/costs.json, by which scripts/test.ts shares files out. Paths as arguments: those alone, the others stay.
  */
 import { existsSync, writeFileSync } from "node:fs";
-import { type Costs, costs, filesOf, root, testFiles } from "./test-lanes.ts";
+import { type Costs, costs, filesOf, root, run, testFiles } from "./test-lanes.ts";
 
 const paths = process.argv.slice(2);
+if (!(await run([process.execPath, "scripts/build.ts", "--library"])).ok)
+  throw new Error("the library cannot be built");
 const found: Record<string, number> = {};
 const cpu: [file: string, cpuS: number][] = [];
 for (const file of filesOf(paths.length > 0 ? paths : ["test"])) {

@@ -75,7 +75,10 @@ export async function inLanes(jobs: readonly (() => Promise<void>)[], lanes = LA
   await Promise.all(Array.from({ length: lanes }, lane));
 }
 
-/** One process of the runner for these files; what it prints of failures is shown when it ends. */
+/** What users install, made by `scripts/build.ts --library`; tests start it (test/program.ts). */
+const PROGRAM = `${root}build/npm/llm-understudy/server/main.js`;
+
+/** One process of the runner for these files, after the library is built; what it prints of failures is shown when it ends. */
 export async function testFiles(
   files: readonly string[],
   env: Readonly<Record<string, string>> = {},
@@ -83,7 +86,10 @@ export async function testFiles(
   const report = `${root}build/junit-${Bun.hash(files.join()).toString(36)}.xml`;
   rmSync(report, { force: true }); // an old one must not speak for this run
   const words = ["test", "--only-failures", "--timeout", "60000", "--reporter=junit", `--reporter-outfile=${report}`];
-  const ended = await run([process.execPath, ...words, ...files.map((file) => `./${file}`)], env);
+  const ended = await run([process.execPath, ...words, ...files.map((file) => `./${file}`)], {
+    TEST_PROGRAM: PROGRAM,
+    ...env,
+  });
   const text = await Bun.file(report)
     .text()
     .catch(() => "");

@@ -18,6 +18,7 @@ export const SIZED: Readonly<Record<string, Sized>> = {
   lengths: { paths: ["test/conformance/output-lengths.test.ts"], options: [] },
   laws: { paths: ["test/sim/laws.test.ts"], options: [] },
   clients: { paths: ["test/clients"], options: [] },
+  library: { paths: ["test/library"], options: [] },
   runners: { paths: ["test/runners"], options: [] },
   managers: { paths: ["test/managers"], options: [] },
 };

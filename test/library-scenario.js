@@ -145,3 +145,60 @@ export async function resets(createServer) {
     never,
   };
 }
+
+/** Tokens leave at their times, not before; the server closed in mid-stream: the stream ends, and whoever waits hears it. */
+export async function streams(createServer) {
+  const server = await createServer({ timing: "none" }).ready;
+  const began = performance.now();
+  await server.next({ tokens: [1, 2, 3], times_ms: [0, 30, 60] });
+  const timed = await post(server, chat("x", { stream: true, stream_options: { include_usage: true } }));
+  const text = await timed.text();
+  const waited = performance.now() - began >= 60;
+  await server.next({ text: "Late.", times_ms: [3_600_000] });
+  const late = post(server, chat("x")).then(
+    ({ status }) => status,
+    () => "cut",
+  );
+  await server.until(({ open, running }) => open === 1 && running === 0);
+  const endless = { max_tokens: 100000, ignore_eos: true, stream: true };
+  const stream = await post(server, chat("y", endless));
+  const reader = stream.body.getReader();
+  await reader.read();
+  const waiting = thrown(server.until(() => false));
+  await server.close();
+  const rest = await (async () => {
+    while (!(await reader.read()).done);
+  })().then(
+    () => "ended",
+    () => "ended",
+  );
+  const gone = await fetch(server.url).then(
+    () => false,
+    () => true,
+  );
+  return {
+    tokens: JSON.parse(text.split("\n\n").at(-3).slice(6)).usage.completion_tokens,
+    done: text.includes("[DONE]"),
+    ...{ waited, late: typeof (await late), waiting: await waiting, rest, gone, ended: await server.ended },
+  };
+}
+
+/** What a test shows of a server when it fails. */
+export const tells = (createServer) => using(createServer({ timing: "none", seed: 1 }), told);
+
+async function told(server) {
+  const nothing = await server.timeline();
+  await (await post(server, chat("Hello there", { max_tokens: 3, ignore_eos: true }))).text();
+  await (await post(server, { nonsense: "x".repeat(500) })).text();
+  const [{ generations, arrivalMs, endMs }] = await server.requests();
+  const [{ queuedMs, scheduledMs, firstTokenMs, promptTokens }] = generations;
+  const times = [arrivalMs, queuedMs, scheduledMs, firstTokenMs, endMs];
+  // The two clocks differ by less than that.
+  const rising = times.every((ms, i) => i === 0 || ms >= times[i - 1] - 5);
+  for (let i = 0; i < 30; i++) await (await fetch(`${server.url}/v1/models`)).text();
+  return {
+    ...{ nothing, rising, prompt: promptTokens > 0, generations: generations.length },
+    lines: (await server.timeline()).split("\n").length,
+    first: (await server.timeline()).split("\n")[0],
+  };
+}

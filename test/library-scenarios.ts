@@ -44,6 +44,15 @@ const EXPECTED = {
     ],
   },
   throwing: { status: 500, told: "Error: mine", after: 200, closed: null, late: "Error: reset: the server is closed" },
+  streams: {
+    ...{ tokens: 4, done: true, waited: true, rest: "ended", gone: true, ended: null },
+    late: "string",
+    waiting: expect.stringMatching(/^Error: (snapshot: the server is closed|the server's process)/),
+  },
+  tells: {
+    ...{ nothing: "the server saw no request", rising: true, prompt: true, generations: 1, lines: 21 },
+    first: "the server saw 20 requests, after 12 earlier ones; ms after the first:",
+  },
   resets: {
     same: true,
     first: { id: true, text: true, counted: true, hits: 0, ended: 1, requests: 1 },

@@ -5,6 +5,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { done, PLAIN, packed, run } from "./packed.ts";
+// @ts-expect-error a program without types
+import { bareNames, complaints } from "./published-types.js";
 
 const root = new URL("../", import.meta.url).pathname;
 const packages = await packed();
@@ -21,7 +23,7 @@ beforeAll(async () => {
     "ts50@npm:typescript@5.0.4",
     "ts59@npm:typescript@5.9.3",
     "publint@0.3.25",
-    "@arethetypeswrong/cli@0.18.5",
+    "@arethetypeswrong/core@0.18.5",
   ];
   await done([...install, packages.server, packages.engine, "fast-check@4.10.2", ...judges], folder);
 }, 300_000);
@@ -87,7 +89,7 @@ test("the tarballs hold what runs, and nothing else", () => {
     expect(server).toContain(path);
   expect(engine).toContain("build/core.wasm");
   const strangers = [...server, ...engine].filter(
-    (path) => !/^(bin|build|dist|docs|server|testing|types)\/|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
+    (path) => !/^(bin|build|dist|docs|server|testing|types|vitest)\/|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
   );
   expect(strangers).toEqual([]);
   expect(statSync(packages.server).size).toBeLessThan(4_000_000);
@@ -163,7 +165,7 @@ test("npx understudy serve answers, and ends on SIGTERM", async () => {
     if (child.exitCode === null) process.kill(-child.pid!, "SIGTERM");
     await ended;
   }
-});
+}, 30_000);
 
 test("several workers, started and ended through npx", async () => {
   const { child, url } = serve("--port", "0", "--timing", "none", "--workers", "2", "packed/model");
@@ -175,7 +177,7 @@ test("several workers, started and ended through npx", async () => {
     if (child.exitCode === null) process.kill(-child.pid!, "SIGTERM");
     await ended;
   }
-});
+}, 30_000);
 
 test("the version, and the load generator without a server", async () => {
   const { version } = JSON.parse(readFileSync(`${root}package.json`, "utf8"));
@@ -183,7 +185,7 @@ test("the version, and the load generator without a server", async () => {
   const load = await understudy("load", "--url", "http://127.0.0.1:1");
   expect(load.code).toBe(2);
   expect(load.err).toContain("cannot reach http://127.0.0.1:1/v1/models: ");
-});
+}, 30_000);
 
 test("a report is written with the script that is in the package", async () => {
   const format = "synthetic:isl=10,osl=3,concurrency=1,requests=2";
@@ -191,7 +193,7 @@ test("a report is written with the script that is in the package", async () => {
   const page = readFileSync(join(folder, "report.html"), "utf8");
   expect(page).toContain("uPlot");
   expect(page).toContain('data-plot="waterfall"');
-});
+}, 30_000);
 
 test("the engine's tests pass on its package", async () => {
   const TEST_ENGINE = join(folder, "node_modules/llm-understudy-engine/dist/index.js");
@@ -213,42 +215,76 @@ test("the library, imported by Node: an engine, and a server in a child", () => 
     console.log(run.tokens.length, status);`;
   const command = ["--input-type=module", "--eval", program];
   expect(execFileSync("node", command, { cwd: folder, env, encoding: "utf8" })).toBe("3 200\n");
+}, 30_000);
+
+test.each([
+  ["llm-understudy", ["index", "browser", "testing", "vitest"]],
+  ["llm-understudy-engine", ["engine-index", "engine-browser"]],
+] as const)("%s: every public name has a hover text", async (name, entries) => {
+  const { default: compiler } = await import(join(folder, "node_modules/ts59/lib/typescript.js"));
+  const types = join(folder, "node_modules", name, "types/");
+  const bare = bareNames(
+    compiler,
+    entries.map((entry) => `${types}src/library/${entry}.d.ts`),
+    types,
+  );
+  expect(bare).toEqual([]);
 });
 
-const COMPILERS = { "5.0": "ts50", "5.9": "ts59", "7.0": "" };
-const RESOLUTIONS = [
-  ["node16", "node16"],
-  ["nodenext", "nodenext"],
-  ["bundler", "esnext"],
-] as const;
+/** What a project imports, and a name that there is not. */
+const USE = `
+import { createEngine, createServer, Finish, latencies, withServer, type Engine, type EngineOptions, type Server, VirtualClock } from "llm-understudy";
+import { checkScrapes, equal, law, sseStreams, term } from "llm-understudy/testing";
+import { serverFixture } from "llm-understudy/vitest";
+const options: EngineOptions = { maxNumSeqs: 4, timing: "none", maxModelLen: "8k" };
+declare const engine: Engine;
+export const made: Promise<Engine> = createEngine(options, { clock: new VirtualClock() });
+export const server: Server = createServer({ model: "m", overloadStatus: 429 });
+export const ruled: Promise<void> = server.on(({ body }) => body !== null, { text: "x" });
+export const p99: number | null = latencies([engine.submit({ promptTokens: 3 })]).ttftUs.p99;
+const own = law({ id: "A", sentence: "s", means: "m", check: (c) => equal(c.now.get("a"), term("1", 1)) });
+export const errors: number = checkScrapes(["a 1"], { laws: [own] }).errors.length;
+export const streams = sseStreams();
+export const stopped: number = engine.snapshot().finished[Finish.Stop];
+export const shared: (given: number) => Promise<void> = withServer({ timing: "none" })((one, given: number) => one.next({ tokens: [given], times_ms: [5], fault: "B8" }));
+export const fixture: (context: { task: {} }, use: (server: Server) => Promise<void>) => Promise<void> = serverFixture();
+// @ts-expect-error
+export const wrong: EngineOptions = { maxNumSeq: 4 };`;
+const WAYS = [
+  { module: "Node16", moduleResolution: "Node16", names: ["use.mts", "use.cts"] },
+  { module: "NodeNext", moduleResolution: "NodeNext", names: ["use.mts", "use.cts"] },
+  { module: "ESNext", moduleResolution: "Bundler", names: ["use.mts"] },
+];
+const uses = ["use.mts", "use.cts"].map((name) => join(folder, name));
 
-test.each(
-  Object.entries(COMPILERS).flatMap(([version, name]) =>
-    RESOLUTIONS.map(([resolution, module]) => [version, resolution, module, name] as const),
-  ),
-)(
-  "types: TypeScript %s, moduleResolution %s, strict, all declarations checked",
-  async (_, moduleResolution, module, name) => {
-    const program = `
-    import { createEngine, createServer, latencies, type Engine, type EngineOptions, type Server, VirtualClock } from "llm-understudy";
-    import { checkScrapes, equal, law, sseStreams, term } from "llm-understudy/testing";
-    const options: EngineOptions = { maxNumSeqs: 4, timing: "none", maxModelLen: "8k" };
-    declare const engine: Engine;
-    export const made: Promise<Engine> = createEngine(options, { clock: new VirtualClock() });
-    export const server: Server = createServer({ model: "m", overloadStatus: 429 });
-    export const ruled: Promise<void> = server.on(({ body }) => body !== null, { text: "x" });
-    export const p99: number | null = latencies([engine.submit({ promptTokens: 3 })]).ttftUs.p99;
-    const own = law({ id: "A", sentence: "s", means: "m", check: (c) => equal(c.now.get("a"), term("1", 1)) });
-    export const errors: number = checkScrapes(["a 1"], { laws: [own] }).errors.length;
-    export const streams = sseStreams();
-    // @ts-expect-error
-    export const wrong: EngineOptions = { maxNumSeq: 4 };`;
-    const names = module === "esnext" ? ["use.mts"] : ["use.mts", "use.cts"];
-    for (const file of names) writeFileSync(join(folder, file), program);
-    const tsc = name === "" ? `${root}node_modules/typescript/bin/tsc` : join(folder, `node_modules/${name}/bin/tsc`);
+/** TypeScript before 7 takes as long for a browser's names as for all the rest: without them, and all ways in this process. */
+test.each([
+  ["5.0", "ts50"],
+  ["5.9", "ts59"],
+] as const)(
+  "types: TypeScript %s, node16, nodenext, bundler, strict, all declarations checked",
+  async (_, name) => {
+    for (const file of uses) writeFileSync(file, USE);
+    const { default: compiler } = await import(join(folder, `node_modules/${name}/lib/typescript.js`));
+    expect(complaints(compiler, uses, WAYS)).toEqual([[], [], []]);
+    writeFileSync(
+      join(folder, "wrong.mts"),
+      'import { Engine } from "llm-understudy";\nexport const is: Engine = 5;\n',
+    );
+    const [wrong] = complaints(compiler, [join(folder, "wrong.mts")], [{ ...WAYS[2], names: ["wrong.mts"] }]);
+    expect(wrong).toEqual([expect.stringContaining("not assignable to type 'Engine'")]);
+  },
+  60_000,
+);
+
+test.each(WAYS)(
+  "types: TypeScript 7.0 with a browser's names, $moduleResolution, strict, all declarations checked",
+  async ({ module, moduleResolution, names }) => {
+    for (const file of uses) writeFileSync(file, USE);
     const flags = ["--noEmit", "--strict", "--skipLibCheck", "false", "--target", "es2022", "--typeRoots", "./none"];
     const how = ["--module", module, "--moduleResolution", moduleResolution];
-    const { code, out } = await run(["node", tsc, ...flags, ...how, ...names], folder);
+    const tsc = ["node", `${root}node_modules/typescript/bin/tsc`];
+    const { code, out } = await run([...tsc, ...flags, ...how, ...names], folder);
     expect({ code, out }).toEqual({ code: 0, out: "" });
   },
   60_000,
@@ -257,12 +293,14 @@ test.each(
 test.each(["server", "engine"] as const)(
   "publint and attw have no complaint: %s",
   async (which) => {
-    const bin = (path: string) => ["node", join(folder, "node_modules", path)];
-    expect(await run([...bin("publint/src/cli.js"), packages[which], "--strict"], folder)).toMatchObject({ code: 0 });
+    const publint = ["node", join(folder, "node_modules/publint/src/cli.js"), packages[which], "--strict"];
+    expect(await run(publint, folder)).toMatchObject({ code: 0 });
+    const attw = await import(join(folder, "node_modules/@arethetypeswrong/core/dist/index.js"));
+    const tarball = attw.createPackageFromTarballData(new Uint8Array(readFileSync(packages[which])));
     // Bytes have no types.
-    const bytes = ["--exclude-entrypoints", "core.wasm", "answers.bin"];
-    const attw = await run([...bin("@arethetypeswrong/cli/dist/index.js"), packages[which], ...bytes], folder);
-    expect({ code: attw.code, said: attw.code === 0 ? "" : attw.out }).toEqual({ code: 0, said: "" });
+    const found = await attw.checkPackage(tarball, { excludeEntrypoints: ["core.wasm", "answers.bin"] });
+    expect([found.types, found.problems]).toEqual([{ kind: "included" }, []]);
+    expect(Object.keys(found.entrypoints)).toContain(which === "server" ? "./vitest" : ".");
   },
   60_000,
 );
@@ -273,4 +311,4 @@ test("a wrong flag is one line and exit code 2", async () => {
   const lines = err.split("\n").filter((line) => line !== "" && !line.startsWith("npm warn"));
   expect(lines).toHaveLength(1);
   expect(err).toContain("--max-num-seq: unknown flag; did you mean --max-num-seqs?");
-});
+}, 30_000);

@@ -5,6 +5,7 @@ import fc from "fast-check";
 // from the command line (scripts/test.ts), or from `setDefaultTimeout` in a file whose properties take long.
 fc.configureGlobal({
   seed: Number(process.env.FC_SEED ?? 1),
-  interruptAfterTimeLimit: 45_000,
+  // The whole of a test of two sizes (test/size.ts) takes as long as its runs do.
+  interruptAfterTimeLimit: process.env.TEST_WHOLE ? 3_600_000 : 45_000,
   markInterruptAsFailure: true,
 });

@@ -1,4 +1,5 @@
 /** A server of ours as a child process, for tests that need real sockets. */
+import { main } from "./program.ts";
 
 export interface Server {
   readonly url: string;
@@ -8,8 +9,6 @@ export interface Server {
   /** Ends it with the signal and gives its exit code. */
   stop(signal?: NodeJS.Signals): Promise<number>;
 }
-
-const main = new URL("../src/main.ts", import.meta.url).pathname;
 
 /** `understudy serve` with these flags on a free port; resolves when it listens. */
 export async function serve(flags: readonly string[] = [], env: Record<string, string> = {}): Promise<Server> {

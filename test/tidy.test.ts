@@ -82,6 +82,7 @@ test("circles: found through any number of files, not through types or later imp
 const TWICE: Readonly<Record<string, string>> = {
   createEngine: "one per entry of the package: browsers have no files to read the core from",
   createServer: "one per entry of the package: Bun serves in its own process, Node starts one",
+  withServer: "as createServer",
   Engine: "the package's name for the engine, and the engine that it wraps",
   EngineOptions: "the package's options by flags, and the engine's own",
 };

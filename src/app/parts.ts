@@ -12,6 +12,7 @@ import type { Accounting, Backend, OpenAiOptions } from "../front/front.ts";
 import { HttpAccounts } from "../front/http-accounts.ts";
 import { type Admin, LiveSettings } from "../front/live-settings.ts";
 import { Marks, sampleEventLoop, thisHost } from "../front/marks.ts";
+import { RequestHistory } from "../front/request-history.ts";
 import { countedBy } from "../front/served.ts";
 import { createAlarm } from "../host/alarm.ts";
 import { type Clock, epochSeconds, epochUsOf, LeasedClock, WallClock } from "../host/clock.ts";
@@ -46,8 +47,8 @@ export interface AppOptions {
   readonly newId?: Ids | undefined;
   /** Answers that the program around the server gives, before every other order. */
   readonly rules?: OpenAiOptions["rules"];
-  /** Told of each request, and of what becomes of it. */
-  readonly witness?: OpenAiOptions["witness"];
+  /** Keeps what clients send. Absent: only with `--keep-bodies` anything is kept. */
+  readonly history?: RequestHistory;
 }
 
 /** What stays where a server begins anew: its clock with the alarm, its text with the encoder's thread, its files. */
@@ -88,7 +89,7 @@ export interface Parts extends FleetParts, PageParts {
   /** The listeners' clock: they outlive these parts. */
   readonly lastingClock: Clock;
   readonly rules: OpenAiOptions["rules"];
-  readonly witness: OpenAiOptions["witness"];
+  readonly history: RequestHistory | undefined;
   readonly epochSeconds: () => number;
   /** Microseconds since 1970 at the clock's 0. */
   readonly epochUs: number;
@@ -172,7 +173,7 @@ export async function createParts(given: ServeConfig, options: AppOptions, kept?
     admin,
     place,
     clock,
-    ...{ lastingClock: lasting.clock, rules: options.rules, witness: options.witness },
+    ...{ lastingClock: lasting.clock, rules: options.rules, history: historyOf(config, options, epochUs) },
     epochSeconds: options.epochSeconds ?? epochSeconds,
     epochUs,
     newId: options.newId ?? idsOf(config.seed === null ? null : mix(config.seed, place?.index ?? 0)),
@@ -227,6 +228,16 @@ function endOf(
       steps?.write();
     },
   };
+}
+
+/** Whoever keeps what clients send, with times of theirs and of their ways through the engines; undefined: nobody does. */
+function historyOf({ keepBodies }: ServeConfig, given: AppOptions, epochUs: number): RequestHistory | undefined {
+  if (given.history !== undefined || !keepBodies) return given.history;
+  const seconds = given.epochSeconds ?? epochSeconds;
+  return new RequestHistory(
+    () => seconds() * 1000,
+    (us) => (epochUs + us) / 1000,
+  );
 }
 
 /** Microseconds since 1970 at the clock's 0. The wall's is that of all processes of a server; others follow from what was handed in. */

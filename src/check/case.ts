@@ -10,13 +10,17 @@ import type { ToldVersion, VersionId } from "./versions.ts";
 export interface Parameters {
   /** Most sequences in one step. */
   readonly maxNumSeqs?: number;
+  /** Longest prompt plus answer, in tokens. */
   readonly maxModelLen?: number;
+  /** Tokens of a KV block. */
   readonly blockSize?: number;
   /** Blocks of one engine, the null block included. */
   readonly numGpuBlocks?: number;
+  /** Prompts that begin alike share blocks. */
   readonly enablePrefixCaching?: boolean;
   /** Draft tokens per step. */
   readonly numSpeculativeTokens?: number;
+  /** Different LoRA adapters in one step. */
   readonly maxLoras?: number;
   /** Processes behind one address: a scrape is then not one instant. */
   readonly apiServerCount?: number;
@@ -40,23 +44,31 @@ export interface Truth {
   readonly requests?: number;
   /** Answered to the end. */
   readonly finished?: number;
+  /** Whose clients left before the end. */
   readonly clientAborts?: number;
   /** Refused at admission. */
   readonly refused?: number;
+  /** Over all that were admitted. */
   readonly promptTokens?: number;
+  /** Found in the prefix cache among them. */
   readonly cachedTokens?: number;
+  /** Output tokens. */
   readonly generationTokens?: number;
+  /** Requests that lost their blocks. */
   readonly preemptions?: number;
 }
 
 /** One look at the server, parsed. */
 export interface ParsedScrape {
+  /** The page. */
   readonly exposition: Exposition;
   /** Engines and models of each dialect that it speaks. */
   readonly groups: ReadonlyMap<DialectName, Groups>;
   /** Seconds, from any start. */
   readonly atS: number;
+  /** For the report: a URL or a file. */
   readonly source: string;
+  /** What the driver of the load knows; null: nothing was said. */
   readonly truth: Truth | null;
   /** `/v2/models/stats` of Triton, taken with it. */
   readonly tritonStats: unknown;
@@ -64,7 +76,9 @@ export interface ParsedScrape {
   readonly versions: ReadonlyMap<DialectName, ToldVersion>;
 }
 
+/** What is known of the server when a scrape was taken. */
 export interface ScrapeConditions {
+  /** Flags of the server that the caller told. */
   readonly parameters: Parameters;
   /** Nothing was under way when this scrape was taken. */
   readonly rest: boolean;
@@ -74,16 +88,21 @@ export interface ScrapeConditions {
   readonly clean: boolean;
 }
 
+/** What a law's `check` is given. */
 export class Case {
+  /** Values of this scrape. */
   readonly now: Reading;
   readonly #before: Reading | null;
 
   constructor(
+    /** This scrape. */
     readonly look: ParsedScrape,
+    /** The one before, of the same process; null: there is none. */
     readonly lookBefore: ParsedScrape | null,
     dialect: CheckedDialect | null,
     /** Null: the whole page. */
     group: ScrapedLabels | null,
+    /** What is known beside the pages. */
     readonly known: ScrapeConditions,
     /** Survives from scrape to scrape, for one law and group. */
     readonly memory: Map<string, unknown>,
@@ -105,14 +124,17 @@ export class Case {
     return new Reading(this.look.exposition, "");
   }
 
+  /** Nothing was under way when this scrape was taken. */
   get rest(): boolean {
     return this.known.rest;
   }
 
+  /** No client left and no request failed since the server's start. */
   get clean(): boolean {
     return this.known.clean;
   }
 
+  /** Both. */
   get cleanRest(): boolean {
     return this.known.clean && this.known.rest;
   }
@@ -134,19 +156,23 @@ export class Case {
     if (!this.known.still) throw new NotCheckable("requests were under way at the scrape before, or since");
   }
 
+  /** Not checkable elsewhere: nothing was under way. */
   needRest(): void {
     if (!this.rest) throw new NotCheckable("the server was not seen at rest (--rest says that it is)");
   }
 
+  /** Not checkable elsewhere: no client left, no request failed. */
   needClean(): void {
     if (!this.clean) throw new NotCheckable("nobody says that no client left and no request failed (--clean does)");
   }
 
+  /** Both. */
   needCleanRest(): void {
     this.needClean();
     this.needRest();
   }
 
+  /** A flag of the server; not checkable where the caller did not tell it. */
   parameter<K extends keyof Parameters>(name: K): NonNullable<Parameters[K]> {
     const value = this.known.parameters[name];
     if (value === undefined) throw new NotCheckable(`unknown: ${flagOf(name)}`);
@@ -160,15 +186,18 @@ export class Case {
     return { value, text: `Δ ${this.now.text(name, where)}` };
   }
 
+  /** How much a histogram's sum and count have moved. */
   deltaOf(name: string): HistogramTerms {
     return { sum: this.delta(`${name}_sum`), count: this.delta(`${name}_count`) };
   }
 
+  /** What the driver of the load knows; not checkable where nothing was said. */
   get truth(): Truth {
     if (this.look.truth === null) throw new NotCheckable("needs what the driver of the load knows (truth)");
     return this.look.truth;
   }
 
+  /** One number of it. */
   truthOf(name: keyof Truth): Term {
     const value = this.truth[name];
     if (value === undefined) throw new NotCheckable(`the driver of the load does not say ${name}`);

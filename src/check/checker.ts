@@ -2,7 +2,7 @@
  * Which laws hold over these scrapes? Looks at one scrape after the other and keeps the last one only, so that a watch of
  * any length takes the same memory. No clock, no I/O: runs anywhere.
  */
-import { Case, type Parameters, type ParsedScrape, type ScrapeConditions, type Truth } from "./case.ts";
+import { Case, type Parameters, type ParsedScrape, type ScrapeConditions } from "./case.ts";
 import { type CheckedDialect, groupKey, groupsOf, recognise } from "./dialects.ts";
 import type { Exposition, ScrapedLabels } from "./exposition.ts";
 import { type Broken, type DialectName, type Law, type LawOutcome, NotCheckable, type Severity } from "./law.ts";
@@ -11,99 +11,19 @@ import { knownBugOf, whyNotHeld } from "./laws/holds.ts";
 import { laws as allLaws } from "./laws/index.ts";
 import { isRestart, movedCounters, stoodStill } from "./laws/restart.ts";
 import { checkedOptions, checkedScrapes } from "./options.ts";
-import { type ParseOptions, parse } from "./parse.ts";
+import { parse } from "./parse.ts";
+import type {
+  CheckOptions,
+  ExcerptSeen,
+  LawResult,
+  Note,
+  Report,
+  Scrape,
+  UnreadableScrape,
+  Verdict,
+  Violation,
+} from "./verdicts.ts";
 import { type ToldVersion, versionOf } from "./versions.ts";
-
-export interface Scrape extends ParseOptions {
-  /** The body as it came; text or bytes. */
-  readonly text: string | Uint8Array;
-  /** Seconds, from 1970 or any start; default: one second after the scrape before. */
-  readonly atS?: number;
-  /** For the report: a URL or a file. */
-  readonly source?: string;
-  /** The caller knows that nothing was under way when this scrape was taken; since the one before there may have been load. */
-  readonly rest?: boolean;
-  readonly truth?: Truth;
-  readonly tritonStats?: unknown;
-}
-
-export interface CheckOptions {
-  readonly parameters?: Parameters;
-  /** The caller knows that since the server's start no client left and no request failed. */
-  readonly clean?: boolean;
-  /** Ids of the laws to look at; default all. */
-  readonly only?: readonly string[];
-  /** Laws of one's own, made with `law`, beside ours. */
-  readonly laws?: readonly Law[];
-  /** Versions of the checked servers (`V0`, `0.10.2`, `24.05`), in place of what the page tells. */
-  readonly engineVersions?: readonly string[];
-}
-
-/** A page that is a part of one. */
-export interface ExcerptSeen {
-  readonly source: string;
-  readonly atS: number;
-  /** Lines like `...`, from 1. */
-  readonly gaps: readonly number[];
-  /** The histogram in the middle of whose buckets the text ends. */
-  readonly cut: string | null;
-}
-
-export interface Violation {
-  readonly law: string;
-  readonly severity: Severity;
-  readonly left: { readonly text: string; readonly value: number };
-  readonly relation: string;
-  readonly right: { readonly text: string; readonly value: number };
-  readonly source: string;
-  readonly atS: number;
-  /** The scrape that it was compared with. */
-  readonly beforeS: number | null;
-  /** Where it comes from, in place of what its law looks like. */
-  readonly looksLike?: string;
-}
-
-export type Verdict = "held" | "violated" | "note" | "not checkable";
-
-export interface LawResult {
-  readonly id: string;
-  readonly of: Law["of"];
-  readonly sentence: string;
-  readonly severity: Severity;
-  readonly verdict: Verdict;
-  /** How often it was looked at, per engine and scrape. */
-  readonly looks: number;
-  readonly violationCount: number;
-  /** The first ones. */
-  readonly violations: readonly Violation[];
-  /** What a current real engine does, with its thread. */
-  readonly notes: readonly (Violation & { readonly known: string })[];
-  /** Why it could not be looked at, or not everywhere. */
-  readonly reason: string;
-  readonly means: string;
-  readonly looksLike: string;
-}
-
-export interface Report {
-  readonly dialects: readonly DialectName[];
-  /** Versions of the dialects that have several, and what told them. */
-  readonly versions: readonly ToldVersion[];
-  /** The first ones. */
-  readonly excerpts: readonly ExcerptSeen[];
-  readonly scrapes: number;
-  readonly restarts: number;
-  /** Engines or models that were too many to look at each. */
-  readonly leftOut: number;
-  /** Scrapes of which nothing can be said, with their reason. */
-  readonly unreadable: readonly { readonly source: string; readonly atS: number; readonly why: string }[];
-  readonly laws: readonly LawResult[];
-  /** Those that are violated, whatever their severity: `errors`, `warnings`, and those for information. */
-  readonly violated: readonly LawResult[];
-  /** Severity E: a truth is broken. Empty is what a test wants. */
-  readonly errors: readonly LawResult[];
-  /** Severity W: suspicious, may be legal. */
-  readonly warnings: readonly LawResult[];
-}
 
 /** Violations kept of each law. */
 const VIOLATIONS_KEPT = 5;
@@ -122,7 +42,7 @@ interface State {
   looks: number;
   violationCount: number;
   readonly violations: Violation[];
-  readonly notes: (Violation & { known: string })[];
+  readonly notes: Note[];
   reason: string;
   /** Looked at in its whole form, where it has a one-sided one. */
   whole: boolean;
@@ -138,7 +58,7 @@ export class Checker {
   readonly #dialects = new Set<DialectName>();
   readonly #versions = new Map<DialectName, ToldVersion>();
   readonly #excerpts: ExcerptSeen[] = [];
-  readonly #unreadable: { source: string; atS: number; why: string }[] = [];
+  readonly #unreadable: UnreadableScrape[] = [];
   #last: ParsedScrape | null = null;
   #lastAtRest = false;
   #scrapes = 0;
@@ -302,6 +222,7 @@ export class Checker {
     return own === "E" ? "W" : own;
   }
 
+  /** What the laws say of the scrapes so far. */
   report(): Report {
     const laws = this.#states.map((state) => resultOf(state, this.#dialects));
     const violated = laws.filter(({ verdict }) => verdict === "violated");

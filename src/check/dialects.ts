@@ -2,8 +2,11 @@
 import { type Exposition, labelKey, type ScrapedLabels, type ScrapedSample } from "./exposition.ts";
 import type { DialectName } from "./law.ts";
 
+/** A server whose metrics are known. */
 export interface CheckedDialect {
+  /** As reports have it. */
   readonly name: DialectName;
+  /** With which its families begin. */
   readonly prefix: string;
   /** Labels that tell one engine or model from another: laws hold for each. */
   readonly groupBy: readonly string[];
@@ -11,6 +14,7 @@ export interface CheckedDialect {
   readonly collected?: true;
 }
 
+/** All servers whose metrics are known. */
 export const dialects: readonly CheckedDialect[] = [
   // Triton's vLLM backend has the same names under model and version.
   { name: "vllm", prefix: "vllm:", groupBy: ["engine", "model_name", "model", "version"] },
@@ -39,6 +43,7 @@ export const isOfKnownServer = (name: string): boolean =>
 /** TensorRT-LLM's families share Triton's prefix; Triton is there only with its own. */
 const TRITON = /^nv_(?!trt_llm_|llm_)/;
 
+/** Which of them speak on this page. */
 export function recognise({ byName }: Exposition): readonly CheckedDialect[] {
   const found = new Set<DialectName>();
   let ray = "";
@@ -59,13 +64,16 @@ export const GROUPS_MOST = 256;
 
 /** One engine or model, and the series of all families that are its own or everybody's. */
 export interface Group {
+  /** What tells it from the others. */
   readonly labels: ScrapedLabels;
+  /** Samples by their own name. */
   readonly byName: Exposition["byName"];
 }
 
 export interface Groups {
   /** By `keyOf(labels)`. */
   readonly all: ReadonlyMap<string, Group>;
+  /** Beyond the most that are looked at. */
   readonly leftOut: number;
 }
 

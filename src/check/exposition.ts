@@ -1,7 +1,9 @@
 /** What does a scrape say? The neutral form of a text exposition, its defects, and how it is printed again. */
 
+/** Prometheus' text format 0.0.4, or OpenMetrics 1.0. */
 export type Format = "text" | "openmetrics";
 
+/** Types of metrics of both formats. */
 export type FamilyType =
   | "counter"
   | "gauge"
@@ -13,42 +15,61 @@ export type FamilyType =
   | "stateset"
   | "gaugehistogram";
 
+/** Labels of a sample: values by name. */
 export type ScrapedLabels = Readonly<Record<string, string>>;
 
+/** An OpenMetrics exemplar. */
 export interface Exemplar {
+  /** Labels of the observation. */
   readonly labels: ScrapedLabels;
+  /** The observation. */
   readonly value: number;
+  /** When it was made, seconds since 1970. */
   readonly timestampS: number | null;
 }
 
+/** One line of a page with a value. */
 export interface ScrapedSample {
   /** With its suffix: `x_bucket`. */
   readonly name: string;
   /** In the order of the text. */
   readonly labels: ScrapedLabels;
+  /** NaN and the infinities as they are. */
   readonly value: number;
   /** As the text gives it: ms in 0.0.4, seconds in OpenMetrics. */
   readonly timestamp: number | null;
+  /** An example behind the value, in OpenMetrics. */
   readonly exemplar: Exemplar | null;
+  /** From 1. */
   readonly line: number;
 }
 
+/** One metric with its samples. */
 export interface ScrapedFamily {
+  /** Without suffixes. */
   readonly name: string;
+  /** What TYPE says; `untyped` or `unknown` where nothing does. */
   type: FamilyType;
+  /** What HELP says, unescaped. */
   help: string | null;
+  /** What UNIT says, in OpenMetrics. */
   unit: string | null;
+  /** In the order of the text. */
   readonly samples: ScrapedSample[];
+  /** Line of its first mention, from 1. */
   readonly line: number;
 }
 
 /** What a defect is about; each kind is a law of its own (`laws/general.ts`). */
 export type FaultKind = "syntax" | "lost-blank" | "duplicate" | "family" | "untyped" | "monotone" | "infinity";
 
+/** A defect of the text, which went on to be read. */
 export interface Fault {
+  /** Which law it breaks. */
   readonly kind: FaultKind;
   /** From 1. */
   readonly line: number;
+  /** What is wrong, in a sentence. */
   readonly message: string;
   /** Where such a text comes from, if the message alone says it; in place of what its law looks like. */
   readonly looksLike?: string;
@@ -64,8 +85,11 @@ export interface Excerpt {
   readonly cut: string | null;
 }
 
+/** A page of metrics, read. */
 export interface Exposition {
+  /** Which of the two text formats it is. */
   readonly format: Format;
+  /** Metrics by name, in the order of the text. */
   readonly families: ReadonlyMap<string, ScrapedFamily>;
   /** At most `FAULTS_KEPT` of each kind. */
   readonly faults: readonly Fault[];
@@ -79,6 +103,7 @@ export interface Exposition {
 
 /** What is no exposition at all: HTML, JSON, nothing, too much. Nothing can be said of its laws. */
 export interface Unreadable {
+  /** Why, in a sentence. */
   readonly unreadable: string;
 }
 

@@ -1,17 +1,7 @@
 /** The room's face: parser, laws, and the check over scrapes of any server. Runs in Bun, Node and a browser. */
 
 export type { Case, Parameters, Truth } from "./case.ts";
-export {
-  Checker,
-  type CheckOptions,
-  checkScrapes,
-  type ExcerptSeen,
-  type LawResult,
-  type Report,
-  type Scrape,
-  type Verdict,
-  type Violation,
-} from "./checker.ts";
+export { Checker, checkScrapes } from "./checker.ts";
 export { dialects, recognise } from "./dialects.ts";
 export {
   type Excerpt,
@@ -41,4 +31,15 @@ export {
 } from "./law.ts";
 export { laws } from "./laws/index.ts";
 export { DEFAULT_MAX_BYTES, type ParseOptions, parse } from "./parse.ts";
+export type {
+  CheckOptions,
+  ExcerptSeen,
+  LawResult,
+  Note,
+  Report,
+  Scrape,
+  UnreadableScrape,
+  Verdict,
+  Violation,
+} from "./verdicts.ts";
 export type { ToldVersion, Version, VersionId } from "./versions.ts";

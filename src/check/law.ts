@@ -1,6 +1,7 @@
 /** What is a law, what can become of it, and how does it compare two sides? */
 import type { Case } from "./case.ts";
 
+/** Servers whose metrics are known. */
 export type DialectName =
   | "vllm"
   | "triton"
@@ -18,36 +19,48 @@ export type Severity = "E" | "W" | "I";
 /** What it takes to look: texts of the documentation and of the reports. */
 export type Need = "one scrape" | "two scrapes" | "rest" | "clean" | "window" | "truth" | "stats" | `--${string}`;
 
+/** What must hold of a server's metrics. */
 export interface Law {
+  /** As `V05`. */
   readonly id: string;
   /** Where it applies; "any" to every exposition, "cross" where several dialects show one engine. */
   readonly of: DialectName | "any" | "cross";
   /** Once per engine or model, or once per scrape. */
   readonly scope: "group" | "page";
+  /** What it says. */
   readonly sentence: string;
+  /** What it takes to look at it. */
   readonly needs: readonly Need[];
+  /** How grave a violation is. */
   readonly severity: Severity;
+  /** How exactly it holds, in words. */
   readonly tolerance: string;
   /** What a violation means, in a plain sentence. */
   readonly means: string;
   /** Known bugs that look like that. */
   readonly looksLike: string;
+  /** Looks: null where it holds. What it calls for and is not there makes it not checkable. */
   readonly check: (c: Case) => LawOutcome | readonly LawOutcome[];
 }
 
 /** One side of a comparison: its value and where it comes from. */
 export interface Term {
+  /** The number. */
   readonly value: number;
+  /** How it reads in a report. */
   readonly text: string;
 }
 
 /** Null: it holds. */
 export type LawOutcome = Broken | null;
 
+/** What does not hold. */
 export interface Broken {
+  /** What was found. */
   readonly left: Term;
   /** Empty: `left.text` is a whole sentence, and there is no other side. */
   readonly relation: string;
+  /** What it was compared with. */
   readonly right: Term;
   /** In place of the law's own. */
   readonly severity?: Severity;
@@ -68,18 +81,22 @@ export function floatTolerance(left: number, right: number, count: number): numb
 /** Two clocks: 1 ms per observation. */
 export const clockTolerance = (count: number): number => 1e-3 * count + 1e-6;
 
+/** Both sides are the same, give or take `tolerance`. */
 export function equal(left: Term, right: Term, tolerance = 0): LawOutcome {
   return Math.abs(left.value - right.value) <= tolerance ? null : { left, relation: "=", right };
 }
 
+/** The left side is the right one at most, give or take `tolerance`. */
 export function atMost(left: Term, right: Term, tolerance = 0): LawOutcome {
   return left.value <= right.value + tolerance ? null : { left, relation: "≤", right };
 }
 
+/** The left side is the right one at least, give or take `tolerance`. */
 export function atLeast(left: Term, right: Term, tolerance = 0): LawOutcome {
   return left.value >= right.value - tolerance ? null : { left, relation: "≥", right };
 }
 
+/** A side of a comparison that was computed: how it reads, and its value. */
 export function term(text: string, value: number): Term {
   return { text, value };
 }

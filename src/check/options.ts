@@ -1,7 +1,7 @@
 /** Which options and scrapes does the check take? A misspelt one must not make a test pass for nothing. */
 import type { Parameters, Truth } from "./case.ts";
-import type { CheckOptions, Scrape } from "./checker.ts";
 import type { Law } from "./law.ts";
+import type { CheckOptions, Scrape } from "./verdicts.ts";
 
 type Named<T> = Readonly<Record<keyof T, true>>;
 

@@ -49,9 +49,11 @@ const CRLF_LOOKS_LIKE = "a text that was saved, checked out or copied with the l
 const LOST_BLANK_LOOKS_LIKE = "a text that lost blanks on its way through an editor or a page";
 const CUT_LOOKS_LIKE = "a write or a download that was cut off";
 
+/** How a page is read. */
 export interface ParseOptions {
   /** The header of the answer; without it a text that ends in `# EOF` is OpenMetrics. */
   readonly contentType?: string | null;
+  /** Larger texts are unreadable; default 16 MiB. */
   readonly maxBytes?: number;
   /**
    * The text was pasted or saved by hand and may be a part of a page: lines like `...` are gaps, not errors. Default: true

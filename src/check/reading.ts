@@ -7,17 +7,23 @@ import { readNumber } from "./sample-line.ts";
 /** A label's value, or those it may have. */
 export type Where = Readonly<Record<string, string | readonly string[]>>;
 
+/** A histogram's or summary's sum and count. */
 export interface HistogramTerms {
+  /** Over all observations. */
   readonly sum: Term;
+  /** Over all observations. */
   readonly count: Term;
 }
 
 export class Reading {
-  /** `group` is the engine or model whose series `byName` holds. */
   constructor(
+    /** The page. */
     readonly exposition: Exposition,
+    /** Stands in front of names that are asked for. */
     readonly prefix: string,
+    /** The engine or model whose series `byName` holds. */
     readonly group: ScrapedLabels = {},
+    /** Samples by their own name. */
     readonly byName: Exposition["byName"] = exposition.byName,
   ) {}
 
@@ -47,6 +53,7 @@ export class Reading {
     return { value: sum, text: this.text(name, where) };
   }
 
+  /** Sum over the series; what is not there makes the law not checkable. */
   get(name: string, where: Where = {}): Term {
     const found = this.maybe(name, where);
     if (found === null) throw new NotCheckable(`no ${this.text(name, where)} here`);
@@ -70,6 +77,7 @@ export class Reading {
       .map(({ labels, value }) => ({ value, text: this.text(`${name}_bucket`, { le: labels.le! }) }));
   }
 
+  /** The name of a series, as the page spells it. */
   text(name: string, where: Where = {}): string {
     const labels: Record<string, string> = { ...this.group };
     for (const [label, value] of Object.entries(where))

@@ -1,6 +1,7 @@
 /** How does a report read: as a table for eyes, as JSON, as JUnit's XML? */
-import type { ExcerptSeen, LawResult, Report, Verdict, Violation } from "./checker.ts";
+
 import { numberText } from "./exposition.ts";
+import type { ExcerptSeen, LawResult, Report, Verdict, Violation } from "./verdicts.ts";
 
 /** One server or one row of files. */
 export interface CheckedTarget {

@@ -4,6 +4,7 @@
  */
 import fc from "fast-check";
 
+/** One request of a mix. */
 export interface MixRequest {
   /** After the start of the mix; requests come in this order. */
   readonly atMs: number;
@@ -13,6 +14,7 @@ export interface MixRequest {
   readonly promptLength: number;
   /** How many of them stand in other requests with the same prefix too; 0: none. */
   readonly prefixLength: number;
+  /** Most output tokens. */
   readonly maxTokens: number;
   /** The client leaves after so many chunks of the stream; null: it stays. 0: before the first. */
   readonly leavesAfter: number | null;
@@ -20,8 +22,10 @@ export interface MixRequest {
   readonly priority: number;
 }
 
+/** Requests in the order of their arrivals. */
 export type Mix = readonly MixRequest[];
 
+/** How large mixes may become. */
 export interface MixOptions {
   /** Default 20. */
   readonly maxRequests?: number;

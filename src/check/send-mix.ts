@@ -2,6 +2,7 @@
 import { WallClock } from "../host/clock.ts";
 import type { Mix, MixRequest } from "./request-mixes.ts";
 
+/** How `sendMix` asks. */
 export interface SendOptions {
   /** Default: the server's own. */
   readonly model?: string;
@@ -13,8 +14,11 @@ export interface SendOptions {
 
 /** What became of one mix; the fields of `Truth` that a client can know. */
 export interface Sent {
+  /** All of the mix. */
   readonly requests: number;
+  /** Answered to the end. */
   readonly finished: number;
+  /** Left as the mix wanted. */
   readonly clientAborts: number;
   /** Answers other than 200. */
   readonly refused: number;

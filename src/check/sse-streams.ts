@@ -5,14 +5,17 @@
  */
 import fc from "fast-check";
 
+/** An event as a reader gets it. */
 export interface SseEvent {
   /** "message" where the stream does not say. */
   readonly event: string;
+  /** The values of its `data` lines, joined by LF. */
   readonly data: string;
   /** The last id that the stream gave; "" before. */
   readonly lastEventId: string;
 }
 
+/** A body, how it comes, and what is in it. */
 export interface SseStream {
   /** The whole body, UTF-8. */
   readonly bytes: Uint8Array;
@@ -22,6 +25,7 @@ export interface SseStream {
   readonly events: readonly SseEvent[];
 }
 
+/** How large streams may become. */
 export interface SseStreamOptions {
   /** Default 4. */
   readonly maxEvents?: number;

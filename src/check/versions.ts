@@ -7,13 +7,17 @@ import type { CheckedDialect } from "./dialects.ts";
 import type { Exposition, ScrapedSample } from "./exposition.ts";
 import type { DialectName } from "./law.ts";
 
+/** Versions of a server whose metrics are alike. */
 export interface Version {
+  /** Which server this is. */
   readonly of: DialectName;
+  /** Name of the span. */
   readonly id: VersionId;
   /** For the report, behind the dialect's name. */
   readonly span: string;
 }
 
+/** Spans of versions by what their pages have. */
 export type VersionId =
   | "V0"
   | "V1 to 0.11"
@@ -27,6 +31,7 @@ export type VersionId =
   | "before requests_total"
   | "with requests_total";
 
+/** A version, and what on the page told it. */
 export interface ToldVersion extends Version {
   /** A family or label of the page, or the option; "" where nothing tells and the newest is taken. */
   readonly toldBy: string;

@@ -8,11 +8,15 @@ export const CHUNKING_POLICIES = ["FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS"] a
 
 /** What vLLM's policy does not have. Limits, blocks and reuse stand where they do for vLLM, see `EngineConfig`. */
 export interface TrtllmConfig {
+  /** Whom admission lets run. */
   readonly capacitySchedulerPolicy: (typeof CAPACITY_POLICIES)[number];
+  /** How prompts share an iteration. */
   readonly contextChunkingPolicy: (typeof CHUNKING_POLICIES)[number];
   /** A pause makes no prompt longer than this; what is cut off is computed again. */
   readonly maxInputLen: number;
+  /** Blocks that begin alike are reused as far as they are alike. */
   readonly enablePartialReuse: boolean;
+  /** Also of blocks that others hold or that have followers: these are copied. */
   readonly copyOnPartialReuse: boolean;
   /** Requests wait for the blocks of others that begin alike, and cached blocks count at admission. */
   readonly enablePrefixAwareScheduling: boolean;

@@ -18,32 +18,62 @@ import type { TrtllmConfig } from "./trtllm.ts";
 
 /** How long a step takes. Sources and forms: the compiled presets in `profiles/`. All times in microseconds. */
 export type Timing =
-  | { readonly kind: "none" }
-  | { readonly kind: "constant"; readonly ttftUs: number; readonly itlUs: number }
   | {
+      /** Steps take no time. */
+      readonly kind: "none";
+    }
+  | {
+      /** Steps take the same time, whatever is in them. */
+      readonly kind: "constant";
+      /** From the arrival to the first token on an idle server. */
+      readonly ttftUs: number;
+      /** Every step of decoding. */
+      readonly itlUs: number;
+    }
+  | {
+      /** By what is in the step. */
       readonly kind: "linear";
+      /** Any step. */
       readonly baseUs: number;
+      /** Per prompt token in it. */
       readonly prefillUs: number;
+      /** Per sequence in it that decodes. */
       readonly decodeUs: number;
+      /** As below. */
       readonly requestOverheadUs?: number;
     }
   | {
+      /** A preset: measured on a real engine. */
       readonly kind: "table";
+      /** The preset's. */
       readonly name: string;
       /** Piecewise linear: tokens in the step -> microseconds; below the first point its value, above the last the last slope. */
       readonly linearTokens: readonly number[];
+      /** At those points. */
       readonly linearUs: readonly number[];
       /** Prefill attention, paid when the step has prompt tokens: a0 + new·P + prefix·Σprefix + pairs·Σpairs. */
       readonly prefill: {
+        /** a0 */
         readonly baseUs: number;
+        /** Per new prompt token. */
         readonly newUs: number;
+        /** Per token before them in the context. */
         readonly prefixUs: number;
+        /** Per pair of a new token and one that it looks at. */
         readonly pairsUs: number;
       };
       /** Decode attention, paid when the step decodes: b0 + seq·D + ctx·Σcontext. */
-      readonly decode: { readonly baseUs: number; readonly seqUs: number; readonly ctxUs: number };
+      readonly decode: {
+        /** b0 */
+        readonly baseUs: number;
+        /** Per sequence that decodes. */
+        readonly seqUs: number;
+        /** Per token of their contexts. */
+        readonly ctxUs: number;
+      };
       /** Mixed steps pay max(prefill base, decode base) once instead of both (form constant+new+pairs+…). */
       readonly sharedBase: boolean;
+      /** All of that times this: another GPU. */
       readonly scale: number;
       /** Added to each step. */
       readonly overheadUs: number;
@@ -60,9 +90,19 @@ export interface StepNoise {
   /** What a request waits before the queue is multiplied by a normal factor of mean 1 with this deviation, 0.3 to 1.7. */
   readonly overheadSigma?: number;
   /** This share of the steps is multiplied by a Pareto factor (least 1, at most 1000) with this exponent. */
-  readonly tail?: { readonly share: number; readonly alpha: number };
+  readonly tail?: {
+    /** 0 to 1. */
+    readonly share: number;
+    /** The smaller, the heavier the tail. */
+    readonly alpha: number;
+  };
   /** A step that goes on at a multiple of `everyUs` since the first one takes so much longer. */
-  readonly pause?: { readonly everyUs: number; readonly forUs: number };
+  readonly pause?: {
+    /** From one to the next. */
+    readonly everyUs: number;
+    /** So much longer. */
+    readonly forUs: number;
+  };
 }
 
 /** Known defects of the real server's metrics, each of which `--fix` repairs. */
@@ -90,29 +130,45 @@ export type BugName = (typeof BUG_NAMES)[number];
 
 /** The scheduler's options under vLLM's names. */
 export interface EngineConfig {
+  /** Longest prompt plus answer, in tokens. */
   readonly maxModelLen: number;
+  /** Most sequences in one step. */
   readonly maxNumSeqs: number;
   /** Limit of running requests that admission uses; <= maxNumSeqs. */
   readonly maxNumActiveSeqs: number;
+  /** Most tokens in one step. */
   readonly maxNumBatchedTokens: number;
   /** Token budget of a step; <= maxNumBatchedTokens. */
   readonly maxNumScheduledTokens: number;
+  /** Tokens of a KV block. */
   readonly blockSize: number;
   /** Block 0 is the null block: usable are numGpuBlocks - 1. */
   readonly numGpuBlocks: number;
+  /** Prompts that begin alike share blocks. */
   readonly enablePrefixCaching: boolean;
+  /** A long prompt may be spread over several steps. */
   readonly enableChunkedPrefill: boolean;
+  /** The next step is planned while one runs. */
   readonly asyncScheduling: boolean;
+  /** Who runs first: by arrival, or by the request's priority. */
   readonly schedulingPolicy: "fcfs" | "priority";
+  /** Most prompt tokens of one request per step while others wait or run; 0 is off. */
   readonly longPrefillTokenThreshold: number;
+  /** That threshold is never less than a fair share of the token budget. */
   readonly longPrefillTokenThresholdAdaptive: boolean;
+  /** Prefill only in every n-th step; those between decode alone. */
   readonly prefillScheduleInterval: number;
+  /** A request is admitted where its whole prompt fits. */
   readonly schedulerReserveFullIsl: boolean;
+  /** Share of the pool that admission leaves free, 0 to 1. */
   readonly watermark: number;
   /** Different LoRA adapters that may run at once; 0 is LoRA off. */
   readonly maxLoras: number;
+  /** Seed of all that is drawn. */
   readonly seed: number;
+  /** How long steps take. */
   readonly timing: Timing;
+  /** How steps stray from it. Absent: not at all. */
   readonly noise?: StepNoise;
   /** All times of `timing` and `noise` are divided by it. Absent: 1. */
   readonly speed?: number;
@@ -150,6 +206,8 @@ export interface TruthLogConfig {
   readonly maxBytes: number;
   /** Files kept, the one being written included. */
   readonly files: number;
+  /** With the bytes of answers that a plan of faults disturbed; absent: without. */
+  readonly wire?: boolean;
 }
 
 /** What shapes answers on the wire; each absent means vLLM's default. */
@@ -282,6 +340,8 @@ export interface ServeConfig {
   readonly truthLog: TruthLogConfig | null;
   /** Generations that ended whose truth is kept in memory; 0: none. */
   readonly truthRequests: number;
+  /** What clients sent is kept for whoever asks over HTTP. */
+  readonly keepBodies: boolean;
   /** What the Triton and TensorRT-LLM dialects show, and whether they have a port of their own. */
   readonly triton: TritonMetricsConfig;
   /** What the role triton alone has. */

@@ -20,6 +20,8 @@ export interface Sequence {
   readonly finish: "stop" | "length" | "error" | "rejected";
   /** Output positions, from 0, whose log probability is minus infinity. */
   readonly minusInfinityAt: ArrayLike<number>;
+  /** When each step leaves at the earliest, in milliseconds after the request came; later ones with the last. Empty: at once. */
+  readonly timesMs: readonly number[];
 }
 
 /** One request's answers: prompts in their order, and of each its choices in theirs. */
@@ -137,7 +139,10 @@ function readCalls(value: unknown): Pick<Order, "calls"> {
 }
 
 /** Says nothing. */
-export const SILENT: Sequence = { ids: new Uint32Array(), largest: -1, steps: 0, finish: "stop", minusInfinityAt: [] };
+export const SILENT: Sequence = {
+  ...{ ids: new Uint32Array(), largest: -1, steps: 0, finish: "stop" },
+  ...{ minusInfinityAt: [], timesMs: [] },
+};
 
 /** The first id beyond a vocabulary of this size; undefined: none is. */
 export function unknownIn({ sequences }: Script, size: number): number | undefined {
@@ -167,6 +172,7 @@ export function shapedScript({ sequences }: Script, shape: Script): Script {
       ...one,
       finish: shape.sequences[0]!.finish,
       minusInfinityAt: shape.sequences[0]!.minusInfinityAt,
+      timesMs: shape.sequences[0]!.timesMs,
     })),
   };
 }
@@ -194,9 +200,13 @@ export function readScript(value: unknown, where: string): Script {
   const release = given.release_after_s;
   if (release !== undefined && !(typeof release === "number" && release >= 0 && release <= 86_400))
     throw new BrokenScript(`${where}.release_after_s must be a number of seconds, up to 86400`);
+  const read = sequences.map((sequence, i) => readSequence(sequence, `${where}.sequences[${i}]`));
+  const burst = flag(given.burst, `${where}.burst`);
+  if (burst && read.some(({ timesMs }) => timesMs.length > 0))
+    throw new BrokenScript(`${where}.burst: not beside times_ms`);
   return {
-    sequences: sequences.map((sequence, i) => readSequence(sequence, `${where}.sequences[${i}]`)),
-    burst: flag(given.burst, `${where}.burst`),
+    sequences: read,
+    burst,
     holdAfter: whole("hold_after"),
     releaseAfterS: (release as number | undefined) ?? null,
     diesAtStep: whole("engine_dies_at_step"),
@@ -209,7 +219,8 @@ function readSequence(value: unknown, where: string): Sequence {
     steps,
     finish,
     minus_infinity_at: positions = [],
-  } = object(value, where, ["steps", "finish", "minus_infinity_at"]);
+    times_ms: timesMs = [],
+  } = object(value, where, ["steps", ...SEQUENCE_KEYS]);
   if (!Array.isArray(steps) || steps.length > STEPS_MAX) throw new BrokenScript(`${where}.steps must be a list`);
   let [count, largest] = [0, -1];
   for (const [at, step] of steps.entries()) {
@@ -221,9 +232,13 @@ function readSequence(value: unknown, where: string): Sequence {
   if (finish !== undefined && !isFinish(finish)) throw new BrokenScript(`${where}.finish takes ${FINISHES.join(", ")}`);
   if (!Array.isArray(positions) || !positions.every(isId))
     throw new BrokenScript(`${where}.minus_infinity_at must be a list of positions`);
+  if (!areTimes(timesMs))
+    throw new BrokenScript(
+      `${where}.times_ms must be a list of milliseconds up to 86400000, none before the one in front of it`,
+    );
   // No output has a position beyond.
   const minusInfinityAt = positions.filter((at) => at < STEPS_MAX);
-  return { ids: idsOf(steps, count), largest, steps: steps.length, finish: finish ?? "stop", minusInfinityAt };
+  return { ids: idsOf(steps, count), largest, steps: steps.length, finish: finish ?? "stop", minusInfinityAt, timesMs };
 }
 
 function idsOf(steps: readonly (readonly number[])[], count: number): Uint32Array {
@@ -238,6 +253,13 @@ function idsOf(steps: readonly (readonly number[])[], count: number): Uint32Arra
 
 const FINISHES = ["stop", "length", "error"] as const;
 const isFinish = (value: unknown): value is Sequence["finish"] => FINISHES.some((finish) => finish === value);
+
+/** Keys of a sequence beside its steps. */
+export const SEQUENCE_KEYS = ["finish", "minus_infinity_at", "times_ms"];
+
+const areTimes = (value: unknown): value is number[] =>
+  Array.isArray(value) &&
+  value.every((ms, at) => ms >= (value[at - 1] ?? 0) && ms <= 86_400_000 && typeof ms === "number");
 
 const isId = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= ID_MAX;
 

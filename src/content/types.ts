@@ -13,6 +13,8 @@ export interface Vocabulary {
   readonly maxTokenBytes: number;
   /** A view, valid until the next call. Empty for unused ids. */
   bytesOf(id: number): Uint8Array;
+  /** Puts its bytes into `into` from `at` on and gives where they end; for many, since a view of each would be garbage. */
+  copyBytes(id: number, into: Uint8Array, at: number): number;
   /** Special tokens are dropped from text unless `skip_special_tokens` is false. */
   isSpecial(id: number): boolean;
   /**

@@ -77,6 +77,14 @@ class PackedVocabulary implements Vocabulary {
     return id >= 0 && id < this.size ? bytes.subarray(offsets[id], offsets[id + 1]) : bytes.subarray(0, 0);
   }
 
+  copyBytes(id: number, into: Uint8Array, at: number): number {
+    const { offsets, bytes } = this.#table;
+    if (id < 0 || id >= this.size) return at;
+    let to = at;
+    for (let from = offsets[id]!; from < offsets[id + 1]!; from++) into[to++] = bytes[from]!;
+    return to;
+  }
+
   isSpecial(id: number): boolean {
     return (this.#table.flags[id]! & SPECIAL) !== 0;
   }

@@ -5,7 +5,6 @@
  */
 import { Histogram, Total, Word } from "../../assembly/layout.ts";
 import { KvTotal } from "../../assembly/trtllm/layout.ts";
-import type { LastPlan } from "./last-plan.ts";
 import type { HistogramName } from "./types.ts";
 
 /** A counter only rises; a gauge is what it is at the moment, and a process that is gone holds nothing. */
@@ -29,6 +28,18 @@ export function numbersOf<Name extends string>(view: Readonly<Record<Name, numbe
   return copy;
 }
 
+/** Numbers of the last plan. */
+interface PlanNumbers {
+  readonly takenUs: number;
+  readonly taken: number;
+  readonly busyUs: number;
+  readonly requests: number;
+  readonly scheduled: number;
+  readonly prefills: number;
+  readonly prefillTokens: number;
+  readonly preempted: number;
+}
+
 /** Where an engine's numbers stand. */
 export interface NumberSources {
   /** The core's `Word`s: as they stand, or as the last update left them. */
@@ -39,7 +50,7 @@ export interface NumberSources {
   readonly totals: Float64Array;
   /** `KvTotal`s of the core of TensorRT-LLM's policies; null: vLLM's. */
   readonly kvTotals: Float64Array | null;
-  readonly plan: LastPlan;
+  readonly plan: PlanNumbers;
   readonly blockSize: number;
   readonly blocksUsable: number;
   readonly coreMemoryBytes: number;
@@ -70,9 +81,11 @@ export const ENGINE_NUMBERS = {
   deferred: gauge(({ words }) => words[Word.Deferred]!),
   /** 0 to 1; cached blocks that nobody uses count as free. */
   kvUsage: gauge(({ words, blocksUsable }) => 1 - words[Word.BlocksFree]! / blocksUsable),
+  /** Blocks that requests hold. */
   blocksUsed: gauge(({ words, blocksUsable }) => blocksUsable - words[Word.BlocksFree]!),
   /** Blocks that requests can use: the pool without the null block. */
   blocksUsable: gauge(({ blocksUsable }) => blocksUsable),
+  /** Steps planned since the start. */
   steps: total(Total.Steps),
   /** When a step was taken in last, engine time; 0 before the first. */
   takenUs: gauge(({ plan }) => plan.takenUs),
@@ -86,6 +99,7 @@ export const ENGINE_NUMBERS = {
   planScheduled: gauge(({ plan }) => plan.scheduled),
   /** Scheduled requests that compute their prompt, and the prompt tokens of these. */
   planPrefills: gauge(({ plan }) => plan.prefills),
+  /** Prompt tokens of those. */
   planPrefillTokens: gauge(({ plan }) => plan.prefillTokens),
   /** Preempted by that plan. */
   planPreempted: gauge(({ plan }) => plan.preempted),
@@ -93,18 +107,25 @@ export const ENGINE_NUMBERS = {
   sleep: gauge(({ state }) => state.sleep),
   /** The core's linear memory. */
   coreMemoryBytes: gauge(({ coreMemoryBytes }) => coreMemoryBytes),
+  /** Prompt tokens of requests that were admitted. */
   promptTokens: total(Total.PromptTokens),
+  /** Found in the prefix cache among them. */
   promptTokensCached: total(Total.PromptTokensCached),
+  /** Output tokens. */
   generationTokens: total(Total.GenerationTokens),
+  /** Requests that lost their blocks. */
   preemptions: toldTotal(Total.Preemptions),
   /** Those that an output of the request has told of since: what vLLM's front end has heard. */
   preemptionsTold: total(Total.PreemptionsTold),
   /** Aborts that the engine decided (a pause); the other aborts are clients that left. */
   abortedByEngine: total(Total.FinishedEngineAbort),
+  /** Prompt tokens that were looked up in the prefix cache. */
   prefixQueries: toldTotal(Total.PrefixQueries),
+  /** Found among them. */
   prefixHits: toldTotal(Total.PrefixHits),
   /** Lookups for preempted requests that came back: vLLM keeps them apart and shows them nowhere. */
   preemptedQueries: toldTotal(Total.PreemptedQueries),
+  /** Found among them. */
   preemptedHits: toldTotal(Total.PreemptedHits),
   /** Blocks that lookups found, partly alike ones too; of vLLM's policy whole blocks of first lookups. */
   blocksReused: counter(({ kvTotals, told, blockSize }) =>
@@ -148,6 +169,7 @@ export const HISTOGRAMS = namesIn(UNITS)
 
 /** One LoRA adapter's in one engine. */
 export const ADAPTER_NUMBERS = {
+  /** Requests in execution batches. */
   running: GAUGE,
   /** Deferred ones included. */
   waiting: GAUGE,

@@ -18,10 +18,15 @@ import type {
 
 /** Why a request ended; numbers and order as `FinishReason` of vLLM 0.33 (`v1/engine/__init__.py`). */
 export enum Finish {
+  /** An end of sequence, or a token or text that stops it. */
   Stop = 0,
+  /** The limit of tokens, or the end of the context. */
   Length = 1,
+  /** The client left, or somebody took it back. */
   Abort = 2,
+  /** The engine gave it up. */
   Error = 3,
+  /** A repeated pattern. */
   Repetition = 4,
 }
 
@@ -135,6 +140,8 @@ export interface TimelineFacts {
   readonly arrivalUs: number;
   readonly queuedUs: number;
   readonly scheduledUs: number;
+  /** When the step of its first token was due. */
+  readonly prefillEndUs: number;
   readonly promptTokens: number;
   readonly cachedTokens: number;
   readonly preemptions: number;
@@ -153,9 +160,13 @@ export interface Refusal {
 
 /** Bounds and counts of one histogram; `buckets[i]` counts values <= `bounds[i]` only (not cumulative), the last is +Inf. */
 export interface HistogramSnapshot {
+  /** Upper bounds of the buckets but the last, rising; seconds or a count. */
   readonly bounds: readonly number[];
+  /** Observations in each bucket; one more than there are bounds. */
   readonly buckets: readonly number[];
+  /** Over all observations, in the unit of the bounds. */
   readonly sum: number;
+  /** Over all observations. */
   readonly count: number;
 }
 
@@ -183,6 +194,7 @@ export interface AdapterSnapshot extends NumbersOf<typeof ADAPTER_NUMBERS> {}
 export interface EngineSnapshot extends NumbersOf<typeof ENGINE_NUMBERS> {
   /** By `Finish`; aborts are all counted here, whoever decided them. */
   readonly finished: readonly [number, number, number, number, number];
+  /** What `/metrics` shows as histograms. */
   readonly histograms: Readonly<Record<HistogramName, HistogramSnapshot>>;
   /** By the adapter's number minus one. */
   readonly adapters: readonly AdapterSnapshot[];

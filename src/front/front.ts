@@ -13,7 +13,7 @@ import type { Plays } from "../content/script.ts";
 import type { Encoder, ModelTemplate, Vocabulary } from "../content/types.ts";
 import type { Finish, Generation, Outcome, Receiver, Refusal, Submission } from "../engine/types.ts";
 import type { Ids } from "../host/random.ts";
-import type { DisturbedAnswer } from "../http/sink.ts";
+import type { FaultWitness } from "../http/sink.ts";
 
 /** The engine, as the routes see it. */
 export interface Backend {
@@ -62,6 +62,8 @@ export interface WitnessedChoice {
   readonly finish: Finish | null;
   readonly named: string | null;
   readonly called: boolean;
+  /** Null: the engine has not taken it, or only its numbers are left. */
+  readonly submission: Pick<Submission, "timeline"> | null;
 }
 
 /** Who is told of each request, and of what becomes of it. Absent, nothing is noted. */
@@ -161,8 +163,8 @@ export interface OpenAiOptions {
   readonly accessLog: ((access: Access) => void) | null;
   /** Takes the lines of `--enable-log-requests`; absent: none is written. */
   readonly requestLog?: ((line: string) => void) | null;
-  /** Told how each answer left that a plan of faults disturbed, and the key of its draws. */
-  readonly faultTold?: (key: string, answer: DisturbedAnswer) => void;
+  /** Who is told of an answer that a plan of faults disturbs; by the key of its draws. */
+  readonly faultWitness?: (key: string) => FaultWitness;
   readonly epochSeconds: () => number;
   /** Makes the digits of every id that an answer carries. */
   readonly newId: Ids;

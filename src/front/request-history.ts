@@ -1,29 +1,7 @@
 /** What did clients send, and what became of it? The last requests, with their bodies while there is room, for tests. */
-import type { Outcome } from "../engine/types.ts";
+import type { Outcome, TimelineFacts } from "../engine/types.ts";
+import type { ClientGeneration, ClientRequest } from "./client-request.ts";
 import type { Witness, WitnessedChoice } from "./front.ts";
-
-/** One HTTP request. Times are milliseconds since 1970. */
-export interface ClientRequest {
-  readonly method: string;
-  /** With its query. */
-  readonly path: string;
-  /** Names in lower case; what looks like a key is struck out. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** JSON as its value, anything else as text; null: it had none, nobody read it, or there was no room to keep it. */
-  readonly body: unknown;
-  readonly bodyBytes: number;
-  readonly arrivalMs: number;
-  /** The answer's, once its head has left. */
-  readonly status: number | null;
-  /** `open`: a generation that has not ended. `aborted`: the client left. `refused`, `failed`: an error, which `status` says. */
-  readonly outcome: "open" | "answered" | "aborted" | "refused" | "failed";
-  /** When the answer was complete, or the client left. */
-  readonly endMs: number | null;
-  /** Output tokens of all its choices, as far as they have come. */
-  readonly tokens: number;
-  /** `finish_reason` of each choice: null where it has not ended or ended with an error. Empty where nothing was generated. */
-  readonly finish: readonly (string | null)[];
-}
 
 interface Entry {
   readonly method: string;
@@ -38,6 +16,7 @@ interface Entry {
   /** For a generation, which ends with its last token. */
   asks: boolean;
   choices: readonly WitnessedChoice[];
+  generations: readonly ClientGeneration[];
 }
 
 export const REQUESTS_KEPT = 1000;
@@ -53,14 +32,18 @@ const OUTCOMES: Readonly<Partial<Record<Outcome, ClientRequest["outcome"]>>> = {
 
 export class RequestHistory implements Witness {
   readonly #nowMs: () => number;
+  readonly #epochMs: (us: number) => number;
   #entries: Entry[] = [];
   #of = new WeakMap<Request, Entry>();
   #bodyBytes = 0;
   /** Generations that have not ended. */
   open = 0;
+  next = 0;
 
-  constructor(nowMs: () => number) {
+  /** `epochMs`: milliseconds since 1970 of a time of the engines' clock. */
+  constructor(nowMs: () => number, epochMs: (us: number) => number) {
     this.#nowMs = nowMs;
+    this.#epochMs = epochMs;
   }
 
   came(request: Request): void {
@@ -74,6 +57,7 @@ export class RequestHistory implements Witness {
     const entry: Entry = { method, path, headers, arrivalMs, ...BARE };
     this.#of.set(request, entry);
     this.#entries.push(entry);
+    this.next++;
     if (this.#entries.length > REQUESTS_KEPT) this.#drop(this.#entries.shift()!);
   }
 
@@ -112,32 +96,68 @@ export class RequestHistory implements Witness {
     if (!entry.asks) this.#end(entry, status < 400 ? "answered" : status < 500 ? "refused" : "failed");
   }
 
+  /** Whoever answered it: what `answered` has told is not changed. */
+  left(request: Request, status: number): void {
+    if (this.#of.get(request)?.status === null) this.answered(request, status);
+  }
+
   ended(request: Request, outcome: Outcome): void {
     const entry = this.#of.get(request);
     if (entry === undefined) return;
     const { choices } = entry;
     this.open--;
     // Numbers in place of the answer itself, which takes memory.
-    entry.choices = choices.map(({ tokens, finish, named, called }) => ({ tokens, finish, named, called }));
+    entry.generations = this.#ways(choices);
+    entry.choices = choices.map(({ tokens, finish, named, called }) => ({
+      ...{ tokens, finish, named, called, submission: null },
+    }));
     this.#end(entry, OUTCOMES[outcome] ?? "answered");
   }
 
   /** The oldest first. */
   requests(): ClientRequest[] {
-    return this.#entries.map(shown);
+    return this.#entries.map((entry) => this.#shown(entry));
   }
 
   last(): ClientRequest | undefined {
     const entry = this.#entries.at(-1);
-    return entry && shown(entry);
+    return entry && this.#shown(entry);
+  }
+
+  /** Numbers count what has come; the oldest that is kept, and the next one. */
+  get first(): number {
+    return this.next - this.#entries.length;
+  }
+
+  row(number: number): ClientRequest | undefined {
+    const entry = this.#entries[number - this.first];
+    return entry && this.#shown(entry);
   }
 
   /** Nothing has come so far. */
   clear(): void {
     this.#entries = [];
+    this.next = 0;
     this.#of = new WeakMap();
     this.#bodyBytes = 0;
     this.open = 0;
+  }
+
+  #shown({ body, choices, asks: _, generations, ...entry }: Entry): ClientRequest {
+    const tokens = choices.reduce((sum, choice) => sum + choice.tokens, 0);
+    const ways = entry.outcome === "open" ? this.#ways(choices) : generations;
+    return { ...entry, body: body && readBody(body), tokens, finish: choices.map(finishOf), generations: ways };
+  }
+
+  #ways(choices: readonly WitnessedChoice[]): ClientGeneration[] {
+    return choices.flatMap(({ submission }) => (submission?.timeline ? [this.#way(submission.timeline)] : []));
+  }
+
+  #way({ id, promptTokens, cachedTokens, preemptions, ...way }: TimelineFacts): ClientGeneration {
+    const ms = (us: number) => (Number.isNaN(us) ? null : this.#epochMs(us));
+    const { queuedUs, scheduledUs, prefillEndUs } = way;
+    const times = { queuedMs: ms(queuedUs), scheduledMs: ms(scheduledUs), firstTokenMs: ms(prefillEndUs) };
+    return { id, promptTokens, cachedTokens, preemptions, ...times };
   }
 
   #end(entry: Entry, outcome: ClientRequest["outcome"]): void {
@@ -152,13 +172,9 @@ export class RequestHistory implements Witness {
 }
 
 const BARE: Omit<Entry, "method" | "path" | "headers" | "arrivalMs"> = {
-  ...{ body: null, bodyBytes: 0, status: null, outcome: "answered", endMs: null, asks: false, choices: [] },
+  ...{ body: null, bodyBytes: 0, status: null, outcome: "open", endMs: null, asks: false },
+  ...{ choices: [], generations: [] },
 };
-
-function shown({ body, choices, asks: _, ...entry }: Entry): ClientRequest {
-  const tokens = choices.reduce((sum, choice) => sum + choice.tokens, 0);
-  return { ...entry, body: body && readBody(body), tokens, finish: choices.map(finishOf) };
-}
 
 function finishOf({ finish, named, called }: WitnessedChoice): string | null {
   if (finish === null) return null;

@@ -67,7 +67,8 @@ export function idLists({ bias, stop, allowed, logprobs }: GivenLists, size: num
 }
 
 /** Each once, in their order; all are of the vocabulary. */
-function once(ids: readonly Int[], size: number): number[] {
+function once(ids: readonly Int[], size: number): readonly number[] {
+  if (ids.length < 2) return ids as readonly number[];
   const seen = new IdSet(size);
   return (ids as readonly number[]).filter((id) => seen.add(id));
 }

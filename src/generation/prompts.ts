@@ -241,11 +241,8 @@ export function* decodedParts(vocabulary: Vocabulary, ids: Uint32Array): Generat
   const scratch = new Uint8Array(Math.min(ids.length, IDS_AT_A_TIME) * vocabulary.maxTokenBytes);
   for (let at = 0; at < ids.length; at += IDS_AT_A_TIME) {
     let bytes = 0;
-    for (const id of ids.subarray(at, at + IDS_AT_A_TIME)) {
-      const said = vocabulary.bytesOf(id);
-      scratch.set(said, bytes);
-      bytes += said.length;
-    }
+    const end = Math.min(ids.length, at + IDS_AT_A_TIME);
+    for (let i = at; i < end; i++) bytes = vocabulary.copyBytes(ids[i]!, scratch, bytes);
     yield decoder.decode(scratch.subarray(0, bytes), { stream: true });
   }
   yield decoder.decode();

@@ -8,7 +8,6 @@ import { type Steering, steer } from "../content/steered.ts";
 import type { Encoder, Vocabulary } from "../content/types.ts";
 import { validationError } from "../python/errors.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../python/request.ts";
-
 import { MAX_BAD_WORDS } from "./lists.ts";
 import { shownWords } from "./sampling.ts";
 
@@ -50,6 +49,8 @@ export function steeringOf(
   { eosId, size }: Vocabulary,
 ): Steering | null {
   const { allowedTokenIds: allowed, logitBias } = request.sampling;
+  // A set of ids is 25 KB: what nearly no request asks for costs the others nothing.
+  if (allowed === null && logitBias === null && (badWords ?? []).length === 0) return null;
   const forced = logitBias?.forced ?? [];
   const never = new IdSet(size, logitBias?.never);
   const among = allowed === null || forced.length === 0 ? null : new IdSet(size, allowed);

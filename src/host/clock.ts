@@ -3,10 +3,14 @@
  * Times are whole microseconds in doubles, from the clock's own start.
  */
 
+import { ClosedByUsing } from "./disposal.ts";
+
 /** Takes a wake-up back; harmless afterwards. */
 export type Cancel = () => void;
 
+/** Time, and who is woken when. */
 export interface Clock {
+  /** Microseconds since the clock's start. */
   now(): number;
   /** Calls `wake` once, not before `dueUs`; as punctually as the host allows. */
   at(dueUs: number, wake: () => void): Cancel;
@@ -17,6 +21,7 @@ export interface Clock {
    * and says so with `skip`. -Infinity: nowhere.
    */
   freeUntil?(): number;
+  /** Simulated time is this now; see `freeUntil`. */
   skip?(us: number): void;
   /**
    * Wakes now, in real time, who should have been woken a while ago. For whoever does one piece of work after another in
@@ -27,6 +32,7 @@ export interface Clock {
   turn(run: () => void): void;
   /** Calls `run` at the end of the current turn, before any other event. */
   soon(run: () => void): void;
+  /** Nobody is woken any more. */
   close(): void;
 }
 
@@ -79,7 +85,7 @@ const OVERDUE_US = 1000;
  * Real time. With an alarm thread a wait costs no spinning but its last 0.2 ms; without one the last millisecond spins.
  * Several waits may be pending; the earliest is armed.
  */
-export class WallClock implements Clock {
+export class WallClock extends ClosedByUsing implements Clock {
   readonly #pending: Entry[] = [];
   readonly #makeAlarm: ((ring: () => void) => Alarm) | undefined;
   #alarm: Alarm | undefined;
@@ -90,6 +96,7 @@ export class WallClock implements Clock {
   #closed = false;
 
   constructor(makeAlarm?: (ring: () => void) => Alarm) {
+    super();
     this.#makeAlarm = makeAlarm;
   }
 
@@ -227,7 +234,7 @@ export class LeasedClock implements Clock {
 }
 
 /** Time that moves only when asked: the next wake-up is the next moment. For tests and replay. */
-export class VirtualClock implements Clock {
+export class VirtualClock extends ClosedByUsing implements Clock {
   readonly #pending: Entry[] = [];
   readonly #turns: (() => void)[] = [];
   #nowUs: number;
@@ -235,6 +242,7 @@ export class VirtualClock implements Clock {
   #limitUs = Number.NEGATIVE_INFINITY;
 
   constructor(startUs = 0) {
+    super();
     this.#nowUs = startUs;
   }
 

@@ -64,11 +64,18 @@ export interface DisturbedAnswer {
   };
 }
 
-/** What disturbs an answer: a plan, and the key that its draws follow from. `told` hears once how it went. */
-export interface FaultOrder {
+/** Who is told of an answer that is disturbed. */
+export interface FaultWitness {
+  /** Once, how it went. */
+  told(answer: DisturbedAnswer): void;
+  /** Bytes as they leave, in their order. */
+  sent?(bytes: Uint8Array): void;
+}
+
+/** What disturbs an answer: a plan, and the key that its draws follow from. */
+export interface FaultOrder extends FaultWitness {
   readonly plan: Plan;
   readonly key: string;
-  readonly told: (answer: DisturbedAnswer) => void;
 }
 
 /** Who takes the answers of handlers. The `Response`s that it gives are to be handed on to Elysia. */

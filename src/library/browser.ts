@@ -2,10 +2,5 @@
  * `import … from "llm-understudy"` in a browser, or in a test runner that makes Node look like one (jsdom, happy-dom):
  * there servers start as ever, in a browser they do not.
  */
-
-export type { ClientRequest } from "../front/request-history.ts";
-export type { AnswerError, AnswerInCode, AskedRequest, RequestMatch, TextMatch } from "./answers.ts";
 export * from "./engine-browser.ts";
-export type { ServerOptions } from "./option-types.ts";
-export type { MetricsPage, Server, ServerState, WaitOptions } from "./server.ts";
-export { createServer } from "./server-child.ts";
+export * from "./server-face.ts";

@@ -1,6 +1,11 @@
 /** `import … from "llm-understudy"` in Bun: the same face over the sources; a server runs in the process itself. */
+import { createServer } from "./server-in-process.ts";
+import { withServerOf } from "./with-server.ts";
+
+export { Finish } from "../engine/types.ts";
 export { type Cancel, type Clock, VirtualClock, WallClock } from "../host/clock.ts";
 export { Engine } from "./engine.ts";
 export { latencies } from "./latencies.ts";
 export { createEngine } from "./package-files.ts";
-export { createServer } from "./server-in-process.ts";
+export { createServer };
+export const withServer = withServerOf(createServer);

@@ -2,7 +2,13 @@
 import { Engine } from "./engine.ts";
 
 export type { EngineConfig } from "../config/types.ts";
-export type { EngineSnapshot, HistogramName, HistogramSnapshot } from "../engine/types.ts";
+export {
+  type AdapterSnapshot,
+  type EngineSnapshot,
+  Finish,
+  type HistogramName,
+  type HistogramSnapshot,
+} from "../engine/types.ts";
 export { type Cancel, type Clock, VirtualClock } from "../host/clock.ts";
 export type { EngineParts, Step } from "./engine.ts";
 export type { EngineOptions } from "./engine-option-types.ts";
@@ -10,4 +16,8 @@ export { latencies, type Percentiles, type RunLatencies } from "./latencies.ts";
 export type { FinishReason, RefusalReason, Run, RunListener, RunRequest } from "./run.ts";
 export { Engine };
 
+/**
+ * An engine with the defaults of `understudy serve`; `parts` has the core's bytes. Throws a TypeError for a wrong
+ * option.
+ */
 export const createEngine = Engine.create;

@@ -1,7 +1,13 @@
 /** `import … from "llm-understudy-engine"`: the engine and its clocks, as Node gets them. */
 
 export type { EngineConfig } from "../config/types.ts";
-export type { EngineSnapshot, HistogramName, HistogramSnapshot } from "../engine/types.ts";
+export {
+  type AdapterSnapshot,
+  type EngineSnapshot,
+  Finish,
+  type HistogramName,
+  type HistogramSnapshot,
+} from "../engine/types.ts";
 export { type Cancel, type Clock, VirtualClock, WallClock } from "../host/clock.ts";
 export { Engine, type EngineParts, type Step } from "./engine.ts";
 export type { EngineOptions } from "./engine-option-types.ts";

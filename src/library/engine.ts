@@ -9,8 +9,8 @@ import { Engine as Scheduler } from "../engine/engine.ts";
 import type { Observer } from "../engine/observer.ts";
 import type { EngineSnapshot, Generation } from "../engine/types.ts";
 import { type Clock, VirtualClock } from "../host/clock.ts";
+import { ClosedByUsing } from "../host/disposal.ts";
 import { type Random, seeded } from "../host/random.ts";
-import { ClosedByUsing } from "./disposal.ts";
 import type { EngineOptions } from "./engine-option-types.ts";
 import { engineConfig } from "./options.ts";
 import { LiveRun, type Run, type RunListener, type RunRequest } from "./run.ts";
@@ -28,7 +28,9 @@ export interface EngineParts {
 
 /** What a step was. Times are microseconds on the engine's clock. */
 export interface Step {
+  /** When the scheduler planned it. */
   readonly plannedUs: number;
+  /** When it ended: all its tokens come then. */
   readonly endUs: number;
   /** That came out of it, over all runs. */
   readonly tokens: number;
@@ -47,7 +49,9 @@ function compiled(core: Uint8Array): Promise<WebAssembly.Module> {
   return module;
 }
 
+/** The scheduler of the server, on a clock. */
 export class Engine extends ClosedByUsing {
+  /** Time of the engine; a `VirtualClock` stands still until it is moved. */
   readonly clock: Clock;
   /** Every option with its default filled in. */
   readonly config: EngineConfig;
@@ -151,6 +155,7 @@ export class Engine extends ClosedByUsing {
     return this.#ended;
   }
 
+  /** As `run.cancel()`. */
   cancel(run: Run): void {
     run.cancel();
   }

@@ -3,15 +3,23 @@ import type { Run } from "./run.ts";
 
 /** Over all observations together; microseconds, by nearest rank. Null where nothing was observed. */
 export interface Percentiles {
+  /** Observations. */
   readonly count: number;
+  /** Arithmetic. */
   readonly mean: number | null;
+  /** The median. */
   readonly p50: number | null;
+  /** A tenth took longer. */
   readonly p90: number | null;
+  /** A twentieth took longer. */
   readonly p95: number | null;
+  /** A hundredth took longer. */
   readonly p99: number | null;
+  /** The longest. */
   readonly max: number | null;
 }
 
+/** What clients saw of some runs. */
 export interface RunLatencies {
   /** From the arrival to the first token: of each run that has one. */
   readonly ttftUs: Percentiles;

@@ -7,8 +7,11 @@ import type { ForeignOptions } from "./foreign-option-types.ts";
 
 /** A LoRA adapter; the path need not exist. */
 export interface LoraAdapter {
+  /** By which requests ask for it. */
   readonly name: string;
+  /** Where it would be. */
   readonly path: string;
+  /** Parent in the list of models; default: the first served name. */
   readonly base_model_name?: string;
 }
 
@@ -16,10 +19,15 @@ export interface LoraAdapter {
 export interface GenerationConfig {
   /** The most output tokens, also of requests that ask for more. */
   readonly max_new_tokens?: number;
+  /** From 0. */
   readonly temperature?: number;
+  /** 0 to 1. */
   readonly top_p?: number;
+  /** Tokens; 0 and -1 are all. */
   readonly top_k?: number;
+  /** 0 to 1. */
   readonly min_p?: number;
+  /** Above 0; 1 is none. */
   readonly repetition_penalty?: number;
 }
 
@@ -149,8 +157,12 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   readonly truthLogMaxMb?: number | undefined;
   /** Files of the truth log that are kept, the one being written included. Default: 4. */
   readonly truthLogFiles?: number | undefined;
+  /** The bytes of answers that a plan of faults disturbed stand in the truth log, too: docs/truth-log.md. Default: off. */
+  readonly truthWire?: boolean | undefined;
   /** Generations whose truth is kept for GET /understudy/requests after they have ended; 0: none. docs/truth-log.md. Default: 1000. */
   readonly truthRequests?: number | undefined;
+  /** Keeps what clients sent, the last 1,000 requests with bodies, for GET /understudy/requests?sent=1: docs/truth-log.md. Default: false. */
+  readonly keepBodies?: boolean | undefined;
   /** The model's own tokenizer and chat template: counts, prompts, cache hits and pieces are those of the model. Default: the built-in vocabulary. */
   readonly tokenizer?: string | undefined;
   /** Sampling defaults (temperature, top_p, top_k, min_p, repetition_penalty), and with max_new_tokens the most output tokens. Default: {}. */

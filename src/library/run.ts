@@ -40,11 +40,13 @@ export interface RunRequest {
 
 /** Reasons of vLLM 0.33 (`v1/engine/__init__.py`), by their numbers. */
 const FINISH_REASONS = ["stop", "length", "abort", "error", "repetition"] as const;
+/** Why a run ended: an end of sequence, its limit, `cancel` or `close`, an error, a repeated pattern. */
 export type FinishReason = (typeof FINISH_REASONS)[number];
 
 /** `tooLong`: longer than `maxModelLen`; `busy`: no slot or no room for block hashes; `closed`: by `close`. */
 export type RefusalReason = "tooLong" | "busy" | "closed";
 
+/** Who hears of a run's tokens. */
 export interface RunListener {
   /** Called in each step that gave tokens, and at the end; `ids` are the new ones. Not called after `cancel`. */
   onTokens?(ids: readonly number[], run: Run): void;
@@ -52,6 +54,7 @@ export interface RunListener {
 
 /** A submitted request. Times are microseconds on the engine's clock. */
 export interface Run {
+  /** Length of the prompt. */
   readonly promptTokens: number;
   /** After the cut to what the context leaves. */
   readonly maxTokens: number;
@@ -61,8 +64,11 @@ export interface Run {
   readonly tokenTimesUs: readonly number[];
   /** Prompt tokens found in the prefix cache; known once the first token came. */
   readonly cachedTokens: number;
+  /** When it came: `at`, or when it was submitted. */
   readonly arrivalUs: number;
+  /** When its first token came; null before. */
   readonly firstTokenUs: number | null;
+  /** When it ended; null before, and when it was refused. */
   readonly endUs: number | null;
   /** Null while it waits or runs, and when it was refused. */
   readonly finish: FinishReason | null;

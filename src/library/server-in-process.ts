@@ -4,7 +4,7 @@ import type { Question } from "../content/fixtures/match.ts";
 import { Rules } from "../content/fixtures/rules.ts";
 import type { EngineSnapshot } from "../engine/types.ts";
 import { RequestHistory } from "../front/request-history.ts";
-import { epochSeconds } from "../host/clock.ts";
+import { epochSeconds, epochUsOf } from "../host/clock.ts";
 import { whyNotShown } from "../metrics/bugs/shown.ts";
 import { createRenewableApp, type RenewableApp } from "../roles/create-app.ts";
 import { unwritable } from "../truth/log.ts";
@@ -33,11 +33,15 @@ async function start({ config }: ServerSetup, given: ServerOptions): Promise<Run
   const why = truthLog && unwritable(truthLog.file);
   if (why) throw new Error(`truthLog ${truthLog.file}: ${why}`);
   const rules: Rules = new Rules(() => app.parts.text.vocabulary.size, config.wire?.toolCallParser);
-  const history = new RequestHistory(() => epochSeconds() * 1000);
-  const options = () => ({ log: () => {}, rules, witness: history, admin: serverSetup(given).admin });
+  const history = new RequestHistory(
+    () => epochSeconds() * 1000,
+    (us) => epochUsOf(us) / 1000,
+  );
+  const options = () => ({ log: () => {}, rules, history, admin: serverSetup(given).admin });
   const app = await createRenewableApp(config, options()).catch((error) => {
     // As the command says it, which names the option.
-    const refused = refusalOf(config, error);
+    const { message } = error as Error;
+    const refused = refusalOf(config, error) ?? (message.startsWith("--") ? message : undefined);
     if (refused === undefined) throw error;
     throw Object.assign(new Error(withOption(refused), { cause: error }), codeOf(error));
   });

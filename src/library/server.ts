@@ -4,10 +4,11 @@ import type { Exposition } from "../check/exposition.ts";
 import { parse } from "../check/parse.ts";
 import { Reading, type Where } from "../check/reading.ts";
 import type { EngineSnapshot } from "../engine/types.ts";
-import type { ClientRequest } from "../front/request-history.ts";
+import type { ClientRequest } from "../front/client-request.ts";
 import { WallClock } from "../host/clock.ts";
+import { type AsyncDisposing, ClosedByAwaitUsing } from "../host/disposal.ts";
 import type { AnswerInCode, AskedRequest, RequestMatch } from "./answers.ts";
-import { type AsyncDisposing, ClosedByAwaitUsing } from "./disposal.ts";
+import { timelineOf } from "./timeline.ts";
 
 /** The server at a moment. */
 export interface ServerState {
@@ -15,12 +16,15 @@ export interface ServerState {
   readonly open: number;
   /** Sequences that the engines run, and that wait in their queues; sums over all engines, as `/metrics` shows them. */
   readonly running: number;
+  /** Sequences in the engines' queues, likewise. */
   readonly waiting: number;
   /** Share of the KV blocks in use, 0 to 1; the mean over the engines. */
   readonly kvUsage: number;
   /** Since the start, or the last reset. */
   readonly promptTokens: number;
+  /** Output tokens, likewise. */
   readonly generationTokens: number;
+  /** Sequences that lost their blocks, likewise. */
   readonly preemptions: number;
   /** Each engine's numbers. */
   readonly engines: readonly EngineSnapshot[];
@@ -36,11 +40,13 @@ export interface MetricsPage {
   value(name: string, labels?: Where): number | null;
 }
 
+/** How long `until` and `idle` wait. */
 export interface WaitOptions {
   /** Default 5000. */
   readonly timeoutMs?: number;
 }
 
+/** A server for tests: in this process under Bun, elsewhere in the one child that all servers of a process share. */
 export interface Server extends AsyncDisposing {
   /** `http://127.0.0.1:PORT`; throws until `ready`. */
   readonly url: string;
@@ -59,6 +65,8 @@ export interface Server extends AsyncDisposing {
   requests(): Promise<readonly ClientRequest[]>;
   /** The last of `requests`. */
   lastRequest(): Promise<ClientRequest | undefined>;
+  /** For messages: the last 20 of `requests` in a few lines, with their ways through the engine. */
+  timeline(): Promise<string>;
   /**
    * Answers requests that match with this, from when the promise resolves until `reset`; the first rule that holds counts.
    * `match` as in a file of fixtures (docs/fixtures.md), or a predicate; one that throws is a 500 to the client.
@@ -184,6 +192,10 @@ export class StartingServer extends ClosedByAwaitUsing implements Server {
 
   async lastRequest(): Promise<ClientRequest | undefined> {
     return (await this.#call("lastRequest")) ?? undefined;
+  }
+
+  async timeline(): Promise<string> {
+    return timelineOf(await this.requests());
   }
 
   on(

@@ -19,6 +19,8 @@ const LF = 10;
 const CR = 13;
 const SPACE = 32;
 const DATA = Buffer.from("data:");
+/** May stand before the first line, and is none of it. */
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
 export class EventStream {
   readonly #sink: EventReceiver;
@@ -29,13 +31,15 @@ export class EventStream {
   #data: Buffer[] = [];
   #dataBytes = 0;
   #afterCr = false;
+  /** Bytes of the mark that came; as many as it has: it was there, or is not to come. */
+  #mark = 0;
 
   constructor(sink: EventReceiver) {
     this.#sink = sink;
   }
 
   push(bytes: Uint8Array, from: number, to: number): void {
-    let at = from;
+    let at = this.#mark < BYTE_ORDER_MARK.length ? this.#behindMark(bytes, from, to) : from;
     if (this.#afterCr && at < to) {
       this.#afterCr = false;
       if (bytes[at] === LF) at++;
@@ -78,6 +82,18 @@ export class EventStream {
       this.#take(line, 0, line.length);
     }
     this.#dispatch();
+  }
+
+  #behindMark(bytes: Uint8Array, from: number, to: number): number {
+    let at = from;
+    for (; at < to && this.#mark < BYTE_ORDER_MARK.length; at++) {
+      if (bytes[at] !== BYTE_ORDER_MARK[this.#mark]) {
+        this.#mark = BYTE_ORDER_MARK.length;
+        return at;
+      }
+      this.#mark++;
+    }
+    return at;
   }
 
   /** Behind the line end at `end`. A CR at the very end may have its LF in the next piece. */

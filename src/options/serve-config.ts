@@ -47,8 +47,8 @@ export function serveConfig(values: ServeValues, said: ReadonlyMap<string, Given
   const mixed = mixedSchedulers(values, at);
   if (mixed !== undefined) return { error: mixed };
   const engine = { ...engineConfig(values, timing, profile, model.maxModelLen), ...steps };
-  if (values["admin-key"] !== undefined && (values.workers ?? 1) > 1)
-    return { error: `${at("admin-key")}: changes one process; it cannot stand with --workers ${values.workers}` };
+  const lone = oneProcess(values, at);
+  if (lone !== undefined) return { error: lone };
   const buckets = wrongBuckets(values["custom-histogram-buckets"]);
   if (buckets !== undefined) return { error: `${at("custom-histogram-buckets")}: ${buckets}` };
   const lengths = outputLengthsOf(values, at);
@@ -101,6 +101,14 @@ export function serveConfig(values: ServeValues, said: ReadonlyMap<string, Given
     },
     notices: notices.filter((one) => one !== undefined),
   };
+}
+
+/** Why an option that is about one process cannot stand here, where there are several. */
+function oneProcess({ workers = 1, ...values }: ServeValues, at: (option: string) => string): string | undefined {
+  if (workers === 1) return undefined;
+  const behind = `it cannot stand with --workers ${workers}`;
+  if (values["admin-key"] !== undefined) return `${at("admin-key")}: changes one process; ${behind}`;
+  return values["keep-bodies"] ? `${at("keep-bodies")}: keeps those of one process; ${behind}` : undefined;
 }
 
 const dtypeOf = (values: ServeValues): KvCacheDtype => values["kv-cache-dtype"] ?? "auto";
@@ -187,6 +195,7 @@ function server(values: ServeValues, model: string) {
     enableLogRequests: values["enable-log-requests"] ?? false,
     truthLog: truthLog(values),
     truthRequests: values["truth-requests"] ?? TRUTH_REQUESTS,
+    keepBodies: values["keep-bodies"] ?? false,
     devMode: false,
     ignoredFlags: [],
   };
@@ -213,7 +222,7 @@ export function truthLog(values: ServeValues): TruthLogConfig | null {
   const file = values["truth-log"];
   if (file === undefined) return null;
   const maxBytes = Math.ceil((values["truth-log-max-mb"] ?? 256) * 2 ** 20);
-  return { file, maxBytes, files: values["truth-log-files"] ?? 4 };
+  return { file, maxBytes, files: values["truth-log-files"] ?? 4, wire: values["truth-wire"] === true };
 }
 
 function pool(values: ServeValues, profile: Profile, named: readonly Profile[]) {

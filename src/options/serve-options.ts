@@ -81,6 +81,19 @@ export const serveOptions = {
       about: "Address to listen on. vLLM listens on all interfaces; we do so only with --host 0.0.0.0.",
     },
     port: { ...integer(0, 65535), default: "8000", about: "Port to listen on; 0 takes a free one." },
+    "ready-file": {
+      ...freeText("FILE", "the path of a file"),
+      default: "none",
+      about:
+        "JSON with the URLs of all listeners and the pid, written when requests are taken: complete, or not there.",
+      ours: true,
+    },
+    "exit-with-parent": {
+      ...onlyOn,
+      default: "off",
+      about: "Ends in order when whoever started it has gone away, however that happened.",
+      ours: true,
+    },
     "api-key": {
       ...texts("KEY", "one or more keys"),
       default: "none",
@@ -302,11 +315,24 @@ export const serveOptions = {
       about: "Files of the truth log that are kept, the one being written included.",
       ours: true,
     },
+    "truth-wire": {
+      ...toggle,
+      default: "off",
+      about: "The bytes of answers that a plan of faults disturbed stand in the truth log, too: docs/truth-log.md.",
+      ours: true,
+    },
     "truth-requests": {
       ...integer(0, 100_000),
       default: String(TRUTH_REQUESTS),
       about:
         "Generations whose truth is kept for GET /understudy/requests after they have ended; 0: none. docs/truth-log.md.",
+      ours: true,
+    },
+    "keep-bodies": {
+      ...toggle,
+      default: "false",
+      about:
+        "Keeps what clients sent, the last 1,000 requests with bodies, for GET /understudy/requests?sent=1: docs/truth-log.md.",
       ours: true,
     },
     config: {

@@ -70,12 +70,13 @@ export class FaultOrders {
     if (!trusted && plan.faults.some(({ row }) => row.reaches === "others")) return faultNotAllowed;
     const front = frontOf(context);
     if (front.disturb === undefined) return noConnection;
-    const { accounting, faultTold } = this.#options;
+    const { accounting, faultWitness } = this.#options;
+    const witness = faultWitness?.(key);
     const told = (answer: DisturbedAnswer) => {
       for (const { id, times } of answer.account.fired) if (times > 0) accounting.faulted?.(id);
-      faultTold?.(key, answer);
+      witness?.told(answer);
     };
-    await front.disturb(request, { plan, key, told });
+    await front.disturb(request, { plan, key, told, ...(witness?.sent ? { sent: witness.sent } : {}) });
     const before = this.#attempt(
       request.headers.get("x-request-id") ?? request.headers.get("authorization") ?? "",
       plan,

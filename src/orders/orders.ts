@@ -77,6 +77,8 @@ export class Orders {
       standStill: (still) => backend.standStill?.(still),
       releaseIn: (seconds) => void backend.after?.(seconds * 1e6, () => backend.standStill?.(false)),
       die: () => backend.die?.(),
+      later: (us, act) => void (backend.after?.(us, act) ?? act()),
+      nowUs: () => backend.nowUs(),
     };
   }
 
@@ -186,7 +188,10 @@ export class Orders {
     return {
       // The real scheduler leaves `min_tokens` to the sampler: what a model says in spite of it ends the answer.
       generation: { ...generation, minTokens: 0, plannedTokens: null, script: ids },
-      receiver: new PlayedReceiver(choice, sequence, { script, stage: this.#stage, repetition, together }),
+      receiver: new PlayedReceiver(choice, sequence, {
+        ...{ script, stage: this.#stage, repetition, together },
+        arrivalUs: generation.arrivalUs,
+      }),
     };
   }
 

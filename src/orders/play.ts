@@ -15,6 +15,9 @@ export interface Stage {
   standStill(still: boolean): void;
   /** The engine goes on after so long. */
   releaseIn(seconds: number): void;
+  /** Calls it so much later. */
+  later(us: number, act: () => void): void;
+  nowUs(): number;
   die(): void;
 }
 
@@ -22,6 +25,8 @@ export interface Stage {
 export interface Played extends Receiver {
   readonly index: number;
   readonly submission: Submission | null;
+  /** How it ended, as far as its client knows; an abort too. */
+  readonly finish: Finish | null;
 }
 
 /** Ids of the choice for the core: to be followed by ends of sequence where these do not end it. */
@@ -65,6 +70,8 @@ export interface Playing {
   readonly repetition: Repetition | null;
   /** Keeps outputs back until those of all choices are there; null: they go on at once. */
   readonly together: Together | null;
+  /** When the request came. */
+  readonly arrivalUs: number;
 }
 
 /** Stands between the engine and a choice of a request with a script. */
@@ -76,6 +83,8 @@ export class PlayedReceiver extends ReceiverBefore {
   readonly #said: SaidTokens;
   #steps = 0;
   #over = false;
+  /** Outputs that wait for their times, which do not fall. */
+  readonly #late: { readonly dueUs: number; readonly tell: () => void }[] = [];
 
   constructor(choice: Played, sequence: Sequence, playing: Playing) {
     super(choice);
@@ -102,7 +111,7 @@ export class PlayedReceiver extends ReceiverBefore {
     const cut = finish === null && wanted === "length" ? Finish.Length : null;
     const ended = repeated === null ? cut : Finish.Repetition;
     const end = ended ?? finish;
-    if (together === null) this.next.onTokens(ids, at, this.#said.ids.length - from, end, stopTokenId);
+    if (together === null) this.#timed(ids, at, this.#said.ids.length - from, end, stopTokenId);
     else if (end !== null) {
       const said = Int32Array.from(this.#said.ids);
       together.ended(this.#place, () => this.next.onTokens(said, 0, said.length, end, stopTokenId));
@@ -110,6 +119,32 @@ export class PlayedReceiver extends ReceiverBefore {
     if (ended !== null) this.#end(ended);
     if (end !== null) this.#over = true;
     else this.#after();
+  }
+
+  /** Hands an output on when its time has come. The engine has gone on by then. */
+  #timed(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
+    const { timesMs } = this.#sequence;
+    const { stage, arrivalUs } = this.#playing;
+    const ms = timesMs[Math.min(this.#steps, timesMs.length) - 1];
+    const dueUs = ms === undefined ? 0 : arrivalUs + ms * 1000;
+    if (this.#late.length === 0 && dueUs <= stage.nowUs()) {
+      this.next.onTokens(ids, at, count, finish, stopTokenId);
+      return;
+    }
+    const kept = ids.slice(at, at + count);
+    this.#late.push({ dueUs, tell: () => this.next.onTokens(kept, 0, count, finish, stopTokenId) });
+    if (this.#late.length === 1) this.#await();
+  }
+
+  /** Hands on what is due, until there is nothing left or its client has gone. */
+  #await(): void {
+    const { stage } = this.#playing;
+    stage.later(this.#late[0]!.dueUs - stage.nowUs(), () => {
+      while (this.#choice.finish === null && this.#late.length > 0 && this.#late[0]!.dueUs <= stage.nowUs())
+        this.#late.shift()!.tell();
+      if (this.#choice.finish !== null) this.#late.length = 0;
+      if (this.#late.length > 0) this.#await();
+    });
   }
 
   /** What the script wants between this step and the next. */
@@ -128,9 +163,9 @@ export class PlayedReceiver extends ReceiverBefore {
     if (how === "rejected" && submission?.reject) submission.reject(this.#said.ids.length);
     else this.#end(Finish.Error);
     const { together } = this.#playing;
-    const tell = () => this.next.onTokens(new Int32Array(0), 0, 0, Finish.Error, -1);
-    if (together === null) tell();
-    else together.ended(this.#place, tell);
+    const none = new Int32Array(0);
+    if (together === null) this.#timed(none, 0, 0, Finish.Error, -1);
+    else together.ended(this.#place, () => this.next.onTokens(none, 0, 0, Finish.Error, -1));
   }
 
   #end(reason: Finish): void {

@@ -284,14 +284,16 @@ export function list<V>(item: Type<V>, maxLength = Number.POSITIVE_INFINITY): Ty
     check(value, state) {
       if (state.errors !== null || !isList(value) || value.length > maxLength)
         return atOnce(this.pieces!(value, state));
-      // Nearly every request comes this way.
-      const items = new Array<V>(value.length);
+      // Nearly every request comes this way. What is itself when checked, as ids are, needs no second list.
+      let items: V[] | null = null;
       for (let i = 0; i < value.length; i++) {
-        const checked = item.check(value[i] as PythonValue, state);
+        const one = value[i] as PythonValue;
+        const checked = item.check(one, state);
         if (checked === FAIL) return FAIL;
-        items[i] = checked;
+        if (items === null && checked !== one) items = value.slice(0, i) as V[];
+        if (items !== null) items[i] = checked;
       }
-      return items;
+      return items ?? (value as V[]);
     },
     *pieces(value, state) {
       if (!isList(value)) return state.fail("list_type", "Input should be a valid list", value);

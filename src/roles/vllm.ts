@@ -19,7 +19,7 @@ import { HttpServer } from "../http/socket/server.ts";
 import { METRICS_METHODS, metrics } from "../metrics/route.ts";
 import { metricsListener } from "../metrics/triton/listener.ts";
 import { docsRoutes } from "../openapi/routes.ts";
-import { faultLine } from "../truth/fault-line.ts";
+import { faultLines } from "../truth/fault-lines.ts";
 import { Peers } from "../truth/peers.ts";
 import { TRUTH_METHODS, truthRoutes } from "../truth/routes.ts";
 import type { Listeners, Role } from "./role.ts";
@@ -32,7 +32,7 @@ async function listen(parts: Parts): Promise<Listeners> {
   if (tls && "error" in tls) throw new Error(tls.error);
   let mounted = mount(parts);
   const server = new HttpServer(
-    { fetch: (request) => mounted.app.fetch(request) },
+    { fetch: (request) => mounted.fetch(request) },
     {
       hostname: config.host,
       port: config.port,
@@ -55,7 +55,7 @@ async function listen(parts: Parts): Promise<Listeners> {
   return {
     url: `${tls ? "https" : "http"}://${server.hostname}:${server.port}`,
     tritonUrl: triton && `http://${triton.hostname}:${triton.port}`,
-    handle: (request) => mounted.app.handle(request),
+    handle: (request) => mounted.handle(request),
     async turnTo(next) {
       mounted = mount(next);
       mounted.serveOn(server);
@@ -80,7 +80,20 @@ function mount(parts: Parts) {
   const serveOn = (server: HttpServer) => {
     app.server = server as unknown as NonNullable<typeof app.server>;
   };
-  return { app, hot: hotRoutes(app), serveOn };
+  return { fetch: fetchOf(app, parts.history), handle: app.handle, hot: hotRoutes(app), serveOn };
+}
+
+/** Routes that the front does not answer (metrics, truth) are noted here. */
+function fetchOf(
+  app: ReturnType<typeof routesOf>,
+  history: Parts["history"],
+): (request: Request) => Response | Promise<Response> {
+  if (history === undefined) return app.fetch;
+  return async (request) => {
+    const response = await app.fetch(request);
+    history.left(request, response.status);
+    return response;
+  };
 }
 
 function routesOf(parts: Parts) {
@@ -102,6 +115,7 @@ function routesOf(parts: Parts) {
       about: aboutOf(config, place, parts.epochUs),
       spare: () => gaps.pieces.pass(),
       worked: (work) => marks.timed(Cause.Truth, work),
+      sent: (config.keepBodies && parts.history) || null,
       peers: place ? new Peers(place.pages.files[0]!, place.index, place.workers, clock) : null,
     }),
   );
@@ -118,7 +132,7 @@ function frontOf(parts: Parts): OpenAiOptions {
     backend: parts.backend,
     accounting: parts.accounting,
     httpAccounting: parts.httpAccounts,
-    ...(parts.truth ? { faultTold: (key, answer) => parts.truth!.fault(faultLine(key, answer)) } : {}),
+    ...(parts.truth ? { faultWitness: faultLines(parts.truth, config.truthLog?.wire === true) } : {}),
     ...laid,
     ...(admin ? { fixtures: live.following(laid.fixtures) } : {}),
     adaptersLoaded: (names) => parts.renderer.name(names),
@@ -137,7 +151,7 @@ function frontOf(parts: Parts): OpenAiOptions {
     nextSeed: parts.nextSeed,
     alive: parts.alive,
     ...(parts.rules ? { rules: parts.rules } : {}),
-    ...(parts.witness ? { witness: parts.witness } : {}),
+    ...(parts.history ? { witness: parts.history } : {}),
     otherRoutes: {
       ...METRICS_METHODS,
       ...TRUTH_METHODS,

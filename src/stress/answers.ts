@@ -1,4 +1,5 @@
 /** What does the server of a stress run answer? The same in each dialect, known beforehand: a text with characters of all lengths, usage. */
+import type { SeenCall } from "./seen.ts";
 
 /** Said in every answer. */
 export const SAID = 'Grüße, 🦔 and 👩‍👩‍👧 — ünïcode → done.\nSecond line, "quoted" \\ and {braces}.';
@@ -25,25 +26,69 @@ function pieces(): string[] {
   );
 }
 
+/** What the answer calls where a case is about calls; `TOOLS` are what a client offers. */
+export const CALLED: readonly SeenCall[] = [
+  { name: "look_up", arguments: '{"city": "Zürich", "days": 3}' },
+  { name: "send_mail", arguments: '{"to": "a@b.example"}' },
+];
+export const TOOLS = CALLED.map(({ name, arguments: args }) => {
+  const given = Object.entries(JSON.parse(args) as Record<string, unknown>);
+  const properties = Object.fromEntries(given.map(([key, value]) => [key, { type: typeof value }]));
+  return { type: "function", function: { name, parameters: { type: "object", properties } } };
+});
+
 /** `id`: of the answer; `created`: Unix seconds. */
-export function cannedAnswer(path: AnswerPath, id: string, created: number, withUsage: boolean): CannedAnswer {
+export function cannedAnswer(
+  path: AnswerPath,
+  { id, created, withUsage, withTools }: { id: string; created: number; withUsage: boolean; withTools: boolean },
+): CannedAnswer {
   if (path === "/messages") return message(id);
   if (path === "/responses") return response(id, created);
+  if (path === "/chat/completions" && withTools) return calls(id, created, withUsage);
   const isChat = path === "/chat/completions";
   const head = { id, object: isChat ? "chat.completion.chunk" : "text_completion", created, model: "m" };
   const choice = (text: string, reason: string | null) =>
     isChat ? { index: 0, delta: { content: text }, finish_reason: reason } : { index: 0, text, finish_reason: reason };
   const chunk = (choices: readonly object[], more: object = {}) => json({ ...head, choices, ...more });
-  const opening = isChat ? [chunk([{ index: 0, delta: { role: "assistant", content: "" }, finish_reason: null }])] : [];
+  const [first = "", ...others] = pieces();
+  // Text in the very first event: what is lost of it is seen.
+  const opening = isChat
+    ? chunk([{ index: 0, delta: { role: "assistant", content: first }, finish_reason: null }])
+    : chunk([choice(first, null)]);
   const usage = withUsage ? [chunk([], { usage: USAGE })] : [];
-  const said = pieces().map((piece) => chunk([choice(piece, null)]));
+  const said = others.map((piece) => chunk([choice(piece, null)]));
   const wholeChoice = isChat
     ? { index: 0, message: { role: "assistant", content: SAID }, finish_reason: "stop" }
     : { index: 0, text: SAID, finish_reason: "stop" };
   const object = isChat ? "chat.completion" : "text_completion";
   return {
-    events: [...opening, ...said, chunk([choice("", "stop")]), ...usage, DONE],
+    events: [opening, ...said, chunk([choice("", "stop")]), ...usage, DONE],
     whole: JSON.stringify({ ...head, object, choices: [wholeChoice], usage: USAGE }),
+  };
+}
+
+/** Two calls, the arguments of each in three parts. */
+function calls(id: string, created: number, withUsage: boolean): CannedAnswer {
+  const head = { id, object: "chat.completion.chunk", created, model: "m" };
+  const chunk = (delta: object, reason: string | null = null) =>
+    json({ ...head, choices: [{ index: 0, delta, finish_reason: reason }] });
+  const part = (index: number, args: string, more: object = {}) =>
+    chunk({ tool_calls: [{ index, ...more, function: { arguments: args } }] });
+  const said = CALLED.flatMap(({ name, arguments: args }, index) => [
+    chunk({ tool_calls: [{ index, id: `call_${index}`, type: "function", function: { name, arguments: "" } }] }),
+    ...[args.slice(0, 8), args.slice(8, 15), args.slice(15)].map((one) => part(index, one)),
+  ]);
+  const usage = withUsage ? [json({ ...head, choices: [], usage: USAGE })] : [];
+  const tool_calls = CALLED.map((call, index) => ({ id: `call_${index}`, type: "function", function: call }));
+  const message = { role: "assistant", content: null, tool_calls };
+  return {
+    events: [chunk({ role: "assistant", content: null }), ...said, chunk({}, "tool_calls"), ...usage, DONE],
+    whole: JSON.stringify({
+      ...head,
+      object: "chat.completion",
+      choices: [{ index: 0, message, finish_reason: "tool_calls" }],
+      usage: USAGE,
+    }),
   };
 }
 

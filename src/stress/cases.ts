@@ -1,4 +1,5 @@
 /** Which cases does a client go through, and what is right in each? */
+import { FaultDraws } from "../faults/draws.ts";
 import { rowsNamed } from "../faults/order.ts";
 import { parsePlan, plainFault } from "../faults/parse.ts";
 import { FAULT_ROWS } from "../faults/table.ts";
@@ -24,6 +25,13 @@ export interface StressCase {
   readonly disturbed: number;
   /** What the plan leaves open whatever was read of it; null: what a correct reader finds decides. */
   readonly allowance: Allowance | null;
+  /** So many times the client asks, one behind the other over the same connections, or all at once. */
+  readonly asks: number;
+  readonly atOnce: boolean;
+  /** The answer is two tool calls, where the dialect is chat. */
+  readonly withTools: boolean;
+  /** Cases with less of the same, and with nothing of it: work may not grow faster than bytes. null: that is not looked at. */
+  readonly less: { readonly small: StressCase; readonly clean: StressCase } | null;
 }
 
 /** Short times, so that a run is a minute: by id, or id and word. */
@@ -43,6 +51,8 @@ const SHORT: Readonly<Record<string, string>> = {
 const PASSING = ["A1", "A2", "A5", "E8"];
 const POLICY = ["S5", "S11", "T1", "T2", "T3", "T7", "J12", "H9", "J11"];
 const EITHER = [
+  "A3",
+  "E9",
   "B3",
   "B9",
   "S8",
@@ -63,18 +73,34 @@ const EITHER = [
   "H2,cut",
   "H1,garbage",
 ];
-/** What one answer cannot show: a connection that is used again, calls, requests that meet. */
-const LEFT_OUT = ["E9", "A3", "J7"];
+/** What one answer cannot show: a connection that is used again; requests that meet, each a while under way. */
+const MEETING: Readonly<Record<string, { readonly more: string; readonly asks: number; readonly atOnce: boolean }>> = {
+  E9: { more: "", asks: 2, atOnce: false },
+  A3: { more: ";T4,events=4,pause=60ms", asks: 4, atOnce: true },
+};
+/** Plans by what grows in them: a lot, a quarter of it, nothing. Small segments, so that whoever begins anew with each is seen. */
+const GROWING: readonly (readonly [large: string, small: string, clean: string])[] = [
+  [
+    "S12@e5,bytes=2MiB;H7,bytes=16KiB,for=10ms",
+    "S12@e5,bytes=512KiB;H7,bytes=16KiB,for=10ms",
+    "H7,bytes=16KiB,for=10ms",
+  ],
+];
 
 /** `names`: ids, `B*`, or whole plans; none: every fault in each of its ways. */
 export function stressCases(names: readonly string[], seed: number): StressCase[] {
   const plans = names.filter((name) => /[@,;#]/.test(name));
   const ids = names.filter((name) => !plans.includes(name));
   const rows = names.length === 0 ? allRows() : rowsNamed(ids);
-  const lines = [...rows.filter(({ id }) => !LEFT_OUT.includes(id)).flatMap(linesOf), ...plans];
+  const grown = GROWING.filter(([large]) => names.length === 0 || ids.includes(large.split("@")[0]!));
+  const lines = [...rows.flatMap(linesOf), ...grown.map(([large]) => large), ...plans];
   return lines.map((line) => stressCase(line, seed));
 }
 
+/** Whether the texts leave it open what a client does with it, whichever way it acts. */
+export const isOpenRow = ({ id }: FaultRow): boolean => POLICY.includes(id);
+
+const ID_CHARACTERS = 60;
 const allRows = () => [...FAULT_ROWS.values()].filter(({ stage }) => stage !== "client" && stage !== "none");
 
 function linesOf(row: FaultRow): string[] {
@@ -82,7 +108,14 @@ function linesOf(row: FaultRow): string[] {
   const ways = first?.type === "word" ? first.words : [""];
   const place = plainFault(row).position.kind === "drawn" ? "@?12" : "";
   const usable = ways.filter((way) => !(row.id === "E8" && way === "accept"));
-  return usable.map((way) => [`${row.id}${place}`, way, SHORT[row.id] ?? ""].filter(Boolean).join(","));
+  const more = MEETING[row.id]?.more ?? "";
+  return usable.map((way) => [`${row.id}${place}`, way, SHORT[row.id] ?? ""].filter(Boolean).join(",") + more);
+}
+
+/** A case's name in an address: as much of its line as can be read, and a number of it. */
+function idOf(line: string, seed: number): string {
+  const number = new FaultDraws(seed, line).below(0, 0, 36 ** 5);
+  return `${line.replace(/[^A-Za-z0-9]+/g, "-").slice(0, ID_CHARACTERS)}-${seed}-${number.toString(36)}`;
 }
 
 export function stressCase(line: string, seed: number): StressCase {
@@ -92,11 +125,18 @@ export function stressCase(line: string, seed: number): StressCase {
   const named = (list: readonly string[]) =>
     plan.faults.some(({ row, values }) => list.includes(row.id) || list.includes(`${row.id},${values.how}`));
   const passes = ids.some((id) => PASSING.includes(id));
+  const meeting = ids.map((id) => MEETING[id]).find((one) => one !== undefined);
+  const grown = GROWING.find(([large]) => large === line.split("#")[0]);
   return {
-    id: `${line.replace(/[^A-Za-z0-9]+/g, "-")}-${plan.seed}`,
+    id: idOf(line, plan.seed),
     plan,
     line: line.includes("#") ? line : `${line}#seed=${seed}`,
-    disturbed: passes ? 1 : Number.POSITIVE_INFINITY,
+    disturbed: passes || ids.includes("E9") ? 1 : Number.POSITIVE_INFINITY,
     allowance: named(POLICY) ? "policy" : named(EITHER) ? "either" : null,
+    asks: meeting?.asks ?? 1,
+    atOnce: meeting?.atOnce ?? false,
+    withTools: ids.includes("J7"),
+    less:
+      grown === undefined ? null : { small: stressCase(grown[1], plan.seed), clean: stressCase(grown[2], plan.seed) },
   };
 }

@@ -12,6 +12,8 @@ export class EventsReader {
   finish: string | null = null;
   usage: { prompt: number; completion: number } | null = null;
   error: string | null = null;
+  /** There were deltas of tool calls. */
+  calls = false;
   /** The stream's last event was there. */
   done = false;
   readonly #decoder = new TextDecoder();
@@ -91,6 +93,7 @@ export class EventsReader {
     const [choice] = Array.isArray(json.choices) ? json.choices.filter((one: Json) => (one?.index ?? 0) === 0) : [];
     const delta =
       choice?.delta?.content ?? choice?.text ?? (json.type === "content_block_delta" ? json.delta?.text : null);
+    if (choice?.delta?.tool_calls) this.calls = true;
     if (typeof delta === "string") this.text += delta;
     else if (json.type === "response.output_text.delta" && typeof json.delta === "string") this.text += json.delta;
     this.#reason(choice?.finish_reason || json.delta?.stop_reason || null);

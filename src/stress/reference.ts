@@ -2,7 +2,7 @@
 import net from "node:net";
 import type { Timer } from "../http/deadlines.ts";
 import type { StressClient } from "./run.ts";
-import type { SeenAnswer } from "./seen.ts";
+import { seenAnswer } from "./seen.ts";
 import { WireReader } from "./wire-reader.ts";
 
 /** Statuses after which a request may be sent again. */
@@ -21,14 +21,7 @@ export function referenceClient(timer: Required<Timer>, timeoutMs: number, retri
       const waitS = again && attempt < retries ? waitOf(reader) : null;
       if (waitS === null) {
         const { text, finish, usage } = events;
-        return {
-          text,
-          finish,
-          usage,
-          error: failure,
-          own: failure === null ? null : true,
-          ended: "answered",
-        } satisfies SeenAnswer;
+        return seenAnswer({ text, finish, usage, error: failure, own: failure === null ? null : true });
       }
       await pause(waitS * 1e6);
     }

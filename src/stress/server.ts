@@ -10,7 +10,8 @@ import type { DisturbedAnswer, EventSink } from "../http/sink.ts";
 import { HttpServer } from "../http/socket/server.ts";
 import { type AnswerPath, cannedAnswer, SAID } from "./answers.ts";
 import type { StressCase } from "./cases.ts";
-import type { SeenRequests } from "./seen.ts";
+import type { SeenRequest, SeenRequests } from "./seen.ts";
+import { Timeline, type TimelineAnswer } from "./timeline.ts";
 import type { WireReading } from "./verdict.ts";
 import { WireReader } from "./wire-reader.ts";
 
@@ -26,15 +27,25 @@ const NO_JSON = JSON.stringify({
   error: { message: "the body is no JSON", type: "BadRequestError", param: null, code: 400 },
 });
 
-type CaseRequest = {
-  -readonly [Name in keyof SeenRequests["requests"][number]]: SeenRequests["requests"][number][Name];
-};
+type CaseRequest = { -readonly [Name in keyof SeenRequest]: SeenRequest[Name] };
+
+/** Answers what is asked beside the cases; null: it is not for it. */
+export type StressDesk = (
+  method: string,
+  path: string,
+  body: () => Promise<Uint8Array>,
+) => Promise<{ readonly status: number; readonly json: unknown }> | null;
 
 /** A case that a client is in. */
 export class CaseRun {
   readonly requests: CaseRequest[] = [];
-  /** Client's ports, by which its connections are known. */
-  readonly ports = new Set<number>();
+  /** Client's ports whose answers are not complete. */
+  readonly unfinished = new Map<CaseRequest, number>();
+  readonly answers: TimelineAnswer[] = [];
+  /** Being answered. */
+  open = 0;
+  /** Bytes of answers that left. */
+  bytes = 0;
   reached = true;
   reading: WireReading | null = null;
   /** When the last byte left that says anything; 0: something is still to come, or nothing was asked. */
@@ -48,8 +59,11 @@ export class StressServer {
   readonly #clock: Clock;
   readonly #epochSeconds: () => number;
   readonly #cases = new Map<string, CaseRun>();
+  readonly #desk: StressDesk | null;
 
-  constructor(port: number, clock: Clock, epochSeconds: () => number) {
+  /** `desk`: who takes what is posted beside the cases; null: nobody. */
+  constructor(port: number, clock: Clock, epochSeconds: () => number, desk: StressDesk | null = null) {
+    this.#desk = desk;
     this.#clock = clock;
     this.#epochSeconds = epochSeconds;
     this.#server = new HttpServer(
@@ -68,7 +82,7 @@ export class StressServer {
   }
 
   urlOf({ id }: StressCase): string {
-    return `http://127.0.0.1:${this.#server.port}/case/${id}/v1`;
+    return `${this.url}/case/${id}/v1`;
   }
 
   open(one: StressCase): CaseRun {
@@ -77,9 +91,19 @@ export class StressServer {
     return run;
   }
 
-  /** Connections of the case that are open. */
-  openConnections({ ports }: CaseRun): number {
-    return [...ports].filter((port) => this.#server.isOpen(port)).length;
+  /** What stood on the wire of the case, as it is now. */
+  wireOf({ requests, unfinished }: CaseRun): SeenRequests {
+    const isOpen = (port: number) => this.#server.isOpen(port);
+    const ports = new Set(requests.map(({ port }) => port));
+    return {
+      requests,
+      unfinished: [...unfinished.values()].filter(isOpen).length,
+      open: [...ports].filter(isOpen).length,
+    };
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#server.port}`;
   }
 
   close(): Promise<void> {
@@ -89,6 +113,11 @@ export class StressServer {
   async #answer(request: Request): Promise<Response> {
     const server = this.#server;
     const target = new URL(request.url);
+    const asked = this.#desk?.(request.method, target.pathname, () => request.bytes());
+    if (asked) {
+      const { status, json } = await asked;
+      return server.answer(request, status, JSON_TYPE, JSON.stringify(json));
+    }
     const [, id = "", rest = ""] = /^\/case\/([^/]+)(\/.*)$/.exec(target.pathname) ?? [];
     const run = this.#cases.get(id);
     const path = PATHS.find((one) => rest.endsWith(one));
@@ -114,40 +143,40 @@ export class StressServer {
     const { plan, disturbed } = run.one;
     const asked = askedIn(body);
     if (asked === null) return server.answer(request, 400, JSON_TYPE, NO_JSON);
-    const answer = cannedAnswer(
-      path,
-      `answer-${run.one.id}`,
-      Math.floor(this.#epochSeconds()),
-      asked.stream_options?.include_usage === true,
-    );
+    const withUsage = asked.stream_options?.include_usage === true;
+    const created = Math.floor(this.#epochSeconds());
+    const { id, withTools } = run.one;
+    const answer = cannedAnswer(path, { id: `answer-${id}`, created, withUsage, withTools });
     const before = run.requests.length;
-    const kept: CaseRequest = { atUs: this.#clock.now(), status: 200, toldText: false, retryAfterS: null };
+    const { port } = server.requestIP(request)!;
+    const kept: CaseRequest = { atUs: this.#clock.now(), status: 200, port, toldText: false, retryAfterS: null };
     if (before < REQUESTS_MOST) run.requests.push(kept);
-    run.ports.add(server.requestIP(request)!.port);
+    run.lastUs = 0;
     if (before < disturbed) {
-      const key = `${run.one.id}/${before}`;
+      const key = `${id}/${before}`;
       run.reached = true;
-      const told = (left: DisturbedAnswer) => this.#told(run, kept, left);
-      await server.disturb(request, { plan, key, told });
+      run.unfinished.set(kept, port);
+      const timeline = new Timeline(this.#clock);
       const { pathname, search } = new URL(request.url);
-      const instead = insteadOf(plan, {
-        before,
-        open: 0,
-        target: pathname + search,
-        epochSeconds: this.#epochSeconds(),
-      });
+      const attempt = { before, open: run.open, target: pathname + search, epochSeconds: this.#epochSeconds() };
+      run.open++;
+      const told = (left: DisturbedAnswer) => this.#told(run, kept, timeline, left);
+      await server.disturb(request, { plan, key, told, sent: (bytes) => timeline.sent(bytes) });
+      const instead = insteadOf(plan, attempt);
       if (instead !== null) {
         kept.status = instead.status;
         kept.retryAfterS = retryAfterOf(instead.headers, this.#epochSeconds());
         // Whoever waits as long as it is told is not hanging.
         run.lastUs = this.#clock.now() + Math.min(WAIT_MOST_S, (kept.retryAfterS ?? 0) + 1) * 1e6;
-        run.reading = { text: "", failure: `status ${instead.status}`, usage: null };
+        const refused = { text: "", failure: `status ${instead.status}`, usage: null, calls: false };
+        // Where requests meet, some are answered.
+        if (run.reading === null || !run.one.atOnce) run.reading = refused;
         return server.answer(request, instead.status, instead.headers, instead.body);
       }
       run.reading = readingOf(run.one, key, asked.stream === true ? answer.events : answer.whole);
     } else {
       kept.toldText = true;
-      run.reading = { text: SAID, failure: null, usage: null };
+      run.reading = { text: withTools ? "" : SAID, failure: null, usage: null, calls: withTools };
     }
     if (asked.stream !== true) return server.answer(request, 200, JSON_TYPE, answer.whole);
     const sink: EventSink = server.open(request, { onDrain() {}, onGone() {} }, null);
@@ -159,10 +188,15 @@ export class StressServer {
     return response;
   }
 
-  #told(run: CaseRun, kept: CaseRequest, { account, end }: DisturbedAnswer): void {
+  #told(run: CaseRun, kept: CaseRequest, timeline: Timeline, left: DisturbedAnswer): void {
+    const { account, end } = left;
+    run.open--;
+    run.unfinished.delete(kept);
+    run.bytes += timeline.bytes;
+    if (run.answers.length < REQUESTS_MOST) run.answers.push(timeline.answer(kept, left));
     run.lastUs = Math.max(run.lastUs, this.#clock.now());
-    // The first event has the role, or the head of a message: text stands behind it.
-    kept.toldText = account.whole > 2;
+    // Heads of messages and responses stand before any text.
+    kept.toldText = account.whole > 3;
     const acts = account.fired.filter(({ id }) => FAULT_ROWS.get(id)!.stage !== "instead");
     const isInstead = run.one.plan.faults.some(({ row }) => row.stage === "instead") || kept.status !== 200;
     run.reached = isInstead || end === "gone" || acts.every(({ times }) => times > 0);
@@ -218,5 +252,5 @@ export function readingOf({ plan }: StressCase, key: string, answer: readonly st
   }
   const { text, usage } = reader.events;
   const failure = reader.failure ?? (reader.complete ? null : "the answer did not end");
-  return { text, failure, usage };
+  return { text, failure, usage, calls: reader.events.calls };
 }

@@ -1,9 +1,17 @@
 /** How does a report of a stress run look? */
-import type { CaseResult } from "./run.ts";
+import type { CaseResult } from "./result.ts";
 import { isRed, VERDICTS } from "./verdict.ts";
 
+/** What is left of a red plan, and in how many runs that was found. */
+export interface ShrunkCase {
+  readonly plan: string;
+  readonly verdict: string;
+  readonly line: string;
+  readonly runs: number;
+}
+
 /** The red cases, each with the line that orders it again, and how many there are of each verdict. */
-export function stressTable(results: readonly CaseResult[]): string {
+export function stressTable(results: readonly CaseResult[], shrunk: readonly ShrunkCase[] = [], notCalled = 0): string {
   const red = results.filter(({ verdict }) => isRed(verdict));
   const wide = Math.max(0, ...red.map(({ verdict }) => verdict.length));
   const wider = Math.max(0, ...red.map(({ plan }) => plan.length));
@@ -12,8 +20,14 @@ export function stressTable(results: readonly CaseResult[]): string {
   );
   const counts = VERDICTS.map((name) => [name, results.filter(({ verdict }) => verdict === name).length] as const);
   const sum = counts.flatMap(([name, count]) => (count === 0 ? [] : [`${count} ${name}`])).join(", ");
+  const smaller = shrunk.map(
+    ({ plan, verdict, line, runs }) => `${verdict}: ${plan} comes down to ${line} (${runs} runs)`,
+  );
+  const onWire = results.filter(({ by }) => by === "wire").length;
+  const by = onWire === 0 ? [] : [`${onWire} of them by the wire alone: nobody posted what was seen`];
+  const left = notCalled === 0 ? [] : [`${notCalled} cases were not called`];
   const again = red.length === 0 ? [] : ["one of them again: --replay 'PLAN'"];
-  return [...lines, `${results.length} cases: ${sum}`, ...again].join("\n");
+  return [...lines, ...smaller, `${results.length} cases: ${sum}`, ...by, ...left, ...again].join("\n");
 }
 
 /** What is not as it was expected, a line each. */

@@ -1,6 +1,7 @@
 /** What is the verdict on a client, in one case? A pure function of what was sent, what was seen, and what the client says of itself. */
+import { CALLED } from "./answers.ts";
 import type { Allowance, StressCase } from "./cases.ts";
-import type { SeenAnswer, SeenRequests } from "./seen.ts";
+import type { SeenAnswer, SeenCall, SeenRequests } from "./seen.ts";
 
 export const VERDICTS = [
   "ok",
@@ -20,6 +21,9 @@ export const VERDICTS = [
   "retry-storm",
   "retried-after-tokens",
   "leak",
+  "slow",
+  "memory",
+  "tools-wrong",
   "usage-wrong",
   "never-called",
 ] as const;
@@ -34,6 +38,8 @@ export interface WireReading {
   /** null: none. */
   readonly failure: string | null;
   readonly usage: SeenAnswer["usage"];
+  /** The answer is tool calls. */
+  readonly calls: boolean;
 }
 
 export interface Judged {
@@ -41,50 +47,79 @@ export interface Judged {
   readonly reading: WireReading;
   /** The plan's faults all acted. */
   readonly reached: boolean;
-  readonly seen: SeenAnswer;
+  /** What the client says, of each time it asked; null: nobody says anything, the wire alone is judged. */
+  readonly seen: readonly SeenAnswer[] | null;
   readonly wire: SeenRequests;
+  /** Work that grew too fast; null: none. */
+  readonly growth: ["slow" | "memory", string] | null;
   /** How often the client says that it tries again; null: it says nothing of it. */
   readonly retries: number | null;
 }
 
 /** Waits that a client may cut short without being early. */
 const EARLY_SHARE = 0.9;
+const HEAD_FAULTS = ["H3", "H9", "H10"];
+/** Nobody is held to wait longer. */
+const LONG_WAIT_S = 60;
 /** An error in what was read, rather than in how it ended. */
 const SAID_ERRORS = ["J1", "J2", "H8", "A1", "A2", "A4", "A5", "H9"];
 
 export function verdictOf(judged: Judged): { readonly verdict: StressVerdict; readonly why: string } {
-  const { one, seen, wire, reached } = judged;
-  const found = (verdict: StressVerdict, why: string) => ({ verdict, why });
-  if (wire.requests.length === 0) return found("never-called", "no request came to the case's address");
-  if (!reached) return found("void", "the answer did not reach the fault's place");
-  if (seen.ended === "hung" && one.allowance !== "policy") return found("hang", "no end after the last byte");
-  if (seen.ended === "crashed") return found("crash", "it ended by a signal, or without an answer");
-  if (one.allowance === "policy") return found("policy", "the texts leave it open");
-  const retried = retryVerdict(judged);
-  if (retried !== null) return found(...retried);
-  if (wire.open > 0) return found("leak", `${wire.open} connections open a second after the end`);
-  return found(...answerVerdict(judged));
+  const [verdict, why] = firstRed(judged);
+  return { verdict, why };
 }
 
-function retryVerdict({ one, wire: { requests }, retries, seen }: Judged): [StressVerdict, string] | null {
-  const told = requests.slice(0, -1).findIndex(({ toldText }) => toldText);
+type Found = readonly [StressVerdict, string];
+
+function firstRed(judged: Judged): Found {
+  const { one, seen, wire, reached, growth } = judged;
+  const said = seen?.find(({ error }) => error !== null)?.error;
+  if (wire.requests.length === 0)
+    return ["never-called", `no request came to the case's address${said ? `; it says: ${said}` : ""}`];
+  if (!reached) return ["void", "the answer did not reach the fault's place"];
+  const all = seen ?? [];
+  if (all.some(({ ended }) => ended === "hung") && one.allowance !== "policy")
+    return ["hang", "no end after the last byte"];
+  const crashed = all.find(({ ended }) => ended === "crashed");
+  if (crashed !== undefined) return ["crash", crashed.error ?? "it ended by a signal, or without an answer"];
+  if (growth !== null) return growth;
+  if (one.allowance === "policy") return ["policy", "the texts leave it open"];
+  const seenOnWire = retryVerdict(judged) ?? leakVerdict(wire);
+  if (seenOnWire !== null) return seenOnWire;
+  if (seen === null) return ["ok", "by the wire alone: nobody said what was seen"];
+  const each = seen.map((answer) => answerVerdict(judged, answer));
+  return each.find(([verdict]) => isRed(verdict)) ?? each[0]!;
+}
+
+const leakVerdict = ({ unfinished }: SeenRequests): Found | null =>
+  unfinished > 0 ? ["leak", `${unfinished} connections open a second after the end, in the middle of an answer`] : null;
+
+function retryVerdict({ one, wire: { requests }, retries, seen }: Judged): Found | null {
+  // Whoever does not take the head has seen nothing of what stands behind it.
+  const isHeadOdd = one.plan.faults.some(({ row }) => HEAD_FAULTS.includes(row.id));
+  const told = one.asks > 1 || isHeadOdd ? -1 : requests.slice(0, -1).findIndex(({ toldText }) => toldText);
   if (told >= 0) return ["retried-after-tokens", `request ${told + 2} came although text had arrived`];
   if (retries === null) return null;
-  if (requests.length > retries + 1) return ["retry-storm", `${requests.length} requests, ${retries} retries`];
-  for (const [at, { retryAfterS, atUs }] of requests.slice(0, -1).entries()) {
+  if (requests.length > one.asks * (retries + 1))
+    return ["retry-storm", `${requests.length} requests, ${retries} retries`];
+  for (const [at, { retryAfterS, atUs }] of one.atOnce ? [] : requests.slice(0, -1).entries()) {
     const waitedS = (requests[at + 1]!.atUs - atUs) / 1e6;
-    if (retryAfterS !== null && waitedS < EARLY_SHARE * retryAfterS)
+    if (retryAfterS !== null && retryAfterS <= LONG_WAIT_S && waitedS < EARLY_SHARE * retryAfterS)
       return ["retry-early", `after ${waitedS.toFixed(2)} s of ${retryAfterS} s`];
   }
   // One that is told to wait for a day does well to give up.
-  const helps = one.disturbed === 1 && !(requests[0]!.retryAfterS !== null && requests[0]!.retryAfterS > 60);
-  if (helps && retries > 0 && requests.length === 1 && seen.error !== null)
+  const helps = one.disturbed === 1 && !(requests[0]!.retryAfterS !== null && requests[0]!.retryAfterS > LONG_WAIT_S);
+  const failed = seen?.some(({ error }) => error !== null) === true;
+  if (helps && retries > 0 && requests.length === 1 && failed)
     return ["retry-missing", `no second request, ${retries} retries`];
+  if (one.atOnce && retries > 0 && failed)
+    return ["retry-missing", `${requests.length} requests, ${retries} retries, and one of those that met gave up`];
   return null;
 }
 
-function answerVerdict(judged: Judged): [StressVerdict, string] {
-  const { one, reading, seen } = judged;
+/** Judges one of the times that it asked. */
+function answerVerdict(judged: Judged, seen: SeenAnswer): Found {
+  const { one, reading } = judged;
   const allowed: Allowance = one.allowance ?? (reading.failure === null ? "same" : "error");
   if (seen.error !== null) {
     if (allowed === "same") return ["false-error", `${seen.error}, where nothing is wrong`];
@@ -96,6 +131,7 @@ function answerVerdict(judged: Judged): [StressVerdict, string] {
     const isSaid = one.plan.faults.some(({ row }) => SAID_ERRORS.includes(row.id));
     return [isSaid ? "error-swallowed" : "incomplete-unseen", `no error, where ${reading.failure}`];
   }
+  if (one.withTools && seen.toolCalls !== null && reading.calls) return callsVerdict(seen.toolCalls);
   const [verdict, why] = textVerdict(reading.text, seen.text);
   if (verdict !== "ok" && allowed === "either" && reading.failure !== null) return ["incomplete-unseen", why];
   if (verdict !== "ok") return [verdict, why];
@@ -105,6 +141,22 @@ function answerVerdict(judged: Judged): [StressVerdict, string] {
 
 const sameUsage = (a: NonNullable<SeenAnswer["usage"]>, b: NonNullable<SeenAnswer["usage"]>) =>
   a.prompt === b.prompt && a.completion === b.completion;
+
+/** Arguments are compared as JSON. */
+function callsVerdict(calls: readonly SeenCall[]): Found {
+  const told = (list: readonly SeenCall[]) =>
+    JSON.stringify(list.map((call) => [call.name, argumentsOf(call.arguments)]));
+  if (told(calls) === told(CALLED)) return ["ok", ""];
+  return ["tools-wrong", `${JSON.stringify(calls).slice(0, 300)}, sent were ${JSON.stringify(CALLED)}`];
+}
+
+function argumentsOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
 
 const SHOWN = 60;
 

@@ -25,8 +25,18 @@ export interface TruthRoutesOptions {
   readonly spare: () => Promise<unknown>;
   /** Told how long each piece took the thread. */
   readonly worked: <T>(work: () => T) => T;
+  /** What clients sent; null: it is not kept. */
+  readonly sent: SentRequests | null;
   /** The other processes of the server; null: this is the only one. */
   readonly peers: Peers | null;
+}
+
+/** Requests by their number, which rises with each that comes. */
+export interface SentRequests {
+  /** The oldest that is kept, and the one that will come next. */
+  readonly first: number;
+  readonly next: number;
+  row(number: number): object | undefined;
 }
 
 type Pieces<T> = AsyncGenerator<string, T>;
@@ -61,17 +71,35 @@ export class Asking {
 
   list(query: URLSearchParams): Response {
     const { recent, peers } = this.#options;
+    const sent = query.get("sent") ?? "0";
+    if (sent !== "0" && sent !== "1") return refusal(400, `sent is 0 or 1, not "${sent}"`, "sent");
+    if (sent === "1") return this.#sentRequests(query);
     if (recent === null) return notKept();
     const limit = query.get("limit") ?? String(LIMIT);
     const since = query.get("since") ?? "";
     const steps = query.get("steps") ?? "1";
-    if (!/^\d{1,5}$/.test(limit) || Number(limit) < 1 || Number(limit) > LIMIT_MOST)
-      return refusal(400, `limit is a whole number from 1 to ${LIMIT_MOST}, not "${limit}"`, "limit");
+    const wrong = wrongLimit(limit);
+    if (wrong !== null) return wrong;
     if (since !== "end" && !(CURSOR.test(since) && since.split(".").length <= (peers?.workers ?? 1)))
       return refusal(400, `since is "end" or what "next" said before, not "${since}"`, "since");
     if (steps !== "0" && steps !== "1") return refusal(400, `steps is 0 or 1, not "${steps}"`, "steps");
     if (!this.#enter()) return busy();
     return this.#stream("application/jsonl", this.#lists(since, Number(limit), steps === "1"));
+  }
+
+  #sentRequests(query: URLSearchParams): Response {
+    const { sent } = this.#options;
+    if (sent === null)
+      return refusal(404, "what clients sent is not kept: the server runs without --keep-bodies", null);
+    const limit = query.get("limit") ?? String(LIMIT);
+    const since = query.get("since") ?? "";
+    const wrong = wrongLimit(limit);
+    if (wrong !== null) return wrong;
+    if (since !== "end" && !/^\d{0,16}$/.test(since))
+      return refusal(400, `since is "end" or what "next" said before, not "${since}"`, "since");
+    if (!this.#enter()) return busy();
+    const from = since === "end" ? sent.next : Number(since);
+    return this.#stream("application/jsonl", this.#own(sentRows(sent, from, Number(limit))));
   }
 
   async one(id: string | undefined): Promise<Response> {
@@ -175,6 +203,24 @@ export class Asking {
     });
     return new Response(body, { headers: { "content-type": contentType } });
   }
+}
+
+/** One request a piece; the last piece says how to go on. */
+function* sentRows(sent: SentRequests, from: number, limit: number): Generator<string, void> {
+  let [number, rows] = [Math.max(from, sent.first), 0];
+  const missed = number - from;
+  for (; number < sent.next && rows < limit; number++) {
+    const row = sent.row(number);
+    if (row === undefined) continue;
+    rows++;
+    yield `${JSON.stringify({ type: "sent", ...row })}\n`;
+  }
+  yield `${JSON.stringify({ type: "page", sent: rows, next: String(number), more: number < sent.next, missed })}\n`;
+}
+
+function wrongLimit(limit: string): Response | null {
+  if (/^\d{1,5}$/.test(limit) && Number(limit) >= 1 && Number(limit) <= LIMIT_MOST) return null;
+  return refusal(400, `limit is a whole number from 1 to ${LIMIT_MOST}, not "${limit}"`, "limit");
 }
 
 async function* surrounded(before: string, pieces: AsyncGenerator<string>, after: string): AsyncGenerator<string> {

@@ -108,6 +108,15 @@ export interface FaultLine {
   readonly acted: readonly (readonly [fault: string, times: number])[];
 }
 
+/** Bytes of such an answer, as they left: with `--truth-wire`, before its line. */
+export interface WireLine {
+  readonly type: "wire";
+  readonly key: string;
+  /** Where its first byte stands in the answer. */
+  readonly offset: number;
+  readonly base64: string;
+}
+
 /** Last line of a log that was closed in order: rows written, rows lost. */
 export interface EndLine {
   readonly type: "end";
@@ -159,7 +168,7 @@ export interface PageLine {
 /** Last line of an answer from one of several workers, all of which keep equally many rows. */
 export type WorkerPage = Omit<PageLine, "keeps">;
 
-export type TruthLine = HeaderLine | StepLine | RequestLine | FaultLine | EndLine | DiedLine | PageLine;
+export type TruthLine = HeaderLine | StepLine | RequestLine | FaultLine | WireLine | EndLine | DiedLine | PageLine;
 
 /** By `Finish`. */
 export const REASONS = ["stop", "length", "abort", "error", "repetition"] as const;

@@ -8,13 +8,12 @@ import { type CheckOptions, checkScrapes, type Scrape, type Violation } from "..
 import { BUG_NAMES, type BugName } from "../../src/config/types.ts";
 import type { Takes } from "../../src/metrics/bugs/bug.ts";
 import { bugs } from "../../src/metrics/bugs/table.ts";
+import { main } from "../program.ts";
 import { type Server, serve } from "../server.ts";
 import { figure, sampled } from "../size.ts";
 import { ADMIN, drive, ENVIRONMENT, FLAGS, PARAMETERS, type Scrapes } from "./load.ts";
 
 setDefaultTimeout(60_000);
-
-const main = new URL("../../src/main.ts", import.meta.url).pathname;
 /** Servers at a time; their time is simulated, so they take little of the machine. */
 const AT_ONCE = 4;
 

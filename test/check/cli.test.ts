@@ -4,9 +4,9 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { main } from "../program.ts";
 import { eventually } from "../server.ts";
 
-const main = new URL("../../src/main.ts", import.meta.url).pathname;
 const bin = new URL("../../bin/understudy", import.meta.url).pathname;
 const recorded = new URL("recorded/", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "understudy-check-"));

@@ -1,6 +1,6 @@
 /**
  * Do the real clients work against us, each by its own means? One server for all; docs/clients.md says the same. The whole,
- * `npx bun run test:clients`, has all runs of load tools and the clients of other languages; the sample one run of each tool.
+ * `npx bun run test:clients`, has all of them; the sample the SDKs, and of what loads much (wrappers, agents, load tools) one that is drawn.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -69,16 +69,23 @@ async function run(words: readonly string[], cwd: string, env: Client["env"] = {
 }
 
 const chosen = sized("clients", {
-  sample: clients.filter(({ toolchain }) => toolchain === undefined),
-  whole: [...clients],
+  sample: clients.filter(({ toolchain, isDear }) => toolchain === undefined && !isDear),
+  whole: clients.filter(({ isDear }) => !isDear),
 });
+chosen.push(
+  ...sampled(
+    "clients",
+    clients.filter(({ isDear }) => isDear),
+    1,
+  ),
+);
 figure(
   "clients",
   chosen.filter((client) => !isLeftOut(client)).map(({ name, packages }) => `${name}: ${packages.join(", ")}`),
 );
 for (const client of chosen) {
   const { name, packages, command, env, build, toolchain } = client;
-  const checks = client.isDear ? sampled("clients", client.checks, 1) : client.checks;
+  const checks = client.isRunByCheck ? sampled("clients", client.checks, 1) : client.checks;
   test.skipIf(isLeftOut(client))(
     `${name}: ${packages.join(", ")}`,
     async () => {
@@ -90,7 +97,7 @@ for (const client of chosen) {
         expect([code, out + complaint]).toEqual([0, expect.any(String)]);
       }
       const words = withProgram(command).map((word) => (word === "URL" ? server.url : word));
-      const { out, complaint } = await run([...words, ...(client.isDear ? checks : [])], root, env);
+      const { out, complaint } = await run([...words, ...(client.isRunByCheck ? checks : [])], root, env);
       const seen = out
         .split("\n")
         .filter((line) => line.startsWith('{"check"'))

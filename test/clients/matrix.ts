@@ -18,8 +18,10 @@ export interface Client {
   readonly env?: Readonly<Record<string, string>>;
   /** What a run reports, in this order. */
   readonly checks: readonly string[];
-  /** Each check is a run of its own, some seconds of CPU: the sample has one of them, which follows the URL. */
+  /** Loads much, and takes some seconds of CPU for it: the sample has one of these. */
   readonly isDear?: true;
+  /** Each check is a run of its own, and follows the URL: the sample has one of them. */
+  readonly isRunByCheck?: true;
   /** What it is built and run with; it is in the whole alone. The first word of `command` and `build` is its program. */
   readonly toolchain?: ToolchainName;
   /** Run before the command, in a folder; the first build compiles the language's own library, too. */
@@ -96,25 +98,40 @@ export const clients: readonly Client[] = [
     [anthropic],
     [...[...BASE, "retries", "tools", "streaming helpers"]],
   ),
-  python("litellm", "litellm_sdk", ".venv-wrappers", [litellm], [...BASE, "tools", "structured output"]),
-  python("instructor", "instructor_sdk", ".venv-wrappers", [instructor], ["structured output", "tools"]),
-  python("strands-agents", "strands_agent", ".venv-agents", agents, ["results", "usage", "errors", "tools"]),
+  {
+    ...python("litellm", "litellm_sdk", ".venv-wrappers", [litellm], [...BASE, "tools", "structured output"]),
+    isDear: true,
+  },
+  {
+    ...python("instructor", "instructor_sdk", ".venv-wrappers", [instructor], ["structured output", "tools"]),
+    isDear: true,
+  },
+  {
+    ...python("strands-agents", "strands_agent", ".venv-agents", agents, ["results", "usage", "errors", "tools"]),
+    isDear: true,
+  },
   {
     name: "curl",
     packages: ["curl of the system"],
     command: ["bash", "test/clients/curl.sh", "URL"],
     checks: ["results", "stream", "errors"],
   },
-  { ...python("aiperf", "aiperf_run", ".venv-aiperf", [aiperf], ["chat", "completions"]), isDear: true },
   {
     ...python("vllm bench serve", "vllm_bench", ".venv-vllm", [vllm], ["chat", "completions"]),
     env: OFFLINE,
     isDear: true,
+    isRunByCheck: true,
   },
   {
     ...python("guidellm", "guidellm_run", ".venv-guidellm-slim", [guidellm], ["chat", "completions"]),
     env: OFFLINE,
     isDear: true,
+    isRunByCheck: true,
+  },
+  {
+    ...python("aiperf", "aiperf_run", ".venv-aiperf", [aiperf], ["chat", "completions"]),
+    isDear: true,
+    isRunByCheck: true,
   },
   {
     name: "go-openai, Go",

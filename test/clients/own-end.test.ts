@@ -1,10 +1,14 @@
-/** Do chats with `max_tokens` 4,096 end by themselves for real clients, after as many tokens as were drawn for them? */
+/**
+ * Do chats with `max_tokens` 4,096 end by themselves for real clients, after as many tokens as were drawn for them? Agents,
+ * which load for some seconds, are in the whole alone (`npx bun run test:clients`).
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { parseOutputLengths } from "../../src/config/output-lengths.ts";
 import { naturalLength } from "../../src/content/output-lengths.ts";
 import { seeded } from "../../src/host/random.ts";
 import { type Server, serve } from "../server.ts";
+import { sized } from "../size.ts";
 
 setDefaultTimeout(60_000);
 
@@ -31,16 +35,18 @@ const SDKS = [
   ["anthropic, streamed", "end_turn"],
 ];
 const AGENTS = ["strands, openai", "strands, openai", "strands, anthropic", "strands, anthropic"];
-const runs: readonly (readonly [command: readonly string[], ends: readonly (readonly string[])[]])[] = [
+type OwnEnds = readonly [command: readonly string[], ends: readonly (readonly string[])[]];
+const agents: OwnEnds = [
+  [".venv-agents/bin/python", "test/clients/python/strands_agent.py", "URL", "own-ends"],
+  AGENTS.map((name) => [name, "end_turn"]),
+];
+const runs: readonly OwnEnds[] = [
   [
     ["node", "test/clients/node/own-end.mjs", "URL"],
     [...SDKS, ["langchain", "stop"]],
   ],
   [[".venv/bin/python", "test/clients/python/own_end.py", "URL"], SDKS],
-  [
-    [".venv-agents/bin/python", "test/clients/python/strands_agent.py", "URL", "own-ends"],
-    AGENTS.map((name) => [name, "end_turn"]),
-  ],
+  ...sized("clients", { sample: [], whole: [agents] }),
 ];
 
 for (const [command, ends] of runs) {

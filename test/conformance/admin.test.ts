@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { main } from "../program.ts";
 import { eventually, type Server, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);
@@ -153,7 +154,7 @@ test.each([
 });
 
 test("--admin-key and --workers do not go together", async () => {
-  const child = Bun.spawn([process.execPath, "src/main.ts", "serve", "--admin-key", "k", "--workers", "2"], {
+  const child = Bun.spawn([process.execPath, main, "serve", "--admin-key", "k", "--workers", "2"], {
     cwd: new URL("../../", import.meta.url).pathname,
     stderr: "pipe",
   });

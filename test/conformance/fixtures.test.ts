@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { main } from "../program.ts";
 import { eventually, type Server, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
@@ -216,7 +217,6 @@ describe("while the server runs", () => {
 
 test.each(["1", "2"])("a folder that is none ends the start with one line, with %s worker(s)", async (workers) => {
   const nowhere = join(folder, "nowhere");
-  const main = new URL("../../src/main.ts", import.meta.url).pathname;
   const command = [process.execPath, main, "serve", ...FLAGS, "--workers", workers, "--fixtures", nowhere];
   const child = Bun.spawn(command, { stdout: "pipe", stderr: "pipe" });
   const [said, code] = await Promise.all([child.stderr.text(), child.exited]);

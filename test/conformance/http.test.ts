@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash } from "node:crypto";
 import net from "node:net";
+import { main } from "../program.ts";
 import { eventually, type Server, sample, serve } from "../server.ts";
 import { exchange } from "./raw-client.ts";
 import { posted, RawSocket } from "./raw-socket.ts";
@@ -361,7 +362,6 @@ test("several processes share the port", async () => {
 });
 
 test("a port in use: one line, exit 2", () => {
-  const main = new URL("../../src/main.ts", import.meta.url).pathname;
   const words = ["serve", "--port", String(portOf(server)), "--served-model-name", "m"];
   const { exitCode, stderr } = Bun.spawnSync([process.execPath, main, ...words], { env: { ...process.env } });
   expect([exitCode, stderr.toString().trim()]).toEqual([2, expect.stringMatching(/^[^\n]*in use[^\n]*$/)]);

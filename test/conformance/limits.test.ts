@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import net from "node:net";
+import { main } from "../program.ts";
 import { eventually, type Server, sample, serve } from "../server.ts";
 import { posted, RawSocket } from "./raw-socket.ts";
 
@@ -188,7 +189,6 @@ describe("a server with limits", () => {
 
   row("no descriptor is left: who is served is served on, the others later", async () => {
     const command = `ulimit -n 120; exec "$0" "$@"`;
-    const main = new URL("../../src/main.ts", import.meta.url).pathname;
     const words = [process.execPath, main, "serve", "--port", "0", ...FLAGS];
     const timing = ["--timing", "linear:base=20ms,prefill=0ms,decode=0ms", "--disable-uvicorn-access-log"];
     const child = Bun.spawn(["sh", "-c", command, ...words, ...timing], { stdout: "pipe", stderr: "ignore" });

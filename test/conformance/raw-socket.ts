@@ -44,6 +44,11 @@ export class RawSocket {
     else this.#socket.end();
   }
 
+  /** Reads on, where it was paused. */
+  resume(): void {
+    this.#socket.resume();
+  }
+
   destroy(): void {
     this.#socket.destroy();
   }

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import Ajv from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import fc from "fast-check";
+import { main } from "../program.ts";
 import { type Server, serve } from "../server.ts";
 import { figure, sized } from "../size.ts";
 import { schemas } from "../structured/schemas.ts";
@@ -332,7 +333,6 @@ test.each([
   [["--enable-auto-tool-choice"], /enable-auto-tool-choice: needs --tool-call-parser/],
   [["--tool-call-share", "2"], /tool-call-share.*from 0 to 1/],
 ])("%j ends the command with one line", (flags, line) => {
-  const main = new URL("../../src/main.ts", import.meta.url).pathname;
   const { exitCode, stderr } = Bun.spawnSync([process.execPath, main, "serve", "--port", "0", ...flags]);
   expect([exitCode, stderr.toString().trim()]).toEqual([2, expect.stringMatching(line)]);
 });

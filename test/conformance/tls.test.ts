@@ -10,6 +10,7 @@ import { join } from "node:path";
 import tls from "node:tls";
 import OpenAI from "openai";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
+import { main } from "../program.ts";
 import { eventually, type Server, serve } from "../server.ts";
 import { posted } from "./raw-socket.ts";
 
@@ -188,7 +189,6 @@ const REFUSED: readonly (readonly [flags: string, line: string])[] = [
     `--ssl-ca-certs ${notPem}: is no certificate; it takes a PEM file`,
   ],
 ];
-const main = new URL("../../src/main.ts", import.meta.url).pathname;
 test.each(REFUSED)("%s: one line, exit 2", (flags, line) => {
   for (const workers of ["1", "2"]) {
     const words = [process.execPath, main, "serve", "--port", "0", "--workers", workers, ...flags.split(" ")];

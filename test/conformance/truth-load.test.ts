@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CAUSE_NAMES, type CauseName } from "../../src/engine/lateness/causes.ts";
 import type { EndLine, HeaderLine, RequestLine, StepLine, TruthLine } from "../../src/truth/schema.ts";
+import { main } from "../program.ts";
 import { eventually, serve } from "../server.ts";
 import { type ParsedFamily, parseExposition } from "../unit/metrics-parse.ts";
 
@@ -254,7 +255,6 @@ test.each(["0", "1"])("totals of rank %s are those of the page", (engine) => {
 });
 
 test("the log replays: the same arrivals, prompts and outputs, and again a log of that schema", () => {
-  const main = new URL("../../src/main.ts", import.meta.url).pathname;
   const again = join(folder, "again.jsonl");
   const argv = ["replay", join(folder, "whole.jsonl"), "--max-model-len", "512", "--truth-log", again, "-dp", "2"];
   const { exitCode, stderr } = Bun.spawnSync([process.execPath, main, ...argv]);

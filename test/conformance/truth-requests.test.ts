@@ -230,3 +230,53 @@ test.skipIf(process.platform !== "linux")(
     }
   },
 );
+
+test("--keep-bodies: what clients sent, oldest first, from a cursor on", async () => {
+  const server = await serve([...FLAGS, "--keep-bodies", "--api-key", "secret"]);
+  try {
+    const key = { authorization: "Bearer secret" };
+    const asked = async (query: string) => {
+      const response = await fetch(`${server.url}/understudy/requests?${query}`, { headers: key });
+      const text = (await response.text()).trimEnd();
+      if (response.status !== 200) return { status: response.status, error: JSON.parse(text).error };
+      const lines = text.split("\n").map((line) => JSON.parse(line));
+      return { status: 200, rows: lines.slice(0, -1), page: lines.at(-1) };
+    };
+    const { page: start } = await asked("sent=1&since=end");
+    const headers = { ...key, "content-type": "application/json" };
+    const post = (body: object) =>
+      fetch(`${server.url}/v1/completions`, { method: "POST", headers, body: JSON.stringify(body) });
+    await (await post({ model: "m", prompt: "Hello", max_tokens: 3, ignore_eos: true })).text();
+    await (await post({ model: "m", prompt: 5 })).text();
+    const { rows = [], page } = await asked(`sent=1&since=${start.next}`);
+    // The question itself is one that was sent.
+    expect(rows).toMatchObject([
+      {
+        ...{ type: "sent", method: "POST", path: "/v1/completions", status: 200, outcome: "answered", tokens: 3 },
+        ...{ body: { model: "m", prompt: "Hello", max_tokens: 3, ignore_eos: true }, finish: ["length"] },
+        headers: { authorization: "[struck out]" },
+        generations: [{ promptTokens: 1, preemptions: 0 }],
+      },
+      { type: "sent", outcome: "refused", status: 400, body: { prompt: 5 }, generations: [] },
+      { method: "GET", path: `/understudy/requests?sent=1&since=${start.next}`, status: 200 },
+    ]);
+    expect(page).toMatchObject({ type: "page", sent: rows.length, more: false, missed: 0 });
+    const first = await asked("sent=1&limit=1");
+    expect(first.page).toMatchObject({ sent: 1, next: "1", more: true });
+    expect(first.rows).toMatchObject([
+      { path: "/understudy/requests?sent=1&since=end", status: 200, outcome: "answered" },
+    ]);
+    expect(await asked("sent=2")).toMatchObject({ status: 400, error: { param: "sent" } });
+    expect(await asked("sent=1&since=x")).toMatchObject({ status: 400, error: { param: "since" } });
+    expect(await asked("sent=1&limit=0")).toMatchObject({ status: 400, error: { param: "limit" } });
+    expect((await fetch(`${server.url}/understudy/requests?sent=1`)).status).toBe(401);
+  } finally {
+    await server.stop();
+  }
+  const plain = await serve(FLAGS);
+  try {
+    expect((await fetch(`${plain.url}/understudy/requests?sent=1`)).status).toBe(404);
+  } finally {
+    await plain.stop();
+  }
+});

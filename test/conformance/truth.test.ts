@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { RequestLine } from "../../src/truth/schema.ts";
+import { main } from "../program.ts";
 import { eventually, sample, serve } from "../server.ts";
 
 test("ids and bytes of requests that came through HTTP", async () => {
@@ -78,7 +79,6 @@ test.each([
   ["/proc/none/truth.jsonl", "there is no folder /proc/none"],
   [tmpdir(), "it is a folder"],
 ])("--truth-log %s: one line and exit code 2 before anything starts", (file, why) => {
-  const main = new URL("../../src/main.ts", import.meta.url).pathname;
   const argv = ["serve", "--port", "0", "--truth-log", file];
   const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, main, ...argv]);
   expect([exitCode, stdout.toString()]).toEqual([2, ""]);

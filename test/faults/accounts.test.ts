@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { FaultLine, RequestLine } from "../../src/truth/schema.ts";
+import type { FaultLine, RequestLine, WireLine } from "../../src/truth/schema.ts";
 import { posted } from "../conformance/raw-socket.ts";
 import { eventually, type Server, sample, serve } from "../server.ts";
 import { readWire } from "./wire.ts";
@@ -15,7 +15,7 @@ const log = join(folder, "truth.jsonl");
 let server: Server;
 beforeAll(async () => {
   const flags = "--timing constant:ttft=5ms,itl=5ms --served-model-name m --allow-request-orders all";
-  server = await serve([...flags.split(" "), "--truth-log", log]);
+  server = await serve([...flags.split(" "), "--truth-log", log, "--truth-wire"]);
 });
 afterAll(async () => {
   await server.stop();
@@ -49,12 +49,21 @@ test.each([
   expect(await sample(server.url, `understudy_faults_total{fault="${id}"}`)).toBeGreaterThanOrEqual(1);
 });
 
+test("an answer that is made part by part is disturbed as others are", async () => {
+  const order = { fault: "E6@b100000" };
+  const body = { model: "m", prompt: "long ".repeat(60_000), echo: true, max_tokens: 1, understudy: order };
+  const { bytes, end } = await readWire(Number(new URL(server.url).port), posted("/v1/completions", body));
+  const head = bytes.indexOf("\r\n\r\n") + 4;
+  expect(Number(/content-length: (\d+)/.exec(bytes.toString("latin1", 0, head))![1])).toBeGreaterThan(100_000);
+  expect([bytes.length - head, end]).toEqual([100_000, "fin"]);
+});
+
 test("the truth log has a line per disturbed answer: plan, operations in their order, fates of events; of a cut one few tokens", async () => {
   const plan = "T1@e2,for=50ms;E7@e4+10,after=0us;S4@e50";
   const seen = await ask("told", plan);
   await server.stop();
   const lines = readFileSync(log, "utf8").trim().split("\n");
-  const rows = lines.map((line) => JSON.parse(line) as FaultLine | RequestLine);
+  const rows = lines.map((line) => JSON.parse(line) as FaultLine | RequestLine | WireLine);
   const told = rows.find((row): row is FaultLine => row.type === "fault" && row.key === "told")!;
   expect(told.plan).toBe(`${plan}#seed=0,key=told`);
   expect(told.end).toBe("rst");
@@ -63,6 +72,10 @@ test("the truth log has a line per disturbed answer: plan, operations in their o
   expect(sent.map(([, , offset]) => offset)).toEqual(
     sent.map((_, at) => sent.slice(0, at).reduce((sum, one) => sum + one[3], 0)),
   );
+  const wire = rows.filter((row): row is WireLine => row.type === "wire" && row.key === "told");
+  const left = Buffer.concat(wire.map(({ base64 }) => Buffer.from(base64, "base64")));
+  expect(left.subarray(0, seen.bytes.length).equals(seen.bytes)).toBe(true);
+  expect(left.length).toBe(sent.reduce((sum, [, , , length]) => sum + length, 0));
   const times = told.operations.map(([us]) => us);
   expect(times).toEqual(times.toSorted((a, b) => a - b));
   const [waited] = told.operations.filter(([, kind]) => kind === "wait");

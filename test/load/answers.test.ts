@@ -60,6 +60,7 @@ const answers = fc.record({
   comments: fc.boolean(),
   joined: fc.boolean(),
   length: fc.boolean(),
+  mark: fc.boolean(),
 });
 
 function bytesOfAnswer({
@@ -69,6 +70,7 @@ function bytesOfAnswer({
   comments,
   joined,
   length,
+  mark,
 }: typeof answers extends fc.Arbitrary<infer A> ? A : never) {
   let so = 0;
   const said = (delta: unknown) => event(chatEvent({ delta, ...(counts ? { so } : {}) }), lineEnd);
@@ -79,6 +81,8 @@ function bytesOfAnswer({
     if (comments) events.push(`: ping${lineEnd}`);
   }
   events.push(event(chatEvent({ finish: "stop" }), lineEnd), event(usageEvent(so), lineEnd), event("[DONE]", lineEnd));
+  // The standard's byte order mark, which is none of the first event.
+  if (mark) events[0] = `\ufeff${events[0]}`;
   const body = events.join("");
   if (length) {
     const head = `HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n`;

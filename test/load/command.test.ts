@@ -7,11 +7,10 @@ import { takeLoadArguments } from "../../src/cli/load/load-args.ts";
 import { loadAliases, loadHelp, loadOptions } from "../../src/cli/load/load-options.ts";
 import { settingsOf } from "../../src/cli/load/load-settings.ts";
 import { optionsMarkdown } from "../../src/options/help.ts";
+import { main } from "../program.ts";
 import { type Server, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
-
-const main = new URL("../../src/main.ts", import.meta.url).pathname;
 const page = readFileSync(new URL("../../docs/load.md", import.meta.url), "utf8");
 const folder = mkdtempSync(join(tmpdir(), "understudy-load-"));
 

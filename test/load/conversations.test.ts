@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Turns } from "../../src/load/turns.ts";
 import type { ConversationMessage, Turn } from "../../src/load/types.ts";
+import { main } from "../program.ts";
 import { type Server, serve } from "../server.ts";
 
 const turn = (prompt: Turn["prompt"], changes: Partial<Turn> = {}): Turn => ({
@@ -43,7 +44,6 @@ describe("against a server", () => {
     await server.stop();
     rmSync(folder, { recursive: true });
   });
-  const main = new URL("../../src/main.ts", import.meta.url).pathname;
 
   /** Input tokens of each request, in order of sending. */
   async function inputs(...argv: string[]): Promise<number[]> {

@@ -3,6 +3,7 @@
  * `test:long` is the whole, a few seconds the sample.
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { main as program } from "../program.ts";
 import { type Server, serve } from "../server.ts";
 import { figure } from "../size.ts";
 import { fuzz, type Holding, holding, underWay } from "./fuzz.ts";
@@ -17,7 +18,6 @@ const FLAGS = [
   // Plain inputs have tools, too.
   ...["--enable-auto-tool-choice", "--tool-call-parser", "hermes"],
 ];
-const program = new URL("../../src/main.ts", import.meta.url).pathname;
 /** What a process may grow by between the middle of the run and its end: caches fill, collections come when they come. */
 const GROWTH_MB = 48;
 /** A token may be so many times later beside spoiled requests than beside plain ones, and two steps more: both share the machine with the clients. */

@@ -3,9 +3,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { seeded } from "../../src/host/random.ts";
+import { main } from "../program.ts";
 import { deploy, Prometheus, promtool, run } from "./prometheus.ts";
-
-const main = new URL("../../src/main.ts", import.meta.url).pathname;
 
 export const END_S = 3600;
 /** So long after the last end that every window of five minutes is empty, and shortly before load comes back. */

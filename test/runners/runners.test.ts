@@ -1,14 +1,16 @@
 /**
- * Do servers of the package start and end in everybody's tests? Each runner has two files of tests, one that closes its
- * server and one that forgets to, and must end by itself with all tests passed. Runners, other versions of Node and Deno come
+ * Do servers of the package start and end in everybody's tests? Each runner has three files of tests, one that closes its
+ * server, one that forgets to, one whose tests share a server, and must end by itself with all tests passed. Where a test
+ * of a shared server fails, the runner shows what the server saw. Runners, other versions of Node and Deno come
  * from their own packages, into a folder of their own.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdirSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { done, packed, run } from "../packed.ts";
 import { drawn, figure, seed, sized } from "../size.ts";
 
+const root = new URL("../../", import.meta.url).pathname;
 const NODES = { 22: "22.23.3", 24: "24.21.0" };
 const VITEST = ["vitest@4.1.12", "jsdom@27.4.0"];
 const JEST = ["jest@30.5.2", "jest-environment-jsdom@30.5.2", "@happy-dom/jest-environment@20.14.5"];
@@ -21,12 +23,14 @@ interface Runner {
   readonly name: string;
   /** Behind Node's program, but for those that are programs themselves. */
   readonly command: readonly string[];
-  /** How a file of tests begins: its names are `createServer`, `http`, `test`, `afterAll`. */
+  /** How a file of tests begins: its names are `createServer`, `withServer`, `http`, `test`, `afterAll`. */
   readonly head: string;
   readonly file: (name: string) => string;
   readonly files?: Readonly<Record<string, string>>;
   readonly env?: Readonly<Record<string, string>>;
   readonly module?: boolean;
+  /** How a file's tests share a server; a text that gives `shared(name, act)`. */
+  readonly shared?: string;
   /** The program, where it is not Node. */
   readonly program?: () => string;
 }
@@ -34,15 +38,22 @@ interface Runner {
 let all: Awaited<ReturnType<typeof packed>>;
 const tools = () => join(all.folder, "tools/node_modules");
 
-const IMPORTS = 'import http from "node:http";\nimport { createServer } from "llm-understudy";\n';
-const REQUIRES = 'const http = require("node:http");\nconst { createServer } = require("llm-understudy");\n';
+const IMPORTS = 'import http from "node:http";\nimport { createServer, withServer } from "llm-understudy";\n';
+const REQUIRES =
+  'const http = require("node:http");\nconst { createServer, withServer } = require("llm-understudy");\n';
 /** On a busy machine the first start of a process may take longer than the 5 s of a test. */
 const SLOW = "--testTimeout=30000";
+const SHARED = 'const shared = (name, act) => test(name, withServer({ timing: "none" })(act));\n';
+const FIXTURE = `import { serverFixture } from "llm-understudy/vitest";
+const fixed = test.extend({ server: serverFixture({ timing: "none" }) });
+const shared = (name, act) => fixed(name, ({ server }) => act(server));
+`;
 const vitest = (name: string, ...args: string[]): Runner => ({
   name: `Vitest ${name}`,
   command: ["vitest/vitest.mjs", "run", "--no-cache", SLOW, ...args],
   head: `${IMPORTS}import { afterAll, test } from "vitest";\n`,
   file: (one) => `${one}.test.mjs`,
+  shared: FIXTURE,
 });
 const jest = (name: string, module: boolean, ...args: string[]): Runner => ({
   name: `Jest ${name}`,
@@ -132,6 +143,20 @@ test("a wrong option is a TypeError of this realm", () => {
 `;
 const FORGETS = 'test("a server that is forgotten", () => whole(createServer({ timing: "none" })));\n';
 
+const SHARES = `
+shared("the first that shares", whole);
+shared("the second, with a server that is new to it", whole);
+`;
+const FAILS = `
+shared("a test that fails", async (server) => {
+  await whole(server);
+  throw new Error("on purpose");
+});
+`;
+
+/** The Vitest program of the documentation. */
+const EXAMPLE = ["client.js", "client.test.js"];
+
 beforeAll(async () => {
   all = await packed();
   const install = ["npm", "install", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts"];
@@ -159,13 +184,43 @@ test.each(chosen.map((one) => [one.node, one.runner.name, one] as const))(
     await Bun.write(join(folder, "package.json"), JSON.stringify(manifest));
     await Bun.write(join(folder, runner.file("closes")), runner.head + BODY + CLOSES);
     await Bun.write(join(folder, runner.file("forgets")), runner.head + BODY + FORGETS);
+    const sharing = runner.head + (runner.shared ?? SHARED) + BODY;
+    await Bun.write(join(folder, runner.file("shares")), sharing + SHARES);
     symlinkSync(tools(), join(folder, "node_modules"));
     const [first, ...rest] = runner.command as [string, ...string[]];
     const words = first.includes("/") ? [join(tools(), first), ...rest] : runner.command;
+    const command = [runner.program?.() ?? nodeOf(node), ...words];
     const began = performance.now();
-    const { code, out, err } = await run([runner.program?.() ?? nodeOf(node), ...words], folder, runner.env, 120_000);
+    const { code, out, err } = await run(command, folder, runner.env, 120_000);
     expect({ code, said: code === 0 ? "" : out + err }).toEqual({ code: 0, said: "" });
     figure(`Node ${node}, ${name}`, Math.round((performance.now() - began) / 100) / 10);
+    for (const one of ["closes", "forgets", "shares"]) rmSync(join(folder, runner.file(one)));
+    await Bun.write(join(folder, runner.file("fails")), sharing + FAILS);
+    const failed = await run(command, folder, runner.env, 120_000);
+    expect(failed.code).not.toBe(0);
+    expect(failed.out + failed.err).toMatch(
+      /on purpose\s+the server saw 1 requests; ms after the first:\s+1\. .* POST \/v1\/completions: 200, answered, 5 tokens/,
+    );
+  },
+  150_000,
+);
+
+/** Vitest is there where all runners are. */
+const ofVitest = chosen.length > HERE.length ? EXAMPLE.filter((name) => name.includes(".test.")) : [];
+
+test.each(ofVitest)(
+  "examples/programs/%s",
+  async () => {
+    const folder = join(all.folder, "example");
+    mkdirSync(folder);
+    for (const name of EXAMPLE) cpSync(`${root}examples/programs/${name}`, join(folder, name));
+    await Bun.write(join(folder, "package.json"), '{"private": true, "type": "module"}');
+    symlinkSync(tools(), join(folder, "node_modules"));
+    const { code, out, err } = await run(
+      ["node", join(tools(), "vitest/vitest.mjs"), "run", "--no-cache", SLOW],
+      folder,
+    );
+    expect({ code, said: code === 0 ? "" : out + err }).toEqual({ code: 0, said: "" });
   },
   150_000,
 );

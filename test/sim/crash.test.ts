@@ -10,6 +10,7 @@ import { repeat } from "../../src/engine/repeat.ts";
 import type { Generation, Submission } from "../../src/engine/types.ts";
 import { VirtualClock } from "../../src/host/clock.ts";
 import { seeded } from "../../src/host/random.ts";
+import { main } from "../program.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf, release } from "./world.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-crash-"));
@@ -157,7 +158,7 @@ describe("a server", () => {
       };
       const file = join(cwd, name!);
       for (const command of [
-        [process.execPath, "src/main.ts", "replay", "--crash", file],
+        [process.execPath, main, "replay", "--crash", file],
         ["node", "build/npm/llm-understudy/dist/replay-crash.cjs", file],
       ]) {
         const { exitCode, lines } = repeated(command);
@@ -172,7 +173,6 @@ describe("a server", () => {
 });
 
 describe("understudy replay --crash", () => {
-  const main = join(root, "src/main.ts");
   const tried = (...argv: string[]) => {
     const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, main, "replay", ...argv], { cwd: folder });
     return { exitCode, out: stdout.toString(), err: stderr.toString().trimEnd() };

@@ -11,7 +11,7 @@ import { figure, sized } from "../size.ts";
 import { anyLoad, LEAST_S, type Load, START_S, scraped } from "./scraped.ts";
 import { times } from "./world.ts";
 
-setDefaultTimeout(120_000);
+setDefaultTimeout(sized("laws", { sample: 120_000, whole: 1_800_000 }));
 
 const RUNS = sized("laws", { sample: 8, whole: 200 });
 

@@ -3,10 +3,10 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { main } from "../program.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-formats-"));
 afterAll(() => rmSync(folder, { recursive: true }));
-const main = new URL("../../src/main.ts", import.meta.url).pathname;
 
 function understudy(...argv: string[]): string {
   const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, main, "replay", ...argv], { cwd: folder });

@@ -8,11 +8,11 @@ import { Finish } from "../../src/engine/types.ts";
 import { Moments } from "../../src/replay/report.ts";
 import { RequestSample } from "../../src/replay/sample.ts";
 import type { PageData } from "../../src/report/plot.ts";
+import { main } from "../program.ts";
 import { factsOf } from "./truth-run.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-replay-html-"));
 afterAll(() => rmSync(folder, { recursive: true }));
-const main = new URL("../../src/main.ts", import.meta.url).pathname;
 const path = (name: string) => join(folder, name);
 
 /** The page's data and its text. */

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { dialectNames } from "../../src/metrics/dialect-names.ts";
 import type { Results } from "../../src/replay/results.ts";
+import { main } from "../program.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-scrapes-"));
 afterAll(() => rmSync(folder, { recursive: true }));
-const main = new URL("../../src/main.ts", import.meta.url).pathname;
 const path = (name: string) => join(folder, name);
 
 function replay(...argv: string[]) {

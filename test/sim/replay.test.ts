@@ -4,10 +4,10 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Results } from "../../src/replay/results.ts";
+import { main } from "../program.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-replay-"));
 afterAll(() => rmSync(folder, { recursive: true }));
-const main = new URL("../../src/main.ts", import.meta.url).pathname;
 const path = (name: string) => join(folder, name);
 
 function understudy(...argv: string[]) {

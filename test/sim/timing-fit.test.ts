@@ -8,6 +8,7 @@ import { type Fitted, fitRuns, type Linear, replay } from "../../src/cli/timing/
 import { parseTiming } from "../../src/config/timing/parse-timing.ts";
 import { readRuns } from "../../src/fit/read.ts";
 import { engineConfig } from "../../src/library/options.ts";
+import { main } from "../program.ts";
 import { Benchmark, type BenchmarkOptions } from "./benchmark.ts";
 import { release, times } from "./world.ts";
 
@@ -146,7 +147,7 @@ describe("the command", () => {
     return join(folder, name);
   };
   const run = (...words: string[]) => {
-    const command = [process.execPath, "src/main.ts", "timing", "fit", ...words];
+    const command = [process.execPath, main, "timing", "fit", ...words];
     const { exitCode, stdout, stderr } = Bun.spawnSync(command, { cwd: root });
     return { exitCode, out: stdout.toString(), error: stderr.toString() };
   };

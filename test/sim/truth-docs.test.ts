@@ -3,12 +3,12 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { main } from "../program.ts";
 import { serve } from "../server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-truth-docs-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 const docs = readFileSync(new URL("../../docs/truth-log.md", import.meta.url), "utf8");
-const main = new URL("../../src/main.ts", import.meta.url).pathname;
 
 test("per-token times", () => {
   // A pool in which some are preempted, so that requests have several runs.

@@ -1,6 +1,6 @@
 /** Clients that are right but for one thing each. Written apart from the reader in src, so that neither hides the other's mistakes. */
 import type { StressClient } from "../../src/stress/run.ts";
-import type { SeenAnswer } from "../../src/stress/seen.ts";
+import { type SeenAnswer, seenAnswer } from "../../src/stress/seen.ts";
 
 /** What a client does wrong; nothing: it is right. */
 export interface Way {
@@ -25,7 +25,8 @@ export interface Way {
   readonly noJson?: "ignored" | "crash";
   readonly lineMost?: number;
   readonly trims?: boolean;
-  readonly staysConnected?: boolean;
+  readonly leavesOpen?: boolean;
+  readonly calls?: "by index";
   readonly usage?: "wrong";
   /** Tries again so often: after everything, without waiting, after a failure that passes. */
   readonly retries?: { readonly times: number; readonly after: "everything" | "passing"; readonly waits: boolean };
@@ -52,6 +53,7 @@ class Stream {
   error: string | null = null;
   done = false;
   usage: SeenAnswer["usage"] = null;
+  readonly calls = new Map<unknown, { id: string; name: string; arguments: string }>();
   #data: string[] = [];
   #event = "";
   #last = "";
@@ -120,6 +122,7 @@ class Stream {
     if (way.needsChoice) json.choices[0].index.toString();
     for (const choice of json.choices ?? []) {
       if ((choice.index ?? 0) !== 0 && !way.allChoices) continue;
+      for (const call of choice.delta?.tool_calls ?? []) this.#call(call);
       const said: string = choice.delta?.content ?? choice.text ?? "";
       const piece = way.trims ? said.trim() : said;
       if (!(way.dropsRepeated && piece !== "" && this.#last.endsWith(piece))) this.text += piece;
@@ -127,7 +130,23 @@ class Stream {
       this.finish = choice.finish_reason || this.finish;
     }
   }
+
+  /** By its index; a right one looks at the id, too, and gives up where there is no telling. */
+  #call(call: ReturnType<typeof JSON.parse>): void {
+    const known = this.calls.get(call.index);
+    const { name = "", arguments: args = "" } = call.function;
+    if (this.way.calls !== "by index" && (call.index === undefined || (known && call.id && known.id !== call.id)))
+      this.error = "calls that cannot be told apart";
+    if (known === undefined) this.calls.set(call.index, { id: call.id, name, arguments: args });
+    else {
+      known.name += name;
+      known.arguments += args;
+    }
+  }
 }
+
+/** Bodies that nobody reads any more. */
+const left: unknown[] = [];
 
 async function once(url: string, way: Way, signal: AbortSignal) {
   const stream = new Stream(way);
@@ -136,7 +155,7 @@ async function once(url: string, way: Way, signal: AbortSignal) {
   try {
     const response = await fetch(`${url}${way.path ?? "/chat/completions"}`, {
       method: "POST",
-      headers: { "content-type": "application/json", ...(way.staysConnected ? {} : { connection: "close" }) },
+      headers: { "content-type": "application/json", connection: "close" },
       body: JSON.stringify({ model: "m", stream: true, messages: [{ role: "user", content: "x" }], prompt: "x" }),
       signal: AbortSignal.any([signal, AbortSignal.timeout(way.waitsForClose ? 60_000 : 12_000)]),
     });
@@ -149,7 +168,8 @@ async function once(url: string, way: Way, signal: AbortSignal) {
     stream.error ??= (error as Error).message;
   }
   const { text, finish, usage, error } = stream;
-  const seen: SeenAnswer = { text, finish, usage, error, own: null, ended: "answered" };
+  const toolCalls = [...stream.calls.values()].map((call) => ({ name: call.name, arguments: call.arguments }));
+  const seen = seenAnswer({ text, finish, usage, error, toolCalls: toolCalls.length > 0 ? toolCalls : null });
   return { seen, status, retryAfter };
 }
 
@@ -157,13 +177,18 @@ async function read(response: Response, stream: Stream, way: Way): Promise<void>
   const decoder = new TextDecoder(way.latin1 ? "latin1" : "utf-8", { ignoreBOM: way.keepsMark === true });
   const lines = way.lines ?? /\r\n|\n|\r(?!$)/;
   let rest = "";
-  for await (const part of response.body!) {
+  const reader = response.body!.getReader();
+  for (;;) {
+    const { value: part, done } = await reader.read();
+    if (done) break;
     rest += way.decodesEachPart ? new TextDecoder().decode(part) : decoder.decode(part, { stream: true });
     const all = rest.split(lines);
     rest = all.pop()!;
     for (const line of all) stream.line(line);
-    if (stream.error !== null) return;
-    if (stream.done && way.waitsForClose !== true && way.afterDone !== "read") return;
+    const isOver = stream.error !== null || (stream.done && way.waitsForClose !== true && way.afterDone !== "read");
+    if (isOver && way.leavesOpen) left.push(reader);
+    else if (isOver) await reader.cancel();
+    if (isOver) return;
   }
   for (const line of rest.split(way.lines ?? /\r/)) stream.line(line);
   stream.line("");

@@ -6,8 +6,10 @@ import { join } from "node:path";
 import { epochSeconds, WallClock } from "../../src/host/clock.ts";
 import { type StressCase, stressCase, stressCases } from "../../src/stress/cases.ts";
 import { referenceClient } from "../../src/stress/reference.ts";
-import { type CaseResult, type StressClient, stressRun } from "../../src/stress/run.ts";
+import type { CaseResult } from "../../src/stress/result.ts";
+import { type StressClient, stressRun } from "../../src/stress/run.ts";
 import { isRed, type StressVerdict } from "../../src/stress/verdict.ts";
+import { main } from "../program.ts";
 import { figure, sampled, seed, sized } from "../size.ts";
 import { client, type Way } from "./broken.ts";
 
@@ -64,7 +66,9 @@ const BROKEN: readonly (readonly [name: string, way: Way, plan: string, verdict:
   ["trims pieces", { trims: true }, "J14,blank", "text-lost"],
   ["dies of what is no JSON", { noJson: "crash" }, "J8@e5,nan", "crash"],
   ["counts nothing", { usage: "wrong" }, "J3", "usage-wrong"],
-  ["keeps its connection", { staysConnected: true, afterDone: "read" }, "B4", "leak"],
+  ["leaves its connection in the middle of an answer", { leavesOpen: true }, "E3,for=8s", "leak"],
+  ["knows calls by their index alone", { calls: "by index" }, "J7,zero", "tools-wrong"],
+  ["gives up where requests meet", {}, "A3,open=2;T4,events=4,pause=60ms", "retry-missing"],
   [
     "asks again though it had text",
     { retries: { times: 1, after: "everything", waits: true } },
@@ -106,7 +110,6 @@ test("a correct client is never accused: all faults, some seeds; nor another tha
 
 test("the command: a program's output and exit code; a plan again; what is known; wrong usage", async () => {
   const folder = mkdtempSync(join(tmpdir(), "understudy-stress-"));
-  const main = new URL("../../src/main.ts", import.meta.url).pathname;
   const program = join(folder, "client.ts");
   // Right but for the byte order mark and errors in mid-stream.
   writeFileSync(

@@ -1,6 +1,5 @@
 /** A Triton server of ours as a child process. */
-
-const main = new URL("../../src/main.ts", import.meta.url).pathname;
+import { main } from "../program.ts";
 
 export interface TritonChild {
   readonly url: string;

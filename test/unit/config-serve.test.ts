@@ -65,6 +65,7 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
     enableLogRequests: false,
     truthLog: null,
     truthRequests: 1000,
+    keepBodies: false,
     triton: DEFAULT_TRITON_METRICS,
     devMode: false,
     outputTokens: { kind: "lognormal", meanTokens: 128, sigma: 0.7 },
@@ -390,4 +391,10 @@ test("help and documentation name every option, its default, and where we listen
   expect(serveHelp("scheduler")).toContain("--max-num-seqs");
   expect(serveHelp("quantization")).toContain("Accepted and ignored");
   expect(serveHelp("frobnicate")).toContain("No option");
+});
+
+test("what is about one process is refused where there are several", () => {
+  const several = "it cannot stand with --workers 2";
+  expect(refused("--admin-key k --workers 2")).toBe(`--admin-key: changes one process; ${several}`);
+  expect(refused("--keep-bodies --workers 2")).toBe(`--keep-bodies: keeps those of one process; ${several}`);
 });

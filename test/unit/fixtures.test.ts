@@ -118,7 +118,7 @@ describe("conditions", () => {
 
 describe("answers", () => {
   const answer = (text: string) => read(`answer: ${text}`)[0]!.answer;
-  const single = { ids: Uint32Array.of(), largest: -1, steps: 0, finish: "stop", minusInfinityAt: [] };
+  const single = { ids: Uint32Array.of(), largest: -1, steps: 0, finish: "stop", minusInfinityAt: [], timesMs: [] };
   test.each<[string, object]>([
     ["Hello", { order: { kind: "text", text: "Hello", script: null } }],
     [
@@ -128,6 +128,10 @@ describe("answers", () => {
     [
       "{text: Hi, burst: true, hold_after: 1}",
       { order: { script: { burst: true, holdAfter: 1, sequences: [single] } } },
+    ],
+    [
+      "{text: Hi, times_ms: [5, 9]}",
+      { order: { kind: "text", script: { sequences: [{ ...single, timesMs: [5, 9] }] } } },
     ],
     ["{echo: true}", { order: { kind: "echo" } }],
     [

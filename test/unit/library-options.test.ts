@@ -9,7 +9,15 @@ import { trtllmOptions } from "../../src/options/trtllm-options.ts";
 
 const setup = (options: object) => serverSetup(options as ServerOptions);
 const camel = (name: string) => name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
-const refused = ["config", "workers", "disable-uvicorn-access-log", "enable-log-requests", "uvicorn-log-level"];
+const refused = [
+  "config",
+  "workers",
+  "disable-uvicorn-access-log",
+  "enable-log-requests",
+  "uvicorn-log-level",
+  "ready-file",
+  "exit-with-parent",
+];
 
 /** What an option needs beside it, and values that the pool below does not have. */
 const BESIDE: Readonly<Record<string, ServerOptions>> = {
@@ -24,6 +32,7 @@ const BESIDE: Readonly<Record<string, ServerOptions>> = {
   "metrics-address": { metricsPort: 8002 },
   "truth-log-max-mb": { truthLog: "truth.jsonl" },
   "truth-log-files": { truthLog: "truth.jsonl" },
+  "truth-wire": { truthLog: "truth.jsonl" },
   "tensor-parallel-size": { model: "Qwen/Qwen3-32B" },
   "show-hidden-metrics-for-version": { metricsProfile: "vllm-0.12" },
   "retry-after-form": { retryAfter: 5 },

@@ -1,5 +1,8 @@
 /** What may a test author ask of a server? Here in Bun, in this process; test/library-node.test.ts runs the same in Node. */
-import { expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createServer } from "../../src/library/bun.ts";
 import type { ServerOptions } from "../../src/library/option-types.ts";
 import { SCENARIOS } from "../library-scenarios.ts";
@@ -12,6 +15,43 @@ test.each(SCENARIOS)("%s", async (_, scenario, expected) => {
 test("a truth log that cannot be written rejects `ready`, as nothing is printed", async () => {
   const server = createServer({ truthLog: "/nowhere/truth.jsonl" });
   await expect(server.ready).rejects.toThrow("truthLog /nowhere/truth.jsonl: there is no folder /nowhere");
+});
+
+const folder = mkdtempSync(join(tmpdir(), "understudy-errors-"));
+const bad = join(folder, "bad.txt");
+writeFileSync(bad, "nonsense {[");
+afterAll(() => rmSync(folder, { recursive: true }));
+
+test.each<[ServerOptions, string]>([
+  [{ fixtures: "/no/dir" }, "fixtures /no/dir: cannot be read (ENOENT); a folder"],
+  [{ fixtures: bad }, `fixtures ${bad}: cannot be read (ENOTDIR); a folder`],
+  [{ script: "/no/s.json" }, "script /no/s.json: cannot be read (ENOENT)"],
+  [{ script: bad }, `script ${bad}: no JSON: `],
+  [{ dataset: "/no/d.sqlite" }, "dataset /no/d.sqlite: cannot be read (ENOENT)"],
+  [{ dataset: bad }, `dataset ${bad}: not a database`],
+  [{ tokenizer: "/no/t" }, "tokenizer /no/t: tokenizer.json cannot be read (ENOENT)"],
+  [{ faultPlan: "/no/f.yaml" }, "faultPlan /no/f.yaml: cannot be read (ENOENT)"],
+  [{ faultPlan: bad }, `faultPlan ${bad}: line 1: `],
+  [{ truthLog: folder }, `truthLog ${folder}: it is a folder`],
+  [{ sslCertfile: "/no/c.pem" }, "sslCertfile /no/c.pem: cannot be read (ENOENT)"],
+  [{ sslCertfile: bad }, `sslCertfile ${bad}: is no certificate`],
+  [{ sslCertfile: bad, sslKeyfile: "/no/k.pem" }, "sslKeyfile /no/k.pem: cannot be read (ENOENT)"],
+  [{ outputTokens: "trace:/no/t.jsonl" }, 'outputTokens trace: cannot read "/no/t.jsonl" (ENOENT)'],
+  [{ outputTokens: `trace:${bad}` }, `outputTokens trace: ${bad}: its format is not clear`],
+  [{ host: "256.1.1.1" }, "host 256.1.1.1: cannot listen there"],
+])("what cannot be read or listened on is named with its option: %j", async (options, why) => {
+  const server = createServer({ timing: "none", ...options });
+  await expect(server.ready).rejects.toThrow(why);
+});
+
+test("a port that is taken is named with its option", async () => {
+  await using taken = await createServer({ timing: "none" }).ready;
+  const port = Number(new URL(taken.url).port);
+  for (const name of ["port", "metricsPort"] as const) {
+    const why = `${name} ${port}: 127.0.0.1:${port} is in use`;
+    const refused = createServer({ timing: "none", [name]: port }).ready.catch(({ message, code }) => [message, code]);
+    expect(await refused).toEqual([expect.stringContaining(why), "EADDRINUSE"]);
+  }
 });
 
 test("a server takes the flags that an engine has, and refuses a file of them", () => {

@@ -9,6 +9,7 @@ import { modelTemplate } from "../../src/content/model-template.ts";
 import { folderText, type TextModel, UnusableFolder } from "../../src/content/text-model.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { wordTables } from "../../src/content/word-tables.ts";
+import { main } from "../program.ts";
 
 setDefaultTimeout(30_000);
 
@@ -212,8 +213,6 @@ test.each([
   expect(failure!.message).toStartWith(wanted);
   expect(failure!.message).not.toContain("\n");
 });
-
-const main = new URL("../../src/main.ts", import.meta.url).pathname;
 test.each([
   ["--tokenizer", "/nowhere", "tokenizer.json cannot be read (ENOENT)"],
   ["--script", "/nowhere", "cannot be read (ENOENT)"],

@@ -13,6 +13,7 @@ import {
   SILENT,
 } from "../../src/content/script.ts";
 import { Finish } from "../../src/engine/types.ts";
+import { VirtualClock } from "../../src/host/clock.ts";
 import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../src/orders/play.ts";
 import type { Repetition } from "../../src/python/request.ts";
 
@@ -33,7 +34,7 @@ const FULL = {
   logprobs: "ranked",
 };
 const READ: Script = {
-  sequences: [{ ...stepped([[5], [6, 7]]), finish: "error", minusInfinityAt: [1] }, SILENT],
+  sequences: [{ ...stepped([[5], [6, 7]]), finish: "error", minusInfinityAt: [1], timesMs: [] }, SILENT],
   burst: true,
   holdAfter: 0,
   releaseAfterS: 1.5,
@@ -81,6 +82,14 @@ test.each([
   [
     () => readOrder({ script: { sequences: [{ steps: [], finish: "x" }] } }),
     "script.sequences[0].finish takes stop, length, error",
+  ],
+  [
+    () => readOrder({ script: { sequences: [{ steps: [], times_ms: [5, 4] }] } }),
+    "script.sequences[0].times_ms must be a list of milliseconds up to 86400000, none before the one in front of it",
+  ],
+  [
+    () => readOrder({ script: { sequences: [{ steps: [], times_ms: [5] }], burst: true } }),
+    "script.burst: not beside times_ms",
   ],
   [() => readOrder({ script: { sequences: [], hold_after: -1 } }), "script.hold_after must be a whole number"],
   [
@@ -148,43 +157,51 @@ describe("playing", () => {
     script: Partial<ReturnType<typeof plainScript>>,
     repetition: Repetition | null = null,
   ) {
+    const clock = new VirtualClock();
     const heard: [number[], Finish | null][] = [];
+    const times: number[] = [];
     const asked: string[] = [];
     const steps = sequence.steps ?? [[5], [6], [7]];
     const choice = {
       index: 0,
+      finish: null,
       submission: {
         cancel() {},
         release() {},
         cachedTokens: 0,
         finish: (reason: Finish, tokens: number) => void asked.push(`finish ${reason} ${tokens}`),
       },
-      onTokens: (ids: Int32Array, at: number, count: number, finish: Finish | null) =>
-        void heard.push([[...ids.subarray(at, at + count)], finish]),
+      onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null) {
+        times.push(clock.now());
+        heard.push([[...ids.subarray(at, at + count)], finish]);
+      },
     };
     const stage = {
       standStill: (still: boolean) => void asked.push(`still ${still}`),
       releaseIn: (seconds: number) => void asked.push(`release in ${seconds}`),
       die: () => void asked.push("die"),
+      later: (us: number, act: () => void) => void clock.at(clock.now() + us, act),
+      nowUs: () => clock.now(),
     };
     const whole: Sequence = { ...SILENT, ...sequence, ...stepped(steps) };
     const together = script.burst ? new Together(1) : null;
-    const playing = { script: { ...plainScript([], 0), ...script }, stage, repetition, together };
+    const playing = { script: { ...plainScript([], 0), ...script }, stage, repetition, together, arrivalUs: 0 };
     const player = new PlayedReceiver(choice, whole, playing);
     for (const step of steps) player.onTokens(Int32Array.from([0, ...step]), 1, step.length, null, -1);
     player.onTokens(Int32Array.of(1), 0, 1, Finish.Stop, -1);
-    return { heard, asked };
+    clock.drain();
+    return { heard, asked, times };
   }
   const end = [[1], Finish.Stop] as [number[], Finish];
 
   test("as it comes", () => {
-    expect(play({}, {})).toEqual({ heard: [[[5], null], [[6], null], [[7], null], end], asked: [] });
+    expect(play({}, {})).toMatchObject({ heard: [[[5], null], [[6], null], [[7], null], end], asked: [] });
   });
   test("burst: all at once", () => {
     expect(play({}, { burst: true }).heard).toEqual([[[5, 6, 7, 1], Finish.Stop]]);
   });
   test("an error takes the place of the last step", () => {
-    expect(play({ finish: "error" }, {})).toEqual({
+    expect(play({ finish: "error" }, {})).toMatchObject({
       heard: [
         [[5], null],
         [[6], null],
@@ -194,7 +211,7 @@ describe("playing", () => {
     });
   });
   test("a limit: the last step is all there is", () => {
-    expect(play({ finish: "length" }, {})).toEqual({
+    expect(play({ finish: "length" }, {})).toMatchObject({
       heard: [
         [[5], null],
         [[6], null],
@@ -204,13 +221,26 @@ describe("playing", () => {
     });
     expect(play({ finish: "length" }, { burst: true }).heard).toEqual([[[5, 6, 7], Finish.Length]]);
   });
+  test("outputs wait for their times, and those behind the last one with it", () => {
+    const { heard, times } = play({ timesMs: [0, 20, 20] }, {});
+    expect(heard).toEqual([[[5], null], [[6], null], [[7], null], end]);
+    expect(times).toEqual([0, 20_000, 20_000, 20_000]);
+    expect(play({ timesMs: [5], finish: "error" }, {})).toMatchObject({
+      heard: [
+        [[5], null],
+        [[6], null],
+        [[], Finish.Error],
+      ],
+      times: [5000, 5000, 5000],
+    });
+  });
   test("the engine stands still, goes on, dies", () => {
     expect(play({}, { holdAfter: 2, releaseAfterS: 1.5 }).asked).toEqual(["still true", "release in 1.5"]);
     expect(play({}, { diesAtStep: 2 }).asked).toEqual(["die"]);
   });
   test("repetition ends it where the pattern is complete, inside a step too", () => {
     const repetition = { minPattern: 1, maxPattern: 2, minCount: 3, minTokens: 0 };
-    expect(play({ steps: [[5], [6, 7, 6, 7, 6, 7, 8], [9]] }, {}, repetition)).toEqual({
+    expect(play({ steps: [[5], [6, 7, 6, 7, 6, 7, 8], [9]] }, {}, repetition)).toMatchObject({
       heard: [
         [[5], null],
         [[6, 7, 6, 7, 6, 7], Finish.Repetition],

@@ -3,11 +3,12 @@ import { describe, expect, test } from "bun:test";
 import { plot } from "../../src/cli/plot.ts";
 import { betweenTokensUs, firstToken } from "../../src/config/timing/curves.ts";
 import { findPreset, presetNames } from "../../src/config/timing/presets.ts";
+import { main } from "../program.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
 
 function timing(...words: string[]) {
-  const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, "src/main.ts", "timing", ...words], {
+  const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, main, "timing", ...words], {
     cwd: root,
   });
   return { exitCode, out: stdout.toString(), error: stderr.toString() };

@@ -13,6 +13,7 @@ import { whole } from "./vllm-whole.ts";
 
 const byId = (a: Law, b: Law) => a.id.localeCompare(b.id);
 
+/** All laws, in the order of docs/check.md. */
 export const laws: readonly Law[] = [
   ...[...general, ...overTime].sort(byId),
   ...[...gauges, ...counts, ...timeLaws, ...whole].sort(byId),

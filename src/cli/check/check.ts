@@ -1,7 +1,7 @@
 /** `understudy check`: scrapes servers or reads files, looks at the laws, prints the table, writes the files. */
 import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 import type { Parameters } from "../../check/case.ts";
-import { Checker, type CheckOptions, type Report } from "../../check/checker.ts";
+import { Checker } from "../../check/checker.ts";
 import { DEFAULT_MAX_BYTES } from "../../check/parse.ts";
 import {
   type CheckedTarget,
@@ -13,6 +13,7 @@ import {
   printable,
   shortly,
 } from "../../check/report.ts";
+import type { CheckOptions, Report } from "../../check/verdicts.ts";
 import { watch } from "../../check/watch.ts";
 import { WallClock } from "../../host/clock.ts";
 import { takeOptions } from "../../options/take-options.ts";

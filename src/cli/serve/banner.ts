@@ -67,7 +67,7 @@ function writesText({ mode, why }: Pick<StreamWrites, "mode" | "why">): string {
 }
 
 /** As configured. */
-function tritonUrl({ triton: { listen } }: ServeConfig): string | null {
+export function tritonUrl({ triton: { listen } }: ServeConfig): string | null {
   return listen && `http://${listen.host}:${listen.port}`;
 }
 

@@ -14,7 +14,7 @@ import { fileOfWorker } from "../../truth/worker-file.ts";
 import { Ledger } from "../../workers/ledger.ts";
 import { type Reservation, reservePort } from "../../workers/port.ts";
 import { StartRefused, Supervisor } from "../../workers/supervisor.ts";
-import { describe } from "./banner.ts";
+import { describe, tritonUrl } from "./banner.ts";
 import { refusalOf, SAME_SIGNAL_US, startedMs, unwritableTruth } from "./serve.ts";
 
 /** A free port may be taken by another program before the first worker listens there. */
@@ -26,6 +26,8 @@ const ENTRY = fileURLToPath(new URL("./serve-worker.ts", import.meta.url));
 interface Tell {
   readonly refuse: (why: string) => void;
   readonly warn: (what: string) => void;
+  /** Requests are taken, at these URLs. */
+  readonly ready: (urls: object) => void;
 }
 
 /** Where the kernel spreads connections over the processes that listen on one port. */
@@ -34,7 +36,11 @@ export function unbalanced(platform: string): string | undefined {
   return `--workers: takes 1 on ${platform}: only Linux spreads the connections to a port over the processes that listen there`;
 }
 
-export async function serveWorkers(config: ServeConfig, platform: string, { refuse, warn }: Tell): Promise<void> {
+export async function serveWorkers(
+  config: ServeConfig,
+  platform: string,
+  { refuse, warn, ready }: Tell,
+): Promise<void> {
   const configs = Array.from({ length: config.workers }, (_, index) => configOf(config, index));
   const why = unbalanced(platform) ?? configs.map(unwritableTruth).find(Boolean);
   if (why) return refuse(why);
@@ -72,6 +78,7 @@ export async function serveWorkers(config: ServeConfig, platform: string, { refu
       const pids = supervisor.pids.filter((pid) => pid !== null);
       // They have found the same: it is the same machine.
       console.log(describe(config, url, startedMs(), await streamWritesOf(config), pids));
+      ready({ url, metricsUrl: tritonUrl(config) });
       break;
     } catch (error) {
       if (signals.received !== null) break;

@@ -8,10 +8,12 @@ import { TritonPortError } from "../../config/triton-metrics.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { CoreTooLarge, CoreTrap } from "../../core/core.ts";
 import type { Admin } from "../../front/live-settings.ts";
-import { wallUs } from "../../host/clock.ts";
+import { WallClock, wallUs } from "../../host/clock.ts";
+import { whenOrphaned } from "../../host/parent.ts";
 import type { ServeValues } from "../../options/serve-options.ts";
 import type { App } from "../../roles/create-app.ts";
 import { unwritable } from "../../truth/log.ts";
+import { takeBackReady, writeReady } from "../ready-file.ts";
 import { refuser } from "../refuse.ts";
 import { describe } from "./banner.ts";
 import { writeCrash } from "./crash.ts";
@@ -48,9 +50,17 @@ export async function runServe(argv: readonly string[], platform: string = proce
   const tls = config.tls && readTls(config.tls);
   if (tls && "error" in tls) return refuse(tls.error);
 
+  const readyFile = resolved.values["ready-file"];
+  const unready = readyFile === undefined ? undefined : unwritable(readyFile);
+  if (unready) return refuse(`--ready-file ${readyFile}: ${unready}`);
+  if (readyFile !== undefined) takeBackReady(readyFile);
+  const ready = (urls: object) => {
+    if (readyFile !== undefined) writeReady(readyFile, { ...urls, pid: process.pid });
+  };
+  if (resolved.values["exit-with-parent"]) whenOrphaned(new WallClock(), () => process.kill(process.pid, "SIGTERM"));
   if (config.workers > 1) {
     const { serveWorkers } = await import("./serve-workers.ts");
-    return serveWorkers(config, platform, { refuse, warn });
+    return serveWorkers(config, platform, { refuse, warn, ready });
   }
   const why = unwritableTruth(config);
   if (why) return refuse(why);
@@ -60,6 +70,7 @@ export async function runServe(argv: readonly string[], platform: string = proce
   console.log(app.banner?.(startedMs()) ?? describe(config, app.url, startedMs(), app.streamWrites, [], app.tritonUrl));
   onTrap(config, app);
   endOnSignal(config, app);
+  ready({ url: app.url, metricsUrl: app.tritonUrl });
   void app.died.then(async () => {
     console.error("understudy serve: the engine is dead, as its script wanted");
     await app.close(0);

@@ -1,8 +1,9 @@
 /** What can `understudy stress` be told? */
 
 import { isFaultName } from "../../config/faults.ts";
-import { choice, freeText, inGroup, integer, type OptionRow, one, seconds } from "../../options/option.ts";
+import { choice, freeText, inGroup, integer, type OptionRow, one, onlyOn, seconds } from "../../options/option.ts";
 import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
+import { ALIVE_PROTOCOL } from "../../stress/alive.ts";
 
 const names = one<readonly string[]>(
   "ID,…",
@@ -17,9 +18,19 @@ const file = freeText("FILE", "a path");
 export const stressOptions = {
   ...inGroup("Client", {
     client: {
-      ...choice("reference"),
+      ...freeText("NAME", "reference, or a name of test/clients/drivers (understudy stress --client list)"),
       default: "your command",
-      about: "A client of ours, which reads by the standards.",
+      about: "A client of ours, which reads by the standards; in a checkout also a real one, pinned.",
+    },
+    protocol: {
+      ...choice("process", ALIVE_PROTOCOL),
+      default: "process",
+      about: "A process per case, or one that stays alive and reads a case per line: docs/stress.md.",
+    },
+    wait: {
+      ...seconds(0.1, 86_400),
+      default: "off",
+      about: "Serves the cases so long for your own tests, which may post what they saw.",
     },
     retries: {
       ...integer(0, 100),
@@ -37,13 +48,22 @@ export const stressOptions = {
   ...inGroup("Cases", {
     faults: { ...names, default: "all", about: "These faults, each in all its ways." },
     replay: { ...freeText("PLAN", "a plan"), default: "none", about: "One case again, from the line of a report." },
+    random: {
+      ...integer(1, 100_000),
+      default: "none",
+      about: "So many plans of one to six faults, drawn by chance; red ones are shrunk to what is needed of them.",
+    },
     seed: { ...integer(0), default: "1", about: "Decides what is drawn." },
     seeds: { ...integer(1, 1000), default: "1", about: "Each case with so many seeds." },
     port: { ...integer(0, 65_535), default: "a free one", about: "Where the cases are served." },
   }),
   ...inGroup("Output", {
     json: { ...file, default: "none", about: "All results as JSON." },
+    junit: { ...file, default: "none", about: "All results as JUnit's XML." },
+    html: { ...file, default: "none", about: "A page: what left and when beside what the client said." },
     expect: { ...file, default: "none", about: "Known verdicts, as --json wrote them: only another one is an error." },
+    "exit-with-parent": { ...onlyOn, default: "off", about: "With --wait: ends when whoever started it does." },
+    "ready-file": { ...file, default: "none", about: "JSON with the URL and the cases, written when they are served." },
   }),
 } as const satisfies Record<string, OptionRow>;
 

@@ -2,21 +2,36 @@
 import { readFileSync } from "node:fs";
 import { BrokenPlan } from "../../faults/parse.ts";
 import { epochSeconds, WallClock } from "../../host/clock.ts";
+import { whenOrphaned } from "../../host/parent.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { type StressCase, stressCase, stressCases } from "../../stress/cases.ts";
-import { commandClient } from "../../stress/command.ts";
-import { referenceClient } from "../../stress/reference.ts";
-import { type CaseResult, type StressClient, stressRun } from "../../stress/run.ts";
-import { stressTable, unexpected } from "../../stress/table.ts";
+import { junitOf } from "../../stress/junit.ts";
+import { stressPage } from "../../stress/page.ts";
+import { randomPlan } from "../../stress/random-plans.ts";
+import type { CaseResult } from "../../stress/result.ts";
+import { type StressSettings, stressRun } from "../../stress/run.ts";
+import { shrinkPlan } from "../../stress/shrink.ts";
+import { type ShrunkCase, stressTable, unexpected } from "../../stress/table.ts";
 import { isRed } from "../../stress/verdict.ts";
+import { stressWait } from "../../stress/wait.ts";
+import { TraceError } from "../../traces/trace.ts";
+import { onInterrupt } from "../interrupt.ts";
 import { OutFile } from "../out-file.ts";
+import { takeBackReady, writeReady } from "../ready-file.ts";
 import { refuser } from "../refuse.ts";
+import { type ChosenClient, chosenClient, drivers } from "./stress-clients.ts";
 import { type StressValues, stressHelp, stressOptions } from "./stress-options.ts";
 
 const refuse = refuser("stress");
-const TIMEOUT_S = 2;
 const HANG_S = 4;
 const CONCURRENCY = 4;
+/** Faults of a plan that is drawn by chance. */
+const RANDOM_FAULTS = 6;
+/** A plan's seed is below it. */
+const SEEDS = 2 ** 32;
+/** Runs that a red plan is worth, and plans that are shrunk. */
+const SHRINK_RUNS = 80;
+const SHRUNK_MOST = 10;
 
 export async function runStress(argv: readonly string[]): Promise<void> {
   const split = argv.indexOf("--");
@@ -25,15 +40,17 @@ export async function runStress(argv: readonly string[]): Promise<void> {
   if ("error" in taken) return refuse(taken.error);
   const { values, rest } = taken;
   if (rest.some((word) => word === "--help" || word === "-h")) return console.log(stressHelp());
+  if (values.client === "list") return console.log(["reference", ...Object.keys(drivers())].join("\n"));
   if (rest.length > 0) return refuse(`${rest[0]}: unknown (understudy stress --help); the command stands behind --`);
-  if (command.length > 0 === (values.client !== undefined))
-    return refuse("which client? Either -- COMMAND, or --client reference (understudy stress --help)");
-  if (command.length > 0 && Bun.which(command[0]!) === null) return refuse(`-- ${command[0]}: no such program`);
+  const ways = [command.length > 0, values.client !== undefined, values.wait !== undefined].filter(Boolean).length;
+  if (ways !== 1)
+    return refuse("which client? One of -- COMMAND, --client NAME and --wait TIME (understudy stress --help)");
   try {
     await stress(command, values);
   } catch (error) {
     if (error instanceof BrokenPlan) return refuse(`--replay ${values.replay}: ${error.message}`);
     if (error instanceof BrokenExpectation) return refuse(`--expect ${values.expect}: ${error.message}`);
+    if (error instanceof TraceError) return refuse(error.message);
     throw error;
   }
 }
@@ -43,21 +60,41 @@ class BrokenExpectation extends Error {}
 async function stress(command: readonly string[], values: StressValues): Promise<void> {
   const cases = casesOf(values);
   const expected = values.expect === undefined ? null : expectations(values.expect);
-  const out = values.json === undefined ? null : new OutFile(values.json);
+  const outs = [values.json, values.junit, values.html].map((path) => (path === undefined ? null : new OutFile(path)));
   const clock = new WallClock();
-  const settings = {
-    cases,
-    concurrency: values.concurrency ?? CONCURRENCY,
-    hangMs: (values.hang ?? HANG_S) * 1000,
-    retries: values.retries ?? null,
-    port: values.port ?? 0,
-    clock,
-    epochSeconds,
-  };
-  const results = await stressRun(clientOf(command, values, clock), settings, () => {});
+  const settings = { cases, retries: values.retries ?? null, port: values.port ?? 0, clock, epochSeconds };
+  let found: Found;
+  if (values.wait !== undefined) found = await waited(values.wait, values, settings);
+  else {
+    const chosen = chosenClient(command, values, clock);
+    if (typeof chosen === "string") {
+      clock.close();
+      return refuse(chosen);
+    }
+    found = await went(chosen, values, settings);
+    chosen.close();
+  }
   clock.close();
-  out?.end(`${JSON.stringify({ results }, null, 1)}\n`);
-  console.log(stressTable(results));
+  report(found, expected, outs);
+}
+
+interface Found {
+  readonly name: string;
+  readonly results: readonly CaseResult[];
+  readonly shrunk: readonly ShrunkCase[];
+  readonly notCalled: number;
+}
+
+function report(
+  { name, results, shrunk, notCalled }: Found,
+  expected: Expected,
+  outs: readonly (OutFile | null)[],
+): void {
+  const [json, junit, html] = outs;
+  json?.end(`${JSON.stringify({ client: name, results, shrunk, notCalled }, null, 1)}\n`);
+  junit?.end(junitOf(results, expected));
+  html?.end(stressPage(results, `understudy stress: ${name}`));
+  console.log(stressTable(results, shrunk, notCalled));
   const news = expected === null ? [] : unexpected(results, expected);
   for (const line of news) console.log(line);
   const neverRan = results.every(({ verdict }) => verdict === "never-called");
@@ -65,19 +102,61 @@ async function stress(command: readonly string[], values: StressValues): Promise
   process.exitCode = neverRan ? 2 : isRedRun ? 1 : 0;
 }
 
-function casesOf({ faults, replay, seed = 1, seeds = 1 }: StressValues): StressCase[] {
+/** A client goes through the cases; red plans that were drawn are shrunk. */
+async function went(
+  chosen: ChosenClient,
+  { concurrency = CONCURRENCY, hang = HANG_S, random, seed = 1 }: StressValues,
+  given: Omit<StressSettings, "concurrency" | "hangMs">,
+): Promise<Found> {
+  const settings = { ...given, concurrency, hangMs: hang * 1000, retries: chosen.retries };
+  const run = (cases: readonly StressCase[]) => stressRun(chosen.client, { ...settings, cases }, () => {});
+  const results = await run(given.cases);
+  const red = random === undefined ? [] : results.filter(({ verdict }) => isRed(verdict));
+  const shrunk: ShrunkCase[] = [];
+  for (const { plan, verdict } of red.slice(0, SHRUNK_MOST)) {
+    const shows = async (line: string) => (await run([stressCase(line, seed)]))[0]!.verdict === verdict;
+    shrunk.push({ plan, verdict, ...(await shrinkPlan(plan, shows, SHRINK_RUNS)) });
+  }
+  return { name: chosen.name, results, shrunk, notCalled: 0 };
+}
+
+/** Somebody else's tests call the cases. */
+async function waited(
+  seconds: number,
+  values: StressValues,
+  settings: Omit<StressSettings, "concurrency" | "hangMs">,
+): Promise<Found> {
+  const over = new AbortController();
+  if (values["ready-file"] !== undefined) takeBackReady(values["ready-file"]);
+  const takeOff = onInterrupt(() => over.abort());
+  if (values["exit-with-parent"]) whenOrphaned(settings.clock, () => over.abort());
+  const listening = (url: string) => {
+    console.log(`understudy stress: ${settings.cases.length} cases on ${url}; GET /cases lists them (docs/stress.md)`);
+    const ready = values["ready-file"];
+    if (ready !== undefined) writeReady(ready, { url, pid: process.pid, cases: `${url}/cases` });
+  };
+  const { results, notCalled } = await stressWait({
+    ...settings,
+    waitMs: seconds * 1000,
+    over: over.signal,
+    listening,
+  });
+  takeOff();
+  return { name: "--wait", results, shrunk: [], notCalled };
+}
+
+function casesOf({ faults, replay, random, seed = 1, seeds = 1 }: StressValues): StressCase[] {
   if (replay !== undefined) return [stressCase(replay, seed)];
+  if (random !== undefined)
+    return Array.from({ length: random }, (_, i) =>
+      stressCase(randomPlan((seed * 1_000_003 + i) % SEEDS, 1, RANDOM_FAULTS), seed),
+    );
   return Array.from({ length: seeds }, (_, i) => stressCases(faults ?? [], seed + i)).flat();
 }
 
-function clientOf(command: readonly string[], values: StressValues, clock: WallClock): StressClient {
-  const timeoutMs = (values.timeout ?? TIMEOUT_S) * 1000;
-  if (command.length > 0) return commandClient(command, process.env, timeoutMs);
-  const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
-  return referenceClient(timer, timeoutMs, values.retries ?? 0);
-}
+/** Verdicts by plan; null: red ones are errors. */
+type Expected = ReadonlyMap<string, string> | null;
 
-/** Verdicts by plan. */
 function expectations(file: string): ReadonlyMap<string, string> {
   try {
     const { results } = JSON.parse(readFileSync(file, "utf8")) as { readonly results: readonly CaseResult[] };

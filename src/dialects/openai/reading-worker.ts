@@ -21,7 +21,11 @@ interface Coming {
 
 const READERS = { chat: readChat, completion: readCompletion, batch: readBatch, invocation: readInvocation };
 
+/** After so many bytes of bodies the heap is collected although others wait: what a body becomes takes many times its bytes. */
+const COLLECT_BYTES = 4 * 2 ** 20;
+
 const coming = new Map<number, Coming>();
+let uncollectedBytes = 0;
 let start: ThreadStart;
 let render: RenderChat = renderChat;
 lowerPriority();
@@ -40,6 +44,7 @@ async function answer(id: number): Promise<void> {
   try {
     await ready();
     const bytes = joined(parts);
+    uncollectedBytes += bytes.length;
     const text = wholeText(bytes);
     bytes.buffer.transfer(0);
     const said = answerTo(order, text);
@@ -47,8 +52,9 @@ async function answer(id: number): Promise<void> {
   } catch (error) {
     self.postMessage({ id, failed: String(error) } satisfies FromThread);
   }
-  // Nobody waits: what a body left is freed before the next one comes.
-  if (coming.size === 0) Bun.gc(true);
+  if (coming.size > 0 && uncollectedBytes < COLLECT_BYTES) return;
+  uncollectedBytes = 0;
+  Bun.gc(true);
 }
 
 /** What the loop gets without a copy. */

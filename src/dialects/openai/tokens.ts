@@ -54,6 +54,11 @@ export function* chatFitting(type: Type<CheckedFields>, body: PythonValue): Piec
 
 /** Throws `Refused`: the tokenizer counts with 32 bits. */
 export function countable(ids: readonly Int[]): Uint32Array<ArrayBuffer> {
-  if (ids.some((id) => id >= 2 ** 32)) throw new Refused(badRequest("number too large to fit in target type"));
-  return Uint32Array.from(ids as number[]);
+  const counted = new Uint32Array(ids.length);
+  for (let i = 0; i < ids.length; i++) {
+    const id = ids[i]!;
+    if (id >= 2 ** 32) throw new Refused(badRequest("number too large to fit in target type"));
+    counted[i] = Number(id);
+  }
+  return counted;
 }

@@ -6,7 +6,7 @@ import type { Head } from "./fields.ts";
 import { CHUNKED, type WireStyle } from "./head.ts";
 import { IncomingRequest, type ReadControl } from "./request.ts";
 import { type Drained, type Output, SocketStream } from "./stream.ts";
-import { WholeParts } from "./whole-parts.ts";
+import { GatheredParts, WholeParts } from "./whole-parts.ts";
 
 /** The connection, as an exchange sees it. */
 export interface ExchangeConnection extends Output, Omit<ReadControl, "wanted"> {
@@ -35,6 +35,8 @@ const CONTINUE = Buffer.from("HTTP/1.1 100 Continue\r\n\r\n");
 const scratch = Buffer.alloc(65_536);
 /** A character takes at most so many bytes of UTF-8. */
 const UTF8_MOST = 3;
+/** Bytes of an answer made part by part that are kept for a plan. */
+const GATHERED_MOST = 64 * 2 ** 20;
 const NO_BODY: readonly number[] = [204, 304];
 
 export class Exchange implements Output, ReadControl, FaultyOutput {
@@ -116,15 +118,27 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
 
   /** The head of an answer of so many bytes, and then those. */
   beginWhole(owner: SinkEvents, status: number, headers: Readonly<Record<string, string>>, bytes: number): WholeParts {
-    const parts = new WholeParts(owner, this, bytes);
+    if (bytes > GATHERED_MOST) this.#spared();
+    const { faulty } = this;
+    const gathered =
+      faulty === null ? null : new GatheredParts((body) => faulty.answer(head, this.#headOnly ? null : body));
+    const parts = new WholeParts(owner, gathered ?? this, bytes);
     this.#parts = parts;
     if (this.#state === State.Gone) parts.gone();
     if (this.#state !== State.Waiting) return parts;
     this.#obey(headers);
     this.#state = State.Streaming;
     this.request.forget();
-    this.#send(this.line.style.head(status, headers, bytes, !this.keepAlive, this.line.date()), "");
+    const head = this.line.style.head(status, headers, bytes, !this.keepAlive, this.line.date());
+    if (faulty === null) this.#send(head, "");
+    else this.#stream = faulty;
     return parts;
+  }
+
+  /** Too much to be kept for a plan: it leaves as it is, and the plan's witness is told. */
+  #spared(): void {
+    this.faulty?.spare();
+    this.faulty = null;
   }
 
   /** The socket is about to be closed. */

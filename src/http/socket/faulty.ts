@@ -3,7 +3,7 @@ import { FaultPipeline } from "../../faults/pipeline.ts";
 import { headIn } from "../../faults/stages/heads.ts";
 import type { Aftermath, WireOperation } from "../../faults/types.ts";
 import type { Timer } from "../deadlines.ts";
-import type { DisturbedAnswer, EventSink, HeldBytes, SinkEvents } from "../sink.ts";
+import type { DisturbedAnswer, EventSink, FaultWitness, HeldBytes, SinkEvents } from "../sink.ts";
 import type { Drained } from "./stream.ts";
 
 export { FaultPipeline };
@@ -30,7 +30,7 @@ export class FaultyStream implements EventSink, Drained {
   readonly #pipeline: FaultPipeline;
   readonly #output: FaultyOutput;
   readonly #timer: Required<Timer>;
-  readonly #told: (answer: DisturbedAnswer) => void;
+  readonly #witness: FaultWitness;
   readonly #beganUs: number;
   #owner = NOBODY;
   #waiting: HeldBytes | null = null;
@@ -54,17 +54,11 @@ export class FaultyStream implements EventSink, Drained {
   readonly #done: DisturbedAnswer["operations"][number][] = [];
   #unkept = 0;
 
-  /** `told` hears once how it went. */
-  constructor(
-    pipeline: FaultPipeline,
-    output: FaultyOutput,
-    timer: Required<Timer>,
-    told: (answer: DisturbedAnswer) => void,
-  ) {
+  constructor(pipeline: FaultPipeline, output: FaultyOutput, timer: Required<Timer>, witness: FaultWitness) {
     this.#pipeline = pipeline;
     this.#output = output;
     this.#timer = timer;
-    this.#told = told;
+    this.#witness = witness;
     this.#beganUs = timer.nowUs();
   }
 
@@ -143,13 +137,17 @@ export class FaultyStream implements EventSink, Drained {
     );
   }
 
+  /** The answer leaves as it is. */
+  spare(): void {
+    this.#complete = true;
+    this.#end("done");
+  }
+
   drained(): void {
     this.#waits(-this.#left);
     this.#left = 0;
     this.#run();
-    if (!this.#full || this.#over || this.#queued > WAITING_MOST) return;
-    this.#full = false;
-    if (!this.#complete) this.#owner.onDrain();
+    this.#relieve();
   }
 
   /** The client left, or was left. */
@@ -162,8 +160,19 @@ export class FaultyStream implements EventSink, Drained {
       this.#queue.push(one);
       if (one.kind === "bytes") this.#count(one.bytes.length);
     }
-    this.#full = this.#left > 0 || this.#queued > WAITING_MOST;
     if (this.#takeBack === null) this.#run();
+    this.#full = this.#isFull;
+  }
+
+  get #isFull(): boolean {
+    return this.#left > 0 || this.#queued > WAITING_MOST;
+  }
+
+  /** Whoever was asked to wait goes on, if there is room again. */
+  #relieve(): void {
+    if (!this.#full || this.#over || this.#isFull) return;
+    this.#full = false;
+    if (!this.#complete) this.#owner.onDrain();
   }
 
   #run(): void {
@@ -200,6 +209,7 @@ export class FaultyStream implements EventSink, Drained {
     this.#left = this.#output.send(bytes, bytes.length, this);
     this.#keep(nowUs, "bytes", bytes.length, bytes.length - this.#left);
     this.#offset += bytes.length;
+    this.#witness.sent?.(bytes);
     if (this.#left === 0) return;
     this.#waits(this.#left);
     this.#full = true;
@@ -223,7 +233,14 @@ export class FaultyStream implements EventSink, Drained {
     if (!this.#complete) this.#owner.onGone();
     const { line } = this.#pipeline;
     const account = this.#pipeline.account();
-    this.#told({ line, end: how, beganUs: this.#beganUs, operations: this.#done, unkept: this.#unkept, account });
+    this.#witness.told({
+      line,
+      end: how,
+      beganUs: this.#beganUs,
+      operations: this.#done,
+      unkept: this.#unkept,
+      account,
+    });
   }
 
   #wake(us: number): void {
@@ -231,6 +248,7 @@ export class FaultyStream implements EventSink, Drained {
     this.#takeBack = this.#timer.after(us, () => {
       this.#takeBack = null;
       this.#run();
+      this.#relieve();
     });
   }
 

@@ -169,10 +169,10 @@ export class HttpServer implements HttpFront, ServerSide {
     return { sink: this.#of(request).beginWhole(owner, status, headers, bytes), response: TAKEN };
   }
 
-  async disturb(request: Request, { plan, key, told }: FaultOrder): Promise<void> {
+  async disturb(request: Request, order: FaultOrder): Promise<void> {
     const { FaultPipeline, FaultyStream } = await import("./faulty.ts");
     const exchange = this.#of(request);
-    exchange.faulty = new FaultyStream(new FaultPipeline(plan, key), exchange, this.#timer, told);
+    exchange.faulty = new FaultyStream(new FaultPipeline(order.plan, order.key), exchange, this.#timer, order);
   }
 
   version(request: Request): string {

@@ -2,15 +2,34 @@
 import type { PartSink, SinkEvents } from "../sink.ts";
 import type { Drained, Output } from "./stream.ts";
 
+/** Where the parts of an answer go that a plan disturbs: it acts on the whole. */
+export class GatheredParts implements Pick<Output, "send" | "finished"> {
+  readonly #parts: Uint8Array[] = [];
+  readonly #whole: (body: Uint8Array) => void;
+
+  constructor(whole: (body: Uint8Array) => void) {
+    this.#whole = whole;
+  }
+
+  send(part: Uint8Array): number {
+    this.#parts.push(part);
+    return 0;
+  }
+
+  finished(): void {
+    this.#whole(Buffer.concat(this.#parts.splice(0)));
+  }
+}
+
 export class WholeParts implements PartSink, Drained {
   full = false;
   readonly #owner: SinkEvents;
-  readonly #output: Output;
+  readonly #output: Pick<Output, "send" | "finished">;
   /** Bytes still to be written. */
   #left: number;
   #gone = false;
 
-  constructor(owner: SinkEvents, output: Output, bytes: number) {
+  constructor(owner: SinkEvents, output: Pick<Output, "send" | "finished">, bytes: number) {
     this.#owner = owner;
     this.#output = output;
     this.#left = bytes;

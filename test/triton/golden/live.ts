@@ -2,9 +2,9 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { main } from "../../program.ts";
 import type { Scenario } from "./recordings.ts";
 
-const main = new URL("../../../src/main.ts", import.meta.url).pathname;
 export const OWN_MODELS = new URL("../models", import.meta.url).pathname;
 const START_MS = 60_000;
 

@@ -1,0 +1,94 @@
+/**
+ * Which faults do real clients not bear? `npx bun run clients:verdicts [-- --rounds 3] [--client NAME]`: each driver of
+ * test/clients/drivers goes through all cases, as often as is said; what came of it goes to
+ * test/results/client-verdicts.json, and from there into docs/client-verdicts.md. `--docs` writes the page alone.
+ */
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { drivers } from "../src/cli/stress/stress-clients.ts";
+import { isRed, type StressVerdict } from "../src/stress/verdict.ts";
+import { type ClientVerdicts, verdictsMarkdown } from "./verdicts-markdown.ts";
+
+const root = new URL("../", import.meta.url).pathname;
+const RESULTS = `${root}test/results/client-verdicts.json`;
+const PAGE = `${root}docs/client-verdicts.md`;
+const BETWEEN = /(<!-- verdicts -->\n)[\s\S]*(<!-- \/verdicts -->)/;
+
+const words = process.argv.slice(2);
+const optionOf = (name: string) => (words.includes(name) ? words[words.indexOf(name) + 1] : undefined);
+const rounds = Number(optionOf("--rounds") ?? 3);
+const only = optionOf("--client")?.split(",");
+
+const known: ClientVerdicts[] = existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, "utf8")) : [];
+
+/** What one round of a client came to: its verdict by plan; null: it could not be run. */
+async function round(
+  name: string,
+): Promise<{ cells: Record<string, string>; why: Record<string, string>; seconds: number } | null> {
+  const file = `${root}build/verdicts-${process.pid}.json`;
+  const began = performance.now();
+  const command = [
+    process.execPath,
+    `${root}src/main.ts`,
+    "stress",
+    "--client",
+    name,
+    "--json",
+    file,
+    "--concurrency",
+    "6",
+  ];
+  const child = Bun.spawn(command, { stdout: "ignore", stderr: "pipe" });
+  const [complaint, code] = await Promise.all([child.stderr.text(), child.exited]);
+  if (code > 1) {
+    console.log(`${name}: not run: ${complaint.trim() || "it never called"}`);
+    return null;
+  }
+  const { results } = JSON.parse(readFileSync(file, "utf8")) as {
+    results: { plan: string; verdict: StressVerdict; why: string }[];
+  };
+  rmSync(file);
+  const seconds = Math.round((performance.now() - began) / 100) / 10;
+  const cells = Object.fromEntries(results.map(({ plan, verdict }) => [plan, verdict]));
+  const why = Object.fromEntries(
+    results.filter(({ verdict }) => isRed(verdict)).map((one) => [one.plan, one.why.slice(0, 160)]),
+  );
+  return { cells, why, seconds };
+}
+
+if (!words.includes("--docs")) {
+  for (const name of Object.keys(drivers())) {
+    if (only !== undefined && !only.includes(name)) continue;
+    const all = [];
+    for (let n = 0; n < rounds; n++) {
+      const one = await round(name);
+      if (one === null) break;
+      all.push(one);
+      console.log(
+        `${name}, round ${n + 1}: ${one.seconds} s, ${Object.keys(one.why).length} red of ${Object.keys(one.cells).length}`,
+      );
+    }
+    if (all.length < rounds) continue;
+    const verdicts: ClientVerdicts = {
+      client: name,
+      seconds: all.map(({ seconds }) => seconds),
+      cells: Object.fromEntries(Object.keys(all[0]!.cells).map((plan) => [plan, all.map(({ cells }) => cells[plan]!)])),
+      why: Object.assign({}, ...all.map(({ why }) => why)),
+    };
+    const at = known.findIndex(({ client }) => client === name);
+    if (at === -1) known.push(verdicts);
+    else known[at] = verdicts;
+    writeFileSync(RESULTS, `${JSON.stringify(known, null, 1)}\n`);
+  }
+}
+const order = Object.keys(drivers());
+known.sort((a, b) => order.indexOf(a.client) - order.indexOf(b.client));
+const page = readFileSync(PAGE, "utf8");
+writeFileSync(
+  PAGE,
+  page.replace(BETWEEN, (_, before, after) => `${before}${verdictsMarkdown(known)}\n${after}`),
+);
+const cells = known.flatMap((one) => Object.values(one.cells));
+const equal = cells.filter((all) => new Set(all).size === 1).length;
+console.log(
+  `${known.length} clients, ${cells.length} cells, ${((100 * equal) / cells.length).toFixed(1)} % equal in all rounds`,
+);

@@ -1,0 +1,90 @@
+/** Which client goes through the cases? Your command, ours, or a pinned one of this checkout (test/clients/drivers). */
+import { existsSync, readFileSync } from "node:fs";
+import type { WallClock } from "../../host/clock.ts";
+import { ALIVE_PROTOCOL, aliveClient } from "../../stress/alive.ts";
+import { commandClient } from "../../stress/command.ts";
+import { referenceClient } from "../../stress/reference.ts";
+import type { StressClient } from "../../stress/run.ts";
+import type { StressValues } from "./stress-options.ts";
+
+/** A row of test/clients/drivers/drivers.json. */
+export interface Driver {
+  /** Words from the root of the checkout; it speaks `understudy-client/1`. */
+  readonly command: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** How often it says that it tries again; null: it says nothing of it. */
+  readonly retries: number | null;
+}
+
+export interface ChosenClient {
+  readonly name: string;
+  readonly client: StressClient;
+  readonly retries: number | null;
+  close(): void;
+}
+
+/** Not packed: a published package has no drivers, and finds none there. */
+const CHECKOUT = "../../../";
+const ROOT = Bun.fileURLToPath(new URL(CHECKOUT, import.meta.url));
+const DRIVERS = `${ROOT}test/clients/drivers/drivers.json`;
+const TIMEOUT_S = 2;
+/** A command's that stand above a report. */
+const NAME_CHARACTERS = 80;
+
+/** The table of pinned clients; empty outside of a checkout. */
+export const drivers = (): Readonly<Record<string, Driver>> =>
+  existsSync(DRIVERS) ? JSON.parse(readFileSync(DRIVERS, "utf8")) : {};
+
+/** A text: why it cannot be. */
+export function chosenClient(
+  command: readonly string[],
+  { client, protocol, timeout = TIMEOUT_S, retries }: StressValues,
+  clock: WallClock,
+): ChosenClient | string {
+  const timeoutMs = timeout * 1000;
+  if (client !== undefined) {
+    if (client === "reference") return reference(clock, timeoutMs, retries);
+    const driver = drivers()[client];
+    if (driver === undefined) return `--client ${client}: takes reference${named(Object.keys(drivers()))}`;
+    return pinned(client, driver, timeoutMs, retries);
+  }
+  if (Bun.which(command[0]!) === null) return `-- ${command[0]}: no such program`;
+  const name = command.join(" ").replace(/\s+/g, " ").slice(0, NAME_CHARACTERS);
+  if (protocol === ALIVE_PROTOCOL) return alive(name, command, process.env, timeoutMs, retries ?? null);
+  const once = commandClient(command, process.env, timeoutMs);
+  return { name, client: once, retries: retries ?? null, close() {} };
+}
+
+const named = (names: readonly string[]) =>
+  names.length === 0 ? "; others are in a checkout alone" : `, ${names.join(", ")}`;
+
+function reference(clock: WallClock, timeoutMs: number, retries: number | undefined): ChosenClient {
+  const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
+  return {
+    name: "reference",
+    client: referenceClient(timer, timeoutMs, retries ?? 0),
+    retries: retries ?? null,
+    close() {},
+  };
+}
+
+function alive(
+  name: string,
+  command: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+  timeoutMs: number,
+  retries: number | null,
+): ChosenClient {
+  const { ask, close } = aliveClient(command, env, timeoutMs);
+  return { name, client: ask, retries, close };
+}
+
+/** A pinned client: words from the root of the checkout. */
+function pinned(name: string, driver: Driver, timeoutMs: number, retries: number | undefined): ChosenClient | string {
+  const [program = "", ...words] = driver.command;
+  const path = program === "bun" ? process.execPath : program.includes("/") ? ROOT + program : Bun.which(program);
+  if (path === null || !existsSync(path)) return `--client ${name}: ${program} is not there (docs/client-verdicts.md)`;
+  const absolute = words.map((word) => (word.startsWith("test/clients/") ? ROOT + word : word));
+  const env = { ...process.env, ...driver.env };
+  return alive(name, [path, ...absolute], env, timeoutMs, retries ?? driver.retries);
+}

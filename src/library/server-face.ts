@@ -1,0 +1,27 @@
+/** What is there of servers in Node, and where a test runner makes Node look like a browser. */
+
+import type { ServerOptions } from "./option-types.ts";
+import { createServer } from "./server-child.ts";
+import { type TestWithServer, withServerOf } from "./with-server.ts";
+
+export type { ClientGeneration, ClientRequest } from "../front/client-request.ts";
+export type {
+  AnswerCall,
+  AnswerError,
+  AnswerInCode,
+  AskedRequest,
+  MessageMatch,
+  RequestMatch,
+  TextMatch,
+  TextTests,
+} from "./answers.ts";
+export type { GenerationConfig, LoraAdapter, ServerOptions } from "./option-types.ts";
+export type { MetricsPage, Server, ServerState, WaitOptions } from "./server.ts";
+export type { ServerTest, TestWithServer } from "./with-server.ts";
+export { createServer };
+
+/**
+ * For the tests of a process, whatever runs them: `test("…", withServer({ timing: "none" })(async (server) => { … }))`. They
+ * share one server, which is reset between them; where one fails, its error tells what the server saw.
+ */
+export const withServer: (options?: ServerOptions) => TestWithServer = withServerOf(createServer);

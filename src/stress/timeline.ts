@@ -1,0 +1,53 @@
+/** What left of an answer, and when? For reports: the first bytes of each operation, so many of them. */
+import type { Clock } from "../host/clock.ts";
+import type { DisturbedAnswer } from "../http/sink.ts";
+
+export interface TimelineAnswer {
+  readonly status: number;
+  readonly end: DisturbedAnswer["end"];
+  /** Milliseconds after the request; "bytes", "wait" or an end; bytes, of a wait milliseconds; what they say, escaped. */
+  readonly operations: readonly (readonly [ms: number, kind: string, amount: number, text: string])[];
+  /** Operations behind those. */
+  readonly more: number;
+}
+
+const OPERATIONS = 200;
+const TEXT_BYTES = 400;
+
+export class Timeline {
+  readonly #beganUs: number;
+  readonly #texts: string[] = [];
+  bytes = 0;
+
+  constructor(clock: Pick<Clock, "now">) {
+    this.#beganUs = clock.now();
+  }
+
+  sent(bytes: Uint8Array): void {
+    this.bytes += bytes.length;
+    if (this.#texts.length < OPERATIONS) this.#texts.push(shown(bytes.subarray(0, TEXT_BYTES)));
+  }
+
+  /** When the answer is over. */
+  answer({ status }: { readonly status: number }, { end, operations, unkept }: DisturbedAnswer): TimelineAnswer {
+    const texts = this.#texts[Symbol.iterator]();
+    const first = operations.slice(0, OPERATIONS).map(([us, kind, , length]) => {
+      const amount = kind === "wait" ? Math.round(length / 1000) : length;
+      const text = kind === "bytes" ? (texts.next().value ?? "") : "";
+      return [Math.round(us - this.#beganUs) / 1000, kind, amount, text] as const;
+    });
+    return { status, end, operations: first, more: operations.length + unkept - first.length };
+  }
+}
+
+/** ASCII as it is, line ends and bytes by their escapes. */
+function shown(bytes: Uint8Array): string {
+  const escapes: Readonly<Record<number, string>> = { 10: "\\n", 13: "\\r", 92: "\\\\" };
+  return [...bytes]
+    .map((byte) =>
+      byte >= 32 && byte < 127 && byte !== 92
+        ? String.fromCharCode(byte)
+        : (escapes[byte] ?? `\\x${byte.toString(16).padStart(2, "0")}`),
+    )
+    .join("");
+}

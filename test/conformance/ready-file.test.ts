@@ -1,0 +1,33 @@
+/** Can a test in any language start a server and leave it? A file that says where it is, an end with whoever started it. */
+import { afterAll, expect, test } from "bun:test";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { eventually } from "../server.ts";
+
+const main = new URL("../../src/main.ts", import.meta.url).pathname;
+const folder = mkdtempSync(join(tmpdir(), "understudy-ready-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+test("the file is complete or not there, an old one does not speak for this run; the server ends with its parent", async () => {
+  const file = join(folder, "ready.json");
+  writeFileSync(file, "old");
+  const words = `${process.execPath} ${main} serve --port 0 --timing none --ready-file ${file} --exit-with-parent`;
+  // A shell that goes away without a word to its child.
+  const parent = Bun.spawn(["bash", "-c", `${words} & wait`], { stdout: "ignore", stderr: "ignore" });
+  await eventually(() => existsSync(file) && readFileSync(file, "utf8") !== "old", 3000);
+  const { url, metricsUrl, pid } = JSON.parse(readFileSync(file, "utf8"));
+  expect([metricsUrl, (await fetch(`${url}/health`)).status]).toEqual([null, 200]);
+  parent.kill("SIGKILL");
+  await parent.exited;
+  await eventually(() => !existsSync(`/proc/${pid}`), 1000);
+});
+
+test("a place that cannot be written ends the start with one line", () => {
+  const wrong = join(folder, "none", "ready.json");
+  const { exitCode, stderr } = Bun.spawnSync([process.execPath, main, "serve", "--port", "0", "--ready-file", wrong]);
+  expect([exitCode, stderr.toString()]).toEqual([
+    2,
+    `understudy serve: --ready-file ${wrong}: there is no folder ${join(folder, "none")}\n`,
+  ]);
+});
