@@ -49,7 +49,30 @@ export interface EngineOptions {
   /** Most different adapters that run at once; requests for others are passed over until one is free. Default: 1. */
   readonly maxLoras?: number | undefined;
   /** Type of keys and values, as vLLM names it. With fp8 (fp8_e4m3, fp8_e5m2, fp8_inc) twice the tokens fit. Default: auto. */
-  readonly kvCacheDtype?: "auto" | "float16" | "bfloat16" | "fp8" | "fp8_e4m3" | "fp8_e5m2" | "fp8_inc" | "fp8_ds_mla" | "nvfp4_ds_mla" | "turboquant_k8v4" | "turboquant_4bit_nc" | "turboquant_k3v4_nc" | "turboquant_3bit_nc" | "octave_k3v4" | "octave_k3v3" | "octave_k3v3_compact" | "ultraquant_4bit" | "int4_per_token_head" | "int8_per_token_head" | "fp8_per_token_head" | "nvfp4" | "nvfp4_4over6" | undefined;
+  readonly kvCacheDtype?:
+    | "auto"
+    | "float16"
+    | "bfloat16"
+    | "fp8"
+    | "fp8_e4m3"
+    | "fp8_e5m2"
+    | "fp8_inc"
+    | "fp8_ds_mla"
+    | "nvfp4_ds_mla"
+    | "turboquant_k8v4"
+    | "turboquant_4bit_nc"
+    | "turboquant_k3v4_nc"
+    | "turboquant_3bit_nc"
+    | "octave_k3v4"
+    | "octave_k3v3"
+    | "octave_k3v3_compact"
+    | "ultraquant_4bit"
+    | "int4_per_token_head"
+    | "int8_per_token_head"
+    | "fp8_per_token_head"
+    | "nvfp4"
+    | "nvfp4_4over6"
+    | undefined;
   /** Bounds of vLLM's histograms by family, as {"request_latency": [0.1, 1]}: docs/metrics.md. Default: none. */
   readonly customHistogramBuckets?: Readonly<Record<string, readonly number[]>> | undefined;
   /** How long steps take: none, constant:ttft=200ms,itl=20ms, linear:base=4ms,prefill=0.02ms,decode=0.03ms, or a preset. A preset also sets the defaults of its model and GPU. Both also say how long a request takes before it waits, as in PRESET:overhead=10ms or linear:…,overhead=10ms: docs/timing.md. Default: the preset measured for the model, else llama-3.1-8b-bf16-h100-tp1-vllm. */

@@ -112,11 +112,43 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   /** The server to stand in for: vllm (vLLM's OpenAI-compatible server), triton (Triton Inference Server, with options of its own: --role triton --help). Default: vllm. */
   readonly role?: "vllm" | undefined;
   /** The version of vLLM whose metrics are shown, names and labels: docs/metrics.md. Default: vllm-0.33. */
-  readonly metricsProfile?: "vllm-0.6" | "vllm-0.7" | "vllm-0.8" | "vllm-0.9" | "vllm-0.10" | "vllm-0.11" | "vllm-0.12" | "vllm-0.14" | "vllm-0.16" | "vllm-0.18" | "vllm-0.22" | "vllm-0.26" | "vllm-0.30" | "vllm-0.33" | undefined;
+  readonly metricsProfile?:
+    | "vllm-0.6"
+    | "vllm-0.7"
+    | "vllm-0.8"
+    | "vllm-0.9"
+    | "vllm-0.10"
+    | "vllm-0.11"
+    | "vllm-0.12"
+    | "vllm-0.14"
+    | "vllm-0.16"
+    | "vllm-0.18"
+    | "vllm-0.22"
+    | "vllm-0.26"
+    | "vllm-0.30"
+    | "vllm-0.33"
+    | undefined;
   /** Known defects of the real server's metrics to repair: docs/metrics.md. Default: none. */
   readonly fix?: readonly ("abort-counted" | "abort-times" | "preemptions-at-once")[] | undefined;
   /** Defects that the metrics get on purpose, so that a checker finds them: docs/bug-modes.md. Default: none. */
-  readonly bug?: readonly ("stuck-kv-usage" | "stuck-requests" | "recomputed-hits" | "repeated-first-tokens" | "negative-delta" | "ensemble-pending" | "failures-succeed" | "gauge-total" | "counter-gauge" | "stale-gauges" | "open-leak" | "worker-saw-tooth" | "duplicate-series" | "fraction-blocks")[] | undefined;
+  readonly bug?:
+    | readonly (
+        | "stuck-kv-usage"
+        | "stuck-requests"
+        | "recomputed-hits"
+        | "repeated-first-tokens"
+        | "negative-delta"
+        | "ensemble-pending"
+        | "failures-succeed"
+        | "gauge-total"
+        | "counter-gauge"
+        | "stale-gauges"
+        | "open-leak"
+        | "worker-saw-tooth"
+        | "duplicate-series"
+        | "fraction-blocks"
+      )[]
+    | undefined;
   /** What some of vLLM's metrics show instead of what is so: docs/bug-modes.md. Default: none. */
   readonly fakeMetrics?: Readonly<Record<string, unknown>> | undefined;
   /** Write what each request really experienced to this file, as JSON Lines: docs/truth-log.md. Default: none. */
@@ -174,7 +206,16 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   /** So many of a hundred requests fail, drawn from the seed: docs/fixtures.md. Default: 0. */
   readonly failureInjectionRate?: number | undefined;
   /** How they fail: rate_limit, invalid_api_key, context_length, server_error, invalid_request, model_not_found. Default: all. */
-  readonly failureTypes?: readonly ("rate_limit" | "invalid_api_key" | "context_length" | "server_error" | "invalid_request" | "model_not_found")[] | undefined;
+  readonly failureTypes?:
+    | readonly (
+        | "rate_limit"
+        | "invalid_api_key"
+        | "context_length"
+        | "server_error"
+        | "invalid_request"
+        | "model_not_found"
+      )[]
+    | undefined;
   /** So many of a hundred answers are disturbed by one fault, drawn from the seed: docs/faults.md. Default: 0. */
   readonly faultRate?: number | undefined;
   /** By which: ids of docs/faults.md, or B* for those of a letter. Default: those of streams that reach their own answer alone. */
@@ -222,7 +263,12 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   /** One setting per value, as tritonserver takes them: counter_latencies=false, histogram_latencies=true, summary_latencies=true or summary_quantiles=0.5:0.05,0.9:0.01. Default: none. */
   readonly metricsConfig?: readonly string[] | undefined;
   /** TensorRT-LLM's schedulers in place of vLLM's: GUARANTEED_NO_EVICT (its default), MAX_UTILIZATION, STATIC_BATCH, or MAX_REQUESTS, which looks at no memory. docs/trtllm.md. Default: none: vLLM's scheduler. */
-  readonly capacitySchedulerPolicy?: "GUARANTEED_NO_EVICT" | "MAX_UTILIZATION" | "STATIC_BATCH" | "MAX_REQUESTS" | undefined;
+  readonly capacitySchedulerPolicy?:
+    | "GUARANTEED_NO_EVICT"
+    | "MAX_UTILIZATION"
+    | "STATIC_BATCH"
+    | "MAX_REQUESTS"
+    | undefined;
   /** How prompts share an iteration with chunked prefill: FIRST_COME_FIRST_SERVED or EQUAL_PROGRESS. Default: FIRST_COME_FIRST_SERVED. */
   readonly contextChunkingPolicy?: "FIRST_COME_FIRST_SERVED" | "EQUAL_PROGRESS" | undefined;
   /** Most requests that are active, and in one iteration. Default: 2048. */
