@@ -83,6 +83,8 @@ export class Http2Connection {
       if (!(error instanceof ConnectionError)) throw error;
       this.#fail(error);
     }
+    // What was answered at once need not wait.
+    this.#writer.flush();
   }
 
   drain(): void {

@@ -9,8 +9,8 @@ const KEPT_BYTES = 2 * FLUSH_BYTES;
 export interface OutboxEnds {
   /** Gives how many bytes the kernel took; negative: the socket is closed. */
   write(bytes: Uint8Array, from: number, length: number): number;
-  /** Runs it at the end of the turn. */
-  soon(run: () => void): void;
+  /** Runs it behind what this turn of the event loop still does. */
+  later(run: () => void): void;
   /** Nothing can be written any more. */
   failed(): void;
 }
@@ -49,23 +49,24 @@ export class Outbox {
     }
     if (!this.#due) {
       this.#due = true;
-      this.#ends.soon(this.#endOfTurn);
+      this.#ends.later(this.#endOfTurn);
     }
     return at;
   }
 
   /** To be called behind what fills `take`'s room. */
   taken(): void {
-    if (this.#length >= FLUSH_BYTES && !this.#blocked) this.flush();
+    if (this.#length >= FLUSH_BYTES) this.flush();
   }
 
   readonly #endOfTurn = (): void => {
     this.#due = false;
-    if (!this.#blocked) this.flush();
+    this.flush();
   };
 
+  /** Writes what is there, unless the kernel takes nothing. */
   flush(): void {
-    if (this.#length === 0 || this.#closed) return;
+    if (this.#length === 0 || this.#closed || this.#blocked) return;
     const wrote = this.#ends.write(this.buffer, 0, this.#length);
     if (wrote < 0) {
       this.close();

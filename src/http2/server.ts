@@ -23,7 +23,7 @@ export interface Http2Options {
   readonly port: number;
   readonly tls: TlsFiles | null;
   readonly keepAlive: KeepAlive;
-  readonly clock: Pick<Clock, "now" | "at" | "soon">;
+  readonly clock: Pick<Clock, "now" | "at" | "turn">;
 }
 
 type Socket = Bun.Socket<Client>;
@@ -146,8 +146,8 @@ class Client implements ConnectionSide {
     return this.#socket.write(bytes, from, length);
   }
 
-  soon(run: () => void): void {
-    this.#server.options.clock.soon(run);
+  later(run: () => void): void {
+    this.#server.options.clock.turn(run);
   }
 
   failed(): void {

@@ -117,7 +117,7 @@ export class Peer {
         this.#bytes = Buffer.concat([this.#bytes, bytes.subarray(from, from + taken)]);
         return taken;
       },
-      soon: (run) => this.#soon.push(run),
+      later: (run) => this.#soon.push(run),
       failed: () => {},
       heard: () => {},
       settled: () => {},

@@ -44,13 +44,15 @@ export interface ResponseParts {
 
 /** Fields 1 to 3, which all answers to a request share. */
 export function responseHead(model: string, version: string, id: string): Uint8Array {
-  const into = new MessageBuffer();
-  into.begin();
-  if (model !== "") into.text(TAG.name, model);
-  if (version !== "") into.text(TAG.version, version);
-  if (id !== "") into.text(TAG.id, id);
-  return new Uint8Array(into.end().subarray(MESSAGE_HEAD_BYTES));
+  heads ??= new MessageBuffer();
+  heads.begin();
+  if (model !== "") heads.text(TAG.name, model);
+  if (version !== "") heads.text(TAG.version, version);
+  if (id !== "") heads.text(TAG.id, id);
+  return new Uint8Array(heads.end().subarray(MESSAGE_HEAD_BYTES));
 }
+/** Made with the first head: the class stands below. */
+let heads: MessageBuffer | null = null;
 
 const FINAL: Readonly<Record<"true" | "false", InferParameters>> = {
   true: [["triton_final_response", true]],

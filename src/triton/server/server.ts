@@ -14,6 +14,7 @@ import { type IndexEntry, ModelTable, UNLOADED } from "../models/table.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
 import { ResponseCache } from "./cache.ts";
 import { type LoadAround, loadVersion } from "./load.ts";
+import { Naps } from "./naps.ts";
 import { type InferReceiver, InferRequest, type RequestFields } from "./request.ts";
 import type { Served, Shared } from "./served.ts";
 import { type FailureCounts, ModelStatistics, noFailures } from "./statistics.ts";
@@ -51,11 +52,13 @@ export class TritonServer {
   readonly #folders = new Map<string, FoundModel>();
   readonly #counted = new Map<string, CountedModel>();
   readonly #around: LoadAround;
+  readonly #naps: Naps;
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: TritonOptions) {
     const { config, clock, epochMs, random } = options;
     this.#options = options;
+    this.#naps = new Naps(clock);
     this.facts = TRITON_VERSIONS[config.version];
     this.cache = config.cacheBytes === null ? null : new ResponseCache(config.cacheBytes);
     this.#repository = new Repository(config.repositories, this.facts.laterFields);
@@ -289,8 +292,7 @@ export class TritonServer {
   }
 
   #sleep(ms: number): Promise<void> {
-    const { clock } = this.#options;
-    return new Promise((done) => void clock.at(clock.now() + ms * 1000, done));
+    return this.#naps.sleep(ms);
   }
 }
 

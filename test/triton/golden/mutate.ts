@@ -9,7 +9,9 @@ export function mutated(scenario: Scenario, seed: number): Scenario {
     if (!chosen.includes(at)) return step;
     const places = placesOf(step.expect!, []);
     const place = places[draw(`${scenario.name}#${at}`, seed, places.length)];
-    return place === undefined ? step : { ...step, expect: changed(step.expect!, place) };
+    // Where nothing is expected but an empty answer, something is.
+    const expect = place === undefined ? { ...(step.expect as Dict), nothing: "~" } : changed(step.expect!, place);
+    return { ...step, expect };
   });
   return { ...scenario, steps, pages: {} };
 }

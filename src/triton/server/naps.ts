@@ -1,0 +1,46 @@
+/** Who sleeps until when? One alarm for all: whoever is due when it rings goes on in that turn, so that what they say leaves together. */
+import type { Clock } from "../../host/clock.ts";
+
+interface Nap {
+  readonly dueUs: number;
+  readonly wake: () => void;
+}
+
+export class Naps {
+  readonly #clock: Pick<Clock, "now" | "at">;
+  /** The first one due first. */
+  readonly #waiting: Nap[] = [];
+  #armedUs = Number.POSITIVE_INFINITY;
+  #disarm = () => {};
+
+  constructor(clock: Pick<Clock, "now" | "at">) {
+    this.#clock = clock;
+  }
+
+  sleep(ms: number): Promise<void> {
+    const dueUs = this.#clock.now() + ms * 1000;
+    return new Promise((wake) => {
+      let at = this.#waiting.length;
+      while (at > 0 && this.#waiting[at - 1]!.dueUs > dueUs) at--;
+      if (at === this.#waiting.length) this.#waiting.push({ dueUs, wake });
+      else this.#waiting.splice(at, 0, { dueUs, wake });
+      this.#arm();
+    });
+  }
+
+  #arm(): void {
+    const next = this.#waiting[0];
+    if (next === undefined || next.dueUs >= this.#armedUs) return;
+    this.#disarm();
+    this.#armedUs = next.dueUs;
+    this.#disarm = this.#clock.at(next.dueUs, this.#ring);
+  }
+
+  readonly #ring = (): void => {
+    this.#armedUs = Number.POSITIVE_INFINITY;
+    const nowUs = this.#clock.now();
+    const later = this.#waiting.findIndex(({ dueUs }) => dueUs > nowUs);
+    for (const { wake } of this.#waiting.splice(0, later < 0 ? this.#waiting.length : later)) wake();
+    this.#arm();
+  };
+}
