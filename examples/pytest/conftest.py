@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# Of an install with npm: Path("node_modules/.bin/understudy").
+# In your own project: Path("/path/to/understudy/bin/understudy"), or of an install with npm Path("node_modules/.bin/understudy").
 COMMAND = Path(__file__).parents[2] / "bin" / "understudy"
 START_S = 30
 
@@ -15,6 +15,8 @@ START_S = 30
 @pytest.fixture(scope="session")
 def understudy(tmp_path_factory):
     """URL of a server that answers."""
+    if not COMMAND.exists():
+        pytest.fail(f"set COMMAND in conftest.py: {COMMAND} is not there")
     log = tmp_path_factory.mktemp("understudy") / "server.log"
     with log.open("w") as output:
         # Not a pipe: whoever does not read it would stop the server after a while.

@@ -16,6 +16,8 @@ export class LoadFiles {
   readonly #saved: OutFile | null;
   readonly #appended: string | null;
   readonly #rows: OutFile | null;
+  /** Path of the page; undefined: none was asked for. */
+  readonly report: string | undefined;
   #hasAppended = false;
 
   /** Throws a TraceError where one cannot be written, or would overwrite another. */
@@ -34,6 +36,7 @@ export class LoadFiles {
     if (why !== undefined) throw new TraceError(why);
     const open = (path: string | undefined) => (path === undefined ? null : new OutFile(path));
     this.#json = open(values.json);
+    this.report = values.html;
     this.#html = open(values.html);
     if (values.html !== undefined) prepareHtml();
     this.#appended = appends ? savedPath : null;

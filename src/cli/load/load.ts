@@ -76,6 +76,7 @@ const width = (): number => (process.stderr.columns || 80) - 1;
 function finish(settings: Settings, loaded: Loaded, files: LoadFiles): void {
   show(settings, loaded);
   files.write(loaded.result, loaded.records);
+  if (files.report !== undefined) console.log(`report: ${files.report}`);
   if (loaded.nothing !== null) throw new Unmeasured(loaded.nothing);
 }
 
