@@ -14,6 +14,7 @@ export const SIZED: Readonly<Record<string, Sized>> = {
   descriptors: { paths: ["test/conformance/stream-writes.test.ts"], options: [] },
   stress: { paths: ["test/stress"], options: [] },
   triton: { paths: ["test/triton"], options: ["cases"] },
+  record: { paths: ["test/proxy"], options: [] },
   faults: { paths: ["test/faults"], options: [] },
   lengths: { paths: ["test/conformance/output-lengths.test.ts"], options: [] },
   laws: { paths: ["test/sim/laws.test.ts"], options: [] },

@@ -1,11 +1,14 @@
 /** Does the library work where there is no Bun: compiled, in Node, and the engine in a browser? Needs `node` on the path. */
-import { beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createContext, runInContext } from "node:vm";
 import { SCENARIOS } from "./library-scenarios.ts";
 import { eventually } from "./server.ts";
+
+/** Each starts a process or two. */
+setDefaultTimeout(30_000);
 
 const root = new URL("../", import.meta.url).pathname;
 /** As a user's shell has it, with flags in the environment that must not count. */

@@ -1,7 +1,10 @@
 """What a test of a client looks like. `pip install pytest`, then `pytest examples/pytest` in the checkout."""
 
+import http.client
 import json
 import urllib.request
+
+import pytest
 
 
 def chat(url, **fields):
@@ -27,3 +30,8 @@ def test_the_same_seed_gives_the_same_answer(understudy):
 def test_requests_are_counted(understudy):
     with urllib.request.urlopen(f"{understudy}/metrics", timeout=10) as page:
         assert "vllm:request_success_total" in page.read().decode()
+
+
+def test_a_stream_that_breaks_off_is_an_error(understudy):
+    with pytest.raises(http.client.IncompleteRead):
+        chat(understudy, stream=True, max_tokens=20, understudy={"fault": "E6@e5"})

@@ -1,5 +1,7 @@
 /** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
 
+import type { Recording } from "../content/fixtures/recording.ts";
+import type { Outcome } from "../engine/types.ts";
 import { Admission } from "../front/admission.ts";
 import { ArrivalOrder } from "../front/arrivals.ts";
 import type { OpenAiOptions } from "../front/front.ts";
@@ -18,6 +20,7 @@ import { CollectedAnswer } from "./collect.ts";
 import { follow } from "./follow.ts";
 import type { Background, BodyReader, Form } from "./form.ts";
 import { LongBody } from "./long-body.ts";
+import { playBack } from "./play-back.ts";
 import { encode, type FittedRequest, fit, type PreparedRequest, prepare } from "./prepare.ts";
 import { admit, readRequest } from "./read-request.ts";
 import { sendLong } from "./send-long.ts";
@@ -99,6 +102,7 @@ export class Generator {
     const instead = disturbed ? await disturbed : null;
     if (instead !== null) return this.#refuse(exchange, instead);
     if ("error" in admitted) return this.#refuse(exchange, admitted.error);
+    if (admitted.ordering.recorded) return this.#playBack(exchange, received, admitted.ordering.recorded);
     const encodedFromUs = backend.nowUs();
     const encoded = encode(serving, received);
     const encoding = encoded instanceof Promise ? await encoded : encoded;
@@ -187,6 +191,17 @@ export class Generator {
     const headers = truth === null ? load : { ...load, [TRUTH_HEADER]: truth };
     if (!isLong) return http.json(context, body, headers);
     return (await sendLong(http, options.backend, context, body, headers)) ?? this.#left(context, ticket);
+  }
+
+  #playBack(
+    { context, ticket }: Exchange,
+    { arrivalUs }: Received,
+    recording: Recording,
+  ): Response | Promise<Response> {
+    const { http, options } = this.serving;
+    http.bodyUsed(context);
+    const ended = (outcome: Outcome) => ticket.settle(outcome);
+    return playBack({ http, backend: options.backend, context, ended }, recording, arrivalUs);
   }
 
   #refuse({ context, ticket, form }: Exchange, error: ErrorAnswer): Response {

@@ -50,6 +50,15 @@ export interface EnginePartsOptions {
   readonly loopObservers: readonly LoopObserver[];
 }
 
+/** Servers of a process share the compiled code. */
+const modules = new WeakMap<ArrayBuffer, WebAssembly.Module>();
+
+function compiled(core: ArrayBuffer): WebAssembly.Module {
+  const module = modules.get(core) ?? new WebAssembly.Module(core);
+  modules.set(core, module);
+  return module;
+}
+
 export function enginePartsOf(options: EnginePartsOptions): FleetParts {
   const { config, text, marks, place, epochUs } = options;
   const { clock } = marks;
@@ -73,7 +82,7 @@ export function enginePartsOf(options: EnginePartsOptions): FleetParts {
     journal: (rank) => journals[rank]!,
     config: config.engine,
     clock,
-    module: new WebAssembly.Module(options.core),
+    module: compiled(options.core),
     eosId: text.vocabulary.eosId,
     answers: text.answers,
     adapters: adapterPlaces(config),

@@ -12,15 +12,26 @@ import type { DueTime } from "../host/due-time.ts";
 const built = (name: string) => Bun.file(new URL(`../../build/${name}`, import.meta.url));
 
 /** Rejects with one line where the build has not been made. */
-export async function builtFiles(engine: EngineConfig) {
+async function read(name: string) {
   const [core, vocabulary, answers] = await Promise.all([
-    built(`${coreName(engine)}.wasm`).arrayBuffer(),
+    built(`${name}.wasm`).arrayBuffer(),
     built("vocabulary.bin").bytes(),
     built("answers.bin").bytes(),
   ]).catch(() => {
     throw new Error("build/ is not complete: bun run build");
   });
   return { core, vocabulary, answers };
+}
+
+/** By the core's name: servers of a process share what was read. */
+const files = new Map<string, ReturnType<typeof read>>();
+
+export function builtFiles(engine: EngineConfig): ReturnType<typeof read> {
+  const name = coreName(engine);
+  const found = files.get(name) ?? read(name);
+  files.set(name, found);
+  found.catch(() => files.delete(name));
+  return found;
 }
 
 /** Rejects with `UnusableFolder`. */

@@ -228,6 +228,8 @@ export interface WireConfig {
   /** So many of a hundred answers are disturbed; absent: none. Absent types: any that reaches its own answer alone. */
   readonly faultRate?: number;
   readonly faultTypes?: readonly string[];
+  /** Times of recorded answers; absent: their own. */
+  readonly replayTiming?: "recorded" | "scheduled";
   /** A file of rules by which answers are disturbed. */
   readonly faultPlan?: string;
   /** A request may say by `X-Return-Error` that it fails. */

@@ -98,6 +98,11 @@ export class Http {
     return this.#answer(context, 200, OPENED, STREAM_HEADERS);
   }
 
+  /** As `stream`, with somebody else's head. */
+  played(context: Context, status: number, headers: Readonly<Record<string, string>>): Response {
+    return this.#answer(context, status, OPENED, headers);
+  }
+
   /** The request's body is not needed any more, though its answer is still to come. */
   bodyUsed({ request }: Context): void {
     this.#room.leave(request);

@@ -35,6 +35,12 @@ interface FindBun {
   readonly CURE: string;
 }
 
+/**
+ * Bun lets so many cores have memory whose bounds the processor checks, 8 unless told; those beyond are compiled anew, each.
+ * Servers that were closed or reset hold theirs until they are collected.
+ */
+const MEMORIES = { BUN_JSC_maxNumWasmFastMemories: "1024" };
+
 /** So much of what a child says last is told when it ends. */
 const LAST_WORDS = 2000;
 
@@ -52,6 +58,7 @@ class Child {
     // Bun would read .env and bunfig.toml of the caller's folder at its start: the child goes there by itself.
     this.#process = spawn(bun, ["--no-install", entry, cwd], {
       cwd: fileURLToPath(new URL("../server/", import.meta.url)),
+      env: { ...process.env, ...MEMORIES },
     });
     const { stdin, stdout, stderr } = this.#process as unknown as Record<"stdin" | "stdout" | "stderr", Socket>;
     this.#stdin = stdin;

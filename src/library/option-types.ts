@@ -193,6 +193,8 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   readonly responseStore?: number | undefined;
   /** Answers to the requests that match, read anew when a file changes: docs/fixtures.md. Default: none. */
   readonly fixtures?: string | undefined;
+  /** When fixtures that a proxy has recorded say what they say: at their own times, or as the engine makes it. Default: recorded. */
+  readonly replayTiming?: "recorded" | "scheduled" | undefined;
   /** Rows that answer the prompts whose hash they have, and others with one that fits: docs/dataset.md. Default: none. */
   readonly dataset?: string | undefined;
   /** The table of --dataset. Default: llmd. */

@@ -8,23 +8,59 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { WallClock } from "../host/clock.ts";
 
-/** What a client has seen of an answer; only `text` has to be there. */
-export interface StressSeen {
-  readonly text: string;
-  readonly finish?: string | null;
-  readonly usage?: { readonly prompt: number; readonly completion: number } | null;
-  readonly toolCalls?: readonly { readonly name: string; readonly arguments: string }[] | null;
-  /** `own`: it is of the client's own kind. */
-  readonly error?: { readonly kind: string; readonly message?: string; readonly own?: boolean } | null;
+/** Tokens as an answer counts them. */
+export interface SeenUsage {
+  /** Tokens of the prompt. */
+  readonly prompt: number;
+  /** Tokens of the answer. */
+  readonly completion: number;
 }
 
-/** Asks once under the base URL. What it throws is an error that it saw. The signal: nobody waits any more. */
-export type StressedClient = (baseUrl: string, signal: AbortSignal) => Promise<StressSeen>;
+/** A tool call, put together. */
+export interface SeenToolCall {
+  /** The tool's. */
+  readonly name: string;
+  /** JSON, as it came. */
+  readonly arguments: string;
+}
 
+/** What a client made of an answer that is broken. */
+export interface SeenError {
+  /** The name of its class, say. */
+  readonly kind: string;
+  /** In words. */
+  readonly message?: string;
+  /** Whether it is of the client's own kind. */
+  readonly own?: boolean;
+}
+
+/** What a client has seen of an answer; only `text` has to be there. */
+export interface StressSeen {
+  /** All of it that came. */
+  readonly text: string;
+  /** Why it ended. */
+  readonly finish?: string | null;
+  /** As the answer told it. */
+  readonly usage?: SeenUsage | null;
+  /** In their order. */
+  readonly toolCalls?: readonly SeenToolCall[] | null;
+  /** Null or absent: it saw none. */
+  readonly error?: SeenError | null;
+}
+
+/** `AbortSignal`, where the compiler knows it: with a browser's names, or Node's. */
+type LeaveSignal = typeof globalThis extends { AbortSignal: { readonly prototype: infer Signal } } ? Signal : unknown;
+
+/** Asks once under the base URL. What it throws is an error that it saw. The signal: nobody waits any more. */
+export type StressedClient = (baseUrl: string, signal: LeaveSignal) => Promise<StressSeen>;
+
+/** Which cases there are, and how they are gone through. */
 export interface StressOptions {
   /** Ids, or `"B*"` for all of a letter; default: every fault in each of its ways. */
   readonly faults?: readonly string[];
+  /** Decides what is drawn; default 1. */
   readonly seed?: number;
+  /** Each case with so many seeds; default 1. */
   readonly seeds?: number;
   /** How often the client says that it tries again; default: nothing is said. */
   readonly retries?: number;
@@ -34,12 +70,17 @@ export interface StressOptions {
   readonly caseMs?: number;
 }
 
+/** What became of a case. */
 export interface StressResult {
   /** Orders the case again. */
   readonly plan: string;
+  /** One of docs/stress.md's. */
   readonly verdict: string;
+  /** In a sentence. */
   readonly why: string;
+  /** The verdict is one that a correct client does not get. */
   readonly isRed: boolean;
+  /** That its client sent. */
   readonly requests: number;
 }
 

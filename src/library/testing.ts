@@ -7,4 +7,13 @@ export { type Mix, type MixOptions, type MixRequest, requestMixes } from "../che
 export { type SendOptions, type Sent, sendMix } from "../check/send-mix.ts";
 export { type SseEvent, type SseStream, type SseStreamOptions, sseStreams } from "../check/sse-streams.ts";
 export { FAULTS, type FaultKnown, type FaultPlansOptions, faultPlans } from "../stress/fault-plans.ts";
-export { type StressedClient, type StressOptions, type StressResult, type StressSeen, stress } from "./stress.ts";
+export {
+  type SeenError,
+  type SeenToolCall,
+  type SeenUsage,
+  type StressedClient,
+  type StressOptions,
+  type StressResult,
+  type StressSeen,
+  stress,
+} from "./stress.ts";

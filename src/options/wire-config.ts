@@ -27,6 +27,7 @@ export function wireConfig(values: ServeValues): { readonly wire?: WireConfig } 
     embeddingDimensions: values["embedding-dimensions"],
     responseStore: values["response-store"],
     fixtures: values.fixtures,
+    replayTiming: values["replay-timing"],
     dataset: dataset(values),
     echo: values.answers === "echo" ? true : undefined,
     requestOrders: values["allow-request-orders"],

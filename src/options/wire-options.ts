@@ -146,6 +146,12 @@ export const wireOptions = {
       default: "none",
       about: "Answers to the requests that match, read anew when a file changes: docs/fixtures.md.",
     },
+    "replay-timing": {
+      ...choice("recorded", "scheduled"),
+      default: "recorded",
+      about:
+        "When fixtures that a proxy has recorded say what they say: at their own times, or as the engine makes it.",
+    },
     dataset: {
       ...freeText("FILE", "a SQLite file"),
       default: "none",

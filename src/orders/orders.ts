@@ -5,6 +5,7 @@
 
 import { type RequestOrders, requestOrdersOf } from "../config/request-orders.ts";
 import type { FixtureAnswer } from "../content/fixtures/fixture.ts";
+import { type Recording, saidIn } from "../content/fixtures/recording.ts";
 import {
   BrokenScript,
   NO_PLAYS,
@@ -46,6 +47,8 @@ export interface Ordering {
   readonly ordered: Ordered | null;
   /** The request is answered with this. */
   readonly error?: ErrorAnswer;
+  /** Played back, beside the engine. */
+  readonly recorded?: Recording;
   /** Not yet read; "": none. */
   readonly fault: string;
   /** The plan is the operator's, who may order anything. */
@@ -223,7 +226,17 @@ export class Orders {
   #laid(answer: FixtureAnswer, request: Asking): Ordering | null {
     const { fault } = answer;
     if ("error" in answer) return { ...NOTHING, error: httpError(answer.error), fault };
+    if ("recorded" in answer) return { ...this.#recorded(answer.recorded, request), fault };
     return answer.order.kind === "none" ? null : { ...NOTHING, ordered: this.#ordered(answer.order, request), fault };
+  }
+
+  /** With its own times; or what it says, with those of the engine. */
+  #recorded(recorded: Recording, request: Asking): Ordering {
+    if (this.#options.config.wire?.replayTiming !== "scheduled") return { ...NOTHING, recorded };
+    const { status, headers, events } = recorded;
+    if (status >= 400) return { ...NOTHING, error: { status, headers, body: events[0]?.[1] ?? "", asItIs: true } };
+    const order: Order = { kind: "text", text: saidIn(recorded), script: null, releases: false };
+    return { ...NOTHING, ordered: this.#ordered(order, request) };
   }
 
   /** With `--answers echo`: all but what must have a form of its own. */

@@ -36,6 +36,7 @@ export interface StressCase {
 
 /** Short times, so that a run is a minute: by id, or id and word. */
 const SHORT: Readonly<Record<string, string>> = {
+  B6: "bytes=16",
   S5: "for=600ms,every=100ms",
   S13: "bytes=1MB",
   T1: "for=600ms",

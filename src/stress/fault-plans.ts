@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { FAULT_ROWS } from "../faults/table.ts";
 import type { FaultParameter, FaultRow, PositionKind } from "../faults/types.ts";
 
+/** Which plans are drawn. */
 export interface FaultPlansOptions {
   /** Ids, as `["B8", "E7"]`; default: all that an answer may have and that reach no other. */
   readonly faults?: readonly string[];
@@ -19,11 +20,15 @@ export interface FaultPlansOptions {
 
 /** A fault, as users see it. */
 export interface FaultKnown {
+  /** As in a plan: `B8`. */
   readonly id: string;
+  /** Where it acts: `events`, `text`, `coding`, `http`, `segments`, `end`; `client` and `none` cannot be ordered. */
   readonly stage: string;
+  /** What is seen on the wire. */
   readonly what: string;
-  /** What a correct client does, and the text that says so. */
+  /** What a correct client does. */
   readonly oracle: string;
+  /** Which text says so: a standard, a reference; `policy` where it is the client's own choice. */
   readonly text: string;
 }
 

@@ -1,5 +1,5 @@
 /** What is the verdict on a client, in one case? A pure function of what was sent, what was seen, and what the client says of itself. */
-import { CALLED } from "./answers.ts";
+import { CALLED, SAID } from "./answers.ts";
 import type { Allowance, StressCase } from "./cases.ts";
 import type { SeenAnswer, SeenCall, SeenRequests } from "./seen.ts";
 
@@ -132,6 +132,8 @@ function answerVerdict(judged: Judged, seen: SeenAnswer): Found {
     return [isSaid ? "error-swallowed" : "incomplete-unseen", `no error, where ${reading.failure}`];
   }
   if (one.withTools && seen.toolCalls !== null && reading.calls) return callsVerdict(seen.toolCalls);
+  // Whoever bears what a reader by the text gives up at has all that was said.
+  if (allowed === "either" && reading.failure !== null && seen.text === SAID) return ["ok", ""];
   const [verdict, why] = textVerdict(reading.text, seen.text);
   if (verdict !== "ok" && allowed === "either" && reading.failure !== null) return ["incomplete-unseen", why];
   if (verdict !== "ok") return [verdict, why];

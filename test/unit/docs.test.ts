@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { checkHelp } from "../../src/cli/check/check-options.ts";
 import { takeLoadArguments } from "../../src/cli/load/load-args.ts";
+import { proxyHelp } from "../../src/cli/proxy/proxy-options.ts";
 import { replayHelp } from "../../src/cli/replay/replay-options.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { stressHelp } from "../../src/cli/stress/stress-options.ts";
@@ -109,6 +110,7 @@ const HELP: Readonly<Record<string, () => string>> = {
   check: checkHelp,
   timing: timingHelp,
   stress: stressHelp,
+  proxy: proxyHelp,
 };
 
 /** Why the command does not take the words. Of those whose options are not read apart from a run, names are looked up. */

@@ -343,6 +343,18 @@ test("defaults are those of understudy serve; the engine is the one that createE
   expect(run.tokens).toHaveLength(4);
 });
 
+test("using closes a clock: nobody is woken any more", async () => {
+  let woken = 0;
+  const clocks = [new VirtualClock(), new WallClock()];
+  for (const clock of clocks) {
+    using held = clock;
+    held.at(held.now() + 1, () => woken++);
+  }
+  await Bun.sleep(5);
+  expect(woken).toBe(0);
+  expect(clocks.map((clock) => clock.nextUs())).toEqual([Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]);
+});
+
 test("on a wall clock the engine runs by itself, and cannot be stepped", async () => {
   const clock = new WallClock();
   const engine = await createEngine({ maxModelLen: 1024, timing: "constant:ttft=2ms,itl=1ms" }, { core, clock });

@@ -86,6 +86,7 @@ const POOL = [
     "batched",
     "GUARANTEED_NO_EVICT",
     "EQUAL_PROGRESS",
+    "scheduled",
     "B*",
     "16",
   ],

@@ -3,6 +3,8 @@ import { createOpenAI } from "@ai-sdk/openai";
 import { AISDKError, jsonSchema, streamText, tool } from "ai";
 import { run } from "./driver.mjs";
 
+class Interrupted extends Error {}
+
 const offered = (tools) =>
   Object.fromEntries(
     tools.map(({ function: { name, parameters } }) => [name, tool({ inputSchema: jsonSchema(parameters) })]),
@@ -35,5 +37,3 @@ await run(
   },
   (error) => AISDKError.isInstance(error) || error instanceof Interrupted,
 );
-
-class Interrupted extends Error {}

@@ -1,0 +1,73 @@
+/** `understudy proxy --to URL`: plans of faults before a real server, and a record of what passes. */
+import { openFaultRules } from "../../content/fixtures/fault-rules.ts";
+import type { Question } from "../../content/fixtures/match.ts";
+import { BrokenPlan, parsePlan, planByChance } from "../../faults/order.ts";
+import type { Plan } from "../../faults/types.ts";
+import { epochSeconds, WallClock } from "../../host/clock.ts";
+import { whenOrphaned } from "../../host/parent.ts";
+import { takeOptions } from "../../options/take-options.ts";
+import { Recorder } from "../../proxy/recorder.ts";
+import { ProxyServer } from "../../proxy/server.ts";
+import { onInterrupt } from "../interrupt.ts";
+import { takeBackReady, writeReady } from "../ready-file.ts";
+import { refuser } from "../refuse.ts";
+import { type ProxyValues, proxyHelp, proxyOptions } from "./proxy-options.ts";
+
+const refuse = refuser("proxy");
+
+export async function runProxy(argv: readonly string[]): Promise<void> {
+  const taken = takeOptions(proxyOptions, argv);
+  if ("error" in taken) return refuse(taken.error);
+  const { values, rest } = taken;
+  if (rest.some((word) => word === "--help" || word === "-h")) return console.log(proxyHelp());
+  if (rest.length > 0) return refuse(`${rest[0]}: unknown (understudy proxy --help)`);
+  if (values.to === undefined) return refuse("--to URL is missing: which server? (understudy proxy --help)");
+  try {
+    await proxy(values.to, values);
+  } catch (error) {
+    const { name, message, code } = error as Error & { code?: string };
+    if (error instanceof BrokenPlan) return refuse(`--fault ${values.fault}: ${message}`);
+    if (name === "UnusableFaultPlan") return refuse(`--fault-plan ${values["fault-plan"]}: ${message}`);
+    if (name === "TraceError") return refuse(message);
+    if (code === "EADDRINUSE") return refuse(`--port ${values.port}: is in use; choose another port`);
+    if (code === "EACCES" || code === "EEXIST" || code === "ENOTDIR")
+      return refuse(`--record ${values.record}: ${code}`);
+    throw error;
+  }
+}
+
+async function proxy(to: URL, values: ProxyValues): Promise<void> {
+  const { host = "127.0.0.1", port = 8080, record } = values;
+  const clock = new WallClock();
+  const say = (line: string) => console.error(`understudy proxy: ${line}`);
+  const planFor = planForOf(values, () => clock.now(), say);
+  const ready = values["ready-file"];
+  if (ready !== undefined) takeBackReady(ready);
+  const recorder = record === undefined ? null : new Recorder(record, say);
+  const server = new ProxyServer({ to, host, port, planFor, recorder, clock, epochSeconds, say });
+  console.log(`understudy proxy: ${server.url} passes on to ${to.href}`);
+  if (ready !== undefined) writeReady(ready, { url: server.url, pid: process.pid });
+  const end = () => {
+    void server.close();
+    clock.close();
+    process.exit(0);
+  };
+  onInterrupt(end);
+  if (values["exit-with-parent"]) whenOrphaned(clock, end);
+}
+
+/** null: nothing is disturbed. Throws for plans that cannot be read. */
+function planForOf(
+  { fault, "fault-plan": file, "fault-rate": rate = 0, faults = [], seed = 0 }: ProxyValues,
+  nowUs: () => number,
+  say: (line: string) => void,
+): ((question: Question, key: string) => Plan | null) | null {
+  if (fault !== undefined) {
+    const plan = parsePlan(fault);
+    return () => plan;
+  }
+  const rules = file === undefined ? null : openFaultRules(file, nowUs, say);
+  if (rules === null && rate === 0) return null;
+  return (question, key) =>
+    rules?.planFor(question, key) ?? (rate === 0 ? null : planByChance(rate / 100, faults, seed, key));
+}

@@ -1,0 +1,44 @@
+/** What does a rule see of a request that passes? As fixtures see it, read from the body without any check. */
+import type { Question } from "../content/fixtures/match.ts";
+import type { Passing } from "./upstream.ts";
+
+type Json = Readonly<Record<string, unknown>>;
+
+export function questionIn({ target, headers, body }: Passing): Question {
+  const json = jsonIn(body);
+  const messages = messagesIn(json);
+  return {
+    path: target.split("?")[0]!,
+    model: typeof json.model === "string" ? json.model : null,
+    user: () => messages.findLast(({ role }) => role === "user")?.content ?? promptIn(json),
+    messages: () => messages,
+    header: (name) => headers[name] ?? null,
+    headers: () => headers,
+    body: () => json,
+  };
+}
+
+export function jsonIn(body: Uint8Array): Json {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(body).toString());
+    return typeof value === "object" && value !== null ? (value as Json) : {};
+  } catch {
+    return {};
+  }
+}
+
+function promptIn({ prompt, input }: Json): string | null {
+  const first = Array.isArray(prompt) ? prompt[0] : (prompt ?? input);
+  return typeof first === "string" ? first : null;
+}
+
+function messagesIn({ messages }: Json): { role: string; content: string | null }[] {
+  if (!Array.isArray(messages)) return [];
+  return messages.map((one: Json) => ({ role: String(one?.role), content: contentIn(one?.content) }));
+}
+
+function contentIn(content: unknown): string | null {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return null;
+  return content.map((part: Json) => (typeof part?.text === "string" ? part.text : "")).join("");
+}
