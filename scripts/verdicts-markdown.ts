@@ -12,6 +12,43 @@ export interface ClientVerdicts {
   readonly why: Readonly<Record<string, string>>;
 }
 
+/** Where somebody has met the fault, by its id: threads of clients and proxies. */
+const THREADS: Readonly<Record<string, string>> = {
+  B2: "OpenMetadata#29531",
+  B3: "vllm-mlx#109, exo#1691",
+  B6: "openai-node#2324, eventsource-parser#19",
+  B8: "openai-python#3819",
+  B9: "llama.cpp#28926",
+  S1: "eventsource-parser#17, openai-agents-python#4215",
+  S2: "a2a-js#714",
+  S3: "inngest-js#1714",
+  S4: "openai-python#2722, langchaingo#1171",
+  S6: "copilot-api#88",
+  S7: "codex2api#696",
+  S9: "jmap-client#19, eventsource-parser#31",
+  E1: "TensorRT-LLM#18289, litellm#32159",
+  E2: "vllm-mlx#673, llmgateway#1901",
+  E3: "opencode-copilot-chat#170",
+  E5: "cline#1786",
+  E6: "undici#5273, Langchain-Chatchat#3780",
+  E7: "litellm#33222",
+  E8: "node#47130, claude-code#89608",
+  E9: "node#47130",
+  H1: "undici#5286, llhttp#20",
+  H2: "bun#36068, fasthttp#1078",
+  H5: "rikkahub#1234",
+  H6: "dify#41755, llama.cpp#20872",
+  H8: "Crane#121",
+  J1: "vercel/ai#17279, goose#8027",
+  J2: "Crane#121",
+  J4: "langchain#18977",
+  J5: "litellm#9986, langchainjs#11470",
+  J7: "openai-python#3241, vercel/ai#15879",
+  J8: "vllm#10234, sglang#4097",
+  J11: "openai-openapi#539",
+  A1: "openai-node#1840, openai-python#3555",
+};
+
 const SHORT: Readonly<Record<string, string>> = { ok: "·", policy: "○", void: "–" };
 const cell = (text: string) => text.replaceAll("|", "\\|").replaceAll("\n", " ");
 const isStable = (all: readonly string[]) => new Set(all).size === 1;
@@ -76,9 +113,11 @@ function casesTable(known: readonly ClientVerdicts[]): string[] {
       }
       const { row } = parsePlan(plan).faults[0]!;
       const who = [...by].map(([verdict, names]) => `**${verdict}**: ${names.join(", ")}`).join("; ");
-      return `| \`${shortPlan(plan)}\` | ${cell(row.what)} | ${cell(row.oracle)} | ${cell(row.text)} | ${who} |`;
+      const threads = THREADS[row.id] ?? "";
+      return `| \`${shortPlan(plan)}\` | ${cell(row.what)} | ${cell(row.oracle)} | ${cell(row.text)} | ${who} | ${threads} |`;
     });
-  return ["| Case | On the wire | A correct client | By | Who does not |", "|---|---|---|---|---|", ...rows];
+  const head = ["Case", "On the wire", "A correct client", "By", "Who does not", "Threads of the like"];
+  return [`| ${head.join(" | ")} |`, "|---|---|---|---|---|---|", ...rows];
 }
 
 function details(known: readonly ClientVerdicts[]): string[] {

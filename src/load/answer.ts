@@ -92,7 +92,7 @@ export class Answer implements EventReceiver {
   }
 
   match(bytes: Uint8Array, at: number, end: number): number {
-    if (this.#keepText) return -1;
+    if (this.#keepText || this.done) return -1;
     const found = this.#patterns.match(bytes, at, end);
     if (found === null) return -1;
     this.#chunk(found[0].tokens);
@@ -100,6 +100,8 @@ export class Answer implements EventReceiver {
   }
 
   event(bytes: Uint8Array, from: number, to: number): void {
+    // An empty event is none (WHATWG HTML, 9.2.6), and nothing counts behind the end.
+    if (this.done || from === to) return;
     const data = bytes.subarray(from, to);
     if (to - from === 6 && decoder.decode(data) === "[DONE]") {
       this.done = true;

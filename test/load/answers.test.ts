@@ -81,6 +81,9 @@ function bytesOfAnswer({
     if (comments) events.push(`: ping${lineEnd}`);
   }
   events.push(event(chatEvent({ finish: "stop" }), lineEnd), event(usageEvent(so), lineEnd), event("[DONE]", lineEnd));
+  // An empty event is none, and nothing counts behind the end.
+  if (comments) events.push(`data:${lineEnd}${lineEnd}`, said({ content: "late" }));
+  if (comments) events.splice(1, 0, `data${lineEnd}${lineEnd}`);
   // The standard's byte order mark, which is none of the first event.
   if (mark) events[0] = `\ufeff${events[0]}`;
   const body = events.join("");
