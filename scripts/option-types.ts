@@ -130,6 +130,11 @@ export const files: Readonly<Record<string, string>> = {
   "foreign-option-types": foreignTypes,
 };
 
-if (import.meta.main)
-  for (const [name, text] of Object.entries(files))
-    await Bun.write(new URL(`../src/library/${name}.ts`, import.meta.url), text);
+if (import.meta.main) {
+  const paths = Object.keys(files).map((name) =>
+    Bun.fileURLToPath(new URL(`../src/library/${name}.ts`, import.meta.url)),
+  );
+  for (const [at, text] of Object.values(files).entries()) await Bun.write(paths[at]!, text);
+  const biome = Bun.fileURLToPath(new URL("../node_modules/.bin/biome", import.meta.url));
+  Bun.spawnSync([biome, "check", "--write", ...paths], { stdio: ["ignore", "inherit", "inherit"] });
+}

@@ -26,6 +26,9 @@ export const FIELD_BYTES = 32;
 /** The table that a peer may use here; the protocol's default. */
 const TABLE_BYTES = 4096;
 
+/** What one block may come to, as the tables count: entries that are named again and again cost few bytes on the wire. */
+const LIST_BYTES_MOST = 262_144;
+
 const broken = (why: string) => new ConnectionError(Http2Code.Compression, why);
 const costOf = ([name, value]: HeaderField) => name.length + value.length + FIELD_BYTES;
 
@@ -42,9 +45,15 @@ export class HpackDecoder {
     this.#block = block;
     this.#at = 0;
     const fields: HeaderField[] = [];
+    let bytes = 0;
+    const take = (field: HeaderField) => {
+      bytes += costOf(field);
+      if (bytes > LIST_BYTES_MOST) throw new ConnectionError(Http2Code.Calm, "a list of headers is too large");
+      fields.push(field);
+    };
     while (this.#at < block.length) {
       const byte = block[this.#at]!;
-      if (byte & 0x80) fields.push(this.#entry(this.#number(7)));
+      if (byte & 0x80) take(this.#entry(this.#number(7)));
       else if ((byte & 0xe0) === 0x20) {
         if (fields.length > 0) throw broken("a table is resized behind a field");
         const most = this.#number(5);
@@ -54,8 +63,8 @@ export class HpackDecoder {
       } else if (byte & 0x40) {
         const field = this.#literal(6);
         this.#add(field);
-        fields.push(field);
-      } else fields.push(this.#literal(4));
+        take(field);
+      } else take(this.#literal(4));
     }
     return fields;
   }

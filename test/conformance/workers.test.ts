@@ -328,8 +328,8 @@ describe("one truth", () => {
     expect(sum(by(before, "vllm:generation_tokens_total"))).toBeGreaterThan(0);
   });
 
-  test("500 requests over two workers, clients that leave, one kill: counters and truth logs agree to the unit", async () => {
-    const run = await workersRun({ workers: 2, requests: 500, concurrency: 24, kill: true });
+  test("1,000 requests over two workers, clients that leave, one kill: counters and truth logs agree to the unit", async () => {
+    const run = await workersRun({ workers: 2, requests: 1000, concurrency: 24, kill: true });
     expect(run.fell).toEqual([]);
     expect(run.exitCode).toBe(0);
     expect(run.shown).toEqual(run.counted);
@@ -354,7 +354,7 @@ describe("one truth", () => {
       sum([...killed!.counted.values()].map(({ length }) => length)) -
       killed!.rows.filter(({ reason }) => reason === "length").length;
     expect(Math.abs(missing - lost)).toBeLessThanOrEqual(24);
-    expect(sum(Object.values(run.endings))).toBe(500);
+    expect(sum(Object.values(run.endings))).toBe(1000);
     expect(run.last.get("understudy_worker_restarts_total")).toBe(1);
     // What the log says died with it is what the line of the killed one says; by chance that may be nothing.
     const [running, waiting] = (["running", "waiting"] as const).map((name) =>

@@ -139,7 +139,7 @@ test("whatever JSON comes, it is an order or a broken one", () => {
     }),
     { numRuns: 300 },
   );
-});
+}, 30_000);
 
 test("ids for the core: a bit on those that another of the step follows, ends of sequence where it has to go on", () => {
   const sequence: Sequence = { ...SILENT, ...stepped([[5], [6, 7, 8]]) };

@@ -1,5 +1,5 @@
 /** What do unary and streamed inference share? Model and version, how answers are sent, how many requests there may be. */
-import { GRPC_OK, type GrpcCode, type GrpcStatus } from "../../grpc/status.ts";
+import type { GrpcCode, GrpcStatus } from "../../grpc/status.ts";
 import { type ModelConfig, maxBatchSize } from "../config/model-config.ts";
 import { invalidArg, type StatusCode, TritonError } from "../config/status.ts";
 import type { ServerAround } from "../server/around.ts";
@@ -21,7 +21,6 @@ const CODES: Readonly<Record<StatusCode, GrpcCode>> = {
 
 export const statusOf = ({ code, message }: TritonError): GrpcStatus => ({ code: CODES[code] ?? "UNKNOWN", message });
 export const UNREADABLE: GrpcStatus = { code: "INTERNAL", message: "Unable to parse request" };
-export { GRPC_OK };
 
 /** Runs it; what it throws as a `TritonError` is its result. */
 export function caught<T>(run: () => T): T | TritonError {
