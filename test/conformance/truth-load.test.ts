@@ -302,7 +302,7 @@ function documented(): Map<string, string[]> {
 
 test("every line has the documented fields, no more and no less, each of its type", () => {
   const docs = documented();
-  expect([...docs.keys()]).toEqual(["header", "step", "request", "fault", "end"]);
+  expect([...docs.keys()]).toEqual(["header", "step", "request", "fault", "wire", "end"]);
   const us = (value: unknown) => value === null || (typeof value === "number" && value >= 0);
   const count = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0;
   const is: Record<string, (value: unknown) => boolean> = {
