@@ -1,16 +1,8 @@
 /** What can `understudy proxy` be told? */
-import { isFaultName } from "../../config/faults.ts";
 import { freeText, inGroup, integer, number, type OptionRow, one, onlyOn } from "../../options/option.ts";
 import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
+import { faultIds } from "../fault-ids.ts";
 
-const names = one<readonly string[]>(
-  "ID,…",
-  "ids of docs/faults.md with commas between them, as in B*,S2",
-  (written) => {
-    const all = written.split(",").map((name) => name.trim());
-    return all.every(isFaultName) ? all : undefined;
-  },
-);
 const url = one<URL>("URL", "an http or https URL, as http://127.0.0.1:8001", (written) => {
   try {
     const read = new URL(written);
@@ -40,7 +32,7 @@ export const proxyOptions = {
     },
     "fault-plan": { ...freeText("FILE", "the path of a YAML file"), default: "none", about: "Rules, as of serve." },
     "fault-rate": { ...number(0, 100), default: "0", about: "So many of a hundred answers get one fault by chance." },
-    faults: { ...names, default: "any of a stream", about: "Which ones by chance." },
+    faults: { ...faultIds, default: "any of a stream", about: "Which ones by chance." },
     seed: { ...integer(0, 2 ** 32 - 1), default: "0", about: "Decides what is drawn." },
   }),
   ...inGroup("Records", {

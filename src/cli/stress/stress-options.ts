@@ -1,18 +1,10 @@
 /** What can `understudy stress` be told? */
 
-import { isFaultName } from "../../config/faults.ts";
-import { choice, freeText, inGroup, integer, type OptionRow, one, onlyOn, seconds } from "../../options/option.ts";
+import { choice, freeText, inGroup, integer, type OptionRow, onlyOn, seconds } from "../../options/option.ts";
 import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
 import { ALIVE_PROTOCOL } from "../../stress/alive.ts";
+import { faultIds } from "../fault-ids.ts";
 
-const names = one<readonly string[]>(
-  "ID,…",
-  "ids of docs/faults.md with commas between them, as in B*,S2",
-  (written) => {
-    const all = written.split(",").map((name) => name.trim());
-    return all.every(isFaultName) ? all : undefined;
-  },
-);
 const file = freeText("FILE", "a path");
 
 export const stressOptions = {
@@ -46,7 +38,7 @@ export const stressOptions = {
     concurrency: { ...integer(1, 64), default: "4", about: "Cases at once." },
   }),
   ...inGroup("Cases", {
-    faults: { ...names, default: "all", about: "These faults, each in all its ways." },
+    faults: { ...faultIds, default: "all", about: "These faults, each in all its ways." },
     replay: { ...freeText("PLAN", "a plan"), default: "none", about: "One case again, from the line of a report." },
     random: {
       ...integer(1, 100_000),

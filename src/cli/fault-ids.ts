@@ -1,0 +1,12 @@
+/** An option that names faults, for the commands that play them. */
+import { isFaultName } from "../config/faults.ts";
+import { one } from "../options/option.ts";
+
+export const faultIds = one<readonly string[]>(
+  "ID,…",
+  "ids of docs/faults.md with commas between them, as in B*,S2",
+  (written) => {
+    const all = written.split(",").map((name) => name.trim());
+    return all.every(isFaultName) ? all : undefined;
+  },
+);
