@@ -1,5 +1,5 @@
 /**
- * What is published? `npx bun run pack [-- FOLDER]` writes the tarballs of both packages into FOLDER, default `build`, and
+ * What is published? `npx bun run packages [-- FOLDER]` writes the tarballs of both packages into FOLDER, default `build`, and
  * prints their paths. `npm pack` of the checkout itself would pack sources without their libraries: it is refused.
  */
 import { mkdirSync, readdirSync } from "node:fs";
@@ -8,7 +8,7 @@ import { resolve } from "node:path";
 const root = new URL("../", import.meta.url).pathname;
 const [folder = "build"] = process.argv.slice(2);
 if (folder === "--not-here") {
-  console.error("the packages are made by: npx bun run pack");
+  console.error("the packages are made by: npx bun run packages");
   process.exit(1);
 }
 const to = resolve(folder);

@@ -48,6 +48,11 @@ test("it has at most 150 lines, and a picture", () => {
   expect(readme).toMatch(/!\[[^\]]+\]\(docs\/[\w-]+\.png\)/);
 });
 
+test("no script of package.json is run before or behind another by its name, as prepack would be before pack", () => {
+  const names = Object.keys(manifest.scripts);
+  expect(names.filter((name) => names.includes(`pre${name}`) || names.includes(`post${name}`))).toEqual([]);
+});
+
 test("every command of package.json that README and benches.md name exists, and every bench is named", () => {
   const named = new Set(
     [...(readme + read("docs/benches.md")).matchAll(/\bbun run ([\w:-]+)/g)].map(([, name]) => name!),
