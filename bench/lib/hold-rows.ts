@@ -73,11 +73,11 @@ const KNOWN: readonly HoldRow[] = [
   })),
   completion("a prompt of 250,000 ids", () => ({ prompt: ids(250_000) })),
   {
-    name: "a response of 5,000 tokens with log probabilities",
+    name: "a response of 1,000 tokens with log probabilities",
     path: "/v1/responses",
     body: () =>
       JSON.stringify({
-        ...{ input: "Hello", max_output_tokens: 5000, ignore_eos: true, top_logprobs: 20 },
+        ...{ input: "Hello", max_output_tokens: 1000, ignore_eos: true, top_logprobs: 20 },
         include: ["message.output_text.logprobs"],
       }),
   },
