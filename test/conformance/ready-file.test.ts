@@ -3,7 +3,7 @@ import { afterAll, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { eventually } from "../server.ts";
+import { eventually, serve } from "../server.ts";
 
 const main = new URL("../../src/main.ts", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "understudy-ready-"));
@@ -30,4 +30,9 @@ test("a place that cannot be written ends the start with one line", () => {
     2,
     `understudy serve: --ready-file ${wrong}: there is no folder ${join(folder, "none")}\n`,
   ]);
+});
+
+test("a signal right behind the line that says where it listens ends it in order", async () => {
+  const server = await serve(["--timing", "none"]);
+  expect(await server.stop()).toBe(0);
 });

@@ -67,9 +67,10 @@ export async function runServe(argv: readonly string[], platform: string = proce
   const started = await start(config, undefined, adminOf(resolved.values, resolved.latencies));
   if ("refused" in started) return refuse(started.refused);
   const { app } = started;
-  console.log(app.banner?.(startedMs()) ?? describe(config, app.url, startedMs(), app.streamWrites, [], app.tritonUrl));
+  // Before it says that it listens: who reads that may end it at once.
   onTrap(config, app);
   endOnSignal(config, app);
+  console.log(app.banner?.(startedMs()) ?? describe(config, app.url, startedMs(), app.streamWrites, [], app.tritonUrl));
   ready({ url: app.url, metricsUrl: app.tritonUrl });
   void app.died.then(async () => {
     console.error("understudy serve: the engine is dead, as its script wanted");
