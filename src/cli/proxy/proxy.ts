@@ -45,15 +45,16 @@ async function proxy(to: URL, values: ProxyValues): Promise<void> {
   if (ready !== undefined) takeBackReady(ready);
   const recorder = record === undefined ? null : new Recorder(record, say);
   const server = new ProxyServer({ to, host, port, planFor, recorder, clock, epochSeconds, say });
-  console.log(`understudy proxy: ${server.url} passes on to ${to.href}`);
-  if (ready !== undefined) writeReady(ready, { url: server.url, pid: process.pid });
   const end = () => {
     void server.close();
     clock.close();
     process.exit(0);
   };
+  // Before it says that it listens: who reads that may end it at once.
   onInterrupt(end);
   if (values["exit-with-parent"]) whenOrphaned(clock, end);
+  console.log(`understudy proxy: ${server.url} passes on to ${to.href}`);
+  if (ready !== undefined) writeReady(ready, { url: server.url, pid: process.pid });
 }
 
 /** null: nothing is disturbed. Throws for plans that cannot be read. */
