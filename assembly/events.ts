@@ -37,6 +37,16 @@ export function storedHash(hash: u64): void {
   push(<i32>(hash >> 32));
 }
 
+/** A record of another kind, of which `eventWord` must give so many more words. As `eventStored`. */
+export function eventOf(kind: i32, words: i32): bool {
+  if (!room(1 + words)) return false;
+  push(kind);
+  return true;
+}
+export function eventWord(word: i32): void {
+  push(word);
+}
+
 export function eventRemoved(block: i32, hash: u64): void {
   if (!room(4)) return;
   push(Event.Removed);

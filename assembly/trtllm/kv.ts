@@ -2,13 +2,13 @@
 // TensorRT-LLM's manager V1 (`kvCacheManager.cpp`), one window, beam width 1, without a pool on the host.
 import { appendBlock, clearTable, entry, entryBlock, entryHash, nextEntry, prevEntry } from "../arena";
 import { blockSize, kvEvents, prefixCaching } from "../config";
-import { eventStored, storedHash } from "../events";
+import { eventOf, eventStored, eventWord, storedHash } from "../events";
 import { count } from "../header";
 import { SUBMIT_SKIP_READING, Total } from "../layout";
 import { cachedPrompt, preemptions, row } from "../slots";
 import { copyOnPartialReuse, keepsBlocks, partialReuse, prefixAware, stepsAhead } from "./config";
 import { countKv } from "./header";
-import { KvTotal } from "./layout";
+import { EVENT_IDS, KvTotal } from "./layout";
 import { blocksOf, forget, Line, line } from "./line";
 import { blocksFree, claimBlock, giveBlock, refsOf, takeBlock } from "./pool";
 import { retainOutput, retainPrompt } from "./retention";
@@ -31,6 +31,8 @@ import {
 export let cachedBlocks: i32 = 0;
 export let heldBlocks: i32 = 0;
 export let missingHash: u64 = 0;
+/** The last claim copied a part of a block. */
+let copied = false;
 
 /** Does this request look into the cache at all? */
 export function reads(slot: i32): bool {
@@ -88,6 +90,7 @@ export function claimPrompt(slot: i32): void {
   const l = line(slot);
   let claimed = 0;
   let matched = 0;
+  copied = false;
   if (reads(slot)) {
     const usable = l.context - 1;
     const full = min(usable / blockSize, row(slot).hashCount);
@@ -128,7 +131,7 @@ function claimPartly(slot: i32, parent: i32, from: i32, most: i32): i32 {
     claimBlock(best);
     retainPrompt(slot, row(slot).tableCount, best);
     appendBlock(slot, best);
-  }
+  } else copied = bestCount > 0;
   return bestCount;
 }
 
@@ -173,6 +176,8 @@ export function fillPrompt(slot: i32): bool {
   const reused = blocksOf(hit);
   countKv(KvTotal.Reused, reused);
   countKv(KvTotal.Missed, wanted - reused);
+  if (hit % blockSize > 0) countKv(KvTotal.ReusedPartly, 1);
+  if (copied) countKv(KvTotal.Copied, 1);
   if (!reads(slot)) return true;
   count(first ? Total.PrefixRequests : Total.PreemptedRequests, 1);
   count(first ? Total.PrefixQueries : Total.PreemptedQueries, <f64>l.context);
@@ -186,6 +191,7 @@ export function hold(slot: i32, l: Line): bool {
   while (l.room < wanted) {
     if (blocksFree() === 0) return false;
     const block = takeBlock();
+    countKv(KvTotal.Generated, 1);
     retainOutput(slot, block);
     appendBlock(slot, block);
     l.room += blockSize;
@@ -231,6 +237,14 @@ function noteStored(slot: i32, from: i32, to: i32, parent: i32): void {
   for (let i = from; i < to; i++) {
     storedHash(entryHash(at));
     if (i + 1 < to) at = nextEntry(at);
+  }
+  const tokens = (to - from) * blockSize;
+  if (line(slot).keep === 0 || !eventOf(EVENT_IDS, 1 + tokens)) return;
+  eventWord(tokens);
+  let place = tokenPlace(slot, from * blockSize);
+  for (let i = 0; i < tokens; i++) {
+    eventWord(tokenAt(place));
+    if (i + 1 < tokens) place = nextToken(place);
   }
 }
 

@@ -73,6 +73,9 @@ export enum TrtWord {
   Count,
 }
 
+/** A KV event behind a STORED, where the cache keeps ids: how many, and the tokens of its blocks. Others: ../layout.ts. */
+export const EVENT_IDS = 4;
+
 /** Cumulative counters of the KV cache manager, doubles; blocks. */
 export enum KvTotal {
   Allocated,
@@ -80,6 +83,11 @@ export enum KvTotal {
   AllocatedNew,
   Reused,
   Missed,
+  /** Among the reused: those of which a part was, and of these the ones that were copied. */
+  ReusedPartly,
+  Copied,
+  /** Taken for tokens that were generated. */
+  Generated,
   Count,
 }
 

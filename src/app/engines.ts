@@ -4,6 +4,7 @@ import { adapterPlaces } from "../config/adapter-places.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { TextModel } from "../content/text-model.ts";
 import { Fleet } from "../engine/fleet.ts";
+import type { Iterations } from "../engine/iterations.ts";
 import { Journal } from "../engine/journal.ts";
 import type { Lanes } from "../engine/lanes.ts";
 import { Cause } from "../engine/lateness/causes.ts";
@@ -48,6 +49,8 @@ export interface EnginePartsOptions {
   readonly lanes: (() => Lanes) | null;
   /** Who else is told of the steps. */
   readonly loopObservers: readonly LoopObserver[];
+  /** Keeps iterations and requests for the role trtllm-serve; null: another role. */
+  readonly iterations: Iterations | null;
 }
 
 /** Servers of a process share the compiled code. */
@@ -60,7 +63,7 @@ function compiled(core: ArrayBuffer): WebAssembly.Module {
 }
 
 export function enginePartsOf(options: EnginePartsOptions): FleetParts {
-  const { config, text, marks, place, epochUs } = options;
+  const { config, text, marks, place, epochUs, iterations } = options;
   const { clock } = marks;
   const { dataParallelSize, truthRequests, truthLog, triton } = config;
   const engineFirst = (place?.index ?? 0) * dataParallelSize;
@@ -88,7 +91,8 @@ export function enginePartsOf(options: EnginePartsOptions): FleetParts {
     adapters: adapterPlaces(config),
     ...(options.lanes ? { lanes: options.lanes } : {}),
     loopObservers: [options.punctual, ...(steps ? [steps] : []), ...options.loopObservers],
-    ...observersOf(engineFirst, truth, recent),
+    ...observersOf(engineFirst, truth, recent, iterations && { observer: () => iterations }),
+    ...(iterations ? { watcher: (core) => iterations.on(core), kvEvents: iterations.events !== null } : {}),
     ...(triton.metrics ? { meters: () => new Ensemble(triton.quantiles, () => clock.now(), epochUs) } : {}),
   });
   return { engines, journals, truth, recent, steps, engineFirst };

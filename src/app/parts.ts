@@ -5,6 +5,7 @@ import type { ServeConfig } from "../config/types.ts";
 import type { LaidDown } from "../content/laid-down.ts";
 import type { NaturalLength } from "../content/output-lengths.ts";
 import type { TextModel } from "../content/text-model.ts";
+import type { Iterations } from "../engine/iterations.ts";
 import { Punctuality } from "../engine/lateness/punctuality.ts";
 import type { EngineView } from "../engine/types.ts";
 import { Accounts, watched } from "../front/accounting.ts";
@@ -83,6 +84,8 @@ export interface Parts extends FleetParts, PageParts {
   /** `frontLimits` and `wire` of it change while the server runs. */
   readonly config: ServeConfig;
   readonly live: LiveSettings;
+  /** What the role trtllm-serve learns of its engine; null: another role. */
+  readonly iterations: Iterations | null;
   readonly admin: Admin | undefined;
   readonly place: Place | undefined;
   readonly clock: Clock;
@@ -137,7 +140,9 @@ export async function createParts(given: ServeConfig, options: AppOptions, kept?
     laidFor(wire, text, { first, log, gap: async () => void (await gaps.long.pass()), nowUs: () => clock.now() });
   const laid = await openLaid(config.wire ?? {});
   const naturalLength = await lengthsOf(config);
+  const iterations = await iterationsOf(config);
   const fleet = enginePartsOf({
+    iterations,
     config,
     core: built.core,
     text,
@@ -153,27 +158,24 @@ export async function createParts(given: ServeConfig, options: AppOptions, kept?
       ...(place ? [{ moved: (idle: boolean) => pages.shown?.moved(idle) }] : []),
     ],
   });
-  const { engines } = fleet;
   const routes = httpRoutes(countedBy(config));
   const moved = () => pages.shown?.moved();
   const httpAccounts = new HttpAccounts(routes, () => clock.now(), moved);
   const accounts = new Accounts(httpAccounts);
   const pages = await pagePartsOf({ ...fleet, config, streamWrites, routes, accounts, clock, marks, place, epochUs });
-  const life = lifeOf(clock, () => engines.die());
+  const life = lifeOf(clock, () => fleet.engines.die());
   if (!config.disableLogStats) logStatistics(clock, pages.snapshot, fleet.engineFirst, log);
   sampleEventLoop(clock, (us) => {
-    engines.delayed(us);
+    fleet.engines.delayed(us);
     moved();
   });
   return {
     ...fleet,
     ...pages,
+    iterations,
     config,
-    live,
-    admin,
-    place,
-    clock,
-    ...{ lastingClock: lasting.clock, rules: options.rules, history: historyOf(config, options, epochUs) },
+    ...{ live, admin, place },
+    ...{ clock, lastingClock: lasting.clock, rules: options.rules, history: historyOf(config, options, epochUs) },
     epochSeconds: options.epochSeconds ?? epochSeconds,
     epochUs,
     newId: options.newId ?? idsOf(config.seed === null ? null : mix(config.seed, place?.index ?? 0)),
@@ -189,11 +191,16 @@ export async function createParts(given: ServeConfig, options: AppOptions, kept?
     streamWrites,
     accounting: pages.shown ? watched(accounts, pages.shown) : accounts,
     httpAccounts,
-    backend: backendOf({ clock, marks, gaps, engines, die: life.die }),
+    backend: backendOf({ clock, marks, gaps, engines: fleet.engines, die: life.die }),
     alive: life.alive,
     died: life.died,
     ...endOf({ ...fleet, pages, clock, laid, punctual, last: kept ? null : lasting }),
   };
+}
+
+/** Loaded for that role alone. */
+async function iterationsOf(config: ServeConfig): Promise<Iterations | null> {
+  return config.trtllmServe ? new (await import("../engine/iterations.ts")).Iterations(config) : null;
 }
 
 function punctualityOf(clock: Clock, log: AppOptions["log"] | null, engines: () => Parts["engines"]): Punctuality {

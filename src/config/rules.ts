@@ -1,9 +1,16 @@
 /** Which combinations does vLLM 0.33 refuse to start with? (`config/scheduler.py`, `v1/core/kv_cache_planning.py`) */
 import type { EngineConfig } from "./types.ts";
 
-/** `at` says where an option's value comes from. The first broken rule in one line, or undefined. */
-export function brokenRule(engine: EngineConfig, at: (option: string) => string): string | undefined {
-  if (engine.trtllm !== undefined) return brokenTrtllmRule(engine, at);
+/**
+ * `at` says where an option's value comes from; `turnsAway`: the server refuses prompts that fit into no iteration. The first
+ * broken rule in one line, or undefined.
+ */
+export function brokenRule(
+  engine: EngineConfig,
+  at: (option: string) => string,
+  turnsAway = false,
+): string | undefined {
+  if (engine.trtllm !== undefined) return brokenTrtllmRule(engine, at, turnsAway);
   const { maxModelLen, maxNumSeqs, maxNumActiveSeqs, maxNumBatchedTokens, maxNumScheduledTokens } = engine;
   const batched = `${at("max-num-batched-tokens")} is ${maxNumBatchedTokens}`;
   const seqs = `${at("max-num-seqs")} (${maxNumSeqs})`;
@@ -27,11 +34,15 @@ export function brokenRule(engine: EngineConfig, at: (option: string) => string)
 }
 
 /** With TensorRT-LLM's schedulers: a prompt that can never be computed keeps all behind it waiting. */
-function brokenTrtllmRule(engine: EngineConfig, at: (option: string) => string): string | undefined {
+function brokenTrtllmRule(
+  engine: EngineConfig,
+  at: (option: string) => string,
+  turnsAway: boolean,
+): string | undefined {
   const { maxModelLen, maxNumBatchedTokens, enableChunkedPrefill, blockSize } = engine;
   const tokens = `${at("max-num-tokens")} is ${maxNumBatchedTokens}`;
   const length = `${at("max-model-len")} (${maxModelLen})`;
-  if (!enableChunkedPrefill && maxNumBatchedTokens < maxModelLen) {
+  if (!turnsAway && !enableChunkedPrefill && maxNumBatchedTokens < maxModelLen) {
     return `${tokens}: without chunked prefill it must be at least ${length}, or the longest prompts never fit in an iteration`;
   }
   if (maxNumBatchedTokens < blockSize) {

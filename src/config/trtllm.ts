@@ -22,6 +22,20 @@ export interface TrtllmConfig {
   readonly enablePrefixAwareScheduling: boolean;
 }
 
+/** What its server alone has; names as in the product's `LlmArgs`. */
+export interface TrtllmServeConfig {
+  /** `/prometheus/metrics` is there, and `/perf_metrics` may hold something. */
+  readonly returnPerfMetrics: boolean;
+  /** Requests that `/perf_metrics` keeps; 0: none. */
+  readonly perfMetricsMaxRequests: number;
+  /** `/metrics` tells of iterations. */
+  readonly enableIterPerfStats: boolean;
+  /** Records that wait for a reader; older ones are dropped. */
+  readonly iterStatsMaxIterations: number;
+  /** Events of the KV cache that wait for a reader; 0: none are noted. */
+  readonly eventBufferMaxSize: number;
+}
+
 export const TRTLLM_DEFAULTS = {
   maxBatchSize: 2048,
   maxNumTokens: 8192,

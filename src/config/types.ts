@@ -14,7 +14,7 @@ import type { StreamWritesOrder } from "./stream-writes.ts";
 import type { ToolHabits } from "./tool-habits.ts";
 import type { TritonMetricsConfig } from "./triton-metrics.ts";
 import type { TritonServerConfig } from "./triton-server.ts";
-import type { TrtllmConfig } from "./trtllm.ts";
+import type { TrtllmConfig, TrtllmServeConfig } from "./trtllm.ts";
 
 /** How long a step takes. Sources and forms: the compiled presets in `profiles/`. All times in microseconds. */
 export type Timing =
@@ -348,6 +348,8 @@ export interface ServeConfig {
   readonly triton: TritonMetricsConfig;
   /** What the role triton alone has. */
   readonly tritonServer?: TritonServerConfig;
+  /** What the role trtllm-serve alone has. */
+  readonly trtllmServe?: TrtllmServeConfig;
   /** Routes that change how the server runs: pause, resume, cache resets. */
   readonly devMode: boolean;
   /** Adapters may be loaded and unloaded by request. */

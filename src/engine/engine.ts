@@ -98,6 +98,7 @@ export class Engine implements LiveOwner {
       observers: [
         this.#lateness,
         ...loopObservers,
+        ...(options.watcher ? [options.watcher(core)] : []),
         ...(this.#recorder ? [this.#recorder] : []),
         this.#boundary,
         this.#preQueue,

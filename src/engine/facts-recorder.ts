@@ -1,5 +1,6 @@
 /** Where do the facts of one engine come from? From the calls of engine and loop, and from the plan's lists in the core. */
 import { Field, SLOTS, Word } from "../../assembly/layout.ts";
+import { TrtWord } from "../../assembly/trtllm/layout.ts";
 import type { Core } from "../core/core.ts";
 import type { Clock } from "../host/clock.ts";
 import type { CoreRequest } from "./core-request.ts";
@@ -36,13 +37,18 @@ export class FactsRecorder implements LoopObserver {
   /** Ended, and not yet told. */
   #ended: RequestTimeline[] = [];
   #turning = false;
+  /** Words of TensorRT-LLM's core; null: vLLM's. */
+  readonly #trtWords: Int32Array | null;
 
   constructor(
     readonly core: Core,
     readonly clock: Clock,
     readonly observer: Observer,
     readonly trailAt: (slot: number) => RequestTimeline | undefined,
-  ) {}
+  ) {
+    const { memory, trtWordsAt } = core.exports;
+    this.#trtWords = trtWordsAt ? new Int32Array(memory.buffer, trtWordsAt(), TrtWord.Count) : null;
+  }
 
   submitted(
     id: string | undefined,
@@ -69,21 +75,37 @@ export class FactsRecorder implements LoopObserver {
     const handles = (views.word(Word.RowHandleAt) >>> 0) >> 2;
     const tokens = (views.word(Word.RowTokensAt) >>> 0) >> 2;
     const rows = views.word(Word.PlanRows);
+    if (this.#trtWords !== null) {
+      this.#contexts(this.#trtWords, handles, rows - views.word(Word.PlanDecodes), nowUs);
+      return;
+    }
     for (let row = views.word(Word.PlanAdmitted); row < rows; row++) {
       const handle = i32[handles + row]!;
       const timeline = this.#find(handle);
-      if (timeline) this.#admitted(timeline, handle % SLOTS, i32[tokens + row]!, nowUs);
+      const slot = handle % SLOTS;
+      if (timeline) this.#admitted(timeline, slot, views.field(Field.Computed, slot) - i32[tokens + row]!, nowUs);
     }
   }
 
-  #admitted(timeline: RequestTimeline, slot: number, tokens: number, nowUs: number): void {
+  /** TensorRT-LLM's plans tell of no admissions: those of their contexts that wait are admitted. Contexts are the first rows. */
+  #contexts(trtWords: Int32Array, handles: number, count: number, nowUs: number): void {
+    const { i32 } = this.core.views;
+    const starts = (trtWords[TrtWord.ContextStartAt]! >>> 0) >> 2;
+    for (let row = 0; row < count; row++) {
+      const handle = i32[handles + row]!;
+      const timeline = this.#find(handle);
+      if (timeline?.waits) this.#admitted(timeline, handle % SLOTS, i32[starts + row]!, nowUs);
+    }
+  }
+
+  /** `cached`: tokens that were there at this admission. */
+  #admitted(timeline: RequestTimeline, slot: number, cached: number, nowUs: number): void {
     const { views } = this.core;
     if (timeline.preemptions === 0) {
       timeline.scheduledUs = nowUs;
       timeline.cachedTokens = views.cachedPrompt[slot]! - 1;
       return;
     }
-    const cached = views.field(Field.Computed, slot) - tokens;
     timeline.recomputedTokens += views.field(Field.Prompt, slot) + views.field(Field.Outputs, slot) - cached;
     const { preempted } = timeline;
     if (preempted.length === 3 * timeline.preemptions) {

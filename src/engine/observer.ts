@@ -151,6 +151,12 @@ export class RequestTimeline implements TimelineFacts {
     this.#width = count;
   }
 
+  /** Not in a batch yet, or since it was preempted. */
+  get waits(): boolean {
+    const { preempted } = this;
+    return Number.isNaN(preempted.length > 0 ? preempted[preempted.length - 2]! : this.scheduledUs);
+  }
+
   /** Sums up, at the generation's end, which lateness fell into its life. */
   settleLate(): void {
     const { recorder } = this;

@@ -1,6 +1,7 @@
 /** What does an engine take when it is made, and who looks at its steps? */
 
 import type { EngineConfig } from "../config/types.ts";
+import type { Core } from "../core/core.ts";
 import type { Clock } from "../host/clock.ts";
 import type { Journal } from "./journal.ts";
 import type { Lanes } from "./lanes.ts";
@@ -24,6 +25,8 @@ export interface EngineOptions extends SetupExtras {
   readonly lanes?: () => Lanes;
   /** Told of its steps, after those that the engine has of its own. */
   readonly loopObservers?: readonly LoopObserver[];
+  /** Looks at its steps with its core. */
+  readonly watcher?: ((core: Core) => LoopObserver) | undefined;
   /** Told of every step and every generation; without one nothing is noted. */
   readonly observer?: Observer;
   /** Counts generations as they begin and end; without one nothing is looked at. */
@@ -37,8 +40,8 @@ export interface EngineOptions extends SetupExtras {
 }
 
 /** Nobody looks at every single step. */
-export function isAlone({ observer, meters, journal, loopObservers = [] }: EngineOptions): boolean {
-  const nobody = ![observer, meters, journal].some((someone) => someone !== undefined);
+export function isAlone({ observer, meters, journal, watcher, loopObservers = [] }: EngineOptions): boolean {
+  const nobody = ![observer, meters, journal, watcher].some((someone) => someone !== undefined);
   return nobody && loopObservers.every(({ coasted }) => coasted !== undefined);
 }
 

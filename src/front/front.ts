@@ -179,6 +179,8 @@ export interface OpenAiOptions {
   readonly logprobs?: LogprobSource;
   /** What the engine draws answers from; absent: tokens are neither forced nor forbidden. */
   readonly answers?: AnswerTables;
+  /** There is no CORS middleware: answers do not vary by origin. Absent: vLLM's. */
+  readonly withoutCors?: boolean;
   /** null: answers carry no fingerprint; absent: made from the configuration. */
   readonly fingerprint?: string | null;
   readonly responseRole?: string;

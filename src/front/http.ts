@@ -54,7 +54,8 @@ export class Http {
     const allowed = requestOrdersOf(options.config);
     const ours = options.plays !== undefined || options.fixtures !== undefined;
     this.#releases = allowed === "all" || (allowed === "answers" && ours);
-    this.#adds = options.config.enableRequestIdHeaders || options.config.podHeaders !== undefined;
+    this.#adds =
+      options.config.enableRequestIdHeaders || options.config.podHeaders !== undefined || options.withoutCors === true;
     this.#keys = options.config.apiKeys.map(digest);
     this.#room = bodyRoomOf(options.config, options.backend);
     this.#cors = new Cors(options.config.wire?.cors);
@@ -76,8 +77,13 @@ export class Http {
   }
 
   /** A text without a type of its own. */
-  text(context: Context, body: string): Response {
-    return this.#answer(context, 200, body, TEXT_HEADERS);
+  text(context: Context, body: string, status = 200): Response {
+    return this.#answer(context, status, body, TEXT_HEADERS);
+  }
+
+  /** A text of this type, without headers of the application's. */
+  typed(context: Context, body: string, type: string): Response {
+    return this.#answer(context, 200, body, { server: "uvicorn", "content-type": type });
   }
 
   empty(context: Context, status: number): Response {
@@ -171,7 +177,7 @@ export class Http {
     const { request } = context;
     const path = pathOf(request.url);
     const headers = request.headers;
-    const preflight = this.#cors.preflight(request);
+    const preflight = this.#options.withoutCors ? null : this.#cors.preflight(request);
     if (preflight !== null) {
       this.visitOf(context); // answered outside the middleware that counts
       return this.#answer(context, preflight.status, preflight.body, preflight.headers);
@@ -219,6 +225,7 @@ export class Http {
     } else Object.assign(more, headers);
     const { enableRequestIdHeaders, podHeaders } = this.#options.config;
     Object.assign(more, podHeaders);
+    if (this.#options.withoutCors) delete more.vary;
     if (enableRequestIdHeaders) more["x-request-id"] = request.headers.get("x-request-id") ?? this.#options.newId(16);
     return more;
   }

@@ -14,7 +14,7 @@ interface ModelCard {
 
 /** Throws `Refused` for a model that is not served; null and "" stand for the first one. */
 export function checkModel(model: string | null, limits: Limits): void {
-  if (model === null || model === "") return;
+  if (model === null || model === "" || limits.takesAnyModel) return;
   if (!limits.servedModelNames.includes(model) && !limits.loraNames.includes(model))
     throw new Refused(unknownModel(model, limits));
 }

@@ -88,6 +88,8 @@ export function checkPrompt(
   fromText: boolean,
   limits: Limits,
 ): { readonly maxTokens: number } | { readonly error: ErrorAnswer } {
+  const refused = limits.refusesPrompt?.(promptTokens) ?? null;
+  if (refused !== null) return { error: refused };
   const most = limits.maxModelLen;
   const kept = Math.min(promptTokens, keptTokens(request, limits));
   const count = fromText ? Math.min(kept, most + 1) : kept;

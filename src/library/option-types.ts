@@ -109,8 +109,8 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   readonly compat?: "llm-d-inference-sim" | undefined;
   /** Whoever has it may change timing, admission, failures, fixtures and logs of the running server: docs/admin.md. Default: none: /admin/config is no path. */
   readonly adminKey?: string | undefined;
-  /** The server to stand in for: vllm (vLLM's OpenAI-compatible server), triton (Triton Inference Server, with options of its own: --role triton --help). Default: vllm. */
-  readonly role?: "vllm" | undefined;
+  /** The server to stand in for: vllm (vLLM's OpenAI-compatible server), triton (Triton Inference Server, with options of its own: --role triton --help), trtllm-serve (TensorRT-LLM's trtllm-serve). Default: vllm. */
+  readonly role?: "vllm" | "trtllm-serve" | undefined;
   /** The version of vLLM whose metrics are shown, names and labels: docs/metrics.md. Default: vllm-0.33. */
   readonly metricsProfile?:
     | "vllm-0.6"
@@ -293,6 +293,18 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   readonly disableOverlapScheduler?: boolean | undefined;
   /** Who becomes active first: by arrival, or by the request's priority (a smaller value first). Default: fcfs. */
   readonly waitingQueuePolicy?: "fcfs" | "priority" | undefined;
+  /** Longest prompt plus answer: --max-model-len by the name of trtllm-serve. Default: maxModelLen. */
+  readonly maxSeqLen?: HumanNumber | undefined;
+  /** Serve /prometheus/metrics, and note times of requests for /perf_metrics. Default: false. */
+  readonly returnPerfMetrics?: boolean | undefined;
+  /** Requests that /perf_metrics keeps. Default: 0. */
+  readonly perfMetricsMaxRequests?: number | undefined;
+  /** Note statistics of each iteration for /metrics and /prometheus/metrics. Default: false. */
+  readonly enableIterPerfStats?: boolean | undefined;
+  /** Iterations whose statistics wait for a reader; older ones are dropped. Default: 1000. */
+  readonly iterStatsMaxIterations?: number | undefined;
+  /** Events of the KV cache that wait for POST /kv_cache_events; older ones are dropped. Default: 0: none. */
+  readonly eventBufferMaxSize?: number | undefined;
   /** vLLM's VLLM_SERVER_DEV_MODE: routes that pause, resume and reset caches. Default: false. */
   readonly devMode?: boolean | undefined;
 }

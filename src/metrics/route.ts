@@ -22,15 +22,18 @@ const PATHS: Readonly<Record<string, View>> = {
   "/metrics/all": "all",
   ...Object.fromEntries(dialectNames.map((name) => [`/metrics/${name}`, name])),
 };
+/** Those of a server whose `/metrics` is no page of ours. */
+export const OWN_METRICS = ["/metrics/understudy"] as const;
 /** The paths and their methods. */
 export const METRICS_METHODS: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
   Object.keys(PATHS).map((path) => [path, ["GET"]]),
 );
 
 /** The pages are the renderer's, who ends with these routes. */
-export function metrics(renderer: Renderer, identity: Identity) {
+export function metrics(renderer: Renderer, identity: Identity, paths: readonly string[] = Object.keys(PATHS)) {
   const app = new Elysia({ strictPath: true }).onStop(() => renderer.stop());
-  for (const [path, view] of Object.entries(PATHS)) {
+  for (const path of paths) {
+    const view = PATHS[path]!;
     app.get(path, async ({ request, server }) => {
       // Elysia gives `/metrics` and `/metrics/` to one handler.
       const plain = /\/metrics(\?|$)/.test(request.url);

@@ -15,8 +15,14 @@ export interface OpenApiDocument {
   readonly components: { readonly schemas: Readonly<Record<string, JsonSchema>> };
 }
 
+const VLLM = `Stands in for vLLM ${VLLM_VERSION}: its API, without a model. Fields that are not listed are ignored.`;
+
 /** `served`: the methods of each path of this server; those of other paths in `operations`, and paths without operations, are left out. */
-export function openApi(served: Readonly<Record<string, readonly string[]>>, operations: Operations): OpenApiDocument {
+export function openApi(
+  served: Readonly<Record<string, readonly string[]>>,
+  operations: Operations,
+  about = VLLM,
+): OpenApiDocument {
   const schemas: Record<string, JsonSchema> = {};
   const paths: Record<string, Record<string, Operation>> = {};
   for (const [path, methods] of Object.entries(served)) {
@@ -29,11 +35,7 @@ export function openApi(served: Readonly<Record<string, readonly string[]>>, ope
   }
   return {
     openapi: "3.1.0",
-    info: {
-      title: "Understudy",
-      version,
-      description: `Stands in for vLLM ${VLLM_VERSION}: its API, without a model. Fields that are not listed are ignored.`,
-    },
+    info: { title: "Understudy", version, description: about },
     paths,
     components: { schemas },
   };

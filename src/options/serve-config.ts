@@ -18,10 +18,12 @@ import { brokenLora, readLoraModules } from "./lora-modules.ts";
 import type { ServeValues } from "./serve-options.ts";
 import { stepConfig } from "./step-options.ts";
 import { tritonMetrics } from "./triton-options.ts";
-import { mixedSchedulers, trtllmEngine } from "./trtllm-options.ts";
+import { asTrtllmServe, mixedSchedulers, trtllmEngine, trtllmServeConfig } from "./trtllm-options.ts";
 import { wireConfig } from "./wire-config.ts";
 
 const DEFAULT_HOST = "127.0.0.1";
+
+const SCALE_OUT = "--enable-scale-out: not built; /inference/v1/generate and the render and derender routes answer 501";
 
 interface Made {
   readonly config: ServeConfig;
@@ -29,9 +31,11 @@ interface Made {
 }
 
 /** `said` is for messages: where each value came from. */
-export function serveConfig(values: ServeValues, said: ReadonlyMap<string, Given>): Made | UsageError {
+export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Given>): Made | UsageError {
   const at = (option: string) => said.get(option)?.where ?? `the default ${option}`;
-  const role = values.role ?? "vllm";
+  const values = asTrtllmServe(given);
+  const ofRole = trtllmServeConfig(values, at);
+  if (ofRole !== null && "error" in ofRole) return ofRole;
 
   const named = values.model === undefined ? [] : presetsFor(values.model, values["tensor-parallel-size"]);
   const byName = named[0]?.name ?? DEFAULT_PRESET;
@@ -53,7 +57,7 @@ export function serveConfig(values: ServeValues, said: ReadonlyMap<string, Given
   if (buckets !== undefined) return { error: `${at("custom-histogram-buckets")}: ${buckets}` };
   const lengths = outputLengthsOf(values, at);
   if ("error" in lengths) return lengths;
-  const broken = brokenRule(engine, at);
+  const broken = brokenRule(engine, at, ofRole !== null);
   if (broken !== undefined) return { error: broken };
   if (values["enable-auto-tool-choice"] && values["tool-call-parser"] === undefined)
     return { error: `${at("enable-auto-tool-choice")}: needs --tool-call-parser (${TOOL_PARSERS.join(", ")})` };
@@ -82,17 +86,16 @@ export function serveConfig(values: ServeValues, said: ReadonlyMap<string, Given
     ...triton.notices,
     otherSize(values, profile),
     unknownPool(values),
-    values["enable-scale-out"]
-      ? "--enable-scale-out: not built; /inference/v1/generate and the render and derender routes answer 501"
-      : undefined,
+    values["enable-scale-out"] ? SCALE_OUT : undefined,
     doubtful(engine),
     tooLong(engine, name, profile, model.maxModelLen),
   ];
   return {
     config: {
-      role,
+      role: values.role ?? "vllm",
       seed: values.seed ?? null,
       ...served,
+      ...ofRole,
       ...wireConfig(values),
       ...fakes,
       engine,

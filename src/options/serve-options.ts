@@ -25,7 +25,7 @@ import {
 } from "./option.ts";
 import { stepOptions } from "./step-options.ts";
 import { tritonOptions } from "./triton-options.ts";
-import { trtllmOptions } from "./trtllm-options.ts";
+import { trtllmOptions, trtllmServeOptions } from "./trtllm-options.ts";
 import { wireOptions } from "./wire-options.ts";
 
 /** Processes of one server. */
@@ -266,7 +266,7 @@ export const serveOptions = {
       ours: true,
     },
     role: {
-      ...choice("vllm"),
+      ...choice("vllm", "trtllm-serve"),
       metavar: "ROLE",
       default: "vllm",
       about: `The server to stand in for: ${rolesText()}.`,
@@ -344,6 +344,7 @@ export const serveOptions = {
   ...wireOptions,
   ...tritonOptions,
   ...trtllmOptions,
+  ...trtllmServeOptions,
 } as const;
 
 export type OptionName = keyof typeof serveOptions;

@@ -1,12 +1,22 @@
 /** Which options of TensorRT-LLM's schedulers are there, and what comes of them? Names as in its configuration and `trtllm-serve`. */
 import { REQUESTS_MOST } from "../config/core-limits.ts";
 import type { Profile } from "../config/timing/profile.ts";
-import { CAPACITY_POLICIES, CHUNKING_POLICIES, TRTLLM_DEFAULTS, trtllmPoolBlocks } from "../config/trtllm.ts";
+import {
+  CAPACITY_POLICIES,
+  CHUNKING_POLICIES,
+  TRTLLM_DEFAULTS,
+  type TrtllmServeConfig,
+  trtllmPoolBlocks,
+} from "../config/trtllm.ts";
 import type { EngineConfig } from "../config/types.ts";
-import { choice, humanInteger, integer, number, onlyOn, toggle } from "./option.ts";
+import type { UsageError } from "./given.ts";
+import { choice, humanInteger, integer, number, onlyOn, ourGroup, toggle } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
 
 const group = "TensorRT-LLM's scheduler";
+
+/** Where the product sets no limit of its own (its C++ executor's). */
+const ITERATIONS_KEPT = 1000;
 
 export const trtllmOptions = {
   "capacity-scheduler-policy": {
@@ -105,7 +115,79 @@ export const trtllmOptions = {
   },
 } as const;
 
+export const trtllmServeOptions = ourGroup("TensorRT-LLM's server (--role trtllm-serve)", {
+  "max-seq-len": {
+    ...humanInteger(1),
+    default: "max-model-len",
+    about: "Longest prompt plus answer: --max-model-len by the name of trtllm-serve.",
+  },
+  "return-perf-metrics": {
+    ...toggle,
+    default: "false",
+    about: "Serve /prometheus/metrics, and note times of requests for /perf_metrics.",
+  },
+  "perf-metrics-max-requests": {
+    ...integer(0, 1_000_000),
+    default: "0",
+    about: "Requests that /perf_metrics keeps.",
+  },
+  "enable-iter-perf-stats": {
+    ...toggle,
+    default: "false",
+    about: "Note statistics of each iteration for /metrics and /prometheus/metrics.",
+  },
+  "iter-stats-max-iterations": {
+    ...integer(1, 1_000_000),
+    default: `${ITERATIONS_KEPT}`,
+    about: "Iterations whose statistics wait for a reader; older ones are dropped.",
+  },
+  "event-buffer-max-size": {
+    ...integer(0, 1_000_000),
+    default: "0: none",
+    about: "Events of the KV cache that wait for POST /kv_cache_events; older ones are dropped.",
+  },
+} as const);
+
+const ROLE = "trtllm-serve";
 const SWITCH = "capacity-scheduler-policy";
+
+/** What trtllm-serve assumes where nobody says otherwise. */
+export function asTrtllmServe(values: ServeValues): ServeValues {
+  if (values.role !== ROLE) return values;
+  const length = values["max-seq-len"] ?? values["max-model-len"];
+  return {
+    ...values,
+    [SWITCH]: values[SWITCH] ?? "GUARANTEED_NO_EVICT",
+    "enable-chunked-prefill": values["enable-chunked-prefill"] ?? false,
+    ...(length === undefined ? {} : { "max-model-len": length }),
+  };
+}
+
+/** What its server alone has, or why an option does not fit the role; null: another role. */
+export function trtllmServeConfig(
+  values: ServeValues,
+  at: (option: string) => string,
+): { readonly trtllmServe: TrtllmServeConfig } | UsageError | null {
+  if (values.role !== ROLE) {
+    const lone = (Object.keys(trtllmServeOptions) as (keyof typeof trtllmServeOptions)[]).find(
+      (name) => values[name] !== undefined,
+    );
+    return lone ? { error: `${at(lone)}: needs --role ${ROLE}` } : null;
+  }
+  for (const name of ["workers", "data-parallel-size"] as const)
+    if ((values[name] ?? 1) > 1) return { error: `${at(name)}: takes 1 with --role ${ROLE}: it has one engine` };
+  if (values["metrics-port"] !== undefined)
+    return { error: `${at("metrics-port")}: is Triton's; --role ${ROLE} has its metrics on its own port` };
+  return {
+    trtllmServe: {
+      returnPerfMetrics: values["return-perf-metrics"] ?? false,
+      perfMetricsMaxRequests: values["perf-metrics-max-requests"] ?? 0,
+      enableIterPerfStats: values["enable-iter-perf-stats"] ?? false,
+      iterStatsMaxIterations: values["iter-stats-max-iterations"] ?? ITERATIONS_KEPT,
+      eventBufferMaxSize: values["event-buffer-max-size"] ?? 0,
+    },
+  };
+}
 
 /** Options of vLLM's scheduler, and what they are called here; undefined: there is no such thing. */
 const OF_VLLM = {

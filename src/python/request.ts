@@ -204,4 +204,8 @@ export interface Limits extends SamplingDefaults {
   readonly judgesCache?: boolean;
   /** They may be shared with another server. */
   readonly transfersKv?: boolean;
+  /** Any name of a model is taken. */
+  readonly takesAnyModel?: boolean;
+  /** What a server says of a prompt of so many tokens before anything else; null: it fits. Absent: vLLM's limits alone. */
+  readonly refusesPrompt?: (tokens: number) => ErrorAnswer | null;
 }

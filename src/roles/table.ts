@@ -5,4 +5,5 @@ import type { Role } from "./role.ts";
 export const roles: Readonly<Record<RoleName, () => Promise<Role>>> = {
   vllm: async () => (await import("./vllm.ts")).vllm,
   triton: async () => (await import("./triton.ts")).triton,
+  "trtllm-serve": async () => (await import("./trtllm-serve.ts")).trtllm,
 };

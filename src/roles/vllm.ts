@@ -1,51 +1,25 @@
 /** Which routes and listeners has vLLM's server? OpenAI's, Anthropic's and our own paths on one port; Triton's metrics on another. */
 import { Elysia } from "elysia";
 import type { ApiDialect } from "../answer/dialect.ts";
-import { aboutOf } from "../app/engines.ts";
 import type { Parts } from "../app/parts.ts";
-import { readTls } from "../config/certificates.ts";
-import { frontLimitsOf } from "../config/front-limits.ts";
 import { TritonPortError } from "../config/triton-metrics.ts";
-import type { WireConfig } from "../config/types.ts";
 import { anthropic } from "../dialects/anthropic/dialect.ts";
 import { openai, openaiDescription } from "../dialects/openai/routes.ts";
 import { responses } from "../dialects/responses/dialect.ts";
-import { Cause } from "../engine/lateness/causes.ts";
-import { ADMIN_METHODS, adminRoutes } from "../front/admin-routes.ts";
+import { adminRoutes } from "../front/admin-routes.ts";
 import { devRoutes } from "../front/dev-routes.ts";
-import { type Access, accessLine, type OpenAiOptions } from "../front/front.ts";
-import { hotRoutes } from "../http/socket/hot.ts";
-import { HttpServer } from "../http/socket/server.ts";
-import { METRICS_METHODS, metrics } from "../metrics/route.ts";
+import { metrics } from "../metrics/route.ts";
 import { metricsListener } from "../metrics/triton/listener.ts";
 import { docsRoutes } from "../openapi/routes.ts";
-import { faultLines } from "../truth/fault-lines.ts";
-import { Peers } from "../truth/peers.ts";
-import { TRUTH_METHODS, truthRoutes } from "../truth/routes.ts";
+import { frontOptions, truthOf } from "./front-options.ts";
+import { onePort } from "./one-port.ts";
 import type { Listeners, Role } from "./role.ts";
 
 export const vllm: Role = { listen };
 
 async function listen(parts: Parts): Promise<Listeners> {
   const { config, place } = parts;
-  const tls = config.tls && readTls(config.tls);
-  if (tls && "error" in tls) throw new Error(tls.error);
-  let mounted = mount(parts);
-  const server = new HttpServer(
-    { fetch: (request) => mounted.fetch(request) },
-    {
-      hostname: config.host,
-      port: config.port,
-      tls,
-      reusePort: place !== undefined,
-      frontLimits: frontLimitsOf(config),
-      clock: parts.lastingClock,
-      warn: parts.live.warning(parts.log),
-      epochSeconds: parts.epochSeconds,
-      hot: { get: (path) => mounted.hot.get(path) },
-    },
-  );
-  mounted.serveOn(server);
+  const { server, url, handle, turnTo } = onePort(parts, routesOf);
   let { renderer } = parts;
   const triton = await listenAsTriton().catch(async (why) => {
     // A server that is left listening would keep the process alive.
@@ -53,12 +27,11 @@ async function listen(parts: Parts): Promise<Listeners> {
     throw new TritonPortError(why);
   });
   return {
-    url: `${tls ? "https" : "http"}://${server.hostname}:${server.port}`,
+    url,
     tritonUrl: triton && `http://${triton.hostname}:${triton.port}`,
-    handle: (request) => mounted.handle(request),
+    handle,
     async turnTo(next) {
-      mounted = mount(next);
-      mounted.serveOn(server);
+      await turnTo(next);
       renderer = next.renderer;
     },
     stop: (cut = false) => Promise.all([server.stop(cut), cut ? triton?.stop(true) : undefined]),
@@ -74,31 +47,9 @@ async function listen(parts: Parts): Promise<Listeners> {
   }
 }
 
-/** The routes over these parts. */
-function mount(parts: Parts) {
-  const app = routesOf(parts);
-  const serveOn = (server: HttpServer) => {
-    app.server = server as unknown as NonNullable<typeof app.server>;
-  };
-  return { fetch: fetchOf(app, parts.history), handle: app.handle, hot: hotRoutes(app), serveOn };
-}
-
-/** Routes that the front does not answer (metrics, truth) are noted here. */
-function fetchOf(
-  app: ReturnType<typeof routesOf>,
-  history: Parts["history"],
-): (request: Request) => Response | Promise<Response> {
-  if (history === undefined) return app.fetch;
-  return async (request) => {
-    const response = await app.fetch(request);
-    history.left(request, response.status);
-    return response;
-  };
-}
-
 function routesOf(parts: Parts) {
-  const { config, place, engines, live, admin, recent, marks, gaps, clock } = parts;
-  const front = frontOf(parts);
+  const { config, place, engines, live, admin } = parts;
+  const front = frontOptions(parts);
   const dialects: readonly ApiDialect[] = [
     anthropic(config.enablePromptTokensDetails),
     responses(config.wire?.responseStore ?? 0),
@@ -109,58 +60,6 @@ function routesOf(parts: Parts) {
   if (config.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
   const changes = admin && live.changing(admin, (pace) => engines.retime(pace), parts.openLaid);
   if (changes) app.use(adminRoutes(front, changes));
-  app.use(
-    truthRoutes({
-      recent,
-      about: aboutOf(config, place, parts.epochUs),
-      spare: () => gaps.pieces.pass(),
-      worked: (work) => marks.timed(Cause.Truth, work),
-      sent: (config.keepBodies && parts.history) || null,
-      peers: place ? new Peers(place.pages.files[0]!, place.index, place.workers, clock) : null,
-    }),
-  );
+  app.use(truthOf(parts));
   return config.disableFastapiDocs ? app : app.use(docsRoutes(front, [openaiDescription, ...dialects]));
-}
-
-function frontOf(parts: Parts): OpenAiOptions {
-  const { config, live, admin, text, laid, log } = parts;
-  const wire = config.wire ?? {};
-  const logAccess = (access: Access) => log(accessLine(access));
-  return {
-    ...text,
-    config,
-    backend: parts.backend,
-    accounting: parts.accounting,
-    httpAccounting: parts.httpAccounts,
-    ...(parts.truth ? { faultWitness: faultLines(parts.truth, config.truthLog?.wire === true) } : {}),
-    ...laid,
-    ...(admin ? { fixtures: live.following(laid.fixtures) } : {}),
-    adaptersLoaded: (names) => parts.renderer.name(names),
-    responseRole: wire.responseRole ?? "assistant",
-    trackServerLoad: wire.trackServerLoad === true,
-    ...fingerprint(wire),
-    get accessLog() {
-      return live.logsAccess ? logAccess : null;
-    },
-    get requestLog() {
-      return live.logsRequests ? log : null;
-    },
-    epochSeconds: parts.epochSeconds,
-    newId: parts.newId,
-    naturalLength: parts.naturalLength,
-    nextSeed: parts.nextSeed,
-    alive: parts.alive,
-    ...(parts.rules ? { rules: parts.rules } : {}),
-    ...(parts.history ? { witness: parts.history } : {}),
-    otherRoutes: {
-      ...METRICS_METHODS,
-      ...TRUTH_METHODS,
-      ...(admin ? ADMIN_METHODS : {}),
-    },
-  };
-}
-
-function fingerprint({ fingerprintMode, fingerprintValue }: WireConfig): { readonly fingerprint?: string | null } {
-  if (fingerprintMode === "none") return { fingerprint: null };
-  return fingerprintMode === "custom" ? { fingerprint: fingerprintValue ?? "" } : {};
 }

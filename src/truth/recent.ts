@@ -126,8 +126,7 @@ export function observersOf(
   engineFirst: number,
   ...all: readonly ({ observer(engine: number): Observer } | null)[]
 ): { readonly observer?: (rank: number) => Observer } {
-  const [one, other] = all.filter((someone) => someone !== null);
-  if (!one) return {};
-  if (!other) return { observer: (rank) => one.observer(engineFirst + rank) };
-  return { observer: (rank) => bothObservers(one.observer(engineFirst + rank), other.observer(engineFirst + rank)) };
+  const some = all.filter((someone) => someone !== null);
+  if (some.length === 0) return {};
+  return { observer: (rank) => some.map((one) => one.observer(engineFirst + rank)).reduce(bothObservers) };
 }

@@ -5,7 +5,7 @@ import type { ServerOptions } from "../../src/library/option-types.ts";
 import { serverSetup } from "../../src/library/server-options.ts";
 import type { Option } from "../../src/options/option.ts";
 import { serveOptions } from "../../src/options/serve-options.ts";
-import { trtllmOptions } from "../../src/options/trtllm-options.ts";
+import { trtllmOptions, trtllmServeOptions } from "../../src/options/trtllm-options.ts";
 
 const setup = (options: object) => serverSetup(options as ServerOptions);
 const camel = (name: string) => name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
@@ -39,10 +39,12 @@ const BESIDE: Readonly<Record<string, ServerOptions>> = {
 };
 /** Without it none of its group means anything. */
 const SCHEDULER = "capacity-scheduler-policy";
-const beside = (name: string): ServerOptions =>
-  Object.hasOwn(trtllmOptions, name) && name !== SCHEDULER
+const beside = (name: string): ServerOptions => {
+  if (Object.hasOwn(trtllmServeOptions, name)) return { role: "trtllm-serve", maxModelLen: 4096 };
+  return Object.hasOwn(trtllmOptions, name) && name !== SCHEDULER
     ? { capacitySchedulerPolicy: "MAX_UTILIZATION", maxModelLen: 4096 }
     : (BESIDE[name] ?? {});
+};
 /** Texts of all kinds: some option takes each of them. */
 const POOL = [
   ...[
@@ -85,6 +87,7 @@ const POOL = [
     "llm-d-inference-sim",
     "batched",
     "GUARANTEED_NO_EVICT",
+    "trtllm-serve",
     "EQUAL_PROGRESS",
     "scheduled",
     "B*",
@@ -110,8 +113,7 @@ function effective(name: string, option: Option): string | undefined {
   });
 }
 
-/** `role` has one value, the default. */
-const options = Object.entries<Option>(serveOptions).filter(([name]) => !refused.includes(name) && name !== "role");
+const options = Object.entries<Option>(serveOptions).filter(([name]) => !refused.includes(name));
 
 test.each(options)("%s has an effect, said as a text or as its value", (name, option) => {
   const text = effective(name, option);

@@ -29,5 +29,11 @@ test("what every server loads has no code of a role, nor of a dialect of its API
   expect(common).toContain("src/engine/loop.ts");
   expect(common.filter((path) => /^src\/(dialects|answer|orders)\//.test(path))).toEqual([]);
   for (const name of ROLE_NAMES) expect(common).not.toContain(`src/roles/${name}.ts`);
-  expect([...loadedWith("src/roles/vllm.ts")]).toContain("src/dialects/openai/routes.ts");
+  expect(common.filter((path) => /^src\/(trtllm|triton)\/|iterations/.test(path))).toEqual([]);
+  const vllm = [...loadedWith("src/roles/vllm.ts")];
+  expect(vllm).toContain("src/dialects/openai/routes.ts");
+  expect(vllm.filter((path) => /^src\/(trtllm|triton)\/|iterations/.test(path))).toEqual([]);
+  const trtllm = [...loadedWith("src/roles/trtllm-serve.ts")];
+  expect(trtllm).toContain("src/trtllm/app.ts");
+  expect(trtllm.filter((path) => /^src\/(triton|dialects\/anthropic)\//.test(path))).toEqual([]);
 });

@@ -17,8 +17,8 @@ import { ResponsesForm } from "./form.ts";
 import { toolsJson } from "./items.ts";
 import { EventLog, Store } from "./store.ts";
 
-/** `most`: responses that are kept; 0 for none. */
-export function responses(most: number): ApiDialect {
+/** `most`: responses that are kept; 0 for none. `unknown`: responses may be deleted, and what is said of one that is not kept. */
+export function responses(most: number, unknown?: (id: string) => ErrorAnswer): ApiDialect {
   const store = new Store(most);
   return {
     operations: async () => (await import("./operations.ts")).responsesOperations,
@@ -27,7 +27,14 @@ export function responses(most: number): ApiDialect {
       return routes({
         "POST /v1/responses": (context) => host.answer(context, reader),
         "GET /v1/responses/:id": (context, { id }) => retrieve(host, store, context, id!),
-        "POST /v1/responses/:id/cancel": (context, { id }) => cancel(host, store, context, id!),
+        ...(unknown
+          ? {
+              "DELETE /v1/responses/:id": (context, { id = "" }) =>
+                store.delete(id)
+                  ? host.json(context, `{"id":${JSON.stringify(id)},"object":"response","deleted":true}`)
+                  : host.error(context, unknown(id)),
+            }
+          : { "POST /v1/responses/:id/cancel": (context, { id }) => cancel(host, store, context, id!) }),
       });
     },
   };

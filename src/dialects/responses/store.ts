@@ -72,6 +72,10 @@ export class Store {
     return this.#kept.get(id);
   }
 
+  delete(id: string): boolean {
+    return this.#kept.delete(id);
+  }
+
   set(id: string, kept: Kept): void {
     this.#kept.delete(id);
     this.#kept.set(id, kept);

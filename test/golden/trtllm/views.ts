@@ -37,6 +37,6 @@ export class TrtViews {
 
   /** Allocated, allocated new, reused and missed blocks. */
   totals(): number[] {
-    return Array.from(this.#totals);
+    return Array.from(this.#totals.subarray(0, KvTotal.Missed + 1));
   }
 }

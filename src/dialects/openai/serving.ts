@@ -1,0 +1,87 @@
+/** What do readers and answers find of the server? Limits and traits from its options. */
+import { frontLimitsOf } from "../../config/front-limits.ts";
+import { samplingDefaults } from "../../config/sampling-defaults.ts";
+import type { ServeConfig } from "../../config/types.ts";
+import { UnusableFolder } from "../../content/text-model.ts";
+import type { LoraAdapters } from "../../front/adapters.ts";
+import type { Accounting, OpenAiOptions } from "../../front/front.ts";
+import { VLLM_VERSION } from "../../front/served.ts";
+import { seededLogprobs } from "../../generation/logprobs.ts";
+import type { ServerTraits } from "../../generation/server-traits.ts";
+import { reasoningSetup } from "../../parsers/reasoning.ts";
+import { toolParserKind } from "../../parsers/tool-parsers.ts";
+import { requestTimedOut } from "../../python/errors.ts";
+import type { Limits } from "../../python/request.ts";
+
+export function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: LoraAdapters): Limits {
+  return {
+    ...samplingDefaults(generation, config.wire?.generation),
+    maxModelLen: config.engine.maxModelLen,
+    maxLogprobs: config.maxLogprobs,
+    vocabularySize: vocabulary.size,
+    maxTokenCharacters: vocabulary.maxTokenBytes,
+    servedModelNames: config.servedModelNames,
+    loraNames: adapters.names,
+    reasons: config.wire?.reasoningParser !== undefined,
+    takesImages: config.wire?.imageTokens !== undefined,
+    parsesTools: config.wire?.toolCallParser !== undefined,
+    judgesCache: config.wire?.cacheHitThreshold !== undefined,
+    transfersKv: config.wire?.kvTransferTime !== undefined,
+  };
+}
+
+export function serverOf(options: OpenAiOptions): ServerTraits {
+  const { config, vocabulary } = options;
+  const { after } = options.backend;
+  return {
+    vocabulary,
+    logprobs: options.logprobs ?? seededLogprobs(vocabulary.size),
+    fingerprint: options.fingerprint === undefined ? fingerprintOf(config) : options.fingerprint,
+    responseRole: options.responseRole ?? "assistant",
+    tokensAsIds: config.wire?.tokensAsIds === true,
+    streamInterval: config.streamInterval,
+    forceIncludeUsage: config.enableForceIncludeUsage,
+    promptTokensDetails: config.enablePromptTokensDetails,
+    cacheBlockTokens: config.engine.enablePrefixCaching ? config.engine.blockSize : 0,
+    get requestLog() {
+      return options.requestLog ?? null;
+    },
+    dead: () => !options.alive(),
+    ...(after && { turn: (act) => void after(0, act) }),
+    clockUs: config.wire?.perRequestMetrics ? () => options.backend.nowUs() : null,
+    keepAlive: keepAliveOf(options),
+    reasoning: reasoningOf(options),
+    tools: toolsOf(options),
+    timedOut: requestTimedOut(frontLimitsOf(config).requestTimeoutS),
+    waiting: options.accounting,
+  };
+}
+
+/** Throws `UnusableFolder` where the tokenizer lacks what the parser looks for. */
+function reasoningOf({ config, vocabulary }: OpenAiOptions): ServerTraits["reasoning"] {
+  const name = config.wire?.reasoningParser;
+  if (name === undefined) return null;
+  const setup = reasoningSetup(name, vocabulary);
+  if (setup !== null) return setup;
+  throw new UnusableFolder(`no tokens <think> and </think>, which --reasoning-parser ${name} looks for`);
+}
+
+function toolsOf({ config, vocabulary, accounting, newId }: OpenAiOptions): ServerTraits["tools"] {
+  const { toolCallParser: name, autoToolChoice = false, toolHabits: habits } = config.wire ?? {};
+  if (name === undefined) return null;
+  const parsed: Accounting["parsed"] = (...of) => accounting.parsed?.(...of);
+  return { kind: toolParserKind(name, vocabulary, newId), autoEnabled: autoToolChoice, habits, parsed };
+}
+
+function keepAliveOf({ config, backend }: OpenAiOptions): ServerTraits["keepAlive"] {
+  const us = (config.wire?.keepAliveS ?? 0) * 1e6;
+  return us > 0 && backend.after ? { us, after: backend.after } : null;
+}
+
+/** As vLLM's, a hash of what the server runs with: the same in all answers of equal servers; by default with its ranks. */
+function fingerprintOf({ model, engine, dataParallelSize, wire }: ServeConfig): string {
+  const ranks = dataParallelSize > 1 && wire?.fingerprintMode !== "hash" ? `-dp${dataParallelSize}` : "";
+  let hash = 0x811c9dc5;
+  for (const character of JSON.stringify([model, engine])) hash = Math.imul(hash ^ character.charCodeAt(0), 0x01000193);
+  return `vllm-${VLLM_VERSION}${ranks}-${(hash >>> 0).toString(16).padStart(8, "0")}`;
+}

@@ -1,0 +1,66 @@
+/** What does a front of OpenAI's routes find among the parts, and which routes of ours stand beside it? */
+import { aboutOf } from "../app/engines.ts";
+import type { Parts } from "../app/parts.ts";
+import type { WireConfig } from "../config/types.ts";
+import { Cause } from "../engine/lateness/causes.ts";
+import { ADMIN_METHODS } from "../front/admin-routes.ts";
+import { type Access, accessLine, type OpenAiOptions } from "../front/front.ts";
+import { METRICS_METHODS } from "../metrics/route.ts";
+import { faultLines } from "../truth/fault-lines.ts";
+import { Peers } from "../truth/peers.ts";
+import { TRUTH_METHODS, truthRoutes } from "../truth/routes.ts";
+
+export function frontOptions(parts: Parts): OpenAiOptions {
+  const { config, live, admin, text, laid, log } = parts;
+  const wire = config.wire ?? {};
+  const logAccess = (access: Access) => log(accessLine(access));
+  return {
+    ...text,
+    config,
+    backend: parts.backend,
+    accounting: parts.accounting,
+    httpAccounting: parts.httpAccounts,
+    ...(parts.truth ? { faultWitness: faultLines(parts.truth, config.truthLog?.wire === true) } : {}),
+    ...laid,
+    ...(admin ? { fixtures: live.following(laid.fixtures) } : {}),
+    adaptersLoaded: (names) => parts.renderer.name(names),
+    responseRole: wire.responseRole ?? "assistant",
+    trackServerLoad: wire.trackServerLoad === true,
+    ...fingerprint(wire),
+    get accessLog() {
+      return live.logsAccess ? logAccess : null;
+    },
+    get requestLog() {
+      return live.logsRequests ? log : null;
+    },
+    epochSeconds: parts.epochSeconds,
+    newId: parts.newId,
+    naturalLength: parts.naturalLength,
+    nextSeed: parts.nextSeed,
+    alive: parts.alive,
+    ...(parts.rules ? { rules: parts.rules } : {}),
+    ...(parts.history ? { witness: parts.history } : {}),
+    otherRoutes: {
+      ...METRICS_METHODS,
+      ...TRUTH_METHODS,
+      ...(admin ? ADMIN_METHODS : {}),
+    },
+  };
+}
+
+function fingerprint({ fingerprintMode, fingerprintValue }: WireConfig): { readonly fingerprint?: string | null } {
+  if (fingerprintMode === "none") return { fingerprint: null };
+  return fingerprintMode === "custom" ? { fingerprint: fingerprintValue ?? "" } : {};
+}
+
+/** The truth about requests and steps. */
+export function truthOf({ config, place, recent, marks, gaps, clock, history, epochUs }: Parts) {
+  return truthRoutes({
+    recent,
+    about: aboutOf(config, place, epochUs),
+    spare: () => gaps.pieces.pass(),
+    worked: (work) => marks.timed(Cause.Truth, work),
+    sent: (config.keepBodies && history) || null,
+    peers: place ? new Peers(place.pages.files[0]!, place.index, place.workers, clock) : null,
+  });
+}

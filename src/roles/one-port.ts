@@ -1,0 +1,63 @@
+/** How does a server of one port listen, whatever its routes are? */
+import type { AnyElysia } from "elysia";
+import type { Parts } from "../app/parts.ts";
+import { readTls } from "../config/certificates.ts";
+import { frontLimitsOf } from "../config/front-limits.ts";
+import { hotRoutes } from "../http/socket/hot.ts";
+import { HttpServer } from "../http/socket/server.ts";
+import type { Listeners } from "./role.ts";
+
+export interface OnePort extends Pick<Listeners, "url" | "handle" | "turnTo"> {
+  readonly server: HttpServer;
+}
+
+/** `routesOf`: the routes over these parts. Throws as `Bun.listen` does when the port is in use. */
+export function onePort(parts: Parts, routesOf: (parts: Parts) => AnyElysia): OnePort {
+  const { config, place } = parts;
+  const tls = config.tls && readTls(config.tls);
+  if (tls && "error" in tls) throw new Error(tls.error);
+  let mounted = mount(parts, routesOf);
+  const server = new HttpServer(
+    { fetch: (request) => mounted.fetch(request) },
+    {
+      hostname: config.host,
+      port: config.port,
+      tls,
+      reusePort: place !== undefined,
+      frontLimits: frontLimitsOf(config),
+      clock: parts.lastingClock,
+      warn: parts.live.warning(parts.log),
+      epochSeconds: parts.epochSeconds,
+      hot: { get: (path) => mounted.hot.get(path) },
+    },
+  );
+  mounted.serveOn(server);
+  return {
+    server,
+    url: `${tls ? "https" : "http"}://${server.hostname}:${server.port}`,
+    handle: (request) => mounted.handle(request),
+    async turnTo(next) {
+      mounted = mount(next, routesOf);
+      mounted.serveOn(server);
+    },
+  };
+}
+
+/** The routes over these parts. */
+function mount(parts: Parts, routesOf: (parts: Parts) => AnyElysia) {
+  const app = routesOf(parts);
+  const serveOn = (server: HttpServer) => {
+    app.server = server as unknown as NonNullable<typeof app.server>;
+  };
+  return { fetch: fetchOf(app, parts.history), handle: app.handle, hot: hotRoutes(app), serveOn };
+}
+
+/** Routes that the front does not answer (metrics, truth) are noted here. */
+function fetchOf(app: AnyElysia, history: Parts["history"]): (request: Request) => Response | Promise<Response> {
+  if (history === undefined) return app.fetch;
+  return async (request) => {
+    const response = await app.fetch(request);
+    history.left(request, response.status);
+    return response;
+  };
+}

@@ -1,0 +1,60 @@
+/** Which routes has trtllm-serve? OpenAI's as it writes them, its statistics, and our own paths, all on one port. */
+import { version } from "../../package.json";
+import type { Parts } from "../app/parts.ts";
+import { findPreset } from "../config/timing/presets.ts";
+import { timingText } from "../config/timing/timing-text.ts";
+import { adminRoutes } from "../front/admin-routes.ts";
+import { metrics, OWN_METRICS } from "../metrics/route.ts";
+import { trtllmApp } from "../trtllm/app.ts";
+import { TRTLLM_VERSION } from "../trtllm/own-routes.ts";
+import { frontOptions, truthOf } from "./front-options.ts";
+import { onePort } from "./one-port.ts";
+import type { Listeners, Role } from "./role.ts";
+
+export const trtllm: Role = { listen };
+
+async function listen(parts: Parts): Promise<Listeners> {
+  const { server, ...rest } = onePort(parts, routesOf);
+  return {
+    ...rest,
+    tritonUrl: null,
+    banner: (startedMs) => bannerOf(parts, rest.url, startedMs),
+    stop: (cut = false) => server.stop(cut),
+  };
+}
+
+function routesOf(parts: Parts) {
+  const { config, engines, live, admin, iterations, epochUs, identity } = parts;
+  const options = frontOptions(parts);
+  const facts = {
+    config,
+    epochUs,
+    gpuBytes: identity.triton.gpuBytesHeld,
+    blockBytes: findPreset(config.preset)!.kvBytesPerToken * config.engine.blockSize,
+    pid: `${process.pid}`,
+  };
+  const app = trtllmApp({ options, iterations: iterations!, facts });
+  const changes = admin && live.changing(admin, (pace) => engines.retime(pace), parts.openLaid);
+  if (changes) app.use(adminRoutes(options, changes));
+  return app.use(metrics(parts.renderer, identity, OWN_METRICS)).use(truthOf(parts));
+}
+
+function bannerOf({ config }: Parts, url: string, startedMs: number): string {
+  const { engine, trtllmServe: own } = config;
+  const body = JSON.stringify({
+    model: config.servedModelNames[0],
+    messages: [{ role: "user", content: "Hello" }],
+    stream: true,
+    max_tokens: 32,
+  });
+  const prometheus = own!.returnPerfMetrics ? `, Prometheus on ${url}/prometheus/metrics` : "";
+  return [
+    `understudy ${version} stands in for trtllm-serve ${TRTLLM_VERSION} serving ${config.servedModelNames.join(", ")}`,
+    `  scheduling  ${engine.trtllm!.capacitySchedulerPolicy}; max_batch_size ${engine.maxNumSeqs}, max_num_tokens ${engine.maxNumBatchedTokens}, max_seq_len ${engine.maxModelLen}`,
+    `  KV cache    ${engine.numGpuBlocks - 1} blocks of ${engine.blockSize} tokens`,
+    `  timing      ${timingText(engine)}`,
+    `  metrics     JSON on ${url}/metrics${own!.enableIterPerfStats ? "" : " (empty without --enable-iter-perf-stats)"}${prometheus}`,
+    `  listening   ${url} after ${Math.round(startedMs)} ms`,
+    `  try         curl -N ${url}/v1/chat/completions -H 'Content-Type: application/json' -d '${body}'`,
+  ].join("\n");
+}

@@ -1,0 +1,185 @@
+/**
+ * Which routes has trtllm-serve, and who answers them? `openai_server.py` of the 1.3 line. Drains are read once: two readers
+ * share what there is.
+ */
+import { Elysia } from "elysia";
+import type { DialectHost } from "../answer/dialect.ts";
+import type { BodyReader } from "../answer/form.ts";
+import { Generator } from "../answer/generate.ts";
+import { dialectHost } from "../answer/host.ts";
+import { chatValuePieces } from "../dialects/openai/read.ts";
+import { limitsOf, serverOf } from "../dialects/openai/serving.ts";
+import { responses } from "../dialects/responses/dialect.ts";
+import type { Iterations } from "../engine/iterations.ts";
+import { LoraAdapters } from "../front/adapters.ts";
+import type { OpenAiOptions } from "../front/front.ts";
+import { type Context, Http } from "../front/http.ts";
+import { withImages } from "../generation/images.ts";
+import { type Handler, routes } from "../http/routes.ts";
+import { HOT } from "../http/sink.ts";
+import { internalError } from "../python/errors.ts";
+import { ServeCounts } from "./counts.ts";
+import { asTrtllm, flatError } from "./errors.ts";
+import { type PageFacts, prometheusPage } from "./families.ts";
+import { lingering } from "./lingering.ts";
+import { ownHandlers, TRTLLM_VERSION } from "./own-routes.ts";
+import { trtllmReaders } from "./read.ts";
+
+const METHODS: Readonly<Record<string, readonly string[]>> = {
+  "/health": ["GET"],
+  "/health_generate": ["GET"],
+  "/version": ["GET"],
+  "/v1/models": ["GET"],
+  "/metrics": ["GET"],
+  "/perf_metrics": ["GET"],
+  "/steady_clock_offset": ["GET", "POST"],
+  "/kv_cache_events": ["POST"],
+  "/v1/kv_cache_hints": ["POST"],
+  "/v1/completions": ["POST"],
+  "/v1/chat/completions": ["POST"],
+  "/v1/responses": ["POST"],
+  "/v1/responses/{response_id}": ["GET", "DELETE"],
+  "/release_memory": ["POST"],
+  "/resume_memory": ["POST"],
+  "/update_weights": ["POST"],
+  "/server_info": ["GET"],
+};
+const DOCS = { "/docs": ["GET"], "/redoc": ["GET"], "/openapi.json": ["GET"] };
+
+const PROMETHEUS = "text/plain; version=1.0.0; charset=utf-8";
+/** Responses that are kept. */
+const RESPONSES_KEPT = 1000;
+
+export interface TrtllmParts {
+  readonly options: OpenAiOptions;
+  readonly iterations: Iterations;
+  readonly facts: PageFacts;
+}
+
+export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
+  const { config } = given;
+  const { returnPerfMetrics } = config.trtllmServe!;
+  const counts = new ServeCounts(iterations);
+  const options = optionsOf(given, counts);
+  const http = new Http(options, {
+    ...METHODS,
+    ...(returnPerfMetrics ? { "/prometheus/metrics": ["GET"] } : {}),
+    ...(config.disableFastapiDocs ? {} : DOCS),
+  });
+  const adapters = new LoraAdapters([], config.servedModelNames);
+  const limits = { ...limitsOf(options, adapters), takesAnyModel: true, refusesPrompt: refuserOf(options) };
+  const generator = new Generator(options, { http, server: serverOf(options), limits, adapters, thread: null });
+  const ofVllm = dialectHost(generator, (body, exact, changes) => chatValuePieces(body, limits, exact, changes));
+  const host: DialectHost = {
+    ...ofVllm,
+    answer: (context, reader) => generator.answer(context, withErrors(reader)),
+    error: (context, error) => http.error(context, asTrtllm(error)),
+  };
+  let requests = 0;
+  const { chat, completion } = trtllmReaders(() => ++requests);
+  const handlers = ownHandlers({
+    options,
+    http,
+    host,
+    iterations,
+    facts,
+    chat: (context) => generator.answer(context, chat),
+  });
+  if (returnPerfMetrics)
+    handlers["GET /prometheus/metrics"] = (context) => http.typed(context, prometheusPage(counts, facts), PROMETHEUS);
+  return new Elysia({ strictPath: true })
+    .onRequest(({ request, server }) => {
+      const context = { request, server };
+      const refused = http.guard(context);
+      if (refused === undefined) http.came(context);
+      return refused ?? (request.method === "HEAD" ? http.fallback(context) : undefined);
+    })
+    .onError({ as: "global" }, ({ code, request, server }) =>
+      code === "NOT_FOUND"
+        ? http.fallback({ request, server })
+        : http.error({ request, server }, asTrtllm(internalError)),
+    )
+    .post("/v1/chat/completions", ({ request, server }) => generator.answer({ request, server }, chat), HOT)
+    .post("/v1/completions", ({ request, server }) => generator.answer({ request, server }, completion), HOT)
+    .use(routes({ ...handlers, ...(config.disableFastapiDocs ? {} : docsOf(http)) }))
+    .use(responses(RESPONSES_KEPT, notKept).routes(host));
+}
+
+/** What the routes look like to a machine: their paths and methods. */
+function docsOf(http: Http): Record<string, Handler> {
+  const document = async () => {
+    const { openApi, printed } = await import("../openapi/document.ts");
+    const operations = Object.keys(METHODS).map((path) => [path, { summary: path, responses: OK }]);
+    const about = `Stands in for trtllm-serve ${TRTLLM_VERSION}: its API, without a model.`;
+    const made = openApi(METHODS, Object.fromEntries(operations), about);
+    return { made, text: printed(made) };
+  };
+  const page = async (context: Context) => {
+    const [{ docsPage }, { made }] = await Promise.all([import("../openapi/page.ts"), document()]);
+    return http.html(context, docsPage(made));
+  };
+  return {
+    "GET /openapi.json": async (context) => http.json(context, (await document()).text),
+    "GET /docs": page,
+    "GET /redoc": page,
+  };
+}
+const OK = { 200: { description: "Successful Response" } };
+
+/** Refusals of another dialect's reader as this server writes them. */
+function withErrors({ read, pieces }: BodyReader): BodyReader {
+  const shown = (made: ReturnType<BodyReader["read"]>) => ("error" in made ? { error: asTrtllm(made.error) } : made);
+  return {
+    read: (...given) => shown(read(...given)),
+    ...(pieces && {
+      *pieces(...given: Parameters<typeof pieces>) {
+        return shown(yield* pieces(...given));
+      },
+    }),
+  };
+}
+
+/** Without CORS, with clients that are seen to leave once a second; error answers are counted. */
+function optionsOf(given: OpenAiOptions, counts: ServeCounts): OpenAiOptions {
+  const { witness } = given;
+  return {
+    ...withImages(given),
+    backend: lingering(given.backend),
+    withoutCors: true,
+    // The model's sampling defaults are not the server's.
+    generation: {},
+    witness: {
+      came: (request) => witness?.came(request),
+      body: (request, bytes) => witness?.body(request, bytes),
+      asks: (request) => witness?.asks(request),
+      generates: (request, choices) => witness?.generates(request, choices),
+      answered(request, status) {
+        if (status >= 400) counts.failed(status);
+        witness?.answered(request, status);
+      },
+      ended: (request, outcome) => witness?.ended(request, outcome),
+    },
+  };
+}
+
+/** What the PyTorch backend says of a prompt that fits into no iteration, or into no sequence. */
+function refuserOf({ config: { engine } }: OpenAiOptions) {
+  const { enableChunkedPrefill, maxNumBatchedTokens, maxModelLen } = engine;
+  const limits = [
+    ...(enableChunkedPrefill ? [] : [["max_num_tokens", maxNumBatchedTokens] as const]),
+    ["max_seq_len", maxModelLen] as const,
+  ];
+  return (tokens: number) => {
+    const over = limits.find(([, most]) => tokens > most);
+    if (over === undefined) return null;
+    return flatError(
+      `The sum of prompt length (${tokens}.0), query length (0) should not exceed ${over[0]} (${over[1]})`,
+    );
+  };
+}
+
+function notKept(id: string) {
+  if (!id.startsWith("resp"))
+    return flatError(`Invalid 'response_id': '${id}'. Expected an ID that begins with 'resp'.`, "InvalidRequestError");
+  return flatError(`Response with id '${id}' not found.`, "InvalidRequestError", 404);
+}

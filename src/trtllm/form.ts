@@ -1,0 +1,244 @@
+/**
+ * How are the answers to chats and completions written? `postprocess_handlers.py` and `openai_protocol.py` of the 1.3 line: a
+ * chunk of a chat leaves out what is null, a chunk of a completion and whole answers write it.
+ */
+import { type AnswerContext, FINISH_NAMES, promptOf } from "../answer/context.ts";
+import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../answer/form.ts";
+import type { LongTexts } from "../answer/long-body.ts";
+import { escapeJson } from "../content/vocabulary.ts";
+import { Finish } from "../engine/types.ts";
+import type { TextParts } from "../generation/logprobs.ts";
+import { hidesTokens } from "../generation/output-options.ts";
+import type { Ids } from "../host/random.ts";
+import type { Delta } from "../parsers/output.ts";
+import type { ErrorAnswer } from "../python/request.ts";
+import { asTrtllm } from "./errors.ts";
+
+const encoder = new TextEncoder();
+const DONE = "data: [DONE]\n\n";
+const CHAT = { idPrefix: "chatcmpl", object: "chat.completion.chunk" };
+const COMPLETION = { idPrefix: "cmpl", object: "text_completion" };
+/** Nothing is decoded ahead here. */
+const PER_ITER = '"avg_decoded_tokens_per_iter":1.0';
+const CHAT_SUFFIX = encoder.encode(`","reasoning_content":""},${PER_ITER}}]}\n\n`);
+const COMPLETION_SUFFIX = encoder.encode(
+  `","token_ids":null,"logprobs":null,"finish_reason":null,"stop_reason":null,${PER_ITER}}],"usage":null}\n\n`,
+);
+
+export interface Named {
+  /** As the request has it. */
+  readonly model: string;
+  readonly stream: boolean;
+  /** The number of a request, which ids of streams carry. */
+  readonly nextId: () => number;
+}
+
+abstract class TrtllmForm implements Form {
+  protected context!: AnswerContext;
+  readonly #kind: typeof CHAT;
+  readonly #named: Named;
+  #head: string | null = null;
+
+  constructor(kind: typeof CHAT, named: Named) {
+    this.#kind = kind;
+    this.#named = named;
+  }
+
+  /** A stream has the engine's number, a whole answer 32 digits of chance. */
+  id(_: string | null, newId: Ids): string {
+    const { stream, nextId } = this.#named;
+    return `${this.#kind.idPrefix}-${stream ? nextId() : newId(16)}`;
+  }
+
+  accepted(context: AnswerContext): readonly string[] {
+    this.context = context;
+    return [];
+  }
+
+  abstract piece(piece: Piece): readonly string[];
+  abstract whole(choices: readonly WholeChoice[], long: LongTexts): string;
+  protected abstract prefix(index: number): string;
+  protected abstract readonly suffix: Uint8Array;
+
+  frame(index: number): Frame | null {
+    const { returnTokenIds, continuousUsage } = this.context.output;
+    if (returnTokenIds || continuousUsage) return null;
+    return { prefix: encoder.encode(this.prefix(index)), suffix: this.suffix, showsEmpty: true };
+  }
+
+  ended(choices: readonly ChoiceSoFar[]): readonly string[] {
+    if (!this.context.output.includeUsage) return [DONE];
+    return [`${this.head}],"usage":${this.usageOf(choices)}}\n\n`, DONE];
+  }
+
+  /** The handler's task dies, and the connection with it. */
+  failed(): null {
+    return null;
+  }
+
+  refused(error: ErrorAnswer): ErrorAnswer {
+    return asTrtllm(error);
+  }
+
+  protected get model(): string {
+    return this.#named.model;
+  }
+
+  /** What all chunks begin with. */
+  protected get head(): string {
+    this.#head ??= `data: ${this.start(this.#kind.object)}`;
+    return this.#head;
+  }
+
+  protected start(object: string): string {
+    const { id, created } = this.context;
+    return `{"id":${JSON.stringify(id)},"object":"${object}","created":${created},"model":${JSON.stringify(this.model)},"choices":[`;
+  }
+
+  /** All choices of an answer together. */
+  protected usageOf(choices: readonly ChoiceSoFar[]): string {
+    const { prompts } = this.context;
+    const promptTokens = prompts.reduce((sum, { tokens }) => sum + tokens, 0);
+    const tokens = choices.reduce((sum, one) => sum + one.tokens, 0);
+    return usage(promptTokens, tokens, choices[0]?.submission?.cachedTokens ?? 0);
+  }
+
+  /** With `continuous_usage_stats`, else "". */
+  protected usageSoFar({ index, tokens, submission }: ChoiceSoFar): string {
+    if (!this.context.output.continuousUsage) return "";
+    return `,"usage":${usage(promptOf(this.context, index).tokens, tokens, submission?.cachedTokens ?? 0)}`;
+  }
+}
+
+export class TrtllmChatForm extends TrtllmForm {
+  protected readonly suffix = CHAT_SUFFIX;
+
+  constructor(named: Named) {
+    super(CHAT, named);
+  }
+
+  /** One event per choice, with a blank before its end; a second one echoes the last message. */
+  opening(): readonly string[] {
+    const { output, prompts } = this.context;
+    const indices = Array.from({ length: output.n }, (_, index) => index);
+    const more = output.continuousUsage ? `,"usage":${usage(prompts[0]!.tokens, 0, 0)}` : "";
+    const event = (index: number, delta: string) => `${this.head}{"index":${index},"delta":{${delta}}}]${more}} \n\n`;
+    const roles = indices.map((index) => event(index, `"role":${JSON.stringify(output.role)}`));
+    if (output.lastMessage === "") return roles;
+    return [...roles, ...indices.map((index) => event(index, `"content":"${escapeJson(output.lastMessage)}"`))];
+  }
+
+  piece(piece: Piece): readonly string[] {
+    const { choice, delta, ids, from, logprobs } = piece;
+    const { index, finish, stop } = choice;
+    const shown = logprobs?.chat(ids, from);
+    const end = finish === null ? "" : `,"finish_reason":"${finishName(finish, choice.called)}"${stopMember(stop)}`;
+    return [
+      `${this.head}{"index":${index},"delta":{${deltaMembers(delta)}}${shown === undefined ? "" : `,"logprobs":${shown}`}${end}` +
+        `,${PER_ITER}}]${this.usageSoFar(choice)}}\n\n`,
+    ];
+  }
+
+  whole(choices: readonly WholeChoice[]): string {
+    const list = choices.map((choice) => this.#choice(choice));
+    return `${this.start("chat.completion")}${list}],"usage":${this.usageOf(choices)},"prompt_token_ids":null,"prompt_token_ids_b64":null}`;
+  }
+
+  #choice(choice: WholeChoice): string {
+    const { output } = this.context;
+    const { content, reasoning, calls } = choice.message();
+    const called = calls.map(
+      ({ id, name, arguments: given }) =>
+        `{"id":${JSON.stringify(id)},"type":"function","function":{"name":${JSON.stringify(name)},"arguments":${JSON.stringify(given)}}}`,
+    );
+    const shown = (!hidesTokens(output) && choice.logprobs()?.chat(choice.ids, 0)) || "null";
+    return (
+      `{"index":${choice.index},"message":{"role":${JSON.stringify(output.role)},"content":${JSON.stringify(output.lastMessage + (content ?? ""))}` +
+      `,"reasoning_content":${JSON.stringify(reasoning ?? "")},"reasoning":null,"tool_calls":[${called}]},"logprobs":${shown}` +
+      `,"finish_reason":"${finishName(choice.finish!, calls.length > 0)}","stop_reason":${JSON.stringify(choice.stop)}` +
+      `,"mm_embedding_handle":null,"disaggregated_params":null,${PER_ITER}}`
+    );
+  }
+
+  protected prefix(index: number): string {
+    return `${this.head}{"index":${index},"delta":{"content":"`;
+  }
+}
+
+export class TrtllmCompletionForm extends TrtllmForm {
+  protected readonly suffix = COMPLETION_SUFFIX;
+
+  constructor(named: Named) {
+    super(COMPLETION, named);
+  }
+
+  piece({ choice, delta, ids, from, logprobs }: Piece): readonly string[] {
+    const { index, finish, stop } = choice;
+    const echo = from === 0 ? this.#echo(index) : "";
+    const shown = listed(logprobs?.completionParts(ids, from, []));
+    const reason = finish === null ? "null" : `"${finishName(finish, false)}"`;
+    return [
+      `${this.prefix(index)}${this.#text(echo + (delta?.content ?? ""))}","token_ids":${this.#ids(ids)},"logprobs":${shown}` +
+        `,"finish_reason":${reason},"stop_reason":${JSON.stringify(stop)},${PER_ITER}}]${this.usageSoFar(choice) || ',"usage":null'}}\n\n`,
+    ];
+  }
+
+  whole(choices: readonly WholeChoice[]): string {
+    const list = choices.map((choice) => {
+      const text = this.#echo(choice.index) + (choice.message().content ?? "");
+      return (
+        `{"index":${choice.index},"text":"${this.#text(text)}","token_ids":${this.#ids(choice.ids)}` +
+        `,"logprobs":${listed(choice.logprobs()?.completionParts(choice.ids, 0, []))},"context_logits":null` +
+        `,"finish_reason":"${finishName(choice.finish!, false)}","stop_reason":${JSON.stringify(choice.stop)}` +
+        `,"disaggregated_params":null,${PER_ITER}}`
+      );
+    });
+    return `${this.start("text_completion")}${list}],"usage":${this.usageOf(choices)},"prompt_token_ids":null}`;
+  }
+
+  /** Without `detokenize` ids stand in the place of the text. */
+  #text(text: string): string {
+    return this.context.output.returnTokenIds ? "" : escapeJson(text);
+  }
+  #ids(ids: readonly number[]): string {
+    return this.context.output.returnTokenIds ? JSON.stringify(ids) : "null";
+  }
+
+  #echo(index: number): string {
+    return this.context.output.echo ? (promptOf(this.context, index).echo ?? "") : "";
+  }
+
+  protected prefix(index: number): string {
+    return `${this.head}{"index":${index},"text":"`;
+  }
+}
+
+const listed = (parts: TextParts | undefined) => (parts === undefined ? "null" : [...parts].join(""));
+
+function usage(prompt: number, completion: number, cached: number): string {
+  return `{"prompt_tokens":${prompt},"total_tokens":${prompt + completion},"completion_tokens":${completion},"prompt_tokens_details":{"cached_tokens":${cached}}}`;
+}
+
+function finishName(finish: Finish, called: boolean): string {
+  if (finish === Finish.Abort) return "cancelled";
+  return called && finish === Finish.Stop ? "tool_calls" : FINISH_NAMES[finish];
+}
+
+const stopMember = (stop: ChoiceSoFar["stop"]) => (stop === null ? "" : `,"stop_reason":${JSON.stringify(stop)}`);
+
+/** Without a parser of reasoning, what it would have found is "". */
+function deltaMembers(delta: Delta | null): string {
+  const { content, reasoning, calls = [] } = delta ?? {};
+  const members = [`"content":"${escapeJson(content ?? "")}"`, `"reasoning_content":"${escapeJson(reasoning ?? "")}"`];
+  if (calls.length > 0) {
+    const list = calls.map(({ id, index, name, arguments: more }) => {
+      const called = [
+        ...(name === undefined ? [] : [`"name":${JSON.stringify(name)}`]),
+        ...(more === undefined ? [] : [`"arguments":${JSON.stringify(more)}`]),
+      ];
+      return `{${id === undefined ? "" : `"id":${JSON.stringify(id)},`}"type":"function","index":${index},"function":{${called}}}`;
+    });
+    members.push(`"tool_calls":[${list}]`);
+  }
+  return members.join(",");
+}

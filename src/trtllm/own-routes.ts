@@ -1,0 +1,118 @@
+/** What do the routes answer that are not OpenAI's? Health, drains, and what asks a server of its own kind. */
+import type { DialectHost } from "../answer/dialect.ts";
+import type { Backlog, Iterations } from "../engine/iterations.ts";
+import type { OpenAiOptions } from "../front/front.ts";
+import type { Context, Http } from "../front/http.ts";
+import type { Handler } from "../http/routes.ts";
+import { flatError, schemaErrors } from "./errors.ts";
+import type { PageFacts } from "./families.ts";
+import { eventJson, iterationJson, perfJson } from "./reports.ts";
+
+/** The release that is stood in for. */
+export const TRTLLM_VERSION = "1.3.0";
+const UNAVAILABLE = "LLM is unavailable. Please check the server logs for more details.";
+/** A drain waits so long for something to tell of. */
+const DRAIN_US = 2_000_000;
+/** Between the two readings of the clock. */
+const OFFSET_US = 200_000;
+
+interface OwnDesk {
+  readonly options: OpenAiOptions;
+  readonly http: Http;
+  readonly host: DialectHost;
+  readonly iterations: Iterations;
+  readonly facts: PageFacts;
+  /** Answers a chat. */
+  readonly chat: Handler;
+}
+
+/** By method and path. */
+export function ownHandlers(desk: OwnDesk): Record<string, Handler> {
+  const { http, facts } = desk;
+  const { config, alive, epochSeconds } = desk.options;
+  const model = modelName(config.model);
+  return {
+    "GET /health": (context) => (alive() ? http.empty(context, 200) : http.text(context, UNAVAILABLE, 503)),
+    "GET /health_generate": (context) => healthGenerate(desk, context, model),
+    "GET /version": (context) => http.json(context, `{"version":"${TRTLLM_VERSION}"}`),
+    "GET /v1/models": (context) => http.json(context, modelsJson(model, Math.floor(epochSeconds()))),
+    "GET /server_info": (context) => http.json(context, '{"disaggregated_params":{}}'),
+    ...drains(desk),
+    "POST /v1/kv_cache_hints": async (context) => {
+      const { action } = await fieldsOf(desk, context);
+      if (action === undefined) return http.error(context, missing("action"));
+      if (action === "truncate") return http.empty(context, 200);
+      return http.error(context, flatError(`Invalid action: ${action}`, "InvalidRequestError"));
+    },
+    ...Object.fromEntries(
+      ["release_memory", "resume_memory", "update_weights"].map((name) => [
+        `POST /${name}`,
+        async (context: Context) => {
+          await fieldsOf(desk, context);
+          return http.json(context, '{"status":"success"}');
+        },
+      ]),
+    ),
+  };
+
+  /** Read once: two readers share what there is. */
+  function drains({ iterations, options: { backend } }: OwnDesk): Record<string, Handler> {
+    let offsetS = 0;
+    const all = <T>(context: Context, from: Backlog<T> | null, text: (one: T) => string) =>
+      http.json(context, `[${(from?.take() ?? []).map(text)}]`);
+    const drained = async <T>(context: Context, from: Backlog<T> | null, text: (one: T) => string) => {
+      if (from?.isEmpty)
+        await new Promise<void>((done) => {
+          from.whenSome(done);
+          backend.after!(DRAIN_US, done);
+        });
+      return all(context, from, text);
+    };
+    return {
+      "GET /metrics": (context) => drained(context, iterations.records, (one) => iterationJson(one, facts)),
+      "GET /perf_metrics": (context) => all(context, iterations.requests, (one) => perfJson(one, facts, offsetS)),
+      "POST /kv_cache_events": (context) => drained(context, iterations.events, (one) => eventJson(one, facts)),
+      "GET /steady_clock_offset": async (context) => {
+        const received = backend.nowUs() / 1e6;
+        await new Promise<void>((passed) => backend.after!(OFFSET_US, passed));
+        return http.json(context, JSON.stringify({ receive_ts: received, transmit_ts: backend.nowUs() / 1e6 }));
+      },
+      "POST /steady_clock_offset": async (context) => {
+        const { offset } = await fieldsOf(desk, context);
+        if (typeof offset !== "number") return http.error(context, missing("offset"));
+        offsetS = offset;
+        return http.empty(context, 200);
+      },
+    };
+  }
+}
+
+async function healthGenerate({ http, chat }: OwnDesk, context: Context, model: string): Promise<Response> {
+  const messages = [{ role: "user", content: "hi" }];
+  const body = JSON.stringify({ messages, model, max_completion_tokens: 1, temperature: 0 });
+  const headers = { "content-type": "application/json" };
+  const request = new Request("http://localhost/v1/chat/completions", { method: "POST", headers, body });
+  const { status } = await chat({ request, server: null }, {});
+  const failed = "Generation health check failed";
+  return status === 200 ? http.text(context, "Generation health check OK") : http.text(context, failed, 500);
+}
+
+/** A body without fields has none. */
+async function fieldsOf({ host }: OwnDesk, context: Context): Promise<Readonly<Record<string, unknown>>> {
+  const body = await host.body(context);
+  try {
+    const value: unknown = body instanceof Uint8Array ? JSON.parse(new TextDecoder().decode(body)) : null;
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}
+
+const missing = (name: string) =>
+  schemaErrors([{ type: "missing", loc: ["body", name], message: "Field required", input: null }]);
+
+/** A directory stands for its last part. */
+const modelName = (model: string) => (/^[./]/.test(model) ? model.replace(/\/+$/, "").split("/").at(-1)! : model);
+
+const modelsJson = (id: string, created: number) =>
+  `{"object":"list","data":[{"id":${JSON.stringify(id)},"object":"model","created":${created},"owned_by":"tensorrt_llm"}]}`;

@@ -1,0 +1,163 @@
+/**
+ * What do the drains print? Iterations for `/metrics`, requests for `/perf_metrics`, changes of the KV cache for
+ * `/kv_cache_events`; names, order and units of TensorRT-LLM's own JSON (1.3 line, PyTorch backend).
+ */
+import type { ServeConfig } from "../config/types.ts";
+import type { EndedRequest, Iteration, KvEvent } from "../engine/iterations.ts";
+
+/** What a record says of the server besides the iteration. */
+export interface ServerFacts {
+  readonly config: ServeConfig;
+  /** Microseconds since 1970 at the engine's 0. */
+  readonly epochUs: number;
+  readonly gpuBytes: number;
+  /** Bytes of a block. */
+  readonly blockBytes: number;
+}
+
+export function iterationJson(one: Iteration, facts: ServerFacts): string {
+  const { engine } = facts.config;
+  const { kv } = one;
+  const blocks = engine.numGpuBlocks - 1;
+  return withFloats({
+    attentionDpRank: 0,
+    cpuMemUsage: 0,
+    gpuMemUsage: facts.gpuBytes,
+    inflightBatchingStats: inflight(one),
+    iter: one.iter,
+    iterLatencyMS: (one.endUs - one.plannedUs) / 1000,
+    kvCacheIterationStats: { [engine.maxModelLen]: ofIteration(one, facts, blocks) },
+    kvCacheStats: {
+      allocNewBlocks: kv.allocatedNew,
+      allocTotalBlocks: kv.allocated,
+      cacheHitRate: hitRate(kv.reused, kv.missed),
+      freeNumBlocks: blocks - one.blocksUsed,
+      maxNumBlocks: blocks,
+      missedBlocks: kv.missed,
+      reusedBlocks: kv.reused,
+      tokensPerBlock: engine.blockSize,
+      usedNumBlocks: one.blocksUsed,
+    },
+    maxBatchSizeRuntime: 0,
+    maxBatchSizeStatic: engine.maxNumSeqs,
+    maxBatchSizeTunerRecommended: 0,
+    maxNumActiveRequests: engine.maxNumActiveSeqs,
+    maxNumTokensRuntime: 0,
+    maxNumTokensStatic: engine.maxNumBatchedTokens,
+    maxNumTokensTunerRecommended: 0,
+    newActiveRequestsQueueLatencyMS: one.newActiveWaitUs / 1000,
+    numActiveRequests: one.active,
+    numCompletedRequests: one.completed,
+    numNewActiveRequests: one.newActive,
+    numQueuedRequests: one.queued,
+    pinnedMemUsage: 0,
+    schedulerMode: engine.asyncScheduling ? "overlap" : "non_overlap",
+    specDecodingStats: null,
+    staticBatchingStats: null,
+    timestamp: timestamp(facts.epochUs + one.plannedUs),
+  });
+}
+
+function inflight(one: Iteration) {
+  return {
+    avgNumDecodedTokensPerIter: 0,
+    microBatchId: 0,
+    numContextRequests: one.contexts,
+    numCtxKvTokens: one.contextKvTokens,
+    numCtxTokens: one.contextTokens,
+    numGenKvTokens: one.generationKvTokens,
+    numGenRequests: one.generations,
+    numPausedKvTokens: one.pausedKvTokens,
+    numPausedRequests: one.paused,
+    numQueuedContextRequests: one.queued,
+    numQueuedCtxTokens: one.queuedTokens,
+    numQueuedGenKvTokens: 0,
+    numQueuedGenRequests: 0,
+    numScheduledRequests: one.contexts + one.generations,
+  };
+}
+
+function ofIteration({ kvHere, blocksUsed }: Iteration, { blockBytes }: ServerFacts, blocks: number) {
+  return {
+    primaryMaxNumBlocks: blocks,
+    primaryFreeNumBlocks: blocks - blocksUsed,
+    primaryUsedNumBlocks: blocksUsed,
+    secondaryMaxNumBlocks: 0,
+    secondaryFreeNumBlocks: 0,
+    secondaryUsedNumBlocks: 0,
+    iterAllocTotalBlocks: kvHere.allocated,
+    iterAllocNewBlocks: kvHere.allocatedNew,
+    iterReusedBlocks: kvHere.reused,
+    iterFullReusedBlocks: kvHere.reused - kvHere.reusedPartly,
+    iterPartialReusedBlocks: kvHere.reusedPartly,
+    iterMissedBlocks: kvHere.missed,
+    iterCacheHitRate: hitRate(kvHere.reused, kvHere.missed),
+    iterGenAllocBlocks: kvHere.generated,
+    iterOnboardBlocks: 0,
+    iterOnboardBytes: 0,
+    iterOffloadBlocks: 0,
+    iterOffloadBytes: 0,
+    iterIntraDeviceCopyBlocks: kvHere.copied,
+    iterIntraDeviceCopyBytes: kvHere.copied * blockBytes,
+  };
+}
+
+export const hitRate = (reused: number, missed: number) => (reused === 0 ? 0 : reused / (reused + missed));
+
+/** Times are seconds of a steady clock, which begins with the server here; `offsetS` is added to them. */
+export function perfJson(one: EndedRequest, { config }: ServerFacts, offsetS: number): string {
+  const { blockSize } = config.engine;
+  const seconds = (us: number) => (Number.isNaN(us) ? 0 : us / 1e6) + offsetS;
+  const reused = Math.ceil(one.cachedTokens / blockSize);
+  const missed = Math.ceil(one.promptTokens / blockSize) - reused;
+  return withFloats({
+    request_id: one.id,
+    perf_metrics: {
+      first_iter: one.firstIter,
+      last_iter: one.lastIter,
+      timing_metrics: {
+        server_arrival_time: seconds(one.arrivalUs),
+        arrival_time: seconds(one.arrivalUs),
+        first_scheduled_time: seconds(one.scheduledUs),
+        first_token_time: seconds(one.firstTokenUs),
+        server_first_token_time: seconds(one.firstTokenUs),
+        last_token_time: seconds(one.endUs),
+      },
+      kv_cache_metrics: {
+        num_total_allocated_blocks: missed,
+        num_new_allocated_blocks: missed,
+        num_reused_blocks: reused,
+        num_missed_blocks: missed,
+      },
+    },
+  });
+}
+
+/** There is one window; hashes are numbers of 64 bits. */
+export function eventJson(event: KvEvent, { config }: ServerFacts): string {
+  const { blockSize, maxModelLen, numGpuBlocks } = config.engine;
+  const text = (data: string) => `{"event_id":${event.id},"data":${data},"window_size":${maxModelLen}}`;
+  if (event.kind === "created") return text(`{"type":"created","num_blocks_per_cache_level":[${numGpuBlocks - 1},0]}`);
+  if (event.kind === "removed") return text(`{"type":"removed","block_hashes":[${event.hashes.join(",")}]}`);
+  const blocks = event.hashes.map((hash, i) => {
+    const tokens = event.tokens
+      .slice(i * blockSize, (i + 1) * blockSize)
+      .map((id) => `{"type":"unique_token","token_id":${id},"token_extra_id":0}`);
+    return `{"type":"stored_block","block_hash":${hash},"tokens":[${tokens}],"cache_level":0,"priority":35}`;
+  });
+  return text(`{"type":"stored","parent_hash":${event.parent ?? "null"},"blocks":[${blocks}]}`);
+}
+
+/** Python writes a float with its point, also where it is whole. */
+const FLOATS =
+  /"(iterLatencyMS|newActiveRequestsQueueLatencyMS|avgNumDecodedTokensPerIter|cacheHitRate|iterCacheHitRate|\w+_time)":(-?\d+)(?=[,}])/g;
+const withFloats = (value: object) => JSON.stringify(value).replace(FLOATS, '"$1":$2.0');
+
+/** `MM-DD-YYYY HH:MM:SS.ffffff`, local time. */
+export function timestamp(us: number): string {
+  const at = new Date(us / 1000);
+  const two = (part: number) => `${part}`.padStart(2, "0");
+  const day = `${two(at.getMonth() + 1)}-${two(at.getDate())}-${at.getFullYear()}`;
+  const micros = `${Math.floor(us % 1e6)}`.padStart(6, "0");
+  return `${day} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}.${micros}`;
+}
