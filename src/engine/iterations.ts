@@ -3,7 +3,7 @@
  * KV cache; each in a queue of a stated size that a reader empties (`py_executor.py`, 1.3 line). Nothing of it exists in
  * other roles.
  */
-import { Event, Field, SLOTS, Word } from "../../assembly/layout.ts";
+import { Event, Field, Word } from "../../assembly/layout.ts";
 import { EVENT_IDS, KvTotal, LINE_BYTES, LineField, TrtWord } from "../../assembly/trtllm/layout.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { Core } from "../core/core.ts";
@@ -161,7 +161,8 @@ export class Iterations implements Observer {
       started: ({ dueUs }) => {
         this.#readEvents(core);
         const plan = open.shift();
-        if (plan === undefined) return;
+        // A loop that found nothing to run makes no record.
+        if (plan === undefined || plan.contexts + plan.generations === 0) return;
         const kv = view.kv();
         this.records!.add({
           ...plan,
@@ -324,8 +325,9 @@ class PlanView {
     const { views } = this.#core;
     const nextAt = (views.word(Word.WaitNextAt) >>> 0) >> 2;
     const prompts: number[] = [];
-    for (let slot = views.word(Word.WaitHead); slot >= 0 && slot < SLOTS; slot = views.i32[nextAt + slot]!)
-      prompts.push(views.field(Field.Prompt, slot));
+    // Places are slots plus one, 0 is the end.
+    for (let place = views.word(Word.WaitHead); place > 0; place = views.i32[nextAt + place - 1]!)
+      prompts.push(views.field(Field.Prompt, place - 1));
     return prompts.slice(-count).reduce((sum, tokens) => sum + tokens, 0);
   }
 

@@ -10,7 +10,8 @@ import { faultLines } from "../truth/fault-lines.ts";
 import { Peers } from "../truth/peers.ts";
 import { TRUTH_METHODS, truthRoutes } from "../truth/routes.ts";
 
-export function frontOptions(parts: Parts): OpenAiOptions {
+/** `metrics`: paths of pages of metrics. */
+export function frontOptions(parts: Parts, metrics = METRICS_METHODS): OpenAiOptions {
   const { config, live, admin, text, laid, log } = parts;
   const wire = config.wire ?? {};
   const logAccess = (access: Access) => log(accessLine(access));
@@ -41,7 +42,7 @@ export function frontOptions(parts: Parts): OpenAiOptions {
     ...(parts.rules ? { rules: parts.rules } : {}),
     ...(parts.history ? { witness: parts.history } : {}),
     otherRoutes: {
-      ...METRICS_METHODS,
+      ...metrics,
       ...TRUTH_METHODS,
       ...(admin ? ADMIN_METHODS : {}),
     },

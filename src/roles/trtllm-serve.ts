@@ -25,7 +25,7 @@ async function listen(parts: Parts): Promise<Listeners> {
 
 function routesOf(parts: Parts) {
   const { config, engines, live, admin, iterations, epochUs, identity } = parts;
-  const options = frontOptions(parts);
+  const options = frontOptions(parts, Object.fromEntries(OWN_METRICS.map((path) => [path, ["GET"]])));
   const facts = {
     config,
     epochUs,

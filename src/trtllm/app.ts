@@ -60,6 +60,7 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
   const { config } = given;
   const { returnPerfMetrics } = config.trtllmServe!;
   const counts = new ServeCounts(iterations);
+  if (returnPerfMetrics) counts.listen();
   const options = optionsOf(given, counts);
   const http = new Http(options, {
     ...METHODS,

@@ -61,8 +61,11 @@ export class ServeCounts {
   /** That of the last reported one that looked blocks up; null: none did. */
   reuseRate: number | null = null;
 
-  constructor(readonly iterations: Iterations) {
-    iterations.ended = (request) => {
+  constructor(readonly iterations: Iterations) {}
+
+  /** From now on it hears of requests that end, and takes the records of iterations. */
+  listen(): void {
+    this.iterations.ended = (request) => {
       this.#ended(request);
       this.#report();
     };

@@ -146,12 +146,13 @@ export class TrtllmChatForm extends TrtllmForm {
 
   #choice(choice: WholeChoice): string {
     const { output } = this.context;
+    const { ids } = choice; // `message` takes them
     const { content, reasoning, calls } = choice.message();
     const called = calls.map(
       ({ id, name, arguments: given }) =>
         `{"id":${JSON.stringify(id)},"type":"function","function":{"name":${JSON.stringify(name)},"arguments":${JSON.stringify(given)}}}`,
     );
-    const shown = (!hidesTokens(output) && choice.logprobs()?.chat(choice.ids, 0)) || "null";
+    const shown = (!hidesTokens(output) && choice.logprobs()?.chat(ids, 0)) || "null";
     return (
       `{"index":${choice.index},"message":{"role":${JSON.stringify(output.role)},"content":${JSON.stringify(output.lastMessage + (content ?? ""))}` +
       `,"reasoning_content":${JSON.stringify(reasoning ?? "")},"reasoning":null,"tool_calls":[${called}]},"logprobs":${shown}` +
@@ -185,10 +186,11 @@ export class TrtllmCompletionForm extends TrtllmForm {
 
   whole(choices: readonly WholeChoice[]): string {
     const list = choices.map((choice) => {
+      const { ids } = choice; // `message` takes them
       const text = this.#echo(choice.index) + (choice.message().content ?? "");
       return (
-        `{"index":${choice.index},"text":"${this.#text(text)}","token_ids":${this.#ids(choice.ids)}` +
-        `,"logprobs":${listed(choice.logprobs()?.completionParts(choice.ids, 0, []))},"context_logits":null` +
+        `{"index":${choice.index},"text":"${this.#text(text)}","token_ids":${this.#ids(ids)}` +
+        `,"logprobs":${listed(choice.logprobs()?.completionParts(ids, 0, []))},"context_logits":null` +
         `,"finish_reason":"${finishName(choice.finish!, false)}","stop_reason":${JSON.stringify(choice.stop)}` +
         `,"disaggregated_params":null,${PER_ITER}}`
       );
