@@ -22,6 +22,7 @@ const RETRYING = [
 ];
 
 let server: Server;
+let trtllm: Server;
 let folder: string;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "understudy-clients-"));
@@ -35,12 +36,14 @@ beforeAll(async () => {
   const lengths = "--output-tokens constant:200";
   const flags = `--served-model-name m --timing constant:ttft=20ms,itl=5ms ${lengths} --disable-uvicorn-access-log`;
   const tools = "--enable-auto-tool-choice --tool-call-parser hermes";
+  const other = "m --role trtllm-serve --max-seq-len 16384 --timing constant:ttft=20ms,itl=5ms";
+  trtllm = await serve([...other.split(" "), ...lengths.split(" "), ...tools.split(" ")]);
   server = await serve([...flags.split(" "), ...tools.split(" "), "--fixtures", folder], {
     VLLM_ENABLE_RESPONSES_API_STORE: "1",
   });
 });
 afterAll(async () => {
-  await server.stop();
+  await Promise.all([server.stop(), trtllm.stop()]);
   rmSync(folder, { recursive: true });
 });
 
@@ -96,7 +99,9 @@ for (const client of chosen) {
         const { code, out, complaint } = await run(withProgram(build.words), root + build.folder);
         expect([code, out + complaint]).toEqual([0, expect.any(String)]);
       }
-      const words = withProgram(command).map((word) => (word === "URL" ? server.url : word));
+      const words = withProgram(command).map((word) =>
+        word === "URL" ? (client.isForTrtllm ? trtllm : server).url : word,
+      );
       const { out, complaint } = await run([...words, ...(client.isRunByCheck ? checks : [])], root, env);
       const seen = out
         .split("\n")

@@ -24,6 +24,8 @@ export interface Client {
   readonly isRunByCheck?: true;
   /** What it is built and run with; it is in the whole alone. The first word of `command` and `build` is its program. */
   readonly toolchain?: ToolchainName;
+  /** It talks to a trtllm-serve. */
+  readonly isForTrtllm?: true;
   /** Run before the command, in a folder; the first build compiles the language's own library, too. */
   readonly build?: { readonly words: readonly string[]; readonly folder: string };
 }
@@ -61,6 +63,7 @@ const agents = pinned("agents");
 const [vllm] = pinned("vllm") as [string];
 const [aiperf] = pinned("aiperf") as [string];
 const [guidellm] = pinned("guidellm-slim") as [string];
+const TRTLLM = ["results", "usage", "errors", "tools", "structured output"];
 const BASE = ["results", "usage", "errors", "aborts"];
 
 export const clients: readonly Client[] = [
@@ -109,6 +112,14 @@ export const clients: readonly Client[] = [
   {
     ...python("strands-agents", "strands_agent", ".venv-agents", agents, ["results", "usage", "errors", "tools"]),
     isDear: true,
+  },
+  {
+    ...node("openai, Node, on trtllm-serve", "openai-trtllm", ["openai"], TRTLLM),
+    isForTrtllm: true,
+  },
+  {
+    ...python("openai, Python, on trtllm-serve", "openai_trtllm", ".venv", [openai], TRTLLM),
+    isForTrtllm: true,
   },
   {
     name: "curl",
