@@ -13,10 +13,10 @@ export function publishCoast(): void {
   setAddress(Word.CoastAt, state);
 }
 
-function get(at: Coast): f64 {
+export function coastAt(at: Coast): f64 {
   return load<f64>(state + ((<usize>at) << 3));
 }
-function set(at: Coast, value: f64): void {
+export function setCoast(at: Coast, value: f64): void {
   store<f64>(state + ((<usize>at) << 3), value);
 }
 
@@ -26,9 +26,9 @@ function set(at: Coast, value: f64): void {
  * rows that end requests, and is not to be trusted for others.
  */
 export function coast(limitUs: f64, leastUs: f64, most: i32): i32 {
-  let boundaryUs = get(Coast.BoundaryUs);
-  let nextEndUs = get(Coast.NextEndUs);
-  let lastEndUs = get(Coast.LastEndUs);
+  let boundaryUs = coastAt(Coast.BoundaryUs);
+  let nextEndUs = coastAt(Coast.NextEndUs);
+  let lastEndUs = coastAt(Coast.LastEndUs);
   let busyUs: f64 = 0;
   let plans = 0;
   let steps = 0;
@@ -51,11 +51,11 @@ export function coast(limitUs: f64, leastUs: f64, most: i32): i32 {
     steps++;
   }
   muteOutbox(false);
-  set(Coast.BoundaryUs, boundaryUs);
-  set(Coast.NextEndUs, nextEndUs);
-  set(Coast.LastEndUs, lastEndUs);
-  set(Coast.BusyUs, busyUs);
-  set(Coast.Plans, <f64>plans);
-  set(Coast.Given, <f64>given);
+  setCoast(Coast.BoundaryUs, boundaryUs);
+  setCoast(Coast.NextEndUs, nextEndUs);
+  setCoast(Coast.LastEndUs, lastEndUs);
+  setCoast(Coast.BusyUs, busyUs);
+  setCoast(Coast.Plans, <f64>plans);
+  setCoast(Coast.Given, <f64>given);
   return steps;
 }

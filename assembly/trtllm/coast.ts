@@ -1,33 +1,17 @@
 // Which steps concern nobody outside? What ../coast.ts is for vLLM's policy: the same order of calls, over this one's.
-import { setAddress, word } from "../header";
+import { coastAt, setCoast } from "../coast";
+import { word } from "../header";
 import { Coast, Word } from "../layout";
 import { muteOutbox } from "../outbox";
 import { hasWork, schedule } from "./schedule";
 import { update } from "./update";
 import { check } from "./verify";
 
-const state = memory.data(Coast.Count << 3, 8);
-
-export function publishCoast(): void {
-  setAddress(Word.CoastAt, state);
-}
-
-function get(at: Coast): f64 {
-  return load<f64>(state + ((<usize>at) << 3));
-}
-function set(at: Coast, value: f64): void {
-  store<f64>(state + ((<usize>at) << 3), value);
-}
-
-/**
- * Goes on from a boundary with a step open that ends at Coast.NextEndUs: plans and takes in, while the next end is before
- * `limitUs` and none of the rows taken in ends a request; steps taken in, at most `most`. Afterwards the outbox holds the
- * rows that end requests, and is not to be trusted for others.
- */
+/** As its twin, which says what is given and what comes of it; the calls of a step are this policy's. */
 export function coast(limitUs: f64, leastUs: f64, most: i32): i32 {
-  let boundaryUs = get(Coast.BoundaryUs);
-  let nextEndUs = get(Coast.NextEndUs);
-  let lastEndUs = get(Coast.LastEndUs);
+  let boundaryUs = coastAt(Coast.BoundaryUs);
+  let nextEndUs = coastAt(Coast.NextEndUs);
+  let lastEndUs = coastAt(Coast.LastEndUs);
   let busyUs: f64 = 0;
   let plans = 0;
   let steps = 0;
@@ -50,11 +34,11 @@ export function coast(limitUs: f64, leastUs: f64, most: i32): i32 {
     steps++;
   }
   muteOutbox(false);
-  set(Coast.BoundaryUs, boundaryUs);
-  set(Coast.NextEndUs, nextEndUs);
-  set(Coast.LastEndUs, lastEndUs);
-  set(Coast.BusyUs, busyUs);
-  set(Coast.Plans, <f64>plans);
-  set(Coast.Given, <f64>given);
+  setCoast(Coast.BoundaryUs, boundaryUs);
+  setCoast(Coast.NextEndUs, nextEndUs);
+  setCoast(Coast.LastEndUs, lastEndUs);
+  setCoast(Coast.BusyUs, busyUs);
+  setCoast(Coast.Plans, <f64>plans);
+  setCoast(Coast.Given, <f64>given);
   return steps;
 }

@@ -4,7 +4,7 @@ import { drawNext } from "../answers";
 import { asyncScheduling, blockSize, prefixCaching } from "../config";
 import { fold } from "../hashing";
 import { count } from "../header";
-import { observe, observeMany } from "../histogram";
+import { observe } from "../histogram";
 import {
   FED_MORE,
   FEED_HALF,
@@ -51,7 +51,18 @@ import {
 } from "../slots";
 import { closeStep, firstRow, rowFlags, rowHandle, rowsOf } from "../steps";
 import { countEnd } from "../vllm/end";
-import { draw, endOf, extendHash } from "../vllm/update";
+import {
+  beginCounts,
+  countComputed,
+  countGaps,
+  draw,
+  endOf,
+  extendHash,
+  isCalm,
+  observeGaps,
+  observeTokens,
+  tellPreemptions,
+} from "../vllm/update";
 import { applyClosed, release } from "./end";
 import { reads, storeFull } from "./kv";
 import { State } from "./layout";
@@ -61,12 +72,7 @@ import { refreshBlocks } from "./pool";
 import { contextRows, rowEnd } from "./schedule";
 import { keepToken } from "./tokens";
 
-/** Prompt tokens computed for requests whose first token came in this step. */
-let promptComputed: f64 = 0;
 let ended = false;
-/** Inter-token times of the step's rows, nearly always one value: counted by runs. */
-let gapUs: f64 = 0;
-let gaps: f64 = 0;
 
 /** Takes in the outcome of the oldest open step, which ended at `now`; the number of outbox rows. */
 export function update(now: f64): i32 {
@@ -74,9 +80,8 @@ export function update(now: f64): i32 {
   applyClosed();
   const step = closeStep();
   clearOutbox();
-  promptComputed = 0;
+  beginCounts();
   ended = false;
-  gaps = 0;
   const from = firstRow(step);
   const to = from + rowsOf(step);
   for (let at = from; at < to; ) {
@@ -86,16 +91,13 @@ export function update(now: f64): i32 {
       at++;
     }
   }
-  if (gaps > 0) observeMany(Histogram.InterTokenLatency, gapUs, gaps);
+  observeGaps();
   resumePrompts();
   if (!asyncScheduling) showPrompts(step);
   if (ended) releaseEnded();
   if (asyncScheduling) showPrompts(step);
   const emitted = outboxRows();
-  if (emitted > 0) {
-    count(Total.GenerationTokens, <f64>outboxTokens());
-    observe(Histogram.IterationTokens, promptComputed + <f64>outboxTokens());
-  }
+  if (emitted > 0) observeTokens();
   sealOutbox();
   return emitted;
 }
@@ -156,10 +158,6 @@ function takeCalm(from: i32, to: i32, now: f64): i32 {
   return at;
 }
 
-function isCalm(r: Row): bool {
-  return r.outputs < r.calmUntil;
-}
-
 /** How many outputs there are before one that is not plain. */
 function calmUntil(r: Row): i32 {
   if ((r.flags & (SUBMIT_FED | SUBMIT_STOPS)) !== 0) return 0;
@@ -202,7 +200,7 @@ function takeRow(handle: i32, now: f64): void {
     countFirst(slot, now);
   } else countGaps(now - r.lastTokenUs, 1);
   r.lastTokenUs = now;
-  if (preemptions[slot] !== preemptionsTold[slot]) tellPauses(slot);
+  if (preemptions[slot] !== preemptionsTold[slot]) tellPreemptions(slot);
   if ((how & SUBMIT_FED) !== 0 && fed[slot] - before > FEED_HALF && fed[slot] - have <= FEED_HALF) outFlags |= OUT_FEED;
   emit(slot, have - before, outFlags);
   const reason = (outFlags & OUT_REASON) - 1;
@@ -215,21 +213,6 @@ function takeRow(handle: i32, now: f64): void {
   ended = true;
 }
 
-function tellPauses(slot: i32): void {
-  count(Total.PreemptionsTold, <f64>(preemptions[slot] - preemptionsTold[slot]));
-  preemptionsTold[slot] = preemptions[slot];
-}
-
-/** `times` more times between two tokens. */
-function countGaps(us: f64, times: f64): void {
-  if (us !== gapUs) {
-    if (gaps > 0) observeMany(Histogram.InterTokenLatency, gapUs, gaps);
-    gaps = 0;
-    gapUs = us;
-  }
-  gaps += times;
-}
-
 /** Prefill statistics of a request, with its first token. */
 function countFirst(slot: i32, now: f64): void {
   const tokens = row(slot).prompt;
@@ -239,5 +222,5 @@ function countFirst(slot: i32, now: f64): void {
   observe(Histogram.TimeToFirstToken, now - arrivalUs[slot]);
   count(Total.PromptTokens, <f64>tokens);
   count(Total.PromptTokensCached, <f64>hit);
-  promptComputed += <f64>(tokens - hit);
+  countComputed(tokens - hit);
 }

@@ -165,3 +165,11 @@ export function applyClosed(): void {
 export function closedPending(): i32 {
   return closingCount;
 }
+
+/** For another policy's end: the closed handles one by one, and none any more. */
+export function closedAt(at: i32): i32 {
+  return closing[at];
+}
+export function forgetClosed(): void {
+  closingCount = 0;
+}

@@ -138,7 +138,7 @@ function takeCalm(from: i32, to: i32, now: f64): i32 {
   return at;
 }
 
-function isCalm(r: Row): bool {
+export function isCalm(r: Row): bool {
   return r.outputs < r.calmUntil;
 }
 
@@ -226,13 +226,13 @@ export function endOf(slot: i32, how: i32, token: i32, have: i32): i32 {
 }
 
 /** vLLM's front end hears of preemptions with the request's next output. */
-function tellPreemptions(slot: i32): void {
+export function tellPreemptions(slot: i32): void {
   count(Total.PreemptionsTold, <f64>(preemptions[slot] - preemptionsTold[slot]));
   preemptionsTold[slot] = preemptions[slot];
 }
 
 /** `times` more times between two tokens. */
-function countGaps(us: f64, times: f64): void {
+export function countGaps(us: f64, times: f64): void {
   if (us !== gapUs) {
     if (gaps > 0) observeMany(Histogram.InterTokenLatency, gapUs, gaps);
     gaps = 0;
@@ -273,4 +273,20 @@ function countFirst(slot: i32, now: f64): void {
   count(Total.PromptTokens, <f64>tokens);
   count(Total.PromptTokensCached, <f64>hit);
   promptComputed += <f64>(tokens - hit);
+}
+
+/** For another policy's update, as this one begins and ends: no gaps and prompts yet, and what was counted of them. */
+export function beginCounts(): void {
+  promptComputed = 0;
+  gaps = 0;
+}
+export function countComputed(tokens: i32): void {
+  promptComputed += <f64>tokens;
+}
+export function observeGaps(): void {
+  if (gaps > 0) observeMany(Histogram.InterTokenLatency, gapUs, gaps);
+}
+export function observeTokens(): void {
+  count(Total.GenerationTokens, <f64>outboxTokens());
+  observe(Histogram.IterationTokens, promptComputed + <f64>outboxTokens());
 }

@@ -24,7 +24,7 @@ export interface Client {
   readonly isRunByCheck?: true;
   /** What it is built and run with; it is in the whole alone. The first word of `command` and `build` is its program. */
   readonly toolchain?: ToolchainName;
-  /** It talks to a trtllm-serve. */
+  /** Talks to a trtllm-serve. */
   readonly isForTrtllm?: true;
   /** Run before the command, in a folder; the first build compiles the language's own library, too. */
   readonly build?: { readonly words: readonly string[]; readonly folder: string };
