@@ -14,6 +14,7 @@ import type { Iterations } from "../engine/iterations.ts";
 import { LoraAdapters } from "../front/adapters.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import { type Context, Http } from "../front/http.ts";
+import { JsonParts } from "../front/send-parts.ts";
 import { withImages } from "../generation/images.ts";
 import { type Handler, routes } from "../http/routes.ts";
 import { HOT } from "../http/sink.ts";
@@ -117,7 +118,7 @@ function docsOf(http: Http): Record<string, Handler> {
   };
   const page = async (context: Context) => {
     const [{ docsPage }, { made }] = await Promise.all([import("../openapi/page.ts"), document()]);
-    return http.html(context, docsPage(made));
+    return http.html(context, JsonParts.of(docsPage(made)));
   };
   return {
     "GET /openapi.json": async (context) => http.json(context, (await document()).text),

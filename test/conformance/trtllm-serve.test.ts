@@ -76,14 +76,6 @@ test("/v1/models: one card without vLLM's members, created anew at each call", a
   expect((await json(get("/v1/models"))).data[0].created).toBe(seconds);
 });
 
-test("a model that is a directory is called by its last part", async () => {
-  const resolved = resolveServeConfig(["/models/tiny-llama/", "--role", "trtllm-serve", "--port", "0"], {}, () => "");
-  if (!("config" in resolved)) throw new Error("no configuration");
-  const named = await createRenewableApp(resolved.config, { log: () => {} });
-  expect((await json(fetch(`${named.url}/v1/models`))).data[0].id).toBe("tiny-llama");
-  await named.close(0);
-});
-
 test("routes of vLLM that are not there, and those of every FastAPI application that are", async () => {
   for (const path of ["/ping", "/load", "/tokenize", "/detokenize", "/v1/models/m", "/v1/messages", "/metrics/vllm"])
     expect([path, (await get(path)).status]).toEqual([path, 404]);
@@ -337,60 +329,4 @@ test("/v1/responses: made, got, deleted; what is not there", async () => {
   expect((await json(remove("/v1/responses/x"))).message).toBe(
     "Invalid 'response_id': 'x'. Expected an ID that begins with 'resp'.",
   );
-});
-
-test("/steady_clock_offset: two readings a fifth of a second apart; an offset is taken, its absence is not", async () => {
-  const { receive_ts, transmit_ts } = await json(get("/steady_clock_offset"));
-  expect(transmit_ts - receive_ts).toBeGreaterThanOrEqual(0.2);
-  expect((await post("/steady_clock_offset", { offset: 1.5 })).status).toBe(200);
-  expect((await json(post("/steady_clock_offset", {}))).error).toContain("('body', 'offset')");
-});
-
-test("/v1/kv_cache_hints takes truncate alone; memory and weights are as if changed", async () => {
-  expect((await post("/v1/kv_cache_hints", { action: "truncate", messages: MESSAGES })).status).toBe(200);
-  expect(await json(post("/v1/kv_cache_hints", { action: "grow" }))).toMatchObject({
-    message: "Invalid action: grow",
-    type: "InvalidRequestError",
-  });
-  for (const path of ["/release_memory", "/resume_memory", "/update_weights"])
-    expect((await post(path, { tags: ["kv_cache"] })).status).toBe(200);
-});
-
-test("a client that leaves is noticed at the next whole second of its request, not at once", async () => {
-  const slow = await start("--timing constant:ttft=10ms,itl=20ms --return-perf-metrics");
-  const gone = new AbortController();
-  const body = JSON.stringify({ model: "m", prompt: "x", stream: true, ignore_eos: true });
-  const headers = { "content-type": "application/json" };
-  const init = { method: "POST", body, headers, signal: gone.signal };
-  const response = await fetch(`${slow.url}/v1/completions`, init);
-  await response.body!.getReader().read();
-  gone.abort();
-  await Bun.sleep(200);
-  expect(slow.engines.live).toBe(1);
-  await eventually(() => slow.engines.live === 0);
-  await eventually(async () =>
-    (await (await fetch(`${slow.url}/prometheus/metrics`)).text()).includes('finished_reason="cancelled"'),
-  );
-  await slow.close(0);
-});
-
-test("options: what the role needs and refuses, one line each", () => {
-  const said = (line: string) => {
-    const resolved = resolveServeConfig(line.split(" "), {}, () => "");
-    return "error" in resolved ? resolved.error : resolved;
-  };
-  expect(said("--return-perf-metrics")).toBe("--return-perf-metrics: needs --role trtllm-serve");
-  expect(said("--role trtllm-serve --workers 2")).toBe(
-    "--workers: takes 1 with --role trtllm-serve: it has one engine",
-  );
-  expect(said("--role trtllm-serve --max-num-seqs 5")).toContain("--max-batch-size");
-  expect(said("--role trtllm-serve --metrics-port 9")).toContain("--metrics-port: is Triton's");
-  expect(said("--role trtllm-serve --max_batch_size 7 --max_seq_len 512 --max_num_tokens 256")).toMatchObject({
-    config: {
-      engine: {
-        ...{ maxNumSeqs: 7, maxModelLen: 512, maxNumBatchedTokens: 256, blockSize: 32, enableChunkedPrefill: false },
-        trtllm: { capacitySchedulerPolicy: "GUARANTEED_NO_EVICT", maxInputLen: 256 },
-      },
-    },
-  });
 });

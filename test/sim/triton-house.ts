@@ -47,6 +47,7 @@ export class House {
         quantiles: QUANTILES.map(({ quantile }) => quantile),
         tokensPerBlock: config.blockSize,
         requestsMax: config.maxNumSeqs,
+        ...(config.trtllm?.capacitySchedulerPolicy === "STATIC_BATCH" ? { staticBatch: true } : {}),
       },
     };
     const refreshes = refreshesOf(server);

@@ -254,3 +254,24 @@ test("the inflight batcher's families are this scheduler's state", async () => {
   expect(house.engine.snapshot("now").preemptions).toBeGreaterThan(0);
   expect(house.engine.live).toBe(0);
 });
+
+test("with STATIC_BATCH the executor's own family stands in the in-flight one's place", async () => {
+  const timing = { kind: "linear", baseUs: 200_000, prefillUs: 10, decodeUs: 20 } as const;
+  const config = tight("STATIC_BATCH", { timing, asyncScheduling: false });
+  const house = new House(config);
+  for (let i = 0; i < 16; i++)
+    house.submit({ promptIds: promptOf(20 + 3 * i, i), maxTokens: 6, ignoreEos: true, seed: i });
+  const seen = { context: 0, generation: 0 };
+  for (let turn = 0; turn < 100; turn++) {
+    house.advance(100_000);
+    const value = await house.values();
+    const own = (type: string) => value(`v1_metrics{tensorrt_llm,${type}}`);
+    seen.context = Math.max(seen.context, own("total_context_tokens"));
+    seen.generation = Math.max(seen.generation, own("total_generation_tokens"));
+    const begun = value("general_metrics{iteration_counter,tensorrt_llm}") > 0;
+    if (begun) expect(own("empty_generation_slots") + own("total_generation_tokens")).toBe(config.maxNumSeqs);
+    expect(() => value("inflight_batcher_metrics{generation_requests,tensorrt_llm}")).toThrow();
+  }
+  expect(seen.context).toBeGreaterThan(20);
+  expect(seen.generation).toBeGreaterThan(1);
+});

@@ -28,6 +28,8 @@ export interface TritonIdentity {
   readonly tokensPerBlock: number;
   /** Most requests of one engine. */
   readonly requestsMax: number;
+  /** TensorRT-LLM's STATIC_BATCH: its executor batches statically. Absent: in flight. */
+  readonly staticBatch?: boolean;
   /** GPUs of one engine; empty where GPUs are not shown. */
   readonly gpus: readonly GpuIdentity[];
   /** What one engine holds of its GPUs' memory from load on. */
@@ -50,7 +52,7 @@ const ensembleOf = (name: string): string => (STEPS.some((step) => step === name
 
 /** What of a configuration it follows from. */
 type Served = Pick<ServeConfig, "triton" | "workers" | "preset" | "gpuMemoryUtilization"> & {
-  readonly engine: Pick<ServeConfig["engine"], "blockSize" | "maxNumSeqs">;
+  readonly engine: Pick<ServeConfig["engine"], "blockSize" | "maxNumSeqs" | "trtllm">;
 };
 
 export function tritonIdentity(config: Served, loadS: number): TritonIdentity {
@@ -71,6 +73,7 @@ export function tritonIdentity(config: Served, loadS: number): TritonIdentity {
     loadS,
     tokensPerBlock: engine.blockSize,
     requestsMax: engine.maxNumSeqs,
+    ...(engine.trtllm?.capacitySchedulerPolicy === "STATIC_BATCH" ? { staticBatch: true } : {}),
     gpus: triton.gpu ? Array.from({ length: tp }, () => one) : [],
     gpuBytesHeld: tp * usedBytes,
   };

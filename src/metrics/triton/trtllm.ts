@@ -1,6 +1,6 @@
 /**
  * What does TensorRT-LLM's Triton backend show of its executor? `custom_metrics_reporter.cc` and `model_instance_state.cc`
- * of the 1.2 line: in-flight batching, every 100 ms the last iteration's statistics. Under vLLM's scheduler its numbers
+ * of the 1.2 line: every 100 ms the last iteration's statistics. Under vLLM's scheduler its numbers
  * stand for TensorRT-LLM's; which for which is said in docs/triton-metrics.md.
  */
 import type { EngineSnapshot } from "../../engine/types.ts";
@@ -44,7 +44,7 @@ const usable = ({ sum }: Numbers) => sum(({ blocksUsable }) => blocksUsable);
 /** As the backend writes it into JSON, C's `%f`. */
 const sixDecimals = (value: number) => Number(value.toFixed(6));
 
-const gauges: readonly Row[] = [
+const gauges = (batcher: Row): readonly Row[] => [
   gauge(
     EVERY,
     "nv_trt_llm_request_metrics",
@@ -83,18 +83,7 @@ const gauges: readonly Row[] = [
     }),
     BY_REQUESTS,
   ),
-  gauge(
-    EVERY,
-    "nv_trt_llm_inflight_batcher_metrics",
-    "TRT LLM inflight_batcher-specific metrics",
-    group("inflight_batcher_specific_metric", {
-      total_context_tokens: ({ sum }) => sum(({ planPrefillTokens }) => planPrefillTokens),
-      generation_requests: ({ sum }) => sum(({ planScheduled, planPrefills }) => planScheduled - planPrefills),
-      micro_batch_id: () => 0,
-      paused_requests: ({ sum }) => sum(({ planPreempted }) => planPreempted),
-    }),
-    BY_REQUESTS,
-  ),
+  batcher,
   gauge(
     EVERY,
     "nv_trt_llm_general_metrics",
@@ -107,6 +96,36 @@ const gauges: readonly Row[] = [
     BY_REQUESTS,
   ),
 ];
+
+const generating = ({ sum }: Numbers) => sum(({ planScheduled, planPrefills }) => planScheduled - planPrefills);
+const contextTokens = ({ sum }: Numbers) => sum(({ planPrefillTokens }) => planPrefillTokens);
+
+const inflight = gauge(
+  EVERY,
+  "nv_trt_llm_inflight_batcher_metrics",
+  "TRT LLM inflight_batcher-specific metrics",
+  group("inflight_batcher_specific_metric", {
+    total_context_tokens: contextTokens,
+    generation_requests: generating,
+    micro_batch_id: () => 0,
+    paused_requests: ({ sum }) => sum(({ planPreempted }) => planPreempted),
+  }),
+  BY_REQUESTS,
+);
+
+/** Stands in its place where batches are static: a request that generates makes a token, and every other slot is empty. */
+const staticBatch = gauge(
+  EVERY,
+  "nv_trt_llm_v1_metrics",
+  "TRT LLM v1-specific metrics",
+  group("v1_specific_metric", {
+    total_context_tokens: contextTokens,
+    total_generation_tokens: generating,
+    empty_generation_slots: (numbers) =>
+      numbers.engines.length * numbers.identity.triton.requestsMax - generating(numbers),
+  }),
+  { moves: "test/sim/trtllm.test.ts" },
+);
 
 const disaggregated = counter(
   EVERY,
@@ -132,7 +151,13 @@ const lengths = (what: "input" | "output", word: number) =>
   );
 
 /** In the backend's order of registration within each type. */
-export function trtllmRows({ triton: { metrics } }: Identity): readonly Row[] {
+export function trtllmRows({ triton: { metrics, staticBatch: isStatic } }: Identity): readonly Row[] {
   if (!metrics) return [];
-  return [disaggregated, ...gauges, lengths("output", ModelWord.outputTokens), lengths("input", ModelWord.inputTokens)];
+  const executor = gauges(isStatic ? staticBatch : inflight);
+  return [
+    disaggregated,
+    ...executor,
+    lengths("output", ModelWord.outputTokens),
+    lengths("input", ModelWord.inputTokens),
+  ];
 }
