@@ -87,8 +87,9 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
     facts,
     chat: (context) => generator.answer(context, chat),
   });
-  if (returnPerfMetrics)
-    handlers["GET /prometheus/metrics"] = (context) => http.typed(context, prometheusPage(counts, facts), PROMETHEUS);
+  const page: Handler = (context) => http.typed(context, prometheusPage(counts, facts), PROMETHEUS);
+  // Mounted: what follows in the path says nothing.
+  if (returnPerfMetrics) for (const rest of ["", "/*"]) handlers[`GET /prometheus/metrics${rest}`] = page;
   return new Elysia({ strictPath: true })
     .onRequest(({ request, server }) => {
       const context = { request, server };

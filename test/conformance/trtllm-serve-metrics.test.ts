@@ -225,6 +225,7 @@ test("requests move their families when they end; without iteration statistics n
     expect([1, 2]).toContain(sampleOf(text, `${name}_seconds_count`));
   expect(sampleOf(text, "scheduled_batch_size")).toBe(0);
   expect(familiesOn(text)).not.toContain("num_requests_running");
+  expect((await fetch(`${plain.url}/prometheus/metrics/`)).status).toBe(200);
   await plain.close(0);
 });
 
@@ -317,5 +318,17 @@ test("under load with pauses, shared beginnings and clients that leave no law is
   const looked = laws.filter(({ id, looks }) => /^S0[1-7]$/.test(id) && looks > 0).map(({ id }) => id);
   expect(looked).toEqual(["S01", "S02", "S03", "S04", "S05", "S06", "S07"]);
   expect(loaded.snapshot().engines[0]!.preemptions).toBeGreaterThan(0);
+  // The truth knows when each came back from its pauses, and what it found then.
+  const truth = await (await fetch(`${loaded.url}/understudy/requests?limit=100`)).text();
+  const rows: Json[] = truth
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
+  const ended = rows.filter(({ type, reason }) => type === "request" && reason === "length");
+  expect(ended.map(({ queuedUs, scheduledUs }) => scheduledUs >= queuedUs)).not.toContain(false);
+  const pauses: Json[] = ended.flatMap(({ preempted }) => preempted);
+  expect(pauses.length).toBeGreaterThan(0);
+  expect(pauses.map(({ us, resumedUs }) => resumedUs > us)).not.toContain(false);
+  expect(pauses.some(({ cachedTokens }) => cachedTokens > 0)).toBe(true);
   await loaded.close(0);
 });
