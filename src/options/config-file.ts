@@ -1,7 +1,10 @@
 /** What does the file of --config say? The keys of `vllm serve --config`: options without the dashes in front. */
-import type { Node, Scalar } from "yaml";
+import type { Node, Pair, Scalar, YAMLMap } from "yaml";
 import { type Given, given, type UsageError, unknown, wrongValue } from "./given.ts";
 import { type FoundOption, lookup } from "./lookup.ts";
+
+/** Parts of TensorRT-LLM's files (`--extra_llm_api_options`): what stands in them are options here. */
+const SECTIONS = ["kv_cache_config", "scheduler_config"];
 
 /** `path` is only for messages. */
 export function parseConfigFile(text: string, path: string): readonly Given[] | UsageError {
@@ -16,8 +19,20 @@ export function parseConfigFile(text: string, path: string): readonly Given[] | 
   if (document.contents === null) return [];
   if (!isMap(document.contents)) return { error: `${path}:1: takes a mapping of options, as in "port: 8000"` };
 
-  const said: Given[] = [];
-  for (const { key, value } of document.contents.items) {
+  return optionsIn(document.contents.items);
+
+  function optionsIn(items: readonly Pair[]): readonly Given[] | UsageError {
+    const said: Given[] = [];
+    for (const item of items) {
+      const section = isScalar(item.key) && SECTIONS.includes(String(item.key.value)) && isMap(item.value);
+      const found = section ? optionsIn((item.value as YAMLMap).items) : optionOf(item);
+      if ("error" in found) return found;
+      said.push(...found);
+    }
+    return said;
+  }
+
+  function optionOf({ key, value }: Pair): readonly Given[] | UsageError {
     const name = String(isScalar(key) ? key.value : key);
     const where = `${lineAt((key as Node).range![0])}: ${name}`;
     const found = lookup(name);
@@ -25,9 +40,8 @@ export function parseConfigFile(text: string, path: string): readonly Given[] | 
     if (found.name === "config") return { error: `${where}: a configuration file cannot name another one` };
     const texts = found.ignored ? [] : textsOf(found, value as Node | null);
     if (texts === undefined) return wrongValue(where, found.option.accepts, written(value as Node | null));
-    said.push(given(found, texts, where));
+    return [given(found, texts, where)];
   }
-  return said;
 
   /** Numbers stand as they were written, so that 1e3 or 1.0 is no whole number here either. */
   function textsOf({ option, sets }: FoundOption, value: Node | null): readonly string[] | undefined {

@@ -115,6 +115,12 @@ export const shortFlags: Readonly<Record<string, string>> = {
 /** Second names. */
 export const aliases: Readonly<Record<string, string>> = {
   "device-memory-utilization": "gpu-memory-utilization",
+  // As trtllm-serve has them, on its command line and in its file.
+  "extra-llm-api-options": "config",
+  "free-gpu-memory-fraction": "kv-cache-free-gpu-mem-fraction",
+  "kv-cache-free-gpu-memory-fraction": "kv-cache-free-gpu-mem-fraction",
+  "tool-parser": "tool-call-parser",
+  "tp-size": "tensor-parallel-size",
 };
 
 export const ignoredOptions: Readonly<Record<string, Option>> = Object.fromEntries([

@@ -108,3 +108,29 @@ test("a model that is a directory is called by its last part", async () => {
   expect((await json(fetch(`${named.url}/v1/models`))).data[0].id).toBe("tiny-llama");
   await named.close(0);
 });
+
+test("a file as trtllm-serve takes it: sections are options, a key that is none is named with its line", () => {
+  const read = (file: string) =>
+    resolveServeConfig("--role trtllm-serve --extra_llm_api_options extra.yaml --tp_size 1".split(" "), {}, () => file);
+  const file = `enable_iter_perf_stats: true
+return_perf_metrics: true
+kv_cache_config:
+  free_gpu_memory_fraction: 0.5
+  enable_block_reuse: false
+  event_buffer_max_size: 16
+scheduler_config:
+  capacity_scheduler_policy: MAX_UTILIZATION
+max_seq_len: 4096
+`;
+  expect(read(file)).toMatchObject({
+    config: {
+      engine: {
+        ...{ enablePrefixCaching: false, maxModelLen: 4096 },
+        trtllm: { capacitySchedulerPolicy: "MAX_UTILIZATION" },
+      },
+      trtllmServe: { enableIterPerfStats: true, returnPerfMetrics: true, eventBufferMaxSize: 16 },
+    },
+  });
+  const wrong = read("kv_cache_config:\n  tokens: 3\n");
+  expect("error" in wrong && wrong.error).toStartWith("extra.yaml:2: tokens: unknown key");
+});

@@ -239,7 +239,7 @@ test.each([
   ["--disable-log-stats=1", "takes no value"],
   ["m extra", '"extra": unexpected'],
   ["m --model n", "the model is given twice"],
-  ["--role tritium", '--role: takes vllm or triton, not "tritium"'],
+  ["--role tritium", '--role: takes vllm or triton or trtllm-serve, not "tritium"'],
   ["--timing fast", '--timing: "fast": no such preset; it takes none, constant:'],
   ["--timing constant:ttft=1,itl=1ms", '"1" is no duration'],
   ["--config nowhere.yaml", '--config: cannot read "nowhere.yaml" (ENOENT)'],
