@@ -3,9 +3,9 @@ import { Elysia } from "elysia";
 import type { ApiDialect } from "../answer/dialect.ts";
 import { aboutOf } from "../app/engines.ts";
 import type { Parts } from "../app/parts.ts";
-import { readTls } from "../config/certificates.ts";
+import { readTls, type TlsFiles } from "../config/certificates.ts";
 import { frontLimitsOf } from "../config/front-limits.ts";
-import { TritonPortError } from "../config/triton-metrics.ts";
+import { PortError } from "../config/port-error.ts";
 import type { WireConfig } from "../config/types.ts";
 import { anthropic } from "../dialects/anthropic/dialect.ts";
 import { openai, openaiDescription } from "../dialects/openai/routes.ts";
@@ -16,6 +16,8 @@ import { devRoutes } from "../front/dev-routes.ts";
 import { type Access, accessLine, type OpenAiOptions } from "../front/front.ts";
 import { hotRoutes } from "../http/socket/hot.ts";
 import { HttpServer } from "../http/socket/server.ts";
+import { ApiOverHttp2, apiKeepAlive } from "../http2/api.ts";
+import { Http2Server } from "../http2/server.ts";
 import { METRICS_METHODS, metrics } from "../metrics/route.ts";
 import { metricsListener } from "../metrics/triton/listener.ts";
 import { docsRoutes } from "../openapi/routes.ts";
@@ -47,21 +49,30 @@ async function listen(parts: Parts): Promise<Listeners> {
   );
   mounted.serveOn(server);
   let { renderer } = parts;
-  const triton = await listenAsTriton().catch(async (why) => {
-    // A server that is left listening would keep the process alive.
-    await server.stop(true);
-    throw new TritonPortError(why);
-  });
+  // A server that is left listening would keep the process alive.
+  const closed = async (why: unknown, of: PortError["of"]) => {
+    await Promise.all([server.stop(true), http2?.stop(true)]);
+    throw new PortError(why, of);
+  };
+  let http2: Http2Server | null = null;
+  try {
+    http2 = listenOverHttp2(parts, server, tls);
+  } catch (why) {
+    await closed(why, "http2");
+  }
+  const triton = await listenAsTriton().catch((why) => closed(why, "metrics"));
+  const url = `${tls ? "https" : "http"}://${server.hostname}:`;
   return {
-    url: `${tls ? "https" : "http"}://${server.hostname}:${server.port}`,
+    url: `${url}${server.port}`,
     tritonUrl: triton && `http://${triton.hostname}:${triton.port}`,
+    http2Url: http2 && `${url}${http2.port}`,
     handle: (request) => mounted.handle(request),
     async turnTo(next) {
       mounted = mount(next);
       mounted.serveOn(server);
       renderer = next.renderer;
     },
-    stop: (cut = false) => Promise.all([server.stop(cut), cut ? triton?.stop(true) : undefined]),
+    stop: (cut = false) => Promise.all([server.stop(cut), http2?.stop(cut), cut ? triton?.stop(true) : undefined]),
   };
 
   /** Triton's metrics port; null: none is wanted. */
@@ -72,6 +83,19 @@ async function listen(parts: Parts): Promise<Listeners> {
     const reusePort = place !== undefined;
     return metricsListener(() => renderer.page("tritonserver"), { hostname, port, reusePort, clock, epochSeconds });
   }
+}
+
+/** null: there is no such port. Throws as `Bun.listen` does. */
+function listenOverHttp2({ config, place, lastingClock }: Parts, server: HttpServer, tls: TlsFiles | undefined) {
+  if (config.http2Port === undefined) return null;
+  return new Http2Server(new ApiOverHttp2(server), {
+    hostname: config.host,
+    port: config.http2Port,
+    tls: tls ?? null,
+    reusePort: place !== undefined,
+    keepAlive: apiKeepAlive(frontLimitsOf(config).keepAliveS),
+    clock: lastingClock,
+  });
 }
 
 /** The routes over these parts. */
