@@ -1,8 +1,8 @@
 /** Which names may options give to faults? The list itself is `faults/table.ts`, which is loaded when it is wanted. */
 
 const LETTERS: Readonly<Record<string, number>> = { B: 9, S: 14, E: 10, H: 10, T: 7, J: 15, A: 5 };
-/** A client's act, and what needs HTTP/2. */
-const NOT_ORDERED = ["T6", "E10"];
+/** A client's act. */
+const NOT_ORDERED = ["T6"];
 
 /** Those that an answer can have. */
 export const FAULT_IDS: readonly string[] = Object.entries(LETTERS)

@@ -28,18 +28,6 @@ export interface TritonMetricsConfig {
   readonly listen: { readonly host: string; readonly port: number } | null;
 }
 
-/** A port of Triton's cannot be opened: the system's error, told apart from that of the server's port. */
-export class TritonPortError extends Error {
-  override readonly name = "TritonPortError";
-  readonly code: string | undefined;
-  readonly of: "metrics" | "grpc";
-  constructor(cause: unknown, of: "metrics" | "grpc" = "metrics") {
-    super(String(cause), { cause });
-    this.of = of;
-    this.code = (cause as { code?: string }).code;
-  }
-}
-
 export const DEFAULT_INTERVAL_MS = 2000;
 export const DEFAULT_ENSEMBLE = "ensemble";
 const DEFAULT_QUANTILES: readonly Quantile[] = [

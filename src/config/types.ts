@@ -297,6 +297,8 @@ export interface ServeConfig {
   readonly loraModules: readonly LoraModule[];
   readonly host: string;
   readonly port: number;
+  /** For HTTP/2; absent: none. */
+  readonly http2Port?: number;
   readonly apiKeys: readonly string[];
   /** Absent: plain HTTP. */
   readonly tls?: TlsConfig | "self-signed";

@@ -19,9 +19,10 @@ export function explained(plan: Plan): string {
     (fault) =>
       `${fault.row.id}, ${fault.row.stage}: ${fault.row.what}\n    ${whereOf(fault.position)}${valuesOf(fault)}\n    a correct client: ${fault.row.oracle} (${fault.row.text})`,
   );
-  const pipeline = new FaultPipeline(plan, plan.key ?? "example");
+  const http2 = plan.faults.some(({ row }) => row.http === "2");
+  const pipeline = new FaultPipeline(plan, plan.key ?? "example", http2);
   const operations = [
-    ...pipeline.begin(headIn(HEAD)),
+    ...pipeline.begin(headIn(http2 ? HEAD.replace("transfer-encoding: chunked\r\n", "") : HEAD)),
     ...exampleEvents().flatMap((event) => pipeline.write(event)),
     ...pipeline.end(),
   ];
@@ -29,7 +30,7 @@ export function explained(plan: Plan): string {
   return [
     ...words,
     "",
-    "of an answer of chat that says a few words:",
+    `of an answer of chat that says a few words${http2 ? ", over HTTP/2" : ""}:`,
     ...operations.map(operationLine),
     ...idle.map(
       ({ fault }) => `${fault} did nothing here: it answers in the server's place, or the example has no such place`,
@@ -68,8 +69,9 @@ function exampleEvents(): string[] {
 
 function operationLine(one: WireOperation): string {
   if (one.kind === "wait") return `  waits ${one.us} us`;
+  if (one.kind === "goaway") return `  GOAWAY, code ${one.code}${one.unserved ? ", this stream not served" : ""}`;
   if (one.kind === "end")
-    return `  ends: ${one.how}${one.after.next === null ? "" : `, and ${one.after.next} at the next request`}`;
+    return `  ends: ${one.how}${one.code === undefined ? "" : `, code ${one.code}`}${one.after.next === null ? "" : `, and ${one.after.next} at the next request`}`;
   const text = [...one.bytes.subarray(0, SHOWN)].map(shownByte).join("");
   const pace = one.pace === null ? "" : `, ${one.pace.bytes} B each ${one.pace.gapUs} us`;
   return `  ${String(one.bytes.length).padStart(6)} B${pace}  ${text}${one.bytes.length > SHOWN ? "…" : ""}`;

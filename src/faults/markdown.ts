@@ -16,7 +16,7 @@ export function faultsMarkdown(): string {
 
 function lineOf(row: FaultRow): string {
   const { id, stage, what, position, dialects, oracle, text, reaches } = row;
-  const ordered = stage !== "client" && stage !== "none";
+  const ordered = stage !== "client";
   const where = dialects.length === 4 ? "" : ` (${dialects.join(", ")})`;
   const others = reaches === "others" ? "; reaches others" : "";
   const cells = [

@@ -2,13 +2,23 @@
 import { FaultDraws } from "./draws.ts";
 import { plainFault } from "./parse.ts";
 import { FAULT_ROWS } from "./table.ts";
-import type { FaultRow, Plan } from "./types.ts";
+import type { FaultRow, Plan, PlannedFault } from "./types.ts";
 
 export { insteadOf } from "./instead.ts";
 export { BrokenPlan, parsePlan } from "./parse.ts";
 
 /** Faults that answer requests by themselves stay away unless they are named: they are no streams. */
-const usual = ({ stage, reaches }: FaultRow) => !["client", "none", "instead"].includes(stage) && reaches === "answer";
+const usual = ({ stage, reaches, http }: FaultRow) =>
+  stage !== "client" && stage !== "instead" && reaches === "answer" && http !== "2";
+
+/** With HTTP/2 other answers share the connection. */
+const ENDS_CONNECTION = ["E6", "E7", "E8", "E9", "T2"];
+
+/** Does it reach more than its own answer? */
+export function reachesOthers({ row, values }: PlannedFault, http2: boolean): boolean {
+  if (row.id === "E10") return values.how !== "reset";
+  return row.reaches === "others" || (http2 && ENDS_CONNECTION.includes(row.id));
+}
 
 /** Rows that such names mean: `B8`, or `B*` for all of a letter that answers may have; none: all of these. */
 export function rowsNamed(names: readonly string[]): FaultRow[] {

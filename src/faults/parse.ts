@@ -54,7 +54,6 @@ function readFault(text: string, at: number): PlannedFault {
   const row = FAULT_ROWS.get(id.trim());
   if (row === undefined) throw new BrokenPlan(at, `"${id.trim()}" is no fault; B1 to C3 of docs/faults.md are taken`);
   if (row.stage === "client") throw new BrokenPlan(at, `${row.id} is what a client does; no answer can be ordered to`);
-  if (row.stage === "none") throw new BrokenPlan(at, `${row.id} needs HTTP/2, which is not served`);
   if (more.length > 0) throw new BrokenPlan(at, `"${head}" has several positions`);
   const position = readPosition(place ?? row.position, row, at + id.length + 1);
   const values = readValues(given, row, at + head.length + 1);

@@ -39,8 +39,11 @@ export class FaultPipeline {
   #swapped: StreamEvent[] = [];
   #added = 0;
 
-  /** `key`: of the request; draws follow from it, from the plan's seed, and from nothing else. */
-  constructor(plan: Plan, key: string) {
+  /**
+   * `key`: of the request; draws follow from it, from the plan's seed, and from nothing else. `http2`: an operation with
+   * bytes of event -1 has a head, or a part of one, and no chunks are around the others.
+   */
+  constructor(plan: Plan, key: string, http2 = false) {
     const own = plan.key ?? key;
     const draws = new FaultDraws(plan.seed, own);
     this.line = planText(plan, own);
@@ -50,15 +53,16 @@ export class FaultPipeline {
       this.#added += bytes;
       return true;
     };
+    const possible = this.#firings.filter(({ fault: { row } }) => row.http !== (http2 ? "1.1" : "2"));
     let closes = () => false;
-    this.#end = new EndStage(this.#firings, this.#fates, () => closes());
-    const segments = new SegmentStage(this.#firings, this.#end);
-    const http = new HttpStage(this.#firings, segments, this.#fates, room);
+    this.#end = new EndStage(possible, this.#fates, http2, () => closes());
+    const segments = new SegmentStage(possible, this.#end);
+    const http = new HttpStage(possible, segments, this.#fates, room, http2);
     closes = () => http.closes;
-    this.#coding = new CodingStage(this.#firings, http);
-    this.#text = new TextStage(this.#firings, this.#coding, room);
-    this.#events = new EventStage(this.#firings, this.#fates);
-    const swap = this.#firings.find(({ id }) => id === "H5");
+    this.#coding = new CodingStage(possible, http);
+    this.#text = new TextStage(possible, this.#coding, room);
+    this.#events = new EventStage(possible, this.#fates);
+    const swap = possible.find(({ id }) => id === "H5");
     this.#swap = swap?.word() === "swap" ? swap : null;
   }
 

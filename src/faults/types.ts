@@ -2,8 +2,8 @@
 
 /** In the order in which they work. */
 export const STAGES = ["events", "text", "coding", "http", "segments", "end"] as const;
-/** `instead`: the answer is another one; `client`: a client's act; `none`: not to be had. */
-export type FaultStage = (typeof STAGES)[number] | "instead" | "client" | "none";
+/** `instead`: the answer is another one; `client`: a client's act. */
+export type FaultStage = (typeof STAGES)[number] | "instead" | "client";
 
 export const ANSWER_DIALECTS = ["chat", "completions", "messages", "responses"] as const;
 export type AnswerDialect = (typeof ANSWER_DIALECTS)[number];
@@ -52,6 +52,8 @@ export interface FaultRow {
   readonly text: string;
   /** Reaches connections and other requests too. */
   readonly reaches: "answer" | "others";
+  /** Where it can be; elsewhere it does nothing. */
+  readonly http: "any" | "1.1" | "2";
   /** A plan has one at most of those that name the same here; "": any. */
   readonly excludes: string;
 }
@@ -78,7 +80,9 @@ export type AnswerEnding =
   /** The connection is closed. */
   | "fin"
   /** The connection is reset. */
-  | "rst";
+  | "rst"
+  /** The stream is, in HTTP/2. */
+  | "reset";
 
 /** What becomes of the connection, or of others, behind the answer. */
 export interface Aftermath {
@@ -98,7 +102,10 @@ export interface BytePace {
 export type WireOperation =
   | { readonly kind: "bytes"; readonly bytes: Uint8Array; readonly event: number; readonly pace: BytePace | null }
   | { readonly kind: "wait"; readonly us: number }
-  | { readonly kind: "end"; readonly how: AnswerEnding; readonly after: Aftermath };
+  /** GOAWAY, in HTTP/2; `unserved`: this answer's stream is none of those that it says are served. */
+  | { readonly kind: "goaway"; readonly code: number; readonly unserved: boolean }
+  /** `code`: what a reset of the stream says. */
+  | { readonly kind: "end"; readonly how: AnswerEnding; readonly code?: number; readonly after: Aftermath };
 
 /** The head of an answer, as the stages change it. */
 export interface AnswerHead {

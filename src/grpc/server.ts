@@ -29,12 +29,11 @@ const refusal = (stream: Http2Stream, block: Buffer): StreamReceiver => ({
   ended() {
     stream.head(block, false);
     stream.write(CALLS_ONLY);
-    stream.end(NO_FIELDS);
+    stream.end();
   },
   gone() {},
 });
 const CALLS_ONLY = Buffer.from("only calls of gRPC are answered here\n");
-const NO_FIELDS = Buffer.alloc(0);
 /** Who was answered already gets nothing. */
 const DEAF: StreamReceiver = { data() {}, ended() {}, gone() {} };
 

@@ -48,9 +48,9 @@ export interface DisturbedAnswer {
   /** The plan that orders the same again. */
   readonly line: string;
   /** As the plan has it, or the client left before. */
-  readonly end: "done" | "fin" | "rst" | "gone";
+  readonly end: "done" | "fin" | "rst" | "reset" | "gone";
   readonly beganUs: number;
-  /** Time, "bytes", "wait" or an end, offset on the wire, bytes (of a wait: microseconds), bytes that were taken at once. */
+  /** Time, "bytes", "wait", "goaway" (its code in place of bytes) or an end, offset on the wire, bytes (of a wait: microseconds), bytes that were taken at once. */
   readonly operations: readonly (readonly [number, string, number, number, number])[];
   /** Operations behind those. */
   readonly unkept: number;

@@ -15,16 +15,17 @@ import {
   WINDOW_MOST,
 } from "./frames.ts";
 import { type HeaderField, HpackDecoder } from "./hpack.ts";
+import type { Http2Line } from "./line.ts";
 import type { PingRules } from "./pings.ts";
 import type { Http2Stream, StreamReceiver } from "./stream.ts";
 
 export interface Http2Application {
   /** A request; what its body brings goes to the receiver. */
-  open(stream: Http2Stream, head: RequestHead): StreamReceiver;
+  open(stream: Http2Stream, head: RequestHead, line: Http2Line): StreamReceiver;
 }
 
 /** What all connections of a server share. */
-export interface ConnectionSide extends FrameWriterEnds {
+export interface ConnectionSide extends FrameWriterEnds, Pick<Http2Line, "address" | "port" | "refuseNext"> {
   readonly application: Http2Application;
   /** Whether the ping is one too many; `idle`: there is no stream. */
   readonly pings: PingRules;
@@ -32,6 +33,8 @@ export interface ConnectionSide extends FrameWriterEnds {
   heard(): void;
   /** The client has introduced itself. */
   settled(): void;
+  /** There is no stream any more, or one again. */
+  rests(idle: boolean): void;
   /** The last stream ended behind `retire`, or the connection is beyond repair. */
   done(): void;
 }
@@ -47,7 +50,7 @@ interface HeaderBlock {
   bytes: number;
 }
 
-export class Http2Connection {
+export class Http2Connection implements Http2Line {
   readonly #side: ConnectionSide;
   readonly #writer: FrameWriter;
   readonly #decoder = new HpackDecoder();
@@ -89,6 +92,7 @@ export class Http2Connection {
 
   drain(): void {
     this.#writer.drained();
+    if (this.#ending) this.#done();
   }
 
   /** The client is gone. */
@@ -98,12 +102,40 @@ export class Http2Connection {
     this.#writer.close();
   }
 
-  /** Nobody new is served; it is done when its last stream has ended. */
-  retire(): void {
+  get address(): string {
+    return this.#side.address;
+  }
+
+  get port(): number {
+    return this.#side.port;
+  }
+
+  retire(code: number = Http2Code.None): void {
     if (this.#closing || this.#retiredId !== null) return;
     this.#retiredId = this.#lastId + 1;
-    this.#writer.goAway(this.#lastId, Http2Code.None, "");
+    this.#writer.goAway(this.#lastId, code, "");
     this.#streamEnded();
+  }
+
+  disown(last: number, code: number): void {
+    this.#retiredId ??= this.#lastId + 1;
+    this.#writer.goAway(last, code, "");
+  }
+
+  end(): void {
+    if (this.#closing) return;
+    this.#closing = true;
+    this.#writer.abandon();
+    this.#done();
+  }
+
+  cut(): void {
+    this.#writer.flush();
+    this.#side.cut();
+  }
+
+  refuseNext(connections: number): void {
+    this.#side.refuseNext(connections);
   }
 
   ping(): void {
@@ -125,11 +157,20 @@ export class Http2Connection {
   }
 
   #streamEnded(): void {
-    if (this.#retiredId === null || this.#closing || this.streams > 0) return;
+    if (this.#closing || this.streams > 0) return;
+    this.#side.rests(true);
+    if (this.#retiredId === null) return;
     this.#closing = true;
-    this.#writer.flush();
-    this.#side.done();
+    this.#done();
   }
+
+  /** What the kernel has not taken is written before the end. */
+  #done(): void {
+    this.#writer.flush();
+    this.#ending = this.#writer.blocked;
+    if (!this.#ending) this.#side.done();
+  }
+  #ending = false;
 
   /** Gives how many bytes were frames. */
   #read(bytes: Buffer): number {
@@ -244,6 +285,7 @@ export class Http2Connection {
     this.#lastId = id;
     if (this.#isRefused(id)) return;
     const stream = this.#writer.open(id);
+    if (this.streams === 1) this.#side.rests(false);
     const head = requestHead(fields);
     if (head === null || (ends && (head.bytes ?? 0) > 0)) {
       this.#writer.refuse(stream, Http2Code.Protocol);
@@ -255,7 +297,7 @@ export class Http2Connection {
     }
     stream.expects = head.bytes;
     stream.remoteEnded = ends;
-    stream.receiver = this.#side.application.open(stream, head);
+    stream.receiver = this.#side.application.open(stream, head, this);
     if (ends) stream.receiver.ended();
   }
 

@@ -92,16 +92,21 @@ export class FrameWriter implements StreamSide {
     } while (from < block.length);
   }
 
-  sendData(stream: Http2Stream, bytes: Uint8Array, from: number): number {
+  sendEnd({ id }: Http2Stream): void {
+    this.#sent = true;
+    this.#control(FrameType.Data, FrameFlag.EndStream, id, NOTHING);
+  }
+
+  sendData(stream: Http2Stream, bytes: Buffer, from: number, to: number): number {
     const outbox = this.#outbox;
     this.#sent = true;
     let at = from;
-    while (at < bytes.length && !outbox.blocked) {
-      const room = Math.min(bytes.length - at, this.#window, stream.window, FRAME_BYTES_MOST);
+    while (at < to && !outbox.blocked) {
+      const room = Math.min(to - at, this.#window, stream.window, FRAME_BYTES_MOST);
       if (room <= 0) break;
       const place = outbox.take(FRAME_HEAD_BYTES + room);
       writeFrameHead(outbox.buffer, place, room, FrameType.Data, 0, stream.id);
-      outbox.buffer.set(room === bytes.length ? bytes : bytes.subarray(at, at + room), place + FRAME_HEAD_BYTES);
+      bytes.copy(outbox.buffer, place + FRAME_HEAD_BYTES, at, at + room);
       this.#window -= room;
       stream.window -= room;
       at += room;
@@ -203,8 +208,18 @@ export class FrameWriter implements StreamSide {
     this.#pump();
   }
 
+  /** The kernel takes nothing for the moment. */
+  get blocked(): boolean {
+    return this.#outbox.blocked;
+  }
+
   close(): void {
     this.#outbox.close();
+    this.abandon();
+  }
+
+  /** There is no client for streams any more; what was written still leaves. */
+  abandon(): void {
     this.#waiting.clear();
     for (const stream of [...this.streams.values()]) this.lose(stream);
   }

@@ -14,6 +14,8 @@ export interface KeepAlive extends PingLimits {
   readonly timeoutMs: number;
   /** Pings that are sent though nothing else was; 0: any number. */
   readonly pingsWithoutDataMost: number;
+  /** Without a stream. */
+  readonly idleMs: number;
   readonly ageMs: number;
   readonly graceMs: number;
 }
@@ -22,6 +24,8 @@ export interface Http2Options {
   readonly hostname: string;
   readonly port: number;
   readonly tls: TlsFiles | null;
+  /** Several processes listen on the same port. */
+  readonly reusePort: boolean;
   readonly keepAlive: KeepAlive;
   readonly clock: Pick<Clock, "now" | "at" | "turn">;
 }
@@ -41,29 +45,40 @@ export class Http2Server {
   readonly application: Http2Application;
   readonly silent: Watch;
   readonly unanswered: Watch;
+  readonly idle: Watch;
   readonly aged: Watch;
   readonly graced: Watch;
   readonly nameless: Watch;
+  /** Connections that are still to be closed as they are opened. */
+  refused = 0;
   readonly #listener: Bun.TCPSocketListener<Client>;
   #stopped: PromiseWithResolvers<void> | null = null;
 
   constructor(application: Http2Application, options: Http2Options) {
-    const { hostname, port, tls, keepAlive, clock } = options;
+    const { hostname, port, tls, reusePort, keepAlive, clock } = options;
     this.application = application;
     this.options = options;
     const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
     const watch = (ms: number) => deadlines(ms / 1000, timer);
     this.silent = watch(keepAlive.timeMs);
     this.unanswered = watch(keepAlive.timeoutMs);
+    this.idle = watch(keepAlive.idleMs);
     this.aged = watch(keepAlive.ageMs);
     this.graced = watch(keepAlive.graceMs);
     this.nameless = watch(PREFACE_S * 1000);
-    const listening: Bun.TCPSocketListenOptions<Client> = {
+    // The types lack `reusePort`, which `Bun.listen` takes.
+    const listening: Bun.TCPSocketListenOptions<Client> & { reusePort: boolean } = {
       hostname,
       port,
+      reusePort,
       ...(tls ? { tls: { ...tls, ALPNProtocols: ALPN } } : {}),
       socket: {
         open: (socket) => {
+          if (this.refused > 0) {
+            this.refused--;
+            socket.end();
+            return;
+          }
           socket.data = new Client(socket, this);
           this.clients.add(socket.data);
         },
@@ -109,10 +124,13 @@ class Client implements ConnectionSide {
   readonly connection: Http2Connection;
   readonly application: Http2Application;
   readonly pings: PingRules;
+  readonly address: string;
+  readonly port: number;
   readonly #socket: Socket;
   readonly #server: Http2Server;
   readonly #watched: readonly (readonly [Watch, Expiring])[];
   readonly #answer: Expiring = { expire: () => this.cut() };
+  readonly #idle: Expiring = { expire: () => this.connection.retire() };
   #awaits = false;
   #pinged = 0;
 
@@ -120,6 +138,9 @@ class Client implements ConnectionSide {
     const { keepAlive, clock } = server.options;
     this.#socket = socket;
     this.#server = server;
+    this.address = socket.remoteAddress;
+    // Bun's types lack it.
+    this.port = (socket as unknown as { remotePort: number }).remotePort;
     this.application = server.application;
     this.pings = new PingRules(keepAlive, () => clock.now());
     this.connection = new Http2Connection(this);
@@ -133,11 +154,13 @@ class Client implements ConnectionSide {
     this.#watched = [
       [server.silent, this.#silence],
       [server.unanswered, this.#answer],
+      [server.idle, this.#idle],
       [server.aged, age],
       [server.graced, grace],
       [server.nameless, { expire: () => this.connection.refuse(Http2Code.Protocol, "no settings came") }],
     ];
     server.silent?.watch(this.#silence);
+    server.idle?.watch(this.#idle);
     server.aged?.watch(age);
     server.nameless?.watch(this.#watched.at(-1)![1]);
   }
@@ -165,6 +188,15 @@ class Client implements ConnectionSide {
 
   settled(): void {
     this.#server.nameless?.forget(this.#watched.at(-1)![1]);
+  }
+
+  rests(idle: boolean): void {
+    if (idle) this.#server.idle?.watch(this.#idle);
+    else this.#server.idle?.forget(this.#idle);
+  }
+
+  refuseNext(connections: number): void {
+    this.#server.refused += connections;
   }
 
   done(): void {

@@ -8,13 +8,17 @@ export interface StreamReceiver {
   ended(): void;
   /** Once, instead of what else would come: the client reset the stream or is gone. Nothing more can be sent. */
   gone(): void;
+  /** All that waited has left, or never will. */
+  drained?(): void;
 }
 
 /** What a stream needs of its connection. */
 export interface StreamSide {
   /** Gives how many of the bytes left: less where a window is used up, or the kernel takes nothing. */
-  sendData(stream: Http2Stream, bytes: Uint8Array, from: number): number;
+  sendData(stream: Http2Stream, bytes: Buffer, from: number, to: number): number;
   sendHeaders(stream: Http2Stream, block: Uint8Array, ends: boolean): void;
+  /** The end, without trailers. */
+  sendEnd(stream: Http2Stream): void;
   /** Has the stream `pump` when there is room. */
   wait(stream: Http2Stream): void;
   /** Lets the client send so many bytes more. */
@@ -25,6 +29,7 @@ export interface StreamSide {
 
 /** What a stream's client may send ahead. */
 export const STREAM_WINDOW = 1_048_576;
+const NO_TRAILERS = new Uint8Array();
 
 export class Http2Stream {
   readonly id: number;
@@ -39,7 +44,7 @@ export class Http2Stream {
   expects: number | null = null;
   came = 0;
   readonly #side: StreamSide;
-  #queue: Uint8Array[] = [];
+  #queue: Buffer[] = [];
   /** How much of the first part has left. */
   #from = 0;
   #queued = 0;
@@ -72,19 +77,19 @@ export class Http2Stream {
     if (ends) this.#finish();
   }
 
-  /** Takes the bytes as they are; they may change afterwards. */
-  write(bytes: Uint8Array): void {
+  /** Takes so many of the bytes as they are; they may change afterwards. */
+  write(bytes: Buffer, length = bytes.length): void {
     if (this.ended) return;
-    const sent = this.#queued > 0 ? 0 : this.#side.sendData(this, bytes, 0);
-    if (sent === bytes.length) return;
+    const sent = this.#queued > 0 ? 0 : this.#side.sendData(this, bytes, 0, length);
+    if (sent === length) return;
     // A copy, which a Buffer's `slice` is not.
-    this.#queue.push(new Uint8Array(bytes.subarray(sent)));
-    this.#queued += bytes.length - sent;
+    this.#queue.push(Buffer.from(bytes.subarray(sent, length)));
+    this.#queued += length - sent;
     this.#side.wait(this);
   }
 
-  /** The trailers, behind all that waits. */
-  end(block: Uint8Array): void {
+  /** The trailers, or none, behind all that waits. */
+  end(block: Uint8Array = NO_TRAILERS): void {
     if (this.ended) return;
     this.#trailers = block;
     if (this.#queued === 0) this.#close();
@@ -122,13 +127,14 @@ export class Http2Stream {
     const first = this.#queue[0];
     if (first !== undefined) {
       const to = Math.min(first.length, this.#from + FRAME_BYTES_MOST);
-      const sent = this.#side.sendData(this, first.subarray(0, to), this.#from);
+      const sent = this.#side.sendData(this, first, this.#from, to);
       this.#from += sent;
       this.#queued -= sent;
       if (this.#from === first.length) {
         this.#queue.shift();
         this.#from = 0;
       }
+      if (this.#queued === 0) this.receiver?.drained?.();
     }
     if (this.#queued > 0) return this.window > 0;
     if (this.#trailers !== null && !this.#localEnded) this.#close();
@@ -139,14 +145,15 @@ export class Http2Stream {
   lose(): void {
     const { ended, receiver } = this;
     this.#localEnded = true;
-    this.receiver = null;
-    this.#drop();
     if (!ended) receiver?.gone();
+    this.#drop();
+    this.receiver = null;
   }
 
   #close(): void {
     this.#localEnded = true;
-    this.#side.sendHeaders(this, this.#trailers!, true);
+    if (this.#trailers === NO_TRAILERS) this.#side.sendEnd(this);
+    else this.#side.sendHeaders(this, this.#trailers!, true);
     this.#finish();
   }
 
@@ -156,8 +163,10 @@ export class Http2Stream {
   }
 
   #drop(): void {
+    const waited = this.#queued > 0;
     this.#queue = [];
     this.#queued = 0;
     this.#from = 0;
+    if (waited) this.receiver?.drained?.();
   }
 }

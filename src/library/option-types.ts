@@ -43,6 +43,8 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   readonly host?: string | undefined;
   /** Port to listen on; 0 takes a free one. Default: 8000. */
   readonly port?: number | undefined;
+  /** Port for HTTP/2, beside the other: without upgrade, or by ALPN with --ssl-certfile; 0 takes a free one. Default: none. */
+  readonly http2Port?: number | undefined;
   /** Requests to /v1 and the like must carry one of these keys. Also taken from VLLM_API_KEY. Default: none. */
   readonly apiKey?: readonly string[] | undefined;
   /** Private key of --ssl-certfile. Default: none. */

@@ -180,6 +180,7 @@ function server(values: ServeValues, model: string) {
     loraModules: readLoraModules(values["lora-modules"] ?? []),
     host: values.host ?? DEFAULT_HOST,
     port: values.port ?? 8000,
+    ...(values["http2-port"] === undefined ? {} : { http2Port: values["http2-port"] }),
     apiKeys: values["api-key"] ?? [],
     streamInterval: values["stream-interval"] ?? 1,
     ...(values["stream-writes"] === undefined ? {} : { streamWrites: values["stream-writes"] }),

@@ -81,6 +81,12 @@ export const serveOptions = {
       about: "Address to listen on. vLLM listens on all interfaces; we do so only with --host 0.0.0.0.",
     },
     port: { ...integer(0, 65535), default: "8000", about: "Port to listen on; 0 takes a free one." },
+    "http2-port": {
+      ...integer(0, 65535),
+      default: "none",
+      about: "Port for HTTP/2, beside the other: without upgrade, or by ALPN with --ssl-certfile; 0 takes a free one.",
+      ours: true,
+    },
     "ready-file": {
       ...freeText("FILE", "the path of a file"),
       default: "none",

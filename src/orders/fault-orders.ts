@@ -54,7 +54,7 @@ export class FaultOrders {
     open: number,
     key: string,
   ): Promise<ErrorAnswer | null> {
-    const { BrokenPlan, insteadOf, parsePlan, planByChance } = await import("../faults/order.ts");
+    const { BrokenPlan, insteadOf, parsePlan, planByChance, reachesOthers } = await import("../faults/order.ts");
     const { request } = context;
     let plan: Plan | null;
     try {
@@ -67,8 +67,9 @@ export class FaultOrders {
       throw error;
     }
     if (plan === null) return null;
-    if (!trusted && plan.faults.some(({ row }) => row.reaches === "others")) return faultNotAllowed;
     const front = frontOf(context);
+    const http2 = front.version(request) === "2";
+    if (!trusted && plan.faults.some((fault) => reachesOthers(fault, http2))) return faultNotAllowed;
     if (front.disturb === undefined) return noConnection;
     const { accounting, faultWitness } = this.#options;
     const witness = faultWitness?.(key);

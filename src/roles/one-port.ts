@@ -1,7 +1,7 @@
 /** How does a server of one port listen, whatever its routes are? */
 import type { AnyElysia } from "elysia";
 import type { Parts } from "../app/parts.ts";
-import { readTls } from "../config/certificates.ts";
+import { readTls, type TlsFiles } from "../config/certificates.ts";
 import { frontLimitsOf } from "../config/front-limits.ts";
 import { hotRoutes } from "../http/socket/hot.ts";
 import { HttpServer } from "../http/socket/server.ts";
@@ -9,6 +9,8 @@ import type { Listeners } from "./role.ts";
 
 export interface OnePort extends Pick<Listeners, "url" | "handle" | "turnTo"> {
   readonly server: HttpServer;
+  /** Undefined: without. */
+  readonly tls: TlsFiles | undefined;
 }
 
 /** `routesOf`: the routes over these parts. Throws as `Bun.listen` does when the port is in use. */
@@ -34,6 +36,7 @@ export function onePort(parts: Parts, routesOf: (parts: Parts) => AnyElysia): On
   mounted.serveOn(server);
   return {
     server,
+    tls,
     url: `${tls ? "https" : "http"}://${server.hostname}:${server.port}`,
     handle: (request) => mounted.handle(request),
     async turnTo(next) {

@@ -5,6 +5,8 @@ export interface Listeners {
   readonly url: string;
   /** Where Triton's metrics have a port of their own. */
   readonly tritonUrl: string | null;
+  /** Where there is a port for HTTP/2. */
+  readonly http2Url: string | null;
   /** What the start says instead of vLLM's lines: after so many milliseconds. */
   readonly banner?: (startedMs: number) => string;
   /** Settles when nothing runs any more that the parts do not know of, at the latest at that time. */

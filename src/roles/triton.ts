@@ -3,7 +3,7 @@ import { version } from "../../package.json";
 import type { Parts } from "../app/parts.ts";
 import { pause } from "../app/parts.ts";
 import { readTls } from "../config/certificates.ts";
-import { TritonPortError } from "../config/triton-metrics.ts";
+import { PortError } from "../config/port-error.ts";
 import type { TritonServerConfig } from "../config/triton-server.ts";
 import { GrpcServer } from "../grpc/server.ts";
 import { evhtp } from "../http/socket/evhtp.ts";
@@ -61,13 +61,14 @@ async function listen(parts: Parts): Promise<Listeners> {
   }
   const metrics = await metricsServer(parts, server, config).catch(async (why) => {
     await closed();
-    throw new TritonPortError(why);
+    throw new PortError(why);
   });
   const url = http ? `http://${http.hostname}:${http.port}` : "";
   const tritonUrl = metrics && `http://${metrics.hostname}:${metrics.port}`;
   return {
     url,
     tritonUrl,
+    http2Url: null,
     banner: (startedMs) => bannerOf(config, server, { url, grpc, metrics: tritonUrl }, startedMs),
     handle: (request) => app.handle(request),
     turnTo: () => Promise.reject(new Error("a Triton server does not begin anew behind its listeners")),
@@ -110,9 +111,16 @@ function grpcServer(parts: Parts, around: ServerAround): Http2Server {
   const limits = { clock, messageBytes: MESSAGE_BYTES, heldBytes: HELD_BYTES, broken: console.error };
   const application = new GrpcServer(tritonMethods(around, clock), limits);
   try {
-    return new Http2Server(application, { hostname: grpc!.host, port: grpc!.port, tls, keepAlive, clock });
+    return new Http2Server(application, {
+      hostname: grpc!.host,
+      port: grpc!.port,
+      tls,
+      reusePort: false,
+      keepAlive: { ...keepAlive, idleMs: 0 },
+      clock,
+    });
   } catch (why) {
-    throw new TritonPortError(why, "grpc");
+    throw new PortError(why, "grpc");
   }
 }
 

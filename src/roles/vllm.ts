@@ -2,12 +2,17 @@
 import { Elysia } from "elysia";
 import type { ApiDialect } from "../answer/dialect.ts";
 import type { Parts } from "../app/parts.ts";
-import { TritonPortError } from "../config/triton-metrics.ts";
+import type { TlsFiles } from "../config/certificates.ts";
+import { frontLimitsOf } from "../config/front-limits.ts";
+import { PortError } from "../config/port-error.ts";
 import { anthropic } from "../dialects/anthropic/dialect.ts";
 import { openai, openaiDescription } from "../dialects/openai/routes.ts";
 import { responses } from "../dialects/responses/dialect.ts";
 import { adminRoutes } from "../front/admin-routes.ts";
 import { devRoutes } from "../front/dev-routes.ts";
+import type { HttpServer } from "../http/socket/server.ts";
+import { ApiOverHttp2, apiKeepAlive } from "../http2/api.ts";
+import { Http2Server } from "../http2/server.ts";
 import { metrics } from "../metrics/route.ts";
 import { metricsListener } from "../metrics/triton/listener.ts";
 import { docsRoutes } from "../openapi/routes.ts";
@@ -19,22 +24,30 @@ export const vllm: Role = { listen };
 
 async function listen(parts: Parts): Promise<Listeners> {
   const { config, place } = parts;
-  const { server, url, handle, turnTo } = onePort(parts, routesOf);
+  const { server, tls, url, handle, turnTo } = onePort(parts, routesOf);
   let { renderer } = parts;
-  const triton = await listenAsTriton().catch(async (why) => {
-    // A server that is left listening would keep the process alive.
-    await server.stop(true);
-    throw new TritonPortError(why);
-  });
+  // A server that is left listening would keep the process alive.
+  const closed = async (why: unknown, of: PortError["of"]) => {
+    await Promise.all([server.stop(true), http2?.stop(true)]);
+    throw new PortError(why, of);
+  };
+  let http2: Http2Server | null = null;
+  try {
+    http2 = listenOverHttp2(parts, server, tls);
+  } catch (why) {
+    await closed(why, "http2");
+  }
+  const triton = await listenAsTriton().catch((why) => closed(why, "metrics"));
   return {
     url,
     tritonUrl: triton && `http://${triton.hostname}:${triton.port}`,
+    http2Url: http2 && `${tls ? "https" : "http"}://${server.hostname}:${http2.port}`,
     handle,
     async turnTo(next) {
       await turnTo(next);
       renderer = next.renderer;
     },
-    stop: (cut = false) => Promise.all([server.stop(cut), cut ? triton?.stop(true) : undefined]),
+    stop: (cut = false) => Promise.all([server.stop(cut), http2?.stop(cut), cut ? triton?.stop(true) : undefined]),
   };
 
   /** Triton's metrics port; null: none is wanted. */
@@ -45,6 +58,19 @@ async function listen(parts: Parts): Promise<Listeners> {
     const reusePort = place !== undefined;
     return metricsListener(() => renderer.page("tritonserver"), { hostname, port, reusePort, clock, epochSeconds });
   }
+}
+
+/** null: there is no such port. Throws as `Bun.listen` does. */
+function listenOverHttp2({ config, place, lastingClock }: Parts, server: HttpServer, tls: TlsFiles | undefined) {
+  if (config.http2Port === undefined) return null;
+  return new Http2Server(new ApiOverHttp2(server), {
+    hostname: config.host,
+    port: config.http2Port,
+    tls: tls ?? null,
+    reusePort: place !== undefined,
+    keepAlive: apiKeepAlive(frontLimitsOf(config).keepAliveS),
+    clock: lastingClock,
+  });
 }
 
 function routesOf(parts: Parts) {

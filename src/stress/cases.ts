@@ -102,7 +102,7 @@ export function stressCases(names: readonly string[], seed: number): StressCase[
 export const isOpenRow = ({ id }: FaultRow): boolean => POLICY.includes(id);
 
 const ID_CHARACTERS = 60;
-const allRows = () => [...FAULT_ROWS.values()].filter(({ stage }) => stage !== "client" && stage !== "none");
+const allRows = () => [...FAULT_ROWS.values()].filter(({ stage, http }) => stage !== "client" && http !== "2");
 
 function linesOf(row: FaultRow): string[] {
   const first = row.parameters.find(({ type }) => type === "word");

@@ -51,7 +51,7 @@ export function faultPlans(options: FaultPlansOptions = {}): fc.Arbitrary<string
     .map(([all, seed]) => `${together(all).join(";")}#seed=${seed}`);
 }
 
-const isOrdered = ({ stage }: FaultRow) => stage !== "client" && stage !== "none";
+const isOrdered = ({ stage, http }: FaultRow) => stage !== "client" && http !== "2";
 const usualRows = () => [...FAULT_ROWS.values()].filter((row) => isOrdered(row) && row.reaches === "answer");
 
 function rowOf(id: string): FaultRow {

@@ -13,7 +13,8 @@ const COUNT_MOST = 12;
 const EVENTS = 24;
 
 const ROWS = [...FAULT_ROWS.values()].filter(
-  (row) => !["client", "none", "instead"].includes(row.stage) && row.reaches === "answer" && !isOpenRow(row),
+  (row) =>
+    !["client", "instead"].includes(row.stage) && row.reaches === "answer" && row.http !== "2" && !isOpenRow(row),
 );
 
 /** A line of `least` to `most` faults; of fewer where they exclude each other. */

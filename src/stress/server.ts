@@ -248,7 +248,7 @@ export function readingOf({ plan }: StressCase, key: string, answer: readonly st
   const reader = new WireReader();
   for (const one of operations) {
     if (one.kind === "bytes") reader.push(one.bytes);
-    else if (one.kind === "end" && one.how !== "done") reader.ended(one.how);
+    else if (one.kind === "end" && (one.how === "fin" || one.how === "rst")) reader.ended(one.how);
   }
   const { text, usage } = reader.events;
   const failure = reader.failure ?? (reader.complete ? null : "the answer did not end");

@@ -97,7 +97,7 @@ export interface FaultLine {
   /** Orders the same again. */
   readonly plan: string;
   readonly beganUs: number;
-  readonly end: "done" | "fin" | "rst" | "gone";
+  readonly end: "done" | "fin" | "rst" | "reset" | "gone";
   /** When, "bytes", "wait" or the end, offset on the wire, bytes (of a wait: microseconds), bytes that the socket took at once. */
   readonly operations: readonly (readonly [us: number, kind: string, offset: number, length: number, taken: number])[];
   /** Operations that were not kept. */

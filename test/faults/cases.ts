@@ -49,9 +49,10 @@ export interface FaultCase {
   readonly streams: boolean;
 }
 
-/** Every fault that an answer can have, each of its words. */
-export function faultCases(): FaultCase[] {
-  return [...FAULT_ROWS.values()].filter(({ stage }) => stage !== "client" && stage !== "none").flatMap(casesOf);
+/** Every fault that an answer can have there, each of its words. */
+export function faultCases(over: "1.1" | "2" = "1.1"): FaultCase[] {
+  const other = over === "2" ? "1.1" : "2";
+  return [...FAULT_ROWS.values()].filter(({ stage, http }) => stage !== "client" && http !== other).flatMap(casesOf);
 }
 
 function casesOf(row: FaultRow): FaultCase[] {

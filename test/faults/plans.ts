@@ -4,7 +4,7 @@ import { FAULT_ROWS } from "../../src/faults/table.ts";
 import type { FaultParameter, FaultRow } from "../../src/faults/types.ts";
 import { mix, seeded } from "../../src/host/random.ts";
 
-const rows = [...FAULT_ROWS.values()].filter(({ stage }) => stage !== "client" && stage !== "none");
+const rows = [...FAULT_ROWS.values()].filter(({ stage }) => stage !== "client");
 
 /** 1 to `most` faults that do not exclude each other. */
 export function anyPlan(seed: number, most: number): string {

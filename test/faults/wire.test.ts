@@ -6,7 +6,7 @@ import { posted } from "../conformance/raw-socket.ts";
 import { eventually, type Server, sample, serve } from "../server.ts";
 import { figure, sampled } from "../size.ts";
 import { ASKED, type FaultCase, faultCases } from "./cases.ts";
-import { accountOf, bytesOf, cleanAnswer, predicted, readWire, type SeenWire } from "./wire.ts";
+import { accountOf, atSecondOf, bytesOf, cleanAnswer, difference, predicted, readWire, type SeenWire } from "./wire.ts";
 
 setDefaultTimeout(60_000);
 
@@ -27,33 +27,7 @@ function ask({ asked, streams }: FaultCase, key: string, fault?: string, enough?
   return readWire(port, posted(path, whole, [`X-Request-Id: ${key}`, ...closes]), enough);
 }
 
-/** Digits that are drawn by chance, all of them as long. */
-const IDS = /\b(resp|msg|rs|fc|call|chatcmpl-tool)[_-][0-9a-f]{16,}\b/g;
-
-/** The clean answer as it would have come at the second of the faulty one. */
-function atSecondOf(clean: Buffer, faulty: Buffer): Buffer {
-  let text = clean.toString("latin1").replace("connection: close\r\n", "");
-  for (const pattern of [/^date: .*$/m, /"created(_at)?":\d+/]) {
-    const found = pattern.exec(faulty.toString("latin1"))?.[0];
-    if (found !== undefined) text = text.replaceAll(new RegExp(pattern, "gm"), found);
-  }
-  const ids = (bytes: string) => [...new Set(bytes.match(IDS) ?? [])];
-  const drawn = ids(faulty.toString("latin1"));
-  for (const [at, id] of ids(text).entries()) text = text.replaceAll(id, drawn[at] ?? id);
-  return Buffer.from(text, "latin1");
-}
-
 const dateOf = ({ bytes }: SeenWire) => /^date: .*$/m.exec(bytes.toString("latin1"))?.[0];
-
-/** Where two answers part, with what stands there; null: they are the same. A date is not looked at. */
-function difference(seen: Buffer, wanted: Buffer): readonly [number, string, string] | null {
-  const undated = (bytes: Buffer) => bytes.toString("latin1").replace(/^date: .*$/m, "date");
-  const [a, b] = [undated(seen), undated(wanted)];
-  if (a === b) return null;
-  let at = 0;
-  while (a[at] === b[at]) at++;
-  return [at, a.slice(at - 30, at + 60), b.slice(at - 30, at + 60)];
-}
 
 const cases = sampled("faults", faultCases(), 80);
 

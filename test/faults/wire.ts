@@ -64,14 +64,40 @@ export function run(pipeline: FaultPipeline, clean: CleanAnswer): WireOperation[
   return [...pipeline.begin(head), ...clean.events.flatMap((event) => pipeline.write(event)), ...pipeline.end()];
 }
 
-export const predicted = (clean: CleanAnswer, line: string, key: string): WireOperation[] =>
-  run(new FaultPipeline(parsePlan(line), key), clean);
+export const predicted = (clean: CleanAnswer, line: string, key: string, http2 = false): WireOperation[] =>
+  run(new FaultPipeline(parsePlan(line), key, http2), clean);
 
-export function accountOf(clean: CleanAnswer, line: string, key: string): FaultAccount {
-  const pipeline = new FaultPipeline(parsePlan(line), key);
+export function accountOf(clean: CleanAnswer, line: string, key: string, http2 = false): FaultAccount {
+  const pipeline = new FaultPipeline(parsePlan(line), key, http2);
   run(pipeline, clean);
   return pipeline.account();
 }
 
 export const bytesOf = (operations: readonly WireOperation[]): Buffer =>
   Buffer.concat(operations.map((one) => (one.kind === "bytes" ? one.bytes : new Uint8Array())));
+
+/** Digits that are drawn by chance, all of them as long. */
+const IDS = /\b(resp|msg|rs|fc|call|chatcmpl-tool)[_-][0-9a-f]{16,}\b/g;
+
+/** The clean answer as it would have come at the second of the faulty one. */
+export function atSecondOf(clean: Buffer, faulty: Buffer): Buffer {
+  let text = clean.toString("latin1").replace("connection: close\r\n", "");
+  for (const pattern of [/^date: .*$/m, /"created(_at)?":\d+/]) {
+    const found = pattern.exec(faulty.toString("latin1"))?.[0];
+    if (found !== undefined) text = text.replaceAll(new RegExp(pattern, "gm"), found);
+  }
+  const ids = (bytes: string) => [...new Set(bytes.match(IDS) ?? [])];
+  const drawn = ids(faulty.toString("latin1"));
+  for (const [at, id] of ids(text).entries()) text = text.replaceAll(id, drawn[at] ?? id);
+  return Buffer.from(text, "latin1");
+}
+
+/** Where two answers part, with what stands there; null: they are the same. A date is not looked at. */
+export function difference(seen: Buffer, wanted: Buffer): readonly [number, string, string] | null {
+  const undated = (bytes: Buffer) => bytes.toString("latin1").replace(/^date: .*$/m, "date");
+  const [a, b] = [undated(seen), undated(wanted)];
+  if (a === b) return null;
+  let at = 0;
+  while (a[at] === b[at]) at++;
+  return [at, a.slice(at - 30, at + 60), b.slice(at - 30, at + 60)];
+}

@@ -87,6 +87,9 @@ export class Peer {
   readonly ended = new Set<number>();
   done = false;
   cut = false;
+  /** No stream is open. */
+  rests = true;
+  refused = 0;
   /** What the kernel takes in one write; then nothing until `drain`. */
   takes = Number.POSITIVE_INFINITY;
   window = FIRST_WINDOW;
@@ -121,6 +124,14 @@ export class Peer {
       failed: () => {},
       heard: () => {},
       settled: () => {},
+      address: "127.0.0.1",
+      port: 1,
+      rests: (idle) => {
+        this.rests = idle;
+      },
+      refuseNext: (connections) => {
+        this.refused += connections;
+      },
       done: () => {
         this.done = true;
       },

@@ -176,7 +176,9 @@ test.each([
     "linear: 4 ms a step, 0.02 ms a prompt token, 0.03 ms a sequence, jitter 0.1, Pareto tail of 0.01 with exponent 2",
   ],
 ])("the server says at its start how it is timed: %p", (options, line) => {
-  expect(banner(serverSetup(options).config, "http://127.0.0.1:8000", 1, { mode: "single" })).toContain(
-    `\n  timing      ${line}\n`,
-  );
+  expect(
+    banner(serverSetup(options).config, { url: "http://127.0.0.1:8000", tritonUrl: null, http2Url: null }, 1, {
+      mode: "single",
+    }),
+  ).toContain(`\n  timing      ${line}\n`);
 });

@@ -120,7 +120,9 @@ test.each([
 test("the banner says whose scheduler it is, by its names", () => {
   const resolved = resolveAll(`${POLICY} --disable-overlap-scheduler --max-batch-size 8 --max-model-len 4096`);
   if (!("config" in resolved)) throw new Error("refused");
-  expect(banner(resolved.config, "http://127.0.0.1:1", 1, { mode: "single" })).toContain(
+  expect(
+    banner(resolved.config, { url: "http://127.0.0.1:1", tritonUrl: null, http2Url: null }, 1, { mode: "single" }),
+  ).toContain(
     "  scheduling  TensorRT-LLM's GUARANTEED_NO_EVICT, chunks FIRST_COME_FIRST_SERVED, no overlap, block reuse, fcfs; max_batch_size 8, max_num_tokens 8192, max_model_len 4096\n",
   );
 });

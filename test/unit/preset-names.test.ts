@@ -11,7 +11,10 @@ function accepted(line: string) {
   return resolved;
 }
 
-const lines = (line: string) => banner(accepted(line).config, "http://127.0.0.1:1", 1, { mode: "single" }).split("\n");
+const lines = (line: string) =>
+  banner(accepted(line).config, { url: "http://127.0.0.1:1", tritonUrl: null, http2Url: null }, 1, {
+    mode: "single",
+  }).split("\n");
 const presetLine = (line: string) => lines(line).find((one) => one.startsWith("  preset"));
 
 test.each<[name: string, preset: string]>([

@@ -5,14 +5,21 @@ import { outputLengthsText } from "../../config/output-lengths.ts";
 import { timingText } from "../../config/timing/timing-text.ts";
 import type { EngineConfig, ServeConfig } from "../../config/types.ts";
 
-/** `writes`: how events leave; `triton`: the URL of Triton's metrics port, if there is one; `pids`: of the workers, where there are several. */
+/** Where a server listens. */
+export interface ListensAt {
+  readonly url: string;
+  /** Triton's metrics; null: they have no port of their own. */
+  readonly tritonUrl: string | null;
+  readonly http2Url: string | null;
+}
+
+/** `writes`: how events leave; `pids`: of the workers, where there are several. */
 export function describe(
   config: ServeConfig,
-  url: string,
+  { url, tritonUrl, http2Url }: ListensAt,
   startedMs: number,
   writes: Pick<StreamWrites, "mode" | "why">,
   pids: readonly number[] = [],
-  triton: string | null = tritonUrl(config),
 ): string {
   const { engine, servedModelNames, dataParallelSize } = config;
   const engines = dataParallelSize * Math.max(1, pids.length);
@@ -33,7 +40,8 @@ export function describe(
     ...(pids.length > 0 ? [`  workers     ${pids.length} processes: ${pids.join(", ")}`] : []),
     `  writes      ${writesText(writes)}`,
     `  listening   ${url} after ${Math.round(startedMs)} ms`,
-    ...(triton === null ? [] : [`  metrics     Triton's metrics on ${triton}`]),
+    ...(http2Url === null ? [] : [`  HTTP/2      ${http2Url}`]),
+    ...(tritonUrl === null ? [] : [`  metrics     Triton's metrics on ${tritonUrl}`]),
     `  try         curl -N ${url}/v1/chat/completions -H 'Content-Type: application/json'${auth(config)} -d '${body}'`,
   ].join("\n");
 }
@@ -64,11 +72,6 @@ function schedulingText(engine: EngineConfig): string {
 function writesText({ mode, why }: Pick<StreamWrites, "mode" | "why">): string {
   if (mode === "batched") return "all plain tokens of a step by one native call";
   return `each event by a call of its own${why === undefined ? "" : `: not one per step, ${why}`}`;
-}
-
-/** As configured. */
-export function tritonUrl({ triton: { listen } }: ServeConfig): string | null {
-  return listen && `http://${listen.host}:${listen.port}`;
 }
 
 function auth({ apiKeys }: ServeConfig): string {

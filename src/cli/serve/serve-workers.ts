@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { streamWritesOf } from "../../app/stream-writes.ts";
 import { httpRoutes } from "../../config/http-counts.ts";
-import { TritonPortError } from "../../config/triton-metrics.ts";
+import { PortError } from "../../config/port-error.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { countedBy } from "../../front/served.ts";
 import { epochUsOf, WallClock, wallUs } from "../../host/clock.ts";
@@ -14,7 +14,7 @@ import { fileOfWorker } from "../../truth/worker-file.ts";
 import { Ledger } from "../../workers/ledger.ts";
 import { type Reservation, reservePort } from "../../workers/port.ts";
 import { StartRefused, Supervisor } from "../../workers/supervisor.ts";
-import { describe, tritonUrl } from "./banner.ts";
+import { describe } from "./banner.ts";
 import { refusalOf, SAME_SIGNAL_US, startedMs, unwritableTruth } from "./serve.ts";
 
 /** A free port may be taken by another program before the first worker listens there. */
@@ -51,7 +51,7 @@ export async function serveWorkers(
   const clock = new WallClock();
   const startedS = epochUsOf(0) / 1e6;
   const loadS = startedMs() / 1000;
-  let port = config.port;
+  let ports = { port: config.port, ...(config.http2Port === undefined ? {} : { http2Port: config.http2Port }) };
   const newSupervisor = () =>
     new Supervisor({
       workers: config.workers,
@@ -61,7 +61,7 @@ export async function serveWorkers(
       setup: (index, paused) => {
         const { workers } = config;
         const { pages } = ledger;
-        return { config: { ...configs[index]!, port }, index, workers, startedS, loadS, pages, paused };
+        return { config: { ...configs[index]!, ...ports }, index, workers, startedS, loadS, pages, paused };
       },
       retire: (index, death) => ledger.retire(index, death),
     });
@@ -71,14 +71,15 @@ export async function serveWorkers(
   for (let tries = 1; ; tries++) {
     try {
       const reserved = reservePorts(config);
-      port = reserved[0]!.port;
+      ports = { port: reserved[0]!.port, ...(config.http2Port === undefined ? {} : { http2Port: reserved[1]!.port }) };
       const url = await supervisor.start().finally(() => {
         for (const { release } of reserved) release();
       });
       const pids = supervisor.pids.filter((pid) => pid !== null);
       // They have found the same: it is the same machine.
-      console.log(describe(config, url, startedMs(), await streamWritesOf(config), pids));
-      ready({ url, metricsUrl: tritonUrl(config) });
+      const at = { url, tritonUrl: tritonUrl(config), http2Url: http2Url(url, ports.http2Port) };
+      console.log(describe(config, at, startedMs(), await streamWritesOf(config), pids));
+      ready({ url, metricsUrl: at.tritonUrl, http2Url: at.http2Url });
       break;
     } catch (error) {
       if (signals.received !== null) break;
@@ -98,15 +99,26 @@ export async function serveWorkers(
   process.exit(code);
 }
 
-/** The server's port, and Triton's where there is one. */
-function reservePorts({ host, port, triton }: ServeConfig): Reservation[] {
-  const first = reservePort(host, port);
-  if (triton.listen === null) return [first];
+function tritonUrl({ triton: { listen } }: ServeConfig): string | null {
+  return listen && `http://${listen.host}:${listen.port}`;
+}
+
+/** On the address of the other. */
+const http2Url = (url: string, port: number | undefined): string | null =>
+  port === undefined ? null : url.replace(/:\d+$/, `:${port}`);
+
+/** The server's port, that of HTTP/2 and Triton's, where there are such. */
+function reservePorts({ host, port, http2Port, triton: { listen } }: ServeConfig): Reservation[] {
+  const reserved = [reservePort(host, port)];
+  let of: PortError["of"] = "http2";
   try {
-    return [first, reservePort(triton.listen.host, triton.listen.port)];
+    if (http2Port !== undefined) reserved.push(reservePort(host, http2Port));
+    of = "metrics";
+    if (listen !== null) reserved.push(reservePort(listen.host, listen.port));
+    return reserved;
   } catch (error) {
-    first.release();
-    throw new TritonPortError(error);
+    for (const { release } of reserved) release();
+    throw new PortError(error, of);
   }
 }
 

@@ -4,7 +4,7 @@ import { version } from "../../../package.json";
 import type { Place } from "../../app/place.ts";
 import type { Latencies } from "../../compat/llm-d-live.ts";
 import { readTls } from "../../config/certificates.ts";
-import { TritonPortError } from "../../config/triton-metrics.ts";
+import { PortError } from "../../config/port-error.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { CoreTooLarge, CoreTrap } from "../../core/core.ts";
 import type { Admin } from "../../front/live-settings.ts";
@@ -70,8 +70,8 @@ export async function runServe(argv: readonly string[], platform: string = proce
   // Before it says that it listens: who reads that may end it at once.
   onTrap(config, app);
   endOnSignal(config, app);
-  console.log(app.banner?.(startedMs()) ?? describe(config, app.url, startedMs(), app.streamWrites, [], app.tritonUrl));
-  ready({ url: app.url, metricsUrl: app.tritonUrl });
+  console.log(app.banner?.(startedMs()) ?? describe(config, app, startedMs(), app.streamWrites));
+  ready({ url: app.url, metricsUrl: app.tritonUrl, http2Url: app.http2Url });
   void app.died.then(async () => {
     console.error("understudy serve: the engine is dead, as its script wanted");
     await app.close(0);
@@ -126,14 +126,16 @@ const UNLISTENABLE =
 
 /** One line for an error that the user can do something about. */
 export function refusalOf(config: ServeConfig, error: unknown): string | undefined {
-  const { role, host, port, triton, tritonServer, wire } = config;
+  const { role, host, port, http2Port, triton, tritonServer, wire } = config;
   const { code } = error as { code?: string };
-  const of = error instanceof TritonPortError ? error.of : null;
+  const of = error instanceof PortError ? error.of : null;
   const own = of === "grpc" ? tritonServer?.grpc : of === "metrics" ? triton.listen : null;
   const prefix = role === "triton" ? "--http-" : "--";
   const [flag, hostFlag, at] = own
     ? [`--${of}-port`, `--${of}-address`, own]
-    : [`${prefix}port`, role === "triton" ? "--http-address" : "--host", { host, port }];
+    : of === "http2"
+      ? ["--http2-port", "--host", { host, port: http2Port }]
+      : [`${prefix}port`, role === "triton" ? "--http-address" : "--host", { host, port }];
   if (code === "EADDRINUSE") return `${flag} ${at.port}: ${at.host}:${at.port} is in use; choose another port`;
   if (code === "EACCES") return `${flag} ${at.port}: not allowed to listen there; ports above 1023 are free to use`;
   const { name, message } = error instanceof Error ? error : { name: "", message: "" };

@@ -1,5 +1,18 @@
 /** Which faults are of HTTP and of how an answer ends? */
-import { AT_EVENTS, count, faultRow, oneOf, POLICY, REFERENCE, RFC9110, RFC9112, size, time } from "./row.ts";
+import {
+  AT_EVENTS,
+  count,
+  faultRow,
+  oneOf,
+  POLICY,
+  REFERENCE,
+  RFC9110,
+  RFC9112,
+  RFC9113,
+  STREAM_CODES,
+  size,
+  time,
+} from "./row.ts";
 
 const FRAMING = "the framing of the body";
 const INSTEAD = "another answer";
@@ -98,10 +111,16 @@ export const endRows = [
   }),
   faultRow({
     id: "E10",
-    stage: "none",
-    what: "RST_STREAM and GOAWAY of HTTP/2",
-    oracle: "tried again where that is safe",
-    text: "RFC 9113, 6.4 and 6.8",
+    stage: "end",
+    what: "RST_STREAM with its code in place of what follows; GOAWAY, behind which the answer goes on and the connection ends; with `unserved` a GOAWAY by which this stream was not served, and FIN",
+    parameters: [
+      oneOf("reset", "goaway", "unserved"),
+      { name: "code", type: "word", words: Object.keys(STREAM_CODES) },
+    ],
+    inside: true,
+    oracle: "an error, tried again where that is safe; for `goaway` same events, and a new connection",
+    text: `${RFC9113}, 6.4, 6.8 and 8.7`,
+    http: "2",
   }),
 ];
 
@@ -109,6 +128,7 @@ export const httpRows = [
   faultRow({
     id: "H1",
     stage: "http",
+    http: "1.1",
     what: "a chunk size that is none, a chunk without its line end, bytes behind the last chunk; or a segment ends inside the size's line",
     parameters: [oneOf("size", "crlf", "garbage", "split")],
     positions: AT_EVENTS,
@@ -119,6 +139,7 @@ export const httpRows = [
   faultRow({
     id: "H2",
     stage: "http",
+    http: "1.1",
     what: "chunk extensions; trailers; the body is cut inside the trailers",
     parameters: [oneOf("extension", "trailers", "cut")],
     oracle: "same events; for `cut` an error",

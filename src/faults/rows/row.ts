@@ -9,6 +9,7 @@ export const AT_ONCE: readonly PositionKind[] = ["head", "event", "done", "drawn
 export const SSE = "WHATWG HTML, 9.2 Server-sent events";
 export const RFC9110 = "RFC 9110";
 export const RFC9112 = "RFC 9112";
+export const RFC9113 = "RFC 9113";
 export const POLICY = "policy";
 export const REFERENCE = "the API's reference on streams";
 
@@ -35,6 +36,16 @@ export const count = (name: string, usual: number, most = 10_000, least = 1): Fa
   most,
 });
 
+/** Why a stream or a connection of HTTP/2 ends: RFC 9113, 7. */
+export const STREAM_CODES: Readonly<Record<string, number>> = {
+  internal: 2,
+  none: 0,
+  protocol: 1,
+  refused: 7,
+  cancel: 8,
+  calm: 11,
+};
+
 type Given = Pick<FaultRow, "id" | "stage" | "what" | "oracle" | "text"> & Partial<FaultRow>;
 
 export function faultRow(given: Given): FaultRow {
@@ -46,6 +57,7 @@ export function faultRow(given: Given): FaultRow {
     position: positions.includes("drawn") ? "?" : "head",
     dialects: ANSWER_DIALECTS,
     reaches: "answer",
+    http: "any",
     excludes: "",
     ...given,
   };

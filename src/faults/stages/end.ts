@@ -1,9 +1,13 @@
 /** Last stage: where the answer ends before its time, and what becomes of the connection. */
 import type { Firing } from "../firing.ts";
+import { STREAM_CODES } from "../rows/row.ts";
 import type { Aftermath, AnswerEnding, Downstream, Fates, Part, WireOperation } from "../types.ts";
 import { Places } from "./places.ts";
 
-const CUTTING = ["E6", "E7", "E8", "T2"];
+const CUTTING = ["E6", "E7", "E8", "T2", "E10"];
+const SPARES = ["accept", "goaway"];
+
+const codeOf = (firing: Firing): number => STREAM_CODES[firing.word("code")]!;
 
 /** Gathers what is to be done. */
 export class EndStage implements Downstream {
@@ -12,6 +16,9 @@ export class EndStage implements Downstream {
   readonly #named: ReadonlyMap<string, Firing>;
   readonly #places = new Places();
   readonly #closes: () => boolean;
+  readonly #http2: boolean;
+  /** Tells the client to leave, and goes on. */
+  readonly #away: Firing | null;
   #operations: WireOperation[] = [];
   #segment: Uint8Array[] = [];
   #event = -1;
@@ -19,10 +26,13 @@ export class EndStage implements Downstream {
   over = false;
 
   /** `closes`: whether the connection cannot be used any more, by what was written. */
-  constructor(firings: readonly Firing[], fates: Fates, closes: () => boolean) {
+  constructor(firings: readonly Firing[], fates: Fates, http2: boolean, closes: () => boolean) {
     this.#fates = fates;
+    this.#http2 = http2;
     this.#closes = closes;
-    this.#cutting = firings.filter((firing) => CUTTING.includes(firing.id) && firing.fault.values.how !== "accept");
+    const spares = ({ fault }: Firing) => SPARES.includes(`${fault.values.how}`);
+    this.#cutting = firings.filter((firing) => CUTTING.includes(firing.id) && !spares(firing));
+    this.#away = firings.find((firing) => firing.id === "E10" && spares(firing)) ?? null;
     this.#named = new Map(firings.map((firing) => [firing.id, firing]));
   }
 
@@ -38,6 +48,7 @@ export class EndStage implements Downstream {
   part(part: Part): void {
     const places = this.over ? [] : this.#cutting.map((firing) => ({ firing, at: this.#places.at(firing, part) }));
     const [first] = places.filter(({ at }) => at !== null).toSorted((a, b) => a.at! - b.at!);
+    const away = this.over || this.#away === null ? null : this.#places.at(this.#away, part);
     this.#places.passed(part);
     if (this.over || first !== undefined) this.#fates.cut += part.owns;
     if (this.over) return;
@@ -45,14 +56,29 @@ export class EndStage implements Downstream {
     // What trickles is a matter of its own.
     if (part.pace !== this.#pace) this.#flush();
     this.#pace = part.pace;
+    this.#push(first === undefined ? part.bytes : part.bytes.subarray(0, first.at!), away);
     if (first !== undefined) {
-      this.#segment.push(part.bytes.subarray(0, first.at!));
       this.#cut(first.firing);
       return;
     }
     this.#fates.whole += part.owns;
-    this.#segment.push(part.bytes);
     if (part.flush) this.#flush();
+  }
+
+  #push(bytes: Uint8Array, away: number | null): void {
+    if (away === null || away > bytes.length) {
+      this.#segment.push(bytes);
+      return;
+    }
+    this.#segment.push(bytes.subarray(0, away));
+    this.#flush();
+    this.#goAway(this.#away!, false);
+    this.#segment.push(bytes.subarray(away));
+  }
+
+  #goAway(firing: Firing, unserved: boolean): void {
+    firing.fired++;
+    this.#operations.push({ kind: "goaway", code: codeOf(firing), unserved });
   }
 
   wait(us: number): void {
@@ -68,22 +94,25 @@ export class EndStage implements Downstream {
       stays.fired++;
       this.wait(stays.number("for"));
     }
-    this.#end(stays !== undefined || this.#closes() ? "fin" : "done");
+    this.#end((stays !== undefined && !this.#http2) || this.#closes() ? "fin" : "done");
   }
 
   #cut(firing: Firing): void {
-    firing.fired++;
     this.#flush();
+    if (firing.id === "E10" && firing.word() === "unserved") this.#goAway(firing, true);
+    else firing.fired++;
     if (firing.id === "E7") this.wait(firing.number("after"));
     else if (firing.id === "T2") this.wait(firing.number("for"));
     const resets = firing.id === "E7" || firing.id === "T2" || (firing.id === "E8" && firing.word() === "rst");
-    this.#end(resets ? "rst" : "fin");
+    if (firing.id === "E10" && firing.word() === "reset") this.#end("reset", codeOf(firing));
+    else this.#end(resets ? "rst" : "fin");
   }
 
-  #end(how: AnswerEnding): void {
+  #end(how: AnswerEnding, code?: number): void {
     this.#flush();
     this.over = true;
-    this.#operations.push({ kind: "end", how, after: this.#after(how) });
+    const after = this.#after(how);
+    this.#operations.push({ kind: "end", how, ...(code === undefined ? {} : { code }), after });
   }
 
   #after(how: AnswerEnding): Aftermath {

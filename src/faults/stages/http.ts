@@ -23,6 +23,9 @@ export class HttpStage implements Downstream {
   readonly #fates: Fates;
   readonly #named: ReadonlyMap<string, Firing>;
   readonly #room: (bytes: number) => boolean;
+  /** Frames say what chunks say: there are no lines around them, and heads say nothing of the connection. */
+  readonly #http2: boolean;
+  #streams = false;
   #head: AnswerHead | null = null;
   #framing: "chunked" | "length" | "none" = "chunked";
   #kept: Part[] = [];
@@ -32,7 +35,14 @@ export class HttpStage implements Downstream {
   /** The connection cannot be used any more. */
   closes = false;
 
-  constructor(firings: readonly Firing[], down: Downstream, fates: Fates, room: (bytes: number) => boolean) {
+  constructor(
+    firings: readonly Firing[],
+    down: Downstream,
+    fates: Fates,
+    room: (bytes: number) => boolean,
+    http2: boolean,
+  ) {
+    this.#http2 = http2;
     this.#down = down;
     this.#fates = fates;
     this.#room = room;
@@ -40,11 +50,13 @@ export class HttpStage implements Downstream {
   }
 
   head(given: AnswerHead): void {
-    const head = this.#fields(given);
-    const [h3, h4] = [this.#named.get("H3"), this.#named.get("H4")];
-    const streams = framingOf(head) === "chunked";
+    const head = this.#fields(this.#http2 ? { ...given, version: "2" } : given);
+    const [h3, h4] = ["H3", "H4"].map((id) => this.#possible(id));
+    const framed = framingOf(head);
     this.#head = head;
-    this.#framing = framingOf(head);
+    this.#framing = this.#http2 && framed === "none" ? "chunked" : framed;
+    this.#streams = this.#framing === "chunked";
+    const streams = this.#streams;
     if (h4?.word() === "close") {
       this.#framing = "none";
       this.closes = true;
@@ -60,6 +72,12 @@ export class HttpStage implements Downstream {
     }
     this.#interim();
     if (this.#framing !== "length") this.#sendHead(this.#head);
+  }
+
+  /** Two lengths, and none: HTTP/2 has no such. */
+  #possible(id: string): Firing | undefined {
+    const firing = this.#named.get(id);
+    return this.#http2 && ["both", "close"].includes(firing?.word() ?? "") ? undefined : firing;
   }
 
   part(part: Part): void {
@@ -114,10 +132,8 @@ export class HttpStage implements Downstream {
     const how = h9?.word();
     if (!h9 || (how !== "100" && how !== "103")) return;
     h9.fired++;
-    const text =
-      how === "100"
-        ? "HTTP/1.1 100 Continue\r\n\r\n"
-        : "HTTP/1.1 103 Early Hints\r\nlink: </v1/models>; rel=preload\r\n\r\n";
+    const said = how === "100" ? "100 Continue" : "103 Early Hints\r\nlink: </v1/models>; rel=preload";
+    const text = `HTTP/${this.#http2 ? "2" : "1.1"} ${said}\r\n\r\n`;
     this.#down.part(framing(TEXT(text), -1, true));
     this.#down.wait(h9.number("before"));
   }
@@ -129,7 +145,7 @@ export class HttpStage implements Downstream {
   #keep(part: Part): void {
     this.#kept.push(part);
     this.#bytes += part.bytes.length;
-    if (this.#bytes <= KEPT_MOST || fieldOf(this.#head!, "transfer-encoding") === null) return;
+    if (this.#bytes <= KEPT_MOST || !this.#streams) return;
     for (const id of ["H3", "H4"]) if (this.#named.has(id)) this.#named.get(id)!.fired = 0;
     this.#framing = "chunked";
     this.#sendHead(this.#head!);
@@ -141,7 +157,7 @@ export class HttpStage implements Downstream {
     const wrong = h3 !== undefined && h3.word() !== "both";
     const more = wrong ? h3.number("bytes") * (h3.word() === "long" ? 1 : -1) : 0;
     if (wrong) {
-      this.closes = true;
+      this.closes = !this.#http2;
       h3.fired = 1;
     }
     const length = Math.max(0, this.#bytes + more);
@@ -183,6 +199,10 @@ export class HttpStage implements Downstream {
   #framed(parts: readonly Part[], bytes: number, h1: Firing | null, h2: Firing | null): void {
     if (bytes === 0) return;
     const { event } = parts[0]!;
+    if (this.#http2) {
+      for (const [at, part] of parts.entries()) this.#down.part({ ...part, flush: at === parts.length - 1 });
+      return;
+    }
     const how = h1?.word();
     const size = bytes.toString(16);
     const extension = h2?.word() === "extension" ? ';name="a value"' : "";
@@ -208,7 +228,7 @@ export class HttpStage implements Downstream {
     const [h1, h2, h7] = [this.#named.get("H1"), this.#named.get("H2"), this.#named.get("H7")];
     if (h7 && this.#bytes > 0) this.#rechunk(h7, this.#bytes);
     // The body stays open.
-    if (this.#named.has("E3")) return;
+    if (this.#named.has("E3") || this.#http2) return;
     const trailers = h2 !== undefined && h2.word() !== "extension";
     const cut = h2?.word() === "cut";
     if (trailers) h2.fired++;

@@ -1,12 +1,22 @@
 /** How does one request get its answer? Between the handlers, who say what, and the connection, which says when. */
 import type { Aftermath } from "../../faults/types.ts";
-import type { EventSink, HeldBytes, SinkEvents } from "../sink.ts";
+import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../sink.ts";
 import type { FaultyOutput, FaultyStream } from "./faulty.ts";
 import type { Head } from "./fields.ts";
 import { CHUNKED, type WireStyle } from "./head.ts";
 import { IncomingRequest, type ReadControl } from "./request.ts";
 import { type Drained, type Output, SocketStream } from "./stream.ts";
 import { GatheredParts, WholeParts } from "./whole-parts.ts";
+
+/** A request with its answer, as the server hands it out; `Exchange` says what each part does. */
+export interface ServedExchange
+  extends FaultyOutput,
+    Pick<Exchange, "version" | "faulty" | "answered" | "answer" | "open" | "begin"> {
+  readonly request: IncomingRequest<ServedExchange & ReadControl>;
+  /** The client. */
+  readonly line: { readonly address: string; readonly port: number };
+  beginWhole(...answer: Parameters<Exchange["beginWhole"]>): PartSink;
+}
 
 /** The connection, as an exchange sees it. */
 export interface ExchangeConnection extends Output, Omit<ReadControl, "wanted"> {

@@ -24,6 +24,14 @@ export interface FaultyOutput {
   leave(stays: boolean, after: Aftermath): void;
   /** Resets the connection. */
   cut(): void;
+  /** Where HTTP/2 is spoken. */
+  readonly frames?: {
+    /** Bytes of a head, or of a part of one. */
+    head(bytes: Uint8Array): void;
+    goAway(code: number, unserved: boolean): void;
+    /** Resets the answer's stream. */
+    reset(code: number): void;
+  };
 }
 
 export class FaultyStream implements EventSink, Drained {
@@ -185,6 +193,12 @@ export class FaultyStream implements EventSink, Drained {
         this.#keep(nowUs, "wait", first.us, 0);
         continue;
       }
+      if (first.kind === "goaway") {
+        this.#queue.shift();
+        this.#keep(nowUs, "goaway", first.code, 0);
+        this.#output.frames?.goAway(first.code, first.unserved);
+        continue;
+      }
       const dueUs = first.kind === "end" ? this.#notBeforeUs : Math.max(this.#notBeforeUs, this.#noBytesBeforeUs);
       if (nowUs < dueUs) {
         this.#wake(dueUs - nowUs);
@@ -200,13 +214,15 @@ export class FaultyStream implements EventSink, Drained {
     const length = Math.min(bytes.length, pace?.bytes ?? bytes.length);
     if (length === bytes.length) this.#queue.shift();
     else this.#queue[0] = { kind: "bytes", bytes: bytes.subarray(length), event, pace };
-    this.#send(bytes.subarray(0, length), nowUs);
+    this.#send(bytes.subarray(0, length), event, nowUs);
     this.#noBytesBeforeUs = nowUs + Math.max(GAP_US, pace?.gapUs ?? 0);
   }
 
-  #send(bytes: Uint8Array, nowUs: number): void {
+  #send(bytes: Uint8Array, event: number, nowUs: number): void {
+    const { frames } = this.#output;
     this.#count(-bytes.length);
-    this.#left = this.#output.send(bytes, bytes.length, this);
+    if (event < 0 && frames) frames.head(bytes);
+    else this.#left = this.#output.send(bytes, bytes.length, this);
     this.#keep(nowUs, "bytes", bytes.length, bytes.length - this.#left);
     this.#offset += bytes.length;
     this.#witness.sent?.(bytes);
@@ -215,10 +231,11 @@ export class FaultyStream implements EventSink, Drained {
     this.#full = true;
   }
 
-  #finish({ how, after }: Extract<WireOperation, { kind: "end" }>, nowUs: number): void {
+  #finish({ how, code, after }: Extract<WireOperation, { kind: "end" }>, nowUs: number): void {
     this.#keep(nowUs, how, 0, 0);
     this.#end(how);
     if (how === "rst") this.#output.cut();
+    else if (how === "reset") this.#output.frames?.reset(code!);
     else this.#output.leave(how === "done", after);
   }
 

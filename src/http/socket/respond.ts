@@ -1,12 +1,12 @@
 /** How does a `Response` leave that a route made which knows nothing of this server? In one piece, or chunk by chunk. */
-import type { Exchange } from "./exchange.ts";
+import type { ServedExchange } from "./exchange.ts";
 
 /** A body up to this is put together, and has its length said. */
 const JOINED_MOST = 4 * 2 ** 20;
 const NOTHING = new Uint8Array();
 
 /** Sends a longer body part by part, each a chunk, asked for when the client has room for it. */
-export async function respond(exchange: Exchange, response: Response): Promise<void> {
+export async function respond(exchange: ServedExchange, response: Response): Promise<void> {
   if (exchange.answered) return response.body?.cancel();
   const headers = Object.fromEntries(response.headers);
   if (response.body === null) {

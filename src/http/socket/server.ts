@@ -9,9 +9,9 @@ import type { Clock } from "../../host/clock.ts";
 import { deadlines, type Expiring, type Timer } from "../deadlines.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../sink.ts";
 import { Connection, type ServerSide, type Socket } from "./connection.ts";
-import type { Exchange } from "./exchange.ts";
+import type { ServedExchange } from "./exchange.ts";
 import { DateLine, uvicorn, type WireStyle } from "./head.ts";
-import type { IncomingRequest } from "./request.ts";
+import type { IncomingRequest, ReadControl } from "./request.ts";
 import { respond } from "./respond.ts";
 
 export interface ListenOptions {
@@ -172,7 +172,12 @@ export class HttpServer implements HttpFront, ServerSide {
   async disturb(request: Request, order: FaultOrder): Promise<void> {
     const { FaultPipeline, FaultyStream } = await import("./faulty.ts");
     const exchange = this.#of(request);
-    exchange.faulty = new FaultyStream(new FaultPipeline(order.plan, order.key), exchange, this.#timer, order);
+    exchange.faulty = new FaultyStream(
+      new FaultPipeline(order.plan, order.key, exchange.version === "2"),
+      exchange,
+      this.#timer,
+      order,
+    );
   }
 
   version(request: Request): string {
@@ -180,7 +185,7 @@ export class HttpServer implements HttpFront, ServerSide {
   }
 
   /** For connections, as all below. */
-  handle(exchange: Exchange): void {
+  handle(exchange: ServedExchange): void {
     const { method, target } = exchange.request;
     const request = exchange.request as unknown as Request;
     const hot = method === "POST" ? this.#hot.get(target) : undefined;
@@ -237,8 +242,8 @@ export class HttpServer implements HttpFront, ServerSide {
     first.turn();
   };
 
-  #of(request: Request): Exchange {
-    return (request as unknown as IncomingRequest<Exchange>).reading;
+  #of(request: Request): ServedExchange {
+    return (request as unknown as IncomingRequest<ServedExchange & ReadControl>).reading;
   }
 
   /** A connection that never spoke TLS, where it should, has not been opened. */
@@ -252,11 +257,11 @@ export class HttpServer implements HttpFront, ServerSide {
 }
 
 /** What was not answered directly. */
-function send(exchange: Exchange, response: Response): void {
+function send(exchange: ServedExchange, response: Response): void {
   if (response !== TAKEN) respond(exchange, response).catch(() => broken(exchange));
 }
 
-const broken = (exchange: Exchange) => exchange.answer(500, FAILED, "Internal Server Error");
+const broken = (exchange: ServedExchange) => exchange.answer(500, FAILED, "Internal Server Error");
 
 /** As uvicorn's answer for an application that fails. */
 const FAILED = { "content-type": "text/plain; charset=utf-8", connection: "close" };
