@@ -222,7 +222,7 @@ export class TritonServer {
       statistics.loadS = (clock.now() - fromUs) / 1e6;
       Object.assign(entry, { state: "READY", reason: "", model });
       Object.assign(counted, { served: model, folder });
-      log(`model ${name} version ${version}: ${from}${unbuilt(folder)}`);
+      log(`model ${name} version ${version}: ${from}`);
       return null;
     } catch (error) {
       if (!(error instanceof TritonError)) throw error;
@@ -294,9 +294,4 @@ export class TritonServer {
   #sleep(ms: number): Promise<void> {
     return this.#naps.sleep(ms);
   }
-}
-
-/** What of a configuration has no effect here. */
-function unbuilt({ config }: FoundModel): string {
-  return config.sequence_batching ? "; sequence_batching has no effect: its requests are taken one by one" : "";
 }
