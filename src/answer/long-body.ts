@@ -63,9 +63,10 @@ export class LongBody {
     return text;
   }
 
-  /** Makes it once, so that `bytes` is known. */
-  *measure(): Pieces<void> {
+  /** Makes it once, so that `bytes` is known; `consumed` is told of what was made. */
+  *measure(consumed: (bytes: number) => void): Pieces<void> {
     for (const text of this.#texts()) {
+      consumed(text.length);
       if (this.#kept === null) this.bytes += Buffer.byteLength(text);
       else this.#keep(Buffer.from(text));
       yield;

@@ -13,7 +13,7 @@ export async function sendLong(
   body: LongBody,
   headers: Readonly<Record<string, string>> | undefined,
 ): Promise<Response | null> {
-  await inTurns(body.measure(), backend);
+  await inTurns(body.measure(backend.consumed), backend);
   if (context.request.signal.aborted) {
     body.drop();
     return null;

@@ -48,6 +48,13 @@ export class JsonParts {
   readonly parts: Uint8Array[] = [];
   #text = "";
 
+  /** All of a text that many ask for. */
+  static of(text: string): JsonParts {
+    const all = new JsonParts();
+    for (const part of partsOf(text)) all.#push(part);
+    return all;
+  }
+
   add(text: string): void {
     this.#text += text;
     if (this.#text.length >= PART_CHARACTERS) this.#close();
@@ -62,7 +69,10 @@ export class JsonParts {
   #close(): void {
     const part = Buffer.from(this.#text);
     this.#text = "";
-    if (part.length === 0) return;
+    if (part.length > 0) this.#push(part);
+  }
+
+  #push(part: Uint8Array): void {
     this.bytes += part.length;
     this.parts.push(part);
   }

@@ -115,7 +115,7 @@ export class Logprobs {
 
   *chatParts(ids: readonly number[], position: number): TextParts {
     yield '{"content":[';
-    yield* this.#listed(ids, (id, i) => this.#chatEntry(id, position + i));
+    yield* listed(ids, this.#candidates, (id, i) => this.#chatEntry(id, position + i));
     yield "]}";
   }
 
@@ -130,29 +130,37 @@ export class Logprobs {
     promptCount = this.#count,
   ): TextParts {
     const all = prompt.length === 0 ? ids : [...prompt, ...ids];
+    const place = (i: number) => (i < prompt.length ? i : position + i - prompt.length);
     const before = [...this.#recent];
-    // The candidates stand last, and are most of the text: what stands before them is gathered first.
-    let [offsets, values, tokens] = ["", "", ""];
-    for (const [i, id] of all.entries()) {
-      const comma = i === 0 ? "" : ",";
-      const shown = this.#shown(id, this.#textOf(id));
-      const inPrompt = i < prompt.length;
-      const at = inPrompt ? i : position + i - prompt.length;
-      const isFirst = inPrompt && i === 0;
-      offsets += `${comma}${this.#offset}`;
-      values += `${comma}${isFirst ? "null" : number(this.#source(this.#seed, id, at, 0, inPrompt).logprob)}`;
-      tokens += `${comma}${quote(shown)}`;
-      this.#offset += codePoints(shown);
+    // Each list goes over all tokens anew: kept until the ones before them are written, they would be megabytes.
+    const anew = () => void this.#recent.splice(0, Number.POSITIVE_INFINITY, ...before);
+    const shown = (id: number) => {
+      const text = this.#shown(id, this.#textOf(id));
       this.#remember(id);
-      if (i % CANDIDATES_OF_A_PART === CANDIDATES_OF_A_PART - 1) yield "";
-    }
-    yield `{"text_offset":[${offsets}],"token_logprobs":[${values}],"tokens":[${tokens}],"top_logprobs":[`;
-    this.#recent.splice(0, Number.POSITIVE_INFINITY, ...before);
+      return text;
+    };
+    yield '{"text_offset":[';
+    yield* listed(all, 1, (id) => {
+      const at = this.#offset;
+      this.#offset += codePoints(shown(id));
+      return String(at);
+    });
+    yield '],"token_logprobs":[';
+    yield* listed(all, 1, (id, i) =>
+      i === 0 && prompt.length > 0
+        ? "null"
+        : number(this.#source(this.#seed, id, place(i), 0, i < prompt.length).logprob),
+    );
+    yield '],"tokens":[';
+    anew();
+    yield* listed(all, 1, (id) => quote(shown(id)));
+    yield '],"top_logprobs":[';
+    anew();
     const most = this.#chosen === null ? this.#count + 1 : undefined;
-    yield* this.#listed(all, (id, i) => {
+    yield* listed(all, this.#candidates, (id, i) => {
       const entries =
         i >= prompt.length
-          ? this.#outputs(id, position + i - prompt.length)
+          ? this.#outputs(id, place(i))
           : i === 0
             ? null
             : this.#entries(id, i, true, promptCount).slice(0, most);
@@ -166,7 +174,7 @@ export class Logprobs {
   /** The value of `prompt_logprobs`: nothing for the first token. */
   *promptParts(ids: readonly number[]): TextParts {
     yield "[";
-    yield* this.#listed(ids, (id, i) => {
+    yield* listed(ids, this.#candidates, (id, i) => {
       const text = i === 0 ? "null" : this.#promptObject(this.#entries(id, i, true));
       this.#remember(id);
       return text;
@@ -174,18 +182,8 @@ export class Logprobs {
     yield "]";
   }
 
-  /** One text per token, with commas between. */
-  *#listed(ids: readonly number[], textOf: (id: number, i: number) => string): TextParts {
-    const candidates = (this.#chosen?.length ?? this.#count) + 1;
-    const tokens = Math.max(1, Math.floor(CANDIDATES_OF_A_PART / candidates));
-    let part = "";
-    for (let i = 0; i < ids.length; i++) {
-      part += i === 0 ? textOf(ids[i]!, i) : `,${textOf(ids[i]!, i)}`;
-      if ((i + 1) % tokens !== 0) continue;
-      yield part;
-      part = "";
-    }
-    yield part;
+  get #candidates(): number {
+    return (this.#chosen?.length ?? this.#count) + 1;
   }
 
   #chatEntry(id: number, position: number): string {
@@ -267,6 +265,19 @@ export class Logprobs {
     this.#recent.push(id);
     if (this.#recent.length > CONTEXT) this.#recent.shift();
   }
+}
+
+/** One text per token, with commas between. */
+function* listed(ids: readonly number[], candidates: number, textOf: (id: number, i: number) => string): TextParts {
+  const tokens = Math.max(1, Math.floor(CANDIDATES_OF_A_PART / candidates));
+  let part = "";
+  for (let i = 0; i < ids.length; i++) {
+    part += i === 0 ? textOf(ids[i]!, i) : `,${textOf(ids[i]!, i)}`;
+    if ((i + 1) % tokens !== 0) continue;
+    yield part;
+    part = "";
+  }
+  yield part;
 }
 
 function quote(text: string): string {

@@ -4,6 +4,7 @@
  */
 import type { OpenAiOptions } from "../front/front.ts";
 import { Http } from "../front/http.ts";
+import { JsonParts } from "../front/send-parts.ts";
 import { servedBy } from "../front/served.ts";
 import { routes } from "../http/routes.ts";
 import type { OpenApiDocument } from "./document.ts";
@@ -23,7 +24,7 @@ export function docsRoutes(options: OpenAiOptions, dialects: readonly Describing
     document ??= describe(served, dialects, options.backend);
     return (await document).json;
   };
-  let page: Promise<string> | undefined;
+  let page: Promise<JsonParts> | undefined;
   const html = () => {
     page ??= json().then(async () => pageOf((await document!).document, options.backend));
     return page;
@@ -54,11 +55,11 @@ async function describe(
   await spare();
   const document = openApi(served, Object.assign({}, ...operations));
   await spare();
-  return { document, json: printed(document) };
+  return { document, json: JsonParts.of(printed(document)) };
 }
 
-async function pageOf(document: OpenApiDocument, { spare }: Pick<OpenAiOptions["backend"], "spare">): Promise<string> {
+async function pageOf(document: OpenApiDocument, { spare }: Pick<OpenAiOptions["backend"], "spare">) {
   await spare();
   const { docsPage } = await import("./page.ts");
-  return docsPage(document);
+  return JsonParts.of(docsPage(document));
 }

@@ -42,9 +42,25 @@ export function* mapped<A, B>(list: readonly A[], change: (item: A) => B): Piece
   return out;
 }
 
-/** Settles when the event loop has turned. */
+type After = NonNullable<EventLoopTurns["after"]>;
+/** Who waits for a turn, by the clock that gives it. */
+const waitingFor = new WeakMap<After, (() => void)[]>();
+
+/**
+ * Settles when the event loop has turned, and those that waited before have had a turn each: a step that comes due
+ * waits for one piece of work, however many are at work.
+ */
 export async function turn({ after }: EventLoopTurns): Promise<void> {
-  if (after) await new Promise<void>((go) => void after(0, go));
+  if (after === undefined) return;
+  const queue = waitingFor.get(after) ?? [];
+  waitingFor.set(after, queue);
+  const next = () => {
+    queue.shift()!();
+    if (queue.length > 0) after(0, next);
+  };
+  return new Promise((go) => {
+    if (queue.push(go) === 1) after(0, next);
+  });
 }
 
 /** With turns of the event loop between. */

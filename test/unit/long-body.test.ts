@@ -57,7 +57,7 @@ test("a body: texts in any order of their making, kept or made again, are the sa
         .map((parts) => parts.join(""))
         .join("|")}}`;
       expect(body.toString()).toBe(expected);
-      atOnce(body.measure());
+      atOnce(body.measure(() => {}));
       expect(body.bytes).toBe(Buffer.byteLength(expected));
       expect(Buffer.concat([...body.parts()]).equals(Buffer.from(expected))).toBe(true);
       body.drop();
@@ -78,7 +78,7 @@ test("a long answer is left often: at the latest after so many characters", () =
   const body = new LongBody(long.text(1, parts), long);
   let before = 0;
   let most = 0;
-  for (const _ of body.measure()) {
+  for (const _ of body.measure(() => {})) {
     most = Math.max(most, body.bytes - before);
     before = body.bytes;
   }
@@ -93,7 +93,7 @@ test("what waits to be sent is bounded for all answers together, and free again 
     const long = new LongTexts();
     const mark = long.text(1, () => Array.from({ length: 10 }, () => megabyte));
     const body = new LongBody(mark, long);
-    atOnce(body.measure());
+    atOnce(body.measure(() => {}));
     return body;
   });
   expect(bodies.filter(isKept).length).toBe(6);
@@ -103,7 +103,7 @@ test("what waits to be sent is bounded for all answers together, and free again 
     long.text(1, () => [megabyte]),
     long,
   );
-  atOnce(again.measure());
+  atOnce(again.measure(() => {}));
   expect(isKept(again)).toBe(true);
   again.drop();
 });

@@ -4,8 +4,9 @@ import fc from "fast-check";
 import { dialectTables } from "../../scripts/dialect-tables.ts";
 import type { AnswerContext } from "../../src/answer/context.ts";
 import { chatPieces, completionPieces, readChat, readCompletion } from "../../src/dialects/openai/read.ts";
+import { VirtualClock } from "../../src/host/clock.ts";
 import { parsePython, plainPieces, pythonPieces } from "../../src/python/json.ts";
-import { inTurns, type Pieces } from "../../src/python/pieces.ts";
+import { inTurns, type Pieces, turn } from "../../src/python/pieces.ts";
 import { LIMITS } from "../limits.ts";
 
 const JSON_TYPE = "application/json";
@@ -116,6 +117,25 @@ test("the event loop turns whenever a piece has taken its time, and only then", 
   expect(await inTurns(work(100), turns)).toBe("done");
   expect(turned).toBeGreaterThan(5);
   expect(turned).toBeLessThan(15);
+});
+
+test("a hundred at work have a turn after the other: what comes due meanwhile waits for one of them", async () => {
+  const clock = new VirtualClock();
+  const went: string[] = [];
+  const after = (us: number, act: () => void) =>
+    clock.at(clock.now() + us, () => {
+      went.push("turn");
+      act();
+    });
+  const turns = { nowUs: () => clock.now(), after };
+  const done: number[] = [];
+  const all = Promise.all(range(100, (i) => turn(turns).then(() => done.push(i))));
+  clock.at(0, () => went.push("due"));
+  clock.advanceTo(1);
+  await all;
+  expect(went.slice(0, 3)).toEqual(["turn", "due", "turn"]);
+  expect(went).toHaveLength(101);
+  expect(done).toEqual(range(100, (i) => i));
 });
 
 test.each([
