@@ -4,7 +4,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import type { ModelConfig } from "../../src/triton/config/model-config.ts";
+import type { ModelConfig, SequenceBatching } from "../../src/triton/config/model-config.ts";
+import { wrongControls } from "../../src/triton/config/validate-sequences.ts";
 import { SequenceBatcher } from "../../src/triton/scheduling/sequence-batcher.ts";
 import type { SequenceId, SequenceRules } from "../../src/triton/scheduling/sequences.ts";
 import { InferRequest } from "../../src/triton/server/request.ts";
@@ -247,6 +248,34 @@ test("a model finds its controls among its inputs; an id of the wrong kind is re
   expect(shown(false).map(([, , data]) => data)).toEqual([[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0], [0, 0, 0, 0]]);
   expect(() => asked("text")).toThrow(
     "[request id: <id_unknown>] sequence batching control 'ID' data-type is 'BYTES', but model 'm' expects 'UINT32'",
+  );
+});
+
+test("control inputs that are wrong are refused in Triton's words", () => {
+  const wrong = (...inputs: object[]) => wrongControls({ control_input: inputs } as SequenceBatching, "m");
+  const flags = { int32_false_true: [0, 1] };
+  const id = { kind: "CONTROL_SEQUENCE_CORRID", data_type: "TYPE_STRING" };
+  const start = "for CONTROL_SEQUENCE_START for m";
+  expect(wrong({ name: "a", control: [flags] }, { name: "b", control: [id] })).toBeUndefined();
+  expect(wrong({ control: [flags] })).toBe("sequence batching control tensor must have a name for m");
+  expect(wrong({ name: "a", control: [flags] }, { name: "a" })).toBe(
+    "sequence batching control tensor 'a' is specified for multiple control kinds for m",
+  );
+  expect(wrong({ name: "a", control: [flags, flags] })).toBe(
+    "sequence batching specifies multiple CONTROL_SEQUENCE_START tensors for m",
+  );
+  expect(wrong({ name: "a", control: [{}] })).toBe(
+    `sequence batching must specify either 'int32_false_true', 'fp32_false_true' or 'bool_false_true' ${start}`,
+  );
+  expect(wrong({ name: "a", control: [{ ...flags, bool_false_true: [false, true] }] })).toBe(
+    `sequence batching specifies more than one from 'int32_false_true', 'fp32_false_true' and 'bool_false_true' ${start}`,
+  );
+  expect(wrong({ name: "a", control: [{ fp32_false_true: [0] }] })).toBe(
+    `sequence batching control 'fp32_false_true' must have exactly 2 entries ${start}`,
+  );
+  expect(wrong({ name: "a", control: [{ ...id, ...flags }] })).toContain("must not specify either");
+  expect(wrong({ name: "a", control: [{ ...id, data_type: "TYPE_FP32" }] })).toContain(
+    "unexpected data type for control CONTROL_SEQUENCE_CORRID for m. Allowed data types are TYPE_UINT64,",
   );
 });
 
