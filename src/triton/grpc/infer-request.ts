@@ -4,7 +4,13 @@
  */
 import { fromBinary } from "@bufbuild/protobuf";
 import { invalidArg } from "../config/status.ts";
-import { type InferInput, NO_SEQUENCE, type ParameterValue, type RequestFields } from "../server/request.ts";
+import {
+  type InferInput,
+  type InferParameters,
+  NO_SEQUENCE,
+  type ParameterValue,
+  type RequestFields,
+} from "../server/request.ts";
 import type { SharedMemory } from "../server/shared-memory.ts";
 import { bytesOf, type Datatype, isDatatype, newNumbers, toBytesText } from "../tensors/datatypes.ts";
 import { Real } from "../tensors/rapid-json.ts";
@@ -70,7 +76,7 @@ export const readInfer = (bytes: Uint8Array): InferMessage => fromBinary(REQUEST
 const EMPTY_FINAL = "triton_enable_empty_final_response";
 
 /** Throws a `TritonError`. */
-export function wishOf(message: InferMessage, memory: SharedMemory): GrpcWish {
+export function wishOf(message: InferMessage, memory: SharedMemory, forwarded: InferParameters = []): GrpcWish {
   const { id } = message;
   const asked = readParameters(message.parameters);
   const seen = new Set<string>();
@@ -83,7 +89,8 @@ export function wishOf(message: InferMessage, memory: SharedMemory): GrpcWish {
   const inputs = readInputs(message, memory);
   const outputs = readOutputs(message, memory);
   const { emptyFinal, ...more } = asked;
-  return { fields: { id, inputs, outputs: names, ...more }, outputs, emptyFinal };
+  const parameters = [...more.parameters, ...forwarded];
+  return { fields: { id, inputs, outputs: names, ...more, parameters }, outputs, emptyFinal };
 }
 
 function readParameters(given: Parameters) {
