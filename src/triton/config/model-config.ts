@@ -42,6 +42,7 @@ export interface SequenceControl extends ConfigMessage {
 export interface SequenceBatching extends ConfigMessage {
   readonly max_sequence_idle_microseconds?: number;
   readonly iterative_sequence?: boolean;
+  readonly state?: readonly ConfigMessage[];
   readonly direct?: ConfigMessage & {
     readonly max_queue_delay_microseconds?: number;
     readonly minimum_slot_utilization?: number;

@@ -222,7 +222,7 @@ export class TritonServer {
       statistics.loadS = (clock.now() - fromUs) / 1e6;
       Object.assign(entry, { state: "READY", reason: "", model });
       Object.assign(counted, { served: model, folder });
-      log(`model ${name} version ${version}: ${from}`);
+      log(`model ${name} version ${version}: ${from}${unbuilt(folder)}`);
       return null;
     } catch (error) {
       if (!(error instanceof TritonError)) throw error;
@@ -294,4 +294,9 @@ export class TritonServer {
   #sleep(ms: number): Promise<void> {
     return this.#naps.sleep(ms);
   }
+}
+
+/** What of a configuration has no effect here. */
+function unbuilt({ config }: FoundModel): string {
+  return (config.sequence_batching?.state ?? []).length > 0 ? "; the state of sequence_batching has no effect" : "";
 }
