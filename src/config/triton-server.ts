@@ -59,6 +59,8 @@ export interface TritonServerConfig {
   /** null: none. */
   readonly grpcTls: TritonGrpcTls | null;
   readonly grpcCompression: "none" | "low" | "medium" | "high";
+  /** `--grpc-header-forward-pattern`; "": none. */
+  readonly grpcForward: string;
   readonly keepAlive: TritonKeepAlive;
   readonly restrictedGrpc: readonly RestrictedApis[];
   readonly strictReadiness: boolean;

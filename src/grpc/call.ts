@@ -82,6 +82,11 @@ export class GrpcCall implements StreamReceiver, Expiring {
     return this.#head.fields.findLast(([one]) => one === name)?.[1] ?? null;
   }
 
+  /** In the order in which they came; names may come several times. */
+  get allMetadata(): readonly (readonly [name: string, value: string])[] {
+    return this.#head.fields;
+  }
+
   /** `timeoutUs` null: it may take any time. */
   begin(handler: CallHandler, timeoutUs: number | null): void {
     if (this.#over) return;

@@ -148,7 +148,10 @@ function restrictedBy(values: TritonServerValues, flag: "http-restricted-api" | 
   return read.filter((one) => "apis" in one);
 }
 
-type GrpcConfig = Pick<TritonServerConfig, "grpc" | "grpcTls" | "grpcCompression" | "keepAlive" | "restrictedGrpc">;
+type GrpcConfig = Pick<
+  TritonServerConfig,
+  "grpc" | "grpcTls" | "grpcCompression" | "grpcForward" | "keepAlive" | "restrictedGrpc"
+>;
 
 function grpcOf(values: TritonServerValues): GrpcConfig | UsageError {
   const restrictedGrpc = restrictedBy(values, "grpc-restricted-protocol");
@@ -165,6 +168,7 @@ function grpcOf(values: TritonServerValues): GrpcConfig | UsageError {
     grpc: values["allow-grpc"] === false ? null : { host, port: values["grpc-port"] ?? DEFAULTS.grpc },
     grpcTls: tls ? { cert: cert!, key: key!, root: mutual ? root! : null } : null,
     grpcCompression: values["grpc-infer-response-compression-level"] ?? "none",
+    grpcForward: values["grpc-header-forward-pattern"] ?? "",
     restrictedGrpc,
     keepAlive: {
       timeMs: values["grpc-keepalive-time"] ?? 7_200_000,

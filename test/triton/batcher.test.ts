@@ -147,7 +147,7 @@ function played(scheduler: Scheduler<Request>, arrivals: readonly number[], runU
     const { run, wakeUs } = scheduler.orders(nowUs);
     for (const batch of run) {
       began.push([nowUs, batch.map(({ id }) => id)]);
-      due.push([nowUs + runUs, () => scheduler.freed()]);
+      due.push([nowUs + runUs, () => scheduler.freed(0)]);
     }
     if (wakeUs !== null) due.push([wakeUs, () => {}]);
   }

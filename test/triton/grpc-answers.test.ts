@@ -243,6 +243,8 @@ test("parameters keep their kinds; a timeout below zero is a very long one", () 
         priority: parameter("uint64Param", 3n),
         timeout: parameter("int64Param", -1n),
         triton_enable_empty_final_response: parameter("boolParam", true),
+        sequence_id: parameter("int64Param", -1n),
+        sequence_start: parameter("boolParam", true),
       },
     }),
     new SharedMemory(),
@@ -260,6 +262,7 @@ test("parameters keep their kinds; a timeout below zero is a very long one", () 
     ],
     priority: 3,
     timeoutUs: 2 ** 64,
+    sequence: { id: 2n ** 64n - 1n, start: true, end: false },
   });
   expect(emptyFinal).toBe(true);
 });

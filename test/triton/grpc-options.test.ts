@@ -8,7 +8,19 @@ import { selfSigned } from "../../src/config/self-signed.ts";
 import { FrameType, Http2Code } from "../../src/http2/frames.ts";
 import { frame, headers } from "../http2/peer.ts";
 import { startTriton, type TritonChild } from "./child.ts";
-import { data, decoded, encoded, framed, grpcHead, plain, RawClient, TritonClient, tokens } from "./grpc-client.ts";
+import {
+  bytesText,
+  data,
+  decoded,
+  encoded,
+  framed,
+  grpcHead,
+  input,
+  plain,
+  RawClient,
+  TritonClient,
+  tokens,
+} from "./grpc-client.ts";
 
 setDefaultTimeout(60_000);
 
@@ -141,4 +153,35 @@ test("the end of 2.73: what runs is answered, nobody new is; then the process en
 test("a port that is taken is one line", async () => {
   const wrong = await startTriton([`--grpc-port=${server.grpc}`]).catch(({ message }: Error) => message);
   expect(wrong).toContain(`--grpc-port ${server.grpc}: 127.0.0.1:${server.grpc} is in use; choose another port`);
+});
+
+test("metadata whose names match become parameters; Triton's own names and what is no pattern are refused", async () => {
+  const forwards = await startTriton([
+    `--model-repository=${MODELS}`,
+    "--model-control-mode=explicit",
+    "--load-model=plain",
+    "--grpc-header-forward-pattern=^x-|^priority$",
+  ]);
+  const asked = framed(
+    encoded("ModelInferRequest", {
+      ...plain(),
+      inputs: [input("text_input"), input("mode")],
+      raw_input_contents: [bytesText("hi"), bytesText("params")],
+    }),
+  );
+  const one = new RawClient(forwards.grpc).greet();
+  one.send(headers(1, false, grpcHead("ModelInfer", [["x-team", "blue"]])), data(1, asked, true));
+  one.send(headers(3, false, grpcHead("ModelInfer", [["priority", "1"]])), data(3, asked, true));
+  await one.until(
+    "both answers",
+    () => one.of(FrameType.Data, 1).length > 0 && one.of(FrameType.Headers, 3).length > 0,
+  );
+  expect(one.of(FrameType.Data, 1)[0]!.payload.toString("latin1")).toContain(`{"x-team":"blue"}`);
+  expect(one.of(FrameType.Headers, 3)[0]!.payload.toString("latin1")).toContain(
+    "Header 'priority' is reserved for Triton usage and cannot be forwarded.",
+  );
+  one.close();
+  await forwards.stop("SIGKILL");
+  const wrong = startTriton(["--grpc-header-forward-pattern=("]);
+  expect(await wrong.catch(({ message }: Error) => message)).toContain("takes a pattern of RE2");
 });

@@ -31,6 +31,33 @@ export interface DynamicBatching extends ConfigMessage {
   readonly priority_queue_policy?: Readonly<Record<string, QueuePolicy>>;
 }
 
+export interface SequenceControl extends ConfigMessage {
+  readonly kind?: string;
+  readonly int32_false_true?: readonly number[];
+  readonly fp32_false_true?: readonly number[];
+  readonly bool_false_true?: readonly boolean[];
+  readonly data_type?: string;
+}
+
+export interface SequenceBatching extends ConfigMessage {
+  readonly max_sequence_idle_microseconds?: number;
+  readonly iterative_sequence?: boolean;
+  readonly state?: readonly ConfigMessage[];
+  readonly direct?: ConfigMessage & {
+    readonly max_queue_delay_microseconds?: number;
+    readonly minimum_slot_utilization?: number;
+  };
+  readonly oldest?: ConfigMessage & {
+    readonly max_candidate_sequences?: number;
+    readonly preferred_batch_size?: readonly number[];
+    readonly max_queue_delay_microseconds?: number;
+  };
+  readonly control_input?: readonly (ConfigMessage & {
+    readonly name?: string;
+    readonly control?: readonly SequenceControl[];
+  })[];
+}
+
 export interface InstanceGroup extends ConfigMessage {
   readonly name?: string;
   readonly kind?: string;
@@ -73,7 +100,7 @@ export interface ModelConfig extends ConfigMessage {
   readonly input?: readonly TensorConfig[];
   readonly output?: readonly TensorConfig[];
   readonly dynamic_batching?: DynamicBatching;
-  readonly sequence_batching?: ConfigMessage;
+  readonly sequence_batching?: SequenceBatching;
   readonly ensemble_scheduling?: ConfigMessage & { readonly step?: readonly EnsembleStep[] };
   readonly instance_group?: readonly InstanceGroup[];
   readonly default_model_filename?: string;
@@ -88,3 +115,16 @@ export const maxBatchSize = (config: ModelConfig): number => config.max_batch_si
 export const isDecoupled = (config: ModelConfig): boolean => config.model_transaction_policy?.decoupled === true;
 export const isCached = (config: ModelConfig): boolean => config.response_cache?.enable === true;
 export const isEnsemble = (config: ModelConfig): boolean => config.platform === "ensemble";
+
+/** The control of that kind with its input's name; undefined: the model wants none. */
+export function controlOf(
+  sequences: SequenceBatching | undefined,
+  kind: string,
+): { readonly name: string; readonly data_type?: string; readonly control: SequenceControl } | undefined {
+  for (const { name = "", control: controls = [] } of sequences?.control_input ?? []) {
+    // The first kind of the enumeration is its default.
+    const control = controls.find((one) => (one.kind ?? "CONTROL_SEQUENCE_START") === kind);
+    if (control) return { name, control, ...(control.data_type ? { data_type: control.data_type } : {}) };
+  }
+  return undefined;
+}

@@ -1,11 +1,13 @@
 /**
  * What is wrong with a configuration? In Triton's words: `ValidateModelConfig`, `ValidateModelIOConfig` and
- * `ValidateInstanceGroup` of `model_config_utils.cc` (2026). Ensembles: `validate-ensemble.ts`.
+ * `ValidateInstanceGroup` of `model_config_utils.cc` (2026). Ensembles: `validate-ensemble.ts`, sequences'
+ * controls: `validate-sequences.ts`.
  */
 import { BACKENDS } from "./backends.ts";
 import type { DynamicBatching, ModelConfig, TensorConfig } from "./model-config.ts";
 import { maxBatchSize } from "./model-config.ts";
 import { wrongEnsemble } from "./validate-ensemble.ts";
+import { wrongControls } from "./validate-sequences.ts";
 
 /** The first thing that is wrong; undefined: nothing is. `gpus`: a group may ask for one. */
 export function wrongConfig(config: ModelConfig, gpus: boolean): string | undefined {
@@ -22,6 +24,8 @@ export function wrongConfig(config: ModelConfig, gpus: boolean): string | undefi
   const cached = config.response_cache?.enable === true;
   if (sequences && cached)
     return `Response Cache does not currently support model ${name} with sequence batching scheduler. Please disable the response cache.`;
+  const controls = sequences && wrongControls(sequences, name);
+  if (controls !== undefined) return controls;
   const batching = (dynamic && wrongBatching(dynamic, most)) ?? (sequences && wrongSequences(sequences, most));
   if (batching !== undefined) return `${batching} for ${name}`;
   if (config.ensemble_scheduling) {
@@ -63,10 +67,7 @@ function wrongBatching(batching: DynamicBatching, most: number): string | undefi
 }
 
 function wrongSequences(sequences: NonNullable<ModelConfig["sequence_batching"]>, most: number): string | undefined {
-  const { oldest, direct } = sequences as {
-    oldest?: { preferred_batch_size?: readonly number[] };
-    direct?: { minimum_slot_utilization?: number };
-  };
+  const { oldest, direct } = sequences;
   const used = direct?.minimum_slot_utilization ?? 0;
   if (used < 0 || used > 1) return "sequence batching minimum slot utilization must be in range (0.0, 1.0]";
   return wrongSizes(oldest?.preferred_batch_size ?? [], most, "sequence batching preferred batch size");

@@ -6,6 +6,7 @@ import type { ServerAround } from "../server/around.ts";
 import type { InferAnswer, InferReceiver, InferRequest } from "../server/request.ts";
 import { classified } from "../tensors/classified.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
+import { type Forwarding, forwarding } from "./forwarded.ts";
 import type { GrpcOutput, GrpcWish } from "./infer-request.ts";
 
 const CODES: Readonly<Record<StatusCode, GrpcCode>> = {
@@ -71,10 +72,12 @@ const UNFINISHED_MOST = 65_536;
 /** Hands requests to the server and counts those that run. */
 export class Inference {
   readonly around: ServerAround;
+  readonly forwarded: Forwarding;
   #unfinished = 0;
 
   constructor(around: ServerAround) {
     this.around = around;
+    this.forwarded = forwarding(around.config.grpcForward);
   }
 
   /** Throws a `TritonError` where the request is refused before it is taken in. */

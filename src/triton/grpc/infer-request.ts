@@ -4,7 +4,13 @@
  */
 import { fromBinary } from "@bufbuild/protobuf";
 import { invalidArg } from "../config/status.ts";
-import type { InferInput, ParameterValue, RequestFields } from "../server/request.ts";
+import {
+  type InferInput,
+  type InferParameters,
+  NO_SEQUENCE,
+  type ParameterValue,
+  type RequestFields,
+} from "../server/request.ts";
 import type { SharedMemory } from "../server/shared-memory.ts";
 import { bytesOf, type Datatype, isDatatype, newNumbers, toBytesText } from "../tensors/datatypes.ts";
 import { Real } from "../tensors/rapid-json.ts";
@@ -70,7 +76,7 @@ export const readInfer = (bytes: Uint8Array): InferMessage => fromBinary(REQUEST
 const EMPTY_FINAL = "triton_enable_empty_final_response";
 
 /** Throws a `TritonError`. */
-export function wishOf(message: InferMessage, memory: SharedMemory): GrpcWish {
+export function wishOf(message: InferMessage, memory: SharedMemory, forwarded: InferParameters = []): GrpcWish {
   const { id } = message;
   const asked = readParameters(message.parameters);
   const seen = new Set<string>();
@@ -82,18 +88,28 @@ export function wishOf(message: InferMessage, memory: SharedMemory): GrpcWish {
   const names = message.outputs.map(({ name }) => name);
   const inputs = readInputs(message, memory);
   const outputs = readOutputs(message, memory);
-  const { parameters, priority, timeoutUs, emptyFinal } = asked;
-  return { fields: { id, inputs, outputs: names, parameters, priority, timeoutUs }, outputs, emptyFinal };
+  const { emptyFinal, ...more } = asked;
+  const parameters = [...more.parameters, ...forwarded];
+  return { fields: { id, inputs, outputs: names, ...more, parameters }, outputs, emptyFinal };
 }
 
 function readParameters(given: Parameters) {
-  const read = { parameters: [] as [string, ParameterValue][], priority: 0, timeoutUs: 0, emptyFinal: false };
+  const read = {
+    parameters: [] as [string, ParameterValue][],
+    priority: 0,
+    timeoutUs: 0,
+    sequence: NO_SEQUENCE,
+    emptyFinal: false,
+  };
   for (const [name, { parameterChoice: choice }] of Object.entries(given)) {
     const wrong = (expected: string) => invalidArg(`invalid value type for '${name}' parameter, expected ${expected}.`);
     if (name === "sequence_id") {
       if (choice.case !== "int64Param" && choice.case !== "stringParam") throw wrong("int64_param or string_param");
+      const id = typeof choice.value === "string" ? toBytesText(choice.value) : BigInt.asUintN(64, choice.value);
+      read.sequence = { ...read.sequence, id };
     } else if (name === "sequence_start" || name === "sequence_end") {
       if (choice.case !== "boolParam") throw wrong("bool_param");
+      read.sequence = { ...read.sequence, [name === "sequence_start" ? "start" : "end"]: choice.value };
     } else if (name === "priority") {
       if (choice.case !== "int64Param" && choice.case !== "uint64Param") throw wrong("int64_param or uint64_param");
       if (choice.value < 0n) throw invalidArg("invalid value for 'priority', expected value >= 0.");

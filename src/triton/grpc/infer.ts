@@ -55,7 +55,7 @@ class UnaryInfer implements CallHandler {
     const model = around.server.find(message.modelName, version);
     if (isDecoupled(model.config))
       throw new TritonError("UNSUPPORTED", "ModelInfer RPC doesn't support models with decoupled transaction policy");
-    const wish = wishOf(message, around.memory);
+    const wish = wishOf(message, around.memory, this.#inference.forwarded(this.#call));
     this.#request = this.#inference.begin(message.modelName, version, wish, {
       respond: (answer) => {
         if (answer instanceof TritonError) this.#call.end(statusOf(answer));

@@ -107,7 +107,7 @@ class StreamInfer implements CallHandler {
     one.decoupled = !(found instanceof TritonError) && isDecoupled(found.config);
     if (!one.decoupled) this.#ordered.enter(one);
     if (found instanceof TritonError) throw found;
-    const wish = wishOf(message, around.memory);
+    const wish = wishOf(message, around.memory, this.#inference.forwarded(this.#call));
     one.request = this.#inference.begin(message.modelName, version as number, wish, {
       respond: (answer, final) => this.#came(one, found, wish, answer, final),
     });

@@ -3,7 +3,13 @@
  * `ParseJsonTritonIO` and `ParseJsonTritonParams` (2026), in its words and its order.
  */
 import { invalidArg } from "../config/status.ts";
-import type { InferInput, InferParameters, RequestFields } from "../server/request.ts";
+import {
+  type InferInput,
+  type InferParameters,
+  NO_SEQUENCE,
+  type RequestFields,
+  type SequenceFields,
+} from "../server/request.ts";
 import type { SharedMemory } from "../server/shared-memory.ts";
 import {
   asArray,
@@ -42,6 +48,8 @@ export interface InferWish {
 const JSON_OUTPUT: OutputWish = { kind: "json", classes: 0, put: null };
 const BINARY_OUTPUT: OutputWish = { kind: "binary", classes: 0, put: null };
 
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
 interface Limits {
   readonly model: string;
   readonly memory: SharedMemory;
@@ -73,8 +81,8 @@ export function inferWish(body: Uint8Array, head: number, limits: Limits): Infer
   });
   if (rest.data.length > 0) throw invalidArg(`unexpected additional input data for model '${limits.model}'`);
   const outputs = readOutputs(find(document, "outputs"), limits.memory);
-  const { parameters, priority, timeoutUs, binary } = asked;
-  const fields = { id: own, inputs, outputs: [...outputs.keys()], parameters, priority, timeoutUs };
+  const { binary, ...more } = asked;
+  const fields = { id: own, inputs, outputs: [...outputs.keys()], ...more };
   return { fields, outputs, otherwise: binary ? BINARY_OUTPUT : JSON_OUTPUT };
 }
 
@@ -83,6 +91,7 @@ function readParameters(value: JsonNode | undefined) {
     parameters: [] as (readonly [string, InferParameters[number][1]])[],
     priority: 0,
     timeoutUs: 0,
+    sequence: { ...NO_SEQUENCE } as Mutable<SequenceFields>,
     binary: false,
   };
   if (value === undefined) return read;
@@ -90,9 +99,12 @@ function readParameters(value: JsonNode | undefined) {
     const unsigned = () => Number(within(`Unable to parse '${name}'`, () => asUnsigned(one)));
     const boolean = () => within(`Unable to parse '${name}'`, () => asBoolean(one));
     if (name === "sequence_id") {
-      if (!isJsonNumber(one) || one instanceof Real || one < 0)
-        within("Unable to parse 'sequence_id'", () => asBytesText(one));
-    } else if (name === "sequence_start" || name === "sequence_end") boolean();
+      const isText = !isJsonNumber(one) || one instanceof Real || one < 0;
+      read.sequence.id = isText
+        ? within("Unable to parse 'sequence_id'", () => asBytesText(one))
+        : BigInt(one as number | bigint);
+    } else if (name === "sequence_start") read.sequence.start = boolean();
+    else if (name === "sequence_end") read.sequence.end = boolean();
     else if (name === "priority") read.priority = unsigned();
     else if (name === "timeout") read.timeoutUs = unsigned();
     else if (name === "binary_data_output") read.binary = boolean();

@@ -19,6 +19,8 @@ export interface BatchingRules {
   readonly policy: WaitPolicy;
   /** By level, where it is another one. */
   readonly policies: ReadonlyMap<number, WaitPolicy>;
+  /** Batches made ahead at most; two per instance where it is not given. */
+  readonly aheadMost?: number;
 }
 
 interface Batch<R> {
@@ -89,7 +91,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
   }
 
   get #mayForm(): boolean {
-    return this.#ahead ? this.#ready.length < AHEAD * this.#rules.instances : this.#idle > 0;
+    return this.#ahead ? this.#ready.length < (this.#rules.aheadMost ?? AHEAD * this.#rules.instances) : this.#idle > 0;
   }
 
   #start(run: (readonly R[])[]): void {

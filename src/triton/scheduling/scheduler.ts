@@ -20,6 +20,8 @@ export interface Schedulable {
 export interface BatchOrders<R> {
   /** Batches, each for an instance of its own, at once. */
   readonly run: readonly (readonly R[])[];
+  /** Batches for certain instances, at once. */
+  readonly placed?: readonly PlacedBatch<R>[];
   /** Waited longer than the queue's policy allows. */
   readonly rejected: readonly R[];
   readonly cancelled: readonly R[];
@@ -27,11 +29,26 @@ export interface BatchOrders<R> {
   readonly wakeUs: number | null;
 }
 
+/** One of a batch that goes to a certain instance. */
+export interface BatchRow<R> {
+  readonly request: R;
+  /** Which of the instance's sequences. */
+  readonly slot: number;
+  /** false: the slot has no request; an empty copy of this one stands there, so that the others keep their places. */
+  readonly ready: boolean;
+}
+export interface PlacedBatch<R> {
+  readonly instance: number;
+  readonly rows: readonly BatchRow<R>[];
+}
+
 export interface Scheduler<R extends Schedulable> {
-  /** Takes a request in; false: its queue is full. `orders` is to be called afterwards. */
+  /** Takes a request in; false: its queue is full. Throws a `TritonError` otherwise. `orders` is to be called afterwards. */
   enqueue(request: R, nowUs: number): boolean;
   /** An instance has become free. */
-  freed(): void;
+  freed(instance: number): void;
+  /** A request has had its last response. */
+  completed?(request: R, nowUs: number): void;
   orders(nowUs: number): BatchOrders<R>;
   /** Requests that wait. */
   readonly waiting: number;

@@ -10,12 +10,16 @@ import { type InferAnswer, type InferInput, type InferParameters, InferRequest }
 import { passOn, type Served, type Shared } from "./served.ts";
 import type { ModelStatistics } from "./statistics.ts";
 
-/** Every answer of an ensemble says so. */
-const SEQUENCE: InferParameters = [
-  ["sequence_id", 0],
-  ["sequence_start", false],
-  ["sequence_end", false],
-];
+/** Every answer of an ensemble says so; the number is signed here. */
+function sequenceOf({ sequence: { id, start, end } }: InferRequest): InferParameters {
+  const signed = typeof id === "string" ? id : BigInt.asIntN(64, id);
+  const shown = typeof signed === "bigint" && Number.isSafeInteger(Number(signed)) ? Number(signed) : signed;
+  return [
+    ["sequence_id", shown],
+    ["sequence_start", start],
+    ["sequence_end", end],
+  ];
+}
 
 export interface EnsembleOptions {
   readonly config: ModelConfig;
@@ -191,7 +195,7 @@ class Passage {
     if (this.#over || branch.answered || !names.every((name) => branch.tensors.has(name))) return;
     branch.answered = true;
     if (this.#held !== null) this.#send(this.#held, false);
-    this.#held = { outputs: names.map((name) => branch.tensors.get(name)!), parameters: SEQUENCE };
+    this.#held = { outputs: names.map((name) => branch.tensors.get(name)!), parameters: sequenceOf(this.#request) };
   }
 
   #look(): void {

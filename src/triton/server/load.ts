@@ -2,12 +2,21 @@
 import type { ModelHost, ModelResponse } from "../behaviours/behaviour.ts";
 import { behaviourOf } from "../behaviours/table.ts";
 import { BACKENDS } from "../config/backends.ts";
-import { isEnsemble, type ModelConfig, maxBatchSize, type QueuePolicy, type Warmup } from "../config/model-config.ts";
+import {
+  isEnsemble,
+  type ModelConfig,
+  maxBatchSize,
+  type QueuePolicy,
+  type SequenceBatching,
+  type Warmup,
+} from "../config/model-config.ts";
 import { internal, TritonError } from "../config/status.ts";
 import type { FoundModel } from "../models/repository.ts";
 import { DynamicBatcher } from "../scheduling/dynamic-batcher.ts";
 import type { WaitPolicy } from "../scheduling/policy-queue.ts";
 import { DefaultScheduler, type Scheduler } from "../scheduling/scheduler.ts";
+import { SequenceBatcher } from "../scheduling/sequence-batcher.ts";
+import type { SequenceRules } from "../scheduling/sequences.ts";
 import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts, type Tensor } from "../tensors/datatypes.ts";
 import { EnsembleModel } from "./ensemble.ts";
 import { type InferInput, InferRequest } from "./request.ts";
@@ -75,6 +84,7 @@ const instancesOf = ({ instance_group: groups = [] }: ModelConfig): number =>
 function schedulerOf(config: ModelConfig): Scheduler<InferRequest> {
   const batching = config.dynamic_batching;
   const instances = instancesOf(config);
+  if (config.sequence_batching) return new SequenceBatcher(sequenceRules(config, config.sequence_batching, instances));
   if (batching === undefined) return new DefaultScheduler(instances);
   const policies = Object.entries(batching.priority_queue_policy ?? {});
   return new DynamicBatcher({
@@ -87,6 +97,26 @@ function schedulerOf(config: ModelConfig): Scheduler<InferRequest> {
     policy: policyOf(batching.default_queue_policy ?? {}),
     policies: new Map(policies.map(([level, policy]) => [Number(level), policyOf(policy)])),
   });
+}
+
+function sequenceRules(config: ModelConfig, sequences: SequenceBatching, instances: number): SequenceRules {
+  const {
+    oldest,
+    direct,
+    max_sequence_idle_microseconds: idleUs = 0,
+    iterative_sequence: iterative = false,
+  } = sequences;
+  const most = maxBatchSize(config);
+  const more = { model: config.name, instances, idleUs, iterative };
+  if (oldest === undefined) {
+    const delayUs = direct?.max_queue_delay_microseconds ?? 0;
+    const strategy = { kind: "direct" as const, delayUs, leastUse: direct?.minimum_slot_utilization ?? 0 };
+    return { ...more, slots: Math.max(1, most), strategy };
+  }
+  const preferred = [...(oldest.preferred_batch_size ?? [])].sort((a, b) => a - b);
+  const delayUs = oldest.max_queue_delay_microseconds ?? 0;
+  const slots = oldest.max_candidate_sequences || Math.max(1, most);
+  return { ...more, slots, strategy: { kind: "oldest", maxBatchSize: most, preferred, delayUs } };
 }
 
 const policyOf = (policy: QueuePolicy): WaitPolicy => ({

@@ -3,9 +3,10 @@
  * is wrong with it: `InferenceRequest::Normalize` of `infer_request.cc` (2026), in its words and its order.
  */
 import type { ModelConfig, TensorConfig } from "../config/model-config.ts";
-import { maxBatchSize } from "../config/model-config.ts";
+import { controlOf, maxBatchSize } from "../config/model-config.ts";
 import { invalidArg, type TritonError } from "../config/status.ts";
-import type { Schedulable } from "../scheduling/scheduler.ts";
+import type { Sequencing } from "../scheduling/sequence-batcher.ts";
+import type { SequenceId } from "../scheduling/sequences.ts";
 import {
   type Datatype,
   datatypeOf,
@@ -36,6 +37,14 @@ export interface InferInput extends Omit<Tensor, "datatype"> {
   readonly datatype: Datatype;
 }
 
+/** Which sequence a request belongs to; 0 or "": to none. */
+export interface SequenceFields {
+  readonly id: SequenceId;
+  readonly start: boolean;
+  readonly end: boolean;
+}
+export const NO_SEQUENCE: SequenceFields = { id: 0n, start: false, end: false };
+
 export interface RequestFields {
   readonly id: string;
   readonly inputs: readonly InferInput[];
@@ -44,11 +53,12 @@ export interface RequestFields {
   readonly parameters: InferParameters;
   readonly priority: number;
   readonly timeoutUs: number;
+  readonly sequence?: SequenceFields;
   /** The one input of a raw request, which had neither name nor shape. */
   readonly raw?: Uint8Array;
 }
 
-export class InferRequest implements Schedulable {
+export class InferRequest implements Sequencing {
   readonly id: string;
   readonly fields: RequestFields;
   readonly receiver: InferReceiver;
@@ -59,6 +69,7 @@ export class InferRequest implements Schedulable {
   /** 0: the model has no batches. */
   readonly batch: number;
   readonly likeness: string;
+  sequence: SequenceFields;
   cancelled = false;
   /** Times of the clock; each is set when it comes. */
   startUs = 0;
@@ -80,7 +91,35 @@ export class InferRequest implements Schedulable {
     const given = fields.raw === undefined ? fields.inputs : [checker.raw(fields.raw)];
     this.batch = checker.check(given, fields.outputs);
     this.inputs = new Map(given.map((input) => [input.name, input]));
-    this.likeness = config.dynamic_batching ? likenessOf(config, given, this.batch) : "";
+    const batched = config.dynamic_batching || config.sequence_batching;
+    this.likeness = batched ? likenessOf(config, given, this.batch) : "";
+    this.sequence = fields.sequence ?? NO_SEQUENCE;
+    this.#checkSequence(config);
+  }
+
+  /** Numbers go with whole numbers, texts with texts. */
+  #checkSequence({ name, sequence_batching: sequences }: ModelConfig): void {
+    const control = controlOf(sequences, "CONTROL_SEQUENCE_CORRID");
+    if (control === undefined) return;
+    const given = typeof this.sequence.id === "string" ? "BYTES" : "UINT64";
+    const wanted = datatypeOf(control.data_type ?? "TYPE_INVALID");
+    if ((given === "BYTES") === (wanted === "BYTES")) return;
+    throw invalidArg(
+      `${this.logged}sequence batching control '${control.name}' data-type is '${given}', but model '${name}' expects '${wanted}'`,
+    );
+  }
+
+  get sequenceId(): SequenceId {
+    return this.sequence.id;
+  }
+  get sequenceStart(): boolean {
+    return this.sequence.start;
+  }
+  get sequenceEnd(): boolean {
+    return this.sequence.end;
+  }
+  begin(id: bigint): void {
+    this.sequence = { id, start: true, end: false };
   }
 
   get batchSize(): number {

@@ -5,11 +5,12 @@
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse, ModelResults } from "../behaviours/behaviour.ts";
 import { isDecoupled, type ModelConfig } from "../config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../config/status.ts";
-import type { Scheduler } from "../scheduling/scheduler.ts";
+import type { BatchRow, Scheduler } from "../scheduling/scheduler.ts";
 import { ELEMENT_BYTES, elementCount, isDatatype, type Tensor } from "../tensors/datatypes.ts";
 import { HIT, keep, lookUp, wanted } from "./cached.ts";
 import { OrderedResponses } from "./ordered.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
+import { sequenceInputs } from "./sequence-inputs.ts";
 import { passOn, type Served, type Shared } from "./served.ts";
 import type { ModelStatistics, RequestSpans } from "./statistics.ts";
 
@@ -103,13 +104,18 @@ export class Runner implements Served {
     while (this.#again) {
       this.#again = false;
       this.#unwake?.();
-      const { run, rejected, cancelled, wakeUs } = scheduler.orders(this.#shared.clock.now());
+      const { run, placed = [], rejected, cancelled, wakeUs } = scheduler.orders(this.#shared.clock.now());
       this.#unwake = wakeUs === null ? null : this.#shared.clock.at(wakeUs, () => this.#pump());
       for (const request of rejected)
         this.#refuse(request, "REJECTED", new TritonError("UNAVAILABLE", "Request timeout expired"));
       for (const request of cancelled)
         this.#refuse(request, "CANCELED", new TritonError("CANCELLED", "Request cancelled"));
-      for (const batch of run) this.#execute(batch);
+      for (const batch of run)
+        this.#execute(
+          this.#idle.pop()!,
+          batch.map((request) => ({ request, slot: 0, ready: true })),
+        );
+      for (const { instance, rows } of placed) this.#execute(this.#instances[instance]!, rows);
     }
     this.#pumping = false;
   }
@@ -120,21 +126,28 @@ export class Runner implements Served {
     this.#last(request, error);
   }
 
-  #execute(given: readonly InferRequest[]): void {
-    const instance = this.#idle.pop()!;
+  #execute(instance: Instance, given: readonly BatchRow<InferRequest>[]): void {
     const startUs = this.#shared.clock.now();
-    this.statistics.pending -= given.length;
-    const batch = given.filter((request) => this.#readable(request));
+    this.statistics.pending -= given.filter(({ ready }) => ready).length;
+    const rows = given.filter(({ request, ready }) => !ready || this.#readable(request));
+    const batch = rows.filter(({ ready }) => ready).map(({ request }) => request);
     if (batch.length === 0 || instance.dead) {
       if (instance.dead) this.#bury(instance, batch);
       else this.#free(instance);
       return;
     }
     const decoupled = isDecoupled(this.config);
-    const requests = batch.map(
-      (request) => new RequestView(request, (answer, final) => this.#send(request, answer, final)),
+    const requests = rows.map(
+      (row) =>
+        new RequestView(row.request, sequenceInputs(this.config, row), (answer, final) => {
+          if (row.ready) this.#send(row.request, answer, final);
+        }),
     );
-    const ended = (results: ModelResults) => this.#ended(instance, batch, startUs, decoupled ? null : (results ?? []));
+    // Nobody waits for what a slot without a request gives.
+    const ofRequests = (results: ModelResults) =>
+      results?.length === rows.length ? results.filter((_, at) => rows[at]!.ready) : (results ?? []);
+    const ended = (results: ModelResults) =>
+      this.#ended(instance, batch, startUs, decoupled ? null : ofRequests(results));
     const failed = (error: unknown) => this.#raised(instance, batch, startUs, error);
     try {
       const made = this.#options.behaviour.execute(requests, instance.host);
@@ -217,8 +230,8 @@ export class Runner implements Served {
   }
 
   #free(instance: Instance): void {
-    this.#idle.push(instance);
-    this.#options.scheduler.freed();
+    if (!this.config.sequence_batching) this.#idle.push(instance);
+    this.#options.scheduler.freed(this.#instances.indexOf(instance));
     this.#pump();
   }
 
@@ -232,6 +245,10 @@ export class Runner implements Served {
     this.live--;
     this.#keys.delete(request);
     this.#pass(request, answer, true);
+    const { scheduler } = this.#options;
+    if (scheduler.completed === undefined) return;
+    scheduler.completed(request, this.#shared.clock.now());
+    this.#pump();
   }
 
   #pass(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
@@ -249,20 +266,19 @@ const chosen = (request: InferRequest, answer: InferAnswer | TritonError) =>
 
 /** What a behaviour sees of a request. */
 class RequestView implements ModelRequest {
+  readonly inputs: ReadonlyMap<string, Tensor>;
   readonly #request: InferRequest;
   readonly #send: ModelRequest["send"];
   #over = false;
 
-  constructor(request: InferRequest, send: ModelRequest["send"]) {
+  constructor(request: InferRequest, inputs: ReadonlyMap<string, Tensor>, send: ModelRequest["send"]) {
     this.#request = request;
+    this.inputs = inputs;
     this.#send = send;
   }
 
   get id(): string {
     return this.#request.id;
-  }
-  get inputs(): ReadonlyMap<string, Tensor> {
-    return this.#request.inputs;
   }
   get parameters(): string {
     return this.#request.parameters;

@@ -298,5 +298,5 @@ export class TritonServer {
 
 /** What of a configuration has no effect here. */
 function unbuilt({ config }: FoundModel): string {
-  return config.sequence_batching ? "; sequence_batching has no effect: its requests are taken one by one" : "";
+  return (config.sequence_batching?.state ?? []).length > 0 ? "; the state of sequence_batching has no effect" : "";
 }

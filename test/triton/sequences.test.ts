@@ -1,0 +1,345 @@
+/** Do sequences keep their slot and their order, whatever happens? And what do strategies, idle time and wrong requests come to? */
+import { expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import type { ModelConfig, SequenceBatching } from "../../src/triton/config/model-config.ts";
+import { wrongControls } from "../../src/triton/config/validate-sequences.ts";
+import { SequenceBatcher } from "../../src/triton/scheduling/sequence-batcher.ts";
+import type { SequenceId, SequenceRules } from "../../src/triton/scheduling/sequences.ts";
+import { InferRequest } from "../../src/triton/server/request.ts";
+import { sequenceInputs } from "../../src/triton/server/sequence-inputs.ts";
+import { figure, seed, sized } from "../size.ts";
+import { startTriton } from "./child.ts";
+
+const CASES = sized("triton", { sample: 1000, whole: Number(process.env.TEST_CASES ?? 100_000) });
+
+class Request {
+  readonly batchSize = 1;
+  readonly priority = 0;
+  cancelled = false;
+  constructor(
+    public sequenceId: SequenceId,
+    public sequenceStart = false,
+    readonly sequenceEnd = false,
+    readonly timeoutUs = 0,
+    readonly likeness = "",
+  ) {}
+  begin(id: bigint): void {
+    this.sequenceId = id;
+    this.sequenceStart = true;
+  }
+}
+
+const DIRECT = { kind: "direct", delayUs: 0, leastUse: 0 } as const;
+const OLDEST = { kind: "oldest", maxBatchSize: 4, preferred: [4], delayUs: 0 } as const;
+const of = (more: Partial<SequenceRules>) =>
+  new SequenceBatcher<Request>({
+    model: "m",
+    instances: 1,
+    slots: 2,
+    idleUs: 1000,
+    strategy: DIRECT,
+    iterative: false,
+    ...more,
+  });
+const start = (id: SequenceId) => new Request(id, true);
+const next = (id: SequenceId) => new Request(id);
+const end = (id: SequenceId) => new Request(id, false, true);
+const placed = (batcher: SequenceBatcher<Request>, nowUs: number) =>
+  batcher
+    .orders(nowUs)
+    .placed!.map(({ rows }) => rows.map(({ request, ready }) => (ready ? request.sequenceId : null)));
+
+const event = fc.oneof(
+  {
+    arbitrary: fc.record({
+      id: fc.integer({ min: 1, max: 5 }),
+      start: fc.boolean(),
+      end: fc.boolean(),
+      timeoutUs: fc.constantFrom(0, 0, 40),
+      likeness: fc.constantFrom("a", "a", "b"),
+    }),
+    weight: 5,
+  },
+  { arbitrary: fc.record({ passUs: fc.integer({ min: 0, max: 150 }) }), weight: 2 },
+  { arbitrary: fc.record({ frees: fc.nat(2) }), weight: 4 },
+  { arbitrary: fc.record({ cancels: fc.nat(20) }), weight: 1 },
+);
+const rules = fc.record({
+  instances: fc.integer({ min: 1, max: 2 }),
+  slots: fc.integer({ min: 1, max: 3 }),
+  idleUs: fc.constantFrom(100, 1000),
+  strategy: fc.constantFrom(DIRECT, OLDEST, { ...DIRECT, delayUs: 30, leastUse: 1 }, { ...OLDEST, delayUs: 30 }),
+});
+
+test(`${CASES} histories: each request ends once, in its sequence's order, alone in its slot of a batch`, () => {
+  let batches = 0;
+  fc.assert(
+    fc.property(rules, fc.array(event, { minLength: 1, maxLength: 40 }), (given, events) => {
+      const batcher = of(given);
+      const all: Request[] = [];
+      const open = new Set<Request>();
+      const running = new Map<number, Request[]>();
+      const lastRun = new Map<string, number>();
+      /** A name that ended may come again: that is another sequence. */
+      const sequence = (request: Request) => {
+        const before = all.slice(0, all.indexOf(request)).filter(({ sequenceId: id }) => id === request.sequenceId);
+        return `${request.sequenceId}.${before.filter(({ sequenceEnd }) => sequenceEnd).length}`;
+      };
+      let nowUs = 0;
+      const finish = (at: number) => {
+        for (const request of running.get(at) ?? []) batcher.completed(request, nowUs);
+        if (running.delete(at)) batcher.freed(at);
+      };
+      const look = () => {
+        const { placed: made = [], rejected, cancelled } = batcher.orders(nowUs);
+        for (const one of [...rejected, ...cancelled]) {
+          expect(open.delete(one)).toBe(true);
+          batcher.completed(one, nowUs);
+        }
+        for (const { instance, rows } of made) {
+          batches++;
+          expect(running.has(instance)).toBe(false);
+          expect(new Set(rows.map(({ slot }) => slot)).size).toBe(rows.length);
+          const real = rows.filter(({ ready }) => ready).map(({ request }) => request);
+          expect(new Set(real.map(({ likeness }) => likeness)).size).toBe(1);
+          for (const request of real) {
+            expect(open.delete(request)).toBe(true);
+            const at = all.indexOf(request);
+            // A new start may come while an idle sequence of the name still ends at another instance.
+            if (given.instances === 1 && given.idleUs > 999)
+              expect(at).toBeGreaterThan(lastRun.get(sequence(request)) ?? -1);
+            lastRun.set(sequence(request), at);
+          }
+          running.set(instance, real);
+        }
+        expect(batcher.waiting).toBe(open.size);
+      };
+      for (const one of events) {
+        if ("passUs" in one) nowUs += one.passUs;
+        else if ("frees" in one) finish(one.frees);
+        else if ("cancels" in one) all[one.cancels] && Object.assign(all[one.cancels]!, { cancelled: true });
+        else {
+          const request = new Request(BigInt(one.id), one.start, one.end, one.timeoutUs, one.likeness);
+          try {
+            batcher.enqueue(request, nowUs);
+            all.push(request);
+            open.add(request);
+          } catch (error) {
+            expect((error as Error).message).toContain("must specify the START flag");
+          }
+        }
+        look();
+      }
+      // Nothing is left behind: all that waits runs or ends.
+      for (let turn = 0; turn < 200 && (open.size > 0 || running.size > 0); turn++) {
+        nowUs += 2000;
+        look();
+        for (let at = 0; at < given.instances; at++) finish(at);
+        look();
+      }
+      expect(open.size).toBe(0);
+    }),
+    { numRuns: CASES, seed },
+  );
+  figure("sequenceCases", CASES);
+  figure("sequenceBatches", batches);
+});
+
+test("direct: a slot without a request stands empty, and a batch ends before the next is made", () => {
+  const batcher = of({});
+  for (const request of [start(1n), start("two"), next("two")]) batcher.enqueue(request, 0);
+  expect(placed(batcher, 0)).toEqual([[1n, "two"]]);
+  expect(placed(batcher, 10)).toEqual([]);
+  batcher.freed(0);
+  expect(placed(batcher, 20)).toEqual([[null, "two"]]);
+});
+
+test("a sequence without a slot waits for an end, and an idle one loses its slot", () => {
+  const batcher = of({ slots: 1 });
+  batcher.enqueue(start(1n), 0);
+  batcher.enqueue(start(2n), 0);
+  expect(placed(batcher, 0)).toEqual([[1n]]);
+  batcher.freed(0);
+  expect(batcher.waiting).toBe(1);
+  batcher.enqueue(end(1n), 500);
+  expect(placed(batcher, 500)).toEqual([[1n]]);
+  batcher.freed(0);
+  expect(placed(batcher, 600)).toEqual([[2n]]);
+  batcher.freed(0);
+  batcher.enqueue(start(3n), 700);
+  expect(placed(batcher, 900)).toEqual([]);
+  expect(placed(batcher, 2000)).toEqual([[3n]]);
+  expect(() => batcher.enqueue(next(2n), 2000)).toThrow(
+    "inference request for sequence 2 to model 'm' must specify the START flag on the first request of the sequence",
+  );
+});
+
+test("oldest: sequences share a batch, one request of each at a time", () => {
+  const batcher = of({ strategy: OLDEST, slots: 4 });
+  const first = [start(1n), start(2n), next(1n)];
+  for (const request of first) batcher.enqueue(request, 0);
+  expect(placed(batcher, 0)).toEqual([[1n, 2n]]);
+  for (const request of first.slice(0, 2)) batcher.completed(request, 10);
+  batcher.freed(0);
+  expect(placed(batcher, 10)).toEqual([[1n]]);
+});
+
+test("a request waits in the backlog no longer than its timeout; one without a sequence is refused", () => {
+  const batcher = of({ slots: 1 });
+  batcher.enqueue(start(1n), 0);
+  const late = new Request(2n, true, false, 100);
+  batcher.enqueue(late, 0);
+  expect(batcher.orders(50).wakeUs).toBe(100);
+  expect(batcher.orders(100).rejected).toEqual([late]);
+  expect(() => batcher.enqueue(start(0n), 0)).toThrow(
+    "inference request to model 'm' must specify a non-zero or non-empty correlation ID",
+  );
+  const own = of({ iterative: true });
+  own.enqueue(next(0n), 0);
+  expect(placed(own, 0)).toEqual([[1n]]);
+});
+
+const config: ModelConfig = {
+  name: "m",
+  version_policy: {},
+  max_batch_size: 4,
+  input: [{ name: "IN", data_type: "TYPE_INT32", dims: [1] }],
+  sequence_batching: {
+    control_input: [
+      { name: "START", control: [{ int32_false_true: [0, 7] }] },
+      { name: "END", control: [{ kind: "CONTROL_SEQUENCE_END", fp32_false_true: [0, 1] }] },
+      { name: "READY", control: [{ kind: "CONTROL_SEQUENCE_READY", bool_false_true: [false, true] }] },
+      { name: "ID", control: [{ kind: "CONTROL_SEQUENCE_CORRID", data_type: "TYPE_UINT32" }] },
+    ],
+  },
+};
+const asked = (id: SequenceId) =>
+  new InferRequest(
+    config,
+    {
+      id: "",
+      inputs: [{ name: "IN", datatype: "INT32", shape: [1, 1], data: Uint8Array.of(5, 0, 0, 0) }],
+      outputs: [],
+      parameters: [],
+      priority: 0,
+      timeoutUs: 0,
+      sequence: { id, start: true, end: false },
+    },
+    { respond: () => {} },
+  );
+
+test("a model finds its controls among its inputs; an id of the wrong kind is refused", () => {
+  const shown = (ready: boolean) =>
+    [...sequenceInputs(config, { request: asked(300n), slot: 0, ready }).values()].map(({ name, datatype, data }) => [
+      name,
+      datatype,
+      [...data],
+    ]);
+  expect(shown(true)).toEqual([
+    ["IN", "INT32", [5, 0, 0, 0]],
+    ["START", "INT32", [7, 0, 0, 0]],
+    ["END", "FP32", [0, 0, 0, 0]],
+    ["READY", "BOOL", [1]],
+    ["ID", "UINT32", [44, 1, 0, 0]],
+  ]);
+  expect(shown(false).map(([, , data]) => data)).toEqual([[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0], [0, 0, 0, 0]]);
+  expect(() => asked("text")).toThrow(
+    "[request id: <id_unknown>] sequence batching control 'ID' data-type is 'BYTES', but model 'm' expects 'UINT32'",
+  );
+});
+
+test("control inputs that are wrong are refused in Triton's words", () => {
+  const wrong = (...inputs: object[]) => wrongControls({ control_input: inputs } as SequenceBatching, "m");
+  const flags = { int32_false_true: [0, 1] };
+  const id = { kind: "CONTROL_SEQUENCE_CORRID", data_type: "TYPE_STRING" };
+  const start = "for CONTROL_SEQUENCE_START for m";
+  expect(wrong({ name: "a", control: [flags] }, { name: "b", control: [id] })).toBeUndefined();
+  expect(wrong({ control: [flags] })).toBe("sequence batching control tensor must have a name for m");
+  expect(wrong({ name: "a", control: [flags] }, { name: "a" })).toBe(
+    "sequence batching control tensor 'a' is specified for multiple control kinds for m",
+  );
+  expect(wrong({ name: "a", control: [flags, flags] })).toBe(
+    "sequence batching specifies multiple CONTROL_SEQUENCE_START tensors for m",
+  );
+  expect(wrong({ name: "a", control: [{}] })).toBe(
+    `sequence batching must specify either 'int32_false_true', 'fp32_false_true' or 'bool_false_true' ${start}`,
+  );
+  expect(wrong({ name: "a", control: [{ ...flags, bool_false_true: [false, true] }] })).toBe(
+    `sequence batching specifies more than one from 'int32_false_true', 'fp32_false_true' and 'bool_false_true' ${start}`,
+  );
+  expect(wrong({ name: "a", control: [{ fp32_false_true: [0] }] })).toBe(
+    `sequence batching control 'fp32_false_true' must have exactly 2 entries ${start}`,
+  );
+  expect(wrong({ name: "a", control: [{ ...id, ...flags }] })).toContain("must not specify either");
+  expect(wrong({ name: "a", control: [{ ...id, data_type: "TYPE_FP32" }] })).toContain(
+    "unexpected data type for control CONTROL_SEQUENCE_CORRID for m. Allowed data types are TYPE_UINT64,",
+  );
+});
+
+const ACCUMULATES = `export default {
+  sums: new Map(),
+  execute(requests) {
+    return requests.map(({ inputs }) => {
+      const number = (name) => new DataView(inputs.get(name).data.slice().buffer).getInt32(0, true);
+      if (inputs.get("READY").data[0] === 0) return { outputs: [] };
+      const id = number("ID");
+      const sum = (number("START") === 1 ? 0 : this.sums.get(id)) + number("IN");
+      this.sums.set(id, sum);
+      return { outputs: [{ ...inputs.get("IN"), name: "OUT", data: new Uint8Array(Int32Array.of(sum).buffer) }] };
+    });
+  },
+};`;
+const PBTXT = (strategy: string) => `backend: "python" max_batch_size: 4
+  input { name: "IN" data_type: TYPE_INT32 dims: [ 1 ] } output { name: "OUT" data_type: TYPE_INT32 dims: [ 1 ] }
+  sequence_batching { ${strategy} control_input [
+    { name: "START" control { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } },
+    { name: "READY" control { kind: CONTROL_SEQUENCE_READY bool_false_true: [ false, true ] } },
+    { name: "ID" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_INT32 } } ] }`;
+
+test("sequences over HTTP add up, each by itself; wrong ones are refused; each request counts one", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "triton-sequences-"));
+  for (const [name, strategy] of [
+    ["direct", "direct { }"],
+    ["oldest", "oldest { max_candidate_sequences: 2 }"],
+  ] as const) {
+    mkdirSync(join(folder, name, "1"), { recursive: true });
+    writeFileSync(join(folder, name, "config.pbtxt"), PBTXT(strategy));
+    writeFileSync(join(folder, name, "model.ts"), ACCUMULATES);
+  }
+  const child = await startTriton([`--model-repository=${folder}`]);
+  try {
+    for (const name of ["direct", "oldest"]) {
+      const ask = async (value: number, parameters: object, count = 1) => {
+        const inputs = [{ name: "IN", shape: [count, 1], datatype: "INT32", data: new Array(count).fill(value) }];
+        const body = JSON.stringify({ inputs, parameters });
+        const answer = await fetch(`${child.url}/v2/models/${name}/infer`, { method: "POST", body });
+        const said = (await answer.json()) as { outputs?: { data: number[] }[]; error?: string };
+        return said.outputs?.[0]?.data[0] ?? said.error;
+      };
+      const first = [1, 2, 3].map((id) => ask(id, { sequence_id: id, sequence_start: true, sequence_end: id === 3 }));
+      expect(await Promise.all(first.slice(0, 2))).toEqual([1, 2]);
+      expect(await Promise.all([ask(10, { sequence_id: 1 }), ask(20, { sequence_id: 2 })])).toEqual([11, 22]);
+      expect(await ask(100, { sequence_id: 1, sequence_end: true })).toBe(111);
+      expect(await first[2]).toBe(3);
+      expect(await ask(1, { sequence_id: 1 })).toBe(
+        `inference request for sequence 1 to model '${name}' must specify the START flag on the first request of the sequence`,
+      );
+      expect(await ask(1, {})).toBe(
+        `inference request to model '${name}' must specify a non-zero or non-empty correlation ID`,
+      );
+      expect(await ask(1, { sequence_id: 9, sequence_start: true }, 2)).toBe(
+        `inference request to model '${name}' must specify batch-size 1 due to requirements of sequence batcher`,
+      );
+      expect(await ask(1, { sequence_id: "a", sequence_start: true })).toContain("expects 'INT32'");
+      const page = await (await fetch(`${child.metrics}/metrics`)).text();
+      expect(page).toContain(`nv_inference_count{model="${name}",version="1"} 6`);
+      expect(page).toContain(`nv_inference_pending_request_count{model="${name}",version="1"} 0`);
+    }
+  } finally {
+    await child.stop("SIGKILL");
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
