@@ -12,6 +12,7 @@ import { Http2Server } from "../http2/server.ts";
 import { EVHTP_LIMITS, metricsListener } from "../metrics/triton/listener.ts";
 import { tritonMethods } from "../triton/grpc/methods.ts";
 import { tritonApp } from "../triton/http/app.ts";
+import { type LlmAround, vllmBehaviour } from "../triton/llm/vllm.ts";
 import { metricsPage } from "../triton/metrics/page.ts";
 import { Polling } from "../triton/metrics/polled.ts";
 import type { ServerAround } from "../triton/server/around.ts";
@@ -35,6 +36,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     config,
     targets: parts.config.triton.quantiles,
     clock: parts.clock,
+    backends: { vllm: { behaviour: vllmBehaviour(llmAround(parts)), from: "the engine, as the vLLM backend" } },
     epochMs: () => parts.epochSeconds() * 1000,
     random: () => parts.nextSeed() / 2 ** 32,
     log: parts.log,
@@ -84,6 +86,15 @@ async function listen(parts: Parts): Promise<Listeners> {
     },
   };
 }
+
+/** All LLM models are served by the one engine: on one device their steps add up. */
+const llmAround = ({ backend, text, naturalLength, nextSeed, config }: Parts): LlmAround => ({
+  backend,
+  text,
+  naturalLength,
+  nextSeed,
+  maxModelLen: config.engine.maxModelLen,
+});
 
 async function loaded(server: TritonServer, config: TritonServerConfig): Promise<void> {
   const failures = await server.start().catch((error: Error) => {

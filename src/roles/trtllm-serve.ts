@@ -14,11 +14,14 @@ import type { Listeners, Role } from "./role.ts";
 export const trtllm: Role = { listen };
 
 async function listen(parts: Parts): Promise<Listeners> {
-  const { server, ...rest } = onePort(parts, routesOf);
+  const { server, url, handle, turnTo } = onePort(parts, routesOf);
   return {
-    ...rest,
+    url,
+    handle,
+    turnTo,
     tritonUrl: null,
-    banner: (startedMs) => bannerOf(parts, rest.url, startedMs),
+    http2Url: null,
+    banner: (startedMs) => bannerOf(parts, url, startedMs),
     stop: (cut = false) => server.stop(cut),
   };
 }

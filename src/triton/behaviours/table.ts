@@ -26,7 +26,11 @@ export interface FoundBehaviour {
 }
 
 /** `folder` null: there is none. Rejects with an Error that says which file is wrong, and why. */
-export async function behaviourOf(folder: string | null, config: ModelConfig): Promise<FoundBehaviour> {
+export async function behaviourOf(
+  folder: string | null,
+  config: ModelConfig,
+  backends: Readonly<Record<string, FoundBehaviour>> = {},
+): Promise<FoundBehaviour> {
   const [own, named] = ["model.ts", "behaviour.yaml"].map((file) => (folder === null ? "" : join(folder, file)));
   if (own && existsSync(own)) return { behaviour: await loaded(own), from: "model.ts" };
   if (named && existsSync(named)) {
@@ -37,6 +41,8 @@ export async function behaviourOf(folder: string | null, config: ModelConfig): P
       throw new Error(`behaviour.yaml: ${(error as Error).message}`);
     }
   }
+  const ofBackend = backends[config.backend ?? ""];
+  if (ofBackend !== undefined) return ofBackend;
   const time = computeTime(config);
   if (time === null) throw new Error("parameter understudy_us: base=MICROSECONDS,per_item=MICROSECONDS is accepted");
   return {

@@ -1,6 +1,6 @@
 /** How does a folder become a model that serves? Its behaviour, its scheduler, its instances, its warm-up. */
 import type { ModelHost, ModelResponse } from "../behaviours/behaviour.ts";
-import { behaviourOf } from "../behaviours/table.ts";
+import { behaviourOf, type FoundBehaviour } from "../behaviours/table.ts";
 import { BACKENDS } from "../config/backends.ts";
 import {
   isEnsemble,
@@ -26,6 +26,8 @@ import type { ModelStatistics } from "./statistics.ts";
 
 export interface LoadAround {
   readonly shared: Shared;
+  /** Models of these backends are computed so, where their folder says nothing else. */
+  readonly backends: Readonly<Record<string, FoundBehaviour>>;
   readonly random: () => number;
   readonly sleep: (ms: number) => Promise<void>;
   readonly find: (name: string, version: number) => Served;
@@ -58,9 +60,11 @@ export async function loadVersion(
       `unable to find backend library for backend '${backend}', try specifying runtime on the model configuration.`,
     );
   const file = `${path}/${version}/${config.default_model_filename ?? "model.py"}`;
-  const found = await behaviourOf(folder.repository === "" ? null : path, config).catch((error: Error) => {
-    throw internal(error.message);
-  });
+  const found = await behaviourOf(folder.repository === "" ? null : path, config, around.backends).catch(
+    (error: Error) => {
+      throw internal(error.message);
+    },
+  );
   const host = (die: () => void): ModelHost => ({ ...hostOf(config, version, around), die });
   try {
     await found.behaviour.initialize?.(host(() => {}));

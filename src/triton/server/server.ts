@@ -25,6 +25,8 @@ export interface TritonOptions {
   readonly targets: readonly QuantileTarget[];
   readonly clock: Pick<Clock, "now" | "at">;
   readonly epochMs: () => number;
+  /** What computes models of these backends. */
+  readonly backends: LoadAround["backends"];
   /** From 0 to below 1. */
   readonly random: () => number;
   readonly log: (line: string) => void;
@@ -56,7 +58,7 @@ export class TritonServer {
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: TritonOptions) {
-    const { config, clock, epochMs, random } = options;
+    const { config, clock, epochMs, random, backends } = options;
     this.#options = options;
     this.#naps = new Naps(clock);
     this.facts = TRITON_VERSIONS[config.version];
@@ -65,7 +67,14 @@ export class TritonServer {
     this.#table = new ModelTable(this.facts);
     const shared: Shared = { clock, epochMs, facts: this.facts, cache: this.cache };
     const find = (name: string, version: number) => this.find(name, version);
-    this.#around = { shared, random, sleep: (ms) => this.#sleep(ms), find, infer: (...asked) => this.#ask(...asked) };
+    this.#around = {
+      shared,
+      backends,
+      random,
+      sleep: (ms) => this.#sleep(ms),
+      find,
+      infer: (...asked) => this.#ask(...asked),
+    };
   }
 
   get counted(): readonly CountedModel[] {

@@ -1,0 +1,50 @@
+/** What do LLM models answer? The vLLM backend's shapes, over `generate` and `generate_stream`. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { startTriton, type TritonChild } from "./child.ts";
+
+let child: TritonChild;
+beforeAll(async () => {
+  child = await startTriton(["--seed=7"]);
+});
+afterAll(() => child.stop("SIGKILL"));
+
+const ask = (path: string, body: object) =>
+  fetch(`${child.url}/v2/models/vllm_model/${path}`, { method: "POST", body: JSON.stringify(body) });
+const PARAMETERS = '{"max_tokens":"5","ignore_eos":true,"temperature":0}';
+
+test("a stream has one response per token, whose texts are the whole answer behind its prompt", async () => {
+  const asked = { text_input: "Hello", sampling_parameters: PARAMETERS };
+  const wishes = { return_finish_reason: true, return_num_input_tokens: true, return_num_output_tokens: true };
+  const streamed = await ask("generate_stream", { ...asked, ...wishes, stream: true });
+  expect(streamed.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
+  const events = (await streamed.text()).trim().split("\n\n");
+  const pieces = events.map((event) => JSON.parse(event.slice("data: ".length)));
+  expect(pieces.map((piece) => piece.finish_reason)).toEqual(["None", "None", "None", "None", "length"]);
+  expect(pieces.map((piece) => piece.num_output_tokens)).toEqual([1, 1, 1, 1, 1]);
+  expect(pieces[0].num_input_tokens).toBeGreaterThan(0);
+  const whole = await (await ask("generate", asked)).json();
+  const text = `Hello${pieces.map((piece) => piece.text_output).join("")}`;
+  expect(whole).toEqual({ model_name: "vllm_model", model_version: "1", text_output: text });
+});
+
+test("parameters of the request stand in for the tensor, errors are the backend's", async () => {
+  const answer = await (
+    await ask("generate", { text_input: "x", max_tokens: 3, exclude_input_in_output: true })
+  ).json();
+  expect(answer).toEqual({ model_name: "vllm_model", model_version: "1", text_output: expect.any(String) });
+  const refused = await ask("generate_stream", { text_input: "x", stream: true, exclude_input_in_output: false });
+  expect([refused.status, await refused.text()]).toEqual([
+    400,
+    'data: {"error":"Error generating stream: When streaming, `exclude_input_in_output` = False is not allowed."}\n\n',
+  ]);
+});
+
+test("a client that leaves ends its generation: an orderly end waits for nothing", async () => {
+  const leaving = new AbortController();
+  const body = JSON.stringify({ text_input: "x", stream: true, max_tokens: 100_000, ignore_eos: true });
+  const url = `${child.url}/v2/models/vllm_model/generate_stream`;
+  const stream = await fetch(url, { method: "POST", body, signal: leaving.signal });
+  expect(stream.status).toBe(200);
+  leaving.abort();
+  expect(await child.stop()).toBe(0);
+});
