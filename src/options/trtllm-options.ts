@@ -176,6 +176,8 @@ export function trtllmServeConfig(
   }
   for (const name of ["workers", "data-parallel-size"] as const)
     if ((values[name] ?? 1) > 1) return { error: `${at(name)}: takes 1 with --role ${ROLE}: it has one engine` };
+  if (values["http2-port"] !== undefined)
+    return { error: `${at("http2-port")}: is vLLM's role's; --role ${ROLE} speaks HTTP/1.1` };
   if (values["metrics-port"] !== undefined)
     return { error: `${at("metrics-port")}: is Triton's; --role ${ROLE} has its metrics on its own port` };
   return {

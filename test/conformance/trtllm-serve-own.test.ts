@@ -56,6 +56,7 @@ test("options: what the role needs and refuses, one line each", () => {
   );
   expect(said("--role trtllm-serve --max-num-seqs 5")).toContain("--max-batch-size");
   expect(said("--role trtllm-serve --metrics-port 9")).toContain("--metrics-port: is Triton's");
+  expect(said("--role trtllm-serve --http2-port 0")).toContain("--http2-port: is vLLM's role's");
   expect(said("--role trtllm-serve --max_batch_size 7 --max_seq_len 512 --max_num_tokens 256")).toMatchObject({
     config: {
       engine: {
