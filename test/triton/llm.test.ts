@@ -1,5 +1,6 @@
 /** What do LLM models answer? The vLLM backend's shapes, over `generate` and `generate_stream`. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { normalized } from "../../src/triton/config/normalize.ts";
 import { startTriton, type TritonChild } from "./child.ts";
 
 let child: TritonChild;
@@ -25,6 +26,24 @@ test("a stream has one response per token, whose texts are the whole answer behi
   const whole = await (await ask("generate", asked)).json();
   const text = `Hello${pieces.map((piece) => piece.text_output).join("")}`;
   expect(whole).toEqual({ model_name: "vllm_model", model_version: "1", text_output: text });
+});
+
+test("a folder that names a backend and nothing else has the backend's tensors, as the shipped one", async () => {
+  const config = (await (await fetch(`${child.url}/v2/models/vllm_model/config`)).json()) as {
+    readonly input: readonly { readonly name: string }[];
+  };
+  expect(config.input.map(({ name }) => name)).toEqual([
+    ...["text_input", "stream", "sampling_parameters", "exclude_input_in_output", "return_finish_reason"],
+    ...["return_num_input_tokens", "return_num_output_tokens"],
+  ]);
+  expect(config).toMatchObject({ max_batch_size: 0, model_transaction_policy: { decoupled: true } });
+  const again = normalized(
+    { backend: "vllm", input: [{ name: "text_input", data_type: "TYPE_STRING", dims: [1] }] },
+    "mine",
+    [],
+  );
+  expect(again.input).toHaveLength(7);
+  expect(again.output).toHaveLength(4);
 });
 
 test("parameters of the request stand in for the tensor, errors are the backend's", async () => {

@@ -5,13 +5,15 @@
 import { BACKENDS, backendOfFile, backendOfPlatform } from "./backends.ts";
 import type { InstanceGroup, ModelConfig } from "./model-config.ts";
 import type { ConfigMessage } from "./pbtxt.ts";
+import { withVllmTensors } from "./vllm-tensors.ts";
 
 const IDLE_US = 1_000_000;
 
 /** `folder`: the model's name; `files`: what lies in its first version's folder. */
 export function normalized(read: ConfigMessage, folder: string, files: readonly string[]): ModelConfig {
-  const given = read as unknown as Partial<ModelConfig>;
-  const { backend, platform, file } = backendFields(given, files);
+  const said = read as unknown as Partial<ModelConfig>;
+  const { backend, platform, file } = backendFields(said, files);
+  const given = backend === "vllm" ? withVllmTensors(said) : said;
   const batching = given.dynamic_batching;
   const preferred = (sizes: readonly number[] | undefined) => ({
     ...((given.max_batch_size ?? 0) > 0 && (sizes ?? []).length === 0

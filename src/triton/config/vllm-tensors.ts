@@ -1,0 +1,40 @@
+/**
+ * Which tensors has a model of the `vllm` backend whose configuration names none? `auto_complete_config` of the backend's
+ * `model.py` (vllm_backend, January 2026): those that are not there are added, batches are off, answers decoupled. Left out
+ * is what is not answered here: images, embeddings, log probabilities.
+ */
+import type { ModelConfig, TensorConfig } from "./model-config.ts";
+
+const wish = (name: string): TensorConfig => ({ name, data_type: "TYPE_BOOL", dims: [1], optional: true });
+
+const INPUTS: readonly TensorConfig[] = [
+  { name: "text_input", data_type: "TYPE_STRING", dims: [1] },
+  wish("stream"),
+  { name: "sampling_parameters", data_type: "TYPE_STRING", dims: [1], optional: true },
+  wish("exclude_input_in_output"),
+  wish("return_finish_reason"),
+  wish("return_num_input_tokens"),
+  wish("return_num_output_tokens"),
+];
+
+const OUTPUTS: readonly TensorConfig[] = [
+  { name: "text_output", data_type: "TYPE_STRING", dims: [-1] },
+  { name: "finish_reason", data_type: "TYPE_STRING", dims: [-1] },
+  { name: "num_input_tokens", data_type: "TYPE_UINT32", dims: [1] },
+  { name: "num_output_tokens", data_type: "TYPE_UINT32", dims: [-1] },
+];
+
+export function withVllmTensors(given: Partial<ModelConfig>): Partial<ModelConfig> {
+  return {
+    ...given,
+    max_batch_size: 0,
+    input: completed(given.input, INPUTS),
+    output: completed(given.output, OUTPUTS),
+    model_transaction_policy: { decoupled: true },
+  };
+}
+
+const completed = (given: readonly TensorConfig[] = [], all: readonly TensorConfig[]): readonly TensorConfig[] => [
+  ...given,
+  ...all.filter(({ name }) => !given.some((one) => one.name === name)),
+];
