@@ -58,6 +58,16 @@ test("parameters of the request stand in for the tensor, errors are the backend'
   ]);
 });
 
+test.each([
+  [{ max_tokens: 0 }, "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"],
+  [{ min_tokens: -1 }, "min_tokens must be greater than or equal to 0, got -1."],
+  [{ min_tokens: 9, max_tokens: 3 }, "min_tokens must be less than or equal to max_tokens=3, got 9."],
+  [{ text_input: "" }, "The decoder prompt cannot be empty"],
+])("%p is refused as vLLM refuses it", async (more, why) => {
+  const refused = await ask("generate", { text_input: "x", ...more });
+  expect(await refused.json()).toEqual({ error: `Error generating stream: ${why}` });
+});
+
 test("a client that leaves ends its generation: an orderly end waits for nothing", async () => {
   const leaving = new AbortController();
   const body = JSON.stringify({ text_input: "x", stream: true, max_tokens: 100_000, ignore_eos: true });

@@ -61,10 +61,8 @@ async function answer(request: ModelRequest, host: ModelHost, around: LlmAround)
   const prompt = fromBytesText(firstText(request, "text_input"));
   const promptIds = await around.text.encoder.encode([prompt], false, true);
   if (promptIds.length === 0) throw new Error("The decoder prompt cannot be empty");
-  if (promptIds.length >= around.maxModelLen)
-    throw new Error(
-      `The decoder prompt (length ${promptIds.length}) is longer than the maximum model length of ${around.maxModelLen}.`,
-    );
+  const tooLong = tooLongFor(promptIds.length, around.maxModelLen);
+  if (tooLong !== null) throw new Error(tooLong);
   const seed = seedOf(sampling, promptIds, around.nextSeed);
   const choice = new Choice(request, around, sampling, {
     streams,
@@ -96,7 +94,16 @@ async function answer(request: ModelRequest, host: ModelHost, around: LlmAround)
   }
 }
 
-/** The tensor, else all parameters of the request. Numbers may be texts; names that nobody reads say nothing. */
+/** vLLM 0.33, `v1/engine/input_processor.py`. */
+function tooLongFor(length: number, most: number): string | null {
+  const advice = "Make sure that `max_model_len` is no smaller than the number of text tokens";
+  const prompt = `The decoder prompt (length ${length})`;
+  if (length > most) return `${prompt} is longer than the maximum model length of ${most}. ${advice}.`;
+  if (length < most) return null;
+  return `${prompt} plus the number of requested output tokens (at least 1) is longer than the maximum model length of ${most}. ${advice} (prompt + requested output tokens).`;
+}
+
+/** The tensor, else all parameters of the request. Numbers may be texts; names that nobody reads say nothing. Words of vLLM 0.33's `sampling_params.py`. */
 function samplingOf(request: ModelRequest): Sampling {
   const text = request.inputs.has("sampling_parameters")
     ? firstText(request, "sampling_parameters")
@@ -104,21 +111,22 @@ function samplingOf(request: ModelRequest): Sampling {
   const said: unknown = JSON.parse(fromBytesText(text));
   if (typeof said !== "object" || said === null) throw new Error("sampling parameters are a JSON object");
   const { stop = [], ignore_eos: ignoreEos = false, ...more } = said as Record<string, unknown>;
-  const number = (name: string, least: number, otherwise: number): number => {
+  const number = (name: string, least: number, otherwise: number, wrong: string, named = false): number => {
     const value = Number(more[name] ?? otherwise);
-    if (!(value >= least)) throw new Error(`${name} must be at least ${least}, got ${String(more[name])}.`);
+    const suffix = named ? ` (parameter=${name}, value=${value})` : "";
+    if (!(value >= least)) throw new Error(`${name} must be ${wrong}, got ${value}.${suffix}`);
     return value;
   };
-  const maxTokens = Math.trunc(number("max_tokens", 1, TOKENS));
-  const minTokens = Math.trunc(number("min_tokens", 0, 0));
+  const maxTokens = Math.trunc(number("max_tokens", 1, TOKENS, "at least 1", true));
+  const minTokens = Math.trunc(number("min_tokens", 0, 0, "greater than or equal to 0"));
   if (minTokens > maxTokens)
     throw new Error(`min_tokens must be less than or equal to max_tokens=${maxTokens}, got ${minTokens}.`);
   return {
     maxTokens,
     minTokens,
     ignoreEos: ignoreEos === true,
-    seed: more.seed === undefined || more.seed === null ? null : number("seed", -Infinity, 0),
-    temperature: number("temperature", 0, 1),
+    seed: more.seed === undefined || more.seed === null ? null : number("seed", -Infinity, 0, "a number"),
+    temperature: number("temperature", 0, 1, "non-negative", true),
     stop: (Array.isArray(stop) ? stop : [stop]).map(String).filter(Boolean),
   };
 }
