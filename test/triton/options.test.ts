@@ -86,7 +86,7 @@ test("the role is told as a flag or in the environment, and its help is its own"
   const word = resolve(["--help=http"]);
   expect("help" in word && word.help).not.toContain("--model-repository");
   const file = resolveServeConfig(["--config", "f.yaml"], {}, () => "role: triton\n");
-  expect("error" in file && file.error).toContain('role: takes vllm, not "triton"');
+  expect("error" in file && file.error).toContain('role: takes vllm or trtllm-serve, not "triton"');
 });
 
 test("docs/triton.md has the table of the options", () => {
