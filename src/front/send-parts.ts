@@ -31,11 +31,12 @@ export async function sendParts(
   backend: Pick<Backend, "consumed" | "after" | "nowUs">,
 ): Promise<void> {
   for (const part of parts) {
+    // The first one too: a hundred that ask at once are answered a turn each.
+    await turn(backend);
     if (sink.full) await gate.opens();
     if (gate.gone) return;
     sink.write(part);
     backend.consumed(part.length);
-    await turn(backend);
   }
 }
 
