@@ -7,7 +7,7 @@ import { HeaderFields } from "../http/socket/fields.ts";
 import type { WireStyle } from "../http/socket/head.ts";
 import { IncomingRequest, type ReadControl } from "../http/socket/request.ts";
 import type { Drained, Output } from "../http/socket/stream.ts";
-import { GatheredParts, WholeParts } from "../http/socket/whole-parts.ts";
+import { GATHERED_MOST, GatheredParts, NO_BODY, WholeParts } from "../http/socket/whole-parts.ts";
 import { DataStream } from "./data-stream.ts";
 import type { RequestHead } from "./fields.ts";
 import { Http2Code } from "./frames.ts";
@@ -33,9 +33,6 @@ enum State {
 }
 
 const CONTINUE = encodeFields([[":status", "100"]]);
-/** Bytes of an answer made part by part that are kept for a plan. */
-const GATHERED_MOST = 64 * 2 ** 20;
-const NO_BODY: readonly number[] = [204, 304];
 /** What only HTTP/1 says of a connection. */
 const OF_CONNECTION = ["connection", "transfer-encoding"];
 

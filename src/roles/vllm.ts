@@ -11,8 +11,7 @@ import { responses } from "../dialects/responses/dialect.ts";
 import { adminRoutes } from "../front/admin-routes.ts";
 import { devRoutes } from "../front/dev-routes.ts";
 import type { HttpServer } from "../http/socket/server.ts";
-import { ApiOverHttp2, apiKeepAlive } from "../http2/api.ts";
-import { Http2Server } from "../http2/server.ts";
+import type { Http2Server } from "../http2/server.ts";
 import { metrics } from "../metrics/route.ts";
 import { metricsListener } from "../metrics/triton/listener.ts";
 import { docsRoutes } from "../openapi/routes.ts";
@@ -32,11 +31,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     throw new PortError(why, of);
   };
   let http2: Http2Server | null = null;
-  try {
-    http2 = listenOverHttp2(parts, server, tls);
-  } catch (why) {
-    await closed(why, "http2");
-  }
+  http2 = await listenOverHttp2(parts, server, tls).catch((why) => closed(why, "http2"));
   const triton = await listenAsTriton().catch((why) => closed(why, "metrics"));
   return {
     url,
@@ -60,9 +55,13 @@ async function listen(parts: Parts): Promise<Listeners> {
   }
 }
 
-/** null: there is no such port. Throws as `Bun.listen` does. */
-function listenOverHttp2({ config, place, lastingClock }: Parts, server: HttpServer, tls: TlsFiles | undefined) {
+/** null: there is no such port. Loaded where there is one. Rejects as `Bun.listen` throws. */
+async function listenOverHttp2({ config, place, lastingClock }: Parts, server: HttpServer, tls: TlsFiles | undefined) {
   if (config.http2Port === undefined) return null;
+  const [{ ApiOverHttp2, apiKeepAlive }, { Http2Server }] = await Promise.all([
+    import("../http2/api.ts"),
+    import("../http2/server.ts"),
+  ]);
   return new Http2Server(new ApiOverHttp2(server), {
     hostname: config.host,
     port: config.http2Port,

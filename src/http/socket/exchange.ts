@@ -6,7 +6,7 @@ import type { Head } from "./fields.ts";
 import { CHUNKED, type WireStyle } from "./head.ts";
 import { IncomingRequest, type ReadControl } from "./request.ts";
 import { type Drained, type Output, SocketStream } from "./stream.ts";
-import { GatheredParts, WholeParts } from "./whole-parts.ts";
+import { GATHERED_MOST, GatheredParts, NO_BODY, WholeParts } from "./whole-parts.ts";
 
 /** A request with its answer, as the server hands it out; `Exchange` says what each part does. */
 export interface ServedExchange
@@ -45,9 +45,6 @@ const CONTINUE = Buffer.from("HTTP/1.1 100 Continue\r\n\r\n");
 const scratch = Buffer.alloc(65_536);
 /** A character takes at most so many bytes of UTF-8. */
 const UTF8_MOST = 3;
-/** Bytes of an answer made part by part that are kept for a plan. */
-const GATHERED_MOST = 64 * 2 ** 20;
-const NO_BODY: readonly number[] = [204, 304];
 
 export class Exchange implements Output, ReadControl, FaultyOutput {
   readonly request: IncomingRequest<Exchange>;

@@ -2,6 +2,11 @@
 import type { PartSink, SinkEvents } from "../sink.ts";
 import type { Drained, Output } from "./stream.ts";
 
+/** Answers of these have no body, and say no length. */
+export const NO_BODY: readonly number[] = [204, 304];
+/** Bytes of an answer made part by part that are kept for a plan. */
+export const GATHERED_MOST = 64 * 2 ** 20;
+
 /** Where the parts of an answer go that a plan disturbs: it acts on the whole. */
 export class GatheredParts implements Pick<Output, "send" | "finished"> {
   readonly #parts: Uint8Array[] = [];
