@@ -2,7 +2,7 @@
  * How is kept what passes? A fixture per exchange (docs/fixtures.md), its request as the condition, its answer event by
  * event with its times. Keys are not written: no header of a request is, and of an answer those that could hold one are not.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { jsonIn } from "./question.ts";
 import type { Passing } from "./upstream.ts";
@@ -26,6 +26,8 @@ export class RecordedAnswer {
   constructor(
     readonly status: number,
     readonly headers: Readonly<Record<string, string>>,
+    /** When its request came, microseconds since 1970. */
+    readonly arrivalUs: number,
   ) {}
 
   event(us: number, text: string): void {
@@ -33,6 +35,12 @@ export class RecordedAnswer {
     if (this.#characters > FILE_BYTES) this.events = null;
     this.events?.push([us, text]);
   }
+}
+
+const nameOf = (ordinal: number) => `${String(ordinal).padStart(6, "0")}.json`;
+
+export class UsedFolder extends Error {
+  override readonly name = "UsedFolder";
 }
 
 export class Recorder {
@@ -43,21 +51,26 @@ export class Recorder {
   #bytes = 0;
   #full = false;
 
-  /** Makes the folder where there is none. Throws where it cannot be written. */
+  /** Makes the folder where there is none. Throws where it cannot be written, or has records: who plays it back would mix them. */
   constructor(folder: string, say: (line: string) => void) {
     mkdirSync(folder, { recursive: true });
+    if (existsSync(join(folder, nameOf(1)))) throw new UsedFolder("has records already; take an empty folder");
     this.#folder = folder;
     this.#say = say;
   }
 
   /** `broken`: the server broke off. */
-  keep({ method, target, body }: Passing, { status, headers, events }: RecordedAnswer, broken: boolean): void {
+  keep(
+    { method, target, body }: Passing,
+    { status, headers, events, arrivalUs }: RecordedAnswer,
+    broken: boolean,
+  ): void {
     const path = target.split("?")[0]!;
     if (method !== "POST" || this.#full) return;
     const json = jsonIn(body);
     const asked = Object.fromEntries(ASKED.flatMap((name) => (name in json ? [[name, { equals: json[name] }]] : [])));
     const kept = Object.entries(headers).filter(([name]) => !SECRET.test(name) && !ANEW.includes(name));
-    const recorded = { status, headers: Object.fromEntries(kept), broken, events };
+    const recorded = { status, headers: Object.fromEntries(kept), broken, arrival_us: arrivalUs, events };
     const key = JSON.stringify([path, asked]);
     const nth = (this.#asked.get(key) ?? 0) + 1;
     const text = `${JSON.stringify({ match: { path, body: asked, nth }, answer: { recorded } })}\n`;
@@ -75,6 +88,6 @@ export class Recorder {
     }
     this.#asked.set(key, nth);
     this.#bytes += bytes;
-    writeFileSync(join(this.#folder, `${String(++this.#count).padStart(6, "0")}.json`), text);
+    writeFileSync(join(this.#folder, nameOf(++this.#count)), text);
   }
 }

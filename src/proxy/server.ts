@@ -38,12 +38,15 @@ const failure = (status: number, message: string) =>
 export class ProxyServer {
   readonly #server: HttpServer;
   readonly #options: ProxyOptions;
+  /** When the clock began, microseconds since 1970. */
+  readonly #originUs: number;
   #ordinal = 0;
   #open = 0;
 
   constructor(options: ProxyOptions) {
     const { host: hostname, port, clock, epochSeconds, say } = options;
     this.#options = options;
+    this.#originUs = epochSeconds() * 1e6 - clock.now();
     this.#server = new HttpServer(
       { fetch: (request) => this.#answer(request) },
       {
@@ -77,7 +80,7 @@ export class ProxyServer {
       const beganUs = clock.now();
       const answer = await passUpstream(to, passing, plan !== null || recorder !== null, left.signal);
       const { status, headers } = answer;
-      const kept = recorder && new RecordedAnswer(status, headers);
+      const kept = recorder && new RecordedAnswer(status, headers, Math.round(this.#originUs + beganUs));
       const keep = (text: string) => kept?.event(Math.round(clock.now() - beganUs), text);
       const response = isStream(answer)
         ? await this.#stream(request, answer, recorder !== null || plan !== null, plan !== null, keep)

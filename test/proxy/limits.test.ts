@@ -27,7 +27,7 @@ const passing = (prompt: string) => ({
   body: Buffer.from(JSON.stringify({ prompt })),
 });
 function answer(...texts: string[]): RecordedAnswer {
-  const made = new RecordedAnswer(200, {});
+  const made = new RecordedAnswer(200, {}, 0);
   for (const [at, text] of texts.entries()) made.event(at, text);
   return made;
 }
