@@ -120,10 +120,15 @@ export function admit(
   const choices = prompts * request.n;
   const full = queue.refuses(choices) ?? (request.stream ? admission.refusesStream() : null);
   if (full !== null) return { error: full };
-  const admitted = (ordering: Ordering): Decision => {
-    const { ordered, error } = ordering;
-    return error === undefined ? { ordered, choices, ordering } : { error, ordering };
-  };
   const ordering = orders.of(http, request, body);
-  return ordering instanceof Promise ? ordering.then(admitted) : admitted(ordering);
+  return ordering instanceof Promise ? later(ordering, choices) : admitted(ordering, choices);
+}
+
+async function later(ordering: Promise<Ordering>, choices: number): Promise<Decision> {
+  return admitted(await ordering, choices);
+}
+
+function admitted(ordering: Ordering, choices: number): Decision {
+  const { ordered, error } = ordering;
+  return error === undefined ? { ordered, choices, ordering } : { error, ordering };
 }
