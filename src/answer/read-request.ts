@@ -28,15 +28,22 @@ export function readRequest(
 ): Received | Declined | Promise<Received | Declined> {
   const { admission, thread, limits, options } = serving;
   const { request: http } = context;
-  const order = () => ({
-    // Images are put into their places here, and conditions of fixtures look at all of a body.
-    kind: limits.takesImages || options.fixtures !== undefined ? ("text" as const) : (reader.thread ?? "text"),
-    contentType: http.headers.get("content-type"),
-    limits,
-  });
-  const reading = admission.read(context, () => thread?.begin(order()) ?? null);
-  if (!(reading instanceof Promise)) return readBody(serving, http, reader, reading);
-  return reading.then((body) => readBody(serving, http, reader, body));
+  // Images are put into their places here, and conditions of fixtures look at all of a body.
+  const kind = limits.takesImages || options.fixtures !== undefined ? "text" : (reader.thread ?? "text");
+  const begin = () => thread?.begin({ kind, contentType: http.headers.get("content-type"), limits }) ?? null;
+  const reading = admission.read(context, begin);
+  return reading instanceof Promise
+    ? readLater(serving, http, reader, reading)
+    : readBody(serving, http, reader, reading);
+}
+
+async function readLater(
+  serving: Serving,
+  http: Request,
+  reader: BodyReader,
+  reading: Promise<Uint8Array | ErrorAnswer | BodyReading>,
+): Promise<Received | Declined> {
+  return readBody(serving, http, reader, await reading);
 }
 
 function readBody(
