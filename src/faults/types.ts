@@ -5,7 +5,7 @@ export const STAGES = ["events", "text", "coding", "http", "segments", "end"] as
 /** `instead`: the answer is another one; `client`: a client's act. */
 export type FaultStage = (typeof STAGES)[number] | "instead" | "client";
 
-export const ANSWER_DIALECTS = ["chat", "completions", "messages", "responses"] as const;
+export const ANSWER_DIALECTS = ["chat", "completions", "messages", "responses", "generate"] as const;
 export type AnswerDialect = (typeof ANSWER_DIALECTS)[number];
 
 export type PositionKind = "head" | "event" | "byte" | "done" | "every" | "drawn" | "chance";

@@ -110,7 +110,7 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
       "metrics-port": values["metrics-port"] ?? DEFAULTS.metrics,
       "disable-log-stats": true,
       "shutdown-timeout": values["exit-timeout-secs"] ?? DEFAULTS.exitS,
-      ...metricsOf(values),
+      ...sharedOf(values),
       ...(values.seed === undefined ? {} : { seed: values.seed }),
     },
     new Map(),
@@ -188,8 +188,8 @@ function grpcOf(values: TritonServerValues): GrpcConfig | UsageError {
   };
 }
 
-/** Options that both roles have. */
-function metricsOf(values: TritonServerValues) {
+/** Options that other roles have, too. */
+function sharedOf(values: TritonServerValues) {
   const names = [
     "allow-metrics",
     "allow-gpu-metrics",
@@ -197,6 +197,12 @@ function metricsOf(values: TritonServerValues) {
     "metrics-address",
     "metrics-interval-ms",
     "metrics-config",
+    "allow-request-orders",
+    "fault-rate",
+    "fault-types",
+    "fault-plan",
+    "truth-log",
+    "truth-wire",
   ] as const;
   return Object.fromEntries(names.flatMap((name) => (values[name] === undefined ? [] : [[name, values[name]]])));
 }

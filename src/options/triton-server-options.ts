@@ -1,8 +1,9 @@
 /** Which flags has `serve --role triton`? `tritonserver`'s, with its syntax: `command_line_parser.cc` (2026). */
 import type { RestrictedApis, TritonResource, TritonVersion } from "../config/triton-server.ts";
 import { TRITON_VERSION_NAMES } from "../config/triton-server.ts";
-import { choice, freeText, integer, number, type Option, type OptionRow, texts } from "./option.ts";
+import { choice, freeText, inGroup, integer, number, type Option, type OptionRow, texts } from "./option.ts";
 import { tritonBoolean, tritonOptions } from "./triton-options.ts";
+import { wireOptions } from "./wire-options.ts";
 
 type Row<T> = OptionRow<T> & {
   /** Versions that do not know it. */
@@ -37,6 +38,22 @@ const HTTP = "HTTP";
 const GRPC = "gRPC";
 const LOGGING = "Logging";
 const STAND_IN = "Stand-in";
+
+const FAULTS = inGroup("Faults", {
+  "allow-request-orders": wireOptions["allow-request-orders"],
+  "fault-rate": wireOptions["fault-rate"],
+  "fault-types": wireOptions["fault-types"],
+  "fault-plan": wireOptions["fault-plan"],
+  "truth-log": ours(
+    row(
+      freeText("FILE", "the path of a file"),
+      "",
+      "none",
+      "Write what each disturbed answer was to this file: docs/truth-log.md.",
+    ),
+  ),
+  "truth-wire": ours(row(tritonBoolean, "", "false", "The bytes of disturbed answers stand in the truth log, too.")),
+});
 
 export const tritonServerOptions = {
   "model-repository": row(
@@ -176,6 +193,7 @@ export const tritonServerOptions = {
       "The version that is stood in for; what differs: docs/triton.md.",
     ),
   ),
+  ...FAULTS,
   seed: ours(row(integer(0, 2 ** 32 - 1), STAND_IN, "by chance", "Drawn tensors repeat from one start to the next.")),
 } satisfies Readonly<Record<string, Row<unknown>>>;
 
