@@ -5,7 +5,7 @@
 import type { WireConfig } from "../config/types.ts";
 import type { Question } from "../content/fixtures/match.ts";
 import type { InsteadAnswer } from "../faults/instead.ts";
-import type { Plan } from "../faults/types.ts";
+import type { FaultCarrier, Plan } from "../faults/types.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import { frontOf } from "../http/front-of.ts";
 import type { Context, DisturbedAnswer, FaultOrder } from "../http/sink.ts";
@@ -32,7 +32,7 @@ export interface FaultSubject {
   header(name: string): string | null;
   /** Path and query. */
   readonly target: string;
-  readonly http2: boolean;
+  readonly over: FaultCarrier;
   /** The request as rules see it. */
   question(): Question;
 }
@@ -76,8 +76,8 @@ export class FaultOrders {
         const { pathname, search } = new URL(request.url);
         return pathname + search;
       },
-      get http2() {
-        return frontOf(context).version(request) === "2";
+      get over() {
+        return frontOf(context).version(request) === "2" ? "2" : "1.1";
       },
     });
     return found && this.#disturb(context, found);
@@ -94,12 +94,17 @@ export class FaultOrders {
     return { status, headers, body, asItIs: !body.startsWith('{"error":{') };
   }
 
+  /** Whether any answer may be disturbed whose request orders nothing. */
+  get some(): boolean {
+    return this.#host.faultRules !== undefined || (this.#wire.faultRate ?? 0) > 0;
+  }
+
   /** null: nothing disturbs the answer, at once or when the plan is known. An error: the order is none. */
   disturbance(subject: FaultSubject): Promise<ChosenFaults | ErrorAnswer | null> | null {
     const { faultRules } = this.#host;
     const rate = this.#wire.faultRate ?? 0;
     const { fault, trusted } = subject;
-    if (fault === "" && faultRules === undefined && rate === 0) return null;
+    if (fault === "" && !this.some) return null;
     const key = subject.header("x-request-id") ?? `${this.#ordinal++}`;
     if (fault !== "") return this.#planned(subject, fault, trusted, key);
     const ruled = faultRules?.planFor(subject.question(), key) ?? null;
@@ -119,14 +124,16 @@ export class FaultOrders {
       const { faultRate = 0, faultTypes = [] } = this.#wire;
       const { seed } = this.#host.config.engine;
       if (typeof ordered === "string") plan = parsePlan(ordered);
-      else plan = ordered ?? planByChance(faultRate / 100, faultTypes, seed, key);
+      else
+        plan =
+          ordered ?? planByChance(faultRate / 100, faultTypes, seed, key, subject.over === "grpc" ? "grpc" : "1.1");
     } catch (error) {
       if (error instanceof BrokenPlan) return badRequest(`understudy: ${error.message}`, "understudy");
       throw error;
     }
     if (plan === null) return null;
-    const { http2, open, target } = subject;
-    if (!trusted && plan.faults.some((fault) => reachesOthers(fault, http2))) return faultNotAllowed;
+    const { over, open, target } = subject;
+    if (!trusted && plan.faults.some((fault) => reachesOthers(fault, over !== "1.1"))) return faultNotAllowed;
     const { accounting, faultWitness } = this.#host;
     const witness = faultWitness?.(key);
     const told = (answer: DisturbedAnswer) => {

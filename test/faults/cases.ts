@@ -1,4 +1,5 @@
 /** Which plans show each fault once, in each of its ways, and on which answers? */
+import { actsOn } from "../../src/faults/rows/row.ts";
 import { FAULT_ROWS } from "../../src/faults/table.ts";
 import type { FaultRow } from "../../src/faults/types.ts";
 
@@ -51,8 +52,7 @@ export interface FaultCase {
 
 /** Every fault that an answer can have there, each of its words. */
 export function faultCases(over: "1.1" | "2" = "1.1"): FaultCase[] {
-  const other = over === "2" ? "1.1" : "2";
-  return [...FAULT_ROWS.values()].filter(({ stage, http }) => stage !== "client" && http !== other).flatMap(casesOf);
+  return [...FAULT_ROWS.values()].filter((row) => row.stage !== "client" && actsOn(row, over)).flatMap(casesOf);
 }
 
 const casesOf = (row: FaultRow): FaultCase[] =>

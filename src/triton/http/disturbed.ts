@@ -1,16 +1,18 @@
 /** Does a fault of a plan answer in the server's place, or disturb what the server answers? */
+import { ORDER_HEADER } from "../../front/order-header.ts";
 import { errorText, type HttpAnswer, type HttpCall, jsonAnswer } from "./call.ts";
 
 /** null: the server answers, disturbed or not. */
 export async function disturbed(call: HttpCall, body: Uint8Array): Promise<HttpAnswer | null> {
   const { faults, server } = call.around;
+  if (!faults.may(call.header(ORDER_HEADER))) return null;
   const found = faults.of({
     model: call.found[0] ?? "",
     get path() {
       return call.target;
     },
-    get http2() {
-      return call.http2;
+    get over() {
+      return call.http2 ? ("2" as const) : ("1.1" as const);
     },
     get open() {
       return server.live;

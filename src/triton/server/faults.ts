@@ -2,6 +2,7 @@
 import type { RequestOrders } from "../../config/request-orders.ts";
 import type { Question } from "../../content/fixtures/match.ts";
 import { BrokenScript, parseOrder } from "../../content/script.ts";
+import type { FaultCarrier } from "../../faults/types.ts";
 import { ORDER_HEADER } from "../../front/order-header.ts";
 import { type ChosenFaults, type FaultHost, FaultOrders } from "../../orders/fault-orders.ts";
 
@@ -9,7 +10,7 @@ import { type ChosenFaults, type FaultHost, FaultOrders } from "../../orders/fau
 export interface DisturbedRequest {
   readonly model: string;
   readonly path: string;
-  readonly http2: boolean;
+  readonly over: FaultCarrier;
   /** Requests that are being served besides. */
   readonly open: number;
   header(name: string): string | null;
@@ -37,19 +38,24 @@ export class TritonFaults {
     this.#allowed = allowed;
   }
 
+  /** Whether a request with this order, or without one, may be disturbed. */
+  may(order: string | null): boolean {
+    return this.#orders.some || (order !== null && this.#allowed !== "none");
+  }
+
   /** null: nothing disturbs the answer, at once or when the plan is known. */
   of(request: DisturbedRequest): Promise<ChosenFaults | RefusedOrder | null> | RefusedOrder | null {
     const order = this.#allowed === "none" ? null : request.header(ORDER_HEADER);
     const fault = order === null ? "" : faultIn(order);
     if (typeof fault === "object") return fault;
-    const { path, open, http2 } = request;
+    const { path, open, over } = request;
     const found = this.#orders.disturbance({
       fault,
       trusted: this.#allowed === "all",
       open,
       header: (name) => request.header(name),
       target: path,
-      http2,
+      over,
       question: () => questionOf(request),
     });
     return (
