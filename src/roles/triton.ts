@@ -4,6 +4,7 @@ import type { Parts } from "../app/parts.ts";
 import { pause } from "../app/parts.ts";
 import { readTls } from "../config/certificates.ts";
 import { PortError } from "../config/port-error.ts";
+import { requestOrdersOf } from "../config/request-orders.ts";
 import type { TritonServerConfig } from "../config/triton-server.ts";
 import { GrpcServer } from "../grpc/server.ts";
 import { evhtp } from "../http/socket/evhtp.ts";
@@ -16,9 +17,11 @@ import { type LlmAround, vllmBehaviour } from "../triton/llm/vllm.ts";
 import { metricsPage } from "../triton/metrics/page.ts";
 import { Polling } from "../triton/metrics/polled.ts";
 import type { ServerAround } from "../triton/server/around.ts";
+import { TritonFaults } from "../triton/server/faults.ts";
 import { TritonServer } from "../triton/server/server.ts";
 import { SharedMemory } from "../triton/server/shared-memory.ts";
 import { TraceSettings } from "../triton/server/trace-settings.ts";
+import { faultLines } from "../truth/fault-lines.ts";
 import type { Listeners, Role } from "./role.ts";
 
 export const triton: Role = { listen };
@@ -48,6 +51,10 @@ async function listen(parts: Parts): Promise<Listeners> {
     memory: new SharedMemory(),
     traces: new TraceSettings(),
     logging: { now: config.log },
+    faults: new TritonFaults(
+      { config: parts.config, epochSeconds: parts.epochSeconds, ...parts.laid, ...witnessOf(parts) },
+      requestOrdersOf(parts.config),
+    ),
   };
   const { app, hot } = tritonApp(around);
   const http = config.http && new HttpServer(app, listenOptions(parts, config.http, hot));
@@ -61,7 +68,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     await closed();
     throw why;
   }
-  const metrics = await metricsServer(parts, server, config).catch(async (why) => {
+  const metrics = await metricsServer(parts, around).catch(async (why) => {
     await closed();
     throw new PortError(why);
   });
@@ -86,6 +93,10 @@ async function listen(parts: Parts): Promise<Listeners> {
     },
   };
 }
+
+/** Who is told of disturbed answers. */
+const witnessOf = ({ truth, config }: Parts) =>
+  truth ? { faultWitness: faultLines(truth, config.truthLog?.wire === true) } : {};
 
 /** All LLM models are served by the one engine: on one device their steps add up. */
 const llmAround = ({ backend, text, naturalLength, nextSeed, config }: Parts): LlmAround => ({
@@ -157,11 +168,7 @@ function listenOptions(parts: Parts, at: { host: string; port: number }, hot: Li
   };
 }
 
-async function metricsServer(
-  parts: Parts,
-  server: TritonServer,
-  config: TritonServerConfig,
-): Promise<HttpServer | null> {
+async function metricsServer(parts: Parts, { server, config, faults }: ServerAround): Promise<HttpServer | null> {
   const { triton: settings } = parts.config;
   if (settings.listen === null) return null;
   const { clock } = parts;
@@ -170,7 +177,12 @@ async function metricsServer(
   const page = () => {
     const nowUs = clock.now();
     const polled = polling.take(nowUs, settings.cpu, counts());
-    return metricsPage(server, polled, { metrics: settings, namespacing: config.namespacing, nowUs });
+    return metricsPage(server, polled, {
+      metrics: settings,
+      namespacing: config.namespacing,
+      nowUs,
+      faults: faults.acted,
+    });
   };
   const { host: hostname, port } = settings.listen;
   return metricsListener(page, { hostname, port, reusePort: false, clock, epochSeconds: parts.epochSeconds });

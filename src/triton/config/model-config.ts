@@ -63,6 +63,14 @@ export interface InstanceGroup extends ConfigMessage {
   readonly kind?: string;
   readonly count?: number;
   readonly gpus?: readonly number[];
+  readonly rate_limiter?: ConfigMessage & {
+    readonly resources?: readonly (ConfigMessage & {
+      readonly name?: string;
+      readonly global?: boolean;
+      readonly count?: number;
+    })[];
+    readonly priority?: number;
+  };
 }
 
 export interface EnsembleStep extends ConfigMessage {

@@ -18,6 +18,8 @@ export interface PageSettings {
   readonly metrics: TritonMetricsConfig;
   readonly namespacing: boolean;
   readonly nowUs: number;
+  /** Answers that a fault acted on, by its id. */
+  readonly faults: ReadonlyMap<string, number>;
 }
 
 interface Shown {
@@ -48,12 +50,16 @@ export function metricsPage(server: TritonServer, polled: PolledValues, settings
     ...(polled.cache ? cacheGauges(polled.cache) : []),
     ...(metrics.histograms && facts.firstResponse ? [firstResponse(shown)] : []),
     ...(metrics.quantiles.length > 0 ? summaries(shown, settings) : []),
+    ["understudy_faults_total", "counter", "Answers that a fault acted on", faultSamples(settings.faults)],
   ];
   return rows
     .filter(([, , , values]) => values.length > 0)
     .map(([name, type, help, values]) => printFamily({ name, type, help, values }, prometheusCpp))
     .join("");
 }
+
+const faultSamples = (faults: PageSettings["faults"]): Sample[] =>
+  [...faults].sort(([a], [b]) => (a < b ? -1 : 1)).map(([fault, value]) => ({ labels: { fault }, value }));
 
 function labelsOf({ name, version, folder }: CountedModel, namespacing: boolean): Labels {
   const tags = Object.entries(folder.config.metric_tags ?? {}).map(([tag, value]) => [`_${tag}`, value]);

@@ -14,6 +14,7 @@ import { internal, TritonError } from "../config/status.ts";
 import type { FoundModel } from "../models/repository.ts";
 import { DynamicBatcher } from "../scheduling/dynamic-batcher.ts";
 import type { WaitPolicy } from "../scheduling/policy-queue.ts";
+import type { LimitedInstance } from "../scheduling/rate-limiter.ts";
 import { DefaultScheduler, type Scheduler } from "../scheduling/scheduler.ts";
 import { SequenceBatcher } from "../scheduling/sequence-batcher.ts";
 import type { SequenceRules } from "../scheduling/sequences.ts";
@@ -72,8 +73,19 @@ export async function loadVersion(
     const { name, message } = error as Error;
     throw internal(`${name}: ${message}\n\nAt:\n  ${file}(1): initialize\n`);
   }
-  const scheduler = schedulerOf(config);
-  const model = new Runner({ config, version, behaviour: found.behaviour, statistics, scheduler, file, host, shared });
+  const limited = shared.limiter?.register(limitedInstances(config)) ?? null;
+  const scheduler = schedulerOf(config, limited !== null);
+  const model = new Runner({
+    config,
+    version,
+    behaviour: found.behaviour,
+    statistics,
+    scheduler,
+    limited,
+    file,
+    host,
+    shared,
+  });
   for (const one of config.model_warmup ?? []) await warmUp(model, one);
   return { model, from: found.from };
 }
@@ -85,14 +97,26 @@ function hostOf(config: ModelConfig, version: number, { random, sleep, infer }: 
 const instancesOf = ({ instance_group: groups = [] }: ModelConfig): number =>
   groups.reduce((all, { count = 1 }) => all + count, 0);
 
-function schedulerOf(config: ModelConfig): Scheduler<InferRequest> {
+/** Without GPUs all stand on device 0. */
+const limitedInstances = ({ instance_group: groups = [] }: ModelConfig): LimitedInstance[] =>
+  groups.flatMap(({ count = 1, rate_limiter: { resources = [], priority = 0 } = {} }) =>
+    Array.from({ length: count }, () => ({
+      device: 0,
+      priority,
+      resources: resources.map(({ name = "", global = false, count: of = 0 }) => ({ name, global, count: of })),
+    })),
+  );
+
+/** `limited`: who has an instance waits for resources, too. */
+function schedulerOf(config: ModelConfig, limited: boolean): Scheduler<InferRequest> {
   const batching = config.dynamic_batching;
   const instances = instancesOf(config);
   if (config.sequence_batching) return new SequenceBatcher(sequenceRules(config, config.sequence_batching, instances));
-  if (batching === undefined) return new DefaultScheduler(instances);
+  if (batching === undefined) return new DefaultScheduler(limited ? Number.POSITIVE_INFINITY : instances);
   const policies = Object.entries(batching.priority_queue_policy ?? {});
   return new DynamicBatcher({
     instances,
+    limited,
     maxBatchSize: maxBatchSize(config),
     preferred: [...(batching.preferred_batch_size ?? [])].sort((a, b) => a - b),
     delayUs: batching.max_queue_delay_microseconds ?? 0,

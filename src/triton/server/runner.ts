@@ -5,6 +5,7 @@
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse, ModelResults } from "../behaviours/behaviour.ts";
 import { isDecoupled, type ModelConfig } from "../config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../config/status.ts";
+import type { Granted, LimitedModel } from "../scheduling/rate-limiter.ts";
 import type { BatchRow, Scheduler } from "../scheduling/scheduler.ts";
 import { ELEMENT_BYTES, elementCount, isDatatype, type Tensor } from "../tensors/datatypes.ts";
 import { HIT, keep, lookUp, wanted } from "./cached.ts";
@@ -29,6 +30,8 @@ export interface RunnerOptions {
   readonly behaviour: Behaviour;
   readonly statistics: ModelStatistics;
   readonly scheduler: Scheduler<InferRequest>;
+  /** null: instances wait for no resources. */
+  readonly limited: LimitedModel | null;
   /** Stands in what a Python model raised as the place where. */
   readonly file: string;
   /** `dies` is called where a model ends its instance. */
@@ -79,6 +82,10 @@ export class Runner implements Served {
     return this.#instances.some(({ dead }) => dead);
   }
 
+  unloaded(): void {
+    this.#options.limited?.end();
+  }
+
   submit(request: InferRequest): void {
     const { scheduler } = this.#options;
     const nowUs = this.#shared.clock.now();
@@ -100,7 +107,7 @@ export class Runner implements Served {
     this.#again = true;
     if (this.#pumping) return;
     this.#pumping = true;
-    const { scheduler } = this.#options;
+    const { scheduler, limited } = this.#options;
     while (this.#again) {
       this.#again = false;
       this.#unwake?.();
@@ -110,14 +117,25 @@ export class Runner implements Served {
         this.#refuse(request, "REJECTED", new TritonError("UNAVAILABLE", "Request timeout expired"));
       for (const request of cancelled)
         this.#refuse(request, "CANCELED", new TritonError("CANCELLED", "Request cancelled"));
-      for (const batch of run)
-        this.#execute(
-          this.#idle.pop()!,
-          batch.map((request) => ({ request, slot: 0, ready: true })),
-        );
-      for (const { instance, rows } of placed) this.#execute(this.#instances[instance]!, rows);
+      for (const batch of run) this.#begin(batch);
+      for (const { instance, rows } of placed)
+        if (limited === null) this.#execute(this.#instances[instance]!, rows);
+        else grant(limited.ask(() => this.#execute(this.#instances[instance]!, rows), instance));
     }
     this.#pumping = false;
+  }
+
+  #begin(batch: readonly InferRequest[]): void {
+    const { limited, scheduler } = this.#options;
+    const on = (instance: Instance) => {
+      scheduler.began?.(batch);
+      this.#execute(
+        instance,
+        batch.map((request) => ({ request, slot: 0, ready: true })),
+      );
+    };
+    if (limited === null) on(this.#idle.pop()!);
+    else grant(limited.ask((at) => on(this.#instances[at]!), null));
   }
 
   #refuse(request: InferRequest, reason: "REJECTED" | "CANCELED", error: TritonError): void {
@@ -230,8 +248,11 @@ export class Runner implements Served {
   }
 
   #free(instance: Instance): void {
-    if (!this.config.sequence_batching) this.#idle.push(instance);
-    this.#options.scheduler.freed(this.#instances.indexOf(instance));
+    const { scheduler, limited } = this.#options;
+    const at = this.#instances.indexOf(instance);
+    if (limited !== null) grant(limited.released(at));
+    else if (!this.config.sequence_batching) this.#idle.push(instance);
+    scheduler.freed(at);
     this.#pump();
   }
 
@@ -258,6 +279,10 @@ export class Runner implements Served {
     else this.#ordered.send(request, send, final);
   }
 }
+
+const grant = (granted: Granted) => {
+  for (const run of granted) run();
+};
 
 const sizeOf = (batch: readonly InferRequest[]) => batch.reduce((all, { batchSize }) => all + batchSize, 0);
 

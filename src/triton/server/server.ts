@@ -11,6 +11,7 @@ import { internal, TritonError } from "../config/status.ts";
 import { TRITON_VERSIONS, type VersionFacts } from "../config/versions.ts";
 import { type FoundModel, type LoadOverride, NO_OVERRIDE, Repository } from "../models/repository.ts";
 import { type IndexEntry, ModelTable, UNLOADED } from "../models/table.ts";
+import { RateLimiter } from "../scheduling/rate-limiter.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
 import { ResponseCache } from "./cache.ts";
 import { type LoadAround, loadVersion } from "./load.ts";
@@ -65,7 +66,8 @@ export class TritonServer {
     this.cache = config.cacheBytes === null ? null : new ResponseCache(config.cacheBytes);
     this.#repository = new Repository(config.repositories, this.facts.laterFields);
     this.#table = new ModelTable(this.facts);
-    const shared: Shared = { clock, epochMs, facts: this.facts, cache: this.cache };
+    const limiter = config.rateLimit && new RateLimiter(config.rateLimit);
+    const shared: Shared = { clock, epochMs, facts: this.facts, cache: this.cache, limiter };
     const find = (name: string, version: number) => this.find(name, version);
     this.#around = {
       shared,
@@ -231,6 +233,7 @@ export class TritonServer {
       statistics.loadS = (clock.now() - fromUs) / 1e6;
       Object.assign(entry, { state: "READY", reason: "", model });
       Object.assign(counted, { served: model, folder });
+      if (before !== null) void this.#drained(before);
       log(`model ${name} version ${version}: ${from}${unbuilt(folder)}`);
       return null;
     } catch (error) {
@@ -258,12 +261,17 @@ export class TritonServer {
     const { model } = entry;
     if (model === null) return;
     Object.assign(entry, { state: "UNLOADING", model: null });
-    while (model.live > 0) await this.#sleep(SHORT_MS);
+    await this.#drained(model);
     // Meanwhile it may have been loaded again.
     if (entry.state !== "UNLOADING") return;
     Object.assign(entry, { state: "UNAVAILABLE", reason: UNLOADED });
     const counted = this.#counted.get(`${name}/${version}`);
     if (counted?.served === model) counted.served = null;
+  }
+
+  async #drained(model: Served): Promise<void> {
+    while (model.live > 0) await this.#sleep(SHORT_MS);
+    model.unloaded?.();
   }
 
   #poll(): void {
