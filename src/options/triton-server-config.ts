@@ -5,6 +5,7 @@ import type { UsageError } from "./given.ts";
 import { nearest } from "./lookup.ts";
 import type { OptionRow } from "./option.ts";
 import { serveConfig } from "./serve-config.ts";
+import { isEngineOption } from "./triton-engine-options.ts";
 import {
   readRestricted,
   TRITON_IGNORED,
@@ -99,6 +100,7 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
   if ("error" in grpc) return grpc;
   const host = values["http-address"] ?? DEFAULTS.host;
   const http = values["allow-http"] === false ? null : { host, port: values["http-port"] ?? DEFAULTS.http };
+  const engine = Object.fromEntries(Object.entries(values).filter(([name]) => isEngineOption(name)));
   const made = serveConfig(
     {
       host,
@@ -108,8 +110,9 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
       "shutdown-timeout": values["exit-timeout-secs"] ?? DEFAULTS.exitS,
       ...metricsOf(values),
       ...(values.seed === undefined ? {} : { seed: values.seed }),
+      ...engine,
     },
-    new Map(),
+    new Map(Object.keys(engine).map((name) => [name, { name, texts: [], where: `--${name}`, ignored: false }])),
   );
   if ("error" in made) return made;
   const tritonServer: TritonServerConfig = {

@@ -2,6 +2,7 @@
 import type { RestrictedApis, TritonVersion } from "../config/triton-server.ts";
 import { TRITON_VERSION_NAMES } from "../config/triton-server.ts";
 import { choice, freeText, integer, number, type Option, type OptionRow, texts } from "./option.ts";
+import { tritonEngineOptions } from "./triton-engine-options.ts";
 import { tritonBoolean, tritonOptions } from "./triton-options.ts";
 
 type Row<T> = OptionRow<T> & {
@@ -143,6 +144,7 @@ export const tritonServerOptions = {
     "Milliseconds after which a connection takes no new call.",
   ),
   "grpc-max-connection-age-grace": row(integer(0), GRPC, "no end", "Milliseconds that its calls have from then on."),
+  ...tritonEngineOptions,
   ...tritonOptions,
   "metrics-port": row(port, "Triton's metrics", "8002", "Port of metrics. 0 takes a free one."),
   "metrics-address": row(
@@ -165,7 +167,9 @@ export const tritonServerOptions = {
       "The version that is stood in for; what differs: docs/triton.md.",
     ),
   ),
-  seed: ours(row(integer(0, 2 ** 32 - 1), STAND_IN, "by chance", "Drawn tensors repeat from one start to the next.")),
+  seed: ours(
+    row(integer(0, 2 ** 32 - 1), STAND_IN, "by chance", "Drawn tensors and texts repeat from one start to the next."),
+  ),
 } satisfies Readonly<Record<string, Row<unknown>>>;
 
 type Table = typeof tritonServerOptions;

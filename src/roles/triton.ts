@@ -5,6 +5,7 @@ import { pause } from "../app/parts.ts";
 import { readTls } from "../config/certificates.ts";
 import { PortError } from "../config/port-error.ts";
 import type { TritonServerConfig } from "../config/triton-server.ts";
+import { seededLogprobs } from "../generation/logprobs.ts";
 import { GrpcServer } from "../grpc/server.ts";
 import { evhtp } from "../http/socket/evhtp.ts";
 import { HttpServer, type ListenOptions } from "../http/socket/server.ts";
@@ -12,7 +13,9 @@ import { Http2Server } from "../http2/server.ts";
 import { EVHTP_LIMITS, metricsListener } from "../metrics/triton/listener.ts";
 import { tritonMethods } from "../triton/grpc/methods.ts";
 import { tritonApp } from "../triton/http/app.ts";
-import { type LlmAround, vllmBehaviour } from "../triton/llm/vllm.ts";
+import type { LlmAround } from "../triton/llm/around.ts";
+import { LlmCounts } from "../triton/llm/counts.ts";
+import { llmModels } from "../triton/llm/models.ts";
 import { metricsPage } from "../triton/metrics/page.ts";
 import { Polling } from "../triton/metrics/polled.ts";
 import type { ServerAround } from "../triton/server/around.ts";
@@ -32,11 +35,12 @@ const LOOK_US = 10_000;
 
 async function listen(parts: Parts): Promise<Listeners> {
   const config = parts.config.tritonServer!;
+  const counts = new LlmCounts(() => parts.clock.now(), parts.config.engine.maxModelLen);
   const server = new TritonServer({
     config,
     targets: parts.config.triton.quantiles,
     clock: parts.clock,
-    backends: { vllm: { behaviour: vllmBehaviour(llmAround(parts)), from: "the engine, as the vLLM backend" } },
+    backends: llmModels(llmAround(parts), counts),
     epochMs: () => parts.epochSeconds() * 1000,
     random: () => parts.nextSeed() / 2 ** 32,
     log: parts.log,
@@ -93,7 +97,11 @@ const llmAround = ({ backend, text, naturalLength, nextSeed, config }: Parts): L
   text,
   naturalLength,
   nextSeed,
+  logprobs: seededLogprobs(text.vocabulary.size),
   maxModelLen: config.engine.maxModelLen,
+  blockSize: config.engine.blockSize,
+  embeddingSize: config.wire?.embeddingDimensions ?? null,
+  imageTokens: config.wire?.imageTokens ?? null,
 });
 
 async function loaded(server: TritonServer, config: TritonServerConfig): Promise<void> {
@@ -184,7 +192,6 @@ function bannerOf(
 ): string {
   const { url, grpc, metrics } = at;
   const models = server.statistics(null, -1).map(({ name, version: of }) => `${name}:${of}`);
-  const [first] = server.statistics(null, -1);
   return [
     `understudy ${version} stands in for Triton ${server.facts.version} (--triton-version ${stoodFor})`,
     `  repository  ${repositories.join(", ")}`,
@@ -192,6 +199,18 @@ function bannerOf(
     `  listening   ${url || "nowhere"} after ${Math.round(startedMs)} ms`,
     ...(grpc === null ? [] : [`  grpc        ${grpc.hostname}:${grpc.port}`]),
     ...(metrics === null ? [] : [`  metrics     ${metrics}/metrics`]),
-    ...(url === "" || first === undefined ? [] : [`  try         curl ${url}/v2/models/${first.name}`]),
+    ...(url === "" || models.length === 0 ? [] : [`  try         curl ${tryOut(server, url)}`]),
   ].join("\n");
+}
+
+/** Asks a model that makes text, where there is one. */
+function tryOut(server: TritonServer, url: string): string {
+  const all = server.statistics(null, -1);
+  const takes = (name: string) => all.find(({ config }) => config.input?.some((input) => input.name === name));
+  const at = (model: string) => `${url}/v2/models/${model}`;
+  const [ensemble, vllm] = [takes("max_tokens"), takes("sampling_parameters")];
+  const one = ensemble ?? vllm;
+  if (one === undefined) return at(all[0]!.name);
+  const body = JSON.stringify({ text_input: "Hello", max_tokens: 20, stream: true });
+  return `-N ${at(one.name)}/generate_stream -d '${body}'`;
 }
