@@ -5,6 +5,7 @@ import { pause } from "../app/parts.ts";
 import { readTls } from "../config/certificates.ts";
 import { PortError } from "../config/port-error.ts";
 import type { TritonServerConfig } from "../config/triton-server.ts";
+import type { EngineView } from "../engine/types.ts";
 import { seededLogprobs } from "../generation/logprobs.ts";
 import { GrpcServer } from "../grpc/server.ts";
 import { evhtp } from "../http/socket/evhtp.ts";
@@ -18,7 +19,7 @@ import { LlmCounts } from "../triton/llm/counts.ts";
 import { llmModels } from "../triton/llm/models.ts";
 import { metricsPage } from "../triton/metrics/page.ts";
 import { Polling } from "../triton/metrics/polled.ts";
-import type { ServerAround } from "../triton/server/around.ts";
+import type { KvCache, ServerAround } from "../triton/server/around.ts";
 import { TritonServer } from "../triton/server/server.ts";
 import { SharedMemory } from "../triton/server/shared-memory.ts";
 import { TraceSettings } from "../triton/server/trace-settings.ts";
@@ -52,6 +53,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     memory: new SharedMemory(),
     traces: new TraceSettings(),
     logging: { now: config.log },
+    kvCache: () => (server.facts.tellsLoad && counts.trtllm.size > 0 ? kvCacheOf(parts) : null),
   };
   const { app, hot } = tritonApp(around);
   const http = config.http && new HttpServer(app, listenOptions(parts, config.http, hot));
@@ -65,7 +67,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     await closed();
     throw why;
   }
-  const metrics = await metricsServer(parts, server, config).catch(async (why) => {
+  const metrics = await metricsServer(parts, server, config, counts).catch(async (why) => {
     await closed();
     throw new PortError(why);
   });
@@ -88,6 +90,16 @@ async function listen(parts: Parts): Promise<Listeners> {
         if (!server.facts.grpcGoesOn) void grpc?.stop();
       }
     },
+  };
+}
+
+function kvCacheOf({ engines, config }: Parts): KvCache {
+  const all = engines.views("now");
+  const sum = (read: (view: EngineView) => number) => all.reduce((total, view) => total + read(view), 0);
+  return {
+    usedBlocks: sum(({ blocksUsed }) => blocksUsed),
+    blocks: sum(({ blocksUsable }) => blocksUsable),
+    tokensPerBlock: config.engine.blockSize,
   };
 }
 
@@ -169,16 +181,18 @@ async function metricsServer(
   parts: Parts,
   server: TritonServer,
   config: TritonServerConfig,
+  llm: LlmCounts,
 ): Promise<HttpServer | null> {
   const { triton: settings } = parts.config;
   if (settings.listen === null) return null;
   const { clock } = parts;
   const counts = () => server.cache?.counts ?? null;
   const polling = new Polling(settings.intervalMs, clock.now(), counts());
-  const page = () => {
+  const page = async () => {
+    const executor = llm.trtllm.size === 0 ? "" : Buffer.from(await parts.renderer.page("trtllm")).toString();
     const nowUs = clock.now();
     const polled = polling.take(nowUs, settings.cpu, counts());
-    return metricsPage(server, polled, { metrics: settings, namespacing: config.namespacing, nowUs });
+    return metricsPage(server, polled, { metrics: settings, namespacing: config.namespacing, nowUs, llm, executor });
   };
   const { host: hostname, port } = settings.listen;
   return metricsListener(page, { hostname, port, reusePort: false, clock, epochSeconds: parts.epochSeconds });

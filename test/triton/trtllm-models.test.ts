@@ -170,6 +170,42 @@ test("a client of the ensemble that leaves ends the generation", async () => {
   while ((await successes("tensorrt_llm")) === before) await Bun.sleep(10);
 });
 
+test("metrics have the executor, and what each backend counts of its requests", async () => {
+  const text = await (await fetch(`${child.metrics}/metrics`)).text();
+  const value = (series: string) =>
+    Number(
+      text
+        .split("\n")
+        .find((line) => line.startsWith(`${series} `))
+        ?.split(" ")[1],
+    );
+  const of = (model: string) => `model="${model}",`;
+  const vllm = await successes("vllm_model");
+  expect(vllm).toBeGreaterThan(0);
+  expect(value('vllm:generation_tokens_total{model="vllm_model",version="1"}')).toBe(6 * vllm);
+  expect(value('vllm:request_params_n_bucket{model="vllm_model",version="1",le="1"}')).toBe(vllm);
+  expect(value('vllm:time_per_output_token_seconds_count{model="vllm_model",version="1"}')).toBe(5 * vllm);
+  const kind = 'response_metric_type="total_output_tokens"';
+  expect(value(`nv_llm_output_token_len_count{${of("tensorrt_llm")}${kind},version="1"}`)).toBe(
+    await successes("tensorrt_llm"),
+  );
+  const blocks = (name: string) =>
+    value(`nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="${name}",${of("tensorrt_llm")}version="1"}`);
+  expect(blocks("max")).toBe(blocks("free") + blocks("used"));
+  expect(
+    value(
+      `nv_trt_llm_inflight_batcher_metrics{inflight_batcher_specific_metric="micro_batch_id",${of("tensorrt_llm")}version="1"}`,
+    ),
+  ).toBe(0);
+  const types = [...text.matchAll(/^# TYPE \S+ (\S+)$/gm)].map(([, type]) => type);
+  expect(types).toEqual(["counter", "gauge", "histogram"].flatMap((type) => types.filter((one) => one === type)));
+  const asked = { "endpoint-load-metrics-format": "json" };
+  const body = JSON.stringify({ ...PROMPT, max_tokens: 1 });
+  const told = await fetch(`${child.url}/v2/models/ensemble/generate`, { method: "POST", body, headers: asked });
+  const load = JSON.parse(told.headers.get("endpoint-load-metrics")!.slice("JSON ".length));
+  expect(load.named_metrics.max_token_capacity).toBe(blocks("max") * blocks("tokens_per"));
+});
+
 test("what is wrong has the backend's words", async () => {
   const none = await generate("tensorrt_llm", { input_ids: [1], input_lengths: 1, request_output_len: 0 });
   expect(none).toEqual({ error: "Assertion failed: mMaxNewTokens > 0" });

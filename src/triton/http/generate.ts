@@ -20,6 +20,7 @@ import { rapidText, readElements, writeElements } from "../tensors/tensor-json.t
 import { errorText, type HandlerAnswer, type HttpCall, jsonError, LATER } from "./call.ts";
 import { tooLarge } from "./infer.ts";
 import { parameterIn } from "./infer-body.ts";
+import { loadMetrics } from "./load-metrics.ts";
 
 export const generate = (call: HttpCall): Promise<HandlerAnswer> => handle(call, false);
 export const generateStream = (call: HttpCall): Promise<HandlerAnswer> => handle(call, true);
@@ -156,7 +157,9 @@ class Writer {
     }
     if (!this.#begun) {
       this.#begun = true;
-      this.#call.begin(failed ? FAILED : 200, this.#streams ? STREAM : WHOLE);
+      const asked = this.#call.header("endpoint-load-metrics-format");
+      const load = asked === null ? {} : loadMetrics(asked, this.#call.around.kvCache());
+      this.#call.begin(failed ? FAILED : 200, { ...(this.#streams ? STREAM : WHOLE), ...load });
     }
     if (text !== null) {
       if (this.#streams) this.#write(`data: ${text}\n\n`);

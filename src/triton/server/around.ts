@@ -8,10 +8,19 @@ export interface LogSettings {
   now: TritonLogSettings;
 }
 
+/** Blocks of the engine that serves TensorRT-LLM's models. */
+export interface KvCache {
+  readonly usedBlocks: number;
+  readonly blocks: number;
+  readonly tokensPerBlock: number;
+}
+
 export interface ServerAround {
   readonly server: TritonServer;
   readonly config: TritonServerConfig;
   readonly memory: SharedMemory;
   readonly traces: TraceSettings;
   readonly logging: LogSettings;
+  /** null: no model of TensorRT-LLM's backend is loaded, or the version does not tell. */
+  readonly kvCache: () => KvCache | null;
 }
