@@ -3,6 +3,7 @@ import type { RestrictedApis, TritonVersion } from "../config/triton-server.ts";
 import { TRITON_VERSION_NAMES } from "../config/triton-server.ts";
 import { choice, freeText, integer, number, type Option, type OptionRow, texts } from "./option.ts";
 import { tritonEngineOptions } from "./triton-engine-options.ts";
+import { tritonOpenAiOptions } from "./triton-openai-options.ts";
 import { tritonBoolean, tritonOptions } from "./triton-options.ts";
 
 type Row<T> = OptionRow<T> & {
@@ -144,6 +145,7 @@ export const tritonServerOptions = {
     "Milliseconds after which a connection takes no new call.",
   ),
   "grpc-max-connection-age-grace": row(integer(0), GRPC, "no end", "Milliseconds that its calls have from then on."),
+  ...tritonOpenAiOptions,
   ...tritonEngineOptions,
   ...tritonOptions,
   "metrics-port": row(port, "Triton's metrics", "8002", "Port of metrics. 0 takes a free one."),
@@ -183,6 +185,7 @@ export const TRITON_IGNORED: readonly string[] = [
   "backend-directory",
   "buffer-manager-thread-count",
   "cache-directory",
+  "chat-template",
   "cuda-memory-pool-byte-size",
   "cuda-virtual-address-size",
   "disable-auto-complete-config",
@@ -205,6 +208,8 @@ export const TRITON_IGNORED: readonly string[] = [
   "reuse-http-port",
   "strict-model-config",
   "trace-config",
+  "tritonserver-log-verbose-level",
+  "uvicorn-log-level",
 ];
 
 /** `APIS:KEY=VALUE`; an error ends in what is accepted. */

@@ -59,25 +59,28 @@ async function listen(parts: Parts): Promise<Listeners> {
   const http = config.http && new HttpServer(app, listenOptions(parts, config.http, hot));
   if (http) app.server = http as unknown as NonNullable<typeof app.server>;
   // A server that is left listening would keep the process alive.
-  const closed = async () => void (await Promise.all([http?.stop(true), grpc?.stop(true)]));
+  const closed = async () => void (await Promise.all([http?.stop(true), grpc?.stop(true), openai?.stop(true)]));
   let grpc: Http2Server | null = null;
+  let openai: HttpServer | null = null;
+  let metrics: HttpServer | null = null;
+  const page = pageOf(parts, server, counts);
   try {
     grpc = config.grpc && grpcServer(parts, around);
+    if (config.openai) openai = (await import("./triton-openai.ts")).openAiServer(parts, server, page);
+    metrics = metricsServer(parts, page);
   } catch (why) {
     await closed();
     throw why;
   }
-  const metrics = await metricsServer(parts, server, config, counts).catch(async (why) => {
-    await closed();
-    throw new PortError(why);
-  });
-  const url = http ? `http://${http.hostname}:${http.port}` : "";
-  const tritonUrl = metrics && `http://${metrics.hostname}:${metrics.port}`;
+  const urlOf = (one: HttpServer | null) => one && `http://${one.hostname}:${one.port}`;
+  const tritonUrl = urlOf(metrics);
+  const url = urlOf(http) ?? urlOf(openai) ?? "";
   return {
     url,
     tritonUrl,
     http2Url: null,
-    banner: (startedMs) => bannerOf(config, server, { url, grpc, metrics: tritonUrl }, startedMs),
+    banner: (startedMs) =>
+      bannerOf(config, server, { url: urlOf(http) ?? "", grpc, metrics: tritonUrl, openai: urlOf(openai) }, startedMs),
     handle: (request) => app.handle(request),
     turnTo: () => Promise.reject(new Error("a Triton server does not begin anew behind its listeners")),
     async drain(untilUs) {
@@ -87,6 +90,7 @@ async function listen(parts: Parts): Promise<Listeners> {
       if (cut) await Promise.all([closed(), metrics?.stop(true)]);
       else {
         http?.turnAway();
+        void openai?.stop();
         if (!server.facts.grpcGoesOn) void grpc?.stop();
       }
     },
@@ -177,42 +181,50 @@ function listenOptions(parts: Parts, at: { host: string; port: number }, hot: Li
   };
 }
 
-async function metricsServer(
-  parts: Parts,
-  server: TritonServer,
-  config: TritonServerConfig,
-  llm: LlmCounts,
-): Promise<HttpServer | null> {
-  const { triton: settings } = parts.config;
-  if (settings.listen === null) return null;
-  const { clock } = parts;
+function metricsServer({ config, clock, epochSeconds }: Parts, page: () => Promise<string>): HttpServer | null {
+  const { listen: at } = config.triton;
+  if (at === null) return null;
+  try {
+    return metricsListener(page, { hostname: at.host, port: at.port, reusePort: false, clock, epochSeconds });
+  } catch (why) {
+    throw new PortError(why);
+  }
+}
+
+function pageOf({ config, clock, renderer }: Parts, server: TritonServer, llm: LlmCounts): () => Promise<string> {
+  const { triton: metrics, tritonServer } = config;
   const counts = () => server.cache?.counts ?? null;
-  const polling = new Polling(settings.intervalMs, clock.now(), counts());
-  const page = async () => {
-    const executor = llm.trtllm.size === 0 ? "" : Buffer.from(await parts.renderer.page("trtllm")).toString();
+  const polling = new Polling(metrics.intervalMs, clock.now(), counts());
+  const { namespacing } = tritonServer!;
+  return async () => {
+    const executor = llm.trtllm.size === 0 ? "" : Buffer.from(await renderer.page("trtllm")).toString();
     const nowUs = clock.now();
-    const polled = polling.take(nowUs, settings.cpu, counts());
-    return metricsPage(server, polled, { metrics: settings, namespacing: config.namespacing, nowUs, llm, executor });
+    const polled = polling.take(nowUs, metrics.cpu, counts());
+    return metricsPage(server, polled, { metrics, namespacing, nowUs, llm, executor });
   };
-  const { host: hostname, port } = settings.listen;
-  return metricsListener(page, { hostname, port, reusePort: false, clock, epochSeconds: parts.epochSeconds });
 }
 
 function bannerOf(
   { version: stoodFor, repositories }: TritonServerConfig,
   server: TritonServer,
-  at: { readonly url: string; readonly grpc: Http2Server | null; readonly metrics: string | null },
+  at: {
+    readonly url: string;
+    readonly grpc: Http2Server | null;
+    readonly metrics: string | null;
+    readonly openai: string | null;
+  },
   startedMs: number,
 ): string {
-  const { url, grpc, metrics } = at;
+  const { url, grpc, metrics, openai } = at;
   const models = server.statistics(null, -1).map(({ name, version: of }) => `${name}:${of}`);
   return [
     `understudy ${version} stands in for Triton ${server.facts.version} (--triton-version ${stoodFor})`,
     `  repository  ${repositories.join(", ")}`,
     `  models      ${models.length > 0 ? models.join(", ") : "none"}`,
-    `  listening   ${url || "nowhere"} after ${Math.round(startedMs)} ms`,
+    `  listening   ${url || openai || "nowhere"} after ${Math.round(startedMs)} ms`,
     ...(grpc === null ? [] : [`  grpc        ${grpc.hostname}:${grpc.port}`]),
     ...(metrics === null ? [] : [`  metrics     ${metrics}/metrics`]),
+    ...(openai === null ? [] : [`  openai      ${openai}/v1`]),
     ...(url === "" || models.length === 0 ? [] : [`  try         curl ${tryOut(server, url)}`]),
   ].join("\n");
 }
