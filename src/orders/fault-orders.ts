@@ -28,6 +28,11 @@ export class FaultOrders {
     this.#wire = options.config.wire ?? {};
   }
 
+  /** Whether a plan may disturb answers that order none themselves. */
+  get disturbs(): boolean {
+    return this.#options.faultRules !== undefined || (this.#wire.faultRate ?? 0) !== 0;
+  }
+
   /**
    * null: nothing disturbs the answer. Else, when the plan is in place, what the request is answered with in place of the
    * server's own answer, or null. `open`: requests that are being served besides; `question`: the request as rules see it.
@@ -39,7 +44,7 @@ export class FaultOrders {
     question: () => Question,
   ): Promise<ErrorAnswer | null> | null {
     const { faultRules } = this.#options;
-    if (fault === "" && faultRules === undefined && (this.#wire.faultRate ?? 0) === 0) return null;
+    if (fault === "" && !this.disturbs) return null;
     const key = context.request.headers.get("x-request-id") ?? `${this.#ordinal++}`;
     if (fault !== "") return this.#disturb(context, fault, trusted, open, key);
     const ruled = faultRules?.planFor(question(), key) ?? null;
