@@ -5,7 +5,10 @@ export interface TritonChild {
   readonly url: string;
   /** Port of gRPC; 0: there is none. */
   readonly grpc: number;
+  /** "": there is no port of its own for it. */
   readonly metrics: string;
+  /** Where the OpenAI front end listens; "": there is none. */
+  readonly openai: string;
   /** Everything it printed so far. */
   readonly output: () => string;
   readonly pid: number;
@@ -32,7 +35,7 @@ export async function startTriton(flags: readonly string[]): Promise<TritonChild
     const decoder = new TextDecoder();
     for await (const part of stream) {
       text += decoder.decode(part, { stream: true });
-      if (/^ {2}metrics /m.test(text)) ready.resolve();
+      if (/^ {2}(metrics|openai) .*\n/m.test(text)) ready.resolve();
     }
   };
   const ends = Promise.all([read(child.stdout), read(child.stderr)]);
@@ -41,11 +44,12 @@ export async function startTriton(flags: readonly string[]): Promise<TritonChild
     ready.reject(new Error(`the server ended with ${code}:\n${text}`));
   });
   await ready.promise;
-  const of = (line: string) => new RegExp(`^ {2}${line} +(http://127\\.0\\.0\\.1:\\d+)`, "m").exec(text)![1]!;
+  const of = (line: string) => new RegExp(`^ {2}${line} +(http://127\\.0\\.0\\.1:\\d+)`, "m").exec(text)?.[1] ?? "";
   return {
     url: of("listening"),
     grpc: Number(/^ {2}grpc +\S+:(\d+)$/m.exec(text)?.[1] ?? 0),
     metrics: of("metrics"),
+    openai: of("openai"),
     output: () => text,
     pid: child.pid,
     stop: async (signal = "SIGTERM") => {

@@ -1,5 +1,5 @@
 /** How does a folder become a model that serves? Its behaviour, its scheduler, its instances, its warm-up. */
-import type { ModelHost, ModelResponse } from "../behaviours/behaviour.ts";
+import type { ModelHost } from "../behaviours/behaviour.ts";
 import { behaviourOf, type FoundBehaviour } from "../behaviours/table.ts";
 import { BACKENDS } from "../config/backends.ts";
 import {
@@ -18,7 +18,7 @@ import type { LimitedInstance } from "../scheduling/rate-limiter.ts";
 import { DefaultScheduler, type Scheduler } from "../scheduling/scheduler.ts";
 import { SequenceBatcher } from "../scheduling/sequence-batcher.ts";
 import type { SequenceRules } from "../scheduling/sequences.ts";
-import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts, type Tensor } from "../tensors/datatypes.ts";
+import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts } from "../tensors/datatypes.ts";
 import { EnsembleModel } from "./ensemble.ts";
 import { type InferInput, InferRequest } from "./request.ts";
 import { Runner } from "./runner.ts";
@@ -27,12 +27,12 @@ import type { ModelStatistics } from "./statistics.ts";
 
 export interface LoadAround {
   readonly shared: Shared;
-  /** Models of these backends are computed so, where their folder says nothing else. */
-  readonly backends: Readonly<Record<string, FoundBehaviour>>;
+  /** What computes a model whose folder says nothing of it. */
+  readonly backends: (config: ModelConfig) => FoundBehaviour | undefined;
   readonly random: () => number;
   readonly sleep: (ms: number) => Promise<void>;
   readonly find: (name: string, version: number) => Served;
-  readonly infer: (model: string, inputs: readonly Tensor[]) => Promise<ModelResponse>;
+  readonly stream: ModelHost["stream"];
 }
 
 export interface LoadedModel {
@@ -66,7 +66,7 @@ export async function loadVersion(
       throw internal(error.message);
     },
   );
-  const host = (die: () => void): ModelHost => ({ ...hostOf(config, version, around), die });
+  const host = (die: () => void): ModelHost => ({ ...hostOf(folder, version, around), die });
   try {
     await found.behaviour.initialize?.(host(() => {}));
   } catch (error) {
@@ -90,8 +90,13 @@ export async function loadVersion(
   return { model, from: found.from };
 }
 
-function hostOf(config: ModelConfig, version: number, { random, sleep, infer }: LoadAround): Omit<ModelHost, "die"> {
-  return { name: config.name, version, config, random, sleep, infer };
+function hostOf({ config, path }: FoundModel, version: number, around: LoadAround): Omit<ModelHost, "die"> {
+  const { random, sleep, stream } = around;
+  const infer: ModelHost["infer"] = async (model, inputs) => {
+    for await (const response of stream(model, inputs)) return response;
+    return { outputs: [] };
+  };
+  return { name: config.name, version, config, folder: `${path}/${version}`, random, sleep, infer, stream };
 }
 
 const instancesOf = ({ instance_group: groups = [] }: ModelConfig): number =>
