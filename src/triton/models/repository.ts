@@ -6,6 +6,7 @@ import { isDecoupled, isEnsemble, type ModelConfig } from "../config/model-confi
 import { normalized } from "../config/normalize.ts";
 import { type ConfigMessage, parsePbtxt } from "../config/pbtxt.ts";
 import { ROOT } from "../config/schema.ts";
+import { internal } from "../config/status.ts";
 import { wrongConfig } from "../config/validate.ts";
 
 export interface FoundModel {
@@ -110,7 +111,7 @@ function foldersIn(path: string): string[] {
   try {
     return readdirSync(path).filter((name) => isFolder(join(path, name)));
   } catch {
-    throw new Error(`failed to open directory ${resolve(path)}: no such folder`);
+    throw internal(`failed to open directory ${resolve(path)}: no such folder`);
   }
 }
 

@@ -10,7 +10,7 @@ import {
   type SequenceBatching,
   type Warmup,
 } from "../config/model-config.ts";
-import { internal, TritonError } from "../config/status.ts";
+import { internal, invalidArg, TritonError } from "../config/status.ts";
 import type { FoundModel } from "../models/repository.ts";
 import { DynamicBatcher } from "../scheduling/dynamic-batcher.ts";
 import type { WaitPolicy } from "../scheduling/policy-queue.ts";
@@ -50,6 +50,7 @@ export async function loadVersion(
 ): Promise<LoadedModel> {
   const { config, path } = folder;
   const { shared } = around;
+  checkSize(config);
   if (isEnsemble(config)) {
     const model = new EnsembleModel({ config, version, statistics, find: around.find, shared });
     return { model, from: `${config.ensemble_scheduling?.step?.length ?? 0} steps` };
@@ -70,7 +71,7 @@ export async function loadVersion(
   try {
     await found.behaviour.initialize?.(host(() => {}));
   } catch (error) {
-    const { name, message } = error as Error;
+    const { name = "Error", message = String(error) } = error instanceof Error ? error : {};
     throw internal(`${name}: ${message}\n\nAt:\n  ${file}(1): initialize\n`);
   }
   const limited = shared.limiter?.register(limitedInstances(config)) ?? null;
@@ -92,6 +93,28 @@ export async function loadVersion(
 
 function hostOf(config: ModelConfig, version: number, { random, sleep, infer }: LoadAround): Omit<ModelHost, "die"> {
   return { name: config.name, version, config, random, sleep, infer };
+}
+
+/** Beyond these a model does not load; the real server would try. */
+const MOST = { instances: 10_000, levels: 10_000, slots: 100_000, warmups: 100_000, warmupBytes: 64 * 2 ** 20 };
+
+/** Throws a `TritonError` where the model would take more than a server here has. */
+function checkSize(config: ModelConfig): void {
+  const instances = instancesOf(config);
+  const most = (what: string, count: number, limit: number) => {
+    if (count > limit) throw invalidArg(`model '${config.name}' has ${count} ${what}: a stand-in takes ${limit}`);
+  };
+  most("instances", instances, MOST.instances);
+  most("priority levels", config.dynamic_batching?.priority_levels ?? 0, MOST.levels);
+  if (config.sequence_batching) {
+    const { slots } = sequenceRules(config, config.sequence_batching, instances);
+    most("slots of sequences", slots * instances, MOST.slots);
+  }
+  for (const { name = "", count = 0, batch_size: batch = 0, inputs = {} } of config.model_warmup ?? []) {
+    most(`requests in warm-up ${name}`, count, MOST.warmups);
+    for (const { dims = [] } of Object.values(inputs))
+      most(`bytes in a tensor of warm-up ${name}`, Math.max(1, batch) * 8 * elementCount(dims), MOST.warmupBytes);
+  }
 }
 
 const instancesOf = ({ instance_group: groups = [] }: ModelConfig): number =>

@@ -163,7 +163,9 @@ export class Runner implements Served {
     );
     // Nobody waits for what a slot without a request gives.
     const ofRequests = (results: ModelResults) =>
-      results?.length === rows.length ? results.filter((_, at) => rows[at]!.ready) : (results ?? []);
+      Array.isArray(results) && results.length === rows.length
+        ? results.filter((_, at) => rows[at]!.ready)
+        : (results ?? []);
     const ended = (results: ModelResults) =>
       this.#ended(instance, batch, startUs, decoupled ? null : ofRequests(results));
     const failed = (error: unknown) => this.#raised(instance, batch, startUs, error);
@@ -191,7 +193,11 @@ export class Runner implements Served {
       return;
     }
     const nowUs = this.#shared.clock.now();
-    const answers = results?.map((one) => answerOf(one, this.config));
+    if (results !== null && !Array.isArray(results)) {
+      this.#raised(instance, batch, startUs, new Error("it gave no list of responses"));
+      return;
+    }
+    const answers = results?.map((one: ModelResponse) => answerOf(one, this.config));
     if (answers && answers.length !== batch.length) {
       const why = `it gave ${answers.length} responses for ${batch.length} requests`;
       this.#raised(instance, batch, startUs, new Error(why));

@@ -8,6 +8,7 @@ import type { QuantileTarget } from "../../metrics/triton/quantiles.ts";
 import type { ModelResponse } from "../behaviours/behaviour.ts";
 import { isEnsemble } from "../config/model-config.ts";
 import { internal, TritonError } from "../config/status.ts";
+import { wrongSteps } from "../config/validate-steps.ts";
 import { TRITON_VERSIONS, type VersionFacts } from "../config/versions.ts";
 import { type FoundModel, type LoadOverride, NO_OVERRIDE, Repository } from "../models/repository.ts";
 import { type IndexEntry, ModelTable, UNLOADED } from "../models/table.ts";
@@ -190,6 +191,14 @@ export class TritonServer {
           `Invalid argument: ensemble '${name}' depends on '${step}' which has no loaded version. Model '${step}' loading failed with error: ${why.join("")};`,
         );
     }
+    for (const { model_name: step = "", model_version: version = -1 } of read.config.ensemble_scheduling?.step ?? [])
+      if (version > 0 && !this.isReady(step, version))
+        return this.#refuse(
+          read,
+          `Invalid argument: ensemble '${name}' depends on '${step}' whose required version ${version} is not loaded.`,
+        );
+    const unfit = wrongSteps(read.config, (step) => this.#folders.get(step)?.config);
+    if (unfit !== undefined) return this.#refuse(read, `Invalid argument: ${unfit}`);
     const folder = this.#repository.withSteps(read, (step) => this.#folders.get(step)?.config);
     const before = this.#folders.get(name);
     const same = before?.signature === folder.signature;
