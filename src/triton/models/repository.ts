@@ -66,7 +66,7 @@ export class Repository {
       throw new Error(
         `unexpected directory name '${name}' for model '${config.name}', directory name must equal model name`,
       );
-    const wrong = wrongConfig(config, false);
+    const wrong = wrongConfig(config);
     if (wrong !== undefined) throw new Error(wrong);
     const versions = chosen(config, isEnsemble(config) && found.length === 0 ? [1] : found);
     if (versions.length === 0)

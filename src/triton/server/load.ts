@@ -3,6 +3,8 @@ import type { ModelHost, ModelResponse } from "../behaviours/behaviour.ts";
 import { behaviourOf, type FoundBehaviour } from "../behaviours/table.ts";
 import { BACKENDS } from "../config/backends.ts";
 import {
+  instanceCount,
+  instancesOf,
   isEnsemble,
   type ModelConfig,
   maxBatchSize,
@@ -31,6 +33,7 @@ export interface LoadAround {
   readonly backends: Readonly<Record<string, FoundBehaviour>>;
   readonly random: () => number;
   readonly sleep: (ms: number) => Promise<void>;
+  readonly shapeFor: (model: string, output: string) => readonly number[] | undefined;
   readonly find: (name: string, version: number) => Served;
   readonly infer: (model: string, inputs: readonly Tensor[]) => Promise<ModelResponse>;
 }
@@ -91,8 +94,13 @@ export async function loadVersion(
   return { model, from: found.from };
 }
 
-function hostOf(config: ModelConfig, version: number, { random, sleep, infer }: LoadAround): Omit<ModelHost, "die"> {
-  return { name: config.name, version, config, random, sleep, infer };
+function hostOf(
+  config: ModelConfig,
+  version: number,
+  { random, sleep, infer, shapeFor }: LoadAround,
+): Omit<ModelHost, "die"> {
+  const { name } = config;
+  return { name, version, config, random, sleep, infer, shapeFor: (output) => shapeFor(name, output) };
 }
 
 /** Beyond these a model does not load; the real server would try. */
@@ -100,7 +108,7 @@ const MOST = { instances: 10_000, levels: 10_000, slots: 100_000, warmups: 100_0
 
 /** Throws a `TritonError` where the model would take more than a server here has. */
 function checkSize(config: ModelConfig): void {
-  const instances = instancesOf(config);
+  const instances = instanceCount(config);
   const most = (what: string, count: number, limit: number) => {
     if (count > limit) throw invalidArg(`model '${config.name}' has ${count} ${what}: a stand-in takes ${limit}`);
   };
@@ -117,23 +125,17 @@ function checkSize(config: ModelConfig): void {
   }
 }
 
-const instancesOf = ({ instance_group: groups = [] }: ModelConfig): number =>
-  groups.reduce((all, { count = 1 }) => all + count, 0);
-
-/** Without GPUs all stand on device 0. */
-const limitedInstances = ({ instance_group: groups = [] }: ModelConfig): LimitedInstance[] =>
-  groups.flatMap(({ count = 1, rate_limiter: { resources = [], priority = 0 } = {} }) =>
-    Array.from({ length: count }, () => ({
-      device: 0,
-      priority,
-      resources: resources.map(({ name = "", global = false, count: of = 0 }) => ({ name, global, count: of })),
-    })),
-  );
+const limitedInstances = (config: ModelConfig): LimitedInstance[] =>
+  instancesOf(config).map(({ device, group: { rate_limiter: { resources = [], priority = 0 } = {} } }) => ({
+    device,
+    priority,
+    resources: resources.map(({ name = "", global = false, count = 0 }) => ({ name, global, count })),
+  }));
 
 /** `limited`: who has an instance waits for resources, too. */
 function schedulerOf(config: ModelConfig, limited: boolean): Scheduler<InferRequest> {
   const batching = config.dynamic_batching;
-  const instances = instancesOf(config);
+  const instances = instanceCount(config);
   if (config.sequence_batching) return new SequenceBatcher(sequenceRules(config, config.sequence_batching, instances));
   if (batching === undefined) return new DefaultScheduler(limited ? Number.POSITIVE_INFINITY : instances);
   const policies = Object.entries(batching.priority_queue_policy ?? {});

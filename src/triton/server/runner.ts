@@ -3,7 +3,7 @@
  * behaviour compute it, and what comes back is answered and counted as Triton's Python backend does: when `execute` returns.
  */
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse, ModelResults } from "../behaviours/behaviour.ts";
-import { isDecoupled, type ModelConfig } from "../config/model-config.ts";
+import { instancesOf, isDecoupled, type ModelConfig } from "../config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../config/status.ts";
 import type { Granted, LimitedModel } from "../scheduling/rate-limiter.ts";
 import type { BatchRow, Scheduler } from "../scheduling/scheduler.ts";
@@ -64,16 +64,10 @@ export class Runner implements Served {
     this.statistics = statistics;
     this.#options = options;
     this.#shared = shared;
-    this.#instances = (config.instance_group ?? []).flatMap((group) =>
-      Array.from({ length: group.count ?? 1 }, (_, at) => {
-        const instance: Instance = {
-          name: `${group.name}_${at}`,
-          dead: false,
-          host: host(() => (instance.dead = true)),
-        };
-        return instance;
-      }),
-    );
+    this.#instances = instancesOf(config).map(({ name }) => {
+      const instance: Instance = { name, dead: false, host: host(() => (instance.dead = true)) };
+      return instance;
+    });
     this.#idle = [...this.#instances];
     this.#ordered = config.dynamic_batching?.preserve_ordering ? new OrderedResponses() : null;
   }
