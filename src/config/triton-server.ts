@@ -51,6 +51,17 @@ export interface TritonLogSettings {
   readonly file: string;
 }
 
+/** `--openai`: the front end that speaks OpenAI's API. */
+export interface TritonOpenAiConfig extends TritonAddress {
+  readonly defaultMaxTokens: number;
+  /** "": adapters have no names of their own. */
+  readonly loraSeparator: string;
+  /** "": none. */
+  readonly toolCallParser: string;
+  /** Whose tensors requests have; "": by each model's own. */
+  readonly backend: string;
+}
+
 export interface TritonServerConfig {
   readonly version: TritonVersion;
   /** At least one folder. */
@@ -63,6 +74,8 @@ export interface TritonServerConfig {
   readonly http: TritonAddress | null;
   /** null: `--allow-grpc=false`. */
   readonly grpc: TritonAddress | null;
+  /** null: without `--openai`. */
+  readonly openai: TritonOpenAiConfig | null;
   /** null: none. */
   readonly grpcTls: TritonGrpcTls | null;
   readonly grpcCompression: "none" | "low" | "medium" | "high";

@@ -64,7 +64,9 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
       own.map(([, value]) => value),
     );
     this.#expects = fields.get("expect")?.toLowerCase() === "100-continue";
-    this.request = new IncomingRequest({ method, target, version: "2", fields, keepAlive: true }, server.scheme, this);
+    const read = { method, target, version: "2" as const, fields, keepAlive: true };
+    // Whatever stands unread counts against what its connection may hold.
+    this.request = new IncomingRequest(read, server.scheme, this, 0);
   }
 
   get answered(): boolean {

@@ -2,6 +2,8 @@
 import type { RestrictedApis, TritonResource, TritonVersion } from "../config/triton-server.ts";
 import { TRITON_VERSION_NAMES } from "../config/triton-server.ts";
 import { choice, freeText, inGroup, integer, number, type Option, type OptionRow, texts } from "./option.ts";
+import { tritonEngineOptions } from "./triton-engine-options.ts";
+import { tritonOpenAiOptions } from "./triton-openai-options.ts";
 import { tritonBoolean, tritonOptions } from "./triton-options.ts";
 import { wireOptions } from "./wire-options.ts";
 
@@ -171,6 +173,8 @@ export const tritonServerOptions = {
     "Milliseconds after which a connection takes no new call.",
   ),
   "grpc-max-connection-age-grace": row(integer(0), GRPC, "no end", "Milliseconds that its calls have from then on."),
+  ...tritonOpenAiOptions,
+  ...tritonEngineOptions,
   ...tritonOptions,
   "metrics-port": row(port, "Triton's metrics", "8002", "Port of metrics. 0 takes a free one."),
   "metrics-address": row(
@@ -194,7 +198,9 @@ export const tritonServerOptions = {
     ),
   ),
   ...FAULTS,
-  seed: ours(row(integer(0, 2 ** 32 - 1), STAND_IN, "by chance", "Drawn tensors repeat from one start to the next.")),
+  seed: ours(
+    row(integer(0, 2 ** 32 - 1), STAND_IN, "by chance", "Drawn tensors and texts repeat from one start to the next."),
+  ),
 } satisfies Readonly<Record<string, Row<unknown>>>;
 
 type Table = typeof tritonServerOptions;
@@ -208,6 +214,7 @@ export const TRITON_IGNORED: readonly string[] = [
   "backend-directory",
   "buffer-manager-thread-count",
   "cache-directory",
+  "chat-template",
   "cuda-memory-pool-byte-size",
   "cuda-virtual-address-size",
   "disable-auto-complete-config",
@@ -229,6 +236,8 @@ export const TRITON_IGNORED: readonly string[] = [
   "reuse-http-port",
   "strict-model-config",
   "trace-config",
+  "tritonserver-log-verbose-level",
+  "uvicorn-log-level",
 ];
 
 /** `APIS:KEY=VALUE`; an error ends in what is accepted. */

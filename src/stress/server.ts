@@ -6,6 +6,7 @@ import { FaultPipeline } from "../faults/pipeline.ts";
 import { headIn } from "../faults/stages/heads.ts";
 import { FAULT_ROWS } from "../faults/table.ts";
 import type { Clock } from "../host/clock.ts";
+import { bodyWithin } from "../http/body-within.ts";
 import type { DisturbedAnswer, EventSink } from "../http/sink.ts";
 import { HttpServer } from "../http/socket/server.ts";
 import { type AnswerPath, cannedAnswer, SAID } from "./answers.ts";
@@ -19,10 +20,15 @@ import { WireReader } from "./wire-reader.ts";
 const WAIT_MOST_S = 10;
 /** Requests of a case that are kept. */
 const REQUESTS_MOST = 100;
+/** Bytes of a body, of a request or of what a client has seen. */
+const BODY_MOST = 32 * 2 ** 20;
 const PATHS: readonly AnswerPath[] = ["/chat/completions", "/completions", "/messages", "/responses"];
 const STREAM = { "content-type": "text/event-stream; charset=utf-8" };
 const JSON_TYPE = { "content-type": "application/json" };
 const NO_CASE = JSON.stringify({ error: { message: "no such case", type: "NotFoundError", param: null, code: 404 } });
+const TOO_LARGE = JSON.stringify({
+  error: { message: `at most ${BODY_MOST} bytes are taken`, type: "BadRequestError", param: null, code: 413 },
+});
 const NO_JSON = JSON.stringify({
   error: { message: "the body is no JSON", type: "BadRequestError", param: null, code: 400 },
 });
@@ -33,7 +39,8 @@ type CaseRequest = { -readonly [Name in keyof SeenRequest]: SeenRequest[Name] };
 export type StressDesk = (
   method: string,
   path: string,
-  body: () => Promise<Uint8Array>,
+  /** null: it is too large. */
+  body: () => Promise<Uint8Array | null>,
 ) => Promise<{ readonly status: number; readonly json: unknown }> | null;
 
 /** A case that a client is in. */
@@ -113,7 +120,7 @@ export class StressServer {
   async #answer(request: Request): Promise<Response> {
     const server = this.#server;
     const target = new URL(request.url);
-    const asked = this.#desk?.(request.method, target.pathname, () => request.bytes());
+    const asked = this.#desk?.(request.method, target.pathname, () => bodyWithin(request, BODY_MOST));
     if (asked) {
       const { status, json } = await asked;
       return server.answer(request, status, JSON_TYPE, JSON.stringify(json));
@@ -122,7 +129,8 @@ export class StressServer {
     const run = this.#cases.get(id);
     const path = PATHS.find((one) => rest.endsWith(one));
     if (run === undefined) return server.answer(request, 404, JSON_TYPE, NO_CASE);
-    const body = await request.bytes();
+    const body = await bodyWithin(request, BODY_MOST);
+    if (body === null) return server.answer(request, 413, JSON_TYPE, TOO_LARGE);
     if (path === undefined || request.method !== "POST") {
       const models = JSON.stringify({
         object: "list",

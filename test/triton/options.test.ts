@@ -65,7 +65,8 @@ test("flags in both forms, several times where that means something", () => {
 });
 
 test.each([
-  [["--max-num-seqs=4"], "unrecognized option '--max-num-seqs'"],
+  [["--api-key=4"], "unrecognized option '--api-key'"],
+  [["--max-batch-size=4"], "--max-batch-size: needs --capacity-scheduler-policy"],
   [["--http-prt=1"], "unrecognized option '--http-prt'; did you mean --http-port"],
   [["--triton-version=2.51", "--allow-client-shm=true"], "unrecognized option '--allow-client-shm'"],
   [["--triton-version=2.50"], '--triton-version: takes 2.51 or 2.73, not "2.50"'],

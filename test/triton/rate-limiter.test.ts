@@ -239,7 +239,7 @@ async function served(folders: Readonly<Record<string, string>>, ...flags: strin
     targets: [],
     clock,
     epochMs: () => 0,
-    backends: {},
+    backends: () => undefined,
     random: () => 0,
     log: () => {},
   });

@@ -82,10 +82,14 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
   }
 
   /** An answer in one piece. */
-  answer(status: number, headers: Readonly<Record<string, string>>, body: string | Uint8Array | null): void {
+  answer(
+    status: number,
+    headers: Readonly<Record<string, string>>,
+    body: string | Uint8Array | null,
+    bytes = typeof body === "string" ? Buffer.byteLength(body) : (body?.length ?? 0),
+  ): void {
     if (this.#state !== State.Waiting) return;
     this.#obey(headers);
-    const bytes = typeof body === "string" ? Buffer.byteLength(body) : (body?.length ?? 0);
     const length = NO_BODY.includes(status) ? null : bytes;
     const head = this.line.style.head(status, headers, length, !this.keepAlive, this.line.date());
     if (this.faulty !== null) {

@@ -121,6 +121,9 @@ export interface ModelConfig extends ConfigMessage {
 
 export const maxBatchSize = (config: ModelConfig): number => config.max_batch_size ?? 0;
 export const isDecoupled = (config: ModelConfig): boolean => config.model_transaction_policy?.decoupled === true;
+/** TensorRT-LLM's LLM API, whose model takes such parameters one by one. */
+export const isLlmApi = ({ input }: Pick<ModelConfig, "input">): boolean =>
+  input?.some(({ name }) => name === "sampling_param_max_tokens") === true;
 export const isCached = (config: ModelConfig): boolean => config.response_cache?.enable === true;
 export const isEnsemble = (config: ModelConfig): boolean => config.platform === "ensemble";
 

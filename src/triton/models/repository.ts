@@ -1,8 +1,9 @@
 /** What lies in the folders of `--model-repository`? A folder per model: `config.pbtxt`, a folder of digits per version. */
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { parse } from "yaml";
 import { configFromJson } from "../config/config-json.ts";
-import { isDecoupled, isEnsemble, type ModelConfig } from "../config/model-config.ts";
+import { isDecoupled, isEnsemble, isLlmApi, type ModelConfig } from "../config/model-config.ts";
 import { normalized } from "../config/normalize.ts";
 import { type ConfigMessage, parsePbtxt } from "../config/pbtxt.ts";
 import { ROOT } from "../config/schema.ts";
@@ -61,7 +62,8 @@ export class Repository {
     const read = this.#config(path, override);
     const first = found[0];
     const files = override.files.size === 0 && first !== undefined ? readdirSync(join(path, `${first}`)) : [];
-    const config = normalized(read, name, files);
+    const given = first === undefined ? read : withModelYaml(read, join(path, `${first}`, "model.yaml"));
+    const config = normalized(given, name, files);
     if (config.name !== name)
       throw new Error(
         `unexpected directory name '${name}' for model '${config.name}', directory name must equal model name`,
@@ -103,6 +105,20 @@ export class Repository {
       throw new Error(`failed to read text proto from ${file}: ${(error as Error).message}`);
     }
   }
+}
+
+/** What the model of TensorRT-LLM's LLM API says of itself there: batches, and whether it is decoupled. */
+function withModelYaml(read: ConfigMessage, file: string): ConfigMessage {
+  if (!isLlmApi(read as Partial<ModelConfig>) || !existsSync(file)) return read;
+  const { triton_config: said } = (parse(readFileSync(file, "utf8")) ?? {}) as {
+    readonly triton_config?: { readonly max_batch_size?: number; readonly decoupled?: boolean };
+  };
+  if (said === undefined) return read;
+  return {
+    ...read,
+    max_batch_size: Number(said.max_batch_size ?? 0),
+    model_transaction_policy: { decoupled: said.decoupled === true },
+  };
 }
 
 const isDecoupledModel = (config: ModelConfig | undefined) => config !== undefined && isDecoupled(config);

@@ -9,6 +9,13 @@ export interface LogSettings {
   now: TritonLogSettings;
 }
 
+/** Blocks of the engine that serves TensorRT-LLM's models. */
+export interface KvCache {
+  readonly usedBlocks: number;
+  readonly blocks: number;
+  readonly tokensPerBlock: number;
+}
+
 export interface ServerAround {
   readonly server: TritonServer;
   readonly config: TritonServerConfig;
@@ -16,4 +23,6 @@ export interface ServerAround {
   readonly traces: TraceSettings;
   readonly logging: LogSettings;
   readonly faults: TritonFaults;
+  /** null: no model of TensorRT-LLM's backend is loaded, or the version does not tell. */
+  readonly kvCache: () => KvCache | null;
 }

@@ -1,5 +1,5 @@
 /** How does a folder become a model that serves? Its behaviour, its scheduler, its instances, its warm-up. */
-import type { ModelHost, ModelResponse } from "../behaviours/behaviour.ts";
+import type { ModelHost } from "../behaviours/behaviour.ts";
 import { behaviourOf, type FoundBehaviour } from "../behaviours/table.ts";
 import { BACKENDS } from "../config/backends.ts";
 import {
@@ -20,7 +20,7 @@ import type { LimitedInstance } from "../scheduling/rate-limiter.ts";
 import { DefaultScheduler, type Scheduler } from "../scheduling/scheduler.ts";
 import { SequenceBatcher } from "../scheduling/sequence-batcher.ts";
 import type { SequenceRules } from "../scheduling/sequences.ts";
-import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts, type Tensor } from "../tensors/datatypes.ts";
+import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts } from "../tensors/datatypes.ts";
 import { EnsembleModel } from "./ensemble.ts";
 import { type InferInput, InferRequest } from "./request.ts";
 import { Runner } from "./runner.ts";
@@ -29,13 +29,13 @@ import type { ModelStatistics } from "./statistics.ts";
 
 export interface LoadAround {
   readonly shared: Shared;
-  /** Models of these backends are computed so, where their folder says nothing else. */
-  readonly backends: Readonly<Record<string, FoundBehaviour>>;
+  /** What computes a model whose folder says nothing of it. */
+  readonly backends: (config: ModelConfig) => FoundBehaviour | undefined;
   readonly random: () => number;
   readonly sleep: (ms: number) => Promise<void>;
   readonly shapeFor: (model: string, output: string) => readonly number[] | undefined;
   readonly find: (name: string, version: number) => Served;
-  readonly infer: (model: string, inputs: readonly Tensor[]) => Promise<ModelResponse>;
+  readonly stream: ModelHost["stream"];
 }
 
 export interface LoadedModel {
@@ -70,7 +70,7 @@ export async function loadVersion(
       throw internal(error.message);
     },
   );
-  const host = (die: () => void): ModelHost => ({ ...hostOf(config, version, around), die });
+  const host = (die: () => void): ModelHost => ({ ...hostOf(folder, version, around), die });
   try {
     await found.behaviour.initialize?.(host(() => {}));
   } catch (error) {
@@ -94,13 +94,15 @@ export async function loadVersion(
   return { model, from: found.from };
 }
 
-function hostOf(
-  config: ModelConfig,
-  version: number,
-  { random, sleep, infer, shapeFor }: LoadAround,
-): Omit<ModelHost, "die"> {
+function hostOf({ config, path }: FoundModel, version: number, around: LoadAround): Omit<ModelHost, "die"> {
+  const { random, sleep, stream, shapeFor } = around;
+  const infer: ModelHost["infer"] = async (model, inputs) => {
+    for await (const response of stream(model, inputs)) return response;
+    return { outputs: [] };
+  };
   const { name } = config;
-  return { name, version, config, random, sleep, infer, shapeFor: (output) => shapeFor(name, output) };
+  const folder = `${path}/${version}`;
+  return { name, version, config, folder, random, sleep, infer, stream, shapeFor: (output) => shapeFor(name, output) };
 }
 
 /** Beyond these a model does not load; the real server would try. */

@@ -50,6 +50,8 @@ export class Runner implements Served {
   readonly #instances: readonly Instance[];
   readonly #idle: Instance[];
   readonly #keys = new Map<InferRequest, string>();
+  /** When each began, of a behaviour that counts at the end. */
+  readonly #began = new Map<InferRequest, number>();
   /** null: responses leave as they come. */
   readonly #ordered: OrderedResponses<InferRequest> | null;
   #pumping = false;
@@ -148,7 +150,10 @@ export class Runner implements Served {
       else this.#free(instance);
       return;
     }
-    const decoupled = isDecoupled(this.config);
+    const { behaviour } = this.#options;
+    const late = behaviour.countsAtEnd === true;
+    const sends = late || behaviour.sends === true || isDecoupled(this.config);
+    if (late) for (const request of batch) this.#began.set(request, startUs);
     const requests = rows.map(
       (row) =>
         new RequestView(row.request, sequenceInputs(this.config, row), (answer, final) => {
@@ -160,12 +165,12 @@ export class Runner implements Served {
       Array.isArray(results) && results.length === rows.length
         ? results.filter((_, at) => rows[at]!.ready)
         : (results ?? []);
-    const ended = (results: ModelResults) =>
-      this.#ended(instance, batch, startUs, decoupled ? null : ofRequests(results));
+    const ended = (results: ModelResults) => this.#ended(instance, batch, startUs, sends ? null : ofRequests(results));
     const failed = (error: unknown) => this.#raised(instance, batch, startUs, error);
     try {
-      const made = this.#options.behaviour.execute(requests, instance.host);
-      if (made instanceof Promise) void made.then(ended).catch(failed);
+      const made = behaviour.execute(requests, instance.host);
+      if (late) this.#free(instance);
+      else if (made instanceof Promise) void made.then(ended).catch(failed);
       else ended(made);
     } catch (error) {
       failed(error);
@@ -258,12 +263,28 @@ export class Runner implements Served {
 
   #send(request: InferRequest, response: ModelResponse | null, final: boolean): void {
     const answer = response === null ? null : answerOf(response, this.config);
+    if (final && response?.uncounted !== true) this.#countAtEnd(request, answer);
     if (final) this.#last(request, answer);
     else this.#pass(request, answer, false);
   }
 
+  /** Each request by itself, as a batch of one. */
+  #countAtEnd(request: InferRequest, answer: InferAnswer | TritonError | null): void {
+    const startUs = this.#began.get(request);
+    if (startUs === undefined) return;
+    const nowUs = this.#shared.clock.now();
+    const requestUs = nowUs - request.startUs;
+    const inferUs = nowUs - startUs;
+    const spans = { requestUs, queueUs: startUs - request.queuedUs, inputUs: 0, inferUs, outputUs: 0 };
+    this.statistics.executed(1, spans);
+    if (answer instanceof TritonError) this.statistics.failed("BACKEND", requestUs);
+    else this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs());
+    request.reported?.(0, inferUs, 0);
+  }
+
   #last(request: InferRequest, answer: InferAnswer | TritonError | null): void {
     this.live--;
+    this.#began.delete(request);
     this.#keys.delete(request);
     this.#pass(request, answer, true);
     const { scheduler } = this.#options;
@@ -310,6 +331,9 @@ class RequestView implements ModelRequest {
   }
   get cancelled(): boolean {
     return this.#request.cancelled;
+  }
+  whenCancelled(act: () => void): void {
+    this.#request.whenCancelled(act);
   }
 
   send(response: ModelResponse | null, final: boolean): void {

@@ -5,7 +5,7 @@
 import type { TritonServerConfig } from "../../config/triton-server.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { QuantileTarget } from "../../metrics/triton/quantiles.ts";
-import type { ModelResponse } from "../behaviours/behaviour.ts";
+import type { ModelResponse, StreamFor } from "../behaviours/behaviour.ts";
 import { isEnsemble } from "../config/model-config.ts";
 import { internal, TritonError } from "../config/status.ts";
 import { stepShapes } from "../config/step-shapes.ts";
@@ -28,7 +28,7 @@ export interface TritonOptions {
   readonly targets: readonly QuantileTarget[];
   readonly clock: Pick<Clock, "now" | "at">;
   readonly epochMs: () => number;
-  /** What computes models of these backends. */
+  /** What computes a model whose folder says nothing of it. */
   readonly backends: LoadAround["backends"];
   /** From 0 to below 1. */
   readonly random: () => number;
@@ -80,7 +80,7 @@ export class TritonServer {
       sleep: (ms) => this.#sleep(ms),
       shapeFor: (model, output) => this.#shapes.get(`${model}/${output}`),
       find,
-      infer: (...asked) => this.#ask(...asked),
+      stream: (...asked) => this.#ask(...asked),
     };
   }
 
@@ -305,22 +305,35 @@ export class TritonServer {
     });
   }
 
-  #ask(name: string, inputs: readonly Tensor[]): Promise<ModelResponse> {
-    return new Promise((done) => {
-      const fields = { id: "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
-      const failed = ({ code, message }: TritonError) => done({ error: { code, message } });
-      try {
-        this.infer(name, -1, fields, {
-          respond(answer) {
-            if (answer instanceof TritonError) failed(answer);
-            else if (answer !== null) done({ outputs: answer.outputs });
-          },
-        });
-      } catch (error) {
-        if (!(error instanceof TritonError)) throw error;
-        failed(error);
+  async *#ask(name: string, inputs: readonly Tensor[], asking?: StreamFor): AsyncGenerator<ModelResponse, void> {
+    const fields = { id: asking?.id ?? "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
+    const come: ModelResponse[] = [];
+    let ended = false;
+    let wake = () => {};
+    let request: InferRequest | null = null;
+    try {
+      request = this.infer(name, -1, fields, {
+        respond(answer, final) {
+          if (answer instanceof TritonError) come.push({ error: { code: answer.code, message: answer.message } });
+          else if (answer !== null) come.push({ outputs: answer.outputs });
+          ended = final;
+          wake();
+        },
+      });
+      asking?.whenCancelled(() => {
+        request!.cancelled = true;
+      });
+      for (;;) {
+        while (come.length > 0) yield come.shift()!;
+        if (ended) return;
+        await new Promise<void>((resolve) => (wake = resolve));
       }
-    });
+    } catch (error) {
+      if (!(error instanceof TritonError)) throw error;
+      yield { error: { code: error.code, message: error.message } };
+    } finally {
+      if (request !== null && !ended) request.cancelled = true;
+    }
   }
 
   #sleep(ms: number): Promise<void> {
