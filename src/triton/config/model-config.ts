@@ -127,6 +127,19 @@ export const isLlmApi = ({ input }: Pick<ModelConfig, "input">): boolean =>
 export const isCached = (config: ModelConfig): boolean => config.response_cache?.enable === true;
 export const isEnsemble = (config: ModelConfig): boolean => config.platform === "ensemble";
 
+const devicesOf = ({ kind, gpus = [] }: InstanceGroup): readonly number[] => (kind === "KIND_GPU" ? gpus : [0]);
+
+export const instanceCount = ({ instance_group: groups = [] }: ModelConfig): number =>
+  groups.reduce((all, group) => all + (group.count ?? 1) * devicesOf(group).length, 0);
+
+/** Each by its name, with its group and its device: so many of a group for each of its GPUs. */
+export const instancesOf = ({ instance_group: groups = [] }: ModelConfig) =>
+  groups.flatMap((group) =>
+    Array.from({ length: group.count ?? 1 }, (_, at) =>
+      devicesOf(group).map((device) => ({ name: `${group.name}_${at}`, group, device })),
+    ).flat(),
+  );
+
 /** The control of that kind with its input's name; undefined: the model wants none. */
 export function controlOf(
   sequences: SequenceBatching | undefined,

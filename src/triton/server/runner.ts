@@ -3,7 +3,7 @@
  * behaviour compute it, and what comes back is answered and counted as Triton's Python backend does: when `execute` returns.
  */
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse, ModelResults } from "../behaviours/behaviour.ts";
-import { isDecoupled, type ModelConfig } from "../config/model-config.ts";
+import { instancesOf, isDecoupled, type ModelConfig } from "../config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../config/status.ts";
 import type { Granted, LimitedModel } from "../scheduling/rate-limiter.ts";
 import type { BatchRow, Scheduler } from "../scheduling/scheduler.ts";
@@ -66,16 +66,10 @@ export class Runner implements Served {
     this.statistics = statistics;
     this.#options = options;
     this.#shared = shared;
-    this.#instances = (config.instance_group ?? []).flatMap((group) =>
-      Array.from({ length: group.count ?? 1 }, (_, at) => {
-        const instance: Instance = {
-          name: `${group.name}_${at}`,
-          dead: false,
-          host: host(() => (instance.dead = true)),
-        };
-        return instance;
-      }),
-    );
+    this.#instances = instancesOf(config).map(({ name }) => {
+      const instance: Instance = { name, dead: false, host: host(() => (instance.dead = true)) };
+      return instance;
+    });
     this.#idle = [...this.#instances];
     this.#ordered = config.dynamic_batching?.preserve_ordering ? new OrderedResponses() : null;
   }
@@ -168,7 +162,9 @@ export class Runner implements Served {
     );
     // Nobody waits for what a slot without a request gives.
     const ofRequests = (results: ModelResults) =>
-      results?.length === rows.length ? results.filter((_, at) => rows[at]!.ready) : (results ?? []);
+      Array.isArray(results) && results.length === rows.length
+        ? results.filter((_, at) => rows[at]!.ready)
+        : (results ?? []);
     const ended = (results: ModelResults) => this.#ended(instance, batch, startUs, sends ? null : ofRequests(results));
     const failed = (error: unknown) => this.#raised(instance, batch, startUs, error);
     try {
@@ -196,7 +192,11 @@ export class Runner implements Served {
       return;
     }
     const nowUs = this.#shared.clock.now();
-    const answers = results?.map((one) => answerOf(one, this.config));
+    if (results !== null && !Array.isArray(results)) {
+      this.#raised(instance, batch, startUs, new Error("it gave no list of responses"));
+      return;
+    }
+    const answers = results?.map((one: ModelResponse) => answerOf(one, this.config));
     if (answers && answers.length !== batch.length) {
       const why = `it gave ${answers.length} responses for ${batch.length} requests`;
       this.#raised(instance, batch, startUs, new Error(why));

@@ -8,6 +8,8 @@ import type { QuantileTarget } from "../../metrics/triton/quantiles.ts";
 import type { ModelResponse, StreamFor } from "../behaviours/behaviour.ts";
 import { isEnsemble } from "../config/model-config.ts";
 import { internal, TritonError } from "../config/status.ts";
+import { stepShapes } from "../config/step-shapes.ts";
+import { wrongSteps } from "../config/validate-steps.ts";
 import { TRITON_VERSIONS, type VersionFacts } from "../config/versions.ts";
 import { type FoundModel, type LoadOverride, NO_OVERRIDE, Repository } from "../models/repository.ts";
 import { type IndexEntry, ModelTable, UNLOADED } from "../models/table.ts";
@@ -56,6 +58,8 @@ export class TritonServer {
   readonly #counted = new Map<string, CountedModel>();
   readonly #around: LoadAround;
   readonly #naps: Naps;
+  /** What ensembles put outputs into, by model and output. */
+  readonly #shapes = new Map<string, readonly number[]>();
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: TritonOptions) {
@@ -74,6 +78,7 @@ export class TritonServer {
       backends,
       random,
       sleep: (ms) => this.#sleep(ms),
+      shapeFor: (model, output) => this.#shapes.get(`${model}/${output}`),
       find,
       stream: (...asked) => this.#ask(...asked),
     };
@@ -190,6 +195,16 @@ export class TritonServer {
           `Invalid argument: ensemble '${name}' depends on '${step}' which has no loaded version. Model '${step}' loading failed with error: ${why.join("")};`,
         );
     }
+    for (const { model_name: step = "", model_version: version = -1 } of read.config.ensemble_scheduling?.step ?? [])
+      if (version > 0 && !this.isReady(step, version))
+        return this.#refuse(
+          read,
+          `Invalid argument: ensemble '${name}' depends on '${step}' whose required version ${version} is not loaded.`,
+        );
+    const unfit = wrongSteps(read.config, (step) => this.#folders.get(step)?.config);
+    if (unfit !== undefined) return this.#refuse(read, `Invalid argument: ${unfit}`);
+    for (const [model, output, dims] of stepShapes(read.config, (step) => this.#folders.get(step)?.config))
+      this.#shapes.set(`${model}/${output}`, dims);
     const folder = this.#repository.withSteps(read, (step) => this.#folders.get(step)?.config);
     const before = this.#folders.get(name);
     const same = before?.signature === folder.signature;
