@@ -59,6 +59,8 @@ export class TrtllmCounts {
 
 /** Told of the tokens of one sequence as they come. */
 export interface LlmWatch {
+  /** Has to be told of each token. */
+  readonly looks: boolean;
   /** `made` more, `all` so far. */
   tokens(made: number, all: number, ended: boolean): void;
 }
@@ -110,9 +112,10 @@ export class LlmCounts {
   }
 }
 
-const NOBODY: LlmWatch = { tokens() {} };
+const NOBODY: LlmWatch = { looks: false, tokens() {} };
 
 class Watch implements LlmWatch {
+  readonly looks = true;
   readonly #counts: VllmCounts;
   readonly #siblings: Siblings;
   readonly #promptTokens: number;
