@@ -312,8 +312,9 @@ class Choice implements Receiver {
   #begin(): void {
     const plain = this.#answer.plainText();
     this.#plain = plain;
-    if (plain?.laneEnd && !this.#watch.looks)
-      this.#lane = this.submission?.lane?.(this, plain.laneEnd, plain.prefix, plain.suffix) ?? null;
+    if (!plain?.laneEnd) return;
+    this.#lane = this.submission?.lane?.(this, plain.laneEnd, plain.prefix, plain.suffix) ?? null;
+    if (this.#lane !== null) this.#watch.follows(() => this.submission?.settle?.());
   }
 
   /** The hot path: one token whose text stands by itself, for a client that keeps up. */
@@ -323,7 +324,7 @@ class Choice implements Receiver {
     const piece = this.text.plain(id);
     if (piece === undefined || hasCode(piece)) return false;
     this.text.tokens++;
-    if (this.#watch.looks) this.#watch.tokens(1, this.text.tokens, false);
+    this.#watch.tokens(1, this.text.tokens, false);
     plain.write(piece);
     this.#lane?.goOn(id, this.#vocabulary.isSpecial(id) ? NOTHING : piece);
     return true;
@@ -331,12 +332,14 @@ class Choice implements Receiver {
 
   went(tokens: number): void {
     this.text.tokens += tokens;
+    this.#watch.went(tokens, this.#lane!);
   }
 
   cancel(): void {
     if (this.over) return;
     this.finish = Finish.Abort;
     this.submission?.cancel();
+    this.#watch.left();
   }
 
   takeCount(): number {
