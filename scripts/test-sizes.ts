@@ -21,5 +21,6 @@ export const SIZED: Readonly<Record<string, Sized>> = {
   clients: { paths: ["test/clients"], options: [] },
   library: { paths: ["test/library"], options: [] },
   runners: { paths: ["test/runners"], options: [] },
+  properties: { paths: ["test/sim", "test/model"], options: [] },
   managers: { paths: ["test/managers"], options: [] },
 };

@@ -9,8 +9,9 @@ import { parseTiming } from "../../src/config/timing/parse-timing.ts";
 import { readRuns } from "../../src/fit/read.ts";
 import { engineConfig } from "../../src/library/options.ts";
 import { main } from "../program.ts";
+import { times } from "../size.ts";
 import { Benchmark, type BenchmarkOptions } from "./benchmark.ts";
-import { release, times } from "./world.ts";
+import { release } from "./world.ts";
 
 setDefaultTimeout(60_000);
 
