@@ -22,5 +22,7 @@ export const SIZED: Readonly<Record<string, Sized>> = {
   library: { paths: ["test/library"], options: [] },
   runners: { paths: ["test/runners"], options: [] },
   properties: { paths: ["test/sim", "test/model"], options: [] },
+  leaving: { paths: ["test/conformance/lifecycle.test.ts"], options: [] },
+  pack: { paths: ["test/pack.test.ts"], options: [] },
   managers: { paths: ["test/managers"], options: [] },
 };
