@@ -139,6 +139,11 @@ test("what passed is kept, a file each: events with their times, no keys", async
       .join("\r\n\r\n")
       .replaceAll(/[0-9a-f]+\r\n|\r\n/g, (one) => (one === "\r\n" ? "" : "")),
   );
+  const again = Bun.spawnSync([process.execPath, main, "proxy", "--to", server.url, "--record", records]);
+  expect([again.exitCode, again.stderr.toString()]).toEqual([
+    2,
+    `understudy proxy: --record ${records}: has records already; take an empty folder\n`,
+  ]);
   const times = recorded.events.map(([us]: [number, string]) => us);
   expect(times).toEqual(times.toSorted((a: number, b: number) => a - b));
   expect(times.at(-1) - times[0]).toBeGreaterThan(5000);

@@ -6,7 +6,10 @@ interface TritonPorts {
   readonly url: string;
   /** Port of gRPC; 0: there is none. */
   readonly grpc: number;
+  /** "": there is no port of its own for it. */
   readonly metrics: string;
+  /** Where the OpenAI front end listens; "": there is none. */
+  readonly openai: string;
 }
 
 export type TritonHosted = Hosted & TritonPorts;
@@ -33,6 +36,7 @@ function portsIn(text: string): TritonPorts {
     url: of("listening"),
     grpc: Number(/^ {2}grpc +\S+:(\d+)$/m.exec(text)?.[1] ?? 0),
     metrics: of("metrics"),
+    openai: of("openai"),
   };
 }
 
@@ -46,7 +50,7 @@ export async function startTriton(flags: readonly string[]): Promise<TritonChild
     const decoder = new TextDecoder();
     for await (const part of stream) {
       text += decoder.decode(part, { stream: true });
-      if (/^ {2}metrics /m.test(text)) ready.resolve();
+      if (/^ {2}(metrics|openai) .*\n/m.test(text)) ready.resolve();
     }
   };
   const ends = Promise.all([read(child.stdout), read(child.stderr)]);

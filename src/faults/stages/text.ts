@@ -5,6 +5,8 @@ import type { Downstream } from "../types.ts";
 
 const MARK = "\xef\xbb\xbf";
 const PING = ": ping\n\n";
+/** A comment of a silence counts as so many bytes that a plan adds: each is a write, and a wait, which take memory too. */
+const PING_BYTES = 1024;
 const COMMENTS: Readonly<Record<string, string>> = { ping: PING, line: ":\n", block: ":\n\n" };
 const FIELDS: Readonly<Record<string, string>> = {
   event: "event: message\n",
@@ -60,11 +62,12 @@ export class TextStage {
 
   /** Comments, or nothing, for so long. */
   silence(us: number, everyUs: number, comments: boolean, event: StreamEvent): void {
-    if (!comments) this.#down.wait(us);
-    for (let left = comments ? us : 0; left > 0; left -= everyUs) {
+    let left = us;
+    for (; comments && left > 0 && this.#room(PING_BYTES); left -= everyUs) {
       this.#down.wait(Math.min(everyUs, left));
-      if (this.#room(PING.length)) this.extra(PING, event);
+      this.extra(PING, event);
     }
+    if (left > 0) this.#down.wait(left);
   }
 
   /** No line end is written from now on, and so many bytes more. */

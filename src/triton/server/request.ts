@@ -70,7 +70,8 @@ export class InferRequest implements Sequencing {
   readonly batch: number;
   readonly likeness: string;
   sequence: SequenceFields;
-  cancelled = false;
+  #cancelled = false;
+  readonly #heard: (() => void)[] = [];
   /** Times of the clock; each is set when it comes. */
   startUs = 0;
   queuedUs = 0;
@@ -95,6 +96,20 @@ export class InferRequest implements Sequencing {
     this.likeness = batched ? likenessOf(config, given, this.batch) : "";
     this.sequence = fields.sequence ?? NO_SEQUENCE;
     this.#checkSequence(config);
+  }
+
+  get cancelled(): boolean {
+    return this.#cancelled;
+  }
+  set cancelled(now: boolean) {
+    this.#cancelled = now;
+    if (now) for (const act of this.#heard.splice(0)) act();
+  }
+
+  /** Calls `act` once it is cancelled. */
+  whenCancelled(act: () => void): void {
+    if (this.#cancelled) act();
+    else this.#heard.push(act);
   }
 
   /** Numbers go with whole numbers, texts with texts. */
