@@ -1,11 +1,13 @@
 /** What is known of a request when it goes to the engine? Its prompts, its name, what its answer carries. */
 
+import type { Vocabulary } from "../content/types.ts";
 import type { Ticket } from "../front/ticket.ts";
 import type { Cut } from "../generation/generation.ts";
 import { outputOptions, promptLogprobCount } from "../generation/output-options.ts";
 import { decoded, promptText } from "../generation/prompts.ts";
 import { seedOf } from "../generation/seeds.ts";
 import { isOver } from "../generation/thinking.ts";
+import type { CompletionRequest } from "../python/request.ts";
 import type { AnswerContext, Prompt } from "./context.ts";
 import { adapterOf, type Received, type Serving } from "./serving.ts";
 import { wantsTruth } from "./truth-summary.ts";
@@ -32,24 +34,35 @@ export interface Beginning {
   readonly queuedUs: number;
 }
 
+/** The text of a prompt as the request gave it, or `made` of its ids; what was cut off is not said. */
+function echoOf(
+  { prompts }: CompletionRequest,
+  i: number,
+  ids: Uint32Array,
+  made: string | null,
+  vocabulary: Vocabulary,
+): string {
+  const given = prompts[i]!;
+  if (typeof given === "string") return given;
+  return (given.length === ids.length ? made : null) ?? decoded(vocabulary, ids);
+}
+
 export function answerContext({ options, server, limits }: Serving, beginning: Beginning): AnswerContext {
   const { received, cut, ticket, seeds, echoes, logprobs, queuedUs } = beginning;
   const { request, form, http } = received;
   const isEchoed = request.kind === "completion" && request.echo;
-  // What was cut off is not said.
-  const whole = (i: number, ids: Uint32Array) =>
-    request.kind === "completion" && request.prompts[i]!.length === ids.length ? echoes?.[i] : null;
   const keepIds = request.returnTokenIds || isEchoed || promptLogprobCount(request) !== null;
-  const prompts = cut.map(({ ids }, i): Prompt => {
-    const given = request.kind === "completion" ? request.prompts[i] : undefined;
-    return {
+  const prompts: Prompt[] = [];
+  for (let i = 0; i < cut.length; i++) {
+    const { ids } = cut[i]!;
+    prompts.push({
       tokens: ids.length,
       ids: keepIds ? listOf(ids) : null,
-      echo: !isEchoed ? null : typeof given === "string" ? given : (whole(i, ids) ?? decoded(options.vocabulary, ids)),
+      echo: isEchoed ? echoOf(request, i, ids, echoes?.[i] ?? null, options.vocabulary) : null,
       seed: seeds?.[i] ?? seedOf(request, ids, options.nextSeed),
       thinkingIsOver: isOver(server, request, ids),
-    };
-  });
+    });
+  }
   return {
     server,
     output: outputOptions(request, server),

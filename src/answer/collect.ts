@@ -24,7 +24,9 @@ export class CollectedAnswer {
   constructor(context: AnswerContext) {
     this.context = context;
     this.#running = context.prompts.length * context.output.n;
-    this.choices = Array.from({ length: this.#running }, (_, index) => new CollectedChoice(this, index));
+    const choices: CollectedChoice[] = [];
+    for (let index = 0; index < this.#running; index++) choices.push(new CollectedChoice(this, index));
+    this.choices = choices;
     const { promise, resolve } = Promise.withResolvers<WholeAnswer>();
     this.answer = promise;
     this.#resolve = resolve;
@@ -38,8 +40,10 @@ export class CollectedAnswer {
     } else if (this.#running === 0) {
       const long = new LongTexts();
       const body = long.in(this.context.form.whole(this.choices, long));
-      if (typeof body === "string") choice.bytes = Buffer.byteLength(body);
-      this.#settle(body, outcomeOf(this.choices.map(({ finish }) => finish!)));
+      // Counted where somebody writes it down.
+      if (typeof body === "string" && choice.submission?.timeline) choice.bytes = Buffer.byteLength(body);
+      const only = this.choices.length === 1;
+      this.#settle(body, outcomeOf(only ? [choice.finish!] : this.choices.map(({ finish }) => finish!)));
     }
   }
 
@@ -66,10 +70,12 @@ export class CollectedAnswer {
 }
 
 class CollectedChoice extends AnswerChoice implements WholeChoice {
+  readonly gathers: boolean;
   readonly #answer: CollectedAnswer;
 
   constructor(answer: CollectedAnswer, index: number) {
     super(answer.context, index);
+    this.gathers = this.times === null && answer.context.truthUs === null;
     this.#answer = answer;
   }
 

@@ -12,7 +12,7 @@ import type { CountedOnce, Ticket } from "../front/ticket.ts";
 import { Transfers } from "../generation/kv-transfer.ts";
 import { FaultOrders } from "../orders/fault-orders.ts";
 import { questionOf } from "../orders/fixtures.ts";
-import { Orders } from "../orders/orders.ts";
+import { type Ordering, Orders } from "../orders/orders.ts";
 import { engineBusy, internalError, paused } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import { answerContext } from "./begin-answer.ts";
@@ -94,12 +94,8 @@ export class Generator {
     const admitting = admit(serving, received);
     const admitted = admitting instanceof Promise ? await admitting : admitting;
     const { ordering } = admitted;
-    const disturbed =
-      ordering &&
-      serving.faults.of(exchange.context, ordering, this.open - 1, () =>
-        questionOf(received.http, received.request, received.body, serving.options.vocabulary),
-      );
-    const instead = disturbed ? await disturbed : null;
+    const isDisturbed = ordering !== undefined && (ordering.fault !== "" || serving.faults.some);
+    const instead = isDisturbed ? await this.#disturbed(exchange, received, ordering) : null;
     if (instead !== null) return this.#refuse(exchange, instead);
     if ("error" in admitted) return this.#refuse(exchange, admitted.error);
     if (admitted.ordering.recorded) return this.#playBack(exchange, received, admitted.ordering.recorded);
@@ -123,6 +119,15 @@ export class Generator {
     const job = { received, fitted, context, encodedFromUs };
     serving.http.bodyUsed(exchange.context);
     return received.request.stream ? this.#stream(exchange, job) : this.#collect(exchange, job);
+  }
+
+  #disturbed(
+    { context }: Exchange,
+    { http, request, body }: Received,
+    ordering: Ordering,
+  ): Promise<ErrorAnswer | null> | null {
+    const { faults, options } = this.serving;
+    return faults.of(context, ordering, this.open - 1, () => questionOf(http, request, body, options.vocabulary));
   }
 
   #begin(

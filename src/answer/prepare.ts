@@ -61,10 +61,9 @@ export function prepare(
   encoding: Exclude<Encoding, Declined>,
 ): PreparedRequest | Promise<PreparedRequest | null> {
   const { request } = received;
-  const { encoder, vocabulary, config } = serving.options;
-  const tokensMost = Math.min(Number(request.maxTokens ?? Number.POSITIVE_INFINITY), config.engine.maxModelLen);
-  const sayable = (text: string) => sayableText(text, tokensMost, vocabulary.maxTokenBytes);
-  const orderedIds = ordered === null || ordered.text === null ? null : encoder.encode([sayable(ordered.text)], false);
+  const { encoder } = serving.options;
+  const orderedText = ordered === null ? null : ordered.text;
+  const orderedIds = orderedText === null ? null : encoder.encode([sayable(serving, request, orderedText)], false);
   const badWords = encodeBadWords(request, encoder);
   const writing = ordered === null ? writingFor(serving, received) : checkingOf(request, encoder);
   const isReady = writing === null && badWords === null && orderedIds === null && serving.arrivals.clear;
@@ -72,6 +71,15 @@ export function prepare(
     return { prompts: encoding.prompts, badWords: null, orderedIds: null, seeds: null, echoes: null, written: null };
   const pending = Promise.all([Promise.all(encoding.prompts), badWords, orderedIds]);
   return serving.arrivals.pass(awaited(serving, received, writing, pending));
+}
+
+function sayable(
+  { options: { config, vocabulary } }: Serving,
+  { maxTokens }: Received["request"],
+  text: string,
+): string {
+  const tokensMost = Math.min(Number(maxTokens ?? Number.POSITIVE_INFINITY), config.engine.maxModelLen);
+  return sayableText(text, tokensMost, vocabulary.maxTokenBytes);
 }
 
 const isLong = (prompts: readonly Uint32Array[]) =>
@@ -112,8 +120,9 @@ export function fit(
   const cut = cutPrompts(serving, received, prepared);
   if ("error" in cut) return cut;
   const rank = checkDataParallelRank(http.headers.get(RANK_HEADER), options.config.dataParallelSize);
-  for (const [i, { ids }] of cut.entries()) {
-    const error = checkSampling(request, limits, ids.length, rank, i > 0) ?? checkBadWords(request, prepared.badWords);
+  for (let i = 0; i < cut.length; i++) {
+    const { length } = cut[i]!.ids;
+    const error = checkSampling(request, limits, length, rank, i > 0) ?? checkBadWords(request, prepared.badWords);
     if (error !== null) return { error, cut };
   }
   const { written } = prepared;
@@ -130,7 +139,8 @@ function cutPrompts(
   { prompts }: PreparedRequest,
 ): readonly Cut[] | Declined {
   const cut: Cut[] = [];
-  for (const [i, ids] of prompts.entries()) {
+  for (let i = 0; i < prompts.length; i++) {
+    const ids = prompts[i]!;
     const fromText = request.kind === "chat" || typeof request.prompts[i] === "string";
     const checked = checkPrompt(request, ids.length, fromText, limits);
     if ("error" in checked) return checked;

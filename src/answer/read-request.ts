@@ -28,15 +28,22 @@ export function readRequest(
 ): Received | Declined | Promise<Received | Declined> {
   const { admission, thread, limits, options } = serving;
   const { request: http } = context;
-  const order = () => ({
-    // Images are put into their places here, and conditions of fixtures look at all of a body.
-    kind: limits.takesImages || options.fixtures !== undefined ? ("text" as const) : (reader.thread ?? "text"),
-    contentType: http.headers.get("content-type"),
-    limits,
-  });
-  const reading = admission.read(context, () => thread?.begin(order()) ?? null);
-  if (!(reading instanceof Promise)) return readBody(serving, http, reader, reading);
-  return reading.then((body) => readBody(serving, http, reader, body));
+  // Images are put into their places here, and conditions of fixtures look at all of a body.
+  const kind = limits.takesImages || options.fixtures !== undefined ? "text" : (reader.thread ?? "text");
+  const begin = () => thread?.begin({ kind, contentType: http.headers.get("content-type"), limits }) ?? null;
+  const reading = admission.read(context, begin);
+  return reading instanceof Promise
+    ? readLater(serving, http, reader, reading)
+    : readBody(serving, http, reader, reading);
+}
+
+async function readLater(
+  serving: Serving,
+  http: Request,
+  reader: BodyReader,
+  reading: Promise<Uint8Array | ErrorAnswer | BodyReading>,
+): Promise<Received | Declined> {
+  return readBody(serving, http, reader, await reading);
 }
 
 function readBody(
@@ -120,10 +127,15 @@ export function admit(
   const choices = prompts * request.n;
   const full = queue.refuses(choices) ?? (request.stream ? admission.refusesStream() : null);
   if (full !== null) return { error: full };
-  const admitted = (ordering: Ordering): Decision => {
-    const { ordered, error } = ordering;
-    return error === undefined ? { ordered, choices, ordering } : { error, ordering };
-  };
   const ordering = orders.of(http, request, body);
-  return ordering instanceof Promise ? ordering.then(admitted) : admitted(ordering);
+  return ordering instanceof Promise ? later(ordering, choices) : admitted(ordering, choices);
+}
+
+async function later(ordering: Promise<Ordering>, choices: number): Promise<Decision> {
+  return admitted(await ordering, choices);
+}
+
+function admitted(ordering: Ordering, choices: number): Decision {
+  const { ordered, error } = ordering;
+  return error === undefined ? { ordered, choices, ordering } : { error, ordering };
 }

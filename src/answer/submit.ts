@@ -36,7 +36,8 @@ export function submitChoices(serving: Serving, job: Job, choices: readonly Answ
   const least = leastShare(options.config, request, http, form);
   const together = script && orders.begins(script, choices.length);
   let siblings: Choices | undefined;
-  for (const [index, choice] of choices.entries()) {
+  for (let index = 0; index < choices.length; index++) {
+    const choice = choices[index]!;
     if (n > 1 && index % n === 0) siblings = { count: n, left: n, longest: 0 };
     const refused = submitChoice(serving, job, { plan, siblings, least, together }, choice);
     if (refused === null) continue;

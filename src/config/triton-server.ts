@@ -35,6 +35,13 @@ export interface TritonGrpcTls {
   readonly root: string | null;
 }
 
+/** So many of it are there; a device of -1: on each. */
+export interface TritonResource {
+  readonly name: string;
+  readonly count: number;
+  readonly device: number;
+}
+
 export interface TritonLogSettings {
   readonly info: boolean;
   readonly warning: boolean;
@@ -42,6 +49,17 @@ export interface TritonLogSettings {
   readonly verbose: number;
   readonly format: string;
   readonly file: string;
+}
+
+/** `--openai`: the front end that speaks OpenAI's API. */
+export interface TritonOpenAiConfig extends TritonAddress {
+  readonly defaultMaxTokens: number;
+  /** "": adapters have no names of their own. */
+  readonly loraSeparator: string;
+  /** "": none. */
+  readonly toolCallParser: string;
+  /** Whose tensors requests have; "": by each model's own. */
+  readonly backend: string;
 }
 
 export interface TritonServerConfig {
@@ -56,6 +74,8 @@ export interface TritonServerConfig {
   readonly http: TritonAddress | null;
   /** null: `--allow-grpc=false`. */
   readonly grpc: TritonAddress | null;
+  /** null: without `--openai`. */
+  readonly openai: TritonOpenAiConfig | null;
   /** null: none. */
   readonly grpcTls: TritonGrpcTls | null;
   readonly grpcCompression: "none" | "low" | "medium" | "high";
@@ -70,6 +90,8 @@ export interface TritonServerConfig {
   /** Bytes of the local response cache; null: there is none. */
   readonly cacheBytes: number | null;
   readonly clientSharedMemory: boolean;
+  /** `--rate-limit-resource`, with `--rate-limit=execution_count`; null: off. */
+  readonly rateLimit: readonly TritonResource[] | null;
   /** Largest body, and largest tensor in JSON. */
   readonly maxInputBytes: number;
   readonly restrictedHttp: readonly RestrictedApis[];

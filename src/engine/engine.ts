@@ -94,6 +94,7 @@ export class Engine implements LiveOwner {
         this.#boundary.reached();
         this.#preQueue.release(boundaryUs);
       },
+      gathers: () => this.#receivers.seen === 0 && this.#boundary.clear,
       // Who finds the cause of a late step comes before who writes it down.
       observers: [
         this.#lateness,

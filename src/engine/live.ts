@@ -22,6 +22,8 @@ export class LiveRequest implements Submission {
   cachedTokens = 0;
   scheduledUs = 0;
   readonly endsOnly: boolean;
+  /** Somebody may see when a token comes. */
+  readonly isSeen: boolean;
   /** Number of its LoRA adapter, and whether a front end like vLLM's has heard of it by now. */
   readonly adapter: number;
   heard = false;
@@ -42,6 +44,7 @@ export class LiveRequest implements Submission {
   ) {
     this.adapter = request?.adapter ?? 0;
     this.endsOnly = receiver.endsOnly === true && script === undefined;
+    this.isSeen = receiver.gathers !== true || script !== undefined;
   }
 
   lane(receiver: Receiver, line: LaneEnd, prefix: Uint8Array, suffix: Uint8Array): Lane | null {

@@ -16,6 +16,9 @@ const REBASE_US = 100_000;
 /** What the core says of a step in which nothing can run though requests remain. */
 const EMPTY_STEP_US = 1000;
 
+/** Free steps that share a turn of the event loop at most, where nobody sees when their tokens come: some 50 microseconds. */
+const FREE_STEPS_MOST = 8;
+
 export interface LoopOptions {
   readonly batch: Batch;
   readonly clock: Clock;
@@ -30,6 +33,8 @@ export interface LoopOptions {
   readonly release: (boundaryUs: number) => void;
   /** Does nobody look at a step that ends no request? Then many of them are one call of the core, where the clock allows. */
   readonly coasts?: () => boolean;
+  /** Are all who listen answers in one piece, which nobody sees a token of before their end? */
+  readonly gathers: () => boolean;
   /** Told of every step, in this order. */
   readonly observers: readonly LoopObserver[];
 }
@@ -118,20 +123,33 @@ export class Loop {
   /** Waits for the end of the oldest open step, through a turn of the event loop at least. */
   #wait(): void {
     const dueUs = this.#ends[0];
-    const { clock, free } = this.#options;
+    const { clock } = this.#options;
     if (dueUs === undefined) {
       this.#options.batch.lastPlan.rested();
       this.#told.rested?.();
       return;
     }
     if (this.#stopped) return;
-    // A free step takes no time, but an empty one while requests remain (blocked, or too large for now): it must not spin.
-    if ((free && dueUs - this.#boundaryUs < EMPTY_STEP_US) || dueUs <= clock.now()) clock.turn(this.#end);
+    if (this.#isFree(dueUs) || dueUs <= clock.now()) clock.turn(this.#end);
     else this.#waiting = clock.at(dueUs, this.#end);
   }
 
   readonly #end = (): void => {
-    if (this.#stopped) return;
+    let left = FREE_STEPS_MOST;
+    do {
+      if (this.#stopped) return;
+      this.#endStep();
+      left--;
+    } while (left > 0 && this.#isFree(this.#ends[0]) && this.#options.gathers());
+    this.#wait();
+  };
+
+  /** A free step takes no time, but an empty one while requests remain (blocked, or too large for now): it must not spin. */
+  #isFree(dueUs: number | undefined): boolean {
+    return this.#options.free && dueUs !== undefined && dueUs - this.#boundaryUs < EMPTY_STEP_US;
+  }
+
+  #endStep(): void {
     const { clock, deliver } = this.#options;
     const step = this.#step;
     step.startUs = clock.now();
@@ -146,8 +164,7 @@ export class Loop {
     step.doneUs = step.rows > 0 ? clock.now() : step.endUs;
     this.#told.stepped?.(step);
     this.#told.moved?.(this.idle);
-    this.#wait();
-  };
+  }
 
   /** Takes the oldest open step in, and in simulated time those that concern nobody after it. */
   #take(): void {

@@ -31,6 +31,8 @@ export class Receivers {
   readonly #rows: (LiveRequest | undefined)[] = [];
   /** Receivers that want every token. */
   listening = 0;
+  /** Receivers whose tokens are seen as they come. */
+  seen = 0;
   readonly #options: ReceiversOptions;
   #step = 0;
   #boundaryUs = 0;
@@ -43,6 +45,7 @@ export class Receivers {
     this.bySlot[live.handle % SLOTS] = live;
     this.count++;
     if (!live.endsOnly) this.listening++;
+    if (live.isSeen) this.seen++;
   }
 
   forget(live: LiveRequest): void {
@@ -51,6 +54,7 @@ export class Receivers {
     // The slot may have its next owner already.
     if (this.bySlot[slot] === live) this.bySlot[slot] = undefined;
     if (!live.endsOnly) this.listening--;
+    if (live.isSeen) this.seen--;
     this.count--;
     this.#options.adapters.ended(live);
   }
@@ -64,7 +68,7 @@ export class Receivers {
       return;
     }
     this.#step = recorder === null ? this.#step + 1 : recorder.begin(boundaryUs);
-    lanes?.begin(this.#step);
+    lanes?.begin(this.#step, boundaryUs);
     const { out, tokens, words } = batch.core.views;
     const rows = words[Word.OutRows]!;
     this.#look(rows);
@@ -107,7 +111,9 @@ export class Receivers {
   #hand(live: LiveRequest | undefined, row: number): void {
     const { batch, recorder } = this.#options;
     const { out, tokens } = batch.core.views;
-    const [at, count, flags] = [out[row + 1]!, out[row + 2]!, out[row + 3]!];
+    const at = out[row + 1]!;
+    const count = out[row + 2]!;
+    const flags = out[row + 3]!;
     const reason = (flags & OUT_REASON) - 1;
     // A receiver earlier in this step may have ended this one.
     if (live === undefined || live.ended) {

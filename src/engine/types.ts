@@ -100,6 +100,8 @@ export interface Receiver {
   readonly endsOnly?: boolean;
   /** What it gets goes out token by token. */
   readonly streams?: boolean;
+  /** Nobody sees anything of what it gets, nor when it came, before its end. */
+  readonly gathers?: boolean;
   /** Bytes of the answer handed to the socket so far; the truth log reads it a turn of the event loop after the end. */
   readonly bytes?: number;
   /**

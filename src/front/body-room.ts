@@ -64,6 +64,7 @@ export class BodyRoom {
 
   /** The request's body is read and used, or will not be. */
   leave(request: object): void {
+    if (this.#waiting.length === 0 && this.#inside.size === 0) return;
     const left = this.#waiting.filter((one) => one.request === request);
     if (left.length > 0) this.#waiting = this.#waiting.filter((one) => one.request !== request);
     this.#used -= this.#inside.get(request)?.share ?? 0;

@@ -200,7 +200,8 @@ export class Http {
   ): Response {
     const { accessLog, witness } = this.#options;
     witness?.answered(context.request, status);
-    this.visitOf(context)?.done(status, bytesOf(body));
+    const bytes = bytesOf(body);
+    this.visitOf(context)?.done(status, bytes);
     this.#room.leave(context.request);
     if (accessLog !== null) this.#log(context, status, accessLog);
     if (this.#releases) this.#release(context);
@@ -213,7 +214,7 @@ export class Http {
       body.sink = sink;
       return response;
     }
-    return front.answer(context.request, status, all, body);
+    return front.answer(context.request, status, all, body, bytes);
   }
 
   /** In the order in which the middleware adds them. */

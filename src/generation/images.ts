@@ -30,8 +30,14 @@ function expanded(part: PromptPart, tokens: number, vocabulary: Vocabulary): Pro
   if (typeof part === "number" || !part.includes(MARK)) return [part];
   return part.split(MARKED).flatMap((piece, i): PromptPart[] => {
     if (i % 2 === 0) return piece === "" ? [] : [piece];
-    return Array.from({ length: tokens }, () => tokenOf(Number.parseInt(piece, 16), vocabulary));
+    return new Array(tokens).fill(tokenOf(Number.parseInt(piece, 16), vocabulary));
   });
+}
+
+/** The ids that stand for an image where no template puts it into its place. */
+export function imageIds(image: string, tokens: number, vocabulary: Vocabulary): number[] {
+  const hash = createHash("sha1").update(image).digest().readUInt32BE();
+  return new Array(tokens).fill(tokenOf(hash, vocabulary));
 }
 
 /** An ordinary token: a special one would be a control token of the template. */

@@ -13,22 +13,22 @@ import { shownWords } from "./sampling.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 
-/** The token sequences of `bad_words`: each word as it begins a text, and after a blank where that is one other token more; null: there are none. */
+/** The token sequences of `bad_words`; null: there are none. */
 export function encodeBadWords({ sampling }: Asking, encoder: Encoder): Promise<Uint32Array[]> | null {
   if (sampling.badWords.list.length === 0) return null;
   // Each gives one sequence at least: more than these are refused without a look at the rest.
-  const words = [...new Set(sampling.badWords.list)].slice(0, MAX_BAD_WORDS + 1).map((word) => word.trimStart());
-  return Promise.all(words.flatMap((word) => [encoder.encode([word], true), encoder.encode([` ${word}`], true)])).then(
-    (all) => {
-      const sequences: Uint32Array[] = [];
-      for (let i = 0; i < all.length; i += 2) {
-        const [plain, spaced] = [all[i]!, all[i + 1]!];
-        sequences.push(plain);
-        if (spaced.length > 0 && spaced[0] !== plain[0] && spaced.length === plain.length) sequences.push(spaced);
-      }
-      return sequences;
-    },
-  );
+  return spelled([...new Set(sampling.badWords.list)].slice(0, MAX_BAD_WORDS + 1), encoder);
+}
+
+/** Each word as it begins a text, and after a blank where that is one other token more. */
+export async function spelled(given: readonly string[], encoder: Encoder): Promise<Uint32Array[]> {
+  const words = given.map((word) => word.trimStart());
+  const all = await Promise.all(words.flatMap((word) => [word, ` ${word}`].map((one) => encoder.encode([one], true))));
+  return words.flatMap((_, at) => {
+    const [plain, spaced] = [all[2 * at]!, all[2 * at + 1]!];
+    const other = spaced.length > 0 && spaced[0] !== plain[0] && spaced.length === plain.length;
+    return other ? [plain, spaced] : [plain];
+  });
 }
 
 /** What vLLM says of them when the engine takes the request: in a stream, after its head. */

@@ -82,12 +82,13 @@ export interface FaultOrder extends FaultWitness {
 export interface HttpFront {
   /** The body, where all of it is there; once. null: it is still to come. */
   body(request: Request): Uint8Array | null;
-  /** `headers` in their order; the front adds date, length and what ends the connection. null: no body. */
+  /** `headers` in their order; the front adds date, length and what ends the connection. null: no body; `bytes`: of it, where that is known. */
   answer(
     request: Request,
     status: number,
     headers: Readonly<Record<string, string>>,
     body: string | Uint8Array | null,
+    bytes?: number,
   ): Response;
   /** A stream that holds what is written to it until `begin`. `waiting` is told of events that the socket has not taken. */
   open(request: Request, owner: SinkEvents, waiting: HeldBytes | null): EventSink;

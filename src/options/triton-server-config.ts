@@ -5,7 +5,10 @@ import type { UsageError } from "./given.ts";
 import { nearest } from "./lookup.ts";
 import type { OptionRow } from "./option.ts";
 import { serveConfig } from "./serve-config.ts";
+import { isEngineOption } from "./triton-engine-options.ts";
+import { loneOpenAiFlag, openAiConfig } from "./triton-openai-options.ts";
 import {
+  readResource,
   readRestricted,
   TRITON_IGNORED,
   type TritonServerValues,
@@ -60,7 +63,7 @@ function readArgv(argv: readonly string[]) {
     if (name === "") return { error: `Unexpected argument: ${token}` };
     const known = Object.hasOwn(rows, name) && !rows[name]!.notIn?.includes(version);
     if (!known && !TRITON_IGNORED.includes(name)) return unrecognized(name);
-    const value = attached ?? argv[++at];
+    const value = attached ?? (rows[name]?.arity === "switch" ? "true" : argv[++at]);
     if (value === undefined) return { error: `option '--${name}' requires an argument` };
     if (known) given.set(name, [...(given.get(name) ?? []), value]);
     else ignored.push(`--${name}`);
@@ -95,21 +98,31 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
   if (typeof cacheBytes === "object" && cacheBytes !== null) return cacheBytes;
   const restrictedHttp = restrictedBy(values, "http-restricted-api");
   if ("error" in restrictedHttp) return restrictedHttp;
+  const resources = (values["rate-limit-resource"] ?? []).map(readResource);
+  const strange = resources.find((one) => "error" in one);
+  if (strange !== undefined) return strange as UsageError;
   const grpc = grpcOf(values);
   if ("error" in grpc) return grpc;
-  const host = values["http-address"] ?? DEFAULTS.host;
-  const http = values["allow-http"] === false ? null : { host, port: values["http-port"] ?? DEFAULTS.http };
+  const lone = loneOpenAiFlag(values);
+  if (lone !== undefined) return { error: `--${lone}: needs --openai` };
+  const host = values["http-address"] ?? values.host ?? DEFAULTS.host;
+  const openai = openAiConfig(values, host);
+  const closed = openai !== null && values["enable-kserve-frontends"] !== true;
+  const port = values["kserve-http-port"] ?? values["http-port"] ?? DEFAULTS.http;
+  const http = closed || values["allow-http"] === false ? null : { host, port };
+  const engine = Object.fromEntries(Object.entries(values).filter(([name]) => isEngineOption(name)));
   const made = serveConfig(
     {
       host,
       port: http?.port ?? 0,
-      "metrics-port": values["metrics-port"] ?? DEFAULTS.metrics,
+      ...(openai === null ? { "metrics-port": values["metrics-port"] ?? DEFAULTS.metrics } : {}),
       "disable-log-stats": true,
       "shutdown-timeout": values["exit-timeout-secs"] ?? DEFAULTS.exitS,
-      ...metricsOf(values),
+      ...sharedOf(values),
       ...(values.seed === undefined ? {} : { seed: values.seed }),
+      ...engine,
     },
-    new Map(),
+    new Map(Object.keys(engine).map((name) => [name, { name, texts: [], where: `--${name}`, ignored: false }])),
   );
   if ("error" in made) return made;
   const tritonServer: TritonServerConfig = {
@@ -124,10 +137,13 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
     exitOnError: values["exit-on-error"] ?? true,
     namespacing: values["model-namespacing"] ?? false,
     cacheBytes,
+    rateLimit: values["rate-limit"] === "execution_count" ? resources.filter((one) => "name" in one) : null,
     clientSharedMemory: values["allow-client-shm"] ?? version === "2.51",
     maxInputBytes: values["http-max-input-size"] ?? (version === "2.51" ? OLD_BODY_BYTES : DEFAULTS.bodyBytes),
     restrictedHttp,
     ...grpc,
+    ...(closed ? { grpc: null } : {}),
+    openai,
     loadS: values["load-time"] ?? DEFAULTS.loadS,
     log: {
       info: values["log-info"] ?? true,
@@ -163,9 +179,10 @@ function grpcOf(values: TritonServerValues): GrpcConfig | UsageError {
     return { error: "--grpc-use-ssl: takes --grpc-server-cert and --grpc-server-key beside it, PEM files" };
   if (mutual && root === undefined)
     return { error: "--grpc-use-ssl-mutual: takes --grpc-root-cert beside it, a PEM file" };
-  const host = values["grpc-address"] ?? values["http-address"] ?? DEFAULTS.host;
+  const host = values["grpc-address"] ?? values["http-address"] ?? values.host ?? DEFAULTS.host;
+  const port = values["kserve-grpc-port"] ?? values["grpc-port"] ?? DEFAULTS.grpc;
   return {
-    grpc: values["allow-grpc"] === false ? null : { host, port: values["grpc-port"] ?? DEFAULTS.grpc },
+    grpc: values["allow-grpc"] === false ? null : { host, port },
     grpcTls: tls ? { cert: cert!, key: key!, root: mutual ? root! : null } : null,
     grpcCompression: values["grpc-infer-response-compression-level"] ?? "none",
     grpcForward: values["grpc-header-forward-pattern"] ?? "",
@@ -183,8 +200,8 @@ function grpcOf(values: TritonServerValues): GrpcConfig | UsageError {
   };
 }
 
-/** Options that both roles have. */
-function metricsOf(values: TritonServerValues) {
+/** Options that other roles have, too. */
+function sharedOf(values: TritonServerValues) {
   const names = [
     "allow-metrics",
     "allow-gpu-metrics",
@@ -192,6 +209,12 @@ function metricsOf(values: TritonServerValues) {
     "metrics-address",
     "metrics-interval-ms",
     "metrics-config",
+    "allow-request-orders",
+    "fault-rate",
+    "fault-types",
+    "fault-plan",
+    "truth-log",
+    "truth-wire",
   ] as const;
   return Object.fromEntries(names.flatMap((name) => (values[name] === undefined ? [] : [[name, values[name]]])));
 }

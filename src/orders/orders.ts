@@ -89,6 +89,10 @@ export class Orders {
   of(http: Request, request: Asking, body: Body): Ordering | Promise<Ordering> {
     const failure = this.#failures.of(http);
     if (failure !== null) return { ...NOTHING, error: failure };
+    return this.#options.rules === undefined ? this.#asking(http, request, body) : this.#ruled(http, request, body);
+  }
+
+  #ruled(http: Request, request: Asking, body: Body): Ordering | Promise<Ordering> {
     const { rules, vocabulary } = this.#options;
     const ruled = rules?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
     const given = (answer: FixtureAnswer | null) => {

@@ -15,20 +15,31 @@ export interface BodyText {
 
 /** Bytes are made text when that is asked for: nobody asks what Python reads of a body that is plain. */
 export function asText(body: Uint8Array | BodyText): BodyText {
-  if (!(body instanceof Uint8Array)) return body;
-  return {
-    get plain() {
-      try {
-        return plainUtf8.decode(body);
-      } catch {
-        return null;
-      }
-    },
-    get python() {
-      return decodeBody(body);
-    },
-    empty: body.length === 0,
-  };
+  return body instanceof Uint8Array ? new BytesAsText(body) : body;
+}
+
+class BytesAsText implements BodyText {
+  readonly #bytes: Uint8Array;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  get plain(): string | null {
+    try {
+      return plainUtf8.decode(this.#bytes);
+    } catch {
+      return null;
+    }
+  }
+
+  get python(): string | null {
+    return decodeBody(this.#bytes);
+  }
+
+  get empty(): boolean {
+    return this.#bytes.length === 0;
+  }
 }
 
 /** Both texts at once, for whoever lets the bytes go. */

@@ -4,7 +4,10 @@ import type { Parts } from "../app/parts.ts";
 import { pause } from "../app/parts.ts";
 import { readTls } from "../config/certificates.ts";
 import { PortError } from "../config/port-error.ts";
+import { requestOrdersOf } from "../config/request-orders.ts";
 import type { TritonServerConfig } from "../config/triton-server.ts";
+import type { EngineView } from "../engine/types.ts";
+import { seededLogprobs } from "../generation/logprobs.ts";
 import { GrpcServer } from "../grpc/server.ts";
 import { evhtp } from "../http/socket/evhtp.ts";
 import { HttpServer, type ListenOptions } from "../http/socket/server.ts";
@@ -12,13 +15,17 @@ import { Http2Server } from "../http2/server.ts";
 import { EVHTP_LIMITS, metricsListener } from "../metrics/triton/listener.ts";
 import { tritonMethods } from "../triton/grpc/methods.ts";
 import { tritonApp } from "../triton/http/app.ts";
-import { type LlmAround, vllmBehaviour } from "../triton/llm/vllm.ts";
+import type { LlmAround } from "../triton/llm/around.ts";
+import { LlmCounts } from "../triton/llm/counts.ts";
+import { llmModels } from "../triton/llm/models.ts";
 import { metricsPage } from "../triton/metrics/page.ts";
 import { Polling } from "../triton/metrics/polled.ts";
-import type { ServerAround } from "../triton/server/around.ts";
+import type { KvCache, ServerAround } from "../triton/server/around.ts";
+import { TritonFaults } from "../triton/server/faults.ts";
 import { TritonServer } from "../triton/server/server.ts";
 import { SharedMemory } from "../triton/server/shared-memory.ts";
 import { TraceSettings } from "../triton/server/trace-settings.ts";
+import { faultLines } from "../truth/fault-lines.ts";
 import type { Listeners, Role } from "./role.ts";
 
 export const triton: Role = { listen };
@@ -32,11 +39,12 @@ const LOOK_US = 10_000;
 
 async function listen(parts: Parts): Promise<Listeners> {
   const config = parts.config.tritonServer!;
+  const counts = new LlmCounts(() => parts.clock.now(), parts.config.engine.maxModelLen);
   const server = new TritonServer({
     config,
     targets: parts.config.triton.quantiles,
     clock: parts.clock,
-    backends: { vllm: { behaviour: vllmBehaviour(llmAround(parts)), from: "the engine, as the vLLM backend" } },
+    backends: llmModels(llmAround(parts), counts),
     epochMs: () => parts.epochSeconds() * 1000,
     random: () => parts.nextSeed() / 2 ** 32,
     log: parts.log,
@@ -48,30 +56,38 @@ async function listen(parts: Parts): Promise<Listeners> {
     memory: new SharedMemory(),
     traces: new TraceSettings(),
     logging: { now: config.log },
+    faults: new TritonFaults(
+      { config: parts.config, epochSeconds: parts.epochSeconds, ...parts.laid, ...witnessOf(parts) },
+      requestOrdersOf(parts.config),
+    ),
+    kvCache: () => (server.facts.tellsLoad && counts.trtllm.size > 0 ? kvCacheOf(parts) : null),
   };
   const { app, hot } = tritonApp(around);
   const http = config.http && new HttpServer(app, listenOptions(parts, config.http, hot));
   if (http) app.server = http as unknown as NonNullable<typeof app.server>;
   // A server that is left listening would keep the process alive.
-  const closed = async () => void (await Promise.all([http?.stop(true), grpc?.stop(true)]));
+  const closed = async () => void (await Promise.all([http?.stop(true), grpc?.stop(true), openai?.stop(true)]));
   let grpc: Http2Server | null = null;
+  let openai: HttpServer | null = null;
+  let metrics: HttpServer | null = null;
+  const page = pageOf(parts, around, counts);
   try {
     grpc = config.grpc && grpcServer(parts, around);
+    if (config.openai) openai = (await import("./triton-openai.ts")).openAiServer(parts, server, page);
+    metrics = metricsServer(parts, page);
   } catch (why) {
     await closed();
     throw why;
   }
-  const metrics = await metricsServer(parts, server, config).catch(async (why) => {
-    await closed();
-    throw new PortError(why);
-  });
-  const url = http ? `http://${http.hostname}:${http.port}` : "";
-  const tritonUrl = metrics && `http://${metrics.hostname}:${metrics.port}`;
+  const urlOf = (one: HttpServer | null) => one && `http://${one.hostname}:${one.port}`;
+  const tritonUrl = urlOf(metrics);
+  const url = urlOf(http) ?? urlOf(openai) ?? "";
   return {
     url,
     tritonUrl,
     http2Url: null,
-    banner: (startedMs) => bannerOf(config, server, { url, grpc, metrics: tritonUrl }, startedMs),
+    banner: (startedMs) =>
+      bannerOf(config, server, { url: urlOf(http) ?? "", grpc, metrics: tritonUrl, openai: urlOf(openai) }, startedMs),
     handle: (request) => app.handle(request),
     turnTo: () => Promise.reject(new Error("a Triton server does not begin anew behind its listeners")),
     async drain(untilUs) {
@@ -81,9 +97,23 @@ async function listen(parts: Parts): Promise<Listeners> {
       if (cut) await Promise.all([closed(), metrics?.stop(true)]);
       else {
         http?.turnAway();
+        void openai?.stop();
         if (!server.facts.grpcGoesOn) void grpc?.stop();
       }
     },
+  };
+}
+
+/** Who is told of disturbed answers. */
+const witnessOf = ({ truth, config }: Parts) =>
+  truth ? { faultWitness: faultLines(truth, config.truthLog?.wire === true) } : {};
+function kvCacheOf({ engines, config }: Parts): KvCache {
+  const all = engines.views("now");
+  const sum = (read: (view: EngineView) => number) => all.reduce((total, view) => total + read(view), 0);
+  return {
+    usedBlocks: sum(({ blocksUsed }) => blocksUsed),
+    blocks: sum(({ blocksUsable }) => blocksUsable),
+    tokensPerBlock: config.engine.blockSize,
   };
 }
 
@@ -93,7 +123,11 @@ const llmAround = ({ backend, text, naturalLength, nextSeed, config }: Parts): L
   text,
   naturalLength,
   nextSeed,
+  logprobs: seededLogprobs(text.vocabulary.size),
   maxModelLen: config.engine.maxModelLen,
+  blockSize: config.engine.blockSize,
+  embeddingSize: config.wire?.embeddingDimensions ?? null,
+  imageTokens: config.wire?.imageTokens ?? null,
 });
 
 async function loaded(server: TritonServer, config: TritonServerConfig): Promise<void> {
@@ -157,41 +191,66 @@ function listenOptions(parts: Parts, at: { host: string; port: number }, hot: Li
   };
 }
 
-async function metricsServer(
-  parts: Parts,
-  server: TritonServer,
-  config: TritonServerConfig,
-): Promise<HttpServer | null> {
-  const { triton: settings } = parts.config;
-  if (settings.listen === null) return null;
-  const { clock } = parts;
+function metricsServer({ config, clock, epochSeconds }: Parts, page: () => Promise<string>): HttpServer | null {
+  const { listen: at } = config.triton;
+  if (at === null) return null;
+  try {
+    return metricsListener(page, { hostname: at.host, port: at.port, reusePort: false, clock, epochSeconds });
+  } catch (why) {
+    throw new PortError(why);
+  }
+}
+
+function pageOf(
+  { config, clock, renderer }: Parts,
+  { server, faults }: ServerAround,
+  llm: LlmCounts,
+): () => Promise<string> {
+  const { triton: metrics, tritonServer } = config;
   const counts = () => server.cache?.counts ?? null;
-  const polling = new Polling(settings.intervalMs, clock.now(), counts());
-  const page = () => {
+  const polling = new Polling(metrics.intervalMs, clock.now(), counts());
+  const { namespacing } = tritonServer!;
+  return async () => {
+    const executor = llm.trtllm.size === 0 ? "" : Buffer.from(await renderer.page("trtllm")).toString();
     const nowUs = clock.now();
-    const polled = polling.take(nowUs, settings.cpu, counts());
-    return metricsPage(server, polled, { metrics: settings, namespacing: config.namespacing, nowUs });
+    const polled = polling.take(nowUs, metrics.cpu, counts());
+    return metricsPage(server, polled, { metrics, namespacing, nowUs, llm, executor, faults: faults.acted });
   };
-  const { host: hostname, port } = settings.listen;
-  return metricsListener(page, { hostname, port, reusePort: false, clock, epochSeconds: parts.epochSeconds });
 }
 
 function bannerOf(
   { version: stoodFor, repositories }: TritonServerConfig,
   server: TritonServer,
-  at: { readonly url: string; readonly grpc: Http2Server | null; readonly metrics: string | null },
+  at: {
+    readonly url: string;
+    readonly grpc: Http2Server | null;
+    readonly metrics: string | null;
+    readonly openai: string | null;
+  },
   startedMs: number,
 ): string {
-  const { url, grpc, metrics } = at;
+  const { url, grpc, metrics, openai } = at;
   const models = server.statistics(null, -1).map(({ name, version: of }) => `${name}:${of}`);
-  const [first] = server.statistics(null, -1);
   return [
     `understudy ${version} stands in for Triton ${server.facts.version} (--triton-version ${stoodFor})`,
     `  repository  ${repositories.join(", ")}`,
     `  models      ${models.length > 0 ? models.join(", ") : "none"}`,
-    `  listening   ${url || "nowhere"} after ${Math.round(startedMs)} ms`,
+    `  listening   ${url || openai || "nowhere"} after ${Math.round(startedMs)} ms`,
     ...(grpc === null ? [] : [`  grpc        ${grpc.hostname}:${grpc.port}`]),
     ...(metrics === null ? [] : [`  metrics     ${metrics}/metrics`]),
-    ...(url === "" || first === undefined ? [] : [`  try         curl ${url}/v2/models/${first.name}`]),
+    ...(openai === null ? [] : [`  openai      ${openai}/v1`]),
+    ...(url === "" || models.length === 0 ? [] : [`  try         curl ${tryOut(server, url)}`]),
   ].join("\n");
+}
+
+/** Asks a model that makes text, where there is one. */
+function tryOut(server: TritonServer, url: string): string {
+  const all = server.statistics(null, -1);
+  const takes = (name: string) => all.find(({ config }) => config.input?.some((input) => input.name === name));
+  const at = (model: string) => `${url}/v2/models/${model}`;
+  const [ensemble, vllm] = [takes("max_tokens"), takes("sampling_parameters")];
+  const one = ensemble ?? vllm;
+  if (one === undefined) return at(all[0]!.name);
+  const body = JSON.stringify({ text_input: "Hello", max_tokens: 20, stream: true });
+  return `-N ${at(one.name)}/generate_stream -d '${body}'`;
 }

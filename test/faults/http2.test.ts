@@ -7,23 +7,23 @@ import { STREAM_CODES } from "../../src/faults/rows/row.ts";
 import { headIn } from "../../src/faults/stages/heads.ts";
 import type { WireOperation } from "../../src/faults/types.ts";
 import { FrameType } from "../../src/http2/frames.ts";
+import { type Hosted, hosted } from "../hosted.ts";
 import { frame, windowUpdate } from "../http2/peer.ts";
 import { WireClient } from "../http2/wire-client.ts";
-import { eventually, type Server, sample, serve } from "../server.ts";
+import { eventually, sample, serve } from "../server.ts";
 import { figure, sampled } from "../size.ts";
 import { ASKED, type FaultCase, faultCases, SAID } from "./cases.ts";
 import { accountOf, atSecondOf, type CleanAnswer, difference, predicted } from "./wire.ts";
 
 setDefaultTimeout(60_000);
 
-let server: Server;
+let server: Hosted;
 let url: string;
 let port: number;
 beforeAll(async () => {
   const flags = "--timing none --served-model-name m --allow-request-orders all --http2-port 0";
-  server = await serve([...flags.split(" "), "--tool-call-parser", "hermes", "--enable-auto-tool-choice"]);
-  await eventually(() => server.output().includes("HTTP/2"));
-  url = /HTTP\/2 +(\S+)/.exec(server.output())![1]!;
+  server = await hosted([...flags.split(" "), "--tool-call-parser", "hermes", "--enable-auto-tool-choice"]);
+  url = server.http2Url!;
   port = Number(new URL(url).port);
 });
 afterAll(() => server.stop());
@@ -183,9 +183,8 @@ test("what HTTP/2 does not have does nothing there, nor E10 over HTTP/1: the cas
 });
 
 test("what ends the connection reaches others there, and is not for every request to order", async () => {
-  const own = await serve(["--timing", "none", "--served-model-name", "m", "--http2-port", "0"]);
-  await eventually(() => own.output().includes("HTTP/2"));
-  const client = await WireClient.connect(Number(/HTTP\/2 +http:\S+:(\d+)/.exec(own.output())![1]));
+  const own = await hosted(["--timing", "none", "--served-model-name", "m", "--http2-port", "0"]);
+  const client = await WireClient.connect(Number(new URL(own.http2Url!).port));
   const status = async (fault: string) => {
     const id = client.post("/v1/completions", { model: "m", prompt: "x", max_tokens: 2, understudy: { fault } });
     await client.until(() => client.isOver(id));
@@ -259,10 +258,9 @@ test("a client whose windows are shut: what it was not sent is held and counted,
 test("behind TLS by ALPN; a connection without a stream ends by GOAWAY after its time", async () => {
   const file = (name: string) => new URL(`../conformance/tls/${name}`, import.meta.url).pathname;
   const flags = "--timing none --http2-port 0 --timeout-keep-alive 1".split(" ");
-  const own = await serve([...flags, "--ssl-certfile", file("server.pem"), "--ssl-keyfile", file("server.key")]);
-  await eventually(() => own.output().includes("HTTP/2"));
+  const own = await hosted([...flags, "--ssl-certfile", file("server.pem"), "--ssl-keyfile", file("server.key")]);
   const ca = readFileSync(file("ca.pem"));
-  const session = http2.connect(/HTTP\/2 +(https:\S+)/.exec(own.output())![1]!, { ca });
+  const session = http2.connect(own.http2Url!, { ca });
   const away = new Promise<number>((resolve) => session.once("goaway", resolve));
   const stream = session.request({ ":path": "/health" });
   expect(await new Promise((resolve) => stream.once("response", (head) => resolve(head[":status"])))).toBe(200);

@@ -6,16 +6,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { posted } from "../conformance/raw-socket.ts";
 import { readWire } from "../faults/wire.ts";
-import { eventually, type Server, sample, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually, sample } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
 const main = new URL("../../src/main.ts", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "understudy-proxy-"));
 const proxies: Bun.Subprocess[] = [];
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
-  server = await serve(["--served-model-name", "m", "--timing", "constant:ttft=5ms,itl=2ms", "--seed", "3"]);
+  server = await hosted(["--served-model-name", "m", "--timing", "constant:ttft=5ms,itl=2ms", "--seed", "3"]);
 });
 afterAll(async () => {
   for (const one of proxies) one.kill();

@@ -1,16 +1,30 @@
 /** What do LLM models answer? The vLLM backend's shapes, over `generate` and `generate_stream`. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { normalized } from "../../src/triton/config/normalize.ts";
 import { startTriton, type TritonChild } from "./child.ts";
 
 let child: TritonChild;
 beforeAll(async () => {
-  child = await startTriton(["--seed=7"]);
+  const version = join(own, "adapted", "1");
+  mkdirSync(version, { recursive: true });
+  writeFileSync(join(own, "adapted", "config.pbtxt"), 'backend: "vllm"');
+  writeFileSync(join(version, "model.json"), '{"enable_lora": "true"}');
+  writeFileSync(join(version, "multi_lora.json"), '{"sql": "/adapters/sql", "chat": "/adapters/chat"}');
+  const repositories = [`--model-repository=${shipped}`, `--model-repository=${own}`];
+  child = await startTriton(["--seed=7", "--image-tokens=3", "--embedding-dimensions=4", ...repositories]);
 });
-afterAll(() => child.stop("SIGKILL"));
+afterAll(async () => {
+  await child.stop("SIGKILL");
+  rmSync(own, { recursive: true });
+});
+const own = mkdtempSync(join(tmpdir(), "vllm-models-"));
+const shipped = new URL("../../src/triton/shipped", import.meta.url).pathname;
 
-const ask = (path: string, body: object) =>
-  fetch(`${child.url}/v2/models/vllm_model/${path}`, { method: "POST", body: JSON.stringify(body) });
+const ask = (path: string, body: object, model = "vllm_model") =>
+  fetch(`${child.url}/v2/models/${model}/${path}`, { method: "POST", body: JSON.stringify(body) });
 const PARAMETERS = '{"max_tokens":"5","ignore_eos":true,"temperature":0}';
 
 test("a stream has one response per token, whose texts are the whole answer behind its prompt", async () => {
@@ -33,8 +47,9 @@ test("a folder that names a backend and nothing else has the backend's tensors, 
     readonly input: readonly { readonly name: string }[];
   };
   expect(config.input.map(({ name }) => name)).toEqual([
-    ...["text_input", "stream", "sampling_parameters", "exclude_input_in_output", "return_finish_reason"],
-    ...["return_num_input_tokens", "return_num_output_tokens"],
+    ...["text_input", "image", "stream", "sampling_parameters", "exclude_input_in_output", "return_finish_reason"],
+    ...["return_cumulative_logprob", "return_logprobs", "return_num_input_tokens", "return_num_output_tokens"],
+    "embedding_request",
   ]);
   expect(config).toMatchObject({ max_batch_size: 0, model_transaction_policy: { decoupled: true } });
   const again = normalized(
@@ -42,8 +57,8 @@ test("a folder that names a backend and nothing else has the backend's tensors, 
     "mine",
     [],
   );
-  expect(again.input).toHaveLength(7);
-  expect(again.output).toHaveLength(4);
+  expect(again.input).toHaveLength(11);
+  expect(again.output).toHaveLength(6);
 });
 
 test("parameters of the request stand in for the tensor, errors are the backend's", async () => {
@@ -58,14 +73,90 @@ test("parameters of the request stand in for the tensor, errors are the backend'
   ]);
 });
 
+interface Token {
+  readonly logprob: number;
+  readonly rank: number;
+  readonly decoded_token: string;
+}
+interface Generated {
+  readonly text_output: string;
+  readonly logprobs: string;
+  readonly cumulative_logprob: number;
+  readonly num_input_tokens: number;
+  readonly error?: string;
+}
+const generated = async (body: object, model?: string) =>
+  (await (await ask("generate", body, model)).json()) as Generated;
+
+test("log probabilities are a JSON text per choice, several answers are several elements", async () => {
+  const wishes = { return_logprobs: true, return_cumulative_logprob: true, return_num_output_tokens: true };
+  const asked = { text_input: "Hello", max_tokens: 3, seed: 5, exclude_input_in_output: true, ...wishes };
+  const one = await generated({ ...asked, logprobs: 2 });
+  expect([...one.logprobs.matchAll(/"rank": (\d)/g)].map(([, rank]) => rank).join("")).toBe("121212");
+  const sampled = (JSON.parse(one.logprobs) as Record<string, Token>[]).map(
+    (token) => Object.values(token).find(({ rank }) => rank === 1)!,
+  );
+  expect(sampled.map((token) => token.decoded_token).join("")).toBe(one.text_output);
+  expect(one.cumulative_logprob).toBeCloseTo(
+    sampled.reduce((all, token) => all + token.logprob, 0),
+    5,
+  );
+  const two = await generated({ ...asked, n: 2, logprobs: "1" });
+  expect(two).toMatchObject({ text_output: [one.text_output, expect.any(String)], num_output_tokens: [3, 3] });
+  expect(two.text_output[1]).not.toBe(one.text_output);
+  const pieces = (await (await ask("generate_stream", { ...asked, n: 2, stream: true })).text()).trim().split("\n\n");
+  const texts = pieces.map((piece) => JSON.parse(piece.slice(6).replace(/NaN/g, "null")).text_output as string[]);
+  expect([0, 1].map((at) => texts.map((all) => all[at]).join(""))).toEqual([...two.text_output]);
+});
+
+test("adapters are those of multi_lora.json, images are tokens, embeddings stand in the text", async () => {
+  const asked = { text_input: "Hello", max_tokens: 2, exclude_input_in_output: true };
+  const adapted = async (model: string, name: string) => (await generated({ ...asked, lora_name: name }, model)).error;
+  expect(await adapted("adapted", "chat")).toBeUndefined();
+  expect(await adapted("adapted", "nope")).toBe(
+    "Error generating stream: LoRA nope is not supported, we currently support ['sql', 'chat']",
+  );
+  expect(await adapted("vllm_model", "sql")).toBe("Error generating stream: LoRA feature is not enabled.");
+  const seen = await generated({ ...asked, image: ["aGk=", "aG8="], return_num_input_tokens: true });
+  expect(seen.num_input_tokens).toBe(7);
+  const vector = await generated({ text_input: "", embedding_request: '{"input":"Hello"}' });
+  expect(JSON.parse(vector.text_output)).toHaveLength(4);
+});
+
 test.each([
   [{ max_tokens: 0 }, "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"],
   [{ min_tokens: -1 }, "min_tokens must be greater than or equal to 0, got -1."],
   [{ min_tokens: 9, max_tokens: 3 }, "min_tokens must be less than or equal to max_tokens=3, got 9."],
   [{ text_input: "" }, "The decoder prompt cannot be empty"],
+  [{ n: 2, temperature: 0 }, "n must be 1 when using greedy sampling, got 2."],
+  [
+    { logprobs: 30 },
+    "Requested sample logprobs of 30, which is greater than max allowed: 20 (parameter=logprobs, value=30)",
+  ],
 ])("%p is refused as vLLM refuses it", async (more, why) => {
   const refused = await ask("generate", { text_input: "x", ...more });
   expect(await refused.json()).toEqual({ error: `Error generating stream: ${why}` });
+});
+
+test("tokens that go straight to the client are counted one by one, also while they come", async () => {
+  const count = async (series: string) => {
+    const page = await (await fetch(`${child.metrics}/metrics`)).text();
+    return Number(new RegExp(`^vllm:${series}\\{model="vllm_model",version="1"\\} (\\S+)$`, "m").exec(page)![1]);
+  };
+  const [tokens, gaps] = [await count("generation_tokens_total"), await count("time_per_output_token_seconds_count")];
+  const asked = { text_input: "x", stream: true, max_tokens: 60, ignore_eos: true, seed: 9 };
+  const stream = ask("generate_stream", asked);
+  while ((await count("generation_tokens_total")) < tokens + 5) await Bun.sleep(1);
+  const text = await (await stream).text();
+  expect(await count("generation_tokens_total")).toBe(tokens + 60);
+  expect(await count("time_per_output_token_seconds_count")).toBe(gaps + 59);
+  const pieces = text
+    .trim()
+    .split("\n\n")
+    .map((event) => JSON.parse(event.slice("data: ".length)).text_output);
+  expect(pieces).toHaveLength(60);
+  const whole = await generated({ ...asked, stream: false, exclude_input_in_output: true });
+  expect(pieces.join("")).toBe(whole.text_output);
 });
 
 test("a client that leaves ends its generation: an orderly end waits for nothing", async () => {

@@ -21,7 +21,7 @@ export function finishName({ namedTool }: Pick<OutputOptions, "namedTool">, fini
 /** JSON of `stop_reason`. */
 export function stopReason(finish: Finish | null, stop: ChoiceSoFar["stop"]): string {
   if (finish === Finish.Repetition && typeof stop !== "string") return '"repetition_detected"';
-  return JSON.stringify(stop);
+  return stop === null ? "null" : JSON.stringify(stop);
 }
 
 /** JSON of `weight_versions` of a choice that has ended: its weights were those of the start. */

@@ -1,12 +1,13 @@
 /** How does one request get its answer? Between the handlers, who say what, and the connection, which says when. */
 import type { Aftermath } from "../../faults/types.ts";
 import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../sink.ts";
-import type { FaultyOutput, FaultyStream } from "./faulty.ts";
+import type { FaultyStream } from "./faulty.ts";
 import type { Head } from "./fields.ts";
 import { CHUNKED, type WireStyle } from "./head.ts";
 import { IncomingRequest, type ReadControl } from "./request.ts";
 import { type Drained, type Output, SocketStream } from "./stream.ts";
 import { GATHERED_MOST, GatheredParts, NO_BODY, WholeParts } from "./whole-parts.ts";
+import type { FaultyOutput } from "./wire-player.ts";
 
 /** A request with its answer, as the server hands it out; `Exchange` says what each part does. */
 export interface ServedExchange
@@ -81,10 +82,14 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
   }
 
   /** An answer in one piece. */
-  answer(status: number, headers: Readonly<Record<string, string>>, body: string | Uint8Array | null): void {
+  answer(
+    status: number,
+    headers: Readonly<Record<string, string>>,
+    body: string | Uint8Array | null,
+    bytes = typeof body === "string" ? Buffer.byteLength(body) : (body?.length ?? 0),
+  ): void {
     if (this.#state !== State.Waiting) return;
     this.#obey(headers);
-    const bytes = typeof body === "string" ? Buffer.byteLength(body) : (body?.length ?? 0);
     const length = NO_BODY.includes(status) ? null : bytes;
     const head = this.line.style.head(status, headers, length, !this.keepAlive, this.line.date());
     if (this.faulty !== null) {

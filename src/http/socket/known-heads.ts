@@ -4,6 +4,8 @@ import type { Head } from "./fields.ts";
 /** A request that was one piece of bytes, and nothing else. */
 export interface KnownHead {
   readonly head: Head;
+  /** With the empty line. */
+  readonly bytes: Buffer;
   /** As the limit of a head counts them. */
   readonly countedBytes: number;
   readonly bodyBytes: number;

@@ -147,8 +147,8 @@ export class HttpServer implements HttpFront, ServerSide {
     return this.#of(request).request.whole();
   }
 
-  answer(...[request, status, headers, body]: Parameters<HttpFront["answer"]>): Response {
-    this.#of(request).answer(status, headers, body);
+  answer(...[request, status, headers, body, bytes]: Parameters<HttpFront["answer"]>): Response {
+    this.#of(request).answer(status, headers, body, bytes);
     return TAKEN;
   }
 

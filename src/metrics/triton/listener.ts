@@ -20,7 +20,7 @@ export const EVHTP_LIMITS: FrontLimits = { ...FRONT_LIMITS, headBytes: 65_536, b
 type Around = Pick<ListenOptions, "hostname" | "port" | "reusePort" | "clock" | "epochSeconds">;
 
 /** Listens. Throws as `Bun.listen` does when the port is in use. */
-export function metricsListener(page: () => string | Promise<Uint8Array>, around: Around): HttpServer {
+export function metricsListener(page: () => Promise<string | Uint8Array>, around: Around): HttpServer {
   const answer = async (context: Context): Promise<Response> => {
     const { request } = context;
     const give = (status: number, headers: Readonly<Record<string, string>>, body: string | Uint8Array) =>

@@ -29,7 +29,7 @@ export interface FoundBehaviour {
 export async function behaviourOf(
   folder: string | null,
   config: ModelConfig,
-  backends: Readonly<Record<string, FoundBehaviour>> = {},
+  backends: (config: ModelConfig) => FoundBehaviour | undefined = () => undefined,
 ): Promise<FoundBehaviour> {
   const [own, named] = ["model.ts", "behaviour.yaml"].map((file) => (folder === null ? "" : join(folder, file)));
   if (own && existsSync(own)) return { behaviour: await loaded(own), from: "model.ts" };
@@ -41,7 +41,7 @@ export async function behaviourOf(
       throw new Error(`behaviour.yaml: ${(error as Error).message}`);
     }
   }
-  const ofBackend = backends[config.backend ?? ""];
+  const ofBackend = backends(config);
   if (ofBackend !== undefined) return ofBackend;
   const time = computeTime(config);
   if (time === null) throw new Error("parameter understudy_us: base=MICROSECONDS,per_item=MICROSECONDS is accepted");

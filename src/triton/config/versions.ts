@@ -25,6 +25,8 @@ export interface VersionFacts {
   readonly cudaRefusal: (region: string) => string;
   /** At the end gRPC takes new requests until the last one has ended, else none. */
   readonly grpcGoesOn: boolean;
+  /** Answers of `/generate` tell how full TensorRT-LLM's KV cache is, where a header asks. */
+  readonly tellsLoad: boolean;
   /** On `/generate`: an empty list is an empty tensor of the input's dimensions, else one without any. */
   readonly emptyTensors: boolean;
 }
@@ -41,6 +43,7 @@ export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
     deadIsUnready: false,
     cudaRefusal: () => "failed to register shared memory region: invalid args",
     grpcGoesOn: true,
+    tellsLoad: false,
     emptyTensors: true,
   },
   "2.73": {
@@ -54,6 +57,7 @@ export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
     deadIsUnready: true,
     cudaRefusal: (region) => `failed to register CUDA shared memory region: '${region}', GPUs not supported`,
     grpcGoesOn: false,
+    tellsLoad: true,
     emptyTensors: false,
   },
 };

@@ -2,9 +2,10 @@
  * What do `/generate` and `/generate_stream` do? A flat JSON object becomes tensors and parameters, each response an object or
  * an event: `http_server.cc`, `HandleGenerate` (2026). Errors of an accepted request are 400 whatever their code, as in 2.51.
  */
-import type { EventSink } from "../../http/sink.ts";
+import type { PlainText } from "../behaviours/behaviour.ts";
 import { maxBatchSize } from "../config/model-config.ts";
 import { invalidArg, TritonError } from "../config/status.ts";
+import { EventQueue } from "../server/event-queue.ts";
 import {
   type InferAnswer,
   type InferInput,
@@ -14,12 +15,14 @@ import {
 } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import { asObject, asString, documentOf, find, membersOf, within } from "../tensors/access.ts";
-import { datatypeOf, fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import type { JsonNode } from "../tensors/rapid-json.ts";
 import { rapidText, readElements, writeElements } from "../tensors/tensor-json.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonError, LATER } from "./call.ts";
+import { disturbed } from "./disturbed.ts";
 import { tooLarge } from "./infer.ts";
 import { parameterIn } from "./infer-body.ts";
+import { loadMetrics } from "./load-metrics.ts";
 
 export const generate = (call: HttpCall): Promise<HandlerAnswer> => handle(call, false);
 export const generateStream = (call: HttpCall): Promise<HandlerAnswer> => handle(call, true);
@@ -33,6 +36,8 @@ async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> 
       throw invalidArg("Unsupported content-encoding, only 'identity' is supported.");
     const body = await call.body();
     if (body === null) return tooLarge(config.maxInputBytes);
+    const instead = await disturbed(call, body);
+    if (instead !== null) return instead;
     const fields = readGenerate(documentOf(body), model, server.facts.emptyTensors);
     const writer = new Writer(call, streams, fields.id, model);
     writer.request = server.infer(name, model.version, fields, writer);
@@ -114,8 +119,9 @@ const WHOLE = { "Content-Type": "application/json" };
 const NOT_ONE =
   "generate expects model to produce exactly 1 response, use generate stream for model that generates various number of responses";
 const FAILED = 400;
-/** Events that wait for a client that does not read; with more its request is cancelled. */
-const WAITING_MOST = 4096;
+
+/** Stands for a text in an event. */
+const MARK = "\u007f\u007f";
 
 /** Takes the responses, and the client's leaving. */
 class Writer {
@@ -125,20 +131,22 @@ class Writer {
   readonly #streams: boolean;
   readonly #id: string;
   readonly #model: Served;
-  readonly #sink: EventSink;
+  readonly #events: EventQueue;
   #begun = false;
   /** Without a stream: one object per response. */
   readonly #whole: string[] = [];
-  /** The client does not keep up. */
-  readonly #waiting: string[] = [];
-  #ends = false;
 
   constructor(call: HttpCall, streams: boolean, id: string, model: Served) {
     this.#call = call;
     this.#streams = streams;
     this.#id = id;
     this.#model = model;
-    this.#sink = call.open({ onDrain: () => this.#drain(), onGone: () => this.#cancel() });
+    this.#events = new EventQueue(
+      (owner) => call.open(owner),
+      () => {
+        if (this.request !== null) this.request.cancelled = true;
+      },
+    );
   }
 
   respond(answer: InferAnswer | TritonError | null, final: boolean): void {
@@ -156,7 +164,9 @@ class Writer {
     }
     if (!this.#begun) {
       this.#begun = true;
-      this.#call.begin(failed ? FAILED : 200, this.#streams ? STREAM : WHOLE);
+      const asked = this.#call.header("endpoint-load-metrics-format");
+      const load = asked === null ? {} : loadMetrics(asked, this.#call.around.kvCache());
+      this.#call.begin(failed ? FAILED : 200, { ...(this.#streams ? STREAM : WHOLE), ...load });
     }
     if (text !== null) {
       if (this.#streams) this.#write(`data: ${text}\n\n`);
@@ -164,29 +174,22 @@ class Writer {
     }
     if (!final) return;
     if (!this.#streams) this.#write(this.#whole.length === 1 ? this.#whole[0]! : errorText(NOT_ONE));
-    this.#ends = true;
-    this.#drain();
+    this.#events.end();
+  }
+
+  /** Responses of a stream differ in the text alone. */
+  plainText(name: string): PlainText | null {
+    if (!this.#streams) return null;
+    const output: Tensor = { name, datatype: "BYTES", shape: [1], data: packTexts([MARK]) };
+    const parts = `data: ${objectText({ outputs: [output], parameters: [] }, this.#id, this.#model)}\n\n`.split(MARK);
+    const [before, after] = parts.map((part) => Buffer.from(part, "latin1"));
+    return parts.length === 2 ? this.#events.plain(before!, after!) : null;
   }
 
   #write(text: string): void {
-    this.#waiting.push(text);
-    this.#drain();
-    if (this.#waiting.length > WAITING_MOST) this.#cancel();
-  }
-
-  #drain(): void {
-    while (this.#waiting.length > 0 && !this.#sink.full) {
-      this.#sink.writeParts(Buffer.from(this.#waiting.shift()!, "latin1"), NOTHING, NOTHING);
-    }
-    if (this.#ends && this.#waiting.length === 0) this.#sink.end();
-  }
-
-  #cancel(): void {
-    this.#waiting.length = 0;
-    if (this.request !== null) this.request.cancelled = true;
+    this.#events.write(Buffer.from(text, "latin1"));
   }
 }
-const NOTHING = new Uint8Array();
 
 /** Sorted by name: outputs, parameters, and what every answer has. */
 function objectText(answer: InferAnswer, id: string, { name, version }: Served): string {

@@ -12,6 +12,7 @@ import {
   plain,
   plainError,
 } from "./call.ts";
+import { disturbed } from "./disturbed.ts";
 import { inferBody } from "./infer-answer.ts";
 import { inferWish, rawWish } from "./infer-body.ts";
 
@@ -26,6 +27,8 @@ export async function infer(call: HttpCall): Promise<HandlerAnswer> {
   const body = given && unpacked(call.header("content-encoding") ?? "", given, config.maxInputBytes);
   if (body === null) return tooLarge(config.maxInputBytes);
   if ("status" in body) return body;
+  const instead = await disturbed(call, body);
+  if (instead !== null) return instead;
   const head = headLength(call, body.length, server.facts.readsHeaderLength);
   const limits = { model: name, memory, maxInputBytes: config.maxInputBytes };
   const encoding = bestEncoding(call.header("accept-encoding"));

@@ -9,19 +9,25 @@ import { FAILURE_REASONS, FIRST_RESPONSE_MS, SPANS } from "../../metrics/triton/
 import { prometheusCpp } from "../../metrics/triton/style.ts";
 import { histogramSamples } from "../../metrics/triton/table.ts";
 import { isCached } from "../config/model-config.ts";
+import type { LlmCounts } from "../llm/counts.ts";
 import type { CacheCounts } from "../server/cache.ts";
 import type { CountedModel, TritonServer } from "../server/server.ts";
 import type { ModelStatistics } from "../server/statistics.ts";
+import { executorFamilies, llmRows, type PrintedFamily, type ShownModel } from "./llm.ts";
 import type { PolledValues } from "./polled.ts";
 
 export interface PageSettings {
   readonly metrics: TritonMetricsConfig;
   readonly namespacing: boolean;
   readonly nowUs: number;
+  /** Answers that a fault acted on, by its id. */
+  readonly faults: ReadonlyMap<string, number>;
+  readonly llm: LlmCounts;
+  /** Families of TensorRT-LLM's executor, printed; "": there is none. */
+  readonly executor: string;
 }
 
-interface Shown {
-  readonly labels: Labels;
+interface Shown extends ShownModel {
   readonly cached: boolean;
   readonly statistics: ModelStatistics;
 }
@@ -34,10 +40,18 @@ type Row = readonly [
 ];
 
 export function metricsPage(server: TritonServer, polled: PolledValues, settings: PageSettings): string {
-  const { metrics } = settings;
+  const { metrics, llm } = settings;
+  llm.settle();
   const models = server.counted.map((model) => [model, labelsOf(model, settings.namespacing)] as const);
   const shown = models.flatMap(([{ served, folder }, labels]): Shown[] =>
-    served === null ? [] : [{ labels, cached: isCached(folder.config), statistics: served.statistics }],
+    served === null
+      ? []
+      : [
+          {
+            ...{ name: served.name, version: served.version, labels },
+            ...{ cached: isCached(folder.config), statistics: served.statistics },
+          },
+        ],
   );
   const { facts } = server;
   const rows: readonly Row[] = [
@@ -48,12 +62,19 @@ export function metricsPage(server: TritonServer, polled: PolledValues, settings
     ...(polled.cache ? cacheGauges(polled.cache) : []),
     ...(metrics.histograms && facts.firstResponse ? [firstResponse(shown)] : []),
     ...(metrics.quantiles.length > 0 ? summaries(shown, settings) : []),
+    ["understudy_faults_total", "counter", "Answers that a fault acted on", faultSamples(settings.faults)],
+    ...llmRows(shown, llm),
   ];
-  return rows
+  const printed = rows
     .filter(([, , , values]) => values.length > 0)
-    .map(([name, type, help, values]) => printFamily({ name, type, help, values }, prometheusCpp))
-    .join("");
+    .map(([name, type, help, values]) => ({ type, text: printFamily({ name, type, help, values }, prometheusCpp) }));
+  const all: readonly PrintedFamily[] = [...printed, ...executorFamilies(settings.executor, shown, llm)];
+  return TYPES.flatMap((type) => all.flatMap((one) => (one.type === type ? one.text : []))).join("");
 }
+const TYPES = ["counter", "gauge", "histogram", "summary"];
+
+const faultSamples = (faults: PageSettings["faults"]): Sample[] =>
+  [...faults].sort(([a], [b]) => (a < b ? -1 : 1)).map(([fault, value]) => ({ labels: { fault }, value }));
 
 function labelsOf({ name, version, folder }: CountedModel, namespacing: boolean): Labels {
   const tags = Object.entries(folder.config.metric_tags ?? {}).map(([tag, value]) => [`_${tag}`, value]);

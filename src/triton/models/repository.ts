@@ -1,11 +1,13 @@
 /** What lies in the folders of `--model-repository`? A folder per model: `config.pbtxt`, a folder of digits per version. */
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { parse } from "yaml";
 import { configFromJson } from "../config/config-json.ts";
-import { isDecoupled, isEnsemble, type ModelConfig } from "../config/model-config.ts";
+import { isDecoupled, isEnsemble, isLlmApi, type ModelConfig } from "../config/model-config.ts";
 import { normalized } from "../config/normalize.ts";
 import { type ConfigMessage, parsePbtxt } from "../config/pbtxt.ts";
 import { ROOT } from "../config/schema.ts";
+import { internal } from "../config/status.ts";
 import { wrongConfig } from "../config/validate.ts";
 
 export interface FoundModel {
@@ -60,12 +62,13 @@ export class Repository {
     const read = this.#config(path, override);
     const first = found[0];
     const files = override.files.size === 0 && first !== undefined ? readdirSync(join(path, `${first}`)) : [];
-    const config = normalized(read, name, files);
+    const given = first === undefined ? read : withModelYaml(read, join(path, `${first}`, "model.yaml"));
+    const config = normalized(given, name, files);
     if (config.name !== name)
       throw new Error(
         `unexpected directory name '${name}' for model '${config.name}', directory name must equal model name`,
       );
-    const wrong = wrongConfig(config, false);
+    const wrong = wrongConfig(config);
     if (wrong !== undefined) throw new Error(wrong);
     const versions = chosen(config, isEnsemble(config) && found.length === 0 ? [1] : found);
     if (versions.length === 0)
@@ -104,13 +107,27 @@ export class Repository {
   }
 }
 
+/** What the model of TensorRT-LLM's LLM API says of itself there: batches, and whether it is decoupled. */
+function withModelYaml(read: ConfigMessage, file: string): ConfigMessage {
+  if (!isLlmApi(read as Partial<ModelConfig>) || !existsSync(file)) return read;
+  const { triton_config: said } = (parse(readFileSync(file, "utf8")) ?? {}) as {
+    readonly triton_config?: { readonly max_batch_size?: number; readonly decoupled?: boolean };
+  };
+  if (said === undefined) return read;
+  return {
+    ...read,
+    max_batch_size: Number(said.max_batch_size ?? 0),
+    model_transaction_policy: { decoupled: said.decoupled === true },
+  };
+}
+
 const isDecoupledModel = (config: ModelConfig | undefined) => config !== undefined && isDecoupled(config);
 
 function foldersIn(path: string): string[] {
   try {
     return readdirSync(path).filter((name) => isFolder(join(path, name)));
   } catch {
-    throw new Error(`failed to open directory ${resolve(path)}: no such folder`);
+    throw internal(`failed to open directory ${resolve(path)}: no such folder`);
   }
 }
 

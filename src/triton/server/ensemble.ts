@@ -61,7 +61,8 @@ export class EnsembleModel implements Served {
 
 /** Tensors of one way through the graph, and the steps that have begun on it. */
 interface Branch {
-  readonly tensors: Map<string, Tensor>;
+  /** null: its step was done without it. */
+  readonly tensors: Map<string, Tensor | null>;
   readonly begun: Set<EnsembleStep>;
   answered: boolean;
 }
@@ -128,8 +129,8 @@ class Passage {
     const made: InferInput[] = [];
     for (const [name, from] of Object.entries(step.input_map!)) {
       const tensor = tensors.get(from);
-      if (tensor !== undefined) made.push({ ...tensor, name });
-      else if (!own.has(from)) return null;
+      if (tensor) made.push({ ...tensor, name });
+      else if (tensor === undefined && !own.has(from)) return null;
     }
     return made;
   }
@@ -144,6 +145,9 @@ class Passage {
       const respondTo = (answer: InferAnswer | TritonError | null, final: boolean) =>
         this.#came(step, model, branch, answer, final);
       const request = new InferRequest(model.config, given, { respond: respondTo });
+      this.#request.whenCancelled(() => {
+        request.cancelled = true;
+      });
       request.reported = (inputUs, inferUs, outputUs) => {
         this.#times.inputUs += inputUs;
         this.#times.inferUs += inferUs;
@@ -171,9 +175,9 @@ class Passage {
       const decoupled = model.config.model_transaction_policy?.decoupled === true;
       const branches = decoupled ? [this.#fork(from)] : this.#branches.filter((one) => one.begun.has(step));
       for (const branch of branches) {
-        for (const { name, ...tensor } of answer.outputs) {
-          const to = step.output_map![name];
-          if (to !== undefined) branch.tensors.set(to, { name: to, ...tensor });
+        for (const [name, to] of Object.entries(step.output_map!)) {
+          const tensor = answer.outputs.find((output) => output.name === name);
+          branch.tensors.set(to, tensor === undefined ? null : { ...tensor, name: to });
         }
         this.#advance(branch);
       }
@@ -191,11 +195,12 @@ class Passage {
   /** Where all outputs are there. */
   #answer(branch: Branch): void {
     // The real server keeps them in a hash map, which gives them the other way round.
-    const names = (this.#options.config.output ?? []).map(({ name }) => name).toReversed();
+    const names = [...new Set((this.#options.config.output ?? []).map(({ name }) => name).toReversed())];
     if (this.#over || branch.answered || !names.every((name) => branch.tensors.has(name))) return;
     branch.answered = true;
     if (this.#held !== null) this.#send(this.#held, false);
-    this.#held = { outputs: names.map((name) => branch.tensors.get(name)!), parameters: sequenceOf(this.#request) };
+    const outputs = names.flatMap((name) => branch.tensors.get(name) ?? []);
+    this.#held = { outputs, parameters: sequenceOf(this.#request) };
   }
 
   #look(): void {

@@ -2,9 +2,17 @@
  * How are requests to a model executed? Its scheduler says which batch goes to which instance when; an instance has the
  * behaviour compute it, and what comes back is answered and counted as Triton's Python backend does: when `execute` returns.
  */
-import type { Behaviour, ModelHost, ModelRequest, ModelResponse, ModelResults } from "../behaviours/behaviour.ts";
-import { isDecoupled, type ModelConfig } from "../config/model-config.ts";
+import type {
+  Behaviour,
+  ModelHost,
+  ModelRequest,
+  ModelResponse,
+  ModelResults,
+  PlainText,
+} from "../behaviours/behaviour.ts";
+import { instancesOf, isDecoupled, type ModelConfig } from "../config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../config/status.ts";
+import type { Granted, LimitedModel } from "../scheduling/rate-limiter.ts";
 import type { BatchRow, Scheduler } from "../scheduling/scheduler.ts";
 import { ELEMENT_BYTES, elementCount, isDatatype, type Tensor } from "../tensors/datatypes.ts";
 import { HIT, keep, lookUp, wanted } from "./cached.ts";
@@ -29,6 +37,8 @@ export interface RunnerOptions {
   readonly behaviour: Behaviour;
   readonly statistics: ModelStatistics;
   readonly scheduler: Scheduler<InferRequest>;
+  /** null: instances wait for no resources. */
+  readonly limited: LimitedModel | null;
   /** Stands in what a Python model raised as the place where. */
   readonly file: string;
   /** `dies` is called where a model ends its instance. */
@@ -47,6 +57,8 @@ export class Runner implements Served {
   readonly #instances: readonly Instance[];
   readonly #idle: Instance[];
   readonly #keys = new Map<InferRequest, string>();
+  /** When each began, of a behaviour that counts at the end. */
+  readonly #began = new Map<InferRequest, number>();
   /** null: responses leave as they come. */
   readonly #ordered: OrderedResponses<InferRequest> | null;
   #pumping = false;
@@ -61,22 +73,20 @@ export class Runner implements Served {
     this.statistics = statistics;
     this.#options = options;
     this.#shared = shared;
-    this.#instances = (config.instance_group ?? []).flatMap((group) =>
-      Array.from({ length: group.count ?? 1 }, (_, at) => {
-        const instance: Instance = {
-          name: `${group.name}_${at}`,
-          dead: false,
-          host: host(() => (instance.dead = true)),
-        };
-        return instance;
-      }),
-    );
+    this.#instances = instancesOf(config).map(({ name }) => {
+      const instance: Instance = { name, dead: false, host: host(() => (instance.dead = true)) };
+      return instance;
+    });
     this.#idle = [...this.#instances];
     this.#ordered = config.dynamic_batching?.preserve_ordering ? new OrderedResponses() : null;
   }
 
   get dead(): boolean {
     return this.#instances.some(({ dead }) => dead);
+  }
+
+  unloaded(): void {
+    this.#options.limited?.end();
   }
 
   submit(request: InferRequest): void {
@@ -100,7 +110,7 @@ export class Runner implements Served {
     this.#again = true;
     if (this.#pumping) return;
     this.#pumping = true;
-    const { scheduler } = this.#options;
+    const { scheduler, limited } = this.#options;
     while (this.#again) {
       this.#again = false;
       this.#unwake?.();
@@ -110,14 +120,25 @@ export class Runner implements Served {
         this.#refuse(request, "REJECTED", new TritonError("UNAVAILABLE", "Request timeout expired"));
       for (const request of cancelled)
         this.#refuse(request, "CANCELED", new TritonError("CANCELLED", "Request cancelled"));
-      for (const batch of run)
-        this.#execute(
-          this.#idle.pop()!,
-          batch.map((request) => ({ request, slot: 0, ready: true })),
-        );
-      for (const { instance, rows } of placed) this.#execute(this.#instances[instance]!, rows);
+      for (const batch of run) this.#begin(batch);
+      for (const { instance, rows } of placed)
+        if (limited === null) this.#execute(this.#instances[instance]!, rows);
+        else grant(limited.ask(() => this.#execute(this.#instances[instance]!, rows), instance));
     }
     this.#pumping = false;
+  }
+
+  #begin(batch: readonly InferRequest[]): void {
+    const { limited, scheduler } = this.#options;
+    const on = (instance: Instance) => {
+      scheduler.began?.(batch);
+      this.#execute(
+        instance,
+        batch.map((request) => ({ request, slot: 0, ready: true })),
+      );
+    };
+    if (limited === null) on(this.#idle.pop()!);
+    else grant(limited.ask((at) => on(this.#instances[at]!), null));
   }
 
   #refuse(request: InferRequest, reason: "REJECTED" | "CANCELED", error: TritonError): void {
@@ -136,7 +157,10 @@ export class Runner implements Served {
       else this.#free(instance);
       return;
     }
-    const decoupled = isDecoupled(this.config);
+    const { behaviour } = this.#options;
+    const late = behaviour.countsAtEnd === true;
+    const sends = late || behaviour.sends === true || isDecoupled(this.config);
+    if (late) for (const request of batch) this.#began.set(request, startUs);
     const requests = rows.map(
       (row) =>
         new RequestView(row.request, sequenceInputs(this.config, row), (answer, final) => {
@@ -145,13 +169,15 @@ export class Runner implements Served {
     );
     // Nobody waits for what a slot without a request gives.
     const ofRequests = (results: ModelResults) =>
-      results?.length === rows.length ? results.filter((_, at) => rows[at]!.ready) : (results ?? []);
-    const ended = (results: ModelResults) =>
-      this.#ended(instance, batch, startUs, decoupled ? null : ofRequests(results));
+      Array.isArray(results) && results.length === rows.length
+        ? results.filter((_, at) => rows[at]!.ready)
+        : (results ?? []);
+    const ended = (results: ModelResults) => this.#ended(instance, batch, startUs, sends ? null : ofRequests(results));
     const failed = (error: unknown) => this.#raised(instance, batch, startUs, error);
     try {
-      const made = this.#options.behaviour.execute(requests, instance.host);
-      if (made instanceof Promise) void made.then(ended).catch(failed);
+      const made = behaviour.execute(requests, instance.host);
+      if (late) this.#free(instance);
+      else if (made instanceof Promise) void made.then(ended).catch(failed);
       else ended(made);
     } catch (error) {
       failed(error);
@@ -173,7 +199,11 @@ export class Runner implements Served {
       return;
     }
     const nowUs = this.#shared.clock.now();
-    const answers = results?.map((one) => answerOf(one, this.config));
+    if (results !== null && !Array.isArray(results)) {
+      this.#raised(instance, batch, startUs, new Error("it gave no list of responses"));
+      return;
+    }
+    const answers = results?.map((one: ModelResponse) => answerOf(one, this.config));
     if (answers && answers.length !== batch.length) {
       const why = `it gave ${answers.length} responses for ${batch.length} requests`;
       this.#raised(instance, batch, startUs, new Error(why));
@@ -230,19 +260,38 @@ export class Runner implements Served {
   }
 
   #free(instance: Instance): void {
-    if (!this.config.sequence_batching) this.#idle.push(instance);
-    this.#options.scheduler.freed(this.#instances.indexOf(instance));
+    const { scheduler, limited } = this.#options;
+    const at = this.#instances.indexOf(instance);
+    if (limited !== null) grant(limited.released(at));
+    else if (!this.config.sequence_batching) this.#idle.push(instance);
+    scheduler.freed(at);
     this.#pump();
   }
 
   #send(request: InferRequest, response: ModelResponse | null, final: boolean): void {
     const answer = response === null ? null : answerOf(response, this.config);
+    if (final && response?.uncounted !== true) this.#countAtEnd(request, answer);
     if (final) this.#last(request, answer);
     else this.#pass(request, answer, false);
   }
 
+  /** Each request by itself, as a batch of one. */
+  #countAtEnd(request: InferRequest, answer: InferAnswer | TritonError | null): void {
+    const startUs = this.#began.get(request);
+    if (startUs === undefined) return;
+    const nowUs = this.#shared.clock.now();
+    const requestUs = nowUs - request.startUs;
+    const inferUs = nowUs - startUs;
+    const spans = { requestUs, queueUs: startUs - request.queuedUs, inputUs: 0, inferUs, outputUs: 0 };
+    this.statistics.executed(1, spans);
+    if (answer instanceof TritonError) this.statistics.failed("BACKEND", requestUs);
+    else this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs());
+    request.reported?.(0, inferUs, 0);
+  }
+
   #last(request: InferRequest, answer: InferAnswer | TritonError | null): void {
     this.live--;
+    this.#began.delete(request);
     this.#keys.delete(request);
     this.#pass(request, answer, true);
     const { scheduler } = this.#options;
@@ -258,6 +307,10 @@ export class Runner implements Served {
     else this.#ordered.send(request, send, final);
   }
 }
+
+const grant = (granted: Granted) => {
+  for (const run of granted) run();
+};
 
 const sizeOf = (batch: readonly InferRequest[]) => batch.reduce((all, { batchSize }) => all + batchSize, 0);
 
@@ -285,6 +338,13 @@ class RequestView implements ModelRequest {
   }
   get cancelled(): boolean {
     return this.#request.cancelled;
+  }
+  whenCancelled(act: () => void): void {
+    this.#request.whenCancelled(act);
+  }
+  plainText(output: string): PlainText | null {
+    const { fields, receiver, responded } = this.#request;
+    return responded && !this.#over && fields.outputs.length === 0 ? (receiver.plainText?.(output) ?? null) : null;
   }
 
   send(response: ModelResponse | null, final: boolean): void {

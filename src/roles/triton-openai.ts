@@ -1,0 +1,40 @@
+/** How does Triton's OpenAI front end listen? As uvicorn does, beside the server that it asks. Loaded where it is wanted. */
+import type { Parts } from "../app/parts.ts";
+import { FRONT_LIMITS } from "../config/front-limits.ts";
+import { PortError } from "../config/port-error.ts";
+import { HttpServer } from "../http/socket/server.ts";
+import { openAiFrontEnd } from "../triton/openai/app.ts";
+import type { TritonServer } from "../triton/server/server.ts";
+
+/** Rejects with `PortError` where the port is in use. */
+export function openAiServer(parts: Parts, server: TritonServer, metrics: () => Promise<string>): HttpServer {
+  const { openai, maxInputBytes } = parts.config.tritonServer!;
+  const { renderChat, vocabulary } = parts.text;
+  const { epochSeconds, newId } = parts;
+  const app = openAiFrontEnd({
+    ...openai!,
+    server,
+    renderChat,
+    vocabulary,
+    maxInputBytes,
+    metrics,
+    epochSeconds,
+    newId,
+  });
+  try {
+    const listening = new HttpServer(app, {
+      hostname: openai!.host,
+      port: openai!.port,
+      tls: undefined,
+      reusePort: false,
+      frontLimits: FRONT_LIMITS,
+      clock: parts.clock,
+      warn: () => {},
+      epochSeconds,
+    });
+    app.server = listening as unknown as NonNullable<typeof app.server>;
+    return listening;
+  } catch (why) {
+    throw new PortError(why);
+  }
+}

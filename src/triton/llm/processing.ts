@@ -1,0 +1,149 @@
+/**
+ * What do the two Python models around `tensorrt_llm` do? Texts become ids and ids texts, as in `preprocessing/1/model.py` and
+ * `postprocessing/1/model.py` of TensorRT-LLM's repository (1.3 line): lists of words as ids with the ends of each.
+ */
+import type { Vocabulary } from "../../content/types.ts";
+import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "../behaviours/behaviour.ts";
+import { numbersIn, numberTensor, textsIn, textTensor } from "../behaviours/values.ts";
+import { fromBytesText, type Tensor } from "../tensors/datatypes.ts";
+import type { LlmAround } from "./around.ts";
+
+/** The outputs that the model's configuration names. */
+const named = ({ config }: ModelHost, tensors: readonly Tensor[]): ModelResponse => ({
+  outputs: tensors.filter(({ name }) => config.output?.some((one) => one.name === name)),
+});
+
+export function preprocessing(around: LlmAround): Behaviour {
+  const { encoder, vocabulary, tokenizerInfo } = around.text;
+  let padId: Promise<number> | null = null;
+  const padding = () => {
+    const pad = tokenizerInfo.pad_token;
+    padId ??=
+      typeof pad === "string"
+        ? encoder.encode([pad], true).then(([id]) => id ?? vocabulary.eosId)
+        : Promise.resolve(vocabulary.eosId);
+    return padId;
+  };
+  return {
+    async execute(requests, host) {
+      const pad = await padding();
+      return Promise.all(requests.map(async (request) => named(host, await tensorsOf(request, around, pad))));
+    },
+  };
+}
+
+async function tensorsOf(request: ModelRequest, around: LlmAround, pad: number): Promise<Tensor[]> {
+  const { encoder, vocabulary } = around.text;
+  const encode = async (text: string) => [...(await encoder.encode([fromBytesText(text)], true, true))];
+  const queries = textsIn(request, "QUERY") ?? [];
+  const batch = queries.length;
+  const single = (name: string, values: readonly number[]) => numberTensor(name, "INT32", [batch, 1], values);
+  const row = (otherwise: number) => new Array(batch).fill(otherwise);
+  const ids = await Promise.all(queries.map(encode));
+  const decoder = textsIn(request, "DECODER_QUERY");
+  const decoderIds = decoder === null ? row(0).map(() => [pad]) : await Promise.all(decoder.map(encode));
+  const given = (name: string) => (request.inputs.has(name) ? numbersIn(request, name) : null);
+  const wanted = given("REQUEST_OUTPUT_LEN") ?? [];
+  const extra = request.inputs.get("PROMPT_TABLE_EXTRA_ID");
+  return [
+    padded("INPUT_ID", ids, pad),
+    single(
+      "REQUEST_INPUT_LEN",
+      ids.map(({ length }) => length),
+    ),
+    padded("DECODER_INPUT_ID", decoderIds, pad),
+    single(
+      "REQUEST_DECODER_INPUT_LEN",
+      decoderIds.map(({ length }) => length),
+    ),
+    await wordLists("BAD_WORDS_IDS", textsIn(request, "BAD_WORDS_DICT"), batch, encoder),
+    await wordLists("STOP_WORDS_IDS", textsIn(request, "STOP_WORDS_DICT"), batch, encoder),
+    await biasOf(request, batch, around),
+    numberTensor("REQUEST_OUTPUT_LEN", "INT32", [batch, wanted.length / batch], wanted),
+    single("OUT_END_ID", given("END_ID") ?? row(vocabulary.eosId)),
+    single("OUT_PAD_ID", given("PAD_ID") ?? row(pad)),
+    ...(extra ? [{ ...extra, name: "OUT_PROMPT_TABLE_EXTRA_IDS" }] : []),
+  ];
+}
+
+/** Rows of one length, filled up at their end. */
+function padded(name: string, rows: readonly (readonly number[])[], pad: number): Tensor {
+  const most = Math.max(0, ...rows.map(({ length }) => length));
+  const values = rows.flatMap((row) => [...row, ...new Array(most - row.length).fill(pad)]);
+  return numberTensor(name, "INT32", [rows.length, most], values);
+}
+
+type Encoder = LlmAround["text"]["encoder"];
+
+/** Per row of the batch the ids of all words, then where each word ends, filled up with 0 and -1. */
+async function wordLists(
+  name: string,
+  words: readonly string[] | null,
+  batch: number,
+  encoder: Encoder,
+): Promise<Tensor> {
+  if (words === null) return numberTensor(name, "INT32", [batch, 2, 0], []);
+  const ids = await Promise.all(words.map((word) => encoder.encode([fromBytesText(word)], true)));
+  const each = words.length / batch;
+  const rows = Array.from({ length: batch }, (_, at) => {
+    const own = ids.slice(at * each, (at + 1) * each).filter(({ length }) => length > 0);
+    let end = 0;
+    return { flat: own.flatMap((one) => [...one]), ends: own.map(({ length }) => (end += length)) };
+  });
+  const most = Math.max(1, ...rows.map(({ flat }) => flat.length));
+  const filled = (values: readonly number[], by: number) => [...values, ...new Array(most - values.length).fill(by)];
+  return numberTensor(
+    name,
+    "INT32",
+    [batch, 2, most],
+    rows.flatMap(({ flat, ends }) => [...filled(flat, 0), ...filled(ends, -1)]),
+  );
+}
+
+/** The words of such lists: of one row, its ids and ends one behind the other. */
+export function wordsIn(list: readonly number[]): Uint32Array[] {
+  const [ids, ends] = [list.slice(0, list.length / 2), list.slice(list.length / 2)];
+  let from = 0;
+  return ends.flatMap((end) => {
+    if (end <= from) return [];
+    const word = Uint32Array.from(ids.slice(from, end));
+    from = end;
+    return [word];
+  });
+}
+
+async function biasOf(request: ModelRequest, batch: number, { text }: LlmAround): Promise<Tensor> {
+  const words = textsIn(request, "EMBEDDING_BIAS_WORDS");
+  const weights = numbersIn(request, "EMBEDDING_BIAS_WEIGHTS");
+  if (words === null || weights.length === 0) return numberTensor("EMBEDDING_BIAS", "FP32", [batch, 0], []);
+  if (words.length !== weights.length)
+    throw new Error("Embedding bias words must have same dimension as embedding bias weights");
+  const { size } = text.vocabulary;
+  const bias: number[] = new Array(batch * size).fill(0);
+  const each = words.length / batch;
+  for (const [at, word] of words.entries())
+    for (const id of await text.encoder.encode([fromBytesText(word)], true))
+      bias[Math.floor(at / each) * size + id]! += weights[at]!;
+  return numberTensor("EMBEDDING_BIAS", "FP32", [batch, size], bias);
+}
+
+export const postprocessing = ({ text }: LlmAround): Behaviour => ({
+  execute: (requests, host) => requests.map((request) => named(host, [decoded(request, host, text.vocabulary)])),
+});
+
+/** Each beam of each row is a text of its own: special tokens have none, and bytes that are no character become U+FFFD. */
+function decoded(request: ModelRequest, { config }: ModelHost, vocabulary: Vocabulary): Tensor {
+  const ids = numbersIn(request, "TOKENS_BATCH");
+  const lengths = numbersIn(request, "SEQUENCE_LENGTH");
+  const most = lengths.length === 0 ? 0 : ids.length / lengths.length;
+  const keeps = /^(false|0|f|n|no)$/i.test(config.parameters?.skip_special_tokens?.string_value ?? "");
+  const texts = lengths.map((length, at) => {
+    const own = ids.slice(at * most, at * most + length).filter((id) => keeps || !vocabulary.isSpecial(id));
+    return Buffer.concat(own.map((id) => Buffer.from(vocabulary.bytesOf(id)))).toString();
+  });
+  return textTensor(
+    "OUTPUT",
+    [texts.length],
+    texts.map((one) => Buffer.from(one).toString("latin1")),
+  );
+}
