@@ -64,7 +64,7 @@ const FIELDS: Readonly<Record<LoadDialect, Fields>> = {
       }),
     ),
   }),
-  // Its messages are no JSON: triton/grpc-client.ts.
+  // Messages that are no JSON: triton/grpc-client.ts.
   "triton-grpc": () => ({}),
 };
 

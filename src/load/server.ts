@@ -29,7 +29,7 @@ export class ServerTalk {
 
   /** `asked`, or the first of its models. Throws a TraceError where there is none, or nobody answers. */
   async model(dialect: LoadDialect, asked: string | null): Promise<string> {
-    // Its port speaks nothing but gRPC.
+    // That port speaks nothing but gRPC.
     if (dialect === "triton-grpc") return asked ?? TRITON_MODEL;
     const { status, names } = await this.#served();
     const name = asked ?? (isTriton(dialect) ? TRITON_MODEL : names[0]);

@@ -139,7 +139,7 @@ export class GrpcClient implements LoadClient {
     if (free !== undefined) return free;
     const session = connect(this.#authority, { rejectUnauthorized: !insecure, ...(ca === null ? {} : { ca }) });
     const line: Line = { session, streams: 0, lost: false };
-    // Its streams tell why.
+    // The streams of it tell why.
     session.on("error", () => (line.lost = true));
     for (const event of ["goaway", "close"]) session.on(event, () => (line.lost = true));
     this.connections.opened++;
