@@ -42,20 +42,20 @@ const FIELDS: Readonly<Record<LoadDialect, Fields>> = {
   }),
   openai: (turn, history, options) => ({
     model: options.model,
-    prompt: typeof turn.prompt === "string" || isMessages(turn.prompt) ? promptText(turn, history) : turn.prompt,
+    prompt: typeof turn.prompt === "string" || isMessages(turn.prompt) ? turnText(turn, history) : turn.prompt,
     ...given("max_tokens", turn.outputTokens),
     ...common(options),
   }),
   // TensorRT-LLM's ensemble; the length below which it does not end has this name there.
   "triton-generate": (turn, history, { stream, ignoreEos, minTokens, temperature }) => ({
-    text_input: promptText(turn, history),
+    text_input: turnText(turn, history),
     ...given("max_tokens", turn.outputTokens),
     ...given("min_length", ignoreEos ? turn.outputTokens : minTokens),
     ...given("temperature", temperature),
     stream,
   }),
   "triton-http": (turn, history, options) => ({
-    inputs: tensorsOf(options.triton!, promptText(turn, history), turn, options).map(
+    inputs: tensorsOf(options.triton!, turnText(turn, history), turn, options).map(
       ({ name, datatype, shape, data }) => ({
         name,
         shape,
@@ -88,7 +88,7 @@ const isMessages = (prompt: Turn["prompt"]): prompt is readonly ConversationMess
   typeof prompt === "object" && typeof prompt[0] === "object";
 
 /** Throws a TraceError for token ids. */
-export function promptText({ prompt }: Turn, history: readonly ConversationMessage[]): string {
+export function turnText({ prompt }: Turn, history: readonly ConversationMessage[]): string {
   if (typeof prompt === "string" && history.length === 0) return prompt;
   if (typeof prompt !== "string" && !isMessages(prompt)) {
     throw new TraceError("the dataset gives token ids, which a Triton backend cannot carry");

@@ -6,7 +6,7 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:h
 import type { Cancel, Clock } from "../../host/clock.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { Answer, Patterns } from "../answer.ts";
-import { promptText, UsageAsked } from "../body.ts";
+import { turnText, UsageAsked } from "../body.ts";
 import type { ClientOptions, LoadClient, PendingRequest, Prepared } from "../client.ts";
 import type { FailureClass, RequestRecord } from "../types.ts";
 import { answerIn, framedMessage, inferRequest, MessageReader, modelConfigRequest, modelIn } from "./grpc-wire.ts";
@@ -101,7 +101,7 @@ export class GrpcClient implements LoadClient {
     const message = inferRequest(
       model.name,
       order.requestId,
-      tensorsOf(model, promptText(order.turn, order.history), order.turn, body),
+      tensorsOf(model, turnText(order.turn, order.history), order.turn, body),
       body.stream && model.decoupled,
     );
     const answer = new Answer("triton-grpc", new Patterns(), order.turn.outputTokens ?? 64, order.keepText);
