@@ -25,5 +25,6 @@ export const SIZED: Readonly<Record<string, Sized>> = {
   leaving: { paths: ["test/conformance/lifecycle.test.ts"], options: [] },
   pack: { paths: ["test/pack.test.ts"], options: [] },
   workers: { paths: ["test/conformance/workers.test.ts"], options: [] },
+  prometheus: { paths: ["test/prometheus"], options: [] },
   managers: { paths: ["test/managers"], options: [] },
 };
