@@ -22,6 +22,8 @@ export interface Vocabulary {
    * (vLLM holds those back as well): then the `Detokenizer` knows. "" for unused ids.
    */
   piece(id: number): string | undefined;
+  /** `piece`, made anew where it is not cached: of a text that lists much of the vocabulary once, keeping it all would be garbage of the kind that is collected last. */
+  freshPiece(id: number): string | undefined;
   /** `piece`, escaped for JSON, without quotes around it; cached. */
   escapedPiece(id: number): string | undefined;
   /** Bytes (UTF-8) of `escapedPiece`; cached, not to be written to. */

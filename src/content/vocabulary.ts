@@ -42,11 +42,12 @@ export function vocabularyOf(tokens: readonly Uint8Array[], specials: ReadonlySe
  * surrogates only, which decoded UTF-8 never holds.
  */
 export function escapeJson(text: string): string {
-  return JSON.stringify(text).slice(1, -1);
+  return NEEDS_ESCAPE.test(text) ? JSON.stringify(text).slice(1, -1) : text;
 }
 
+/** What JSON escapes, and what `JSON.stringify` escapes besides: halves of a character. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: JSON escapes exactly these
-const NEEDS_ESCAPE = /["\\\x00-\x1f]/;
+const NEEDS_ESCAPE = /["\\\x00-\x1f\ud800-\udfff]/;
 const PAGE_BITS = 8;
 const PAGE_MASK = (1 << PAGE_BITS) - 1;
 
@@ -59,14 +60,16 @@ class PackedVocabulary implements Vocabulary {
   readonly #escaped: Kept<string>;
   readonly #bytes: Kept<Uint8Array>;
   readonly #encoder = new TextEncoder();
-  // A U+FEFF in a token is text, not a byte order mark.
-  readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  /** The bytes of all tokens. */
+  readonly #all: Buffer;
 
   constructor(table: VocabularyTable) {
     this.#table = table;
     this.size = table.size;
     this.eosId = table.eosId;
     this.maxTokenBytes = table.maxTokenBytes;
+    const { buffer, byteOffset, byteLength } = table.bytes;
+    this.#all = Buffer.from(buffer, byteOffset, byteLength);
     this.#pieces = new Kept(table.size);
     this.#escaped = new Kept(table.size);
     this.#bytes = new Kept(table.size);
@@ -93,6 +96,10 @@ class PackedVocabulary implements Vocabulary {
     return this.#pieces.pages[id >> PAGE_BITS]?.[id & PAGE_MASK] ?? this.#decode(id);
   }
 
+  freshPiece(id: number): string | undefined {
+    return this.#pieces.pages[id >> PAGE_BITS]?.[id & PAGE_MASK] ?? this.#text(id);
+  }
+
   escapedPiece(id: number): string | undefined {
     return this.#escaped.pages[id >> PAGE_BITS]?.[id & PAGE_MASK] ?? this.#escape(id);
   }
@@ -107,15 +114,20 @@ class PackedVocabulary implements Vocabulary {
   }
 
   #decode(id: number): string | undefined {
+    const text = this.#text(id);
+    return text === undefined || text === "" ? text : this.#pieces.keep(id, text);
+  }
+
+  /** A token costs no view of its bytes. */
+  #text(id: number): string | undefined {
     if (id < 0 || id >= this.size) return "";
-    if ((this.#table.flags[id]! & COMPLETE) === 0) return undefined;
-    return this.#pieces.keep(id, this.#decoder.decode(this.bytesOf(id)));
+    const { flags, offsets } = this.#table;
+    return (flags[id]! & COMPLETE) === 0 ? undefined : this.#all.toString("utf8", offsets[id], offsets[id + 1]);
   }
 
   #escape(id: number): string | undefined {
     const text = this.piece(id);
-    if (text === undefined) return undefined;
-    return this.#escaped.keep(id, NEEDS_ESCAPE.test(text) ? escapeJson(text) : text);
+    return text === undefined ? undefined : this.#escaped.keep(id, escapeJson(text));
   }
 }
 

@@ -207,8 +207,7 @@ export class Logprobs {
   #promptObject(entries: readonly Entry[]): string {
     let items = "";
     for (const { id, text, logprob, rank } of entries) {
-      const escaped = this.#vocabulary.escapedPiece(id) ?? escapeJson(text);
-      items += `${items === "" ? "" : ","}"${id}":{"logprob":${number(logprob)},"rank":${rank},"decoded_token":"${escaped}"}`;
+      items += `${items === "" ? "" : ","}"${id}":{"logprob":${number(logprob)},"rank":${rank},"decoded_token":"${escapeJson(text)}"}`;
     }
     return `{${items}}`;
   }
@@ -243,7 +242,7 @@ export class Logprobs {
 
   /** A token that is no whole character has the text that it completes, or none (vLLM 0.33, `v1/engine/logprobs.py`). */
   #textOf(id: number): string {
-    const piece = this.#vocabulary.piece(id);
+    const piece = this.#vocabulary.freshPiece(id);
     if (piece !== undefined) return piece;
     for (let count = 1; count <= this.#recent.length; count++) {
       const context = this.#recent.slice(-count);

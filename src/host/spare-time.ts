@@ -130,6 +130,8 @@ export class Garbage {
   #bytes = 0;
   #seen = 0;
   #looking = false;
+  /** A collection was asked for, and waits for a gap. */
+  #asking = false;
   #streams = 0;
   /** As of the last whole collection. */
   #streamsThen = 0;
@@ -152,7 +154,14 @@ export class Garbage {
 
   #ask(): void {
     this.#bytes = 0;
+    // While a whole one waits for its gap, an answer of megabytes would leave hundreds of them.
+    if (this.#asking) {
+      this.collect("young");
+      return;
+    }
+    this.#asking = true;
     void this.spare.pass().then((found) => {
+      this.#asking = false;
       const isDue = this.#streams - this.#streamsThen >= WHOLE_AFTER_STREAMS;
       if (found || isDue) this.#streamsThen = this.#streams;
       this.collect(found ? "whole" : isDue ? "whole, beside streams" : "young");

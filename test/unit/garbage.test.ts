@@ -67,3 +67,12 @@ test("after 4096 streams the next collection is a whole one, beside the steps wh
   }
   expect(wholes).toEqual([4096, 8192]);
 });
+
+test("while it waits for a gap, what is new is collected after each further 4 MiB", async () => {
+  const { clock, garbage, collected, pass } = world();
+  const step = () => void clock.at(clock.now() + 20_000, step);
+  step();
+  for (let i = 0; i < 12; i++) garbage.add(MIB);
+  await pass(3 * SECOND_US);
+  expect(collected.map(([, what]) => what)).toEqual(["young", "young", "young"]);
+});
