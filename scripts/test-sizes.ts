@@ -24,5 +24,7 @@ export const SIZED: Readonly<Record<string, Sized>> = {
   properties: { paths: ["test/sim", "test/model"], options: [] },
   leaving: { paths: ["test/conformance/lifecycle.test.ts"], options: [] },
   pack: { paths: ["test/pack.test.ts"], options: [] },
+  workers: { paths: ["test/conformance/workers.test.ts"], options: [] },
+  prometheus: { paths: ["test/prometheus"], options: [] },
   managers: { paths: ["test/managers"], options: [] },
 };
