@@ -54,7 +54,7 @@ function* steps(requests: readonly Answered[]): Generator<Equation> {
   for (const request of requests) {
     const times = [request.firstUs, ...laterTimes(request)];
     // Times that are spread evenly say nothing of single steps.
-    const gaps = request.laterUs === null ? times.length - 1 : GAPS;
+    const gaps = request.laterUs === null ? times.length - 1 : Math.min(GAPS, times.length - 1);
     for (let from = 0; from + gaps < times.length && gaps > 0; from += gaps) {
       const [fromUs, toUs] = [times[from]!, times[from + gaps]!];
       if (!(toUs > fromUs)) continue;

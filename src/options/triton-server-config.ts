@@ -31,6 +31,8 @@ const LEAST_CACHE_BYTES = 1024;
 
 interface Resolved {
   readonly config: ServeConfig;
+  /** What the start does besides, as of every role. */
+  readonly values: { readonly "ready-file"?: string; readonly "exit-with-parent"?: true };
   readonly ignored: readonly string[];
   readonly notices: readonly string[];
 }
@@ -50,7 +52,13 @@ export function tritonServerConfig(argv: readonly string[], shipped: string): Re
     values[name] = value;
   }
   const made = configOf(values as TritonServerValues, shipped);
-  return "error" in made ? made : { ...made, ignored: said.ignored };
+  if ("error" in made) return made;
+  const { "ready-file": readyFile, "exit-with-parent": exits } = values as TritonServerValues;
+  const starting = {
+    ...(readyFile === undefined ? {} : { "ready-file": readyFile }),
+    ...(exits ? { "exit-with-parent": true as const } : {}),
+  };
+  return { ...made, values: starting, ignored: said.ignored };
 }
 
 function readArgv(argv: readonly string[]) {
@@ -87,7 +95,7 @@ function unrecognized(name: string): UsageError {
   return { error: `unrecognized option '--${name}'${hint}` };
 }
 
-function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "ignored"> | UsageError {
+function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "ignored" | "values"> | UsageError {
   const version = values["triton-version"] ?? "2.73";
   const control = values["model-control-mode"] ?? "none";
   if (values["load-model"] && control !== "explicit")

@@ -41,6 +41,25 @@ const GRPC = "gRPC";
 const LOGGING = "Logging";
 const STAND_IN = "Stand-in";
 
+const STARTING = {
+  "ready-file": ours(
+    row(
+      freeText("FILE", "the path of a file"),
+      STAND_IN,
+      "none",
+      "JSON with the URLs of all listeners and the pid, written when requests are taken: complete, or not there.",
+    ),
+  ),
+  "exit-with-parent": ours(
+    row(
+      tritonBoolean,
+      STAND_IN,
+      "false",
+      "Ends in order when whoever started it has gone away, however that happened.",
+    ),
+  ),
+};
+
 const FAULTS = inGroup("Faults", {
   "allow-request-orders": wireOptions["allow-request-orders"],
   "fault-rate": wireOptions["fault-rate"],
@@ -58,6 +77,7 @@ const FAULTS = inGroup("Faults", {
 });
 
 export const tritonServerOptions = {
+  ...STARTING,
   "model-repository": row(
     several("PATH", "folders"),
     MODELS,

@@ -10,7 +10,7 @@ const FLUSH_US = 100_000;
 
 export interface App
   extends Pick<Parts, "engines" | "snapshot" | "died" | "streamWrites">,
-    Pick<Listeners, "url" | "tritonUrl" | "http2Url" | "handle" | "banner"> {
+    Pick<Listeners, "url" | "tritonUrl" | "http2Url" | "otherUrls" | "handle" | "banner"> {
   /** The end-of-sequence id, and by engine what its core was told last: with the configuration, all that repeating it takes. */
   readonly eosId: number;
   journals(): JournalText[];
@@ -40,16 +40,25 @@ export async function createRenewableApp(config: ServeConfig, options: AppOption
 async function appOf(config: ServeConfig, options: AppOptions, lasting: Lasting | undefined): Promise<RenewableApp> {
   const [role, first] = await Promise.all([roles[config.role](), createParts(config, options, lasting)]);
   let parts = first;
-  const { url, tritonUrl, http2Url, handle, banner, drain, turnTo, stop } = await role
-    .listen(first)
-    .catch(async (why) => {
-      await first.close();
-      throw why;
-    });
+  const {
+    url,
+    tritonUrl,
+    http2Url,
+    otherUrls = {},
+    handle,
+    banner,
+    drain,
+    turnTo,
+    stop,
+  } = await role.listen(first).catch(async (why) => {
+    await first.close();
+    throw why;
+  });
   return {
     url,
     tritonUrl,
     http2Url,
+    otherUrls,
     handle,
     ...(banner ? { banner } : {}),
     get parts() {

@@ -7,6 +7,8 @@ export interface Listeners {
   readonly tritonUrl: string | null;
   /** Where there is a port for HTTP/2. */
   readonly http2Url: string | null;
+  /** Further ones, by what a ready file calls them; null: not there. */
+  readonly otherUrls?: Readonly<Record<string, string | null>>;
   /** What the start says instead of vLLM's lines: after so many milliseconds. */
   readonly banner?: (startedMs: number) => string;
   /** Settles when nothing runs any more that the parts do not know of, at the latest at that time. */

@@ -79,13 +79,15 @@ async function listen(parts: Parts): Promise<Listeners> {
     await closed();
     throw why;
   }
-  const urlOf = (one: HttpServer | null) => one && `http://${one.hostname}:${one.port}`;
+  const urlOf = (one: { readonly hostname: string; readonly port: number } | null) =>
+    one && `http://${one.hostname}:${one.port}`;
   const tritonUrl = urlOf(metrics);
   const url = urlOf(http) ?? urlOf(openai) ?? "";
   return {
     url,
     tritonUrl,
     http2Url: null,
+    otherUrls: { grpcUrl: urlOf(grpc), openaiUrl: urlOf(openai) },
     banner: (startedMs) =>
       bannerOf(config, server, { url: urlOf(http) ?? "", grpc, metrics: tritonUrl, openai: urlOf(openai) }, startedMs),
     handle: (request) => app.handle(request),

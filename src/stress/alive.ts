@@ -95,7 +95,7 @@ class AliveProcess {
 
   kill(): void {
     this.isOver = true;
-    this.#child.kill();
+    this.#child.leave();
   }
 
   #crashed(why: string): SeenAnswer {

@@ -36,7 +36,7 @@ export function commandClient(
       },
       "ignore",
     );
-    signal.addEventListener("abort", () => child.kill());
+    signal.addEventListener("abort", () => child.leave());
     const [output, complaint, code] = await Promise.all([
       textOf(child.stdout, () => child.look()),
       textOf(child.stderr, () => child.look()),
@@ -53,7 +53,7 @@ export function commandClient(
 }
 
 /** `came`: told of each part. */
-async function textOf(stream: ReadableStream<Uint8Array>, came: () => void): Promise<string> {
+async function textOf(stream: AsyncIterable<Uint8Array>, came: () => void): Promise<string> {
   const parts: Uint8Array[] = [];
   let bytes = 0;
   for await (const part of stream) {

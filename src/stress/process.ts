@@ -1,5 +1,8 @@
-/** How is a client's program started, measured and ended? With all that it starts: it leads a group of processes. */
-import { readFileSync, writeFileSync } from "node:fs";
+/**
+ * How is a client's program started, measured and ended? With all that it starts: it leads a group of processes, and who
+ * leaves that has the mark of it in the environment, where the system shows it (Linux).
+ */
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import type { SeenCost } from "./seen.ts";
 
 /** Hundredths of a second, Linux's unit of a process' CPU time in /proc. */
@@ -7,19 +10,36 @@ const TICK_MS = 10;
 
 export class ClientProcess {
   readonly #child: Bun.Subprocess<"ignore" | "pipe", "pipe", "pipe">;
+  readonly #mark = `${MARK}=${process.pid}-${started++}`;
+  readonly #readers = new Set<{ cancel(): Promise<void> }>();
   #peakBytes = 0;
 
   constructor(command: readonly string[], env: Readonly<Record<string, string | undefined>>, stdin: "ignore" | "pipe") {
-    this.#child = Bun.spawn([...command], { env, stdin, stdout: "pipe", stderr: "pipe", detached: true });
+    const [name = "", value] = this.#mark.split("=");
+    this.#child = Bun.spawn([...command], {
+      env: { ...env, [name]: value },
+      stdin,
+      stdout: "pipe",
+      stderr: "pipe",
+      detached: true,
+    });
     living.add(this);
   }
 
-  get stdout(): ReadableStream<Uint8Array> {
-    return this.#child.stdout;
+  /** As it comes, until nobody can write any more, or it was left. */
+  get stdout(): AsyncIterable<Uint8Array> {
+    return this.#parts(this.#child.stdout);
   }
 
-  get stderr(): ReadableStream<Uint8Array> {
-    return this.#child.stderr;
+  get stderr(): AsyncIterable<Uint8Array> {
+    return this.#parts(this.#child.stderr);
+  }
+
+  async *#parts(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array, void> {
+    const reader = stream.getReader();
+    this.#readers.add(reader);
+    for (let part = await reader.read(); !part.done; part = await reader.read()) yield part.value;
+    this.#readers.delete(reader);
   }
 
   get exited(): Promise<number> {
@@ -46,6 +66,19 @@ export class ClientProcess {
     } catch {
       // Nobody of them is left.
     }
+    for (const pid of marked(this.#mark)) {
+      try {
+        process.kill(pid, "SIGKILL");
+      } catch {
+        // The process has ended by itself.
+      }
+    }
+  }
+
+  /** Ends it, and hears no more of what anybody says in its name. */
+  leave(): void {
+    this.kill();
+    for (const reader of this.#readers) void reader.cancel();
   }
 
   /** Looks how large it has been: its own end would tell how large we were when we started it. */
@@ -85,6 +118,27 @@ function cpuMsOf(pid: number): number {
 
 const peakOf = (pid: number): number =>
   Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) * 1024;
+
+const MARK = "UNDERSTUDY_CLIENT";
+let started = 0;
+
+/** Processes whose environment has the mark; none where the system does not show it. */
+function marked(mark: string): number[] {
+  const has = (pid: string) => {
+    try {
+      return readFileSync(`/proc/${pid}/environ`, "latin1").split("\0").includes(mark);
+    } catch {
+      return false;
+    }
+  };
+  try {
+    return readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name) && has(name))
+      .map(Number);
+  } catch {
+    return [];
+  }
+}
 
 /** Processes that are to end with this one. */
 const living = new Set<ClientProcess>();

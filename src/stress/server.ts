@@ -169,7 +169,7 @@ export class StressServer {
       const attempt = { before, open: run.open, target: pathname + search, epochSeconds: this.#epochSeconds() };
       run.open++;
       const told = (left: DisturbedAnswer) => this.#told(run, kept, timeline, left);
-      await server.disturb(request, { plan, key, told, sent: (bytes) => timeline.sent(bytes) });
+      await server.disturb(request, { plan, key, told, sent: (bytes) => this.#sent(run, timeline, bytes) });
       const instead = insteadOf(plan, attempt);
       if (instead !== null) {
         kept.status = instead.status;
@@ -194,6 +194,12 @@ export class StressServer {
     const stays = plan.faults.some(({ row }) => row.id === "E3");
     if (stays || before >= disturbed) run.lastUs = this.#clock.now();
     return response;
+  }
+
+  /** What leaves later than it was written puts the end of the case off. */
+  #sent(run: CaseRun, timeline: Timeline, bytes: Uint8Array): void {
+    timeline.sent(bytes);
+    if (run.lastUs > 0) run.lastUs = Math.max(run.lastUs, this.#clock.now());
   }
 
   #told(run: CaseRun, kept: CaseRequest, timeline: Timeline, left: DisturbedAnswer): void {

@@ -109,10 +109,12 @@ function retryVerdict({ one, wire: { requests }, retries, seen }: Judged): Found
   }
   // One that is told to wait for a day does well to give up.
   const helps = one.disturbed === 1 && !(requests[0]!.retryAfterS !== null && requests[0]!.retryAfterS > LONG_WAIT_S);
-  const failed = seen?.some(({ error }) => error !== null) === true;
-  if (helps && retries > 0 && requests.length === 1 && failed)
+  const failures = seen?.filter(({ error }) => error !== null).length ?? 0;
+  if (helps && retries > 0 && requests.length === 1 && failures > 0)
     return ["retry-missing", `no second request, ${retries} retries`];
-  if (one.atOnce && retries > 0 && failed)
+  // Whoever was refused as often as it asks again may give up.
+  const refused = requests.filter(({ status }) => status !== 200).length;
+  if (one.atOnce && retries > 0 && refused < failures * (retries + 1))
     return ["retry-missing", `${requests.length} requests, ${retries} retries, and one of those that met gave up`];
   return null;
 }

@@ -23,6 +23,21 @@ test("the file is complete or not there, an old one does not speak for this run;
   await eventually(() => !existsSync(`/proc/${pid}`), 1000);
 });
 
+test("a Triton server's file says where each of its listeners is", async () => {
+  const file = join(folder, "triton.json");
+  const flags = "--role triton --http-port 0 --grpc-port 0 --metrics-port 0 --exit-with-parent true".split(" ");
+  const command = [process.execPath, main, "serve", ...flags, "--ready-file", file];
+  const server = Bun.spawn(command, { stdout: "ignore", stderr: "ignore" });
+  await eventually(() => existsSync(file), 3000);
+  const { url, metricsUrl, grpcUrl, openaiUrl, pid } = JSON.parse(readFileSync(file, "utf8"));
+  expect([(await fetch(`${url}/v2/health/ready`)).status, (await fetch(`${metricsUrl}/metrics`)).status]).toEqual([
+    200, 200,
+  ]);
+  expect([new URL(grpcUrl).port === "", openaiUrl, pid]).toEqual([false, null, server.pid]);
+  server.kill();
+  await server.exited;
+});
+
 test("a place that cannot be written ends the start with one line", () => {
   const wrong = join(folder, "none", "ready.json");
   const { exitCode, stderr } = Bun.spawnSync([process.execPath, main, "serve", "--port", "0", "--ready-file", wrong]);

@@ -261,8 +261,8 @@ test.skipIf(!existsSync(python) && process.env.CI === undefined)(
         /^RemoteProtocolError: <StreamReset stream_id:\d+, error_code:(7|ErrorCodes.REFUSED_STREAM)/,
       ],
       // h2 takes it for the end of the connection; RFC 9113, 6.8 has the stream go on.
-      ["E10@e2,goaway", /^(ProtocolError: .*RECV_DATA|RemoteProtocolError: <ConnectionTerminated)/],
-      ["H3,long", /^InvalidBodyLengthError: /],
+      ["E10@e2,goaway", /^(\w*ProtocolError: .*RECV_DATA|RemoteProtocolError: <ConnectionTerminated)/],
+      ["H3,long", /Error: (InvalidBodyLengthError: )?Expected \d+ bytes, received \d+/],
       ["E6@e2", /^RemoteProtocolError: /],
       ["E7@e2", /^(ReadError|RemoteProtocolError)/],
     ];
@@ -286,9 +286,9 @@ test.skipIf(!existsSync(python) && process.env.CI === undefined)(
     for (const [at, plan] of plans.entries()) {
       const { version, status, text, error } = seen[at]!;
       const wrong = BROKEN.find(([one]) => one === plan)?.[1];
-      expect([plan, version, status]).toEqual([plan, "HTTP/2", 200]);
-      if (wrong === undefined) expect([plan, error, textOf(text)]).toEqual([plan, null, SAID]);
-      else expect(error, plan).toMatch(wrong);
+      // What breaks off may do so before httpx has told of the head.
+      if (wrong !== undefined) expect(error, plan).toMatch(wrong);
+      else expect([plan, version, status, error, textOf(text)]).toEqual([plan, "HTTP/2", 200, null, SAID]);
     }
   },
 );

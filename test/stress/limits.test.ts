@@ -89,6 +89,24 @@ test("4,000 characters of what a client said are kept", async () => {
   expect(result.said!.text).toHaveLength(4000);
 });
 
+const setsid = Bun.which("setsid");
+test.skipIf(setsid === null)(
+  "whoever leaves a program's group of processes ends with it, and holds up nobody",
+  async () => {
+    const sleeper = (words: string) => `Bun.spawn(${words}, { stdout: "inherit" }).unref(); await Bun.sleep(100);`;
+    const ask = `await fetch(process.env.OPENAI_BASE_URL + "/completions", { method: "POST", body: "{}" });`;
+    const program = (words: string[]) =>
+      commandClient([process.execPath, "-e", ask + sleeper(JSON.stringify(words))], process.env, 500);
+    const running = (seconds: string) => Bun.spawnSync(["pgrep", "-f", `^sleep ${seconds}$`]).stdout.toString();
+    const { result } = await run(program([setsid!, "sleep", "61.7"]), "A4,401", 1);
+    expect([result.verdict, running("61.7")]).toEqual(["error-swallowed", ""]);
+    // With another environment nobody finds it, but nobody waits for it either.
+    const hidden = await run(program(["env", "-i", setsid!, "sleep", "9.3"]), "B4", 20);
+    expect(hidden.result.verdict).toBe("hang");
+    expect(hidden.tookUs / 1e6).toBeLessThan(150);
+  },
+);
+
 const MANY = "for (let i = 0; i < 20; i++) await new Promise((r) => process.stdout.write('x'.repeat(1_048_576), r));";
 const LINE = (mib: number) =>
   `for await (const part of process.stdin) console.log(JSON.stringify({ text: "x".repeat(${mib * MIB}) }));`;

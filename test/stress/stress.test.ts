@@ -26,9 +26,10 @@ async function runCases(
   one: StressClient,
   cases: readonly StressCase[],
   retries: number | null,
+  hangMs = 1500,
 ): Promise<CaseResult[]> {
   const clock = new WallClock();
-  const settings = { cases, concurrency: 16, hangMs: 1500, retries, port: 0, clock, epochSeconds };
+  const settings = { cases, concurrency: 16, hangMs, retries, port: 0, clock, epochSeconds };
   const results = await stressRun(one, settings, () => {});
   clock.close();
   return results;
@@ -101,7 +102,7 @@ test("a correct client is never accused: all faults, some seeds; nor another tha
   const cases = Array.from({ length: seeds }, (_, i) => sampled("stress", stressCases([], seed + i), 60)).flat();
   const clock = new WallClock();
   const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
-  const results = await runCases(referenceClient(timer, 10_000, 1), cases, 1);
+  const results = await runCases(referenceClient(timer, 10_000, 1), cases, 1, 4000);
   clock.close();
   expect(results.filter(({ verdict }) => isRed(verdict))).toEqual([]);
   expect(results.filter(({ verdict }) => verdict === "ok").length).toBeGreaterThan(0.75 * cases.length);

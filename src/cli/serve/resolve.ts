@@ -69,8 +69,7 @@ function takeCompat(
 function resolveTriton(argv: readonly string[]): Resolved {
   const help = argv.find((token) => /^(--help(=.*)?|-h)$/.test(token));
   if (help !== undefined) return { help: tritonHelp(help.split("=")[1]) };
-  const resolved = tritonServerConfig(argv, SHIPPED_MODELS);
-  return "error" in resolved ? resolved : { ...resolved, values: {} };
+  return tritonServerConfig(argv, SHIPPED_MODELS);
 }
 
 /** The repository that is served where none is named. */

@@ -72,7 +72,7 @@ export async function runServe(argv: readonly string[], platform: string = proce
   onTrap(config, app);
   endOnSignal(config, app);
   console.log(app.banner?.(startedMs()) ?? describe(config, app, startedMs(), app.streamWrites));
-  ready({ url: app.url, metricsUrl: app.tritonUrl, http2Url: app.http2Url });
+  ready({ url: app.url, metricsUrl: app.tritonUrl, http2Url: app.http2Url, ...app.otherUrls });
   void app.died.then(async () => {
     console.error("understudy serve: the engine is dead, as its script wanted");
     await app.close(0);
