@@ -2,6 +2,7 @@
  * Servers of ours that share a process beside the test's, for tests of what comes over real sockets: a start takes a
  * tenth of what a process of its own does (server.ts), which tests of flags, output, signals and lateness start.
  */
+import { atEnd } from "./at-end.ts";
 import type { Asked, Told } from "./host.ts";
 import type { Listening } from "./server.ts";
 
@@ -39,9 +40,12 @@ class Host {
 
   constructor() {
     this.lost.catch(() => {}); // who waits for a server hears of it
+    atEnd(() => this.#close());
   }
 
-  async close(): Promise<void> {
+  /** Waits for its end, so that its processor time is counted. */
+  async #close(): Promise<void> {
+    host = null;
     this.#child.disconnect();
     await this.#child.exited;
   }
@@ -74,10 +78,4 @@ export async function hostedAs(flags: readonly string[], env: Readonly<Record<st
     await Promise.race([ended.promise, own.lost]);
   };
   return { url, metricsUrl, http2Url, output: () => text, stop };
-}
-
-/** What all servers ran in ends, and its processor time is counted; preload.ts calls it after the last test. */
-export async function closeHost(): Promise<void> {
-  await host?.close();
-  host = null;
 }

@@ -1,7 +1,7 @@
 /** What holds for every test file: properties have a known seed, and end themselves before a runner that has time for them. */
 import { afterAll } from "bun:test";
 import fc from "fast-check";
-import { closeHost } from "./hosted.ts";
+import { endShared } from "./at-end.ts";
 
 // The runner's limit cannot be set here: a default set in a preloaded file holds for the first test file only. It comes
 // from the command line (scripts/test.ts), or from `setDefaultTimeout` in a file whose properties take long.
@@ -12,5 +12,5 @@ fc.configureGlobal({
   markInterruptAsFailure: true,
 });
 
-// After the last file: files share the process of their servers.
-afterAll(closeHost);
+// After the last file.
+afterAll(endShared);

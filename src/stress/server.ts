@@ -53,7 +53,8 @@ export class CaseRun {
   open = 0;
   /** Bytes of answers that left. */
   bytes = 0;
-  reached = true;
+  /** The fault acted in one of its answers; null: none has ended yet. */
+  reached: boolean | null = null;
   reading: WireReading | null = null;
   /** When the last byte left that says anything; 0: something is still to come, or nothing was asked. */
   lastUs = 0;
@@ -162,7 +163,6 @@ export class StressServer {
     run.lastUs = 0;
     if (before < disturbed) {
       const key = `${id}/${before}`;
-      run.reached = true;
       run.unfinished.set(kept, port);
       const timeline = new Timeline(this.#clock);
       const { pathname, search } = new URL(request.url);
@@ -207,7 +207,8 @@ export class StressServer {
     kept.toldText = account.whole > 3;
     const acts = account.fired.filter(({ id }) => FAULT_ROWS.get(id)!.stage !== "instead");
     const isInstead = run.one.plan.faults.some(({ row }) => row.stage === "instead") || kept.status !== 200;
-    run.reached = isInstead || end === "gone" || acts.every(({ times }) => times > 0);
+    // Whoever follows a redirect has the answer behind it, in which nothing acts.
+    run.reached ||= isInstead || end === "gone" || acts.every(({ times }) => times > 0);
   }
 }
 

@@ -6,7 +6,7 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { closeHost } from "../hosted.ts";
+import { endShared } from "../at-end.ts";
 import { readFolder } from "./api/cases.ts";
 import { mutated } from "./api/mutate.ts";
 import { playAll } from "./api/play.ts";
@@ -56,6 +56,6 @@ await playAll({ ...folder, cases }, ({ name, wrong }) => {
   if (wrong === null && seed !== null) console.log(`passed although changed: ${name}`);
   if (wrong !== null && seed === null) console.log(`failed ${name}\n  ${wrong}`);
 });
-await closeHost();
+await endShared();
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = seed === null ? Number(failed > 0) : Number(passed > 0);

@@ -9,8 +9,9 @@ import { parseTiming } from "../../src/config/timing/parse-timing.ts";
 import { readRuns } from "../../src/fit/read.ts";
 import { engineConfig } from "../../src/library/options.ts";
 import { main } from "../program.ts";
+import { sampled, times } from "../size.ts";
 import { Benchmark, type BenchmarkOptions } from "./benchmark.ts";
-import { release, times } from "./world.ts";
+import { release } from "./world.ts";
 
 setDefaultTimeout(60_000);
 
@@ -124,16 +125,19 @@ describe("means alone", () => {
   const fixed = { input: [1000, 1000], output: [128, 128], networkUs: 300 } as const;
   const means = (concurrency: number) => bench({ ...fixed, concurrency, requests: Math.max(20, concurrency * 8) });
 
-  test("of lengths that are all the same: replays find all, within 0.5, 1 and 2 %, and 0.5 ms", () => {
-    const answer = fit(...[1, 4, 16, 64].map((concurrency) => means(concurrency).vllm(false)));
-    expectNear(answer, KNOWN, { base: 0.005, prefill: 0.01, decode: 0.02, overheadUs: 500 });
-    expect(answer.fromReplays).toEqual(["base", "prefill", "decode", "overhead"]);
-  });
+  const written = [
+    ["vllm bench serve", (one: Benchmark) => one.vllm(false)],
+    ["aiperf", (one: Benchmark) => one.aiperf()],
+  ] as const;
 
-  test("the same of aiperf", () => {
-    const answer = fit(...[1, 4, 16, 64].map((concurrency) => means(concurrency).aiperf()));
-    expectNear(answer, KNOWN, { base: 0.005, prefill: 0.01, decode: 0.02, overheadUs: 500 });
-  });
+  test.each(sampled("properties", written, 1))(
+    "of lengths that are all the same, by %s: replays find all, within 0.5, 1 and 2 %%, and 0.5 ms",
+    (_, textOf) => {
+      const answer = fit(...[1, 4, 16, 64].map((concurrency) => textOf(means(concurrency))));
+      expectNear(answer, KNOWN, { base: 0.005, prefill: 0.01, decode: 0.02, overheadUs: 500 });
+      expect(answer.fromReplays).toEqual(["base", "prefill", "decode", "overhead"]);
+    },
+  );
 });
 
 test("a record per request of aiperf: within 0.5, 2 and 5 %, and 0.4 ms", () => {

@@ -5,7 +5,7 @@
 import type { TritonMetricsConfig } from "../../config/triton-metrics.ts";
 import { type Labels, printFamily, type Sample } from "../../metrics/text.ts";
 import { HELP, PINNED_BYTES } from "../../metrics/triton/help.ts";
-import { FAILURE_REASONS, FIRST_RESPONSE_MS, SPANS } from "../../metrics/triton/model-numbers.ts";
+import { FAILURE_REASONS, SPANS } from "../../metrics/triton/model-numbers.ts";
 import { prometheusCpp } from "../../metrics/triton/style.ts";
 import { histogramSamples } from "../../metrics/triton/table.ts";
 import { isCached } from "../config/model-config.ts";
@@ -40,7 +40,8 @@ type Row = readonly [
 ];
 
 export function metricsPage(server: TritonServer, polled: PolledValues, settings: PageSettings): string {
-  const { metrics } = settings;
+  const { metrics, llm } = settings;
+  llm.settle();
   const models = server.counted.map((model) => [model, labelsOf(model, settings.namespacing)] as const);
   const shown = models.flatMap(([{ served, folder }, labels]): Shown[] =>
     served === null
@@ -62,12 +63,12 @@ export function metricsPage(server: TritonServer, polled: PolledValues, settings
     ...(metrics.histograms && facts.firstResponse ? [firstResponse(shown)] : []),
     ...(metrics.quantiles.length > 0 ? summaries(shown, settings) : []),
     ["understudy_faults_total", "counter", "Answers that a fault acted on", faultSamples(settings.faults)],
-    ...llmRows(shown, settings.llm),
+    ...llmRows(shown, llm),
   ];
   const printed = rows
     .filter(([, , , values]) => values.length > 0)
     .map(([name, type, help, values]) => ({ type, text: printFamily({ name, type, help, values }, prometheusCpp) }));
-  const all: readonly PrintedFamily[] = [...printed, ...executorFamilies(settings.executor, shown, settings.llm)];
+  const all: readonly PrintedFamily[] = [...printed, ...executorFamilies(settings.executor, shown, llm)];
   return TYPES.flatMap((type) => all.flatMap((one) => (one.type === type ? one.text : []))).join("");
 }
 const TYPES = ["counter", "gauge", "histogram", "summary"];
@@ -171,8 +172,8 @@ function cacheGauges(cache: CacheCounts): Row[] {
 
 function firstResponse(shown: readonly Shown[]): Row {
   const name = "nv_inference_first_response_histogram_ms";
-  const values = shown.flatMap(({ labels, statistics: { firstResponse: numbers } }) =>
-    histogramSamples(name, labels, FIRST_RESPONSE_MS, [...numbers].slice(0, -1), numbers.at(-1)!),
+  const values = shown.flatMap(({ labels, statistics: { firstResponse: numbers, firstResponseMs: bounds } }) =>
+    histogramSamples(name, labels, bounds, [...numbers].slice(0, -1), numbers.at(-1)!),
   );
   return [name, "histogram", HELP[name], values];
 }
