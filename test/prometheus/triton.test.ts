@@ -99,12 +99,18 @@ if (sized("triton", { sample: false, whole: true })) {
   });
 
   test("S-TRT-20: under overload Triton's own queue stays empty, the batcher's does not, and a batch is one request", async () => {
-    const burst = Array.from({ length: 60 }, (_, at) =>
-      generate("ensemble", { text_input: `More ${at}`, stream: true, max_tokens: 30 }),
-    );
+    let seen = false;
+    const burst = Array.from({ length: 60 }, async (_, at) => {
+      do await generate("ensemble", { text_input: `More ${at}`, stream: true, max_tokens: 30 });
+      while (!seen);
+    });
     const peak = async (expr: string) => Number((await prometheus.query(`max(max_over_time(${expr}[1m]))`))[0]?.value);
     const active = 'nv_trt_llm_request_metrics{request_type="active"}';
-    await eventually(async () => (await peak(active)) > 16, 2000);
+    try {
+      await eventually(async () => (await peak(active)) > 16, 3000);
+    } finally {
+      seen = true;
+    }
     expect(await peak('nv_inference_pending_request_count{model="tensorrt_llm"}')).toBeLessThanOrEqual(8);
     await Promise.all(burst);
     const total = async (name: string) =>
