@@ -13,7 +13,7 @@ export const SIZED: Readonly<Record<string, Sized>> = {
   structured: { paths: ["test/structured", "test/conformance/structured.test.ts"], options: [] },
   descriptors: { paths: ["test/conformance/stream-writes.test.ts"], options: [] },
   stress: { paths: ["test/stress"], options: [] },
-  triton: { paths: ["test/triton"], options: ["cases"] },
+  triton: { paths: ["test/triton", "test/prometheus/triton.test.ts"], options: ["cases"] },
   record: { paths: ["test/proxy"], options: [] },
   faults: { paths: ["test/faults"], options: [] },
   lengths: { paths: ["test/conformance/output-lengths.test.ts"], options: [] },

@@ -30,6 +30,8 @@ export interface TrtllmServeConfig {
   readonly perfMetricsMaxRequests: number;
   /** `/metrics` tells of iterations. */
   readonly enableIterPerfStats: boolean;
+  /** Records of iterations tell of each request, too. */
+  readonly enableIterReqStats: boolean;
   /** Records that wait for a reader; older ones are dropped. */
   readonly iterStatsMaxIterations: number;
   /** Events of the KV cache that wait for a reader; 0: none are noted. */

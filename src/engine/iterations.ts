@@ -9,6 +9,7 @@ import type { ServeConfig } from "../config/types.ts";
 import type { Core } from "../core/core.ts";
 import type { LoopObserver } from "./loop-observer.ts";
 import type { Observer, RequestTimeline } from "./observer.ts";
+import { type RequestState, RequestStates } from "./request-states.ts";
 import type { Finish } from "./types.ts";
 
 /** Blocks of the KV cache, counted since the start. */
@@ -50,6 +51,8 @@ export interface Iteration {
   /** Since the start, and in this iteration. */
   readonly kv: KvCounts;
   readonly kvHere: KvCounts;
+  /** null: they are not noted. */
+  readonly requests: readonly RequestState[] | null;
 }
 
 /** A request that ended; times as above, NaN where it did not come so far. */
@@ -113,7 +116,10 @@ export class Backlog<T> {
   }
 }
 
-type Planned = Omit<Iteration, "endUs" | "queued" | "queuedTokens" | "completed" | "blocksUsed" | "kv" | "kvHere">;
+type Planned = Omit<
+  Iteration,
+  "endUs" | "queued" | "queuedTokens" | "completed" | "blocksUsed" | "kv" | "kvHere" | "requests"
+>;
 
 export class Iterations implements Observer {
   /** null: none are noted. */
@@ -125,12 +131,14 @@ export class Iterations implements Observer {
   /** Told of each request that ended, in a turn behind its end: its iteration was noted before. */
   ended: ((request: EndedRequest) => void) | null = null;
   readonly #blocksUsable: number;
+  readonly #requestBlockSize: number;
   #iter = 0;
   #eventId = 0;
 
   constructor({ engine, trtllmServe }: ServeConfig) {
     const given = trtllmServe!;
     this.#blocksUsable = engine.numGpuBlocks - 1;
+    this.#requestBlockSize = given.enableIterPerfStats && given.enableIterReqStats ? engine.blockSize : 0;
     const keeps = given.returnPerfMetrics && given.perfMetricsMaxRequests > 0;
     this.records = given.enableIterPerfStats ? new Backlog(given.iterStatsMaxIterations) : null;
     this.requests = keeps ? new Backlog(given.perfMetricsMaxRequests) : null;
@@ -143,6 +151,8 @@ export class Iterations implements Observer {
     const { words } = core.views;
     const view = new PlanView(core, this.#blocksUsable);
     const open: Planned[] = [];
+    const states = this.#requestBlockSize > 0 ? new RequestStates(core, this.#requestBlockSize) : null;
+    const scheduled: ReadonlySet<number>[] = [];
     let backlog = 0;
     let queued = 0;
     let kvBefore = view.kv();
@@ -152,6 +162,7 @@ export class Iterations implements Observer {
         this.batchSize = words[Word.PlanRows]!;
         this.#iter++;
         if (this.records !== null) open.push(view.planned(this.#iter, boundaryUs));
+        if (states !== null) scheduled.push(states.planned());
         backlog = words[Word.Waiting]!;
         this.#readEvents(core);
       },
@@ -161,6 +172,7 @@ export class Iterations implements Observer {
       started: ({ dueUs }) => {
         this.#readEvents(core);
         const plan = open.shift();
+        const requests = states?.taken(scheduled.shift() ?? new Set(), queued) ?? null;
         // A loop that found nothing to run makes no record.
         if (plan === undefined || plan.contexts + plan.generations === 0) return;
         const kv = view.kv();
@@ -173,6 +185,7 @@ export class Iterations implements Observer {
           blocksUsed: view.blocksUsed(),
           kv,
           kvHere: minus(kv, kvBefore),
+          requests,
         });
         kvBefore = kv;
       },

@@ -303,6 +303,8 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   readonly perfMetricsMaxRequests?: number | undefined;
   /** Note statistics of each iteration for /metrics and /prometheus/metrics. Default: false. */
   readonly enableIterPerfStats?: boolean | undefined;
+  /** With --enable-iter-perf-stats: /metrics tells of each request in each iteration, too. Default: false. */
+  readonly enableIterReqStats?: boolean | undefined;
   /** Iterations whose statistics wait for a reader; older ones are dropped. Default: 1000. */
   readonly iterStatsMaxIterations?: number | undefined;
   /** Events of the KV cache that wait for POST /kv_cache_events; older ones are dropped. Default: 0: none. */

@@ -136,6 +136,11 @@ export const trtllmServeOptions = ourGroup("TensorRT-LLM's server (--role trtllm
     default: "false",
     about: "Note statistics of each iteration for /metrics and /prometheus/metrics.",
   },
+  "enable-iter-req-stats": {
+    ...toggle,
+    default: "false",
+    about: "With --enable-iter-perf-stats: /metrics tells of each request in each iteration, too.",
+  },
   "iter-stats-max-iterations": {
     ...integer(1, 1_000_000),
     default: `${ITERATIONS_KEPT}`,
@@ -185,6 +190,7 @@ export function trtllmServeConfig(
       returnPerfMetrics: values["return-perf-metrics"] ?? false,
       perfMetricsMaxRequests: values["perf-metrics-max-requests"] ?? 0,
       enableIterPerfStats: values["enable-iter-perf-stats"] ?? false,
+      enableIterReqStats: values["enable-iter-req-stats"] ?? false,
       iterStatsMaxIterations: values["iter-stats-max-iterations"] ?? ITERATIONS_KEPT,
       eventBufferMaxSize: values["event-buffer-max-size"] ?? 0,
     },

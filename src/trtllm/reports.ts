@@ -55,8 +55,26 @@ export function iterationJson(one: Iteration, facts: ServerFacts): string {
     specDecodingStats: null,
     staticBatchingStats: null,
     timestamp: timestamp(facts.epochUs + one.plannedUs),
+    ...(one.requests === null || one.requests.length === 0 ? {} : { requestStats: one.requests.map(requestJson) }),
   });
 }
+
+/** Averages of decoded tokens are 0, as in the product with PyTorch; there is no disaggregated serving, and no pause is told. */
+const requestJson = (one: NonNullable<Iteration["requests"]>[number]) => ({
+  allocNewBlocksPerRequest: one.blocks,
+  allocTotalBlocksPerRequest: one.blocks,
+  avgNumDecodedTokensPerIter: 0,
+  contextPrefillPosition: one.prefilled,
+  disServingStats: null,
+  id: one.id,
+  kvCacheHitRatePerRequest: hitRate(one.reusedBlocks, one.missedBlocks),
+  missedBlocksPerRequest: one.missedBlocks,
+  numGeneratedTokens: one.generated,
+  paused: false,
+  reusedBlocksPerRequest: one.reusedBlocks,
+  scheduled: one.scheduled,
+  stage: one.stage,
+});
 
 function inflight(one: Iteration) {
   return {
@@ -150,7 +168,7 @@ export function eventJson(event: KvEvent, { config }: ServerFacts): string {
 
 /** Python writes a float with its point, also where it is whole. */
 const FLOATS =
-  /"(iterLatencyMS|newActiveRequestsQueueLatencyMS|avgNumDecodedTokensPerIter|cacheHitRate|iterCacheHitRate|\w+_time)":(-?\d+)(?=[,}])/g;
+  /"(iterLatencyMS|newActiveRequestsQueueLatencyMS|avgNumDecodedTokensPerIter|cacheHitRate|iterCacheHitRate|kvCacheHitRatePerRequest|\w+_time)":(-?\d+)(?=[,}])/g;
 const withFloats = (value: object) => JSON.stringify(value).replace(FLOATS, '"$1":$2.0');
 
 /** `MM-DD-YYYY HH:MM:SS.ffffff`, local time. */

@@ -132,6 +132,49 @@ test("/perf_metrics: the last requests, read once, with times in seconds of a st
   expect(await drain(prometheus, "/perf_metrics")).toEqual([]);
 });
 
+test("with --enable-iter-req-stats a record tells of each request: its stage, how far it is, its blocks", async () => {
+  const flags = "--enable-iter-perf-stats --enable-iter-req-stats --max-num-tokens 64 --enable-chunked-prefill";
+  const app = await start(`--timing none --disable-overlap-scheduler --num-gpu-blocks-override 41 ${flags}`);
+  try {
+    await complete(app, { prompt: ids(0, 100), max_tokens: 3 });
+    const text = await (await fetch(`${app.url}/metrics`)).text();
+    const records = JSON.parse(text) as Json[];
+    const told = records.map(({ requestStats: [one] }) => [
+      one.id,
+      one.stage,
+      one.contextPrefillPosition,
+      one.numGeneratedTokens,
+      one.scheduled,
+    ]);
+    expect(told).toEqual([
+      [1, "CONTEXT_IN_PROGRESS", 64, 0, true],
+      [1, "GENERATION_IN_PROGRESS", 100, 1, true],
+      [1, "GENERATION_IN_PROGRESS", 100, 2, true],
+      [1, "GENERATION_COMPLETE", 100, 3, true],
+    ]);
+    expect(Object.keys(records[0].requestStats[0]).join(" ")).toBe(REQUEST);
+    expect(records[0].requestStats[0]).toMatchObject({
+      paused: false,
+      disServingStats: null,
+      reusedBlocksPerRequest: 0,
+    });
+    expect(text).toContain('"kvCacheHitRatePerRequest":0.0');
+    expect(Object.keys(records[0]).at(-1)).toBe("requestStats");
+    // The prompt is known by now: most of its blocks are used again.
+    await Promise.all([complete(app, { prompt: ids(0, 100) }), complete(app, { prompt: ids(3, 40) })]);
+    const more = ((await drain(app)) as Json[]).flatMap(({ requestStats }) => requestStats);
+    expect(new Set(more.map(({ id }) => id))).toEqual(new Set([2, 3]));
+    expect(more.find(({ id, stage }) => id === 2 && stage === "GENERATION_COMPLETE")).toMatchObject({
+      reusedBlocksPerRequest: 4,
+      numGeneratedTokens: 4,
+    });
+  } finally {
+    await app.close(0);
+  }
+});
+const REQUEST =
+  "allocNewBlocksPerRequest allocTotalBlocksPerRequest avgNumDecodedTokensPerIter contextPrefillPosition disServingStats id kvCacheHitRatePerRequest missedBlocksPerRequest numGeneratedTokens paused reusedBlocksPerRequest scheduled stage";
+
 test("finished requests drain what /metrics would have told", async () => {
   await complete(prometheus, { prompt: ids(9, 9) });
   await Bun.sleep(20);
@@ -246,6 +289,7 @@ test("the families of iterations are those of the newest record; counters add up
       blocksUsed: 25,
       kv: { ...kvHere, reused: 30, missed: 10 },
       kvHere,
+      requests: null,
     },
   };
   const ended = { id: 1, finish: 0, arrivalUs: 0, scheduledUs: 1, firstTokenUs: 2, endUs: 3, promptTokens: 4 };

@@ -31,6 +31,10 @@ export const expressions: readonly Asked[] = (read("expressions.json") as Omit<A
 }));
 export const notYet: readonly NotYet[] = read("not-yet.json");
 
+/** A Triton server alone has these: its response cache, and vLLM's families on its port. */
+export const ofTriton = ({ expr, must }: Asked): boolean =>
+  must === "filled" && /\bnv_cache_|job="triton"|^vllm:time_per_output_token_seconds_count$/.test(expr);
+
 /** A replay has no server process, no machine of its own and no event loop, so these are asked of a live server. */
 export const LIVE_ONLY = /\b(process|nv_cpu|understudy_event_loop)_/;
 

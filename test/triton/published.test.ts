@@ -41,6 +41,8 @@ const FOLDERS: Readonly<Record<string, readonly [config: string, file: string]>>
      input [ { name: "scores" data_type: TYPE_FP32 dims: [ 10 ] } ]
      output [ { name: "text" data_type: TYPE_STRING dims: [ 1 ] } ]
      instance_group [ { count: 1 kind: KIND_CPU } ]
+     model_metrics { metric_control: [ { metric_identifier: { family: "nv_inference_first_response_histogram_ms" }
+       histogram_options: { buckets: [ 1, 2.5, 4000 ] } }, { metric_identifier: { family: "nv_other" } } ] }
      parameters: { key: "EXECUTION_ENV_PATH", value: { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }`,
     "model.py",
   ],
@@ -68,7 +70,13 @@ beforeAll(async () => {
     writeFileSync(join(folder, name, "config.pbtxt"), config);
     writeFileSync(join(folder, name, "1", file), "");
   }
-  server = await startTriton([`--model-repository=${folder}`]);
+  server = await startTriton([
+    `--model-repository=${folder}`,
+    "--model-control-mode=explicit",
+    "--load-model=*",
+    "--load-time=0",
+    "--metrics-config=histogram_latencies=true",
+  ]);
 });
 afterAll(async () => {
   await server.stop("SIGKILL");
@@ -110,4 +118,25 @@ test("each is inferred and counted; in an ensemble drawn tensors fit the next st
     ["words", 1, 2],
     ["reader", 1, 2],
   ]);
+});
+
+test("a model has its own buckets of times to the first response; other ones come with an unload and a load", async () => {
+  const bounds = async () => {
+    const page = await (await fetch(`${server.metrics}/metrics`)).text();
+    const rows = page.matchAll(/^nv_inference_first_response_histogram_ms_bucket\{model="words",.*le="(.+)"/gm);
+    return [...rows].map(([, bound]) => bound).join(" ");
+  };
+  const order = async (what: "load" | "unload") => {
+    const answer = await fetch(`${server.url}/v2/repository/models/words/${what}`, { method: "POST" });
+    expect(answer.status).toBe(200);
+  };
+  expect(await bounds()).toBe("1 2.5 4000 +Inf");
+  expect(server.output()).toContain("Metric family 'nv_other' in 'metric_identifier' is not a customizable metric");
+  const file = join(folder, "words", "config.pbtxt");
+  writeFileSync(file, FOLDERS.words![0].replace("1, 2.5, 4000", "7, 9"));
+  await order("load");
+  expect(await bounds()).toBe("1 2.5 4000 +Inf");
+  await order("unload");
+  await order("load");
+  expect(await bounds()).toBe("7 9 +Inf");
 });

@@ -113,6 +113,12 @@ export interface ModelConfig extends ConfigMessage {
   readonly instance_group?: readonly InstanceGroup[];
   readonly default_model_filename?: string;
   readonly metric_tags?: Readonly<Record<string, string>>;
+  readonly model_metrics?: ConfigMessage & {
+    readonly metric_control?: readonly (ConfigMessage & {
+      readonly metric_identifier?: ConfigMessage & { readonly family?: string };
+      readonly histogram_options?: ConfigMessage & { readonly buckets?: readonly number[] };
+    })[];
+  };
   readonly parameters?: Readonly<Record<string, { readonly string_value?: string }>>;
   readonly model_warmup?: readonly Warmup[];
   readonly model_transaction_policy?: ConfigMessage & { readonly decoupled?: boolean };

@@ -5,7 +5,7 @@
 import type { TritonMetricsConfig } from "../../config/triton-metrics.ts";
 import { type Labels, printFamily, type Sample } from "../../metrics/text.ts";
 import { HELP, PINNED_BYTES } from "../../metrics/triton/help.ts";
-import { FAILURE_REASONS, FIRST_RESPONSE_MS, SPANS } from "../../metrics/triton/model-numbers.ts";
+import { FAILURE_REASONS, SPANS } from "../../metrics/triton/model-numbers.ts";
 import { prometheusCpp } from "../../metrics/triton/style.ts";
 import { histogramSamples } from "../../metrics/triton/table.ts";
 import { isCached } from "../config/model-config.ts";
@@ -172,8 +172,8 @@ function cacheGauges(cache: CacheCounts): Row[] {
 
 function firstResponse(shown: readonly Shown[]): Row {
   const name = "nv_inference_first_response_histogram_ms";
-  const values = shown.flatMap(({ labels, statistics: { firstResponse: numbers } }) =>
-    histogramSamples(name, labels, FIRST_RESPONSE_MS, [...numbers].slice(0, -1), numbers.at(-1)!),
+  const values = shown.flatMap(({ labels, statistics: { firstResponse: numbers, firstResponseMs: bounds } }) =>
+    histogramSamples(name, labels, bounds, [...numbers].slice(0, -1), numbers.at(-1)!),
   );
   return [name, "histogram", HELP[name], values];
 }

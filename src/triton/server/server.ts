@@ -20,7 +20,7 @@ import { type LoadAround, loadVersion } from "./load.ts";
 import { Naps } from "./naps.ts";
 import { type InferReceiver, InferRequest, type RequestFields } from "./request.ts";
 import type { Served, Shared } from "./served.ts";
-import { type FailureCounts, ModelStatistics, noFailures } from "./statistics.ts";
+import { type FailureCounts, firstResponseMs, ModelStatistics, noFailures } from "./statistics.ts";
 
 export interface TritonOptions {
   readonly config: TritonServerConfig;
@@ -242,7 +242,12 @@ export class TritonServer {
       folder,
     };
     this.#counted.set(`${name}/${version}`, counted);
-    const statistics = new ModelStatistics(counted.failures, targets, clock.now());
+    const statistics = new ModelStatistics(
+      counted.failures,
+      targets,
+      clock.now(),
+      before?.statistics.firstResponseMs ?? firstResponseMs(folder.config, log),
+    );
     try {
       const { model, from } = await loadVersion(folder, version, statistics, this.#around);
       statistics.loadS = (clock.now() - fromUs) / 1e6;

@@ -2,8 +2,10 @@
  * What is counted of one version of a model? `infer_stats.cc` and `metric_model_reporter.cc` (2026); what each event moves:
  * docs/triton.md. Times are whole microseconds.
  */
+
 import { FAILURE_REASONS, FIRST_RESPONSE_MS, type Reason, SPANS } from "../../metrics/triton/model-numbers.ts";
 import { Quantiles, type QuantileTarget } from "../../metrics/triton/quantiles.ts";
+import type { ModelConfig } from "../config/model-config.ts";
 
 export interface CountedTime {
   count: number;
@@ -25,6 +27,19 @@ export const noFailures = (): FailureCounts =>
 
 const counted = (): CountedTime => ({ count: 0, us: 0 });
 
+const CUSTOMIZABLE = "nv_inference_first_response_histogram_ms";
+
+/** Bounds of `model_metrics`; of one family only, as in the real core, whose words on others are these. */
+export function firstResponseMs({ model_metrics }: ModelConfig, log: (line: string) => void): readonly number[] {
+  let bounds = FIRST_RESPONSE_MS;
+  for (const { metric_identifier, histogram_options } of model_metrics?.metric_control ?? []) {
+    const family = metric_identifier?.family ?? "";
+    if (family === CUSTOMIZABLE) bounds = histogram_options?.buckets ?? [];
+    else log(`Metric family '${family}' in 'metric_identifier' is not a customizable metric in Triton core.`);
+  }
+  return bounds;
+}
+
 export class ModelStatistics {
   /** They outlive a load. */
   readonly failures: FailureCounts;
@@ -42,12 +57,20 @@ export class ModelStatistics {
   readonly spans = SPANS.map(() => 0);
   readonly batches = new Map<number, { input: number; infer: number; output: number; count: number }>();
   /** Buckets, not cumulative, one more than bounds; then the sum. */
-  readonly firstResponse = new Float64Array(FIRST_RESPONSE_MS.length + 2);
+  readonly firstResponse: Float64Array;
+  readonly firstResponseMs: readonly number[];
   /** By `SPANS`, then of hits and of misses; none where summaries are off. */
   readonly quantiles: readonly Quantiles[];
 
-  constructor(failures: FailureCounts, targets: readonly QuantileTarget[], nowUs: number) {
+  constructor(
+    failures: FailureCounts,
+    targets: readonly QuantileTarget[],
+    nowUs: number,
+    firstResponseMs: readonly number[] = FIRST_RESPONSE_MS,
+  ) {
     this.failures = failures;
+    this.firstResponseMs = firstResponseMs;
+    this.firstResponse = new Float64Array(firstResponseMs.length + 2);
     this.quantiles =
       targets.length === 0 ? [] : Array.from({ length: SPANS.length + 2 }, () => new Quantiles(targets, nowUs));
   }
@@ -99,9 +122,10 @@ export class ModelStatistics {
 
   responded(us: number): void {
     const ms = Math.floor(us / 1000);
-    const bucket = FIRST_RESPONSE_MS.findIndex((bound) => ms <= bound);
-    this.firstResponse[bucket === -1 ? FIRST_RESPONSE_MS.length : bucket]!++;
-    this.firstResponse[FIRST_RESPONSE_MS.length + 1]! += ms;
+    const bounds = this.firstResponseMs;
+    const bucket = bounds.findIndex((bound) => ms <= bound);
+    this.firstResponse[bucket === -1 ? bounds.length : bucket]!++;
+    this.firstResponse[bounds.length + 1]! += ms;
   }
 
   #took(span: number, us: number, nowUs: number): void {

@@ -1,0 +1,206 @@
+/**
+ * Can one client of a Triton server hold up the others? The longest gap in fifty streams of a response every 20 ms while somebody
+ * sends what is large or many, less the longest gap of as long a time in which nobody does. RSS at most, and how long the one
+ * who sends waits.
+ *
+ *   bun run bench:hold-triton [--rows WORDS] [--streams 50] [--no-save]
+ */
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { encoded, TritonClient } from "../test/triton/grpc-client.ts";
+import { known, number, text } from "./lib/options.ts";
+import { freePort, pinned, residentBytes, SERVER_CORE } from "./lib/process.ts";
+import { read } from "./lib/reader.ts";
+import { bar, progress, table } from "./lib/report.ts";
+import { root, save } from "./lib/results.ts";
+
+known(["--rows", "--streams", "--no-save"]);
+const STREAMS = number("--streams", 50);
+const wanted = text("--rows", "").split(";");
+const PERIOD_MS = 20;
+const AROUND_MS = 700;
+const LONGEST_MS = 15_000;
+const GAP_BAR_MS = 10;
+const MOST_BAR_MB = 1200;
+
+const repository = `${root}build/bench/hold-triton`;
+const tensor = (name: string, type: string) => `{ name: "${name}" data_type: ${type} dims: [ -1 ] }`;
+const MODELS: Readonly<Record<string, readonly [config: string, behaviour: string]>> = {
+  tokens: [
+    `input [ ${tensor("text_input", "TYPE_STRING")}, { name: "max_tokens" data_type: TYPE_INT32 dims: [ 1 ] optional: true },
+     { name: "sleep_ms" data_type: TYPE_INT32 dims: [ 1 ] optional: true } ] output ${tensor("text_output", "TYPE_STRING")}
+     model_transaction_policy { decoupled: true }`,
+    "decoupled_repeat",
+  ],
+  ...Object.fromEntries(
+    ["INT32", "FP32", "STRING"].map((type) => [
+      type,
+      [`input ${tensor("x", `TYPE_${type}`)} output ${tensor("y", `TYPE_${type}`)}`, "identity"] as const,
+    ]),
+  ),
+};
+rmSync(repository, { recursive: true, force: true });
+for (const [name, [config, behaviour]] of Object.entries(MODELS)) {
+  mkdirSync(`${repository}/${name}/1`, { recursive: true });
+  writeFileSync(`${repository}/${name}/config.pbtxt`, `backend: "python" ${config}`);
+  writeFileSync(`${repository}/${name}/behaviour.yaml`, `behaviour: ${behaviour}`);
+}
+// A configuration of many fields.
+mkdirSync(`${repository}/wordy/1`, { recursive: true });
+const parameters = Array.from(
+  { length: 20_000 },
+  (_, at) => `parameters { key: "k${at}" value { string_value: "v" } }`,
+);
+writeFileSync(`${repository}/wordy/config.pbtxt`, `backend: "python" ${MODELS.INT32![0]} ${parameters.join("\n")}`);
+
+const [httpPort, grpcPort, metricsPort] = [freePort(), freePort(), freePort()];
+const url = `http://127.0.0.1:${httpPort}/v2`;
+const flags = [`--http-port=${httpPort}`, `--grpc-port=${grpcPort}`, `--metrics-port=${metricsPort}`, "--load-time=0"];
+const loaded = Object.keys(MODELS).map((name) => `--load-model=${name}`);
+const command = [process.execPath, "src/main.ts", "serve", "--role", "triton", `--model-repository=${repository}`];
+const server = Bun.spawn(pinned(SERVER_CORE, [...command, "--model-control-mode=explicit", ...flags, ...loaded]), {
+  cwd: root,
+  stdout: "ignore",
+  stderr: "inherit",
+});
+while (
+  !(await fetch(`${url}/health/ready`).then(
+    ({ ok }) => ok,
+    () => false,
+  ))
+)
+  await Bun.sleep(20);
+
+const COUNT = 1_000_000;
+const BINARY = 15 * 2 ** 20;
+const numbers = (value: (at: number) => unknown, count = COUNT) =>
+  JSON.stringify(Array.from({ length: count }, (_, at) => value(at)));
+const infer = async (model: string, body: string | Uint8Array, headers: Record<string, string> = {}) => {
+  const answer = await fetch(`${url}/models/${model}/infer`, { method: "POST", body, headers });
+  if (!answer.ok) throw new Error(`${model}: ${answer.status} ${await answer.text()}`);
+  await answer.arrayBuffer();
+};
+const json = (type: string, datatype: string, data: string, count = COUNT) =>
+  infer(type, `{"inputs":[{"name":"x","shape":[${count}],"datatype":"${datatype}","data":${data}}]}`);
+const words = { name: "text_input", shape: [1], datatype: "BYTES", data: ["one two"] };
+
+function binary(): Promise<void> {
+  const head = Buffer.from(
+    `{"inputs":[{"name":"x","shape":[${BINARY}],"datatype":"FP32","parameters":{"binary_data_size":${4 * BINARY}}}],"parameters":{"binary_data_output":true}}`,
+  );
+  return infer("FP32", Buffer.concat([head, Buffer.alloc(4 * BINARY)]), {
+    "Inference-Header-Content-Length": `${head.length}`,
+  });
+}
+
+async function overGrpc(act: (client: TritonClient) => Promise<unknown>): Promise<void> {
+  const client = new TritonClient(grpcPort, undefined, {
+    "grpc.max_receive_message_length": -1,
+    "grpc.max_send_message_length": -1,
+  });
+  try {
+    await act(client);
+  } finally {
+    client.close();
+  }
+}
+const large = (client: TritonClient) =>
+  client.call("ModelInfer", {
+    model_name: "FP32",
+    inputs: [{ name: "x", datatype: "FP32", shape: [`${BINARY}`] }],
+    raw_input_contents: [Buffer.alloc(4 * BINARY).toString("base64")],
+  });
+const asked = encoded("ModelInferRequest", {
+  model_name: "tokens",
+  inputs: [{ name: "text_input", datatype: "BYTES", shape: ["1"] }],
+  raw_input_contents: [Buffer.from("\u0003\u0000\u0000\u0000one").toString("base64")],
+});
+const streamed = (client: TritonClient, resets: boolean) =>
+  new Promise<void>((done) => {
+    const call = client.stream();
+    call.on("data", () => {});
+    call.on("error", () => {});
+    call.on("status", () => done());
+    call.write(asked);
+    if (resets) call.cancel();
+    else call.end();
+  });
+const many = <T>(count: number, one: () => Promise<T>) => Promise.all(Array.from({ length: count }, one));
+
+const ROWS: Readonly<Record<string, () => Promise<unknown>>> = {
+  "1,000,000 INT32 in JSON, there and back": () =>
+    json(
+      "INT32",
+      "INT32",
+      numbers((at) => at),
+    ),
+  "1,000,000 FP32 in JSON, there and back": () =>
+    json(
+      "FP32",
+      "FP32",
+      numbers((at) => at / 7),
+    ),
+  "200,000 texts in JSON, there and back": () =>
+    json(
+      "STRING",
+      "BYTES",
+      numbers((at) => `text ${at}`, 200_000),
+      200_000,
+    ),
+  "60 MiB of binary, there and back": binary,
+  "60 MiB over gRPC, there and back": () => overGrpc(large),
+  "2,000 requests at once": () =>
+    many(2000, () => infer("INT32", '{"inputs":[{"name":"x","shape":[1],"datatype":"INT32","data":[1]}]}')),
+  "500 streams at once": () =>
+    many(500, async () => {
+      const body = JSON.stringify({ text_input: words.data[0] });
+      await (await fetch(`${url}/models/tokens/generate_stream`, { method: "POST", body })).arrayBuffer();
+    }),
+  "2,000 streams of gRPC at once": () => overGrpc((client) => many(2000, () => streamed(client, false))),
+  "2,000 streams of gRPC, reset at once": () => overGrpc((client) => many(2000, () => streamed(client, true))),
+  "a configuration of 20,000 parameters is loaded and shown": async () => {
+    await fetch(`${url}/repository/models/wordy/load`, { method: "POST" });
+    await (await fetch(`${url}/models/wordy/config`)).arrayBuffer();
+    await fetch(`${url}/repository/models/wordy/unload`, { method: "POST" });
+  },
+};
+
+const body = { text_input: "word", max_tokens: 1_000_000, sleep_ms: PERIOD_MS };
+async function gapMs(durationMs: number): Promise<number> {
+  const path = "/v2/models/tokens/generate_stream";
+  const seen = await read({ port: httpPort, path, body, streams: STREAMS, durationMs, gaps: true });
+  if (seen.refused > 0 || seen.errors > 0 || seen.events === 0) throw new Error(JSON.stringify(seen));
+  return seen.gapUs!.max / 1000;
+}
+
+const found: { name: string; aloneMs: number; besideMs: number; gapMs: number; quietMs: number; mostMb: number }[] = [];
+try {
+  for (const [name, send] of Object.entries(ROWS)) {
+    if (!wanted.some((word) => name.includes(word))) continue;
+    progress(`hold-triton: ${name}`);
+    const took = async () => {
+      const from = performance.now();
+      await send();
+      return performance.now() - from;
+    };
+    const aloneMs = await took();
+    const durationMs = Math.min(LONGEST_MS, Math.ceil(2 * AROUND_MS + 3 * aloneMs));
+    const quietMs = await gapMs(durationMs);
+    let most = 0;
+    const watch = setInterval(() => (most = Math.max(most, residentBytes(server.pid))), 20);
+    const reading = gapMs(durationMs);
+    await Bun.sleep(AROUND_MS);
+    const besideMs = await took();
+    found.push({ name, aloneMs, besideMs, gapMs: await reading, quietMs, mostMb: most / 1e6 });
+    clearInterval(watch);
+  }
+} finally {
+  server.kill();
+  await server.exited;
+}
+table(`beside ${STREAMS} streams of a response every ${PERIOD_MS} ms`, [
+  ["", "alone ms", "beside ms", "gap ms", "quiet", "RSS at most"],
+  ...found.map((one) => [one.name, one.aloneMs, one.besideMs, one.gapMs, one.quietMs, one.mostMb]),
+]);
+for (const one of found) console.log(`  ${bar(one.name, one.gapMs - one.quietMs, GAP_BAR_MS, "ms")}`);
+console.log(`  ${bar("RSS at most", Math.max(...found.map(({ mostMb }) => mostMb)), MOST_BAR_MB, "MB")}`);
+save("hold-triton", { streams: STREAMS, periodMs: PERIOD_MS, rows: found });

@@ -1,0 +1,135 @@
+/**
+ * How far is each request when an iteration's outcome is taken in? What `enable_iter_req_stats` adds to a record
+ * (`_populate_req_stats` of `py_executor.py`, 1.3 line): active ones, those that came since the plan, those that just ended.
+ */
+import { Field, Word } from "../../assembly/layout.ts";
+import { LINE_BYTES, LineField, State, TrtWord } from "../../assembly/trtllm/layout.ts";
+import type { Core } from "../core/core.ts";
+
+export interface RequestState {
+  /** From 1, in the order in which plans first saw them. */
+  readonly id: number;
+  readonly stage: "QUEUED" | "CONTEXT_IN_PROGRESS" | "GENERATION_IN_PROGRESS" | "GENERATION_COMPLETE";
+  /** Prompt tokens that are computed or cached. */
+  readonly prefilled: number;
+  readonly generated: number;
+  readonly blocks: number;
+  readonly reusedBlocks: number;
+  readonly missedBlocks: number;
+  readonly scheduled: boolean;
+}
+
+/** What is remembered of a request. */
+interface Known {
+  readonly id: number;
+  readonly generation: number;
+  cachedTokens: number;
+  last: Omit<RequestState, "scheduled">;
+}
+
+export class RequestStates {
+  readonly #core: Core;
+  readonly #trt: Int32Array;
+  readonly #blockSize: number;
+  readonly #known = new Map<number, Known>();
+  #nextId = 1;
+
+  constructor(core: Core, blockSize: number) {
+    this.#core = core;
+    this.#trt = new Int32Array(core.exports.memory.buffer, core.exports.trtWordsAt!(), TrtWord.Count);
+    this.#blockSize = blockSize;
+  }
+
+  /** The slots of the plan that was just made. */
+  planned(): ReadonlySet<number> {
+    for (const slot of [...this.#running(), ...this.#waiting()]) this.#of(slot);
+    const contexts = this.#list(TrtWord.ContextAt, TrtWord.Contexts);
+    const starts = this.#list(TrtWord.ContextStartAt, TrtWord.Contexts);
+    for (const [at, slot] of contexts.entries()) {
+      const known = this.#of(slot);
+      if (known.cachedTokens < 0) known.cachedTokens = starts[at]!;
+    }
+    return new Set([...contexts, ...this.#list(TrtWord.GenerationAt, TrtWord.Generations)]);
+  }
+
+  /** After the outcome of that plan; `queued`: so many came since, the last that wait. */
+  taken(scheduled: ReadonlySet<number>, queued: number): RequestState[] {
+    const running = this.#running();
+    const waiting = this.#waiting();
+    const states = running.map((slot): RequestState => {
+      const known = this.#of(slot);
+      known.last = this.#state(slot, known);
+      return { ...known.last, scheduled: scheduled.has(slot) };
+    });
+    if (queued > 0)
+      for (const slot of waiting.slice(-queued)) states.push({ ...this.#of(slot).last, scheduled: false });
+    const there = new Set([...running, ...waiting]);
+    for (const [slot, { generation, last }] of this.#known) {
+      if (there.has(slot) && this.#generation(slot) === generation) continue;
+      this.#known.delete(slot);
+      if (!scheduled.has(slot)) continue;
+      const generated = last.generated + 1;
+      states.push({ ...last, generated, stage: "GENERATION_COMPLETE", scheduled: true });
+    }
+    return states;
+  }
+
+  #state(slot: number, { id, cachedTokens }: Known): Omit<RequestState, "scheduled"> {
+    const { views } = this.#core;
+    const prompt = views.field(Field.Prompt, slot);
+    const isContext = this.#line(slot, LineField.State) === State.ContextInit;
+    const reused = Math.ceil(Math.max(0, cachedTokens) / this.#blockSize);
+    const held = views.field(Field.TableCount, slot);
+    return {
+      id,
+      stage: isContext ? "CONTEXT_IN_PROGRESS" : "GENERATION_IN_PROGRESS",
+      prefilled: isContext ? this.#line(slot, LineField.Position) : prompt,
+      generated: views.field(Field.Outputs, slot),
+      blocks: Math.max(0, held - reused),
+      reusedBlocks: Math.min(reused, held),
+      missedBlocks: held === 0 ? 0 : Math.max(0, Math.ceil(prompt / this.#blockSize) - reused),
+    };
+  }
+
+  #of(slot: number): Known {
+    const generation = this.#generation(slot);
+    const known = this.#known.get(slot);
+    if (known?.generation === generation) return known;
+    const id = this.#nextId++;
+    const nothing = { prefilled: 0, generated: 0, blocks: 0, reusedBlocks: 0, missedBlocks: 0 };
+    const made: Known = { id, generation, cachedTokens: -1, last: { id, stage: "QUEUED", ...nothing } };
+    this.#known.set(slot, made);
+    return made;
+  }
+
+  #generation(slot: number): number {
+    return this.#core.views.field(Field.Generation, slot);
+  }
+
+  #running(): number[] {
+    const { views } = this.#core;
+    const from = (views.word(Word.RunningAt) >>> 0) >> 2;
+    return [...views.i32.subarray(from, from + views.word(Word.Running))];
+  }
+
+  /** In the order of the queue. */
+  #waiting(): number[] {
+    const { views } = this.#core;
+    const nextAt = (views.word(Word.WaitNextAt) >>> 0) >> 2;
+    const slots: number[] = [];
+    // Places are slots plus one, 0 is the end.
+    for (let place = views.word(Word.WaitHead); place > 0; place = views.i32[nextAt + place - 1]!)
+      slots.push(place - 1);
+    return slots;
+  }
+
+  #list(at: TrtWord, count: TrtWord): number[] {
+    const from = (this.#trt[at]! >>> 0) >> 2;
+    return [...this.#core.views.i32.subarray(from, from + this.#trt[count]!)];
+  }
+
+  #line(slot: number, field: LineField): number {
+    const linesAt = (this.#trt[TrtWord.LinesAt]! >>> 0) >> 2;
+    return this.#core.views.i32[linesAt + slot * (LINE_BYTES >> 2) + field]!;
+  }
+}
