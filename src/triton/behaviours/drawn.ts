@@ -4,7 +4,15 @@
  */
 import type { ModelConfig } from "../config/model-config.ts";
 import { maxBatchSize } from "../config/model-config.ts";
-import { bytesOf, datatypeOf, elementCount, newNumbers, packTexts, type Tensor } from "../tensors/datatypes.ts";
+import {
+  bytesOf,
+  datatypeOf,
+  elementCount,
+  type Numbers,
+  newNumbers,
+  packTexts,
+  type Tensor,
+} from "../tensors/datatypes.ts";
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "./behaviour.ts";
 
 const DEFAULT_US = 1000;
@@ -52,14 +60,14 @@ export function drawnOutputs(request: ModelRequest, host: ModelHost): ModelRespo
       const texts = Array.from({ length: count }, () => `drawn ${Math.floor(host.random() * 1e6)}`);
       return { name, datatype, shape, data: packTexts(texts) };
     }
-    const into = newNumbers(datatype, count) as unknown as (number | bigint)[] & ArrayBufferView;
+    const into = newNumbers(datatype, count) as unknown as (number | bigint)[];
     const real = datatype === "FP32" || datatype === "FP64";
     for (let i = 0; i < count; i++) {
       const value = host.random();
       const whole = datatype === "BOOL" ? Math.round(value) : Math.floor(value * 100);
       into[i] = real ? value : typeof into[0] === "bigint" ? BigInt(whole) : whole;
     }
-    return { name, datatype, shape, data: bytesOf(into) };
+    return { name, datatype, shape, data: bytesOf(into as unknown as Numbers) };
   });
   return { outputs };
 }
